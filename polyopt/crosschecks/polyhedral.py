@@ -17,8 +17,9 @@ from formulations.polyhedral import scores
 from polyopt.crosschecks.registry import CPM, PC_SLP, PLUME, POLYCEPTRON, SPLA1, Pair, Registry, Vector
 from polyopt.crosschecks.samples import blobs, clusters, generator
 from polyopt.linalg.rows import as_rows
+from polyopt.polyhedral.logistic_descent import descend
+from polyopt.polyhedral.logistic_loss import FaceLoss
 from polyopt.polyhedral.logistic_polytopes import random_start, solve_logistic_polytopes
-from polyopt.polyhedral.logistic_solver import FaceLoss, descend
 from polyopt.polyhedral.plume import minimise
 from polyopt.polyhedral.polyceptron_online import OnlinePolyceptron, solve_batch
 from polyopt.polyhedral.spla1 import LogisticCells

@@ -1,5 +1,8 @@
 """Polyceptron, SPLA1, PC-SLP, PLUME and logistic polytopes.
 
-Each method has a module of its name with the algorithm, one that ends in ``_estimator`` and one that ends in
-``_certificate``. Shared: ``faces_by_programs`` (linear programs of faces), ``lp_certificate``, ``estimator``.
+One file a method: ``polyceptron_online`` (Algorithms 1 and 2), ``polyceptron_exact``, ``pc_slp``, ``spla1``
+and ``plume``; the exact Polyceptron and PC-SLP share ``faces_by_programs``. Logistic polytopes:
+``logistic_loss``, then ``logistic_descent``, ``logistic_newton``, ``logistic_polytopes`` (many starts) and
+``logistic_paths``. Certificates: ``lp_certificate`` (linear programs of faces) and ``logistic_certificate``.
+Estimators last.
 """

@@ -49,14 +49,14 @@ from scipy.special import entr, expit, softmax
 from formulations import mixture
 from formulations.class_faces import BIAS, Owners, natural_assignment
 from formulations.face_penalty import FacePenalty
-from formulations.language.arguments import positive, tolerance, whole
+from formulations.language.arguments import positive, real_array, tolerance, whole
 from formulations.language.recovery import as_costs, as_data
 from formulations.language.types import Matrix, MatrixLike, Vector
 from formulations.polyhedral import belonging, check_positives, hard_loss, pull, scores
 from formulations.polytope import check_assignment, lift
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
 from polyopt.certificates.claims.statement import Evidence, Statement, cap_of, numeral, numerals
-from polyopt.certificates.points import checked_faces, checked_vector, within_shared_caps
+from polyopt.certificates.points import checked_faces, within_shared_caps
 from polyopt.cpm.claim import priced, state_faces
 from polyopt.cpm.penalty_term import left_squares, price_of
 from polyopt.linalg.rounding import UNIT, Ball, product, strongly_convex_bound, transposed_product
@@ -94,24 +94,19 @@ def certify_spla1(
     ridge : float
         ρ, positive.
     positives : {"cell", "all"}
-        Whether the positives are in the program of their cell, or in those of all faces.
+        "cell" if a positive is in the program of its cell, "all" if in those of all faces.
     assignment : array_like of int, shape (n,), optional
         The cell of each sample, such as the one that W was fitted to; by default that of W.
     n_faces : int, optional
-        How many faces there might be, at least those of W: a machine that uses one of three is no optimum
-        among those with three. By default as many as W has.
+        Number of faces allowed, at least those of W: a machine that uses one of three is not an optimum
+        among those with three. By default the number of faces of W.
 
     Returns
     -------
     Certificate
         ``stationary`` if every face is optimal for its cell and every sample is in the cell that W gives
         it; ``optimal`` for one face of one, which has one cell; else ``suboptimal_by``, within the fixed
-        cells. Its note says how many samples are not in their cell.
-
-    Raises
-    ------
-    ValueError
-        Anything given that is not finite, real and of its shape, or a ridge that is not positive.
+        cells. The note has the number of samples that are not in their cell.
     """
     X, y = as_data(X, y)
     check_positives(positives)
@@ -163,7 +158,7 @@ def _of_cells(
     value = (against.softplus() * weights).sum() + (0.5 * rho) * Ball(W).square_sum()
     own = against.logistic() * weights  # c σ(−z)
     pulls = transposed_product(lifted, own.signed(y[:, None]))
-    # The terms that cancel at the optimum, not what is left of them.
+    # The terms that cancel at the optimum, not their sum.
     scale = float(pull(abs(X), own.mid).max()) or 1.0
     gradient = rho * Ball(W) - pulls.transposed()
     off = np.abs(gradient.mid).max(axis=1)
@@ -188,20 +183,15 @@ def certify_plume(
     C : float or array_like of shape (n,)
         Weight per sample.
     responsibilities : array_like of shape (n, K), optional
-        Those of the M-step whose optimum W is held to; rows add up to 1. By default those of W, at which the
-        value is L(W).
+        Responsibilities of the M-step that W is compared with; rows add up to 1. By default those of W, at
+        which the value is L(W).
 
     Returns
     -------
     Certificate
         ``stationary`` if W is optimal for its responsibilities and they are its own, within `tol`; with one
         face then ``optimal``. Otherwise ``suboptimal_by``, within the M-step at these responsibilities.
-        ``none`` without a ridge, as the gap is over it.
-
-    Raises
-    ------
-    ValueError
-        Anything given that is not finite, real and of its shape, or out of its range.
+        ``none`` without a ridge.
     """
     X, y = as_data(X, y)
     mixture.check_model(gamma, ridge)
@@ -273,17 +263,18 @@ def certify_logistic_polytopes(
     W : array_like of shape (K, m+1)
         Faces, the bias last: those of the class -1, then those of +1, and zeros for a class without faces.
     n_faces : tuple of int
-        How many faces the classes -1 and +1 have.
+        Numbers of faces of the classes -1 and +1.
     ridge, bias_ridge, l1 : float
         ρ, η (by default a hundredth of ρ), both positive, and λ.
     C : float or array_like of shape (n,)
         Weight of each sample.
     alpha : array_like of shape (n, K), optional
-        Multipliers of the margin rows, at the faces of the other class. By default those that W suggests.
+        Multipliers of the margin constraints, at the faces of the other class. By default those that W
+        suggests.
     assignment : array_like of int, shape (n,), optional
         The face of each sample, of its own class; by default the best for W.
     support : array_like of bool, shape (K, m), optional
-        Which weights may differ from 0; by default all.
+        True for weights that may differ from 0; by default all.
     signs : array_like of int, shape (m,), optional
         The sign that the log-odds keep with each feature; by default none has one.
     group : float
@@ -297,15 +288,8 @@ def certify_logistic_polytopes(
     -------
     Certificate
         ``stationary`` if the point is optimal for its assignment and its assignment for it, within `tol`;
-        ``optimal`` where there is one assignment and no `support`; else ``suboptimal_by``, within the fixed
+        ``optimal`` if there is one assignment and no `support`; else ``suboptimal_by``, within the fixed
         assignment and the weights that may differ from 0.
-
-    Raises
-    ------
-    ValueError
-        Anything given that is not finite, real and of its shape, a ridge that is not positive, a face of a
-        class without faces that is not 0, or a weight that is not 0 and may not differ from it, or has a sign
-        that is not allowed.
     """
     X, y = as_data(X, y)
     tol, owners = tolerance(tol), Owners(*n_faces)
@@ -336,7 +320,7 @@ def certify_logistic_polytopes(
     if alpha is None:
         candidates = [_suggested(s.mid, xi.mid, costs, others, t) for t in _TIE_SOFTNESS]
     else:
-        given = np.where(others, checked_vector("alpha", alpha, others.shape), 0.0)
+        given = np.where(others, real_array("alpha", alpha, others.shape), 0.0)
         residuals = [residual("sign", "alpha", -given.min(axis=1), 1.0)]
         candidates = [np.maximum(given, 0.0)]
     program = _FixedAssignment(X, Z, costs, rho, eta, penalty, free, owners.classes)
@@ -436,34 +420,31 @@ def state_plume(
     rows: list[dict[str, Any]] = []
     multipliers: dict[str, Any] = {}
     for k in range(K):
-        answers = {"kink": 0, "at": k}
         wrong = [c * r for c, r in zip(weights, shares[k], strict=True)]
-        rows.append(_row(f"expert {k}", "label", "logistic", wrong) | answers)
+        rows.append(_row(f"expert {k}", "label", "logistic", wrong) | {"at": k})
         pulls = np.zeros((K, n))
         pulls[k] = costs * R[:, k] * expit(-y * s[:, k])
         multipliers[f"expert {k}"] = pulls
         if gamma:
             own = [c * r for c, r in zip(steep, shares[k], strict=True)]
-            rows.append(_row(f"face {k}", -1, "linear", own) | answers)
+            rows.append(_row(f"face {k}", -1, "linear", own) | {"at": k})
             multipliers[f"face {k}"] = np.zeros((K, n))
     if gamma:
-        rows.append(_row("gate", 1, "linear", steep) | {"kink": 0, "pays": "soft", "sharp": numeral(gamma)})
+        rows.append(_row("gate", 1, "linear", steep) | {"pays": "soft", "sharp": numeral(gamma)})
         multipliers["gate"] = (gamma * costs[:, None] * softmax(-gamma * s, axis=1)).T
     else:
         constant += float(costs.sum() * np.log(K))
-    told = {
-        "features": {"kind": "lifted"},
-        "size": {"kind": "square", "factor": numeral(0.5 * ridge)},
-        "faces": K,
-        "intercept": False,
-        "rows": rows,
-        "constant": numeral(constant),
-    }
-    return Statement("PLUME's M-step at its responsibilities", X, y, told, W, [], multipliers)
+    size = {"kind": "square", "factor": numeral(0.5 * ridge)}
+    program = {**_program(size, K, rows), "constant": numeral(constant)}
+    return Statement("PLUME's M-step at its responsibilities", X, y, program, W, [], multipliers)
 
 
 def _row(name: str, side: int | str, loss: str, caps: list[Fraction]) -> dict[str, Any]:
-    return {"name": name, "side": side, "loss": loss, "cap": cap_of(caps)}
+    return {"name": name, "side": side, "loss": loss, "cap": cap_of(caps), "kink": 0}
+
+
+def _program(size: dict[str, Any], n_faces: int, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"features": {"kind": "lifted"}, "size": size, "faces": n_faces, "intercept": False, "rows": rows}
 
 
 def state_logistic_polytopes(
@@ -472,8 +453,8 @@ def state_logistic_polytopes(
 ) -> Statement:  # fmt: skip
     """State logistic polytopes W (K, m+1) for an assignment `own` (n,), with multipliers alpha (n, K).
 
-    `free` (K, m+1) tells which weights may differ from 0, `ways` (K, m) the sign that a weight keeps, 0 if
-    any. `prices` are ρ, η, and the prices of weights, whose signs are not looked at.
+    `free` (K, m+1) marks the weights that may differ from 0; `ways` (K, m) are the signs that weights keep, 0
+    if any. `prices` are ρ, η, and the penalty of weights, whose signs are ignored.
     """
     (rho, eta), penalty = (Fraction(v) for v in prices[:2]), replace(prices[2], signs=0 * prices[2].signs)
     m, others = X.shape[1], {s: np.flatnonzero(owners.classes == -s).tolist() for s in (-1.0, 1.0)}
@@ -484,7 +465,6 @@ def state_logistic_polytopes(
         size["low"] = {"faces": [["-inf" if may else 0 for may in face] for face in low.tolist()]}
         size["high"] = {"faces": [["inf" if may else 0 for may in face] for face in high.tolist()]}
     row = _row("margin", -1, "logistic", [Fraction(c) for c in costs.tolist()])
-    row |= {"kink": 0, "pays": "worst", "at": [others[s] for s in y.tolist()], "less": own.tolist()}
-    told = {"features": {"kind": "lifted"}, "size": size, "faces": len(W), "intercept": False, "rows": [row]}
-    title = "logistic polytopes for their assignment"
-    return Statement(title, X, y, told, W, [], {"margin": alpha.T})
+    row |= {"pays": "worst", "at": [others[s] for s in y.tolist()], "less": own.tolist()}
+    program, title = _program(size, len(W), [row]), "logistic polytopes for their assignment"
+    return Statement(title, X, y, program, W, [], {"margin": alpha.T})

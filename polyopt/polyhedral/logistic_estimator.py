@@ -216,7 +216,7 @@ class LogisticPolytopes(Probabilities, PricedFaces):
         return self
 
     def _problem(self, X: Any, y: Array, weights: Array, used: UsedFeatures) -> Any:
-        from polyopt.polyhedral.logistic_solver import FaceLoss
+        from polyopt.polyhedral.logistic_loss import FaceLoss
 
         ridge, signs, groups = self.ridge, self.known_signs(used.m), self.known_groups(used.m)
         return FaceLoss(
@@ -246,7 +246,7 @@ class LogisticPolytopes(Probabilities, PricedFaces):
     @property
     def n_numbers_(self) -> int:
         """Weights and biases that are not 0, and knots that were counted."""
-        from polyopt.polyhedral.logistic_solver import numbers_of
+        from polyopt.polyhedral.logistic_descent import numbers_of
 
         check_is_fitted(self)
         if not self._is_binary:

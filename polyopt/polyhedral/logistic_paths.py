@@ -1,8 +1,8 @@
-"""Paths of logistic polytopes on the splits of a search, each point from the last and held to the test part.
+"""Paths of logistic polytopes on the splits of a search, each point from the last and judged on test data.
 
-A path first raises the ridge, and then, from a point of it, weights go, those first that cost the least to
-lose. Either way a few steps lead from one point to the next. Every split and every structure begins at random
-starts of its own, which see nothing of the test part.
+A path first raises the ridge, and then, from one of its points, weights go, those first that cost the least
+to lose. Either way a few steps lead from one point to the next. Every split and every structure begins at
+random starts of its own, which see nothing of the test part.
 """
 
 from __future__ import annotations
@@ -16,21 +16,15 @@ from numpy.typing import NDArray
 
 from formulations.class_faces import Owners, shortfall
 from formulations.language.clock import Clock, is_out_of_time
-from formulations.language.types import Matrix
+from formulations.language.types import Array, Matrix
 from formulations.polyhedral import scores
+from polyopt.polyhedral.logistic_descent import OPTIONS, descend, eliminate, numbers_of
+from polyopt.polyhedral.logistic_loss import FaceLoss, Units
 from polyopt.polyhedral.logistic_polytopes import random_start
-from polyopt.polyhedral.logistic_solver import FaceLoss, Units, descend, eliminate, numbers_of
-
-Array = NDArray[np.float64]
-
-
-_SHARP = (0.3,)  # softness of the maxima along a path
-# Iterations of a path's first point, at either softness, and of the next ones.
-_MAX_ITER_FIRST, _MAX_ITER_NEXT = 40, 20
 
 
 class Candidate(NamedTuple):
-    """Settings that are tried.
+    """Settings to try.
 
     n_faces: the faces of the classes -1 and +1.
     ridge: ρ of a fit to all samples; a split has its share of it.
@@ -49,6 +43,7 @@ class Split:
     """A binary problem of a split.
 
     X, y, c: samples (n, m) to train on, labels and weights.
+    held: the same of the samples held out.
     share: the weight of the samples to train on over that of all.
     """
 
@@ -60,18 +55,15 @@ class Split:
 
 
 class Paths:
-    """What has been tried.
+    """Candidates tried, with their faces and test losses on each split.
 
     splits: for each number of knots, and each split, its binary problems: one, or with more classes one for
         each pair.
-    knots: for each number of knots, the numbers that each feature itself takes; None where none takes any.
-    signs: for each number of knots, the sign that the log-odds keep with each feature; None where none has
-        one.
-    groups: for each number of knots, the group of each feature; None where each is its own.
-    prices: λ and τ of a fit to all samples.
-    seed: seed of the starts.
-    n_init: starts of each path, of which the best goes on.
+    knots, signs, groups: for each number of knots, by feature, the numbers that it takes itself, the sign
+        that the log-odds keep with it, and its group; None for none, none, and groups of one feature.
+    seed, n_init: seed and number of the starts of each path, the best of which goes on.
     bias_ridge: η over ρ.
+    prices: λ and τ of a fit to all samples.
     budget: points of paths at most, counted on each split.
     """
 
@@ -91,7 +83,7 @@ class Paths:
     def follow(self, points: Sequence[Candidate], splits: Sequence[int]) -> bool:
         """Try candidates of one structure in turn, each from the one before.
 
-        False where the run was over before that was done, or the budget spent.
+        Return False if the run was over before the last one, or the budget spent.
         """
         for split in splits:
             before: list[Array] | None = None
@@ -109,26 +101,26 @@ class Paths:
         return True
 
     def losses(self, candidate: Candidate, splits: Sequence[int]) -> tuple[Array, Array]:
-        """The log loss of every sample held out in these splits, and its weight."""
+        """Return the log loss of every sample held out in these splits, and its weight."""
         found = [self._found[candidate, split] for split in splits]
         return np.concatenate([f[1] for f in found]), np.concatenate([f[2] for f in found])
 
     def loss(self, candidate: Candidate, splits: Sequence[int]) -> float:
-        """The mean log loss of the samples held out."""
+        """Return the mean log loss of the samples held out."""
         losses, weights = self.losses(candidate, splits)
         return float(losses @ weights / weights.sum())
 
     def numbers(self, candidate: Candidate, splits: Sequence[int]) -> int:
-        """The most weights and biases other than 0, and knots in use, over the splits."""
+        """Return the largest number of weights, biases and knots in use over the splits."""
         knots = self._knots[candidate.n_knots]
         return max(sum(numbers_of(W, knots) for W in self._found[candidate, s][0]) for s in splits)
 
     def tried(self, candidate: Candidate, splits: Sequence[int]) -> bool:
-        """Whether it was tried on all of these splits."""
+        """Return True if the candidate was tried on all of these splits."""
         return all((candidate, split) in self._found for split in splits)
 
     def faces(self, candidate: Candidate, split: int) -> list[Array]:
-        """What it found: faces for each binary problem."""
+        """Return the candidate's faces for each binary problem."""
         return self._found[candidate, split][0]
 
     def _descended(self, candidate: Candidate, split: int, before: list[Array] | None) -> list[Array]:
@@ -139,7 +131,8 @@ class Paths:
             if before is None:
                 W = self._begun(problem, (split, number), clock)
             elif candidate.max_numbers is None:
-                W, _ = descend(problem, before[number], clock, softness=_SHARP, max_iter=_MAX_ITER_NEXT)
+                sharp, count = (OPTIONS.sharp_softness,), OPTIONS.refit_max_iter
+                W, _ = descend(problem, before[number], clock, softness=sharp, max_iter=count)
             else:
                 most, knots = candidate.max_numbers // len(parts), self._knots[candidate.n_knots]
                 W, _ = eliminate(problem, before[number], most, clock, knots)
@@ -147,16 +140,17 @@ class Paths:
         return found
 
     def _begun(self, problem: FaceLoss, key: tuple[int, int], clock: Clock) -> Array:
-        """The best of some starts; a price comes in after it."""
-        free = replace(problem, l1=0.0, group=0.0)
+        """Return the best of some starts; penalties come in after it."""
+        free, sharp = replace(problem, l1=0.0, group=0.0), (OPTIONS.sharp_softness,)
         single = max(problem.owners.minus, problem.owners.plus) <= 1
         ends = []
         for start in range(1 if single else self._n_init):
             W = random_start(free, np.random.default_rng([self._seed, *key, start]))
-            ends.append(descend(free, W, clock, max_iter=_MAX_ITER_FIRST)[0])
+            ends.append(descend(free, W, clock, max_iter=OPTIONS.first_max_iter)[0])
         W = min(ends, key=free.value)
-        priced = problem.l1 > 0.0 or problem.group > 0.0
-        return descend(problem, W, clock, softness=_SHARP, max_iter=_MAX_ITER_NEXT)[0] if priced else W
+        if problem.l1 > 0.0 or problem.group > 0.0:
+            W, _ = descend(problem, W, clock, softness=sharp, max_iter=OPTIONS.refit_max_iter)
+        return W
 
     def _problem(self, candidate: Candidate, part: Split, key: tuple[int, int, int]) -> FaceLoss:
         ridge, (l1, group) = candidate.ridge * part.share, (part.share * price for price in self._prices)

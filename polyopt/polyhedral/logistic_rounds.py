@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.language.clock import interrupted, is_out_of_time
+from polyopt.polyhedral.logistic_descent import sizes_down_to
 from polyopt.polyhedral.logistic_paths import Candidate
-from polyopt.polyhedral.logistic_solver import sizes_down_to
 
 if TYPE_CHECKING:
     import pandas as pd

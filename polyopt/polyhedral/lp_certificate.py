@@ -6,15 +6,15 @@ r_k = Σ_i M_ik y_i x̃_i the imbalance at face k. Then no faces in the box cost
 
     Σ_ik M_ik − R Σ_k ‖r_k‖_1.
 
-The gap of faces W to it is Σ M (y W·x̃ − 1 + ξ) + Σ (cap − M) ξ + Σ (R |r| − r W), all of it terms that
-are never negative: complementarity of the rows margin, slack and box. Where the box does not hold a face,
-r should be 0. What a solver's tolerance leaves of it would cost R times as much, so it is removed first.
+The gap of faces W to this bound is Σ M (y W·x̃ − 1 + ξ) + Σ (cap − M) ξ + Σ (R |r| − r W), a sum of terms
+that are never negative: complementarity of the constraints margin, slack and box. If the box does not hold a
+face, r should be 0. An imbalance within a solver's tolerance costs R per unit, so it is removed first.
 
-Neither problem is convex over the assignments; the only bound proven here that holds for all of them is 0.
-One that an integer solver states is shown as stated.
+Neither problem is convex over the assignments; the only bound proven here for all assignments is 0. A bound
+that an integer solver states is shown as stated.
 
-Values and bounds are balls (:mod:`polyopt.linalg.rounding`), and the multipliers keep within their
-caps as real numbers: what they lack in balance is paid for in full, with what rounding may hide of it.
+Values and bounds are balls (:mod:`polyopt.linalg.rounding`), and the multipliers keep within their caps as
+real numbers; the bound includes their imbalance, and its rounding.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ def certify_polyceptron(
     C : float or array_like of shape (n,)
         Cost of slack, per sample.
     u : array_like of shape (n, K), optional
-        Multipliers of the margin rows. By default the dual programs are solved for them, unless the data are
-        large; only their dual value, evaluated here, enters the certificate.
+        Multipliers of the margin constraints. By default the dual programs are solved for them, unless the
+        data are large; only their dual value, evaluated here, enters the certificate.
     assignment : array_like of int, shape (n,), optional
-        The face of each negative; the entries of positives are ignored. By default the one whose
-        multiplier holds it or, where none does, the best for W.
+        The face of each negative; the entries of positives are ignored. By default the face with its largest
+        multiplier or, without one, the best for W.
     radius : float
-        R, the largest absolute value of an entry of W. Infinite, the bound is on faces of up to ten times
+        R, the largest absolute value of an entry of W. If infinite, the bound is for faces of up to ten times
         the largest entry of W.
     global_bound : float, optional
         A bound on the optimum over all faces in the box and all assignments that an integer solver states
@@ -83,15 +83,10 @@ def certify_polyceptron(
     -------
     Certificate
         ``optimal`` if the value is 0, or with one face if it attains its bound; ``stationary`` with more
-        faces, if they attain that of their assignment and no negative gains by another face; else
-        ``suboptimal_by``, for the fixed assignment. ``none`` for faces outside the box. With `global_bound`
-        the faces are held to that instead, unless they are optimal without it: ``solvers_word`` if it is
-        attained, else ``suboptimal_by``, as 0 alone is proven of all assignments.
-
-    Raises
-    ------
-    ValueError
-        Anything given that is not finite, real and of its shape, or out of its range.
+        faces, if they attain the bound of their assignment and no negative gains by another face; else
+        ``suboptimal_by``, for the fixed assignment. ``none`` for faces outside the box. Unless the faces are
+        optimal, `global_bound` takes the place of the bound: ``solvers_word`` if the faces attain it, else
+        ``suboptimal_by``, as 0 alone is proven for all assignments.
     """
     X, y = as_data(X, y)
     tol, costs = tolerance(tol), as_costs(C, len(y))
@@ -149,11 +144,6 @@ def certify_pc_slp(
     -------
     Certificate
         As in :func:`certify_polyceptron`.
-
-    Raises
-    ------
-    ValueError
-        `u` without `q`, or `q` without `u`; shapes that do not fit; a class without samples or cost.
     """
     X, y = as_data(X, y)
     tol, costs = tolerance(tol), as_costs(C, len(y))
@@ -360,7 +350,7 @@ def conditions(
     off, side = pull(X, y[:, None] * M), box.side
     # At R an imbalance off > 0 is the box's multiplier, at -R off < 0; between them none is.
     unexplained = np.where(side == 0, np.abs(off), np.maximum(-side * off, 0.0))
-    cancelled = float(pull(abs(X), np.abs(M)).max()) or 1.0  # the terms, not what is left of them
+    cancelled = float(pull(abs(X), np.abs(M)).max()) or 1.0  # the terms, not their sum
     found = [
         residual("sign", "margin", -M.min(axis=1), largest),
         residual("sign", "slack", -unused.min(axis=1), largest),

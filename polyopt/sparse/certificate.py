@@ -77,17 +77,17 @@ def certify_l0(
     C : float
         Price of loss, and cap of the coefficients.
     alpha : array_like of shape (p,)
-        Coefficients. The pattern is their support; what is under 1e-9 of the cap is taken as zero.
+        Coefficients. The pattern is their support; coefficients under 1e-9 of the cap count as zero.
     b : float, optional
         Intercept; by default the best one for alpha.
     u : array_like of shape (n,), optional
-        Multipliers of the margin rows in the program of the pattern. By default its dual is solved for them;
-        only their dual value, evaluated here, enters the certificate.
+        Multipliers of the margin constraints in the program of the pattern. By default its dual is solved for
+        them; only their dual value, evaluated here, enters the certificate.
     v : array_like of shape (n,), optional
-        Multipliers of the margin rows in the relaxation, which bound the score of every pattern.
+        Multipliers of the margin constraints in the relaxation, which bound the score of every pattern.
     bound : float, optional
-        A bound on every score that an integer solver states. It cannot be checked here: where it is attained
-        and nothing proven is, the claim is ``solvers_word``.
+        A bound on every score that an integer solver states. It cannot be checked here: if the point attains
+        it and no proven bound, the claim is ``solvers_word``.
     tol : float
         Relative tolerance for the gap and for every residual.
 
@@ -98,12 +98,6 @@ def certify_l0(
         ``solvers_word`` if it attains `bound`, else ``suboptimal_by``. Without: ``stationary`` if the point
         is optimal for its pattern, else ``suboptimal_by``, for that pattern. ``none`` for coefficients
         outside their box.
-
-    Raises
-    ------
-    ValueError
-        Shapes that do not fit, numbers that are not finite, C not positive, centres other than -1 and
-        +1, or a tolerance outside (0, 1).
     """
     data = as_l0_data(K, y, C, weights, centres)
     stated = checked_number("bound", bound, infinite=True)
@@ -115,7 +109,7 @@ def certify_l0_data(
     v: ArrayLike | None = None, searched: float | None = None, stated: float | None = None,
     tol: float = 1e-6,
 ) -> Certificate:  # fmt: skip
-    """Certify a point of a problem whose numbers have been checked, its entries' errors among them.
+    """Certify a point of a problem that has been checked, with errors of its entries.
 
     searched: the bound on every score that the tree search proved: each leaf was evaluated from the data.
     stated: a bound that an integer solver states.
@@ -191,18 +185,13 @@ def certify_one_norm(
     b : float, optional
         Intercept; by default the best one for alpha.
     u : array_like of shape (n,), optional
-        Multipliers of the margin rows. By default the dual program is solved for them; only their
+        Multipliers of the margin constraints. By default the dual program is solved for them; only their
         dual value, evaluated here, enters the certificate.
     tol : float
         Relative tolerance, between 0 and 1.
     entry_error : float or ndarray of shape (n, n)
-        How far the entries of K may be from those of the kernel that is meant; the certificate is then about
-        every matrix within it. By default K itself is meant.
-
-    Raises
-    ------
-    ValueError
-        Shapes that do not fit, numbers that are not finite, costs that are negative or all zero.
+        Distance of the entries of K from those of the kernel, at most; the certificate is then about every
+        matrix within it.
     """
     given, y = as_data(K, y)
     K = dense(given)

@@ -268,8 +268,7 @@ def descend_by_flips(model: PatternLP, pool: CutPool, pattern: Bits, *, clock: C
     """Flip and swap centres, from a pattern (p,), until nothing is gained.
 
     The end depends on the pattern alone, not on the cuts known nor on the programs solved before: cuts rule
-        out
-    patterns that are no better, and each pattern moved to is solved from nothing. `pool` gains cuts. When
+    out patterns that are no better, and each pattern moved to is solved from nothing. `pool` gains cuts. When
     time is up, and after Ctrl-C once there is a score, the best pattern so far is the answer.
     """
     descent = _Descent(model, pool, clock, work)

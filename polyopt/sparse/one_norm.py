@@ -27,12 +27,12 @@ LP = TypeVar("LP", bound=PersistentLP)
 
 
 def expansion_lp(
-    K: Vector, y: Vector, centres: Vector, caps: Vector, prices: Vector, costs: Vector,
-    kind: type[LP] = PersistentLP,
-) -> LP:  # fmt: skip
+    kind: type[LP], K: Vector, y: Vector, centres: Vector, caps: Vector, prices: Vector, costs: Vector
+) -> LP:
     """Pass the program to HiGHS, with the columns α/d between 0 and 1, then b, then ξ.
 
-    K (n, p), y (n,), centres t (p,), caps d (p,), prices π d (p,) of the columns α/d, costs c (n,).
+    K (n, p), y (n,), centres t (p,), caps d (p,), prices π d (p,) of the columns, costs c (n,); `kind` is
+    the class of the model.
     """
     n, p = K.shape
     return kind(
@@ -59,7 +59,7 @@ def solve_one_norm(
     labels = y if centres is None else centres
     # In units of the caps and of the smaller of the two prices, HiGHS's absolute tolerances are relative.
     unit = min(float(costs.max()), price * float(caps.max()))
-    program = expansion_lp(K, y, labels, caps, price * caps / unit, costs / unit)
+    program = expansion_lp(PersistentLP, K, y, labels, caps, price * caps / unit, costs / unit)
     built = clock.seconds
     found = program.solve(time_limit=clock.left)
     there = not np.isnan(found.x).any()

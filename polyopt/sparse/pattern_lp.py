@@ -98,9 +98,8 @@ class PatternLP:
         """Keep the columns that a batch of patterns (s, p) uses, and begin each solve from its mean.
 
         The mean is nearer to each pattern than they are to each other: going from neighbour to neighbour
-            takes
-        more pivots, even in the best of orders. Return the solution of the mean, whose cut is near all of
-        them.
+        takes more pivots, even in the best of orders. Return the solution of the mean, whose cut is near all
+        of them.
         """
         patterns = np.atleast_2d(as_patterns(Sigma, len(self.data.centres)))
         mean = patterns.mean(axis=0) if len(patterns) else np.zeros(patterns.shape[1])
@@ -139,7 +138,7 @@ class PatternLP:
         data, self._columns = self.data, columns
         nothing, caps = np.zeros(len(columns)), np.full(len(columns), data.C)
         self._lp = expansion_lp(
-            data.K[:, columns], data.y, data.centres[columns], caps, nothing, data.weights, _AnchoredLP
+            _AnchoredLP, data.K[:, columns], data.y, data.centres[columns], caps, nothing, data.weights
         )
         return self._lp
 

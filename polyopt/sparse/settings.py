@@ -19,7 +19,7 @@ __all__ = ["CrossEntropySettings"]
 
 @dataclass(frozen=True, kw_only=True)
 class CrossEntropySettings(Rules):
-    """How the cross-entropy method looks for the support vectors of a :class:`polyopt.CrossEntropySVM`.
+    """Settings of the search for the support vectors of a :class:`polyopt.CrossEntropySVM`.
 
     A pattern says which samples may be support vectors. Each run draws patterns, lets the best of them, the
     elite, change the probabilities that it draws with, and ends with a descent.
@@ -39,21 +39,22 @@ class CrossEntropySettings(Rules):
     tol : float, default=1e-3
         A run ends when every probability is this close to 0 or 1; from 0 to under 0.5.
     n_init : int, default=1
-        Runs, of which the best is kept.
+        Number of runs; the best is kept.
     prior : {"relaxation"} or float, default="relaxation"
         Probabilities to start from: the relaxation's α_j/C, held between 0.05 and 0.95, or one number for
         all. Under 0.1 a search may end at once where most good patterns need more.
     rank : {"drawn", "improved"}, default="drawn"
-        Whose score makes a pattern elite: its own, 1'σ + C L(σ), as the slides have it, or that of its pruned
+        Score by which a pattern is elite: its own, 1'σ + C L(σ), as the slides have it, or that of its pruned
         support. With either, the probabilities move towards the supports.
     screening : bool, default=True
-        Whether proofs from known multipliers may spare programs; the answer is the same. They say too little
-        of supports: with the rank "improved" nothing is spared.
+        True if proofs from known multipliers may spare programs; the answer is the same. They prove too
+        little
+        of supports: with the rank "improved" no program is spared.
     flips : bool, default=True
-        Whether each run ends with flips and swaps of single centres until none lowers the score.
+        True if each run ends with flips and swaps of single centres until none lowers the score.
     svm_screen : bool, default=False
-        Whether only support vectors of the SVM with the same C and kernel may be used, as the slides have it.
-        Few of the best centres are among them: ``candidates_bound_`` tells what the screen costs.
+        True if only support vectors of the SVM with the same C and kernel may be used, as in the slides.
+        Few of the best centres are among them: ``candidates_bound_`` bounds the loss by the screen.
 
     Raises
     ------

@@ -9,11 +9,11 @@ from scipy.special import logsumexp, softmax
 
 from formulations.class_faces import Owners
 from polyopt.native.library import kernel
-from polyopt.polyhedral.logistic_solver.priced_model import _sweep
-from polyopt.polyhedral.logistic_solver.quasi_newton import _MEMORY, _descend, _objective, _samples
-from polyopt.polyhedral.logistic_solver.smooth import FaceLoss, Units, pulled
+from polyopt.polyhedral.logistic_descent import OPTIONS, _descend, _objective, _samples
+from polyopt.polyhedral.logistic_loss import FaceLoss, Units, pulled
+from polyopt.polyhedral.logistic_newton import _sweep
 
-MAX_EXPONENT = 700.0
+MAX_EXPONENT, PAIRS = 700.0, OPTIONS.lbfgs_pairs
 EXPONENTIALS = kernel("exponentials", "x: f8 (n); out: f8 (n)")
 LOGARITHMS = kernel("logarithms", "x: f8 (n); out: f8 (n)")
 LENGTHS = [0, 1, 2, 7, 255, 256, 257, 515]
@@ -138,9 +138,9 @@ def descent(problem, W, steps, kept=0, head=0, pairs=None):
     """The faces and objectives after so many steps."""
     v, size = problem.units.inward(W).ravel(), W.size
     counts, values = np.array([kept, head, 0]), np.empty(steps)
-    S, B = np.zeros((2, _MEMORY, size)) if pairs is None else pairs
+    S, B = np.zeros((2, PAIRS, size)) if pairs is None else pairs
     made = _descend(
-        v, np.full(size, np.nan), np.full(1, np.nan), counts, S, B, (S * B).sum(axis=1), np.empty(_MEMORY),
+        v, np.full(size, np.nan), np.full(1, np.nan), counts, S, B, (S * B).sum(axis=1), np.empty(PAIRS),
         np.empty((3, size)), values, *_samples(problem), problem.owners.first, 0.4, 1e-12,
     )  # fmt: skip
     return v, values[:made], counts
@@ -151,12 +151,12 @@ def test_a_step_is_along_the_direction_of_the_pairs(kept, head):
     """H <- V'HV + ss'/s'y with V = 1 - ys'/s'y, from s'y/y'y, as a matrix; −H g, but for its length."""
     problem, W = ring(Owners(2, 2), 40, 3)
     rng, size = np.random.default_rng(kept), W.size
-    steps, bends = 0.01 * rng.normal(size=(2, _MEMORY, size))
+    steps, bends = 0.01 * rng.normal(size=(2, PAIRS, size))
     bends += 3.0 * steps
     products = (steps * bends).sum(axis=1)
     start, g = problem.units.inward(W).ravel(), np.empty(size)
     _objective(start, g, *_samples(problem), problem.owners.first, 0.4)
-    order, H = [(head - kept + turn) % _MEMORY for turn in range(kept)], np.eye(size)
+    order, H = [(head - kept + turn) % PAIRS for turn in range(kept)], np.eye(size)
     if kept:
         H *= products[order[-1]] / (bends[order[-1]] @ bends[order[-1]])
     for p in order:

@@ -21,19 +21,18 @@ from formulations.language.toy_data import two_blobs
 from polyopt import datasets
 from polyopt.certificates import Claim
 from polyopt.polyhedral.logistic_certificate import certify_logistic_polytopes
-from polyopt.polyhedral.logistic_polytopes import random_start, solve_logistic_polytopes
-from polyopt.polyhedral.logistic_solver import (
-    FaceLoss,
-    Units,
+from polyopt.polyhedral.logistic_descent import (
+    _centred_squares,
     descend,
     eliminate,
     numbers_of,
-    polish,
+    proximal,
+    saliency,
     sizes_down_to,
 )
-from polyopt.polyhedral.logistic_solver.descend import proximal
-from polyopt.polyhedral.logistic_solver.eliminate import _Squares
-from polyopt.polyhedral.logistic_solver.polish import _curvature
+from polyopt.polyhedral.logistic_loss import FaceLoss, Units
+from polyopt.polyhedral.logistic_newton import curvature, polish
+from polyopt.polyhedral.logistic_polytopes import random_start, solve_logistic_polytopes
 
 OWNERS = [Owners(2, 2), Owners(0, 3), Owners(3, 1)]
 
@@ -76,7 +75,7 @@ def test_slope_and_curvature_are_those_of_the_objective(owners, own):
     if own == 0.0:
         active = np.broadcast_to(free[:, None], W.shape)
         _, _, R, a = problem.smooth(W, 0.0, 0.4)
-        H = _curvature(problem, R, a, active, 0.4)
+        H = curvature(problem, R, a, active, 0.4)
         expected = numeric(lambda V: problem.smooth(V, 0.0, 0.4)[1], W)[active][:, active]
         assert pytest.approx(expected, abs=1e-4) == H
 
@@ -294,7 +293,7 @@ def test_saliencies_are_of_the_spread_of_each_feature_in_the_weights_of_its_face
         if weights.any():
             spread = weights @ (X[:, j] - weights @ X[:, j] / weights.sum()) ** 2
             wanted[k, j] = 0.5 * (spread + problem.ridge) * W[k, j] ** 2 + 0.3 * abs(W[k, j])
-    found = _Squares(problem).saliency(W)
+    found = saliency(problem, W, *_centred_squares(problem), 0.3)
     assert found[wanted > 0] == pytest.approx(wanted[wanted > 0])
     assert (wanted > 0).sum() >= 6
 

@@ -11,9 +11,9 @@ import scipy.sparse as sp
 
 from formulations.class_faces import Owners
 from formulations.language.clock import Clock
+from polyopt.polyhedral.logistic_descent import descend, lbfgs
+from polyopt.polyhedral.logistic_loss import FaceLoss
 from polyopt.polyhedral.logistic_polytopes import random_start
-from polyopt.polyhedral.logistic_solver import FaceLoss, descend
-from polyopt.polyhedral.logistic_solver.quasi_newton import quasi_newton
 
 OWNERS = [Owners(0, 1), Owners(2, 2), Owners(4, 1)]
 
@@ -30,7 +30,7 @@ def ring(owners, n=300, m=3, ridge=0.3, units=1.0, seed=0):
 def test_it_ends_where_a_general_solver_ends(owners):
     problem = ring(owners)
     W = random_start(problem, np.random.default_rng(2))
-    own, _ = quasi_newton(problem, W, Clock(None), 1.0, 2000, 1e-14)
+    own, _ = lbfgs(problem, W, Clock(None), 1.0, 2000, 1e-14)
     value, slope, _, _ = problem.smooth(own, 1.0, 1.0)
     assert np.abs(slope).max() <= 1e-4 * problem.c.sum()
     other, _ = descend(replace(problem, X=sp.csr_array(problem.X)), own, Clock(None), softness=(1.0,))
@@ -42,7 +42,7 @@ def test_every_step_goes_down_and_fewer_iterations_are_fewer():
     W = random_start(problem, np.random.default_rng(3))
     values = [problem.smooth(W, 0.3, 0.3)[0]]
     for count in (1, 2, 5, 20):
-        V, made = quasi_newton(problem, W, Clock(None), 0.3, count, 0.0)
+        V, made = lbfgs(problem, W, Clock(None), 0.3, count, 0.0)
         assert made == count
         values.append(problem.smooth(V, 0.3, 0.3)[0])
     assert (np.diff(values) < 0.0).all()

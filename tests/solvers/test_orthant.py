@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from polyopt.polyhedral.logistic_solver.priced_model import _MAX_LEGS, step_within
+from polyopt.polyhedral.logistic_newton import OPTIONS, step_within
 
 
 def test_an_entry_stops_at_0_and_the_others_go_on():
@@ -29,7 +29,7 @@ def test_it_ends_in_the_orthant_where_free_entries_have_no_slope():
         end = at + (step := step_within(H, down, at, signs))
         assert (signs * end >= 0.0).all()
         free = end != 0.0
-        if (signs != 0).sum() <= _MAX_LEGS - 1:
+        if (signs != 0).sum() <= OPTIONS.max_legs - 1:
             assert (down - H @ step)[free] == pytest.approx(np.zeros(free.sum()), abs=1e-8)
         # No way back: along the polygon the model falls.
         assert down @ step - 0.5 * step @ H @ step >= 0.0

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from formulations.face_penalty import FacePenalty
-from polyopt.polyhedral.logistic_solver import priced_model as model
+from polyopt.polyhedral import logistic_newton as model
 
 K, M = 2, 4
 PRICES = {
@@ -45,7 +45,7 @@ def test_places_are_those_of_groups_over_all_faces_and_biases_alone():
     signed = model.Places.of(FacePenalty.of(3, signs=[0, 1, 0]), 1)
     assert signed.smooth.tolist() == [True, False, True, True]
     H = np.diag([4.0, 1.0, 2.0, 9.0, 3.0, 5.0, 1.0, 9.0])
-    assert model._steepness(places, H) == pytest.approx([4.0, 5.0, 0.0, 0.0])
+    assert places.steepness(H) == pytest.approx([4.0, 5.0, 0.0, 0.0])
 
 
 @pytest.mark.parametrize("prices", PRICES)
@@ -58,14 +58,14 @@ def test_the_end_is_the_optimum_and_the_gap_holds_for_it(prices):
         assert least <= value(penalty, W, slope, H, W)
         assert (penalty.signs * found[:, :-1] >= 0).all()
         there = (slope.ravel() + H @ (found - W).ravel()).reshape(W.shape)
-        assert model._gap(penalty, found, there, 0.3) <= 1e-10
+        assert model.model_gap(penalty, found, there, 0.3) <= 1e-10
         for _ in range(20):
             V = penalty.allowed(found + rng.choice([1e-3, 0.1, 1.0]) * rng.normal(size=W.shape))
             here = value(penalty, W, slope, H, V)
             assert here >= least - 1e-10
             # What any other point is above it is no more than its gap.
             push = (slope.ravel() + H @ (V - W).ravel()).reshape(W.shape)
-            assert here - least <= model._gap(penalty, V, push, 0.3) + 1e-10
+            assert here - least <= model.model_gap(penalty, V, push, 0.3) + 1e-10
         # With some entries held at 0, it is the best of the others.
         some = rng.random(W.shape) < 0.6
         held = model.least_of_model(penalty, places, W * some, slope, H, 0.3, some, 1e-12)
@@ -75,14 +75,14 @@ def test_the_end_is_the_optimum_and_the_gap_holds_for_it(prices):
             V = penalty.allowed(held + 0.01 * rng.normal(size=W.shape) * some)
             assert value(penalty, W * some, slope, H, V) >= ends - 1e-10
         # A wide gap is enough at once.
-        assert model._gap(penalty, W, slope, 0.3) >= 0.0
+        assert model.model_gap(penalty, W, slope, 0.3) >= 0.0
 
 
 @pytest.mark.parametrize("prices", PRICES)
 def test_a_sweep_puts_each_group_where_the_model_is_least_or_a_step_towards_it(prices):
     _, penalty, places, W, slope, H = drawn(prices, 5)
     v, r = W.ravel().copy(), slope.ravel().copy()
-    steep, before = model._steepness(places, H), value(penalty, W, slope, H, W)
+    steep, before = places.steepness(H), value(penalty, W, slope, H, W)
     for g in range(len(places.starts) - 1):
         begin, end = places.starts[g : g + 1], places.starts[g + 1 : g + 2]
         mine = places.members[begin[0] : end[0]]
@@ -115,7 +115,7 @@ def test_curvature_and_slope_of_lengths_are_those_of_differences():
         return penalty.value(full.reshape(W.shape))
 
     step, push = 1e-4, rng.normal(size=len(v))
-    M, found = model._with_lengths(penalty, v, used, H[np.ix_(used, used)], push)
+    M, found = model.with_lengths(penalty, v, used, H[np.ix_(used, used)], push)
     for a, e in enumerate(step * np.eye(len(used))):
         slope = (lengths(v[used] + e) - lengths(v[used] - e)) / (2 * step)
         assert found[used[a]] - push[used[a]] == pytest.approx(slope, abs=1e-6)

@@ -16,8 +16,8 @@ from polyopt.margin.decomposition import Options
 from polyopt.margin.decomposition.cache import RowCache
 from polyopt.margin.interior_point import intercept, solve_interior_point
 from polyopt.margin.interior_point.crew import Change, bring
-from polyopt.polyhedral.logistic_solver.priced_model import step_within
-from polyopt.polyhedral.logistic_solver.smooth import FaceLoss
+from polyopt.polyhedral.logistic_loss import FaceLoss
+from polyopt.polyhedral.logistic_newton import step_within
 from polyopt.sparse.one_norm import solve_one_norm
 
 
