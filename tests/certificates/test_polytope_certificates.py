@@ -11,7 +11,7 @@ from formulations.polyhedral import cells
 from polyopt import certify_cpm, certify_pc_slp, certify_plume, certify_polyceptron, certify_spla1
 from polyopt.certificates import Claim
 from polyopt.certificates.feasible import within_shared_caps
-from polyopt.cpm.global_search.bound import add_up, moves_for, try_move
+from polyopt.cpm.global_search.assignment_tree import add_up, moves_for, try_move
 from polyopt.cpm.global_search.face import Samples, climb, dual_error, dual_value, hyperplane
 from polyopt.cpm.global_search.search import solve_cpm_global
 from polyopt.cpm.point import CpmPoint, bound_of
