@@ -63,11 +63,10 @@ def search_subset(
             draw_patterns(at, seed)
             swap_features(at)
 
-        return search, search.run(max_nodes, pause, after=30)  # most faces are proven sooner
+        return search, search.search(max_nodes, pause, after=30)  # most faces are proven sooner
     except KeyboardInterrupt:
         if search.best is None:
             raise
-        search.stop()
         return search, interrupted()
 
 
