@@ -117,7 +117,7 @@ def certify_l0_data(
 ) -> Certificate:  # fmt: skip
     """Certify a point of a problem whose numbers have been checked, its entries' errors among them.
 
-    searched: the bound on every score that :func:`polyopt.sparse.tree.search.solve_l0_tree` proved. No
+    searched: the bound on every score that :func:`polyopt.sparse.tree.solve_l0_tree` proved. No
         caller's number: each leaf of it was evaluated as the bounds here are.
     stated: A bound that an integer solver states.
     """

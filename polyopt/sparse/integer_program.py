@@ -5,7 +5,7 @@
 
 is program (3) of :mod:`formulations.l0` in a = α / C: the cap is 1, and the only big M. The model goes to
 HiGHS as it is: where it is easy, a modelling language takes longer to build it than HiGHS to solve it.
-:mod:`polyopt.sparse.tree.search` solves the same program, and proves more in the same time.
+:mod:`polyopt.sparse.tree` solves the same program, and proves more in the same time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from formulations.language.highs import quiet_highs, search
 from formulations.language.recovery import slacks
 from formulations.language.solution import Solution, Status
 from polyopt.sparse.point import RECORD_SECONDS, as_start, finished, idle
-from polyopt.sparse.tree.quick import QuickPattern
+from polyopt.sparse.tree import QuickPattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable
