@@ -1,7 +1,7 @@
 """Kernels of the polytope machine's global search: formulas in numpy, and lengths of 0, 1, 2 and odd ones.
 
-Their parts are held to their formulas in tests/solvers/test_cpm_faces.py, test_cpm_bound.py, test_cpm_tree.py
-and test_priced_box.py, and whole searches in tests/outer.
+Their parts are held to their formulas in tests/cpm/test_cpm_faces.py, test_cpm_bound.py, test_cpm_tree.py
+and test_priced_box.py, and whole searches in tests/cpm.
 """
 
 from __future__ import annotations
