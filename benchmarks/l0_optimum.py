@@ -37,7 +37,7 @@ from polyopt.sparse.cross_entropy import solve_l0
 from polyopt.sparse.integer_program import solve_l0_milp
 from polyopt.sparse.one_norm import solve_one_norm
 from polyopt.sparse.pattern_lp import PatternLP
-from polyopt.sparse.tree.search import solve_l0_tree
+from polyopt.sparse.tree import solve_l0_tree
 
 KEPT = Path(__file__).parent / "results" / "l0_optimum.csv"
 KERNELS, C = ("linear", "poly", "rbf"), 1.0

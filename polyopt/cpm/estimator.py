@@ -21,7 +21,7 @@ from formulations.polyhedral import pull
 from formulations.polytope import answers, face_margins, natural_assignment, perplexity
 from polyopt.cpm.certificate import certify_cpm, certify_cpm_held, certify_cpm_search
 from polyopt.cpm.duals import duals_frame, price_rows
-from polyopt.cpm.global_search.leaves import evidence_of
+from polyopt.cpm.global_search.claim_tree import evidence_of
 from polyopt.cpm.penalised_faces import PRICED
 from polyopt.cpm.penalty_term import held_by_groups
 from polyopt.cpm.restricted_faces import RestrictedFaces

@@ -1,12 +1,12 @@
-"""Branch and bound over the features of a face: the best s, or the gap that is left.
+"""Branch and bound over the features of a face: the best s features, or the remaining gap.
 
-A node says of some features that they are in and of others that they are out; its bound is that of
-:class:`polyopt.cpm.few_feature_face.SubsetFace`. The node of the least bound is next, and its free feature
-with the largest weight is put in and left out. Every node offers a face: what is in, and the largest of the
-free. A node with s features in, or with no more than s left, is that face alone.
+A node includes some features and excludes others; its bound is that of
+:class:`polyopt.cpm.few_feature_face.SubsetFace`. A node branches on its free feature with the largest weight.
+Every node offers a face: the included features, and the largest of the free. A node with s features, or with
+no more than s left, is that face alone.
 
-What is proven is kept as a tree, with the point whose multipliers bound each node: whoever has the data can
-check it without the search (:mod:`polyopt.cpm.certificate_restricted`).
+The proof is kept as a tree, with the point whose multipliers bound each node: it can be checked from the data
+without the search (:mod:`polyopt.cpm.certificate_few_features`).
 
 Good faces make a small tree: swaps of single features (:func:`swap_features`), and the cross-entropy method
 over patterns of features (:func:`draw_patterns`).
@@ -14,16 +14,16 @@ over patterns of features (:func:`draw_patterns`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from formulations.language.solution import Status
-from polyopt.base.progress import tell
 from polyopt.cpm.certificate_restricted import SubsetTree
+from polyopt.optim import best_first
+from polyopt.optim.best_first import BestFirst, OpenNode
 from polyopt.optim.cross_entropy import cross_entropy_minimize
 
 if TYPE_CHECKING:
@@ -37,53 +37,60 @@ if TYPE_CHECKING:
 
     Bits = NDArray[np.bool_]
 
-__all__ = ["SubsetSearch", "draw_patterns", "swap_features"]
 
-_MAX_TREE_ENTRIES = 1 << 22  # numbers in the tree that is kept; beyond, the root alone is
-_MIN_P, _MAX_P = 0.02, 0.9  # first probabilities of drawing a feature: none is left out, none always drawn
+@dataclass(frozen=True)
+class Options(best_first.Options):
+    """Numbers of the search.
+
+    max_tree_entries: numbers in the tree that is kept; beyond it only the root is.
+    min_p, max_p: limits of the initial probabilities of drawing a feature.
+    max_candidates: features among which patterns are drawn.
+    swap_candidates: features that may join, and features that may leave, in a round of swaps.
+    """
+
+    max_tree_entries: int = 1 << 22
+    min_p: float = 0.02
+    max_p: float = 0.9
+    max_candidates: int = 200
+    swap_candidates: int = 3
 
 
-@dataclass(order=True, frozen=True)
-class _Open:
-    """An open node, in the order of exploring: the least bound, then the youngest."""
-
-    bound: float
-    age: int
-    number: int = field(compare=False)
-    inside: Bits = field(compare=False)
-    out: Bits = field(compare=False)
-    w: Vector = field(compare=False)
+DEFAULT = Options()
 
 
-class SubsetSearch:
+class Choice(NamedTuple):
+    """Number of the node in the kept tree; included and excluded features; the relaxation's weights."""
+
+    number: int
+    inside: Bits
+    out: Bits
+    w: Vector
+
+
+class SubsetSearch(BestFirst[Choice]):
     """The search for the best s features of a face.
 
     face: the face.
-    tol: relative gap at which the search ends.
-    clock: when to end.
-
     best: the best face so far.
-    bound: what no face of at most s features costs less than.
-    nodes: nodes bounded.
-    history: A record for each fifth of a second: nodes, open, bound, objective, seconds.
     """
 
-    def __init__(self, face: SubsetFace, tol: float, clock: Clock):
-        self.face, self.tol, self.clock = face, tol, clock
+    def __init__(self, face: SubsetFace, tol: float, clock: Clock, options: Options = DEFAULT):
+        super().__init__(0.5 * tol, 2 * face.m + 8 * (face.m + 1) + 200, options)
+        self.face, self.clock, self.numbers = face, clock, options
         self.best: Fitted | None = None
-        self.bound, self.nodes, self.history = 0.0, 0, list[dict[str, float]]()
+        self._exploring = 0.0  # the root, until it is bounded
         self.z = np.full(face.m, face.s / face.m)
-        self._heap: list[_Open] = []
-        # The least bounds of what is closed, and of what is at work.
-        self._closed, self._at_hand = np.inf, np.inf
         self._seen: dict[bytes, float] = {}
         self._tree: list[list[int]] = []  # feature, child without, child within
         self._points: list[tuple[Vector, float]] = []
 
-    # -- faces ---------------------------------------------------------------------------------
+    @property
+    def objective(self) -> float:
+        """Cost of the best face."""
+        return np.inf if self.best is None else self.best.objective
 
     def offer(self, features: ArrayLike) -> float:
-        """Try a face of at most s features; return what it costs, roughly where the best costs less."""
+        """Try a face of at most s features; return its cost, approximate if the best face costs less."""
         chosen = np.unique(np.asarray(features, dtype=np.int64))
         key = chosen.tobytes()
         if key not in self._seen:
@@ -91,133 +98,91 @@ class SubsetSearch:
         return self._seen[key]
 
     def _fit(self, chosen: NDArray[np.int64], w: Vector | None = None) -> Fitted:
-        """The face of some features, begun with w or else with the best one."""
+        """Fit a face of given features, from w or else from the best one."""
         near = w if w is not None or self.best is None else self.best.w
-        found = self.face.fit(chosen, self._cut, tol=1e-3 * self.tol, w=near)
+        found = self.face.fit(chosen, self.cutoff, tol=2e-3 * self.tol, w=near)
         self._seen[found.features.tobytes()] = found.objective
         if self.best is None or found.objective < self.best.objective:
             self.best = found
         return found
-
-    @property
-    def _cut(self) -> float:
-        """The bound that closes a node."""
-        return np.inf if self.best is None else self.best.objective * (1.0 - 0.5 * self.tol)
-
-    # -- the search ----------------------------------------------------------------------------
 
     def begin(self) -> None:
         """Bound the root, and try the face that it suggests."""
         face, none = self.face, np.zeros(self.face.m, dtype=bool)
         if face.s >= face.m:  # there is no choice
             found = self._fit(np.arange(face.m))
-            self._grow(found.proof, is_root=True)
-            self._closed = found.bound
-            self._settle()
+            self._grow(found.proof)
+            self.close(found.bound)
+            self._exploring = np.inf
             return
         relaxed = face.relax(none, none, np.zeros(face.m + 1), np.inf, share=1e-3, cold=True)
-        self._enter(relaxed.proof, 0.0, none, none, relaxed.w)
+        root = Choice(self._grow(relaxed.proof), none, none, relaxed.w)
         size = np.abs(relaxed.w[: face.m])
         self.z = size / max(float(size.max(initial=0.0)), 1e-300)
+        self.push([(max(0.0, relaxed.proof.bound), root)])
+        self._exploring = np.inf
         self.offer(self._largest(relaxed.w, none, none))
-        self._settle()
 
-    def run(
+    def search(
         self, max_nodes: int, pause: Callable[[SubsetSearch], None] | None = None, after: int = 0
     ) -> Status:
-        """Search until the gap is closed, or until there are so many nodes.
+        """Search until the gap is closed, or until there are `max_nodes` nodes.
 
-        max_nodes: nodes in all.
-        pause: called once, when there are `after` nodes and the gap is open; it may offer faces.
-        after: of `pause`.
+        `pause` is called once, after `after` nodes if the gap is open; it may offer faces.
         """
-        while self._heap and self._heap[0].bound < self._cut:
-            if pause is not None and self.nodes >= after:
-                pause(self)
-                pause = None
-                continue
-            if self.clock.is_over:
-                return self._record(Status.TIME_LIMIT)
-            if self.nodes >= max_nodes:
-                return self._record(Status.ITERATION_LIMIT)
-            if not self.history or self.clock.seconds > self.history[-1]["seconds"] + 0.2:
-                self._record()
-            one = heappop(self._heap)
-            self._at_hand = one.bound
-            self._branch(one)
-            self._at_hand = np.inf
-        return self._record(Status.SOLVED)
+        first = min(after, max_nodes)
+        status = self.run(self.clock, first)
+        if status is Status.ITERATION_LIMIT and pause is not None and first == after:
+            pause(self)
+        if status is Status.ITERATION_LIMIT:
+            status = self.run(self.clock, max_nodes)
+        return status
 
-    def _branch(self, one: _Open) -> None:
-        free = np.flatnonzero(~(one.inside | one.out))
-        j = int(free[np.argmax(np.abs(one.w[free]))])
-        numbers = []
+    def expand(self, node: OpenNode[Choice]) -> list[tuple[float, Choice]]:
+        """Include and exclude the free feature with the largest weight."""
+        self.nodes += 1  # two nodes are bounded
+        number, inside, out, w = node.state
+        free = np.flatnonzero(~(inside | out))
+        j = int(free[np.argmax(np.abs(w[free]))])
+        children, numbers = [], []
         for is_in in (False, True):
-            inside, out = one.inside.copy(), one.out.copy()
-            (inside if is_in else out)[j] = True
-            numbers.append(self._child(one, inside, out))
+            sides = inside.copy(), out.copy()
+            sides[0 if is_in else 1][j] = True
+            bound, child = self._child(node, *sides)
+            numbers.append(child.number)
+            if (~(child.inside | child.out)).any():
+                children.append((bound, child))
+            else:
+                self.close(bound)
         if self._tree:
-            self._tree[one.number][:] = [j, *numbers]
+            self._tree[number][:] = [j, *numbers]
+        return children
 
-    def _child(self, one: _Open, inside: Bits, out: Bits) -> int:
-        """Bound a child; return its number in the tree."""
-        face, cut = self.face, self._cut
-        self.nodes += 1
+    def _child(self, node: OpenNode[Choice], inside: Bits, out: Bits) -> tuple[float, Choice]:
+        """Bound a child."""
+        face, cut, w = self.face, self.cutoff, node.state.w
         last = face.only(inside, out)
         if last is not None:
-            found = self._fit(last, one.w)
-            bound = max(one.bound, found.proof.bound, found.bound)
-            self._closed = min(self._closed, bound)
-            return self._grow(found.proof)
-        out, w = face.closed(inside, out), one.w.copy()
+            found = self._fit(last, w)
+            bound = max(node.bound, found.proof.bound, found.bound)
+            return bound, Choice(self._grow(found.proof), inside, ~inside, w)
+        out, w = face.closed(inside, out), w.copy()
         w[: face.m][out] = 0.0
         relaxed = face.relax(inside, out, w, cut)
         if relaxed.proof.bound < cut:
             self.offer(self._largest(relaxed.w, inside, out))
-        return self._enter(relaxed.proof, one.bound, inside, out, relaxed.w)
-
-    def _enter(self, proof: Proof, least: float, inside: Bits, out: Bits, w: Vector) -> int:
-        """Make a node open, or close it; return its number in the tree."""
-        number, bound = self._grow(proof, len(self._tree) == 0 and self.nodes == 0), max(least, proof.bound)
-        if bound >= self._cut or not (~(inside | out)).any():
-            self._closed = min(self._closed, bound)
-        else:
-            heappush(self._heap, _Open(bound, -self.nodes, number, inside, out, w))
-        return number
+        bound = max(node.bound, relaxed.proof.bound)
+        return bound, Choice(self._grow(relaxed.proof), inside, out, relaxed.w)
 
     def _largest(self, w: Vector, inside: Bits, out: Bits) -> NDArray[np.int64]:
-        """What is in, and the largest of the free, s features."""
+        """The included features and the largest of the free, s features."""
         return self.face.largest(np.where(inside, np.inf, np.where(out, -1.0, np.abs(w[: self.face.m]))))
 
-    # -- what is proven ------------------------------------------------------------------------
-
-    def _settle(self) -> None:
-        first = self._heap[0].bound if self._heap else np.inf
-        cost = np.inf if self.best is None else self.best.objective
-        self.bound = max(self.bound, min(first, self._closed, self._at_hand, cost))
-
-    def _record(self, status: Status = Status.SOLVED) -> Status:
-        self._settle()
-        record = {
-            "nodes": float(self.nodes),
-            "open": float(len(self._heap)),
-            "bound": self.bound,
-            "objective": np.inf if self.best is None else self.best.objective,
-            "seconds": self.clock.seconds,
-        }
-        self.history.append(record)
-        tell(record)
-        return status
-
-    def stop(self) -> None:
-        """Take note of the bound after an interruption."""
-        self._record()
-
-    def _grow(self, proof: Proof, is_root: bool = False) -> int:
-        """A further node of the tree that is kept; -1 where it is kept no more."""
-        if not self._tree and not is_root:
+    def _grow(self, proof: Proof) -> int:
+        """Add a node to the kept tree; return its number, -1 if the tree is kept no more."""
+        if self._points and not self._tree:
             return -1
-        if len(self._tree) * len(proof.w) > _MAX_TREE_ENTRIES:
+        if len(self._tree) * len(proof.w) > self.numbers.max_tree_entries:
             self._tree, self._points = [], self._points[:1]
             return -1
         self._tree.append([-1, -1, -1])
@@ -226,7 +191,7 @@ class SubsetSearch:
 
     @property
     def tree(self) -> SubsetTree:
-        """The proof: the tree, or where that became too large the root alone."""
+        """The proof: the tree, or only the root if the tree became too large."""
         table = np.array(self._tree or [[-1, -1, -1]], dtype=np.int64)
         w = np.array([point for point, _ in self._points]).reshape(len(table), -1)
         eps = np.array([each for _, each in self._points])
@@ -236,10 +201,8 @@ class SubsetSearch:
 def swap_features(search: SubsetSearch) -> None:
     """Exchange one feature of the best face for another as long as one of a few tries lowers its cost.
 
-    The first to join are those with the largest |v_j|, the slope of the cost in their weights; the first to
-    leave have the smallest weights.
-
-    search: with a best face.
+    The features with the largest |v_j|, the slope of the cost in their weights, join first; those with the
+    smallest weights leave first.
     """
     face = search.face
     while not search.clock.is_over:
@@ -248,7 +211,7 @@ def swap_features(search: SubsetSearch) -> None:
             return
         slope = np.abs(face.pull(best.alpha)[: face.m])
         slope[best.features] = -1.0
-        for joining, leaving in _pairs(best, slope, face):
+        for joining, leaving in _swaps(best, slope, face, search.numbers.swap_candidates):
             if slope[joining] >= 0.0:
                 search.offer(np.append(best.features[best.features != leaving], joining))
             if search.best is not best:
@@ -257,11 +220,11 @@ def swap_features(search: SubsetSearch) -> None:
             return
 
 
-def _pairs(best: Fitted, slope: Vector, face: SubsetFace) -> list[tuple[int, int]]:
-    """Who joins and who leaves (-1: nobody), in the order in which exchanges are tried."""
-    joining = np.argsort(-slope, kind="stable")[:3]
+def _swaps(best: Fitted, slope: Vector, face: SubsetFace, count: int) -> list[tuple[int, int]]:
+    """Pairs of a joining and a leaving feature (-1: none), in the order in which they are tried."""
+    joining = np.argsort(-slope, kind="stable")[:count]
     own = best.features
-    leaving = own[np.argsort(np.abs(best.w[own]), kind="stable")[:3]]
+    leaving = own[np.argsort(np.abs(best.w[own]), kind="stable")[:count]]
     if len(own) < face.s:
         leaving = np.append(leaving, -1)  # there is room for one more
     ranks = sorted(product(range(len(joining)), range(len(leaving))), key=sum)
@@ -272,17 +235,14 @@ def draw_patterns(search: SubsetSearch, seed: int) -> None:
     """Offer faces by the cross-entropy method over patterns of features, from the relaxation's weights.
 
     A pattern of more than s features stands for the s with the largest weights of its face.
-
-    search: with a best face.
-    seed: of the patterns drawn.
     """
-    face, best = search.face, search.best
+    face, best, numbers = search.face, search.best, search.numbers
     if best is None:
         return
     order = np.argsort(-search.z, kind="stable")
-    candidates = np.union1d(order[:200], best.features)
-    p = np.clip(search.z[candidates], _MIN_P, _MAX_P)
-    p = np.clip(p * min(1.0, 1.5 * face.s / p.sum()), _MIN_P, _MAX_P)
+    candidates = np.union1d(order[: numbers.max_candidates], best.features)
+    p = np.clip(search.z[candidates], numbers.min_p, numbers.max_p)
+    p = np.clip(p * min(1.0, 1.5 * face.s / p.sum()), numbers.min_p, numbers.max_p)
     pruned: dict[bytes, Bits] = {}
 
     def score(pattern: Bits) -> float:

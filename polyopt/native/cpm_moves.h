@@ -1,6 +1,6 @@
 /* A lower bound on every completion of a partial assignment, from trial moves of single samples.
 
-   polyopt/cpm/global_search/bound.py states and proves it. Here moves are found in turn: the box left by the moves before,
+   polyopt/cpm/global_search/assignment_tree.py states and proves it. Here moves are found in turn: the box left by the moves before,
    and w_k shifted by half of those e_rk that pull the same way, make a problem for climb; the face that costs i least
    sets what it adds to the bound, and its moves on the others are shrunk to cost as little as that. */
 #ifndef POLYOPT_CPM_MOVES_H

@@ -1,7 +1,7 @@
 /* unfused */
 /* A lower bound on what a face of the Convex Polytope Machine costs at prices of the positives, over faces in a box.
 
-   polyopt/cpm/global_search/priced_box.py states and proves it: with r_i = y_i x_i.w and prices p_i,
+   polyopt/cpm/global_search/prices.py states and proves it: with r_i = y_i x_i.w and prices p_i,
 
        G(w) = |w|^2 + sum_neg C_i [1 - r_i]_+ + sum_pos min(C_i [1 - r_i]_+, p_i) >= sum c_i + sum a_i
               + sum_j min_{w_j in the box} (w_j^2 - v_j w_j),   v = sum a_i y_i x_i,

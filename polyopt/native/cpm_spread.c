@@ -1,6 +1,6 @@
 /* Multipliers of one face of the Convex Polytope Machine that follow who comes, and the shares that go with them.
 
-   polyopt/cpm/global_search/spread_bound.py states what is raised, and the bound that any multipliers in their boxes prove: as that
+   polyopt/cpm/global_search/spread.py states what is raised, and the bound that any multipliers in their boxes prove: as that
    is computed elsewhere, products here may be fused and sums be reordered. Positive i may be on the face with a share;
    it brings its own multiplier and moves delta_i of those that are there, and e_i is the vector of all these.
 

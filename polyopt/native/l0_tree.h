@@ -1,6 +1,6 @@
 /* The search of the L0 tree: the problem, open nodes, what was seen, and room to work in.
 
-   polyopt/sparse/tree/node.py has the formulas, polyopt/sparse/tree/open_nodes.py the fields. */
+   polyopt/sparse/node_program.py has the formulas, polyopt/sparse/tree.py the fields. */
 #ifndef POLYOPT_L0_TREE_H
 #define POLYOPT_L0_TREE_H
 

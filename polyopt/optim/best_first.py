@@ -103,11 +103,14 @@ class BestFirst(ABC, Generic[State]):
         self._closed = min(self._closed, bound)
 
     def push(self, children: Iterable[tuple[float, State]], depth: int = 0) -> None:
-        """Make nodes open."""
-        made = []
+        """Make nodes open, or close those whose bound reaches the cutoff."""
+        made: list[OpenNode[State]] = []
         for bound, state in children:
-            self._made += 1
-            made.append(OpenNode(bound, -depth, self._made, state))
+            if bound >= self.cutoff:
+                self.close(bound)
+            else:
+                self._made += 1
+                made.append(OpenNode(bound, -depth, self._made, state))
         if self.stack or len(self.heap) >= self.max_open:
             self.stack += sorted(made, reverse=True)
         else:

@@ -584,7 +584,8 @@ class _Evaluator:
         require(rank in ("improved", "drawn"), "rank", rank, '"improved" or "drawn"')
         self.batch = batch
         self._score, self._errors, self._n_jobs = score, errors, n_jobs
-        self._of_all, self._of_elite = (improve, None) if rank == "improved" else (None, improve)
+        self._of_all = improve if rank == "improved" else None
+        self._of_elite = improve if rank == "drawn" else None
 
     def improved(self, pattern: Bits, value: float) -> _Outcome:
         """Improve an elite pattern, if only the elite are improved."""

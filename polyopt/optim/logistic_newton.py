@@ -5,6 +5,7 @@ Minimises  L(w) = Σ c_i ln(1 + exp(−y_i w·x̃_i)) + ρ/2 ‖w‖²,  bias la
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -23,42 +24,50 @@ if TYPE_CHECKING:
 
     Method = Literal["newton", "bfgs"]
 
-__all__ = ["ARMIJO", "METHODS", "positive_factor", "solve_logistic", "solve_scaled"]
-
 METHODS = ("newton", "bfgs")
-ARMIJO = 1e-4  # share of the decrease that a slope promises which a step must bring
-_MIN_STEP = 1e-10  # share of a step under which a line search gives up: nothing lower is in reach
-_MAX_DENSE_UNKNOWNS = 200  # unknowns up to which BFGS keeps its whole matrix
-_MAX_NEWTON_UNKNOWNS = 6000  # unknowns up to which Newton's method does
+ARMIJO = 1e-4
+"""Share of the decrease predicted by the slope that a step must attain (Armijo's condition)."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Numbers of the solvers.
+
+    min_step: share of a Newton step at which the line search gives up.
+    max_bfgs_unknowns: unknowns up to which BFGS keeps its whole matrix; beyond it is L-BFGS.
+    max_newton_unknowns: unknowns of Newton's method.
+    ridges: additions to the unit diagonal of a scaled Hessian, until it has a Cholesky factor.
+    """
+
+    min_step: float = 1e-10
+    max_bfgs_unknowns: int = 200
+    max_newton_unknowns: int = 6000
+    ridges: tuple[float, ...] = (0.0, 1e-14, 1e-11, 1e-8)
+
+
+DEFAULT = Options()
 
 
 def solve_logistic(
     X: Matrix, y: Vector, c: Vector, w: Vector, *, ridge: float, method: Method = "newton",
-    max_iter: int = 100, tol: float = 1e-8, time_limit: float | None = None,
+    max_iter: int = 100, tol: float = 1e-8, time_limit: float | None = None, options: Options = DEFAULT,
 ) -> Solution:  # fmt: skip
-    """Minimise L from w.
+    """Minimise L from w (m+1,), by Newton's method with backtracking or by scipy's BFGS.
 
-    X, y, c: samples (n, m), labels -1 and +1, and weights (n,), at least 0.
-    w (m+1,): where to begin.
-    ridge: ρ, positive.
-    method: Newton's method with backtracking, or scipy's BFGS (of limited memory beyond 200 unknowns).
-    max_iter: iterations at most.
-    tol: relative gap to a proven bound at which to stop: ‖∇L‖²/(2ρ) over L.
-    time_limit: seconds.
-    Returns: ``primal`` has ``w``; its ``bound`` is L less the gap. Never worse than the start.
-    ValueError: an unknown method, or more unknowns than Newton's method takes.
+    It stops at a relative gap of `tol` to the proven bound L − ‖∇L‖²/(2ρ). The point is never worse than the
+    start. ValueError for an unknown method, or more unknowns than Newton's method takes.
     """
     one_of("method", method, METHODS)
     ridge, tol = positive("ridge", ridge), tolerance(tol)
     whole("max_iter", max_iter)
-    if method == "newton" and len(w) > _MAX_NEWTON_UNKNOWNS:
+    if method == "newton" and len(w) > options.max_newton_unknowns:
         raise ValueError(
-            f"method='newton' takes {_MAX_NEWTON_UNKNOWNS} unknowns at most, not {len(w)}; "
+            f"method='newton' takes {options.max_newton_unknowns} unknowns at most, not {len(w)}; "
             "choose method='bfgs'"
         )
     clock = Clock(time_limit)
     run = _newton if method == "newton" else _bfgs
-    w, value, gradient, steps = run(X, y, c, w, ridge, max_iter, tol, clock)
+    w, value, gradient, steps = run(X, y, c, w, ridge, max_iter, tol, clock, options)
     gap = float(gradient @ gradient) / (2 * ridge)
     if gap <= tol * value:
         status = Status.SOLVED
@@ -80,8 +89,9 @@ def _loss(X: Matrix, y: Vector, c: Vector, w: Vector, ridge: float) -> tuple[flo
 
 
 def _newton(
-    X: Matrix, y: Vector, c: Vector, w: Vector, ridge: float, max_iter: int, tol: float, clock: Clock
-) -> tuple[Vector, float, Vector, int]:
+    X: Matrix, y: Vector, c: Vector, w: Vector, ridge: float, max_iter: int, tol: float, clock: Clock,
+    options: Options,
+) -> tuple[Vector, float, Vector, int]:  # fmt: skip
     value, gradient, away = _loss(X, y, c, w, ridge)
     for steps in range(max_iter):
         if gradient @ gradient <= 2 * ridge * tol * value or clock.is_over:
@@ -94,9 +104,9 @@ def _newton(
             if found[0] <= value + ARMIJO * size * slope:
                 break
             size *= 0.5
-            if size < _MIN_STEP:  # no lower point in double precision
+            if size < options.min_step:  # no lower point in double precision
                 return w, value, gradient, steps
-        # Where neither the loss nor its slope falls any more, rounding has the last word.
+        # If neither the loss nor its slope falls any more, only rounding is left.
         if found[0] >= value and found[1] @ found[1] >= gradient @ gradient:
             return w, value, gradient, steps
         w, (value, gradient, away) = trial, found
@@ -104,14 +114,10 @@ def _newton(
 
 
 def solve_scaled(H: Vector, b: Vector) -> Vector:
-    """H⁻¹ b, with unknowns of like scales, and a little more on the diagonal where rounding asks for it.
-
-    H (k, k): symmetric, with a positive diagonal.
-    b (k,): the right-hand side.
-    """
+    """H⁻¹ b for a symmetric H with a positive diagonal, scaled to 1 and raised until H has a factor."""
     scale = 1.0 / np.sqrt(H.diagonal())
     H = H * scale[:, None] * scale
-    for more in (0.0, 1e-14, 1e-11, 1e-8):
+    for more in DEFAULT.ridges:
         H.flat[:: len(H) + 1] += more
         try:
             return np.asarray(scale * cho_solve(cho_factor(H), scale * b))
@@ -121,10 +127,7 @@ def solve_scaled(H: Vector, b: Vector) -> Vector:
 
 
 def positive_factor(H: Vector) -> tuple[Vector, bool]:
-    """The lower Cholesky factor of H, whose diagonal is lifted, in place, as far as it has to be.
-
-    H (k, k): symmetric.
-    """
+    """The lower Cholesky factor of a symmetric H, whose diagonal is raised, in place, as far as necessary."""
     size = float(np.abs(H).max()) or 1.0
     lift = 0.0
     while True:
@@ -151,8 +154,9 @@ def _hessian(X: Matrix, d: Vector, ridge: float) -> Vector:
 
 
 def _bfgs(
-    X: Matrix, y: Vector, c: Vector, w: Vector, ridge: float, max_iter: int, tol: float, clock: Clock
-) -> tuple[Vector, float, Vector, int]:
+    X: Matrix, y: Vector, c: Vector, w: Vector, ridge: float, max_iter: int, tol: float, clock: Clock,
+    options: Options,
+) -> tuple[Vector, float, Vector, int]:  # fmt: skip
     value, gradient, _ = _loss(X, y, c, w, ridge)
     best, steps = (w, value, gradient), 0
 
@@ -169,10 +173,10 @@ def _bfgs(
         if best[2] @ best[2] <= 2 * ridge * tol * best[1] or clock.is_over:
             raise StopIteration
 
-    small = len(w) <= _MAX_DENSE_UNKNOWNS
-    tightest = {"gtol": 0.0} if small else {"gtol": 0.0, "ftol": 0.0}  # the gap says when it is enough
+    small = len(w) <= options.max_bfgs_unknowns
+    tightest = {"gtol": 0.0} if small else {"gtol": 0.0, "ftol": 0.0}  # the gap stops it
     before = np.inf
-    # Its line search gives up in narrow valleys, from where a fresh start goes on.
+    # Its line search gives up in narrow valleys; a restart continues from there.
     while best[2] @ best[2] > 2 * ridge * tol * best[1] and best[1] < before and steps < max_iter:
         before = best[1]
         minimize(

@@ -1,12 +1,11 @@
-"""One linear program kept inside HiGHS, solved again and again as its upper bounds change.
+"""One linear program kept inside HiGHS, solved repeatedly with other upper bounds.
 
 min  c·x   s.t.   row_lower ≤ A x ≤ row_upper,   lower ≤ x ≤ upper
 
-New upper bounds leave the basis dual feasible wherever a column has two finite bounds, so the dual simplex
-method goes on from the last basis instead of beginning anew: a few pivots in place of thousands. Its dual
-value only rises on the way, so that it can stop as soon as the minimum is known to be above a given cutoff.
-The basis is thrown away where HiGHS reports an error or no verdict, and the program is solved once more from
-nothing.
+New upper bounds leave the basis dual feasible if every column has two finite bounds, so the dual simplex
+method continues from the last basis: a few pivots instead of thousands. Its dual value never falls, so it can
+stop as soon as the minimum is known to be above a cutoff. If HiGHS reports an error or no verdict, the
+program is solved again without the basis.
 """
 
 from __future__ import annotations
@@ -26,26 +25,23 @@ if TYPE_CHECKING:
 
     from formulations.language.types import Matrix, Vector
 
-__all__ = ["LinearSolution", "PersistentLP", "margin_rows"]
-
-# Tighter than HiGHS's own 1e-7: what is proven of a point is measured at 1e-6, relative to its value.
+# Feasibility tighter than HiGHS's own 1e-7: certificates measure gaps of 1e-6, relative to the value.
 _OPTIONS = {**SIMPLEX, "primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9}
 
 
 @dataclass(frozen=True)
 class LinearSolution:
-    """The answer of one solve.
+    """The result of one solve.
 
-    status: how it ended. SOLVED, or a limit or STALLED with a point that need be neither feasible nor
-        optimal; CUT_OFF without a point, but with multipliers; INFEASIBLE, UNBOUNDED or FAILED without
-        either.
-    x (number of columns,): the point; nan where there is none.
-    duals (number of rows,): multipliers ν of A x == r in the convention d(minimum)/dr = −ν: at least 0 where
-        a row holds its upper bound, at most 0 where its lower one. Those of CUT_OFF prove a minimum above the
-        cutoff, to HiGHS's tolerance; nan where there are none.
-    objective: c·x; nan where there is no point.
-    warm: whether the answer comes from the basis of the last solve.
-    restarted: whether HiGHS failed from that basis and the program was solved once more from nothing.
+    status: SOLVED; a limit or STALLED, with a point that may be neither feasible nor optimal; CUT_OFF, with
+        multipliers alone; INFEASIBLE, UNBOUNDED or FAILED, with neither.
+    x: the point; nan without one.
+    duals: multipliers ν of the rows, with d(minimum)/dr = −ν of A x == r: at least 0 at an upper bound, at
+        most 0 at a lower one; nan if there are none. Those of CUT_OFF prove a minimum above the cutoff, to
+        HiGHS's tolerance.
+    objective: c·x; nan without a point.
+    warm: True if the solve started from the last basis.
+    restarted: True if HiGHS failed from that basis, and the program was solved again without it.
     """
 
     status: Status
@@ -58,31 +54,18 @@ class LinearSolution:
 
 
 class PersistentLP:
-    """A linear program of which only the upper bounds of the columns change.
+    """A linear program with q rows and p columns; only the upper bounds of the columns change.
 
-    cost (p,): c, to be minimised.
-    A (q, p): the rows.
-    row_lower, row_upper (q,): bounds of the rows; -inf and inf for none.
-    lower, upper (p,): bounds of the columns; :meth:`solve` changes the upper ones.
+    ValueError for shapes that do not fit, and numbers that are not finite or too large for HiGHS (1e15 in A).
+    Solves use one thread, and those of several threads wait for each other. A pickled copy has no basis.
 
-    restarts: solves that HiGHS failed in and that were begun anew.
-    ValueError: shapes that do not fit, numbers that are not finite, or too large for HiGHS (1e15 in A).
-
-    Notes
-    -----
-    One thread. Pickled, it carries its numbers and no basis, and is built anew where it is loaded. Solves
-    from several threads wait for each other.
+    restarts: number of solves in which HiGHS failed and that were restarted.
     """
 
     def __init__(
-        self,
-        cost: ArrayLike,
-        A: Matrix,
-        row_lower: ArrayLike,
-        row_upper: ArrayLike,
-        lower: ArrayLike,
+        self, cost: ArrayLike, A: Matrix, row_lower: ArrayLike, row_upper: ArrayLike, lower: ArrayLike,
         upper: ArrayLike,
-    ):
+    ):  # fmt: skip
         self._A = sp.csc_array(A, dtype=float)
         q, p = self._A.shape
         self._cost = _vector("cost", cost, p)
@@ -94,7 +77,7 @@ class PersistentLP:
         self._build()
 
     def __getstate__(self) -> dict[str, Any]:
-        """The numbers alone: neither HiGHS's model nor its basis can travel."""
+        """The numbers alone: HiGHS's model and basis cannot be pickled."""
         return {k: v for k, v in self.__dict__.items() if k not in ("_highs", "_lock")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -108,7 +91,7 @@ class PersistentLP:
         for name, value in _OPTIONS.items():
             self._highs.setOptionValue(name, value)
         if self._highs.run() == highspy.HighsStatus.kError:
-            # A process keeps the number of threads that HiGHS began with in it, and refuses any other.
+            # HiGHS refuses another number of threads than the first one of the process.
             self._highs.setOptionValue("threads", 0)
         lp = highspy.HighsLp()
         lp.num_row_, lp.num_col_ = self._A.shape
@@ -128,7 +111,7 @@ class PersistentLP:
         return rows, columns
 
     def forget(self) -> None:
-        """Drop the basis: the next solve depends on nothing that was solved before."""
+        """Drop the basis: the next solve does not depend on earlier ones."""
         with self._lock:
             self._highs.clearSolver()
             self._has_basis = False
@@ -138,12 +121,9 @@ class PersistentLP:
     ) -> LinearSolution:
         """Solve with the given upper bounds, from the last basis if there is one.
 
-        upper (p,): new upper bounds of the columns, which stay; by default those of the last solve.
-        cutoff: end with CUT_OFF once the minimum is found to be above it, or that there is none. HiGHS looks
-            every few pivots (the denser the rows, the more often), so that an optimum above the cutoff may be
-            reached all the same. For this solve alone; one begun anew after a failure has none.
-        Returns: whatever HiGHS does, its status says it.
-        ValueError: bounds of another shape, or nan among the numbers given.
+        upper (p,): new upper bounds, which stay; by default those of the last solve.
+        cutoff: end with CUT_OFF once the minimum is known to be above it. HiGHS checks every few pivots, so
+            that an optimum above the cutoff may be reached all the same. A restart has no cutoff.
         """
         if cutoff is not None and np.isnan(cutoff):
             raise ValueError("cutoff must be a number or None, not nan")
@@ -164,7 +144,7 @@ class PersistentLP:
 
     def _run(self, time_limit: float | None, cutoff: float | None, *, restarted: bool) -> LinearSolution:
         highs, warm = self._highs, self._has_basis
-        # HiGHS's clock runs on from solve to solve.
+        # HiGHS's clock is not reset between solves.
         highs.setOptionValue("time_limit", np.inf if time_limit is None else highs.getRunTime() + time_limit)
         highs.setOptionValue("objective_bound", np.inf if cutoff is None else float(cutoff))
         returned = highs.run()
@@ -176,17 +156,12 @@ class PersistentLP:
         self._has_basis = bool(info.basis_validity)
         if status not in _WITH_DUALS or not (solution.value_valid and solution.dual_valid):
             return self._nothing(Status.FAILED if status in _WITH_DUALS else status, restarted)
-        # Where it was cut off the basis is not primal feasible yet.
+        # After a cutoff the basis is not primal feasible yet.
         x = np.full(len(self._cost), np.nan) if status is Status.CUT_OFF else np.array(solution.col_value)
         return LinearSolution(
-            status=status,
-            x=x,
-            duals=-np.array(solution.row_dual),
-            objective=float(self._cost @ x),
-            iterations=int(info.simplex_iteration_count),
-            warm=warm,
-            restarted=restarted,
-        )
+            status, x, -np.array(solution.row_dual), float(self._cost @ x), int(info.simplex_iteration_count),
+            warm=warm, restarted=restarted,
+        )  # fmt: skip
 
     def _nothing(self, status: Status, restarted: bool = False) -> LinearSolution:
         q, p = self._A.shape
@@ -210,12 +185,9 @@ _WITH_DUALS = (
 
 
 def margin_rows(signed: Vector, y: Vector) -> sp.csc_array:
-    """The rows ``signed a + y b + ξ`` of a sparse expansion: columns a, then b, then ξ.
-
-    signed (n, p): ``y_i K_ij t_j``, times the unit of the coefficients.
-    """
+    """The rows ``signed a + y b + ξ`` of a sparse expansion, with ``signed`` (n, p) y_i K_ij t_j."""
     n, p = signed.shape
-    if signed.all():  # nothing to look for
+    if signed.all():  # no zeros to remove
         places = np.tile(np.arange(n, dtype=np.int32), p), np.arange(p + 1, dtype=np.int32) * n
         block = sp.csc_array((signed.ravel(order="F"), *places), shape=(n, p))
     else:

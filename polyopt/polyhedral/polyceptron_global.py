@@ -1,8 +1,8 @@
 """The exact Polyceptron over all faces and assignments: the integer program by HiGHS, from the descent's end.
 
-What is minimised is that of :mod:`formulations.polyceptron`, over the faces in the box |W| ≤ R and over the
-face of each negative. The best end of the alternating descent is the point that HiGHS begins from
-(:mod:`formulations.polyceptron`), and the faces that HiGHS ends with are descended from once more.
+The objective is that of :mod:`formulations.polyceptron`, minimised over the faces in the box |W| ≤ R and over
+the face of each negative. HiGHS starts from the best end of the alternating descent
+(:mod:`formulations.polyceptron_global`), and the descent is continued from the faces of HiGHS.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from formulations.polyceptron_global import mixed_integer
 
 from formulations.language.arguments import positive, tolerance
 from formulations.language.clock import Clock, interrupted
 from formulations.language.recovery import as_costs, as_data
 from formulations.language.solution import Solution, Status
-from formulations.polyceptron import mixed_integer, point_of, shares_between
+from formulations.polyceptron import point_of, shares_between
 from polyopt.base.progress import tell
 from polyopt.optim.rounds import Stage, run_from_many_starts, run_rounds
 from polyopt.polyhedral.polyceptron_exact import ExactPolyceptron
@@ -28,10 +29,8 @@ if TYPE_CHECKING:
 
     from formulations.language.types import MatrixLike, Vector
 
-__all__ = ["MAX_SAMPLES", "solve_polyceptron_global"]
-
 MAX_SAMPLES = 1_000
-"""Samples at most: HiGHS proves the optimum of some hundred in few dimensions."""
+"""Maximal number of samples: HiGHS proves the optimum of some hundred in few dimensions."""
 
 _LIMITS = (Status.TIME_LIMIT, Status.INTERRUPTED)
 
@@ -41,24 +40,15 @@ def solve_polyceptron_global(
     n_init: int = 10, time_limit: float | None = None, seed: int = 0, n_jobs: int | None = None,
     first: Callable[[float | None], Vector] | None = None,
 ) -> Solution:  # fmt: skip
-    """A good point of the exact Polyceptron, and HiGHS's bound on all faces in the box.
+    """A good point of the exact Polyceptron, and HiGHS's bound on all faces in the box |W| ≤ `radius`.
 
-    X (n, m): samples, at most 1,000.
-    y (n,): labels: +1 inside, -1 outside; both are needed.
-    C (n,): cost of slack, per sample.
-    n_faces: K, at least 1.
-    radius: R, finite.
-    tol: relative gap at which the point counts as optimal.
-    n_init: starts of the descent.
-    time_limit: seconds, a tenth of them for the starts. Without one HiGHS runs until the gap is closed.
-    seed: of the starts.
-    n_jobs: starts made at once, as joblib counts.
-    first: gives the faces (K, m+1) of one start more, the first, from the seconds left (None for no limit).
-    Returns: primal ``W``; duals ``margin`` (n, K), of the assignment that W has. ``bound`` is HiGHS's word,
-        between 0 and the objective. ``SOLVED`` if the two are within `tol`. A limit or Ctrl-C keeps the best
-        point and the bound reached. ``iterations`` counts HiGHS's; the last record of ``history`` has the
-        bound.
-    ValueError: arguments that make no program, a radius that is not finite, or more samples.
+    There are at most 1,000 samples, of both classes, +1 inside. `n_init` starts of the descent take a tenth
+    of the time limit; `first` returns the faces (K, m+1) of an additional first start, from the seconds left.
+    Without a limit HiGHS runs until the gap is closed.
+
+    Returns: primal ``W``; duals ``margin`` (n, K), of the assignment of W. ``bound`` is HiGHS's, between 0
+        and the objective; ``SOLVED`` if the two are within `tol`. A limit or Ctrl-C keeps the best point and
+        the bound reached. ``iterations`` counts HiGHS's; the last record of ``history`` has the bound.
     """
     X, y = as_data(X, y)
     tol, radius = tolerance(tol), positive("radius", radius)
@@ -100,7 +90,7 @@ def solve_polyceptron_global(
 
 
 def _solve(problem: ExactPolyceptron, W: Vector, tol: float, clock: Clock) -> Solution:
-    """HiGHS on the integer program, from faces."""
+    """Solve the integer program by HiGHS, from given faces."""
     shares = shares_between(problem.X, problem.y, clock.part(0.3).left)
     program = mixed_integer(problem.X, problem.y, problem.n_faces, problem.c, problem.radius, shares)
     return program.solve(
@@ -112,7 +102,7 @@ def _solve(problem: ExactPolyceptron, W: Vector, tol: float, clock: Clock) -> So
 def _better(problem: ExactPolyceptron, point: Solution, W: Vector, clock: Clock) -> Solution:
     """The point, or the end of a descent from the optimal faces of W's assignment, if that costs less.
 
-    HiGHS's own faces have weights as large as the box wherever these cost nothing.
+    HiGHS's own faces have weights as large as the box if these cost nothing.
     """
     W = np.clip(W, -problem.radius, problem.radius)
     if problem.value(W) >= point.objective:

@@ -1,9 +1,11 @@
 """The point of a region that is nearest to a sample, by best-first branch and bound.
 
 A node has made some of the region's choices (:mod:`polyopt.polytope.region`). Its bound is the distance to
-what it has chosen so far, which is a projection, and the first node taken up that leaves nothing open is the
-answer. Features that stand for a column of texts, one of which is 1, are a choice as well: among the texts.
-So is a number that is missing: it stays so, at what fills the gap, or it becomes known, and the mark goes.
+the chosen rows, by a projection; the first explored node without an open choice is the optimum. Indicator
+features of a categorical column, one of which is 1, are a choice as well, among the categories. So is a
+missing number: it stays missing, at its imputed value, or becomes known, and its indicator becomes 0.
+
+This search has a loop of its own and not :mod:`polyopt.optim.best_first`, which stands on a higher floor.
 """
 
 from __future__ import annotations
@@ -33,14 +35,14 @@ __all__ = ["Nearest", "Part", "Question", "nearest"]
 
 @dataclass(frozen=True)
 class Question:
-    """From where, in which units, and what may move.
+    """The sample, the units of distance, and the features that may change.
 
     x (m,): the sample.
     spread (m,): the unit in which each feature's change is measured.
     low, high (m,): bounds on the features.
-    held (m,): the features that may not move.
-    groups: features of which one is 1 and the others are 0, each group by itself.
-    gaps (2,): A number that is missing and the mark of its gap, each pair by itself.
+    held (m,): the features that may not change.
+    groups: index arrays of features of which one is 1 and the others are 0.
+    gaps: pairs of indices, of a missing number and of its indicator.
     """
 
     x: Array
@@ -57,10 +59,10 @@ class Question:
         high: ArrayLike | None = None, held: ArrayLike | None = None,
         groups: Sequence[ArrayLike] = (), gaps: Sequence[ArrayLike] = (),
     ) -> Self:  # fmt: skip
-        """The same with what is left out filled in: spreads of 1, no bounds, nothing held.
+        """A question with defaults: spreads of 1, no bounds, no fixed features.
 
-        Of a group an indicator whose upper bound is below 1 stays 0, unless it is 1 now. A number that is
-        known stays known: of the pairs of `gaps` those are kept whose mark is set.
+        An indicator of a group stays 0 if its upper bound is below 1, unless it is 1 now. Known numbers stay
+        known: a pair of `gaps` is kept if its indicator is set.
         """
         point = real_array("x", x)
         m = len(point)
@@ -72,7 +74,7 @@ class Question:
         unit = np.ones(m) if spread is None else real_array("spread", spread, (m,))
         own = []
         for places in (np.asarray(group, dtype=np.intp) for group in groups):
-            if fixed[places].any():  # a text that may not change
+            if fixed[places].any():  # a category that may not change
                 fixed[places] = True
                 continue
             may = (ends[1][places] >= 1.0) | (point[places] == 1.0)
@@ -94,10 +96,9 @@ class Question:
 class Part:
     """A part of a region, with multipliers that bound the distance to it, or prove that it is empty.
 
-    question: with the bounds of this part.
-    rows: rows that hold in all of it.
-    multipliers (r,): of these rows.
-    is_empty: whether they are a ray.
+    question: the question with the bounds of this part.
+    rows, multipliers (r,): rows that hold in the part, and their multipliers.
+    is_empty: True if the multipliers are a ray.
     """
 
     question: Question
@@ -110,15 +111,15 @@ class Part:
 class Nearest:
     """The nearest point of a region.
 
-    status: ``SOLVED``; ``INFEASIBLE`` where the region has no point that the question allows; a limit, where
-        the point is the best found and `bound` what is known of all others.
+    status: ``SOLVED``; ``INFEASIBLE`` if the region has no point that the question allows; or a limit, with
+        the best point found.
     point (m,): the point.
-    distance, bound: its distance, in spreads, and one below which no point is; equal where it is the nearest.
-    rows: the rows of the case and of the choices that it answers.
+    distance, bound: its distance, in spreads, and a lower bound on all distances.
+    rows: the rows of its case and of its choices.
     solution: the projection on these rows, with its multipliers.
-    question: with bounds as the choices among texts have left them.
-    nodes: projections that it took.
-    parts: the parts of the region among which it was looked for, and what bounds the distance to each.
+    question: the question with the bounds of the choices among categories.
+    nodes: number of projections.
+    parts: the parts into which the region was divided, with the bound of each.
     """
 
     status: Status
@@ -132,7 +133,7 @@ class Nearest:
     parts: tuple[Part, ...]
 
     def deciding(self) -> list[tuple[tuple[int, ...], float]]:
-        """The rows that hold the point where it is, the strongest first, and their multipliers in spreads."""
+        """The binding rows, the strongest first, and their multipliers in spreads."""
         if self.solution is None:
             return []
         pull = self.solution["face"] * np.linalg.norm(self.rows.W * self.question.spread, axis=1)
@@ -140,7 +141,7 @@ class Nearest:
         return [(self.rows.names[k], float(pull[k])) for k in order]
 
     def deeper(self, depth: float) -> Array | None:
-        """The point nearest to x that is beyond the same rows by so many spreads; None for none."""
+        """The point nearest to x that satisfies the same rows by `depth` spreads more, if there is one."""
         q = self.question
         shifted = self.rows.b + depth * np.linalg.norm(self.rows.W * q.spread, axis=1)
         found = project(q.x, self.rows.W, shifted, spread=q.spread, low=q.low, high=q.high, held=q.held)
@@ -150,28 +151,23 @@ class Nearest:
 @dataclass(frozen=True)
 class _Node:
     case: int
-    chosen: tuple[int, ...]  # row of each choice, -1 where it is open
-    texts: tuple[int, ...]  # feature of each group that is 1, -1 where it is open, -2 for none
-    gaps: tuple[int, ...]  # of each missing number: 1 where it stays so, 0 where not, -1 where it is open
+    chosen: tuple[int, ...]  # row of each choice, -1 if open
+    categories: tuple[int, ...]  # feature of each group that is 1, -1 if open, -2 if all are 0
+    gaps: tuple[int, ...]  # 1 if a missing number stays missing, 0 if not, -1 if open
 
 
 def nearest(question: Question, region: Region, *, max_nodes: int = 20_000) -> Nearest:
-    """The point of the region that is nearest to the sample.
-
-    question: the sample, and what may move.
-    region: where it is to go.
-    max_nodes: projections at most.
-    """
+    """The point of the region that is nearest to the sample, by at most `max_nodes` projections."""
     return _Search(question, region).run(max_nodes)
 
 
 class _Search:
-    """The nodes that are open, by their bounds; a node is solved when it is taken up."""
+    """The open nodes, by their bounds; a node is solved when it is explored."""
 
     def __init__(self, question: Question, region: Region):
         self.question, self.region, self.nodes = question, region, 0
         self.order, self.open = count(), list[tuple[float, int, _Node]]()
-        self.parts: dict[_Node, Part] = {}  # of all nodes that were not divided
+        self.parts: dict[_Node, Part] = {}  # of all nodes without children
         nothing = Part(question, Rows.together((), len(question.x)), np.zeros(0))
         for number, case in enumerate(region.cases):
             open_gaps = (-1,) * len(question.gaps)
@@ -183,7 +179,7 @@ class _Search:
         heapq.heappush(self.open, (bound, next(self.order), node))
 
     def run(self, max_nodes: int) -> Nearest:
-        """Take up the nodes in the order of their bounds, each once for its bound and once for its answer."""
+        """Explore the nodes by their bounds: each once to be solved, and once as the optimum."""
         solved: dict[int, tuple[Solution, Rows, Question]] = {}
         while self.open:
             bound, place, node = heapq.heappop(self.open)
@@ -208,7 +204,7 @@ class _Search:
         return self.nothing(Status.INFEASIBLE, np.inf)
 
     def behind(self, row: Rows) -> Part:
-        """The half-space of one row, as if nothing else mattered."""
+        """The half-space of one row, as a part."""
         q = self.question
         size = float(np.sum((row.W[0] * q.spread) ** 2))
         amount = float(row.W[0] @ q.x + row.b[0]) / size if size else 1.0
@@ -219,15 +215,15 @@ class _Search:
         return Nearest(status, None, np.inf, bound, rows, None, self.question, self.nodes, parts)
 
     def solve(self, node: _Node) -> tuple[Solution, Rows, Question] | None:
-        """The projection on what a node has chosen; None where there is no point."""
+        """The projection on the chosen rows of a node; None if it is empty."""
         self.nodes += 1
         case, q = self.region.cases[node.case], self.question
         chosen = [rows.row(k) for rows, k in zip(case.choices, node.chosen, strict=True) if k >= 0]
         rows = Rows.together([case.rows, *chosen], len(q.x))
         low, high = q.low.copy(), q.high.copy()
-        for places, text in zip(q.groups, node.texts, strict=True):
-            if text != -1:
-                low[places] = high[places] = (places == text) * 1.0
+        for places, category in zip(q.groups, node.categories, strict=True):
+            if category != -1:
+                low[places] = high[places] = (places == category) * 1.0
         for pair, stays in zip(q.gaps, node.gaps, strict=True):
             if stays >= 0:
                 low[pair[1]] = high[pair[1]] = stays
@@ -242,7 +238,7 @@ class _Search:
     def completed(
         self, node: _Node, found: tuple[Solution, Rows, Question]
     ) -> tuple[Solution, Rows, Question]:
-        """The projection that keeps as well, of each choice still open, the row that its point keeps best."""
+        """The projection on one more row of each open choice: the one that its point satisfies best."""
         if -1 not in node.chosen:
             return found
         z, spread = found[0]["z"], self.question.spread
@@ -252,16 +248,16 @@ class _Search:
         )
         whole = replace(node, chosen=chosen)
         found = self.solve(whole) or found
-        del self.parts[whole]  # it is a part of the node's own
+        del self.parts[whole]  # it is contained in the node's own part
         return found
 
     def children(self, node: _Node, z: Array, q: Question) -> Iterator[tuple[float, _Node, Rows | None]]:
-        """The nodes that make one more choice, each with a bound and the row that it is the distance to.
+        """Children that make one more choice, each with a bound, and the row whose distance that is.
 
-        None where nothing is open at the point.
+        There are none if the point satisfies all open choices.
         """
         case = self.region.cases[node.case]
-        # A row violated by less is kept, as its projection keeps it but for rounding.
+        # A row violated by less counts as satisfied, as its projection satisfies it up to rounding.
         worst, place = 1e-9, -1
         for number, rows in enumerate(case.choices):
             if node.chosen[number] < 0:
@@ -274,11 +270,11 @@ class _Search:
                 yield max(float(least), 0.0), replace(node, chosen=chosen), rows.row(k)
             return
         for number, places in enumerate(q.groups):
-            if node.texts[number] == -1 and not _is_text(z[places], q.x[places]):
-                texts = [int(j) for j in places if q.high[j] > 0.0] + ([] if q.x[places].any() else [-2])
-                for text in texts:
-                    own = (*node.texts[:number], text, *node.texts[number + 1 :])
-                    yield 0.0, replace(node, texts=own), None
+            if node.categories[number] == -1 and not _is_category(z[places], q.x[places]):
+                options = [int(j) for j in places if q.high[j] > 0.0] + ([] if q.x[places].any() else [-2])
+                for category in options:
+                    own = (*node.categories[:number], category, *node.categories[number + 1 :])
+                    yield 0.0, replace(node, categories=own), None
                 return
         for number, pair in enumerate(q.gaps):
             if node.gaps[number] == -1 and z[pair[1]] and (z[pair] != q.x[pair]).any():
@@ -288,10 +284,10 @@ class _Search:
                 return
 
     def dive(self, node: _Node, bound: float) -> Nearest:
-        """At the limit: an answer from the best node down, by the best child each time."""
+        """At the limit: follow the best children of the best node down to a point."""
         parts = self.parts
         while True:
-            self.parts = dict(parts)  # what is found on the way down bounds nothing else
+            self.parts = dict(parts)  # the nodes on the way are not leaves
             found = self.solve(node)
             self.parts = parts
             if found is None:
@@ -316,13 +312,13 @@ def _length(solution: Solution) -> float:
 
 
 def _beyond(rows: Rows, z: Array, spread: Array) -> Array:
-    """How far a point is from each half-space, in spreads; negative within it, and inf from an empty one."""
+    """Distance of a point from each half-space, in spreads; negative inside, infinite if it is empty."""
     size, scores = np.linalg.norm(rows.W * spread, axis=1), rows.W @ z + rows.b
     flat = np.where(scores > 0.0, np.inf, -np.inf)
     return np.where(size > 0.0, scores / np.where(size > 0.0, size, 1.0), flat)
 
 
-def _is_text(values: Array, before: Array) -> bool:
-    """Whether indicators are those of one text, or as they were."""
+def _is_category(values: Array, before: Array) -> bool:
+    """True if indicators are those of one category, or as they were."""
     one = np.sort(values)
     return bool((values == before).all() or (one[-1] == 1.0 and not one[:-1].any()))

@@ -3,9 +3,9 @@
     min  Σ_j σ_j + C Σ_i w_i ξ_i   s.t.   y_i (C Σ_j K_ij t_j a_j + b) + ξ_i ≥ 1,  ξ ≥ 0,
                                            0 ≤ a_j ≤ σ_j,  σ in {0, 1}
 
-is program (3) of :mod:`formulations.l0` in a = α / C: the cap is 1, and the only big M. The model goes to
-HiGHS as it is: where it is easy, a modelling language takes longer to build it than HiGHS to solve it.
-:mod:`polyopt.sparse.tree.search` solves the same program, and proves more in the same time.
+is program (3) of :mod:`formulations.l0` in a = α / C: the cap is 1, and the only big M. The model is passed
+to HiGHS directly: a modelling language would take longer to build it than HiGHS to solve an easy one.
+:mod:`polyopt.sparse.tree` solves the same program, and proves more in the same time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from formulations.language.highs import quiet_highs, search
 from formulations.language.recovery import slacks
 from formulations.language.solution import Solution, Status
 from polyopt.sparse.point import RECORD_SECONDS, as_start, finished, idle
-from polyopt.sparse.tree.quick import QuickPattern
+from polyopt.sparse.tree import QuickPattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,9 +31,7 @@ if TYPE_CHECKING:
     from formulations.l0_data import L0Data
     from formulations.language.types import Vector
 
-__all__ = ["solve_l0_milp"]
-
-# Of one thread, so that the same problem is the same run; integers to 1e-9, as C times one may be large.
+# One thread makes runs reproducible; integers to 1e-9, as C times an integer may be large.
 _OPTIONS = {"output_flag": False, "threads": 1, "parallel": "off", "mip_feasibility_tolerance": 1e-9}
 _STATUSES = {
     "kOptimal": Status.SOLVED,
@@ -50,19 +48,15 @@ def solve_l0_milp(
     tol: float = 1e-6,
     progress: Callable[[dict[str, float]], None] | None = None,
 ) -> Solution:
-    """Solve the exact program (3) of :mod:`formulations.l0` with HiGHS.
+    """Solve the exact program (3) of :mod:`formulations.l0` with HiGHS, from `start` (alpha, b) if given.
 
-    start (p,): coefficients and intercept that HiGHS begins from; clipped to their box. By default none are
-        used.
-    time_limit: seconds, for HiGHS; the best point's pattern is solved once more after it.
-    tol: relative gap at which to stop.
+    The time limit is for HiGHS; the best point's pattern is solved again after it.
+
     Returns: ``primal`` has alpha, b, xi and sigma, the support of alpha; ``duals`` has the multipliers
         "margin" of that pattern's program. ``objective`` is the score, evaluated from the data; ``bound`` is
-        HiGHS's word. ``iterations`` counts nodes. Each record of ``history`` has seconds, objective, bound
-        and nodes, as HiGHS states them. SOLVED where the gap is closed; TIME_LIMIT or INTERRUPTED (Ctrl-C);
-        INACCURATE where HiGHS says optimal and the score evaluated says otherwise; FAILED where HiGHS is of
-        no use, with the best point known all the same.
-    ValueError: A start of another shape, or not finite; no tol or time_limit.
+        HiGHS's. ``iterations`` counts nodes; records of ``history`` have seconds, objective, bound and nodes.
+        INACCURATE if HiGHS says optimal and the evaluated score does not confirm it; FAILED, with the best
+        known point, if HiGHS fails.
     """
     clock, tol = Clock(time_limit), tolerance(tol)
     alpha, b = as_start(data, start if start is not None else (np.zeros(len(data.centres)), idle(data)))
@@ -96,7 +90,7 @@ def solve_l0_milp(
 
 
 def _model(data: L0Data, alpha: Vector, b: float) -> Any:
-    """The program in HiGHS, columns a, b, ξ, σ, with the point to begin from."""
+    """The program in HiGHS, columns a, b, ξ, σ, with its start."""
     import scipy.sparse as sp
 
     highspy = quiet_highs()
@@ -141,7 +135,7 @@ class _Run:
         highs.cbMipInterrupt.subscribe(self._watch)
 
     def solve(self, clock: Clock, progress: Callable[[dict[str, float]], None] | None) -> Status:
-        """Run to the end, to the clock's, or to Ctrl-C."""
+        """Run until it is solved, or to the time limit, or to Ctrl-C."""
         told = 0
 
         def tell() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -10,28 +10,29 @@ from formulations.families import best_intercept
 from formulations.language.clock import Clock
 from formulations.language.recovery import slacks
 from formulations.language.solution import Solution, Status
-from polyopt.sparse.pattern_lp import PatternLP
+from polyopt.sparse.pattern_lp import PatternLP, PatternSolution
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from formulations.l0_data import L0Data
     from formulations.language.types import Vector
-    from polyopt.sparse.tree.quick import QuickPattern
-
-__all__ = ["RECORD_SECONDS", "as_start", "finished", "idle"]
 
 RECORD_SECONDS = 0.2
-"""Between two records of a history, at least."""
-_REL_ROUNDING = 1e-9  # in relation: more than the rounding of a sum
-_GRACE = 0.5  # seconds after a limit, for the program that gives the answer its multipliers
+"""Least time between two records of a history."""
+_SUM_ROUNDING = 1e-9  # relative, more than the rounding of a sum
+_GRACE_SECONDS = 0.5  # after a limit, for the program that gives the answer its multipliers
+
+
+class PatternSolver(Protocol):
+    """Solves the programs of patterns."""
+
+    def prepare(self, sigma: ArrayLike, *, time_limit: float | None = None) -> PatternSolution:
+        """Solve the program of one pattern."""
 
 
 def as_start(data: L0Data, start: tuple[ArrayLike, float]) -> tuple[Vector, float]:
-    """A point to begin from: pruned, clipped to its box.
-
-    ValueError: another shape, or numbers that are not finite.
-    """
+    """A start, pruned and clipped to its box; ValueError for another shape or infinite numbers."""
     alpha, b = np.asarray(start[0], dtype=float), float(start[1])
     if alpha.shape != data.centres.shape or not (np.isfinite(alpha).all() and np.isfinite(b)):
         raise ValueError(
@@ -43,37 +44,32 @@ def as_start(data: L0Data, start: tuple[ArrayLike, float]) -> tuple[Vector, floa
 
 def finished(
     data: L0Data, point: tuple[Vector, float], bound: float, status: Status, *, tol: float,
-    left: float | None = None, model: PatternLP | QuickPattern | None = None, **run: Any,
+    left: float | None = None, model: PatternSolver | None = None, **run: Any,
 ) -> Solution:  # fmt: skip
-    """The solution of a search: the program of the pattern of its best point, solved once more.
+    """The solution of a search: the program of the pattern of its best point (alpha, b), solved again.
 
-    point (p,): the best point known.
-    bound: the bound on every score that the search claims.
-    status: how it ended; SOLVED becomes INACCURATE where the bound stays short of the score.
-    tol: relative gap that counts as none.
-    left: seconds of a limit that are left; this may take half a second more.
-    model: what solves a pattern's program; by default :class:`polyopt.sparse.pattern_lp.PatternLP`.
-    **run: of :class:`formulations.language.solution.Solution`: solver, iterations, solve_time and so on.
+    SOLVED becomes INACCURATE if the relative gap between score and bound is above `tol`. `left` are the
+    seconds left, which may be passed by half a second; `run` are further fields of the solution.
     """
-    clock = Clock(None if left is None else left + _GRACE)
+    clock = Clock(None if left is None else left + _GRACE_SECONDS)
     alpha, b = point
-    lp = PatternLP(data) if model is None else model
+    lp: PatternSolver = PatternLP(data) if model is None else model
     while True:
         pattern = data.support(alpha)
-        found = lp.prepare(pattern, time_limit=clock.left)  # of the columns that it uses alone
+        found = lp.prepare(pattern, time_limit=clock.left)
         if found.status is not Status.FAILED and data.score(found.alpha, found.b) <= data.score(alpha, b):
             alpha, b = found.alpha, found.b
-        # Where the support shrank, its own program counts.
+        # If the support has shrunk, its own program counts.
         if (data.support(alpha) == pattern).all() or clock.is_over:
             break
     alpha = np.where(pattern, alpha, 0.0)
     score, nothing = data.score(alpha, b), np.zeros(len(pattern))
     lighter = min(float(data.weights[data.y == side].sum()) for side in (-1.0, 1.0))
     # Without a centre the score is twice the lighter class, but for rounding.
-    if score > 2.0 * data.C * lighter * (1.0 - _REL_ROUNDING) and data.score(nothing, idle(data)) < score:
-        alpha, b, pattern = nothing, idle(data), nothing > 0.0  # HiGHS was of no use
+    if score > 2.0 * data.C * lighter * (1.0 - _SUM_ROUNDING) and data.score(nothing, idle(data)) < score:
+        alpha, b, pattern = nothing, idle(data), nothing > 0.0  # HiGHS failed
         score = data.score(alpha, b)
-    bound = min(float(bound), score) if bound > 0.0 else 0.0  # and nan is none
+    bound = min(float(bound), score) if bound > 0.0 else 0.0  # nan counts as 0
     if status is Status.SOLVED and score - bound > tol * score:
         status = Status.INACCURATE
     primal = {
@@ -89,6 +85,6 @@ def finished(
 def idle(data: L0Data) -> float:
     """The best intercept without any centre."""
     plus, minus = (float(data.weights[data.y == side].sum()) for side in (1.0, -1.0))
-    if min(plus, minus) > 0.0 and abs(plus - minus) > _REL_ROUNDING * max(plus, minus):
+    if min(plus, minus) > 0.0 and abs(plus - minus) > _SUM_ROUNDING * max(plus, minus):
         return 1.0 if plus > minus else -1.0
     return best_intercept(np.zeros(len(data.y)), data.y, data.weights)

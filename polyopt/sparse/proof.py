@@ -1,27 +1,28 @@
 """Proof of the L0 machine's optimum: by an integer solver, or by branch and bound of our own.
 
-What an integer solver states of the optimum cannot be checked, so a small tree of our own looks for the
-proof, or for a better point.
+The bound of an integer solver cannot be checked, so a small tree of our own looks for a proof, or for a
+better point. For the file of a claim a tree is kept whose leaves prove the bound (:func:`prove_by_leaves`).
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from formulations.language.clock import Clock
 from formulations.language.solution import Solution, Status
-from polyopt.certificates.claims.statement import Evidence
+from polyopt.certificates.claims.statement import Evidence, numeral
 from polyopt.margin.claim import state_l0, state_pattern
 from polyopt.optim.starts import TIE
+from polyopt.sparse import tree
 from polyopt.sparse.integer_program import solve_l0_milp
+from polyopt.sparse.node_program import FREE, OFF, ON, bound_of
 from polyopt.sparse.one_norm import solve_relaxation
 from polyopt.sparse.point import as_start, finished
-from polyopt.sparse.tree.leaves import prove_by_leaves
-from polyopt.sparse.tree.search import Search, solve_l0_tree
+from polyopt.sparse.tree import L0Tree, solve_l0_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,19 +30,37 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.l0_data import L0Data
-    from formulations.language.types import Matrix
+    from formulations.language.types import Matrix, Vector
     from polyopt.certificates.claims.statement import Statement
     from polyopt.linalg.kernels import Kernel
 
     Proven = tuple[Solution, float | None]
+    Marks = NDArray[np.int8]
+    Whole = NDArray[np.int64]
 
-__all__ = ["better_of", "evidence_of", "prove", "solve_explicitly", "solve_globally"]
 
-# Relative gap of a tree: half of a certificate's 1e-6, which leaves the other half to rounding.
-_TREE_GAP = 5e-7
-# Steps that a tree makes without a point of the cross-entropy method, and the share of a time limit for them:
-# on 20 to 150 samples about as long as that method takes.
-_FIRST_STEPS, _FIRST_TIME = 100_000, 0.15
+@dataclass(frozen=True)
+class Options:
+    """Numbers of the proofs.
+
+    tree_gap: relative gap of a tree: half of a certificate's 1e-6, which leaves the other half to rounding.
+    first_steps, first_time: pivots of a tree before the cross-entropy method is asked for a point, and their
+        share of a time limit: on 20 to 150 samples about as long as that method takes.
+    check_nodes: nodes of a tree that checks an integer solver.
+    claim_nodes, claim_depth, claim_bits: of the tree of a claim: nodes, decisions one under the other, which
+        every reader of JSON accepts, and bits of a multiplier relative to the largest cap.
+    """
+
+    tree_gap: float = 5e-7
+    first_steps: int = 100_000
+    first_time: float = 0.15
+    check_nodes: int = 500
+    claim_nodes: int = 5000
+    claim_depth: int = 200
+    claim_bits: int = 40
+
+
+DEFAULT = Options()
 
 
 def prove(
@@ -52,10 +71,8 @@ def prove(
 ) -> tuple[Solution, float | None]:
     """Solve the exact program from a point by the integer program in HiGHS.
 
-    start: the point to begin from, with the relaxation's multipliers and bound.
-    clock: when time is up, the best point is the answer.
-    Returns solution: the best point; its bound is HiGHS's word.
-    Returns searched: what a small tree proves of every score; None where there was no time for it.
+    `start` has the relaxation's multipliers and bound as well. Returns the best point, with HiGHS's bound,
+    and the bound of every score that a small tree proves, None if there was no time for it.
     """
     found = solve_l0_milp(data, **_begun_at(start, clock), progress=progress)
     found = replace(
@@ -74,31 +91,30 @@ def solve_globally(
     share: float = 0.9,
     known: tuple[NDArray[np.float64], float] | None = None,
     progress: Callable[[dict[str, float]], None] | None = None,
+    options: Options = DEFAULT,
 ) -> tuple[Solution, float | None]:
-    """Prove the optimum by branch and bound, and look for a good point where that takes long.
+    """Prove the optimum by branch and bound; if that takes long, first look for a good point.
 
-    A small problem is often solved in less time than the search for a point takes. The tree therefore goes
-    first, for a number of steps; if it is open then the point of the search is asked for, and it goes on with
-    whichever is better.
+    A small problem is often solved in less time than the search for a point takes. So the tree comes first,
+    for a number of pivots; if it is still open, it goes on from the better of its point and the search's.
 
-    search: given its seconds, or None for as many as it needs, the solution of the cross-entropy method.
-    clock: when time is up, the best point is the answer.
-    share: of the time left, that the search may take.
-    known (p,): A point, alpha and b, that the answer is to be no worse than.
-    Returns searched: what the tree proves of every score.
+    search: returns the solution of the cross-entropy method, given its seconds, None for no limit.
+    share: share of the remaining time that the search may take.
+    known: a point (alpha, b) that the answer is to be no worse than.
+    Returns: the solution, and the bound of every score that the tree proves.
     """
-    tree = Search(data, _TREE_GAP, Clock(clock.left), None, progress)
+    ours = L0Tree(data, options.tree_gap, Clock(clock.left), None, progress)
     if known is not None:
-        tree.offer(*as_start(data, known))
-    tree.pause(_FIRST_STEPS, None if clock.left is None else _FIRST_TIME * clock.left)
-    status, relaxation, below = tree.run(), tree.root, 0.0
+        ours.offer(*as_start(data, known))
+    ours.pause(options.first_steps, None if clock.left is None else options.first_time * clock.left)
+    status, relaxation, below = ours.run(), ours.root, 0.0
     if status not in (Status.SOLVED, Status.INTERRUPTED):
         start = search(None if clock.left is None else share * clock.left)
-        tree.offer(*as_start(data, (start["alpha"], float(start["b"]))))
+        ours.offer(*as_start(data, (start["alpha"], float(start["b"]))))
         relaxation, below = start["relaxation"], float(start.bound or 0.0)
-        tree.pause(np.inf, None)
-        status = Status.INTERRUPTED if start.status is Status.INTERRUPTED else tree.run()
-    found = tree.solution(status)
+        ours.pause(np.inf, None)
+        status = Status.INTERRUPTED if start.status is Status.INTERRUPTED else ours.run()
+    found = ours.solution(status)
     bound = min(max(float(found.bound or 0.0), below), found.objective)
     return replace(found, duals={**found.duals, "relaxation": relaxation}, bound=bound), bound
 
@@ -129,7 +145,7 @@ def solve_explicitly(data: L0Data, clock: Clock) -> tuple[Solution, float | None
 
 
 def better_of(data: L0Data, found: Solution, point: tuple[NDArray[np.float64], float]) -> Solution:
-    """The solution with the other point (alpha, b) in it, if that has a lower score."""
+    """The solution, with the other point (alpha, b) if that has a lower score."""
     alpha, b = as_start(data, point)
     if data.score(alpha, b) >= found.objective * (1.0 - TIE):
         return found
@@ -142,15 +158,15 @@ def better_of(data: L0Data, found: Solution, point: tuple[NDArray[np.float64], f
 
 
 def _begun_at(point: Solution, clock: Clock) -> dict[str, Any]:
-    """The start, the time and the gap of a search over patterns that goes on from a point."""
-    return {"start": (point["alpha"], float(point["b"])), "time_limit": clock.left, "tol": _TREE_GAP}
+    """Arguments of a search that continues from a point."""
+    return {"start": (point["alpha"], float(point["b"])), "time_limit": clock.left, "tol": DEFAULT.tree_gap}
 
 
 def _checked(data: L0Data, found: Solution, clock: Clock) -> Proven:
-    """An integer solver's answer, once a small tree has looked for the proof, or for a better point."""
+    """An integer solver's answer, after a small tree has looked for a proof, or for a better point."""
     if clock.is_over or found.status is Status.INTERRUPTED:
         return found, None
-    ours = solve_l0_tree(data, **_begun_at(found, clock), max_nodes=500)
+    ours = solve_l0_tree(data, **_begun_at(found, clock), max_nodes=DEFAULT.check_nodes)
     if ours.objective >= found.objective * (1.0 - TIE):
         return found, ours.bound
     better = replace(
@@ -169,10 +185,9 @@ def evidence_of(
     data: L0Data, X: Matrix, kernel: Kernel, alpha: NDArray[np.float64], b: float,
     u: NDArray[np.float64], goal: float,
 ) -> Evidence:  # fmt: skip
-    """The statement that no score is less than some number, by the leaves of a tree begun at the point.
+    """The statement that no score is below `goal`, or less if the nodes do not suffice, by a tree's leaves.
 
-    alpha, b, u: the point, and the multipliers of its pattern.
-    goal: what is to be proven, by so many nodes as there may be; an integer solver may have stated it.
+    alpha, b, u are the point, and the multipliers of its pattern; an integer solver may have stated the goal.
     """
     alpha = np.where(data.support(alpha), np.clip(alpha, 0.0, data.C), 0.0)
     pattern = partial(state_pattern, X, data.y, data.C, data.weights, kernel, alpha, b, u)
@@ -182,5 +197,108 @@ def evidence_of(
 def _state(
     data: L0Data, X: Matrix, kernel: Kernel, alpha: NDArray[np.float64], b: float, goal: float
 ) -> Statement:
-    tree, bound = prove_by_leaves(data, (alpha, b), goal, 5000)
-    return state_l0(X, data.y, data.C, data.weights, kernel, alpha, b, tree, bound)
+    grown, bound = prove_by_leaves(data, (alpha, b), goal, DEFAULT.claim_nodes)
+    return state_l0(X, data.y, data.C, data.weights, kernel, alpha, b, grown, bound)
+
+
+class _Kept(NamedTuple):
+    """An open node: its part of the file, decisions, multipliers in units, and bound."""
+
+    entry: dict[str, Any]
+    fixed: Marks
+    u: Whole
+    bound: float
+
+
+def prove_by_leaves(
+    data: L0Data, point: tuple[Vector, float], goal: float, max_nodes: int
+) -> tuple[dict[str, Any], float]:
+    """A tree in the form of the file, and the bound of its leaves on every score.
+
+    It is the search of :mod:`polyopt.sparse.tree` from a good point (alpha, b), except that every decision is
+    a node: two or three times as many, of a tree that is simple to check. Multipliers are rounded to a grid,
+    in balance exactly, before they are evaluated. The bound is below `goal` if that is above the optimum, or
+    `max_nodes` nodes that branch do not suffice.
+    """
+    grown = _ClaimTree(data, point, goal, max_nodes)
+    return grown.root, grown.grow()
+
+
+class _ClaimTree:
+    """A search that keeps all of its nodes."""
+
+    def __init__(self, data: L0Data, point: tuple[Vector, float], goal: float, max_nodes: int):
+        self._search = L0Tree(data, 0.0, Clock(None), max_nodes)
+        self._search.offer(*point)
+        self._search.memory.values[tree.GOAL] = goal
+        self._search.memory.counts[tree.MAX_DEPTH] = DEFAULT.claim_depth
+        self.problem, self.y = self._search.model.problem, data.y.astype(np.int64)
+        self.unit = 2.0 ** float(np.frexp(self.problem.caps.max())[1] - DEFAULT.claim_bits)
+        self.root: dict[str, Any] = {}
+        self._open: dict[int, _Kept] = {}  # nodes by their numbers in the search
+        self._closed = np.inf  # the least bound of the other leaves
+
+    def grow(self) -> float:
+        """Branch until all leaves prove the goal, or as much as they can."""
+        search, ended = self._search, tree.PAUSED
+        search.solve_root()
+        free = np.full(len(self.problem.sizes), FREE, dtype=np.int8)
+        self._keep(self.root, free, search.root, None, self._opened(0))
+        while ended not in (tree.SOLVED, tree.NODE_LIMIT):
+            looked, made = search.memory.counts[[tree.NODES, tree.MADE]]
+            ended = search.advance(1)
+            if search.memory.counts[tree.NODES] > looked:
+                self._split(int(made))
+        return float(min([self._closed, *(kept.bound for kept in self._open.values())]))
+
+    def _opened(self, made: int) -> list[tuple[Marks, int]]:
+        """Decisions and numbers of the open nodes with larger numbers than `made`."""
+        found = self._search.nodes
+        slots = np.flatnonzero(found.number > made)
+        return [(found.fixed[slot], int(found.number[slot])) for slot in slots]
+
+    def _split(self, made: int) -> None:
+        """Keep the children of the node expanded last; those that are open have numbers over `made`."""
+        looked, opened = self._search.memory.looked, self._opened(made)
+        kept, j = self._open.pop(int(looked[tree.NUMBER])), int(looked[tree.CENTRE])
+        kept.entry["weight"], kept.entry["ways"] = j, [{}, {}]
+        sides = (OFF, tree.OFF_PLACE), (ON, tree.ON_PLACE)
+        for entry, (mark, place) in zip(kept.entry["ways"], sides, strict=True):
+            fixed = kept.fixed.copy()
+            fixed[j] = mark
+            u = self._search.model.desk.states[int(looked[place])].u
+            self._keep(entry, fixed, u, kept.u, [one for one in opened if one[0][j] == mark])
+
+    def _keep(
+        self, entry: dict[str, Any], fixed: Marks, u: Vector, above: Whole | None,
+        opened: list[tuple[Marks, int]],
+    ) -> None:  # fmt: skip
+        """Note a node's multipliers, or its parent's if they prove more, and whether it is open."""
+        own = self._on_grid(u)
+        bound = bound_of(self.problem, fixed, own * self.unit)
+        of_above = -np.inf if above is None else bound_of(self.problem, fixed, above * self.unit)
+        if above is not None and of_above >= bound:
+            own, bound = above, of_above
+        else:
+            entry["rows"] = {"margin": [self._changes(own, above)]}
+        if opened:
+            self._open[opened[0][1]] = _Kept(entry, fixed, own, bound)
+        else:
+            self._closed = min(self._closed, bound)
+
+    def _on_grid(self, u: Vector) -> Whole:
+        """Multipliers in whole units, within their caps and in balance."""
+        y, caps = self.y, np.floor(self.problem.caps / self.unit).astype(np.int64)
+        found = np.clip(np.floor(u / self.unit).astype(np.int64), 0, caps)
+        off = int((y * found).sum())
+        heavy = np.flatnonzero((y == np.sign(off)) & (found > 0))
+        # Those between their bounds first, at the least cost.
+        order = heavy[np.lexsort((-found[heavy], found[heavy] == caps[heavy]))]
+        taken = np.minimum(np.cumsum(found[order]), abs(off))
+        found[order] -= np.diff(taken, prepend=0)
+        return found
+
+    def _changes(self, u: Whole, above: Whole | None) -> dict[str, Any]:
+        """The multipliers that differ from the parent's, in the form of the file."""
+        at = np.flatnonzero(u if above is None else u != above)
+        return {"at": at.tolist(), "is": [numeral(v) for v in (u[at] * self.unit).tolist()]}

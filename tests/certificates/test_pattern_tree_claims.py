@@ -19,7 +19,7 @@ from formulations.l0_data import as_l0_data
 from polyopt.certificates.claims.statement import numeral
 from polyopt.check import check as checker
 from polyopt.sparse.pattern_lp import PatternLP
-from polyopt.sparse.tree.leaves import prove_by_leaves
+from polyopt.sparse.proof import prove_by_leaves
 
 C, GAMMA, SIZE = 1.3, 0.5, 8
 FIRST = polyopt.CrossEntropySVM(C=C, kernel="rbf", gamma=GAMMA, random_state=0)

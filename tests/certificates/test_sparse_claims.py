@@ -14,9 +14,9 @@ from formulations.l0_data import as_l0_data
 from polyopt import Claim, CrossEntropySettings, CrossEntropySVM, OneNormSVM
 from polyopt.sparse import certificate as expansion
 from polyopt.sparse.certificate import certify_l0, certify_l0_data, certify_one_norm, cut_of, score_bound
+from polyopt.sparse.node_program import FREE, OFF, ON, bound_of, problem_of, solve_by_highs
 from polyopt.sparse.pattern_lp import PatternLP
-from polyopt.sparse.tree.node import FREE, OFF, ON, bound_of, problem_of, solve_by_highs
-from polyopt.sparse.tree.search import solve_l0_tree
+from polyopt.sparse.tree import solve_l0_tree
 
 SEEDS = range(12)
 FEW = CrossEntropySettings(n_samples=20, max_iter=5)

@@ -17,8 +17,8 @@ from formulations.polytope import lift
 from polyopt.certificates.claims.refine import exact_solution
 from polyopt.certificates.claims.statement import numeral
 from polyopt.check import check as checker
+from polyopt.cpm.global_search.claim_tree import prove_by_leaves
 from polyopt.cpm.global_search.face import Samples, caps_of, climb, dual_value, hyperplane
-from polyopt.cpm.global_search.leaves import prove_by_leaves
 
 BROKEN = (ValueError, KeyError, ZeroDivisionError, TypeError, IndexError, AttributeError, OverflowError)
 

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from formulations import cpm
-from polyopt.cpm.global_search.bound import moves_for
+from polyopt.cpm.global_search.assignment_tree import moves_for, node_for
 from polyopt.cpm.global_search.face import Samples, caps_of, climb, dual_value, hyperplane
-from polyopt.cpm.global_search.tree import node_for
 
 LOSSES = ["sum", "max"]
 INSIDE, NPOS, WIDTH, FACES = 4, 6, 3, 4  # of a drawn node

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from formulations.language.clock import Clock
-from polyopt.cpm.global_search.bound import Moves
-from polyopt.cpm.global_search.face import Best, Samples, settle_in_time
-from polyopt.cpm.global_search.priced_box import FaceBox
-from polyopt.cpm.global_search.tree import Node
+from polyopt.cpm.global_search.assignment_tree import Moves, Node
+from polyopt.cpm.global_search.face import Best, Samples, alternate
+from polyopt.cpm.global_search.prices import FaceBox
 from polyopt.native.library import kernel
 
 assert {Best, FaceBox, Moves, Node, Samples}  # the signatures below name them
@@ -60,7 +59,7 @@ shrink = kernel("cpm_shrink", "data: Samples; box: FaceBox; goal: f8; proven: f8
 
 def settle(data, face, W, precision):
     """Alternate without a limit."""
-    return settle_in_time(data, face, W, precision, Clock())
+    return alternate(data, face, W, precision, Clock())
 
 
 def slope_blur(data, a, w):

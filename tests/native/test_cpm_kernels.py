@@ -1,7 +1,7 @@
 """Kernels of the polytope machine's global search: formulas in numpy, and lengths of 0, 1, 2 and odd ones.
 
-Their parts are held to their formulas in tests/solvers/test_cpm_faces.py, test_cpm_bound.py, test_cpm_tree.py
-and test_priced_box.py, and whole searches in tests/outer.
+Their parts are held to their formulas in tests/cpm/test_cpm_faces.py, test_cpm_bound.py, test_cpm_tree.py
+and test_priced_box.py, and whole searches in tests/cpm.
 """
 
 from __future__ import annotations
@@ -11,21 +11,34 @@ import pytest
 from helpers.draws import anywhere, drawn_calls, length, pick
 
 from formulations.language.clock import Clock
-from polyopt.cpm.global_search.bound import add_up, moves_for, try_move
+from polyopt.cpm.global_search.assignment_tree import (
+    add_up,
+    examine,
+    largest,
+    moves_for,
+    node_for,
+    paying,
+    try_move,
+)
 from polyopt.cpm.global_search.face import (
     Best,
     Samples,
+    alternate,
     caps_of,
     climb,
     dual_error,
     dual_value,
     hyperplane,
-    price,
-    settle_in_time,
+    total_cost,
 )
-from polyopt.cpm.global_search.priced_box import examine_face_box, face_box_for, price_of, priced_face
-from polyopt.cpm.global_search.spread_bound import Fixed, Ground, Spread, best_shares, raise_spread
-from polyopt.cpm.global_search.tree import examine, largest, node_for, paying
+from polyopt.cpm.global_search.prices import examine_face_box, face_box_for, price_of, priced_face
+from polyopt.cpm.global_search.spread import (
+    FaceSamples,
+    FixedMultipliers,
+    Multipliers,
+    best_shares,
+    raise_spread,
+)
 
 # Negatives, positives and features.
 SIZES = {
@@ -73,7 +86,7 @@ def test_a_face_is_its_formulas(drawn):
     assert caps.tolist() == np.where(np.append(np.ones(data.inside), face) == 1, data.C, 0.0).tolist()
     hinges = np.maximum(1.0 - data.A @ W.T, 0.0)
     least = np.append(hinges[: data.inside].sum(axis=1), hinges[data.inside :].min(axis=1))
-    assert price(data, W, best) == pytest.approx((W**2).sum() + data.C @ least)
+    assert total_cost(data, W, best) == pytest.approx((W**2).sum() + data.C @ least)
     assert best.tolist() == hinges[data.inside :].argmin(axis=1).tolist()
 
 
@@ -108,7 +121,7 @@ def test_a_node_is_bounded_by_what_it_finds(drawn, n_faces):
     best = Best(np.zeros((n_faces, d)), np.array([np.inf, np.inf, 0.0]))
     moves, node = moves_for(npos, n, d, n_faces), node_for(data, n_faces, np.arange(npos))
     bound, base, branch, used = examine(data, best, node, moves, 0.0, 1e-6)
-    cost = price(data, best.W, np.zeros(npos, dtype=np.int64))
+    cost = total_cost(data, best.W, np.zeros(npos, dtype=np.int64))
     assert best.limits[0] == pytest.approx(cost, abs=1e-9)
     assert 0.0 <= base <= bound + 1e-9
     assert used == 1
@@ -147,9 +160,9 @@ def test_moves_add_up_to_a_bound_for_any_order(drawn):
 def test_alternating_ends_with_every_positive_on_its_best_face(drawn, n_faces):
     rng, data = drawn
     face, W = rng.integers(0, n_faces, len(data.C) - data.inside), np.zeros((n_faces, data.A.shape[1]))
-    J = settle_in_time(data, face, W, 1e-9, Clock())
+    J = alternate(data, face, W, 1e-9, Clock())
     best = np.zeros_like(face)
-    assert price(data, W, best) == pytest.approx(J)
+    assert total_cost(data, W, best) == pytest.approx(J)
     assert best.tolist() == face.tolist()
 
 
@@ -166,9 +179,7 @@ def test_a_box_is_bounded_below_all_costs_in_it(drawn):
         assert bound <= worth + 1e-12
     assert bound <= cost + 1e-12
     assert j == -1 or box.low[j] <= at <= box.high[j]
-    w, answers = priced_face(data, prices, rng.random(npos) < 0.5)
-    assert np.isfinite(w).all()
-    assert answers.shape == (npos,)
+    assert np.isfinite(priced_face(data, prices, rng.random(npos) < 0.5)).all()
 
 
 def spread_value(ground, at, mu):
@@ -191,8 +202,8 @@ def test_sweeps_raise_the_spread_and_keep_its_products(shape):
 
 def check_spread(rng, n, p, d, sweeps):
     A, P = shifted((n, d), rng), shifted((p, d), rng)
-    ground = Ground(A, (A * A).sum(axis=1), np.ones(n), P, np.ones(p), rng.uniform(0.2, 0.8, p))
-    at = Spread(np.full(n, 0.5), np.zeros((p, n)), np.full(p, 0.1), 0.1 * P, np.full(p, 1e3))
+    ground = FaceSamples(A, (A * A).sum(axis=1), np.ones(n), P, np.ones(p), rng.uniform(0.2, 0.8, p))
+    at = Multipliers(np.full(n, 0.5), np.zeros((p, n)), np.full(p, 0.1), 0.1 * P, np.full(p, 1e3))
     before = spread_value(ground, at, 0.01)
     raise_spread(ground, at, 0.01, sweeps)
     assert spread_value(ground, at, 0.01) >= before - 1e-9
@@ -209,7 +220,7 @@ def check_shares(rng, F, p, d):
     e, slope = shifted((F, p, d), rng), shifted((F, p), rng)
     allowed = rng.random((F, p)) < 0.7
     allowed[0] = True
-    fixed = Fixed(slope, e, (e * e).sum(axis=2) * p + 1.0, np.ones(F), allowed)
+    fixed = FixedMultipliers(slope, e, (e * e).sum(axis=2) * p + 1.0, np.ones(F), allowed)
     share = allowed / allowed.sum(axis=0)
     best_shares(fixed, share, 1000, 0.0)
     assert share.sum(axis=0) == pytest.approx(np.ones(p))

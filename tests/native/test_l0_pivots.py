@@ -7,9 +7,9 @@ import pytest
 from helpers.draws import anywhere, drawn_calls
 from scipy.optimize import linprog
 
-from polyopt.sparse.tree import basis as bases
-from polyopt.sparse.tree import pivots
-from polyopt.sparse.tree.basis import AT_CAP, AT_ZERO, INSIDE, INTERCEPT
+from polyopt.sparse import node_program as bases
+from polyopt.sparse import node_program as pivots
+from polyopt.sparse.node_program import AT_CAP, AT_ZERO, INSIDE, INTERCEPT
 
 FIELDS = ("A", "columns", "y", "h", "g", "cap", "full", "free", "paid", "near")
 POINT = (

@@ -10,10 +10,10 @@ from scipy.optimize import linprog
 from formulations.l0_data import as_l0_data
 from polyopt.linalg.rounding import ABOVE, UNIT
 from polyopt.sparse.certificate import UNDERFLOW
+from polyopt.sparse.node_program import FREE, OFF, ON, Problem, bound_of, given_of, problem_of
 from polyopt.sparse.tree import basis as bases
 from polyopt.sparse.tree import branch
 from polyopt.sparse.tree import open_nodes as nodes
-from polyopt.sparse.tree.node import FREE, OFF, ON, Problem, bound_of, given_of, problem_of
 
 SHAPES = [(1, 1), (2, 1), (1, 9), (3, 7), (8, 8), (17, 5), (33, 40)]
 

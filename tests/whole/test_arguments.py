@@ -32,7 +32,7 @@ from polyopt.polyhedral.polyceptron_online import solve_batch, solve_online
 from polyopt.polyhedral.spla1 import LogisticCells
 from polyopt.sparse.cross_entropy import solve_l0
 from polyopt.sparse.integer_program import solve_l0_milp
-from polyopt.sparse.tree.search import solve_l0_tree
+from polyopt.sparse.tree import solve_l0_tree
 
 rng = np.random.default_rng(0)
 X, y = rng.normal(size=(12, 2)), np.tile([1.0, -1.0], 6)

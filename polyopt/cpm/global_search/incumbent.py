@@ -1,8 +1,9 @@
-"""The first incumbent of the search for the Convex Polytope Machine's global optimum."""
+"""The first incumbent of the global search: alternation and dual ascents from many starts, and kicks."""
 
 from __future__ import annotations
 
 from copy import deepcopy
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,92 +11,116 @@ import numpy as np
 from formulations.language.clock import Clock
 from formulations.language.solution import Solution, Status
 from formulations.polytope import objective
-from polyopt.cpm.dual import DualProblem
-from polyopt.cpm.global_search.columns import better_by_columns
-from polyopt.cpm.global_search.face import price, settle_in_time
-from polyopt.cpm.global_search.prices import MAX_FEATURES
-from polyopt.cpm.global_search.tree import Best
+from polyopt.cpm.alternating import PolytopeProblem
+from polyopt.cpm.global_search.face import alternate, no_best, total_cost
+from polyopt.cpm.global_search.prices import MAX_FEATURES, Columns, Prices, price_of, priced_face
 from polyopt.optim.rounds import Stage, run_from_many_starts, run_rounds
+from polyopt.optim.starts import TIE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from polyopt.cpm.global_search.face import Samples
+    from formulations.language.types import Vector
+    from polyopt.cpm.global_search.face import Best, Samples
 
-    Vector = NDArray[np.float64]
-
-__all__ = ["begin", "centred", "take"]
-
-_COLUMNS_TIME, _KICKS_TIME = 0.2, 0.3  # of the time: for faces of many starts put together, and for kicks
-# Samples times dimensions times faces from which dual ascents and kicks are worth their time. It was chosen
-# on six sets and some pairs of digits, of which sonar and ionosphere are reported, too.
-_MIN_SIZE_FOR_ASCENTS = 10_000
-_MAX_ROUNDS = 300  # of a dual ascent
-_MAX_BATCHES = 25  # of ascents and of kicks, if there is a limit of time; otherwise there is one
+    Assignment = NDArray[np.int64]
 
 
-def begin(
-    data: Samples, best: Best, precision: float, starts: int, clock: Clock, rng: np.random.Generator
-) -> None:
-    """Alternate from random faces and from ends of dual ascent, and keep the best.
+@dataclass(frozen=True)
+class Options:
+    """Numbers of the starts.
 
-    Where the data are large enough (samples times dimensions times faces, from 10,000) there are dual ascents
-    in up to four tenths of the time, but for the first batch, which may take longer; then, with more than
-    four features, faces of many starts put together anew (:mod:`polyopt.cpm.global_search.columns`) in up to
-    a fifth; and kicks of the best point in up to three tenths.
-
-    precision: of all costs: that of alternating.
-    starts: that many from random directions, and as many at random.
-    clock: when there is to be no other start.
-    rng: of the starts.
+    columns_time, kicks_time, ascents_time, fewer_time: shares of the time for faces of many starts put
+        together, kicks, the first dual ascents, and one face less.
+    min_size_for_ascents: samples times dimensions times faces from which dual ascents and kicks are worth
+        their time; chosen on six sets and some pairs of digits, sonar and ionosphere among them.
+    ascents: dual ascents of a batch.
+    max_rounds: rounds of a dual ascent.
+    max_batches: batches of ascents, and of kicks, with a time limit; without one there is one batch.
+    max_column_rounds, max_idle_rounds, column_trials, n_largest, changed_shares: rounds of the columns,
+        those without a new face, faces tried in each, from so many faces with the largest shares, of whose
+        positives such shares are changed. Found helpful on draws of german, parkinsons and heart.
     """
-    large = _has_ascents(data, len(best.W))
-    whole = clock.left
-    wide = large and data.A.shape[1] > MAX_FEATURES + 1
-    rest = _KICKS_TIME + (_COLUMNS_TIME if wide else 0.0)
-    _from_many(data, best, precision, starts, clock.part(1.0 - rest if large else 1.0), rng)
-    if wide and 0 < data.inside < len(data.C):  # with few features the bound itself begins so
-        better_by_columns(data, best, Clock(None if whole is None else _COLUMNS_TIME * whole), rng)
-    if large:
-        kicking = Clock(None if whole is None else _KICKS_TIME * whole)
-        _kicked(data, best, 4 * starts, kicking, rng)
+
+    columns_time: float = 0.2
+    kicks_time: float = 0.3
+    ascents_time: float = 0.4
+    fewer_time: float = 0.3
+    min_size_for_ascents: int = 10_000
+    ascents: int = 20
+    max_rounds: int = 300
+    max_batches: int = 25
+    max_column_rounds: int = 40
+    max_idle_rounds: int = 4
+    column_trials: int = 60
+    n_largest: int = 20
+    changed_shares: tuple[float, ...] = (0.02, 0.05, 0.1, 0.2)
 
 
-def take(data: Samples, best: Best, precision: float, W: Vector, clock: Clock) -> None:
-    """Keep known faces (K, d), or the end of alternating from them, if they are the best so far."""
-    y = np.where(np.arange(len(data.C)) < data.inside, -1.0, 1.0)
-    value = objective(y[:, None] * data.A[:, :-1], y, W, data.C)
-    if best.limits[0] > value:
-        best.limits[0], best.W[:] = value, W
-    _keep(data, best, precision, (data.A[data.inside :] @ W.T).argmax(axis=1), clock)
+DEFAULT = Options()
 
 
-def _has_ascents(data: Samples, n_faces: int) -> bool:
-    """Return whether the data are large enough for dual ascents and kicks."""
-    return n_faces > 1 and data.A.size * n_faces >= _MIN_SIZE_FOR_ASCENTS
+def find_incumbent(
+    data: Samples, best: Best, precision: float, starts: int, clock: Clock, rng: np.random.Generator,
+    options: Options = DEFAULT,
+) -> None:  # fmt: skip
+    """Alternate from random faces and from the ends of dual ascents, and keep the best.
+
+    There are `starts` starts in random directions, and as many random assignments; each alternation is as
+    precise as `precision` times the sum of all costs. If the data are large enough, dual ascents come first,
+    faces of many starts are put together anew, and the best point is kicked.
+    """
+    is_large = _has_ascents(data, len(best.W), options)
+    limit = clock.left
+    is_wide = is_large and data.A.shape[1] > MAX_FEATURES + 1
+    rest = options.kicks_time + (options.columns_time if is_wide else 0.0)
+    first = clock.part(1.0 - rest if is_large else 1.0)
+    _from_many(data, best, precision, starts, first, rng, options)
+    if is_wide and 0 < data.inside < len(data.C):  # with few features the bound by prices starts with columns
+        part = Clock(None if limit is None else options.columns_time * limit)
+        improve_by_columns(data, best, part, rng, options)
+    if is_large and data.npos:
+        part = Clock(None if limit is None else options.kicks_time * limit)
+        _kick(data, best, 4 * starts, part, rng, options)
+
+
+def try_faces(data: Samples, best: Best, precision: float, W: Vector, clock: Clock) -> None:
+    """Try given faces (K, d), and the end of alternating from them."""
+    best.offer(objective(data.y[:, None] * data.A[:, :-1], data.y, W, data.C), W)
+    _alternate_from(data, best, precision, (data.points @ W.T).argmax(axis=1), clock)
+
+
+def _alternate_from(data: Samples, best: Best, precision: float, face: Assignment, clock: Clock) -> None:
+    W = np.zeros_like(best.W)
+    best.offer(alternate(data, face.astype(np.int64), W, precision * data.C.sum(), clock), W)
+
+
+def _has_ascents(data: Samples, n_faces: int, options: Options) -> bool:
+    return n_faces > 1 and data.A.size * n_faces >= options.min_size_for_ascents
 
 
 def _from_many(
-    data: Samples, best: Best, precision: float, starts: int, clock: Clock, rng: np.random.Generator
-) -> None:
-    """Begin from the ends of dual ascents, from fewer faces and from faces by lot."""
-    n_faces, points = len(best.W), data.A[data.inside :]
-    if _has_ascents(data, n_faces):
-        _from_dual(data, best, clock, int(rng.integers(2**31)))
+    data: Samples, best: Best, precision: float, starts: int, clock: Clock, rng: np.random.Generator,
+    options: Options,
+) -> None:  # fmt: skip
+    """Start from the ends of dual ascents, from one face less, and from random faces."""
+    n_faces = len(best.W)
+    if _has_ascents(data, n_faces, options):
+        _from_dual(data, best, clock, int(rng.integers(2**31)), options)
     if n_faces > 2:
-        _from_fewer(data, best, precision, starts, clock, rng)
-    features = centred(points)
-    _keep(data, best, precision, np.zeros(len(points), dtype=np.int64), clock)
+        _from_fewer(data, best, precision, starts, clock, rng, options)
+    features = centred(data.points)
+    _alternate_from(data, best, precision, np.zeros(data.npos, dtype=np.int64), clock)
     for _ in range(starts if n_faces > 1 else 0):
         towards = (features @ rng.normal(size=(features.shape[1], n_faces))).argmax(axis=1)
-        for face in (towards, rng.integers(0, n_faces, len(points))):
-            _keep(data, best, precision, face, clock)
+        for face in (towards, rng.integers(0, n_faces, data.npos)):
+            _alternate_from(data, best, precision, face, clock)
         if clock.is_over:
             return
 
 
 def centred(points: Vector) -> Vector:
-    """The features of rows x̃, each less its mean and over its deviation: what random faces begin from."""
+    """Standardise the features of rows x̃, in which directions are drawn."""
     features = points[:, :-1]
     if not len(features):
         return features
@@ -104,72 +129,70 @@ def centred(points: Vector) -> Vector:
 
 
 def _from_fewer(
-    data: Samples, best: Best, precision: float, starts: int, clock: Clock, rng: np.random.Generator
-) -> None:
-    """Begin from what one face less comes to, and a face for nobody: the best w = 0, which costs at most 1.
+    data: Samples, best: Best, precision: float, starts: int, clock: Clock, rng: np.random.Generator,
+    options: Options,
+) -> None:  # fmt: skip
+    """Start from the best of one face less, and an additional face that has no positives at first.
 
-    So more faces cost no more than that above fewer, as far as these starts go; a face of nobody takes whom
-    it is the best for.
+    That face, w = 0, costs at most 1: so a face more costs at most 1 more, as far as these starts go.
     """
-    fewer = Best(np.zeros((len(best.W) - 1, best.W.shape[1])), np.array([np.inf, np.inf, 0.0]))
-    _from_many(data, fewer, precision, starts, clock.part(0.3), deepcopy(rng))
-    nobody = np.zeros_like(best.W[:1])
-    nobody[0, -1] = -1.0
-    W = np.vstack([fewer.W, nobody])
-    face = np.zeros(len(data.C) - data.inside, dtype=np.int64)
-    cost = price(data, W, face)
-    if cost < best.limits[0]:
-        best.limits[0], best.W[:] = cost, W
-    _keep(data, best, precision, face, clock)
+    fewer = no_best(len(best.W) - 1, best.W.shape[1])
+    _from_many(data, fewer, precision, starts, clock.part(options.fewer_time), deepcopy(rng), options)
+    empty = np.zeros_like(best.W[:1])
+    empty[0, -1] = -1.0
+    W = np.vstack([fewer.W, empty])
+    face = np.zeros(data.npos, dtype=np.int64)
+    best.offer(total_cost(data, W, face), W)
+    _alternate_from(data, best, precision, face, clock)
 
 
-def _from_dual(data: Samples, best: Best, clock: Clock, seed: int) -> None:
-    """Begin from where the best of some dual ascents ends; with a limit, again as long as there is time.
+def _from_dual(data: Samples, best: Best, clock: Clock, seed: int, options: Options) -> None:
+    """Start from the ends of dual ascents; with a time limit, batches as long as there is time.
 
-    Their starts are loosened: in many dimensions, where a face can hold almost any samples that it is given,
+    The starts are loosened: in many dimensions, where a face can separate almost any samples assigned to it,
     they end lower than alternation from random faces does.
     """
-    problem, part = _problem(data, len(best.W)), clock.part(0.4)
-    for number in range(1 if clock.left is None else _MAX_BATCHES):
+    problem, part = _problem(data, len(best.W)), clock.part(options.ascents_time)
+    for number in range(1 if clock.left is None else options.max_batches):
         if number > 0 and part.is_over:
             return
-        left = part.left if number > 0 else clock.left  # as one batch comes before all other starts
+        left = part.left if number > 0 else clock.left  # one batch comes before all other starts
         found = run_from_many_starts(
-            [Stage(problem, _MAX_ROUNDS)], n_init=20, time_limit=left, seed=seed + number, n_jobs=1
-        )
-        _keep_end(data, best, found)
+            [Stage(problem, options.max_rounds)], n_init=options.ascents, time_limit=left,
+            seed=seed + number, n_jobs=1,
+        )  # fmt: skip
+        _offer_end(data, best, found)
 
 
-def _kicked(data: Samples, best: Best, times: int, clock: Clock, rng: np.random.Generator) -> None:
-    """Alternate from the best point after some positives, by lot or near to each other, were moved.
+def _kick(
+    data: Samples, best: Best, times: int, clock: Clock, rng: np.random.Generator, options: Options
+) -> None:
+    """Alternate from the best point after some positives, random or neighbouring ones, were moved.
 
-    Alternation ends where no positive gains by moving alone, and has many such ends; those near to a good one
-    are better than those by lot. Every other time a loosened dual ascent goes before, which leads further
-    where a face can hold almost any samples: more positives are moved for it.
+    Alternation ends where no positive gains by moving alone, and has many such ends; those near a good one
+    are better than random ones. Every other kick moves more positives and is followed by a loosened dual
+    ascent.
     """
-    points = data.A[data.inside :]
-    if len(points) == 0:
-        return
     problem = _problem(data, len(best.W))
-    for number in range(times if clock.left is None else _MAX_BATCHES * times):
+    for number in range(times if clock.left is None else options.max_batches * times):
         if clock.is_over:
             return
-        loose = number % 2 == 1
-        face = _moved(points, best.W, 0.3 if loose else 0.1, rng)
-        if loose:
+        is_loose = number % 2 == 1
+        face = _moved(data.points, best.W, 0.3 if is_loose else 0.1, rng)
+        if is_loose:
             state = problem.loosen(np.concatenate([np.full(data.inside, -1), face]), clock.left)
-            _keep_end(data, best, run_rounds(problem, state, max_iter=_MAX_ROUNDS, time_limit=clock.left))
+            found = run_rounds(problem, state, max_iter=options.max_rounds, time_limit=clock.left)
+            _offer_end(data, best, found)
             continue
         W = np.zeros_like(best.W)
-        J = settle_in_time(data, face, W, 1e-4 * best.limits[0], clock)
-        if 1.02 * best.limits[0] > J:  # only then to the end
-            J = settle_in_time(data, face, W, 1e-8 * best.limits[0], clock)
-        if best.limits[0] > J:
-            best.limits[0], best.W[:] = J, W
+        J = alternate(data, face, W, 1e-4 * best.cost, clock)
+        if 1.02 * best.cost > J:  # only then to the end
+            J = alternate(data, face, W, 1e-8 * best.cost, clock)
+        best.offer(J, W)
 
 
-def _moved(points: Vector, W: Vector, largest: float, rng: np.random.Generator) -> NDArray[np.int64]:
-    """The faces of the positives, of which some were moved, up to that share."""
+def _moved(points: Vector, W: Vector, largest: float, rng: np.random.Generator) -> Assignment:
+    """The assignment to W after some positives were moved, at most the share `largest`."""
     face = (points @ W.T).argmax(axis=1)
     count = int(np.exp(rng.uniform(0.0, np.log(max(largest * len(points), 2.0)))))
     moved = rng.choice(len(points), min(count, len(points)), replace=False)
@@ -179,28 +202,56 @@ def _moved(points: Vector, W: Vector, largest: float, rng: np.random.Generator) 
     return face
 
 
-def _problem(data: Samples, n_faces: int) -> DualProblem:
-    """Dual ascents on the rows y_i x̃_i.
-
-    To a gap of 1e-2 they end higher, as positives then stay for gains of less than that.
-    """
-    y = np.where(np.arange(len(data.C)) < data.inside, -1.0, 1.0)
-    X = np.ascontiguousarray((y[:, None] * data.A)[:, :-1])
-    return DualProblem(X, y, data.C, n_faces, tol=1e-4)
+def _problem(data: Samples, n_faces: int) -> PolytopeProblem:
+    """Dual ascents; with a gap of 1e-2 they would end higher, as positives stay for smaller gains."""
+    X = np.ascontiguousarray((data.y[:, None] * data.A)[:, :-1])
+    return PolytopeProblem(X, data.y, data.C, n_faces, engine="dual", tol=1e-4)
 
 
-def _keep_end(data: Samples, best: Best, found: Solution) -> None:
-    """Keep where dual ascents end, if it is better."""
+def _offer_end(data: Samples, best: Best, found: Solution) -> None:
+    """Offer the end of a dual ascent."""
     if found.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     W = np.ascontiguousarray(found["W"], dtype=float)
-    cost = price(data, W, np.zeros(len(data.C) - data.inside, dtype=np.int64))
-    if cost < best.limits[0]:
-        best.limits[0], best.W[:] = cost, W
+    best.offer(total_cost(data, W, np.zeros(data.npos, dtype=np.int64)), W)
 
 
-def _keep(data: Samples, best: Best, precision: float, assignment: NDArray[np.int64], clock: Clock) -> None:
-    W = np.zeros_like(best.W)
-    J = settle_in_time(data, assignment.astype(np.int64), W, precision * data.C.sum(), clock)
-    if best.limits[0] > J:
-        best.limits[0], best.W[:] = J, W
+def improve_by_columns(
+    data: Samples, best: Best, clock: Clock, rng: np.random.Generator, options: Options = DEFAULT
+) -> None:
+    """Improve the incumbent by faces of many starts: the location program says which K fit together.
+
+    Alternation finds each of its K faces given the others; here faces of many starts are combined.
+    """
+    columns, idle = Columns(data, best, tol=1e-8, precision=1e-8), 0
+    most = float(np.sqrt(5e7 / data.npos))  # faces whose program takes a second or two
+    columns.begin(clock, rng, most)
+    for _ in range(options.max_column_rounds):
+        found = None if clock.is_over else columns.priced(clock)
+        if found is None or len(columns.W) >= most:
+            return
+        before = len(columns.W)
+        _add_columns(columns, found, most, clock, rng, options)
+        idle = 0 if len(columns.W) > before else idle + 1
+        if idle == options.max_idle_rounds:
+            return
+
+
+def _add_columns(
+    columns: Columns, found: Prices, most: float, clock: Clock, rng: np.random.Generator,
+    options: Options = DEFAULT,
+) -> None:  # fmt: skip
+    """Add faces that cost less than all known ones at the prices: every third from random positives."""
+    npos, known = columns.data.npos, columns.known(found.prices) * (1.0 - TIE)
+    largest = np.argsort(-found.shares, kind="stable")[: options.n_largest]
+    first = [columns.answers(columns.W[t], found.prices) for t in largest]
+    for number in range(options.column_trials):
+        if clock.is_over or len(columns.W) >= most:
+            return
+        changed = rng.random(npos) < rng.choice(options.changed_shares)
+        answers = first[rng.integers(len(first))] ^ changed
+        if number % 3 == 0:
+            answers = rng.random(npos) < rng.random()
+        w = priced_face(columns.data, found.prices, answers)
+        if price_of(columns.data, found.prices, w) < known:
+            columns.add(w)

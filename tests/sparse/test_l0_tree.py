@@ -14,13 +14,13 @@ from formulations.l0_data import as_l0_data
 from formulations.language.clock import Clock
 from formulations.language.solution import Status
 from formulations.language.toy_data import two_blobs
+from polyopt.sparse import tree as branch
+from polyopt.sparse import tree as l0_nodes
+from polyopt.sparse import tree as l0_tree
+from polyopt.sparse.node_program import FREE, OFF, ON, bound_of, problem_of, solve_by_highs
 from polyopt.sparse.pattern_lp import PatternLP
-from polyopt.sparse.tree import branch
-from polyopt.sparse.tree import open_nodes as l0_nodes
-from polyopt.sparse.tree import search as l0_tree
-from polyopt.sparse.tree.leaves import prove_by_leaves
-from polyopt.sparse.tree.node import FREE, OFF, ON, bound_of, problem_of, solve_by_highs
-from polyopt.sparse.tree.search import Search, solve_l0_tree
+from polyopt.sparse.proof import prove_by_leaves
+from polyopt.sparse.tree import L0Tree, Options, solve_l0_tree
 
 KERNELS = ["linear", "rbf", "indefinite", "rectangular"]
 
@@ -65,11 +65,11 @@ def scores(kernel):
 
 def planted(data, fixed, best=np.inf):
     """A search whose first node decides so much, with a best score of that size, and the multipliers."""
-    search = Search(data, 1e-6, Clock())
+    search = L0Tree(data, 1e-6, Clock())
     search.memory.values[l0_nodes.BEST] = best
     assert search.model.begin()
-    assert branch.plant(*search._state, fixed.copy())
-    return search, l0_nodes.state_of(search.model.desk, l0_nodes.BASE).u.copy()
+    assert branch.solve_root(*search._state, fixed.copy())
+    return search, search.model.desk.states[l0_nodes.BASE].u.copy()
 
 
 @cache
@@ -138,10 +138,9 @@ def test_bounds_of_degenerate_nodes_are_their_programs():
 # -- the search ----------------------------------------------------------------------------
 
 
-def test_without_room_it_goes_depth_first_to_the_same_optimum(monkeypatch):
+def test_without_room_it_goes_depth_first_to_the_same_optimum():
     data, optimum = medium()
-    monkeypatch.setattr(l0_tree, "_BYTES", 0)
-    found = solve_l0_tree(data)
+    found = solve_l0_tree(data, options=Options(max_open_bytes=0))
     assert found.status is Status.SOLVED
     assert found.objective == pytest.approx(optimum, rel=1e-6)
     assert found.history[-1]["open"] < 60
@@ -163,16 +162,15 @@ def test_wherever_it_stops_it_is_never_above_its_start(kernel, nodes):
 def test_wherever_it_is_interrupted_the_bound_holds(monkeypatch, after):
     """Between any two nodes."""
     data, optimum = medium()
-    grow, calls = branch.grow, itertools.count()
+    grow, calls = branch.explore, itertools.count()
 
     def interrupted(*arguments):
         if next(calls) == after:
             raise KeyboardInterrupt
         return grow(*arguments)
 
-    monkeypatch.setattr(branch, "grow", interrupted)
-    monkeypatch.setattr(l0_tree, "_WORK", 0)
-    found = solve_l0_tree(data)
+    monkeypatch.setattr(branch, "explore", interrupted)
+    found = solve_l0_tree(data, options=Options(work_per_call=0.0))
     assert found.status is Status.INTERRUPTED
     assert 0.0 <= found.bound <= optimum * (1 + 1e-9)
     assert found.objective >= optimum * (1 - 1e-9)
@@ -180,18 +178,17 @@ def test_wherever_it_is_interrupted_the_bound_holds(monkeypatch, after):
 
 def losing(monkeypatch, share):
     """Let a share of all nodes be left to HiGHS, in some states of their children."""
-    rng, grow, solve, asked = np.random.default_rng(2), branch.grow, l0_tree.solve_by_highs, []
+    rng, grow, solve, asked = np.random.default_rng(2), branch.explore, l0_tree.solve_by_highs, []
 
     def lost(of, given, nodes, memory, desk, steps):
-        slot = int(l0_nodes.first_open(nodes))
+        slot = int(l0_nodes.next_node(nodes))
         if slot < 0 or rng.random() >= share or nodes.counts[l0_nodes.SPARE] < 2:
             return grow(of, given, nodes, memory, desk, steps)
         memory.looked[:] = nodes.number[slot], -1, l0_nodes.OFF_SIDE, l0_nodes.ON_SIDE, 0
-        return branch.LOST
+        return branch.PIVOTS_FAILED
 
-    monkeypatch.setattr(branch, "grow", lost)
+    monkeypatch.setattr(branch, "explore", lost)
     monkeypatch.setattr(l0_tree, "solve_by_highs", lambda *given: asked.append(1) or solve(*given))
-    monkeypatch.setattr(l0_tree, "_WORK", 0)
     return asked
 
 
@@ -199,7 +196,7 @@ def losing(monkeypatch, share):
 def test_nodes_that_the_steps_fail_in_are_decided_by_highs(monkeypatch, share):
     data, optimum = medium()
     asked = losing(monkeypatch, share)
-    found = solve_l0_tree(data)
+    found = solve_l0_tree(data, options=Options(work_per_call=0.0))
     assert len(asked) > 5
     assert found.status is Status.SOLVED
     assert found.objective == pytest.approx(optimum, rel=1e-6)
@@ -212,7 +209,7 @@ def test_nodes_that_the_steps_fail_in_are_decided_by_highs(monkeypatch, share):
 def test_solvers_of_no_use_at_all_leave_the_start(monkeypatch):
     data, _ = medium()
     first = PatternLP(data).solve(np.arange(24) % 3 == 0)
-    monkeypatch.setattr(branch, "plant", lambda *_: False)
+    monkeypatch.setattr(branch, "solve_root", lambda *_: False)
     monkeypatch.setattr(l0_tree, "solve_by_highs", lambda *_: (False, np.zeros(24), 0.0, np.zeros(24)))
     found = solve_l0_tree(data, start=(first.alpha, first.b))
     assert found.status is Status.FAILED
@@ -295,7 +292,7 @@ def test_what_multipliers_decide_leaves_out_no_better_pattern(kernel):
             search.memory.values[l0_nodes.CLOSED],
             (1 - 1e-6) * search.memory.values[l0_nodes.BEST],
         )
-        slot = int(l0_nodes.first_open(search.nodes))
+        slot = int(l0_nodes.next_node(search.nodes))
         if slot < 0:
             assert closed <= values[within].min() * (1 + 1e-9)
             continue

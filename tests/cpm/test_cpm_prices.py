@@ -12,13 +12,17 @@ from scipy.optimize import linprog
 from formulations.language.clock import Clock
 from formulations.language.solution import Status
 from polyopt import ConvexPolytopeMachine
-from polyopt.cpm.global_search import search as optimum
-from polyopt.cpm.global_search.columns import PriceMaster
-from polyopt.cpm.global_search.face import price
-from polyopt.cpm.global_search.priced_box import examine_face_box, face_box_for, price_of
-from polyopt.cpm.global_search.prices import PriceSearch, bound_at_prices
-from polyopt.cpm.global_search.search import merge, solve_cpm_global
-from polyopt.cpm.global_search.tree import Best
+from polyopt.cpm.global_search.face import Best, total_cost
+from polyopt.cpm.global_search.prices import (
+    DEFAULT,
+    PriceMaster,
+    PriceSearch,
+    bound_at_prices,
+    examine_face_box,
+    face_box_for,
+    price_of,
+)
+from polyopt.cpm.global_search.search import Options, merge, solve_cpm_global
 from polyopt.cpm.solve import Settings, solve_cpm
 
 
@@ -59,7 +63,7 @@ def test_faces_cost_no_less_than_prices_and_the_least_of_them_prove(seed):
     for _ in range(20):
         prices = rng.uniform(0, 3, len(data.C) - data.inside)
         W = rng.normal(size=(K, data.A.shape[1])) * rng.choice([0.1, 1.0, 4.0])
-        cost = price(data, W, np.zeros(len(prices), dtype=np.int64))
+        cost = total_cost(data, W, np.zeros(len(prices), dtype=np.int64))
         least = min(price_of(data, prices, w) for w in W)
         assert bound_at_prices(prices, least, K) <= cost * (1 + 1e-12)
 
@@ -86,10 +90,10 @@ def test_overlapping_samples_are_proven_by_prices_alone():
     X = rng.normal(size=(100, 2))
     y = np.where((X**2).sum(axis=1) > 1.2, 1.0, -1.0)
     y = np.where(rng.random(100) < 0.3, -y, y)
-    found = solve_cpm_global(X, y, 0.5, 3, max_nodes=60)
+    found = solve_cpm_global(X, y, 0.5, 3, max_nodes=60, options=Options(work_before_prices=0))
     assert found.status is Status.SOLVED
     assert found.objective - found.bound <= 1e-6 * found.objective
-    assert found.history[-1]["open"] == 1.0  # no assignment was looked into
+    assert found.history[-1]["open"] == 1.0  # no partial assignment was explored
     # The prices that prove it are told, and no face costs less at them than the bound says.
     price = found.duals["price"]
     assert (price[y < 0] == 0).all()
@@ -100,8 +104,7 @@ def test_overlapping_samples_are_proven_by_prices_alone():
         assert w @ w + np.where(y > 0, np.minimum(hinge, price), hinge).sum() >= least * (1 - 1e-9)
 
 
-def test_a_bound_at_prices_says_so_and_is_saved_only_where_a_small_tree_proves_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(optimum, "_TREE_FIRST_WORK", 0)
+def test_a_bound_at_prices_says_so_and_is_saved_only_where_a_small_tree_proves_it(tmp_path):
     rng = np.random.default_rng(3)
     X = rng.normal(size=(100, 2))
     y = np.where((X**2).sum(axis=1) > 1.2, 1, -1)
@@ -122,11 +125,10 @@ def test_a_bound_at_prices_says_so_and_is_saved_only_where_a_small_tree_proves_i
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_search_that_begins_with_prices_finds_what_assignments_find(seed, monkeypatch):
-    monkeypatch.setattr(optimum, "_MAX_ASSIGNMENTS_TREE", 1)
-    monkeypatch.setattr(optimum, "_TREE_FIRST_WORK", 0)
+def test_the_search_that_begins_with_prices_finds_what_assignments_find(seed):
     _, X, y, C, K, _ = given_data(seed, 6)
-    both = solve_cpm_global(X, y, C, K, tol=1e-5)
+    options = Options(min_assignments_prices=1, work_before_prices=0)
+    both = solve_cpm_global(X, y, C, K, tol=1e-5, options=options)
     known = brute_force(X, y, C, K)
     assert both.status is Status.SOLVED
     assert both.bound <= known * (1 + 1e-9)
@@ -155,7 +157,7 @@ def test_ctrl_c_among_the_prices_keeps_the_point_and_the_bound(monkeypatch):
 def test_prices_are_those_of_the_program_of_location(faces, npos, K, scale):
     rng = np.random.default_rng(faces)
     own, hinges = rng.uniform(1, 3, faces) * scale, np.maximum(rng.normal(size=(faces, npos)), 0) * scale
-    master = PriceMaster(K, 1e-9)
+    master = PriceMaster(K, 1e-9, DEFAULT)
     for t in range(faces):
         master.add(np.array([float(t)]), own[t], hinges[t])
     found = master.solve()
@@ -174,7 +176,7 @@ def test_prices_are_those_of_the_program_of_location(faces, npos, K, scale):
 
 def test_the_price_program_keeps_equal_faces_once():
     """An infinite cost has no prices."""
-    master = PriceMaster(2, 1e-9)
+    master = PriceMaster(2, 1e-9, DEFAULT)
     w = np.array([1.0, 2.0])
     master.add(w, 1.0, np.array([0.5]))
     master.add(w + 1e-12, 9.0, np.array([9.0]))

@@ -23,12 +23,11 @@ from polyopt import ConvexPolytopeMachine
 from polyopt.certificates import Claim
 from polyopt.compare.data import prepare
 from polyopt.cpm.certificate import certify_cpm
-from polyopt.cpm.global_search import search as module
-from polyopt.cpm.global_search.bound import add_up, moves_for, try_move
-from polyopt.cpm.global_search.face import Samples, caps_of, climb, dual_value, hyperplane, price
-from polyopt.cpm.global_search.incumbent import begin
-from polyopt.cpm.global_search.search import merge, solve_cpm_global
-from polyopt.cpm.global_search.tree import Best
+from polyopt.cpm.global_search import assignment_tree
+from polyopt.cpm.global_search.assignment_tree import add_up, moves_for, try_move
+from polyopt.cpm.global_search.face import Best, Samples, caps_of, climb, dual_value, hyperplane, total_cost
+from polyopt.cpm.global_search.incumbent import find_incumbent
+from polyopt.cpm.global_search.search import Options, merge, solve_cpm_global
 from polyopt.cpm.solve import Settings, solve_cpm
 
 
@@ -365,31 +364,21 @@ def test_limits_keep_a_point_and_a_valid_bound():
     assert limited.bound > 0.5 * whole.objective
 
 
-def test_the_bound_never_falls_and_the_objective_never_rises(monkeypatch):
-    monkeypatch.setattr(module, "_RECORD_SECONDS", -1.0)  # every node is recorded
-    monkeypatch.setattr(module, "_MAX_SAMPLES_PRICES", 0)
+def test_the_bound_never_falls_and_the_objective_never_rises():
+    every_node = Options(seconds_between_records=-1.0, max_samples_prices=0)
     X, y, _ = clusters(60, 3, 11, widen=1.8)
-    solution = solve_cpm_global(X, y, 1.0, 2, max_nodes=300)
+    solution = solve_cpm_global(X, y, 1.0, 2, max_nodes=600, options=every_node)
     records = solution.history
-    assert len(records) > 300
+    assert len(records) > 600
     for key, sign in (("bound", 1), ("objective", -1), ("nodes", 1)):
         assert (np.diff([sign * r[key] for r in records]) >= -1e-12).all()
     assert all(r["bound"] <= r["objective"] for r in records)
 
 
-def test_with_three_faces_the_samples_are_put_in_order_after_some_hundred_nodes():
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(60, 6)), np.where(rng.random(60) < 0.5, 1.0, -1.0)
-    early, late = (solve_cpm_global(X, y, 1.0, 3, max_nodes=nodes) for nodes in (399, 450))
-    assert late.iterations == 450
-    assert early.bound <= late.bound <= late.objective <= early.objective * (1 + 1e-9)
-
-
-def test_little_room_makes_the_search_go_deep_and_changes_no_answer(monkeypatch):
+def test_little_room_makes_the_search_go_deep_and_changes_no_answer():
     X, y, _ = clusters(36, 3, 10, widen=1.8)
     whole = solve_cpm_global(X, y, 1.0, 2)
-    monkeypatch.setattr(module, "_NODE_BYTES", 0)
-    small = solve_cpm_global(X, y, 1.0, 2)
+    small = solve_cpm_global(X, y, 1.0, 2, options=Options(max_open_bytes=0))
     assert small.objective == pytest.approx(whole.objective, rel=2e-6)
     assert small.status is Status.SOLVED
     assert max(r["open"] for r in small.history) <= 2 * 18
@@ -397,7 +386,7 @@ def test_little_room_makes_the_search_go_deep_and_changes_no_answer(monkeypatch)
 
 def test_ctrl_c_keeps_the_point_and_the_bound(monkeypatch):
     X, y, _ = clusters(80, 3, 11, widen=2.2)
-    explore = module.examine
+    explore = assignment_tree.examine
 
     def interrupted(data, best, node, *settings):
         found = explore(data, best, node, *settings)
@@ -407,9 +396,9 @@ def test_ctrl_c_keeps_the_point_and_the_bound(monkeypatch):
         return found
 
     seen = []
-    monkeypatch.setattr(module, "_MAX_SAMPLES_PRICES", 0)  # the tree and the spread alone
-    monkeypatch.setattr(module, "examine", interrupted)
-    solution = solve_cpm_global(X, y, 1.0, 3)
+    monkeypatch.setattr(assignment_tree, "examine", interrupted)
+    # The tree and the spread alone.
+    solution = solve_cpm_global(X, y, 1.0, 3, options=Options(max_samples_prices=0))
     assert solution.status is Status.INTERRUPTED
     assert 0 < solution.bound < solution.objective
 
@@ -455,8 +444,8 @@ def test_a_face_more_costs_no_more_than_an_empty_one_above_fewer(seed):
     costs = []
     for K in (2, 3, 4):
         best = Best(np.zeros((K, 7)), np.array([np.inf, np.inf, 0.0]))
-        begin(data, best, 1e-9, 3, Clock(), np.random.default_rng(7))
-        assert best.limits[0] == pytest.approx(price(data, best.W, np.zeros(20, dtype=np.int64)))
+        find_incumbent(data, best, 1e-9, 3, Clock(), np.random.default_rng(7))
+        assert best.limits[0] == pytest.approx(total_cost(data, best.W, np.zeros(20, dtype=np.int64)))
         costs.append(best.limits[0])
     assert (np.diff(costs) <= 1.0 + 1e-7).all()
 
@@ -477,5 +466,5 @@ def first_incumbent(X, y, K, seed):
     """The samples merged, and where the search begins with them."""
     data = merge(X, y, np.ones(len(y)), np.random.default_rng(1))[0]
     best = Best(np.zeros((K, data.A.shape[1])), np.array([np.inf, np.inf, 0.0]))
-    begin(data, best, 1e-9, 1, Clock(), np.random.default_rng(seed))
+    find_incumbent(data, best, 1e-9, 1, Clock(), np.random.default_rng(seed))
     return data, best

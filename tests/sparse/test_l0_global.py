@@ -10,13 +10,13 @@ from helpers.l0 import degenerate, patterns, problem
 from formulations.l0_data import as_l0_data
 from formulations.language.clock import Clock
 from formulations.language.solution import Status
-from polyopt.sparse import proof
+from polyopt.sparse import tree as branch
 from polyopt.sparse.certificate import score_bound
 from polyopt.sparse.cross_entropy import solve_l0
 from polyopt.sparse.integer_program import solve_l0_milp
 from polyopt.sparse.pattern_lp import PatternLP
-from polyopt.sparse.tree import branch
-from polyopt.sparse.tree.quick import QuickPattern
+from polyopt.sparse.proof import DEFAULT, Options, solve_globally
+from polyopt.sparse.tree import QuickPattern
 
 KERNELS = ["linear", "rbf", "indefinite", "rectangular"]
 DEGENERATE = ["duplicates", "lonely", "one class", "zero kernel", "weightless"]
@@ -37,20 +37,19 @@ class Asked:
         return self.answers[-1]
 
 
-def settled(data, limit=None):
+def settled(data, limit=None, options=DEFAULT):
     asked = Asked(data)
-    found, bound = proof.solve_globally(data, asked, Clock(limit))
+    found, bound = solve_globally(data, asked, Clock(limit), options=options)
     return found, bound, asked.answers
 
 
 @pytest.mark.parametrize("kind", [*KERNELS, *DEGENERATE])
-def test_the_optimum_with_and_without_a_point(monkeypatch, kind):
+def test_the_optimum_with_and_without_a_point(kind):
     """With and without a point it is the optimum of another solver."""
     data = data_of(kind)
     other = solve_l0_milp(data)
-    for steps, times in ((proof._FIRST_STEPS, 0), (0, 1)):
-        monkeypatch.setattr(proof, "_FIRST_STEPS", steps)
-        found, bound, answers = settled(data)
+    for options, times in ((DEFAULT, 0), (Options(first_steps=0), 1)):
+        found, bound, answers = settled(data, options=options)
         assert len(answers) == times
         assert found.status is Status.SOLVED
         assert found.objective == pytest.approx(other.objective, rel=1e-6, abs=1e-9)
@@ -72,16 +71,15 @@ def test_short_of_time_it_is_never_above_the_point_asked_for(limit):
     assert bound <= settled(data)[0].objective * (1 + 1e-9)
 
 
-def test_an_interrupted_search_keeps_the_bound(monkeypatch):
+def test_an_interrupted_search_keeps_the_bound():
     """A search that is interrupted ends it with what the tree had proven."""
     data = data_of("rbf", 40)
     optimum = settled(data)[0].objective
-    monkeypatch.setattr(proof, "_FIRST_STEPS", 0)
 
     def interrupted(seconds):
         return replace(solve_l0(data, seed=0)[0], status=Status.INTERRUPTED)
 
-    found, bound = proof.solve_globally(data, interrupted, Clock(None))
+    found, bound = solve_globally(data, interrupted, Clock(None), options=Options(first_steps=0))
     assert found.status is Status.INTERRUPTED
     assert 0.0 < bound <= optimum * (1 + 1e-9)
     assert optimum * (1 - 1e-9) <= found.objective <= solve_l0(data, seed=0)[0].objective * (1 + 1e-12)
@@ -103,5 +101,5 @@ def test_a_pattern_s_program_by_steps_of_our_own_is_highs_s(monkeypatch, kind):
         assert (found.u >= 0.0).all()
         assert (found.u <= data.weights).all()
         assert found.cut[0] - found.cut[1] @ sigma <= found.value * (1 + 1e-9) + 1e-12
-    monkeypatch.setattr(branch, "plant", lambda *_: False)
+    monkeypatch.setattr(branch, "solve_root", lambda *_: False)
     assert quick.prepare(sigma).value == wanted.value

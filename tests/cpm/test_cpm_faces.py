@@ -13,7 +13,7 @@ from formulations import cpm
 from formulations.language.clock import Clock
 from polyopt.cpm.dual import solve_cpm_dual
 from polyopt.cpm.global_search import face as module
-from polyopt.cpm.global_search.face import Samples, dual_error, dual_value, hyperplane, price, settle_in_time
+from polyopt.cpm.global_search.face import Samples, alternate, dual_error, dual_value, hyperplane, total_cost
 
 
 def small(seed, n=24, K=3):
@@ -31,7 +31,7 @@ def test_the_price_of_faces_is_the_machine_s_objective(seed):
     X, y, C, data = small(seed)
     W = np.random.default_rng(seed).normal(size=(3, 3))
     best = np.full(int((y > 0).sum()), -1)
-    assert price(data, W, best) == pytest.approx(cpm.objective(X, y, W, C), rel=1e-12)
+    assert total_cost(data, W, best) == pytest.approx(cpm.objective(X, y, W, C), rel=1e-12)
     hinges = np.maximum(1.0 - cpm.lift(X) @ W.T, 0.0)[y > 0]
     assert (best == hinges.argmin(axis=1)).all()
 
@@ -58,14 +58,14 @@ def test_alternating_in_pieces_is_alternating_and_stops_with_the_clock(piece, mo
     begun = cpm.natural_assignment(X, y, np.random.default_rng(1).normal(size=(3, 3)))[y > 0]
     whole, W, looks = np.zeros((3, 3)), np.zeros((3, 3)), iter([False, True])
     J = settle(data, begun.copy(), whole, 1e-9)
-    monkeypatch.setattr(module, "_PIECE", piece)
-    assert settle_in_time(data, begun.copy(), W, 1e-9, Clock()) == J
+    monkeypatch.setattr(module, "ENTRIES_PER_CALL", piece)
+    assert alternate(data, begun.copy(), W, 1e-9, Clock()) == J
     assert (whole == W).all()
 
     class Ends:
         is_over = property(lambda _: next(looks))
 
-    J = settle_in_time(data, begun.copy(), W, 1e-9, Ends())
+    J = alternate(data, begun.copy(), W, 1e-9, Ends())
     assert J == pytest.approx(cpm.objective(X, y, W, C), rel=1e-12)
     assert (W == whole).all() == (piece > 500)
 

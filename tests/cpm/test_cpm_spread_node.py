@@ -9,11 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from formulations.language.clock import Clock
+from polyopt.cpm.global_search.face import Best
 from polyopt.cpm.global_search.search import merge, solve_cpm_global
-from polyopt.cpm.global_search.spread import SpreadSearch
-from polyopt.cpm.global_search.spread import _Node as Node
-from polyopt.cpm.global_search.spread_bound import Fixed, best_shares
-from polyopt.cpm.global_search.tree import Best
+from polyopt.cpm.global_search.spread import FixedMultipliers, SpreadNode, SpreadSearch, best_shares
 
 
 def fixed_multipliers(seed, faces=3, p=5, d=3):
@@ -28,7 +26,7 @@ def fixed_multipliers(seed, faces=3, p=5, d=3):
     allowed[rng.integers(0, faces, p), np.arange(p)] = True
     share = np.where(allowed, rng.random((faces, p)) + 0.1, 0.0)
     slope = rng.normal(size=(faces, p))
-    return Fixed(slope, e, length, np.ones(faces), allowed), share / share.sum(axis=0)
+    return FixedMultipliers(slope, e, length, np.ones(faces), allowed), share / share.sum(axis=0)
 
 
 def means(fixed, share):
@@ -81,7 +79,7 @@ def test_the_best_shares_are_those_of_the_convex_program():
 def test_a_face_that_stands_for_two_has_the_shares_of_both():
     fixed, _ = fixed_multipliers(8, faces=2)
     fixed.allowed[:] = True
-    alike = Fixed(*(part[[0, 1, 1]] for part in fixed[:3]), np.ones(3), fixed.allowed[[0, 1, 1]])
+    alike = FixedMultipliers(*(part[[0, 1, 1]] for part in fixed[:3]), np.ones(3), fixed.allowed[[0, 1, 1]])
     both, each = np.full((2, 5), 0.5), np.full((3, 5), 1 / 3)
     fixed = fixed._replace(times=np.array([1.0, 2.0]))
     best_shares(fixed, both, 10_000, 0.0)
@@ -96,17 +94,23 @@ def a_search(seed, n=40, d=8, K=2):
     data, _ = merge(X, y, np.ones(n), rng)
     known = solve_cpm_global(X, y, 1.0, K, max_nodes=20)
     best = Best(np.ascontiguousarray(known["W"]), np.array([known.objective, np.inf, 0.0]))
-    return SpreadSearch(data, best, 1e-6), (data.A[data.inside :] @ known["W"].T).argmax(axis=1)
+    return SpreadSearch(data, best, 1e-6, Clock()), (data.A[data.inside :] @ known["W"].T).argmax(axis=1)
 
 
 def dive(search, face, levels):
     """Bounds of the nodes from the root along an assignment, each by its own multipliers."""
-    K, allowed, parent, names, bounds = search.n_faces, search.heap[0].allowed.copy(), search.root, {}, []
+    K, allowed, parent, names, bounds = (
+        len(search.best.W),
+        search.heap[0].state.allowed.copy(),
+        search.root,
+        {},
+        [],
+    )
     for level in range(levels):
-        node = Node(search.data, allowed.copy(), parent, search.unit, is_root=level == 0)
+        node = SpreadNode(search.data, allowed.copy(), parent, search.unit, is_root=level == 0)
         node.raise_all(np.inf, lambda: False)
         bounds.append(node.bound)
-        at = node.undecided[node.price.argmax()]
+        at = node.undecided[node.loss.argmax()]
         allowed[at] = np.arange(K) == names.setdefault(face[at], len(names))
         parent = node.state
     return np.array(bounds)
@@ -130,8 +134,8 @@ def test_costs_and_features_that_are_far_apart_raise_nothing_but_the_bound():
     y[:2] = 1.0, -1.0
     data, _ = merge(X, y, C, rng)
     known = solve_cpm_global(X, y, C, 3)
-    search = SpreadSearch(data, Best(np.zeros((3, 7)), np.array([3 * C.sum(), np.inf, 0.0])), 1e-6)
+    search = SpreadSearch(data, Best(np.zeros((3, 7)), np.array([3 * C.sum(), np.inf, 0.0])), 1e-6, Clock())
     for _ in range(3):
         if not search.is_done:
-            search.look(Clock())
+            search.step()
     assert search.bound <= known.objective

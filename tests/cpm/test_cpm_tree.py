@@ -7,9 +7,8 @@ import pytest
 from helpers.cpm import FACES, INSIDE, NPOS, WIDTH, drawn_node, half_assigned
 from helpers.cpm_parts import ASSIGNED, CLOSED, OPEN, cost_on, forbid_dear, solve_faces, try_incumbent
 
-from polyopt.cpm.global_search.bound import add_up, try_move
-from polyopt.cpm.global_search.face import UNIT, dual_error, dual_value
-from polyopt.cpm.global_search.tree import Best, largest, node_for, paying
+from polyopt.cpm.global_search.assignment_tree import add_up, largest, node_for, paying, try_move
+from polyopt.cpm.global_search.face import UNIT, Best, dual_error, dual_value
 
 
 @pytest.mark.parametrize("seed", range(8))

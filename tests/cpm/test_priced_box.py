@@ -7,7 +7,7 @@ import pytest
 from helpers.cpm_parts import bound_box, pull, set_up, shrink, sweep_open, value_of
 
 from polyopt.cpm.global_search.face import UNIT, Samples
-from polyopt.cpm.global_search.priced_box import examine_face_box, face_box_for, price_of
+from polyopt.cpm.global_search.prices import examine_face_box, face_box_for, price_of
 
 N, D, INSIDE = 12, 3, 4
 

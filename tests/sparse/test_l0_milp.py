@@ -15,11 +15,11 @@ from formulations.language.solution import Status
 from formulations.language.toy_data import two_blobs
 from polyopt.certificates import Claim
 from polyopt.sparse import integer_program as l0_milp
+from polyopt.sparse import tree as l0_tree
 from polyopt.sparse.certificate import certify_l0_data
 from polyopt.sparse.integer_program import solve_l0_milp
 from polyopt.sparse.pattern_lp import PatternLP
-from polyopt.sparse.tree import search as l0_tree
-from polyopt.sparse.tree.search import solve_l0_tree
+from polyopt.sparse.tree import solve_l0_tree
 
 SOLVERS = [solve_l0_milp, solve_l0_tree]
 KINDS = [

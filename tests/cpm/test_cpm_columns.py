@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from formulations.language.clock import Clock
-from polyopt.cpm.global_search.columns import Columns, _grow, better_by_columns
-from polyopt.cpm.global_search.face import price
-from polyopt.cpm.global_search.priced_box import price_of
+from polyopt.cpm.global_search.face import Best, total_cost
+from polyopt.cpm.global_search.incumbent import _add_columns, improve_by_columns
+from polyopt.cpm.global_search.prices import Columns, price_of
 from polyopt.cpm.global_search.search import merge, solve_cpm_global
-from polyopt.cpm.global_search.tree import Best
 
 
 def a_poor_point(seed, n=24, d=5, K=2):
@@ -20,7 +19,7 @@ def a_poor_point(seed, n=24, d=5, K=2):
     data, _ = merge(X, y, np.ones(n), rng)
     W = np.zeros((K, d + 1))
     W[:, -1] = -1.0
-    cost = price(data, W, np.zeros(n // 2, dtype=np.int64))
+    cost = total_cost(data, W, np.zeros(n // 2, dtype=np.int64))
     return X, y, data, Best(W, np.array([cost, np.inf, 0.0])), rng
 
 
@@ -29,11 +28,11 @@ def test_from_a_poor_point_it_comes_close_to_the_optimum(seed):
     X, y, data, best, rng = a_poor_point(seed, K=2 + seed % 2)
     known = solve_cpm_global(X, y, 1.0, len(best.W))
     assert best.limits[0] > 1.05 * known.objective
-    better_by_columns(data, best, Clock(), rng)
+    improve_by_columns(data, best, Clock(), rng)
     assert known.bound <= best.limits[0] <= 1.01 * known.objective
     face = np.zeros(len(data.C) - data.inside, dtype=np.int64)
-    assert price(data, best.W, face) == pytest.approx(
-        best.limits[0], rel=1e-9
+    assert total_cost(data, best.W, face) == pytest.approx(
+        best.cost, rel=1e-9
     )  # the point costs what it says
 
 
@@ -43,17 +42,17 @@ def test_each_new_face_costs_less_at_the_prices_than_all_before():
     columns.begin(Clock(), rng)
     found = columns.priced(Clock())
     known, count = columns.known(found.prices), len(columns.W)
-    _grow(columns, found, count + 1, Clock(), rng)
+    _add_columns(columns, found, count + 1, Clock(), rng)
     assert len(columns.W) == count + 1
-    _grow(columns, found, np.inf, Clock(), rng)
+    _add_columns(columns, found, np.inf, Clock(), rng)
     assert len(columns.W) > count + 1
     assert all(price_of(data, found.prices, w) < known for w in columns.W[count:])
-    assert not columns.answers(columns.W[0], np.zeros(columns.npos)).any()  # nobody rather pays nothing
+    assert not columns.answers(columns.W[0], np.zeros(data.npos)).any()  # nobody rather pays nothing
 
 
 def test_without_time_the_point_stays():
     _, _, data, best, rng = a_poor_point(6)
     before, W = float(best.limits[0]), best.W.copy()
-    better_by_columns(data, best, Clock(1e-9), rng)
+    improve_by_columns(data, best, Clock(1e-9), rng)
     assert best.limits[0] == before
     np.testing.assert_array_equal(best.W, W)

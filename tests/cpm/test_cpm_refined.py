@@ -10,10 +10,9 @@ import pytest
 from formulations import cpm
 from formulations.language.clock import Clock
 from formulations.polytope import objective
-from polyopt.cpm.global_search import polish
-from polyopt.cpm.global_search.face import Samples
-from polyopt.cpm.global_search.polish import refine
-from polyopt.cpm.global_search.tree import Best, node_for
+from polyopt.cpm.global_search import face as faces
+from polyopt.cpm.global_search.assignment_tree import node_for, refine
+from polyopt.cpm.global_search.face import Best, Samples
 
 
 def begun(assigned, seed=0, away=500.0):
@@ -84,13 +83,13 @@ def test_a_positive_that_is_all_that_a_bound_lacks_is_branched_on():
 def test_multipliers_beyond_their_caps_are_not_believed(monkeypatch):
     _, _, data, node, best = begun([0, 0, 1, 1], away=0.0)
     optimum = refine(data, best, node, 0.0, 2, Clock(None))[0]
-    usual = polish.solve_explicit_face
+    usual = faces.solve_explicit_face
 
     def boastful(A, signs, costs, limit):
         found = usual(A, signs, costs, limit)
         return replace(found, duals={"margin": 1.001 * found.duals["margin"]})
 
-    monkeypatch.setattr(polish, "solve_explicit_face", boastful)
+    monkeypatch.setattr(faces, "solve_explicit_face", boastful)
     node.alpha[:] = 0.0
     assert refine(data, best, node, 0.0, 2, Clock(None))[0] <= optimum * (1.0 + 1e-9)
     assert ((node.alpha >= 0.0) & (node.alpha <= node.caps)).all()

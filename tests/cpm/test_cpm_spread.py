@@ -11,19 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formulations.language.clock import Clock
-from polyopt.cpm.global_search import search as optimum
-from polyopt.cpm.global_search.search import merge, solve_cpm_global
-from polyopt.cpm.global_search.spread import SpreadSearch
-from polyopt.cpm.global_search.spread_bound import (
-    Ground,
-    Spread,
-    held,
+from polyopt.cpm.global_search.face import Best
+from polyopt.cpm.global_search.search import Options, merge, solve_cpm_global
+from polyopt.cpm.global_search.spread import (
+    FaceSamples,
+    Multipliers,
+    SpreadSearch,
+    feasible,
+    interior,
+    proven_by,
     raise_spread,
     raised,
-    within,
-    worth_of,
 )
-from polyopt.cpm.global_search.tree import Best
 
 
 def a_face(seed, n=6, p=5):
@@ -32,18 +31,18 @@ def a_face(seed, n=6, p=5):
     d = (1, 2, 3, 4, 9, 14)[seed % 6]  # fewer than either, and more than both together
     A, P = rng.normal(size=(n, d)), rng.normal(size=(p, d))
     costs = rng.choice([0.5, 1.0, 30.0], n + p)
-    ground = Ground(A, (A * A).sum(axis=1), costs[:n], P, costs[n:], rng.uniform(0.05, 0.95, p))
+    ground = FaceSamples(A, (A * A).sum(axis=1), costs[:n], P, costs[n:], rng.uniform(0.05, 0.95, p))
     size = rng.choice([0.1, 1.0, 10.0])
     delta = size * rng.normal(size=(p, n)) * rng.integers(0, 2, (p, n))
     own = size * rng.uniform(0, 1, p) * costs[n:]
     lengths = rng.choice([1e-3, 1.0, 1e3], p)
-    return ground, Spread(rng.uniform(-0.1, 1.1, n) * costs[:n], delta, own, np.zeros((p, d)), lengths)
+    return ground, Multipliers(rng.uniform(-0.1, 1.1, n) * costs[:n], delta, own, np.zeros((p, d)), lengths)
 
 
 def proven_of(ground, spread):
     """What multipliers prove of a face, and the multipliers held to their boxes."""
-    kept = held(ground, spread)
-    return worth_of(ground, kept), kept
+    kept = feasible(ground, spread)
+    return proven_by(ground, kept), kept
 
 
 @given(st.integers(0, 10**6))
@@ -68,8 +67,8 @@ def test_whoever_is_on_a_face_its_multipliers_are_feasible_and_worth_what_is_pro
 def test_with_more_features_than_samples_a_step_is_that_in_all_coordinates():
     ground, given_ = a_face(5)
     assert ground.A.shape == (6, 14)
-    inside = within(ground, given_, 1e-3 * ground.C)
-    direct = Spread(*(part.copy() for part in inside))
+    inside = interior(ground, given_, 1e-3 * ground.C)
+    direct = Multipliers(*(part.copy() for part in inside))
     raise_spread(ground, direct, 0.1, 4)
     for part, same in zip(raised(ground, inside, 0.1, 4), direct, strict=True):
         assert part == pytest.approx(same, rel=1e-6, abs=1e-9)
@@ -83,7 +82,7 @@ def overlapping(seed, n=14, d=3):
 
 def search_from(data, K, cost, W=None, jobs=1):
     faces = np.zeros((K, data.A.shape[1])) if W is None else W.copy()
-    return SpreadSearch(data, Best(faces, np.array([cost, np.inf, 0.0])), 1e-6, jobs)
+    return SpreadSearch(data, Best(faces, np.array([cost, np.inf, 0.0])), 1e-6, Clock(), jobs)
 
 
 @pytest.mark.parametrize("K", [2, 3])
@@ -110,7 +109,7 @@ def test_the_root_comes_to_its_convex_program(K):
     known = program.solve(solver="CLARABEL")
     found = solve_cpm_global(X, y, 1.0, K)
     search = search_from(data, K, found.objective, found["W"])
-    search.look(Clock())
+    search.step()
     assert 0.97 * known <= search.bound <= known * (1 + 1e-6)
     assert known <= found.objective * (1 + 1e-6)
 
@@ -131,8 +130,9 @@ def test_no_bound_is_above_the_optimum_which_the_search_finds(seed):
     known = solve_cpm_global(X, y, C, K, tol=1e-8)
     search = search_from(data, K, K * C.sum(), jobs=1 + seed % 3)
     while not search.is_done and search.nodes < 40:
-        before, open_ = search.bound, len(search.heap)
-        assert search.look(Clock()) == min(open_, search.jobs)
+        before, explored, open_ = search.bound, search.nodes, len(search.heap)
+        search.step()
+        assert search.nodes <= explored + min(open_, search.jobs)
         assert before <= search.bound <= known.objective * (1 + 1e-9)
         assert search.best.limits[0] >= known.bound * (1 - 1e-12)
     assert not search.is_done or search.best.limits[0] <= known.objective * (1 + 2e-6)
@@ -140,7 +140,7 @@ def test_no_bound_is_above_the_optimum_which_the_search_finds(seed):
 
 def test_coordinates_never_lower_what_they_raise():
     ground, _ = a_face(7)
-    start = Spread(
+    start = Multipliers(
         0.5 * ground.C, np.zeros((5, 6)), 0.1 * ground.B, 0.1 * ground.B[:, None] * ground.P, np.full(5, 1e4)
     )
     mu = 1e-3
@@ -179,11 +179,10 @@ def test_coordinates_never_lower_what_they_raise():
     np.testing.assert_allclose(start.e, start.own[:, None] * ground.P + start.delta @ ground.A, atol=1e-9)
 
 
-def test_it_may_prove_the_optimum_by_itself(monkeypatch):
+def test_it_may_prove_the_optimum_by_itself():
     X, y, _ = overlapping(3, n=30, d=6)
     known = solve_cpm_global(X, y, 1.0, 2)
-    monkeypatch.setattr(optimum, "_NODES_A_TURN", 0)  # a turn for each node of the tree
-    found = solve_cpm_global(X, y, 1.0, 2)
+    found = solve_cpm_global(X, y, 1.0, 2, options=Options(turn=0))  # a turn for each node of the tree
     assert found.history[-1]["open"] > 0  # of the tree
     np.testing.assert_allclose([found.objective, found.bound], known.objective, rtol=2e-6)
 
@@ -204,10 +203,10 @@ def test_more_samples_than_the_tree_takes_are_bounded_by_the_spread_alone():
 @pytest.mark.parametrize("share", [0.0, 1e-3])
 def test_what_a_face_s_multipliers_prove_is_the_theorem_less_its_rounding(monkeypatch, share):
     """With a rounding of a thousandth for each operation, so that what is counted for it can be seen."""
-    monkeypatch.setattr("polyopt.cpm.global_search.spread_bound.gamma", lambda k: share * k)
+    monkeypatch.setattr("polyopt.cpm.global_search.spread.gamma", lambda k: share * k)
     ground, given_ = a_face(11)
     (n, d), p = ground.A.shape, len(ground.share)
-    small = Spread(0.5 * ground.C, 0.01 * given_.delta, 0.5 * ground.B, given_.e, given_.length)
+    small = Multipliers(0.5 * ground.C, 0.01 * given_.delta, 0.5 * ground.B, given_.e, given_.length)
     limits = (ground.C - small.a, small.a)
     delta = small.delta * min(
         1.0, *(0.9 * (limit / np.abs(small.delta).sum(axis=0)).min() for limit in limits)
