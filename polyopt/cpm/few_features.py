@@ -58,11 +58,10 @@ def search_subset(
             draw_patterns(at, seed)
             swap_features(at)
 
-        return search, search.run(max_nodes, pause, after=_NODES_BEFORE_DRAWS)
+        return search, search.search(max_nodes, pause, after=_NODES_BEFORE_DRAWS)
     except KeyboardInterrupt:
         if search.best is None:
             raise
-        search.stop()
         return search, interrupted()
 
 

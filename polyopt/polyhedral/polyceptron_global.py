@@ -2,7 +2,7 @@
 
 The objective is that of :mod:`formulations.polyceptron`, minimised over the faces in the box |W| ≤ R and over
 the face of each negative. HiGHS starts from the best end of the alternating descent
-(:mod:`formulations.polyceptron_global`), and the descent is continued from the faces of HiGHS.
+(:mod:`formulations.polyceptron`), and the descent is continued from the faces of HiGHS.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from formulations.polyceptron_global import mixed_integer
 
 from formulations.language.arguments import positive, tolerance
 from formulations.language.clock import Clock, interrupted
 from formulations.language.recovery import as_costs, as_data
 from formulations.language.solution import Solution, Status
-from formulations.polyceptron import point_of, shares_between
+from formulations.polyceptron import mixed_integer, point_of, shares_between
 from polyopt.base.progress import tell
 from polyopt.optim.rounds import Stage, run_from_many_starts, run_rounds
 from polyopt.polyhedral.polyceptron_exact import ExactPolyceptron

@@ -49,7 +49,7 @@ from polyopt.sparse.node_program import (
     problem_of,
     solve_by_highs,
 )
-from polyopt.sparse.pattern_lp import UNPROVEN, PatternLP, PatternSolution
+from polyopt.sparse.pattern_lp import OPTIONS, PatternLP, PatternSolution
 from polyopt.sparse.point import RECORD_SECONDS, as_start, finished, idle
 
 if TYPE_CHECKING:
@@ -255,7 +255,7 @@ class QuickPattern:
             u = np.minimum(u / data.C, data.weights)
             constant, slopes = cut_of(data, u)
             proves, value = constant - slopes.dot(pattern), data.loss(alpha, b)
-            if value - max(float(proves.mid), 0.0) <= UNPROVEN * float(data.weights.sum()):
+            if value - max(float(proves.mid), 0.0) <= OPTIONS.max_unproven_share * float(data.weights.sum()):
                 return PatternSolution(
                     Status.SOLVED, value, max(float(proves.lower), 0.0), alpha, b, u,
                     (float(constant.lower), slopes.upper), int(best.counts[STEPS]),

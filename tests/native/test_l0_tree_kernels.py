@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from helpers.draws import anywhere, drawn_calls, length, pick
+from polyopt.sparse.expansion_terms import UNDERFLOW
 from scipy.optimize import linprog
 
 from formulations.l0_data import as_l0_data
 from polyopt.linalg.rounding import ABOVE, UNIT
-from polyopt.sparse.certificate import UNDERFLOW
+from polyopt.sparse import node_program as bases
+from polyopt.sparse import tree as branch
+from polyopt.sparse import tree as nodes
 from polyopt.sparse.node_program import FREE, OFF, ON, Problem, bound_of, given_of, problem_of
-from polyopt.sparse.tree import basis as bases
-from polyopt.sparse.tree import branch
-from polyopt.sparse.tree import open_nodes as nodes
 
 SHAPES = [(1, 1), (2, 1), (1, 9), (3, 7), (8, 8), (17, 5), (33, 40)]
 
@@ -116,11 +116,11 @@ def test_the_node_of_the_least_bound_is_first():
         found, memory = opened(bounds)
         order = np.lexsort((np.arange(count), bounds))
         for at in order:
-            slot = nodes.first_open(found)
-            assert found.bound[slot] == nodes.proven(found, memory) == bounds[at]
+            slot = nodes.next_node(found)
+            assert found.bound[slot] == nodes.lower_bound(found, memory) == bounds[at]
             assert found.number[slot] == at + 1
-            nodes.close(found, slot)
-        assert nodes.first_open(found) == -1
+            nodes.remove_node(found, slot)
+        assert nodes.next_node(found) == -1
         assert found.counts[:3].tolist() == [0, 0, 64]
         assert sorted(found.spare) == list(range(64))
 
@@ -129,16 +129,16 @@ def test_a_full_heap_leaves_the_rest_to_a_stack():
     """The last node put on the stack is the first taken, and any may be closed."""
     found, memory = opened([5.0, 4.0, 3.0, 6.0, 2.0], room=2)
     assert found.counts[:2].tolist() == [2, 3]
-    assert nodes.proven(found, memory) == 2.0
-    assert found.bound[nodes.first_open(found)] == 2.0
-    nodes.close(found, int(found.stack[0]))
+    assert nodes.lower_bound(found, memory) == 2.0
+    assert found.bound[nodes.next_node(found)] == 2.0
+    nodes.remove_node(found, int(found.stack[0]))
     assert [found.bound[slot] for slot in found.stack[:2]] == [6.0, 2.0]
     for bound in (2.0, 6.0, 4.0, 5.0):
-        slot = nodes.first_open(found)
+        slot = nodes.next_node(found)
         assert found.bound[slot] == bound
-        nodes.close(found, slot)
+        nodes.remove_node(found, slot)
     memory.values[nodes.CLOSED] = 1.5
-    assert nodes.proven(found, memory) == 1.5
+    assert nodes.lower_bound(found, memory) == 1.5
 
 
 @drawn_calls("l0_adopt", "l0_first_open", "l0_close", "l0_proven")
@@ -151,16 +151,16 @@ def test_drawn_orders(rng):
         bound = float(rng.integers(1, 20))
         branch.adopt(*search, np.zeros(3, np.int8), nodes.BASE, bound, False)
         is_open[number] = bound
-        assert nodes.proven(found, memory) == min(is_open.values())
+        assert nodes.lower_bound(found, memory) == min(is_open.values())
         while is_open and rng.random() < 0.4:
-            slot = nodes.first_open(found)
+            slot = nodes.next_node(found)
             bound = is_open.pop(int(found.number[slot]))
             assert found.bound[slot] == bound
             if found.counts[1] == 0 and found.counts[0] == len(is_open) + 1:  # all are in the heap
                 assert bound <= min(is_open.values(), default=np.inf)
-            nodes.close(found, slot)
+            nodes.remove_node(found, slot)
     assert found.counts[:2].sum() == len(is_open)
-    assert (nodes.first_open(found) == -1) == (not is_open)
+    assert (nodes.next_node(found) == -1) == (not is_open)
 
 
 # -- the search ----------------------------------------------------------------------------
@@ -179,14 +179,14 @@ def test_drawn_searches(rng):
 
 def check_search(rng, n, p, steps=1):
     of, given, found, memory, desk = parts(n, p, rng=rng)
-    memory.values[nodes.BEST], memory.values[nodes.TOL], memory.counts[nodes.MOST] = 1e6, 1e-6, 10_000
+    memory.values[nodes.BEST], memory.values[nodes.TOL], memory.counts[nodes.MAX_NODES] = 1e6, 1e-6, 10_000
     given.cap[:] = given.full
-    assert bases.begin(given, nodes.state_of(desk, nodes.BASE))
-    assert branch.plant(of, given, found, memory, desk, np.zeros(p, np.int8))
-    while (ended := branch.grow(of, given, found, memory, desk, steps)) == branch.PAUSE:
-        assert nodes.first_open(found) >= 0
-    assert ended == branch.DONE
-    score, proven = memory.values[nodes.BEST], nodes.proven(found, memory)
+    assert bases.begin(given, desk.states[nodes.BASE])
+    assert branch.solve_root(of, given, found, memory, desk, np.zeros(p, np.int8))
+    while (ended := branch.explore(of, given, found, memory, desk, steps)) == branch.PAUSED:
+        assert nodes.next_node(found) >= 0
+    assert ended == branch.SOLVED
+    score, proven = memory.values[nodes.BEST], nodes.lower_bound(found, memory)
     assert score * (1.0 - 2e-6) <= proven <= score
     assert score == pytest.approx(least_score(of), rel=1e-6)
 
@@ -213,11 +213,11 @@ def test_parts_of_other_problems_are_refused(shape, letter, places):
     for place in places:
         mixed = [*one[:place], other[place], *one[place + 1 :]]
         with pytest.raises(ValueError, match=f"has {letter} = "):
-            branch.plant(*mixed, np.zeros(3, np.int8))
+            branch.solve_root(*mixed, np.zeros(3, np.int8))
         with pytest.raises(ValueError, match=f"has {letter} = "):
-            branch.grow(*mixed, 1)
+            branch.explore(*mixed, 1)
     with pytest.raises(ValueError, match="decided has shape"):
-        branch.plant(*one, np.zeros(4, np.int8))
+        branch.solve_root(*one, np.zeros(4, np.int8))
     with pytest.raises(ValueError, match="decided has shape"):
         branch.adopt(*one, np.zeros(4, np.int8), nodes.BASE, 1.0, False)
-    assert nodes.first_open(one[2]) == -1
+    assert nodes.next_node(one[2]) == -1
