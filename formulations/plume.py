@@ -9,11 +9,10 @@ responsibilities R. The latter is this program; :mod:`formulations.mixture` has 
 
 Variables and shapes
 --------------------
-x̃ = (x, 1): the bias is the last coordinate, and the ridge is on it like on the others. W (K, m+1), the scores
-S (n, K); p and u (n, K) in the dual. X is (n, m), y is (n,) of -1 and +1, +1 inside; R is (n, K), not
+x̃ = (x, 1): the bias is the last coordinate, and the ridge is on it like on the others. W (K, m+1), the
+scores S (n, K); p and u (n, K) in the dual. X is (n, m), y is (n,) of -1 and +1, +1 inside; R is (n, K), not
 negative, with rows that add up to 1; C is a scalar or (n,), the weights of the samples; γ ≥ 0 and ρ > 0 are
-numbers.
-Ent(p) = −Σ_k p_k ln p_k, and ent(u) = −u ln u − (1−u) ln(1−u).
+numbers. Ent(p) = −Σ_k p_k ln p_k, and ent(u) = −u ln u − (1−u) ln(1−u).
 
 Programs
 --------

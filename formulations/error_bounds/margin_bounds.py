@@ -20,8 +20,8 @@ where φ(t) = min(1, [1−t]_+) is the ramp, which is at most the hinge [1−t]_
     G   τ = τ(p), all p_j equal,  ρ^j ≥ √(‖w̃‖² + (D/n_u) Σ_j f(u_j)²)/γ,         δ' = ω δ π_a π_k π_j
     H   τ = τ(p), any p,          ρ^j ≥ √(‖w̃‖² + D max_j f(u_j)²)/γ,             δ' = ω δ π_a π_k π_j
 
-with ω = 1/3, or 1 for a class that is named beforehand, and τ(p) = Σ_i x̃_i'(I + D Σ_j p_j ũ_j ũ_j')⁻¹ x̃_i, of
-which :class:`Landmarks` finds the least. (2/n) ρ^j √τ is U_F, U_G or U_H of
+with ω = 1/3, or 1 for a class that is named beforehand, and τ(p) = Σ_i x̃_i'(I + D Σ_j p_j ũ_j ũ_j')⁻¹ x̃_i,
+of which :class:`Landmarks` finds the least. (2/n) ρ^j √τ is U_F, U_G or U_H of
 :mod:`formulations.error_bounds.rmm_bounds` for the energy E = ρ^(2j)/2.
 
 Proof

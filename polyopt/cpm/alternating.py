@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from sklearn.preprocessing import StandardScaler
 
-from formulations import cpm, cpm_worst
+from formulations import cpm
 from formulations.language.arguments import as_costs, one_of, positive, tolerance, whole
 from formulations.language.clock import Clock
 from formulations.language.program import Program
@@ -263,8 +263,8 @@ class WorstCaseProblem(PolytopeProblem):
         RuntimeError: the solver left no point.
         """
         if self._program is None:
-            self._program = cpm_worst.fixed_assignment(
-                self.X, self.y, self.n_faces, assignment, self.C, self.loss
+            self._program = cpm.fixed_assignment(
+                self.X, self.y, self.n_faces, assignment, self.C, self.loss, "worst"
             )
         Z = cpm.answers(self.y, self.n_faces, assignment)
         found = self._program.set(Z=Z).solve(time_limit=time_limit)

@@ -344,12 +344,12 @@ def _climbed_faces(point: CpmPoint, costs: Vector, tol: float, max_iter: int) ->
 
 def _multipliers_by_program(point: CpmPoint, loss: Loss, margin: Margin) -> Vector:
     """The dual program's solution; the coupled faces leave no simpler way."""
-    from formulations import cpm_sparse, cpm_worst
+    from formulations import cpm, cpm_sparse
 
     X, y, Z = point.geometry.X[:, :-1], point.y, point.Z
     arguments = (X, y, len(point.W), Z.argmax(axis=1), point.C, loss)
     if point.penalty is None:
-        found = cpm_worst.fixed_assignment_dual(*arguments).solve()
+        found = cpm.fixed_assignment_dual(*arguments, margin).solve()
     else:
         found = cpm_sparse.fixed_assignment_dual(*arguments, margin, penalty=point.penalty).solve()
     return found["alpha"] if found.primal else np.zeros_like(Z)

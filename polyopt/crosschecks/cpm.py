@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.svm import LinearSVC
 
-from formulations import cpm, cpm_worst, svm
+from formulations import cpm, svm
 from polyopt.cpm.alternating import PolytopeProblem
 from polyopt.cpm.face_dual import solve_cpm_dual
 from polyopt.cpm.sgd import solve_cpm_sgd
@@ -131,7 +131,7 @@ def any_multipliers_bound(seed: int) -> Pair:
 def _worst_case(seed: int) -> tuple[Vector, Vector, Solution]:
     X, y = clusters(seed)
     z = cpm.natural_assignment(X, y, generator(seed).normal(size=(3, 3)))
-    return X, y, cpm_worst.fixed_assignment(X, y, 3, z).solve()
+    return X, y, cpm.fixed_assignment(X, y, 3, z, margin="worst").solve()
 
 
 @CHECKS.add("X11", 1e-6)

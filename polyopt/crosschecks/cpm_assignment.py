@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations import cpm, cpm_worst
+from formulations import cpm
 from formulations.cpm import big_m, mixed_integer
 from formulations.polytope import perplexity
 from polyopt.cpm.global_search.search import solve_cpm_global
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.language.program import Program
-    from formulations.polytope import Loss
+    from formulations.polytope import Loss, Margin
     from polyopt.crosschecks.registry import Pair, Vector
 
 __all__ = ["CHECKS"]
@@ -57,14 +57,13 @@ def coupled_mixed_integer_programs(seed: int) -> Pair:
     """
     X, y = clusters(seed, n=10, spread=0.8)
     by_program, by_assignment = [], []
-    losses: tuple[Loss, ...] = ("max", "sum", "max")
-    for loss, module in zip(losses, (cpm, cpm_worst, cpm_worst), strict=True):
-        margin = "total" if module is cpm else "worst"
+    forms: tuple[tuple[Loss, Margin], ...] = (("max", "total"), ("sum", "worst"), ("max", "worst"))
+    for loss, margin in forms:
         try:
             by_program.append(mixed_integer(X, y, 2, loss=loss, margin=margin).solve().objective)
         except ModuleNotFoundError as missing:
             raise NotRun(str(missing)) from missing
-        program = module.fixed_assignment(X, y, 2, np.zeros(len(y), dtype=int), 1.0, loss)
+        program = cpm.fixed_assignment(X, y, 2, np.zeros(len(y), dtype=int), 1.0, loss, margin)
         by_assignment.append(_least_of_two_faces(program, y))
     return by_program, by_assignment
 

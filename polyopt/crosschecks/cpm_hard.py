@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations import cpm, cpm_hard, cpm_margin
+from formulations import cpm, cpm_margins
 from formulations.language.toy_data import separated_clusters
 from formulations.polytope import face_margins, lift
 from polyopt.crosschecks.registry import Registry
@@ -33,9 +33,9 @@ def total_margin_of_every_program(seed: int) -> Pair:
     """
     X, y, z = separated_clusters(seed=seed)
     own = [(y < 0) | (z == k) for k in range(3)]
-    by_faces = sum(1.0 / cpm_hard.face(X[one], y[one]).solve().objective for one in own)
-    shortest = cpm_hard.total(X, y, 3, z).solve()["W"]
-    return [by_faces, (1.0 / _norms(shortest)).sum()], cpm_margin.total(X, y, 3, z).solve().objective
+    by_faces = sum(1.0 / cpm_margins.hard_face(X[one], y[one]).solve().objective for one in own)
+    shortest = cpm_margins.hard_total(X, y, 3, z).solve()["W"]
+    return [by_faces, (1.0 / _norms(shortest)).sum()], cpm_margins.total(X, y, 3, z).solve().objective
 
 
 @CHECKS.add("X62", 1e-6)
@@ -48,9 +48,9 @@ def worst_margin_over_all_assignments(seed: int) -> Pair:
     positives, margins, norms = np.flatnonzero(y > 0), [], []
     for rest in product(range(2), repeat=len(positives) - 1):
         z[positives] = (0, *rest)  # the faces are alike: the first positive may stay at the first
-        margins.append(cpm_margin.worst(X, y, 2, z).solve().objective)
+        margins.append(cpm_margins.worst(X, y, 2, z).solve().objective)
         if margins[-1] > 1e-6:
-            norms.append(cpm_hard.worst(X, y, 2, z).solve().objective)
+            norms.append(cpm_margins.hard_worst(X, y, 2, z).solve().objective)
     return max(margins), 1.0 / np.sqrt(min(norms))
 
 
@@ -61,7 +61,7 @@ def hard_margins_at_a_high_cost(seed: int) -> Pair:
     Source: Kantchelian et al. (2014), eq. (4) to (6).
     """
     X, y, z = separated_clusters(seed=seed)
-    hard = cpm_hard.total(X, y, 3, z).solve()
+    hard = cpm_margins.hard_total(X, y, 3, z).solve()
     C = 1.1 * hard.duals["margin"].max()
     return cpm.fixed_assignment(X, y, 3, z, C).solve().objective, hard.objective
 
@@ -73,7 +73,7 @@ def printed_program_bounds_the_total_margin(seed: int) -> Pair:
     Source: Kantchelian et al. (2014), eq. (1) and (2), the norms relaxed to at most 1.
     """
     X, y, z = separated_clusters(seed=seed)
-    best, drawn = cpm_hard.total(X, y, 3, z).solve()["W"], generator(seed)
+    best, drawn = cpm_margins.hard_total(X, y, 3, z).solve()["W"], generator(seed)
     found: list[float] = []
     bounds: list[float] = []
     while len(found) < 5:
@@ -83,7 +83,7 @@ def printed_program_bounds_the_total_margin(seed: int) -> Pair:
         if margins.min() > 0.0 and margins.max() < np.inf:
             natural = (lift(X) @ W.T).argmax(axis=1)
             found.append(margins.sum())
-            bounds.append(cpm_margin.printed(X, y, 3, natural).solve().objective)
+            bounds.append(cpm_margins.printed(X, y, 3, natural).solve().objective)
     return found, bounds
 
 
@@ -114,7 +114,7 @@ def another_assignment_after_smoothing(seed: int) -> Pair:
     X, y = np.array([*positives, [1.0, 1.0], [1.0, -1.0]]), np.array([1] * 5 + [-1] * 2)
     # Of all assignments the one with the largest total margin, and the one with the least norms.
     largest, least = (
-        cpm_hard.total(X, y, 2, [*z, 0, 0]).solve()["W"] for z in ([0, 1, 1, 0, 1], [0, 1, 1, 1, 1])
+        cpm_margins.hard_total(X, y, 2, [*z, 0, 0]).solve()["W"] for z in ([0, 1, 1, 0, 1], [0, 1, 1, 1, 1])
     )
     assert (1.0 / _norms(largest)).sum() > (1.0 / _norms(least)).sum()
     return (largest**2).sum(), (least**2).sum()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from formulations import FAMILIES
 from polyopt.methods.method import Method
 
 __all__ = ["ENTRIES"]
@@ -58,7 +59,7 @@ ENTRIES = (
         "cpm",
         "Convex Polytope Machine",
         families={
-            name: f"formulations.{name}"
+            name: FAMILIES[name]
             for name in (
                 "cpm",
                 "cpm_worst",
