@@ -18,7 +18,7 @@ FAMILIES = {
     "svm": "formulations.svm",
     "sigma_svm": "formulations.sigma_svm",
     "rmm": "formulations.rmm",
-    "soft_rmm": "formulations.soft_rmm",
+    "soft_rmm": "formulations.rmm",
     "rmm_bounded": "formulations.rmm_bounded",
     "rmm_bounds": "formulations.error_bounds.rmm_bounds",
     "cpm": "formulations.cpm",

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations import rmm, soft_rmm, svm
+from formulations import rmm, svm
+from formulations.families import hinge_families
 from polyopt.crosschecks.registry import Registry
 from polyopt.crosschecks.samples import blobs, bounded, rbf
 from polyopt.margin.decomposition import solve_decomposition
@@ -28,7 +29,7 @@ def nearly_free_slack(seed: int) -> Pair:
     Source: formulations.soft_rmm, the primal at the SVM's point.
     """
     X, y, C = blobs(seed)
-    return soft_rmm.qp(X, y, C, _B, 1e-9).solve().objective, svm.primal(X, y, C).solve().objective
+    return rmm.qp(X, y, C, _B, 1e-9).solve().objective, svm.primal(X, y, C).solve().objective
 
 
 @CHECKS.add("X41", 1e-6)
@@ -40,7 +41,7 @@ def dear_slack(seed: int) -> Pair:
     s = bounded(seed)
     hard = rmm.qp(*s.data).solve()
     price = 1.01 * max(float(hard.duals[name].max()) for name in ("bound_above", "bound_below"))
-    return soft_rmm.qp(*s.data, price).solve().objective, hard.objective
+    return rmm.qp(*s.data, price).solve().objective, hard.objective
 
 
 @CHECKS.add("X42", 1e-6)
@@ -50,12 +51,12 @@ def solvers_of_the_linear_machine(seed: int) -> Pair:
     Source: formulations.soft_rmm, primal and dual.
     """
     X, y, C = blobs(seed)
-    rows = soft_rmm.families(y, C, _B, _D)
+    rows = hinge_families(y, C, _B, _D)
     fast = [
         solve_decomposition(X @ X.T, rows, tol=1e-8).objective,
         solve_interior_point(X, rows, tol=1e-9).objective,
     ]
-    return fast, soft_rmm.qp(X, y, C, _B, _D).solve().objective
+    return fast, rmm.qp(X, y, C, _B, _D).solve().objective
 
 
 @CHECKS.add("X43", 1e-6)
@@ -66,8 +67,8 @@ def solver_of_the_kernel_machine(seed: int) -> Pair:
     """
     X, y, C = blobs(seed)
     K = rbf(X)
-    fast = solve_decomposition(K, soft_rmm.families(y, C, _B, _D), tol=1e-8)
-    return fast.objective, soft_rmm.kernel_dual(K, y, C, _B, _D).solve().objective
+    fast = solve_decomposition(K, hinge_families(y, C, _B, _D), tol=1e-8)
+    return fast.objective, rmm.kernel_dual(K, y, C, _B, _D).solve().objective
 
 
 @CHECKS.add("X44", 1e-3)
@@ -77,7 +78,7 @@ def price_of_the_price(seed: int) -> Pair:
     Source: formulations.sensitivity, the envelope theorem.
     """
     X, y, C = blobs(seed)
-    at = soft_rmm.qp(X, y, C, _B, _D).solve()
+    at = rmm.qp(X, y, C, _B, _D).solve()
     step = 1e-4
-    low, high = (soft_rmm.qp(X, y, C, _B, _D + change).solve().objective for change in (-step, step))
+    low, high = (rmm.qp(X, y, C, _B, _D + change).solve().objective for change in (-step, step))
     return np.array((high - low) / (2.0 * step)), float(at["tau"].sum() + at["tau_star"].sum())

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from formulations import soft_rmm
 from formulations.families import hinge_families
 from formulations.language.arguments import (
     at_least,
@@ -342,7 +341,7 @@ def _hinge(
 ) -> Certificate:
     costs, title = settings.C * pair.weights, _TITLES[settings.program] + _KINDS.get(settings.intercept, "")
     if settings.program == "soft-rmm":
-        rows = soft_rmm.families(pair.y, costs, settings.B, settings.D * pair.weights)
+        rows = hinge_families(pair.y, costs, settings.B, settings.D * pair.weights)
     else:
         rows = hinge_families(pair.y, costs, settings.B, hard=True)
     if settings.intercept == "free" and settings.program != "sigma-svm":

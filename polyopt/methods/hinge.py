@@ -69,7 +69,7 @@ ENTRIES = (
         ("rmm", "rmm_bound", "rmm_bounded", "soft_rmm", "bounds"),
         families={
             "rmm": "formulations.rmm", "rmm_bounded": "formulations.rmm_bounded",
-            "rmm_bounds": "formulations.error_bounds.rmm_bounds", "soft_rmm": "formulations.soft_rmm",
+            "rmm_bounds": "formulations.error_bounds.rmm_bounds", "soft_rmm": "formulations.rmm",
         },
         variants={"bound_cost": "soft_rmm"}, leftovers=("beta", "rho", "rho_star"),
         exports={

@@ -7,7 +7,7 @@ import inspect
 import numpy as np
 import pytest
 
-from formulations import cpm, l0, pc_slp, plume, polyceptron, rmm, sigma_svm, soft_rmm, spla1, svm
+from formulations import cpm, l0, pc_slp, plume, polyceptron, rmm, sigma_svm, spla1, svm
 from polyopt import certificates
 from polyopt.certificates import Claim
 from polyopt.certificates.certificate import Residual, conclude, relative_gap, residual
@@ -124,7 +124,7 @@ def test_a_residual_is_the_worst_entry_and_tells_its_place():
         (certificates.certify_svm, svm.primal, "C"),
         (certificates.certify_rmm, rmm.qp, "CB"),
         (certificates.certify_sigma_svm, sigma_svm.primal, "CD"),
-        (certificates.certify_soft_rmm, soft_rmm.qp, "CBD"),
+        (certificates.certify_soft_rmm, rmm.qp, "CB"),
         (certificates.certify_cpm, cpm.fixed_assignment, "C"),
         (certify_cpm_search, certificates.certify_cpm, ("tol",)),
         (certificates.certify_l0, l0.mixed_integer, "C"),
