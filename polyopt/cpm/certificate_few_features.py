@@ -1,7 +1,7 @@
 """Certificates of Convex Polytope Machines whose faces have few features, or integer coefficients.
 
 For a fixed assignment each face is a program over all choices of at most s features
-(:mod:`formulations.cpm_subset`), and what bounds it is a search tree (:class:`SubsetTree`), evaluated anew
+(:mod:`formulations.cpm_faces`), and what bounds it is a search tree (:class:`SubsetTree`), evaluated anew
 from the data, or where none is given the root alone: the value at some multipliers of the face of all
 features, with the s largest v_j². The certificate says which.
 

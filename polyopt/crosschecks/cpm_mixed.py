@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations import cpm_integer, cpm_subset
+from formulations import cpm_faces
 from formulations.language.outer_approximation import least_by_tangents
 from formulations.language.toy_data import two_blobs
 from polyopt.cpm.few_feature_face import SubsetFace
@@ -43,10 +43,10 @@ def few_features_by_our_search(seed: int) -> Pair:
 
     Both the value and the bound of either are compared.
 
-    Source: formulations.cpm_subset; derived.
+    Source: formulations.cpm_faces; derived.
     """
     X, y, C = _sample(seed)
-    program = cpm_subset.mixed_integer(X, y, _N_CHOSEN, C)
+    program = cpm_faces.subset_face(X, y, _N_CHOSEN, C)
     search, _ = search_subset(SubsetFace(X, y, C, _N_CHOSEN), tol=1e-8)
     assert search.best is not None
     mine = (search.best.objective, search.bound)
@@ -57,10 +57,10 @@ def few_features_by_our_search(seed: int) -> Pair:
 def few_features_by_scip(seed: int) -> Pair:
     """CPM, one face of at most s features: SCIP = HiGHS with tangents of the squares.
 
-    Source: formulations.cpm_subset; derived.
+    Source: formulations.cpm_faces; derived.
     """
     X, y, C = _sample(seed)
-    program = cpm_subset.mixed_integer(X, y, _N_CHOSEN, C)
+    program = cpm_faces.subset_face(X, y, _N_CHOSEN, C)
     return _by_scip(program), least_by_tangents(program, {"w": 1.0, "b": 1.0})[1]
 
 
@@ -70,14 +70,14 @@ def _whole(seed: int) -> tuple[Program, float, float]:
     X = X[:, :4]
     real = SubsetFace(X, y, C, 4).fit(np.arange(4)).w
     found = IntegerFace(X, y, C, _NUMBERS).round(real)
-    return cpm_integer.mixed_integer(X, y, found.scale, _NUMBERS, C), found.objective, found.scale**2
+    return cpm_faces.integer_face(X, y, found.scale, _NUMBERS, C), found.objective, found.scale**2
 
 
 @CHECKS.add("X105", 1e-6)
 def whole_numbers_by_scip(seed: int) -> Pair:
     """CPM, one face of whole numbers at a scale: SCIP = HiGHS with tangents of the squares.
 
-    Source: formulations.cpm_integer; derived.
+    Source: formulations.cpm_faces; derived.
     """
     program, _, square = _whole(seed)
     return _by_scip(program), least_by_tangents(program, {"p": square, "b": 1.0})[1]
@@ -87,7 +87,7 @@ def whole_numbers_by_scip(seed: int) -> Pair:
 def whole_numbers_by_our_search(seed: int) -> Pair:
     """CPM, one face of whole numbers: our search costs no less than what HiGHS proves at its scale.
 
-    Source: formulations.cpm_integer; derived.
+    Source: formulations.cpm_faces; derived.
     """
     program, mine, square = _whole(seed)
     return mine, least_by_tangents(program, {"p": square, "b": 1.0})[0]
