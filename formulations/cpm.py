@@ -389,46 +389,6 @@ def with_slacks(X: MatrixLike, y: ArrayLike, W: NDArray[Any], loss: Loss = "sum"
     return {"W": W, "xi": xi}
 
 
-def pairs(seed: int = 0) -> list[Duality]:
-    """Every program of this module on random data, as primal-dual pairs."""
-    X, y = two_blobs(seed=seed)
-    C, K = np.where(y > 0, 1.0, 0.7), 3
-    assignment = np.arange(len(y)) % K
-    one = C * answers(y, K, assignment)[:, 0]
-
-    def recover_face(alpha: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        point = recover(X, y, alpha[:, None])
-        return {"w": point["W"][0], "xi": point["xi"][:, 0]}
-
-    found = [_pair(X, y, K, assignment, C, loss, "total") for loss in ("sum", "max")]
-    found.append(Duality(face(X, y, one), face_dual(X, y, one), lambda v: recover_face(v["alpha"])))
-    # Negatives between two groups of positives, so that both faces are needed and theta > 0.
-    X2, y2 = two_blobs(m=2, seed=seed)
-    side = np.where(np.arange(len(y)) % 2, 1.0, -1.0)
-    X2[:, 0] = np.where(y2 > 0, 2.5 * side, 0.0) + 0.7 * (X2[:, 0] - X2[:, 0].mean())
-    C2, group = np.where(y2 > 0, 1.0, 0.7), (side > 0).astype(int)
-    return [*found, *(_pair(X2, y2, 2, group, C2, loss, "worst") for loss in ("sum", "max"))]
-
-
-def _pair(
-    X: Matrix, y: Vector, K: int, assignment: NDArray[np.int64], C: Vector, loss: Loss, margin: Margin
-) -> Duality:
-    dual = fixed_assignment_dual(X, y, K, assignment, C, loss, margin)
-
-    def recovered(v: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        radius = dual.rows[-1].multipliers if margin == "worst" else None  # as the last solve left them
-        return recover(X, y, v["alpha"], loss, margin, radius)
-
-    return Duality(fixed_assignment(X, y, K, assignment, C, loss, margin), dual, recovered)
-
-
-def singles(seed: int = 0) -> list[Program]:
-    """The machine over all assignments, which has no dual, on random data."""
-    X, y = two_blobs(n=16, m=2, seed=seed)
-    C = np.where(y > 0, 1.3, 0.7)
-    return [mixed_integer(X, y, 2, C), mixed_integer(X, y, 2, C, loss="max", margin="worst")]
-
-
 def big_m(
     X: MatrixLike, y: ArrayLike, n_faces: int, C: ArrayLike = 1.0, upper: float | None = None,
     loss: Loss = "sum", margin: Margin = "total",
@@ -494,12 +454,12 @@ def mixed_integer(
     of_inside, of_outside = (np.where(of, np.cumsum(of) - 1, -1) for of in (y < 0, y > 0))
     faces = np.arange(K)
     each, slack = (xi, "ξᵢₖ") if loss == "sum" else (xi[:, None], "ξᵢ")
-    at_slack = _pairs_at(of_inside, faces) if loss == "sum" else of_inside
+    at_slack = pairs_at(of_inside, faces) if loss == "sum" else of_inside
     rows = [
         Row("inside", -(inside @ W.T) >= 1 - each, f"−Wₖ·x̃ᵢ ≥ 1 − {slack} for yᵢ < 0", "–", none,
-            _pairs_at(of_inside, faces)),
+            pairs_at(of_inside, faces)),
         Row("outside", outside @ W.T >= 1 - eta[:, None] - cp.multiply(M[:, None], 1 - z),
-            "Wₖ·x̃ᵢ ≥ 1 − ηᵢ − Mᵢ (1 − zᵢₖ) for yᵢ > 0", "–", none, _pairs_at(of_outside, faces)),
+            "Wₖ·x̃ᵢ ≥ 1 − ηᵢ − Mᵢ (1 − zᵢₖ) for yᵢ > 0", "–", none, pairs_at(of_outside, faces)),
         Row("choice", cp.sum(z, axis=1) == 1, "Σₖ zᵢₖ = 1 for yᵢ > 0", "–", none, of_outside),
         Row("slack", xi >= 0, f"{slack} ≥ 0 for yᵢ < 0", "–", none, at_slack),
         Row("excess", eta >= 0, "ηᵢ ≥ 0 for yᵢ > 0", "–", none, of_outside),
@@ -508,16 +468,16 @@ def mixed_integer(
         opened = np.tril(np.ones((n, n)), -1) @ z  # how many before i are on each face
         rows.append(
             Row("symmetry", z[:, 1:] <= opened[:, : K - 1], "zᵢₖ ≤ Σ_{j<i} z_{j,k−1} for yᵢ > 0, k > 0", "–",
-                none, _pairs_at(of_outside, faces - 1))
+                none, pairs_at(of_outside, faces - 1))
         )  # fmt: skip
     variables, size, text = {"W": W, "xi": xi, "eta": eta, "z": z}, cp.sum_squares(W), "‖W‖²"
     if margin == "worst":
         variables["t"] = t = cp.Variable(name="t")
         rows.append(Row("norm", cp.sum(cp.square(W), axis=1) <= t, "‖Wₖ‖² ≤ t", "–", none))
         size, text = t, "t"
-    data = {"x": X, "y": y, "C": costs, "M": _at_all(M, y > 0, 1.0), "z": np.eye(len(y))[:, y > 0] @ z}
-    data["ξ"] = lambda: _at_all(xi.value, y < 0, np.nan)
-    data["η"] = lambda: _at_all(eta.value, y > 0, np.nan)
+    data = {"x": X, "y": y, "C": costs, "M": at_all(M, y > 0, 1.0), "z": np.eye(len(y))[:, y > 0] @ z}
+    data["ξ"] = lambda: at_all(xi.value, y < 0, np.nan)
+    data["η"] = lambda: at_all(eta.value, y > 0, np.nan)
     paid = costs[y < 0] @ (cp.sum(xi, axis=1) if loss == "sum" else xi) + costs[y > 0] @ eta
     sums = "Σ_{yᵢ<0} Cᵢ Σₖ ξᵢₖ" if loss == "sum" else "Σ_{yᵢ<0} Cᵢ ξᵢ"
     return Program(
@@ -547,15 +507,55 @@ _GLOBAL_SOURCES = {
 }
 
 
-def _at_all(values: NDArray[np.float64], samples: NDArray[np.bool_], other: float) -> NDArray[np.float64]:
+def at_all(values: NDArray[np.float64], samples: NDArray[np.bool_], other: float) -> NDArray[np.float64]:
     """Values of some samples among those of all, the others being `other`."""
     found = np.full((len(samples), *values.shape[1:]), other)
     found[samples] = values
     return found
 
 
-def _pairs_at(samples: NDArray[np.int64], faces: NDArray[np.int64]) -> NDArray[np.int64]:
+def pairs_at(samples: NDArray[np.int64], faces: NDArray[np.int64]) -> NDArray[np.int64]:
     """The places (n, K) of the pairs of a sample and a face, -1 where one of them has none."""
     width = int(faces.max(initial=0)) + 1
     none = (samples[:, None] < 0) | (faces < 0)
     return np.where(none, -1, samples[:, None] * width + faces)
+
+
+def pairs(seed: int = 0) -> list[Duality]:
+    """Every program of this module on random data, as primal-dual pairs."""
+    X, y = two_blobs(seed=seed)
+    C, K = np.where(y > 0, 1.0, 0.7), 3
+    assignment = np.arange(len(y)) % K
+    one = C * answers(y, K, assignment)[:, 0]
+
+    def recover_face(alpha: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        point = recover(X, y, alpha[:, None])
+        return {"w": point["W"][0], "xi": point["xi"][:, 0]}
+
+    found = [_pair(X, y, K, assignment, C, loss, "total") for loss in ("sum", "max")]
+    found.append(Duality(face(X, y, one), face_dual(X, y, one), lambda v: recover_face(v["alpha"])))
+    # Negatives between two groups of positives, so that both faces are needed and theta > 0.
+    X2, y2 = two_blobs(m=2, seed=seed)
+    side = np.where(np.arange(len(y)) % 2, 1.0, -1.0)
+    X2[:, 0] = np.where(y2 > 0, 2.5 * side, 0.0) + 0.7 * (X2[:, 0] - X2[:, 0].mean())
+    C2, group = np.where(y2 > 0, 1.0, 0.7), (side > 0).astype(int)
+    return [*found, *(_pair(X2, y2, 2, group, C2, loss, "worst") for loss in ("sum", "max"))]
+
+
+def _pair(
+    X: Matrix, y: Vector, K: int, assignment: NDArray[np.int64], C: Vector, loss: Loss, margin: Margin
+) -> Duality:
+    dual = fixed_assignment_dual(X, y, K, assignment, C, loss, margin)
+
+    def recovered(v: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        radius = dual.rows[-1].multipliers if margin == "worst" else None  # as the last solve left them
+        return recover(X, y, v["alpha"], loss, margin, radius)
+
+    return Duality(fixed_assignment(X, y, K, assignment, C, loss, margin), dual, recovered)
+
+
+def singles(seed: int = 0) -> list[Program]:
+    """The machine over all assignments, which has no dual, on random data."""
+    X, y = two_blobs(n=16, m=2, seed=seed)
+    C = np.where(y > 0, 1.3, 0.7)
+    return [mixed_integer(X, y, 2, C), mixed_integer(X, y, 2, C, loss="max", margin="worst")]

@@ -215,10 +215,7 @@ def _norm(W: cp.Variable) -> Row:
 def total(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike) -> Program:
     """The total margin for a fixed assignment, negatives held by every face.
 
-    Parameters
-    ----------
-    X, y, n_faces, assignment
-        As in :func:`hard_total`.
+    Arguments as in :func:`hard_total`.
     """
     rows = MarginRows.of(X, y, n_faces, assignment)
     W, zeta = cp.Variable((n_faces, rows.X.shape[1] + 1), name="W"), cp.Variable(n_faces, name="zeta")

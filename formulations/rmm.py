@@ -103,18 +103,6 @@ from formulations.language.types import Matrix, MatrixLike, Vector, dense
 from formulations.svm import KERNEL_LETTERS, alpha_rows, cost_parameter, in_features, margin_rows, soft_margin
 from formulations.svm import LETTERS as _SVM_LETTERS
 
-
-def bounding_spread(X: MatrixLike, lam: ArrayLike, lam_star: ArrayLike, B: float) -> tuple[Vector, Vector]:
-    """The mean μ_λ (m,) and the matrix Σ_λ (m, m) of the samples that bound a Relative Margin Machine."""
-    own = (np.asarray(lam, dtype=float) + np.asarray(lam_star, dtype=float)) / B
-    total = float(own.sum())
-    if total == 0.0:
-        mean, covariance = moments(X)
-        return mean, np.zeros_like(covariance)
-    mean, covariance = moments(X, own)
-    return mean, total * covariance
-
-
 PAPER = "Shivaswamy & Jebara (2008)"
 _TITLE = "Relative Margin Machine"
 
@@ -369,15 +357,9 @@ def kernel_dual(
 
 
 def subproblem(
-    K: MatrixLike,
-    y: ArrayLike,
-    C: ArrayLike,
-    B: float,
-    alpha: NDArray[Any],
-    lam: NDArray[Any],
-    lam_star: NDArray[Any],
-    free: ArrayLike,
-) -> Program:
+    K: MatrixLike, y: ArrayLike, C: ArrayLike, B: float, alpha: NDArray[Any], lam: NDArray[Any],
+    lam_star: NDArray[Any], free: ArrayLike,
+) -> Program:  # fmt: skip
     """Subproblem (9) of the decomposition: dual (8) over the samples in `free`, the others held.
 
     Parameters
@@ -404,13 +386,8 @@ def subproblem(
     a, above, below = (cp.Variable(len(free), name=name) for name in ("alpha", "lam", "lam_star"))
     delta = cp.multiply(y[free], a) - above + below
     costs, bound = cost_parameter(_costs_of(C, free, len(y)), len(free)), bound_parameter(B)
-    balance = Row(
-        "b",
-        cp.sum(delta) == -delta_held.sum(),
-        "Σᵢ δ_{f,i} = −Σⱼ δ_{h,j}",
-        "b",
-        "the intercept $b$ as these samples see it",
-    )
+    says = "the intercept $b$ as these samples see it"
+    balance = Row("b", cp.sum(delta) == -delta_held.sum(), "Σᵢ δ_{f,i} = −Σⱼ δ_{h,j}", "b", says)
     K_ff, K_fh = K[np.ix_(free, free)], K[np.ix_(free, held)]
     F = gram_factor(K_ff)
     return Program(
@@ -452,6 +429,17 @@ def recover(
         return found
     _, tau, tau_star = (np.maximum(0.0, -family.room(X @ w + b)) for family in rows)
     return {**found, "tau": tau, "tau_star": tau_star}
+
+
+def bounding_spread(X: MatrixLike, lam: ArrayLike, lam_star: ArrayLike, B: float) -> tuple[Vector, Vector]:
+    """The mean μ_λ (m,) and the matrix Σ_λ (m, m) of the samples that bound a Relative Margin Machine."""
+    own = (np.asarray(lam, dtype=float) + np.asarray(lam_star, dtype=float)) / B
+    total = float(own.sum())
+    if total == 0.0:
+        mean, covariance = moments(X)
+        return mean, np.zeros_like(covariance)
+    mean, covariance = moments(X, own)
+    return mean, total * covariance
 
 
 def pairs(seed: int = 0) -> list[Duality]:

@@ -119,12 +119,7 @@ def h_complexity_at(X: MatrixLike, U: MatrixLike, lam: ArrayLike, E: float = 1.0
 
 
 def h_complexity(X: MatrixLike, U: MatrixLike, E: float = 1.0, D: float = 1.0) -> Program:
-    """U_H, of the class (3), as a semidefinite program of size m + r.
-
-    Parameters
-    ----------
-    X, U, E, D
-        As in :func:`g_complexity`.
+    """U_H, of the class (3), as a semidefinite program of size m + r; arguments as in :func:`g_complexity`.
 
     Returns
     -------
@@ -136,13 +131,8 @@ def h_complexity(X: MatrixLike, U: MatrixLike, E: float = 1.0, D: float = 1.0) -
     n, L, parameters = len(X), _factor(X), _parameters(E, D)
     lam, Z = cp.Variable(len(U), name="lam"), cp.Variable((L.shape[1], L.shape[1]), name="Z", symmetric=True)
     spread = cp.sum(lam) * np.eye(X.shape[1]) + parameters["D"] * (U.T @ cp.diag(lam) @ U)
-    block = Row(
-        "block",
-        cp.bmat([[spread, L], [L.T, Z]]) >> 0,
-        "[Σ_λ, L; L', Z] ⪰ 0",
-        "P",
-        "its off-diagonal part is $−V/n$, the weights that the bound has in mind",
-    )
+    says = "its off-diagonal part is $−V/n$, the weights that the bound has in mind"
+    block = Row("block", cp.bmat([[spread, L], [L.T, Z]]) >> 0, "[Σ_λ, L; L', Z] ⪰ 0", "P", says)
     sign = Row("sign", lam >= 0, "λᵢ ≥ 0", "room", "room of the class at $uᵢ$")
     return Program(
         name="rmm_bounds.h_complexity",
@@ -163,13 +153,8 @@ def h_complexity_dual(X: MatrixLike, U: MatrixLike, E: float = 1.0, D: float = 1
     n, L, parameters = len(X), _factor(X), _parameters(E, D)
     V = cp.Variable(L.shape, name="V")
     A = cp.Variable((len(L), len(L)), name="A", symmetric=True)
-    block = Row(
-        "block",
-        cp.bmat([[A, V], [V.T, np.eye(L.shape[1])]]) >> 0,
-        "[A, V; V', I] ⪰ 0",
-        "Q",
-        "its blocks are $Σ_λ/n$, $−L/n$ and $Z/n$",
-    )
+    says = "its blocks are $Σ_λ/n$, $−L/n$ and $Z/n$"
+    block = Row("block", cp.bmat([[A, V], [V.T, np.eye(L.shape[1])]]) >> 0, "[A, V; V', I] ⪰ 0", "Q", says)
     outputs = cp.sum(cp.multiply(U @ A, U), axis=1)
     energy = Row(
         "lam",

@@ -169,32 +169,9 @@ def attempt(
 ) -> Solution:  # fmt: skip
     """Run one solver once; the program's variables and rows then hold what it left.
 
-    Parameters
-    ----------
-    program : Statement
-        The program.
-    solver : str
-        A key of :data:`BACKENDS`.
-    settings : dict
-        The solver's settings.
-    seconds : float, optional
-        Time limit, from here on: building the program for the solver counts.
-    max_iter : int, optional
-        Limit on its iterations.
-    verbose : bool
-        Let the solver print its log.
-    start : mapping of str to array_like, optional
-        A value for every variable, from which HiGHS begins an integer program.
-
-    Returns
-    -------
-    Solution
-        With status ``FAILED`` where there is no point and no verdict. Integer programs have no multipliers.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        After Ctrl-C, if there is no point of an integer program to be kept.
+    `seconds` count from here on, building the program for the solver included. `start` is a value for every
+    variable, from which HiGHS begins an integer program. The status is FAILED without a point or a verdict;
+    KeyboardInterrupt is raised after Ctrl-C without a point of an integer program.
     """
     backend, settings = BACKENDS[solver], dict(settings)
     if max_iter is not None:
@@ -311,15 +288,9 @@ _LIMITS = (Status.ITERATION_LIMIT, Status.TIME_LIMIT)
 
 
 def solve(
-    program: Statement,
-    solver: str | None,
-    *,
-    time_limit: float | None,
-    max_iter: int | None,
-    verbose: bool,
-    start: Mapping[str, ArrayLike] | None,
-    options: dict[str, Any],
-) -> Solution:
+    program: Statement, solver: str | None, *, time_limit: float | None, max_iter: int | None, verbose: bool,
+    start: Mapping[str, ArrayLike] | None, options: dict[str, Any],
+) -> Solution:  # fmt: skip
     """Solve a program; arguments and result as in :meth:`formulations.language.program.Program.solve`."""
     names = PREFERRED[program.kind] if solver is None else (_checked_solver(solver),)
     time_limit, max_iter = seconds(time_limit), whole_or_none("max_iter", max_iter)

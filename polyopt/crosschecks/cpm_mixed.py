@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations import cpm_faces
-from formulations.language.outer_approximation import least_by_tangents
 from formulations.language.toy_data import two_blobs
 from polyopt.cpm.few_feature_face import SubsetFace
 from polyopt.cpm.few_features import search_subset
 from polyopt.cpm.integer_face import IntegerFace
+from polyopt.crosschecks.outer_approximation import least_by_tangents
 from polyopt.crosschecks.registry import NotRun, Registry
 
 if TYPE_CHECKING:

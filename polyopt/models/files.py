@@ -44,6 +44,8 @@ _GONE = {"SoftRelativeMarginMachine": "fit RelativeMarginMachine(bound_cost=...)
 """Estimators of earlier versions, and what to use instead."""
 # Modules of earlier versions whose classes files name, and where these are now.
 _MOVED = {
+    "formulations.families.families": "formulations.families",
+    "formulations.families.family": "formulations.families",
     "formulations.solution": "formulations.language.solution",
     "polyopt.estimators.cpm": "polyopt.cpm.estimator",
     "polyopt.estimators.l0": "polyopt.sparse.estimator",
