@@ -107,21 +107,11 @@ def find_programs(
     families: Collection[str] = FAMILIES,
     entries: Callable[[Iterable[str]], list[Entry]] = catalogue,
 ) -> list[Program]:
-    """Return the program of that name, or all programs of the family of that name.
+    """Return the program of a name such as ``"rmm.qp"``, or all programs of a family.
 
-    Parameters
-    ----------
-    name : str
-        Such as ``"rmm"`` or ``"rmm.qp"``; a hyphen may stand for an underscore.
-    families : collection of str
-        The names of all families.
-    entries : callable
-        Takes some of these names to their entries.
+    A hyphen may stand for an underscore. `entries` takes names of `families` to their entries.
 
-    Raises
-    ------
-    ValueError
-        There is no such program or family; the message lists those there are.
+    ValueError: there is no such program or family; the message lists those there are.
     """
     wanted = name.strip().replace("-", "_")
     head, dot, _ = wanted.partition(".")

@@ -134,19 +134,9 @@ from formulations.polytope import (
 from formulations.svm import alpha_rows, cost_parameter, margin_rows
 
 __all__ = [
-    "answers",
-    "face",
-    "face_dual",
-    "fixed_assignment",
-    "fixed_assignment_dual",
-    "lift",
-    "natural_assignment",
-    "objective",
-    "pairs",
-    "recover",
-    "singles",
-    "slack_places",
-]
+    "answers", "big_m", "face", "face_dual", "fixed_assignment", "fixed_assignment_dual", "lift",
+    "natural_assignment", "objective", "pairs", "recover", "singles", "slack_places",
+]  # fmt: skip
 
 PAPER = "Kantchelian et al. (2014)"
 SOURCE = "unconstrained form of eq. (6)"

@@ -385,7 +385,10 @@ def subproblem(
     delta_held = (alpha * y - lam + lam_star)[held]
     a, above, below = (cp.Variable(len(free), name=name) for name in ("alpha", "lam", "lam_star"))
     delta = cp.multiply(y[free], a) - above + below
-    costs, bound = cost_parameter(_costs_of(C, free, len(y)), len(free)), bound_parameter(B)
+    costs, bound = (
+        cost_parameter(np.broadcast_to(np.asarray(C, dtype=float), y.shape)[free], len(free)),
+        bound_parameter(B),
+    )
     says = "the intercept $b$ as these samples see it"
     balance = Row("b", cp.sum(delta) == -delta_held.sum(), "Σᵢ δ_{f,i} = −Σⱼ δ_{h,j}", "b", says)
     K_ff, K_fh = K[np.ix_(free, free)], K[np.ix_(free, held)]
@@ -408,11 +411,6 @@ def subproblem(
         letters=_SUBPROBLEM_LETTERS,
         data={"y": y[free], "K_ff": K_ff, "K_fh": K_fh, "δ_h": delta_held},
     )
-
-
-def _costs_of(C: ArrayLike, free: NDArray[Any], n: int) -> NDArray[Any]:
-    """The costs of the samples in `free`, from a scalar or from a vector over all n samples."""
-    return np.asarray(np.broadcast_to(np.asarray(C, dtype=float), (n,))[free])
 
 
 def recover(
