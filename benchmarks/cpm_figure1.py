@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.helpers.kept import word_of
-from formulations import cpm_hard
+from formulations import cpm_margins
 from formulations.polytope import face_margins
 from polyopt import certify_cpm_hard
 from polyopt.base.files import replacing
@@ -62,7 +62,7 @@ def _samples(left: tuple[float, float], right: tuple[float, float]) -> Samples:
 def _shortest(samples: Samples, K: int) -> np.ndarray:
     """The faces of norm 1 that (4)-(5) has, each positive on the face of its cluster."""
     X, y, cluster = samples
-    W = cpm_hard.total(X, y, K, np.minimum(cluster, K - 1)).solve()["W"]
+    W = cpm_margins.hard_total(X, y, K, np.minimum(cluster, K - 1)).solve()["W"]
     return W / np.linalg.norm(W, axis=1, keepdims=True)
 
 

@@ -3,7 +3,8 @@
 import sys
 
 from formulations import FAMILIES, family
+from formulations.catalogue import pairs_of
 
 for name in sys.argv[1:] or FAMILIES:
-    for pair in family(name).pairs():
+    for pair in pairs_of(name, family(name)):
         print(pair.primal, pair.dual, pair.demonstrate(), sep="\n\n", end="\n\n")

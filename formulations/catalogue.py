@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import ModuleType
 
 from formulations import FAMILIES, family
-from formulations.language.program import Program
+from formulations.language.program import Duality, Program
 from formulations.language.typeset import statement_of
 
 # The paper up to its year, or the slides; then where in it.
@@ -71,18 +71,26 @@ class Entry:
         return (found["paper"], found["place"]) if found else (self.program.source, "")
 
 
-def entries_of(name: str, module: ModuleType, seed: int = 0) -> list[Entry]:
-    """Every program of one family, each primal followed by its dual; of equal names the first.
+def pairs_of(name: str, module: ModuleType, seed: int = 0) -> list[Duality]:
+    """The pairs of one family; a module may state several, and a program's name begins with its family's."""
+    return [pair for pair in module.pairs(seed) if pair.primal.name.partition(".")[0] == name]
 
-    A module may state several families: a program is of the one whose name its own begins with.
-    """
+
+def singles_of(name: str, module: ModuleType, seed: int = 0) -> list[Program]:
+    """The programs of one family that have no dual."""
+    singles = getattr(module, "singles", lambda seed: [])(seed)
+    return [program for program in singles if program.name.partition(".")[0] == name]
+
+
+def entries_of(name: str, module: ModuleType, seed: int = 0) -> list[Entry]:
+    """Every program of one family, each primal followed by its dual; of equal names the first."""
     found: dict[str, Entry] = {}
-    for pair in module.pairs(seed):
+    for pair in pairs_of(name, module, seed):
         found.setdefault(pair.primal.name, Entry(name, pair.primal, pair.dual.name))
         found.setdefault(pair.dual.name, Entry(name, pair.dual, pair.primal.name, is_dual=True))
-    for program in getattr(module, "singles", lambda seed: [])(seed):
+    for program in singles_of(name, module, seed):
         found.setdefault(program.name, Entry(name, program, ""))
-    return [entry for entry in found.values() if entry.name.partition(".")[0] == name]
+    return list(found.values())
 
 
 def catalogue(families: Iterable[str] | None = None, seed: int = 0) -> list[Entry]:
@@ -99,21 +107,11 @@ def find_programs(
     families: Collection[str] = FAMILIES,
     entries: Callable[[Iterable[str]], list[Entry]] = catalogue,
 ) -> list[Program]:
-    """Return the program of that name, or all programs of the family of that name.
+    """Return the program of a name such as ``"rmm.qp"``, or all programs of a family.
 
-    Parameters
-    ----------
-    name : str
-        Such as ``"rmm"`` or ``"rmm.qp"``; a hyphen may stand for an underscore.
-    families : collection of str
-        The names of all families.
-    entries : callable
-        Takes some of these names to their entries.
+    A hyphen may stand for an underscore. `entries` takes names of `families` to their entries.
 
-    Raises
-    ------
-    ValueError
-        There is no such program or family; the message lists those there are.
+    ValueError: there is no such program or family; the message lists those there are.
     """
     wanted = name.strip().replace("-", "_")
     head, dot, _ = wanted.partition(".")

@@ -8,11 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from formulations.language.arguments import as_weights
-
-Matrix = NDArray[np.float64]
+from formulations.language.types import Array
 
 
 class CentredKernel:
@@ -65,24 +64,24 @@ class CentredKernel:
         values = values * size
         self.factors = values, vectors
         keep = values > 2 * n * np.finfo(float).eps * max(values[-1], np.finfo(float).tiny)
-        self.eigenvalues: Matrix = values[keep]
-        self.root: Matrix = vectors[:, keep] * np.sqrt(self.eigenvalues) / half[:, None]
+        self.eigenvalues: Array = values[keep]
+        self.root: Array = vectors[:, keep] * np.sqrt(self.eigenvalues) / half[:, None]
 
-    def _centre(self, K_test: Any) -> Matrix:
+    def _centre(self, K_test: Any) -> Array:
         """Centre kernel rows k(t, x_j) in feature space; shape (t, n)."""
         K_test = np.asarray(K_test, dtype=float)
         means = K_test @ self.weights / self.total
         return np.asarray(K_test - means[:, None] - self._mean_row[None, :] + self._mean)
 
-    def shrinkage(self, D: float) -> Matrix:
+    def shrinkage(self, D: float) -> Array:
         """Factors 1 / ((1-D) + D kappa/N), one per direction kept; shape (r,)."""
         return 1.0 / ((1.0 - D) + D * self.eigenvalues / self.total)
 
-    def gram(self, D: float) -> Matrix:
+    def gram(self, D: float) -> Array:
         """The kernel between the training points, shape (n, n)."""
         return (self.root * self.shrinkage(D)) @ self.root.T
 
-    def cross(self, K_test: ArrayLike, D: float) -> Matrix:
+    def cross(self, K_test: ArrayLike, D: float) -> Array:
         """The kernel between test and training points, shape (t, n), from ``K_test[t, j] = k(t, x_j)``."""
         # Coordinates of a test point in the basis of `root`: V' S^(1/2) kc_t / sqrt(kappa).
         weighted = self.root * (self.weights[:, None] / self.eigenvalues)

@@ -14,10 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from formulations.face_penalty import FacePenalty
 from formulations.language.arguments import whole
 from formulations.language.recovery import as_costs, as_data
-from formulations.language.types import Matrix, MatrixLike
+from formulations.language.types import Array, Matrix, MatrixLike
 from formulations.polyhedral import pull
 
-Array = NDArray[np.float64]
 Assignment = NDArray[np.int64]
 
 

@@ -16,8 +16,8 @@ assignment is (n,) of 0..K-1, its entries at the negatives ignored. Z (n, K) is 
 who answers for whom: a row of ones at a negative, z_i's unit vector at a positive. With the shared
 slack of loss="max", xi has one entry per negative and K per positive, sample by sample, and
 [ik] is the place of ξ_ik in it (:func:`slack_places`). The mixed-integer program has xi (n₋, K) for the
-negatives, or (n₋,) with loss="max", eta (n₊,) for the positives, and z (n₊, K) of 0 and 1; with
-margin="worst" there is a scalar t.
+negatives, or (n₋,) with loss="max", eta (n₊,) for the positives, and z (n₊, K) of 0 and 1. With
+margin="worst" there is a scalar t, and theta (K,), and s (K,) in the dual.
 
 Programs
 --------
@@ -25,9 +25,15 @@ fixed_assignment with loss="sum" is the paper's unconstrained form of (6), which
 independent programs, each a :func:`face` with the costs c_i = C_i Z_ik. With loss="max" it is (6) as printed:
 a negative has one slack for all faces, which ties them together. The paper takes both losses for one program.
 They are two: a negative that violates several faces pays for each of them in the first, for the worst of them
-in the second. J_max(W) ≤ J_sum(W), equal for K = 1. fixed_assignment_dual and face_dual have no balance row,
+in the second. J_max(W) ≤ J_sum(W), equal for K = 1. With margin="worst" the largest face is kept short, and
+not their sum: the smallest margin of them all is made large, and the faces share one multiplier budget, which
+ties them together. fixed_assignment_dual and face_dual have no balance row,
 since the bias is penalised. mixed_integer is the machine over all assignments, the independent check of
 polyopt's branch and bound; it has no dual.
+
+The dual of margin="worst": with v_k = Σ_i α_ik y_i x̃_i, minimising the Lagrangian over t asks for Σ θ_k = 1
+and over W_k for 2 θ_k W_k = v_k, which leaves Σ α − ¼ Σ_k ‖v_k‖²/θ_k. The best θ for given α is θ_k = ‖v_k‖ /
+Σ_l ‖v_l‖, hence ¼ (Σ_k s_k)² with s_k ≥ ‖v_k‖.
 
 A valid M of the mixed-integer program
 --------------------------------------
@@ -48,11 +54,18 @@ Recovery
 --------
 W_k = ½ Σ_i α_ik y_i x̃_i; ξ_ik = [1 − y_i W_k·x̃_i]_+, and its largest over k where it is shared.
 
+With margin="worst", W_k = v_k/(2θ_k) = v_k S/(2‖v_k‖) with S = Σ_k ‖v_k‖, and t = S²/4. A face with v_k = 0
+needs no length to keep its margins free: any W_k with ‖W_k‖² ≤ t that violates none of its margins beyond its
+multipliers is optimal. alpha does not give it; the multipliers of the row norm do.
+
 Multipliers
 -----------
 alpha_ik is the rate at which the optimal cost rises when sample i must reach a margin above 1 on
 face k: which samples hold which face, and how hard. With loss="max" the faces share a negative's
-C_i between them. beta is the unused price of slack.
+C_i between them. beta is the unused price of slack. theta_k is the share of face k in the margin budget:
+0 for a face that could be shorter, all of it for a single one that is the longest. radius is the sum of the
+s_k over two, the same for all faces: the norm that the longest of them has. The row norm is a cone, and its
+multiplier (m+2, K): radius first, and under it −W, the faces themselves.
 
 Infeasible when
 ---------------
@@ -61,9 +74,9 @@ Never for finite C: W = 0, ξ = 1 is feasible.
 Reference
 ---------
 Kantchelian, Tschantz, Huang, Bartlett, Joseph & Tygar, Large-Margin Convex Polytope Machine (2014),
-eq. (6) and the unconstrained form after it; with C for 1/λ. The mixed-integer program and its M are derived
-here. One face is twice the SVM of cost C/2
-without intercept on x̃.
+eq. (6), the unconstrained form after it, and the worst-case margin beside it; with C for 1/λ. The duals, the
+mixed-integer program and its M are derived here. One face is twice the SVM of cost C/2 without intercept on
+x̃.
 
 Example
 -------
@@ -79,6 +92,12 @@ array([[-1., -1.],
 >>> swapped["W"].round(6)
 array([[ 1., -1.],
        [-1., -1.]])
+>>> X2 = np.array([[-2.0], [0.0], [1.0]])  # the right face has less room
+>>> worst = cpm.fixed_assignment(X2, y, n_faces=2, assignment=[0, -1, 1], C=10.0, margin="worst").solve()
+>>> print((worst["W"] ** 2).sum(axis=1).max().round(6), worst["t"].round(6))
+5.0 5.0
+>>> worst.duals["norm"].round(4) + 0.0
+array([0., 1.])
 >>> cpm.big_m(X, y, n_faces=2, C=10.0, upper=4.0).round(3)
 array([4.873, 4.873])
 >>> program = cpm.mixed_integer(X, y, n_faces=2, C=10.0, upper=4.0)
@@ -88,6 +107,7 @@ array([4.873, 4.873])
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import cvxpy as cp
@@ -99,24 +119,24 @@ from formulations.language.arguments import one_of, whole
 from formulations.language.program import Duality, Program, Row
 from formulations.language.recovery import as_costs, as_data, slacks
 from formulations.language.toy_data import two_blobs
-from formulations.language.types import MatrixLike
-from formulations.polytope import Loss, answers, check_loss, lift, natural_assignment, objective, slack_places
+from formulations.language.types import Matrix, MatrixLike, Vector
+from formulations.polytope import (
+    Loss,
+    Margin,
+    answers,
+    check_loss,
+    lift,
+    natural_assignment,
+    objective,
+    shares,
+    slack_places,
+)
 from formulations.svm import alpha_rows, cost_parameter, margin_rows
 
 __all__ = [
-    "answers",
-    "face",
-    "face_dual",
-    "fixed_assignment",
-    "fixed_assignment_dual",
-    "lift",
-    "natural_assignment",
-    "objective",
-    "pairs",
-    "recover",
-    "singles",
-    "slack_places",
-]
+    "answers", "big_m", "face", "face_dual", "fixed_assignment", "fixed_assignment_dual", "lift",
+    "natural_assignment", "objective", "pairs", "recover", "singles", "slack_places",
+]  # fmt: skip
 
 PAPER = "Kantchelian et al. (2014)"
 SOURCE = "unconstrained form of eq. (6)"
@@ -204,8 +224,9 @@ def _parameters(
 
 
 def fixed_assignment(
-    X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, loss: Loss = "sum"
-) -> Program:
+    X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, loss: Loss = "sum",
+    margin: Margin = "total",
+) -> Program:  # fmt: skip
     """The convex polytope machine for a fixed assignment, eq. (6).
 
     Parameters
@@ -218,6 +239,8 @@ def fixed_assignment(
         The face of each positive; the entries of negatives are ignored.
     loss : {"sum", "max"}
         Whether a negative pays for every face it violates, or for the worst.
+    margin : {"total", "worst"}
+        Whether the squared norms of all faces are paid for, or the largest.
 
     Returns
     -------
@@ -229,43 +252,57 @@ def fixed_assignment(
     parameters, costs = _parameters(y, n_faces, assignment, C, loss)
     n, m = X.shape
     W, xi = cp.Variable((n_faces, m + 1), name="W"), cp.Variable(costs.shape, name="xi")
+    variables = {"W": W, "xi": xi}
     if loss == "sum":
-        spread, text, at, data = xi, "ξᵢₖ", None, {}
-        objective_text = "‖W‖² + Σᵢₖ Cᵢ Zᵢₖ ξᵢₖ"
+        spread, text, paid, at, data = xi, "ξᵢₖ", "Σᵢₖ Cᵢ Zᵢₖ ξᵢₖ", None, {}
     else:
         at = slack_places(y, n_faces)
         spread = cp.reshape(xi[at.ravel()], (n, n_faces), order="C")
         text, data = "ξ₍ᵢₖ₎", {"ξ₍ᵢₖ₎": spread, "ξᵢₖ": spread, "ξᵢ": xi[at[:, 0]]}
-        objective_text = "‖W‖² + Σ_{yᵢ<0} Cᵢ ξᵢ + Σ_{yᵢ>0} Σₖ Cᵢ Zᵢₖ ξᵢₖ"
-    margin = Row(
-        "margin",
-        cp.multiply(y[:, None], lift(X) @ W.T) >= 1 - spread,
-        f"yᵢ Wₖ·x̃ᵢ ≥ 1 − {text}",
-        "alpha",
-        "price of sample i's margin on face k: 0 beyond it, up to its cost on it, all of it inside",
-    )
-    slack = Row("slack", xi >= 0, f"{text} ≥ 0", "beta", "unused price of slack", at)
+        paid = "Σ_{yᵢ<0} Cᵢ ξᵢ + Σ_{yᵢ>0} Σₖ Cᵢ Zᵢₖ ξᵢₖ"
+    rows = [
+        Row("margin", cp.multiply(y[:, None], lift(X) @ W.T) >= 1 - spread, f"yᵢ Wₖ·x̃ᵢ ≥ 1 − {text}", "alpha",
+            "price of sample i's margin on face k: 0 beyond it, up to its cost on it, all of it inside"),
+        Row("slack", xi >= 0, f"{text} ≥ 0", "beta", "unused price of slack", at),
+    ]  # fmt: skip
+    size, size_text = cp.sum_squares(W), "‖W‖²"
+    if margin == "worst":
+        size = variables["t"] = cp.Variable(name="t")
+        size_text = "t"
+        says = "face k's share of the margin budget: 0 where it could be shorter; they add up to 1"
+        rows.append(Row("norm", cp.sum(cp.square(W), axis=1) <= size, "‖Wₖ‖² ≤ t", "theta", says))
     return Program(
-        name=f"cpm.fixed_assignment_{loss}",
-        title=f"Convex polytope machine, fixed assignment, {_PAYS[loss]}",
-        source=f"{PAPER}, {_SOURCES[loss]}",
-        objective=cp.Minimize(cp.sum_squares(W) + cp.sum(cp.multiply(costs, xi))),
-        objective_text=objective_text,
-        variables={"W": W, "xi": xi},
-        rows=(margin, slack),
+        **_named(loss, margin, ""),
+        objective=cp.Minimize(size + cp.sum(cp.multiply(costs, xi))),
+        objective_text=f"{size_text} + {paid}",
+        variables=variables,
+        rows=tuple(rows),
         parameters=parameters,
         letters=LETTERS,
         data={"x": X, "y": y, **data},
     )
 
 
+def _named(loss: Loss, margin: Margin, side: str) -> dict[str, str]:
+    """Name, title and source of a program, or with ", dual" for `side` of its dual."""
+    one_of("margin", margin, ("total", "worst"))
+    family, words, source = "cpm", "", SOURCE if loss == "sum" else "eq. (6)"
+    if margin == "worst":
+        family, words, source = "cpm_worst", ", worst-case margin", "worst-case margin beside eq. (6)"
+    return {
+        "name": f"{family}.fixed_assignment_{loss}" + ("_dual" if side else ""),
+        "title": f"Convex polytope machine, fixed assignment{side}, {_PAYS[loss]}{words}",
+        "source": f"{PAPER}, {source}" + (" (derived)" if side else ""),
+    }
+
+
 _PAYS = {"sum": "a negative pays for every face", "max": "a negative pays for its worst face"}
-_SOURCES = {"sum": SOURCE, "max": "eq. (6)"}
 
 
 def fixed_assignment_dual(
-    X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, loss: Loss = "sum"
-) -> Program:
+    X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, loss: Loss = "sum",
+    margin: Margin = "total",
+) -> Program:  # fmt: skip
     """Dual of :func:`fixed_assignment`, with the same parameters; arguments as in the primal."""
     X, y = as_data(X, y)
     parameters, costs = _parameters(y, n_faces, assignment, C, loss)
@@ -278,30 +315,55 @@ def fixed_assignment_dual(
         into = sp.csr_array((np.ones(len(places)), (places, np.arange(len(places)))))
         used = into @ cp.vec(alpha, order="C")
         text = "Σₖ αᵢₖ ≤ Cᵢ for yᵢ < 0,  αᵢₖ ≤ Cᵢ Zᵢₖ for yᵢ > 0"
-    rows = (
+    rows = [
         Row("margin", alpha >= 0, "αᵢₖ ≥ 0", "surplus", "how far sample i is beyond face k's margin"),
         Row("xi", used <= costs, text, "xi", "the slacks $ξ$", at),
-    )
+    ]
+    variables, letters, pulls = {"alpha": alpha}, LETTERS, lift(X).T @ cp.multiply(y[:, None], alpha)
+    size, size_text = cp.sum_squares(pulls), "Σₖ ‖Σᵢ αᵢₖ yᵢ x̃ᵢ‖²"
+    if margin == "worst":
+        s = variables["s"] = cp.Variable(n_faces, name="s")
+        size, size_text = cp.square(cp.sum(s)), "(Σₖ sₖ)²"
+        rows.append(norm_row(s, pulls, "‖Σᵢ αᵢₖ yᵢ x̃ᵢ‖ ≤ sₖ"))
+        letters = {**LETTERS, "Wₖ": "face $k$ of the primal"}
     return Program(
-        name=f"cpm.fixed_assignment_{loss}_dual",
-        title=f"Convex polytope machine, fixed assignment, dual, {_PAYS[loss]}",
-        source=f"{PAPER}, {_SOURCES[loss]} (derived)",
-        objective=cp.Maximize(
-            cp.sum(alpha) - 0.25 * cp.sum_squares(lift(X).T @ cp.multiply(y[:, None], alpha))
-        ),
-        objective_text="Σᵢₖ αᵢₖ − ¼ Σₖ ‖Σᵢ αᵢₖ yᵢ x̃ᵢ‖²",
-        variables={"alpha": alpha},
-        rows=rows,
+        **_named(loss, margin, ", dual"),
+        objective=cp.Maximize(cp.sum(alpha) - 0.25 * size),
+        objective_text=f"Σᵢₖ αᵢₖ − ¼ {size_text}",
+        variables=variables,
+        rows=tuple(rows),
         parameters=parameters,
-        letters=LETTERS,
+        letters=letters,
         data={"x": X, "y": y},
     )
 
 
-def recover(X: MatrixLike, y: ArrayLike, alpha: NDArray[Any], loss: Loss = "sum") -> dict[str, NDArray[Any]]:
-    """Primal variables W and xi of (6) from the dual's alpha (n, K)."""
+def norm_row(s: cp.Variable, pulls: cp.Expression, text: str) -> Row:
+    """The row ``norm`` of a dual with the worst-case margin: s (K,) and the pulls (m+1, K).
+
+    It is a cone: if a face is not needed its pull is 0, where the norm has no gradient.
+    """
+    says = "the norm of the longest face; and under it, for every k, a face $−Wₖ$ itself"
+    return Row("norm", cp.SOC(s, pulls, axis=0), text, "radius", says)
+
+
+def recover(
+    X: MatrixLike, y: ArrayLike, alpha: NDArray[Any], loss: Loss = "sum", margin: Margin = "total",
+    radius: NDArray[Any] | None = None,
+) -> dict[str, NDArray[Any]]:  # fmt: skip
+    """Primal variables W, xi, and t of margin="worst", from the dual's alpha (n, K).
+
+    `radius` (m+2, K) are the multipliers of the dual's row norm, which hold the faces. Without them W_k is 0
+    where v_k is, which need not be optimal.
+    """
     X, y = as_data(X, y)
-    return with_slacks(X, y, 0.5 * (lift(X).T @ (alpha * y[:, None])).T, loss)
+    pulls = (lift(X).T @ (alpha * y[:, None])).T
+    if margin == "total":
+        return with_slacks(X, y, 0.5 * pulls, loss)
+    theta = shares(pulls)
+    W = pulls * np.divide(0.5, theta, out=np.zeros_like(theta), where=theta > 0)[:, None]
+    W = W if radius is None else -radius[1:].T
+    return {**with_slacks(X, y, W, loss), "t": np.array((W**2).sum(axis=1).max())}
 
 
 def with_slacks(X: MatrixLike, y: ArrayLike, W: NDArray[Any], loss: Loss = "sum") -> dict[str, NDArray[Any]]:
@@ -317,47 +379,9 @@ def with_slacks(X: MatrixLike, y: ArrayLike, W: NDArray[Any], loss: Loss = "sum"
     return {"W": W, "xi": xi}
 
 
-def pairs(seed: int = 0) -> list[Duality]:
-    """Every program of this module on random data, as primal-dual pairs."""
-    X, y = two_blobs(seed=seed)
-    C, K = np.where(y > 0, 1.0, 0.7), 3
-    assignment = np.arange(len(y)) % K
-
-    def of(loss: Loss) -> Duality:
-        arguments = (X, y, K, assignment, C, loss)
-        return Duality(
-            fixed_assignment(*arguments),
-            fixed_assignment_dual(*arguments),
-            lambda v: recover(X, y, v["alpha"], loss),
-        )
-
-    def recover_face(alpha: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        point = recover(X, y, alpha[:, None])
-        return {"w": point["W"][0], "xi": point["xi"][:, 0]}
-
-    one = C * answers(y, K, assignment)[:, 0]
-    return [
-        of("sum"),
-        of("max"),
-        Duality(face(X, y, one), face_dual(X, y, one), lambda v: recover_face(v["alpha"])),
-    ]
-
-
-def singles(seed: int = 0) -> list[Program]:
-    """The machine over all assignments, which has no dual, on random data."""
-    X, y = two_blobs(n=16, m=2, seed=seed)
-    C = np.where(y > 0, 1.3, 0.7)
-    return [mixed_integer(X, y, 2, C), mixed_integer(X, y, 2, C, loss="max", margin="worst")]
-
-
-if __name__ == "__main__":
-    for pair in pairs():
-        print(pair.primal, pair.dual, pair.demonstrate(), sep="\n\n", end="\n\n")
-
-
 def big_m(
     X: MatrixLike, y: ArrayLike, n_faces: int, C: ArrayLike = 1.0, upper: float | None = None,
-    loss: Loss = "sum", margin: str = "total",
+    loss: Loss = "sum", margin: Margin = "total",
 ) -> NDArray[np.float64]:  # fmt: skip
     """M_i of each positive, shape (n₊,)."""
     X, y = as_data(X, y)
@@ -389,7 +413,7 @@ def big_m(
 
 def mixed_integer(
     X: MatrixLike, y: ArrayLike, n_faces: int, C: ArrayLike = 1.0, upper: float | None = None,
-    loss: Loss = "sum", margin: str = "total",
+    loss: Loss = "sum", margin: Margin = "total",
 ) -> Program:  # fmt: skip
     """The machine over all assignments.
 
@@ -420,12 +444,12 @@ def mixed_integer(
     of_inside, of_outside = (np.where(of, np.cumsum(of) - 1, -1) for of in (y < 0, y > 0))
     faces = np.arange(K)
     each, slack = (xi, "ξᵢₖ") if loss == "sum" else (xi[:, None], "ξᵢ")
-    at_slack = _pairs_at(of_inside, faces) if loss == "sum" else of_inside
+    at_slack = pairs_at(of_inside, faces) if loss == "sum" else of_inside
     rows = [
         Row("inside", -(inside @ W.T) >= 1 - each, f"−Wₖ·x̃ᵢ ≥ 1 − {slack} for yᵢ < 0", "–", none,
-            _pairs_at(of_inside, faces)),
+            pairs_at(of_inside, faces)),
         Row("outside", outside @ W.T >= 1 - eta[:, None] - cp.multiply(M[:, None], 1 - z),
-            "Wₖ·x̃ᵢ ≥ 1 − ηᵢ − Mᵢ (1 − zᵢₖ) for yᵢ > 0", "–", none, _pairs_at(of_outside, faces)),
+            "Wₖ·x̃ᵢ ≥ 1 − ηᵢ − Mᵢ (1 − zᵢₖ) for yᵢ > 0", "–", none, pairs_at(of_outside, faces)),
         Row("choice", cp.sum(z, axis=1) == 1, "Σₖ zᵢₖ = 1 for yᵢ > 0", "–", none, of_outside),
         Row("slack", xi >= 0, f"{slack} ≥ 0 for yᵢ < 0", "–", none, at_slack),
         Row("excess", eta >= 0, "ηᵢ ≥ 0 for yᵢ > 0", "–", none, of_outside),
@@ -434,16 +458,16 @@ def mixed_integer(
         opened = np.tril(np.ones((n, n)), -1) @ z  # how many before i are on each face
         rows.append(
             Row("symmetry", z[:, 1:] <= opened[:, : K - 1], "zᵢₖ ≤ Σ_{j<i} z_{j,k−1} for yᵢ > 0, k > 0", "–",
-                none, _pairs_at(of_outside, faces - 1))
+                none, pairs_at(of_outside, faces - 1))
         )  # fmt: skip
     variables, size, text = {"W": W, "xi": xi, "eta": eta, "z": z}, cp.sum_squares(W), "‖W‖²"
     if margin == "worst":
         variables["t"] = t = cp.Variable(name="t")
         rows.append(Row("norm", cp.sum(cp.square(W), axis=1) <= t, "‖Wₖ‖² ≤ t", "–", none))
         size, text = t, "t"
-    data = {"x": X, "y": y, "C": costs, "M": _at_all(M, y > 0, 1.0), "z": np.eye(len(y))[:, y > 0] @ z}
-    data["ξ"] = lambda: _at_all(xi.value, y < 0, np.nan)
-    data["η"] = lambda: _at_all(eta.value, y > 0, np.nan)
+    data = {"x": X, "y": y, "C": costs, "M": at_all(M, y > 0, 1.0), "z": np.eye(len(y))[:, y > 0] @ z}
+    data["ξ"] = lambda: at_all(xi.value, y < 0, np.nan)
+    data["η"] = lambda: at_all(eta.value, y > 0, np.nan)
     paid = costs[y < 0] @ (cp.sum(xi, axis=1) if loss == "sum" else xi) + costs[y > 0] @ eta
     sums = "Σ_{yᵢ<0} Cᵢ Σₖ ξᵢₖ" if loss == "sum" else "Σ_{yᵢ<0} Cᵢ ξᵢ"
     return Program(
@@ -473,27 +497,55 @@ _GLOBAL_SOURCES = {
 }
 
 
-def _at_all(values: NDArray[np.float64], samples: NDArray[np.bool_], other: float) -> NDArray[np.float64]:
+def at_all(values: NDArray[np.float64], samples: NDArray[np.bool_], other: float) -> NDArray[np.float64]:
     """Values of some samples among those of all, the others being `other`."""
     found = np.full((len(samples), *values.shape[1:]), other)
     found[samples] = values
     return found
 
 
-def _pairs_at(samples: NDArray[np.int64], faces: NDArray[np.int64]) -> NDArray[np.int64]:
+def pairs_at(samples: NDArray[np.int64], faces: NDArray[np.int64]) -> NDArray[np.int64]:
     """The places (n, K) of the pairs of a sample and a face, -1 where one of them has none."""
     width = int(faces.max(initial=0)) + 1
     none = (samples[:, None] < 0) | (faces < 0)
     return np.where(none, -1, samples[:, None] * width + faces)
 
 
-def _demonstrate() -> None:
-    X, y = two_blobs(n=16, m=2)
-    program = mixed_integer(X, y, 2)
-    print(program, end="\n\n")
-    if "SCIP" not in cp.installed_solvers():
-        print("To solve it, install SCIP: pip install 'polyopt[mip]'.")
-        return
-    solution = program.solve()
-    print(f"optimal value {solution.objective:.8g}, bound {solution.bound:.8g}, {solution.iterations} nodes")
-    print(f"assignment    {solution['z'].argmax(axis=1)}")
+def pairs(seed: int = 0) -> list[Duality]:
+    """Every program of this module on random data, as primal-dual pairs."""
+    X, y = two_blobs(seed=seed)
+    C, K = np.where(y > 0, 1.0, 0.7), 3
+    assignment = np.arange(len(y)) % K
+    one = C * answers(y, K, assignment)[:, 0]
+
+    def recover_face(alpha: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        point = recover(X, y, alpha[:, None])
+        return {"w": point["W"][0], "xi": point["xi"][:, 0]}
+
+    found = [_pair(X, y, K, assignment, C, loss, "total") for loss in ("sum", "max")]
+    found.append(Duality(face(X, y, one), face_dual(X, y, one), lambda v: recover_face(v["alpha"])))
+    # Negatives between two groups of positives, so that both faces are needed and theta > 0.
+    X2, y2 = two_blobs(m=2, seed=seed)
+    side = np.where(np.arange(len(y)) % 2, 1.0, -1.0)
+    X2[:, 0] = np.where(y2 > 0, 2.5 * side, 0.0) + 0.7 * (X2[:, 0] - X2[:, 0].mean())
+    C2, group = np.where(y2 > 0, 1.0, 0.7), (side > 0).astype(int)
+    return [*found, *(_pair(X2, y2, 2, group, C2, loss, "worst") for loss in ("sum", "max"))]
+
+
+def _pair(
+    X: Matrix, y: Vector, K: int, assignment: NDArray[np.int64], C: Vector, loss: Loss, margin: Margin
+) -> Duality:
+    dual = fixed_assignment_dual(X, y, K, assignment, C, loss, margin)
+
+    def recovered(v: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        radius = dual.rows[-1].multipliers if margin == "worst" else None  # as the last solve left them
+        return recover(X, y, v["alpha"], loss, margin, radius)
+
+    return Duality(fixed_assignment(X, y, K, assignment, C, loss, margin), dual, recovered)
+
+
+def singles(seed: int = 0) -> list[Program]:
+    """The machine over all assignments, which has no dual, on random data."""
+    X, y = two_blobs(n=16, m=2, seed=seed)
+    C = np.where(y > 0, 1.3, 0.7)
+    return [mixed_integer(X, y, 2, C), mixed_integer(X, y, 2, C, loss="max", margin="worst")]

@@ -9,9 +9,9 @@ monotone in a feature. The price, its letters and the map from the dual's pulls 
 
 Variables and shapes
 --------------------
-As in :mod:`formulations.cpm` and, with margin="worst", :mod:`formulations.cpm_worst`; besides T (K, m), the
-sizes of the weights, and s (L,), the lengths of L groups of features over all faces. In the dual alpha
-(n, K), r and q (K, m), delta with a column for each feature that has a sign. σ (m,) of -1, 0, +1.
+As in :mod:`formulations.cpm`; besides T (K, m), the sizes of the weights, and s (L,), the lengths of L groups
+of features over all faces. In the dual alpha (n, K), r and q (K, m), delta with a column for each feature
+that has a sign. σ (m,) of -1, 0, +1.
 
 Programs
 --------
@@ -23,7 +23,7 @@ optimum by Σ α − ¼ ‖shrunk V‖².
 Recovery
 --------
 margin="total": W = ½ shrunk V. margin="worst": W from the multipliers of the dual's row norm, as in
-:mod:`formulations.cpm_worst`. T, s and ξ are what W asks for.
+:mod:`formulations.cpm`. T, s and ξ are what W asks for.
 
 Multipliers
 -----------
@@ -61,24 +61,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from formulations import cpm, cpm_worst
+from formulations import cpm
 from formulations.face_penalty import FacePenalty
 from formulations.language.arguments import one_of
 from formulations.language.program import Duality, Program, Row
 from formulations.language.recovery import as_data
 from formulations.language.toy_data import two_blobs
 from formulations.language.types import MatrixLike
-from formulations.polytope import Loss, lift
-
-Margin = Literal["total", "worst"]
-
+from formulations.polytope import Loss, Margin, lift
 
 _SOURCE = "Kantchelian et al. (2014), eq. (6), with a price on the weights"
 _LETTERS = {
@@ -303,8 +300,7 @@ def fixed_assignment(
         With the parameters C, Z and, where there are such prices, lam and tau.
     """
     one_of("margin", margin, ("total", "worst"))
-    without = cpm_worst if margin == "worst" else cpm
-    plain = without.fixed_assignment(X, y, n_faces, assignment, C, loss)
+    plain = cpm.fixed_assignment(X, y, n_faces, assignment, C, loss, margin)
     terms = primal_terms(_checked(penalty, X), plain.variables["W"])
     length, paid = plain.objective.args[0].args
     first, rest = plain.objective_text.split(" + ", 1)
@@ -330,8 +326,7 @@ def fixed_assignment_dual(
     else:
         s = cp.Variable(n_faces, name="s")
         objective, text = cp.sum(alpha) - 0.25 * cp.square(cp.sum(s)), "Σᵢₖ αᵢₖ − ¼ (Σₖ sₖ)²"
-        says = "the norm of the longest face; and under it, for every k, a face $−Wₖ$ itself"
-        terms.rows += (Row("norm", cp.SOC(s, left.T, axis=0), "‖Nₖ‖ ≤ sₖ", "radius", says),)
+        terms.rows += (cpm.norm_row(s, left.T, "‖Nₖ‖ ≤ sₖ"),)
         terms.variables["s"] = s
     terms.letters["Wₖ"] = "face $k$ of the primal"
     return terms.added_to(

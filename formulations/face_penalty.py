@@ -44,8 +44,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.arguments import at_least, whole
-
-Vector = NDArray[np.float64]
+from formulations.language.types import Vector
 
 
 @dataclass(frozen=True, eq=False)

@@ -328,10 +328,17 @@ class Families:
         return optimal_interval(self._families, g, self.stacked(multipliers), tol)
 
 
-def hinge_families(y: ArrayLike, C: ArrayLike, B: float = np.inf, *, hard: bool = False) -> Families:
-    """The families of the SVM and the Sigma-SVM, or for finite B of the Relative Margin Machine."""
+def hinge_families(
+    y: ArrayLike, C: ArrayLike, B: float = np.inf, D: ArrayLike = np.inf, *, hard: bool = False
+) -> Families:
+    """The families of the SVM and the Sigma-SVM, or for finite B of the Relative Margin Machine.
+
+    D is the cost of slack on the bounds, infinite for bounds that must hold. With `hard` C may be infinite.
+    """
     y = as_labels(y)
-    return Families(margin_family(y, as_costs(C, len(y), hard=hard)), *bound_families(len(y), B))
+    n = len(y)
+    bounds = bound_families(n, B, as_costs(D, n, hard=True, name="D"))
+    return Families(margin_family(y, as_costs(C, n, hard=hard)), *bounds)
 
 
 def bounded_families(

@@ -139,14 +139,9 @@ class Expansion(NamedTuple):
         return cp.multiply(self.centres, self.K.T @ cp.multiply(self.y, u))
 
     def dual_rows(
-        self,
-        u: cp.Variable,
-        s: cp.Variable,
-        used: Row,
-        most: cp.Expression | Vector,
-        most_text: str,
-        cap: str,
-    ) -> tuple[Row, ...]:
+        self, u: cp.Variable, s: cp.Variable, used: Row, most: cp.Expression | Vector, most_text: str, cap:
+        str,
+    ) -> tuple[Row, ...]:  # fmt: skip
         """The rows of a dual."""
         return (
             Row("b", self.y @ u == 0, "Σᵢ yᵢ uᵢ = 0", "b", "the intercept $b$, sign included"),
@@ -235,13 +230,8 @@ def pattern_dual(
     data = as_l0_data(K, y, C, weights, centres)
     price, chosen, on = _price_of(data), _chosen_of(data, sigma), _rows_of(data)
     u, s = on.multipliers()
-    used = Row(
-        "alpha",
-        cp.multiply(chosen, on.rates(u)) - s <= 0,
-        "σⱼ tⱼ Σᵢ Kᵢⱼ yᵢ uᵢ ≤ sⱼ",
-        "alpha",
-        "the coefficient $αⱼ$ where $σⱼ = 1$",
-    )
+    says = "the coefficient $αⱼ$ where $σⱼ = 1$"
+    used = Row("alpha", cp.multiply(chosen, on.rates(u)) - s <= 0, "σⱼ tⱼ Σᵢ Kᵢⱼ yᵢ uᵢ ≤ sⱼ", "alpha", says)
     return _dual(
         data, u, s, used, data.weights, "wᵢ", {"C": price, "sigma": chosen}, name="l0.pattern_dual",
         title="L0 support vector machine, the program of one pattern, dual", equation="eq. (5)",
@@ -277,13 +267,8 @@ def relaxation_dual(
     data = as_l0_data(K, y, C, weights, centres)
     price, on = _price_of(data), _rows_of(data)
     u, s = on.multipliers()
-    used = Row(
-        "alpha",
-        on.rates(u) - s <= _inverse_of(price),
-        "tⱼ Σᵢ Kᵢⱼ yᵢ uᵢ − sⱼ ≤ 1/C",
-        "alpha",
-        "the coefficient $αⱼ$",
-    )
+    says = "the coefficient $αⱼ$"
+    used = Row("alpha", on.rates(u) - s <= _inverse_of(price), "tⱼ Σᵢ Kᵢⱼ yᵢ uᵢ − sⱼ ≤ 1/C", "alpha", says)
     return _dual(
         data, u, s, used, price * data.weights, "C wᵢ", {"C": price}, name="l0.relaxation_dual",
         title="L0 support vector machine, relaxed, dual", equation="eq. (6)",
@@ -389,13 +374,3 @@ def singles(seed: int = 0) -> list[Program]:
     """The exact program, which has no dual, on random data."""
     K, y, weights = _sample(seed, n=20)
     return [mixed_integer(K[:, :15], y, 2.0, weights, y[:15])]
-
-
-def _demonstrate() -> None:
-    for pair in pairs():
-        print(pair.primal, pair.dual, pair.demonstrate(), sep="\n\n", end="\n\n")
-    K, y, weights = _sample(0)
-    program = mixed_integer(K, y, 2.0, weights)
-    solution = program.solve(mip_rel_gap=1e-9, time_limit=60.0)
-    print(program, end="\n\n")
-    print(f"optimal value {solution.objective:.8g}, {int(solution['sigma'].round().sum())} centres")

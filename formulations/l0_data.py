@@ -87,12 +87,9 @@ class L0Data:
 
 
 def as_l0_data(
-    K: ArrayLike,
-    y: ArrayLike,
-    C: float = 1.0,
-    weights: ArrayLike | None = None,
+    K: ArrayLike, y: ArrayLike, C: float = 1.0, weights: ArrayLike | None = None,
     centres: ArrayLike | None = None,
-) -> L0Data:
+) -> L0Data:  # fmt: skip
     """Check the numbers of a problem.
 
     K (n, p) may be any matrix of k(x_i, t_j): asymmetric, indefinite or rectangular. `centres` are the labels

@@ -78,12 +78,8 @@ from formulations.language.arguments import at_least, positive
 from formulations.language.program import Duality, Program, Row
 from formulations.language.recovery import as_data
 from formulations.language.toy_data import two_blobs
-from formulations.language.types import MatrixLike
+from formulations.language.types import Array, MatrixLike
 from formulations.svm import cost_parameter
-
-Array = NDArray[np.float64]
-Assignment = NDArray[np.int64]
-
 
 _SOURCE = "after Kantchelian et al. (2014), eq. (6), and Manwani & Sastry (2010) (derived)"
 _LETTERS = {

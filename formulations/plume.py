@@ -9,11 +9,10 @@ responsibilities R. The latter is this program; :mod:`formulations.mixture` has 
 
 Variables and shapes
 --------------------
-x̃ = (x, 1): the bias is the last coordinate, and the ridge is on it like on the others. W (K, m+1), the scores
-S (n, K); p and u (n, K) in the dual. X is (n, m), y is (n,) of -1 and +1, +1 inside; R is (n, K), not
+x̃ = (x, 1): the bias is the last coordinate, and the ridge is on it like on the others. W (K, m+1), the
+scores S (n, K); p and u (n, K) in the dual. X is (n, m), y is (n,) of -1 and +1, +1 inside; R is (n, K), not
 negative, with rows that add up to 1; C is a scalar or (n,), the weights of the samples; γ ≥ 0 and ρ > 0 are
-numbers.
-Ent(p) = −Σ_k p_k ln p_k, and ent(u) = −u ln u − (1−u) ln(1−u).
+numbers. Ent(p) = −Σ_k p_k ln p_k, and ent(u) = −u ln u − (1−u) ln(1−u).
 
 Programs
 --------
@@ -135,13 +134,8 @@ def m_step(
     parameters, weights = _parameters(y, R, gamma, C, ridge)
     n, K = weights.shape
     W, S = cp.Variable((K, X.shape[1] + 1), name="W"), cp.Variable((n, K), name="S")
-    score = Row(
-        "score",
-        S - lift(X) @ W.T == 0,
-        "Sᵢₖ = Wₖ·x̃ᵢ",
-        "alpha",
-        "what sample i pulls at face k: its weight in $ρ Wₖ = Σᵢ αᵢₖ x̃ᵢ$",
-    )
+    says = "what sample i pulls at face k: its weight in $ρ Wₖ = Σᵢ αᵢₖ x̃ᵢ$"
+    score = Row("score", S - lift(X) @ W.T == 0, "Sᵢₖ = Wₖ·x̃ᵢ", "alpha", says)
     gates = parameters["C"] @ cp.log_sum_exp(-gamma * S, axis=1)
     experts = gamma * S + cp.logistic(cp.multiply(-y[:, None], S))
     loss = gates + cp.sum(cp.multiply(_weights(parameters), experts))
@@ -198,15 +192,9 @@ def m_step_dual(
 
 
 def recover(
-    X: MatrixLike,
-    y: ArrayLike,
-    R: ArrayLike,
-    p: NDArray[Any],
-    u: NDArray[Any],
-    gamma: float,
-    C: ArrayLike = 1.0,
-    ridge: float = 1e-3,
-) -> dict[str, NDArray[Any]]:
+    X: MatrixLike, y: ArrayLike, R: ArrayLike, p: NDArray[Any], u: NDArray[Any], gamma: float,
+    C: ArrayLike = 1.0, ridge: float = 1e-3,
+) -> dict[str, NDArray[Any]]:  # fmt: skip
     """Primal variables W and S of the M-step from the dual's p and u (n, K)."""
     X, y = as_data(X, y)
     weights = np.broadcast_to(np.asarray(C, dtype=float), y.shape)[:, None]

@@ -99,7 +99,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linprog
 
-from formulations.cpm import _at_all, _pairs_at
+from formulations.cpm import at_all, pairs_at
 from formulations.language.arguments import positive, whole
 from formulations.language.clock import Clock
 from formulations.language.program import Duality, Program, Row, without_multipliers
@@ -142,135 +142,6 @@ def box_duals(
     )
     price = radius * (cp.sum(s_plus) + cp.sum(s_minus))
     return price, f" − R Σ{k}ₗ (s⁺{k}ₗ + s⁻{k}ₗ)", {"s_plus": s_plus, "s_minus": s_minus}, rows
-
-
-def big_m(X: MatrixLike, y: ArrayLike, radius: float = 1e4) -> NDArray[np.float64]:
-    """M_i of each negative, shape (n₋,)."""
-    X, y = as_data(X, y)
-    return np.asarray(1.0 + positive("radius", radius) * np.abs(lift(dense(X)[y < 0])).sum(axis=1))
-
-
-def shares_between(X: MatrixLike, y: ArrayLike, time_limit: float | None = None) -> NDArray[np.float64]:
-    """λ (n₋, n₊): each negative in the convex hull as a combination of near positives; 0 for others."""
-    X, y = as_data(X, y)
-    lifted, clock = lift(dense(X)), Clock(time_limit)
-    unit = np.abs(lifted).max(axis=0)
-    unit[unit == 0.0] = 1.0
-    points, negatives = lifted[y > 0] / unit, lifted[y < 0] / unit
-    found = np.zeros((len(negatives), len(points)))
-    for i, own in enumerate(negatives):
-        if clock.is_over:
-            break
-        distance = np.square(points - own).sum(axis=1)
-        solved = linprog(distance, A_eq=points.T, b_eq=own, bounds=(0.0, None))
-        if solved.status == 0:
-            # The solver's shares meet its tolerance; these of the same positives are exact but for rounding.
-            used = np.flatnonzero(solved.x > 1e-9)
-            exact = np.linalg.lstsq(points[used].T, own, rcond=None)[0]
-            found[i, used] = np.maximum(exact, 0.0)
-    return found
-
-
-def mixed_integer(
-    X: MatrixLike, y: ArrayLike, n_faces: int, C: ArrayLike = 1.0, radius: float = 1e4,
-    shares: NDArray[np.float64] | None = None,
-) -> Program:  # fmt: skip
-    """The machine over all assignments; HiGHS and SCIP solve it.
-
-    Parameters
-    ----------
-    X, y, n_faces, C
-        As in :func:`formulations.polyceptron.fixed_assignment`; both classes are needed for a program.
-    radius : float
-        R, finite. In a wide box M is large, and a solver's tolerance of z, times M, is a score: prefer a
-        radius that is not much larger than the weights.
-    shares : ndarray of shape (n₋, n₊), optional
-        λ, at least 0; by default that of :func:`shares_between`.
-    """
-    X, y = as_data(X, y)
-    if not ((y > 0).any() and (y < 0).any()):
-        raise ValueError("y must hold both classes: with one there is nothing to assign")
-    R, costs, lifted = positive("radius", radius), as_costs(C, len(y)), lift(dense(X))
-    inside, outside, K = lifted[y > 0], lifted[y < 0], n_faces
-    p, q = len(inside), len(outside)
-    M, shares = big_m(X, y, R), shares_between(X, y) if shares is None else shares
-    held = _held(inside, outside, shares, R)
-    W, xi = cp.Variable((K, lifted.shape[1]), name="W"), cp.Variable((p, K), name="xi")
-    eta, z = cp.Variable(q, name="eta"), cp.Variable((q, K), boolean=True, name="z")
-    # Places of the rows of positives and of negatives among those of all samples; -1 if there is none.
-    of_inside, of_outside = (np.where(of, np.cumsum(of) - 1, -1) for of in (y > 0, y < 0))
-    faces = np.arange(K)
-    rows = [
-        _row("inside", inside @ W.T >= 1 - xi, "Wₖ·x̃ᵢ ≥ 1 − ξᵢₖ for yᵢ > 0", _pairs_at(of_inside, faces)),
-        _row("outside", -(outside @ W.T) >= 1 - eta[:, None] - cp.multiply(M[:, None], 1 - z),
-             "−Wₖ·x̃ᵢ ≥ 1 − ηᵢ − Mᵢ (1 − zᵢₖ) for yᵢ < 0", _pairs_at(of_outside, faces)),
-        _row("choice", cp.sum(z, axis=1) == 1, "Σₖ zᵢₖ = 1 for yᵢ < 0", of_outside),
-        _row("between", eta + shares @ cp.sum(xi, axis=1) >= held,
-             "ηᵢ + Σⱼ λᵢⱼ Σₖ ξⱼₖ ≥ hᵢ for yᵢ < 0", of_outside),
-        _row("slack", xi >= 0, "ξᵢₖ ≥ 0 for yᵢ > 0", _pairs_at(of_inside, faces)),
-        _row("excess", eta >= 0, "ηᵢ ≥ 0 for yᵢ < 0", of_outside),
-        *box_rows(W, R, "Wₖ"),
-    ]  # fmt: skip
-    if K > 1:
-        opened = np.tril(np.ones((q, q)), -1) @ z  # how many before i are on each face
-        rows.append(
-            _row("symmetry", z[:, 1:] <= opened[:, : K - 1], "zᵢₖ ≤ Σ_{j<i} z_{j,k−1} for yᵢ < 0, k > 0",
-                 _pairs_at(of_outside, faces - 1))
-        )  # fmt: skip
-    data = {
-        "x": X, "y": y, "C": costs, "R": R, "M": _at_all(M, y < 0, 1.0),
-        "h": _at_all(held, y < 0, 0.0),
-        "λ": np.eye(len(y))[:, y < 0] @ shares @ np.eye(len(y))[y > 0],
-        "z": np.eye(len(y))[:, y < 0] @ z,
-        "ξ": lambda: _at_all(xi.value, y > 0, 0.0),
-        "η": lambda: _at_all(eta.value, y < 0, 0.0),
-    }  # fmt: skip
-    return Program(
-        name="polyceptron.mixed_integer",
-        title="Polyceptron over all assignments",
-        source="Manwani & Sastry (2011), eq. (4), with a margin and a box, as a mixed-integer program",
-        objective=cp.Minimize(costs[y > 0] @ cp.sum(xi, axis=1) + costs[y < 0] @ eta),
-        objective_text="Σ_{yᵢ>0} Cᵢ Σₖ ξᵢₖ + Σ_{yᵢ<0} Cᵢ ηᵢ",
-        variables={"W": W, "xi": xi, "eta": eta, "z": z},
-        rows=without_multipliers(rows),
-        letters={
-            **BOX_LETTERS,
-            **SAMPLE_LETTERS,
-            "Cᵢ": "the price of sample $i$'s slack, $C$ times its weight",
-            "Mᵢ": "so large that the row holds where $zᵢₖ = 0$ (from the data)",
-            "λᵢⱼ": "the share of the positive $j$ in a negative $i$ between positives, else 0",
-            "hᵢ": "2 for a negative between positives, but for rounding, else 0",
-        },
-        data=data,
-    )  # fmt: skip
-
-
-def point_of(X: MatrixLike, y: ArrayLike, W: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-    """Values of all variables at faces: slacks as small as can be, faces in the order of their negatives."""
-    X, y = as_data(X, y)
-    scores = lift(dense(X)) @ W.T
-    best = scores[y < 0].argmin(axis=1)
-    opened = list(dict.fromkeys([*best.tolist(), *range(len(W))]))
-    scores, own = scores[:, opened], np.argsort(opened)[best]
-    return {
-        "W": W[opened],
-        "xi": np.maximum(0.0, 1.0 - scores[y > 0]),
-        "eta": np.maximum(0.0, 1.0 + scores[y < 0].min(axis=1)),
-        "z": np.eye(len(W))[own],
-    }
-
-
-def _held(
-    inside: NDArray[Any], outside: NDArray[Any], shares: NDArray[np.float64], radius: float
-) -> NDArray[np.float64]:
-    """H (n₋,), at least 0, with twice what the combinations are seen to miss."""
-    missed = np.abs(outside - shares @ inside).sum(axis=1)
-    held = 1.0 + shares.sum(axis=1) - 2.0 * radius * missed
-    return np.where(shares.any(axis=1), np.maximum(held, 0.0), 0.0)
-
-
-def _row(name: str, constraint: Any, text: str, places: NDArray[np.int64]) -> Row:
-    return Row(name, constraint, text, "–", "", places)
 
 
 _PAPER = "Manwani & Sastry (2011), eq. (4), with a margin, a box and every positive in it"
@@ -340,20 +211,12 @@ def cell_dual(
 
 
 def fixed_assignment(
-    X: MatrixLike,
-    y: ArrayLike,
-    n_faces: int,
-    assignment: ArrayLike,
-    C: ArrayLike = 1.0,
-    margin: float = 1.0,
-    radius: float = 1e4,
-) -> Program:
+    X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike,
+    C: ArrayLike = 1.0, margin: float = 1.0, radius: float = 1e4,
+) -> Program:  # fmt: skip
     """All faces for a fixed assignment: the sum of the programs of :func:`cell`.
 
-    Parameters
-    ----------
-    X, y, n_faces, assignment, C, margin, radius
-        As in :func:`cell` and :func:`answers`.
+    Arguments as in :func:`cell` and :func:`answers`.
 
     Returns
     -------
@@ -454,6 +317,135 @@ def _cap_rows(u: cp.Variable, costs: cp.Parameter, sub: str) -> tuple[Row, Row]:
     sign = Row("margin", u >= 0, f"u{sub} ≥ 0", "surplus", "how far sample i is beyond the face's margin")
     cap_row = Row("xi", u <= costs, f"u{sub} ≤ {cap}", "xi", "the slacks $ξ$")
     return sign, cap_row
+
+
+def big_m(X: MatrixLike, y: ArrayLike, radius: float = 1e4) -> NDArray[np.float64]:
+    """M_i of each negative, shape (n₋,)."""
+    X, y = as_data(X, y)
+    return np.asarray(1.0 + positive("radius", radius) * np.abs(lift(dense(X)[y < 0])).sum(axis=1))
+
+
+def shares_between(X: MatrixLike, y: ArrayLike, time_limit: float | None = None) -> NDArray[np.float64]:
+    """λ (n₋, n₊): each negative in the convex hull as a combination of near positives; 0 for others."""
+    X, y = as_data(X, y)
+    lifted, clock = lift(dense(X)), Clock(time_limit)
+    unit = np.abs(lifted).max(axis=0)
+    unit[unit == 0.0] = 1.0
+    points, negatives = lifted[y > 0] / unit, lifted[y < 0] / unit
+    found = np.zeros((len(negatives), len(points)))
+    for i, own in enumerate(negatives):
+        if clock.is_over:
+            break
+        distance = np.square(points - own).sum(axis=1)
+        solved = linprog(distance, A_eq=points.T, b_eq=own, bounds=(0.0, None))
+        if solved.status == 0:
+            # The solver's shares meet its tolerance; these of the same positives are exact but for rounding.
+            used = np.flatnonzero(solved.x > 1e-9)
+            exact = np.linalg.lstsq(points[used].T, own, rcond=None)[0]
+            found[i, used] = np.maximum(exact, 0.0)
+    return found
+
+
+def mixed_integer(
+    X: MatrixLike, y: ArrayLike, n_faces: int, C: ArrayLike = 1.0, radius: float = 1e4,
+    shares: NDArray[np.float64] | None = None,
+) -> Program:  # fmt: skip
+    """The machine over all assignments; HiGHS and SCIP solve it.
+
+    Parameters
+    ----------
+    X, y, n_faces, C
+        As in :func:`formulations.polyceptron.fixed_assignment`; both classes are needed for a program.
+    radius : float
+        R, finite. In a wide box M is large, and a solver's tolerance of z, times M, is a score: prefer a
+        radius that is not much larger than the weights.
+    shares : ndarray of shape (n₋, n₊), optional
+        λ, at least 0; by default that of :func:`shares_between`.
+    """
+    X, y = as_data(X, y)
+    if not ((y > 0).any() and (y < 0).any()):
+        raise ValueError("y must hold both classes: with one there is nothing to assign")
+    R, costs, lifted = positive("radius", radius), as_costs(C, len(y)), lift(dense(X))
+    inside, outside, K = lifted[y > 0], lifted[y < 0], n_faces
+    p, q = len(inside), len(outside)
+    M, shares = big_m(X, y, R), shares_between(X, y) if shares is None else shares
+    held = _held(inside, outside, shares, R)
+    W, xi = cp.Variable((K, lifted.shape[1]), name="W"), cp.Variable((p, K), name="xi")
+    eta, z = cp.Variable(q, name="eta"), cp.Variable((q, K), boolean=True, name="z")
+    # Places of the rows of positives and of negatives among those of all samples; -1 if there is none.
+    of_inside, of_outside = (np.where(of, np.cumsum(of) - 1, -1) for of in (y > 0, y < 0))
+    faces = np.arange(K)
+    rows = [
+        _row("inside", inside @ W.T >= 1 - xi, "Wₖ·x̃ᵢ ≥ 1 − ξᵢₖ for yᵢ > 0", pairs_at(of_inside, faces)),
+        _row("outside", -(outside @ W.T) >= 1 - eta[:, None] - cp.multiply(M[:, None], 1 - z),
+             "−Wₖ·x̃ᵢ ≥ 1 − ηᵢ − Mᵢ (1 − zᵢₖ) for yᵢ < 0", pairs_at(of_outside, faces)),
+        _row("choice", cp.sum(z, axis=1) == 1, "Σₖ zᵢₖ = 1 for yᵢ < 0", of_outside),
+        _row("between", eta + shares @ cp.sum(xi, axis=1) >= held,
+             "ηᵢ + Σⱼ λᵢⱼ Σₖ ξⱼₖ ≥ hᵢ for yᵢ < 0", of_outside),
+        _row("slack", xi >= 0, "ξᵢₖ ≥ 0 for yᵢ > 0", pairs_at(of_inside, faces)),
+        _row("excess", eta >= 0, "ηᵢ ≥ 0 for yᵢ < 0", of_outside),
+        *box_rows(W, R, "Wₖ"),
+    ]  # fmt: skip
+    if K > 1:
+        opened = np.tril(np.ones((q, q)), -1) @ z  # how many before i are on each face
+        rows.append(
+            _row("symmetry", z[:, 1:] <= opened[:, : K - 1], "zᵢₖ ≤ Σ_{j<i} z_{j,k−1} for yᵢ < 0, k > 0",
+                 pairs_at(of_outside, faces - 1))
+        )  # fmt: skip
+    data = {
+        "x": X, "y": y, "C": costs, "R": R, "M": at_all(M, y < 0, 1.0),
+        "h": at_all(held, y < 0, 0.0),
+        "λ": np.eye(len(y))[:, y < 0] @ shares @ np.eye(len(y))[y > 0],
+        "z": np.eye(len(y))[:, y < 0] @ z,
+        "ξ": lambda: at_all(xi.value, y > 0, 0.0),
+        "η": lambda: at_all(eta.value, y < 0, 0.0),
+    }  # fmt: skip
+    return Program(
+        name="polyceptron.mixed_integer",
+        title="Polyceptron over all assignments",
+        source="Manwani & Sastry (2011), eq. (4), with a margin and a box, as a mixed-integer program",
+        objective=cp.Minimize(costs[y > 0] @ cp.sum(xi, axis=1) + costs[y < 0] @ eta),
+        objective_text="Σ_{yᵢ>0} Cᵢ Σₖ ξᵢₖ + Σ_{yᵢ<0} Cᵢ ηᵢ",
+        variables={"W": W, "xi": xi, "eta": eta, "z": z},
+        rows=without_multipliers(rows),
+        letters={
+            **BOX_LETTERS,
+            **SAMPLE_LETTERS,
+            "Cᵢ": "the price of sample $i$'s slack, $C$ times its weight",
+            "Mᵢ": "so large that the row holds where $zᵢₖ = 0$ (from the data)",
+            "λᵢⱼ": "the share of the positive $j$ in a negative $i$ between positives, else 0",
+            "hᵢ": "2 for a negative between positives, but for rounding, else 0",
+        },
+        data=data,
+    )  # fmt: skip
+
+
+def point_of(X: MatrixLike, y: ArrayLike, W: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+    """Values of all variables at faces: slacks as small as can be, faces in the order of their negatives."""
+    X, y = as_data(X, y)
+    scores = lift(dense(X)) @ W.T
+    best = scores[y < 0].argmin(axis=1)
+    opened = list(dict.fromkeys([*best.tolist(), *range(len(W))]))
+    scores, own = scores[:, opened], np.argsort(opened)[best]
+    return {
+        "W": W[opened],
+        "xi": np.maximum(0.0, 1.0 - scores[y > 0]),
+        "eta": np.maximum(0.0, 1.0 + scores[y < 0].min(axis=1)),
+        "z": np.eye(len(W))[own],
+    }
+
+
+def _held(
+    inside: NDArray[Any], outside: NDArray[Any], shares: NDArray[np.float64], radius: float
+) -> NDArray[np.float64]:
+    """H (n₋,), at least 0, with twice what the combinations are seen to miss."""
+    missed = np.abs(outside - shares @ inside).sum(axis=1)
+    held = 1.0 + shares.sum(axis=1) - 2.0 * radius * missed
+    return np.where(shares.any(axis=1), np.maximum(held, 0.0), 0.0)
+
+
+def _row(name: str, constraint: Any, text: str, places: NDArray[np.int64]) -> Row:
+    return Row(name, constraint, text, "–", "", places)
 
 
 def pairs(seed: int = 0) -> list[Duality]:

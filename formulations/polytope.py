@@ -17,6 +17,7 @@ from formulations.language.recovery import as_costs, as_data, slacks
 from formulations.language.types import Matrix, MatrixLike
 
 Loss = Literal["sum", "max"]
+Margin = Literal["total", "worst"]
 
 
 def lift(X: Matrix) -> Matrix:
@@ -111,7 +112,7 @@ def perplexity(faces: NDArray[np.int64], weights: NDArray[Any] | None = None) ->
 def shares(pulls: NDArray[Any]) -> NDArray[np.float64]:
     """The shares θ (K,) of the worst-case margin's budget, ‖v_k‖/Σ‖v_l‖, for the pulls v (K, m+1).
 
-    All are 0 where v is; the programs are in :mod:`formulations.cpm_worst`.
+    All are 0 where v is; the programs are in :mod:`formulations.cpm`.
     """
     lengths = np.linalg.norm(pulls, axis=1)
     return np.asarray(lengths / (lengths.sum() or 1.0))

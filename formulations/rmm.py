@@ -4,12 +4,14 @@ Problem
 -------
 A support vector machine whose outputs on the training samples must stay within ±B: the margin is
 then large relative to how far the data spread along w, and not merely large. For B above the SVM's
-largest output it is the SVM.
+largest output it is the SVM. One sample far out holds every output near its bound; with the cost D per unit
+an output may go beyond ±B. For D above every multiplier of the bounds that is the same machine, for D = 0 it
+would be the SVM.
 
 Variables and shapes
 --------------------
-w (m,), b scalar, xi (n,); alpha, lam, lam_star (n,) in the dual. X is (n, m), y is (n,) of -1 and
-+1, C is a scalar or (n,), B >= 0 a scalar. Throughout, f_i = w·x_i + b.
+w (m,), b scalar, xi, and with D tau and tau_star (n,); alpha, lam, lam_star (n,) in the dual. X is (n, m), y
+is (n,) of -1 and +1, C and D are scalars or (n,), B >= 0 a scalar. Throughout, f_i = w·x_i + b.
 
 Programs
 --------
@@ -22,6 +24,8 @@ optimum. qcqp_dual (6) is solved as a semidefinite program with M(λ) = [I + X'�
 with μ_λ = Σ λ_i x_i / Σ λ_i, Σ_λ = Σ λ_i x_i x_i' − (Σ λ_i) μ_λ μ_λ', c = Σ α_i y_i (x_i − μ_λ), but without
 the third term, without which (6) is no bound at all. qp_dual and kernel_dual are (8). subproblem (9) is (8)
 over a working set of α, λ, λ*, the others held; its cross term has the coefficient 1, not the printed ½.
+With D the QP and its duals are the programs soft_rmm: a price per unit beyond B is a cap on the multiplier of
+the bound, as C is on alpha.
 
 The metric of a large relative margin
 -------------------------------------
@@ -45,7 +49,8 @@ Multipliers
 -----------
 alpha_i prices sample i's margin. lam_i (lam_star_i) is what the optimal cost falls by per unit by
 which the upper (lower) bound is relaxed at sample i; Σ(λ + λ*) = −dp*/dB. The QCQP's λ_i is
-(λ_i + λ*_i)/B. For B > 1 a sample with α_i > 0 can only meet the bound on its wrong side.
+(λ_i + λ*_i)/B. For B > 1 a sample with α_i > 0 can only meet the bound on its wrong side. With D, lam_i is 0
+within the bound, between 0 and D_i at it, and D_i beyond it; Σ(τ + τ*) = dp*/dD for one D of all samples.
 
 Infeasible when
 ---------------
@@ -54,8 +59,10 @@ margin, every α_i is C_i, and the program has lost its purpose: the estimator a
 
 Reference
 ---------
-Shivaswamy & Jebara, Relative Margin Machines (2008), eq. (5)-(9), with three misprints mended: the
-sign of b in the stationarity of (5), the missing term of (6), the factor of the cross term of (9).
+Shivaswamy & Jebara, Relative Margin Machines (2008), eq. (5)-(9), with three misprints mended: the sign of b
+in the stationarity of (5), the missing term of (6), the factor of the cross term of (9). Section 3.1 for D:
+the bound "can be relaxed with slack variables at the expense of one additional parameter", which the paper
+does not investigate.
 
 Example
 -------
@@ -68,6 +75,9 @@ True
 >>> lam = (qp.duals["bound_above"] + qp.duals["bound_below"]) / 1.5
 >>> bool(abs(lam - qcqp.duals["spread"]).max() < 1e-5)
 True
+>>> soft = rmm.qp(X, y, C=1.0, B=1.5, D=0.2).solve()
+>>> bool(soft.objective <= qp.objective), bool(soft.duals["bound_above"].max() < 0.2 + 1e-6)
+(True, True)
 >>> mu, Sigma = rmm.bounding_spread(X, qp.duals["bound_above"], qp.duals["bound_below"], B=1.5)
 >>> pull = (X - mu).T @ (qp.duals["margin"] * y)
 >>> bool(abs(qp["w"] + Sigma @ qp["w"] - pull).max() < 1e-6)
@@ -77,34 +87,24 @@ True
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from formulations.families import best_intercept
+from formulations.families import best_intercept, hinge_families
 from formulations.language.arguments import at_least
 from formulations.language.program import Duality, Program, Row
-from formulations.language.recovery import as_data, gram_factor, moments, slacks
+from formulations.language.recovery import as_costs, as_data, gram_factor, moments, slacks
 from formulations.language.toy_data import two_blobs
 from formulations.language.types import Matrix, MatrixLike, Vector, dense
-from formulations.svm import KERNEL_LETTERS, alpha_rows, cost_parameter, in_features, soft_margin
+from formulations.svm import KERNEL_LETTERS, alpha_rows, cost_parameter, in_features, margin_rows, soft_margin
 from formulations.svm import LETTERS as _SVM_LETTERS
 
-
-def bounding_spread(X: MatrixLike, lam: ArrayLike, lam_star: ArrayLike, B: float) -> tuple[Vector, Vector]:
-    """The mean μ_λ (m,) and the matrix Σ_λ (m, m) of the samples that bound a Relative Margin Machine."""
-    own = (np.asarray(lam, dtype=float) + np.asarray(lam_star, dtype=float)) / B
-    total = float(own.sum())
-    if total == 0.0:
-        mean, covariance = moments(X)
-        return mean, np.zeros_like(covariance)
-    mean, covariance = moments(X, own)
-    return mean, total * covariance
-
-
 PAPER = "Shivaswamy & Jebara (2008)"
+_TITLE = "Relative Margin Machine"
 
 BOUND_LETTERS = {
     "B": "≥ 0: the bound on the outputs of the machine",
@@ -142,27 +142,11 @@ def qcqp(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Pro
     bound = bound_parameter(B)
 
     def spread(f: cp.Expression) -> tuple[Row]:
-        row = Row(
-            "spread",
-            0.5 * cp.square(f) <= _half_square(bound),
-            "½(w·xᵢ + b)² ≤ ½B²",
-            "lam",
-            "saving per unit by which $½B²$ is relaxed at sample i; 0 unless its output is at $B$ or $−B$",
-        )
-        return (row,)
+        says = "saving per unit by which $½B²$ is relaxed at sample i; 0 unless its output is at $B$ or $−B$"
+        return (Row("spread", 0.5 * cp.square(f) <= _half_square(bound), "½(w·xᵢ + b)² ≤ ½B²", "lam", says),)
 
-    title = "Relative Margin Machine, QCQP"
-    return soft_margin(
-        X,
-        y,
-        C,
-        spread,
-        {"B": bound},
-        name="rmm.qcqp",
-        title=title,
-        source=f"{PAPER}, eq. (5)",
-        letters=_LETTERS,
-    )
+    named = {"name": "rmm.qcqp", "title": "Relative Margin Machine, QCQP", "source": f"{PAPER}, eq. (5)"}
+    return soft_margin(X, y, C, spread, {"B": bound}, **named, letters=_LETTERS)
 
 
 def qcqp_dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Program:
@@ -228,108 +212,154 @@ _SUBPROBLEM_LETTERS = {
 }
 
 
-def qp(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Program:
+def _named(kind: str, D: ArrayLike | None) -> dict[str, Any]:
+    """Name, title, source and letters of the QP or of one of its duals."""
+    letters = _KERNEL_LETTERS if kind == "kernel_dual" else LETTERS
+    if D is None:
+        words = {
+            "qp": "QP with bounding constraints",
+            "qp_dual": "dual of the QP",
+            "kernel_dual": "kernel dual",
+        }
+        source = f"{PAPER}, eq. ({7 if kind == 'qp' else 8})"
+        return {
+            "name": f"rmm.{kind}",
+            "title": f"{_TITLE}, {words[kind]}",
+            "source": source,
+            "letters": letters,
+        }
+    words = {"qp": "", "qp_dual": ", dual", "kernel_dual": ", kernel dual"}
+    return {
+        "name": f"soft_rmm.{kind}",
+        "title": f"{_TITLE} with slack on its bounds{words[kind]}",
+        "source": f"{PAPER}, section 3.1, not investigated there",
+        "letters": {**letters, "Dᵢ": "> 0: what a unit of output beyond $B$ costs at sample $i$"},
+    }
+
+
+def qp(
+    X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0, D: ArrayLike | None = None
+) -> Program:
     """RMM as a quadratic program with bounding constraints, eq. (7).
 
-    Arguments as in :func:`formulations.rmm.qcqp`.
+    Parameters
+    ----------
+    X, y, C, B
+        As in :func:`qcqp`.
+    D : float or array_like of shape (n,), optional
+        Cost per unit beyond B, per sample; by default outputs beyond B are forbidden.
     """
-    bound = bound_parameter(B)
-
-    def bounds(f: cp.Expression) -> tuple[Row, Row]:
-        above = Row(
-            "bound_above",
-            f <= bound,
-            "w·xᵢ + b ≤ B",
-            "lam",
-            "saving per unit by which the upper bound is relaxed at sample i",
-        )
-        below = Row(
-            "bound_below",
-            -f <= bound,
-            "−(w·xᵢ + b) ≤ B",
-            "lam_star",
-            "saving per unit by which the lower bound is relaxed at sample i",
-        )
-        return above, below
-
-    title = "Relative Margin Machine, QP with bounding constraints"
-    return soft_margin(
-        X, y, C, bounds, {"B": bound}, name="rmm.qp", title=title, source=f"{PAPER}, eq. (7)", letters=LETTERS
+    X, y = as_data(X, y)
+    n, m = X.shape
+    w, b, xi = cp.Variable(m, name="w"), cp.Variable(name="b"), cp.Variable(n, name="xi")
+    costs, bound, f = cost_parameter(C, n), bound_parameter(B), X @ w + b
+    rows, cost, beyond, prices = bound_rows(f, bound, D)
+    return Program(
+        **_named("qp", D),
+        objective=cp.Minimize(0.5 * cp.sum_squares(w) + costs @ xi + cost),
+        objective_text="½‖w‖² + Σᵢ Cᵢ ξᵢ" + ("" if D is None else " + Σᵢ Dᵢ (τᵢ + τ*ᵢ)"),
+        variables={"w": w, "b": b, "xi": xi, **beyond},
+        rows=(*margin_rows(y, f, xi, "w·xᵢ + b"), *rows),
+        parameters={"C": costs, "B": bound, **prices},
+        data={"x": X, "y": y},
     )
 
 
-def _bound_sign_rows(lam: cp.Variable, lam_star: cp.Variable) -> tuple[Row, Row]:
-    above = Row("bound_above", lam >= 0, "λᵢ ≥ 0", "room", "room under the bound: $B − fᵢ$")
-    below = Row("bound_below", lam_star >= 0, "λ*ᵢ ≥ 0", "room_star", "room above it: $B + fᵢ$")
-    return above, below
+def bound_rows(
+    f: cp.Expression, bound: cp.Parameter, D: ArrayLike | None, point: str = "xᵢ", where: str = "sample i"
+) -> tuple[tuple[Row, ...], cp.Expression, dict[str, cp.Variable], dict[str, cp.Parameter]]:
+    """The bounds on the outputs f: their rows, and the cost of their slacks, these, and the parameter D."""
+    i = point[-1]
+    slack, slack_star = (cp.Variable(f.shape[0], name=name) for name in ("tau", "tau_star"))
+    ends, texts, more = (bound, bound), ("B", "B"), ""
+    if D is not None:
+        ends, texts = (bound + slack, bound + slack_star), (f"B + τ{i}", f"B + τ*{i}")
+        more = f": $D{i}$ beyond it"
+    says = f"saving per unit by which the {{}} bound is relaxed at {where}{more}"
+    above = Row("bound_above", f <= ends[0], f"w·{point} + b ≤ {texts[0]}", "lam", says.format("upper"))
+    below = Row("bound_below", -f <= ends[1], f"−(w·{point} + b) ≤ {texts[1]}", "lam_star",
+                says.format("lower"))  # fmt: skip
+    if D is None:
+        return (above, below), cp.Constant(0.0), {}, {}
+    price = _slack_cost(D, f.shape[0])
+    free = Row("slack_above", slack >= 0, f"τ{i} ≥ 0", "rho", f"unused price: $D{i}$ less lam")
+    free_star = Row("slack_below", slack_star >= 0, f"τ*{i} ≥ 0", "rho_star",
+                    f"unused price: $D{i}$ less lam_star")  # fmt: skip
+    variables = {"tau": slack, "tau_star": slack_star}
+    return (above, free, below, free_star), price @ (slack + slack_star), variables, {"D": price}
+
+
+def _slack_cost(D: ArrayLike, count: int) -> cp.Parameter:
+    return cp.Parameter(count, nonneg=True, name="D", value=as_costs(D, count, name="D"))
+
+
+def bound_dual_rows(
+    lam: cp.Variable, lam_star: cp.Variable, D: ArrayLike | None, i: str = "ᵢ"
+) -> tuple[tuple[Row, ...], dict[str, cp.Parameter]]:
+    """The rows of the multipliers of the bounds, which D caps, and the parameter D."""
+    room, room_star = f"room under the bound: $B − f{i}$", f"room above it: $B + f{i}$"
+    if D is not None:
+        room = f"room under the bound and its slack: $B + τ{i} − f{i}$"
+        room_star = f"room above the bound and its slack: $B + τ*{i} + f{i}$"
+    above = Row("bound_above", lam >= 0, f"λ{i} ≥ 0", "room", room)
+    below = Row("bound_below", lam_star >= 0, f"λ*{i} ≥ 0", "room_star", room_star)
+    if D is None:
+        return (above, below), {}
+    price = _slack_cost(D, lam.size)
+    cap = Row("tau", lam <= price, f"λ{i} ≤ D{i}", "tau", "the slack of the upper bound")
+    cap_star = Row("tau_star", lam_star <= price, f"λ*{i} ≤ D{i}", "tau_star", "the slack of the lower bound")
+    return (above, below, cap, cap_star), {"D": price}
 
 
 def _dual_from_factor(
-    F: Matrix,
-    y: NDArray[Any],
-    C: ArrayLike,
-    B: float,
-    name: str,
-    title: str,
-    letters: Mapping[str, str],
-    data: dict[str, Any],
+    F: Matrix, y: Vector, C: ArrayLike, B: float, D: ArrayLike | None, kind: str, data: dict[str, Any]
 ) -> Program:
     n = F.shape[0]
     alpha, lam, lam_star = (cp.Variable(n, name=name) for name in ("alpha", "lam", "lam_star"))
     costs, bound = cost_parameter(C, n), bound_parameter(B)
     delta = cp.multiply(y, alpha) - lam + lam_star
     balance = Row("b", cp.sum(delta) == 0, "Σᵢ δᵢ = 0", "b", "the intercept $b$, sign included")
+    rows, prices = bound_dual_rows(lam, lam_star, D)
+    spread = -0.5 * cp.sum_squares(F.T @ delta)
     return Program(
-        name=name,
-        title=title,
-        source=f"{PAPER}, eq. (8)",
-        objective=cp.Maximize(
-            -0.5 * cp.sum_squares(F.T @ delta)
-            + cp.sum(alpha)
-            - bound * cp.sum(lam)
-            - bound * cp.sum(lam_star)
-        ),
+        **_named(kind, D),
+        objective=cp.Maximize(spread + cp.sum(alpha) - bound * cp.sum(lam) - bound * cp.sum(lam_star)),
         objective_text="−½ δ'Kδ + Σᵢ αᵢ − B Σᵢ λᵢ − B Σᵢ λ*ᵢ",
         variables={"alpha": alpha, "lam": lam, "lam_star": lam_star},
-        rows=(balance, *alpha_rows(alpha, costs), *_bound_sign_rows(lam, lam_star)),
-        parameters={"C": costs, "B": bound},
-        letters=letters,
+        rows=(balance, *alpha_rows(alpha, costs), *rows),
+        parameters={"C": costs, "B": bound, **prices},
         data={**data, "y": y},
     )
 
 
-def qp_dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Program:
+def qp_dual(
+    X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0, D: ArrayLike | None = None
+) -> Program:
     """Dual of the QP, eq. (8), with the linear kernel K = XX'; arguments as in :func:`qp`."""
     X, y = as_data(X, y)
-    title = "Relative Margin Machine, dual of the QP"
-    return _dual_from_factor(X, y, C, B, "rmm.qp_dual", title, LETTERS, {"x": X})
+    return _dual_from_factor(X, y, C, B, D, "qp_dual", {"x": X})
 
 
-def kernel_dual(K: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Program:
+def kernel_dual(
+    K: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0, D: ArrayLike | None = None
+) -> Program:
     """Dual of the QP, eq. (8), for a Gram matrix.
 
     Parameters
     ----------
     K : array_like of shape (n, n)
         Symmetric positive semidefinite Gram matrix.
-    y, C, B
+    y, C, B, D
         As in :func:`qp`.
     """
     K, y = as_data(K, y)
-    title = "Relative Margin Machine, kernel dual"
-    return _dual_from_factor(gram_factor(K), y, C, B, "rmm.kernel_dual", title, _KERNEL_LETTERS, {"K": K})
+    return _dual_from_factor(gram_factor(K), y, C, B, D, "kernel_dual", {"K": K})
 
 
 def subproblem(
-    K: MatrixLike,
-    y: ArrayLike,
-    C: ArrayLike,
-    B: float,
-    alpha: NDArray[Any],
-    lam: NDArray[Any],
-    lam_star: NDArray[Any],
-    free: ArrayLike,
-) -> Program:
+    K: MatrixLike, y: ArrayLike, C: ArrayLike, B: float, alpha: NDArray[Any], lam: NDArray[Any],
+    lam_star: NDArray[Any], free: ArrayLike,
+) -> Program:  # fmt: skip
     """Subproblem (9) of the decomposition: dual (8) over the samples in `free`, the others held.
 
     Parameters
@@ -355,14 +385,12 @@ def subproblem(
     delta_held = (alpha * y - lam + lam_star)[held]
     a, above, below = (cp.Variable(len(free), name=name) for name in ("alpha", "lam", "lam_star"))
     delta = cp.multiply(y[free], a) - above + below
-    costs, bound = cost_parameter(_costs_of(C, free, len(y)), len(free)), bound_parameter(B)
-    balance = Row(
-        "b",
-        cp.sum(delta) == -delta_held.sum(),
-        "Σᵢ δ_{f,i} = −Σⱼ δ_{h,j}",
-        "b",
-        "the intercept $b$ as these samples see it",
+    costs, bound = (
+        cost_parameter(np.broadcast_to(np.asarray(C, dtype=float), y.shape)[free], len(free)),
+        bound_parameter(B),
     )
+    says = "the intercept $b$ as these samples see it"
+    balance = Row("b", cp.sum(delta) == -delta_held.sum(), "Σᵢ δ_{f,i} = −Σⱼ δ_{h,j}", "b", says)
     K_ff, K_fh = K[np.ix_(free, free)], K[np.ix_(free, held)]
     F = gram_factor(K_ff)
     return Program(
@@ -378,27 +406,38 @@ def subproblem(
         ),
         objective_text="−½ δ_f'K_ff δ_f − δ_f'K_fh δ_h + Σᵢ αᵢ − B Σᵢ λᵢ − B Σᵢ λ*ᵢ",
         variables={"alpha": a, "lam": above, "lam_star": below},
-        rows=(balance, *alpha_rows(a, costs), *_bound_sign_rows(above, below)),
+        rows=(balance, *alpha_rows(a, costs), *bound_dual_rows(above, below, None)[0]),
         parameters={"C": costs, "B": bound},
         letters=_SUBPROBLEM_LETTERS,
         data={"y": y[free], "K_ff": K_ff, "K_fh": K_fh, "δ_h": delta_held},
     )
 
 
-def _costs_of(C: ArrayLike, free: NDArray[Any], n: int) -> NDArray[Any]:
-    """The costs of the samples in `free`, from a scalar or from a vector over all n samples."""
-    return np.asarray(np.broadcast_to(np.asarray(C, dtype=float), (n,))[free])
-
-
 def recover(
-    X: MatrixLike, y: ArrayLike, C: ArrayLike, B: float, alpha: NDArray[Any], lam: NDArray[Any],
-    lam_star: NDArray[Any],
+    X: MatrixLike, y: ArrayLike, C: ArrayLike, B: float, dual: Mapping[str, NDArray[Any]],
+    D: ArrayLike | None = None,
 ) -> dict[str, NDArray[Any]]:  # fmt: skip
-    """Primal variables w, b, xi of (7) from the multipliers of (8)."""
+    """Primal variables of (7) from the dual's, by name."""
     X, y = as_data(X, y)
-    w = X.T @ (alpha * y - lam + lam_star)
-    b = best_intercept(X @ w, y, C, B)
-    return {"w": w, "b": np.array(b), "xi": slacks(X @ w + b, y)}
+    rows = hinge_families(y, C, B, np.inf if D is None else D)
+    w = X.T @ rows.beta(rows.stacked(rows.of_letters(dual)))
+    b = rows.best_intercept(X @ w)
+    found = {"w": w, "b": np.array(b), "xi": slacks(X @ w + b, y)}
+    if D is None:
+        return found
+    _, tau, tau_star = (np.maximum(0.0, -family.room(X @ w + b)) for family in rows)
+    return {**found, "tau": tau, "tau_star": tau_star}
+
+
+def bounding_spread(X: MatrixLike, lam: ArrayLike, lam_star: ArrayLike, B: float) -> tuple[Vector, Vector]:
+    """The mean μ_λ (m,) and the matrix Σ_λ (m, m) of the samples that bound a Relative Margin Machine."""
+    own = (np.asarray(lam, dtype=float) + np.asarray(lam_star, dtype=float)) / B
+    total = float(own.sum())
+    if total == 0.0:
+        mean, covariance = moments(X)
+        return mean, np.zeros_like(covariance)
+    mean, covariance = moments(X, own)
+    return mean, total * covariance
 
 
 def pairs(seed: int = 0) -> list[Duality]:
@@ -407,17 +446,15 @@ def pairs(seed: int = 0) -> list[Duality]:
     C, B = 1.0, 1.5
     K = (X @ X.T + 1.0) ** 2
     F = gram_factor(K)
-
-    def from_qp_dual(Z: Any) -> Any:
-        return lambda v: recover(Z, y, C, B, v["alpha"], v["lam"], v["lam_star"])
-
-    return [
-        Duality(
-            qcqp(X, y, C, B), qcqp_dual(X, y, C, B), lambda v: recover_qcqp(X, y, C, B, v["alpha"], v["lam"])
-        ),
-        Duality(qp(X, y, C, B), qp_dual(X, y, C, B), from_qp_dual(X)),
-        Duality(in_features(qp(F, y, C, B)), kernel_dual(K, y, C, B), from_qp_dual(F)),
-    ]
+    primal, dual = qcqp(X, y, C, B), qcqp_dual(X, y, C, B)
+    found = [Duality(primal, dual, lambda v: recover_qcqp(X, y, C, B, v["alpha"], v["lam"]))]
+    for D in (None, 0.2):
+        linear, kernel = partial(recover, X, y, C, B, D=D), partial(recover, F, y, C, B, D=D)
+        found += [
+            Duality(qp(X, y, C, B, D), qp_dual(X, y, C, B, D), linear),
+            Duality(in_features(qp(F, y, C, B, D)), kernel_dual(K, y, C, B, D), kernel),
+        ]
+    return found
 
 
 def singles(seed: int = 0) -> list[Program]:

@@ -17,7 +17,7 @@ a scalar or (n,), B >= 0 a scalar.
 Programs
 --------
 qp, and qp_dual and kernel_dual, without or with a price D_j of a unit beyond B, as in
-:mod:`formulations.soft_rmm`: D_j is then the cap of the bound's multiplier.
+:mod:`formulations.rmm`: D_j is then the cap of the bound's multiplier.
 
 Recovery
 --------
@@ -64,10 +64,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.arguments import real_array
 from formulations.language.program import Duality, Program, Row
-from formulations.language.recovery import as_costs, as_labels, gram_factor
+from formulations.language.recovery import as_labels, gram_factor
 from formulations.language.toy_data import two_blobs
 from formulations.language.types import Matrix, MatrixLike, Vector
-from formulations.rmm import BOUND_LETTERS, PAPER, bound_parameter
+from formulations.rmm import BOUND_LETTERS, PAPER, bound_dual_rows, bound_parameter, bound_rows
 from formulations.svm import IN_FEATURES, alpha_rows, cost_parameter, in_features, margin_rows
 from formulations.unlabelled_bounds import families, spread, stacked
 
@@ -111,7 +111,7 @@ def qp(
     X, Z = Z[:n], Z if training else Z[n:]
     w, b, xi = cp.Variable(m, name="w"), cp.Variable(name="b"), cp.Variable(n, name="xi")
     costs, bound = cost_parameter(C, n), bound_parameter(B)
-    rows, cost, variables, prices = _bound_rows(Z @ w + b, bound, D)
+    rows, cost, variables, prices = bound_rows(Z @ w + b, bound, D, "zⱼ", "$zⱼ$")
     return Program(
         **_named("qp", "", training, D),
         objective=cp.Minimize(0.5 * cp.sum_squares(w) + costs @ xi + cost),
@@ -122,30 +122,6 @@ def qp(
         letters=_letters(training, D),
         data={"x": X, "y": y, "z": Z},
     )
-
-
-def _price(D: ArrayLike, count: int) -> cp.Parameter:
-    """The prices of slack on the bounds as a parameter named ``D``."""
-    return cp.Parameter(count, nonneg=True, name="D", value=as_costs(D, count, name="D"))
-
-
-def _bound_rows(
-    h: cp.Expression, bound: cp.Parameter, D: ArrayLike | None
-) -> tuple[tuple[Row, ...], cp.Expression, dict[str, cp.Variable], dict[str, cp.Parameter]]:
-    """The bounds on the outputs h: their rows, the cost of their slacks, these, and the parameter D."""
-    says = "saving per unit by which the {} bound is relaxed at $zⱼ$"
-    tau, tau_star = (cp.Variable(h.shape[0], name=name) for name in ("tau", "tau_star"))
-    ends = (bound, bound) if D is None else (bound + tau, bound + tau_star)
-    texts = ("B", "B") if D is None else ("B + τⱼ", "B + τ*ⱼ")
-    above = Row("bound_above", h <= ends[0], f"w·zⱼ + b ≤ {texts[0]}", "lam", says.format("upper"))
-    below = Row("bound_below", -h <= ends[1], f"−(w·zⱼ + b) ≤ {texts[1]}", "lam_star", says.format("lower"))
-    if D is None:
-        return (above, below), cp.Constant(0.0), {}, {}
-    dear = _price(D, h.shape[0])
-    free = Row("slack_above", tau >= 0, "τⱼ ≥ 0", "rho", "unused price: $Dⱼ$ less lam")
-    free_star = Row("slack_below", tau_star >= 0, "τ*ⱼ ≥ 0", "rho_star", "unused price: $Dⱼ$ less lam_star")
-    slacks = {"tau": tau, "tau_star": tau_star}
-    return (above, free, below, free_star), dear @ (tau + tau_star), slacks, {"D": dear}
 
 
 def _dual_from_factor(
@@ -161,24 +137,13 @@ def _dual_from_factor(
     w = X.T @ cp.multiply(y, alpha) - Z.T @ (lam - lam_star)
     balance = Row("b", y @ alpha == cp.sum(lam - lam_star), "Σᵢ αᵢ yᵢ = Σⱼ (λⱼ − λ*ⱼ)", "b",
                   "the intercept $b$, sign included")  # fmt: skip
-    rooms = ("under the bound: $B − fⱼ$", "above it: $B + fⱼ$")
-    if D is not None:
-        rooms = ("under the bound and its slack", "above the bound and its slack")
-    above = Row("bound_above", lam >= 0, "λⱼ ≥ 0", "room", f"room {rooms[0]}")
-    below = Row("bound_below", lam_star >= 0, "λ*ⱼ ≥ 0", "room_star", f"room {rooms[1]}")
-    caps: tuple[Row, ...] = ()
-    prices = {} if D is None else {"D": _price(D, lam.size)}
-    if prices:
-        caps = (
-            Row("tau", lam <= prices["D"], "λⱼ ≤ Dⱼ", "tau", "the slack of the upper bound"),
-            Row("tau_star", lam_star <= prices["D"], "λ*ⱼ ≤ Dⱼ", "tau_star", "the slack of the lower bound"),
-        )
+    bounds, prices = bound_dual_rows(lam, lam_star, D, "ⱼ")
     return Program(
         **named,
         objective=cp.Maximize(cp.sum(alpha) - bound * cp.sum(lam + lam_star) - 0.5 * cp.sum_squares(w)),
         objective_text="Σᵢ αᵢ − B Σⱼ (λⱼ + λ*ⱼ) − ½ ‖Σᵢ αᵢ yᵢ xᵢ − Σⱼ (λⱼ − λ*ⱼ) zⱼ‖²",
         variables={"alpha": alpha, "lam": lam, "lam_star": lam_star},
-        rows=(balance, *alpha_rows(alpha, costs), above, below, *caps),
+        rows=(balance, *alpha_rows(alpha, costs), *bounds),
         parameters={"C": costs, "B": bound, **prices},
         letters=letters,
         data={"x": X, "z": Z, "y": y},

@@ -107,14 +107,9 @@ class Sensitivity:
 
 
 def cost(
-    C: float,
-    objective: float,
-    xi: ArrayLike,
-    weights: ArrayLike = 1.0,
-    *,
-    name: str = "C",
-    letters: Sequence[str] = ("ξ",),
-) -> Sensitivity:
+    C: float, objective: float, xi: ArrayLike, weights: ArrayLike = 1.0, *,
+    name: str = "C", letters: Sequence[str] = ("ξ",),
+) -> Sensitivity:  # fmt: skip
     """The price C of slack, where it is nothing but a price: dp/dC = Σ w_i ξ_i."""
     slacks = " + ".join(f"{letter}ᵢ" for letter in letters)
     formula = f"Σ wᵢ {slacks}" if len(letters) == 1 else f"Σ wᵢ ({slacks})"

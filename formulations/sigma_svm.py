@@ -136,15 +136,9 @@ def primal(
 
 
 def _dual_in_basis(
-    points: NDArray[Any],
-    variances: NDArray[Any],
-    y: NDArray[Any],
-    C: ArrayLike,
-    D: float,
-    name: str,
-    title: str,
-    told: dict[str, Any],
-) -> Program:
+    points: NDArray[Any], variances: NDArray[Any], y: NDArray[Any], C: ArrayLike, D: float, name: str, title:
+    str, told: dict[str, Any],
+) -> Program:  # fmt: skip
     """Dual (4) with the centred `points` (n, r) given in a basis where Sigma = diag(variances)."""
     n = len(y)
     alpha, costs, share = cp.Variable(n, name="alpha"), cost_parameter(C, n), _share(D)

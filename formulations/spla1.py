@@ -99,13 +99,8 @@ def cell(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, ridge: float = 1e-3) -
     X, y = as_data(X, y)
     n, m = X.shape
     w, z, weights = cp.Variable(m + 1, name="w"), cp.Variable(n, name="z"), cost_parameter(C, n)
-    margin = Row(
-        "margin",
-        z <= cp.multiply(y, lift(X) @ w),
-        "zᵢ ≤ yᵢ w·x̃ᵢ",
-        "u",
-        "pull of sample i at the face: near its weight on the wrong side, near 0 well on its own",
-    )
+    says = "pull of sample i at the face: near its weight on the wrong side, near 0 well on its own"
+    margin = Row("margin", z <= cp.multiply(y, lift(X) @ w), "zᵢ ≤ yᵢ w·x̃ᵢ", "u", says)
     return Program(
         name="spla1.cell",
         title="SPLA1, one cell",

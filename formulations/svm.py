@@ -83,13 +83,8 @@ def cost_parameter(C: ArrayLike, n: int) -> cp.Parameter:
 
 def margin_rows(y: NDArray[Any], f: cp.Expression, xi: cp.Variable, f_text: str) -> tuple[Row, Row]:
     """The rows ``margin`` and ``slack`` that every program of the hinge family begins with."""
-    margin = Row(
-        "margin",
-        cp.multiply(y, f) >= 1 - xi,
-        f"yᵢ({f_text}) ≥ 1 − ξᵢ",
-        "alpha",
-        "price of sample i's margin: 0 beyond it, between 0 and $Cᵢ$ on it, $Cᵢ$ inside it",
-    )
+    says = "price of sample i's margin: 0 beyond it, between 0 and $Cᵢ$ on it, $Cᵢ$ inside it"
+    margin = Row("margin", cp.multiply(y, f) >= 1 - xi, f"yᵢ({f_text}) ≥ 1 − ξᵢ", "alpha", says)
     slack = Row("slack", xi >= 0, "ξᵢ ≥ 0", "beta", "unused price of slack: $Cᵢ − αᵢ$")
     return margin, slack
 

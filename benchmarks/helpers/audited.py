@@ -17,7 +17,7 @@ import cvxpy as cp
 import numpy as np
 from sklearn.svm import SVC, LinearSVC
 
-from formulations import rmm, soft_rmm, svm
+from formulations import rmm, svm
 from formulations.language.program import Program
 from polyopt.linalg.kernels import Kernel
 
@@ -160,7 +160,7 @@ def _program(family: str, X: Any, y: Any) -> tuple[Any, dict[str, Any]]:
     if family == "RMM":
         return rmm.qp(X, y, C, B), {"program": "rmm", "C": C, "B": B}
     if family == "RMM, soft bounds":
-        return soft_rmm.qp(X, y, C, B, D), {"program": "soft-rmm", "C": C, "B": B, "D": D}
+        return rmm.qp(X, y, C, B, D), {"program": "soft-rmm", "C": C, "B": B, "D": D}
     w, b, xi = cp.Variable(X.shape[1], name="w"), cp.Variable(name="b"), cp.Variable(len(y), name="xi")
     row = (cp.multiply(y, X @ w + b) >= 1 - xi).set_label("margin")
     size = (cp.sum_squares(w) + cp.square(b)) / 2

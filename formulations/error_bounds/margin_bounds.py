@@ -20,8 +20,8 @@ where φ(t) = min(1, [1−t]_+) is the ramp, which is at most the hinge [1−t]_
     G   τ = τ(p), all p_j equal,  ρ^j ≥ √(‖w̃‖² + (D/n_u) Σ_j f(u_j)²)/γ,         δ' = ω δ π_a π_k π_j
     H   τ = τ(p), any p,          ρ^j ≥ √(‖w̃‖² + D max_j f(u_j)²)/γ,             δ' = ω δ π_a π_k π_j
 
-with ω = 1/3, or 1 for a class that is named beforehand, and τ(p) = Σ_i x̃_i'(I + D Σ_j p_j ũ_j ũ_j')⁻¹ x̃_i, of
-which :class:`Landmarks` finds the least. (2/n) ρ^j √τ is U_F, U_G or U_H of
+with ω = 1/3, or 1 for a class that is named beforehand, and τ(p) = Σ_i x̃_i'(I + D Σ_j p_j ũ_j ũ_j')⁻¹ x̃_i,
+of which :class:`Landmarks` finds the least. (2/n) ρ^j √τ is U_F, U_G or U_H of
 :mod:`formulations.error_bounds.rmm_bounds` for the energy E = ρ^(2j)/2.
 
 Proof
@@ -186,17 +186,7 @@ class Landmarks:
 
     @classmethod
     def of(cls, kernel: ArrayLike, blocks: Iterable[ArrayLike], trace: float) -> Landmarks:
-        """From the kernel between samples and landmarks, which is read once, some samples at a time.
-
-        Parameters
-        ----------
-        kernel : array_like of shape (n_u, n_u)
-            k(u, u).
-        blocks : iterable of array_like of shape (t, n_u)
-            k(x, u), for all samples in turn.
-        trace : float
-            Σ_i k(x_i, x_i).
-        """
+        """From k(u, u), blocks of k(x, u) for all samples in turn, read once, and Σ_i k(x_i, x_i)."""
         n, products, sums = 0, np.zeros(np.shape(kernel)), np.zeros(len(np.asarray(kernel)))
         for block in blocks:
             K = np.asarray(block, dtype=float)
@@ -205,38 +195,18 @@ class Landmarks:
 
     @classmethod
     def linear(cls, X: Matrix, U: Matrix) -> Landmarks:
-        """For the features themselves.
-
-        Parameters
-        ----------
-        X : ndarray or CSR matrix of shape (n, m)
-            Samples.
-        U : ndarray or CSR matrix of shape (n_u, m)
-            Landmarks.
-        """
+        """For the linear kernel of samples X (n, m) and landmarks U (n_u, m)."""
         blocks = (dense(X[start : start + _BLOCK_ROWS] @ U.T) for start in range(0, X.shape[0], _BLOCK_ROWS))
         return cls.of(dense(U @ U.T), blocks, square_sum(X))
 
     def with_constant(self, constant: float) -> Landmarks:
-        """The same with one feature more, a constant: k + constant², which makes a weight of an intercept.
-
-        Parameters
-        ----------
-        constant : float
-            Value of the feature.
-        """
+        """The same with one feature more, a constant: k + constant², which makes a weight of an intercept."""
         c = constant**2
         products = self.products + c * (self.sums[:, None] + self.sums[None, :]) + c * c * self.n
         return Landmarks(self.kernel + c, products, self.sums + c * self.n, self.n, self.trace + c * self.n)
 
     def equal_weights(self, D: ArrayLike) -> Any:
-        """τ at equal weights, the trace of U_G, for every D of an array at once.
-
-        Parameters
-        ----------
-        D : float or array_like
-            Weight of the outputs, at least 0.
-        """
+        """τ at equal weights, the trace of U_G, for every D of an array at once."""
         lengths = (self.basis**2).sum(axis=0) / len(self.basis)
         shrunk = np.diag(self.moments) / (1.0 + np.multiply.outer(np.asarray(D, dtype=float), lengths))
         return self.outside + shrunk.sum(axis=-1)
@@ -244,14 +214,7 @@ class Landmarks:
     def least(self, D: float, tol: float = 1e-8, max_iter: int = 100) -> LeastTrace:
         """The least τ, the trace of U_H, by a primal-dual interior point that begins at equal weights.
 
-        Parameters
-        ----------
-        D : float
-            Weight of the outputs, at least 0.
-        tol : float
-            The gap to prove.
-        max_iter : int
-            Steps at most; the best weights met are given in any case, with the gap that they have.
+        `tol` is the gap to prove; the best weights met are given in any case, with the gap that they have.
         """
         D = at_least("D", D, 0.0)
         n_u, R = len(self.basis), np.sqrt(D) * self.basis
@@ -467,18 +430,10 @@ class MarginBound(ErrorBound):
 
 
 def margin_bound(
-    f: ArrayLike,
-    y: ArrayLike,
-    *,
-    norm: float,
-    b: float,
-    trace: float,
-    landmarks: Landmarks | None = None,
-    outputs: ArrayLike | None = None,
-    delta: float = 0.05,
-    gamma: float | Literal["best"] = "best",
+    f: ArrayLike, y: ArrayLike, *, norm: float, b: float, trace: float, landmarks: Landmarks | None = None,
+    outputs: ArrayLike | None = None, delta: float = 0.05, gamma: float | Literal["best"] = "best",
     form: Form | Literal["best"] = "best",
-) -> MarginBound:
+) -> MarginBound:  # fmt: skip
     """The theorem of this module for a fitted machine of any kernel.
 
     Parameters

@@ -146,30 +146,12 @@ class PolytopeBound(ErrorBound):
 
 
 def faces_complexity(X: MatrixLike, radii: ArrayLike) -> float:
-    """Σ_k Λ_k T, a bound on the Rademacher complexity of max_k W_k·x̃ over ‖W_k‖ ≤ Λ_k for each k.
-
-    Parameters
-    ----------
-    X : array_like or CSR matrix of shape (n, m)
-        Samples; the constant is appended here.
-    radii : array_like of shape (K,)
-        Λ_k.
-    """
+    """Σ_k Λ_k T, a bound on the Rademacher complexity of max_k W_k·x̃ over ‖W_k‖ ≤ Λ_k for each k."""
     return float(np.sum(radii)) * _trace_term(X)
 
 
 def contraction_complexity(X: MatrixLike, radius: float, n_faces: int) -> float:
-    """√(2K) Λ T, a bound on the Rademacher complexity of max_k W_k·x̃ over ‖W‖_F ≤ Λ.
-
-    Parameters
-    ----------
-    X : array_like or CSR matrix of shape (n, m)
-        Samples; the constant is appended here.
-    radius : float
-        Λ.
-    n_faces : int
-        K.
-    """
+    """√(2K) Λ T, a bound on the Rademacher complexity of max_k W_k·x̃ over ‖W‖_F ≤ Λ."""
     return sqrt(2 * n_faces) * radius * _trace_term(X)
 
 
@@ -209,15 +191,7 @@ def polytope_bound(
 
 
 def log_odds_lipschitz(gamma: float, n_faces: int) -> float:
-    """L of PLUME's theorem: by how much the log-odds may change, next to the Euclidean change of the scores.
-
-    Parameters
-    ----------
-    gamma : float
-        Sharpness of the gate, at least 0.
-    n_faces : int
-        K.
-    """
+    """L of PLUME's theorem: the Lipschitz constant of the log-odds in the scores."""
     if gamma < 1.0:
         return 1.0 + sqrt(2.0) * gamma * (n_faces > 1)
     if n_faces == 1:

@@ -73,10 +73,7 @@ from formulations.language.arguments import at_least, positive
 from formulations.language.program import Duality, Program, Row
 from formulations.language.recovery import gram_factor
 from formulations.language.toy_data import two_blobs
-from formulations.language.types import MatrixLike, dense
-
-Matrix = NDArray[np.float64]
-
+from formulations.language.types import Array, MatrixLike, dense
 
 _PAPER = "Shivaswamy & Jebara (2008), appendix"
 
@@ -95,15 +92,15 @@ LETTERS = {
 def f_complexity(X: MatrixLike, E: float = 1.0) -> float:
     """U_F, of the class (1)."""
     X = _dense("X", X)
-    return float(2.0 * np.sqrt(2.0 * _energy(E)) / len(X) * np.linalg.norm(X))
+    return float(2.0 * np.sqrt(2.0 * positive("E", E)) / len(X) * np.linalg.norm(X))
 
 
 def g_complexity(X: MatrixLike, U: MatrixLike, E: float = 1.0, D: float = 1.0) -> float:
     """U_G, of the class (2)."""
     X, U = _both(X, U)
-    spread = np.eye(X.shape[1]) + _weight(D) / len(U) * U.T @ U
+    spread = np.eye(X.shape[1]) + at_least("D", D, 0.0) / len(U) * U.T @ U
     trace = float(np.sum(X * np.linalg.solve(spread, X.T).T))
-    return float(2.0 * np.sqrt(2.0 * _energy(E) * trace) / len(X))
+    return float(2.0 * np.sqrt(2.0 * positive("E", E) * trace) / len(X))
 
 
 def h_complexity_at(X: MatrixLike, U: MatrixLike, lam: ArrayLike, E: float = 1.0, D: float = 1.0) -> float:
@@ -114,17 +111,12 @@ def h_complexity_at(X: MatrixLike, U: MatrixLike, lam: ArrayLike, E: float = 1.0
         raise ValueError(
             f"lam must be of shape ({len(U)},), finite, not negative and not all zero, not {lam}"
         )
-    trace = float(np.sum(X * np.linalg.solve(_spread(U, lam, _weight(D)), X.T).T))
-    return trace / len(X) + 2.0 * _energy(E) / len(X) * float(lam.sum())
+    trace = float(np.sum(X * np.linalg.solve(_spread(U, lam, at_least("D", D, 0.0)), X.T).T))
+    return trace / len(X) + 2.0 * positive("E", E) / len(X) * float(lam.sum())
 
 
 def h_complexity(X: MatrixLike, U: MatrixLike, E: float = 1.0, D: float = 1.0) -> Program:
-    """U_H, of the class (3), as a semidefinite program of size m + r.
-
-    Parameters
-    ----------
-    X, U, E, D
-        As in :func:`g_complexity`.
+    """U_H, of the class (3), as a semidefinite program of size m + r; arguments as in :func:`g_complexity`.
 
     Returns
     -------
@@ -136,13 +128,8 @@ def h_complexity(X: MatrixLike, U: MatrixLike, E: float = 1.0, D: float = 1.0) -
     n, L, parameters = len(X), _factor(X), _parameters(E, D)
     lam, Z = cp.Variable(len(U), name="lam"), cp.Variable((L.shape[1], L.shape[1]), name="Z", symmetric=True)
     spread = cp.sum(lam) * np.eye(X.shape[1]) + parameters["D"] * (U.T @ cp.diag(lam) @ U)
-    block = Row(
-        "block",
-        cp.bmat([[spread, L], [L.T, Z]]) >> 0,
-        "[Σ_λ, L; L', Z] ⪰ 0",
-        "P",
-        "its off-diagonal part is $−V/n$, the weights that the bound has in mind",
-    )
+    says = "its off-diagonal part is $−V/n$, the weights that the bound has in mind"
+    block = Row("block", cp.bmat([[spread, L], [L.T, Z]]) >> 0, "[Σ_λ, L; L', Z] ⪰ 0", "P", says)
     sign = Row("sign", lam >= 0, "λᵢ ≥ 0", "room", "room of the class at $uᵢ$")
     return Program(
         name="rmm_bounds.h_complexity",
@@ -163,13 +150,8 @@ def h_complexity_dual(X: MatrixLike, U: MatrixLike, E: float = 1.0, D: float = 1
     n, L, parameters = len(X), _factor(X), _parameters(E, D)
     V = cp.Variable(L.shape, name="V")
     A = cp.Variable((len(L), len(L)), name="A", symmetric=True)
-    block = Row(
-        "block",
-        cp.bmat([[A, V], [V.T, np.eye(L.shape[1])]]) >> 0,
-        "[A, V; V', I] ⪰ 0",
-        "Q",
-        "its blocks are $Σ_λ/n$, $−L/n$ and $Z/n$",
-    )
+    says = "its blocks are $Σ_λ/n$, $−L/n$ and $Z/n$"
+    block = Row("block", cp.bmat([[A, V], [V.T, np.eye(L.shape[1])]]) >> 0, "[A, V; V', I] ⪰ 0", "Q", says)
     outputs = cp.sum(cp.multiply(U @ A, U), axis=1)
     energy = Row(
         "lam",
@@ -190,7 +172,7 @@ def h_complexity_dual(X: MatrixLike, U: MatrixLike, E: float = 1.0, D: float = 1
     )
 
 
-def _told(parameters: dict[str, cp.Parameter], L: Matrix, U: Matrix, n: int) -> dict[str, Any]:
+def _told(parameters: dict[str, cp.Parameter], L: Array, U: Array, n: int) -> dict[str, Any]:
     """The parameters of both programs, their letters, and the numbers of these."""
     return {"parameters": parameters, "letters": LETTERS, "data": {"L": L, "u": U, "n": n}}
 
@@ -203,20 +185,20 @@ def recover(X: MatrixLike, U: MatrixLike, D: float, lam: NDArray[Any]) -> dict[s
     return {"lam": lam, "Z": (Z + Z.T) / 2.0}
 
 
-def _spread(U: Matrix, lam: Matrix, D: float) -> Matrix:
+def _spread(U: Array, lam: Array, D: float) -> Array:
     """Σ_λ."""
     return np.asarray(lam.sum() * np.eye(U.shape[1]) + D * (U * lam[:, None]).T @ U)
 
 
-def _factor(X: Matrix) -> Matrix:
+def _factor(X: Array) -> Array:
     if not X.any():
         raise ValueError("X must not be zero throughout: the complexity is then 0, and attained by no lam")
     return gram_factor(X.T @ X)
 
 
-def _require_scale(X: Matrix, U: Matrix, D: float) -> None:
+def _require_scale(X: Array, U: Array, D: float) -> None:
     """Conic solvers work to absolute tolerances, and beyond this they call wrong answers optimal."""
-    largest, reach = float(np.abs(X).max()), _weight(D) * float((U * U).sum(axis=1).max())
+    largest, reach = float(np.abs(X).max()), at_least("D", D, 0.0) * float((U * U).sum(axis=1).max())
     if X.any() and not 1e-6 <= largest <= 1e6:
         raise ValueError(
             f"X must be scaled so that its largest value lies between 1e-6 and 1e6, not {largest:.3g}; "
@@ -230,26 +212,18 @@ def _require_scale(X: Matrix, U: Matrix, D: float) -> None:
 
 
 def _parameters(E: float, D: float) -> dict[str, cp.Parameter]:
-    values = {"E": _energy(E), "D": _weight(D)}
+    values = {"E": positive("E", E), "D": at_least("D", D, 0.0)}
     return {name: cp.Parameter(nonneg=True, name=name, value=value) for name, value in values.items()}
 
 
-def _energy(E: float) -> float:
-    return positive("E", E)
-
-
-def _weight(D: float) -> float:
-    return at_least("D", D, 0.0)
-
-
-def _both(X: MatrixLike, U: MatrixLike) -> tuple[Matrix, Matrix]:
+def _both(X: MatrixLike, U: MatrixLike) -> tuple[Array, Array]:
     X, U = _dense("X", X), _dense("U", U)
     if X.shape[1] != U.shape[1]:
         raise ValueError(f"U must have the {X.shape[1]} features of X, not {U.shape[1]}")
     return X, U
 
 
-def _dense(name: str, X: MatrixLike) -> Matrix:
+def _dense(name: str, X: MatrixLike) -> Array:
     array = np.asarray(dense(X), dtype=float)
     if array.ndim != 2 or not array.size or not np.isfinite(array).all():
         raise ValueError(

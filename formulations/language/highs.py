@@ -48,25 +48,9 @@ def search(
 
     It runs in a thread of its own: Python answers Ctrl-C in the main thread alone, between two of its lines.
     In a thread of its own HiGHS also takes the number of threads that it is told, whatever it was told before
-    in the process.
+    in the process. `meanwhile` is called every now and then while it runs.
 
-    Parameters
-    ----------
-    highs : highspy.Highs
-        The solver, with its model.
-    clock : Clock
-        The clock.
-    run : callable, optional
-        Runs it; its own method by default.
-    meanwhile : callable, optional
-        Called every now and then while it runs.
-
-    Returns
-    -------
-    status : highspy.HighsStatus
-        What HiGHS returns.
-    was_interrupted : bool
-        True if Ctrl-C ended it, or the clock was stopped.
+    Return HiGHS's status, and True if Ctrl-C or a stop of the clock ended the run.
     """
     returned: list[Any] = []
     has_ended = Event()  # Ctrl-C within Thread.join would count the thread as ended (Python 3.11)

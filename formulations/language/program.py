@@ -77,15 +77,9 @@ class Program(Shown, Statement):
         return PREFERRED[self.kind]
 
     def solve(
-        self,
-        solver: str | None = None,
-        *,
-        time_limit: float | None = None,
-        max_iter: int | None = None,
-        verbose: bool = False,
-        start: Mapping[str, ArrayLike] | None = None,
-        **options: Any,
-    ) -> Solution:
+        self, solver: str | None = None, *, time_limit: float | None = None, max_iter: int | None = None,
+        verbose: bool = False, start: Mapping[str, ArrayLike] | None = None, **options: Any,
+    ) -> Solution:  # fmt: skip
         """Solve the program.
 
         Parameters

@@ -169,32 +169,9 @@ def attempt(
 ) -> Solution:  # fmt: skip
     """Run one solver once; the program's variables and rows then hold what it left.
 
-    Parameters
-    ----------
-    program : Statement
-        The program.
-    solver : str
-        A key of :data:`BACKENDS`.
-    settings : dict
-        The solver's settings.
-    seconds : float, optional
-        Time limit, from here on: building the program for the solver counts.
-    max_iter : int, optional
-        Limit on its iterations.
-    verbose : bool
-        Let the solver print its log.
-    start : mapping of str to array_like, optional
-        A value for every variable, from which HiGHS begins an integer program.
-
-    Returns
-    -------
-    Solution
-        With status ``FAILED`` where there is no point and no verdict. Integer programs have no multipliers.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        After Ctrl-C, if there is no point of an integer program to be kept.
+    `seconds` count from here on, building the program for the solver included. `start` is a value for every
+    variable, from which HiGHS begins an integer program. The status is FAILED without a point or a verdict;
+    KeyboardInterrupt is raised after Ctrl-C without a point of an integer program.
     """
     backend, settings = BACKENDS[solver], dict(settings)
     if max_iter is not None:
@@ -210,10 +187,9 @@ def attempt(
             # To some solvers a limit of 0 is no limit; with a nanosecond all of them end at once.
             settings[backend.time] = 1e-9 if clock.is_over else clock.left
         # A warm start is the caller's point: a solver kept from the last solve would keep its limits, too.
-        begins = False
-        if start is not None and solver == "HIGHS":
+        begins = start is not None and solver == "HIGHS"
+        if start is not None and begins:
             _begin(program, data, start)
-            begins = True
         told = {"warm_start": begins, "verbose": verbose, "solver_opts": settings}
         if integer and solver == "HIGHS":
             raw, was_interrupted = _searched(lambda: chain.solve_via_data(problem, data, **told), clock)
@@ -311,17 +287,13 @@ _LIMITS = (Status.ITERATION_LIMIT, Status.TIME_LIMIT)
 
 
 def solve(
-    program: Statement,
-    solver: str | None,
-    *,
-    time_limit: float | None,
-    max_iter: int | None,
-    verbose: bool,
-    start: Mapping[str, ArrayLike] | None,
-    options: dict[str, Any],
-) -> Solution:
+    program: Statement, solver: str | None, *, time_limit: float | None, max_iter: int | None, verbose: bool,
+    start: Mapping[str, ArrayLike] | None, options: dict[str, Any],
+) -> Solution:  # fmt: skip
     """Solve a program; arguments and result as in :meth:`formulations.language.program.Program.solve`."""
-    names = PREFERRED[program.kind] if solver is None else (_checked_solver(solver),)
+    if solver is not None and (not isinstance(solver, str) or solver.upper() not in BACKENDS):
+        raise ValueError(f"solver must be one of {', '.join(BACKENDS)}, not {solver!r}")
+    names = PREFERRED[program.kind] if solver is None else (solver.upper(),)
     time_limit, max_iter = seconds(time_limit), whole_or_none("max_iter", max_iter)
     if "SCIP" in names:
         require_scip()
@@ -335,12 +307,6 @@ def solve(
             raise
         run.best = replace(run.best, status=interrupted())
     return run.answer()
-
-
-def _checked_solver(solver: str) -> str:
-    if not isinstance(solver, str) or solver.upper() not in BACKENDS:
-        raise ValueError(f"solver must be one of {', '.join(BACKENDS)}, not {solver!r}")
-    return solver.upper()
 
 
 def require_scip() -> None:

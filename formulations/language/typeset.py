@@ -225,7 +225,8 @@ def _statement(program: Statement) -> list[str]:
 
 def statement_of(program: Statement) -> str:
     """The program under its name, for the page of its family."""
-    return "\n     ".join([f"{program.name}: {program.title}, {program.source}", *_statement(program)])
+    head = f"{program.name}: {program.title}", f"{'source':<11} {program.source}"
+    return "\n     ".join([*head, *_statement(program)])
 
 
 def text_of(program: Statement) -> str:

@@ -1,6 +1,6 @@
 """A face of at most s features: the fit of given features, and bounds on all that may still be chosen.
 
-The programs are those of :mod:`formulations.cpm_subset`. At a node of a search some features are in, some are
+The programs are those of :mod:`formulations.cpm_faces`. At a node of a search some features are in, some are
 out and the others free. For any multipliers α within their caps, with v = Σ α_i y_i x̃_i,
 
     Σ α − ¼ (v_b² + Σ_{j in} v_j² + the s − |in| largest v_j² of the free)

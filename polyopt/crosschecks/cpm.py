@@ -11,7 +11,6 @@ from sklearn.svm import LinearSVC
 
 from formulations import cpm, cpm_hard, cpm_integer, cpm_margin, cpm_subset, cpm_worst, svm
 from formulations.cpm import big_m, mixed_integer
-from formulations.language.outer_approximation import least_by_tangents
 from formulations.language.program import Program
 from formulations.language.solution import Solution
 from formulations.language.toy_data import separated_clusters, two_blobs
@@ -23,6 +22,7 @@ from polyopt.cpm.few_features import search_subset
 from polyopt.cpm.global_search.search import solve_cpm_global
 from polyopt.cpm.integer import IntegerFace
 from polyopt.cpm.sgd import assign, solve_cpm_sgd
+from polyopt.crosschecks.outer_approximation import least_by_tangents
 from polyopt.crosschecks.registry import CPM, Pair, Registry, Vector
 from polyopt.crosschecks.samples import blobs, clusters, generator
 from polyopt.optim.rounds import run_rounds

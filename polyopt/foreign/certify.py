@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from formulations import soft_rmm
 from formulations.families import hinge_families
 from formulations.language.arguments import (
     at_least,
@@ -336,7 +335,7 @@ def _hinge(
 ) -> Certificate:
     costs, title = settings.C * pair.weights, _TITLES[settings.program] + _KINDS.get(settings.intercept, "")
     if settings.program == "soft-rmm":
-        rows = soft_rmm.families(pair.y, costs, settings.B, settings.D * pair.weights)
+        rows = hinge_families(pair.y, costs, settings.B, settings.D * pair.weights)
     else:
         rows = hinge_families(pair.y, costs, settings.B, hard=True)
     if settings.intercept == "free" and settings.program != "sigma-svm":

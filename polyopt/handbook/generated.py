@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from formulations import FAMILIES, family
+from formulations.catalogue import pairs_of
 from polyopt.methods.programs import programs_of
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def program_pages(
         for program in programs_of(name):
             parts.append(f"## {program}\n\n```{{program}} {program}\n```")
         if demonstrate:
-            shown = "\n\n".join(pair.demonstrate() for pair in module.pairs())
+            shown = "\n\n".join(pair.demonstrate() for pair in pairs_of(name, module))
             told = "Each primal and its dual, solved on the family's small data, and the way back."
             parts.append(f"## Demonstration\n\n{told}\n\n```text\n{shown}\n```")
         parts.append(f"## In plain text\n\n```text\n{rest.rstrip()}\n```")

@@ -182,10 +182,8 @@ def certify_soft_rmm(
     **given
         ``w``, ``b``, ``kernel``, ``precomputed`` and ``max_iter`` as in :func:`certify_svm`.
     """
-    from formulations import soft_rmm  # with cvxpy
-
     X, y = as_data(X, y)
-    rows = soft_rmm.families(y, C, at_least("B", B, 0.0), D)
+    rows = hinge_families(y, C, at_least("B", B, 0.0), D)
     name = "the Relative Margin Machine with slack on its bounds"
     return certify_families(X, rows, name=name, multipliers=multipliers, tol=tol, **given)
 

@@ -175,7 +175,7 @@ class RelativeMarginMachine(HingeClassifier):
         return n, settings
 
     def _primal_program(self, X: Any, rows: Families, weights: NDArray[Any]) -> Program:
-        from formulations import rmm, rmm_bounded, soft_rmm, svm
+        from formulations import rmm, rmm_bounded, svm
 
         y, costs = rows["margin"].side, rows["margin"].cap
         if (more := self._further_programs(rows)) is not None:
@@ -184,11 +184,11 @@ class RelativeMarginMachine(HingeClassifier):
         if np.isinf(self.B):
             return svm.primal(X, y, costs)
         if rows["bound_above"].has_slack:
-            return soft_rmm.qp(X, y, costs, self.B, rows["bound_above"].cap)
+            return rmm.qp(X, y, costs, self.B, rows["bound_above"].cap)
         return rmm.qp(X, y, costs, self.B)
 
     def _dual_program(self, K: NDArray[Any], rows: Families) -> Program:
-        from formulations import rmm, rmm_bounded, soft_rmm, svm
+        from formulations import rmm, rmm_bounded, svm
 
         y, costs = rows["margin"].side, rows["margin"].cap
         if (more := self._further_programs(rows)) is not None:
@@ -196,7 +196,7 @@ class RelativeMarginMachine(HingeClassifier):
         if np.isinf(self.B):
             return svm.kernel_dual(K, y, costs)
         if rows["bound_above"].has_slack:
-            return soft_rmm.kernel_dual(K, y, costs, self.B, rows["bound_above"].cap)
+            return rmm.kernel_dual(K, y, costs, self.B, rows["bound_above"].cap)
         return rmm.kernel_dual(K, y, costs, self.B)
 
     def _keep(self, vectors: dict[str, NDArray[Any]]) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sklearn.metrics.pairwise import rbf_kernel
 
 from formulations import FAMILIES, family, one_norm, rmm, sigma_svm, svm
+from formulations.catalogue import pairs_of
 from formulations.language.program import Program, Row
 from formulations.language.toy_data import two_blobs
 from polyopt.certificates import Certificate, Claim, certify_program
@@ -140,7 +141,7 @@ def test_the_false_optimum_of_the_design():
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_the_certificate_of_any_program_fails_perturbed_points(name, rng):
-    for _turn, pair in enumerate(family(name).pairs()):
+    for _turn, pair in enumerate(pairs_of(name, family(name))):
         both = (pair.primal, pair.dual)
         for program in both:
             solution = program.solve()

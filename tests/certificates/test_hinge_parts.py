@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from formulations import soft_rmm
+from formulations import rmm
 from formulations.families import Families, Family, hinge_families
 from formulations.language.toy_data import two_blobs
 from polyopt.linalg.kernels import Kernel, MatrixGram
@@ -187,7 +187,7 @@ def test_a_kernel_is_as_good_as_its_matrix_and_both_are_refused():
 
 def test_bounds_below_the_margin_are_certified_too():
     X, y = two_blobs(n=20, seed=0)
-    value = soft_rmm.qp(X, y, 1.0, 0.5, 0.1).solve().objective
+    value = rmm.qp(X, y, 1.0, 0.5, 0.1).solve().objective
     zero = certify_soft_rmm(X, y, 1.0, 0.5, 0.1, w=np.zeros(X.shape[1]), b=0.0)
     assert zero.dual_value == pytest.approx(value, rel=1e-3)
     assert zero.dual_value <= value * (1 + 1e-7)

@@ -16,7 +16,6 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from formulations import (
     cpm,
-    cpm_worst,
     l0,
     logistic_polytopes,
     mixture,
@@ -151,11 +150,9 @@ def of_l0(data):
 
 
 def of_cpm(data, margin="total", loss="sum"):
-    module = cpm if margin == "total" else cpm_worst
-
     def at(m, C):
         y = m._side * data.y
-        return value(module.fixed_assignment(data.X, y, 2, m.assignment_, C * data.w, loss))
+        return value(cpm.fixed_assignment(data.X, y, 2, m.assignment_, C * data.w, loss, margin))
 
     return ConvexPolytopeMachine(
         2, 0.3, margin=margin, loss=loss, solver="exact", n_init=1, tol=1e-8, random_state=0

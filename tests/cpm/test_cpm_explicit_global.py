@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from helpers.cpm import clusters
 
-from formulations import cpm, cpm_worst
+from formulations import cpm
 from formulations.cpm import big_m, mixed_integer
 from formulations.language.program import Program
 from formulations.language.solution import Status
@@ -28,8 +28,8 @@ def draw(n, seed, widen=1.8):
 
 def least_of_all(X, y, C, K, loss, margin):
     """The least optimum of the fixed-assignment program over all assignments."""
-    module, positives = cpm_worst if margin == "worst" else cpm, np.flatnonzero(y > 0)
-    program, values = module.fixed_assignment(X, y, K, np.zeros(len(y), dtype=int), C, loss), []
+    positives = np.flatnonzero(y > 0)
+    program, values = cpm.fixed_assignment(X, y, K, np.zeros(len(y), dtype=int), C, loss, margin), []
     for faces in itertools.product(range(K), repeat=len(positives) - 1):
         z = np.zeros(len(y), dtype=int)
         z[positives[1:]] = faces
@@ -106,8 +106,7 @@ def test_a_fixed_assignments_optimum_is_a_point_of_the_program_with_its_value(lo
     X, y, C = draw(10, 2)
     z = (X[:, 0] > np.median(X[:, 0])).astype(int)
     z = np.where(z == z[y > 0][0], 0, 1)  # faces are opened in order
-    module = cpm_worst if margin == "worst" else cpm
-    best = module.fixed_assignment(X, y, 2, z, C, loss).solve()
+    best = cpm.fixed_assignment(X, y, 2, z, C, loss, margin).solve()
     hinge, Z = np.maximum(0.0, 1.0 - y[:, None] * (cpm.lift(X) @ best["W"].T)), np.eye(2)[z[y > 0]]
     xi = hinge[y < 0] if loss == "sum" else hinge[y < 0].max(axis=1)
     point = {"W": best["W"], "xi": xi, "eta": (hinge[y > 0] * Z).sum(axis=1), "z": Z}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from formulations import soft_rmm
+from formulations import rmm
 from formulations.language.toy_data import two_blobs
 from polyopt import SVM, Claim, RelativeMarginMachine, binding, sensitivities
 from polyopt.margin.certify import certify_soft_rmm
@@ -97,7 +97,7 @@ def test_derivatives_are_those_of_differences(kernel, blobs):
 
 
 def optimum(X, y, B=1.2, D=0.05):
-    found = soft_rmm.qp(X, y, 1.0, B, D).solve()
+    found = rmm.qp(X, y, 1.0, B, D).solve()
     return {"w": found["w"], "b": float(found["b"]), "multipliers": dict(found.duals)}
 
 

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from formulations import cpm_hard, cpm_margin
+from formulations import cpm_margins
 from formulations.language.solution import Status
 from formulations.language.toy_data import separated_clusters
 from formulations.polytope import answers, face_margins, lift
@@ -29,8 +29,8 @@ def data(request):
 
 def solved(X, y, z, margin):
     """The point of (4)-(5), and its multipliers as (n, K)."""
-    found = getattr(cpm_hard, margin)(X, y, K, z).solve()
-    return found["W"], cpm_hard.HardRows.of(X, y, K, z).spread(found.duals["margin"])
+    found = getattr(cpm_margins, f"hard_{margin}")(X, y, K, z).solve()
+    return found["W"], cpm_margins.MarginRows.of(X, y, K, z).spread(found.duals["margin"])
 
 
 def by_hand(W, Z, X, y, margin, measure):
@@ -53,27 +53,27 @@ def on_own_faces(X, y, z):
 def test_one_sample_a_side_by_hand():
     """A positive at 2 and a negative at 0: w·(2,1) = 1 and w·(0,1) = −1, so w = (1, −1)."""
     X, y = np.array([[2.0], [0.0]]), np.array([1, -1])
-    assert cpm_hard.total(X, y, 1, [0, 0]).solve()["W"] == pytest.approx(np.array([[1.0, -1.0]]))
-    assert cpm_hard.face(X, y).solve().objective == pytest.approx(np.sqrt(2))
+    assert cpm_margins.hard_total(X, y, 1, [0, 0]).solve()["W"] == pytest.approx(np.array([[1.0, -1.0]]))
+    assert cpm_margins.hard_face(X, y).solve().objective == pytest.approx(np.sqrt(2))
     for margin in MARGINS:
-        assert getattr(cpm_margin, margin)(X, y, 1, [0, 0]).solve().objective == pytest.approx(np.sqrt(0.5))
+        assert getattr(cpm_margins, margin)(X, y, 1, [0, 0]).solve().objective == pytest.approx(np.sqrt(0.5))
     # As printed with one face there is no choice: the same machine again.
-    assert cpm_margin.printed(X, y, 1, [0, 0]).solve().objective == pytest.approx(np.sqrt(0.5))
+    assert cpm_margins.printed(X, y, 1, [0, 0]).solve().objective == pytest.approx(np.sqrt(0.5))
 
 
 def test_a_face_that_wiggles_has_no_share_and_may_turn(data):
     """The worst case is decided by the face that is nearest; another may be turned and stays optimal."""
     X, y, z = data
-    found = cpm_hard.worst(X, y, K, z).solve()
+    found = cpm_margins.hard_worst(X, y, K, z).solve()
     theta = found.duals["norm"]
     assert theta.sum() == pytest.approx(1.0, abs=1e-6)
     k = int(theta.argmin())
     assert theta[k] == pytest.approx(0.0, abs=1e-5)
     value = found.objective
     turned = found["W"].copy()
-    turned[k] = cpm_hard.total(X, y, K, z).solve()["W"][k]  # its own shortest
+    turned[k] = cpm_margins.hard_total(X, y, K, z).solve()["W"][k]  # its own shortest
     assert np.linalg.norm(turned[k] - found["W"][k]) > 1e-3
-    alpha = cpm_hard.HardRows.of(X, y, K, z).spread(found.duals["margin"])
+    alpha = cpm_margins.MarginRows.of(X, y, K, z).spread(found.duals["margin"])
     for W in (found["W"], turned):
         certificate = certify_cpm_hard(X, y, W=W, alpha=alpha, assignment=z, margin="worst")
         assert certificate.claim is Claim.STATIONARY
@@ -86,7 +86,7 @@ def test_the_printed_bound_is_the_total_margin_at_norms_of_one():
     attained = 0
     for seed in range(4):
         X, y, z = separated_clusters(n=12, seed=seed)
-        found = cpm_margin.printed(X, y, K, on_own_faces(X, y, z)).solve()
+        found = cpm_margins.printed(X, y, K, on_own_faces(X, y, z)).solve()
         lengths = np.linalg.norm(found["W"], axis=1)
         units = found["W"] / lengths[:, None]
         natural = (lift(X) @ units.T).argmax(axis=1)
@@ -97,21 +97,26 @@ def test_the_printed_bound_is_the_total_margin_at_norms_of_one():
             assert margins.sum() == pytest.approx(found.objective, rel=1e-6)
         # Scaled up, the faces have samples of others; the bound is for the assignment that they make.
         if (np.bincount(natural, minlength=K) > 0).all():
-            assert margins.sum() <= cpm_margin.printed(X, y, K, natural).solve().objective + 1e-7
+            assert margins.sum() <= cpm_margins.printed(X, y, K, natural).solve().objective + 1e-7
     assert 0 < attained < 4
 
 
 def test_as_printed_a_face_without_samples_is_refused():
     X, y, _ = separated_clusters(n=12)
     with pytest.raises(ValueError, match="face 1 has none: its margin, the least of none, has no end"):
-        cpm_margin.printed(X, y, 2, np.zeros(12))
+        cpm_margins.printed(X, y, 2, np.zeros(12))
     with pytest.raises(ValueError, match="from 0 to 1 at every sample"):
-        cpm_margin.printed(X, y, 2, np.full(12, -1))
+        cpm_margins.printed(X, y, 2, np.full(12, -1))
 
 
 def test_sparse_samples_make_the_same_programs(data):
     X, y, z = data
-    for make in (cpm_hard.total, cpm_hard.worst_dual, cpm_margin.worst, cpm_margin.total_dual):
+    for make in (
+        cpm_margins.hard_total,
+        cpm_margins.hard_worst_dual,
+        cpm_margins.worst,
+        cpm_margins.total_dual,
+    ):
         dense, sparse = (make(A, y, K, z).solve().objective for A in (X, sp.csr_array(X)))
         assert dense == pytest.approx(sparse, rel=1e-8)
 
@@ -157,7 +162,7 @@ def test_one_face_is_optimal_and_the_multipliers_alone_imply_it():
     X, y, z = separated_clusters(n=18)
     own = (y < 0) | (z == 0)
     X, y = X[own], y[own]
-    dual = cpm_hard.face_dual(X, y).solve()
+    dual = cpm_margins.hard_face_dual(X, y).solve()
     certificate = certify_cpm_hard(X, y, alpha=dual["alpha"][:, None], assignment=0 * y)
     assert certificate.claim is Claim.OPTIMAL
     assert certificate.primal_value == pytest.approx(dual.objective**2, rel=1e-6)
@@ -170,7 +175,7 @@ def test_the_bounds_hold_for_any_vectors(seed):
     X = rng.integers(-2, 3, size=(7, 2)).astype(float)
     y = np.r_[np.ones(4), -np.ones(3)]
     z, margin, measure = rng.integers(0, 2, 7), str(rng.choice(MARGINS)), str(rng.choice(MEASURES))
-    best = getattr(cpm_margin, margin)(X, y, 2, z).solve()
+    best = getattr(cpm_margins, margin)(X, y, 2, z).solve()
     zeta = np.maximum(best["zeta"], 0.0)
     sense = 1.0 if measure == "norms" else -1.0
     with np.errstate(divide="ignore"):
@@ -224,7 +229,7 @@ def test_a_certificate_needs_something_and_knows_its_words():
 def test_what_cannot_be_separated_is_infeasible_by_a_ray(margin):
     """The positive lies in the middle of two negatives: 2 x̃ of it less theirs is 0."""
     X, y, z = np.array([[0.0], [1.0], [-1.0], [3.0]]), np.array([1, -1, -1, 1]), [0, -1, -1, 1]
-    assert getattr(cpm_hard, margin)(X, y, 2, z).solve().status is Status.INFEASIBLE
+    assert getattr(cpm_margins, f"hard_{margin}")(X, y, 2, z).solve().status is Status.INFEASIBLE
     W = np.array([[0.0, 1.0], [1.0, -2.0]])
     for alpha in (None, np.array([[2.0, 0.0], [1.0, 1.0], [1.0, 0.0], [0.0, 1.0]])):
         found = certify_cpm_hard(X, y, W=W, alpha=alpha, assignment=z, margin=margin)
@@ -235,7 +240,7 @@ def test_what_cannot_be_separated_is_infeasible_by_a_ray(margin):
     assert found.claim is Claim.NONE
     assert "does not separate" in found.sentence
     # The margins have an optimum all the same: 0 for the face that cannot.
-    assert np.min(getattr(cpm_margin, margin)(X, y, 2, z).solve()["zeta"]) == pytest.approx(0.0, abs=1e-7)
+    assert np.min(getattr(cpm_margins, margin)(X, y, 2, z).solve()["zeta"]) == pytest.approx(0.0, abs=1e-7)
 
 
 def test_drawn_data_that_cannot_be_separated_get_a_sentence():
@@ -264,7 +269,7 @@ def test_repeated_samples_and_constant_features_change_nothing():
 
 def test_moved_multipliers_of_the_printed_program_fail():
     X, y, z = separated_clusters(n=12)
-    program = cpm_margin.printed(X, y, K, on_own_faces(X, y, z))
+    program = cpm_margins.printed(X, y, K, on_own_faces(X, y, z))
     found = program.solve()
     assert certify_program(program, found.primal, found.duals).claim is Claim.CONDITIONS
     for row in ("margin", "norm", "choice"):
@@ -293,9 +298,9 @@ def test_face_margins_are_those_of_section_3_2():
 def test_optimal_faces_have_the_margins_that_programs_state(data):
     """The margins of section 3.2 are of a sample's own face; holding negatives by all faces asks more."""
     X, y, z = data
-    found = cpm_margin.worst(X, y, K, z).solve()
+    found = cpm_margins.worst(X, y, K, z).solve()
     assert face_margins(X, y, found["W"])[0].min() >= found.objective - 1e-9
-    total = cpm_margin.total(X, y, K, z).solve()
+    total = cpm_margins.total(X, y, K, z).solve()
     margins, _ = face_margins(X, y, total["W"])
     kept = (lift(X) @ total["W"].T).argmax(axis=1)
     if (kept[y > 0] == z[y > 0]).all():
@@ -309,7 +314,7 @@ def test_no_other_polytope_has_a_larger_worst_case_margin():
     for faces in product(range(2), repeat=len(positives) - 1):
         assignment = z.copy()
         assignment[positives] = (0, *faces)
-        best.append(cpm_margin.worst(X, y, 2, assignment).solve())
+        best.append(cpm_margins.worst(X, y, 2, assignment).solve())
     first = max(best, key=lambda found: found.objective)
     margins, _ = face_margins(X, y, first["W"])
     assert margins.min() == pytest.approx(first.objective, rel=1e-6)

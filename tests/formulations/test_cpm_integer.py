@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from formulations import cpm, cpm_integer
+from formulations import cpm, cpm_faces
 from formulations.language.toy_data import two_blobs
 
 SCALE, M = 0.3, 1
@@ -33,11 +33,11 @@ def test_the_exact_program_is_the_best_choice(data):
         return SCALE**2 * np.square(p).sum() + (b**2 + losses).min()
 
     least = min(cost(p) for p in product(range(-M, M + 1), repeat=2))
-    found = cpm_integer.mixed_integer(X, y, SCALE, M, C).solve()
+    found = cpm_faces.integer_face(X, y, SCALE, M, C).solve()
     assert found.objective == pytest.approx(least, rel=1e-6)
-    relaxed = cpm_integer.relaxation(X, y, SCALE, M, C).solve().objective
-    assert cpm_integer.relaxation_dual(X, y, SCALE, M, C).solve().objective == pytest.approx(relaxed)
+    relaxed = cpm_faces.integer_relaxation(X, y, SCALE, M, C).solve().objective
+    assert cpm_faces.integer_relaxation_dual(X, y, SCALE, M, C).solve().objective == pytest.approx(relaxed)
     face = cpm.face(X, y, C).solve().objective
     assert face <= relaxed + 1e-9 <= found.objective + 2e-9
-    loose = cpm_integer.relaxation(X, y, SCALE, 1000, C).solve().objective
+    loose = cpm_faces.integer_relaxation(X, y, SCALE, 1000, C).solve().objective
     assert loose == pytest.approx(face, rel=1e-7)

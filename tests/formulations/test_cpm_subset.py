@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from formulations import cpm, cpm_subset
+from formulations import cpm, cpm_faces
 from formulations.language.toy_data import two_blobs
 
 S = 2
@@ -32,7 +32,7 @@ def by_choice(data):
 def test_the_exact_program_is_the_best_choice(data, by_choice):
     X, y, C = data
     pytest.importorskip("pyscipopt")
-    found = cpm_subset.mixed_integer(X, y, S, C).solve()
+    found = cpm_faces.subset_face(X, y, S, C).solve()
     assert found.objective == pytest.approx(min(by_choice.values()), rel=1e-6)
     chosen = tuple(np.flatnonzero(found["z"] > 0.5))
     assert by_choice[chosen] == min(by_choice.values())
@@ -42,15 +42,17 @@ def test_the_exact_program_is_the_best_choice(data, by_choice):
 def test_the_relaxation_bounds_every_choice_with_the_given(data, by_choice, inside):
     X, y, C = data
     given = None if inside is None else np.eye(5)[inside]
-    relaxed = cpm_subset.relaxation(X, y, S, C, given).solve()
+    relaxed = cpm_faces.subset_relaxation(X, y, S, C, given).solve()
     least = min(cost for chosen, cost in by_choice.items() if inside is None or inside in chosen)
     assert relaxed.objective <= least * (1 + 1e-9)
-    assert cpm_subset.relaxation_dual(X, y, S, C, given).solve().objective == pytest.approx(relaxed.objective)
+    assert cpm_faces.subset_relaxation_dual(X, y, S, C, given).solve().objective == pytest.approx(
+        relaxed.objective
+    )
 
 
 def test_with_all_features_the_relaxation_is_the_face_itself(data):
     X, y, C = data
-    relaxed = cpm_subset.relaxation(X, y, X.shape[1], C).solve()
+    relaxed = cpm_faces.subset_relaxation(X, y, X.shape[1], C).solve()
     assert relaxed.objective == pytest.approx(cpm.face(X, y, C).solve().objective, rel=1e-8)
 
 
@@ -61,7 +63,7 @@ def test_the_best_prices_leave_the_largest_squares(data):
     order = np.sort(v**2)[::-1]
     lam = order[S - 1] / 4
     point = {"alpha": alpha, "lam": lam, "mu": np.maximum(v**2 / 4 - lam, 0), "nu": np.zeros(5)}
-    dual = cpm_subset.relaxation_dual(X, y, S, C)
+    dual = cpm_faces.subset_relaxation_dual(X, y, S, C)
     assert max(dual.violations(point).values()) < 1e-12
     assert dual.value(point) == pytest.approx(alpha.sum() - ((alpha @ y) ** 2 + order[:S].sum()) / 4)
 
@@ -70,4 +72,4 @@ def test_the_best_prices_leave_the_largest_squares(data):
 def test_given_features_that_are_none_are_refused(data, given):
     X, y, C = data
     with pytest.raises(ValueError, match=r"given must be numbers of 0 and 1, of shape \(5,\), at most 2"):
-        cpm_subset.relaxation(X, y, S, C, given)
+        cpm_faces.subset_relaxation(X, y, S, C, given)

@@ -10,7 +10,7 @@ from helpers.cpm import LOSSES, clusters
 from hypothesis import given
 from hypothesis import strategies as st
 
-from formulations import cpm, cpm_worst
+from formulations import cpm
 from formulations.language.solution import Status
 from formulations.polytope import shares
 from polyopt.certificates import Claim, certify_program
@@ -42,7 +42,7 @@ def value(X, y, W, C, Z, loss):
 def test_primal_dual_shares_and_recovery(loss, fixed):
     X, y, K, z, C = fixed
     primal, dual = (
-        f(X, y, K, z, C, loss) for f in (cpm_worst.fixed_assignment, cpm_worst.fixed_assignment_dual)
+        f(X, y, K, z, C, loss, "worst") for f in (cpm.fixed_assignment, cpm.fixed_assignment_dual)
     )
     p, d = primal.solve(), dual.solve()
     assert p.objective == pytest.approx(d.objective, rel=1e-8)
@@ -56,9 +56,9 @@ def test_primal_dual_shares_and_recovery(loss, fixed):
     assert (theta * ((p["W"] ** 2).sum(axis=1) - p["t"])) == pytest.approx(0.0, abs=1e-5)
     radius = d.duals["norm"]
     assert radius[0] == pytest.approx(np.sqrt(p["t"]), rel=1e-4)  # the longest face's norm
-    assert primal.value(cpm_worst.recover(X, y, d["alpha"], loss, radius)) == pytest.approx(p.objective)
+    assert primal.value(cpm.recover(X, y, d["alpha"], loss, "worst", radius)) == pytest.approx(p.objective)
     if theta.min() > 1e-3:
-        assert cpm_worst.recover(X, y, d["alpha"], loss)["W"] == pytest.approx(p["W"], abs=1e-3)
+        assert cpm.recover(X, y, d["alpha"], loss, "worst")["W"] == pytest.approx(p["W"], abs=1e-3)
         assert -radius[1:].T == pytest.approx(p["W"], abs=1e-3)
 
 
@@ -68,16 +68,16 @@ def test_a_face_without_alpha_is_in_the_multipliers(loss):
     X = np.array([[-3.0], [-3.1], [0.0], [0.4], [1.0], [1.2]])
     y, z = np.array([1, 1, -1, -1, 1, 1]), np.array([0, 0, -1, -1, 1, 1])
     primal, dual = (
-        f(X, y, 2, z, 10.0, loss) for f in (cpm_worst.fixed_assignment, cpm_worst.fixed_assignment_dual)
+        f(X, y, 2, z, 10.0, loss, "worst") for f in (cpm.fixed_assignment, cpm.fixed_assignment_dual)
     )
     p, d = primal.solve(), dual.solve()
     assert (p.status, d.status) == (Status.SOLVED, Status.SOLVED)
     assert shares((cpm.lift(X).T @ (d["alpha"] * y[:, None])).T) == pytest.approx([0.0, 1.0], abs=1e-6)
     assert certify_program(dual, d.primal, d.duals).worst.relative < 1e-8
-    right = cpm_worst.recover(X, y, d["alpha"], loss, d.duals["norm"])
+    right = cpm.recover(X, y, d["alpha"], loss, "worst", d.duals["norm"])
     assert primal.value(right) == pytest.approx(p.objective, rel=1e-7)
     assert max(primal.violations(right).values()) < 1e-7
-    without = cpm_worst.recover(X, y, np.where(d["alpha"] < 1e-6, 0.0, d["alpha"]), loss)
+    without = cpm.recover(X, y, np.where(d["alpha"] < 1e-6, 0.0, d["alpha"]), loss, "worst")
     assert primal.value(without) > 2 * p.objective
     moved = {**d.duals, "norm": d.duals["norm"] + 1e-3}
     assert certify_program(dual, d.primal, moved).worst.relative > 1e-6
@@ -86,13 +86,13 @@ def test_a_face_without_alpha_is_in_the_multipliers(loss):
 @pytest.mark.parametrize("loss", LOSSES)
 def test_worst_is_between_a_kth_of_the_total_and_the_total(loss, fixed):
     X, y, K, z, C = fixed
-    worst = cpm_worst.fixed_assignment(X, y, K, z, C, loss).solve()
+    worst = cpm.fixed_assignment(X, y, K, z, C, loss, "worst").solve()
     total = cpm.fixed_assignment(X, y, K, z, C, loss).solve()
     assert worst.objective < total.objective
     # With max_k‖W_k‖² ≥ ‖W‖²/K, costs times K make the worst a bound on the total.
-    lifted = cpm_worst.fixed_assignment(X, y, K, z, C / K, loss).solve()
+    lifted = cpm.fixed_assignment(X, y, K, z, C / K, loss, "worst").solve()
     assert K * lifted.objective >= total.objective * (1 - 1e-8)
-    one = cpm_worst.fixed_assignment(X, y, 1, 0 * y, C, loss).solve()
+    one = cpm.fixed_assignment(X, y, 1, 0 * y, C, loss, "worst").solve()
     assert one.objective == pytest.approx(cpm.face(X, y, C).solve().objective, rel=1e-8)
 
 
@@ -101,7 +101,7 @@ def test_worst_is_between_a_kth_of_the_total_and_the_total(loss, fixed):
 
 def solved(fixed, loss):
     X, y, K, z, C = fixed
-    solution = cpm_worst.fixed_assignment(X, y, K, z, C, loss).solve()
+    solution = cpm.fixed_assignment(X, y, K, z, C, loss, "worst").solve()
     return {"W": solution["W"], "alpha": solution.duals["margin"], "assignment": z}, solution.objective
 
 
@@ -149,7 +149,7 @@ def test_the_worst_case_bound_holds_for_any_vectors(seed):
     y = np.r_[np.ones(5), -np.ones(5)]
     K, loss = int(rng.integers(1, 4)), str(rng.choice(LOSSES))
     z, C = rng.integers(0, K, 10), rng.choice([0.5, 1.0, 3.0], size=10)
-    optimum = cpm_worst.fixed_assignment(X, y, K, z, C, loss).solve().objective
+    optimum = cpm.fixed_assignment(X, y, K, z, C, loss, "worst").solve().objective
     W, alpha = rng.normal(size=(K, 3)), rng.normal(size=(10, K)) * rng.choice([0.1, 1.0, 10.0])
     for given_ in ({"W": W}, {"alpha": alpha}, {"W": W, "alpha": alpha}):
         certificate = certify_cpm(X, y, C, loss=loss, margin="worst", assignment=z, **given_)

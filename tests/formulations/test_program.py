@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from formulations import FAMILIES, family, rmm, svm
+from formulations.catalogue import pairs_of, singles_of
 from formulations.language import clock, solving
 from formulations.language.program import Program, Row
 from formulations.language.solution import Solution, Status
@@ -84,7 +85,7 @@ KNOWN = tomllib.loads(Path(__file__).with_name("optima.toml").read_text(encoding
 PAIRS = [
     pytest.param(pair, optimum, id=pair.primal.name)
     for name in FAMILIES
-    for pair, optimum in zip(family(name).pairs(), KNOWN[name], strict=True)
+    for pair, optimum in zip(pairs_of(name, family(name)), KNOWN[name], strict=True)
 ]
 EVERY_PROGRAM = [program for each in PAIRS for program in (each.values[0].primal, each.values[0].dual)]
 
@@ -103,11 +104,11 @@ def check_program(program, solution):
         assert solution.duals[row.name].shape == ((1 + above, *shape) if row.is_cone else shape)
 
 
-SINGLES = [(name, program) for name in FAMILIES for program in getattr(family(name), "singles", list)()]
+SINGLES = [(name, program) for name in FAMILIES for program in singles_of(name, family(name))]
 OPTIMA_OF_SINGLES = [
     pytest.param(program, optimum, id=program.name)
     for name, known in KNOWN["singles"].items()
-    for program, optimum in zip(family(name).singles(), known, strict=True)
+    for program, optimum in zip(singles_of(name, family(name)), known, strict=True)
 ]
 
 
@@ -130,7 +131,7 @@ def test_programs_are_those_that_were_measured_at_a_point(name):
 
     What has coordinates of a kernel's features is left out: these may be turned, and processors turn them.
     """
-    of_pairs = [side for pair in family(name).pairs() for side in (pair.primal, pair.dual)]
+    of_pairs = [side for pair in pairs_of(name, family(name)) for side in (pair.primal, pair.dual)]
     programs = of_pairs + [program for of, program in SINGLES if of == name]
     known = KNOWN["at_a_point"][name]
     found = [np.nan if np.isnan(at) else measured(each) for each, at in zip(programs, known, strict=True)]

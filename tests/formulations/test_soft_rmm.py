@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from formulations import rmm, soft_rmm
+from formulations import rmm
 
 
 @pytest.fixture(params=["one price", "a price per sample"])
@@ -21,7 +21,7 @@ def data(request, blobs, rng):
 
 
 def test_each_side_s_multipliers_are_the_other_s_variables(data):
-    p, d = soft_rmm.qp(*data).solve(), soft_rmm.qp_dual(*data).solve()
+    p, d = rmm.qp(*data).solve(), rmm.qp_dual(*data).solve()
     for row, letter in (("margin", "alpha"), ("bound_above", "lam"), ("bound_below", "lam_star")):
         assert p.duals[row] == pytest.approx(d[letter], abs=1e-5)
     for name in ("xi", "tau", "tau_star"):
@@ -34,13 +34,13 @@ def test_each_side_s_multipliers_are_the_other_s_variables(data):
 def test_the_kernel_dual_is_that_of_its_features(data):
     X, y = data[:2]
     K = X @ X.T
-    assert soft_rmm.kernel_dual(K, y, *data[2:]).solve().objective == pytest.approx(
-        soft_rmm.qp(*data).solve().objective, rel=1e-7
+    assert rmm.kernel_dual(K, y, *data[2:]).solve().objective == pytest.approx(
+        rmm.qp(*data).solve().objective, rel=1e-7
     )
 
 
 def test_slack_never_costs_more_than_none(data):
-    assert soft_rmm.qp(*data).solve().objective <= rmm.qp(*data[:4]).solve().objective * (1 + 1e-8)
+    assert rmm.qp(*data).solve().objective <= rmm.qp(*data[:4]).solve().objective * (1 + 1e-8)
 
 
 @pytest.mark.parametrize(("changes", "message"), [
@@ -49,4 +49,4 @@ def test_slack_never_costs_more_than_none(data):
 ])  # fmt: skip
 def test_wrong_input_is_named(changes, message, blobs):
     with pytest.raises(ValueError, match=message):
-        soft_rmm.qp(*blobs, **changes)
+        rmm.qp(*blobs, **changes)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from helpers.draws import anywhere, drawn_calls, length, pick
-from polyopt.sparse.expansion_terms import UNDERFLOW
 from scipy.optimize import linprog
 
 from formulations.l0_data import as_l0_data
@@ -13,6 +12,7 @@ from polyopt.linalg.rounding import ABOVE, UNIT
 from polyopt.sparse import node_program as bases
 from polyopt.sparse import tree as branch
 from polyopt.sparse import tree as nodes
+from polyopt.sparse.certificate import UNDERFLOW
 from polyopt.sparse.node_program import FREE, OFF, ON, Problem, bound_of, given_of, problem_of
 
 SHAPES = [(1, 1), (2, 1), (1, 9), (3, 7), (8, 8), (17, 5), (33, 40)]

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formulations import cpm, cpm_subset
+from formulations import cpm, cpm_faces
 from formulations.language.toy_data import two_blobs
 from polyopt.cpm import few_feature_face as subset
 from polyopt.cpm.few_feature_face import SubsetFace, most_of
@@ -80,7 +80,7 @@ def test_the_bound_of_a_node_is_below_its_faces_and_near_the_relaxation(data, no
     ]
     least = min(face.fit(sorted(chosen)).objective for chosen in choices)
     assert relaxed.proof.bound <= least
-    program = cpm_subset.relaxation(X[:, ~out], y, s, c, inside[~out].astype(float)).solve()
+    program = cpm_faces.subset_relaxation(X[:, ~out], y, s, c, inside[~out].astype(float)).solve()
     assert relaxed.proof.bound == pytest.approx(program.objective, rel=2e-3)
     assert relaxed.proof.bound <= program.objective * (1 + 1e-9)
     # The point that is kept as a proof has the bound; its α are known to the rounding of 1 − A w over ε.

@@ -16,7 +16,7 @@ import pytest
 
 import polyopt
 from formulations import FAMILIES, family
-from formulations.catalogue import catalogue, text_of_family
+from formulations.catalogue import catalogue, pairs_of, text_of_family
 
 HEADINGS = [
     "Problem", "Variables and shapes", "Programs", "Recovery", "Multipliers", "Infeasible when",
@@ -72,7 +72,7 @@ def test_a_family_demonstrates_itself(name, capsys, monkeypatch):
     printed = capsys.readouterr().out
     gaps = [float(text) for text in re.findall(r"^  gap +(\S+)", printed, re.M)]
     residuals = [float(text) for text in re.findall(r"^  worst residual +(\S+)", printed, re.M)]
-    assert len(gaps) == len(residuals) == len(family(name).pairs())
+    assert len(gaps) == len(residuals) == len(pairs_of(name, family(name)))
     assert max(gaps + residuals) < 1e-6
     for word in ("primal value", "dual value", "recovered value", "subject to"):
         assert word in printed

@@ -1,0 +1,353 @@
+"""A restricted face of the Convex Polytope Machine: with at most s features, or with whole coefficients.
+
+Problem
+-------
+With the assignment fixed and loss="sum" the faces are independent (:mod:`formulations.cpm`). A face of few
+features may use s of the m, whichever are best for it; the bias is free for all, and penalised as ever:
+
+     min  ‖w‖² + b² + Σ C_i [1 − y_i (w·x_i + b)]_+     s.t.  ‖w‖₀ ≤ s.
+
+A face of whole coefficients reads like `2 age + 3 bmi − chol > 41.5`: numbers p_j from −M to M, a scale δ > 0
+that all of them share, and a threshold −b/δ. Its weights are w = δ p, and for a fixed scale
+
+     min  δ² ‖p‖² + b² + Σ C_i [1 − y_i (δ p·x_i + b)]_+     over whole p from −M to M and b
+
+is a mixed-integer quadratic program. Over the scale there is one more number to search.
+
+Variables and shapes
+--------------------
+w or p (m,), b scalar, xi (n,); alpha (n,), mu and nu (m,) in the duals. X is (n, m), y is (n,) of -1 and +1,
+C a scalar or (n,). z (m,) says which features are used, and t_j pays for w_j² where it is; lam is a scalar; s
+is a whole number; g (m,) of 0 and 1 says which features are in for certain, as at a node of a search; a
+feature that is out is left out of X. δ is a positive number, M a whole one.
+
+Programs
+--------
+subset_face is exact, with z of 0 and 1; R² = Σ C_i is what w = 0, b = 0 costs, so that no optimal face is
+longer than R. subset_relaxation has z in [0, 1] and no R: t_j ≥ w_j²/z_j is what feature j costs, the
+perspective of its square. With z of 0 and 1 both are the same, but a solver, to which w_j² ≤ 10⁻⁹ is w_j = 0,
+finds the first more exactly. What the relaxation pays for w is the square of its s-support norm, for small
+w_j like (Σ|w_j|)²/s.
+
+subset_relaxation_dual has v_j = Σ_i α_i y_i x_ij. For a given alpha the best λ, μ, ν leave
+
+     Σ α − ¼ (v_b² + Σ_{j in} v_j² + the s − |in| largest v_j² of the others),
+
+which is a bound on the optimum for every choice of s features that has those in it: a face of the features S
+has the dual value Σ α − ¼ (v_b² + Σ_{j∈S} v_j²) at alpha, and S cannot take more off than the largest.
+
+integer_face is exact, with p whole; integer_relaxation has p real, and integer_relaxation_dual is its dual.
+Without the limits M, for whatever scale, that is the dual of the face itself, Σ α − ¼ ‖Σ α_i y_i x̃_i‖²: what
+a face of whole numbers costs beyond the value of that at some α is at least what whole numbers can have lost.
+
+Recovery
+--------
+Few features: z are the multipliers of the dual's row feature; w_j = ½ z_j v_j, b = ½ Σ α_i y_i, t_j = ¼ z_j
+v_j². Whole coefficients: p_j = (δ v_j − μ_j + ν_j)/(2δ²), b = ½ Σ α_i y_i, ξ_i = [1 − y_i (δ p·x_i + b)]_+.
+
+Multipliers
+-----------
+Few features: lam is what one more feature would save, at first, in the relaxation; mu_j what feature j is
+worth above that, nu_j by how much it falls short of it where it must be in. Whole coefficients: mu_j and nu_j
+are what a larger M would save at feature j.
+
+Infeasible when
+---------------
+Never for finite C and Σ g ≤ s: w = 0, ξ = 1 is feasible.
+
+Reference
+---------
+Kantchelian et al., Large-Margin Convex Polytope Machine (2014), unconstrained form of eq. (6), for the face;
+Argyriou, Foygel & Srebro, Sparse prediction with the k-support norm (2012), for the norm; Pilanci, Wainwright
+& El Ghaoui, Sparse learning via Boolean relaxations (2015), for the relaxation; Ustun & Rudin, Supersparse
+linear integer models for optimized medical scoring systems (2016), for whole coefficients. The programs are
+derived here.
+
+Example
+-------
+>>> import numpy as np
+>>> from formulations import cpm_faces
+>>> X, y = np.array([[2.0, 1.0], [-2.0, -1.0]]), np.array([1, -1])  # the first feature alone separates better
+>>> relaxed = cpm_faces.subset_relaxation(X, y, 1, C=10.0).solve()
+>>> relaxed["z"].round(3) + 0.0, round(relaxed.objective, 6)
+(array([1., 0.]), 0.25)
+>>> X = np.array([[2.0, 1.1], [-2.0, -0.9]])
+>>> cpm_faces.integer_relaxation(X, y, 0.2, 1, C=10.0).solve()["p"].round(3)  # both numbers at their limit
+array([1., 1.])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from formulations.cpm import ONE_FACE_LETTERS, PAPER, SOURCE
+from formulations.language.arguments import positive, whole
+from formulations.language.program import Duality, Program, Row, without_multipliers
+from formulations.language.recovery import as_data, slacks
+from formulations.language.toy_data import two_blobs
+from formulations.language.types import Matrix, MatrixLike, Vector
+from formulations.svm import alpha_rows, cost_parameter, margin_rows
+
+_SUBSET_LETTERS = {
+    **ONE_FACE_LETTERS,
+    "s": "how many features the face may use",
+    "gⱼ": "1 where feature $j$ is in for certain, else 0",
+    "w, b": "the face of the primal",
+}
+_SUBSET_SOURCE = f"{PAPER}, {SOURCE}, with at most s features"
+_INTEGER_LETTERS = {
+    **ONE_FACE_LETTERS,
+    "δ": "> 0: the scale of the whole numbers",
+    "M": "the largest of the whole numbers",
+    "p, b": "the face of the primal",
+}
+_INTEGER_TITLE = "Convex polytope machine, one face of whole coefficients"
+_INTEGER_SOURCE = f"{PAPER}, {SOURCE}, with whole coefficients"
+
+
+def subset_face(X: MatrixLike, y: ArrayLike, s: int, C: ArrayLike = 1.0) -> Program:
+    """The face with at most s features, over all choices of them; SCIP solves it.
+
+    Parameters
+    ----------
+    X, y, C
+        As in :func:`formulations.cpm.face`.
+    s : int
+        Features at most, at least 1.
+    """
+    X, y = as_data(X, y)
+    whole("s", s)
+    n, m = X.shape
+    w, b, xi = cp.Variable(m, name="w"), cp.Variable(name="b"), cp.Variable(n, name="xi")
+    z, costs = cp.Variable(m, name="z", boolean=True), cost_parameter(C, n)
+    R = cp.CallbackParam(lambda: np.sqrt(costs.value.sum()), nonneg=True)
+    rows = (
+        *margin_rows(y, X @ w + b, xi, "w·xᵢ + b"),
+        Row("count", cp.sum(z) <= float(s), "Σⱼ zⱼ ≤ s", "", ""),
+        Row("upper", w <= R * z, "wⱼ ≤ R zⱼ", "", ""),
+        Row("lower", -R * z <= w, "−R zⱼ ≤ wⱼ", "", ""),
+    )
+    return Program(
+        name="cpm_subset.mixed_integer",
+        title="Convex polytope machine, one face of few features",
+        source=_SUBSET_SOURCE,
+        objective=cp.Minimize(cp.sum_squares(w) + cp.square(b) + costs @ xi),
+        objective_text="‖w‖² + b² + Σᵢ Cᵢ ξᵢ",
+        variables={"w": w, "b": b, "xi": xi, "z": z},
+        rows=without_multipliers(rows),
+        parameters={"C": costs},
+        letters={**_SUBSET_LETTERS, "R": "= sqrt(Σᵢ Cᵢ)"},
+        data={"x": X, "y": y, "s": float(s)},
+    )
+
+
+def subset_relaxation(
+    X: MatrixLike, y: ArrayLike, s: int, C: ArrayLike = 1.0, given: ArrayLike | None = None
+) -> Program:
+    """The perspective relaxation: its value is a bound on every choice of s features.
+
+    Parameters
+    ----------
+    X, y, s, C
+        As in :func:`subset_face`.
+    given : array_like of shape (m,), optional
+        g: 1 where a feature is in for certain. None is by default.
+    """
+    X, y, g = _subset_data(X, y, s, given)
+    n, m = X.shape
+    w, b, xi = cp.Variable(m, name="w"), cp.Variable(name="b"), cp.Variable(n, name="xi")
+    t, z, costs = cp.Variable(m, name="t"), cp.Variable(m, name="z"), cost_parameter(C, n)
+    # As a cone: w²/z has no gradient where both are 0.
+    cone = cp.SOC(t + z, cp.vstack([2.0 * w, t - z]), axis=0)
+    rows = (
+        *margin_rows(y, X @ w + b, xi, "w·xᵢ + b"),
+        Row("feature", cone, "‖(2 wⱼ, tⱼ − zⱼ)‖ ≤ tⱼ + zⱼ", "cone",
+            "under its first entry, for every j, minus what a change of $2 wⱼ$ and $tⱼ − zⱼ$ would save"),
+        Row("count", cp.sum(z) <= float(s), "Σⱼ zⱼ ≤ s", "lam", "what one more feature would save at first"),
+        Row("most", z <= 1, "zⱼ ≤ 1", "mu", "what feature j is worth above that"),
+        Row("least", z >= g, "zⱼ ≥ gⱼ", "nu", "what feature j falls short of that, where it must be in"),
+    )  # fmt: skip
+    return Program(
+        name="cpm_subset.relaxation",
+        title="Convex polytope machine, one face of few features, relaxed",
+        source=f"{_SUBSET_SOURCE} (derived)",
+        objective=cp.Minimize(cp.sum(t) + cp.square(b) + costs @ xi),
+        objective_text="Σⱼ tⱼ + b² + Σᵢ Cᵢ ξᵢ",
+        variables={"w": w, "b": b, "xi": xi, "t": t, "z": z},
+        rows=rows,
+        parameters={"C": costs},
+        letters=_SUBSET_LETTERS,
+        data={"x": X, "y": y, "s": float(s), "g": g},
+    )
+
+
+def subset_relaxation_dual(
+    X: MatrixLike, y: ArrayLike, s: int, C: ArrayLike = 1.0, given: ArrayLike | None = None
+) -> Program:
+    """Dual of :func:`subset_relaxation`; arguments as in the primal."""
+    X, y, g = _subset_data(X, y, s, given)
+    n, m = X.shape
+    alpha, lam = cp.Variable(n, name="alpha"), cp.Variable(name="lam")
+    mu, nu = cp.Variable(m, name="mu"), cp.Variable(m, name="nu")
+    costs = cost_parameter(C, n)
+    rows = (
+        Row("feature", 0.25 * cp.square(X.T @ cp.multiply(y, alpha)) <= lam + mu - nu,
+            "¼ (Σᵢ αᵢ yᵢ xᵢⱼ)² ≤ λ + μⱼ − νⱼ", "z", "how far feature j is used: $wⱼ = ½ zⱼ Σᵢ αᵢ yᵢ xᵢⱼ$"),
+        *alpha_rows(alpha, costs),
+        Row("count", lam >= 0, "λ ≥ 0", "rest", "how many features are left over"),
+        Row("most", mu >= 0, "μⱼ ≥ 0", "above", "$1 − zⱼ$"),
+        Row("least", nu >= 0, "νⱼ ≥ 0", "below", "$zⱼ − gⱼ$"),
+    )  # fmt: skip
+    paid = cp.sum(alpha) - 0.25 * cp.square(y @ alpha) - float(s) * lam - cp.sum(mu) + g @ nu
+    return Program(
+        name="cpm_subset.relaxation_dual",
+        title="Convex polytope machine, one face of few features, relaxed, dual",
+        source=f"{_SUBSET_SOURCE} (derived)",
+        objective=cp.Maximize(paid),
+        objective_text="Σᵢ αᵢ − ¼ (Σᵢ αᵢ yᵢ)² − s λ − Σⱼ μⱼ + Σⱼ gⱼ νⱼ",
+        variables={"alpha": alpha, "lam": lam, "mu": mu, "nu": nu},
+        rows=rows,
+        parameters={"C": costs},
+        letters=_SUBSET_LETTERS,
+        data={"x": X, "y": y, "s": float(s), "g": g},
+    )
+
+
+def _subset_data(
+    X: MatrixLike, y: ArrayLike, s: int, given: ArrayLike | None
+) -> tuple[Matrix, Vector, Vector]:
+    """Samples, labels and g, checked."""
+    X, y = as_data(X, y)
+    whole("s", s)
+    shape = (X.shape[1],)
+    g = np.zeros(shape) if given is None else np.asarray(given, dtype=float)
+    if g.shape != shape or not np.isin(g, (0.0, 1.0)).all() or g.sum() > s:
+        raise ValueError(f"given must be numbers of 0 and 1, of shape {shape}, at most {s} of them 1")
+    return X, y, g
+
+
+def recover_subset(
+    X: MatrixLike, y: ArrayLike, s: int, alpha: NDArray[Any], z: NDArray[Any]
+) -> dict[str, NDArray[Any]]:
+    """Primal variables w, b, xi, t and z of the relaxation from the dual's alpha, and its row feature's z."""
+    X, y = as_data(X, y)
+    z = np.clip(z, 0.0, 1.0)
+    v = X.T @ (alpha * y)
+    w, b = 0.5 * z * v, 0.5 * float(alpha @ y)
+    return {"w": w, "b": np.array(b), "xi": slacks(X @ w + b, y), "t": 0.25 * z * v**2, "z": z}
+
+
+def integer_face(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLike = 1.0) -> Program:
+    """The face of whole coefficients at a fixed scale; SCIP solves it.
+
+    Parameters
+    ----------
+    X, y, C
+        As in :func:`formulations.cpm.face`.
+    scale : float
+        δ, positive.
+    M : int
+        The largest coefficient, at least 1.
+    """
+    return _integer(X, y, scale, M, C, exact=True)
+
+
+def integer_relaxation(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLike = 1.0) -> Program:
+    """The same with real coefficients from −M to M; arguments as in :func:`integer_face`."""
+    return _integer(X, y, scale, M, C, exact=False)
+
+
+def _integer(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLike, exact: bool) -> Program:
+    X, y = as_data(X, y)
+    scale, M = positive("scale", scale), whole("M", M)
+    n, m = X.shape
+    p, b, xi = cp.Variable(m, name="p", integer=exact), cp.Variable(name="b"), cp.Variable(n, name="xi")
+    costs = cost_parameter(C, n)
+    says = "what a larger M would save at feature j"
+    rows = (
+        *margin_rows(y, scale * (X @ p) + b, xi, "δ p·xᵢ + b"),
+        Row("most", p <= float(M), "pⱼ ≤ M", "mu", says),
+        Row("least", -float(M) <= p, "−M ≤ pⱼ", "nu", says),
+    )
+    return Program(
+        name="cpm_integer.mixed_integer" if exact else "cpm_integer.relaxation",
+        title=_INTEGER_TITLE if exact else f"{_INTEGER_TITLE}, relaxed",
+        source=_INTEGER_SOURCE if exact else f"{_INTEGER_SOURCE} (derived)",
+        objective=cp.Minimize(scale**2 * cp.sum_squares(p) + cp.square(b) + costs @ xi),
+        objective_text="δ² ‖p‖² + b² + Σᵢ Cᵢ ξᵢ",
+        variables={"p": p, "b": b, "xi": xi},
+        rows=without_multipliers(rows) if exact else rows,
+        parameters={"C": costs},
+        letters=_INTEGER_LETTERS,
+        data={"x": X, "y": y, "δ": scale, "M": float(M)},
+    )
+
+
+def integer_relaxation_dual(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLike = 1.0) -> Program:
+    """Dual of :func:`integer_relaxation`; arguments as in the primal."""
+    X, y = as_data(X, y)
+    scale, M = positive("scale", scale), whole("M", M)
+    n, m = X.shape
+    alpha, mu, nu = cp.Variable(n, name="alpha"), cp.Variable(m, name="mu"), cp.Variable(m, name="nu")
+    costs, pull = cost_parameter(C, n), scale * (X.T @ cp.multiply(y, alpha)) - mu + nu
+    paid = float(M) * cp.sum(mu + nu) + cp.sum_squares(pull) / (4.0 * scale**2)
+    return Program(
+        name="cpm_integer.relaxation_dual",
+        title=f"{_INTEGER_TITLE}, relaxed, dual",
+        source=f"{_INTEGER_SOURCE} (derived)",
+        objective=cp.Maximize(cp.sum(alpha) - 0.25 * cp.square(y @ alpha) - paid),
+        objective_text="Σᵢ αᵢ − ¼ (Σᵢ αᵢ yᵢ)² − M Σⱼ (μⱼ + νⱼ) − 1/(4 δ²) Σⱼ (δ Σᵢ αᵢ yᵢ xᵢⱼ − μⱼ + νⱼ)²",
+        variables={"alpha": alpha, "mu": mu, "nu": nu},
+        rows=(
+            *alpha_rows(alpha, costs),
+            Row("most", mu >= 0, "μⱼ ≥ 0", "above", "$M − pⱼ$"),
+            Row("least", nu >= 0, "νⱼ ≥ 0", "below", "$M + pⱼ$"),
+        ),
+        parameters={"C": costs},
+        letters=_INTEGER_LETTERS,
+        data={"x": X, "y": y, "δ": scale, "M": float(M)},
+    )
+
+
+def recover_integer(
+    X: MatrixLike, y: ArrayLike, scale: float, alpha: NDArray[Any], mu: NDArray[Any], nu: NDArray[Any]
+) -> dict[str, NDArray[Any]]:
+    """Primal variables p, b and xi of the relaxation from the dual's alpha (n,), mu and nu (m,)."""
+    X, y = as_data(X, y)
+    p, b = (scale * (X.T @ (alpha * y)) - mu + nu) / (2.0 * scale**2), 0.5 * float(alpha @ y)
+    return {"p": p, "b": np.array(b), "xi": slacks(scale * (X @ p) + b, y)}
+
+
+def pairs(seed: int = 0) -> list[Duality]:
+    """The relaxations on random data, one feature of the first in for certain, with their duals."""
+    X, y = two_blobs(n=40, m=6, seed=seed)
+    C, s, given = np.where(y > 0, 0.3, 0.2), 2, np.eye(6)[-1]
+    dual = subset_relaxation_dual(X, y, s, C, given)
+
+    def recovered(v: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        return recover_subset(X, y, s, v["alpha"], dual.rows[0].multipliers)  # as the last solve left them
+
+    few = Duality(subset_relaxation(X, y, s, C, given), dual, recovered)
+    X2, y2 = two_blobs(m=4, seed=seed)
+    numbers = (X2, y2, 0.3, 2, np.where(y2 > 0, 1.0, 0.7))
+    whole_numbers = Duality(
+        integer_relaxation(*numbers),
+        integer_relaxation_dual(*numbers),
+        lambda v: recover_integer(X2, y2, 0.3, v["alpha"], v["mu"], v["nu"]),
+    )
+    return [few, whole_numbers]
+
+
+def singles(seed: int = 0) -> list[Program]:
+    """The exact programs, which have no dual, on random data."""
+    X, y = two_blobs(n=20, m=5, seed=seed)
+    X2, y2 = two_blobs(n=20, m=4, seed=seed)
+    return [
+        subset_face(X, y, 2, np.where(y > 0, 0.3, 0.2)),
+        integer_face(X2, y2, 0.3, 3, np.where(y2 > 0, 1.0, 0.7)),
+    ]
