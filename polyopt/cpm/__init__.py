@@ -1,6 +1,6 @@
 """The Convex Polytope Machine: solvers, certificates and estimators.
 
-The programs are in ``formulations`` (``cpm``, ``cpm_worst``, ``cpm_margin``, ``cpm_hard``, ``cpm_global``).
+The programs are in ``formulations`` (``cpm``, ``cpm_margins``, ``cpm_faces``, ``cpm_sparse``).
 Read in this order: ``solve`` (the table of solvers), ``sgd`` (Algorithms 1 and 2), ``alternating`` (the
 program of a fixed assignment, then a new assignment), ``dual`` (the same by coordinate ascent),
 ``global_search`` (branch and bound over assignments).

@@ -3,7 +3,7 @@
 :class:`PolytopeProblem` has the three steps that :mod:`polyopt.optim.rounds` asks for:
 
 1. ``start``: a random assignment;
-2. ``solve``: the explicit program of formulations.cpm, cpm_worst or cpm_sparse for that assignment;
+2. ``solve``: the explicit program of formulations.cpm or cpm_sparse for that assignment;
 3. ``reassign``: each positive goes to the face with its highest score if that lowers its hinge.
 
 With loss="sum", margin="total" and no penalty the faces are independent: each is a small program
@@ -29,7 +29,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 
-from formulations import cpm, cpm_sparse, cpm_worst
+from formulations import cpm, cpm_sparse
 from formulations.face_penalty import FacePenalty
 from formulations.language.arguments import as_costs, whole
 from formulations.language.clock import Clock
@@ -209,8 +209,7 @@ class PolytopeProblem(AlternatingProblem):
             if self.penalty is not None:
                 self._program = cpm_sparse.fixed_assignment(*data, self.margin, penalty=self.penalty)
             else:
-                formulation = cpm_worst if self.margin == "worst" else cpm
-                self._program = formulation.fixed_assignment(*data)
+                self._program = cpm.fixed_assignment(*data, self.margin)
         has_cones = self.margin == "worst" or self.penalty is not None
         exact = self.options.exact_cone_gap if has_cones else self.options.exact_gap
 

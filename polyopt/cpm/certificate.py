@@ -387,11 +387,11 @@ def _multipliers(point: CpmPoint, loss: Loss, margin: Margin, tol: float, max_it
     """
     X, y, Z, penalty = point.geometry.X, point.y, point.Z, point.penalty
     if margin == "worst" or (loss == "max" and penalty is not None):
-        from formulations import cpm_sparse, cpm_worst
+        from formulations import cpm, cpm_sparse
 
         data = (X[:, :-1], y, len(point.W), Z.argmax(axis=1), point.C, loss)
         if penalty is None:
-            program = cpm_worst.fixed_assignment_dual(*data)
+            program = cpm.fixed_assignment_dual(*data, margin)
         else:
             program = cpm_sparse.fixed_assignment_dual(*data, margin, penalty=penalty)
         found = program.solve()

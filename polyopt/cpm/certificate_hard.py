@@ -176,9 +176,9 @@ def _lengths(columns: Ball) -> Ball:
 
 def _solve_dual(X: Matrix, y: Vector, Z: Vector, margin: Margin) -> Vector:
     """Return multipliers from the dual of (2), which always has an optimum; 0 if no solver left any."""
-    from formulations import cpm_margin
+    from formulations import cpm_margins
 
-    make = cpm_margin.total_dual if margin == "total" else cpm_margin.worst_dual
+    make = cpm_margins.total_dual if margin == "total" else cpm_margins.worst_dual
     found = make(X, y, Z.shape[1], Z.argmax(axis=1)).solve()
     alpha = found.primal.get("alpha", np.zeros_like(Z))
     return np.where(alpha > 1e-9 * np.abs(alpha).max(initial=0.0), alpha, 0.0)

@@ -1,7 +1,7 @@
 """Certificates of Convex Polytope Machines whose faces have few features, or integer coefficients.
 
 For a fixed assignment each face is a program over all choices of at most s features
-(:mod:`formulations.cpm_subset`). Its bound is that of a search tree (:class:`SubsetTree`), evaluated anew
+(:mod:`formulations.cpm_faces`). Its bound is that of a search tree (:class:`SubsetTree`), evaluated anew
 from the data, or, if no tree is given, of the root alone: the dual value of the face of all features with the
 s largest v_j² only. The certificate says which.
 

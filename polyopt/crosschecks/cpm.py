@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.svm import LinearSVC
 
-from formulations import cpm, cpm_hard, cpm_integer, cpm_margin, cpm_subset, cpm_worst, svm
+from formulations import cpm, cpm_faces, cpm_margins, svm
 from formulations.cpm import big_m, mixed_integer
 from formulations.language.program import Program
 from formulations.language.solution import Solution
@@ -117,7 +117,7 @@ def any_multipliers_bound(seed: int) -> Pair:
 def _worst_case(seed: int) -> tuple[Vector, Vector, Solution]:
     X, y = clusters(seed)
     z = cpm.natural_assignment(X, y, generator(seed).normal(size=(3, 3)))
-    return X, y, cpm_worst.fixed_assignment(X, y, 3, z).solve()
+    return X, y, cpm.fixed_assignment(X, y, 3, z, margin="worst").solve()
 
 
 @CHECKS.add("X11", f"{CPM}, the worst-case margin beside eq. (6); its dual is derived", 1e-6)
@@ -203,11 +203,10 @@ def coupled_mixed_integer_programs(seed: int) -> Pair:
     """CPM: the integer program with loss="max" or the worst-case margin = the least over assignments."""
     X, y = clusters(seed, n=10, spread=0.8)
     by_program, by_assignment = [], []
-    losses: tuple[Any, ...] = ("max", "sum", "max")
-    for loss, module in zip(losses, (cpm, cpm_worst, cpm_worst), strict=True):
-        margin = "total" if module is cpm else "worst"
+    forms: tuple[tuple[Any, Any], ...] = (("max", "total"), ("sum", "worst"), ("max", "worst"))
+    for loss, margin in forms:
         by_program.append(mixed_integer(X, y, 2, loss=loss, margin=margin).solve().objective)
-        program = module.fixed_assignment(X, y, 2, np.zeros(len(y), dtype=int), 1.0, loss)
+        program = cpm.fixed_assignment(X, y, 2, np.zeros(len(y), dtype=int), 1.0, loss, margin)
         by_assignment.append(_least_of_two_faces(program, y))
     return by_program, by_assignment
 
@@ -289,9 +288,9 @@ def total_margin_of_every_program(seed: int) -> Pair:
     """CPM, hard, negatives on all faces: max Σ ζ_k of (2) = Σ 1/‖W_k‖ of (4)-(5) = (3), face by face."""
     X, y, z = separated_clusters(seed=seed)
     own = [(y < 0) | (z == k) for k in range(3)]
-    by_faces = sum(1.0 / cpm_hard.face(X[one], y[one]).solve().objective for one in own)
-    shortest = cpm_hard.total(X, y, 3, z).solve()["W"]
-    return [by_faces, (1.0 / _norms(shortest)).sum()], cpm_margin.total(X, y, 3, z).solve().objective
+    by_faces = sum(1.0 / cpm_margins.hard_face(X[one], y[one]).solve().objective for one in own)
+    shortest = cpm_margins.hard_total(X, y, 3, z).solve()["W"]
+    return [by_faces, (1.0 / _norms(shortest)).sum()], cpm_margins.total(X, y, 3, z).solve().objective
 
 
 @CHECKS.add("X62", f"{CPM}, the worst-case margin in eq. (1) to (5)", 1e-6)
@@ -301,9 +300,9 @@ def worst_margin_over_all_assignments(seed: int) -> Pair:
     positives, margins, norms = np.flatnonzero(y > 0), [], []
     for rest in product(range(2), repeat=len(positives) - 1):
         z[positives] = (0, *rest)  # the faces are alike: the first positive may stay at the first
-        margins.append(cpm_margin.worst(X, y, 2, z).solve().objective)
+        margins.append(cpm_margins.worst(X, y, 2, z).solve().objective)
         if margins[-1] > 1e-6:
-            norms.append(cpm_hard.worst(X, y, 2, z).solve().objective)
+            norms.append(cpm_margins.hard_worst(X, y, 2, z).solve().objective)
     return max(margins), 1.0 / np.sqrt(min(norms))
 
 
@@ -311,7 +310,7 @@ def worst_margin_over_all_assignments(seed: int) -> Pair:
 def hard_margins_at_a_high_cost(seed: int) -> Pair:
     """CPM: (6) with a cost above every multiplier of (4)-(5) = (4)-(5)."""
     X, y, z = separated_clusters(seed=seed)
-    hard = cpm_hard.total(X, y, 3, z).solve()
+    hard = cpm_margins.hard_total(X, y, 3, z).solve()
     C = 1.1 * hard.duals["margin"].max()
     return cpm.fixed_assignment(X, y, 3, z, C).solve().objective, hard.objective
 
@@ -320,7 +319,7 @@ def hard_margins_at_a_high_cost(seed: int) -> Pair:
 def printed_program_bounds_the_total_margin(seed: int) -> Pair:
     """CPM: δᵀ of any unit faces near the optimum ≤ (2) for the assignment that they make."""
     X, y, z = separated_clusters(seed=seed)
-    best, drawn = cpm_hard.total(X, y, 3, z).solve()["W"], generator(seed)
+    best, drawn = cpm_margins.hard_total(X, y, 3, z).solve()["W"], generator(seed)
     found: list[float] = []
     bounds: list[float] = []
     while len(found) < 5:
@@ -330,7 +329,7 @@ def printed_program_bounds_the_total_margin(seed: int) -> Pair:
         if margins.min() > 0.0 and margins.max() < np.inf:
             natural = (lift(X) @ W.T).argmax(axis=1)
             found.append(margins.sum())
-            bounds.append(cpm_margin.printed(X, y, 3, natural).solve().objective)
+            bounds.append(cpm_margins.printed(X, y, 3, natural).solve().objective)
     return found, bounds
 
 
@@ -356,7 +355,7 @@ def another_assignment_after_smoothing(seed: int) -> Pair:
     X, y = np.array([*positives, [1.0, 1.0], [1.0, -1.0]]), np.array([1] * 5 + [-1] * 2)
     # Of all assignments the one with the largest total margin, and the one with the least norms.
     largest, least = (
-        cpm_hard.total(X, y, 2, [*z, 0, 0]).solve()["W"] for z in ([0, 1, 1, 0, 1], [0, 1, 1, 1, 1])
+        cpm_margins.hard_total(X, y, 2, [*z, 0, 0]).solve()["W"] for z in ([0, 1, 1, 0, 1], [0, 1, 1, 1, 1])
     )
     assert (1.0 / _norms(largest)).sum() > (1.0 / _norms(least)).sum()
     return (largest**2).sum(), (least**2).sum()
@@ -370,25 +369,25 @@ def _sample(seed: int) -> tuple[Vector, Vector, Vector]:
     return X, y, np.where(y > 0, 0.3, 0.2)
 
 
-@CHECKS.add("X103", "formulations.cpm_subset; derived", 1e-6)
+@CHECKS.add("X103", "formulations.cpm_faces; derived", 1e-6)
 def few_features_by_our_search(seed: int) -> Pair:
     """CPM, one face of at most s features: our branch and bound = HiGHS with tangents of the squares.
 
     Both the value and the bound of either are compared.
     """
     X, y, C = _sample(seed)
-    program = cpm_subset.mixed_integer(X, y, _N_CHOSEN, C)
+    program = cpm_faces.subset_face(X, y, _N_CHOSEN, C)
     search, _ = search_subset(SubsetFace(X, y, C, _N_CHOSEN), tol=1e-8)
     assert search.best is not None
     mine = (search.best.objective, search.bound)
     return mine, least_by_tangents(program, {"w": 1.0, "b": 1.0})[::-1]
 
 
-@CHECKS.add("X104", "formulations.cpm_subset; derived", 1e-6)
+@CHECKS.add("X104", "formulations.cpm_faces; derived", 1e-6)
 def few_features_by_scip(seed: int) -> Pair:
     """CPM, one face of at most s features: SCIP = HiGHS with tangents of the squares."""
     X, y, C = _sample(seed)
-    program = cpm_subset.mixed_integer(X, y, _N_CHOSEN, C)
+    program = cpm_faces.subset_face(X, y, _N_CHOSEN, C)
     return program.solve().objective, least_by_tangents(program, {"w": 1.0, "b": 1.0})[1]
 
 
@@ -398,17 +397,17 @@ def _whole(seed: int) -> tuple[Program, float, float]:
     X = X[:, :4]
     real = SubsetFace(X, y, C, 4).fit(np.arange(4)).w
     found = IntegerFace(X, y, C, _NUMBERS).round(real)
-    return cpm_integer.mixed_integer(X, y, found.scale, _NUMBERS, C), found.objective, found.scale**2
+    return cpm_faces.integer_face(X, y, found.scale, _NUMBERS, C), found.objective, found.scale**2
 
 
-@CHECKS.add("X105", "formulations.cpm_integer; derived", 1e-6)
+@CHECKS.add("X105", "formulations.cpm_faces; derived", 1e-6)
 def whole_numbers_by_scip(seed: int) -> Pair:
     """CPM, one face of whole numbers at a scale: SCIP = HiGHS with tangents of the squares."""
     program, _, square = _whole(seed)
     return program.solve().objective, least_by_tangents(program, {"p": square, "b": 1.0})[1]
 
 
-@CHECKS.add("X106", "formulations.cpm_integer; derived", 1e-7, "≥")
+@CHECKS.add("X106", "formulations.cpm_faces; derived", 1e-7, "≥")
 def whole_numbers_by_our_search(seed: int) -> Pair:
     """CPM, one face of whole numbers: our search costs no less than what HiGHS proves at its scale."""
     program, mine, square = _whole(seed)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import cvxpy as cp
 import numpy as np
 
-from formulations import rmm, rmm_bounded, soft_rmm, svm
+from formulations import rmm, rmm_bounded, svm
 from formulations import unlabelled_bounds as further
 from formulations.families import hinge_families
 from formulations.language.program import Program, Row
@@ -344,11 +344,11 @@ def price_of_further_bounds(seed: int) -> Pair:
     return np.array((high - low) / (2.0 * step)), float(slope)
 
 
-@CHECKS.add("X40", "formulations.soft_rmm, the primal at the SVM's point", 1e-6)
+@CHECKS.add("X40", "formulations.rmm, the primal at the SVM's point", 1e-6)
 def nearly_free_slack(seed: int) -> Pair:
     """At a price D of next to nothing it is the SVM, but for D Σ [|f| − B]₊ at the SVM's outputs."""
     X, y, C = blobs(seed)
-    return soft_rmm.qp(X, y, C, _B, 1e-9).solve().objective, svm.primal(X, y, C).solve().objective
+    return rmm.qp(X, y, C, _B, 1e-9).solve().objective, svm.primal(X, y, C).solve().objective
 
 
 @CHECKS.add("X41", f"{RMM}, eq. (7); exact penalty", 1e-6)
@@ -357,35 +357,35 @@ def dear_slack(seed: int) -> Pair:
     s = bounded(seed)
     hard = rmm.qp(*s.data).solve()
     price = 1.01 * max(float(hard.duals[name].max()) for name in ("bound_above", "bound_below"))
-    return soft_rmm.qp(*s.data, price).solve().objective, hard.objective
+    return rmm.qp(*s.data, price).solve().objective, hard.objective
 
 
-@CHECKS.add("X42", "formulations.soft_rmm, primal and dual", 1e-6)
+@CHECKS.add("X42", "formulations.rmm, primal and dual", 1e-6)
 def solvers_of_the_soft_linear_machine(seed: int) -> Pair:
     """Decomposition and interior point find the value of the explicit program."""
     X, y, C = blobs(seed)
-    rows = soft_rmm.families(y, C, _B, _D)
+    rows = hinge_families(y, C, _B, _D)
     fast = [
         solve_decomposition(X @ X.T, rows, tol=1e-8).objective,
         solve_interior_point(X, rows, tol=1e-9).objective,
     ]
-    return fast, soft_rmm.qp(X, y, C, _B, _D).solve().objective
+    return fast, rmm.qp(X, y, C, _B, _D).solve().objective
 
 
-@CHECKS.add("X43", "formulations.soft_rmm", 1e-6)
+@CHECKS.add("X43", "formulations.rmm", 1e-6)
 def solver_of_the_soft_kernel_machine(seed: int) -> Pair:
     """With a Gaussian kernel the decomposition finds the value of the explicit dual."""
     X, y, C = blobs(seed)
     K = rbf(X)
-    fast = solve_decomposition(K, soft_rmm.families(y, C, _B, _D), tol=1e-8)
-    return fast.objective, soft_rmm.kernel_dual(K, y, C, _B, _D).solve().objective
+    fast = solve_decomposition(K, hinge_families(y, C, _B, _D), tol=1e-8)
+    return fast.objective, rmm.kernel_dual(K, y, C, _B, _D).solve().objective
 
 
 @CHECKS.add("X44", "formulations.sensitivity, the envelope theorem", 1e-3)
 def price_of_the_price(seed: int) -> Pair:
     """dp*/dD = Σ (τ_i + τ*_i), the left side by central differences."""
     X, y, C = blobs(seed)
-    at = soft_rmm.qp(X, y, C, _B, _D).solve()
+    at = rmm.qp(X, y, C, _B, _D).solve()
     step = 1e-4
-    low, high = (soft_rmm.qp(X, y, C, _B, _D + change).solve().objective for change in (-step, step))
+    low, high = (rmm.qp(X, y, C, _B, _D + change).solve().objective for change in (-step, step))
     return np.array((high - low) / (2.0 * step)), float(at["tau"].sum() + at["tau_star"].sum())

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import polyopt
-from formulations import cpm, l0, pc_slp, plume, polyceptron, rmm, sigma_svm, soft_rmm, spla1, svm
+from formulations import cpm, l0, pc_slp, plume, polyceptron, rmm, sigma_svm, spla1, svm
 from polyopt.certificates import Claim
 from polyopt.certificates.certificate import Residual, conclude, relative_gap, residual
 from polyopt.cpm.certificate import certify_cpm_search
@@ -124,7 +124,7 @@ def test_a_residual_is_the_worst_entry_and_tells_its_place():
         (polyopt.certify_svm, svm.primal, "C"),
         (polyopt.certify_rmm, rmm.qp, "CB"),
         (polyopt.certify_sigma_svm, sigma_svm.primal, "CD"),
-        (polyopt.certify_soft_rmm, soft_rmm.qp, "CBD"),
+        (polyopt.certify_soft_rmm, rmm.qp, "CB"),
         (polyopt.certify_cpm, cpm.fixed_assignment, "C"),
         (certify_cpm_search, polyopt.certify_cpm, ("tol",)),
         (polyopt.certify_l0, l0.mixed_integer, "C"),
