@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from polyopt.base.text import visible
@@ -22,29 +23,32 @@ def by_features(
     columns: Sequence[str] | None,
     preparation: ColumnTransformer | None,
 ) -> dict[str, Any]:
-    """Return the settings with features by number, where ``signs`` and ``feature_groups`` name them.
+    """Return the settings with features by number, where the ``penalty`` names them.
 
     A column of text is a group of its indicators: by its name among ``feature_groups``, and by default where
     there is a price of groups, so that it costs as one.
 
     ValueError: A name that is none of a feature or of a column, or a sign for a column of text.
     """
-    found = dict(settings)
+    penalty = settings.get("penalty")
+    if penalty is None:
+        return dict(settings)
     made: list[tuple[int, str | None]] = []
     if preparation is not None:
         table = columns or [f"x{j}" for j in range(int(preparation.n_features_in_))]
         raw = RawUnits.of([("preparation", preparation)], table)
         made = [(f.column, f.text) for f in raw.features]
     known = _Names(list(names or ()), list(columns or ()), made)
-    if isinstance(found.get("signs"), Mapping):
-        found["signs"] = {known.feature(key): sign for key, sign in found["signs"].items()}
-    groups = found.get("feature_groups")
+    changes: dict[str, Any] = {}
+    if isinstance(penalty.signs, Mapping):
+        changes["signs"] = {known.feature(key): sign for key, sign in penalty.signs.items()}
+    groups = penalty.feature_groups
     if isinstance(groups, (list, tuple)) and any(isinstance(part, (list, tuple)) for part in groups):
         named = (list, tuple, str)
-        found["feature_groups"] = [known.features(p) if isinstance(p, named) else p for p in groups]
-    elif groups is None and found.get("group") and any(text is not None for _, text in made):
-        found["feature_groups"] = [place for place, _ in made]
-    return found
+        changes["feature_groups"] = [known.features(p) if isinstance(p, named) else p for p in groups]
+    elif groups is None and penalty.group and any(text is not None for _, text in made):
+        changes["feature_groups"] = [place for place, _ in made]
+    return {**settings, "penalty": replace(penalty, **changes) if changes else penalty}
 
 
 class _Names:

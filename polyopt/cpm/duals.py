@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from formulations.polytope import Loss
 
 
-__all__ = ["duals_frame", "price_rows"]
+__all__ = ["duals_frame", "penalty_rows"]
 
 
 def duals_frame(
@@ -90,7 +90,7 @@ def duals_frame(
     return pd.concat([pd.DataFrame(margin), pd.DataFrame(slack)[first]], ignore_index=True)
 
 
-def price_rows(
+def penalty_rows(
     penalty: FacePenalty, V: NDArray[Any], W: NDArray[Any], names: ArrayLike | None = None,
     q: NDArray[Any] | None = None,
 ) -> pd.DataFrame:  # fmt: skip

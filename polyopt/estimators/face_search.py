@@ -10,9 +10,8 @@ import numpy as np
 from sklearn.base import clone
 
 from polyopt.base.progress import steps
-from polyopt.estimators.declaration import estimator
-from polyopt.estimators.search import Chosen, ClassifierSearch, told_of
-from polyopt.estimators.trials import Table, Trials, fit_whole
+from polyopt.estimators.parameters import estimator
+from polyopt.estimators.search import Chosen, ClassifierSearch, Table, Trials, fit_whole, told_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -92,10 +91,10 @@ class FaceSearch(ClassifierSearch):
     def _settings(self, n_faces: int) -> dict[str, Any]:
         """The number of faces, and what must follow from it."""
         known = self.estimator.get_params()
-        floor = known.get("perplexity", 1.0)
+        floor = known.get("sgd__perplexity", 1.0)
         if floor <= 1.0:
             return {"n_faces": n_faces}
-        return {"n_faces": n_faces, "perplexity": max(1.0, floor * n_faces / known["n_faces"])}
+        return {"n_faces": n_faces, "sgd__perplexity": max(1.0, floor * n_faces / known["n_faces"])}
 
     def _by_scores(
         self, candidates: list[int], X: SamplesLike, y: ArrayLike, weights: dict[str, Any]

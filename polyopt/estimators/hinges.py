@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from formulations.language.arguments import whole
-from polyopt.estimators.declaration import estimator
+from polyopt.estimators.parameters import estimator
 from polyopt.estimators.validation import validated
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.language.arguments import real_array, refuse_masked, whole
-from polyopt.explanations.words import NAME, cut, named, others, wrapped
+from polyopt.explanations.subject import NAME, cut, named, others, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

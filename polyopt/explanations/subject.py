@@ -1,14 +1,18 @@
-"""What is explained: polytopes that decide together, the columns of the data, and the two labels."""
+"""What is explained: polytopes that decide together, the columns of the data, and the two labels.
+
+What the texts of explanations share: numbers, labels, names and lines of at most 80 columns.
+"""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from polyopt.base.text import first_of
+from polyopt.base.text import first_of, visible
 from polyopt.polytope.region import Region
 
 if TYPE_CHECKING:
@@ -17,7 +21,59 @@ if TYPE_CHECKING:
     from formulations.language.types import Array
     from polyopt.polytope import Polytope
 
-__all__ = ["Answer", "Column", "Subject", "columns_of"]
+
+__all__ = ["NAME", "Answer", "Column", "Subject", "columns_of", "cut", "named", "number", "others", "wrapped"]
+
+WIDTH = 80
+"""Columns of a line, at most."""
+NAME = 26
+"""Letters of a column's name in a table."""
+
+
+def number(value: float | str | None) -> str:
+    """A number or a text as people read it.
+
+    value: the value; nothing for None.
+    """
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return cut(value, 12)
+    return f"{value:.4g}" if value else "0"
+
+
+def named(label: object) -> str:
+    """A label between quotation marks.
+
+    label: A class.
+    """
+    return f"'{visible(str(label))}'"
+
+
+def others(count: int) -> str:
+    """So many others.
+
+    count: how many.
+    """
+    return f"{count} other{'s' if count > 1 else ''}"
+
+
+def cut(text: str, most: int = NAME) -> str:
+    """A name that fits into its column of a table.
+
+    text: the name.
+    most: letters at most.
+    """
+    shown = visible(text)
+    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
+
+
+def wrapped(text: str) -> list[str]:
+    """A text in lines.
+
+    text: the text.
+    """
+    return textwrap.wrap(text, WIDTH, break_on_hyphens=False)
 
 
 @dataclass(frozen=True)

@@ -166,7 +166,7 @@ def _begin(
         if method is None:
             raise ValueError(f"estimator must be a classifier of polyopt, not a {type(estimator).__name__}")
         machine = next(one for one in machines().values() if one.method.home == method.home)
-        told = estimator.get_params(deep=False)
+        told = estimator.get_params()
         state |= {"machine": machine.name, "method": told["solver"], "settings": _shown(machine, told)}
     elif "machine" in settings:
         state |= {"machine": settings.pop("machine"), "settings": {}}
@@ -180,6 +180,6 @@ def _shown(machine: Machine, told: Mapping[str, Any]) -> dict[str, Any]:
     """Of an estimator's parameters those that the lab shows, as it takes them."""
     found = {}
     for name, one in machine.settings.items():
-        value = told.get(name)
+        value = told.get(name, one.default)
         found[name] = None if one.tuned and (value in (None, math.inf) or isinstance(value, str)) else value
     return found

@@ -14,13 +14,11 @@ from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
 
 from formulations.language.clock import Clock, running
-from polyopt.base.progress import counted, heard_by
-from polyopt.base.progress_lines import printer
+from polyopt.base.progress import counted, heard_by, printer
 from polyopt.estimators.frames import check_names
 from polyopt.estimators.parameters import check_parameters
 from polyopt.estimators.status import FINE
-from polyopt.estimators.validation import validated
-from polyopt.estimators.weights import check_total, class_weights
+from polyopt.estimators.validation import check_total, class_weights, validated
 from polyopt.large.held import Hands, Here
 from polyopt.large.parts import Looked
 from polyopt.large.sources import Arrays, Source, heading_of

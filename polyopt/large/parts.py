@@ -9,8 +9,7 @@ import scipy.sparse as sp
 
 from formulations.families import Families, bound_families, margin_family
 from formulations.language.types import aligned, as_csr, canonical
-from polyopt.estimators.column_table import column_as_numbers, is_missing
-from polyopt.estimators.frames import column_names
+from polyopt.estimators.frames import column_as_numbers, column_names, is_missing
 from polyopt.large.marks import Mark, mark_of
 from polyopt.large.sources import unframed
 from polyopt.margin.interior_point.block import Block, Work

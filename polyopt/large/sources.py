@@ -16,8 +16,15 @@ import scipy.sparse as sp
 from formulations.language.arguments import refuse_masked, whole
 from formulations.language.types import as_csr
 from polyopt.datasets import svmlight_block, svmlight_lines
-from polyopt.estimators.column_table import cells_of_column, column_as_numbers, is_frame, refuse_dates
-from polyopt.estimators.frames import column_names, in_order, matrix_of_frame
+from polyopt.estimators.frames import (
+    cells_of_column,
+    column_as_numbers,
+    column_names,
+    in_order,
+    is_frame,
+    matrix_of_frame,
+    refuse_dates,
+)
 from polyopt.estimators.validation import check_label_kinds
 
 if TYPE_CHECKING:

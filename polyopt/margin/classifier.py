@@ -15,9 +15,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from polyopt.estimators.declaration import estimator
 from polyopt.estimators.multiplier_frame import multiplier_frame
-from polyopt.estimators.parameters import shared
+from polyopt.estimators.parameters import estimator, shared
 from polyopt.linalg.kernels import chunks
 from polyopt.margin.fit import HingeFit
 from polyopt.margin.kernel_classifier import KERNEL_PARAMETERS

@@ -21,7 +21,7 @@ from polyopt.margin.certificate import certify_hinge
 from polyopt.margin.decomposition import Decomposition, recapped
 from polyopt.margin.geometry import KernelGeometry, LinearGeometry, middle
 from polyopt.margin.hinge_program import HingeProgram
-from polyopt.margin.support import SupportClassifier
+from polyopt.margin.kernel_classifier import KernelClassifier
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +45,7 @@ _OUTPUT_ROUNDING = 1e-13  # relative error of an output, which the costs multipl
 _OPTIMAL_GAP, _INACCURATE_GAP, _MAX_GAP = 1e-5, 1e-3, 0.1
 
 
-class HingeFit(SupportClassifier):
+class HingeFit(KernelClassifier):
     """Base of :class:`polyopt.margin.classifier.HingeClassifier`, which has the parameters and answers."""
 
     C: float
@@ -294,7 +294,7 @@ class HingeFit(SupportClassifier):
                 f"{type(self).__name__}: the outputs are known to {vague:.2g} only, as their terms cancel; "
                 "centre the features, scale them, or choose a smaller C",
                 ConvergenceWarning,
-                stacklevel=5 + self._frames,
+                stacklevel=5,
             )
 
     def _is_tall(self, X: Any) -> bool:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polyopt.estimators.declaration import estimator
-from polyopt.estimators.parameters import shared
+from polyopt.estimators.parameters import estimator, shared
 from polyopt.linalg.kernels import MatrixGram
 from polyopt.margin.classifier import HingeClassifier
 from polyopt.margin.sigma_geometry import SigmaKernelGeometry, SigmaLinearGeometry

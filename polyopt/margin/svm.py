@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from polyopt.estimators.declaration import estimator
+from polyopt.estimators.parameters import estimator
 from polyopt.margin.classifier import HingeClassifier
 
 if TYPE_CHECKING:

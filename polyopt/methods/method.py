@@ -239,7 +239,8 @@ class Method:
         seed : int
             Given to estimators that use randomness.
         """
-        estimator = self.estimator_class(solver=solver, time_limit=time_limit, **settings)
+        estimator = self.estimator_class(solver=solver, time_limit=time_limit)
+        estimator.set_params(**settings)
         if "random_state" in estimator.get_params():
             estimator.set_params(random_state=seed)
         return estimator

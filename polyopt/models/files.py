@@ -16,7 +16,7 @@ from formulations.families import Families, Family
 from formulations.language.solution import Solution
 from formulations.language.types import check_indices
 from polyopt.base.files import check_is_file, write_bytes
-from polyopt.estimators.calibrated import ScoreClassifier
+from polyopt.estimators.calibration import ScoreClassifier
 from polyopt.estimators.hinges import Hinges
 from polyopt.methods import METHODS
 from polyopt.models.archive import UnknownContentError, read_archive
@@ -40,10 +40,12 @@ _REMOVED: dict[tuple[str, str], Any] = {
     for name, neutral in _NEUTRAL.items()
 }
 _REMOVED["CrossEntropySVM", "l2"] = 0.0
+_REMOVED["ConvexPolytopeMachine", "ties"] = "scores"
 _GONE = {"SoftRelativeMarginMachine": "fit RelativeMarginMachine(bound_cost=...) instead"}
 """Estimators of earlier versions, and what to use instead."""
 # Modules of earlier versions whose classes files name, and where these are now.
 _MOVED = {
+    "polyopt.estimators.calibrated": "polyopt.estimators.calibration",
     "formulations.solution": "formulations.language.solution",
     "polyopt.estimators.cpm": "polyopt.cpm.estimator",
     "polyopt.estimators.l0": "polyopt.sparse.estimator",

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from formulations.language.types import is_sparse
-from polyopt.estimators.column_table import read_columns
-from polyopt.estimators.frames import column_names, in_order, named_as
+from polyopt.estimators.frames import column_names, in_order, named_as, read_columns
 from polyopt.polytope.spellings import other_spellings
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from sklearn.utils import check_random_state
 
 from formulations.class_faces import BIAS
 from formulations.language.arguments import whole, whole_or_none
-from polyopt.base.progress_lines import printer
-from polyopt.estimators.declaration import estimator
+from polyopt.base.progress import printer
+from polyopt.estimators.face_penalty import FacePenalty
 from polyopt.estimators.hinges import Hinges
-from polyopt.estimators.search import Chosen, ClassifierSearch, machine_of, told_of
-from polyopt.estimators.trials import fit_whole
+from polyopt.estimators.parameters import estimator
+from polyopt.estimators.search import Chosen, ClassifierSearch, fit_whole, machine_of, told_of
 from polyopt.estimators.validation import validated
 from polyopt.polyhedral.logistic_estimator import LogisticPolytopes
 from polyopt.polyhedral.logistic_paths import Candidate, Paths
@@ -62,7 +62,7 @@ class LogisticSearch(ClassifierSearch):
     n_knots : int or sequence of int, default=0
         Knots of each feature that are tried (:class:`Hinges`). With more than 0 the faces may bend with every
         feature, and ``best_estimator_`` is a pipeline of ``Hinges`` and the machine. With a feature that has
-        a sign to keep (`signs` of the machine) they bend one way only.
+        a sign to keep (`penalty__signs` of the machine) they bend one way only.
     n_init : int, default=1
         Starts of each path; the last fit has those of the machine as well.
     budget : int, optional
@@ -109,6 +109,7 @@ class LogisticSearch(ClassifierSearch):
         whole_or_none("budget", self.budget)
         machine = LogisticPolytopes() if self.estimator is None else clone(self.estimator)
         seed = int(check_random_state(machine.random_state).randint(2**31 - 1))
+        penalty = machine.penalty or FacePenalty()
         own = _kept_of(machine, X)
         bent = {count: _Bent(count, *own) for count in _counts(self.n_knots)}
         cv = None if self.cv is None else check_cv(self.cv, y, classifier=True)
@@ -121,7 +122,7 @@ class LogisticSearch(ClassifierSearch):
             {count: each.numbers for count, each in bent.items()},
             {count: each.signs for count, each in bent.items()},
             {count: each.groups for count, each in bent.items()},
-            seed, self.n_init, BIAS, (machine.l1, machine.group), self.budget,
+            seed, self.n_init, BIAS, (penalty.l1, penalty.group), self.budget,
         )  # fmt: skip
         rounds = SearchRounds(
             paths, problem.unit, problem.count, problem.first, self.max_faces, self.max_numbers, list(bent),
@@ -165,13 +166,15 @@ def _told(tried: int, settings: dict[str, Any]) -> str:
 
 
 def _kept_of(machine: LogisticPolytopes, X: SamplesLike) -> tuple[Numbers | None, Numbers | None]:
-    """The sign that the log-odds keep with each feature, and its group, by name where X has names."""
-    asked = machine.signs is not None or machine.group > 0.0
-    if not asked or np.ndim(X) != 2:  # what is no table is refused with the samples
+    """Return the sign that the log-odds keep with each feature, and its group, by name if X has names."""
+    penalty = machine.penalty or FacePenalty()
+    if (
+        not (penalty.signs is not None or penalty.group > 0.0) or np.ndim(X) != 2
+    ):  # what is no table is refused with the samples
         return None, None
     validated(machine, X, skip_check_array=True)
-    m: int = machine.n_features_in_
-    return machine.known_signs(m), machine.known_groups(m)
+    found = machine._penalty_terms(machine.n_features_in_)
+    return found["signs"], found["groups"]
 
 
 class _Bent:
@@ -201,9 +204,9 @@ class _Bent:
             return machine, weights
         machine.count_knots(self.hinges.numbers_)
         if self.signs is not None:
-            machine.set_params(signs=self.signs)
+            machine.set_params(penalty__signs=self.signs)
         if self.groups is not None:
-            machine.set_params(feature_groups=self.groups)
+            machine.set_params(penalty__feature_groups=self.groups)
         named = {f"machine__{name}": values for name, values in weights.items()}
         return Pipeline([("hinges", self.hinges), ("machine", machine)]), named
 

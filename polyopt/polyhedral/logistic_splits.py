@@ -11,8 +11,7 @@ from sklearn.utils.validation import check_X_y
 
 from formulations.language.arguments import refuse_masked
 from formulations.language.types import canonical, check_indices
-from polyopt.estimators.validation import explained
-from polyopt.estimators.weights import checked_weights, class_weights
+from polyopt.estimators.validation import checked_weights, class_weights, explained
 from polyopt.polyhedral.logistic_estimator import LogisticPolytopes
 from polyopt.polyhedral.logistic_paths import Split
 

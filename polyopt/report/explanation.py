@@ -15,7 +15,7 @@ from polyopt.explanations.sample import (
     hidden_sentence,
     way_sentence,
 )
-from polyopt.explanations.words import number, others
+from polyopt.explanations.subject import number, others
 from polyopt.plots.face_weights import face_weights
 from polyopt.report.frame import Contents, cells_table, framed
 from polyopt.report.pictures import svg

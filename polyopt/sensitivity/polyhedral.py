@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from formulations.sensitivity import Sensitivity
     from polyopt.cpm.estimator import ConvexPolytopeMachine
-    from polyopt.cpm.penalised_faces import PricedFaces
     from polyopt.polyhedral.logistic_estimator import LogisticPolytopes
     from polyopt.polyhedral.pc_slp_estimator import PCSLP
     from polyopt.polyhedral.plume_estimator import PLUME
@@ -41,13 +40,16 @@ __all__ = [
 def of_cpm(machine: ConvexPolytopeMachine, tol: float) -> list[Sensitivity]:
     """The price of slack, and those of weights, for the assignment reached."""
     found, value = paid(machine.duals_, machine._rows, machine._costs / machine.C), value_of(machine, tol)
-    known = machine.margin == "total"  # of the worst margin a face that may be longer is not unique
+    # Of the worst margin a face that may be longer is not unique.
+    known = machine._asked_penalty.margin == "total"
     return [slopes.cost(machine.C, value, *found), *_prices(machine, value, known)]
 
 
-def _prices(machine: PricedFaces, value: float, known: bool = True) -> list[Sensitivity]:
+def _prices(
+    machine: ConvexPolytopeMachine | LogisticPolytopes, value: float, known: bool = True
+) -> list[Sensitivity]:
     """The prices of weights and of groups, where there are any."""
-    own, W = machine._price(), machine.solution_["W"]
+    own, W = machine._face_penalty(), machine.solution_["W"]
     if own is None:
         return []
     sizes = {"l1": float(np.abs(W[:, :-1]).sum()), "group": float(own.lengths(W[:, :-1]).sum())}
@@ -77,7 +79,10 @@ def of_logistic_polytopes(machine: LogisticPolytopes, tol: float) -> list[Sensit
     W, value = machine.solution_["W"], value_of(machine, tol)
     size = float(np.abs(W[:, :-1]).sum())
     shares = np.append(np.ones(W.shape[1] - 1), np.sqrt(BIAS))
-    found = [slopes.ridge(machine.ridge, value, shares * W), slopes.price("l1", machine.l1, value, size)]
+    found = [
+        slopes.ridge(machine.ridge, value, shares * W),
+        slopes.price("l1", machine._asked_penalty.l1, value, size),
+    ]
     return found + [own for own in _prices(machine, value) if own.parameter == "group"]
 
 

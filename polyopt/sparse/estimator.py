@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from formulations.l0_data import L0Data, as_l0_data
 from formulations.language.clock import Clock
 from formulations.language.solution import Status
-from polyopt.estimators.declaration import estimator
+from polyopt.estimators.parameters import estimator
 from polyopt.sparse.certificate import certify_l0_data
 from polyopt.sparse.expansion_classifier import EXPANSION_PARAMETERS, ExpansionClassifier
 from polyopt.sparse.settings import CrossEntropySettings

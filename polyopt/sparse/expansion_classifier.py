@@ -17,12 +17,10 @@ from formulations.families import best_intercept
 from formulations.language.clock import Clock, is_out_of_time
 from formulations.language.recovery import slacks
 from formulations.language.solution import Solution, Status
-from polyopt.estimators.declaration import estimator
 from polyopt.estimators.multiplier_frame import margin_state, multiplier_frame
-from polyopt.estimators.parameters import shared
+from polyopt.estimators.parameters import estimator, shared
 from polyopt.linalg.kernels import Kernel, SampleGram
-from polyopt.margin.kernel_classifier import KERNEL_PARAMETERS
-from polyopt.margin.support import SupportClassifier
+from polyopt.margin.kernel_classifier import KERNEL_PARAMETERS, KernelClassifier
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,7 +42,7 @@ _MAX_SAMPLES = 5_000  # the linear programs hold the kernel matrix whole, in HiG
 
 
 @estimator
-class ExpansionClassifier(SupportClassifier):
+class ExpansionClassifier(KernelClassifier):
     """Base of the one-norm machine and of the L0 machine.
 
     A subclass solves the binary problem in :meth:`_solve`, and says in :meth:`_terms` of which linear program
@@ -84,7 +82,7 @@ class ExpansionClassifier(SupportClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = dict(EXPANSION_PARAMETERS)
 
     _answers_by: ClassVar[tuple[str, ...]] = (
-        *SupportClassifier._answers_by, "_fitted", "_hyperplane", "support_", "score_"
+        *KernelClassifier._answers_by, "_fitted", "_hyperplane", "support_", "score_"
     )  # fmt: skip
     _weights: Array = field(init=False)
     _fitted: tuple[Any, ...] = field(init=False)  # C and the kernel's parameters, as at the fit
