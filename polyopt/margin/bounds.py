@@ -14,13 +14,15 @@ from polyopt.linalg.kernels import MatrixGram, SampleGram, chunks, stream
 if TYPE_CHECKING:
     from formulations.margin_bounds import MarginBound
     from polyopt.base.types import SamplesLike
-    from polyopt.margin.fit import HingeFit
 
 __all__ = ["bound_of"]
 
 
 def bound_of(
-    machine: HingeFit, delta: float, X_unlabelled: SamplesLike | None, form: Literal["best", "F", "G", "H"]
+    machine: Any,
+    delta: float,
+    X_unlabelled: SamplesLike | None,
+    form: Literal["best", "F", "G", "H"],
 ) -> MarginBound:
     """The theorem of :mod:`formulations.margin_bounds` for a fitted binary machine.
 
@@ -62,7 +64,7 @@ def bound_of(
     )
 
 
-def _landmarks(machine: HingeFit, X_unlabelled: SamplesLike) -> Any:
+def _landmarks(machine: Any, X_unlabelled: SamplesLike) -> Any:
     if machine.kernel == "precomputed":
         raise ValueError(
             "X_unlabelled needs a kernel that can be computed between its samples, and kernel='precomputed' "

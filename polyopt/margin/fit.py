@@ -1,76 +1,143 @@
-"""The fit of a machine of families of rows: the choice of a solver, and the model read off its answer."""
+"""Base of the SVM, the Sigma-SVM and the RMM: choose a solver, solve, read the model from the solution.
+
+A subclass names its program (primal for linear features, dual for a Gram matrix), its families of rows and
+its Sigma share D.
+"""
 
 from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from dataclasses import replace
+from dataclasses import KW_ONLY, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from numbers import Real
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from formulations.families import Families, margin_family
 from formulations.language.clock import is_out_of_time
 from formulations.language.solution import Solution, Status
 from polyopt.certificates.certificate import relative_gap
-from polyopt.linalg.kernels import MatrixGram, SampleGram, require_psd
+from polyopt.estimators.multiplier_frame import multiplier_frame
+from polyopt.estimators.parameters import estimator, shared
+from polyopt.linalg.kernels import MatrixGram, SampleGram, chunks, require_psd
 from polyopt.linalg.kernels.protocol import MAX_WHOLE
 from polyopt.margin.certificate import certify_hinge
 from polyopt.margin.decomposition import Decomposition, recapped
 from polyopt.margin.geometry import KernelGeometry, LinearGeometry, middle
 from polyopt.margin.hinge_program import HingeProgram
-from polyopt.margin.kernel_classifier import KernelClassifier
+from polyopt.margin.kernel_classifier import KERNEL_PARAMETERS, KernelClassifier
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import pandas as pd
     from numpy.typing import NDArray
 
     from formulations.language.program import Program
+    from formulations.margin_bounds import MarginBound
+    from polyopt.base.onnx_graph import Graph
+    from polyopt.base.types import ClassWeight, SamplesLike
     from polyopt.certificates.certificate import Certificate
+    from polyopt.estimators.multiplier_frame import RowsShown
     from polyopt.linalg.kernels import Gram
     from polyopt.linalg.rounding import Ball
     from polyopt.margin.geometry import Geometry
-
-__all__ = ["HingeFit"]
 
 # Number of samples up to which ``solver="auto"`` solves to 1e-8 whatever `tol` is: it takes no longer.
 _MAX_AUTO_SAMPLES = 2_000
 # Number of features up to which ``solver="auto"`` solves a tall linear machine in its features.
 _MAX_AUTO_FEATURES = 2_000
+_MAX_OFFSET = 1e3  # centre times weights up to which samples are scored as they are, without centring
 _OUTPUT_ROUNDING = 1e-13  # relative error of an output, which the costs multiply
 # Relative gaps: of an optimal end, whatever `tol` is; of an inaccurate one; of an optimal one at most.
 _OPTIMAL_GAP, _INACCURATE_GAP, _MAX_GAP = 1e-5, 1e-3, 0.1
 
 
-class HingeFit(KernelClassifier):
-    """Base of :class:`polyopt.margin.classifier.HingeClassifier`, which has the parameters and answers."""
+@estimator
+class HingeClassifier(KernelClassifier):
+    """Base of the machines of families of rows.
 
-    C: float
-    solver: str
-    tol: float
-    max_iter: int | None
-    time_limit: float | None
-    cache_size: float
-    warm_start: bool
-    verbose: bool | int
+    Parameters
+    ----------
+    C : float, default=1.0
+        Cost of a unit of slack; positive.
+    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
+        Kernel, as in scikit-learn; it must be positive semidefinite on the training data.
+    solver : {"auto", "exact", "decomposition", "interior-point"}, default="auto"
+        "decomposition" solves the dual by working sets, for any kernel; "interior-point" the primal
+        of a linear machine, best where there are many more samples than features; "exact" the explicit
+        program of the machine in ``formulations`` by a general solver. "auto" takes the interior point for a
+        linear machine of up to 2,000 features and at least as many samples, else decomposition;
+        ``solver_`` says which.
+    tol : float, default=1e-3
+        Largest violation of the optimality conditions that decomposition leaves, in units of the
+        outputs; the relative duality gap is then within ten times `tol` (at most 0.1). "auto" asks for
+        1e-8 at most for up to 2,000 samples; the other solvers always do. A run that ends short warns.
+    max_iter : int, optional
+        Iterations of the solver at most (working sets and Newton steps of "decomposition"), as ``n_iter_``
+        counts them; the point reached is kept.
+    time_limit : float, optional
+        Seconds for the whole fit, shared by the pairs of classes; the point reached is kept.
+        "exact" looks at the clock only between its iterations. With a kernel
+        and thousands of samples one iteration takes minutes, and so does building the program.
+    cache_size : float, default=500.0
+        Megabytes that decomposition may use for kernel rows and for Newton's method.
+    warm_start : bool, default=False
+        Whether decomposition starts from the last fit's multipliers, if it was of the same samples:
+        with other costs or bounds it then ends sooner, at the same solution within `tol`.
+    verbose : bool or int, default=False
+        Whether to print the progress of long runs, a line a second, on standard error.
+
+    Attributes
+    ----------
+    duals_ : pandas.DataFrame
+        One row per constraint, with its multiplier, in input order.
+    history_ : pandas.DataFrame
+        "interior-point": one row per iteration. "decomposition": a row every ten working sets, after each
+        Newton step and at the end, whose ``iteration`` is ``n_iter_``. "exact": empty.
+    """
+
+    C: float = 1.0
+    _: KW_ONLY
+    solver: str = "auto"
+    tol: float = 1e-3
+    max_iter: int | None = None
+    time_limit: float | None = None
+    cache_size: float = 500.0
+    warm_start: bool = False
+    class_weight: ClassWeight = None
+    n_jobs: int | None = None
+    verbose: bool | int = False
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **shared("C", "tol", "time_limit", "class_weight", "n_jobs", "verbose", optional=["max_iter"]),
+        **KERNEL_PARAMETERS,
+        "solver": [StrOptions({"auto", "exact", "decomposition", "interior-point"})],
+        "cache_size": [Interval(Real, 0, None, closed="neither")],
+        "warm_start": ["boolean"],
+    }
+
+    _answers_by: ClassVar[tuple[str, ...]] = (*KernelClassifier._answers_by, "coef_", "_centre", "_b")
 
     # -- what a subclass supplies ------------------------------------------------------------
 
     _dtypes: ClassVar[list[Any]] = [np.float64, np.float32]
-    _title: str
-    families_: Families
-    multipliers_: dict[str, NDArray[Any]]
-    _costs: NDArray[np.float64]  # of slack, (n,): C times the samples' weights
-    _sample_weights: NDArray[np.float64]
-    _short: float  # the most negative eigenvalue of the kernel matrix, in size
+    _title: ClassVar[str]
+    families_: Families = field(init=False)
+    multipliers_: dict[str, NDArray[Any]] = field(init=False)
+    _costs: NDArray[np.float64] = field(init=False)  # of slack, (n,): C times the samples' weights
+    _sample_weights: NDArray[np.float64] = field(init=False)
+    _short: float = field(init=False)  # the most negative eigenvalue of the kernel matrix, in size
     # The solution: w of the centred samples, or their coefficients (n,) in the kernel expansion; and its b.
-    _v: NDArray[np.float64]
-    _b: float
-    _centre: NDArray[np.float64]  # of the samples, for the linear kernel
-    _share: float | None = None
+    _v: NDArray[np.float64] = field(init=False)
+    _b: float = field(init=False)
+    _centre: NDArray[np.float64] = field(init=False)  # of the samples, for the linear kernel
+    _share: ClassVar[float | None] = None
 
     def _families(self, y: NDArray[Any], weights: NDArray[Any]) -> Families:
         """The families of rows of the machine."""
@@ -336,3 +403,106 @@ class HingeFit(KernelClassifier):
 
     def _program(self, geometry: Geometry) -> HingeProgram:
         return HingeProgram(self._title, geometry, self.families_)
+
+    # -- answering ---------------------------------------------------------------------------
+
+    def _binary_scores(self, X: Any) -> NDArray[Any]:
+        if self.kernel == "linear":
+            w, centre = self.coef_[0], self._centre
+            if sp.issparse(X) or np.abs(centre) @ np.abs(w) < _MAX_OFFSET:
+                return np.asarray(X @ w).ravel() + self.intercept_[0]
+            parts = [(X[part] - centre) @ w for part in chunks(np.arange(X.shape[0]))]
+            return np.concatenate([np.zeros(0), *parts]) + self._b
+        return self._kernel_scores(X)
+
+    def _draw_scores(self, graph: Graph, x: str) -> str:
+        if self.kernel != "linear":
+            return super()._draw_scores(graph, x)
+        w, centre = self.coef_, self._centre
+        if np.abs(centre) @ np.abs(w[0]) < _MAX_OFFSET:
+            return graph.affine(x, w, self.intercept_)
+        return graph.affine(graph.op("Sub", x, graph.constant(centre)), w, [self._b])
+
+    def _support(self) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        coef = vars(self).get("_v")
+        if coef is None:  # files of earlier versions have the expansion there
+            coef = self.dual_coef_[0]
+        if not self.holds_data:
+            return self._used, coef
+        used = np.flatnonzero(coef)
+        return used, coef[used]
+
+    def _drop_data(self, whole: Self) -> None:
+        super()._drop_data(whole)
+        whole = whole._as_fitted()
+        if whole.kernel != "linear":
+            self._v = whole._support()[1]
+
+    def _binary_certificate(self, tol: float) -> Certificate:
+        return self._certify(self._feature_space(), tol)
+
+    def generalization_bound(
+        self,
+        delta: float = 0.05,
+        X_unlabelled: SamplesLike | None = None,
+        form: Literal["best", "F", "G", "H"] = "best",
+    ) -> MarginBound:
+        """A bound on the error, by the theorem of :mod:`formulations.margin_bounds` (two classes).
+
+        Parameters
+        ----------
+        delta : float
+            The bound holds with a probability of 1 - delta over the draw of the training data, for features
+            and a kernel that were chosen without them. Each sample counts once, whatever its weight.
+        X_unlabelled : array_like or CSR matrix of shape (t, m), optional
+            Further samples, independent of the training data; no labels are needed. Small outputs there,
+            which is what the Relative Margin Machine strives for, make the bound better.
+        form : {"best", "F", "G", "H"}
+            What holds the machine in its class: "F" its weights alone, "G" also its outputs at
+            `X_unlabelled` on the average, "H" also each of them. "best" is the least bound of all three, and
+            "F" where there is no `X_unlabelled`: the training data cannot stand in for it, as the class
+            must be fixed before they are seen.
+
+        Returns
+        -------
+        MarginBound
+            Term by term; ``print`` shows it.
+
+        Raises
+        ------
+        ValueError
+            More than two classes, samples that do not fit, or an argument out of its range.
+        """
+        from polyopt.margin.bounds import bound_of
+
+        self._need_data("generalization_bound()")
+        machine = self._as_fitted()
+        if not self._is_binary:
+            raise ValueError(
+                f"the bound is of two classes, but there are {len(self.classes_)}: ask the machines in "
+                "estimators_"
+            )
+        return bound_of(machine, delta, X_unlabelled, form)
+
+    def _binary_duals(self) -> pd.DataFrame:
+        f, small = self.outputs_, 1e-6 * float(self._costs.max())
+        shown: list[RowsShown] = []
+        there: list[NDArray[np.bool_]] = []
+        for family in self.families_:
+            there += [family.cap > 0.0] * (2 if family.slack else 1)
+            mu, room = self.multipliers_[family.name], family.room(f)
+            slack = np.maximum(0.0, -room) if family.slack else np.zeros(len(f))
+            idle, between, full = family.states
+            state = np.where(mu <= small, idle, np.where(mu >= family.cap - small, full, between))
+            shown.append((family.name, family.letter, mu, room + slack, state))
+            if family.slack:
+                used = np.where(slack > 1e-6, "slack in use", "no slack")
+                shown.append((*family.slack, family.cap - mu, slack, used))
+        label = np.where(self._y > 0, self.classes_[1], self.classes_[0])
+        unknown = self._sample_weights == 0.0
+        if not unknown.any():
+            return multiplier_frame(shown, self._rows, label, f)
+        label = label.astype(object)
+        label[unknown] = None
+        frame = multiplier_frame(shown, self._rows, label, f)
+        return frame[np.concatenate(there)].reset_index(drop=True)

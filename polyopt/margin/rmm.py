@@ -12,7 +12,7 @@ from formulations.language.arguments import positive
 from formulations.unlabelled_bounds import append, spread
 from polyopt.estimators.parameters import estimator, ruled, shared
 from polyopt.estimators.validation import validated
-from polyopt.margin.classifier import HingeClassifier
+from polyopt.margin.fit import HingeClassifier
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

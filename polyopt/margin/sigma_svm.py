@@ -10,7 +10,7 @@ import numpy as np
 
 from polyopt.estimators.parameters import estimator, shared
 from polyopt.linalg.kernels import MatrixGram
-from polyopt.margin.classifier import HingeClassifier
+from polyopt.margin.fit import HingeClassifier
 from polyopt.margin.sigma_geometry import SigmaKernelGeometry, SigmaLinearGeometry
 
 if TYPE_CHECKING:

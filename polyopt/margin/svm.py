@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from polyopt.estimators.parameters import estimator
-from polyopt.margin.classifier import HingeClassifier
+from polyopt.margin.fit import HingeClassifier
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

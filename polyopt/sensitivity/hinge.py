@@ -15,7 +15,7 @@ from polyopt.sensitivity.solution import ROW_TOL, are_independent, value_of
 if TYPE_CHECKING:
     from formulations.language.types import Array
     from formulations.sensitivity import Sensitivity
-    from polyopt.margin.classifier import HingeClassifier
+    from polyopt.margin.fit import HingeClassifier
 
 __all__ = ["of_hinge"]
 

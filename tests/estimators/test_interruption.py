@@ -29,7 +29,7 @@ from polyopt.base.parallel import answers, deal, share
 from polyopt.estimators.base import PairwiseClassifier
 from polyopt.estimators.face_search import FaceSearch
 from polyopt.estimators.status import status_of, warn_of_interruption
-from polyopt.margin.classifier import HingeClassifier
+from polyopt.margin.fit import HingeClassifier
 from polyopt.margin.path import rmm_path
 from polyopt.sparse.expansion_classifier import ExpansionClassifier
 from polyopt.sparse.settings import CrossEntropySettings

@@ -43,7 +43,7 @@ def samples():
 def test_a_class_has_at_most_16_parameters_and_three_bases(kind):
     assert len(kind().get_params(deep=False)) <= 16
     bases = [base for base in kind.__mro__[1:] if base.__module__.startswith("polyopt.")]
-    assert len(bases) <= 4 if "HingeFit" in {base.__name__ for base in bases} else len(bases) <= 3
+    assert len(bases) <= 3
 
 
 @pytest.mark.parametrize(("kind", "group", "settings", "name", "value"), GROUPS)
