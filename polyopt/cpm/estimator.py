@@ -111,7 +111,7 @@ class Beginning:
     is_held: bool
 
     def of(self, rows: NDArray[np.int64], y: NDArray[Any], n_faces: int) -> NDArray[np.int64]:
-        """The faces of the samples `rows`, -1 at those inside (y = -1).
+        """Return the faces of the samples `rows`, -1 at those inside (y = -1).
 
         ValueError: a sample outside has no face, or a face that does not exist.
         """
@@ -327,7 +327,7 @@ class ConvexPolytopeMachine(FaceClassifier):
         assignment : array_like of int, shape (n,)
             Face of each sample outside, from 0 to K - 1; the entries of samples inside are ignored.
         hold : bool
-            Whether the assignment stays: one convex program, and a certificate of it alone.
+            True: the assignment stays: one convex program, and a certificate of it alone.
 
         Returns
         -------
@@ -505,7 +505,7 @@ class ConvexPolytopeMachine(FaceClassifier):
         self, X: SamplesLike, y: ArrayLike, classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None, n_total: int | None = None,
     ) -> Self:  # fmt: skip
-        """One pass of Algorithm 1 over a chunk of a stream, or of data too large for the memory.
+        """Make one pass of Algorithm 1 over a chunk of a stream, or of data too large for the memory.
 
         Parameters
         ----------
@@ -686,7 +686,7 @@ class ConvexPolytopeMachine(FaceClassifier):
         return pd.DataFrame(_margin_rows(self), columns=["outside", "inside", "worst", "total", "faces"])
 
     def generalization_bound(self, delta: float = 0.05) -> PolytopeBound:
-        """A bound on the error, Theorem 1 of [1]_, from the training data (binary, one side).
+        """Return a bound on the error, Theorem 1 of [1]_, from the training data (binary, one side).
 
         Parameters
         ----------

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from polyopt.base.types import SamplesLike, Splits
 
-__all__ = ["PolytopeSearch"]
-
 _COSTS = (0.001, 0.01, 0.1, 1.0, 10.0)  # C, as tried by default
 _COLUMNS = ["stage", "C", "perplexity", "error", "deviation", "seconds"]
 _OUTSIDE = ("given", "search")
@@ -139,7 +137,7 @@ class PolytopeSearch(ClassifierSearch):
 
 
 def _frame(found: Table, candidates: Sequence[Mapping[str, object]]) -> pd.DataFrame:
-    """The settings of those candidates that were tried, and how they did."""
+    """Return the settings of those candidates that were tried, and how they did."""
     import pandas as pd
 
     columns = {name: [candidates[k][name] for k in found.numbers] for name in candidates[0]}

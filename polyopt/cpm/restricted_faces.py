@@ -28,7 +28,7 @@ class WholePolytope(Polytope):
         self, digits: int = 15, threshold: float = 0.0, max_terms: int | None = None, *,
         inside: str | None = None, outside: str | None = None,
     ) -> str:  # fmt: skip
-        """The faces as text; arguments as in :meth:`polyopt.polytope.Polytope.rules`."""
+        """Return the faces as text; arguments as in :meth:`polyopt.polytope.Polytope.rules`."""
         return super().rules(digits, threshold, max_terms, inside=inside, outside=outside)
 
 

@@ -424,7 +424,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         return validated(self, X, accept_sparse=self._accept_sparse, dtype=self._scored_dtypes, reset=False)
 
     def decision_function(self, X: SamplesLike) -> NDArray[Any]:
-        """Scores of samples.
+        """Return scores of samples.
 
         Parameters
         ----------
@@ -533,7 +533,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
             )
 
     def certificate(self, tol: float = 1e-6) -> Certificate:
-        """How far the fitted model is from optimal, proven from the training data.
+        """Prove from the training data how far the fitted model is from optimal.
 
         Parameters
         ----------
@@ -618,7 +618,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
     # -- without the data, and for other programs --------------------------------------------
 
     def without_data(self) -> Self:
-        """A copy that predicts, and has its faces or its support vectors, but holds no other training data.
+        """Return a copy that predicts, with faces or support vectors, but no other training data.
 
         It cannot be certified and has no ``duals_``. For files, and for machines that only predict.
         """
@@ -643,7 +643,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         self.solution_ = replace(whole.solution_, primal={}, duals={}, history=(), runs=())
 
     def to_onnx(self) -> ModelProto:
-        """The fitted machine as an ONNX model, in double precision (opset 19).
+        """Return the fitted machine as an ONNX model, in double precision (opset 19).
 
         It takes ``X`` (n, m), double, and gives ``label`` (n,) and ``scores``: (n,) of two classes, (n,
         n_classes) of more, as ``predict`` and ``decision_function`` do; and ``probabilities`` (n, n_classes),

@@ -40,11 +40,11 @@ class ScoreClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def decision_function(self, X: Array) -> Array:
-        """Scores (t,) in their unit."""
+        """Return scores (t,) in their unit."""
         return np.asarray(X)[:, 0] / self.unit
 
     def predict(self, X: Array) -> NDArray[Any]:
-        """Labels (t,) by the signs of the scores."""
+        """Return labels (t,) by the signs of the scores."""
         found: NDArray[Any] = self.classes_[(self.decision_function(X) > 0).astype(int)]
         return found
 

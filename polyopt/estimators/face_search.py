@@ -1,4 +1,4 @@
-"""How many faces: by cross-validation, or by leaving out those that do nothing."""
+"""The number of faces, chosen by cross-validation or by leaving out faces that do nothing."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from polyopt.base.types import SamplesLike, Splits
     from polyopt.estimators.faces import FaceClassifier
-
-__all__ = ["FaceSearch"]
 
 _HOW = ("cv", "prune")
 _SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)  # faces that "auto" tries in turn
@@ -89,7 +87,7 @@ class FaceSearch(ClassifierSearch):
         return (self._by_scores if self.how == "cv" else self._by_pruning)(candidates, X, y, weights)
 
     def _settings(self, n_faces: int) -> dict[str, Any]:
-        """The number of faces, and what must follow from it."""
+        """Return the parameters for so many faces: a floor of the perplexity follows their number."""
         known = self.estimator.get_params()
         floor = known.get("sgd__perplexity", 1.0)
         if floor <= 1.0:
@@ -125,7 +123,7 @@ class FaceSearch(ClassifierSearch):
 
     @staticmethod
     def _grown(trials: Trials, machine: BaseEstimator, settings: list[dict[str, Any]]) -> Table:
-        """One candidate after the other, until two in a row do not pay."""
+        """Try one candidate after the other, until two in a row do not pay."""
         tables: list[Table] = []
         best, error, idle = -np.inf, 0.0, 0
         for one in settings:
@@ -177,8 +175,5 @@ class FaceSearch(ClassifierSearch):
 
 
 def needed_faces(machine: FaceClassifier) -> NDArray[np.int64]:
-    """The faces that bound the polytope and answer for a training sample outside.
-
-    machine: fitted, with one polytope and its training data.
-    """
+    """Return the faces that bound the polytope and answer for a training sample outside."""
     return np.setdiff1d(machine.faces_outside(), np.flatnonzero(machine.polytope_.redundant))

@@ -349,7 +349,7 @@ class FaceClassifier(PairwiseClassifier):
     # -- the faces ---------------------------------------------------------------------------
 
     def face_scores(self, X: SamplesLike) -> NDArray[Any]:
-        """Scores of samples at every face.
+        """Return scores of samples at every face.
 
         Parameters
         ----------
@@ -364,7 +364,7 @@ class FaceClassifier(PairwiseClassifier):
         return self._scores_of_faces(self._check_for_scoring(X, "face_scores"))
 
     def active_face(self, X: SamplesLike) -> NDArray[np.int64]:
-        """The face that answers for each sample: the one that the sample is farthest outside of.
+        """Return the face that answers for each sample: the one that the sample is farthest outside of.
 
         An array of int of shape (t,): the face with the highest score where the faces are positive
         outside, as the Convex Polytope Machine's are, and with the lowest where they are positive inside.
@@ -373,7 +373,7 @@ class FaceClassifier(PairwiseClassifier):
         return (self._outward * scores).argmax(axis=1)
 
     def faces_outside(self) -> NDArray[np.int64]:
-        """The faces that answer for a training sample outside, in order."""
+        """Return the faces that answer for a training sample outside, in order."""
         self._need_one_polytope("faces_outside()")
         self._need_data("faces_outside()")
         return np.unique(self.assignment_[self._outward * self._y > 0])
@@ -436,7 +436,7 @@ class FaceClassifier(PairwiseClassifier):
 
     @available_if(has_probabilities)
     def predict_proba(self, X: SamplesLike) -> Array:
-        """Probabilities of the classes.
+        """Return probabilities of the classes.
 
         Parameters
         ----------
@@ -498,7 +498,7 @@ class FaceClassifier(PairwiseClassifier):
         self, x: SamplesLike, *, held: Sequence[str | int] = (),
         bounds: str | tuple[ArrayLike, ArrayLike] | None = None, top: int = 5,
     ) -> SampleExplanation:  # fmt: skip
-        """Why a sample has its label, and the nearest point that has the other one (two classes).
+        """Explain the label of a sample, with the nearest point of the other label (two classes).
 
         Parameters
         ----------
@@ -530,7 +530,7 @@ class FaceClassifier(PairwiseClassifier):
     def explain_model(
         self, X: SamplesLike | None = None, y: ArrayLike | None = None, *, top: int = 8
     ) -> ModelExplanation:
-        """Which features count, and what each face catches that no other does (two classes).
+        """Explain the model: the shares of its features, and the role of each face (two classes).
 
         Parameters
         ----------

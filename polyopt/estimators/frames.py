@@ -1,8 +1,6 @@
-"""Frames of pandas and polars: the names of their columns, their order, and their numbers.
+"""Tables as they come: columns of numbers and of texts, their names, order and cells.
 
-The columns of a table as they come: which are numbers and which are texts, and their cells.
-
-Frames of pandas and polars are read by their own types, and arrays by what is in them.
+Frames of pandas and polars are read by their own types, and arrays by their values.
 """
 
 from __future__ import annotations
@@ -26,24 +24,103 @@ if TYPE_CHECKING:
 
     Texts = NDArray[np.object_]
 
-__all__ = [
-    "cells_of_column",
-    "check_names",
-    "check_unique",
-    "column_as_numbers",
-    "column_as_texts",
-    "column_names",
-    "in_order",
-    "is_frame",
-    "is_missing",
-    "listed",
-    "matrix_of_frame",
-    "named_as",
-    "read_columns",
-    "refuse_dates",
-]
-
 _TIMES = ("m", "M")  # kinds of numpy's types of times and dates
+_MAX_NAMES = 50  # that a message lists
+
+
+def is_frame(X: object) -> bool:
+    """Return True for a frame, with names and a type for each column."""
+    return hasattr(X, "columns") and hasattr(X, "shape")
+
+
+# -- names -----------------------------------------------------------------------------------------------
+
+
+def column_names(X: object) -> list[str] | None:
+    """Return the names of a frame's columns; None for anything else, and if not all of them are texts."""
+    names = list(X.columns) if is_frame(X) else []  # type: ignore[attr-defined]
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def listed(names: Sequence[object]) -> str:
+    """Return the first names, quoted, and the number of the others."""
+    return first_of([repr(name) for name in names])
+
+
+def check_unique(where: object, names: Any) -> None:
+    """Refuse two columns of one name; the message names them, and the table `where`."""
+    if getattr(names, "is_unique", len(names) == 0):  # of pandas' index, in no time
+        return
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ValueError(f"{where} has two columns named {listed(twice)}: rename or drop one of them")
+
+
+def check_names(where: object, found: Sequence[object], names: Sequence[object]) -> None:
+    """Refuse columns that are not the expected ones, in whatever order; the message names them."""
+    check_unique(where, found)
+    missing = [name for name in names if name not in set(found)]
+    extra = [name for name in found if name not in set(names)]
+    plural, others = "s" if len(missing) > 1 else "", "columns" if len(extra) > 1 else "a column"
+    problems = ([f"lacks the column{plural} {listed(missing)}"] if missing else []) + (
+        [f"has {others} {listed(extra)}"] if extra else []
+    )
+    if problems:
+        shown = visible(", ".join(str(name) for name in names[:_MAX_NAMES]))
+        raise ValueError(f"{where} {' and '.join(problems)}; expected are the columns {shown}")
+
+
+def in_order(frame: Any, names: Sequence[Any], where: str) -> Any:
+    """Return the frame with its columns in the order of the names; others are refused."""
+    found = list(frame.columns)
+    if found == list(names) and len(set(found)) == len(found):
+        return frame
+    check_names(where, found, names)
+    return frame[list(names)]
+
+
+def named_as(fitted: object, X: Any) -> Any:
+    """Return samples with names of columns if the estimator was fitted with names, and else without.
+
+    So scikit-learn has nothing to warn of. The columns of X are in the order of the fit.
+    """
+    names = getattr(fitted, "feature_names_in_", None)
+    if column_names(X) is None:
+        if names is None or len(getattr(X, "shape", ())) != 2 or X.shape[1] != len(names):
+            return X
+        from pandas import DataFrame
+        from scipy.sparse import issparse
+
+        make: Any = DataFrame.sparse.from_spmatrix if issparse(X) else DataFrame  # type: ignore[attr-defined]
+        return make(X, columns=names)
+    if names is not None:
+        return X
+    return X.set_axis(range(X.shape[1]), axis=1) if hasattr(X, "set_axis") else X.to_numpy()
+
+
+# -- numbers and texts -----------------------------------------------------------------------------------
+
+
+def matrix_of_frame(frame: Any) -> NDArray[Any]:
+    """Return the numbers (n, m) of a frame, in the common type of its columns; NaN for a gap, booleans 0, 1.
+
+    ValueError: a column of anything else, or two of one name, which the message names.
+    """
+    check_unique("X", frame.columns)
+    if all(_is_plain(kind) for kind in frame.dtypes):
+        found = np.asarray(frame.to_numpy())
+        if found.dtype.kind in "biuf":
+            return found
+    columns = []
+    for k, name in enumerate(frame.columns):
+        column = frame.iloc[:, k] if hasattr(frame, "iloc") else frame[:, k]
+        columns.append(column_as_numbers(cells_of_column(column, name), name))
+    return np.column_stack(columns)
+
+
+def _is_plain(kind: Any) -> bool:
+    """Return True for a type of numbers or booleans, as pandas, numpy or polars has it."""
+    return getattr(kind, "kind", "O") in "biuf" or (hasattr(kind, "is_numeric") and kind.is_numeric())
 
 
 @dataclass(frozen=True)
@@ -62,26 +139,24 @@ class ColumnTable:
     texts: Texts
 
 
-def is_frame(X: object) -> bool:
-    """Whether a table is a frame, with names and a type for each column.
-
-    X: A table.
-    """
-    return hasattr(X, "columns") and hasattr(X, "shape")
-
-
 def read_columns(
     X: SamplesLike, is_text: Sequence[bool | None], spellings: Sequence[Mapping[str, str]]
 ) -> ColumnTable:
-    """Numbers and texts of a table.
+    """Return the numbers and the texts of a table X (n, m), in which "" is a missing text.
 
-    X (n, m): the table. "" is a missing text.
-    is_text: which columns hold texts; None for a column that is left out.
-    spellings: for each column of texts the spellings to be replaced, and by what.
+    `is_text` says which columns hold texts, and None leaves a column out; `spellings` has, for each column of
+    texts, the spellings to be replaced.
+
     ValueError: another number of columns, dates and other types that are neither, or numbers that are no
-        numbers.
+    numbers.
     """
-    names, columns = _frame(X) if is_frame(X) else _array(X)
+    if is_frame(X):
+        frame: Any = X
+        names = [str(name) for name in frame.columns]
+        cells = [frame.iloc[:, k] if hasattr(frame, "iloc") else frame[:, k] for k in range(len(names))]
+        columns = [cells_of_column(column, name) for column, name in zip(cells, names, strict=True)]
+    else:
+        names, columns = _columns_of_array(X)
     if len(is_text) != len(names):
         raise ValueError(f"X has {len(names)} features, but {len(is_text)} features are expected as input")
     n = len(columns[0])
@@ -96,17 +171,63 @@ def read_columns(
     return ColumnTable(numbers, texts)
 
 
-def _frame(X: Any) -> tuple[list[str], list[NDArray[Any]]]:
-    """Names and cells of a frame's columns: of numbers as floats, of all others as objects."""
-    names = [str(name) for name in X.columns]
-    columns = [X.iloc[:, k] if hasattr(X, "iloc") else X[:, k] for k in range(len(names))]
-    return names, [cells_of_column(column, name) for column, name in zip(columns, names, strict=True)]
+def _columns_of_array(X: Any) -> tuple[list[str], list[NDArray[Any]]]:
+    table = np.asarray(X)
+    if table.ndim != 2:
+        raise ValueError(
+            f"Expected 2D array, a table with a row for each sample; got {table.ndim}D array instead. "
+            "Reshape your data"
+        )
+    if table.dtype.kind == "c":
+        raise ValueError(f"a table must hold numbers or texts, not {table.dtype}: Complex data not supported")
+    names = [f"x{j}" for j in range(table.shape[1])]
+    return names, [_checked(column, name) for column, name in zip(table.T, names, strict=True)]
+
+
+def column_as_texts(column: NDArray[Any], other: Mapping[str, str] | None = None) -> NDArray[np.object_]:
+    """Return cells as texts in their main spelling, None for a gap; whole numbers without a fraction."""
+    texts = [
+        None
+        if _is_gap(cell)
+        else text_of_number(float(cell))
+        if isinstance(cell, float | np.floating)
+        else str(cell)
+        for cell in column.tolist()
+    ]
+    return _objects([None if text is None else other.get(text, text) for text in texts] if other else texts)
+
+
+def column_as_numbers(column: NDArray[Any], name: str) -> Array:
+    """Return cells as numbers, NaN where one is missing; one that is no number, and infinity, are refused."""
+    if column.dtype.kind in "biuf":
+        found = column.astype(float)
+    else:
+        cells = column.tolist()
+        try:
+            found = np.array([np.nan if _is_gap(cell) else float(cell) for cell in cells])
+        except (TypeError, ValueError):
+            wrong = next(cell for cell in cells if not _is_gap(cell) and not _is_number(cell))
+            raise ValueError(f"column {name!r} holds {wrong!r}, which is not a number") from None
+    if np.isinf(found).any():
+        raise ValueError(f"column {name!r} contains infinity")
+    return found
+
+
+def _is_number(cell: Any) -> bool:
+    try:
+        float(cell)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+# -- cells -----------------------------------------------------------------------------------------------
 
 
 def cells_of_column(column: object, name: str) -> NDArray[Any]:
-    """Cells of a frame's column, or of an array's: of numbers as floats, of all others as objects.
+    """Return the cells of a frame's or an array's column: numbers as floats, all others as objects.
 
-    ValueError: dates, lists, bytes and other types that are neither.
+    ValueError: dates, lists, bytes and other types that are neither numbers nor texts.
     """
     if isinstance(column, np.ndarray):
         return _checked(column, name)
@@ -137,8 +258,23 @@ def _of_polars(series: Any, name: str) -> NDArray[Any]:
     raise _neither(name, kind)
 
 
+def _checked(cells: NDArray[Any], name: str) -> NDArray[Any]:
+    """Return cells of numbers, booleans, texts and gaps; of anything else each value would be a category."""
+    if cells.dtype.kind in "mMSV":
+        raise _neither(name, cells.dtype)
+    if cells.dtype != object:
+        return cells
+    every = cells.tolist()
+    plain = str, Number, np.bool_, type(None)
+    odd = {kind for kind in set(map(type, every)) if not issubclass(kind, plain) or issubclass(kind, complex)}
+    for cell in every if odd else ():
+        if type(cell) in odd and not _is_gap(cell):
+            raise _neither(name, f"values of type {type(cell).__name__}")
+    return cells
+
+
 def refuse_dates(X: Any) -> None:
-    """Refuse dates and times, which numpy would make numbers of: nanoseconds, or days, or microseconds."""
+    """Refuse dates and times, which numpy would convert to nanoseconds, or days, or microseconds."""
     if is_frame(X):
         for name, kind in zip(X.columns, X.dtypes, strict=True):
             if getattr(kind, "kind", "") in _TIMES or (hasattr(kind, "is_temporal") and kind.is_temporal()):
@@ -154,34 +290,6 @@ def _neither(name: str, kind: object) -> ValueError:
     )
 
 
-def _checked(cells: NDArray[Any], name: str) -> NDArray[Any]:
-    """Cells that are numbers, truths, texts and gaps; of anything else each value would be a category."""
-    if cells.dtype.kind in "mMSV":
-        raise _neither(name, cells.dtype)
-    if cells.dtype != object:
-        return cells
-    every = cells.tolist()
-    plain = str, Number, np.bool_, type(None)
-    odd = {kind for kind in set(map(type, every)) if not issubclass(kind, plain) or issubclass(kind, complex)}
-    for cell in every if odd else ():
-        if type(cell) in odd and not _is_gap(cell):
-            raise _neither(name, f"values of type {type(cell).__name__}")
-    return cells
-
-
-def _array(X: Any) -> tuple[list[str], list[NDArray[Any]]]:
-    table = np.asarray(X)
-    if table.ndim != 2:
-        raise ValueError(
-            f"Expected 2D array, a table with a row for each sample; got {table.ndim}D array instead. "
-            "Reshape your data"
-        )
-    if table.dtype.kind == "c":
-        raise ValueError(f"a table must hold numbers or texts, not {table.dtype}: Complex data not supported")
-    names = [f"x{j}" for j in range(table.shape[1])]
-    return names, [_checked(column, name) for column, name in zip(table.T, names, strict=True)]
-
-
 def _objects(cells: list[Any]) -> NDArray[np.object_]:
     found = np.empty(len(cells), dtype=object)
     found[:] = cells
@@ -189,7 +297,7 @@ def _objects(cells: list[Any]) -> NDArray[np.object_]:
 
 
 def is_missing(value: object) -> bool:
-    """True for None and for values that are not equal to themselves: NaN, and pandas' NA and NaT."""
+    """Return True for None and for values that are not equal to themselves: NaN, and pandas' NA and NaT."""
     try:
         return value is None or bool(value != value)
     except TypeError:  # pandas' NA, which has no truth value
@@ -199,151 +307,5 @@ def is_missing(value: object) -> bool:
 
 
 def _is_gap(cell: object) -> bool:
-    """True for a missing value and for the empty text."""
+    """Return True for a missing value and for the empty text."""
     return not cell if isinstance(cell, str) else is_missing(cell)
-
-
-def column_as_texts(column: NDArray[Any], other: Mapping[str, str] | None = None) -> NDArray[np.object_]:
-    """Cells as texts in their main spelling, None for a gap; whole numbers without a fraction."""
-    texts = [None if _is_gap(cell) else _text(cell) for cell in column.tolist()]
-    return _objects([None if text is None else other.get(text, text) for text in texts] if other else texts)
-
-
-def _text(cell: Any) -> str:
-    return text_of_number(float(cell)) if isinstance(cell, float | np.floating) else str(cell)
-
-
-def column_as_numbers(column: NDArray[Any], name: str) -> Array:
-    """Cells as numbers, NaN where one is missing.
-
-    ValueError: one that is no number, or infinity.
-    """
-    if column.dtype.kind in "biuf":
-        found = column.astype(float)
-    else:
-        try:
-            found = np.array([np.nan if _is_gap(cell) else float(cell) for cell in column.tolist()])
-        except (TypeError, ValueError):
-            wrong = next(cell for cell in column.tolist() if not _is_gap(cell) and not _is_number(cell))
-            raise ValueError(f"column {name!r} holds {wrong!r}, which is not a number") from None
-    if np.isinf(found).any():
-        raise ValueError(f"column {name!r} contains infinity")
-    return found
-
-
-def _is_number(cell: Any) -> bool:
-    try:
-        float(cell)
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
-def column_names(X: object) -> list[str] | None:
-    """Names of a frame's columns; None for anything else, and if not all of them are texts.
-
-    X: A table.
-    """
-    names = list(X.columns) if is_frame(X) else []  # type: ignore[attr-defined]
-    return names if names and all(isinstance(name, str) for name in names) else None
-
-
-def listed(names: Sequence[object]) -> str:
-    """The first names, quoted, and the number of the others.
-
-    names: the names.
-    """
-    return first_of([repr(name) for name in names])
-
-
-def check_unique(where: object, names: Any) -> None:
-    """Refuse two columns of one name.
-
-    where: the table, as the message calls it.
-    names: its columns.
-    ValueError: the message names the columns.
-    """
-    if getattr(names, "is_unique", len(names) == 0):  # of pandas' index, in no time
-        return
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise ValueError(f"{where} has two columns named {listed(twice)}: rename or drop one of them")
-
-
-def check_names(where: object, found: Sequence[object], names: Sequence[object]) -> None:
-    """Refuse columns that are not the expected ones, in whatever order.
-
-    where: the table, as the message calls it.
-    found, names: the table's columns, and the expected ones.
-    ValueError: two columns of one name, or a missing or an additional column; the message names them.
-    """
-    check_unique(where, found)
-    missing = [name for name in names if name not in set(found)]
-    extra = [name for name in found if name not in set(names)]
-    plural, others = "s" if len(missing) > 1 else "", "columns" if len(extra) > 1 else "a column"
-    problems = ([f"lacks the column{plural} {listed(missing)}"] if missing else []) + (
-        [f"has {others} {listed(extra)}"] if extra else []
-    )
-    if problems:
-        shown = visible(", ".join(str(name) for name in names[:50]))
-        raise ValueError(f"{where} {' and '.join(problems)}; expected are the columns {shown}")
-
-
-def in_order(frame: Any, names: Sequence[Any], where: str) -> Any:
-    """The frame with its columns in the order of the names.
-
-    frame: some samples.
-    names: the columns, in order.
-    where: the frame, as the message calls it.
-    ValueError: other columns, as in :func:`check_names`.
-    """
-    found = list(frame.columns)
-    if found == list(names) and len(set(found)) == len(found):
-        return frame
-    check_names(where, found, names)
-    return frame[list(names)]
-
-
-def matrix_of_frame(frame: Any) -> NDArray[Any]:
-    """Numbers (n, m) of a frame, in the common type of its columns: NaN for a gap, 0 and 1 for booleans.
-
-    frame: columns of numbers and booleans.
-    ValueError: A column of anything else, or two of one name, which the message names.
-    """
-    check_unique("X", frame.columns)
-    if all(_is_plain(kind) for kind in frame.dtypes):
-        found = np.asarray(frame.to_numpy())
-        if found.dtype.kind in "biuf":
-            return found
-    columns = []
-    for k, name in enumerate(frame.columns):
-        column = frame.iloc[:, k] if hasattr(frame, "iloc") else frame[:, k]
-        columns.append(column_as_numbers(cells_of_column(column, name), name))
-    return np.column_stack(columns)
-
-
-def _is_plain(kind: Any) -> bool:
-    """True for a type of numbers or truths, as pandas, numpy or polars has it."""
-    return getattr(kind, "kind", "O") in "biuf" or (hasattr(kind, "is_numeric") and kind.is_numeric())
-
-
-def named_as(fitted: object, X: Any) -> Any:
-    """Samples with names of columns if the estimator was fitted with names, and else without.
-
-    So scikit-learn has nothing to warn of.
-
-    fitted: A fitted step of a pipeline.
-    X: samples whose columns are in the order of the fit.
-    """
-    names = getattr(fitted, "feature_names_in_", None)
-    if column_names(X) is None:
-        if names is None or len(getattr(X, "shape", ())) != 2 or X.shape[1] != len(names):
-            return X
-        from pandas import DataFrame
-        from scipy.sparse import issparse
-
-        make: Any = DataFrame.sparse.from_spmatrix if issparse(X) else DataFrame  # type: ignore[attr-defined]
-        return make(X, columns=names)
-    if names is not None:
-        return X
-    return X.set_axis(range(X.shape[1]), axis=1) if hasattr(X, "set_axis") else X.to_numpy()

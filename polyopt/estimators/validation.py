@@ -1,7 +1,4 @@
-"""Validation of samples and labels by scikit-learn, with sentences that name the input and the remedy.
-
-The weights of samples and of classes.
-"""
+"""Validation of samples, labels and weights, with sentences that name the input and the remedy."""
 
 from __future__ import annotations
 
@@ -35,18 +32,6 @@ if TYPE_CHECKING:
     from polyopt.base.types import ClassWeight
 
 
-__all__ = [
-    "check_label_kinds",
-    "check_labels",
-    "check_targets",
-    "check_total",
-    "checked_weights",
-    "class_weights",
-    "explained",
-    "validated",
-    "validated_pair",
-]
-
 MAX_TOTAL = 1e304
 """Largest sum of the samples' weights: their products with outputs stay within double precision."""
 
@@ -55,7 +40,7 @@ MIN_TOTAL = 1e-300
 
 
 def checked_weights(sample_weight: ArrayLike | None, X: Matrix) -> NDArray[np.float64]:
-    """The weights (n,) of the samples, ones by default; those below zero are refused."""
+    """Return the weights (n,) of the samples, ones by default; negative ones are refused."""
     n = X.shape[0]
     if sample_weight is None:
         return np.ones(n)
@@ -82,13 +67,10 @@ def class_weights(
     codes: NDArray[Any],
     weights: NDArray[Any],
 ) -> NDArray[Any]:
-    """Weight per class; "balanced" gives every class the same total.
+    """Return the weight of each class; "balanced" gives every class the same total.
 
-    class_weight: weights by class; None for ones.
-    classes (n_classes,): the classes.
-    codes (n,): the number of each sample's class.
-    weights (n,): weights of the samples.
-    ValueError: A weight that is no positive number, or a label that is none of the classes'.
+    `codes` (n,) has the number of each sample's class, and `weights` (n,) its weight. A weight that is no
+    positive number, and a label that is none of the classes', are refused.
     """
     if class_weight is None:
         return np.ones(len(classes))
@@ -154,11 +136,7 @@ def _check_container(X: Any) -> None:
 
 
 def check_labels(name: str, X: Any, y: Any) -> None:
-    """Refuse labels that no classifier takes, before `X` is looked at.
-
-    ValueError: missing labels, labels of several kinds, labels that are not classes, or another number of
-        labels than of rows.
-    """
+    """Refuse labels that no classifier takes: missing, of several kinds, not classes, or too many or few."""
     _check_container(X)
     check_label_kinds(y)
     with explained(name, X, y):
@@ -208,7 +186,7 @@ def check_label_kinds(y: ArrayLike) -> None:
 
 
 def _kinds(labels: Iterable[object]) -> set[str]:
-    """Names of the types, all numbers and truth values as one."""
+    """Return names of the types, all numbers and truth values as one."""
     types = set(map(type, labels))
     return {
         "number" if issubclass(one, (Real, np.number, np.bool_)) else "str" if issubclass(one, str)
@@ -227,7 +205,7 @@ def _about_missing_labels(y: Any) -> ValueError:
 
 
 def _explained(error: Exception, name: str, X: Any, y: Any) -> Exception:
-    """One sentence for an error of scikit-learn, or the error itself if it has no sentence here."""
+    """Return one sentence for an error of scikit-learn, or the error itself if it has no sentence here."""
     text = str(error)
     if is_frame(X) and (isinstance(error, TypeError) or text.startswith(_OF_CELLS)):
         return _about_cells(error, name, X)
@@ -254,7 +232,7 @@ def _explained(error: Exception, name: str, X: Any, y: Any) -> Exception:
 
 
 def _about_cells(error: Exception, name: str, frame: Any) -> Exception:
-    """A sentence that names the column of a frame whose cells are no numbers; the same error for none."""
+    """Name the column of a frame whose cells are no numbers; return the same error if there is none."""
     try:
         values = matrix_of_frame(frame)
     except ValueError as found:
@@ -263,7 +241,7 @@ def _about_cells(error: Exception, name: str, frame: Any) -> Exception:
 
 
 def _about_gaps(X: Any, name: str, what: str) -> ValueError:
-    """A sentence that names the columns with gaps, or with infinite values, and the remedy."""
+    """Return a sentence that names the columns with gaps, or with infinite values, and the remedy."""
     values: Any
     if is_frame(X) and what == "NaN":
         values = matrix_of_frame(X)

@@ -150,7 +150,7 @@ class KernelClassifier(PairwiseClassifier):
 
     @abstractmethod
     def _support(self) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """Places in ``_X`` of the samples that scores are made of, and their coefficients in the scores."""
+        """Return the places in ``_X`` of the samples in the scores' expansion, and their coefficients."""
 
     def _for_pairs(self, X: Any, weights: NDArray[Any]) -> Self:
         return super()._for_pairs(X, weights).set_params(gamma=self._gamma_of(X, weights))
@@ -184,7 +184,7 @@ class KernelClassifier(PairwiseClassifier):
     # -- answering ---------------------------------------------------------------------------
 
     def _kernel_scores(self, X: Any) -> NDArray[np.float64]:
-        """Scores of two classes under a kernel other than the linear one."""
+        """Return scores of two classes under a kernel other than the linear one."""
         places, coef = self._support()
         if self.kernel == "precomputed" and len(places):
             columns, scores = self._rows[places], np.empty(X.shape[0])
@@ -230,7 +230,7 @@ class KernelClassifier(PairwiseClassifier):
     def _certain_labels(
         self, X: Any, prepared: _Prepared, dtype: Any = np.float32
     ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-        """Labels by one precision, and whether they are certain whatever its error."""
+        """Return labels by one precision, and whether they are certain whatever its error."""
         scores, errors = prepared.scorer.bounded_scores(X, dtype)
         scores += prepared.intercepts
         errors += 4 * np.finfo(float).eps * (np.abs(scores) + np.abs(prepared.intercepts))
@@ -239,7 +239,7 @@ class KernelClassifier(PairwiseClassifier):
         return certain_winners(scores > errors, scores < -errors, len(self.classes_))
 
     def _prepare(self) -> _Prepared | None:
-        """The scorer of all machines; None for a kernel without one, or where their kernels differ."""
+        """Return the scorer of all machines; None for a kernel without one, or where their kernels differ."""
         if self.kernel in ("linear", "precomputed"):
             return None
         fitted = [self] if self._is_binary else [machine._as_fitted() for machine in self.estimators_]
@@ -274,7 +274,7 @@ class KernelClassifier(PairwiseClassifier):
         return _Prepared(kept, Scorer(gram, parts, len(machines)), intercepts)
 
     def _union(self, machines: list[_Machine], fitted: list[Any]) -> tuple[Any, list[Part]]:
-        """The support vectors of all pairs, class by class, and each class's coefficients in its pairs."""
+        """Return the support vectors of all pairs, by class, and each class's coefficients in its pairs."""
         pairs = list(combinations(range(len(self.classes_)), 2))
         rows = np.concatenate(
             [
@@ -459,9 +459,6 @@ class KernelClassifier(PairwiseClassifier):
 def draw_kernel(graph: Graph, x: str, kernel: Kernel, vectors: Matrix, coef: Array, intercepts: Array) -> str:
     """``Σ_j coef_jk k(x, x_j) + b_k``, a tensor (n, K).
 
-    x: samples (n, m).
-    vectors (s, m): the support vectors.
-    coef (s, K): their coefficients.
     ValueError: A kernel that is a function.
     """
     name = kernel.name
@@ -484,7 +481,7 @@ def draw_kernel(graph: Graph, x: str, kernel: Kernel, vectors: Matrix, coef: Arr
 
 
 def _of_products(graph: Graph, argument: str, kernel: Any) -> str:
-    """The sigmoid or the polynomial kernel of γ z'x + c."""
+    """Return the sigmoid or the polynomial kernel of γ z'x + c."""
     if kernel.name == "sigmoid":
         return graph.op("Tanh", argument)
     found = argument
@@ -494,7 +491,7 @@ def _of_products(graph: Graph, argument: str, kernel: Any) -> str:
 
 
 def variance(X: Matrix, weights: Vector) -> float:
-    """The weighted variance of all entries of samples X (n, m) with weights (n,).
+    """Return the weighted variance of all entries of samples X (n, m) with weights (n,).
 
     It is the mean square of the differences from the mean, less the square of their own mean, which is not
     quite 0, as the mean is rounded. The mean square less the square of the mean would lose all digits far
@@ -524,10 +521,10 @@ def variance(X: Matrix, weights: Vector) -> float:
 
 
 def _by_class(classes: NDArray[Any]) -> NDArray[np.intp]:
-    """The order by class, in input order within a class; samples without label (-1) come last."""
+    """Return the order by class, in input order within a class; samples without label (-1) come last."""
     return np.argsort(np.where(classes < 0, np.iinfo(np.intp).max, classes), kind="stable")
 
 
 def _counts(classes: NDArray[Any], n_classes: int) -> NDArray[np.int32]:
-    """The number of samples of each class; -1 is of none."""
+    """Return the number of samples of each class; -1 is of none."""
     return np.bincount(classes[classes >= 0], minlength=n_classes).astype(np.int32)

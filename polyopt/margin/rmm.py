@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from formulations.language.program import Program
     from polyopt.base.types import SamplesLike
 
-__all__ = ["RelativeMarginMachine"]
-
 
 @estimator
 class RelativeMarginMachine(HingeClassifier):
@@ -172,7 +170,7 @@ class RelativeMarginMachine(HingeClassifier):
         )
 
     def _further_programs(self, rows: Families) -> tuple[int, dict[str, Any]] | None:
-        """The number of labels and the arguments of programs with further samples; None without these."""
+        """Return the number of labels and the arguments of programs with further samples; None without."""
         there = rows["margin"].is_there
         if there is None or not np.isfinite(self.B):
             return None

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from formulations.language.program import Program
     from polyopt.linalg.kernels import Gram
 
-__all__ = ["SigmaSVM"]
-
 
 @estimator
 class SigmaSVM(HingeClassifier):

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from formulations.families import Families
     from formulations.language.program import Program
 
-__all__ = ["SVM"]
-
 
 @estimator
 class SVM(HingeClassifier):

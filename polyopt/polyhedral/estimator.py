@@ -1,4 +1,4 @@
-"""What the polyhedral classifiers share: positives inside, h(x) = min_k (W_k'x + b_k)."""
+"""Base of the polyhedral classifiers: positives inside, h(x) = min_k (W_k'x + b_k)."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class PolyhedralClassifier(FaceClassifier):
     def _run(
         self, stage: Stage[Any], seed: int, first: Callable[[float | None], Array] | None = None
     ) -> Solution:
-        """The best end of several starts, and of one before them that `first` gives."""
+        """Return the best end of several starts, and of one before them that `first` gives."""
         from polyopt.optim.rounds import run_from_many_starts
 
         return run_from_many_starts(

@@ -34,10 +34,7 @@ if TYPE_CHECKING:
 
 
 def owners_of(n_faces: object) -> Owners:
-    """How many faces each class has: a number for both, or one for ``classes_[0]`` and one for the other.
-
-    ValueError: neither, numbers that are not whole, or no face at all.
-    """
+    """Return the number of faces of each class, given as one for both or as one for each."""
     if isinstance(n_faces, Integral) and not isinstance(n_faces, bool):
         return Owners(int(n_faces), int(n_faces))
     if isinstance(n_faces, Sequence) and not isinstance(n_faces, str) and len(n_faces) == 2:
@@ -324,7 +321,7 @@ class LogisticPolytopes(FaceClassifier):
         return self._polytopes_of(self._side < 0)
 
     def _polytopes_of(self, plus: bool) -> list[Polytope]:
-        """One for each face of a class: where it is better than all faces of the other."""
+        """Return a polytope for each face of a class: where it is better than all faces of the other."""
         from polyopt.polytope import Polytope
 
         at_rest = np.zeros((1, self.W_.shape[1] + 1))

@@ -238,7 +238,7 @@ class PLUME(PolyhedralClassifier):
         }
 
     def generalization_bound(self, delta: float = 0.05) -> PolytopeBound:
-        """A bound on the error, by Rademacher complexity, from the training data (two classes).
+        """Return a bound on the error, by Rademacher complexity, from the training data (two classes).
 
         It is of what `decision` decides by: the log-odds, or the polytope of the faces.
 
@@ -259,7 +259,7 @@ class PLUME(PolyhedralClassifier):
 
 
 def _draw_log_sum(graph: Graph, a: str) -> str:
-    """The logarithm (n, 1) of the sum of the columns' exponentials."""
+    """Return the logarithm (n, 1) of the sum of the columns' exponentials."""
     top = graph.over_columns("ReduceMax", a)
     sums = graph.over_columns("ReduceSum", graph.op("Exp", graph.op("Sub", a, top)))
     return graph.op("Add", top, graph.op("Log", sums))

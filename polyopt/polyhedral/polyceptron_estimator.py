@@ -193,7 +193,7 @@ class Polyceptron(PolyhedralClassifier):
         return problem.settled(self._run(Stage(problem, self.max_iter), seed, fast))
 
     def _fast_end(self, X: Any, y: Array, c: Array, seed: int, time_left: float | None) -> Array:
-        """The faces in the box that "batch" ends with, in a tenth of the time limit."""
+        """Return the faces in the box that "batch" ends with, in a tenth of the time limit."""
         limit = None if time_left is None else min(0.1 * (self.time_limit or 0.0), time_left)
         W = self._make_passes(X, y, c, seed, "batch", limit)["W"]
         return W * min(1.0, self.radius / (float(np.abs(W).max()) or 1.0))
@@ -253,7 +253,7 @@ class Polyceptron(PolyhedralClassifier):
         self, X: SamplesLike, y: ArrayLike,
         classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None,
     ) -> Self:  # fmt: skip
-        """One pass over a chunk of a stream, or of data too large for the memory, from the model as it is.
+        """Make one pass over a chunk of a stream, or of data too large for the memory.
 
         Parameters
         ----------
@@ -296,13 +296,13 @@ class Polyceptron(PolyhedralClassifier):
 
 @dataclass
 class PolyceptronStream:
-    """What is kept between two chunks: Algorithm 2, and its history."""
+    """The state between two chunks: Algorithm 2, and its history."""
 
     machine: OnlinePolyceptron
     history: tuple[dict[str, float], ...] = ()
 
     def show(self, X: NDArray[Any] | sp.csr_array, y: Array, c: Array) -> Solution:
-        """One pass over a chunk, with labels +1 inside and weights; the faces as they are then."""
+        """Return one pass over a chunk, with labels +1 inside and weights; the faces as they are then."""
         own_arrays(self.machine.state)
         made = self.machine.show(as_rows(X), y, c)
         record = {"chunk": float(len(self.history) + 1), "samples": float(len(y)), "made": made}

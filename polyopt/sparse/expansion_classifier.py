@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from polyopt.base.onnx_graph import Graph
     from polyopt.base.types import ClassWeight
 
-__all__ = ["EXPANSION_PARAMETERS", "ExpansionClassifier"]
-
 EXPANSION_PARAMETERS: dict[str, list[Any]] = {
     **KERNEL_PARAMETERS,
     **shared("C", "time_limit", "class_weight", "n_jobs", "verbose"),
@@ -128,7 +126,7 @@ class ExpansionClassifier(KernelClassifier):
         self._warn_if_short(lambda: self._binary_certificate(1e-6))
 
     def _solved(self, y: Array, weights: Array, clock: Clock) -> Solution:
-        """The machine of the kernel matrix."""
+        """Return the machine of the kernel matrix."""
         K, error = self._training_kernel()
         self._check_size(K, weights)
         return self._solve(K, y, weights, error, clock)
@@ -180,7 +178,7 @@ class ExpansionClassifier(KernelClassifier):
         return Kernel(*self._fitted[1:])
 
     def _training_kernel(self) -> tuple[Array, float | Array]:
-        """The kernel matrix of the samples, and how far its entries may be from the kernel's true values."""
+        """Return the kernel matrix of the samples, and an error bound of its entries."""
         if self._fitted_kernel == "precomputed":
             if self._X.shape[0] != self._X.shape[1]:
                 raise ValueError(f"the Gram matrix must be square, not of shape {self._X.shape}")

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from formulations.language.types import Array
     from polyopt.certificates.certificate import Certificate
 
-__all__ = ["OneNormSVM"]
-
 _ADVICE = "scale the features to unit variance, or choose solver='highs'"
 
 
