@@ -31,7 +31,7 @@ import pandas as pd
 from benchmarks.helpers.dask_parts import cluster, memory
 from benchmarks.helpers.deformed_digits import DeformedDigits
 from benchmarks.helpers.two_against_rest import Images, two_against_rest
-from polyopt import ConvexPolytopeMachine, large
+from polyopt import ConvexPolytopeMachine, SGDSettings, large
 from polyopt.cpm.local_steps import Point, Run, begin, visit
 from polyopt.large import Samples, Source
 from polyopt.large.blocks import Recipe, two_classes
@@ -108,7 +108,7 @@ def _write(data: Images, n: int, folder: str) -> None:
 
 def _certified(data: Images, source: large.NpyFiles, n: int, scans: int | None) -> Rows:
     machine = ConvexPolytopeMachine(
-        _FACES, 2 / (n * RATE), solver="sgd", feature_scale=data.scale, random_state=0
+        _FACES, 2 / (n * RATE), solver="sgd", sgd=SGDSettings(feature_scale=data.scale), random_state=0
     )
     begun = time.process_time()
     for number in range(source.count):
@@ -130,7 +130,7 @@ def _by_blocks(
         _FACES,
         2 / (n * RATE),
         solver="dual ascent",
-        feature_scale=data.scale,
+        sgd=SGDSettings(feature_scale=data.scale),
         tol=_TOLERANCE,
         max_rounds=1,
         max_iter=scans,

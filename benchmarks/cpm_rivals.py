@@ -27,7 +27,7 @@ from sklearn.svm import LinearSVC
 from benchmarks.helpers.deformed_digits import DeformedDigits
 from benchmarks.helpers.timing import race
 from benchmarks.helpers.two_against_rest import Images, two_against_rest
-from polyopt import SVM, ConvexPolytopeMachine
+from polyopt import SVM, ConvexPolytopeMachine, SGDSettings
 
 TIMES = 3  # as many samples, in the second part
 COSTS = (0.01, 0.1, 1.0)  # of the linear machine
@@ -117,16 +117,18 @@ def _polytopes(scale: float, smoke: bool, times: int = 1) -> dict[str, ConvexPol
     """The polytopes for `times` copies of the data: the same number of steps, and the same λ."""
     K, more, epochs = (5, 10, 5) if smoke else (50, 100, 80 // times)
     settings: dict[str, Any] = {
-        "n_faces": K, "C": 1.0 / times, "perplexity": 0.8 * K, "solver": "sgd", "max_iter": epochs,
-        "tol": 1e-12, "feature_scale": scale, "random_state": 1,
+        "n_faces": K, "C": 1.0 / times, "solver": "sgd", "max_iter": epochs,
+        "tol": 1e-12, "random_state": 1,
+        "sgd": SGDSettings(perplexity=0.8 * K, feature_scale=scale),
     }  # fmt: skip
     return {
-        f"CPM, K = {K}, two sides, {epochs} epochs": ConvexPolytopeMachine(**settings, double_sided=True),
+        f"CPM, K = {K}, two sides, {epochs} epochs": ConvexPolytopeMachine(**settings, inside_label="both"),
         f"CPM, K = {K}, 2s inside, {epochs} epochs": ConvexPolytopeMachine(**settings, inside_label=1),
         f"CPM, K = {K}, 2s outside, {epochs} epochs": ConvexPolytopeMachine(**settings, inside_label=-1),
         f"CPM, K = {more}, two sides, {epochs} epochs": ConvexPolytopeMachine(
-            **settings | {"n_faces": more, "C": 0.3 / times, "perplexity": 0.8 * more}, double_sided=True
-        ),
+            **settings | {"n_faces": more, "C": 0.3 / times},
+            inside_label="both",
+        ).set_params(sgd__perplexity=0.8 * more),
     }
 
 

@@ -48,7 +48,7 @@ from benchmarks.helpers.digit_streams import TwoPolytopes, show_stream
 from benchmarks.helpers.kept import word_of
 from benchmarks.helpers.two_against_rest import two_against_rest
 from formulations.language.solution import Status
-from polyopt import SVM, ConvexPolytopeMachine, datasets
+from polyopt import SVM, ConvexPolytopeMachine, SGDSettings, datasets
 from polyopt.base.files import write_text
 from polyopt.estimators.status import FINE
 
@@ -122,8 +122,9 @@ class Task:
         if name.startswith("CPM"):
             # A tolerance that no run meets: all make their epochs.
             machine: Any = ConvexPolytopeMachine(
-                self.faces, double_sided=True, solver="sgd", feature_scale=data.scale, tol=1e-12,
-                max_iter=self.passes, random_state=seed, **settings,
+                self.faces, inside_label="both", solver="sgd", tol=1e-12,
+                max_iter=self.passes, random_state=seed, C=settings["C"],
+                sgd=SGDSettings(feature_scale=data.scale, perplexity=settings["perplexity"]),
             )  # fmt: skip
         elif name == "AMM":
             X, X_held = (_dense(part) / _length(data) for part in (X, X_held))

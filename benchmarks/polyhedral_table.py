@@ -61,7 +61,7 @@ from sklearn.tree import DecisionTreeClassifier
 from benchmarks.baselines import ObliqueTree
 from benchmarks.helpers.kept import word_of
 from formulations.language.solution import Status
-from polyopt import PCSLP, PLUME, SPLA1, ConvexPolytopeMachine, Polyceptron, datasets
+from polyopt import PCSLP, PLUME, SPLA1, ConvexPolytopeMachine, PerceptronSettings, Polyceptron, datasets
 from polyopt.base.files import write_text
 from polyopt.estimators.status import FINE, status_of
 from polyopt.methods.tuning import narrower_class
@@ -96,7 +96,7 @@ PAPER: dict[str, tuple[tuple[float, float], ...]] = {
 # What the paper fixes: one start, features as they are, the last faces; batch held to the threshold 50.
 _SYNTHETIC = ("data set 1", "data set 2")
 _PASSES = {"data set 1": 300, "data set 2": 400, "ionosphere": 500, "wbc": 500}
-_PLAIN = {"n_init": 1, "pocket": False, "patience": None}
+_PLAIN = {"n_init": 1, "passes__pocket": False, "passes__patience": None}
 _AS_THEY_ARE: dict[str, dict[str, Any]] = {
     "Polyceptron, batch, as printed": _PLAIN,
     "Polyceptron, online, as printed": _PLAIN,
@@ -115,15 +115,21 @@ def _family(machine: Any, **settings: Any) -> Callable[[int, Any, Any, int], Any
 
 # What makes a method for K faces, the classes inside and outside, and a seed; and the grid it is tuned on.
 METHODS: dict[str, tuple[Callable[[int, Any, Any, int], Any], dict[str, list[Any]]]] = {
-    "Polyceptron, batch": (_family(Polyceptron), {"step": [0.1, 0.01]}),
-    "Polyceptron, online": (_family(Polyceptron, solver="online"), {"step": [1.0, 0.1]}),
-    "Polyceptron, batch, as printed": (_family(Polyceptron, step=0.1, threshold=50.0), {}),
-    "Polyceptron, online, as printed": (_family(Polyceptron, solver="online", step=1.0), {}),
-    "Polyceptron, online, as printed, other class inside": (
-        _family(Polyceptron, solver="online", step=1.0),
+    "Polyceptron, batch": (_family(Polyceptron), {"passes__step": [0.1, 0.01]}),
+    "Polyceptron, online": (_family(Polyceptron, solver="online"), {"passes__step": [1.0, 0.1]}),
+    "Polyceptron, batch, as printed": (_family(Polyceptron, passes=PerceptronSettings(threshold=50.0)), {}),
+    "Polyceptron, online, as printed": (
+        _family(Polyceptron, solver="online", passes=PerceptronSettings(step=1.0)),
         {},
     ),
-    "Polyceptron, online, one pass": (_family(Polyceptron, solver="online", step=1.0), {}),
+    "Polyceptron, online, as printed, other class inside": (
+        _family(Polyceptron, solver="online", passes=PerceptronSettings(step=1.0)),
+        {},
+    ),
+    "Polyceptron, online, one pass": (
+        _family(Polyceptron, solver="online", passes=PerceptronSettings(step=1.0)),
+        {},
+    ),
     "Polyceptron, HiGHS": (_family(Polyceptron, solver="highs"), {"radius": [3.0, 1e4]}),
     "SPLA1": (_family(SPLA1), {"ridge": _RIDGES}),
     "PC-SLP": (_family(PCSLP), {"radius": [1.0, 3.0, 1e4]}),

@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, Any
 # Public names are imported when they are first used, so that `import polyopt` is quick. Those of a method are
 # in its entry in polyopt.methods; the list below is for type checkers.
 if TYPE_CHECKING:
-    from formulations.face_penalty import FacePenalty as FacePenalty
     from polyopt import datasets as datasets
     from polyopt.certificates import Certificate as Certificate
     from polyopt.certificates import Claim as Claim
@@ -36,9 +35,11 @@ if TYPE_CHECKING:
     from polyopt.certificates.claims.refine import exact_solution as exact_solution
     from polyopt.cpm.certificate import certify_cpm as certify_cpm
     from polyopt.cpm.estimator import ConvexPolytopeMachine as ConvexPolytopeMachine
+    from polyopt.cpm.estimator import SGDSettings as SGDSettings
     from polyopt.cpm.l1_path import L1Point as L1Point
     from polyopt.cpm.l1_path import l1_path as l1_path
     from polyopt.cpm.polytope_search import PolytopeSearch as PolytopeSearch
+    from polyopt.estimators.face_penalty import FacePenalty as FacePenalty
     from polyopt.estimators.face_search import FaceSearch as FaceSearch
     from polyopt.estimators.hinges import Hinges as Hinges
     from polyopt.foreign.certify import certify_solution as certify_solution

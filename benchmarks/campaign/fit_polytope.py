@@ -18,7 +18,9 @@ from polyopt import (
     PLUME,
     SPLA1,
     ConvexPolytopeMachine,
+    FacePenalty,
     Polyceptron,
+    SGDSettings,
     certify_cpm,
     certify_pc_slp,
     certify_plume,
@@ -82,9 +84,8 @@ def _model(rng: np.random.Generator, machine: str, settings: dict[str, Any], ext
         plain = settings["solver"] not in ("exact", "auto") or rng.random() < 0.5
         loss, margin = ("sum", "total") if plain else (("max", "total"), ("sum", "worst"))[rng.integers(2)]
         return ConvexPolytopeMachine(
-            C=log_uniform(rng, *wide), loss=loss, margin=margin, max_iter=30, **settings,
-            average=bool(rng.random() < 0.7),
-            inside_label=None,
+            C=log_uniform(rng, *wide), loss=loss, penalty=FacePenalty(margin=margin), max_iter=30, **settings,
+            sgd=SGDSettings(average=bool(rng.random() < 0.7)),
         )  # fmt: skip
     if machine == "Polyceptron":
         return Polyceptron(
@@ -193,8 +194,8 @@ def _free_function(rng: np.random.Generator, machine: str, model: Any, drawn: Dr
     if machine == "CPM":
         door: Any = certify_cpm
         costs = model.C * costs
-        arguments |= {"loss": model.loss, "margin": model.margin}
-        truth: Any = Cpm(X, y, costs, model.loss, model.margin)
+        arguments |= {"loss": model.loss, "margin": model.penalty.margin}
+        truth: Any = Cpm(X, y, costs, model.loss, model.penalty.margin)
     elif machine in ("Polyceptron", "PC-SLP"):
         door = certify_polyceptron if machine == "Polyceptron" else certify_pc_slp
         arguments["radius"] = model.radius

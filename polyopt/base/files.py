@@ -1,4 +1,4 @@
-"""Writing files so that an old one stays whole until the new one is, and naming them where that fails."""
+"""Files that are replaced whole or not at all, and errors that name them."""
 
 from __future__ import annotations
 
@@ -14,31 +14,18 @@ from functools import cache
 from pathlib import Path
 from typing import BinaryIO, cast
 
-__all__ = [
-    "STANDARD",
-    "check_is_file",
-    "check_target",
-    "is_writable",
-    "replacing",
-    "temporary_folder",
-    "write_bytes",
-    "write_text",
-]
-
 STANDARD = "-"  # standard input or standard output, where a file could be named
 
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[BinaryIO]:
-    """A stream whose content becomes the file when the block ends well, and is dropped when it does not.
+    """Yield a stream whose content replaces the file if the block ends well, and is dropped otherwise.
 
-    What is written goes to a temporary file beside the target, reaches the disk, and is renamed: whoever
-    reads the target sees the old content or the new, whole. The old permissions are kept, and a symbolic
-    link keeps pointing where it did. What is no regular file (a pipe, a terminal, ``/dev/stdout``) is
-    written straight, and so is standard output, which is ``-``.
+    The content goes to a temporary file beside the target, reaches the disk, and is renamed: a reader of the
+    target sees the old content or the new, whole. The old permissions are kept, and a symbolic link keeps its
+    target. A pipe, a terminal, ``/dev/stdout`` and ``-``, which is standard output, are written directly.
 
-    path: the file; one that is there is replaced.
-    OSError: when the file cannot be written; the message names it and says why.
+    OSError: the file cannot be written; the message names it and says why.
     """
     with _naming(path):
         if str(path) == STANDARD:
@@ -55,7 +42,7 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _naming(path: str | Path) -> Iterator[None]:
-    """The errors of the system, in a sentence that names the file."""
+    """Put the errors of the system in a sentence that names the file."""
     try:
         yield
     except BrokenPipeError:
@@ -67,7 +54,7 @@ def _naming(path: str | Path) -> Iterator[None]:
 
 
 def _is_written_straight(path: Path) -> bool:
-    """Whether a path names no regular file; ``/dev/stdout`` is a link to one where output is redirected."""
+    """Return True for a path of no regular file; ``/dev/stdout`` links to one if output is redirected."""
     if str(path.absolute()).startswith(("/dev/", "/proc/")):
         return True
     try:
@@ -97,7 +84,7 @@ def _beside(target: Path) -> Iterator[BinaryIO]:
 
 
 def _keep_permissions(target: Path, descriptor: int) -> None:
-    """The old file's owner and permissions, as far as the system lets us."""
+    """Copy the old file's owner and permissions, as far as the system allows."""
     with contextlib.suppress(OSError, AttributeError):  # there is none; or no such calls on this system
         old = target.stat()
         with contextlib.suppress(OSError):
@@ -106,7 +93,7 @@ def _keep_permissions(target: Path, descriptor: int) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """The new name reaches the disk too, on systems that can be asked for it."""
+    """Write the new name to the disk too, on systems that can."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -122,10 +109,7 @@ def write_bytes(path: str | Path, content: bytes) -> None:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Replace a file's content by a text in UTF-8, as :func:`replacing` does.
-
-    Bytes of a file's name that were no UTF-8 come back as they were.
-    """
+    """Replace a file's content by a text in UTF-8; bytes of a file's name that were no UTF-8 come back."""
     write_bytes(path, text.encode("utf-8", "surrogateescape"))
 
 
@@ -133,17 +117,10 @@ def check_target(
     path: str | Path | None, option: str, *, inputs: Iterable[str | Path] = (), replace_input: bool = False,
     is_alone: bool = True,
 ) -> None:  # fmt: skip
-    """Refuse a target that could not be written, before the work for it begins.
+    """Refuse a target that could not be written, before the work for it begins; None passes.
 
-    path: the file to write; None, and ``-`` for standard output, pass.
-    option: the option that named it, for the message.
-    inputs: what is read: none of them may be the target, by whatever link or name. Those that are no files
-        are passed over.
-    replace_input: whether the target may be one of the inputs after all.
-    is_alone: whether nothing else goes to standard output.
-    ValueError: when the target is a folder or an input, its folder does not exist, or its name is too long;
-        or when it is standard output, to which something else goes.
-    PermissionError: when the target or its folder is write-protected.
+    The message begins with the `option` that named it. The target may not be one of the `inputs`, by whatever
+    link or name, unless `replace_input`; nor standard output, unless it `is_alone` there.
     """
     if str(path) == STANDARD and not is_alone:
         raise ValueError(f"{option}: standard output has what is printed; give the name of a file")
@@ -167,12 +144,7 @@ def check_target(
 
 
 def check_is_file(path: Path, what: str) -> None:
-    """Refuse a path that is no file.
-
-    what: what is read from it, such as ``"model"``.
-    FileNotFoundError: when there is nothing.
-    ValueError: when it is a folder, a pipe or a device.
-    """
+    """Refuse a path that is no file; `what` is read from it, such as ``"model"``."""
     if path.is_dir():
         raise ValueError(f"{path} is a folder; a {what} is read from a file")
     if path.exists() and not path.is_file():
@@ -182,7 +154,7 @@ def check_is_file(path: Path, what: str) -> None:
 
 
 def is_writable(folder: Path) -> bool:
-    """True if a file can be made in a folder or, if it does not exist, in its first parent that does."""
+    """Return True if a file can be made in a folder or, if there is none, in its first parent there is."""
     there = next((one for one in (folder, *folder.parents) if one.exists()), folder)
     try:
         with tempfile.TemporaryFile(dir=there):
@@ -193,11 +165,9 @@ def is_writable(folder: Path) -> bool:
 
 @cache
 def temporary_folder() -> Path | None:
-    """The user's own folder among the temporary ones, for caches that have no other place.
+    """Return the user's own folder among the temporary ones, for caches without another place.
 
-    What is kept there is trusted: a folder that is somebody else's, or that others can enter, is not taken.
-
-    Returns: None where there is none and none can be made.
+    Its content is trusted, so a folder of another user, or one that others can enter, is not taken: None.
     """
     try:
         owner = os.getuid() if hasattr(os, "getuid") else None  # Windows has one for each user

@@ -1,4 +1,4 @@
-"""An ONNX graph as it is built: constants, operations, and the model at the end. Double precision throughout.
+"""An ONNX graph, built operation by operation, in double precision.
 
 Opset 19, the first in which texts can be compared; ONNX Runtime reads it from version 1.16 on.
 """
@@ -13,8 +13,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto
-
-__all__ = ["OPSET", "Graph"]
 
 OPSET, _IR = 19, 9
 
@@ -36,12 +34,7 @@ class Graph:
         self._made = 0
 
     def input(self, name: str, columns: int, *, text: bool = False) -> str:
-        """A matrix that the user gives, of any number of rows.
-
-        name: its name.
-        columns: its columns.
-        text: whether it holds texts and not numbers.
-        """
+        """Add a matrix that the user gives, of any number of rows, of numbers or of texts."""
         from onnx import TensorProto, helper
 
         kind = TensorProto.STRING if text else TensorProto.DOUBLE
@@ -49,10 +42,7 @@ class Graph:
         return name
 
     def constant(self, value: ArrayLike) -> str:
-        """An array of numbers, truths or texts.
-
-        value: floats become float64, and whole numbers int64.
-        """
+        """Add an array of numbers, booleans or texts; floats become float64, and whole numbers int64."""
         from onnx import TensorProto, helper, numpy_helper
 
         array, name = np.asarray(value), self._name("constant")
@@ -68,12 +58,7 @@ class Graph:
         return name
 
     def op(self, kind: str, *inputs: str, **attributes: int) -> str:
-        """One operation with one result.
-
-        kind: ONNX's name of it.
-        *inputs: tensors.
-        **attributes: its attributes.
-        """
+        """Add one operation of ONNX with one result."""
         from onnx import helper
 
         name = self._name(kind.lower())
@@ -81,21 +66,12 @@ class Graph:
         return name
 
     def affine(self, x: str, W: ArrayLike, b: ArrayLike) -> str:
-        """``x W' + b`` for W (K, m) and b (K,).
-
-        x: A matrix of m columns.
-        W, b: coefficients and offsets.
-        """
+        """Add ``x W' + b`` for W (K, m) and b (K,)."""
         product = self.op("MatMul", x, self.constant(np.asarray(W, dtype=float).T))
         return self.op("Add", product, self.constant(np.asarray(b, dtype=float)))
 
     def indicators(self, column: str, texts: Sequence[str], spellings: Mapping[str, str]) -> str:
-        """A column for each text, 1 where the text, or another spelling of it, is the sample's and else 0.
-
-        column: A tensor (n, 1) of texts.
-        texts: the texts, at least one.
-        spellings: other spellings, each with its text.
-        """
+        """Add a column for each text: 1 if the cell of `column` (n, 1) is it, or a spelling of it, else 0."""
         spelled = [*texts, *(other for other, text in spellings.items() if text in texts)]
         found = self.op(
             "Cast", self.op("Equal", column, self.constant(np.array([spelled], dtype=str))), to=11
@@ -106,21 +82,16 @@ class Graph:
         return self.op("MatMul", found, self.constant(np.array(is_text, dtype=float)))
 
     def over_columns(self, kind: str, x: str) -> str:
-        """A sum, a maximum or a minimum over the columns, which are one then.
-
-        kind: ``"ReduceSum"`` and so on.
-        x: A matrix.
-        """
+        """Add ``"ReduceSum"``, ``"ReduceMax"`` or ``"ReduceMin"`` over the columns: (n, 1)."""
         return self.op(kind, x, self.constant(np.array([1])), keepdims=1)
 
     def model(
         self, outputs: Mapping[str, tuple[str, str, int | None]], about: Mapping[str, str]
     ) -> ModelProto:
-        """The graph as a model, checked.
+        """Return the graph as a checked model, with facts `about` it.
 
-        outputs: of each output its tensor, its type (``"double"``, ``"int64"``, ``"bool"`` or ``"string"``),
-            and its number of columns; None for a vector.
-        about: what the model says of itself.
+        Each output has its tensor, its type (``"double"``, ``"int64"``, ``"bool"`` or ``"string"``), and its
+        number of columns, None for a vector.
         """
         import onnx
         from onnx import TensorProto, helper

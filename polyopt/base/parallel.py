@@ -1,7 +1,7 @@
-"""Pieces of work dealt out to joblib's workers, which look at the current clock of whoever deals.
+"""Tasks for joblib's workers, under the current clock of the caller.
 
-Workers in other processes know the deadline of the clock, and not that it was stopped later. What they had
-not finished at Ctrl-C is lost, or done here, in no time, with the clock stopped (:func:`deal`).
+Workers in other processes know the deadline of the clock, and not that it was stopped later. Tasks that they
+had not finished at Ctrl-C are lost, or done by the caller, in no time, with the clock stopped (:func:`deal`).
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from joblib.parallel import get_active_backend
 from formulations.language.clock import Clock, current_clock, running
 from polyopt.base.progress import counted
 
-__all__ = ["Shipped", "answers", "call_timed", "deal", "dealt", "share"]
-
 _Task = TypeVar("_Task", bound=tuple[Any, ...])
 _Result = TypeVar("_Result")
 
@@ -25,13 +23,9 @@ _Result = TypeVar("_Result")
 def deal(
     function: Callable[[_Task], _Result], tasks: Sequence[_Task], n_jobs: int | None, what: str
 ) -> list[_Result]:
-    """Call a function with each of some tasks.
+    """Return the results of a function for each task, in order; `what` names a task in progress messages.
 
-    Tasks that Ctrl-C left out are called here then, with the clock stopped.
-
-    n_jobs: calls made at once, as joblib counts.
-    what: what a task is, for whoever watches, such as ``"pair"``.
-    Returns: results, in the order of the tasks.
+    The caller itself does the tasks that Ctrl-C left out, with the clock stopped.
     """
     done = dict(counted(dealt(function, tasks, n_jobs), len(tasks), what))
     return [done[number] if number in done else function(task) for number, task in enumerate(tasks)]
@@ -40,9 +34,9 @@ def deal(
 def dealt(
     function: Callable[[_Task], _Result], tasks: Sequence[_Task], n_jobs: int | None
 ) -> Iterator[tuple[int, _Result]]:
-    """The same, each result with its task's number as it comes, for a caller who counts them.
+    """Yield the number and the result of each task as it ends.
 
-    Ctrl-C stops the current clock, and there are no more results; without a current clock it is the caller's.
+    Ctrl-C stops the current clock, and there are no more results; without a clock it is raised.
     """
     clock = current_clock()
     # The fields of a task are sent apart: Dask's backend sends an array once to all calls that have it.
@@ -65,12 +59,9 @@ def _numbered(
 
 
 def answers(calls: Iterable[Any], n_jobs: int | None, *, in_order: bool = True) -> Generator[Any]:
-    """What delayed calls return, each as it comes, or all at the end from a backend that cannot do so.
+    """Yield the results of calls of :func:`joblib.delayed`, in order or as they end.
 
-    Of joblib's backends Ray's and ``"multiprocessing"`` cannot.
-
-    calls: calls of :func:`joblib.delayed`.
-    in_order: in the order of the calls, otherwise in that in which they end.
+    From a backend that cannot do so (Ray's, ``"multiprocessing"``) all come at the end.
     """
     if getattr(get_active_backend()[0], "supports_return_generator", False):
         order = "generator" if in_order else "generator_unordered"
@@ -80,19 +71,13 @@ def answers(calls: Iterable[Any], n_jobs: int | None, *, in_order: bool = True) 
 
 
 def call_timed(clock: Clock | None, function: Callable[..., _Result], *arguments: object) -> _Result:
-    """Call a function with a clock as the current one, in whatever worker; None leaves it as it is."""
+    """Call a function with a clock as the current one; None leaves it as it is."""
     with nullcontext() if clock is None else running(clock):
         return function(*arguments)
 
 
 def share(whole: Clock, number: int, count: int, n_jobs: int | None) -> float | None:
-    """Seconds for one of several tasks, so that the others have as many; None without a limit.
-
-    What tasks before it have not used is left to those after them.
-
-    whole: the limit for all of them.
-    number, count: the number of the task, from 0, and how many there are.
-    """
+    """Return the seconds for task `number` of `count`: an equal share of the time left, or None."""
     left = whole.left
     if left is None:
         return None
@@ -101,13 +86,10 @@ def share(whole: Clock, number: int, count: int, n_jobs: int | None) -> float | 
 
 
 class Shipped:
-    """A problem that joblib ships to other processes, without what each process makes for itself.
-
-    A subclass names those attributes, which in the copy have the class's values.
-    """
+    """Base of a problem that joblib pickles without the attributes ``_own``, which each process makes."""
 
     _own: ClassVar[tuple[str, ...]] = ("_program",)
 
     def __getstate__(self) -> dict[str, object]:
-        """All attributes but those."""
+        """Return all attributes but those."""
         return {name: value for name, value in vars(self).items() if name not in self._own}

@@ -1,34 +1,20 @@
-"""How far a long run is, for whoever watches it: counted steps, one within the other, and a solver's records.
+"""Progress of a long run: counted steps, one loop within the other, and the records of a solver.
 
-A loop that knows how often it goes round says so by :func:`counted` or :func:`steps`, a solver tells its
-records by :func:`tell`. A command watches both, to draw one line; an estimator with ``verbose`` hears the
-records alone, in whatever worker. Loops that have a point between two steps :func:`show` it, to be played
-step by step. Where nobody watches, as in a script, all of it costs nothing.
+A loop counts its steps by :func:`counted` or :func:`steps`, a solver passes its records to :func:`tell`. A
+command watches both, to draw one line; an estimator with ``verbose`` prints the records alone, in whatever
+worker. Loops that have a point between two steps :func:`show` it, to be played step by step. Without a
+listener, as in a script, all of it costs nothing.
 """
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
-
-__all__ = [
-    "Listener",
-    "Seer",
-    "Step",
-    "Watch",
-    "counted",
-    "current_listener",
-    "heard_by",
-    "listener",
-    "seen_by",
-    "show",
-    "steps",
-    "tell",
-    "watching",
-]
 
 T = TypeVar("T")
 
@@ -58,7 +44,7 @@ class Step:
 
 
 class Watch:
-    """What is known of a run by now: its loops, the outermost first, and the last record of a solver."""
+    """State of a run: its loops, the outermost first, and the last record of a solver."""
 
     def __init__(self) -> None:
         self.loops: list[Step] = []
@@ -67,7 +53,7 @@ class Watch:
 
     @property
     def share(self) -> float | None:
-        """The share of the run that is done, which never falls; None where nothing is counted."""
+        """Share of the run that is done, which never falls; None if nothing is counted."""
         share = 0.0
         loops = list(self.loops)
         for loop in reversed(loops):
@@ -77,7 +63,7 @@ class Watch:
 
     @property
     def text(self) -> str:
-        """What is going on, in a line."""
+        """The present steps, in a line."""
         parts = [str(loop) for loop in list(self.loops) if loop.total > 1 or loop.text]
         record = self.record
         unit = next((name for name in ("iteration", "epoch", "step", "nodes") if name in record), "")
@@ -132,13 +118,13 @@ _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 def current_listener() -> Listener | None:
-    """What hears the records of this thread's loops, beside a watch."""
+    """Return the listener to the records of this thread's loops, beside a watch."""
     return _listener.get()
 
 
 @contextmanager
 def heard_by(hearing: Listener | None) -> Iterator[None]:
-    """Let a function hear the records of all loops within; None leaves it to what hears them already."""
+    """Pass the records of all loops within to a function; None leaves the present one."""
     token = _listener.set(hearing or _listener.get())
     try:
         yield
@@ -156,7 +142,7 @@ def tell(record: Mapping[str, float]) -> None:
 
 
 def listener() -> Listener | None:
-    """:func:`tell` where somebody watches or hears, and None where a record need not be told."""
+    """Return :func:`tell`, or None if there is neither a watch nor a listener."""
     return None if _watch.get() is None and _listener.get() is None else tell
 
 
@@ -166,9 +152,9 @@ _seer: ContextVar[Seer | None] = ContextVar("seer", default=None)
 
 @contextmanager
 def seen_by(seeing: Seer) -> Iterator[None]:
-    """Let a function see the points that loops within this thread pass through.
+    """Pass the points of loops within this thread to a function of a record and of the point's arrays.
 
-    It takes a record and the point's arrays by name, which change after it returns: it copies what it keeps.
+    The arrays change after it returns, so it copies those that it keeps.
     """
     token = _seer.set(seeing)
     try:
@@ -178,7 +164,43 @@ def seen_by(seeing: Seer) -> Iterator[None]:
 
 
 def show(record: Mapping[str, float], point: Callable[[], Mapping[str, Any]]) -> None:
-    """Show a point that a loop passes through; `point`, which makes it, is called only if it is seen."""
+    """Pass on a point of a loop; `point`, which makes it, is called only if a function sees it."""
     seeing = _seer.get()
     if seeing is not None:
         seeing(record, point())
+
+
+# -- lines on standard error -----------------------------------------------------------------------------
+
+_UNITS = ("iteration", "round", "epoch", "pass")
+
+
+def printer(title: str, every: float = 1.0) -> Callable[[Mapping[str, float]], None]:
+    """Return a listener that prints records after a title, once in `every` seconds at most."""
+    last = time.perf_counter()
+
+    def show(record: Mapping[str, float]) -> None:
+        nonlocal last
+        if time.perf_counter() - last >= every:
+            last = time.perf_counter()
+            print(f"{title}: {describe(record)}", file=sys.stderr, flush=True)
+
+    return show
+
+
+def describe(record: Mapping[str, float]) -> str:
+    """Return one record of a history as a phrase."""
+    parts = [f"{record['seconds']:.1f} s"]
+    parts += [f"{unit} {record[unit]:.0f}" for unit in _UNITS if unit in record]
+    parts += [f"fit {record['fit']:.0f} of {record['of']:.0f}"] if "of" in record else []
+    parts += [f"about {record['left']:.1f} s left"] if "left" in record else []
+    parts += [f"violation {record['violation']:.2e}"] if "violation" in record else []
+    if "objective" in record and "bound" not in record and record["objective"] == record["objective"]:
+        parts += [f"objective {record['objective']:.6g}"]
+    gap = record.get("objective", float("nan")) - record.get("bound", float("nan"))
+    parts += [f"gap {gap:.2e}"] if gap == gap else []
+    parts += [f"{record['rows']:,.0f} kernel rows"] if "rows" in record else []
+    parts += [f"best {record['best']:.6g}"] if "best" in record else []
+    parts += [f"elite up to {record['elite_threshold']:.6g}"] if "elite_threshold" in record else []
+    parts += [f"{record['nodes']:,.0f} nodes"] if "nodes" in record else []
+    return ", ".join(parts)

@@ -1,4 +1,4 @@
-"""Text from outside (labels, headers, names of files) as a person is to see it: shown, never interpreted."""
+"""Text from outside (labels, headers, names of files), escaped for terminals, pages and pictures."""
 
 from __future__ import annotations
 
@@ -9,18 +9,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["cut_short", "escape", "first_of", "in_picture", "visible"]
-
 # Control and format characters (ESC, overrides of the direction of text, what has no width), halves of
 # pairs (bytes of a file's name that are no UTF-8), and the separators of lines and paragraphs.
 _UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
 def visible(text: str, keep: str = "") -> str:
-    r"""A text whose control characters are written out, such as ``\x1b`` and ``\u202e``.
-
-    text: any text.
-    keep: characters to leave as they are, such as a line's end in a text of several lines.
+    r"""Return a text whose control characters, but those to `keep`, are written out, such as ``\x1b``.
 
     Examples
     --------
@@ -36,10 +31,7 @@ def visible(text: str, keep: str = "") -> str:
 
 
 def first_of(names: Sequence[str], most: int = 8) -> str:
-    """The first names, and the number of the others.
-
-    names: any names, as they are to be shown.
-    most: names that are shown.
+    """Return the first names, and the number of the others.
 
     Examples
     --------
@@ -51,7 +43,7 @@ def first_of(names: Sequence[str], most: int = 8) -> str:
 
 
 def cut_short(text: str, letters: int) -> str:
-    """A text of at most so many letters, the last of them an ellipsis where some are missing.
+    """Return a text of at most so many letters, the last of them an ellipsis if some are missing.
 
     Examples
     --------
@@ -62,18 +54,12 @@ def cut_short(text: str, letters: int) -> str:
 
 
 def escape(text: str, quote: bool = True) -> str:
-    """A text for an HTML page: markup is escaped, control characters are written out.
-
-    text: any text; the ends of its lines and its tabs stay.
-    quote: whether quotation marks are escaped too.
-    """
+    """Return a text for an HTML page: markup is escaped, control characters are written out."""
     return html.escape(visible(text, keep="\n\t"), quote=quote)
 
 
 def in_picture(text: str) -> str:
-    r"""A text for matplotlib, to which ``$`` would begin a formula and ``_`` a name that no legend shows.
-
-    text: any text.
+    r"""Return a text for matplotlib, to which ``$`` would begin a formula and ``_`` hides it from a legend.
 
     Examples
     --------

@@ -18,8 +18,6 @@ from functools import cache
 from threading import Lock, local
 from typing import Any, ClassVar, TypeVar
 
-__all__ = ["blas_held", "run_blocks", "thread_count"]
-
 _Block = TypeVar("_Block")
 _Result = TypeVar("_Result")
 
@@ -28,7 +26,7 @@ _MIN_THREAD_WORK = 2e7
 
 
 def thread_count() -> int:
-    """How many threads a piece of work may use.
+    """Return how many threads a piece of work may use.
 
     No more than BLAS may, so that ``OMP_NUM_THREADS``, ``OPENBLAS_NUM_THREADS`` and threadpoolctl's limits
     hold, and no more than the cores this process is bound to.
@@ -39,14 +37,11 @@ def thread_count() -> int:
 def run_blocks(
     function: Callable[[_Block], _Result], blocks: Iterable[_Block], cost: float = float("inf")
 ) -> list[_Result]:
-    """Call a function on every block, on as many threads as there may be.
+    """Return the results of a function for every block, in order, on as many threads as there may be.
 
-    function: takes a block; may write to a part of an array that is this block's alone.
-    blocks: the blocks. What they are must not depend on the number of threads.
-    cost: multiplications of all blocks together, roughly; small work starts no threads.
-    Returns: what the function gave, in the order of the blocks.
-    BaseException: what the function raised, ``KeyboardInterrupt`` too. Blocks not yet begun are left out
-        then.
+    The blocks must not depend on the number of threads, and the function may write to its block's part of an
+    array. `cost` is roughly the multiplications of all blocks; small work starts no threads. After an
+    exception, ``KeyboardInterrupt`` too, no further block begins.
     """
     todo = deque(enumerate(blocks))
     results: list[Any] = [None] * len(todo)
@@ -85,7 +80,7 @@ def run_blocks(
 
 @cache
 def _pools() -> list[Any]:
-    """The thread pools of BLAS, of OpenMP where threadpoolctl knows none; found once, as it takes 1 ms.
+    """Return the thread pools of BLAS, or of OpenMP if threadpoolctl knows none (1 ms, cached).
 
     Some packages bring a BLAS that was built without threads, whose one thread is no limit to others.
     """
@@ -112,7 +107,7 @@ class _Held:
 
 
 class _Own(local):
-    """How many threads this thread's next piece of work may use while it holds BLAS to one; or 0."""
+    """Threads for this thread's next piece of work while it holds BLAS to one; 0 if it does not."""
 
     count = 0
 
@@ -122,7 +117,7 @@ _own = _Own()
 
 @contextmanager
 def _inside() -> Iterator[None]:
-    """Within a block: what it does in blocks of its own keeps to this thread."""
+    """Keep blocks within a block to this thread."""
     before, _own.count = _own.count, 1
     try:
         yield
@@ -158,7 +153,7 @@ def blas_held() -> Iterator[int]:
 
 
 def _is_of_thread(pool: Any) -> bool:
-    """Whether every thread has a limit of its own, and not the process one for all."""
+    """Return True if every thread has a limit of its own, and not the process one for all."""
     return getattr(pool, "threading_layer", "") == "openmp" or pool.user_api == "openmp"
 
 

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from scipy.sparse import sparray, spmatrix
     from sklearn.model_selection import BaseCrossValidator
 
-__all__ = ["ClassWeight", "KernelLike", "SamplesLike", "Seed", "Splits"]
-
 SamplesLike: TypeAlias = "ArrayLike | sparray | spmatrix"  # a pandas frame is an ArrayLike
 KernelLike: TypeAlias = "str | Callable[..., Any]"
 ClassWeight: TypeAlias = "Mapping[Any, float] | str | None"

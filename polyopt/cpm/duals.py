@@ -1,4 +1,4 @@
-"""The multipliers of a Convex Polytope Machine as a table, those of prices and signs on its weights too."""
+"""The multipliers of a Convex Polytope Machine as a table, with those of prices and signs of its weights."""
 
 from __future__ import annotations
 
@@ -19,32 +19,18 @@ if TYPE_CHECKING:
     from formulations.language.types import Matrix
     from formulations.polytope import Loss
 
-
-__all__ = ["duals_frame", "price_rows"]
+_SMALL = 1e-6  # of a slack, and of a multiplier relative to the largest cost: it counts as 0
 
 
 def duals_frame(
-    X: Matrix,
-    y: NDArray[Any],
-    C: NDArray[Any],
-    solution: Solution,
-    Z: NDArray[Any],
-    loss: Loss,
-    rows: NDArray[Any],
-    labels: NDArray[Any],
-) -> pd.DataFrame:
-    """One row per constraint margin and slack, samples in input order.
+    X: Matrix, y: NDArray[Any], C: NDArray[Any], solution: Solution, Z: NDArray[Any], loss: Loss,
+    rows: NDArray[Any], labels: NDArray[Any],
+) -> pd.DataFrame:  # fmt: skip
+    """Return a row per constraint margin and slack, samples X as the solver saw them in input order.
 
-    The state of a sample follows from its multiplier; without multipliers from its output.
-
-    X (n, m): samples as the solver saw them.
-    y (n,): labels: -1 inside, +1 outside.
-    C (n,): cost of slack per sample.
-    solution: with ``W``, and the multipliers ``margin`` if there are any.
-    Z (n, K): which faces answer for which sample, 1 or 0.
-    loss: whether a negative has a slack for every face, or one for all.
-    rows (n,): numbers of the samples in the data given to ``fit``.
-    labels (2,): the class outside, and the one inside.
+    Z (n, K) is 1 if a face answers for a sample, else 0; `rows` (n,) are the numbers of the samples in the
+    data given to ``fit``, and `labels` the class outside, and the one inside. The state of a sample follows
+    from its multiplier or, without multipliers, from its output.
     """
     import pandas as pd
 
@@ -54,51 +40,36 @@ def duals_frame(
     shared = (y < 0) & (loss == "max")
     xi = np.where(shared[:, None], hinge.max(axis=1, keepdims=True), hinge)
     sample, face = np.nonzero(Z)
-    label = labels[(y < 0).astype(int)]
-    small = 1e-6 * float(C.max())
-    own, f, cost = alpha[sample, face], outputs[sample, face], C[sample]
+    small = _SMALL * float(C.max())
+    own, f, cost, used = alpha[sample, face], outputs[sample, face], C[sample], xi[sample, face]
     state = margin_state(y[sample] * f - 1.0)  # of SGD, which has no multipliers
     if "margin" in solution.duals:
         inside = np.where(own >= cost - small, "inside the margin", "on the margin")
         state = np.where(own <= small, "beyond the margin", inside)
-    margin = {
-        "row": "margin",
-        "letter": "alpha",
-        "sample": rows[sample],
-        "face": face,
-        "label": label[sample],
-        "multiplier": own,
-        "slack": y[sample] * f - 1.0 + xi[sample, face],
-        "output": f,
-        "state": state,
-    }
+    label = labels[(y[sample] < 0).astype(int)]
+    margin = pd.DataFrame({
+        "row": "margin", "letter": "alpha", "sample": rows[sample], "face": face, "label": label,
+        "multiplier": own, "slack": y[sample] * f - 1.0 + used, "output": f, "state": state,
+    })  # fmt: skip
     # A shared slack is one constraint, whose price its faces divide between them.
-    first = ~shared[sample] | (face == 0)
     left = np.where(shared[sample], C[sample] - alpha.sum(axis=1)[sample], cost - own)
-    used = xi[sample, face]
-    slack = {
-        "row": "slack",
-        "letter": "beta",
-        "sample": rows[sample],
-        "face": np.where(shared[sample], -1, face),
-        "label": label[sample],
-        "multiplier": left,
-        "slack": used,
-        "output": f,
-        "state": np.where(used > 1e-6, "slack in use", "no slack"),
-    }
-    return pd.concat([pd.DataFrame(margin), pd.DataFrame(slack)[first]], ignore_index=True)
+    slack = pd.DataFrame({
+        "row": "slack", "letter": "beta", "sample": rows[sample],
+        "face": np.where(shared[sample], -1, face), "label": label, "multiplier": left, "slack": used,
+        "output": f, "state": np.where(used > _SMALL, "slack in use", "no slack"),
+    })  # fmt: skip
+    return pd.concat([margin, slack[~shared[sample] | (face == 0)]], ignore_index=True)
 
 
-def price_rows(
+def penalty_rows(
     penalty: FacePenalty, V: NDArray[Any], W: NDArray[Any], names: ArrayLike | None = None,
     q: NDArray[Any] | None = None,
 ) -> pd.DataFrame:  # fmt: skip
-    """The multipliers of prices and signs as a table, a row for each face and feature.
+    """Return the multipliers of prices and signs, a row for each face and feature.
 
     The columns are those of ``duals_``, with -1 for the sample and the weight for the output, and
-    ``feature``, by its name where there are names. V, W (K, m+1) are what pulls at the faces, and the faces;
-    q (K, m) is what the price of groups holds, by default the best for the sum of all squares.
+    ``feature``, by its name if there are names. V, W (K, m+1) are the pulls at the faces, and the faces;
+    q (K, m) are the multipliers of the groups, by default the best for the sum of all squares.
     """
     import pandas as pd
 
@@ -106,33 +77,22 @@ def price_rows(
     q = best if q is None else q
     face, feature = (each.ravel() for each in np.indices(r.shape))
     known = np.array(range(penalty.n_features) if names is None else names, dtype=object)
-    weight = W[:, :-1].ravel()
-    signed = penalty.signs[feature] != 0
+    weight, every = W[:, :-1].ravel(), np.ones(len(face), dtype=bool)
     parts: list[tuple[str, str, Any, Any]] = []
     if penalty.l1 > 0.0:
-        here = np.ones(len(face), dtype=bool)
-        parts += [
-            ("upper", "r_plus", np.maximum(r, 0.0), here),
-            ("lower", "r_minus", np.maximum(-r, 0.0), here),
-        ]
+        parts.append(("upper", "r_plus", np.maximum(r, 0.0), every))
+        parts.append(("lower", "r_minus", np.maximum(-r, 0.0), every))
     if penalty.group > 0.0:
-        parts.append(("group", "q", q, np.ones(len(face), dtype=bool)))
-    if signed.any():
-        parts.append(("sign", "delta", delta, signed))
+        parts.append(("group", "q", q, every))
+    if penalty.signs.any():
+        parts.append(("sign", "delta", delta, penalty.signs[feature] != 0))
     frames = [
-        pd.DataFrame(
-            {
-                "row": row,
-                "letter": letter,
-                "sample": -1,
-                "label": np.full(int(here.sum()), None, dtype=object),
-                "face": face[here],
-                "feature": known[feature[here]],
-                "multiplier": values.ravel()[here],
-                "output": weight[here],
-                "state": np.where(weight[here] != 0.0, "in use", "held at zero"),
-            }
-        )
+        pd.DataFrame({
+            "row": row, "letter": letter, "sample": -1,
+            "label": np.full(int(here.sum()), None, dtype=object), "face": face[here],
+            "feature": known[feature[here]], "multiplier": values.ravel()[here], "output": weight[here],
+            "state": np.where(weight[here] != 0.0, "in use", "held at zero"),
+        })
         for row, letter, values, here in parts
-    ]
+    ]  # fmt: skip
     return pd.concat(frames, ignore_index=True)

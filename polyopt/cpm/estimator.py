@@ -6,38 +6,48 @@ may change, or which is held.
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from formulations.language.arguments import at_least, positive, whole_or_none
+from formulations.language.arguments import at_least, positive
 from formulations.polyhedral import pull
 from formulations.polytope import answers, face_margins, natural_assignment, perplexity
 from polyopt.cpm.certificate import certify_cpm, certify_cpm_held, certify_cpm_search
-from polyopt.cpm.duals import duals_frame, price_rows
+from polyopt.cpm.duals import duals_frame, penalty_rows
 from polyopt.cpm.global_search.claim_tree import evidence_of
-from polyopt.cpm.penalised_faces import PRICED
 from polyopt.cpm.penalty_term import held_by_groups
-from polyopt.cpm.restricted_faces import RestrictedFaces
+from polyopt.cpm.restricted_faces import (
+    NUMBERS,
+    WholePolytope,
+    certify_restricted,
+    check_restrictions,
+)
 from polyopt.cpm.sgd import CpmSgd
-from polyopt.cpm.solve import Settings, as_floats, solve_cpm, solve_cpm_from
+from polyopt.cpm.solve import Settings as SolverSettings
+from polyopt.cpm.solve import as_floats, solve_cpm, solve_cpm_from
 from polyopt.cpm.stream import PolytopeStream
-from polyopt.cpm.two_sides import TwoSidedClassifier
-from polyopt.estimators.declaration import estimator
-from polyopt.estimators.parameters import MACHINE, Ruled, shared
-from polyopt.estimators.stream import keeps_no_data
-from polyopt.estimators.votes import random_votes
+from polyopt.cpm.two_sides import (
+    BOTH,
+    certificate_of_sides,
+    fit_sides,
+    frame_of_sides,
+    one_sided,
+    take_sides,
+)
+from polyopt.estimators.face_penalty import FacePenalty
+from polyopt.estimators.faces import FaceClassifier
+from polyopt.estimators.parameters import MACHINE, Settings, estimator, ruled, shared
+from polyopt.estimators.status import warn
+from polyopt.estimators.stream import keeps_no_data, learn_chunk
 from polyopt.linalg.used_features import UsedFeatures, present_features
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import pandas as pd
     from numpy.typing import ArrayLike, NDArray
 
@@ -47,14 +57,50 @@ if TYPE_CHECKING:
     from polyopt.base.onnx_graph import Graph
     from polyopt.base.types import ClassWeight, SamplesLike, Seed
     from polyopt.certificates.certificate import Certificate
-    from polyopt.cpm.certificate import Margin
-
-__all__ = ["ConvexPolytopeMachine"]
+    from polyopt.polytope import Polytope
 
 # Entries of all faces' programs up to which ``solver="auto"`` is exact, two or three seconds for all starts.
 _MAX_EXACT_CELLS, _MAX_EXACT_RESTRICTED_CELLS = 30_000, 100_000
+_CELLS_PER_PROGRAM = 1_500  # cost of a program, however small it is
 _MAX_PRICED_CELLS = 10_000_000  # the same up to which Newton steps are worth their time
 _STARTS = {"exact": 20, "dual": 20, "sgd": 1, "global": 1}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SGDSettings(Settings):
+    """Settings of the stochastic solver of a Convex Polytope Machine, for its parameter ``sgd``.
+
+    Parameters
+    ----------
+    perplexity : float, default=1.0
+        Floor of the effective number of faces in use, from 1 (off) to K, by which Algorithm 2 keeps
+        faces from falling out of use: the exponential of its entropy h. It steers the stochastic
+        solver by the samples inside their margin; no program states it. The perplexity of the answer is
+        ``perplexity_``; a warning says so if that is less than the floor.
+    average : bool, default=True
+        True: the answer is the better of an average of the iterates and the last one. False: always the last
+        iterate of the run, as in Algorithm 1.
+    feature_scale : float, default=1.0
+        Factor of every entry of X: 1/255 takes bytes for pixels in [0, 1] without turning them
+        into floats first.
+
+    Examples
+    --------
+    >>> from polyopt import ConvexPolytopeMachine, SGDSettings
+    >>> machine = ConvexPolytopeMachine(10, solver="sgd", sgd=SGDSettings(perplexity=5.0))
+    >>> machine.set_params(sgd__average=False).sgd
+    SGDSettings(perplexity=5.0, average=False, feature_scale=1.0)
+    """
+
+    perplexity: float = 1.0
+    average: bool = True
+    feature_scale: float = 1.0
+
+    _parameter_constraints: ClassVar[Mapping[str, Any]] = {
+        "perplexity": ruled("perplexity", at_least, 1.0),
+        "average": ["boolean"],
+        "feature_scale": ruled("feature_scale", positive),
+    }
 
 
 @dataclass(frozen=True)
@@ -65,7 +111,7 @@ class Beginning:
     is_held: bool
 
     def of(self, rows: NDArray[np.int64], y: NDArray[Any], n_faces: int) -> NDArray[np.int64]:
-        """The faces of the samples `rows`, -1 at those inside (y = -1).
+        """Return the faces of the samples `rows`, -1 at those inside (y = -1).
 
         ValueError: a sample outside has no face, or a face that does not exist.
         """
@@ -81,7 +127,7 @@ class Beginning:
 
 
 @estimator
-class ConvexPolytopeMachine(RestrictedFaces, TwoSidedClassifier):
+class ConvexPolytopeMachine(FaceClassifier):
     """Convex Polytope Machine: positives outside a polytope of K faces, negatives inside.
 
     Scores are ``f(x) = max_k (W_k'x + b_k)``. Minimises, over the faces and over which of them answers
@@ -95,35 +141,17 @@ class ConvexPolytopeMachine(RestrictedFaces, TwoSidedClassifier):
         K, the faces of the polytope; one is a linear support vector machine.
     C : float, default=1.0
         Cost of a unit of slack; positive. Algorithm 1's λ is 2/(nC).
-    margin : {"total", "worst"}, default="total"
-        What is penalised: "total", the sum of the squared norms of the faces; "worst", the largest of
-        them, which is the face with the least margin (solvers "exact" and "global").
     loss : {"sum", "max"}, default="sum"
         What a negative pays for: "sum", every face it violates (the paper's unconstrained form, which
         Algorithm 1 minimises); "max", the worst (eq. (6) as printed; solvers "exact" and "global").
-    max_features : int, optional
-        Features of each face at most, whichever are best for it, the bias apart (solvers "exact" and "dual",
-        loss="sum", margin="total"). Alternating minimisation from many starts, then branch and bound over
-        the features of each face: "exact" to 1e-6 with at most 1,000 nodes a face, "dual" to `tol` with 50.
-        What is left open is in the certificate.
-    integers : int, optional
-        M: the coefficients of each face are whole numbers from -M to M times a scale of the face, and its
-        threshold a number of few digits, so that its rule reads ``2 age + 3 bmi - 1 chol > 41.5`` (solvers
-        "exact" and "dual", loss="sum", margin="total"; with `max_features` or without). Real faces are
-        rounded one after the other, the others refitted to what that leaves. What whole numbers have cost at
-        most is ``integer_loss_``, and in the certificate. They count in the units of X: of standardised
-        features they are multiples of a standard deviation; features over round units (age in tens of years)
-        make rules to check by hand. Features of very different spreads leave whole numbers little choice.
-    perplexity : float, default=1.0
-        Floor of the effective number of faces in use, from 1 (off) to K, by which Algorithm 2 keeps
-        faces from falling out of use: the exponential of its entropy h. It steers the stochastic
-        solver by the samples inside their margin; no program states it. What the answer really has is
-        ``perplexity_``; a warning says so where that is less than asked.
+    penalty : FacePenalty, optional
+        Prices of weights, signs to keep, few features, whole numbers, and the norm of the faces that is
+        penalised; by default ``FacePenalty()``, the sum of the squared norms.
+    sgd : SGDSettings, optional
+        Entropy floor, averaging and scale of "sgd"; by default ``SGDSettings()``.
     inside_label : label, optional
-        The class inside, of two; by default ``classes_[0]``.
-    double_sided : bool, default=False
-        Learn two polytopes, one with each class outside, and predict by the difference of their
-        scores; they are in ``sides_``.
+        The class inside, of two; by default ``classes_[0]``. "both" learns two polytopes, one with each class
+        outside, and predicts by the difference of their scores; they are in ``sides_``.
     solver : {"auto", "exact", "dual", "sgd", "global"}, default="auto"
         "exact" alternates between assigning positives to faces and solving the program of
         ``formulations.cpm`` for that assignment, to about 1e-10; "dual" alternates with a dual
@@ -140,12 +168,6 @@ class ConvexPolytopeMachine(RestrictedFaces, TwoSidedClassifier):
         Random starts, of which the best is kept; "auto" is 20 for "exact" and "dual", 10 with `max_features`,
         5 for "dual" with a price (each from the end of a run without), else 1. With more than one, "exact"
         makes a last run from the best of half as many dual ascents.
-    average : bool, default=True
-        Whether "sgd" answers with the better of an average of its iterates and the last one, or always
-        with the last iterate of the run as Algorithm 1 does.
-    feature_scale : float, default=1.0
-        What every entry of X counts times: 1/255 takes bytes for pixels in [0, 1] without turning them
-        into floats first (stochastic solver).
     tol : float, default=1e-3
         "sgd" stops once its objective varies by no more than this, relative; "dual" solves for an
         assignment to a tenth of this gap, relative. "exact" and "global" are always solved to 1e-6 or better.
@@ -156,9 +178,6 @@ class ConvexPolytopeMachine(RestrictedFaces, TwoSidedClassifier):
     time_limit : float, optional
         Seconds at most, for all pairs of classes together; the best point is kept. "exact" looks at the
         clock only between its programs and their iterations.
-    ties : {"scores", "random"}, default="scores"
-        How a tie between the votes of more than two classes is broken: by the sum of the scores, or at
-        random by `random_state` as in the paper.
     random_state : int, RandomState instance or None, default=None
         Seed of the starts and of the order of the samples.
     n_jobs : int, optional
@@ -176,7 +195,8 @@ class ConvexPolytopeMachine(RestrictedFaces, TwoSidedClassifier):
         Effective number of faces in use: the exponential of the entropy of the assignment (binary
         problems with one side).
     sides_ : tuple of ConvexPolytopeMachine
-        With ``double_sided``, the machine with ``classes_[1]`` outside and the one with ``classes_[0]``.
+        With ``inside_label="both"``: the machine with ``classes_[1]`` outside and the one with
+        ``classes_[0]``.
     integers_, scales_, thresholds_ : ndarray of shape (K, m), (K,), (K,)
         With `integers`: a sample is outside where ``integers_[k] @ x > thresholds_[k]`` for some k, and the
         scores are these differences times ``scales_`` (binary problems with one side).
@@ -212,21 +232,15 @@ class ConvexPolytopeMachine(RestrictedFaces, TwoSidedClassifier):
     n_faces: int = 3
     C: float = 1.0
     _: KW_ONLY
-    margin: Margin = "total"
     loss: Loss = "sum"
-    max_features: int | None = None
-    integers: int | None = None
-    perplexity: float = 1.0
+    penalty: FacePenalty | None = None
+    sgd: SGDSettings | None = None
     inside_label: object = None
-    double_sided: bool = False
     solver: str = "auto"
     n_init: int | str = "auto"
-    average: bool = True
-    feature_scale: float = 1.0
     tol: float = 1e-3
     max_iter: int = 300
     time_limit: float | None = None
-    ties: str = "scores"
     class_weight: ClassWeight = None
     random_state: Seed = None
     n_jobs: int | None = None
@@ -242,51 +256,63 @@ class ConvexPolytopeMachine(RestrictedFaces, TwoSidedClassifier):
     _dtypes: ClassVar[list[Any]] = [np.float64, np.float32, np.uint8]
     _scored_dtypes: ClassVar[Any] = _dtypes
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **PRICED,
         **shared(*MACHINE),
-        "margin": [StrOptions({"total", "worst"})],
         "loss": [StrOptions({"sum", "max"})],
-        "max_features": [Ruled(lambda value: whole_or_none("max_features", value))],
-        "integers": [Ruled(lambda value: whole_or_none("integers", value))],
-        "perplexity": [Ruled(lambda value: at_least("perplexity", value, 1.0))],
+        "penalty": [FacePenalty, None],
+        "sgd": [SGDSettings, None],
         "inside_label": "no_validation",  # type: ignore[dict-item]
-        "double_sided": ["boolean"],
         "solver": [StrOptions({"auto", *_STARTS})],
         "n_init": [StrOptions({"auto"}), *shared("n_init")["n_init"]],
-        "average": ["boolean"],
-        "feature_scale": [Ruled(lambda value: positive("feature_scale", value))],
-        "ties": [StrOptions({"scores", "random"})],
+    }
+    _settings: ClassVar[dict[str, type[Settings]]] = {"penalty": FacePenalty, "sgd": SGDSettings}
+    _moved: ClassVar[dict[str, str]] = {
+        **{name: f"penalty__{name}" for name in FacePenalty().get_params()},
+        **{name: f"sgd__{name}" for name in SGDSettings().get_params()},
+        "double_sided": "give inside_label='both' for two polytopes",
+        "ties": "a tie of votes is always broken by the sum of the scores",
     }
 
     # -- fitting -----------------------------------------------------------------------------
 
     def _validate_params(self) -> None:
         super()._validate_params()
-        if self.perplexity > self.n_faces:
-            raise ValueError(f"perplexity must be from 1 to n_faces={self.n_faces}, not {self.perplexity!r}")
+        penalty, floor = self.penalty or FacePenalty(), (self.sgd or SGDSettings()).perplexity
+        if floor > self.n_faces:
+            raise ValueError(f"perplexity must be from 1 to n_faces={self.n_faces}, not {floor!r}")
         special = f"loss={self.loss!r}" if self.loss != "sum" else ""
-        special = f"margin={self.margin!r}" if self.margin != "total" else special
+        special = f"margin={penalty.margin!r}" if penalty.margin != "total" else special
         if special and self.solver not in ("auto", "exact", "global"):
             raise ValueError(
                 f"{special} needs solver='exact' or 'global': the others minimise margin='total', loss='sum'"
             )
-        if self._is_priced and self.solver == "global":
+        if penalty.has_prices and self.solver == "global":
             raise ValueError(
                 "l1, group and signs need solver='exact', 'dual' or 'sgd': 'global' bounds the machine "
                 "without a price, so set l1=0, group=0 and signs=None for it"
             )
-        if self.perplexity > 1 and self._is_priced:
-            raise ValueError(f"perplexity={self.perplexity!r} needs l1=0, group=0 and signs=None")
-        if self.perplexity > 1 and (special or self.solver not in ("auto", "sgd")):
+        if floor > 1 and penalty.has_prices:
+            raise ValueError(f"perplexity={floor!r} needs l1=0, group=0 and signs=None")
+        if floor > 1 and (special or self.solver not in ("auto", "sgd")):
             raise ValueError(
-                f"perplexity={self.perplexity!r} needs solver='sgd' with margin='total' and loss='sum': the "
+                f"perplexity={floor!r} needs solver='sgd' with margin='total' and loss='sum': the "
                 "others have no such floor, so set perplexity=1 for them"
             )
-        self._check_restrictions()
-        if self.double_sided and self.inside_label is not None:
-            raise ValueError(
-                f"double_sided=True puts each class inside once; drop inside_label={self.inside_label!r}"
-            )
+        check_restrictions(self)
+
+    @property
+    def _is_double_sided(self) -> bool:  # type: ignore[override]
+        return isinstance(self.inside_label, str) and self.inside_label == BOTH
+
+    @property
+    def _asked_sgd(self) -> SGDSettings:
+        """The settings of the fit, or of the fit to come."""
+        return getattr(self, "_asked", {}).get("sgd", self.sgd) or SGDSettings()
+
+    @classmethod
+    def _with_moved(cls, values: dict[str, Any]) -> dict[str, Any]:
+        if values.pop("double_sided", False):
+            values["inside_label"] = BOTH
+        return super()._with_moved(values)
 
     def fit_from(
         self, X: SamplesLike, y: ArrayLike, assignment: ArrayLike, *, hold: bool = False,
@@ -301,7 +327,7 @@ class ConvexPolytopeMachine(RestrictedFaces, TwoSidedClassifier):
         assignment : array_like of int, shape (n,)
             Face of each sample outside, from 0 to K - 1; the entries of samples inside are ignored.
         hold : bool
-            Whether the assignment stays: one convex program, and a certificate of it alone.
+            True: the assignment stays: one convex program, and a certificate of it alone.
 
         Returns
         -------
@@ -318,12 +344,12 @@ class ConvexPolytopeMachine(RestrictedFaces, TwoSidedClassifier):
         if self.solver not in ("auto", "exact"):
             raise ValueError(f"fit_from needs solver='auto' or 'exact', not {self.solver!r}")
         special = {
-            "double_sided": self.double_sided, "max_features": self.max_features is not None,
-            "integers": self.integers is not None, "l1, group or signs": self._is_priced,
-            "perplexity": self.perplexity > 1, "calibration": getattr(self, "calibration", None) is not None,
+            "inside_label='both'": self._is_double_sided, "penalty": self.penalty is not None,
+            "perplexity": (self.sgd or SGDSettings()).perplexity > 1,
+            "calibration": self.calibration is not None,
         }  # fmt: skip
         if wrong := [name for name, is_set in special.items() if is_set]:
-            raise ValueError(f"fit_from is of the plain machine: leave {wrong[0]} at its default")
+            raise ValueError(f"fit_from is of the plain machine: leave out {wrong[0]}")
         faces = np.asarray(assignment)
         if faces.dtype.kind not in "iu":
             raise ValueError(f"assignment must be of whole numbers, not of {faces.dtype}")
@@ -337,17 +363,27 @@ class ConvexPolytopeMachine(RestrictedFaces, TwoSidedClassifier):
         finally:
             del self._beginning
 
+    def _fit_binary(self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
+        if not self._is_double_sided:
+            self._fit_side(X, y, weights, rows, self._chosen_side())
+            return
+        if any(isinstance(label, str) and label == BOTH for label in self.classes_):
+            raise ValueError(
+                "inside_label='both' asks for two polytopes, and a class is called so: rename it"
+            )
+        fit_sides(self, X, y, weights, rows)
+
     def _fit_side(
         self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any], side: float
     ) -> None:
         self._check_sizes(X, weights, self.C)
         self._advise_scaling(X)
-        chooses = self.max_features is not None or self.integers is not None
-        used = UsedFeatures.all(X) if chooses else UsedFeatures.of(X)
+        penalty, sgd = self._asked_penalty, self._asked_sgd
+        used = UsedFeatures.all(X) if penalty.is_restricted else UsedFeatures.of(X)
         samples, begin = used.samples(X), self._beginning
         self._side, self.solver_ = side, self._pick_solver(samples) if begin is None else "exact"
         self._X, self._y, self._rows, self._costs = X, side * y, rows, self.C * weights
-        settings = self._settings()
+        settings = self._solver_settings()
         if settings.penalty is not None:
             settings = replace(settings, penalty=settings.penalty.of_features(used.columns))
         if settings.known is not None:
@@ -369,15 +405,14 @@ class ConvexPolytopeMachine(RestrictedFaces, TwoSidedClassifier):
         outside = self._y > 0
         self._perplexity = perplexity(self.assignment_[outside], weights[outside])
         # Of whole numbers there is no tolerance to be short of.
-        self._warn_if_short(None if self.integers else lambda: self._binary_certificate(tol=1e-6))
-        self._tell_if_empty(W)
-        if self.perplexity_ < (1.0 - 1e-9) * self.perplexity:
-            warnings.warn(
-                f"ConvexPolytopeMachine: the faces' perplexity is {self.perplexity_:.3g}, below the floor of "
-                f"{self.perplexity:.3g} that was asked: Algorithm 2 steers by samples inside their margin "
+        self._warn_if_short(None if penalty.integers else lambda: self._binary_certificate(tol=1e-6))
+        self._warn_if_empty(W)
+        if self.perplexity_ < (1.0 - 1e-9) * sgd.perplexity:
+            warn(
+                self,
+                f"the faces' perplexity is {self.perplexity_:.3g}, below the floor of "
+                f"{sgd.perplexity:.3g} that was asked: Algorithm 2 steers by samples inside their margin "
                 "alone. A smaller C brings more of them inside",
-                ConvergenceWarning,
-                stacklevel=3,
             )
 
     def begin_from(self, fitted: ConvexPolytopeMachine) -> Self:
@@ -394,66 +429,74 @@ class ConvexPolytopeMachine(RestrictedFaces, TwoSidedClassifier):
         self._known = None if isinstance(fitted.solution_, list) else fitted.solution_["W"]
         return self
 
-    def _settings(self) -> Settings:
-        return Settings(
+    def _solver_settings(self) -> SolverSettings:
+        penalty, sgd = self._asked_penalty, self._asked_sgd
+        return SolverSettings(
             n_faces=self.n_faces,
             solver=self.solver_,
             loss=self.loss,
-            margin=self.margin,
-            perplexity=self.perplexity,
-            average=self.average,
-            feature_scale=self.feature_scale,
+            margin=penalty.margin,
+            perplexity=sgd.perplexity,
+            average=sgd.average,
+            feature_scale=sgd.feature_scale,
             n_init=self._starts() if isinstance(self.n_init, str) else self.n_init,
             tol=self.tol,
             max_iter=self.max_iter,
             time_limit=self.time_limit,
             n_jobs=self.n_jobs,
-            max_features=self.max_features,
-            penalty=self._price(),
-            integers=self.integers,
+            max_features=penalty.max_features,
+            penalty=self._face_penalty(),
+            integers=penalty.integers,
             known=self._known,
         )
 
     def _starts(self) -> int:
-        """Of n_init="auto"."""
-        if self.max_features is not None:
+        """Return the number of starts of n_init="auto"."""
+        if self._asked_penalty.max_features is not None:
             return 10
-        if self._is_priced and self.solver_ == "dual":
+        if self._asked_penalty.has_prices and self.solver_ == "dual":
             return 5  # each begins with a run without the price
         return _STARTS[self.solver_]
 
     def _forget(self) -> None:
         super()._forget()
-        self._perplexity, self._is_held = None, False
+        self._perplexity, self._is_held, self._sides = None, False, None
 
     def _show(self, solution: Solution) -> None:
-        """Take the faces of a solution, and bring them to the units of X."""
+        """Take the faces of a solution, in the units of X, and its whole numbers if it has them."""
         self.solution_ = solution
-        self.W_, self.b_ = self.feature_scale * solution["W"][:, :-1], solution["W"][:, -1]
-        self._take_numbers(solution)
+        self.W_, self.b_ = self._feature_scale() * solution["W"][:, :-1], solution["W"][:, -1]
+        for name in (*NUMBERS, "integer_loss"):
+            self.__dict__.pop(f"{name}_", None)
+        if "integers" in solution.primal:
+            self.integers_, self.scales_, self.thresholds_ = (solution[name] for name in NUMBERS)
+            self.integer_loss_ = solution.objective - float(solution.bound or 0.0)
 
     def _pick_solver(self, X: Any) -> str:
+        penalty = self._asked_penalty
         if self.solver != "auto":
             return self.solver
-        if self.loss == "max" or self.margin == "worst":
+        if self.loss == "max" or penalty.margin == "worst":
             return "exact"
         n, m = X.shape
-        if self._is_priced:
+        if penalty.has_prices:
             return "dual" if n * m * self.n_faces <= _MAX_PRICED_CELLS else "sgd"
-        if self.max_features is not None or self.integers is not None:
+        if penalty.is_restricted:
             return "exact" if self.n_faces * n * (m + 1) <= _MAX_EXACT_RESTRICTED_CELLS else "dual"
-        # A program costs as much as 1,500 entries, however small it is.
-        small = self.n_faces * (n * (m + 1) + 1_500) <= _MAX_EXACT_CELLS
-        return "exact" if small and self.perplexity == 1 else "sgd"
+        small = self.n_faces * (n * (m + 1) + _CELLS_PER_PROGRAM) <= _MAX_EXACT_CELLS
+        return "exact" if small and self._asked_sgd.perplexity == 1 else "sgd"
 
     def _at_once(self) -> str:
-        if self.loss == "max" or self.margin == "worst":
+        penalty = self.penalty or FacePenalty()
+        if self.loss == "max" or penalty.margin == "worst":
             return self.solver
-        plain = self.max_features is None and self.integers is None and not self._is_priced
-        return "sgd" if plain else "dual"
+        return "dual" if penalty.has_prices or penalty.is_restricted else "sgd"
+
+    def _feature_scale(self) -> float:
+        return float(self._asked_sgd.feature_scale)
 
     def _scaled(self, X: Any) -> Any:
-        return as_floats(X, self._asked["feature_scale"])
+        return as_floats(X, self._feature_scale())
 
     # -- streams -----------------------------------------------------------------------------
 
@@ -462,7 +505,7 @@ class ConvexPolytopeMachine(RestrictedFaces, TwoSidedClassifier):
         self, X: SamplesLike, y: ArrayLike, classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None, n_total: int | None = None,
     ) -> Self:  # fmt: skip
-        """One pass of Algorithm 1 over a chunk of a stream, or of data too large for the memory.
+        """Make one pass of Algorithm 1 over a chunk of a stream, or of data too large for the memory.
 
         Parameters
         ----------
@@ -484,20 +527,21 @@ class ConvexPolytopeMachine(RestrictedFaces, TwoSidedClassifier):
         ValueError
             One class, labels that are not among the classes, or settings that need another solver.
         """
-        plain = self.loss == "sum" and self.margin == "total" and not self._is_priced
-        if self.solver not in ("auto", "sgd") or not plain or self.max_features or self.integers:
+        penalty = self.penalty or FacePenalty()
+        plain = self.loss == "sum" and penalty.margin == "total" and not penalty.has_prices
+        if self.solver not in ("auto", "sgd") or not plain or penalty.is_restricted:
             raise ValueError(
                 "partial_fit is Algorithm 1: it needs solver='sgd', loss='sum' and margin='total', no "
                 "max_features, no integers and no price"
             )
-        return self._learn_chunk(X, y, classes, sample_weight, n_total)
+        return learn_chunk(self, X, y, classes, sample_weight, n_total)
 
     def _begin(self, X: Any, n_total: int) -> PolytopeStream:
-        outer = [1.0, -1.0] if self.double_sided else [self._chosen_side()]
+        outer, sgd = [1.0, -1.0] if self._is_double_sided else [self._chosen_side()], self._asked_sgd
         sides = [
             CpmSgd(
-                X.shape[1], self.n_faces, perplexity=self.perplexity, average=self.average,
-                scale=self.feature_scale, seed=self._seed(),
+                X.shape[1], self.n_faces, perplexity=sgd.perplexity, average=sgd.average,
+                scale=sgd.feature_scale, seed=self._seed(),
             )
             for _ in outer
         ]  # fmt: skip
@@ -509,24 +553,50 @@ class ConvexPolytopeMachine(RestrictedFaces, TwoSidedClassifier):
         self._check_sizes(X, weights, self.C)
         assert isinstance(self._stream, PolytopeStream)
         found = self._stream.show(X, codes, self.C * weights)
-        parts = [self._one_sided() for _ in found] if self.double_sided else [self]
+        parts = [one_sided(self) for _ in found] if self._is_double_sided else [self]
         for part, outer, solution in zip(parts, self._stream.outer, found, strict=True):
             part._side, part.solver_, part.n_iter_ = outer, "sgd", solution.iterations
             part._show(solution)
-        if self.double_sided:
-            self._take_sides(parts)
+        if self._is_double_sided:
+            take_sides(self, parts)
 
     # -- answering ---------------------------------------------------------------------------
 
-    def _votes(self, scores: NDArray[Any]) -> NDArray[Any]:
-        if self._asked["ties"] == "scores":
-            return super()._votes(scores)
-        return random_votes(scores > 0, len(self.classes_), self._asked["random_state"])
+    @property
+    def sides_(self) -> tuple[Self, ...]:
+        """The machine with ``classes_[1]`` outside, and the one with ``classes_[0]``."""
+        if self._sides is None:
+            raise AttributeError("sides_ is of a machine with inside_label='both' and two classes")
+        return self._sides
 
-    def _draw_votes(self, graph: Graph, scores: str) -> str:
-        if self._asked["ties"] == "scores":
-            return super()._draw_votes(graph, scores)
-        raise ValueError("ties='random' has no ONNX graph: fit with ties='scores'")
+    def _binary_scores(self, X: Any) -> NDArray[Any]:
+        if self._sides is None:
+            return super()._binary_scores(X)
+        minus, plus = self._sides
+        return np.asarray(minus._binary_scores(X) + plus._binary_scores(X))
+
+    def _draw_scores(self, graph: Graph, x: str) -> str:
+        if self._sides is None:
+            return super()._draw_scores(graph, x)
+        return graph.op("Sum", *(side._draw_scores(graph, x) for side in self._sides))
+
+    def _scores_of_faces(self, X: Any) -> NDArray[np.float64]:
+        """Return the scores; of whole numbers above 0 where the rule p_k·x > θ_k holds, to the last digit."""
+        if not hasattr(self, "integers_"):
+            return super()._scores_of_faces(X)
+        sums = np.asarray(X.astype(np.float64, copy=False) @ self.integers_.T.astype(float))
+        return np.asarray(self.scales_ * (sums + -self.thresholds_))
+
+    @property
+    def polytope_(self) -> Polytope:
+        """The inside as a set, in the units of X; of whole numbers, with these for its coefficients."""
+        found = super().polytope_
+        if not hasattr(self, "integers_"):
+            return found
+        numbers = self.integers_.astype(float)
+        return WholePolytope(
+            numbers, -self.thresholds_, found.names, found.spread, found.centre, found.is_closed
+        )
 
     # -- what is proven ----------------------------------------------------------------------
 
@@ -538,17 +608,30 @@ class ConvexPolytopeMachine(RestrictedFaces, TwoSidedClassifier):
         return self._perplexity
 
     def _keep_no_solution(self, whole: Self) -> None:
+        if whole._sides is not None:
+            take_sides(self, [side.without_data() for side in whole._sides])
+            return
         self._perplexity = whole._perplexity
         super()._keep_no_solution(whole)
 
-    def _side_certificate(self, tol: float) -> Certificate:
+    @property
+    def holds_data(self) -> bool:
+        """True if it holds its training data, of which certificates and multipliers are made."""
+        if self._sides is not None:
+            return all(side.holds_data for side in self._sides)
+        return super().holds_data
+
+    def _binary_certificate(self, tol: float) -> Certificate:
+        if self._sides is not None:
+            return certificate_of_sides(self, tol)
+        penalty = self._asked_penalty
         if self.solver_ == "global" and len(self.W_) > 1:
             program = (self._scaled(self._X), self._y, self._costs, self.solution_, tol)
-            loss, margin = self._asked["loss"], self._asked["margin"]
+            loss, margin = self._asked["loss"], penalty.margin
             certificate = certify_cpm_search(*program, loss=loss, margin=margin)
             return replace(certificate, evidence=evidence_of(*program, loss=loss, margin=margin))
-        if self._asked["integers"] is not None or self._asked["max_features"] is not None:
-            return self._restricted_certificate(self._scaled(self._X), tol)
+        if penalty.is_restricted:
+            return certify_restricted(self, self._scaled(self._X), tol)
         certify = certify_cpm_held if self._is_held else certify_cpm
         return certify(
             self._scaled(self._X),
@@ -557,26 +640,33 @@ class ConvexPolytopeMachine(RestrictedFaces, TwoSidedClassifier):
             W=self.solution_["W"],
             alpha=self.solution_.duals.get("margin"),
             assignment=self.assignment_,
-            margin=self._asked["margin"],
+            margin=penalty.margin,
             loss=self._asked["loss"],
-            penalty=self._price(),
+            penalty=self._face_penalty(),
             tol=tol,
         )
 
-    def _side_duals(self) -> pd.DataFrame:
+    def _binary_history(self) -> pd.DataFrame:
+        if self._sides is None:
+            return super()._binary_history()
+        return frame_of_sides(self, [side.history_ for side in self._sides], last=True)
+
+    def _binary_duals(self) -> pd.DataFrame:
+        if self._sides is not None:
+            return frame_of_sides(self, [side.duals_ for side in self._sides])
         X, labels = self._scaled(self._X), self.classes_[::-1] if self._side > 0 else self.classes_
         Z = answers(self._y, len(self.W_), self.assignment_)
         frame = duals_frame(
             X, self._y, self._costs, self.solution_, Z, self._asked["loss"], self._rows, labels
         )
-        alpha, penalty = self.solution_.duals.get("margin"), self._price()
+        alpha, penalty = self.solution_.duals.get("margin"), self._face_penalty()
         if alpha is None or penalty is None:
             return frame
         import pandas as pd
 
         V, W = pull(X, alpha * self._y[:, None]), self.solution_["W"]
-        q = held_by_groups(penalty, V, W) if self._asked["margin"] == "worst" else None
-        rows = price_rows(penalty, V, W, getattr(self, "feature_names_in_", None), q)
+        q = held_by_groups(penalty, V, W) if self._asked_penalty.margin == "worst" else None
+        rows = penalty_rows(penalty, V, W, getattr(self, "feature_names_in_", None), q)
         return pd.concat([frame.astype({"label": object}), rows], ignore_index=True)
 
     @property
@@ -586,7 +676,7 @@ class ConvexPolytopeMachine(RestrictedFaces, TwoSidedClassifier):
         The columns: the class ``outside`` and the one ``inside``; ``worst``, the least y f(x) of a sample,
         the faces being scaled to norms of 1, biases included; ``total``, the sum over the faces of the
         least of the samples assigned to each; ``faces``, those that have samples, as others add nothing. A
-        negative margin is of a sample on the wrong side. With ``double_sided`` each side has a row, and
+        negative margin is of a sample on the wrong side. With two sides each has a row, and
         with more than two classes each pair has: the paper has no margin of a difference of two polytopes,
         nor of votes. Samples count as the solver saw them, times `feature_scale`.
         """
@@ -596,7 +686,7 @@ class ConvexPolytopeMachine(RestrictedFaces, TwoSidedClassifier):
         return pd.DataFrame(_margin_rows(self), columns=["outside", "inside", "worst", "total", "faces"])
 
     def generalization_bound(self, delta: float = 0.05) -> PolytopeBound:
-        """A bound on the error, Theorem 1 of [1]_, from the training data (binary, one side).
+        """Return a bound on the error, Theorem 1 of [1]_, from the training data (binary, one side).
 
         Parameters
         ----------

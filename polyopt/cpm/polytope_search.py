@@ -10,9 +10,9 @@ from sklearn.base import clone
 from sklearn.model_selection import StratifiedShuffleSplit
 
 from polyopt.cpm.estimator import ConvexPolytopeMachine
-from polyopt.estimators.declaration import estimator
-from polyopt.estimators.search import Chosen, ClassifierSearch, told_of
-from polyopt.estimators.trials import Table, Trials
+from polyopt.cpm.two_sides import BOTH
+from polyopt.estimators.parameters import estimator
+from polyopt.estimators.search import Chosen, ClassifierSearch, Table, Trials, told_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from polyopt.base.types import SamplesLike, Splits
-
-__all__ = ["PolytopeSearch"]
 
 _COSTS = (0.001, 0.01, 0.1, 1.0, 10.0)  # C, as tried by default
 _COLUMNS = ["stage", "C", "perplexity", "error", "deviation", "seconds"]
@@ -42,7 +40,7 @@ class PolytopeSearch(ClassifierSearch):
     estimator : ConvexPolytopeMachine, optional
         The machine, with all other settings; by default ``ConvexPolytopeMachine(solver="sgd")``.
     outside : {"given", "search"}, default="given"
-        "search" tries every cost with each class outside, and with both sides (``double_sided``), and takes
+        "search" tries every cost with each class outside, and with both (``inside_label="both"``), and takes
         the best of all; "given" leaves it as the estimator has it. With more than two classes, one side for
         every pair, its later class outside, is tried against both.
     costs : sequence of float
@@ -57,10 +55,10 @@ class PolytopeSearch(ClassifierSearch):
     Attributes
     ----------
     best_params_ : dict
-        Its C and perplexity; with ``outside="search"`` also its inside_label and double_sided.
+        Its C and sgd__perplexity; with ``outside="search"`` also its inside_label.
     results_ : pandas.DataFrame
-        One row per candidate that was tried whole: stage ("cost" or "floor"), inside_label and double_sided
-        where they are searched, C, perplexity, mean and deviation of the error on the samples held out, and
+        One row per candidate that was tried whole: stage ("cost" or "floor"), inside_label
+        where that is searched, C, perplexity, mean and deviation of the error on the samples held out, and
         seconds of a fit.
 
     References
@@ -76,7 +74,7 @@ class PolytopeSearch(ClassifierSearch):
     >>> search = PolytopeSearch(machine, costs=(0.001, 0.1), perplexities=(1.0,), cv=2)
     >>> search = search.fit(data.X[:100], data.y[:100])
     >>> search.best_params_
-    {'C': 0.1, 'perplexity': 1.0}
+    {'C': 0.1, 'sgd__perplexity': 1.0}
     """
 
     estimator: ConvexPolytopeMachine | None = None
@@ -90,7 +88,7 @@ class PolytopeSearch(ClassifierSearch):
         import pandas as pd
 
         machine = ConvexPolytopeMachine(solver="sgd") if self.estimator is None else self.estimator
-        machine = clone(machine).set_params(perplexity=1.0)
+        machine = clone(machine).set_params(sgd__perplexity=1.0)
         # By default the paper's floors h = ln(jK/10).
         tenths = machine.n_faces * np.arange(1, 10) / 10
         shares = tenths if self.perplexities is None else self.perplexities
@@ -98,7 +96,9 @@ class PolytopeSearch(ClassifierSearch):
             raise ValueError("costs must name at least one candidate for C")
         sides = self._sides(y)
         costs = [{**side, "C": float(cost)} for side in sides for cost in sorted(self.costs)]
-        floors = [{"perplexity": floor} for floor in (1.0, *sorted(s for s in map(float, shares) if s > 1.0))]
+        floors = [
+            {"sgd__perplexity": floor} for floor in (1.0, *sorted(s for s in map(float, shares) if s > 1.0))
+        ]
         seed = machine.random_state if isinstance(machine.random_state, int | np.integer) else 0
         split = StratifiedShuffleSplit(1, test_size=0.2, random_state=seed) if self.cv is None else self.cv
         trials = Trials(
@@ -106,8 +106,8 @@ class PolytopeSearch(ClassifierSearch):
         )
         with trials.counting(len(costs) + len(floors)):
             found = trials.table(machine, costs)
-            tables = [_frame(found, costs).assign(stage="cost", perplexity=1.0)]
-            chosen, kept = {**costs[found.best], "perplexity": 1.0}, found.machines.get(found.best)
+            tables = [_frame(found, costs).assign(stage="cost", sgd__perplexity=1.0)]
+            chosen, kept = {**costs[found.best], "sgd__perplexity": 1.0}, found.machines.get(found.best)
             best = found.mean.max(initial=0.0)
             machine.set_params(**chosen)
             if kept is not None:
@@ -120,24 +120,24 @@ class PolytopeSearch(ClassifierSearch):
             machine.set_params(**chosen)
             whole = None if kept is None else trials.last(machine)
         columns = [_COLUMNS[0], *sides[0], *_COLUMNS[1:]]
+        tables = [table.rename(columns={"sgd__perplexity": "perplexity"}) for table in tables]
         self.results_, self.best_params_ = pd.concat(tables, ignore_index=True)[columns], chosen
         told = told_of(len(self.results_), len(costs) + len(floors), chosen)
         return Chosen(whole, kept, machine, told)
 
     def _sides(self, y: ArrayLike) -> list[dict[str, object]]:
-        """The settings by which the classes' places differ; empty ones where those are given."""
+        """Return the settings by which the classes' places differ; empty ones if those are given."""
         if self.outside not in _OUTSIDE:
             raise ValueError(f"outside must be 'given' or 'search', not {self.outside!r}")
         if self.outside == "given":
             return [{}]
         labels = np.unique(np.asarray(y)).tolist()
         inside = labels if len(labels) == 2 else [None]
-        one = [{"inside_label": label, "double_sided": False} for label in inside]
-        return [*one, {"inside_label": None, "double_sided": True}]
+        return [{"inside_label": label} for label in [*inside, BOTH]]
 
 
 def _frame(found: Table, candidates: Sequence[Mapping[str, object]]) -> pd.DataFrame:
-    """The settings of those candidates that were tried, and how they did."""
+    """Return the settings of those candidates that were tried, and how they did."""
     import pandas as pd
 
     columns = {name: [candidates[k][name] for k in found.numbers] for name in candidates[0]}

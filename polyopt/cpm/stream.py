@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from formulations.language.clock import Clock
 from formulations.language.solution import Solution, Status
@@ -20,21 +19,19 @@ if TYPE_CHECKING:
     from formulations.language.types import Array
     from polyopt.linalg.rows import Rows
 
-__all__ = ["PolytopeStream"]
-
-_MAX_JUDGES = 4096  # samples of a chunk by which its answer is chosen
+_MAX_JUDGES = 4096  # samples of a chunk by which the better of last iterate and average is chosen
 
 
 @dataclass
 class PolytopeStream:
-    """What is kept between two chunks.
+    """The state between two chunks.
 
     Attributes
     ----------
     sides : list of CpmSgd
         Algorithm 1 for each polytope.
     outer : list of float
-        Which class is outside of it: +1 for ``classes_[1]``, -1 for ``classes_[0]``.
+        The class outside of it: +1 for ``classes_[1]``, -1 for ``classes_[0]``.
     n_total : int
         Size of all the data, which C refers to.
     chunks : int
@@ -52,21 +49,13 @@ class PolytopeStream:
     def __post_init__(self) -> None:
         self.history = [[] for _ in self.outer]
 
-    def show(self, X: NDArray[Any] | sp.csr_array, codes: NDArray[np.int64], C: Array) -> list[Solution]:
-        """One step for each sample, in random order; the faces as they are then, for each polytope.
+    def show(self, X: Any, codes: NDArray[np.int64], C: Array) -> list[Solution]:
+        """Take one step for each sample, in random order; return the faces then, of each polytope.
 
-        Parameters
-        ----------
-        X : ndarray or CSR of shape (n, m)
-            Samples.
-        codes : ndarray of shape (n,)
-            1 for ``classes_[1]``, 0 for ``classes_[0]``.
-        C : ndarray of shape (n,)
-            Cost of slack per sample, at least 0.
+        `codes` (n,) are 1 for ``classes_[1]``, 0 for ``classes_[0]``; C (n,) is the cost of slack.
         """
         clock, rows, n = Clock(None), as_rows(X), X.shape[0]
         self.chunks += 1
-        # Some of the chunk stand for all the data, to tell the better of last iterate and average.
         few = np.arange(0, n, -(-n // _MAX_JUDGES))
         judges, price = as_rows(X[few]), C[few] * (self.n_total / len(few))
         found = []
@@ -86,16 +75,15 @@ class PolytopeStream:
     def _step(
         self, sgd: CpmSgd, rows: Rows, outside: NDArray[np.bool_], C: Array, clock: Clock
     ) -> dict[str, float]:
-        """Show a chunk to one polytope; the record for its history."""
-        n = len(C)
+        """Show a chunk to one polytope; return the record for its history."""
         sgd.tally[LOSS] = sgd.tally[MOVED] = 0.0
-        faces = np.full(n, -1)
+        faces = np.full(len(C), -1)
         order = sgd.rng.permutation(np.flatnonzero(C))
         sgd.show(rows, outside, 0.5 * self.n_total * C, order, faces, faces.copy())
         last = sgd.U / (sgd.steps[0] + 1.0)
         return {
             "steps": float(sgd.steps[0]),
             "seconds": clock.seconds,
-            "estimate": float((last**2).sum() + 2.0 * sgd.tally[LOSS] / n),
+            "estimate": float((last**2).sum() + 2.0 * sgd.tally[LOSS] / len(C)),
             "occupied": float(len(np.unique(faces[faces >= 0]))),
         }

@@ -15,8 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from formulations.language.arguments import refuse_masked
 from polyopt.base.types import SamplesLike
 from polyopt.dask.executor import DaskExecutor
-from polyopt.estimators.column_table import refuse_dates
-from polyopt.estimators.frames import column_names, in_order, matrix_of_frame
+from polyopt.estimators.frames import column_names, in_order, matrix_of_frame, refuse_dates
 from polyopt.estimators.validation import validated
 from polyopt.large import linear, polytopes
 from polyopt.large.base import BlockClassifier

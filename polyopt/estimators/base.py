@@ -1,8 +1,8 @@
-"""What every polyopt classifier shares: classes, weights, one-vs-one, duals and certificate.
+"""Base of the classifiers: classes, weights, one-vs-one, certificate, multipliers and history.
 
 A subclass solves one binary problem in :meth:`PairwiseClassifier._fit_binary` and answers for it in
 four small methods; this class turns labels into -1 and +1, makes a sample's weight equal to its
-repetition, and trains one classifier per pair of classes where there are more than two.
+repetition, and trains one classifier per pair of classes if there are more than two.
 
 One rule decides everywhere, scikit-learn's: ``classes_[1]`` is predicted if the score is above 0, and
 ``classes_[0]`` if it is 0 or below. Votes of pairs, probabilities, rules as text, SQL and Python, and ONNX
@@ -13,19 +13,17 @@ if ``classes_[1]`` is.
 from __future__ import annotations
 
 import inspect
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from copy import copy
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cache
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin, clone
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
@@ -33,17 +31,30 @@ from formulations.language.arguments import refuse_masked
 from formulations.language.clock import Clock, running
 from formulations.language.solution import Status
 from polyopt.base.parallel import deal
-from polyopt.base.progress import heard_by
-from polyopt.base.progress_lines import printer
-from polyopt.certificates.certificate import Certificate, Claim
-from polyopt.estimators.interruption import Part, broken_off, note_interruption, warn_of_interruption
-from polyopt.estimators.parameters import check_parameters
-from polyopt.estimators.proven import Proven
-from polyopt.estimators.status import FINE
-from polyopt.estimators.validation import check_targets, validated, validated_pair
-from polyopt.estimators.weights import check_total, checked_weights, class_weights
+from polyopt.base.progress import heard_by, printer
+from polyopt.base.text import visible
+from polyopt.certificates.certificate import Certificate, Claim, combine
+from polyopt.estimators.onnx import draw_scores_and_labels
+from polyopt.estimators.parameters import Settings, check_parameters, refuse_moved
+from polyopt.estimators.status import (
+    FINE,
+    Part,
+    broken_off,
+    note_interruption,
+    warn,
+    warn_of_interruption,
+)
+from polyopt.estimators.validation import (
+    check_targets,
+    check_total,
+    checked_weights,
+    class_weights,
+    validated,
+    validated_pair,
+)
 
 if TYPE_CHECKING:
+    import pandas as pd
     from numpy.typing import ArrayLike, NDArray
     from onnx import ModelProto
 
@@ -51,15 +62,12 @@ if TYPE_CHECKING:
     from polyopt.base.types import SamplesLike
 
 
-__all__ = ["PairwiseClassifier"]
-
-
-class PairwiseClassifier(ClassifierMixin, Proven):
+class PairwiseClassifier(ClassifierMixin, BaseEstimator):
     """Base of the classifiers: a binary problem at heart, one-vs-one around it.
 
     A subclass has the parameters below, or an attribute None in place of one. Its :meth:`_drop_data` keeps
-    what the answers need (by default everything), its :meth:`_draw_scores` makes the ONNX graph (by default
-    none).
+    the attributes that predictions need (by default all), its :meth:`_draw_scores` makes the ONNX graph (by
+    default none).
 
     Parameters
     ----------
@@ -70,6 +78,15 @@ class PairwiseClassifier(ClassifierMixin, Proven):
 
     Attributes
     ----------
+    solution_ : Solution or list of Solution
+        The solver's answer; one per pair of classes where there are more than two.
+    solver_ : str
+        The solver that was used (binary problems).
+    duals_ : pandas.DataFrame
+        One row per constraint, in input order: its name, its sample and its multiplier first, its state last.
+    history_ : pandas.DataFrame
+        One row per iteration, as many as ``n_iter_`` says, and one numbered 0 for a start that is a point
+        itself; empty if the solver records nothing.
     classes_ : ndarray of shape (n_classes,)
         The labels. In a binary problem the second one is +1.
     estimators_ : list
@@ -78,17 +95,22 @@ class PairwiseClassifier(ClassifierMixin, Proven):
         The classes of each of them.
     """
 
+    solution_: Any
     solver_: str
     n_iter_: int
     n_features_in_: int
+    classes_: NDArray[Any]
+    estimators_: list[Any]
+    _asked: dict[str, Any]  # the parameters of the fit: later ones are for the next fit
     _rows: Any  # numbers of the samples of the fit in the data given
     _pair_places: list[NDArray[np.intp]]  # places of each pair's samples among those
     _dtypes: ClassVar[list[Any]] = [np.float64]  # of X, as the solver takes it without a conversion
     _scored_dtypes: ClassVar[Any] = np.float64  # of X, as it is scored without one
-    _given_further: Any = None  # samples without labels, while a fit goes on
     _earlier: Any = None  # attributes of the earlier fit, for a warm start, while a fit goes on
     _fit_inputs: ClassVar[tuple[str, ...]] = ()  # attributes that are set for a fit, besides the parameters
-    _frames: ClassVar[int] = 0  # calls of a subclass between the caller and `fit`, which warnings pass over
+    _parameter_constraints: ClassVar[dict[str, list[Any]]]
+    _settings: ClassVar[dict[str, type[Settings]]] = {}  # parameters that are groups of parameters
+    _moved: ClassVar[dict[str, str]] = {}  # parameters of earlier versions, and what to use instead
 
     # -- what a subclass supplies ------------------------------------------------------------
 
@@ -102,28 +124,53 @@ class PairwiseClassifier(ClassifierMixin, Proven):
 
     @abstractmethod
     def _binary_scores(self, X: Any) -> NDArray[Any]:
-        """Scores of samples, positive for ``classes_[1]``."""
+        """Return scores of samples, positive for ``classes_[1]``."""
 
-    def _warn_if_short(self, certify: Callable[[], Certificate] | None) -> None:
-        """Warn of an end short of the tolerance asked, and of an exact solver that was less than exact.
+    @abstractmethod
+    def _binary_certificate(self, tol: float) -> Certificate:
+        """Return the certificate of the binary solution."""
 
-        `certify` makes the binary solution's certificate. It is called for exact solvers, which only claim to
-        be exact, and where rounding ended a run, which may have come near enough. It is None where a
-        certificate would cost too much.
-        """
-        if note_interruption(self):
-            return  # the whole fit tells it, once
-        status = self.solution_.status
-        text = "" if status in FINE else str(status)
-        exact = self.solver_ == "exact" and (not text or status in (Status.INACCURATE, Status.STALLED))
-        if certify is not None and (status is Status.INACCURATE or exact):
-            certificate = certify()
-            if certificate.claim is not Claim.NONE and certificate.relative_gap <= certificate.tol:
-                text = ""
-            elif self.solver_ == "exact":
-                text = f"Short of exact. {certificate.sentence} Scaling the features to unit variance helps."
-        if text:
-            warnings.warn(f"{type(self).__name__}: {text}", ConvergenceWarning, stacklevel=4 + self._frames)
+    @abstractmethod
+    def _binary_duals(self) -> pd.DataFrame:
+        """Return one row per constraint, in input order, with a column ``sample``."""
+
+    def _binary_history(self) -> pd.DataFrame:
+        import pandas as pd
+
+        return pd.DataFrame(list(self.solution_.history))
+
+    def _draw_scores(self, graph: Graph, x: str) -> str:
+        """Draw the scores (n, 1) of a binary machine into an ONNX graph."""
+        raise ValueError(f"{type(self).__name__} has no ONNX graph")
+
+    def _draw_pairs(self, graph: Graph, x: str) -> str:
+        """Draw the scores (n, pairs) of the pairs of classes."""
+        parts = [part._as_fitted()._draw_scores(graph, x) for part in self.estimators_]
+        return graph.op("Concat", *parts, axis=1)
+
+    def _for_pairs(self, X: Any, weights: NDArray[Any]) -> Self:
+        """Return a clone for the pairs of classes; parameters that depend on all of X are resolved first."""
+        machine = clone(self)
+        known = machine.get_params(deep=False)
+        return machine.set_params(**{name: None for name in ("class_weight", "n_jobs") if name in known})
+
+    def _at_once(self) -> str:
+        """Return the solver that is the first to have a point, for a pair to which no time is left."""
+        return "auto"
+
+    def _further_samples(
+        self, X: Any, codes: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any], n: int
+    ) -> tuple[Any, NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Append samples without a label, of the class -1 and weight 0, numbered from `n` on; here none."""
+        return X, codes, weights, rows
+
+    def _calibrate(self, X: Any, y: NDArray[Any], weights: NDArray[Any], whole: Clock) -> None:
+        """Fit the probabilities of the binary machine just fitted, in the time left; here none."""
+
+    def _settle(self) -> None:
+        """Finish the fit once all pairs of classes are fitted."""
+
+    # -- parameters --------------------------------------------------------------------------
 
     @classmethod
     @cache
@@ -131,62 +178,71 @@ class PairwiseClassifier(ClassifierMixin, Proven):
         names: list[str] = super()._get_param_names()  # read off the signature, a tenth of a small fit
         return names
 
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; ``penalty__l1`` sets one of a group of parameters, in a copy of the group."""
+        refuse_moved(type(self), params)
+        grouped: dict[str, dict[str, Any]] = {}
+        for name in list(params):
+            group, _, part = name.partition("__")
+            if part and group in self._settings:
+                grouped.setdefault(group, {})[part] = params.pop(name)
+        super().set_params(**params)
+        for group, changes in grouped.items():
+            settings: Any = getattr(self, group) or self._settings[group]()
+            known = {each.name for each in fields(settings)}
+            if wrong := sorted(set(changes) - known):
+                raise ValueError(
+                    f"Invalid parameter {wrong[0]!r} of {group}. Valid parameters are: {sorted(known)!r}"
+                )
+            setattr(self, group, replace(settings, **changes))
+        return self
+
     def _validate_params(self) -> None:
         check_parameters(self._parameter_constraints, self.get_params(deep=False), type(self).__name__)
 
-    def _clear_fit(self) -> dict[str, Any]:
-        """Remove all attributes of an earlier fit, and return the attributes as they were.
+    def _as_fitted(self) -> Self:
+        """Return the model with the parameters of its fit, whatever ``set_params`` did since."""
+        then = getattr(self, "_asked", {})
+        if all(_is_same(getattr(self, name), value) for name, value in then.items()):
+            return self
+        return copy(self).set_params(**then)
 
-        They are those that end with an underscore, and the private ones that a class declares. Parameters,
-        ``_fit_inputs`` and attributes of other packages stay. With ``warm_start`` the earlier ones are in
-        ``_earlier``.
-        """
-        before = self.__dict__
-        stay, declared = {*self._get_param_names(), *self._fit_inputs}, self._declared()
-        self.__dict__ = {
-            name: value
-            for name, value in before.items()
-            if name in stay or not (name.endswith("_") or name in declared)
-        }
-        if getattr(self, "warm_start", False):
-            self._earlier = before
-        return before
+    def _part_like(self, **changes: Any) -> Self:
+        """Return an unfitted machine for a part of this one's binary problem, with other parameters."""
+        machine = clone(self)
+        known = machine.get_params(deep=False)
+        machine.set_params(**{name: value for name, value in changes.items() if name in known})
+        for name in ("classes_", "n_features_in_", "feature_names_in_"):
+            if hasattr(self, name):
+                setattr(machine, name, getattr(self, name))
+        machine._asked = machine.get_params(deep=False)
+        return machine
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the attributes of a saved model; parameters of earlier versions go where they are now."""
+        if not self._moved.keys().isdisjoint(state):
+            asked = self._with_moved(dict(state.get("_asked", {})))
+            state = self._with_moved(dict(state))
+            known = [name for name in asked if name in self._get_param_names()]
+            state["_asked"] = {name: state[name] if name in self._settings else asked[name] for name in known}
+        super().__setstate__(state)
 
     @classmethod
-    @cache
-    def _declared(cls) -> frozenset[str]:
-        """Names of the attributes that this class and its bases declare."""
-        bases = [base for base in cls.__mro__ if issubclass(base, Proven)]
-        return frozenset(name for base in bases for name in (*vars(base), *inspect.get_annotations(base)))
+    def _with_moved(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Replace parameters of earlier versions by the groups that have them now."""
+        changes: dict[str, dict[str, Any]] = {name: {} for name in cls._settings}
+        for old, new in cls._moved.items():
+            group, _, part = new.partition("__")
+            if part and old in values:
+                changes[group][part] = values.pop(old)
+        for group, given in changes.items():
+            if given and group not in values:
+                own, default = cls._settings[group](**given), cls._settings[group]().get_params()
+                is_default = all(_is_same(value, default[name]) for name, value in given.items())
+                values[group] = None if is_default else own
+        return values
 
-    @contextmanager
-    def _anew(self) -> Iterator[None]:
-        """Fit within, without anything of an earlier fit; if that fails, all attributes are as before."""
-        before = self._clear_fit()
-        try:
-            yield
-        except BaseException:  # Ctrl-C as well
-            self.__dict__ = before
-            raise
-        self.__dict__.pop("_earlier", None)
-
-    def _for_pairs(self, X: Any, weights: NDArray[Any]) -> Self:
-        """A clone for the pairs of a multi-class problem; what depends on all of X is resolved first."""
-        machine = clone(self)
-        return machine.set_params(
-            **{name: None for name in ("class_weight", "n_jobs") if name in machine.get_params()}
-        )
-
-    def _heard(self, part: str = "") -> AbstractContextManager[None]:
-        """With ``verbose``, what is done within is told, a line a second."""
-        is_told = getattr(self, "verbose", False)
-        return heard_by(printer(type(self).__name__ + part) if is_told else None)
-
-    def _at_once(self) -> str:
-        """The solver that is the first to have a point, for a pair to which no time is left."""
-        return "auto"
-
-    # -- scikit-learn's methods --------------------------------------------------------------
+    # -- fitting -----------------------------------------------------------------------------
 
     def fit(self, X: SamplesLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the classifier.
@@ -235,16 +291,12 @@ class PairwiseClassifier(ClassifierMixin, Proven):
                 )
             weights = weights[rows] * self._class_weights(codes, weights[rows])[codes]
             check_total(weights)
-            samples, codes, weights, rows = self._with_further(
+            samples, codes, weights, rows = self._further_samples(
                 self._select(samples, rows), codes, weights, rows, len(labels)
             )
             with running(Clock()) as fit, self._heard(), broken_off():
                 if len(self.classes_) == 2:
-                    signs = np.where(codes == 1, 1.0, -1.0)
-                    whole = Clock(getattr(self, "time_limit", None))
-                    self._fit_binary(samples, signs, weights, rows)
-                    note_interruption(self)
-                    self._calibrate(samples, signs, weights, whole)
+                    self._fit_signs(samples, np.where(codes == 1, 1.0, -1.0), weights, rows)
                 else:
                     self._fit_pairs(samples, codes, weights, rows)
                 if fit.is_stopped:
@@ -252,29 +304,12 @@ class PairwiseClassifier(ClassifierMixin, Proven):
             self._settle()
         return self
 
-    def _calibrate(self, X: Any, y: NDArray[Any], weights: NDArray[Any], whole: Clock) -> None:
-        """Find probabilities for the binary machine just fitted, where they are asked for, in time left."""
-
-    def _settle(self) -> None:
-        """What is left to do once all pairs of classes are fitted."""
-
-    def _with_further(
-        self, X: Any, codes: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any], n: int
-    ) -> tuple[Any, NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """The samples, and after them those without a label that the machine has: of the class -1, weight 0.
-
-        `n` is the number of samples given to ``fit``, from which on the others are numbered.
-        """
-        return X, codes, weights, rows
-
-    def _class_weights(self, codes: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:
-        return class_weights(self.class_weight, self.classes_, codes, weights)
-
-    def _select(self, X: Any, rows: NDArray[Any]) -> Any:
-        """The samples `rows`; for a Gram matrix, their rows and columns."""
-        if len(rows) == X.shape[0]:
-            return X
-        return X[np.ix_(rows, rows)] if self.__sklearn_tags__().input_tags.pairwise else X[rows]
+    def _fit_signs(self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
+        """Fit the binary machine, and its probabilities in the time that is left."""
+        whole = Clock(getattr(self, "time_limit", None))
+        self._fit_binary(X, y, weights, rows)
+        note_interruption(self)
+        self._calibrate(X, y, weights, whole)
 
     def _fit_pairs(self, X: Any, codes: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
         pairs = list(combinations(range(len(self.classes_)), 2))
@@ -297,22 +332,99 @@ class PairwiseClassifier(ClassifierMixin, Proven):
         self.n_iter_ = max(estimator.n_iter_ for estimator in self.estimators_)
         self.solution_ = [estimator.solution_ for estimator in self.estimators_]
 
+    def _class_weights(self, codes: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:
+        return class_weights(self.class_weight, self.classes_, codes, weights)
+
+    def _select(self, X: Any, rows: NDArray[Any]) -> Any:
+        """Return the samples `rows`; for a Gram matrix, their rows and columns."""
+        if len(rows) == X.shape[0]:
+            return X
+        return X[np.ix_(rows, rows)] if self.__sklearn_tags__().input_tags.pairwise else X[rows]
+
+    def _heard(self, part: str = "") -> AbstractContextManager[None]:
+        """With ``verbose``, print the progress of the work within, a line a second."""
+        is_told = getattr(self, "verbose", False)
+        return heard_by(printer(type(self).__name__ + part) if is_told else None)
+
+    def _clear_fit(self) -> dict[str, Any]:
+        """Remove all attributes of an earlier fit, and return the attributes as they were.
+
+        They are those that end with an underscore, and the private ones that a class declares. Parameters,
+        ``_fit_inputs`` and attributes of other packages stay. With ``warm_start`` the earlier ones are in
+        ``_earlier``.
+        """
+        before = self.__dict__
+        stay, declared = {*self._get_param_names(), *self._fit_inputs}, self._declared()
+        self.__dict__ = {
+            name: value
+            for name, value in before.items()
+            if name in stay or not (name.endswith("_") or name in declared)
+        }
+        if getattr(self, "warm_start", False):
+            self._earlier = before
+        return before
+
+    @classmethod
+    @cache
+    def _declared(cls) -> frozenset[str]:
+        """Return the names of the attributes that this class and its bases declare."""
+        bases = [base for base in cls.__mro__ if issubclass(base, PairwiseClassifier)]
+        return frozenset(name for base in bases for name in (*vars(base), *inspect.get_annotations(base)))
+
+    @contextmanager
+    def _anew(self) -> Iterator[None]:
+        """Fit within, without anything of an earlier fit; if that fails, all attributes are as before."""
+        before = self._clear_fit()
+        try:
+            yield
+        except BaseException:  # Ctrl-C as well
+            self.__dict__ = before
+            raise
+        self.__dict__.pop("_earlier", None)
+
+    def _warn_if_short(self, certify: Callable[[], Certificate] | None) -> None:
+        """Warn of an end short of the tolerance asked, and of an exact solver that was less than exact.
+
+        `certify` makes the binary solution's certificate. It is called for exact solvers, which only claim to
+        be exact, and where rounding ended a run, which may have come near enough. It is None where a
+        certificate would cost too much.
+        """
+        if note_interruption(self):
+            return  # one warning for the whole fit
+        status = self.solution_.status
+        text = "" if status in FINE else str(status)
+        exact = self.solver_ == "exact" and (not text or status in (Status.INACCURATE, Status.STALLED))
+        if certify is not None and (status is Status.INACCURATE or exact):
+            certificate = certify()
+            if certificate.claim is not Claim.NONE and certificate.relative_gap <= certificate.tol:
+                text = ""
+            elif self.solver_ == "exact":
+                text = f"Short of exact. {certificate.sentence} Scaling the features to unit variance helps."
+        if text:
+            warn(self, text)
+
+    # -- answering ---------------------------------------------------------------------------
+
+    @property
+    def _is_binary(self) -> bool:
+        return len(self.classes_) == 2
+
     @property
     def _accept_sparse(self) -> str | bool:
         return "csr" if self.__sklearn_tags__().input_tags.sparse else False
 
     def _prepared(self, X: SamplesLike) -> tuple[Self, Any]:
-        """The model as it was fitted, and samples as it scores them."""
+        """Return the model as it was fitted, and samples as it scores them."""
         check_is_fitted(self)
         model = self._as_fitted()
         return model, model._scorable(X)
 
     def _scorable(self, X: SamplesLike) -> Any:
-        """Samples as they are scored: of the training data's features, finite."""
+        """Return samples as they are scored: of the training data's features, finite."""
         return validated(self, X, accept_sparse=self._accept_sparse, dtype=self._scored_dtypes, reset=False)
 
     def decision_function(self, X: SamplesLike) -> NDArray[Any]:
-        """Scores of samples.
+        """Return scores of samples.
 
         Parameters
         ----------
@@ -329,11 +441,14 @@ class PairwiseClassifier(ClassifierMixin, Proven):
         return model._scores(samples)
 
     def _scores(self, X: Any) -> NDArray[Any]:
-        """Scores of samples that were checked."""
-        return self._binary_scores(X) if self._is_binary else self._votes(self._pair_scores(X))
+        """Return scores of samples that were checked."""
+        if self._is_binary:
+            return self._binary_scores(X)
+        scores = self._pair_scores(X)
+        return _ovr_decision_function(scores > 0, scores, len(self.classes_))
 
     def _pair_scores(self, X: Any) -> NDArray[Any]:
-        """Scores of the pairs of classes, a column each, positive for a pair's second class."""
+        """Return scores of the pairs of classes, a column each, positive for a pair's second class."""
         pairwise = self.__sklearn_tags__().input_tags.pairwise
         return np.column_stack(
             [
@@ -343,13 +458,9 @@ class PairwiseClassifier(ClassifierMixin, Proven):
         )
 
     def _labels(self, X: Any) -> NDArray[np.intp]:
-        """Numbers of the classes of samples that were checked."""
+        """Return the numbers of the classes of samples that were checked."""
         scores = self._scores(X)
         return (scores > 0).astype(np.intp) if self._is_binary else scores.argmax(axis=1)
-
-    def _votes(self, scores: NDArray[Any]) -> NDArray[Any]:
-        """Scores of the classes from those of the pairs, positive for the second class of a pair."""
-        return _ovr_decision_function(scores > 0, scores, len(self.classes_))
 
     def predict(self, X: SamplesLike) -> NDArray[Any]:
         """Predicted labels.
@@ -405,10 +516,109 @@ class PairwiseClassifier(ClassifierMixin, Proven):
         tags.input_tags.sparse = True
         return tags
 
-    # -- without the data --------------------------------------------------------------------
+    # -- certificate, multipliers, history ---------------------------------------------------
+
+    @property
+    def holds_data(self) -> bool:
+        """True if it holds its training data, of which certificates and multipliers are made."""
+        return True
+
+    def _need_data(self, what: str) -> None:
+        check_is_fitted(self)
+        if not self.holds_data:
+            raise ValueError(
+                f"{what} needs the training data, which this machine does not hold: it was fitted by "
+                "partial_fit, is a copy without_data(), or was saved by 'polyopt fit' without --keep-data. "
+                "The certify_ functions of polyopt take data and faces."
+            )
+
+    def certificate(self, tol: float = 1e-6) -> Certificate:
+        """Prove from the training data how far the fitted model is from optimal.
+
+        Parameters
+        ----------
+        tol : float
+            Relative tolerance for the gap and for every residual.
+
+        Returns
+        -------
+        Certificate
+            With more than two classes, of all pairs together: their values are summed and the
+            weakest claim stands.
+        """
+        self._need_data("certificate()")
+        if self._is_binary:
+            return self._with_names(self._as_fitted()._binary_certificate(tol))
+        names = [visible(f"{first} vs {second}") for first, second in self.pairs_]
+        found = [e.certificate(tol) for e in self.estimators_]
+        whole = [self._of_pair(each, places) for each, places in zip(found, self._pair_places, strict=True)]
+        return combine(whole, names)
+
+    def _with_names(self, certificate: Certificate) -> Certificate:
+        """Return the certificate with labels and numbers of the samples as ``fit`` had them."""
+        side, rows = getattr(self, "_side", 1.0), getattr(self, "_rows", None)
+        low, high = (str(label) for label in (self.classes_ if side > 0 else self.classes_[::-1]))
+        parts = certificate.evidence
+        if rows is None:  # the sides of a machine of two know their own
+            known = all(p.rows is not None for p in parts)
+            return replace(certificate, evidence=parts if known else ())
+        named = tuple(
+            p if p.rows is not None else p.of((low, high), rows, self._feature_scale()) for p in parts
+        )
+        return replace(certificate, evidence=named)
+
+    def _feature_scale(self) -> float:
+        """Return the factor by which the fit multiplied its samples."""
+        return 1.0
+
+    def _of_pair(self, certificate: Certificate, places: NDArray[Any]) -> Certificate:
+        """Return the certificate of a pair with this machine's labels and numbers of samples."""
+        named = []
+        for part in certificate.evidence:
+            assert part.rows is not None
+            low, high = (str(self.classes_[int(name)]) for name in part.names)
+            named.append(part.of((low, high), self._rows[places[part.rows]], part.factor))
+        return replace(certificate, evidence=tuple(named))
+
+    @property
+    def duals_(self) -> pd.DataFrame:
+        """The multipliers: one row per constraint, samples in the order they were given to ``fit``."""
+        import pandas as pd
+
+        self._need_data("duals_")
+        if self._is_binary:
+            return _with_columns_in_order(self._as_fitted()._binary_duals())
+        frames = []
+        for estimator, pair, places in zip(self.estimators_, self.pairs_, self._pair_places, strict=True):
+            frame = estimator.duals_
+            own, codes = frame["sample"].to_numpy(), frame["label"].to_numpy()
+            frame["sample"] = np.where(own >= 0, self._rows[places[own]], -1)  # -1 in rows of no sample
+            if codes.dtype == object:
+                labels = [None if code is None else self.classes_[code] for code in codes]
+                frame["label"] = np.array(labels, dtype=object)
+            else:
+                frame["label"] = self.classes_[codes]
+            frames.append(frame.assign(pair=f"{pair[0]} vs {pair[1]}"))
+        return _with_columns_in_order(pd.concat(frames, ignore_index=True))
+
+    @property
+    def history_(self) -> pd.DataFrame:
+        """Records of the solver: one row per round; empty if it records nothing."""
+        import pandas as pd
+
+        check_is_fitted(self)
+        if self._is_binary:
+            return self._binary_history()
+        frames = [
+            e.history_.assign(pair=f"{p[0]} vs {p[1]}")
+            for e, p in zip(self.estimators_, self.pairs_, strict=True)
+        ]
+        return pd.concat(frames, ignore_index=True)
+
+    # -- without the data, and for other programs --------------------------------------------
 
     def without_data(self) -> Self:
-        """A copy that predicts, and has its faces or its support vectors, but holds no other training data.
+        """Return a copy that predicts, with faces or support vectors, but no other training data.
 
         It cannot be certified and has no ``duals_``. For files, and for machines that only predict.
         """
@@ -423,19 +633,17 @@ class PairwiseClassifier(ClassifierMixin, Proven):
         return light
 
     def _drop_data(self, whole: Self) -> None:
-        """Keep of a binary machine, of which this is a copy, what it answers by."""
+        """Keep of a binary machine, of which this is a copy, the attributes that predictions need."""
 
     def _drop_data_of_pairs(self, whole: Self) -> None:
-        """The same for what a machine of pairs of classes has beside its pairs, which are light already."""
+        """Do the same for the attributes of several classes, whose pairs are light already."""
 
     def _keep_no_solution(self, whole: Self) -> None:
-        """Keep of the whole machine's solution how it ended, without its vectors and its history."""
-        self.solution_: Any = replace(whole.solution_, primal={}, duals={}, history=(), runs=())
-
-    # -- for other programs ------------------------------------------------------------------
+        """Keep of the whole machine's solution its status, without its vectors and its history."""
+        self.solution_ = replace(whole.solution_, primal={}, duals={}, history=(), runs=())
 
     def to_onnx(self) -> ModelProto:
-        """The fitted machine as an ONNX model, in double precision (opset 19).
+        """Return the fitted machine as an ONNX model, in double precision (opset 19).
 
         It takes ``X`` (n, m), double, and gives ``label`` (n,) and ``scores``: (n,) of two classes, (n,
         n_classes) of more, as ``predict`` and ``decision_function`` do; and ``probabilities`` (n, n_classes),
@@ -446,7 +654,7 @@ class PairwiseClassifier(ClassifierMixin, Proven):
         ------
         ValueError
             Where the package onnx is not installed, or for a machine that has no such graph: with a kernel
-            that is a function or a Gram matrix, or with ties that are broken at random.
+            that is a function or a Gram matrix.
         """
         from polyopt.base.onnx_graph import Graph
 
@@ -465,103 +673,39 @@ class PairwiseClassifier(ClassifierMixin, Proven):
         x : str
             Its tensor of the features that this machine sees.
         """
-        machine = self._as_fitted().without_data()
-        n_classes = len(machine.classes_)
-        if machine._is_binary:
-            scores, is_second, second = machine._draw_two(graph, x)
-            number = graph.op("Cast", is_second, to=7)  # int64
-            flat = graph.constant(np.array([-1]))
-            scores, number = graph.op("Reshape", scores, flat), graph.op("Reshape", number, flat)
-            if second is not None:
-                first = graph.op("Sub", graph.constant(1.0), second)
-                second = graph.op("Concat", first, second, axis=1)
-            probabilities = second
-        else:
-            scores, number, probabilities = machine._draw_many(graph, x)
-        kinds = {"i": "int64", "u": "int64", "f": "double", "b": "bool"}
-        kind = kinds.get(machine.classes_.dtype.kind, "string")
-        outputs = {
-            "label": (graph.op("Gather", graph.constant(machine.classes_), number), kind, None),
-            "scores": (scores, "double", None if machine._is_binary else n_classes),
-        }
-        if probabilities is not None:
-            outputs["probabilities"] = (probabilities, "double", n_classes)
-        return outputs
+        return draw_scores_and_labels(self._as_fitted().without_data(), graph, x)
 
-    def _draw_two(self, graph: Graph, x: str) -> tuple[str, str, str | None]:
-        """Of two classes: scores, whether they are of the second, and its probability; each (n, 1)."""
-        scores = self._draw_scores(graph, x)
-        return scores, self._draw_second(graph, scores), None
 
-    def _draw_many(self, graph: Graph, x: str) -> tuple[str, str, str | None]:
-        """Of more classes: their scores (n, n_classes), the answer's number (n,), and their probabilities."""
-        scores = self._draw_votes(graph, self._draw_pairs(graph, x))
-        return scores, graph.op("ArgMax", scores, axis=1, keepdims=0), None
+def _with_columns_in_order(frame: pd.DataFrame) -> pd.DataFrame:
+    """Put the important columns at both ends: pandas leaves out the middle in a narrow terminal."""
+    first = ("row", "sample", "multiplier")
+    last = [name for name in ("feature", "piece", "face", "outside", "pair", "state") if name in frame]
+    return frame[[*first, *(name for name in frame if name not in (*first, *last)), *last]]
 
-    def _draw_scores(self, graph: Graph, x: str) -> str:
-        """Scores (n, 1) of a binary machine."""
-        raise ValueError(f"{type(self).__name__} has no ONNX graph")
 
-    def _draw_pairs(self, graph: Graph, x: str) -> str:
-        """Scores (n, pairs) of the pairs of classes."""
-        parts = [part._as_fitted()._draw_scores(graph, x) for part in self.estimators_]
-        return graph.op("Concat", *parts, axis=1)
-
-    def _draw_second(self, graph: Graph, scores: str) -> str:
-        """Whether scores are of the second class."""
-        return graph.op("Greater", scores, graph.constant(0.0))
-
-    def _draw_votes(self, graph: Graph, scores: str) -> str:
-        """Scores of the classes: votes of the pairs, and less than a third of one by the sum of scores."""
-        first, second = self._sides_of_pairs()
-        won = graph.op("Cast", self._draw_second(graph, scores), to=11)  # double
-        votes = graph.op("MatMul", won, graph.constant(second - first))
-        votes = graph.op("Add", votes, graph.constant(first.sum(axis=0)))
-        total = graph.op("MatMul", scores, graph.constant(second - first))
-        size = graph.op("Add", graph.op("Abs", total), graph.constant(1.0))
-        share = graph.op("Div", total, graph.op("Mul", graph.constant(3.0), size))
-        return graph.op("Add", votes, share)
-
-    def _sides_of_pairs(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """The first and the second class of each pair, as rows of an identity."""
-        pairs = np.array(list(combinations(range(len(self.classes_)), 2)))
-        each = np.eye(len(self.classes_))
-        return each[pairs[:, 0]], each[pairs[:, 1]]
+def _is_same(value: Any, other: Any) -> bool:
+    """Return True for one object, or equal numbers or strings, which a saved model holds twice."""
+    plain = type(value) is type(other) and isinstance(value, (int, float, str))
+    return value is other or (plain and value == other)
 
 
 def places_of(pair: tuple[int, int], codes: NDArray[Any]) -> NDArray[np.intp]:
-    """The places of the samples that a pair of classes has: those of both, and those without a label.
-
-    pair: the two classes.
-    codes (n,): the number of each sample's class; -1 for none.
-    """
+    """Return the places of the samples of both classes of a pair, and of those without a label (-1)."""
     return np.flatnonzero((codes == pair[0]) | (codes == pair[1]) | (codes < 0))
 
 
 class Pair(NamedTuple):
-    """One machine to be fitted to two of the classes in data that were checked; the second is +1.
-
-    Attributes
-    ----------
-    machine : estimator
-        The machine.
-    X, codes, weights : array
-        All samples, the numbers of their classes (-1 for none), and their weights.
-    pair : tuple of int
-        The two classes.
-    part : Part
-        Its place in the whole fit.
-    """
+    """One machine to be fitted to two of the classes in data that were checked; the second is +1."""
 
     machine: Any
     X: Any
-    codes: NDArray[Any]
+    codes: NDArray[Any]  # (n,) numbers of the samples' classes, -1 for none
     weights: NDArray[Any]
     pair: tuple[int, int]
     part: Part
 
     def fit(self) -> Any:
-        """The fitted machine. The seconds of the whole fit are shared by the pairs."""
+        """Return the fitted machine; the pairs share the seconds of the whole fit."""
         machine = self.machine
         machine._clear_fit()
         machine._asked = machine.get_params(deep=False)
@@ -570,22 +714,14 @@ class Pair(NamedTuple):
         samples = machine._select(self.X, places)
         y = np.where(self.codes[places] == self.pair[1], 1.0, -1.0)
         machine.n_features_in_ = samples.shape[1]
-        weights = self.weights[places]
         with self.part.of_fit(machine):
-            whole = Clock(getattr(machine, "time_limit", None))
-            machine._fit_binary(samples, y, weights, np.arange(len(places)))
-            note_interruption(machine)
-            machine._calibrate(samples, y, weights, whole)
+            machine._fit_signs(samples, y, self.weights[places], np.arange(len(places)))
         vars(machine).pop("_earlier", None)
         return machine
 
 
 def fit_pair(task: Pair) -> Any:
-    """Fit a pair; when all is over, by the solver that is the first to have a point.
-
-    task: the pair.
-    Returns: its machine.
-    """
+    """Fit a pair of classes; after the time limit, by the solver that is the first to have a point."""
     if not task.part.whole.is_over:
         try:
             return task.fit()

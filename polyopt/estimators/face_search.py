@@ -1,4 +1,4 @@
-"""How many faces: by cross-validation, or by leaving out those that do nothing."""
+"""The number of faces, chosen by cross-validation or by leaving out faces that do nothing."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import numpy as np
 from sklearn.base import clone
 
 from polyopt.base.progress import steps
-from polyopt.estimators.declaration import estimator
-from polyopt.estimators.search import Chosen, ClassifierSearch, told_of
-from polyopt.estimators.trials import Table, Trials, fit_whole
+from polyopt.estimators.parameters import estimator
+from polyopt.estimators.search import Chosen, ClassifierSearch, Table, Trials, fit_whole, told_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 
     from polyopt.base.types import SamplesLike, Splits
     from polyopt.estimators.faces import FaceClassifier
-
-__all__ = ["FaceSearch"]
 
 _HOW = ("cv", "prune")
 _SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)  # faces that "auto" tries in turn
@@ -90,12 +87,12 @@ class FaceSearch(ClassifierSearch):
         return (self._by_scores if self.how == "cv" else self._by_pruning)(candidates, X, y, weights)
 
     def _settings(self, n_faces: int) -> dict[str, Any]:
-        """The number of faces, and what must follow from it."""
+        """Return the parameters for so many faces: a floor of the perplexity follows their number."""
         known = self.estimator.get_params()
-        floor = known.get("perplexity", 1.0)
+        floor = known.get("sgd__perplexity", 1.0)
         if floor <= 1.0:
             return {"n_faces": n_faces}
-        return {"n_faces": n_faces, "perplexity": max(1.0, floor * n_faces / known["n_faces"])}
+        return {"n_faces": n_faces, "sgd__perplexity": max(1.0, floor * n_faces / known["n_faces"])}
 
     def _by_scores(
         self, candidates: list[int], X: SamplesLike, y: ArrayLike, weights: dict[str, Any]
@@ -126,7 +123,7 @@ class FaceSearch(ClassifierSearch):
 
     @staticmethod
     def _grown(trials: Trials, machine: BaseEstimator, settings: list[dict[str, Any]]) -> Table:
-        """One candidate after the other, until two in a row do not pay."""
+        """Try one candidate after the other, until two in a row do not pay."""
         tables: list[Table] = []
         best, error, idle = -np.inf, 0.0, 0
         for one in settings:
@@ -178,8 +175,5 @@ class FaceSearch(ClassifierSearch):
 
 
 def needed_faces(machine: FaceClassifier) -> NDArray[np.int64]:
-    """The faces that bound the polytope and answer for a training sample outside.
-
-    machine: fitted, with one polytope and its training data.
-    """
+    """Return the faces that bound the polytope and answer for a training sample outside."""
     return np.setdiff1d(machine.faces_outside(), np.flatnonzero(machine.polytope_.redundant))

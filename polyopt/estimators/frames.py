@@ -1,47 +1,54 @@
-"""Frames of pandas and polars: the names of their columns, their order, and their numbers."""
+"""Tables as they come: columns of numbers and of texts, their names, order and cells.
+
+Frames of pandas and polars are read by their own types, and arrays by their values.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Number
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from polyopt.base.text import first_of, visible
-from polyopt.estimators.column_table import cells_of_column, column_as_numbers, is_frame
+from polyopt.polytope.spellings import text_of_number
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
-__all__ = ["check_names", "check_unique", "column_names", "in_order", "listed", "matrix_of_frame", "named_as"]
+    from formulations.language.types import Array
+    from polyopt.base.types import SamplesLike
+
+    Texts = NDArray[np.object_]
+
+_TIMES = ("m", "M")  # kinds of numpy's types of times and dates
+_MAX_NAMES = 50  # that a message lists
+
+
+def is_frame(X: object) -> bool:
+    """Return True for a frame, with names and a type for each column."""
+    return hasattr(X, "columns") and hasattr(X, "shape")
+
+
+# -- names -----------------------------------------------------------------------------------------------
 
 
 def column_names(X: object) -> list[str] | None:
-    """Names of a frame's columns; None for anything else, and if not all of them are texts.
-
-    X: A table.
-    """
+    """Return the names of a frame's columns; None for anything else, and if not all of them are texts."""
     names = list(X.columns) if is_frame(X) else []  # type: ignore[attr-defined]
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
 def listed(names: Sequence[object]) -> str:
-    """The first names, quoted, and the number of the others.
-
-    names: the names.
-    """
+    """Return the first names, quoted, and the number of the others."""
     return first_of([repr(name) for name in names])
 
 
 def check_unique(where: object, names: Any) -> None:
-    """Refuse two columns of one name.
-
-    where: the table, as the message calls it.
-    names: its columns.
-    ValueError: the message names the columns.
-    """
+    """Refuse two columns of one name; the message names them, and the table `where`."""
     if getattr(names, "is_unique", len(names) == 0):  # of pandas' index, in no time
         return
     twice = [name for name, count in Counter(names).items() if count > 1]
@@ -50,12 +57,7 @@ def check_unique(where: object, names: Any) -> None:
 
 
 def check_names(where: object, found: Sequence[object], names: Sequence[object]) -> None:
-    """Refuse columns that are not the expected ones, in whatever order.
-
-    where: the table, as the message calls it.
-    found, names: the table's columns, and the expected ones.
-    ValueError: two columns of one name, or a missing or an additional column; the message names them.
-    """
+    """Refuse columns that are not the expected ones, in whatever order; the message names them."""
     check_unique(where, found)
     missing = [name for name in names if name not in set(found)]
     extra = [name for name in found if name not in set(names)]
@@ -64,18 +66,12 @@ def check_names(where: object, found: Sequence[object], names: Sequence[object])
         [f"has {others} {listed(extra)}"] if extra else []
     )
     if problems:
-        shown = visible(", ".join(str(name) for name in names[:50]))
+        shown = visible(", ".join(str(name) for name in names[:_MAX_NAMES]))
         raise ValueError(f"{where} {' and '.join(problems)}; expected are the columns {shown}")
 
 
 def in_order(frame: Any, names: Sequence[Any], where: str) -> Any:
-    """The frame with its columns in the order of the names.
-
-    frame: some samples.
-    names: the columns, in order.
-    where: the frame, as the message calls it.
-    ValueError: other columns, as in :func:`check_names`.
-    """
+    """Return the frame with its columns in the order of the names; others are refused."""
     found = list(frame.columns)
     if found == list(names) and len(set(found)) == len(found):
         return frame
@@ -83,11 +79,32 @@ def in_order(frame: Any, names: Sequence[Any], where: str) -> Any:
     return frame[list(names)]
 
 
-def matrix_of_frame(frame: Any) -> NDArray[Any]:
-    """Numbers (n, m) of a frame, in the common type of its columns: NaN for a gap, 0 and 1 for booleans.
+def named_as(fitted: object, X: Any) -> Any:
+    """Return samples with names of columns if the estimator was fitted with names, and else without.
 
-    frame: columns of numbers and booleans.
-    ValueError: A column of anything else, or two of one name, which the message names.
+    So scikit-learn has nothing to warn of. The columns of X are in the order of the fit.
+    """
+    names = getattr(fitted, "feature_names_in_", None)
+    if column_names(X) is None:
+        if names is None or len(getattr(X, "shape", ())) != 2 or X.shape[1] != len(names):
+            return X
+        from pandas import DataFrame
+        from scipy.sparse import issparse
+
+        make: Any = DataFrame.sparse.from_spmatrix if issparse(X) else DataFrame  # type: ignore[attr-defined]
+        return make(X, columns=names)
+    if names is not None:
+        return X
+    return X.set_axis(range(X.shape[1]), axis=1) if hasattr(X, "set_axis") else X.to_numpy()
+
+
+# -- numbers and texts -----------------------------------------------------------------------------------
+
+
+def matrix_of_frame(frame: Any) -> NDArray[Any]:
+    """Return the numbers (n, m) of a frame, in the common type of its columns; NaN for a gap, booleans 0, 1.
+
+    ValueError: a column of anything else, or two of one name, which the message names.
     """
     check_unique("X", frame.columns)
     if all(_is_plain(kind) for kind in frame.dtypes):
@@ -102,27 +119,193 @@ def matrix_of_frame(frame: Any) -> NDArray[Any]:
 
 
 def _is_plain(kind: Any) -> bool:
-    """True for a type of numbers or truths, as pandas, numpy or polars has it."""
+    """Return True for a type of numbers or booleans, as pandas, numpy or polars has it."""
     return getattr(kind, "kind", "O") in "biuf" or (hasattr(kind, "is_numeric") and kind.is_numeric())
 
 
-def named_as(fitted: object, X: Any) -> Any:
-    """Samples with names of columns if the estimator was fitted with names, and else without.
+@dataclass(frozen=True)
+class ColumnTable:
+    """Numbers and texts apart.
 
-    So scikit-learn has nothing to warn of.
-
-    fitted: A fitted step of a pipeline.
-    X: samples whose columns are in the order of the fit.
+    Attributes
+    ----------
+    numbers : ndarray of shape (n, p)
+        The columns of numbers, NaN where a value is missing.
+    texts : ndarray of object, shape (n, q)
+        The columns of texts, None where a value is missing.
     """
-    names = getattr(fitted, "feature_names_in_", None)
-    if column_names(X) is None:
-        if names is None or len(getattr(X, "shape", ())) != 2 or X.shape[1] != len(names):
-            return X
-        from pandas import DataFrame
-        from scipy.sparse import issparse
 
-        make: Any = DataFrame.sparse.from_spmatrix if issparse(X) else DataFrame  # type: ignore[attr-defined]
-        return make(X, columns=names)
-    if names is not None:
-        return X
-    return X.set_axis(range(X.shape[1]), axis=1) if hasattr(X, "set_axis") else X.to_numpy()
+    numbers: Array
+    texts: Texts
+
+
+def read_columns(
+    X: SamplesLike, is_text: Sequence[bool | None], spellings: Sequence[Mapping[str, str]]
+) -> ColumnTable:
+    """Return the numbers and the texts of a table X (n, m), in which "" is a missing text.
+
+    `is_text` says which columns hold texts, and None leaves a column out; `spellings` has, for each column of
+    texts, the spellings to be replaced.
+
+    ValueError: another number of columns, dates and other types that are neither, or numbers that are no
+    numbers.
+    """
+    if is_frame(X):
+        frame: Any = X
+        names = [str(name) for name in frame.columns]
+        cells = [frame.iloc[:, k] if hasattr(frame, "iloc") else frame[:, k] for k in range(len(names))]
+        columns = [cells_of_column(column, name) for column, name in zip(cells, names, strict=True)]
+    else:
+        names, columns = _columns_of_array(X)
+    if len(is_text) != len(names):
+        raise ValueError(f"X has {len(names)} features, but {len(is_text)} features are expected as input")
+    n = len(columns[0])
+    found: dict[bool, list[Any]] = {False: [], True: []}
+    for name, column, as_text in zip(names, columns, is_text, strict=True):
+        if as_text is not None:
+            found[as_text].append(column if as_text else column_as_numbers(column, name))
+    numbers = np.column_stack(found[False]) if found[False] else np.empty((n, 0))
+    texts = np.empty((n, len(found[True])), dtype=object)
+    for k, (column, other) in enumerate(zip(found[True], spellings, strict=True)):
+        texts[:, k] = column_as_texts(column, other)
+    return ColumnTable(numbers, texts)
+
+
+def _columns_of_array(X: Any) -> tuple[list[str], list[NDArray[Any]]]:
+    table = np.asarray(X)
+    if table.ndim != 2:
+        raise ValueError(
+            f"Expected 2D array, a table with a row for each sample; got {table.ndim}D array instead. "
+            "Reshape your data"
+        )
+    if table.dtype.kind == "c":
+        raise ValueError(f"a table must hold numbers or texts, not {table.dtype}: Complex data not supported")
+    names = [f"x{j}" for j in range(table.shape[1])]
+    return names, [_checked(column, name) for column, name in zip(table.T, names, strict=True)]
+
+
+def column_as_texts(column: NDArray[Any], other: Mapping[str, str] | None = None) -> NDArray[np.object_]:
+    """Return cells as texts in their main spelling, None for a gap; whole numbers without a fraction."""
+    texts = [
+        None
+        if _is_gap(cell)
+        else text_of_number(float(cell))
+        if isinstance(cell, float | np.floating)
+        else str(cell)
+        for cell in column.tolist()
+    ]
+    return _objects([None if text is None else other.get(text, text) for text in texts] if other else texts)
+
+
+def column_as_numbers(column: NDArray[Any], name: str) -> Array:
+    """Return cells as numbers, NaN where one is missing; one that is no number, and infinity, are refused."""
+    if column.dtype.kind in "biuf":
+        found = column.astype(float)
+    else:
+        cells = column.tolist()
+        try:
+            found = np.array([np.nan if _is_gap(cell) else float(cell) for cell in cells])
+        except (TypeError, ValueError):
+            wrong = next(cell for cell in cells if not _is_gap(cell) and not _is_number(cell))
+            raise ValueError(f"column {name!r} holds {wrong!r}, which is not a number") from None
+    if np.isinf(found).any():
+        raise ValueError(f"column {name!r} contains infinity")
+    return found
+
+
+def _is_number(cell: Any) -> bool:
+    try:
+        float(cell)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+# -- cells -----------------------------------------------------------------------------------------------
+
+
+def cells_of_column(column: object, name: str) -> NDArray[Any]:
+    """Return the cells of a frame's or an array's column: numbers as floats, all others as objects.
+
+    ValueError: dates, lists, bytes and other types that are neither numbers nor texts.
+    """
+    if isinstance(column, np.ndarray):
+        return _checked(column, name)
+    return _of_pandas(column, name) if hasattr(column, "iloc") else _of_polars(column, name)
+
+
+def _of_pandas(series: Any, name: str) -> NDArray[Any]:
+    import pandas as pd
+
+    kind = series.dtype
+    if isinstance(kind, pd.CategoricalDtype) or pd.api.types.is_bool_dtype(kind):
+        return _objects(series.astype(object).to_list())  # categories were declared, whatever their type
+    if pd.api.types.is_complex_dtype(kind) or pd.api.types.is_datetime64_any_dtype(kind):
+        raise _neither(name, kind)
+    if pd.api.types.is_numeric_dtype(kind):
+        return np.asarray(series.to_numpy(dtype=float, na_value=np.nan))
+    if pd.api.types.is_object_dtype(kind) or pd.api.types.is_string_dtype(kind):
+        return _checked(_objects(series.astype(object).to_list()), name)
+    raise _neither(name, kind)
+
+
+def _of_polars(series: Any, name: str) -> NDArray[Any]:
+    kind = series.dtype
+    if kind.is_numeric():
+        return np.asarray(series.to_numpy(), dtype=float)
+    if str(kind).partition("(")[0] in ("String", "Categorical", "Enum", "Boolean", "Object", "Null"):
+        return _checked(_objects(series.to_list()), name)
+    raise _neither(name, kind)
+
+
+def _checked(cells: NDArray[Any], name: str) -> NDArray[Any]:
+    """Return cells of numbers, booleans, texts and gaps; of anything else each value would be a category."""
+    if cells.dtype.kind in "mMSV":
+        raise _neither(name, cells.dtype)
+    if cells.dtype != object:
+        return cells
+    every = cells.tolist()
+    plain = str, Number, np.bool_, type(None)
+    odd = {kind for kind in set(map(type, every)) if not issubclass(kind, plain) or issubclass(kind, complex)}
+    for cell in every if odd else ():
+        if type(cell) in odd and not _is_gap(cell):
+            raise _neither(name, f"values of type {type(cell).__name__}")
+    return cells
+
+
+def refuse_dates(X: Any) -> None:
+    """Refuse dates and times, which numpy would convert to nanoseconds, or days, or microseconds."""
+    if is_frame(X):
+        for name, kind in zip(X.columns, X.dtypes, strict=True):
+            if getattr(kind, "kind", "") in _TIMES or (hasattr(kind, "is_temporal") and kind.is_temporal()):
+                raise _neither(name, kind)
+    elif getattr(getattr(X, "dtype", None), "kind", "") in _TIMES:
+        raise ValueError(f"X holds {X.dtype}, which is no number: make numbers of it (days of dates, say)")
+
+
+def _neither(name: str, kind: object) -> ValueError:
+    return ValueError(
+        f"column {name!r} holds {kind}, neither numbers nor texts: make numbers of it (days of dates, say) "
+        "or texts, or leave it out"
+    )
+
+
+def _objects(cells: list[Any]) -> NDArray[np.object_]:
+    found = np.empty(len(cells), dtype=object)
+    found[:] = cells
+    return found
+
+
+def is_missing(value: object) -> bool:
+    """Return True for None and for values that are not equal to themselves: NaN, and pandas' NA and NaT."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # pandas' NA, which has no truth value
+        return True
+    except ValueError:  # an array, or a frame
+        return False
+
+
+def _is_gap(cell: object) -> bool:
+    """Return True for a missing value and for the empty text."""
+    return not cell if isinstance(cell, str) else is_missing(cell)

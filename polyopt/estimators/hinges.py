@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from formulations.language.arguments import whole
-from polyopt.estimators.declaration import estimator
+from polyopt.estimators.parameters import estimator
 from polyopt.estimators.validation import validated
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from formulations.language.types import Array
     from polyopt.base.types import SamplesLike
-
-__all__ = ["Hinges"]
 
 
 @estimator
@@ -81,7 +79,7 @@ class Hinges(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: SamplesLike) -> Array:
-        """The features, then the hinges of the first, of the second, and so on: (n, n_features_out)."""
+        """Return the features, then the hinges of each in turn: (n, n_features_out)."""
         check_is_fitted(self)
         values = validated(self, X, dtype=np.float64, reset=False)
         hinges = [np.maximum(values[:, [j]] - t, 0.0) for j, t in enumerate(self.knots_) if len(t)]

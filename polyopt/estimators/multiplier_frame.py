@@ -15,16 +15,14 @@ if TYPE_CHECKING:
 
     from formulations.language.types import Array, Matrix
 
-__all__ = ["RowsShown", "hinge_columns", "margin_state", "multiplier_frame"]
-
 _MARGIN_TOL = 1e-6  # of an output, whose margin is 1
 
 RowsShown: TypeAlias = "tuple[str, str, NDArray[Any], NDArray[Any], NDArray[Any]]"
-"""A family of rows: its name, the letter of its multipliers, these, the slack of its rows, their states."""
+"""A family of constraints: name, letter of the multipliers, multipliers, slacks, states."""
 
 
 def margin_state(excess: NDArray[Any]) -> NDArray[np.str_]:
-    """State of each sample by its output alone: `excess` is y f - 1, negative inside the margin."""
+    """Return the state of each sample by its output: `excess` is y f - 1, negative inside the margin."""
     inside = np.where(excess < -_MARGIN_TOL, "inside the margin", "on the margin")
     return np.where(excess > _MARGIN_TOL, "beyond the margin", inside)
 
@@ -32,43 +30,29 @@ def margin_state(excess: NDArray[Any]) -> NDArray[np.str_]:
 def multiplier_frame(
     families: Sequence[RowsShown], rows: NDArray[Any], label: NDArray[Any], outputs: NDArray[Any]
 ) -> pd.DataFrame:
-    """The families below one another, each in input order.
+    """Stack the families of constraints, each in input order.
 
-    families: the families of rows.
-    rows (n,): numbers of the samples in the data given to ``fit``.
-    label, outputs (n,): their labels, and the machine's outputs.
+    `rows` (n,) are the numbers of the samples in the data given to ``fit``.
     """
     import pandas as pd
 
     frames = [
-        pd.DataFrame(
-            {
-                "row": row,
-                "letter": letter,
-                "sample": rows,
-                "label": label,
-                "multiplier": multiplier,
-                "slack": slack,
-                "output": outputs,
-                "state": state,
-            }
-        )
+        pd.DataFrame({
+            "row": row, "letter": letter, "sample": rows, "label": label, "multiplier": multiplier,
+            "slack": slack, "output": outputs, "state": state,
+        })
         for row, letter, multiplier, slack, state in families
-    ]
+    ]  # fmt: skip
     return pd.concat(frames, ignore_index=True)
 
 
 def hinge_columns(
     X: Matrix, y: Array, costs: Array, W: Array, assignment: NDArray[np.int64], multipliers: Array | None
 ) -> dict[str, Any]:
-    """One row for each sample and face at which it must keep its margin: Polyceptron and PC-SLP.
+    """Return a row for each sample and face at which it must keep its margin: Polyceptron and PC-SLP.
 
-    X (n, m): samples.
-    y (n,): labels: +1 inside, which is to be right at every face; -1 outside, right at the face of its cell.
-    costs (n,): what a unit of slack costs: the largest multiplier.
-    W (K, m+1): faces, the bias last.
-    assignment (n,): the cell of each sample.
-    multipliers (n, K): of the margins; None where the solver has none.
+    A sample inside (y = +1) has a row for every face, one outside for the face of its cell, `assignment`.
+    `costs` (n,) of slack are the largest multipliers; `multipliers` (n, K) of the margins are None without.
     """
     place, face = np.nonzero(belonging(y, assignment, len(W), "all"))
     margin = y[place] * scores(X, W)[place, face] - 1.0

@@ -1,16 +1,23 @@
-"""The parameters that estimators share, and what each may be: one table, made of the rules for arguments.
+"""Parameters of estimators: declared once as fields of a class, checked by rules, grouped in settings.
 
-scikit-learn checks an estimator's parameters against its ``_parameter_constraints``, and has sentences of its
-own. A :class:`Ruled` constraint among them is the rule of every other public function
-(:mod:`formulations.language.arguments`), and :func:`check_parameters` lets that speak.
+A parameter is a field of the class, as in a dataclass, with its type and its default. Parameters of several
+classifiers are fields of the base that they share, and are described there; a classifier's own docstring
+describes its own parameters and those that differ. ``help`` shows all of them.
+
+Parameters that belong together are the fields of one :class:`Settings` object, which has ``get_params``, so
+that a grid searches ``penalty__l1``. A parameter that moved into such an object is refused by name
+(:func:`refuse_moved`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import inspect
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import wraps
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from sklearn.utils._param_validation import StrOptions, make_constraint, validate_parameter_constraints
 
@@ -24,7 +31,104 @@ from formulations.language.arguments import (
     within,
 )
 
-__all__ = ["MACHINE", "Ruled", "check_parameters", "shared"]
+T = TypeVar("T")
+
+_HEADING = re.compile(r"^(?=\S.*\n-+$)", re.MULTILINE)
+
+
+# -- declaration -----------------------------------------------------------------------------------------
+
+
+@dataclass_transform(eq_default=False, field_specifiers=(field,))
+def estimator(cls: type[T]) -> type[T]:
+    """Give a class its ``__init__``, which keeps its parameters, and the whole of its docstring.
+
+    scikit-learn finds the parameters in the signature of ``__init__``, those of the bases first. An
+    annotated name that is no parameter is a ``ClassVar`` or a ``field(init=False)``.
+
+    The docstring's sections Parameters and Attributes are completed from the bases' docstrings. An entry of
+    the class replaces a base's entry of the same names.
+    """
+    own = cls.__doc__
+    made = dataclass(eq=False, repr=False)(cls)
+    made.__doc__ = _completed(made, own) if own else own
+    if getattr(made, "_moved", None):
+        made.__init__ = _refusing_moved(made.__init__)  # type: ignore[method-assign]
+    return made
+
+
+def _refusing_moved(init: Callable[..., None]) -> Callable[..., None]:
+    @wraps(init)
+    def checked(self: Any, *args: Any, **parameters: Any) -> None:
+        refuse_moved(type(self), parameters)
+        init(self, *args, **parameters)
+
+    return checked
+
+
+def refuse_moved(cls: Any, names: Iterable[str]) -> None:
+    """Raise TypeError for a parameter of an earlier version; the message names the one to use instead."""
+    for name in names:
+        if (new := getattr(cls, "_moved", {}).get(name)) is not None:
+            group, _, part = new.partition("__")
+            if part:
+                made = cls._settings[group].__name__
+                new = f"give {group}={made}({part}=...), or set_params({new}=...)"
+            raise TypeError(f"{cls.__name__} has no parameter {name!r}: {new}")
+
+
+def _completed(cls: type, own: str) -> str:
+    summary, *sections = _HEADING.split(inspect.cleandoc(own))
+    described = _entries(cls, "Parameters")
+    parameters = [described[name] for name in inspect.signature(cls).parameters if name in described]
+    attributes = list(_entries(cls, "Attributes").values())
+    made = [
+        f"{heading}\n{'-' * len(heading)}\n" + "\n".join(entries)
+        for heading, entries in (("Parameters", parameters), ("Attributes", attributes))
+        if entries
+    ]
+    others = [text for text in sections if text.partition("\n")[0] not in ("Parameters", "Attributes")]
+    return "\n\n".join(part.strip() for part in (summary, *made, *others)) + "\n"
+
+
+def _entries(cls: type, heading: str) -> dict[str, str]:
+    """Return the entries of a section by their names, those of the bases last."""
+    found: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        own = dict(_own_entries(vars(base).get("__doc__") or "", heading))
+        found = {name: own[name] for name in own if name not in found} | found | own
+    return found
+
+
+def _own_entries(docstring: str, heading: str) -> Iterator[tuple[str, str]]:
+    for section in _HEADING.split(inspect.cleandoc(docstring)):
+        if section.startswith(f"{heading}\n"):
+            for entry in re.split(r"\n(?=\S)", section.rstrip())[2:]:  # after the heading and its rule
+                yield re.split(" : |\n", entry)[0], entry
+
+
+# -- parameters that belong together ---------------------------------------------------------------------
+
+
+class Settings:
+    """Base of a frozen dataclass whose fields are parameters of an estimator, as ``penalty__l1``.
+
+    It never changes: ``set_params`` of the estimator puts a changed copy in its place. A subclass has the
+    rules of its fields in ``_parameter_constraints``.
+    """
+
+    _parameter_constraints: ClassVar[Mapping[str, Any]] = {}
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the fields by name."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]
+
+    def check(self) -> None:
+        """Raise ValueError if a field has a value that is not allowed."""
+        check_parameters(self._parameter_constraints, self.get_params(), type(self).__name__)
+
+
+# -- rules -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -34,16 +138,17 @@ class Ruled:
     rule: Callable[[Any], object]
 
 
-def _ruled(name: str, rule: Callable[..., object], *limits: Any, **more: Any) -> list[Any]:
+def ruled(name: str, rule: Callable[..., object], *limits: Any, **more: Any) -> list[Any]:
+    """Return the constraint of one parameter by a rule of :mod:`formulations.language.arguments`."""
     return [Ruled(lambda value: rule(name, value, *limits, **more))]
 
 
 _SHARED: dict[str, list[Any]] = {
-    **{name: _ruled(name, positive) for name in ("C", "ridge", "step")},
-    **{name: _ruled(name, whole) for name in ("n_faces", "n_init", "max_iter", "patience", "inner")},
-    "radius": _ruled("radius", positive, infinite=True),
-    "B": _ruled("B", at_least, 1.0, infinite=True),
-    "D": _ruled("D", within, 0.0, 1.0),
+    **{name: ruled(name, positive) for name in ("C", "ridge", "step")},
+    **{name: ruled(name, whole) for name in ("n_faces", "n_init", "max_iter", "patience", "inner")},
+    "radius": ruled("radius", positive, infinite=True),
+    "B": ruled("B", at_least, 1.0, infinite=True),
+    "D": ruled("D", within, 0.0, 1.0),
     "tol": [Ruled(tolerance)],
     "time_limit": [Ruled(seconds)],
     "class_weight": [StrOptions({"balanced"}), dict, None],
@@ -55,25 +160,18 @@ MACHINE = (
     "n_faces", "C", "tol", "max_iter", "time_limit", "class_weight", "random_state", "n_jobs", "verbose",
 )  # fmt: skip
 """Names of those that every Convex Polytope Machine has."""
-_OPTIONAL = {name: _ruled(name, whole_or_none) for name in ("inner", "max_iter", "patience")}
 
 
 def shared(*names: str, optional: Sequence[str] = ()) -> dict[str, list[Any]]:
-    """Constraints of parameters, in scikit-learn's form.
-
-    *names: parameters of the table.
-    optional: further ones, which may be None as well.
-    """
-    return {name: _SHARED[name] for name in names} | {name: _OPTIONAL[name] for name in optional}
+    """Return constraints of parameters of several classifiers; the `optional` ones may be None as well."""
+    return {name: _SHARED[name] for name in names} | {name: ruled(name, whole_or_none) for name in optional}
 
 
 def check_parameters(constraints: Mapping[str, Any], values: Mapping[str, Any], caller: str) -> None:
-    """Refuse a value that is not allowed: in its rule's own sentence, where its parameter has a rule.
+    """Raise ValueError for the first value that is not allowed.
 
-    constraints: an estimator's ``_parameter_constraints``; those without a rule are left to scikit-learn.
-    values: its parameters.
-    caller: what scikit-learn is to call the estimator.
-    ValueError: the first value that is refused.
+    A parameter with a :class:`Ruled` constraint is refused in the rule's sentence, any other in
+    scikit-learn's, which names the `caller`.
     """
     plain = {}
     for name, allowed in constraints.items():
@@ -85,3 +183,6 @@ def check_parameters(constraints: Mapping[str, Any], values: Mapping[str, Any], 
         if not any(other.is_satisfied_by(values[name]) for other in others):
             rules[0].rule(values[name])
     validate_parameter_constraints(plain, values, caller_name=caller)
+    for value in values.values():
+        if isinstance(value, Settings):
+            value.check()

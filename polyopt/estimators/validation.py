@@ -1,4 +1,4 @@
-"""Validation of samples and labels by scikit-learn, with sentences that name the input and the remedy."""
+"""Validation of samples, labels and weights, with sentences that name the input and the remedy."""
 
 from __future__ import annotations
 
@@ -18,18 +18,80 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from formulations.language.arguments import refuse_masked
+from formulations.language.arguments import as_weights, refuse_masked
 from formulations.language.types import canonical, check_indices
 from polyopt.base.text import first_of
-from polyopt.estimators.column_table import is_frame, is_missing, refuse_dates
-from polyopt.estimators.frames import check_unique, matrix_of_frame
+from polyopt.estimators.frames import check_unique, is_frame, is_missing, matrix_of_frame, refuse_dates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["check_label_kinds", "check_labels", "check_targets", "explained", "validated", "validated_pair"]
+    from formulations.language.types import Matrix
+    from polyopt.base.types import ClassWeight
+
+
+MAX_TOTAL = 1e304
+"""Largest sum of the samples' weights: their products with outputs stay within double precision."""
+
+MIN_TOTAL = 1e-300
+"""Smallest sum of the samples' weights: quotients by them stay within double precision."""
+
+
+def checked_weights(sample_weight: ArrayLike | None, X: Matrix) -> NDArray[np.float64]:
+    """Return the weights (n,) of the samples, ones by default; negative ones are refused."""
+    n = X.shape[0]
+    if sample_weight is None:
+        return np.ones(n)
+    weights = as_weights(sample_weight, n, "sample_weight")
+    check_total(weights)
+    return weights
+
+
+def check_total(weights: NDArray[np.float64]) -> None:
+    """Refuse weights whose sums, products and quotients may leave double precision."""
+    with np.errstate(over="ignore"):
+        total = float(weights.sum())
+    if total > MAX_TOTAL or 0 < total < MIN_TOTAL:
+        limit = f"at most {MAX_TOTAL:g}" if total > 1 else f"at least {MIN_TOTAL:g}"
+        raise ValueError(
+            f"sample_weight, times the class's weight, must add up to {limit}, not {total:.3g}: products "
+            "leave double precision. Divide the weights by their mean"
+        )
+
+
+def class_weights(
+    class_weight: ClassWeight,
+    classes: NDArray[Any],
+    codes: NDArray[Any],
+    weights: NDArray[Any],
+) -> NDArray[Any]:
+    """Return the weight of each class; "balanced" gives every class the same total.
+
+    `codes` (n,) has the number of each sample's class, and `weights` (n,) its weight. A weight that is no
+    positive number, and a label that is none of the classes', are refused.
+    """
+    if class_weight is None:
+        return np.ones(len(classes))
+    if isinstance(class_weight, str):  # "balanced", the only word
+        totals = np.bincount(codes, weights)
+        return weights.sum() / (len(totals) * totals)
+    labels = classes.tolist()
+    # scikit-learn looks up the label "1" as the number 1, and 1.5 as 1.
+    without = [label for label in labels if label not in class_weight]
+    if without and len(labels) - len(without) != len(class_weight):
+        raise ValueError(
+            f"class_weight has the labels {list(class_weight)}, and none for {without} of {labels}"
+        )
+    try:
+        per_class = np.array([float(class_weight.get(label, 1.0)) for label in labels])
+    except (TypeError, ValueError):
+        raise ValueError(f"class_weight must be numbers, not {class_weight!r}") from None
+    if not (np.isfinite(per_class) & (per_class > 0)).all():
+        raise ValueError(f"class_weight must be positive and finite, not {class_weight!r}")
+    return per_class
+
 
 _PLAIN_KINDS = "biuU"  # numpy kinds that hold only labels: scikit-learn's check takes a tenth of a small fit
 # numpy's and pandas' words about cells that hold lists, and about categories.
@@ -74,11 +136,7 @@ def _check_container(X: Any) -> None:
 
 
 def check_labels(name: str, X: Any, y: Any) -> None:
-    """Refuse labels that no classifier takes, before `X` is looked at.
-
-    ValueError: missing labels, labels of several kinds, labels that are not classes, or another number of
-        labels than of rows.
-    """
+    """Refuse labels that no classifier takes: missing, of several kinds, not classes, or too many or few."""
     _check_container(X)
     check_label_kinds(y)
     with explained(name, X, y):
@@ -128,7 +186,7 @@ def check_label_kinds(y: ArrayLike) -> None:
 
 
 def _kinds(labels: Iterable[object]) -> set[str]:
-    """Names of the types, all numbers and truth values as one."""
+    """Return names of the types, all numbers and truth values as one."""
     types = set(map(type, labels))
     return {
         "number" if issubclass(one, (Real, np.number, np.bool_)) else "str" if issubclass(one, str)
@@ -147,7 +205,7 @@ def _about_missing_labels(y: Any) -> ValueError:
 
 
 def _explained(error: Exception, name: str, X: Any, y: Any) -> Exception:
-    """One sentence for an error of scikit-learn, or the error itself if it has no sentence here."""
+    """Return one sentence for an error of scikit-learn, or the error itself if it has no sentence here."""
     text = str(error)
     if is_frame(X) and (isinstance(error, TypeError) or text.startswith(_OF_CELLS)):
         return _about_cells(error, name, X)
@@ -174,7 +232,7 @@ def _explained(error: Exception, name: str, X: Any, y: Any) -> Exception:
 
 
 def _about_cells(error: Exception, name: str, frame: Any) -> Exception:
-    """A sentence that names the column of a frame whose cells are no numbers; the same error for none."""
+    """Name the column of a frame whose cells are no numbers; return the same error if there is none."""
     try:
         values = matrix_of_frame(frame)
     except ValueError as found:
@@ -183,7 +241,7 @@ def _about_cells(error: Exception, name: str, frame: Any) -> Exception:
 
 
 def _about_gaps(X: Any, name: str, what: str) -> ValueError:
-    """A sentence that names the columns with gaps, or with infinite values, and the remedy."""
+    """Return a sentence that names the columns with gaps, or with infinite values, and the remedy."""
     values: Any
     if is_frame(X) and what == "NaN":
         values = matrix_of_frame(X)

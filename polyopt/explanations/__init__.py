@@ -1,12 +1,11 @@
-"""Why a sample has its label, what would change it, and what a whole model goes by.
+"""Explanations of a sample's label, of the change that would change it, and of a whole model.
 
 In the order to read:
 
-subject   what is explained: polytopes that decide together, columns of the data, and the two labels
-way       the nearest point on the other side, and one that the model itself puts there
-sample    one sample: the face that answers, what its features add, and the way out
-model     all samples: which features count, and what each face catches that no other does
-words     what their texts share
+subject     the model of an explanation: polytopes that decide together, columns, and two labels
+sample      one sample: its active face, the terms of its score, and its nearest counterfactual
+model       all samples: the shares of the features, and the role of each face
+classifier  a fitted classifier as such a model
 """
 
 from polyopt.explanations.model import ModelExplanation, explain_model

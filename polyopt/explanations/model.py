@@ -1,4 +1,4 @@
-"""A whole model explained on data: which columns count, and what each face catches that no other does."""
+"""Explanation of a whole model on data: shares of the columns, and the role of each face."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.language.arguments import real_array, refuse_masked, whole
-from polyopt.explanations.words import NAME, cut, named, others, wrapped
+from polyopt.explanations.subject import NAME, cut, named, others, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,29 +19,25 @@ if TYPE_CHECKING:
     from polyopt.explanations.subject import Subject
 
 
-__all__ = [
-    "FaceRole",
-    "ModelExplanation",
-    "explain_model",
-    "face_sentence",
-    "heading_of_model",
-    "share_sentence",
-]
-
-
 @dataclass(frozen=True)
 class FaceRole:
-    """What one face does on the data.
+    """The role of one face on the data.
 
-    name: piece and face.
-    weights: columns and their weights, the largest first: w_j times the spread of feature j, with its sign;
-        of a column of texts the difference between its largest and its least indicator.
-    answers: samples that it answers for.
-    beyond, alone: samples beyond it, and those of them that no other face of its polytope has beyond itself.
-    alone_right: those of the latter whose true label is that outside of this polytope; None without labels.
-    changed: samples whose label by the polytopes would be another one without this face; None where the model
-        has no meaning without it.
-    error_without: the share of wrong labels by the polytopes without it; None without labels, too.
+    Attributes
+    ----------
+    name : tuple of int
+        Polytope and face.
+    weights : tuple of (str, float)
+        Columns and their weights, the largest first: w_j times the spread of feature j, with its sign; of a
+        column of texts the difference between its largest and its least indicator.
+    answers, beyond, alone : int
+        Samples that it is active for, samples beyond it, and those of them that no other face of its polytope
+        has beyond itself.
+    alone_right : int or None
+        Those of the latter whose true label is that outside of this polytope; None without labels.
+    changed, error_without : int or None, float or None
+        Samples whose label by the polytopes would change without this face, and the share of wrong labels
+        then; None if the model has no meaning without it (or without labels).
     """
 
     name: tuple[int, int]
@@ -56,7 +52,7 @@ class FaceRole:
 
 @dataclass(frozen=True)
 class ModelExplanation:
-    """What a model goes by.
+    """Explanation of a model.
 
     Attributes
     ----------
@@ -89,7 +85,7 @@ class ModelExplanation:
     top: int
 
     def text(self) -> str:
-        """The explanation in words, in lines of at most 80 columns."""
+        """Return the explanation in words, in lines of at most 80 columns."""
         return model_text(self)
 
     def to_dict(self) -> dict[str, Any]:
@@ -182,7 +178,7 @@ def _role(
 
 
 def _weights(subject: Subject, w: Array) -> tuple[tuple[str, float], ...]:
-    """The columns of a face by the size of their weights; those of none are left out."""
+    """Return the columns of a face with a weight, the largest first."""
     scaled, found = w * subject.spread, []
     for column in subject.columns:
         own = list(column.places)
@@ -194,7 +190,7 @@ def _weights(subject: Subject, w: Array) -> tuple[tuple[str, float], ...]:
 
 
 def _shares(subject: Subject, roles: Sequence[FaceRole]) -> tuple[tuple[str, float], ...]:
-    """The part of Σ|w_j| s_j that each column has, over the faces, each as often as it answers."""
+    """Return each column's part of Σ|w_j| s_j over the faces, each as often as it is active."""
     total = np.zeros(subject.n_features)
     for role in roles:
         piece, face = role.name
@@ -208,19 +204,13 @@ def _shares(subject: Subject, roles: Sequence[FaceRole]) -> tuple[tuple[str, flo
 
 
 def model_text(e: ModelExplanation) -> str:
-    """A model's explanation.
-
-    e: the explanation.
-    """
+    """Return the explanation in words."""
     lines = [*wrapped(heading_of_model(e)), "", *_share_lines(e), "", *_face_lines(e)]
     return "\n".join(lines)
 
 
 def heading_of_model(e: ModelExplanation) -> str:
-    """What the model is made of, and how often its faces agree with it.
-
-    e: the explanation.
-    """
+    """Return the parts of the model, and how often its faces agree with it, as a sentence."""
     inside, outside = (named(label) for label in e.subject.labels)
     text = {
         "polytope": f"One polytope of {len(e.faces)} faces: class {inside} inside, class {outside} outside.",
@@ -236,10 +226,7 @@ def heading_of_model(e: ModelExplanation) -> str:
 
 
 def share_sentence(e: ModelExplanation) -> str:
-    """What a feature's share is.
-
-    e: the explanation.
-    """
+    """Return the definition of a feature's share."""
     spread = "times the feature's spread" if e.subject.has_units else "in the feature's own unit"
     return (
         f"Features by their share of the faces' weights (the size of the weight {spread}; each face counts "
@@ -281,10 +268,7 @@ def _face_lines(e: ModelExplanation) -> list[str]:
 
 
 def face_sentence(e: ModelExplanation) -> str:
-    """What the columns of the table of faces say.
-
-    e: the explanation.
-    """
+    """Return the definitions of the columns of the table of faces."""
     right = "" if e.error is None else ", and 'right' those of the class outside"
     error = "" if e.error is None else f"; 'error': of the model without it, with it {100 * e.error:.2f} %"
     return (

@@ -1,4 +1,9 @@
-"""One sample explained: the face that answers for it, what its features add to the score, and the way out."""
+"""Explanation of one sample: its active face, the terms of its score, and its nearest counterfactual.
+
+The nearest point of the other side is exact, a projection. Whether a point *on* a face is inside is a matter
+of rounding, so that a second point lies a little deeper, by as little as makes ``predict`` give the other
+label; both distances are shown.
+"""
 
 from __future__ import annotations
 
@@ -10,47 +15,160 @@ import numpy as np
 from formulations.language.arguments import real_array, whole
 from formulations.language.solution import Status
 from polyopt.base.text import first_of
-from polyopt.explanations.way import way_out
-from polyopt.explanations.words import NAME, cut, named, number, others, wrapped
+from polyopt.explanations.subject import NAME, cut, named, number, others, wrapped
+from polyopt.polytope.nearest import Nearest, Question, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
 
     from formulations.language.types import Array
     from polyopt.certificates.certificate import Certificate
-    from polyopt.explanations.subject import Answer, Subject
-    from polyopt.explanations.way import Way
+    from polyopt.explanations.subject import Answer, Column, Subject
 
 
-__all__ = [
-    "SampleExplanation", "crossing_sentence", "explain_sample", "fidelity_sentence", "heading_of_sample",
-    "hidden_sentence", "way_sentence",
-]  # fmt: skip
+_MIN_DEPTH, _DEPTH_FACTOR, _MAX_DEPTH = 1e-15, 8.0, 2.0  # beyond the boundary, as tried, in spreads
+
+
+@dataclass(frozen=True)
+class Change:
+    """The value of one column, and its value at the nearest point."""
+
+    column: str
+    before: float | str
+    after: float | str
+    amount: float  # in spreads, without its sign; of texts, of both indicators together
+    alone: float | str | None = None  # value that changes the label if nothing else moves; None if none does
+
+
+@dataclass(frozen=True)
+class Way:
+    """The nearest counterfactual.
+
+    Attributes
+    ----------
+    found : Nearest
+        The nearest point on the boundary, with its bound and its status.
+    changes : tuple of Change
+        The columns that change, the largest change first.
+    crossing : ndarray of shape (m,) or None
+        The nearest point found that the model puts on the other side.
+    crossing_distance : float
+        Its distance from the sample, in spreads; inf without one.
+    is_enough : bool or None
+        True if the changes shown would by themselves change the label; None if all are shown.
+    """
+
+    found: Nearest
+    changes: tuple[Change, ...]
+    crossing: Array | None
+    crossing_distance: float
+    is_enough: bool | None = None
+
+    @property
+    def distance(self) -> float:
+        """Distance of the boundary in spreads; inf if no point of the other side can be reached."""
+        return self.found.distance
+
+    @property
+    def is_nearest(self) -> bool:
+        """True if the point is proven to be the nearest."""
+        return self.found.status is Status.SOLVED
+
+
+def way_out(
+    subject: Subject, x: Array, held: NDArray[np.bool_], bounds: tuple[ArrayLike, ArrayLike] | None, top: int
+) -> Way:
+    """Return the nearest counterfactual of a sample x (m,); features `held` (m,) may not move.
+
+    For the first `top` columns that change, their change alone is worked out too.
+    """
+    low, high = (None, None) if bounds is None else bounds
+    groups = [column.places for column in subject.columns if column.texts is not None]
+    gaps = [(column.places[0], column.gap) for column in subject.columns if column.gap is not None]
+    question = Question.of(
+        x, spread=subject.spread, low=low, high=high, held=held, groups=groups, gaps=gaps
+    )  # fmt: skip
+    region = subject.other_side(bool(subject.are_second(subject.scores(x[None]))[0]))
+    found = nearest(question, region)
+    if found.point is None:
+        return Way(found, (), None, np.inf)
+    z = found.point
+    moved = [(_amount(column, x, z, subject.spread), column) for column in subject.columns]
+    moved = sorted((each for each in moved if each[0] > 0.0), key=lambda each: -each[0])
+    changes = [
+        Change(
+            column.name, column.value(x), column.value(z), amount,
+            _alone(question, region, column) if place < top else None,
+        )
+        for place, (amount, column) in enumerate(moved)
+    ]  # fmt: skip
+    label = subject.predict(x[None])[0]
+    point = _crossing(subject, found, label)
+    if point is None:
+        return Way(found, tuple(changes), None, np.inf)
+    part = x.copy()
+    for _, column in moved[:top]:
+        part[list(column.places)] = point[list(column.places)]
+    enough = None if len(moved) <= top else bool(subject.predict(part[None])[0] != label)
+    far = float(np.linalg.norm((point - x) / subject.spread))
+    return Way(found, tuple(changes), point, far, enough)
+
+
+def _amount(column: Column, x: Array, z: Array, spread: Array) -> float:
+    places = list(column.places)
+    return float(np.linalg.norm((z[places] - x[places]) / spread[places]))
+
+
+def _alone(question: Question, region: Any, column: Column) -> float | str | None:
+    """Return the value that a column would need if it alone changed."""
+    held = np.ones(len(question.x), dtype=bool)
+    held[list(column.places)] = question.held[list(column.places)]
+    own = Question.of(
+        question.x, spread=question.spread, low=question.low, high=question.high, held=held,
+        groups=[places for places in question.groups if not held[places].any()],
+        gaps=[pair for pair in question.gaps if not held[pair].any()],
+    )  # fmt: skip
+    found = nearest(own, region)
+    return None if found.point is None else column.value(found.point)
+
+
+def _crossing(subject: Subject, found: Nearest, label: Any) -> Array | None:
+    """Return the nearest point behind the boundary that the model gives the other label."""
+
+    def is_across(point: Array | None) -> bool:
+        return point is not None and bool(subject.predict(point[None])[0] != label)
+
+    if is_across(found.point):
+        return found.point
+    depth, last = _MIN_DEPTH, 0.0
+    while depth <= _MAX_DEPTH and not is_across(found.deeper(depth)):
+        last, depth = depth, _DEPTH_FACTOR * depth
+    if depth > _MAX_DEPTH:
+        return None
+    for _ in range(30 if depth > 1e-6 else 0):  # of rounding it is no matter
+        middle = 0.5 * (last + depth)
+        last, depth = (last, middle) if is_across(found.deeper(middle)) else (middle, depth)
+    return found.deeper(depth)
+
 
 _ALONE = "'alone' is what a feature would have to be if it alone changed, - if that cannot do it."
 
 
 @dataclass(frozen=True)
 class Term:
-    """What one column adds to the score of the face that answers.
-
-    column: its name.
-    value: what the sample has.
-    usual: what the mean sample has; None for a text.
-    amount: what the difference adds to the score.
-    """
+    """The term of one column in the score of the active face."""
 
     column: str
     value: float | str
-    usual: float | None
-    amount: float
+    usual: float | None  # value of the mean sample; None for a text
+    amount: float  # that the difference adds to the score
 
 
 @dataclass(frozen=True)
 class SampleExplanation:
-    """Why a sample has its label.
+    """Explanation of a sample's label.
 
     Attributes
     ----------
@@ -93,7 +211,7 @@ class SampleExplanation:
 
     @property
     def rest(self) -> float:
-        """What the terms that are not shown add up to."""
+        """Sum of the terms that are not shown."""
         return float(sum(term.amount for term in self.terms[self.top :]))
 
     @property
@@ -102,11 +220,11 @@ class SampleExplanation:
         return bool(self.subject.are_second(self.score))
 
     def text(self) -> str:
-        """The explanation in words, in lines of at most 80 columns."""
+        """Return the explanation in words, in lines of at most 80 columns."""
         return sample_text(self)
 
     def certificate(self, tol: float = 1e-9) -> Certificate:
-        """What is proven of the nearest point, or that there is none: see ``certify_nearest``.
+        """Certificate of the nearest point, or that there is none: see ``certify_nearest``.
 
         Parameters
         ----------
@@ -118,10 +236,7 @@ class SampleExplanation:
         return certify_nearest(self.way.found, tol)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, for JSON; what is infinite is None.
-
-        What a change alone would have to be is worked out for those that are shown.
-        """
+        """Everything as plain values, for JSON; infinity is None."""
         way, subject = self.way, self.subject
         point = [] if way.found.point is None else way.found.point.tolist()
         return {
@@ -199,7 +314,7 @@ def explain_sample(
 
 
 def _terms(subject: Subject, answer: Answer, x: Array) -> list[Term]:
-    """What each column adds, the weightiest first; a column without a weight adds nothing and is left out."""
+    """Return the terms of the columns with a weight, the largest first."""
     found, amounts = [], answer.w * (x - subject.centre)
     for column in subject.columns:
         places = list(column.places)
@@ -210,13 +325,13 @@ def _terms(subject: Subject, answer: Answer, x: Array) -> list[Term]:
 
 
 def _mean(subject: Subject, j: int) -> float:
-    """The mean of a feature, 0 where it is nothing but rounding."""
+    """Return the mean of a feature, 0 if it is nothing but rounding."""
     mean = float(subject.centre[j])
     return mean if abs(mean) > 1e-12 * subject.spread[j] else 0.0
 
 
 def _fidelity(subject: Subject, answer: Answer, shown: list[Term], data: Array) -> tuple[int, int]:
-    """On how many samples the face is on the same side with the other columns at their means."""
+    """Count the samples that the face leaves on the same side with the other columns at their means."""
     names = {term.column for term in shown}
     keep = np.zeros(subject.n_features, dtype=bool)
     for column in subject.columns:
@@ -228,7 +343,7 @@ def _fidelity(subject: Subject, answer: Answer, shown: list[Term], data: Array) 
 
 
 def _plain(value: Any) -> Any:
-    """A value that JSON has."""
+    """Return a value that JSON has."""
     value = value.item() if isinstance(value, np.generic) else value
     return None if isinstance(value, float) and not np.isfinite(value) else cast("Any", value)
 
@@ -237,10 +352,7 @@ def _plain(value: Any) -> Any:
 
 
 def sample_text(e: SampleExplanation) -> str:
-    """One sample's explanation.
-
-    e: the explanation.
-    """
+    """Return the explanation in words."""
     lines = [*wrapped(heading_of_sample(e)), "", *_score(e), *wrapped(fidelity_sentence(e)), ""]
     lines += wrapped(way_sentence(e))
     if e.way.changes:
@@ -251,10 +363,7 @@ def sample_text(e: SampleExplanation) -> str:
 
 
 def heading_of_sample(e: SampleExplanation) -> str:
-    """Its label, on which side it is, and the face that answers.
-
-    e: the explanation.
-    """
+    """Return the label, the side and the active face as a sentence."""
     where = {"polytope": ("inside of", "outside of"), "union": ("inside of a piece of", "outside of")}
     side = where.get(e.subject.kind)
     noun = "union" if e.subject.kind == "union" else "polytope"
@@ -283,7 +392,7 @@ def heading_of_sample(e: SampleExplanation) -> str:
 
 
 def _score(e: SampleExplanation) -> list[str]:
-    """The terms of the score as a table."""
+    """Return the terms of the score as a table."""
     shown, hidden = e.terms[: e.top], e.terms[e.top :]
     head = f"  {'what makes the score':<{NAME}} {'value':>12} {'mean':>12} {'adds':>12}"
     rows = [f"  {'the mean sample':<{NAME}} {'':>12} {'':>12} {e.base:>12.4g}"]
@@ -298,10 +407,7 @@ def _score(e: SampleExplanation) -> list[str]:
 
 
 def fidelity_sentence(e: SampleExplanation) -> str:
-    """What leaving out the terms that are not shown would do; empty where all are.
-
-    e: the explanation.
-    """
+    """Return the effect of leaving out the terms that are not shown; empty if all are shown."""
     hidden = len(e.terms) - e.top
     if hidden <= 0:
         return ""
@@ -315,10 +421,7 @@ def fidelity_sentence(e: SampleExplanation) -> str:
 
 
 def way_sentence(e: SampleExplanation) -> str:
-    """How far the other side is, and which faces decide it.
-
-    e: the explanation.
-    """
+    """Return the distance of the other side, and the faces that decide it, as a sentence."""
     way = e.way
     if way.found.point is None:
         if way.found.status is Status.INFEASIBLE:
@@ -337,7 +440,7 @@ def _unit(e: SampleExplanation) -> str:
 
 
 def _by(e: SampleExplanation) -> str:
-    """Which faces hold the nearest point where it is."""
+    """Return the faces that hold the nearest point."""
     names = [e.subject.face_name(name) for name, _ in e.way.found.deciding()]
     if not names:
         return ", where bounds decide" if e.way.distance else ""
@@ -355,10 +458,7 @@ def _changes(way: Way, top: int, unit: str) -> list[str]:
 
 
 def hidden_sentence(e: SampleExplanation) -> str:
-    """What the changes that are not shown come to; empty where all are.
-
-    e: the explanation.
-    """
+    """Return the size of the changes that are not shown; empty if all are shown."""
     hidden = e.way.changes[e.top :]
     if not hidden:
         return ""
@@ -373,10 +473,7 @@ def hidden_sentence(e: SampleExplanation) -> str:
 
 
 def crossing_sentence(e: SampleExplanation) -> str:
-    """From where on the model itself gives the other label, and what the lengths are.
-
-    e: the explanation.
-    """
+    """Return where the model itself gives the other label, and the unit of lengths."""
     way = e.way
     if way.crossing is None:
         text = "No point near there was found to which the model itself gives the other label."

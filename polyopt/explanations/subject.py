@@ -1,14 +1,18 @@
-"""What is explained: polytopes that decide together, the columns of the data, and the two labels."""
+"""The model of an explanation: polytopes that decide together, columns of the data, and two labels.
+
+The formatting of the texts is here too: numbers, labels, names and lines of at most 80 columns.
+"""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from polyopt.base.text import first_of
+from polyopt.base.text import first_of, visible
 from polyopt.polytope.region import Region
 
 if TYPE_CHECKING:
@@ -17,7 +21,41 @@ if TYPE_CHECKING:
     from formulations.language.types import Array
     from polyopt.polytope import Polytope
 
-__all__ = ["Answer", "Column", "Subject", "columns_of"]
+
+WIDTH = 80
+"""Columns of a line, at most."""
+NAME = 26
+"""Letters of a column's name in a table."""
+
+
+def number(value: float | str | None) -> str:
+    """Return a number or a text for a table; nothing for None."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return cut(value, 12)
+    return f"{value:.4g}" if value else "0"
+
+
+def named(label: object) -> str:
+    """Return a label between quotation marks."""
+    return f"'{visible(str(label))}'"
+
+
+def others(count: int) -> str:
+    """Return the number of others, in words."""
+    return f"{count} other{'s' if count > 1 else ''}"
+
+
+def cut(text: str, most: int = NAME) -> str:
+    """Return a name that fits into its column of a table."""
+    shown = visible(text)
+    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
+
+
+def wrapped(text: str) -> list[str]:
+    """Return a text in lines."""
+    return textwrap.wrap(text, WIDTH, break_on_hyphens=False)
 
 
 @dataclass(frozen=True)
@@ -42,14 +80,9 @@ class Column:
     gap: int | None = None
 
     def value(self, x: Array) -> float | str:
-        """What the column has in a sample.
+        """Return the value of the column in a sample x (m,).
 
         ``(none)`` is a text that the fit did not see, ``(missing)`` a number that is not there.
-
-        Parameters
-        ----------
-        x : ndarray of shape (m,)
-            The sample's features.
         """
         if self.gap is not None and x[self.gap]:
             return "(missing)"
@@ -107,44 +140,44 @@ class Subject:
 
     @property
     def has_units(self) -> bool:
-        """Whether it is known how much each feature varies."""
+        """True if the standard deviation of each feature is known."""
         return self.polytopes[0].spread is not None
 
     @property
     def spread(self) -> Array:
-        """The unit of each feature's changes (m,): its standard deviation, or 1 where that is not known."""
+        """Unit of each feature's changes (m,): its standard deviation, or 1 if that is not known."""
         found = self.polytopes[0].spread
         return np.ones(self.n_features) if found is None else found
 
     @property
     def centre(self) -> Array:
-        """The mean sample (m,), or 0 where that is not known."""
+        """The mean sample (m,), or 0 if that is not known."""
         found = self.polytopes[0].centre
         return np.zeros(self.n_features) if found is None else found
 
     def face_scores(self, X: Array) -> list[Array]:
-        """Scores of samples at the faces (n, K) of each polytope."""
+        """Return scores of samples at the faces (n, K) of each polytope."""
         return [polytope.scores(X) for polytope in self.polytopes]
 
     def combined(self, scores: Sequence[Array]) -> Array:
-        """The score (n,) of samples from those of the polytopes (n,), positive for the second label."""
+        """Return the score (n,) of samples from those of the polytopes, positive for the second label."""
         if self.kind == "difference":
             return np.asarray(scores[0] - scores[1])
         return np.min(np.stack(scores), axis=0)
 
     def scores(self, X: Array) -> Array:
-        """The scores of samples, positive for the second label."""
+        """Return the scores of samples, positive for the second label."""
         # A polytope without faces is everything: each of its scores is below any other.
         return self.combined([own.max(axis=1, initial=-np.inf) for own in self.face_scores(X)])
 
     def are_second(self, scores: Array | float) -> NDArray[np.bool_]:
-        """Mask of the scores of the second label, with 0 among them if the polytopes are open."""
+        """Return the mask of scores of the second label, with 0 among them if the polytopes are open."""
         if self.kind == "difference":
             return np.greater(scores, 0.0)
         return self.polytopes[0].are_beyond(scores)
 
     def answering(self, X: Array) -> list[NDArray[np.intp]]:
-        """For each polytope, the face that answers for each sample, and -1 where another polytope does."""
+        """Return the active face of each sample for each polytope, -1 if another polytope is active."""
         scores = self.face_scores(X)
         faces = [own.argmax(axis=1) for own in scores]
         if self.kind != "union":
@@ -153,7 +186,7 @@ class Subject:
         return [np.where(piece == d, own, -1) for d, own in enumerate(faces)]
 
     def answer(self, x: Array) -> Answer:
-        """The face that answers for a sample."""
+        """Return the active face of a sample."""
         faces = [int(own[0]) for own in self.answering(x[None])]
         if self.kind == "difference":
             (first, second), (k, other) = self.polytopes, faces
@@ -163,13 +196,7 @@ class Subject:
         return Answer((piece, face), own.W[face], float(own.b[face]))
 
     def other_side(self, is_second: bool) -> Region:
-        """Where the label is the other one.
-
-        Parameters
-        ----------
-        is_second : bool
-            Whether the sample's label is the second.
-        """
+        """Return the region of the other label than that of a sample, which is the second if `is_second`."""
         pieces = [(polytope.W, polytope.b) for polytope in self.polytopes]
         if self.kind == "difference":
             first, second = pieces
@@ -177,25 +204,14 @@ class Subject:
         return Region.inside(pieces) if is_second else Region.outside(pieces)
 
     def face_name(self, name: tuple[int, ...]) -> str:
-        """A face in words."""
+        """Return a face in words."""
         first, second = name
         if self.kind == "difference":
             return f"face {first} against face {second} of the other polytope"
         return f"face {second}" if self.kind == "polytope" else f"face {second} of piece {first}"
 
     def places(self, names: Sequence[str | int]) -> NDArray[np.bool_]:
-        """Which features (m,) some columns are.
-
-        Parameters
-        ----------
-        names : sequence of str or int
-            Names of columns, or places of features.
-
-        Raises
-        ------
-        ValueError
-            No such column.
-        """
+        """Return the mask (m,) of the features of columns, given by name or by a feature's place."""
         found, known = np.zeros(self.n_features, dtype=bool), {own.name: own for own in self.columns}
         for name in names:
             if isinstance(name, str) and name in known:
@@ -208,8 +224,5 @@ class Subject:
 
 
 def columns_of(names: Sequence[str]) -> tuple[Column, ...]:
-    """Columns that are features as they are.
-
-    names: their names.
-    """
+    """Columns that are features as they are."""
     return tuple(Column(name, (j,)) for j, name in enumerate(names))

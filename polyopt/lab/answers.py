@@ -289,9 +289,12 @@ def python_lines(fitted: Fitted) -> str:
     chosen = {"solver": state.solver if held is None else "exact", **fitted.settings}
     if fitted.method.is_random:
         chosen["random_state"] = state.seed
-    settings = ", ".join(
-        f"{key}={getattr(value, 'item', lambda value=value: value)()!r}" for key, value in chosen.items()
-    )
+    words = {
+        key: f"{key}={getattr(value, 'item', lambda value=value: value)()!r}" for key, value in chosen.items()
+    }
+    settings = ", ".join(word for key, word in words.items() if "__" not in key)
+    grouped = ", ".join(word for key, word in words.items() if "__" in key)
+    grouped = f"set_params({grouped})." if grouped else ""
     points = ",\n".join(
         f"    [{u!r}, {v!r}, {label}]"
         for (u, v), label in zip(state.X.tolist(), state.y.tolist(), strict=True)
@@ -302,7 +305,7 @@ def python_lines(fitted: Fitted) -> str:
         f"from polyopt import {name}\n\n"
         f"points = np.array([\n{points},\n])\n"
         "X, y = points[:, :2], points[:, 2].astype(int)\n"
-        f"model = {name}({settings}).{fit}\n"
+        f"model = {name}({settings}).{grouped}{fit}\n"
         "print(model.certificate())\n"
         "print(model.duals_)\n"
     )

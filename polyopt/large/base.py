@@ -17,15 +17,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from formulations.language.clock import Clock, running
 from formulations.language.solution import Solution
-from polyopt.base.progress import counted, heard_by
-from polyopt.base.progress_lines import printer
+from polyopt.base.progress import counted, heard_by, printer
 from polyopt.base.types import ClassWeight, SamplesLike
 from polyopt.certificates.certificate import Certificate
 from polyopt.estimators.frames import check_names
 from polyopt.estimators.parameters import check_parameters
 from polyopt.estimators.status import FINE
-from polyopt.estimators.validation import validated
-from polyopt.estimators.weights import check_total, class_weights
+from polyopt.estimators.validation import check_total, class_weights, validated
 from polyopt.large.blocks import Report
 from polyopt.large.executor import Executor, LocalExecutor
 from polyopt.large.sources import Arrays, Source, heading_of

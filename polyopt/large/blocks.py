@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from formulations.families import Families, bound_families, margin_family
 from formulations.language.types import MatrixLike, aligned, as_csr, canonical
-from polyopt.estimators.column_table import column_as_numbers, is_missing
-from polyopt.estimators.frames import column_names
+from polyopt.estimators.frames import column_as_numbers, column_names, is_missing
 from polyopt.large.sources import Samples, unframed
 from polyopt.margin.interior_point.block import Block, Work
 from polyopt.margin.interior_point.rows import Rows

@@ -16,8 +16,15 @@ from numpy.typing import ArrayLike
 from formulations.language.arguments import refuse_masked, whole
 from formulations.language.types import MatrixLike, as_csr
 from polyopt.datasets.svmlight import svmlight_block, svmlight_lines
-from polyopt.estimators.column_table import cells_of_column, column_as_numbers, is_frame, refuse_dates
-from polyopt.estimators.frames import column_names, in_order, matrix_of_frame
+from polyopt.estimators.frames import (
+    cells_of_column,
+    column_as_numbers,
+    column_names,
+    in_order,
+    is_frame,
+    matrix_of_frame,
+    refuse_dates,
+)
 from polyopt.estimators.validation import check_label_kinds
 
 ROWS = 1 << 18

@@ -1,6 +1,6 @@
-"""The common base of the classifiers with a kernel: parameters, gamma by scikit-learn's rules, scores.
+"""Base of the classifiers with a kernel: gamma by scikit-learn's rules, scores, and support vectors.
 
-Without its training data such a classifier keeps its support vectors (:class:`LightKernelClassifier`).
+Without its training data such a classifier keeps its support vectors.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
 
 from formulations.language.types import dense, is_sparse
 from polyopt.estimators.base import PairwiseClassifier
-from polyopt.estimators.declaration import estimator
+from polyopt.estimators.parameters import estimator
 from polyopt.estimators.votes import certain_winners
 from polyopt.linalg.kernel_scores import Part, Scorer
 from polyopt.linalg.kernels import Kernel, SampleGram, chunks
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from polyopt.base.onnx_graph import Graph
     from polyopt.base.types import KernelLike
 
-__all__ = ["KERNEL_PARAMETERS", "KernelClassifier", "variance"]
 
 KERNEL_PARAMETERS: dict[str, list[Any]] = {
     "kernel": [StrOptions({"linear", "poly", "rbf", "sigmoid", "precomputed"}), callable],
@@ -42,86 +42,6 @@ KERNEL_PARAMETERS: dict[str, list[Any]] = {
 
 _BLOCK_POINTS = 1 << 14  # points whose labels are decided at once, so that their scores fit the memory
 _TRIAL_POINTS = 1 << 10  # on which a precision is tried: half of their labels must be certain
-
-
-class LightKernelClassifier(PairwiseClassifier):
-    """Base of the classifiers with a kernel: with their training data, and without."""
-
-    kernel: KernelLike
-    dual_coef_: NDArray[Any]
-    support_: NDArray[np.intp]
-    n_support_: NDArray[np.int32]
-
-    # What a machine answers by, besides its support vectors and their coefficients.
-    _answers_by: ClassVar[tuple[str, ...]] = (
-        "classes_", "n_features_in_", "feature_names_in_", "solver_", "n_iter_",
-        "gamma_", "intercept_", "pairs_", "_asked",
-    )  # fmt: skip
-    _X: Any = None
-    _y: Any = None  # signs of the labels; None without the data
-    _rows: Any = None
-    _support_places: Any = None  # places of the support vectors in _X, in the order of ``support_``
-    # Of a copy without data: places in _X of the samples that scores are made of, and whether they are of the
-    # second class.
-    _used: Any = None
-    _second: Any = None
-
-    @abstractmethod
-    def _support(self) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """Places in ``_X`` of the samples that scores are made of, and their coefficients in the scores."""
-
-    @property
-    def holds_data(self) -> bool:
-        """True if it holds its training data, of which certificates and multipliers are made."""
-        if not self._is_binary:
-            return all(part.holds_data for part in self.estimators_)
-        return self._y is not None
-
-    def _keep_answers(self, whole: Self) -> None:
-        kept = {*self.get_params(deep=False), *self._answers_by}
-        self.__dict__ = {name: value for name, value in vars(whole).items() if name in kept}
-
-    def _drop_data(self, whole: Self) -> None:
-        self._keep_answers(whole)
-        self._keep_no_solution(whole)
-        whole = whole._as_fitted()
-        if whole.kernel == "linear":
-            return
-        places, _ = whole._support()
-        self._used = np.arange(len(places))
-        self._rows = whole._rows[places]
-        if whole._support_places is not None:
-            self.dual_coef_ = whole.dual_coef_
-            self.support_, self.n_support_ = whole.support_, whole.n_support_
-            order = np.argsort(places)
-            self._support_places = order[np.searchsorted(places[order], whole._support_places)]
-        self._second = whole._second if whole._y is None else whole._y[places] > 0
-        self._X = None if whole.kernel == "precomputed" else whole._X[places]
-
-    def _drop_data_of_pairs(self, whole: Self) -> None:
-        """The support vectors of all pairs are kept once."""
-        parts = self.estimators_
-        self._keep_answers(whole)
-        self.estimators_ = parts
-        if parts[0]._support_places is not None:
-            kept = ("support_", "n_support_", "dual_coef_")
-            self.__dict__.update({name: vars(whole)[name] for name in kept if name in vars(whole)})
-        if whole._as_fitted().kernel == "linear":
-            nothing = np.empty(0, dtype=int)
-            self._rows, self._pair_places = nothing, [nothing] * len(parts)
-            return
-        each = [places[part._rows] for places, part in zip(whole._pair_places, parts, strict=True)]
-        union, first = np.unique(np.concatenate(each), return_index=True)
-        X = None
-        if parts[0]._X is not None:
-            vectors = [part._X for part in parts]
-            X = (sp.vstack(vectors, format="csr") if sp.issparse(vectors[0]) else np.vstack(vectors))[first]
-        every = np.arange(len(union))
-        for part, own in zip(parts, each, strict=True):
-            part._X, part._used, part._rows = X, np.searchsorted(union, own), every
-            if part._support_places is not None:
-                part._support_places = part._used[part._support_places]
-        self._rows, self._pair_places = whole._rows[union], [every] * len(parts)
 
 
 class _Machine(NamedTuple):
@@ -143,17 +63,16 @@ class _Machine(NamedTuple):
         )
 
 
-def _are_alike(machines: list[_Machine], others: list[_Machine]) -> bool:
-    """Return True if these are the same machines still."""
-    return len(machines) == len(others) and all(map(_Machine.is_as, machines, others))
-
-
 class _Prepared(NamedTuple):
     """The scorer kept between predictions, and the machines it was made of."""
 
     machines: list[_Machine]
     scorer: Scorer
     intercepts: NDArray[np.float64]
+
+    def is_of(self, machines: list[_Machine]) -> bool:
+        """Return True if these are the same machines still."""
+        return len(machines) == len(self.machines) and all(map(_Machine.is_as, machines, self.machines))
 
 
 # Beside the models and not in them, so that a model stays as it was fitted, and is saved without.
@@ -168,7 +87,7 @@ def _rows(X: Any, points: NDArray[np.intp]) -> Any:
 
 
 @estimator
-class KernelClassifier(LightKernelClassifier):
+class KernelClassifier(PairwiseClassifier):
     """Base of the classifiers with a kernel; a fit sets ``gamma_`` before it asks for the kernel.
 
     Scores are in double precision. Labels need no more than signs: they are taken from faster scores with
@@ -184,6 +103,23 @@ class KernelClassifier(LightKernelClassifier):
         Degree of the polynomial kernel.
     coef0 : float, default=0.0
         Constant of the polynomial and sigmoid kernels.
+
+    Attributes
+    ----------
+    support_ : ndarray of int, shape (n_SV,)
+        Numbers of the support vectors among the samples of the fit: those of the first class, then those of
+        the second, and so on, each in input order.
+    n_support_ : ndarray of int, shape (n_classes,)
+        The number of support vectors of each class.
+    dual_coef_ : ndarray of shape (n_classes - 1, n_SV)
+        Coefficients of the support vectors. Two classes: of the dual's ``Σ_i coef_i k(x_i, x)``, positive
+        for ``classes_[1]``. More: in the layout of scikit-learn's SVC, a column for each support vector and a
+        row for each other class, positive where it counts for the earlier class of the pair.
+    coef_ : ndarray of shape (1, m), or (n_pairs, m)
+        The hyperplane, or those of the pairs of classes in the order of ``pairs_``, for the linear kernel. As
+        SVC's it is positive for ``classes_[1]`` of two classes, and for the first class of a pair of more.
+    intercept_ : ndarray of shape (1,), or (n_pairs,)
+        The intercepts, in the signs of ``coef_``.
     """
 
     _: KW_ONLY
@@ -192,8 +128,29 @@ class KernelClassifier(LightKernelClassifier):
     degree: int = 3
     coef0: float = 0.0
     gamma_: float = field(init=False)
+    dual_coef_: NDArray[Any] = field(init=False)
+    support_: NDArray[np.intp] = field(init=False)
+    n_support_: NDArray[np.int32] = field(init=False)
 
     _scored_dtypes: ClassVar[Any] = [np.float64, np.float32]
+    # Attributes that predictions need, besides the support vectors and their coefficients.
+    _answers_by: ClassVar[tuple[str, ...]] = (
+        "classes_", "n_features_in_", "feature_names_in_", "solver_", "n_iter_",
+        "gamma_", "intercept_", "pairs_", "_asked",
+    )  # fmt: skip
+    _X: Any = field(init=False, default=None)
+    _y: Any = field(init=False, default=None)  # signs of the labels; None without the data
+    _rows: Any = field(init=False, default=None)
+    # Places of the support vectors in _X, in the order of ``support_``.
+    _support_places: Any = field(init=False, default=None)
+    # Of a copy without data: places in _X of the samples that scores are made of, and whether they are of the
+    # second class.
+    _used: Any = field(init=False, default=None)
+    _second: Any = field(init=False, default=None)
+
+    @abstractmethod
+    def _support(self) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """Return the places in ``_X`` of the samples in the scores' expansion, and their coefficients."""
 
     def _for_pairs(self, X: Any, weights: NDArray[Any]) -> Self:
         return super()._for_pairs(X, weights).set_params(gamma=self._gamma_of(X, weights))
@@ -227,7 +184,7 @@ class KernelClassifier(LightKernelClassifier):
     # -- answering ---------------------------------------------------------------------------
 
     def _kernel_scores(self, X: Any) -> NDArray[np.float64]:
-        """Scores of two classes under a kernel other than the linear one."""
+        """Return scores of two classes under a kernel other than the linear one."""
         places, coef = self._support()
         if self.kernel == "precomputed" and len(places):
             columns, scores = self._rows[places], np.empty(X.shape[0])
@@ -273,7 +230,7 @@ class KernelClassifier(LightKernelClassifier):
     def _certain_labels(
         self, X: Any, prepared: _Prepared, dtype: Any = np.float32
     ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-        """Labels by one precision, and whether they are certain whatever its error."""
+        """Return labels by one precision, and whether they are certain whatever its error."""
         scores, errors = prepared.scorer.bounded_scores(X, dtype)
         scores += prepared.intercepts
         errors += 4 * np.finfo(float).eps * (np.abs(scores) + np.abs(prepared.intercepts))
@@ -282,13 +239,13 @@ class KernelClassifier(LightKernelClassifier):
         return certain_winners(scores > errors, scores < -errors, len(self.classes_))
 
     def _prepare(self) -> _Prepared | None:
-        """The scorer of all machines; None for a kernel without one, or where their kernels differ."""
+        """Return the scorer of all machines; None for a kernel without one, or where their kernels differ."""
         if self.kernel in ("linear", "precomputed"):
             return None
         fitted = [self] if self._is_binary else [machine._as_fitted() for machine in self.estimators_]
         machines = [machine._as_machine() for machine in fitted]
         kept = _PREPARED.get(self)
-        if kept is None or not _are_alike(machines, kept.machines):
+        if kept is None or not kept.is_of(machines):
             kept = self._prepared_of(machines, fitted)
             if kept is not None:
                 _PREPARED[self] = kept
@@ -317,7 +274,7 @@ class KernelClassifier(LightKernelClassifier):
         return _Prepared(kept, Scorer(gram, parts, len(machines)), intercepts)
 
     def _union(self, machines: list[_Machine], fitted: list[Any]) -> tuple[Any, list[Part]]:
-        """The support vectors of all pairs, class by class, and each class's coefficients in its pairs."""
+        """Return the support vectors of all pairs, by class, and each class's coefficients in its pairs."""
         pairs = list(combinations(range(len(self.classes_)), 2))
         rows = np.concatenate(
             [
@@ -379,13 +336,129 @@ class KernelClassifier(LightKernelClassifier):
         tags.input_tags.sparse = self.kernel != "precomputed"
         return tags
 
+    # -- support vectors, and life without the data ------------------------------------------
+
+    def _set_support(self, places: NDArray[np.intp], coef: NDArray[np.float64], labelled: Any) -> None:
+        """Set the support vectors of a binary machine.
+
+        `places` are ascending places in ``_X``, `coef` their coefficients, and `labelled` (n,) a mask of the
+        samples of the fit that have a label.
+        """
+        classes = np.where(labelled[places], self._y[places] > 0, -1)
+        order = _by_class(classes)
+        self._support_places, self.dual_coef_ = places[order], coef[None, order]
+        self.support_, self.n_support_ = self._rows[self._support_places], _counts(classes, 2)
+
+    def _fit_pairs(self, X: Any, codes: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
+        super()._fit_pairs(X, codes, weights, rows)
+        self._set_support_of_pairs(codes)
+        self.intercept_ = -np.concatenate([pair.intercept_ for pair in self.estimators_])
+
+    def _set_support_of_pairs(self, codes: NDArray[np.intp]) -> None:
+        """Set the support vectors of more than two classes, numbered by `codes` (n,), -1 for no label."""
+        parts = self.estimators_
+        places = [own[part._support_places] for own, part in zip(self._pair_places, parts, strict=True)]
+        union = np.unique(np.concatenate(places))
+        union = union[_by_class(codes[union])]
+        n_classes = len(self.classes_)
+        self.support_, self.n_support_ = self._rows[union], _counts(codes[union], n_classes)
+        if (codes[union] < 0).any():
+            return  # a sample without label is in every pair, for which the layout has no room
+        column = np.empty(len(codes), dtype=np.intp)
+        column[union] = np.arange(len(union))
+        self.dual_coef_ = np.zeros((n_classes - 1, len(union)))
+        for part, own, pair in zip(parts, places, combinations(range(n_classes), 2), strict=True):
+            other = np.where(codes[own] == pair[0], pair[1], pair[0])
+            row = other - (other > codes[own])  # its own class has no row
+            self.dual_coef_[row, column[own]] = -part.dual_coef_[0]
+
+    @property
+    def support_vectors_(self) -> Any:
+        """The support vectors, an array or a CSR matrix of shape (n_SV, m), in the order of ``support_``.
+
+        A precomputed kernel has none: the shape is (0, 0).
+
+        Raises
+        ------
+        AttributeError
+            A linear machine without its training data.
+        """
+        check_is_fitted(self)
+        if self._as_fitted().kernel == "precomputed":
+            return np.empty((0, 0))
+        if self._is_binary:
+            if self._support_places is None:
+                raise AttributeError("support_vectors_ are training data, which this machine does not hold")
+            return self._X[self._support_places]
+        parts = self.estimators_
+        rows = np.concatenate(
+            [
+                self._rows[places[part._support_places]]
+                for places, part in zip(self._pair_places, parts, strict=True)
+            ]
+        )
+        vectors = [part.support_vectors_ for part in parts]
+        stacked: Any = sp.vstack(vectors, format="csr") if sp.issparse(vectors[0]) else np.vstack(vectors)
+        each, first = np.unique(rows, return_index=True)
+        return stacked[first[np.searchsorted(each, self.support_)]]
+
+    @property
+    def holds_data(self) -> bool:
+        """True if it holds its training data, of which certificates and multipliers are made."""
+        if not self._is_binary:
+            return all(part.holds_data for part in self.estimators_)
+        return self._y is not None
+
+    def _keep_answers(self, whole: Self) -> None:
+        kept = {*self.get_params(deep=False), *self._answers_by}
+        self.__dict__ = {name: value for name, value in vars(whole).items() if name in kept}
+
+    def _drop_data(self, whole: Self) -> None:
+        self._keep_answers(whole)
+        self._keep_no_solution(whole)
+        whole = whole._as_fitted()
+        if whole.kernel == "linear":
+            return
+        places, _ = whole._support()
+        self._used = np.arange(len(places))
+        self._rows = whole._rows[places]
+        if whole._support_places is not None:
+            self.dual_coef_ = whole.dual_coef_
+            self.support_, self.n_support_ = whole.support_, whole.n_support_
+            order = np.argsort(places)
+            self._support_places = order[np.searchsorted(places[order], whole._support_places)]
+        self._second = whole._second if whole._y is None else whole._y[places] > 0
+        self._X = None if whole.kernel == "precomputed" else whole._X[places]
+
+    def _drop_data_of_pairs(self, whole: Self) -> None:
+        """The support vectors of all pairs are kept once."""
+        parts = self.estimators_
+        self._keep_answers(whole)
+        self.estimators_ = parts
+        if parts[0]._support_places is not None:
+            kept = ("support_", "n_support_", "dual_coef_")
+            self.__dict__.update({name: vars(whole)[name] for name in kept if name in vars(whole)})
+        if whole._as_fitted().kernel == "linear":
+            nothing = np.empty(0, dtype=int)
+            self._rows, self._pair_places = nothing, [nothing] * len(parts)
+            return
+        each = [places[part._rows] for places, part in zip(whole._pair_places, parts, strict=True)]
+        union, first = np.unique(np.concatenate(each), return_index=True)
+        X = None
+        if parts[0]._X is not None:
+            vectors = [part._X for part in parts]
+            X = (sp.vstack(vectors, format="csr") if sp.issparse(vectors[0]) else np.vstack(vectors))[first]
+        every = np.arange(len(union))
+        for part, own in zip(parts, each, strict=True):
+            part._X, part._used, part._rows = X, np.searchsorted(union, own), every
+            if part._support_places is not None:
+                part._support_places = part._used[part._support_places]
+        self._rows, self._pair_places = whole._rows[union], [every] * len(parts)
+
 
 def draw_kernel(graph: Graph, x: str, kernel: Kernel, vectors: Matrix, coef: Array, intercepts: Array) -> str:
     """``Σ_j coef_jk k(x, x_j) + b_k``, a tensor (n, K).
 
-    x: samples (n, m).
-    vectors (s, m): the support vectors.
-    coef (s, K): their coefficients.
     ValueError: A kernel that is a function.
     """
     name = kernel.name
@@ -408,7 +481,7 @@ def draw_kernel(graph: Graph, x: str, kernel: Kernel, vectors: Matrix, coef: Arr
 
 
 def _of_products(graph: Graph, argument: str, kernel: Any) -> str:
-    """The sigmoid or the polynomial kernel of γ z'x + c."""
+    """Return the sigmoid or the polynomial kernel of γ z'x + c."""
     if kernel.name == "sigmoid":
         return graph.op("Tanh", argument)
     found = argument
@@ -418,7 +491,7 @@ def _of_products(graph: Graph, argument: str, kernel: Any) -> str:
 
 
 def variance(X: Matrix, weights: Vector) -> float:
-    """The weighted variance of all entries of samples X (n, m) with weights (n,).
+    """Return the weighted variance of all entries of samples X (n, m) with weights (n,).
 
     It is the mean square of the differences from the mean, less the square of their own mean, which is not
     quite 0, as the mean is rounded. The mean square less the square of the mean would lose all digits far
@@ -445,3 +518,13 @@ def variance(X: Matrix, weights: Vector) -> float:
                 spread += float(weights[part] @ (block**2).sum(axis=1)) / total
     found = spread - left * left
     return 0.0 if abs(found) <= 1e-12 * spread < np.inf else found
+
+
+def _by_class(classes: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the order by class, in input order within a class; samples without label (-1) come last."""
+    return np.argsort(np.where(classes < 0, np.iinfo(np.intp).max, classes), kind="stable")
+
+
+def _counts(classes: NDArray[Any], n_classes: int) -> NDArray[np.int32]:
+    """Return the number of samples of each class; -1 is of none."""
+    return np.bincount(classes[classes >= 0], minlength=n_classes).astype(np.int32)

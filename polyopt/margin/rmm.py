@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -10,18 +10,15 @@ import numpy as np
 from formulations.families import Families, bound_families, bounded_families
 from formulations.language.arguments import positive
 from formulations.unlabelled_bounds import append, spread
-from polyopt.estimators.declaration import estimator
-from polyopt.estimators.parameters import Ruled, shared
+from polyopt.estimators.parameters import estimator, ruled, shared
 from polyopt.estimators.validation import validated
-from polyopt.margin.classifier import HingeClassifier
+from polyopt.margin.fit import HingeClassifier
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from formulations.language.program import Program
     from polyopt.base.types import SamplesLike
-
-__all__ = ["RelativeMarginMachine"]
 
 
 @estimator
@@ -30,7 +27,8 @@ class RelativeMarginMachine(HingeClassifier):
 
     Minimises ``½||w||² + C Σ ξ_i`` subject to ``y_i f_i >= 1 - ξ_i`` and ``|f_i| <= B`` at every
     training sample, ``f_i = w'x_i + b``: eq. (7) of [1]_. The intercept is not penalised. With ``X_bounded``,
-    which :meth:`fit` takes, the bounds hold at further samples as well, whose labels need not be known.
+    which :meth:`fit` takes, the bounds hold at further samples as well, whose labels need not be known; with
+    ``bound_training=False`` at those alone, the class H of [1]_.
 
     With a finite ``bound_cost`` D the bounds have slack: minimises ``½||w||² + C Σ ξ_i + D Σ (τ_i + τ*_i)``
     subject to ``y_i f_i >= 1 - ξ_i``, ``f_i <= B + τ_i`` and ``-f_i <= B + τ*_i``, no slack below 0. A single
@@ -41,9 +39,6 @@ class RelativeMarginMachine(HingeClassifier):
     B : float, default=2.0
         Bound on the absolute output at every training sample, at least 1. At infinity, or above the
         SVM's largest output, the machine is the SVM; the nearer to 1, the more the bound changes it.
-    bound_training : bool, default=True
-        Whether the bounds hold at the training samples. If not, they hold at those of ``X_bounded`` alone,
-        which :meth:`fit` must then be given: the class H of [1]_.
     bound_cost : float, default=inf
         Cost of a unit of output beyond B; positive. Further samples have the weight 1. It caps the
         multipliers of the bounds: if it is infinite, or above all of them, the bounds are hard.
@@ -67,16 +62,16 @@ class RelativeMarginMachine(HingeClassifier):
 
     B: float = 2.0
     _: KW_ONLY
-    bound_training: bool = True
     bound_cost: float = np.inf
 
-    _frames: ClassVar[int] = 1
-    _fit_inputs: ClassVar[tuple[str, ...]] = ("_given_further",)
+    _bounded: Any = field(init=False, default=None)  # samples without labels, while a fit goes on
+    _bounds_training: bool = field(init=False, default=True)  # True: the training samples are bounded too
+    _fit_inputs: ClassVar[tuple[str, ...]] = ("_bounded", "_bounds_training")
+    _moved: ClassVar[dict[str, str]] = {"bound_training": "give fit(..., bound_training=False)"}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **HingeClassifier._parameter_constraints,
         **shared("B"),
-        "bound_training": ["boolean"],
-        "bound_cost": [Ruled(lambda value: positive("bound_cost", value, infinite=True))],
+        "bound_cost": ruled("bound_cost", positive, infinite=True),
     }
 
     @property
@@ -90,6 +85,7 @@ class RelativeMarginMachine(HingeClassifier):
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         X_bounded: SamplesLike | None = None,
+        bound_training: bool = True,
     ) -> Self:
         """Fit the classifier.
 
@@ -106,6 +102,8 @@ class RelativeMarginMachine(HingeClassifier):
             Further samples, without labels, at which the outputs are held within the bounds too: such as
             those to be classified. Of several classes each pair has all of them. What the fit leaves says
             of sample n + j what it says of sample j of these. They do not count for ``gamma="scale"``.
+        bound_training : bool
+            True: the bounds hold at the training samples too. False: only at those of `X_bounded`.
 
         Returns
         -------
@@ -117,17 +115,24 @@ class RelativeMarginMachine(HingeClassifier):
         ValueError
             A parameter out of its range, data that are not finite or do not fit, or fewer than two classes.
         """
-        self._given_further = X_bounded
+        if not isinstance(bound_training, bool | np.bool_):
+            raise ValueError(f"bound_training must be True or False, not {bound_training!r}")
+        self._bounded, self._bounds_training = X_bounded, bool(bound_training)
         try:
             return super().fit(X, y, sample_weight)
         finally:
-            del self._given_further
+            del self._bounded, self._bounds_training
 
-    def _with_further(
+    def _for_pairs(self, X: Any, weights: NDArray[Any]) -> Self:
+        machine = super()._for_pairs(X, weights)
+        machine._bounds_training = self._bounds_training
+        return machine
+
+    def _further_samples(
         self, X: Any, codes: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any], n: int
     ) -> tuple[Any, NDArray[Any], NDArray[Any], NDArray[Any]]:
-        if self._given_further is None:
-            if not self.bound_training:
+        if self._bounded is None:
+            if not self._bounds_training:
                 raise ValueError(
                     "bound_training=False leaves no sample within the bounds: give fit the samples "
                     "X_bounded, or take the support vector machine"
@@ -140,7 +145,7 @@ class RelativeMarginMachine(HingeClassifier):
             )
         try:
             U = validated(
-                self, self._given_further, accept_sparse=self._accept_sparse, dtype=self._dtypes, reset=False
+                self, self._bounded, accept_sparse=self._accept_sparse, dtype=self._dtypes, reset=False
             )
         except ValueError as error:
             raise ValueError(f"X_bounded: {error}") from error
@@ -161,17 +166,17 @@ class RelativeMarginMachine(HingeClassifier):
             return Families(*super()._families(y, weights), *bound_families(len(y), B, bound_costs))
         n = int(np.count_nonzero(weights))
         return bounded_families(
-            y[:n], self.C * weights[:n], B, len(y) - n, price=bound_costs, training=self.bound_training
+            y[:n], self.C * weights[:n], B, len(y) - n, price=bound_costs, training=self._bounds_training
         )
 
     def _further_programs(self, rows: Families) -> tuple[int, dict[str, Any]] | None:
-        """The number of labels and the arguments of programs with further samples; None without these."""
+        """Return the number of labels and the arguments of programs with further samples; None without."""
         there = rows["margin"].is_there
         if there is None or not np.isfinite(self.B):
             return None
         n, bound = int(there.sum()), rows["bound_above"]
-        price = bound.cap[0 if self.bound_training else n :] if bound.has_slack else None
-        settings = {"C": rows["margin"].cap[:n], "B": self.B, "training": self.bound_training, "D": price}
+        price = bound.cap[0 if self._bounds_training else n :] if bound.has_slack else None
+        settings = {"C": rows["margin"].cap[:n], "B": self.B, "training": self._bounds_training, "D": price}
         return n, settings
 
     def _primal_program(self, X: Any, rows: Families, weights: NDArray[Any]) -> Program:

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polyopt.estimators.declaration import estimator
-from polyopt.estimators.parameters import shared
+from polyopt.estimators.parameters import estimator, shared
 from polyopt.linalg.kernels import MatrixGram
-from polyopt.margin.classifier import HingeClassifier
+from polyopt.margin.fit import HingeClassifier
 from polyopt.margin.geometry import SigmaKernelGeometry, SigmaLinearGeometry
 
 if TYPE_CHECKING:
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from formulations.families import Families
     from formulations.language.program import Program
     from polyopt.linalg.kernels import Gram
-
-__all__ = ["SigmaSVM"]
 
 
 @estimator

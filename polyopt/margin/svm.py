@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from polyopt.estimators.declaration import estimator
-from polyopt.margin.classifier import HingeClassifier
+from polyopt.estimators.parameters import estimator
+from polyopt.margin.fit import HingeClassifier
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.families import Families
     from formulations.language.program import Program
-
-__all__ = ["SVM"]
 
 
 @estimator

@@ -31,11 +31,10 @@ def relative_bound(X: NDArray[Any] | sp.csr_matrix, y: NDArray[Any], settings: M
 def narrower_class(X: NDArray[Any] | sp.csr_matrix, y: NDArray[Any], settings: Mapping[str, Any]) -> Any:
     """Return the class of two whose samples spread less widely, which is better kept inside of a polytope.
 
-    None for more than two classes: of each pair, the estimator then takes its own choice. None as well for a
-    polytope that has each class outside in turn.
+    None for more than two classes: of each pair, the estimator then takes its own choice.
     """
     classes = np.unique(y)
-    if len(classes) != 2 or settings.get("double_sided"):
+    if len(classes) != 2:
         return None
     wider = max(classes, key=lambda label: _total_variance(X[y == label]))
     return next(label for label in classes if label != wider)

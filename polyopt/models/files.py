@@ -18,7 +18,7 @@ from formulations.families import Families, Family
 from formulations.language.solution import Solution
 from formulations.language.types import check_indices
 from polyopt.base.files import check_is_file, write_bytes
-from polyopt.estimators.calibrated import ScoreClassifier
+from polyopt.estimators.calibration import ScoreClassifier
 from polyopt.estimators.hinges import Hinges
 from polyopt.methods import METHODS
 from polyopt.models.model import Model

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from formulations.language.types import Matrix, is_sparse
 from polyopt.certificates.certificate import Certificate
 from polyopt.datasets import Dataset
-from polyopt.estimators.column_table import read_columns
-from polyopt.estimators.frames import column_names, in_order, named_as
+from polyopt.estimators.frames import column_names, in_order, named_as, read_columns
 from polyopt.estimators.status import solutions_of
 from polyopt.polytope.spellings import other_spellings
 

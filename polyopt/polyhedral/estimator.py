@@ -1,25 +1,17 @@
-"""What the polyhedral classifiers share: positives inside, h(x) = min_k (W_k'x + b_k)."""
+"""Base of the polyhedral classifiers: positives inside, h(x) = min_k (W_k'x + b_k)."""
 
 from __future__ import annotations
 
-import math
-import warnings
 from abc import abstractmethod
 from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from scipy.special import expit
-from sklearn.exceptions import ConvergenceWarning
 
 from formulations.polyhedral import scores
-from polyopt.estimators.advice import MAX_RATIO
-from polyopt.estimators.calibrated import CalibratedClassifier
-from polyopt.estimators.declaration import estimator
-from polyopt.estimators.faces import FaceClassifier
-from polyopt.estimators.parameters import shared
-from polyopt.estimators.status import FINE
-from polyopt.estimators.votes import couple_pairs, draw_coupling
+from polyopt.estimators.faces import MAX_SPREAD_RATIO, FaceClassifier
+from polyopt.estimators.parameters import estimator, shared
+from polyopt.estimators.status import FINE, warn
 from polyopt.linalg.used_features import UsedFeatures
 
 if TYPE_CHECKING:
@@ -30,11 +22,8 @@ if TYPE_CHECKING:
 
     from formulations.language.solution import Solution
     from formulations.language.types import Array
-    from polyopt.base.onnx_graph import Graph
     from polyopt.base.types import Seed
     from polyopt.optim.rounds import Stage
-
-__all__ = ["SHARED", "PolyhedralClassifier", "Probabilities"]
 
 SHARED: dict[str, list[Any]] = {
     **shared(
@@ -43,8 +32,6 @@ SHARED: dict[str, list[Any]] = {
     "inside_label": "no_validation",  # type: ignore[dict-item]
 }
 """Constraints of the parameters that all of them have."""
-
-_MIN_WINNING = math.nextafter(0.5, 1.0)  # the least probability of a class, of two, that is the more probable
 
 
 @estimator
@@ -89,7 +76,7 @@ class PolyhedralClassifier(FaceClassifier):
     verbose: bool | int = False
 
     _outward: ClassVar[float] = -1.0
-    _wide: ClassVar[float] = MAX_RATIO
+    _wide: ClassVar[float] = MAX_SPREAD_RATIO
 
     @abstractmethod
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
@@ -109,7 +96,7 @@ class PolyhedralClassifier(FaceClassifier):
     def _run(
         self, stage: Stage[Any], seed: int, first: Callable[[float | None], Array] | None = None
     ) -> Solution:
-        """The best end of several starts, and of one before them that `first` gives."""
+        """Return the best end of several starts, and of one before them that `first` gives."""
         from polyopt.optim.rounds import run_from_many_starts
 
         return run_from_many_starts(
@@ -132,7 +119,7 @@ class PolyhedralClassifier(FaceClassifier):
         self._assignment = self._scores_of_faces(X).argmin(axis=1)
         status = self.solution_.status
         if status not in FINE:
-            warnings.warn(f"{type(self).__name__}: {status}", ConvergenceWarning, stacklevel=3)
+            warn(self, str(status))
 
     def _show(self, solution: Solution) -> None:
         self.solution_ = solution
@@ -160,72 +147,3 @@ class PolyhedralClassifier(FaceClassifier):
         frame.insert(4, "label", labels[(self._y[place] > 0).astype(int)])
         frame.insert(len(frame.columns) - 1, "output", output)
         return frame
-
-
-class Probabilities(CalibratedClassifier):
-    """``predict_proba`` for classifiers whose model gives the log-odds of ``classes_[1]``.
-
-    With `calibration` they are the calibrated ones, and what is predicted stays what it is without.
-    """
-
-    _models_probabilities = True
-
-    def _log_odds(self, X: Any) -> Array:
-        """The logarithm of P(classes_[1] | x) / P(classes_[0] | x), by the model: here the score."""
-        return self._binary_scores(X)
-
-    @property
-    def _decides_by_model(self) -> bool:
-        """Whether it decides by these probabilities."""
-        return True
-
-    @property
-    def _couples(self) -> bool:
-        """Whether more than two classes are decided by the model's probabilities, and not by votes."""
-        return not self._is_binary and self._decides_by_model
-
-    def _second(self, X: Any) -> Array:
-        return super()._second(X) if self._is_calibrated else self._second_by_model(X)
-
-    def _second_by_model(self, X: Any) -> Array:
-        """Probabilities of ``classes_[1]``, of two classes, by the model.
-
-        If the model decides, they agree with the labels also at ties and where they round: of two equal
-        probabilities the first is the larger one to ``argmax``.
-        """
-        odds = self._log_odds(X)
-        second = expit(odds)
-        return np.where(odds > 0, np.maximum(second, _MIN_WINNING), np.minimum(second, 0.5))
-
-    def _coupled(self, X: Any) -> Array:
-        """Probabilities of more than two classes, by the model."""
-        pairs = np.column_stack([part._as_fitted()._second_by_model(X) for part in self.estimators_])
-        return couple_pairs(pairs, len(self.classes_))
-
-    def _scores(self, X: Any) -> Array:
-        return np.log(self._coupled(X)) if self._couples else super()._scores(X)
-
-    def _labels(self, X: Any) -> NDArray[np.intp]:
-        return self._coupled(X).argmax(axis=1) if self._couples else super()._labels(X)
-
-    def _draw_two(self, graph: Graph, x: str) -> tuple[str, str, str | None]:
-        scores, is_second, second = super()._draw_two(graph, x)
-        if second is None and self._decides_by_model:
-            second = self._draw_second_by_model(graph, scores, is_second)
-        return scores, is_second, second
-
-    def _draw_second_by_model(self, graph: Graph, scores: str, is_second: str) -> str:
-        second = graph.op("Sigmoid", scores)
-        above = graph.op("Max", second, graph.constant(_MIN_WINNING))
-        return graph.op("Where", is_second, above, graph.op("Min", second, graph.constant(0.5)))
-
-    def _draw_many(self, graph: Graph, x: str) -> tuple[str, str, str | None]:
-        if not self._couples:
-            return super()._draw_many(graph, x)
-        seconds = []
-        for part in self.estimators_:
-            scores, is_second, _ = part._as_fitted()._draw_two(graph, x)
-            seconds.append(self._draw_second_by_model(graph, scores, is_second))
-        p = draw_coupling(graph, graph.op("Concat", *seconds, axis=1), len(self.classes_))
-        shown = super()._draw_many(graph, x)[2] if self._is_calibrated else p
-        return graph.op("Log", p), graph.op("ArgMax", p, axis=1, keepdims=0), shown

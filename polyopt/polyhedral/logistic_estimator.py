@@ -14,11 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 from formulations.class_faces import BIAS, Owners
 from formulations.language.arguments import whole_or_none
 from formulations.polyhedral import scores
-from polyopt.cpm.penalised_faces import PRICED, PricedFaces
-from polyopt.estimators.declaration import estimator
-from polyopt.estimators.parameters import Ruled, shared
+from polyopt.estimators.face_penalty import FacePenalty
+from polyopt.estimators.faces import FaceClassifier
+from polyopt.estimators.parameters import Ruled, Settings, estimator, ruled, shared
 from polyopt.linalg.used_features import UsedFeatures
-from polyopt.polyhedral.estimator import Probabilities
 from polyopt.polyhedral.logistic_certificate import certify_logistic_polytopes
 
 if TYPE_CHECKING:
@@ -33,14 +32,9 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["LogisticPolytopes"]
-
 
 def owners_of(n_faces: object) -> Owners:
-    """How many faces each class has: a number for both, or one for ``classes_[0]`` and one for the other.
-
-    ValueError: neither, numbers that are not whole, or no face at all.
-    """
+    """Return the number of faces of each class, given as one for both or as one for each."""
     if isinstance(n_faces, Integral) and not isinstance(n_faces, bool):
         return Owners(int(n_faces), int(n_faces))
     if isinstance(n_faces, Sequence) and not isinstance(n_faces, str) and len(n_faces) == 2:
@@ -49,16 +43,17 @@ def owners_of(n_faces: object) -> Owners:
 
 
 @estimator
-class LogisticPolytopes(Probabilities, PricedFaces):
+class LogisticPolytopes(FaceClassifier):
     """Each class has faces; the log-odds are the best score of the one's less the best of the other's.
 
     ``log P(classes_[1] | x) / P(classes_[0] | x) = max_k (w_k'x + b_k) - max_l (w_l'x + b_l)``, k over the
     faces of ``classes_[1]`` and l over those of ``classes_[0]``; a class without faces has the score 0. The
     face with the best score of all decides. Minimises the negative log-likelihood plus ``ridge/2 Σ ||w||²``,
-    a hundredth of that for the biases, ``l1 Σ |w|``, and ``group`` times the lengths of the features' weights
-    over all faces (:mod:`formulations.logistic_polytopes`). One face against none is logistic regression;
-    faces of one class against none, or one, of the other have a polytope with the other class inside. With
-    both, the region of the class with fewer faces, which is called the one inside, is a union of polytopes
+    a hundredth of that for the biases and, by `penalty`, ``l1 Σ |w|`` and ``group`` times the lengths of the
+    features' weights over all faces (:mod:`formulations.logistic_polytopes`). One face against none is
+    logistic regression; faces of one class against none, or one, of the other have a polytope with the other
+    class inside. With both, the region of the class with fewer faces, which is called the one inside, is a
+    union of polytopes
     (``polytopes_``). The problem is not convex where a class has more than one face.
 
     Parameters
@@ -67,6 +62,8 @@ class LogisticPolytopes(Probabilities, PricedFaces):
         The faces of each class, or those of ``classes_[0]`` and of ``classes_[1]``.
     ridge : float, default=0.1
         ρ, positive: what half the square of a weight costs, where a sample's loss counts its weight.
+    penalty : FacePenalty, optional
+        Prices of weights (`l1`, `group`, `feature_groups`) and `signs` to keep; by default none.
     max_numbers : int, optional
         Weights and biases other than 0 at most, at least one for every face; by default any number. Weights
         that cost the least to lose are held at 0 until no more are left, without a price that makes the
@@ -122,6 +119,7 @@ class LogisticPolytopes(Probabilities, PricedFaces):
     n_faces: int | tuple[int, int] = 3
     _: KW_ONLY
     ridge: float = 0.1
+    penalty: FacePenalty | None = None
     max_numbers: int | None = None
     solver: str = "auto"
     n_init: int = 4
@@ -133,7 +131,11 @@ class LogisticPolytopes(Probabilities, PricedFaces):
     n_jobs: int | None = None
     verbose: bool | int = False
 
-    inside_label = None  # either class may be
+    _models_probabilities: ClassVar[bool] = True
+    _settings: ClassVar[dict[str, type[Settings]]] = {"penalty": FacePenalty}
+    _moved: ClassVar[dict[str, str]] = {
+        name: f"penalty__{name}" for name in ("l1", "signs", "group", "feature_groups")
+    }
     _fit_inputs: ClassVar[tuple[str, ...]] = ("_begin", "_knots")
     _is_plus: NDArray[np.bool_] = field(init=False)  # (K,), whether a face is of ``classes_[1]``
     _owners: Owners | None = field(init=False, default=None)
@@ -146,12 +148,18 @@ class LogisticPolytopes(Probabilities, PricedFaces):
             "verbose",
         ),
         "n_faces": [Ruled(owners_of)],
-        **PRICED,
-        "max_numbers": [Ruled(lambda value: whole_or_none("max_numbers", value))],
+        "penalty": [FacePenalty, None],
+        "max_numbers": ruled("max_numbers", whole_or_none),
         "solver": [StrOptions({"auto", "newton", "exact"})],
     }  # fmt: skip
 
     # -- fitting -----------------------------------------------------------------------------
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        for name, default in FacePenalty().get_params().items():
+            if name not in self._moved and getattr(self.penalty or FacePenalty(), name) != default:
+                raise ValueError(f"LogisticPolytopes has no {name}: leave penalty__{name} at {default!r}")
 
     def _fit_binary(self, X: Any, y: Array, weights: Array, rows: NDArray[np.int64]) -> None:
         from polyopt.polyhedral.logistic_polytopes import solve_logistic_polytopes
@@ -173,7 +181,7 @@ class LogisticPolytopes(Probabilities, PricedFaces):
         self._show(used.solution(found))
         places = np.where(problem.free, np.cumsum(problem.free) - 1, -1)
         self._assignment = places[self.solution_["assignment"]]
-        self._tell_if_empty(self.solution_["W"])
+        self._warn_if_empty(self.solution_["W"])
         self._warn_if_short(lambda: self._binary_certificate(max(self.tol, 1e-6)))
 
     def _for_pairs(self, X: Any, weights: NDArray[Any]) -> Self:
@@ -218,12 +226,23 @@ class LogisticPolytopes(Probabilities, PricedFaces):
     def _problem(self, X: Any, y: Array, weights: Array, used: UsedFeatures) -> Any:
         from polyopt.polyhedral.logistic_loss import FaceLoss
 
-        ridge, signs, groups = self.ridge, self.known_signs(used.m), self.known_groups(used.m)
+        penalty, ridge = self._penalty_terms(used.m), self.ridge
+        own: dict[str, Any] = {
+            name: None if each is None else each[used.columns] for name, each in penalty.items()
+        }
         return FaceLoss(
-            used.samples(X), y, weights, owners_of(self.n_faces), ridge, BIAS * ridge, self.l1,
-            signs=None if signs is None else signs[used.columns],
-            group=self.group, groups=None if groups is None else groups[used.columns],
+            used.samples(X), y, weights, owners_of(self.n_faces), ridge, BIAS * ridge,
+            self._asked_penalty.l1, group=self._asked_penalty.group, **own,
         )  # fmt: skip
+
+    def _penalty_terms(self, m: int) -> dict[str, NDArray[np.int64] | None]:
+        """Return ``signs`` and ``groups`` (m,) of features; None without signs, or without a price."""
+        penalty = self._asked_penalty
+        found = penalty.of_features(m, self._names())
+        return {
+            "signs": found.signs if penalty.has_signs else None,
+            "groups": found.groups if penalty.group else None,
+        }
 
     def _show(self, solution: Solution) -> None:
         assert self._owners is not None
@@ -302,7 +321,7 @@ class LogisticPolytopes(Probabilities, PricedFaces):
         return self._polytopes_of(self._side < 0)
 
     def _polytopes_of(self, plus: bool) -> list[Polytope]:
-        """One for each face of a class: where it is better than all faces of the other."""
+        """Return a polytope for each face of a class: where it is better than all faces of the other."""
         from polyopt.polytope import Polytope
 
         at_rest = np.zeros((1, self.W_.shape[1] + 1))
@@ -320,12 +339,13 @@ class LogisticPolytopes(Probabilities, PricedFaces):
 
     def _binary_certificate(self, tol: float) -> Certificate:
         assert self._owners is not None
+        penalty = self._asked_penalty
+        terms: dict[str, Any] = dict(self._penalty_terms(self._X.shape[1]))
         return certify_logistic_polytopes(
             self._X, self._y, self.solution_["W"], n_faces=(self._owners.minus, self._owners.plus),
-            ridge=self._asked["ridge"], l1=self._asked["l1"], C=self._costs, tol=tol,
+            ridge=self._asked["ridge"], l1=penalty.l1, C=self._costs, tol=tol, group=penalty.group,
             alpha=self.solution_.duals["margin"], assignment=self.solution_["assignment"],
-            support=self.solution_.primal.get("support"), signs=self.known_signs(self._X.shape[1]),
-            group=self._asked["group"], groups=self.known_groups(self._X.shape[1]),
+            support=self.solution_.primal.get("support"), **terms,
         )  # fmt: skip
 
     def _binary_duals(self) -> pd.DataFrame:

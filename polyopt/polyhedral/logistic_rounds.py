@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from formulations.language.types import Array
     from polyopt.polyhedral.logistic_paths import Paths
 
-__all__ = ["RIDGES", "SearchRounds"]
-
 RIDGES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 """Ridges that are tried, times the weight of the samples."""
 
@@ -30,22 +28,8 @@ Structure = tuple[int, tuple[int, int]]  # knots, faces of each class
 class SearchRounds:
     """The three rounds of a search (:class:`~polyopt.polyhedral.logistic_search.LogisticSearch`).
 
-    Parameters
-    ----------
-    paths : Paths
-        What is tried.
-    unit : float
-        The weight of the samples.
-    n_splits, first : int
-        How many splits there are, and the number of the one of the first round.
-    max_faces : int
-        Faces of either class at most.
-    max_numbers : int or None
-        Numbers at most.
-    n_knots : sequence of int
-        Knots of each feature that are tried.
-    tell : callable or None
-        Who hears of the progress.
+    `unit` is the weight of the samples, and `first` the number of the split of the first round. `tell` hears
+    of the progress.
     """
 
     def __init__(
@@ -59,7 +43,7 @@ class SearchRounds:
         self.begun = time.perf_counter()
 
     def run(self) -> None:
-        """All rounds, as far as the time and the budget go; Ctrl-C keeps what was tried whole."""
+        """Run all rounds within time and budget; Ctrl-C keeps the candidates that were tried whole."""
         try:
             for structure in self._first():
                 self._second(structure)
@@ -69,7 +53,7 @@ class SearchRounds:
             interrupted()
 
     def best(self) -> Candidate | None:
-        """The best candidate that is small enough, of those tried on all splits, or else on the first one."""
+        """Return the best candidate that is small enough, tried on all splits or else on the first."""
         for splits in (self.all, self.first):
             small = [c for c in self.tried if self.paths.tried(c, splits) and self._is_small(c, splits)]
             if small:
@@ -77,7 +61,7 @@ class SearchRounds:
         return None
 
     def _plainest(self, small: list[Candidate], splits: Sequence[int]) -> Candidate:
-        """The best one, or the best with fewer knots, the fewest first, if that is not clearly worse."""
+        """Return the best one, or the best with the fewest knots that is not clearly worse."""
         least = min(small, key=lambda c: self.paths.loss(c, splits))
         for count in self.n_knots:
             own = min(
@@ -90,17 +74,16 @@ class SearchRounds:
         return least
 
     def _fullest(self, least: Candidate, small: list[Candidate], splits: Sequence[int]) -> Candidate:
-        """Of those on the same path with more weights the fullest that is not clearly worse.
+        """Return the candidate with most weights on the same path that is not clearly worse.
 
-        The least of many losses is low by chance, too; what the samples held out cannot tell apart should not
-        cost weights.
+        The least of many losses is low by chance, too: a difference within the error should not cost weights.
         """
         path = [c for c in small if c._replace(max_numbers=None) == least._replace(max_numbers=None)]
         near = [c for c in path if not self._is_better(least, c)]
         return max(near, key=lambda c: self.paths.numbers(c, splits))
 
     def table(self) -> pd.DataFrame:
-        """What was tried."""
+        """Return the candidates that were tried, with their losses."""
         import pandas as pd
 
         columns = (
@@ -118,7 +101,7 @@ class SearchRounds:
         return pd.DataFrame(rows, columns=columns)
 
     def _first(self) -> list[Structure]:
-        """Every structure on the first split; beyond four faces only while the loss falls."""
+        """Try every structure on the first split; beyond four faces only while the loss falls."""
         for n_knots in self.n_knots:
             faces, before = 1, None
             while faces <= self.max_faces:
@@ -132,7 +115,7 @@ class SearchRounds:
         return self._best_structures(self.first, 3)
 
     def _second(self, structure: Structure) -> None:
-        """Ridges around the best on all splits."""
+        """Try ridges around the best on all splits."""
         own = self._best_of(self._of(structure), self.first)
         if own is not None:
             at = self._place(own)
@@ -140,7 +123,7 @@ class SearchRounds:
             self._follow([own._replace(ridge=ridge * self.unit) for ridge in near], self.all)
 
     def _third(self, structure: Structure) -> None:
-        """Fewer and fewer weights, at the best ridge and at the one below it."""
+        """Try fewer and fewer weights, at the best ridge and at the one below it."""
         own = self._best_of(self._of(structure), self.all)
         if own is None:
             return
@@ -178,7 +161,7 @@ class SearchRounds:
         return min(known, key=lambda c: self.paths.loss(c, splits), default=None)
 
     def _best_structures(self, splits: Sequence[int], count: int) -> list[Structure]:
-        """The best ones, the best of every number of knots, and the best of one face."""
+        """Return the best ones, the best of every number of knots, and the best of one face."""
         losses: dict[Structure, float] = {}
         for c in self.tried:
             if c.max_numbers is None and self.paths.tried(c, splits):
@@ -194,7 +177,7 @@ class SearchRounds:
         return kept
 
     def _is_better(self, one: Candidate, other: Candidate, errors: float = 1.0) -> bool:
-        """Whether the loss is lower by more than so many standard errors of the difference."""
+        """Return True if the loss is lower by more than so many standard errors of the difference."""
         splits = (
             self.all if self.paths.tried(one, self.all) and self.paths.tried(other, self.all) else self.first
         )
@@ -207,7 +190,7 @@ class SearchRounds:
 
 
 def _standard_error(values: Array, weights: Array) -> float:
-    """Of the weighted mean."""
+    """Return the standard error of the weighted mean."""
     share = weights / weights.sum()
     mean = float(share @ values)
     return float(np.sqrt(share**2 @ (values - mean) ** 2))

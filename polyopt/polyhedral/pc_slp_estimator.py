@@ -9,9 +9,8 @@ import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
 from formulations.polyhedral import class_shares
-from polyopt.estimators.declaration import estimator
 from polyopt.estimators.multiplier_frame import hinge_columns
-from polyopt.estimators.parameters import shared
+from polyopt.estimators.parameters import estimator, shared
 from polyopt.polyhedral.estimator import SHARED, PolyhedralClassifier
 
 if TYPE_CHECKING:
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from formulations.language.types import Array
     from polyopt.certificates.certificate import Certificate
     from polyopt.polyhedral.faces_by_programs import Engine
-
-__all__ = ["PCSLP"]
 
 
 @estimator

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from scipy.special import expit
@@ -11,10 +12,9 @@ from sklearn.utils._param_validation import StrOptions
 
 from formulations import mixture
 from formulations.language.arguments import at_least
-from polyopt.estimators.declaration import estimator
-from polyopt.estimators.parameters import Ruled, shared
+from polyopt.estimators.parameters import Settings, estimator, ruled, shared
 from polyopt.linalg.span import SampleSpan
-from polyopt.polyhedral.estimator import SHARED, PolyhedralClassifier, Probabilities
+from polyopt.polyhedral.estimator import SHARED, PolyhedralClassifier
 from polyopt.polyhedral.logistic_certificate import certify_plume
 
 if TYPE_CHECKING:
@@ -24,13 +24,48 @@ if TYPE_CHECKING:
     from polyopt.base.onnx_graph import Graph
     from polyopt.base.types import ClassWeight
     from polyopt.certificates.certificate import Certificate
-    from polyopt.polyhedral.plume import Init, Method
+    from polyopt.polyhedral.plume import Method
 
-__all__ = ["PLUME"]
+
+@dataclass(frozen=True, kw_only=True)
+class EMSettings(Settings):
+    """Settings of expectation and maximisation for the parameter ``em`` of :class:`polyopt.PLUME`.
+
+    Parameters
+    ----------
+    inner : int, optional
+        Steps of the M-step at most; by default 1, 5 with "bfgs".
+    init : {"random", "kmeans"}, default="random"
+        Starts: random faces, or faces between the inside and clusters of the outside.
+    anneal : bool, default=True
+        True: each run begins at a soft gate, γ = 1/4, and doubles it up to `gamma`.
+    polish : bool, default=True
+        True: the objective itself is minimised once the steps become slow, or after 15 of them. Without
+        it and without `anneal`, a run is the paper's Algorithm 1 to its own end, where a step lowers the
+        objective by no more than `tol`, relative; that need not be a stationary point.
+
+    Examples
+    --------
+    >>> from polyopt import PLUME, EMSettings
+    >>> PLUME(em=EMSettings(init="kmeans")).set_params(em__anneal=False).em
+    EMSettings(inner=None, init='kmeans', anneal=False, polish=True)
+    """
+
+    inner: int | None = None
+    init: Literal["random", "kmeans"] = "random"
+    anneal: bool = True
+    polish: bool = True
+
+    _parameter_constraints: ClassVar[Mapping[str, Any]] = {
+        **shared(optional=["inner"]),
+        "init": [StrOptions({"random", "kmeans"})],
+        "anneal": ["boolean"],
+        "polish": ["boolean"],
+    }
 
 
 @estimator
-class PLUME(Probabilities, PolyhedralClassifier):
+class PLUME(PolyhedralClassifier):
     """Polyhedral learning by mixture of experts, of Shah, Sastry & Manwani [1]_.
 
     With scores ``s_k = W_k'x + b_k``, every face is a logistic expert and the gate prefers the face with the
@@ -46,7 +81,7 @@ class PLUME(Probabilities, PolyhedralClassifier):
         K, the faces; one is logistic regression.
     gamma : float, default=1.0
         γ, the sharpness of the gate, at least 0. At a sharp gate samples hardly change faces while
-        learning, for which there is `anneal`.
+        learning, for which there is ``EMSettings(anneal=True)``.
     ridge : float, default=0.1
         ρ, at least 0; without it nothing can be proven, and separable data have no optimum. With 0 the
         normals are the shortest with their scores: a feature that is constant in training has the weight 0.
@@ -54,16 +89,8 @@ class PLUME(Probabilities, PolyhedralClassifier):
         The M-step: some steps of Newton's method on all faces together, of L-BFGS, or up the gradient with
         backtracking, or ("exact") the explicit program of ``formulations.plume`` to its end. "auto" is
         Newton's up to a few hundred unknowns, else L-BFGS.
-    inner : int, optional
-        Steps of the M-step at most; by default 1, 5 with "bfgs".
-    init : {"random", "kmeans"}, default="random"
-        Starts: random faces, or faces between the inside and clusters of the outside.
-    anneal : bool, default=True
-        Whether each run begins at a soft gate, γ = 1/4, and doubles it until it is what is asked.
-    polish : bool, default=True
-        Whether the objective itself is minimised where the steps become slow, or after 15 of them. Without
-        it and without `anneal`, a run is the paper's Algorithm 1 to its own end, where a step lowers the
-        objective by no more than `tol`, relative; that need not be a stationary point.
+    em : EMSettings, optional
+        Starts, gate and end of expectation and maximisation; by default ``EMSettings()``.
     decision : {"posterior", "polytope"}, default="posterior"
         What decides: which class is the more probable (``classes_[0]`` if both are equally so), or whether
         the sample is in the polytope of the faces. The two differ near the polytope's edges, where
@@ -72,8 +99,8 @@ class PLUME(Probabilities, PolyhedralClassifier):
     n_init : int, default=10
         Starts, of which the best end is kept.
     max_iter : int, default=5000
-        Iterations at most, per start: steps of expectation and maximisation, those at softer gates (`anneal`)
-        among them, and iterations of Newton's method or L-BFGS in the polish (`polish`), all together.
+        Iterations at most, per start: steps of expectation and maximisation, also those at softer gates,
+        and iterations of Newton's method or L-BFGS in the polish, all together.
     tol : float, default=1e-6
         Relative tolerance of the certificate that the end of a run is to reach.
 
@@ -109,10 +136,7 @@ class PLUME(Probabilities, PolyhedralClassifier):
     gamma: float = 1.0
     ridge: float = 0.1
     solver: Method = "auto"
-    inner: int | None = None
-    init: Init = "random"
-    anneal: bool = True
-    polish: bool = True
+    em: EMSettings | None = None
     decision: str = "posterior"
     max_iter: int = 5000
     tol: float = 1e-6
@@ -122,22 +146,24 @@ class PLUME(Probabilities, PolyhedralClassifier):
     _scored_dtypes: ClassVar[Any] = _dtypes
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SHARED,
-        **shared("tol", optional=["inner"]),
-        "gamma": [Ruled(lambda value: at_least("gamma", value, 0.0))],
-        "ridge": [Ruled(lambda value: at_least("ridge", value, 0.0))],
+        **shared("tol"),
+        "gamma": ruled("gamma", at_least, 0.0),
+        "ridge": ruled("ridge", at_least, 0.0),
         "solver": [StrOptions({"auto", "newton", "bfgs", "gradient", "exact"})],
-        "init": [StrOptions({"random", "kmeans"})],
-        "anneal": ["boolean"],
-        "polish": ["boolean"],
+        "em": [EMSettings, None],
         "decision": [StrOptions({"posterior", "polytope"})],
     }
+    _settings: ClassVar[dict[str, type[Settings]]] = {"em": EMSettings}
+    _moved: ClassVar[dict[str, str]] = {name: f"em__{name}" for name in EMSettings().get_params()}
+    _models_probabilities: ClassVar[bool] = True
 
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
         from polyopt.polyhedral.plume import PlumeProblem, solve_plume
 
+        em = self.em or EMSettings()
         problem = PlumeProblem(
             X, y, c, self.n_faces,
-            gamma=self.gamma, ridge=self.ridge, method=self.solver, inner=self.inner, init=self.init,
+            gamma=self.gamma, ridge=self.ridge, method=self.solver, inner=em.inner, init=em.init,
         )  # fmt: skip
         self.solver_ = problem.method
         found = solve_plume(
@@ -145,8 +171,8 @@ class PLUME(Probabilities, PolyhedralClassifier):
             n_init=self.n_init if self.n_faces > 1 else 1,  # logistic regression has one optimum
             max_iter=self.max_iter,
             tol=self.tol,
-            anneal=self.anneal,
-            polish=self.polish,
+            anneal=em.anneal,
+            polish=em.polish,
             time_limit=self.time_limit,
             seed=seed,
             n_jobs=self.n_jobs,
@@ -178,6 +204,7 @@ class PLUME(Probabilities, PolyhedralClassifier):
 
     @property
     def _decides_by_model(self) -> bool:
+        """True if the model's probabilities decide, and not the polytope of the faces."""
         return bool(self._asked["decision"] == "posterior")
 
     def _certify(self, W: Array, tol: float) -> Certificate:
@@ -211,7 +238,7 @@ class PLUME(Probabilities, PolyhedralClassifier):
         }
 
     def generalization_bound(self, delta: float = 0.05) -> PolytopeBound:
-        """A bound on the error, by Rademacher complexity, from the training data (two classes).
+        """Return a bound on the error, by Rademacher complexity, from the training data (two classes).
 
         It is of what `decision` decides by: the log-odds, or the polytope of the faces.
 
@@ -232,7 +259,7 @@ class PLUME(Probabilities, PolyhedralClassifier):
 
 
 def _draw_log_sum(graph: Graph, a: str) -> str:
-    """The logarithm (n, 1) of the sum of the columns' exponentials."""
+    """Return the logarithm (n, 1) of the sum of the columns' exponentials."""
     top = graph.over_columns("ReduceMax", a)
     sums = graph.over_columns("ReduceSum", graph.op("Exp", graph.op("Sub", a, top)))
     return graph.op("Add", top, graph.op("Log", sums))

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.metaestimators import available_if
 
 from formulations.language.arguments import at_least
 from formulations.language.solution import Solution, Status
 from formulations.polyhedral import best_scale, margin_error
-from polyopt.estimators.declaration import estimator
 from polyopt.estimators.multiplier_frame import hinge_columns
-from polyopt.estimators.parameters import Ruled, shared
-from polyopt.estimators.stream import StreamedClassifier, own_arrays
+from polyopt.estimators.parameters import Settings, estimator, ruled, shared
+from polyopt.estimators.stream import keeps_no_data, learn_chunk, own_arrays
 from polyopt.linalg.rows import as_rows
 from polyopt.linalg.span import SampleSpan, without_idle_faces
 from polyopt.linalg.used_features import present_features
@@ -24,20 +25,58 @@ from polyopt.polyhedral.estimator import SHARED, PolyhedralClassifier
 from polyopt.polyhedral.polyceptron_online import OnlinePolyceptron, solve_batch, solve_online
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from formulations.language.types import Array
-    from polyopt.base.types import ClassWeight
+    from polyopt.base.types import ClassWeight, SamplesLike
     from polyopt.certificates.certificate import Certificate
     from polyopt.polyhedral.faces_by_programs import Engine
     from polyopt.polyhedral.polyceptron_online import Rule
 
 
-__all__ = ["Polyceptron"]
+@dataclass(frozen=True, kw_only=True)
+class PerceptronSettings(Settings):
+    """Settings of Algorithms 1 and 2 for the parameter ``passes`` of :class:`polyopt.Polyceptron`.
+
+    Parameters
+    ----------
+    step : float, default=0.1
+        η, the step; positive ("batch", "online").
+    threshold : float, default=0.0
+        γ, to which the sum of the norms of the faces' updates is held ("batch"); 0 goes on until no
+        sample is misclassified, or the mistakes no longer fall.
+    rule : {"corrected", "cells", "printed"}, default="corrected"
+        Which reading of Algorithm 1, see :mod:`polyopt.polyhedral.polyceptron_online`: as printed it ends at
+        once.
+    pocket : bool, default=True
+        Whether the answer is the faces with the fewest mistakes on the way, or the last ones.
+    patience : int or None, default=200
+        Iterations ("batch") or passes ("online") without fewer mistakes before a run has settled; None
+        goes on to `max_iter`.
+
+    Examples
+    --------
+    >>> from polyopt import PerceptronSettings, Polyceptron
+    >>> Polyceptron(passes=PerceptronSettings(step=1.0)).set_params(passes__pocket=False).passes.step
+    1.0
+    """
+
+    step: float = 0.1
+    threshold: float = 0.0
+    rule: Rule = "corrected"
+    pocket: bool = True
+    patience: int | None = 200
+
+    _parameter_constraints: ClassVar[Mapping[str, Any]] = {
+        **shared("step", optional=["patience"]),
+        "threshold": ruled("threshold", at_least, 0.0),
+        "rule": [StrOptions({"corrected", "cells", "printed"})],
+        "pocket": ["boolean"],
+    }
 
 
 @estimator
-class Polyceptron(PolyhedralClassifier, StreamedClassifier):
+class Polyceptron(PolyhedralClassifier):
     """Polyceptron of Manwani & Sastry [1]_: one class inside of K faces, learnt as a perceptron learns.
 
     With scores ``W_k'x + b_k`` and h(x) their least, a sample is inside where h(x) is positive. The
@@ -69,19 +108,8 @@ class Polyceptron(PolyhedralClassifier, StreamedClassifier):
         ``formulations.polyceptron``. Both have one start more, the end of "batch", for which there is a tenth
         of a `time_limit`. "global" goes on from the end of "highs" until HiGHS's bound is
         attained or the `time_limit` is over; without one it may take hours. "auto" is "batch".
-    step : float, default=0.1
-        η, the step; positive ("batch", "online").
-    threshold : float, default=0.0
-        γ, to which the sum of the norms of the faces' updates is held ("batch"); 0 goes on until no
-        sample is misclassified, or the mistakes no longer fall.
-    rule : {"corrected", "cells", "printed"}, default="corrected"
-        Which reading of Algorithm 1, see :mod:`polyopt.polyhedral.polyceptron_online`: as printed it ends at
-        once.
-    pocket : bool, default=True
-        Whether the answer is the faces with the fewest mistakes on the way, or the last ones.
-    patience : int or None, default=200
-        Iterations ("batch") or passes ("online") without fewer mistakes before a run has settled; None
-        goes on to `max_iter`.
+    passes : PerceptronSettings, optional
+        Steps, rule and end of "batch" and "online"; by default ``PerceptronSettings()``.
     radius : float, default=1e4
         Largest absolute value of an entry of W and b ("highs", "exact", "global"; a bound of the certificate
         for all). Finite for "global", and best not much larger than the weights.
@@ -121,11 +149,7 @@ class Polyceptron(PolyhedralClassifier, StreamedClassifier):
     """
 
     _: KW_ONLY
-    step: float = 0.1
-    threshold: float = 0.0
-    rule: Rule = "corrected"
-    pocket: bool = True
-    patience: int | None = 200
+    passes: PerceptronSettings | None = None
     radius: float = 1e4
     max_iter: int = 1000
     class_weight: ClassWeight = None
@@ -133,11 +157,11 @@ class Polyceptron(PolyhedralClassifier, StreamedClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SHARED,
         "solver": [StrOptions({"auto", "batch", "online", "highs", "exact", "global"})],
-        **shared("step", "radius", optional=["patience"]),
-        "threshold": [Ruled(lambda value: at_least("threshold", value, 0.0))],
-        "rule": [StrOptions({"corrected", "cells", "printed"})],
-        "pocket": ["boolean"],
+        **shared("radius"),
+        "passes": [PerceptronSettings, None],
     }
+    _settings: ClassVar[dict[str, type[Settings]]] = {"passes": PerceptronSettings}
+    _moved: ClassVar[dict[str, str]] = {name: f"passes__{name}" for name in PerceptronSettings().get_params()}
 
     # -- fitting -----------------------------------------------------------------------------
 
@@ -169,7 +193,7 @@ class Polyceptron(PolyhedralClassifier, StreamedClassifier):
         return problem.settled(self._run(Stage(problem, self.max_iter), seed, fast))
 
     def _fast_end(self, X: Any, y: Array, c: Array, seed: int, time_left: float | None) -> Array:
-        """The faces in the box that "batch" ends with, in a tenth of the time limit."""
+        """Return the faces in the box that "batch" ends with, in a tenth of the time limit."""
         limit = None if time_left is None else min(0.1 * (self.time_limit or 0.0), time_left)
         W = self._make_passes(X, y, c, seed, "batch", limit)["W"]
         return W * min(1.0, self.radius / (float(np.abs(W).max()) or 1.0))
@@ -180,10 +204,11 @@ class Polyceptron(PolyhedralClassifier, StreamedClassifier):
         from polyopt.optim.rounds import random_faces
         from polyopt.optim.starts import best_of
 
+        passes = self.passes or PerceptronSettings()
         shared: dict[str, Any] = {
-            "step": self.step, "pocket": self.pocket, "patience": self.patience, "max_iter": self.max_iter,
+            "step": passes.step, "pocket": passes.pocket, "patience": passes.patience,
+            "max_iter": self.max_iter,
         }  # fmt: skip
-
         span = SampleSpan(X)
 
         def run(number: int, time_left: float | None) -> Solution:
@@ -191,7 +216,7 @@ class Polyceptron(PolyhedralClassifier, StreamedClassifier):
             W = random_faces(X, y, c, self.n_faces, rng)
             if solver == "batch":
                 found = solve_batch(
-                    X, y, c, W, threshold=self.threshold, rule=self.rule, time_limit=time_left, **shared
+                    X, y, c, W, threshold=passes.threshold, rule=passes.rule, time_limit=time_left, **shared
                 )
             else:
                 order = int(rng.integers(np.iinfo(np.int32).max))
@@ -223,13 +248,45 @@ class Polyceptron(PolyhedralClassifier, StreamedClassifier):
 
     # -- streams -----------------------------------------------------------------------------
 
+    @available_if(keeps_no_data)
+    def partial_fit(
+        self, X: SamplesLike, y: ArrayLike,
+        classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None,
+    ) -> Self:  # fmt: skip
+        """Make one pass over a chunk of a stream, or of data too large for the memory.
+
+        Parameters
+        ----------
+        X : array_like or CSR matrix of shape (n, m)
+            Samples of this chunk.
+        y : array_like of shape (n,)
+            Their labels; a chunk may have one class alone.
+        classes : array_like of shape (n_classes,), optional
+            All labels; needed at the first call unless the chunk has them all.
+        sample_weight : array_like of shape (n,), optional
+            Non-negative weights.
+
+        Returns
+        -------
+        self
+            With the faces as they are now. No data are kept, so there are no ``assignment_``, ``duals_`` and
+            ``certificate()``.
+
+        Raises
+        ------
+        ValueError
+            One class, labels that are not among the classes, or settings that need another solver.
+        """
+        return learn_chunk(self, X, y, classes, sample_weight)
+
     def _begin(self, X: Any, n_total: int) -> PolyceptronStream:
         """Algorithm 2 before the first sample: small random faces."""
         self._side, self.solver_ = self._chosen_side(), "online"
         seed = self._seed()
+        step = (self._asked["passes"] or PerceptronSettings()).step
         W = np.random.default_rng(seed).normal(size=(self.n_faces, X.shape[1] + 1))
         W[:, :-1] *= present_features(X)  # others have the weight 0 until a chunk shows them
-        return PolyceptronStream(OnlinePolyceptron(W / np.sqrt(W.shape[1]), self.step, seed))
+        return PolyceptronStream(OnlinePolyceptron(W / np.sqrt(W.shape[1]), step, seed))
 
     def _learn(self, X: Any, codes: NDArray[np.int64], weights: Array) -> None:
         self._check_sizes(X, weights)
@@ -239,13 +296,13 @@ class Polyceptron(PolyhedralClassifier, StreamedClassifier):
 
 @dataclass
 class PolyceptronStream:
-    """What is kept between two chunks: Algorithm 2, and its history."""
+    """The state between two chunks: Algorithm 2, and its history."""
 
     machine: OnlinePolyceptron
     history: tuple[dict[str, float], ...] = ()
 
     def show(self, X: NDArray[Any] | sp.csr_array, y: Array, c: Array) -> Solution:
-        """One pass over a chunk, with labels +1 inside and weights; the faces as they are then."""
+        """Return one pass over a chunk, with labels +1 inside and weights; the faces as they are then."""
         own_arrays(self.machine.state)
         made = self.machine.show(as_rows(X), y, c)
         record = {"chunk": float(len(self.history) + 1), "samples": float(len(y)), "made": made}

@@ -10,9 +10,8 @@ from scipy.special import expit
 from sklearn.utils._param_validation import StrOptions
 
 from formulations.polyhedral import belonging, scores
-from polyopt.estimators.declaration import estimator
-from polyopt.estimators.parameters import shared
-from polyopt.polyhedral.estimator import SHARED, PolyhedralClassifier, Probabilities
+from polyopt.estimators.parameters import estimator, shared
+from polyopt.polyhedral.estimator import SHARED, PolyhedralClassifier
 from polyopt.polyhedral.logistic_certificate import certify_spla1
 
 if TYPE_CHECKING:
@@ -25,13 +24,11 @@ if TYPE_CHECKING:
     from polyopt.certificates.certificate import Certificate
     from polyopt.polyhedral.spla1 import Engine
 
-__all__ = ["SPLA1"]
-
 _ENGINES: dict[str, Engine] = {"newton": "newton", "bfgs": "bfgs", "exact": "program"}
 
 
 @estimator
-class SPLA1(Probabilities, PolyhedralClassifier):
+class SPLA1(PolyhedralClassifier):
     """Polyhedral classifier of Manwani & Sastry [1]_: alternate between cells and logistic regressions.
 
     With scores ``W_k'x + b_k`` and h(x) their least, ``P(inside | x) = 1 / (1 + exp(-h(x)))``. The samples
@@ -100,6 +97,7 @@ class SPLA1(Probabilities, PolyhedralClassifier):
     tol: float = 1e-6
     class_weight: ClassWeight = None
 
+    _models_probabilities: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SHARED,
         **shared("ridge", "inner", "patience", "tol"),

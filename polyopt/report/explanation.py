@@ -16,7 +16,7 @@ from polyopt.explanations.sample import (
     hidden_sentence,
     way_sentence,
 )
-from polyopt.explanations.words import number, others
+from polyopt.explanations.subject import number, others
 from polyopt.plots.figure import svg
 from polyopt.plots.polytope import face_weights
 from polyopt.report.frame import Contents, cells_table, columns, framed

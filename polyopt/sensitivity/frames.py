@@ -179,7 +179,7 @@ def _machines(estimator: Any) -> list[tuple[dict[str, str], Any]]:
         pairs = [{"pair": f"{first} vs {second}"} for first, second in estimator.pairs_]
         parts = zip(pairs, estimator.estimators_, strict=True)
         return [({**pair, **names}, part) for pair, whole in parts for names, part in _machines(whole)]
-    if getattr(estimator, "double_sided", False):
+    if getattr(estimator, "_sides", None):
         return [({"outside": str(side.outer_label_)}, side) for side in estimator.sides_]
     return [({}, estimator)]
 

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from formulations.l0_data import L0Data, as_l0_data
 from formulations.language.clock import Clock
 from formulations.language.solution import Status
-from polyopt.estimators.declaration import estimator
+from polyopt.estimators.parameters import estimator
 from polyopt.sparse.certificate import certify_l0_data
 from polyopt.sparse.expansion_classifier import EXPANSION_PARAMETERS, ExpansionClassifier
 from polyopt.sparse.settings import CrossEntropySettings
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from polyopt.base.types import Seed
     from polyopt.certificates.certificate import Certificate
     from polyopt.sparse.cross_entropy import L0Search
-
-__all__ = ["CrossEntropySVM"]
 
 _SOLVERS = ("auto", "ce", "one-norm", "highs", "global", "exact")
 # Shares of a time limit: with "global" and "highs" that of the cross-entropy method at most, which has the
@@ -185,7 +183,7 @@ class CrossEntropySVM(ExpansionClassifier):
         return "one-norm"
 
     def _screen(self, K: Array, y: Array, weights: Array, clock: Clock) -> NDArray[np.intp]:
-        """The support vectors of the SVM."""
+        """Return the support vectors of the SVM."""
         from polyopt.margin.svm import SVM
 
         every = np.arange(len(y))
@@ -199,7 +197,7 @@ class CrossEntropySVM(ExpansionClassifier):
         return kept if kept.size else every  # a fit stopped at once has none
 
     def _find(self, data: L0Data, how: CrossEntropySettings, clock: Clock) -> tuple[Solution, float | None]:
-        """The solver's answer, and what our own branch and bound, if asked, proves of every score."""
+        """Return the solver's answer, and what our own branch and bound, if asked, proves of every score."""
         from polyopt.sparse.cross_entropy import L0Search, round_relaxation
         from polyopt.sparse.proof import better_of, prove, solve_explicitly, solve_globally
 
@@ -251,7 +249,7 @@ class CrossEntropySVM(ExpansionClassifier):
 
     @property
     def search_(self) -> L0Search:
-        """How the cross-entropy method found it."""
+        """Record of the cross-entropy method."""
         if self._searches is None:
             raise AttributeError("search_ needs two classes and the cross-entropy method")
         return self._searches
@@ -263,7 +261,7 @@ class CrossEntropySVM(ExpansionClassifier):
 
     @property
     def candidates_bound_(self) -> float:
-        """What the relaxation proves of every score within the candidates."""
+        """Lower bound of the relaxation on every score within the candidates."""
         return self._of_the_screen()[1]
 
     def _of_the_screen(self) -> tuple[NDArray[np.intp], float]:
@@ -303,7 +301,7 @@ class CrossEntropySVM(ExpansionClassifier):
 
 
 def _spread(values: Array, places: NDArray[np.intp], n: int) -> Array:
-    """The values at their places among n, and zeros elsewhere."""
+    """Return the values at their places among n, and zeros elsewhere."""
     spread = np.zeros(n)
     spread[places] = values
     return spread

@@ -17,12 +17,10 @@ from formulations.families import best_intercept
 from formulations.language.clock import Clock, is_out_of_time
 from formulations.language.recovery import slacks
 from formulations.language.solution import Solution, Status
-from polyopt.estimators.declaration import estimator
 from polyopt.estimators.multiplier_frame import margin_state, multiplier_frame
-from polyopt.estimators.parameters import shared
+from polyopt.estimators.parameters import estimator, shared
 from polyopt.linalg.kernels import Kernel, SampleGram
-from polyopt.margin.kernel_classifier import KERNEL_PARAMETERS
-from polyopt.margin.support import SupportClassifier
+from polyopt.margin.kernel_classifier import KERNEL_PARAMETERS, KernelClassifier
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,8 +29,6 @@ if TYPE_CHECKING:
     from formulations.language.types import Array
     from polyopt.base.onnx_graph import Graph
     from polyopt.base.types import ClassWeight
-
-__all__ = ["EXPANSION_PARAMETERS", "ExpansionClassifier"]
 
 EXPANSION_PARAMETERS: dict[str, list[Any]] = {
     **KERNEL_PARAMETERS,
@@ -44,7 +40,7 @@ _MAX_SAMPLES = 5_000  # the linear programs hold the kernel matrix whole, in HiG
 
 
 @estimator
-class ExpansionClassifier(SupportClassifier):
+class ExpansionClassifier(KernelClassifier):
     """Base of the one-norm machine and of the L0 machine.
 
     A subclass solves the binary problem in :meth:`_solve`, and says in :meth:`_terms` of which linear program
@@ -84,7 +80,7 @@ class ExpansionClassifier(SupportClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = dict(EXPANSION_PARAMETERS)
 
     _answers_by: ClassVar[tuple[str, ...]] = (
-        *SupportClassifier._answers_by, "_fitted", "_hyperplane", "support_", "score_"
+        *KernelClassifier._answers_by, "_fitted", "_hyperplane", "support_", "score_"
     )  # fmt: skip
     _weights: Array = field(init=False)
     _fitted: tuple[Any, ...] = field(init=False)  # C and the kernel's parameters, as at the fit
@@ -130,7 +126,7 @@ class ExpansionClassifier(SupportClassifier):
         self._warn_if_short(lambda: self._binary_certificate(1e-6))
 
     def _solved(self, y: Array, weights: Array, clock: Clock) -> Solution:
-        """The machine of the kernel matrix."""
+        """Return the machine of the kernel matrix."""
         K, error = self._training_kernel()
         self._check_size(K, weights)
         return self._solve(K, y, weights, error, clock)
@@ -182,7 +178,7 @@ class ExpansionClassifier(SupportClassifier):
         return Kernel(*self._fitted[1:])
 
     def _training_kernel(self) -> tuple[Array, float | Array]:
-        """The kernel matrix of the samples, and how far its entries may be from the kernel's true values."""
+        """Return the kernel matrix of the samples, and an error bound of its entries."""
         if self._fitted_kernel == "precomputed":
             if self._X.shape[0] != self._X.shape[1]:
                 raise ValueError(f"the Gram matrix must be square, not of shape {self._X.shape}")

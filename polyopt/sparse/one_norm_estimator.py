@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from formulations.families import best_intercept
 from polyopt.certificates.claims.statement import Evidence
-from polyopt.estimators.declaration import estimator
+from polyopt.estimators.parameters import estimator
 from polyopt.margin.claim import state_one_norm
 from polyopt.sparse.certificate import certify_one_norm
 from polyopt.sparse.expansion_classifier import EXPANSION_PARAMETERS, ExpansionClassifier
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from formulations.language.solution import Solution
     from formulations.language.types import Array
     from polyopt.certificates.certificate import Certificate
-
-__all__ = ["OneNormSVM"]
 
 _ADVICE = "scale the features to unit variance, or choose solver='highs'"
 

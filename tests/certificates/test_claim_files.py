@@ -38,7 +38,7 @@ MACHINES = {
     "cpm": polyopt.ConvexPolytopeMachine(n_faces=2, solver="exact", n_init=2, random_state=0),
     "max": polyopt.ConvexPolytopeMachine(n_faces=2, loss="max", solver="exact", n_init=2, random_state=0),
     "worst": polyopt.ConvexPolytopeMachine(
-        n_faces=2, margin="worst", solver="exact", n_init=1, random_state=0
+        n_faces=2, penalty=polyopt.FacePenalty(margin="worst"), solver="exact", n_init=1, random_state=0
     ),
     "sigma": polyopt.SigmaSVM(C=1.0, D=0.4, kernel="linear"),
     "poly": polyopt.SVM(C=1.0, kernel="poly", degree=2, coef0=1.0),
@@ -49,19 +49,28 @@ MACHINES = {
     "pc-slp": polyopt.PCSLP(n_faces=2, n_init=1, random_state=0),
     "spla1": polyopt.SPLA1(n_faces=2, positives="all", n_init=1, random_state=0),
     "sigma-rbf": polyopt.SigmaSVM(C=1.0, D=0.4, kernel="rbf"),
-    "signs": polyopt.ConvexPolytopeMachine(l1=0.3, signs=[1, 0, 0], loss="max", **FEW),
-    "groups": polyopt.ConvexPolytopeMachine(group=0.5, feature_groups=[0, 0, 1], margin="worst", **FEW),
-    "integers": polyopt.ConvexPolytopeMachine(integers=4, n_faces=2, n_init=1, random_state=0),
+    "signs": polyopt.ConvexPolytopeMachine(
+        penalty=polyopt.FacePenalty(l1=0.3, signs=[1, 0, 0]), loss="max", **FEW
+    ),
+    "groups": polyopt.ConvexPolytopeMachine(
+        penalty=polyopt.FacePenalty(group=0.5, feature_groups=[0, 0, 1], margin="worst"), **FEW
+    ),
+    "integers": polyopt.ConvexPolytopeMachine(
+        penalty=polyopt.FacePenalty(integers=4), n_faces=2, n_init=1, random_state=0
+    ),
     "plume": polyopt.PLUME(n_faces=2, gamma=0.7, n_init=1, random_state=0),
     "logistic": polyopt.LogisticPolytopes(n_faces=(1, 2), n_init=1, random_state=0),
     "logistic-signs": polyopt.LogisticPolytopes(
-        n_faces=(1, 2), l1=0.3, signs={0: 1, 1: -1}, n_init=1, random_state=0
+        n_faces=(1, 2), penalty=polyopt.FacePenalty(l1=0.3, signs={0: 1, 1: -1}), n_init=1, random_state=0
     ),
     "logistic-group": polyopt.LogisticPolytopes(
-        n_faces=(1, 2), l1=0.1, group=0.5, signs={0: 1}, feature_groups=[[1, 2]], n_init=1, random_state=0
+        n_faces=(1, 2),
+        penalty=polyopt.FacePenalty(l1=0.1, group=0.5, signs={0: 1}, feature_groups=[[1, 2]]),
+        n_init=1,
+        random_state=0,
     ),
     "logistic-few": polyopt.LogisticPolytopes(
-        n_faces=(0, 2), l1=0.1, max_numbers=4, n_init=1, random_state=0
+        n_faces=(0, 2), penalty=polyopt.FacePenalty(l1=0.1), max_numbers=4, n_init=1, random_state=0
     ),
 }
 LINEAR = ("svm", "rmm", "soft", "cpm", "max")  # what the second checker knows
@@ -204,7 +213,9 @@ def test_a_table_with_scaled_features_is_read_as_it_stands(data, tmp_path, capsy
     # Sparse samples are multiplied and not divided; a matrix in numpy's format has its labels last.
     sparse = sp.csr_array(np.where(np.abs(X) > 0.7, X, 0.0))
     plain = StandardScaler(with_mean=False).fit(sparse)
-    machine = polyopt.ConvexPolytopeMachine(n_faces=1, feature_scale=0.3, solver="exact")
+    machine = polyopt.ConvexPolytopeMachine(
+        n_faces=1, sgd=polyopt.SGDSettings(feature_scale=0.3), solver="exact"
+    )
     labels = (y == "in").astype(int)
     machine.fit(plain.transform(sparse), labels).certificate().save(tmp_path / "s.json", scaler=plain)
     np.save(tmp_path / "s.npy", np.column_stack([sparse.toarray(), labels]))
@@ -222,7 +233,9 @@ def test_every_pair_of_classes_is_a_claim(tmp_path, capsys):
 
 def test_each_side_of_two_is_a_claim(data, tmp_path, capsys):
     X, y = data
-    machine = polyopt.ConvexPolytopeMachine(double_sided=True, l1=0.1, **FEW).fit(X, y)
+    machine = polyopt.ConvexPolytopeMachine(
+        inside_label="both", penalty=polyopt.FacePenalty(l1=0.1), **FEW
+    ).fit(X, y)
     machine.certificate().save(tmp_path / "c.json")
     np.save(tmp_path / "d.npy", np.column_stack([X, y == "in"]))
     text = (tmp_path / "c.json").read_text()
@@ -255,7 +268,9 @@ def test_what_has_no_form_is_refused_in_a_sentence(data, tmp_path):
     found = program.solve()
     with pytest.raises(ValueError, match="no bound"):
         polyopt.certify_program(program, found.primal, found.duals).save(tmp_path / "c.json")
-    few = polyopt.ConvexPolytopeMachine(max_features=1, n_faces=1, n_init=1, random_state=0).fit(X, y)
+    few = polyopt.ConvexPolytopeMachine(
+        penalty=polyopt.FacePenalty(max_features=1), n_faces=1, n_init=1, random_state=0
+    ).fit(X, y)
     with pytest.raises(ValueError, match="searches over their features"):
         few.certificate().save(tmp_path / "c.json")
     separate = polyopt.certify_cpm_hard(X, np.where(X[:, 0] > 0, 1, -1), W=[[1.0, 0.0, 0.0, 0.0]])

@@ -52,7 +52,9 @@ WITH_CORNERS = {
     "one-norm": lambda C: polyopt.OneNormSVM(C, kernel="linear"),
     "one-norm-poly": lambda C: polyopt.OneNormSVM(C, **KERNELS[1]),
     "worst": lambda C: polyopt.ConvexPolytopeMachine(C=C, loss="max", **FEW),
-    "prices": lambda C: polyopt.ConvexPolytopeMachine(C=C, l1=0.3, signs=[1, 0], **FEW),
+    "prices": lambda C: polyopt.ConvexPolytopeMachine(
+        C=C, penalty=polyopt.FacePenalty(l1=0.3, signs=[1, 0]), **FEW
+    ),
     "sigma": lambda C: polyopt.SigmaSVM(C, 0.4, kernel="linear"),
     "sigma-poly": lambda C: polyopt.SigmaSVM(C, 0.4, **KERNELS[1]),
     "polyceptron": lambda C: polyopt.Polyceptron(n_faces=2, n_init=1, random_state=0, solver="highs"),
@@ -148,7 +150,10 @@ def test_what_cannot_be_refined_says_so():
     for machine in (polyopt.OneNormSVM(kernel="linear"), polyopt.SigmaSVM(kernel="linear")):
         with pytest.raises(ValueError, match="programs of"):
             machine.fit(X, y).certificate().refine()
-    for machine in (polyopt.SPLA1(n_faces=1, n_init=1), polyopt.ConvexPolytopeMachine(margin="worst", **FEW)):
+    for machine in (
+        polyopt.SPLA1(n_faces=1, n_init=1),
+        polyopt.ConvexPolytopeMachine(penalty=polyopt.FacePenalty(margin="worst"), **FEW),
+    ):
         with pytest.raises(ValueError, match="rational"):
             exact_solution(machine.fit(X, y).certificate())
 

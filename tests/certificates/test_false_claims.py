@@ -17,10 +17,14 @@ MACHINES = {
     "svm": polyopt.SVM(C=0.7, kernel="linear"),
     "rmm": polyopt.RelativeMarginMachine(C=2.0, B=1.6, kernel="linear"),
     "max": polyopt.ConvexPolytopeMachine(loss="max", **FEW),
-    "worst": polyopt.ConvexPolytopeMachine(margin="worst", **FEW),
-    "groups": polyopt.ConvexPolytopeMachine(group=0.5, feature_groups=[0, 0, 1], margin="worst", **FEW),
-    "prices": polyopt.ConvexPolytopeMachine(l1=0.3, signs=[1, 0, 0], **FEW),
-    "integers": polyopt.ConvexPolytopeMachine(integers=4, n_faces=2, n_init=1, random_state=0),
+    "worst": polyopt.ConvexPolytopeMachine(penalty=polyopt.FacePenalty(margin="worst"), **FEW),
+    "groups": polyopt.ConvexPolytopeMachine(
+        penalty=polyopt.FacePenalty(group=0.5, feature_groups=[0, 0, 1], margin="worst"), **FEW
+    ),
+    "prices": polyopt.ConvexPolytopeMachine(penalty=polyopt.FacePenalty(l1=0.3, signs=[1, 0, 0]), **FEW),
+    "integers": polyopt.ConvexPolytopeMachine(
+        penalty=polyopt.FacePenalty(integers=4), n_faces=2, n_init=1, random_state=0
+    ),
     "sigma": polyopt.SigmaSVM(C=1.0, D=0.4, kernel="linear"),
     "rbf": polyopt.RelativeMarginMachine(C=1.0, B=1.3, kernel="rbf"),
     "one-norm": polyopt.OneNormSVM(C=1.0, kernel="poly", degree=2, coef0=1.0),

@@ -232,7 +232,7 @@ def test_duals_of_bounds_with_slack_are_explained_by_their_own_program(method, t
 
 
 def test_duals_of_prices_name_the_feature(table):
-    given = ("duals", "--method", "cpm", "--data", table, "--faces", 2, "--set", "l1=0.5")
+    given = ("duals", "--method", "cpm", "--data", table, "--faces", 2, "--set", "penalty.l1=0.5")
     done = run(*given, "--csv")
     rows = list(csv.DictReader(io.StringIO(done.stdout)))
     priced = [row for row in rows if row["letter"] in ("r_plus", "r_minus")]
@@ -381,7 +381,7 @@ def test_sparse_files_make_models_too(sparse, tmp_path):
     assert len(labels_in(out)) == 2
 
 
-@pytest.mark.parametrize("sides", [(), ("--set", "double_sided=True")])
+@pytest.mark.parametrize("sides", [(), ("--set", "inside_label=both")])
 def test_the_rules_of_a_polytope_are_the_model_in_the_units_of_the_file(table, tmp_path, sides):
     path = tmp_path / "m.skops"
     assert run("fit", table, "--method", "cpm", "--faces", 2, *sides, "--out", path).exit_code == 0
@@ -402,7 +402,7 @@ def test_the_rules_of_a_polytope_are_the_model_in_the_units_of_the_file(table, t
 
 def test_bad_settings_of_a_polytope_are_named(table):
     fit = ("fit", table, "--method")
-    refused(run(*fit, "cpm", "--set", "perplexity=7"), r"perplexity must be from 1 to n_faces=3, not 7")
+    refused(run(*fit, "cpm", "--set", "sgd.perplexity=7"), r"perplexity must be from 1 to n_faces=3, not 7")
     refused(run(*fit, "rmm", "--faces", 2), r"--faces is not a setting of rmm; it is one of cpm")
 
 

@@ -151,7 +151,6 @@ def test_the_narrower_class_is_inside():
     assert narrower_class(X, np.array(["in", "in", "out", "out"]), {}) == "in"
     assert narrower_class(X, np.array(["b", "b", "a", "a"]), {}) == "b"
     assert narrower_class(X, np.array([0, 1, 2, 2]), {}) is None
-    assert narrower_class(X, np.array([0, 0, 1, 1]), {"double_sided": True}) is None
 
 
 def test_the_same_seed_gives_the_same_rows():

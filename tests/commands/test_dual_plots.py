@@ -45,7 +45,7 @@ MACHINES = {
     "cpm-1": (ConvexPolytopeMachine(1, solver="exact", random_state=0), ["α"]),
     "cpm-9": (ConvexPolytopeMachine(9, solver="exact", n_init=1, random_state=0), ["α"]),
     "cpm-2": (
-        ConvexPolytopeMachine(2, solver="exact", n_init=1, double_sided=True, random_state=0),
+        ConvexPolytopeMachine(2, solver="exact", n_init=1, inside_label="both", random_state=0),
         [f"{label} outside, face {k}" for label in ("1.0", "-1.0") for k in (0, 1)],
     ),
     "polyceptron": (Polyceptron(2, solver="exact", radius=0.3, random_state=0), ["face 0", "face 1"]),

@@ -39,7 +39,7 @@ TRIALS = {
          "--time-limit 60", r"C=0\.5, kernel=linear, B=1\.5"),
         ("--data DATA --method sigma-svm-rbf --D 0.3 --kernel poly --gamma 0.5 --set degree=2 --csv --quiet",
          r"alpha"),
-        ("--data DATA --method cpm --faces 1 --set double_sided=True --set n_init=1", r"double_sided=True"),
+        ("--data DATA --method cpm --faces 1 --set inside_label=both --set n_init=1", r"inside_label=both"),
     ],
     "fit": [
         ("TEXT --separator ; --decimal , --categorical kind --impute median --large "
@@ -48,7 +48,7 @@ TRIALS = {
          "--time-limit 60", r"C=0\.5, kernel=linear, B=1\.5"),
         ("DATA --scale --method sigma-svm-rbf --D 0.3 --kernel poly --gamma 0.5 --set degree=2 --quiet",
          r"C=1, kernel=poly, D=0\.3, gamma=0\.5, degree=2"),
-        ("DATA --method cpm --faces 2 --set perplexity=1.2 --set max_iter=50 --keep-data --out OUT",
+        ("DATA --method cpm --faces 2 --set sgd.perplexity=1.2 --set max_iter=50 --keep-data --out OUT",
          r"perplexity=1\.2"),
         ("DATA --method spla1 --set ridge=0.2 --faces 1 --set n_init=1 --certificate CLAIM", r"ridge=0\.2"),
         ("DATA --method pc-slp --faces 1 --calibration sigmoid", r"calibrated, sigmoid, on samples held out"),

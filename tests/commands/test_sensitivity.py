@@ -40,6 +40,7 @@ from polyopt import (
     ConvexPolytopeMachine,
     CrossEntropySettings,
     CrossEntropySVM,
+    FacePenalty,
     LogisticPolytopes,
     OneNormSVM,
     Polyceptron,
@@ -155,7 +156,14 @@ def of_cpm(data, margin="total", loss="sum"):
         return value(cpm.fixed_assignment(data.X, y, 2, m.assignment_, C * data.w, loss, margin))
 
     return ConvexPolytopeMachine(
-        2, 0.3, margin=margin, loss=loss, solver="exact", n_init=1, tol=1e-8, random_state=0
+        2,
+        0.3,
+        penalty=FacePenalty(margin=margin),
+        loss=loss,
+        solver="exact",
+        n_init=1,
+        tol=1e-8,
+        random_state=0,
     ), {"C": at}
 
 
@@ -204,8 +212,11 @@ def of_logistic(data):
         )  # fmt: skip
         return value(program)
 
-    machine = LogisticPolytopes(2, ridge=0.5, l1=0.3, n_init=1, tol=1e-9, random_state=0)
-    return machine, {"ridge": lambda m, rho: at(m, rho, m.l1), "l1": lambda m, price: at(m, m.ridge, price)}
+    machine = LogisticPolytopes(2, ridge=0.5, penalty=FacePenalty(l1=0.3), n_init=1, tol=1e-9, random_state=0)
+    return machine, {
+        "ridge": lambda m, rho: at(m, rho, m.penalty.l1),
+        "l1": lambda m, price: at(m, m.ridge, price),
+    }
 
 
 MACHINES = {
@@ -234,8 +245,12 @@ def fitted(name, data):
     return machine.fit(data.X, data.y, sample_weight=data.w), values
 
 
+def value_of_parameter(machine, name):
+    return getattr(machine, name) if hasattr(machine, name) else getattr(machine.penalty, name)
+
+
 def by_differences(machine, at, parameter, step=STEP):
-    theta = getattr(machine, parameter)
+    theta = value_of_parameter(machine, parameter)
     return (at(machine, theta * (1 + step)) - at(machine, theta * (1 - step))) / (2 * step * theta)
 
 
@@ -255,7 +270,7 @@ def test_finite_differences_agree(name, set_):
     assert list(frame.index) == list(values)
     for parameter, at in values.items():
         found = frame.loc[parameter]
-        theta = getattr(machine, parameter)
+        theta = value_of_parameter(machine, parameter)
         here = at(machine, theta)
         assert found["value"] == theta
         assert found["objective"] == pytest.approx(here, rel=1e-6)

@@ -13,7 +13,7 @@ from formulations import cpm
 from formulations.cpm import big_m, mixed_integer
 from formulations.language.program import Program
 from formulations.language.solution import Status
-from polyopt import ConvexPolytopeMachine
+from polyopt import ConvexPolytopeMachine, FacePenalty
 from polyopt.certificates import Claim
 from polyopt.cpm.certificate import certify_cpm, certify_cpm_search
 from polyopt.cpm.global_search.explicit import solve_cpm_explicitly
@@ -137,7 +137,9 @@ def test_the_estimator_is_no_worse_than_alternating_and_saves_no_claim(tmp_path)
 @pytest.mark.parametrize(("loss", "margin"), COUPLED)
 def test_one_face_is_proven_by_the_plain_search(loss, margin):
     X, y, _ = draw(10, 5)
-    machine = ConvexPolytopeMachine(n_faces=1, loss=loss, margin=margin, solver="global", random_state=0)
+    machine = ConvexPolytopeMachine(
+        n_faces=1, loss=loss, penalty=FacePenalty(margin=margin), solver="global", random_state=0
+    )
     assert machine.fit(X, y).certificate().claim is Claim.OPTIMAL
 
 

@@ -14,14 +14,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 
 from formulations.language.clock import current_clock
-from polyopt import PCSLP, PLUME, SPLA1, ConvexPolytopeMachine, FaceSearch, Polyceptron
+from polyopt import PCSLP, PLUME, SPLA1, ConvexPolytopeMachine, FacePenalty, FaceSearch, Polyceptron
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 MACHINES = {
     "cpm": ConvexPolytopeMachine(2, solver="sgd", max_iter=20, random_state=0),
     "cpm-inside": ConvexPolytopeMachine(2, solver="sgd", max_iter=20, inside_label=1, random_state=0),
-    "cpm-sides": ConvexPolytopeMachine(1, solver="sgd", max_iter=20, double_sided=True, random_state=0),
+    "cpm-sides": ConvexPolytopeMachine(1, solver="sgd", max_iter=20, inside_label="both", random_state=0),
     "polyceptron": Polyceptron(2, n_init=1, max_iter=50, random_state=0),
     "pc-slp": PCSLP(1, random_state=0),
     "spla1": SPLA1(2, n_init=1, inside_label=0, random_state=0),
@@ -103,7 +103,9 @@ def test_the_weights_of_classes_are_weights(data):
 
 def test_features_are_named_in_the_folds_too(data):
     X, y = pd.DataFrame(data[0], columns=list("abcd")), data[1]
-    machine = ConvexPolytopeMachine(1, solver="dual", signs={"b": 1}, calibration="sigmoid", random_state=0)
+    machine = ConvexPolytopeMachine(
+        1, solver="dual", penalty=FacePenalty(signs={"b": 1}), calibration="sigmoid", random_state=0
+    )
     machine.fit(X, y)
     assert machine.W_[0, 1] >= 0.0
     assert machine.predict_proba(X).shape == (60, 2)

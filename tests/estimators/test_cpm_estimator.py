@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
 from formulations import cpm
-from polyopt import Claim, ConvexPolytopeMachine
+from polyopt import Claim, ConvexPolytopeMachine, SGDSettings
 from polyopt.cpm.alternating import PolytopeProblem
 from polyopt.datasets import load, make_polytope
 
@@ -55,7 +55,7 @@ def test_both_solvers_minimise_the_same_objective(K):
 def test_the_solver_that_auto_picked_is_named():
     X, y, _ = clusters(100, 3, 0)
     assert CPM(random_state=0).fit(X, y).solver_ == "exact"
-    assert CPM(random_state=0, perplexity=1.5).fit(X, y).solver_ == "sgd"
+    assert CPM(random_state=0, sgd=SGDSettings(perplexity=1.5)).fit(X, y).solver_ == "sgd"
     assert CPM(random_state=0, loss="max", n_init=1).fit(X, y).solver_ == "exact"
     X, y, _ = clusters(10_000, 3, 0)
     assert CPM(random_state=0).fit(X, y).solver_ == "sgd"
@@ -232,13 +232,12 @@ def test_a_limit_is_told(ticking):
         ({"n_faces": 0}, "n_faces must be an integer of at least 1, not 0"),
         ({"n_faces": 2.5}, "n_faces must be an integer of at least 1, not 2.5"),
         ({"C": 0.0}, "C must be positive and finite, not 0.0"),
-        ({"perplexity": 0.9}, "perplexity must be at least 1 and finite, not 0.9"),
-        ({"perplexity": 3.5}, "perplexity must be from 1 to n_faces=3, not 3.5"),
-        ({"perplexity": 2.0, "solver": "exact"}, "perplexity=2.0 needs solver='sgd'"),
-        ({"perplexity": 2.0, "loss": "max"}, "perplexity=2.0 needs solver='sgd'"),
-        ({"margin": "worst", "solver": "sgd"}, "margin='worst' needs solver='exact'"),
-        ({"double_sided": True, "inside_label": 1}, "double_sided=True puts each class inside once"),
-        ({"feature_scale": 0.0}, "feature_scale must be positive and finite, not 0.0"),
+        ({"sgd__perplexity": 0.9}, "perplexity must be at least 1 and finite, not 0.9"),
+        ({"sgd__perplexity": 3.5}, "perplexity must be from 1 to n_faces=3, not 3.5"),
+        ({"sgd__perplexity": 2.0, "solver": "exact"}, "perplexity=2.0 needs solver='sgd'"),
+        ({"sgd__perplexity": 2.0, "loss": "max"}, "perplexity=2.0 needs solver='sgd'"),
+        ({"penalty__margin": "worst", "solver": "sgd"}, "margin='worst' needs solver='exact'"),
+        ({"sgd__feature_scale": 0.0}, "feature_scale must be positive and finite, not 0.0"),
         ({"loss": "max", "solver": "sgd"}, "loss='max' needs solver='exact'"),
         ({"inside_label": 7}, "inside_label must be one of [-1.0, 1.0], not 7"),
         ({"n_init": 0}, "n_init must be an integer of at least 1, not 0"),
@@ -249,12 +248,12 @@ def test_a_bad_setting_is_named(settings, sentence):
     X, y, _ = clusters(20, 3, 0)
     pattern = ".*".join(re.escape(part) for part in sentence.split(" .* "))
     with pytest.raises(ValueError, match=pattern):
-        CPM(**settings).fit(X, y)
+        CPM().set_params(**settings).fit(X, y)
 
 
 def test_the_highest_perplexity_is_allowed():
     X, y, _ = clusters(40, 3, 0)
-    machine = CPM(3, perplexity=3.0, random_state=0, max_iter=20)
+    machine = CPM(3, sgd=SGDSettings(perplexity=3.0), random_state=0, max_iter=20)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         assert machine.fit(X, y).solver_ == "sgd"

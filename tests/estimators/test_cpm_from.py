@@ -76,9 +76,9 @@ def test_samples_without_weight_need_no_face_and_a_face_may_answer_for_none():
         ({}, np.zeros(39, int), "assignment must be of shape"),
         ({}, np.zeros(40), "assignment must be of whole numbers"),
         ({"solver": "sgd"}, GIVEN, "solver='auto' or 'exact'"),
-        ({"l1": 1.0}, GIVEN, "leave l1"),
-        ({"integers": 3}, GIVEN, "leave integers"),
-        ({"double_sided": True, "inside_label": None}, GIVEN, "leave double_sided"),
+        ({"penalty__l1": 1.0}, GIVEN, "leave out penalty"),
+        ({"sgd__perplexity": 2.0}, GIVEN, "perplexity"),
+        ({"inside_label": "both"}, GIVEN, "leave out inside_label='both'"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_sentence(settings, given, words):

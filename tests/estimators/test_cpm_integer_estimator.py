@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from formulations.language.toy_data import two_blobs
-from polyopt import Claim, ConvexPolytopeMachine, certify_cpm
+from polyopt import Claim, ConvexPolytopeMachine, FacePenalty, certify_cpm
 from polyopt.cpm import integer
 from polyopt.cpm.certificate_restricted import certify_cpm_integer
 from polyopt.cpm.solve import Settings, solve_cpm
@@ -27,7 +27,9 @@ def data():
 
 @pytest.fixture(scope="module")
 def fitted(data):
-    return CPM(2, C=1.0, integers=3, inside_label="in", n_init=3, random_state=0).fit(*data)
+    return CPM(2, C=1.0, penalty=FacePenalty(integers=3), inside_label="in", n_init=3, random_state=0).fit(
+        *data
+    )
 
 
 def test_the_numbers_are_found_and_the_loss_is_proven(data, fitted):
@@ -64,7 +66,7 @@ def test_its_rules_are_the_machine(data, fitted):
 
 def test_with_few_features_the_loss_is_to_faces_of_as_few(data):
     X, y = data
-    found = CPM(1, C=0.1, integers=2, max_features=1, inside_label="in").fit(X, y)
+    found = CPM(1, C=0.1, penalty=FacePenalty(integers=2, max_features=1), inside_label="in").fit(X, y)
     assert (found.integers_ != 0).sum() <= 1
     assert "at most 1 features" in found.certificate().program
     assert 0 <= found.certificate().eps == pytest.approx(found.integer_loss_, abs=1e-5)
@@ -120,13 +122,13 @@ def test_ctrl_c_leaves_whole_numbers(data, monkeypatch):
     ("settings", "words"),
     [
         ({"solver": "sgd"}, "integers=2 needs solver='exact' or 'dual', not 'sgd'"),
-        ({"l1": 0.1}, "integers=2 has no prices"),
+        ({"penalty__l1": 0.1}, "integers=2 has no prices"),
         ({"loss": "max"}, "needs loss='sum' and margin='total'"),
-        ({"perplexity": 1.5}, "no floor of the perplexity"),
-        ({"feature_scale": 0.5}, "counts in the units of X"),
-        ({"integers": 0}, "integers must be an integer of at least 1, or None"),
+        ({"sgd__perplexity": 1.5}, "no floor of the perplexity"),
+        ({"sgd__feature_scale": 0.5}, "counts in the units of X"),
+        ({"penalty__integers": 0}, "integers must be an integer of at least 1, or None"),
     ],
 )
 def test_what_it_cannot_do_is_refused_in_a_sentence(data, settings, words):
     with pytest.raises(ValueError, match=words):
-        CPM(**{"integers": 2, **settings}).fit(*data)
+        CPM().set_params(**{"penalty__integers": 2, **settings}).fit(*data)

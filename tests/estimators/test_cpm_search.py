@@ -39,11 +39,16 @@ def test_the_cost_comes_first_and_the_floor_at_that_cost():
     assert floor["perplexity"].tolist() == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]
     best = cost.loc[cost["error"].idxmin(), "C"]
     assert (floor["C"] == best).all()
-    assert search.best_params_ == {"C": best, "perplexity": floor.loc[floor["error"].idxmin(), "perplexity"]}
+    assert search.best_params_ == {
+        "C": best,
+        "sgd__perplexity": floor.loc[floor["error"].idxmin(), "perplexity"],
+    }
     # The errors are those of the machine itself, on the split that is said to be held out.
     train, held = next(StratifiedShuffleSplit(1, test_size=0.2, random_state=0).split(X, y))
     for row in (cost.iloc[0], floor.iloc[4]):
-        machine = clone(MACHINE).set_params(C=row["C"], perplexity=row["perplexity"]).fit(X[train], y[train])
+        machine = (
+            clone(MACHINE).set_params(C=row["C"], sgd__perplexity=row["perplexity"]).fit(X[train], y[train])
+        )
         assert 1.0 - machine.score(X[held], y[held]) == pytest.approx(row["error"])
     # And the answer is that machine, fitted to everything.
     whole = clone(MACHINE).set_params(**search.best_params_).fit(X, y)
@@ -96,18 +101,17 @@ def test_the_class_in_the_middle_is_found_to_be_inside(names, rng):
     machine = ConvexPolytopeMachine(6, solver="sgd", max_iter=20, inside_label=names[1], random_state=0)
     search = PolytopeSearch(machine, outside="search", costs=[0.1, 1.0], perplexities=[3.0]).fit(X, y)
     costs = search.results_[search.results_["stage"] == "cost"]
-    tried = list(zip(costs["inside_label"].fillna("–"), costs["double_sided"], costs["C"], strict=True))
-    sides = (("in", False), ("out", False), ("–", True))
-    assert tried == [(*side, C) for side in sides for C in (0.1, 1.0)]
+    tried = list(zip(costs["inside_label"], costs["C"], strict=True))
+    assert tried == [(side, C) for side in ("in", "out", "both") for C in (0.1, 1.0)]
     wrong = costs[costs["inside_label"] == names[1]]["error"].min()
     assert costs["error"].min() < wrong - 0.05
     # The best of all, and the floors at it; the answer is that machine, fitted to everything.
     best = costs.loc[costs["error"].idxmin()]
-    side = {"inside_label": best["inside_label"], "double_sided": best["double_sided"], "C": best["C"]}
+    side = {"inside_label": best["inside_label"], "C": best["C"]}
     assert side["inside_label"] != names[1]
-    assert search.best_params_ == {**side, "perplexity": search.best_params_["perplexity"]}
+    assert search.best_params_ == {**side, "sgd__perplexity": search.best_params_["sgd__perplexity"]}
     floors = search.results_[search.results_["stage"] == "floor"]
-    assert (floors[["double_sided", "C"]] == [side["double_sided"], side["C"]]).all().all()
+    assert (floors[["inside_label", "C"]] == [side["inside_label"], side["C"]]).all().all()
     whole = clone(machine).set_params(**search.best_params_).fit(X, y)
     assert (search.decision_function(X) == whole.decision_function(X)).all()
     given = PolytopeSearch(machine, costs=[0.1, 1.0], perplexities=[3.0]).fit(X, y)
@@ -121,9 +125,9 @@ def test_ten_classes_are_tried_with_one_side_and_with_both():
     machine = ConvexPolytopeMachine(2, solver="sgd", max_iter=5, random_state=0)
     search = PolytopeSearch(machine, outside="search", costs=[1.0], perplexities=[]).fit(X, y)
     costs = search.results_[search.results_["stage"] == "cost"]
-    assert costs["double_sided"].tolist() == [False, True]
-    assert costs["inside_label"].isna().all()
-    assert search.best_params_["double_sided"] == bool(costs["error"].iloc[1] < costs["error"].iloc[0])
+    assert costs["inside_label"].fillna("–").tolist() == ["–", "both"]
+    is_better = costs["error"].iloc[1] < costs["error"].iloc[0]
+    assert search.best_params_["inside_label"] == ("both" if is_better else None)
     assert len(search.classes_) == 10
     assert search.predict(X).shape == (300,)
 

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.utils import estimator_checks
 
-from polyopt import Claim, ConvexPolytopeMachine
+from polyopt import Claim, ConvexPolytopeMachine, FacePenalty
 
 CPM = ConvexPolytopeMachine
 
@@ -24,7 +24,9 @@ def data():
 
 @pytest.fixture(scope="module")
 def fitted(data):
-    return CPM(2, C=2.0, max_features=1, inside_label="in", n_init=3, random_state=0).fit(*data)
+    return CPM(
+        2, C=2.0, penalty=FacePenalty(max_features=1), inside_label="in", n_init=3, random_state=0
+    ).fit(*data)
 
 
 def test_the_features_are_found_and_proven(data, fitted):
@@ -60,8 +62,8 @@ def test_rules_have_so_many_terms_and_copies_go_on(data, fitted):
 def test_the_dual_solver_sparse_samples_and_scales_come_to_the_same(data, fitted):
     X, y = data
     value = fitted.solution_.objective
-    same = CPM(2, C=2.0, max_features=1, inside_label="in", n_init=3, random_state=0)
-    thin = same.set_params(solver="dual", feature_scale=0.5).fit(sp.csr_array(2 * X), y)
+    same = CPM(2, C=2.0, penalty=FacePenalty(max_features=1), inside_label="in", n_init=3, random_state=0)
+    thin = same.set_params(solver="dual", sgd__feature_scale=0.5).fit(sp.csr_array(2 * X), y)
     assert thin.solver_ == "dual"
     assert thin.solution_.objective == pytest.approx(value, rel=1e-2)
     assert thin.certificate(1e-3).claim is Claim.STATIONARY
@@ -71,7 +73,7 @@ def test_all_features_are_no_limit(data):
     X, y = data
     free = CPM(1, C=0.5, solver="exact").fit(X, y)
     for s in (5, 50):
-        found = CPM(1, C=0.5, max_features=s).fit(X, y)
+        found = CPM(1, C=0.5, penalty=FacePenalty(max_features=s)).fit(X, y)
         assert found.solution_.objective == pytest.approx(free.solution_.objective, rel=1e-6)
         assert found.certificate().is_optimal
 
@@ -86,7 +88,7 @@ def test_all_features_are_no_limit(data):
     ],
 )
 def test_scikit_learns_conventions_hold(check):
-    check("ConvexPolytopeMachine", CPM(2, max_features=1, n_init=1))
+    check("ConvexPolytopeMachine", CPM(2, penalty=FacePenalty(max_features=1), n_init=1))
 
 
 @pytest.mark.parametrize(
@@ -95,15 +97,15 @@ def test_scikit_learns_conventions_hold(check):
         ({"solver": "sgd"}, "max_features=2 needs solver='exact' or 'dual', not 'sgd'"),
         ({"solver": "global"}, "not 'global'"),
         ({"loss": "max"}, "needs loss='sum' and margin='total'"),
-        ({"margin": "worst"}, "margin='worst'"),
-        ({"perplexity": 1.5}, "no floor of the perplexity"),
-        ({"max_features": 0}, "max_features must be an integer of at least 1, or None"),
-        ({"max_features": 1.5}, "max_features must be"),
+        ({"penalty__margin": "worst"}, "margin='worst'"),
+        ({"sgd__perplexity": 1.5}, "no floor of the perplexity"),
+        ({"penalty__max_features": 0}, "max_features must be an integer of at least 1, or None"),
+        ({"penalty__max_features": 1.5}, "max_features must be"),
     ],
 )
 def test_what_it_cannot_do_is_refused_in_a_sentence(data, settings, words):
     with pytest.raises(ValueError, match=words):
-        CPM(**{"max_features": 2, **settings}).fit(*data)
+        CPM().set_params(**{"penalty__max_features": 2, **settings}).fit(*data)
     if "solver" in settings:
         with pytest.raises(ValueError, match="no max_features"):
-            CPM(max_features=2).partial_fit(*data)
+            CPM(penalty=FacePenalty(max_features=2)).partial_fit(*data)

@@ -10,19 +10,16 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from helpers.cpm import clusters
-from hypothesis import given
-from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
-from formulations import cpm, cpm_margins
+from formulations import cpm, cpm_margin
 from formulations.language.toy_data import separated_clusters
-from polyopt import Claim, certify_cpm
+from polyopt import Claim, FacePenalty, SGDSettings, certify_cpm
 from polyopt import ConvexPolytopeMachine as CPM  # noqa: N817
 from polyopt.datasets import load
-from polyopt.estimators.votes import random_votes
 from polyopt.models import Model, load_model, save_model
 
 
@@ -46,7 +43,7 @@ def test_two_sides_are_the_two_machines_with_one(solver):
     X, y, _ = clusters(60, 3, 0, widen=1.4)
     labels = np.where(y > 0, "b", "a")
     settings = {"solver": solver, "random_state": 0, "n_init": 2, "max_iter": 50}
-    both = CPM(3, double_sided=True, **settings).fit(X, labels)
+    both = CPM(3, inside_label="both", **settings).fit(X, labels)
     minus, plus = (CPM(3, inside_label=label, **settings).fit(X, labels) for label in ("a", "b"))
     f_minus, f_plus = minus.face_scores(X).max(axis=1), plus.face_scores(X).max(axis=1)
     assert both.decision_function(X) == pytest.approx(f_minus - f_plus, abs=1e-12)
@@ -60,50 +57,16 @@ def test_two_sides_are_the_two_machines_with_one(solver):
 
 def test_two_sides_do_not_depend_on_the_names_of_the_classes():
     X, y, _ = clusters(60, 3, 0, widen=1.4)
-    machine = CPM(3, double_sided=True, random_state=0, n_init=2)
+    machine = CPM(3, inside_label="both", random_state=0, n_init=2)
     one, other = clone(machine).fit(X, y), clone(machine).fit(X, -y)
     assert one.decision_function(X) == pytest.approx(-other.decision_function(X), abs=1e-9)
 
 
 def test_jobs_make_no_difference():
     X, y, _ = clusters(60, 3, 0, widen=1.4)
-    machine = CPM(3, double_sided=True, random_state=0, solver="sgd", max_iter=20)
+    machine = CPM(3, inside_label="both", random_state=0, solver="sgd", max_iter=20)
     one, two = clone(machine).fit(X, y), clone(machine).set_params(n_jobs=2).fit(X, y)
     assert (one.decision_function(X) == two.decision_function(X)).all()
-
-
-# -- votes ---------------------------------------------------------------------------------
-
-
-@given(st.integers(0, 10**6), st.integers(3, 6))
-def test_votes_are_counted_and_ties_alone_are_broken_by_lot(seed, n_classes):
-    rng = np.random.default_rng(seed)
-    pairs = [(i, j) for i in range(n_classes) for j in range(i + 1, n_classes)]
-    second = rng.random((40, len(pairs))) < 0.5
-    counts = np.zeros((40, n_classes))
-    for place, (i, j) in enumerate(pairs):
-        counts[np.arange(40), np.where(second[:, place], j, i)] += 1
-    votes = random_votes(second, n_classes, seed)
-    assert (np.floor(votes) == counts).all()
-    assert (counts[np.arange(40), votes.argmax(axis=1)] == counts.max(axis=1)).all()
-    # The same sample gets the same lot in any company; another seed draws others.
-    assert (random_votes(second[5:9], n_classes, seed) == votes[5:9]).all()
-    assert (random_votes(second, n_classes, seed + 1) != votes).any()
-
-
-def test_random_ties_fall_to_every_class():
-    second = np.array([[False, True, False]])  # 0 beats 1, 2 beats 0, 1 beats 2
-    winners = [random_votes(second, 3, seed).argmax() for seed in range(60)]
-    assert min(np.bincount(winners, minlength=3)) > 8
-
-
-def test_random_ties_are_an_option_of_the_machine():
-    X, y = load_iris(return_X_y=True)
-    machine = CPM(2, ties="random", solver="sgd", random_state=0, max_iter=30).fit(X, y)
-    votes = machine.decision_function(X)
-    assert votes.shape == (150, 3)
-    assert np.floor(votes).sum(axis=1) == pytest.approx(3.0)
-    assert machine.score(X, y) > 0.9
 
 
 # -- streams -------------------------------------------------------------------------------
@@ -145,7 +108,7 @@ def test_streams_of_two_sides_and_of_many_classes():
     assert many.score(X, y) > 0.9
     assert len(many.estimators_) == 3
     two = y < 2
-    sides = CPM(2, random_state=0, double_sided=True)
+    sides = CPM(2, random_state=0, inside_label="both")
     for _ in range(20):
         sides.partial_fit(X[two], y[two])
     assert sides.score(X[two], y[two]) == 1.0
@@ -154,17 +117,17 @@ def test_streams_of_two_sides_and_of_many_classes():
 
 def test_a_fit_with_one_side_leaves_nothing_of_one_with_two():
     X, y, _ = clusters(60, 3, 0)
-    machine = CPM(2, double_sided=True, solver="sgd", max_iter=5, random_state=0).fit(X, y)
+    machine = CPM(2, inside_label="both", solver="sgd", max_iter=5, random_state=0).fit(X, y)
     assert len(machine.sides_) == 2
-    machine.set_params(double_sided=False).fit(X, y)
-    with pytest.raises(AttributeError, match="sides_ is of a machine with double_sided=True"):
+    machine.set_params(inside_label=None).fit(X, y)
+    with pytest.raises(AttributeError, match="sides_ is of a machine with inside_label='both'"):
         _ = machine.sides_
     assert machine.without_data().polytope_.n_faces == 2
 
 
 def test_a_copy_without_data_of_two_sides_answers_alike():
     X, y, _ = clusters(60, 3, 0)
-    machine = CPM(2, double_sided=True, solver="sgd", max_iter=5, random_state=0).fit(X, y)
+    machine = CPM(2, inside_label="both", solver="sgd", max_iter=5, random_state=0).fit(X, y)
     lean = machine.without_data()
     assert (lean.decision_function(X) == machine.decision_function(X)).all()
     assert all(solution.primal == {} for solution in lean.solution_)
@@ -208,7 +171,7 @@ def test_bytes_are_pixels_without_floats():
     pixels, y = X.astype(np.uint8), y == 2
     machine = CPM(4, C=0.1, solver="sgd", random_state=0, max_iter=20)
     floats = clone(machine).fit(X / 16, y)
-    bytes_ = clone(machine).set_params(feature_scale=1 / 16).fit(pixels, y)
+    bytes_ = clone(machine).set_params(sgd__feature_scale=1 / 16).fit(pixels, y)
     assert bytes_._X.dtype == np.uint8
     assert bytes_.decision_function(pixels) == pytest.approx(floats.decision_function(X / 16), abs=1e-3)
     assert bytes_.decision_function(pixels) == pytest.approx(
@@ -233,7 +196,7 @@ def test_the_faces_of_samples(form):
 
 def test_what_is_of_one_polytope_says_so():
     X, y, _ = clusters(40, 2, 0)
-    both = CPM(2, double_sided=True, solver="sgd", random_state=0, max_iter=5).fit(X, y)
+    both = CPM(2, inside_label="both", solver="sgd", random_state=0, max_iter=5).fit(X, y)
     for ask in (lambda: both.polytope_, lambda: both.face_scores(X), both.generalization_bound):
         with pytest.raises(AttributeError, match="sides_"):
             ask()
@@ -250,7 +213,14 @@ def test_model_files_come_back_exactly(kind, tmp_path):
     X, y = load_iris(return_X_y=True)
     X, y = (X[::3], y[::3]) if kind == "three classes" else (X[y > 0], y[y > 0])
     # More faces than are of use: an unused one must come back as well.
-    machine = CPM(5, solver="sgd", double_sided=kind == "two sides", n_init=2, random_state=0, max_iter=20)
+    machine = CPM(
+        5,
+        solver="sgd",
+        inside_label="both" if kind == "two sides" else None,
+        n_init=2,
+        random_state=0,
+        max_iter=20,
+    )
     machine.fit(X, y)
     scores = machine.decision_function(X)
     joblib.dump(machine, tmp_path / "model.joblib")
@@ -300,7 +270,7 @@ def test_the_worst_margin_is_wider_and_the_total_no_better():
     """Each machine is best at its own objective, which a swap of the penalties would turn round."""
     X, y, _ = clusters(60, 3, 1, widen=1.2)
     total = CPM(3, C=5.0, solver="exact", random_state=0).fit(X, y)
-    worst = CPM(3, C=5.0, margin="worst", random_state=0).fit(X, y)
+    worst = CPM(3, C=5.0, penalty=FacePenalty(margin="worst"), random_state=0).fit(X, y)
     norms = {name: (np.c_[m.W_, m.b_] ** 2).sum(axis=1) for name, m in (("total", total), ("worst", worst))}
     paid = {
         name: cpm.objective(X, y, np.c_[m.W_, m.b_], 5.0) - norms[name].sum()
@@ -319,7 +289,7 @@ def test_bytes_go_to_every_solver():
     X, y = X[kept][:120].astype(np.uint8), y[kept][:120]
     for solver in ("exact", "dual", "sgd"):
         settings = {"solver": solver, "n_init": 1, "random_state": 0, "max_iter": 50}
-        bytes_ = CPM(2, feature_scale=1 / 16, **settings).fit(X, y)
+        bytes_ = CPM(2, sgd=SGDSettings(feature_scale=1 / 16), **settings).fit(X, y)
         floats = CPM(2, **settings).fit(X / 16, y)
         assert bytes_.certificate().primal_value == pytest.approx(floats.certificate().primal_value, rel=1e-3)
         assert bytes_.score(X, y) == pytest.approx(floats.score(X / 16, y), abs=0.02)
@@ -349,7 +319,7 @@ def test_the_margins_are_those_of_the_paper(solver):
     assert (row["outside"], row["inside"]) == ("b", "a")
     assert (row["worst"], row["total"], row["faces"]) == pytest.approx(margins_by_hand(machine, X, y))
     # Two sides have a row each, those of the machines with one; so has each pair of classes.
-    both = CPM(3, C=10.0, solver=solver, random_state=0, n_init=2, double_sided=True).fit(X, labels)
+    both = CPM(3, C=10.0, solver=solver, random_state=0, n_init=2, inside_label="both").fit(X, labels)
     assert both.margins_["outside"].tolist() == ["b", "a"]
     assert both.margins_.iloc[0].to_dict() == pytest.approx(row)
     three = np.where((y > 0) & (X[:, 0] > 0), "c", labels)
@@ -363,8 +333,10 @@ def test_the_margins_are_those_of_the_paper(solver):
 def test_a_hard_worst_case_machine_has_the_margin_that_its_program_states():
     """A cost beyond every multiplier makes hard margins: 1 over the norm of the longest face."""
     X, y, z = separated_clusters(n=18)
-    best = cpm_margins.worst(X, y, 3, z).solve().objective
-    machine = CPM(3, C=1e4, margin="worst", loss="max", random_state=0, n_init=2).fit(X, y)
+    best = cpm_margin.worst(X, y, 3, z).solve().objective
+    machine = CPM(3, C=1e4, penalty=FacePenalty(margin="worst"), loss="max", random_state=0, n_init=2).fit(
+        X, y
+    )
     [row] = machine.margins_.to_dict("records")
     assert row["worst"] >= (1 - 1e-6) * best  # another assignment may do better
     longest = np.sqrt((np.c_[machine.W_, machine.b_] ** 2).sum(axis=1).max())
@@ -377,7 +349,7 @@ def test_a_hard_worst_case_machine_has_the_margin_that_its_program_states():
 
 def test_margins_need_the_data_and_count_samples_as_the_solver_saw_them():
     X, y, _ = clusters(40, 2, 0)
-    machine = CPM(2, C=10.0, random_state=0, solver="sgd", feature_scale=0.5).fit(X, y)
+    machine = CPM(2, C=10.0, random_state=0, solver="sgd", sgd=SGDSettings(feature_scale=0.5)).fit(X, y)
     halved = CPM(2, C=10.0, random_state=0, solver="sgd").fit(0.5 * X, y)
     assert machine.margins_["total"][0] == pytest.approx(halved.margins_["total"][0])
     for other in (machine.without_data(), CPM(2).partial_fit(X, y)):

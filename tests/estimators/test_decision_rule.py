@@ -24,6 +24,7 @@ from polyopt import (
     large,
 )
 from polyopt.explanations import explain_model, explain_sample
+from polyopt.explanations.classifier import subject_of
 from polyopt.models import Model
 from polyopt.models.rules import Rules
 from polyopt.polytope import Polytope
@@ -46,7 +47,7 @@ LINEAR = {
     "one-norm": OneNormSVM(),
     "cross-entropy": CrossEntropySVM(random_state=0),
     "logistic": LogisticPolytopes(2, n_init=1, random_state=0),
-    "double-sided": ConvexPolytopeMachine(2, double_sided=True, random_state=0),
+    "double-sided": ConvexPolytopeMachine(2, inside_label="both", random_state=0),
     "posterior": PLUME(2, n_init=1, random_state=0),
 }
 
@@ -112,10 +113,10 @@ def test_onnx_says_what_predict_says(square):
 
 def test_explanations_say_what_predict_says(square):
     """The faces agree with every prediction, and the sentence on a point's side with its own."""
-    explained = explain_model(square._subject(), GRID)
+    explained = explain_model(subject_of(square), GRID)
     assert explained.agreement == 1.0
     for x in ([2.0, 0.0], [0.0, 0.0], [3.0, 0.0]):
-        sample = explain_sample(square._subject(), x)
+        sample = explain_sample(subject_of(square), x)
         assert (sample.label == square.outer_label_) == sample.is_beyond
         assert "decides by its probabilities" not in sample.text()
 
@@ -171,7 +172,7 @@ def test_a_face_without_normal_and_offset(closed):
 @pytest.mark.parametrize("scaled", [False, True], ids=["plain", "scaled"])
 def test_rules_of_a_model_say_what_it_predicts(inside, double, scaled):
     """Rules in the units before a scaler, as labels, Python and SQL, decide ties as the model does."""
-    choice = {"double_sided": True} if double else {"inside_label": inside}
+    choice = {"inside_label": "both"} if double else {"inside_label": inside}
     scaler = StandardScaler().fit(GRID)  # of mean 0 and variance 4
     X = scaler.transform(GRID) if scaled else GRID
     machine = ConvexPolytopeMachine(4, random_state=0, **choice).fit(X, LABELS)

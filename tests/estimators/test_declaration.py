@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, clone
 
 import polyopt
 from polyopt import FaceSearch, PolytopeSearch
-from polyopt.estimators.declaration import estimator
+from polyopt.estimators.parameters import estimator
 from polyopt.methods import METHODS
 
 CLASSIFIERS = [

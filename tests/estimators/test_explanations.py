@@ -36,7 +36,7 @@ def machines(data):
         return scaled, y, {
             "one": ConvexPolytopeMachine(3, solver="sgd", inside_label="in", random_state=0).fit(scaled, y),
             "inside out": SPLA1(2, n_init=1, random_state=0, inside_label="in").fit(scaled, y),
-            "two": ConvexPolytopeMachine(2, double_sided=True, solver="sgd", random_state=0).fit(scaled, y),
+            "two": ConvexPolytopeMachine(2, inside_label="both", solver="sgd", random_state=0).fit(scaled, y),
             "of probabilities": PLUME(2, n_init=1, random_state=0, inside_label="in").fit(scaled, y),
         }  # fmt: skip
 

@@ -19,6 +19,7 @@ from polyopt import (
     SVM,
     ConvexPolytopeMachine,
     CrossEntropySVM,
+    FacePenalty,
     OneNormSVM,
     Polyceptron,
     RelativeMarginMachine,
@@ -27,9 +28,8 @@ from polyopt import (
 from polyopt.base.parallel import answers, deal, share
 from polyopt.estimators.base import PairwiseClassifier
 from polyopt.estimators.face_search import FaceSearch
-from polyopt.estimators.interruption import warn_of_interruption
-from polyopt.estimators.status import status_of
-from polyopt.margin.classifier import HingeClassifier
+from polyopt.estimators.status import status_of, warn_of_interruption
+from polyopt.margin.fit import HingeClassifier
 from polyopt.margin.path import rmm_path
 from polyopt.sparse.expansion_classifier import ExpansionClassifier
 from polyopt.sparse.settings import CrossEntropySettings
@@ -42,7 +42,8 @@ MACHINES = [
         machine.set_params(n_init=2)  # a start to be stopped in, and one to be left out
         for machine in (
             ConvexPolytopeMachine(), ConvexPolytopeMachine(solver="sgd"),
-            ConvexPolytopeMachine(margin="worst", solver="exact"), ConvexPolytopeMachine(double_sided=True),
+            ConvexPolytopeMachine(penalty=FacePenalty(margin="worst"), solver="exact"),
+            ConvexPolytopeMachine(inside_label="both"),
             Polyceptron(), SPLA1(), PCSLP(), PLUME(),
         )
     ),
@@ -232,7 +233,7 @@ def test_what_was_done_is_dealt_out_before_the_interruption():
 
 @pytest.mark.parametrize("machine", MACHINES, ids=repr)
 def test_verbose_is_for_all_and_silent_on_standard_output(machine, monkeypatch, capsys):
-    from polyopt.base import progress_lines as progress
+    from polyopt.base import progress as progress
 
     monkeypatch.setattr(progress.printer, "__defaults__", (0.0,))
     X, y = three()

@@ -19,16 +19,28 @@ SAMPLED = ("decomposition",)  # solvers with a row for some iterations and for t
 UNITS = ("iteration", "epoch", "pass", "round", "step")
 HINGE = [{}, {"kernel": "linear"}]
 OPTIONS = {
-    "ConvexPolytopeMachine": [{}, {"l1": 0.3}, {"max_features": 1}, {"integers": 3}, {"average": False}],
-    "LogisticPolytopes": [{}, {"l1": 0.3}, {"group": 0.3}, {"max_numbers": 8}, {"n_faces": 1}],
+    "ConvexPolytopeMachine": [
+        {},
+        {"penalty__l1": 0.3},
+        {"penalty__max_features": 1},
+        {"penalty__integers": 3},
+        {"sgd__average": False},
+    ],
+    "LogisticPolytopes": [
+        {},
+        {"penalty__l1": 0.3},
+        {"penalty__group": 0.3},
+        {"max_numbers": 8},
+        {"n_faces": 1},
+    ],
     "PLUME": [
         {"gamma": 4.0},
-        {"gamma": 2.0, "polish": False},
-        {"anneal": False},
-        {"anneal": False, "polish": False},
-        {"init": "kmeans"},
+        {"gamma": 2.0, "em__polish": False},
+        {"em__anneal": False},
+        {"em__anneal": False, "em__polish": False},
+        {"em__init": "kmeans"},
     ],
-    "Polyceptron": [{}, {"pocket": False}],
+    "Polyceptron": [{}, {"passes__pocket": False}],
     "RelativeMarginMachine": HINGE,
     "SVM": HINGE,
     "SigmaSVM": HINGE,
@@ -45,7 +57,7 @@ def machines():
         solvers = sorted(set(constraint[0].options) - set(UNCAPPED)) if constraint else [None]
         for solver in solvers:
             for options in OPTIONS.get(name, [{}]):
-                if (solver, options.get("polish")) in SLOW:
+                if (solver, options.get("em__polish")) in SLOW:
                     continue
                 chosen = options if solver is None else {"solver": solver, **options}
                 words = [str(solver), *(f"{key}={value}" for key, value in options.items())]
@@ -65,7 +77,7 @@ def fitted(kind, options, samples, max_iter):
         for name, value in (("n_init", 1), ("random_state", 0))
         if name in signature(kind).parameters
     }
-    machine = kind(max_iter=max_iter, **own, **options)
+    machine = kind(max_iter=max_iter, **own).set_params(**options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -108,8 +120,8 @@ def test_max_iter_caps_what_is_counted_and_recorded(kind, options, samples):
     assert whole.solution_.status is not Status.ITERATION_LIMIT
 
 
-@pytest.mark.parametrize("options", [{}, {"polish": False}, {"anneal": False}])
+@pytest.mark.parametrize("options", [{}, {"em__polish": False}, {"em__anneal": False}])
 def test_a_run_that_the_cap_ends_warns(options, samples):
     """The end of a run by the cap is told by a ConvergenceWarning."""
     with pytest.warns(ConvergenceWarning, match="iteration limit"):
-        polyopt.PLUME(n_init=1, max_iter=2, random_state=0, **options).fit(*samples)
+        polyopt.PLUME(n_init=1, max_iter=2, random_state=0).set_params(**options).fit(*samples)

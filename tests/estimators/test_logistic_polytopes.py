@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from formulations.language.solution import Status
-from polyopt import Claim, LogisticPolytopes, LogisticSearch, datasets
+from polyopt import Claim, FacePenalty, LogisticPolytopes, LogisticSearch, datasets
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def test_the_regions_of_two_sides_are_unions_of_polytopes(ring):
 def test_weights_are_copies_and_the_order_does_not_matter(ring):
     X, y = ring
     weights = np.where(np.arange(len(y)) % 3 == 0, 2.0, 1.0)
-    settings = {"ridge": 0.5, "l1": 0.5, "n_init": 1, "random_state": 0, "tol": 1e-8}
+    settings = {"ridge": 0.5, "penalty": FacePenalty(l1=0.5), "n_init": 1, "random_state": 0, "tol": 1e-8}
     one = LogisticPolytopes((0, 2), **settings).fit(X, y, sample_weight=weights)
     copies = np.repeat(np.arange(len(y)), weights.astype(int))
     other = LogisticPolytopes((0, 2), **settings).fit(X[copies], y[copies])
@@ -95,7 +95,9 @@ def test_the_price_leaves_fewer_and_fewer_numbers():
     data = datasets.load("wdbc")
     X = StandardScaler().fit_transform(data.X)
     numbers = [
-        LogisticPolytopes((2, 2), ridge=1.0, l1=l1, n_init=1, random_state=0).fit(X, data.y).n_numbers_
+        LogisticPolytopes((2, 2), ridge=1.0, penalty=FacePenalty(l1=l1), n_init=1, random_state=0)
+        .fit(X, data.y)
+        .n_numbers_
         for l1 in (0.0, 2.0, 20.0, 1e4)
     ]
     assert numbers[0] == 4 * 31
@@ -119,7 +121,7 @@ def test_the_search_keeps_signs_by_name_and_the_probability_is_monotone(n_knots)
     data = datasets.load("pima")
     X = pd.DataFrame(StandardScaler().fit_transform(data.X)[:200], columns=list("abcdefgh"))
     y, signs = data.y[:200], {"b": +1, "f": -1}
-    machine = LogisticPolytopes(signs=signs, n_init=1, tol=1e-3, random_state=0)
+    machine = LogisticPolytopes(penalty=FacePenalty(signs=signs), n_init=1, tol=1e-3, random_state=0)
     found = LogisticSearch(machine, max_faces=2, n_knots=n_knots, max_numbers=40, budget=12).fit(X, y)
     p = found.predict_proba(X)[:, 1]
     for name, sign in signs.items():
@@ -130,14 +132,17 @@ def test_the_search_keeps_signs_by_name_and_the_probability_is_monotone(n_knots)
 
 def test_signs_of_features_that_are_not_there_are_refused(ring):
     for signs, says in (({"age": 1}, "no names"), ({2: 1}, "from 0 to 1"), ([1], "one entry for each")):
-        for machine in (LogisticPolytopes(signs=signs), LogisticSearch(LogisticPolytopes(signs=signs))):
+        for machine in (
+            LogisticPolytopes(penalty=FacePenalty(signs=signs)),
+            LogisticSearch(LogisticPolytopes(penalty=FacePenalty(signs=signs))),
+        ):
             with pytest.raises(ValueError, match=says):
                 machine.fit(*ring)
 
 
 def test_three_classes_keep_signs_pair_by_pair():
     X, y = load_iris(return_X_y=True)
-    found = LogisticPolytopes((1, 2), signs={2: 1}, n_init=1, random_state=0).fit(X, y)
+    found = LogisticPolytopes((1, 2), penalty=FacePenalty(signs={2: 1}), n_init=1, random_state=0).fit(X, y)
     first, moved = found.estimators_[0], X + np.array([0.0, 0.0, 0.5, 0.0])
     assert (first.decision_function(moved) >= first.decision_function(X)).all()
     assert set(found.features_) <= {0, 1, 2, 3}
@@ -147,13 +152,15 @@ def test_three_classes_keep_signs_pair_by_pair():
 def test_the_search_prices_groups_of_columns_by_name(n_knots):
     data = datasets.load("pima")
     X = pd.DataFrame(StandardScaler().fit_transform(data.X)[:150], columns=list("abcdefgh"))
-    machine = LogisticPolytopes(group=8.0, feature_groups=[["a", "c"]], n_init=1, tol=1e-3, random_state=0)
+    machine = LogisticPolytopes(
+        penalty=FacePenalty(group=8.0, feature_groups=[["a", "c"]]), n_init=1, tol=1e-3, random_state=0
+    )
     found = LogisticSearch(machine, max_faces=2, n_knots=n_knots, budget=8).fit(X, data.y[:150])
     best = found.best_estimator_[-1] if n_knots else found.best_estimator_
     W = best.W_ != 0.0
     groups = np.array([0, 1, 0, 2, 3, 4, 5, 6])
     if n_knots:
-        groups = np.asarray(best.feature_groups)
+        groups = np.asarray(best.penalty.feature_groups)
         assert len(groups) == W.shape[1] > 8
         assert len(np.unique(groups)) == 7  # a feature and its bends come and go together
     used = W.any(axis=0)
@@ -163,10 +170,10 @@ def test_the_search_prices_groups_of_columns_by_name(n_knots):
 
 def test_a_price_that_leaves_no_weight_is_told(ring):
     with pytest.warns(UserWarning, match="every weight is zero"):
-        found = LogisticPolytopes(2, l1=1e6, n_init=1, random_state=0).fit(*ring)
+        found = LogisticPolytopes(2, penalty=FacePenalty(l1=1e6), n_init=1, random_state=0).fit(*ring)
     assert found.n_nonzero_ == 0
     with pytest.warns(UserWarning, match="every weight is zero"):
-        found = LogisticPolytopes((0, 2), group=1e6, n_init=1, random_state=0).fit(*ring)
+        found = LogisticPolytopes((0, 2), penalty=FacePenalty(group=1e6), n_init=1, random_state=0).fit(*ring)
     assert found.n_nonzero_ == 0
     assert found.certificate().claim.name == "STATIONARY"
 

@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_wine
 from sklearn.preprocessing import StandardScaler
 
-from polyopt import LogisticPolytopes, LogisticSearch
+from polyopt import FacePenalty, LogisticPolytopes, LogisticSearch
 from polyopt.polyhedral.logistic_paths import Candidate
 from polyopt.polyhedral.logistic_rounds import SearchRounds
 
@@ -81,7 +81,7 @@ def test_a_search_has_the_price_of_its_machine(classes):
     X, y = StandardScaler().fit_transform(X[some]), y[some]
     # At w = 0 the slope in a weight is at most the sum of |x|: above it the price holds every weight at 0.
     price = float(np.abs(X).sum(axis=0).max())
-    machine = LogisticPolytopes(l1=price, n_init=1, random_state=0)
+    machine = LogisticPolytopes(penalty=FacePenalty(l1=price), n_init=1, random_state=0)
     search = LogisticSearch(machine, max_faces=1, cv=2).fit(X, y)
     pairs = classes * (classes - 1) // 2
     assert search.results_["numbers"].max() <= pairs  # biases alone

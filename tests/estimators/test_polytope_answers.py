@@ -21,10 +21,11 @@ from polyopt import (
     ConvexPolytopeMachine,
     FaceSearch,
     Polyceptron,
+    SGDSettings,
     certify_spla1,
 )
 from polyopt.cpm.sgd import CpmSgd, _Run, solve_cpm_sgd
-from polyopt.estimators.face_scores import scores_at
+from polyopt.estimators.faces import scores_at
 from polyopt.linalg.rows import as_rows
 
 
@@ -109,7 +110,7 @@ def test_of_two_answers_that_which_keeps_the_floor_is_taken(stripes):
 
 def test_a_floor_that_the_answer_does_not_have_is_told(stripes):
     X, y = stripes
-    machine = ConvexPolytopeMachine(4, perplexity=4.0, random_state=0, max_iter=10, C=10.0)
+    machine = ConvexPolytopeMachine(4, sgd=SGDSettings(perplexity=4.0), random_state=0, max_iter=10, C=10.0)
     with pytest.warns(ConvergenceWarning) as told:
         machine.fit(X, y)
     short = [str(w.message) for w in told if "below the floor" in str(w.message)]
@@ -119,15 +120,15 @@ def test_a_floor_that_the_answer_does_not_have_is_told(stripes):
 
 def test_a_search_for_the_number_of_faces_keeps_the_floor_s_share(stripes):
     X, y = stripes
-    machine = ConvexPolytopeMachine(8, perplexity=4.0, max_iter=5, random_state=0)
+    machine = ConvexPolytopeMachine(8, sgd=SGDSettings(perplexity=4.0), max_iter=5, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         search = FaceSearch(machine, (1, 2, 4), cv=2).fit(X, y)
         pruned = FaceSearch(machine, (8,), how="prune").fit(X, y)
     chosen = search.best_estimator_
-    assert chosen.perplexity == max(1.0, chosen.n_faces / 2)
+    assert chosen.sgd.perplexity == max(1.0, chosen.n_faces / 2)
     assert list(search.results_["n_faces"]) == [1, 2, 4]
-    assert pruned.best_estimator_.perplexity == max(1.0, pruned.n_faces_ / 2)
+    assert pruned.best_estimator_.sgd.perplexity == max(1.0, pruned.n_faces_ / 2)
 
 
 # -- probabilities and decisions -------------------------------------------------------------

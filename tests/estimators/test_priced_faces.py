@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from helpers.conventions import broken_conventions
 from sklearn.base import clone
 
-from polyopt import Claim, ConvexPolytopeMachine, sensitivities
+from polyopt import Claim, ConvexPolytopeMachine, FacePenalty, sensitivities
 
 CPM = ConvexPolytopeMachine
 NAMES = ["age", "size", "noise", "red", "green", "blue"]
@@ -30,7 +30,10 @@ def frame():
 @pytest.fixture(scope="module")
 def machine(frame):
     return CPM(
-        2, l1=1.5, group=1.0, feature_groups=[["red", "green", "blue"]], signs={"age": +1, "size": +1},
+        2,
+        penalty=FacePenalty(
+            l1=1.5, group=1.0, feature_groups=[["red", "green", "blue"]], signs={"age": +1, "size": +1}
+        ),
         n_init=2, random_state=0,
     ).fit(*frame)  # fmt: skip
 
@@ -52,8 +55,7 @@ def test_a_sparse_fit_is_proven_and_says_what_it_uses(machine, frame):
 @pytest.mark.parametrize("margin", ["total", "worst"])
 def test_duals_have_rows_for_prices_and_signs(machine, frame, margin):
     if margin == "worst":
-        asked = {name: getattr(machine, name) for name in ("l1", "group", "feature_groups", "signs")}
-        machine = CPM(2, margin="worst", n_init=1, random_state=0, **asked).fit(*frame)
+        machine = clone(machine).set_params(penalty__margin="worst", n_init=1).fit(*frame)
     duals = machine.duals_
     rows = {name: part.set_index(["face", "feature"]) for name, part in duals.groupby("row")}
     held = rows["upper"].multiplier - rows["lower"].multiplier
@@ -81,16 +83,18 @@ def test_a_decision_never_falls_with_a_feature_that_may_not(machine):
         assert (after > before).any()
 
 
-@pytest.mark.parametrize("given", [{"inside_label": "ill"}, {"double_sided": True}])
+@pytest.mark.parametrize("given", [{"inside_label": "ill"}, {"inside_label": "both"}])
 def test_signs_are_of_the_later_class_wherever_it_is(frame, given):
     X, y = frame
-    machine = CPM(2, l1=0.5, signs={0: +1, 1: -1}, n_init=1, random_state=0, **given).fit(X, y)
+    machine = CPM(
+        2, penalty=FacePenalty(l1=0.5, signs={0: +1, 1: -1}), n_init=1, random_state=0, **given
+    ).fit(X, y)
     for feature, sign in ((0, 1), (1, -1)):
         more = X.copy()
         more.iloc[:, feature] += 1.0
         change = sign * (machine.decision_function(more) - machine.decision_function(X))
         assert (change >= -1e-12).all()
-    parts = machine.sides_ if given.get("double_sided") else [machine]
+    parts = machine.sides_ if given["inside_label"] == "both" else [machine]
     assert all(part.certificate().claim is Claim.STATIONARY for part in parts)
     assert machine.n_nonzero_ == sum(np.count_nonzero(part.W_) for part in parts)
 
@@ -98,20 +102,25 @@ def test_signs_are_of_the_later_class_wherever_it_is(frame, given):
 def test_exact_and_dual_agree_where_there_is_one_assignment(frame):
     X, y = frame
     found = [
-        CPM(1, l1=2.0, group=1.0, signs={"noise": 1}, solver=solver).fit(X, y) for solver in ("exact", "dual")
+        CPM(1, penalty=FacePenalty(l1=2.0, group=1.0, signs={"noise": 1}), solver=solver).fit(X, y)
+        for solver in ("exact", "dual")
     ]
     one, other = (each.certificate() for each in found)
     assert (one.claim, other.claim) == (Claim.OPTIMAL, Claim.OPTIMAL)
     assert one.primal_value == pytest.approx(other.primal_value, rel=1e-7)
     assert ((found[0].W_ != 0) == (found[1].W_ != 0)).all()
     assert found[0].W_ == pytest.approx(found[1].W_, abs=1e-4)
-    csr = CPM(1, l1=2.0, group=1.0, signs={2: 1}, solver="dual").fit(sp.csr_array(X.to_numpy()), y)
+    csr = CPM(1, penalty=FacePenalty(l1=2.0, group=1.0, signs={2: 1}), solver="dual").fit(
+        sp.csr_array(X.to_numpy()), y
+    )
     assert csr.W_ == pytest.approx(found[1].W_, abs=1e-5)
 
 
 @pytest.mark.parametrize(("loss", "margin"), [("max", "total"), ("sum", "worst")])
 def test_coupled_faces_are_solved_exactly_with_zeros(frame, loss, margin):
-    machine = CPM(2, l1=2.0, loss=loss, margin=margin, n_init=1, random_state=0).fit(*frame)
+    machine = CPM(2, penalty=FacePenalty(l1=2.0, margin=margin), loss=loss, n_init=1, random_state=0).fit(
+        *frame
+    )
     assert machine.solver_ == "exact"
     assert machine.certificate().claim is Claim.STATIONARY
     assert machine.n_nonzero_ < machine.W_.size
@@ -120,7 +129,7 @@ def test_coupled_faces_are_solved_exactly_with_zeros(frame, loss, margin):
 @pytest.mark.parametrize("form", [np.array, sp.csr_array])
 def test_dual_averaging_comes_near_with_exact_zeros_and_signs(frame, form):
     X, y = frame
-    given = {"l1": 3.0, "group": 1.0, "signs": {0: 1}, "random_state": 0}
+    given = {"penalty": FacePenalty(l1=3.0, group=1.0, signs={0: 1}), "random_state": 0}
     exact = CPM(1, solver="dual", **given).fit(X.to_numpy(), y)
     fast = CPM(1, solver="sgd", max_iter=400, tol=1e-6, **given).fit(form(X.to_numpy()), y)
     certificate = fast.certificate()
@@ -133,7 +142,7 @@ def test_dual_averaging_comes_near_with_exact_zeros_and_signs(frame, form):
 
 
 def test_several_faces_keep_their_roles_in_dual_averaging(frame):
-    machine = CPM(2, l1=1.0, solver="sgd", max_iter=200, random_state=0).fit(*frame)
+    machine = CPM(2, penalty=FacePenalty(l1=1.0), solver="sgd", max_iter=200, random_state=0).fit(*frame)
     assert machine.perplexity_ > 1.5
     assert machine.n_nonzero_ < machine.W_.size
     assert machine.certificate().relative_gap < 0.01
@@ -143,7 +152,7 @@ def test_slopes_are_those_of_the_optimum(frame):
     X, y = frame
 
     def fit(**given):
-        return CPM(1, **{"C": 1.0, "l1": 2.0, "group": 1.0} | given).fit(X, y)
+        return CPM(1, given.pop("C", 1.0), penalty=FacePenalty(**{"l1": 2.0, "group": 1.0} | given)).fit(X, y)
 
     found = sensitivities(fit()).set_index("parameter")
     assert set(found.index) == {"C", "l1", "group"}
@@ -154,7 +163,7 @@ def test_slopes_are_those_of_the_optimum(frame):
 
 def test_a_price_above_every_worth_leaves_nothing_and_says_so(frame):
     with pytest.warns(UserWarning, match="every weight is zero, as no feature is worth its price"):
-        machine = CPM(2, l1=1e6, n_init=1, random_state=0).fit(*frame)
+        machine = CPM(2, penalty=FacePenalty(l1=1e6), n_init=1, random_state=0).fit(*frame)
     assert machine.features_.tolist() == []
     assert machine.n_nonzero_ == 0
     assert len(set(machine.predict(frame[0]))) == 1
@@ -165,7 +174,9 @@ def test_a_price_above_every_worth_leaves_nothing_and_says_so(frame):
 def test_without_a_price_nothing_is_different(frame):
     X, y = frame
     plain = CPM(2, n_init=2, random_state=0).fit(X, y)
-    named = CPM(2, n_init=2, random_state=0, feature_groups=[["red", "blue"]], signs={"age": 0}).fit(X, y)
+    named = CPM(
+        2, n_init=2, random_state=0, penalty=FacePenalty(feature_groups=[["red", "blue"]], signs={"age": 0})
+    ).fit(X, y)
     assert plain.solver_ == named.solver_ == "exact"
     np.testing.assert_array_equal(plain.W_, named.W_)
 
@@ -173,7 +184,7 @@ def test_without_a_price_nothing_is_different(frame):
 def test_pairs_of_classes_take_names_and_models_keep_their_answers(frame, machine):
     X, y = frame
     three = np.where(X["noise"] > 0.8, "other", y)
-    several = CPM(2, l1=1.0, signs={"age": 1}, n_init=1, random_state=0).fit(X, three)
+    several = CPM(2, penalty=FacePenalty(l1=1.0, signs={"age": 1}), n_init=1, random_state=0).fit(X, three)
     assert several.n_nonzero_ == sum(np.count_nonzero(part.W_) for part in several.estimators_)
     light = machine.without_data()
     for again in (light, pickle.loads(pickle.dumps(machine)), clone(machine).fit(X, y)):
@@ -182,41 +193,41 @@ def test_pairs_of_classes_take_names_and_models_keep_their_answers(frame, machin
 
 
 REFUSED = [
-    ({"l1": -1.0}, "l1 must be"),
-    ({"l1": 1.0, "solver": "global"}, "need solver='exact', 'dual' or 'sgd'"),
-    ({"l1": 1.0, "max_features": 2}, "need max_features=None"),
-    ({"l1": 1.0, "perplexity": 1.5}, "perplexity=1.5 needs"),
-    ({"signs": {"weight": 1}}, "signs names the feature 'weight', but the features are age, size"),
-    ({"signs": {"age": 3}}, "signs must be -1, 0 or"),
-    ({"signs": [1, 1]}, "one entry for each of the 6"),
-    ({"l1": 1.0, "feature_groups": [["age", "age"]]}, "feature 0 is in two"),
-    ({"l1": 1.0, "feature_groups": [1, 2]}, "a label for each of the 6 features"),
+    ({"penalty__l1": -1.0}, "l1 must be"),
+    ({"penalty__l1": 1.0, "solver": "global"}, "need solver='exact', 'dual' or 'sgd'"),
+    ({"penalty__l1": 1.0, "penalty__max_features": 2}, "need max_features=None"),
+    ({"penalty__l1": 1.0, "sgd__perplexity": 1.5}, "perplexity=1.5 needs"),
+    ({"penalty__signs": {"weight": 1}}, "signs names the feature 'weight', but the features are age, size"),
+    ({"penalty__signs": {"age": 3}}, "signs must be -1, 0 or"),
+    ({"penalty__signs": [1, 1]}, "one entry for each of the 6"),
+    ({"penalty__l1": 1.0, "penalty__feature_groups": [["age", "age"]]}, "feature 0 is in two"),
+    ({"penalty__l1": 1.0, "penalty__feature_groups": [1, 2]}, "a label for each of the 6 features"),
 ]
 
 
 @pytest.mark.parametrize(("given", "sentence"), REFUSED)
 def test_what_cannot_be_is_refused_in_a_sentence(frame, given, sentence):
     with pytest.raises(ValueError, match=sentence):
-        CPM(2, **given).fit(*frame)
+        CPM(2).set_params(**given).fit(*frame)
 
 
 def test_names_need_names_and_streams_have_no_price(frame):
     X, y = frame
     with pytest.raises(ValueError, match=r"the training data have no names.*set_output"):
-        CPM(2, signs={"age": 1}).fit(X.to_numpy(), y)
+        CPM(2, penalty=FacePenalty(signs={"age": 1})).fit(X.to_numpy(), y)
     with pytest.raises(ValueError, match="no price"):
-        CPM(2, l1=1.0).partial_fit(X, y)
+        CPM(2, penalty=FacePenalty(l1=1.0)).partial_fit(X, y)
 
 
 def test_a_limit_of_time_keeps_a_point(frame):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        machine = CPM(3, l1=1.0, time_limit=1e-9, random_state=0).fit(*frame)
+        machine = CPM(3, penalty=FacePenalty(l1=1.0), time_limit=1e-9, random_state=0).fit(*frame)
     assert machine.W_.shape == (3, 6)
     assert np.isfinite(machine.certificate().primal_value)
 
 
 def test_check_estimator_has_no_failure_with_a_price():
-    found = broken_conventions(CPM(1, l1=0.01, solver="dual", max_iter=10))
+    found = broken_conventions(CPM(1, penalty=FacePenalty(l1=0.01), solver="dual", max_iter=10))
     # What streams is the solver without a price alone.
     assert {name for name, error in found.items() if "partial_fit is Algorithm 1" not in str(error)} == set()

@@ -11,7 +11,7 @@ from polyopt import SVM, ConvexPolytopeMachine, LogisticPolytopes, OneNormSVM, P
 
 STREAMS = [
     ConvexPolytopeMachine(random_state=0),
-    ConvexPolytopeMachine(random_state=0, double_sided=True),
+    ConvexPolytopeMachine(random_state=0, inside_label="both"),
     Polyceptron(random_state=0),
 ]
 MACHINES = [SVM(), SVM(kernel="linear"), OneNormSVM(), ConvexPolytopeMachine(n_init=1, random_state=0),

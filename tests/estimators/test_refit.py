@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
-from polyopt import PLUME, SPLA1, SVM, ConvexPolytopeMachine, LogisticPolytopes, Polyceptron
+from polyopt import PLUME, SPLA1, SVM, ConvexPolytopeMachine, FacePenalty, LogisticPolytopes, Polyceptron
 from polyopt.methods import METHODS
 
 KINDS = sorted({method.estimator_class for method in METHODS.values()}, key=lambda kind: kind.__name__)
@@ -54,9 +54,13 @@ def test_a_refit_is_a_fresh_fit(kind):
 
 CHANGES = [
     pytest.param(SVM(), {"time_limit": 1e-9}, id="svm, whole then stopped"),
-    pytest.param(ConvexPolytopeMachine(double_sided=True), {"double_sided": False}, id="two sides then one"),
-    pytest.param(ConvexPolytopeMachine(), {"double_sided": True}, id="one side then two"),
-    pytest.param(ConvexPolytopeMachine(integers=3), {"integers": None}, id="whole numbers then real"),
+    pytest.param(ConvexPolytopeMachine(inside_label="both"), {"inside_label": None}, id="two sides then one"),
+    pytest.param(ConvexPolytopeMachine(), {"inside_label": "both"}, id="one side then two"),
+    pytest.param(
+        ConvexPolytopeMachine(penalty=FacePenalty(integers=3)),
+        {"penalty": None},
+        id="whole numbers then real",
+    ),
     pytest.param(PLUME(calibration="sigmoid"), {"calibration": None}, id="calibrated then not"),
     pytest.param(LogisticPolytopes(n_faces=(0, 2)), {"n_faces": 2}, id="one polytope then several"),
     pytest.param(SPLA1(n_faces=1), {"n_faces": 3}, id="one face then three"),

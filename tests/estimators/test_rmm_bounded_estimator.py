@@ -41,13 +41,15 @@ def further(blobs):
 @pytest.mark.parametrize("kernel", ["linear", "rbf", "poly"])
 def test_every_solver_reaches_the_exact_solution(kernel, bound_training, blobs, further):
     X, y = blobs
-    exact = machine(kernel, solver="exact", bound_training=bound_training).fit(X, y, X_bounded=further)
+    exact = machine(kernel, solver="exact")
+    exact.fit(X, y, X_bounded=further, bound_training=bound_training)
     value = exact.certificate().primal_value
     plain = machine(kernel).fit(X, y)
     assert np.abs(plain.decision_function(further)).max() > 1.05 * B  # the further bounds are none too many
     solvers = ["decomposition", "interior-point", "auto"] if kernel == "linear" else ["decomposition"]
     for solver in solvers:
-        fast = clone(exact).set_params(solver=solver).fit(X, y, X_bounded=further)
+        fast = clone(exact).set_params(solver=solver)
+        fast.fit(X, y, X_bounded=further, bound_training=bound_training)
         certificate = fast.certificate()
         assert certificate.claim is Claim.OPTIMAL
         assert certificate.primal_value == pytest.approx(value, rel=1e-6)
@@ -61,10 +63,8 @@ def test_bounds_of_a_price_at_further_samples(solver, blobs, further):
     X, y = blobs
     for training in (True, False):
         value = rmm_bounded.qp(X, y, further, 1.0, B, training=training, D=0.05).solve().objective
-        soft = RelativeMarginMachine(
-            1.0, B, bound_cost=0.05, kernel="linear", solver=solver, bound_training=training, tol=1e-8
-        )
-        certificate = soft.fit(X, y, X_bounded=further).certificate()
+        soft = RelativeMarginMachine(1.0, B, bound_cost=0.05, kernel="linear", solver=solver, tol=1e-8)
+        certificate = soft.fit(X, y, X_bounded=further, bound_training=training).certificate()
         assert certificate.claim is Claim.OPTIMAL
         assert certificate.primal_value == pytest.approx(value, rel=1e-6)
 
@@ -78,7 +78,7 @@ def test_samples_that_are_bounded_already_change_nothing(kernel, solver, blobs):
     for U in (None, X, X[:1], np.repeat(X[:2], 5, axis=0)):
         same = machine(kernel, solver=solver).fit(X, y, X_bounded=U)
         assert same.decision_function(points) == pytest.approx(plain.decision_function(points), abs=2e-5)
-    alone = machine(kernel, solver=solver, bound_training=False).fit(X, y, X_bounded=X)
+    alone = machine(kernel, solver=solver).fit(X, y, X_bounded=X, bound_training=False)
     assert alone.decision_function(points) == pytest.approx(plain.decision_function(points), abs=2e-5)
 
 
@@ -151,7 +151,7 @@ def test_a_warm_start_ends_at_the_same_point(blobs, further):
 @pytest.mark.parametrize("bound_training", [True, False])
 def test_the_duals_have_the_rows_that_there_are(bound_training, blobs, further):
     X, y = blobs
-    fitted = machine(bound_training=bound_training).fit(X, y, X_bounded=further)
+    fitted = machine().fit(X, y, X_bounded=further, bound_training=bound_training)
     frame, n, count = fitted.duals_, len(y), len(y) + len(further)
     held = list(range(0 if bound_training else n, count))
     for row, samples in (
@@ -167,7 +167,8 @@ def test_the_duals_have_the_rows_that_there_are(bound_training, blobs, further):
     named = binding(fitted).set_index("row")["samples"]
     assert any(sample in named[row] for row, sample in used[["row", "sample"]].to_numpy())
     assert set(used["sample"]) <= set(fitted.support_)
-    whitening(machine(bound_training=bound_training).fit(X[:, :2], y, X_bounded=further[:, :2]))
+    flat = {"X_bounded": further[:, :2], "bound_training": bound_training}
+    whitening(machine().fit(X[:, :2], y, **flat))
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
@@ -223,17 +224,17 @@ def test_further_samples_that_do_not_fit_are_named(U, message, blobs):
     fitted = machine()
     with pytest.raises(ValueError, match=message):
         fitted.fit(*blobs, X_bounded=U)
-    assert "_given_further" not in vars(fitted)
+    assert "_bounded" not in vars(fitted)
 
 
 def test_what_cannot_be_is_said(blobs, further):
     X, y = blobs
     with pytest.raises(ValueError, match="bound_training=False leaves no sample within the bounds"):
-        machine(bound_training=False).fit(X, y)
+        machine().fit(X, y, bound_training=False)
     with pytest.raises(ValueError, match="X_bounded needs a kernel that can be computed"):
         machine("precomputed").fit(X @ X.T, y, X_bounded=further)
     with pytest.raises(ValueError, match="bound_training"):
-        machine(bound_training="no").fit(X, y, X_bounded=further)
+        machine().fit(X, y, X_bounded=further, bound_training="no")
 
 
 def test_a_warning_names_the_caller_s_line(blobs):

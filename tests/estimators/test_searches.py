@@ -89,7 +89,7 @@ def test_the_best_of_the_costs_and_floors_that_were_tried_is_kept(blobs, whole, 
     columns = ["stage", "C", "perplexity", "error"]
     assert search.results_[columns].equals(whole.results_[columns].iloc[:rows])
     best = search.results_.loc[search.results_["error"].idxmin()]
-    assert search.best_params_ == {"C": best["C"], "perplexity": best["perplexity"]}
+    assert search.best_params_ == {"C": best["C"], "sgd__perplexity": best["perplexity"]}
     train, _ = next(CV.split(X, y))
     expected = clone(MACHINE).set_params(**search.best_params_).fit(X[train], y[train])
     assert (search.decision_function(X) == expected.decision_function(X)).all()
@@ -161,7 +161,7 @@ def test_threads_know_that_it_is_over(blobs, ends_in_fit):
 def test_more_classes_and_two_sides_say_it_of_every_part(blobs, ends_in_fit):
     X, _ = blobs
     y = np.arange(80) % 4 // (1 + np.arange(80) % 2)
-    machine = clone(MACHINE).set_params(double_sided=True)
+    machine = clone(MACHINE).set_params(inside_label="both")
     ends_in_fit(2)
     search = FaceSearch(machine, (1, 2), cv=CV)
     with pytest.warns(ConvergenceWarning, match="1 of 2 candidates"):
@@ -192,7 +192,7 @@ def test_a_classifier_of_others_is_compared_and_kept_too(blobs):
 
 @pytest.mark.parametrize("verbose", [0, 1])
 def test_verbose_tells_fits_times_and_what_is_left(blobs, monkeypatch, capsys, verbose):
-    from polyopt.base import progress_lines as progress
+    from polyopt.base import progress as progress
 
     monkeypatch.setattr(progress.printer, "__defaults__", (0.0,))
     X, y = blobs

@@ -15,6 +15,7 @@ from polyopt import (
     Claim,
     ConvexPolytopeMachine,
     CrossEntropySVM,
+    EMSettings,
     LogisticPolytopes,
     OneNormSVM,
     Polyceptron,
@@ -50,7 +51,9 @@ NORMED = {
     "cpm-global": lambda: ConvexPolytopeMachine(2, solver="global", time_limit=2, random_state=0),
     "spla1": lambda: SPLA1(N_FACES, n_init=2, random_state=0),
     "plume": lambda: PLUME(N_FACES, n_init=2, random_state=0),
-    "plume-paper": lambda: PLUME(N_FACES, n_init=1, anneal=False, polish=False, random_state=0),
+    "plume-paper": lambda: PLUME(
+        N_FACES, n_init=1, em=EMSettings(anneal=False, polish=False), random_state=0
+    ),
     "logistic": lambda: LogisticPolytopes(2, n_init=1, random_state=0),
 }
 MACHINES = {**FREE, **NORMED}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from polyopt.estimators.votes import certain_winners, couple_pairs, random_votes
+from polyopt.estimators.votes import certain_winners, couple_pairs
 
 PAIRS = {k: list(combinations(range(k), 2)) for k in (2, 3, 4)}
 
@@ -19,21 +19,6 @@ def counted(second, k):
         for (i, j), is_second in zip(PAIRS[k], answers, strict=True):
             row[j if is_second else i] += 1
     return votes
-
-
-@pytest.mark.parametrize("k", [2, 3, 4])
-def test_votes_are_counted_and_lots_are_less_than_one(k):
-    second = np.array(list(product([False, True], repeat=len(PAIRS[k]))))
-    votes = random_votes(second, k, 0)
-    assert votes.shape == (len(second), k)
-    lots = votes - counted(second, k)
-    assert (lots >= 0).all()
-    assert (lots <= 0.5).all()
-    assert len(np.unique(lots)) == lots.size  # no two alike, so that no tie is left
-    # The same answers get the same lots in any company, and another seed others.
-    assert (random_votes(second[::-1], k, 0) == votes[::-1]).all()
-    assert (random_votes(second[3:4], k, 0) == votes[3:4]).all() or k == 2
-    assert (random_votes(second, k, 1) != votes).all()
 
 
 @pytest.mark.parametrize("k", [2, 3, 4])

@@ -18,7 +18,7 @@ from formulations import mixture, plume
 from formulations.language.solution import Solution, Status
 from formulations.polyhedral import hard_loss, scores
 from formulations.polytope import lift
-from polyopt import PLUME
+from polyopt import PLUME, EMSettings
 from polyopt.certificates import Claim, certify_program
 from polyopt.optim.rounds import run_rounds
 from polyopt.polyhedral.logistic_certificate import certify_plume
@@ -565,7 +565,15 @@ def test_without_polish_and_annealing_it_is_the_papers_em(method, inner):
     assert found["W"] == pytest.approx(W, rel=1e-12)
     assert [record["objective"] for record in found.history] == pytest.approx(values, rel=1e-12)
     assert (np.diff([record["seconds"] for record in found.history]) >= 0).all()
-    machine = PLUME(3, solver=method, anneal=False, polish=False, tol=tol, random_state=0, n_init=1, **model)
+    machine = PLUME(
+        3,
+        solver=method,
+        em=EMSettings(anneal=False, polish=False),
+        tol=tol,
+        random_state=0,
+        n_init=1,
+        **model,
+    )
     machine.fit(X, y, sample_weight=c)
     assert machine.solution_.solver == f"em ({method})"
     assert "then L itself" in machine.set_params(polish=True).fit(X, y).solution_.solver

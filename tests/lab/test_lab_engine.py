@@ -93,7 +93,7 @@ def test_broken_messages_are_told_and_the_engine_goes_on(client, raw, text):
 
 def test_what_a_machine_refuses_is_a_sentence_too(client):
     """The machine's own words: these settings are right one by one."""
-    state = {**GOOD, "machine": "cpm", "settings": {"n_faces": 2, "perplexity": 3.0}}
+    state = {**GOOD, "machine": "cpm", "settings": {"n_faces": 2, "sgd__perplexity": 3.0}}
     answer = client.ask("solve", state=state)
     assert answer["kind"] == "error"
     assert "perplexity" in answer["sentence"]

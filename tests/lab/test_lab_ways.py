@@ -32,7 +32,7 @@ def faces_of(step):
 
 
 def test_the_stochastic_path_ends_at_the_models_own_faces_beside_the_exact_optimum(client):
-    own = state("cpm", "sgd", n_faces=2, average=False, max_iter=40)
+    own = state("cpm", "sgd", n_faces=2, sgd__average=False, max_iter=40)
     told = client.ask("trace", state=own, most=400)
     picture = client.ask("solve", state=own)
     assert told["what"] == "descent"
@@ -40,7 +40,7 @@ def test_the_stochastic_path_ends_at_the_models_own_faces_beside_the_exact_optim
     assert [step["step"] for step in told["steps"]] == list(range(1, len(told["steps"]) + 1))
     np.testing.assert_allclose(faces_of(told["steps"][-1]), faces_of(picture), rtol=1e-9)
     assert told["steps"][-1]["objective"] == pytest.approx(picture["certificate"]["primal_value"], rel=1e-6)
-    exact = client.ask("solve", state=state("cpm", "exact", n_faces=2, average=False, max_iter=40))
+    exact = client.ask("solve", state=state("cpm", "exact", n_faces=2, sgd__average=False, max_iter=40))
     assert told["optimum"]["certificate"] == exact["certificate"]
     assert told["optimum"]["faces"] == exact["faces"]
     assert told["optimum"]["solver"] == "exact"

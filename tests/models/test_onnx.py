@@ -121,7 +121,9 @@ def test_a_sample_on_a_face_is_of_the_first_class(onnxruntime):
 def test_two_sides_and_votes_of_a_polytope(onnxruntime):
     X, y = load_iris(return_X_y=True)
     for kept in (y > 0, y >= 0):
-        machine = ConvexPolytopeMachine(2, double_sided=True, n_init=2, random_state=0).fit(X[kept], y[kept])
+        machine = ConvexPolytopeMachine(2, inside_label="both", n_init=2, random_state=0).fit(
+            X[kept], y[kept]
+        )
         check(onnxruntime, machine, None, X)
 
 
@@ -191,7 +193,6 @@ def test_what_has_no_graph_is_told(onnxruntime):
     for machine, samples, message in (
         (SVM(kernel="precomputed"), K, "fit with the kernel's name"),
         (SVM(kernel=lambda A, B: np.asarray(A @ B.T)), X, "a kernel that is a function has no ONNX graph"),
-        (ConvexPolytopeMachine(2, ties="random", n_init=1), X, "ties='random' has no ONNX graph"),
     ):
         with pytest.raises(ValueError, match=message):
             machine.fit(samples, y).to_onnx()

@@ -74,7 +74,7 @@ def bent():
 STEPS = {"plain": plain, "scaled twice": scaled_twice, "marked": marked, "bent": bent}
 MACHINES = [
     SPLA1(1, random_state=0),
-    ConvexPolytopeMachine(2, solver="sgd", max_iter=9, double_sided=True, random_state=0),
+    ConvexPolytopeMachine(2, solver="sgd", max_iter=9, inside_label="both", random_state=0),
     LogisticPolytopes((0, 2), n_init=1, random_state=0),
 ]
 

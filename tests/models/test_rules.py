@@ -121,7 +121,7 @@ def test_a_published_test_part_is_counted_apart(saved, monkeypatch):
 def test_two_sides_agree_with_their_difference(tmp_path):
     path = tmp_path / "m.skops"
     worked(
-        "fit", "sonar", "--method", "cpm", "--set", "double_sided=True", "--set", "max_iter=20", "--out", path
+        "fit", "sonar", "--method", "cpm", "--set", "inside_label=both", "--set", "max_iter=20", "--out", path
     )
     said = worked("rules", path, "--digits", 12, "--data", "sonar")
     assert "100.00 % of the 208 samples" in said
@@ -195,7 +195,7 @@ def cells_of(path):
 
 
 @pytest.mark.parametrize("impute", ["median", "most-frequent"])
-@pytest.mark.parametrize("sides", [(), ("--set", "double_sided=True")], ids=["one", "two"])
+@pytest.mark.parametrize("sides", [(), ("--set", "inside_label=both")], ids=["one", "two"])
 def test_texts_and_gaps_are_read_as_the_model_reads_them(odd_table, tmp_path, impute, sides):
     path = tmp_path / "m.skops"
     options = ("--method", "cpm", "--faces", 3, "--impute", impute, "--categorical", "it's,co;lour", *sides)

@@ -23,7 +23,7 @@ MACHINES = [
     (PLUME(2, n_init=1, max_iter=20, random_state=0), "plume"),
     (
         ConvexPolytopeMachine(
-            1, solver="sgd", max_iter=20, double_sided=True, random_state=0, calibration="isotonic"
+            1, solver="sgd", max_iter=20, inside_label="both", random_state=0, calibration="isotonic"
         ),
         "cpm",
     ),

@@ -87,7 +87,7 @@ def test_a_gram_matrix_is_read_at_its_support(n_classes):
 
 def test_two_sides_keep_both():
     X, y = samples(2)
-    machine = ConvexPolytopeMachine(2, double_sided=True, random_state=0).fit(X, y)
+    machine = ConvexPolytopeMachine(2, inside_label="both", random_state=0).fit(X, y)
     light = machine.without_data()
     np.testing.assert_array_equal(light.decision_function(X), machine.decision_function(X))
     assert not light.holds_data

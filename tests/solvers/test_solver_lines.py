@@ -9,7 +9,7 @@ import pytest
 from formulations.face_penalty import FacePenalty
 from formulations.families import hinge_families
 from formulations.language.toy_data import two_blobs
-from polyopt.base import progress_lines as progress
+from polyopt.base import progress as progress
 from polyopt.cpm.penalised_sgd import solve_priced_sgd
 from polyopt.linalg.kernels import MatrixGram
 from polyopt.margin.decomposition import Options

@@ -146,7 +146,7 @@ LOOPS = [
 
 def fitted(machine):
     def fit(**parameters):
-        return machine(**parameters).fit(X, y)
+        return machine().set_params(**parameters).fit(X, y)
 
     fit.__name__ = machine.__name__
     return fit
@@ -162,16 +162,17 @@ MACHINES = [
     (polyopt.CrossEntropySVM, "C=positive time_limit=seconds"),
     (
         polyopt.ConvexPolytopeMachine,
-        f"{LIMITS} C=positive n_faces=count max_iter=count feature_scale=positive l1=not-negative "
-        "group=not-negative",
+        f"{LIMITS} C=positive n_faces=count max_iter=count sgd__feature_scale=positive "
+        "penalty__l1=not-negative penalty__group=not-negative",
     ),
     (
         polyopt.Polyceptron,
-        f"{FACES} radius=positive-or-inf step=positive threshold=not-negative patience=count-or-none",
+        f"{FACES} radius=positive-or-inf passes__step=positive passes__threshold=not-negative "
+        "passes__patience=count-or-none",
     ),
     (polyopt.PCSLP, f"{FACES} radius=positive-or-inf"),
     (polyopt.SPLA1, f"{FACES} ridge=positive tol=tolerance patience=count inner=count"),
-    (polyopt.PLUME, f"{FACES} {MODEL} tol=tolerance inner=count-or-none"),
+    (polyopt.PLUME, f"{FACES} {MODEL} tol=tolerance em__inner=count-or-none"),
 ]
 ESTIMATORS = [(fitted(machine), (), rules) for machine, rules in MACHINES]
 
@@ -188,6 +189,11 @@ NEEDED = {
 }  # fmt: skip
 # What two functions call an argument of another name.
 CALLED = {"limit": "time_limit", "c": "C"}
+
+
+def called(name):
+    """An argument as a sentence calls it; one of a group of parameters by its own name."""
+    return CALLED.get(name, name.rpartition("__")[2])
 
 
 def call(function, given, name, value):
@@ -226,7 +232,7 @@ def test_one_sentence_for_one_fault(group, data):
     assume(not holds(value))
     with pytest.raises(ValueError) as raised:  # noqa: PT011 - the whole sentence is compared
         call(function, given_first, name, value)
-    assert str(raised.value) == f"{CALLED.get(name, name)} must {text}, not {text_of(value)}"
+    assert str(raised.value) == f"{called(name)} must {text}, not {text_of(value)}"
 
 
 @pytest.mark.parametrize(("function", "given_first", "name", "rule"), CASES)
@@ -238,7 +244,7 @@ def test_an_array_is_no_number(function, given_first, name, rule):
         if name in ("C", "c") and function not in [function for function, *_ in ESTIMATORS]:
             assert str(raised.value).startswith("C must be ")  # an array of costs has faults of its own
         else:
-            assert str(raised.value) == f"{CALLED.get(name, name)} must {text}, not {text_of(value)}"
+            assert str(raised.value) == f"{called(name)} must {text}, not {text_of(value)}"
 
 
 @pytest.mark.parametrize(
@@ -275,7 +281,9 @@ ENDS = [
 @pytest.mark.parametrize("machine", [machine for machine, _ in MACHINES])
 def test_a_classifier_takes_all_of_a_range_and_nothing_beyond_its_ends(machine):
     for name, rule in (each.split("=") for each in dict(MACHINES)[machine].split()):
-        allowed = {name: machine._parameter_constraints[name]}
+        group, _, name = name.rpartition("__")
+        kind = machine._settings[group] if group else machine
+        allowed = {name: kind._parameter_constraints[name]}
         for value in ENDS:
             try:
                 check_parameters(allowed, {name: value}, machine.__name__)

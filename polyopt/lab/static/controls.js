@@ -3,7 +3,7 @@
 import { h, number, say } from "./dom.js";
 
 const FINE = 400;  // steps of a slider
-const FOLDED = new Set(["coef0", "loss", "average", "positives", "n_init", "max_iter"]);  // settings that few change
+const FOLDED = new Set(["coef0", "loss", "sgd__average", "positives", "n_init", "max_iter"]);  // settings that few change
 
 /** An element with its label. */
 const field = (name, label, control, ...more) =>

@@ -1,0 +1,124 @@
+"""Probabilities for classifiers that score: scikit-learn's calibration of the scores of held-out samples."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+
+from formulations.language.clock import current_clock
+from formulations.language.solution import Status
+from polyopt.estimators.status import Part, solutions_of, warn
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from formulations.language.clock import Clock
+    from formulations.language.types import Array
+
+MAX_FOLDS = 5
+
+
+class ScoreClassifier(ClassifierMixin, BaseEstimator):
+    """A classifier whose one feature is a score: ``CalibratedClassifierCV`` is wrapped around it.
+
+    Parameters
+    ----------
+    unit : float
+        The scores are divided by it, so that the fit of a sigmoid does not depend on their size.
+    """
+
+    def __init__(self, unit: float = 1.0):
+        self.unit = unit
+
+    def fit(self, X: Array, y: Array, sample_weight: Array | None = None) -> Self:
+        """Learn the labels; nothing else is fitted."""
+        self.classes_ = np.unique(y)
+        return self
+
+    def decision_function(self, X: Array) -> Array:
+        """Return scores (t,) in their unit."""
+        return np.asarray(X)[:, 0] / self.unit
+
+    def predict(self, X: Array) -> NDArray[Any]:
+        """Return labels (t,) by the signs of the scores."""
+        found: NDArray[Any] = self.classes_[(self.decision_function(X) > 0).astype(int)]
+        return found
+
+
+def calibrate(machine: Any, X: Any, y: Array, weights: Array, whole: Clock) -> None:
+    """Set ``calibration_`` of a binary machine from the scores of folds that were held out.
+
+    If a class has one sample, or the time is over before the last fold, ``_uncalibrated`` has the reason.
+    """
+    from sklearn.calibration import CalibratedClassifierCV
+    from sklearn.model_selection import StratifiedKFold
+
+    count = min(MAX_FOLDS, int((y > 0).sum()), int((y < 0).sum()))
+    if count < 2:
+        machine._uncalibrated = "a class has one sample"
+        return
+    scores = np.empty(len(y))
+    for number, (train, held) in enumerate(StratifiedKFold(count).split(scores, y)):
+        fold = machine._part_like(calibration=None, class_weight=None)  # the samples are weighted already
+        part = Part("fold", number, count, whole, None)
+        if not _is_fitted_in_time(fold, X[train], y[train], weights[train], part):
+            clock = current_clock()
+            ended = "Ctrl-C" if clock is not None and clock.is_stopped else "the time limit"
+            machine._uncalibrated = f"{ended} came before the end of its folds"
+            return
+        scores[held] = fold._binary_scores(X[held])
+    curve = CalibratedClassifierCV(
+        ScoreClassifier(float(scores.std()) or 1.0), method=machine.calibration, cv=2, ensemble=False
+    )
+    machine.calibration_ = curve.fit(scores[:, None], y, sample_weight=weights)
+
+
+def _is_fitted_in_time(machine: Any, X: Any, y: Array, weights: Array, part: Part) -> bool:
+    """Fit the machine of a fold; return False if the limit or Ctrl-C came before its own end."""
+    if part.whole.is_over:
+        return False
+    try:
+        with warnings.catch_warnings(), part.of_fit(machine):  # the whole machine has warned of the same
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            warnings.simplefilter("ignore", UserWarning)
+            machine._fit_binary(X, y, weights, np.arange(len(y)))
+    except RuntimeError:
+        if not part.whole.is_over:
+            raise
+        return False
+    cut = (Status.TIME_LIMIT, Status.INTERRUPTED)
+    return all(found.status not in cut for found in solutions_of(machine))
+
+
+def drop_incomplete(machine: Any) -> None:
+    """Remove the curves of all pairs of classes, and warn, if one of them has none."""
+    parts = [machine] if machine._is_binary else machine.estimators_
+    reasons = [part._uncalibrated for part in parts if part._uncalibrated]
+    if not reasons:
+        return
+    for part in parts:
+        part.calibration_ = None
+    machine._uncalibrated = reasons[0]
+    own = f"those of {type(machine).__name__}'s model are left"
+    left = own if machine._models_probabilities else "it has none"
+    warn(machine, f"the probabilities are not calibrated, as {reasons[0]}; {left}")
+
+
+def is_calibrated(machine: Any) -> bool:
+    """Return True if the fitted machine has a curve, for each pair of classes."""
+    parts = [machine] if machine._is_binary else machine.estimators_
+    return all(part.calibration_ is not None for part in parts)
+
+
+def has_probabilities(machine: Any) -> bool:
+    """Return True if the machine has, or will have, probabilities; else AttributeError has the reason."""
+    name, is_fitted = type(machine).__name__, hasattr(machine, "classes_")
+    if machine._models_probabilities or (is_calibrated(machine) if is_fitted else machine.calibration):
+        return True
+    if is_fitted and machine._uncalibrated:
+        raise AttributeError(f"{name} has no probabilities, as it is not calibrated: {machine._uncalibrated}")
+    raise AttributeError(f"{name} has probabilities with calibration='sigmoid' or 'isotonic'")
