@@ -217,12 +217,16 @@ def by_features(
     settings: Mapping[str, Any], names: Sequence[str] | None, columns: Sequence[str] | None,
     preparation: ColumnTransformer | None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Return the settings with features by number, where ``signs`` and ``feature_groups`` name them.
+    """Return the settings with features by number, where the ``penalty`` names them.
 
     A column of text is a group of its indicators: by its name among ``feature_groups``, and by default if
     there is a penalty on groups, so that it costs as one.
     """
-    found, made = dict(settings), []
+    penalty = settings.get("penalty")
+    if penalty is None:
+        return dict(settings)
+    changes: dict[str, Any] = {}
+    made: list[tuple[int, str | None]] = []
     if preparation is not None:
         from polyopt.models.raw_units import RawUnits
 
@@ -252,7 +256,7 @@ def by_features(
                 own.append(numbers[key] if isinstance(key, str) else key)
         return own
 
-    if isinstance(signs := found.get("signs"), Mapping):
+    if isinstance(signs := penalty.signs, Mapping):
         for key in signs:
             if isinstance(key, str) and key not in numbers:
                 if key in indicators:
@@ -260,13 +264,13 @@ def by_features(
                     raise ValueError(f"signs: the column {visible(key)} is of text; name one of {texts}")
                 known = _listed(list(numbers))
                 raise ValueError(f"signs: no feature is called {visible(key)}; there are {known}")
-        found["signs"] = {numbers.get(key, key): sign for key, sign in signs.items()}
-    groups = found.get("feature_groups")
+        changes["signs"] = {numbers.get(key, key): sign for key, sign in signs.items()}
+    groups = penalty.feature_groups
     if isinstance(groups, (list, tuple)) and any(isinstance(part, (list, tuple)) for part in groups):
-        found["feature_groups"] = [members(p) if isinstance(p, (list, tuple, str)) else p for p in groups]
-    elif groups is None and found.get("group") and any(text is not None for _, text in made):
-        found["feature_groups"] = [place for place, _ in made]
-    return found
+        changes["feature_groups"] = [members(p) if isinstance(p, (list, tuple, str)) else p for p in groups]
+    elif groups is None and penalty.group and any(text is not None for _, text in made):
+        changes["feature_groups"] = [place for place, _ in made]
+    return {**settings, "penalty": replace(penalty, **changes) if changes else penalty}
 
 
 def _listed(names: list[str]) -> str:

@@ -67,10 +67,10 @@ def _after_steps(**settings: Any) -> float:
     """Objective after the stochastic steps."""
     from polyopt import ConvexPolytopeMachine
 
-    made = {"n_faces": 2, "solver": "sgd", "inside_label": -1.0, "n_init": 1, "random_state": 0, **settings}
+    machine = ConvexPolytopeMachine(2, solver="sgd", inside_label=-1.0, n_init=1, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that the steps did not settle is the point
-        return loss(ConvexPolytopeMachine(**made).fit(_X, _Y).solution_["W"])
+        return loss(machine.set_params(**settings).fit(_X, _Y).solution_["W"])
 
 
 @cache
@@ -91,9 +91,9 @@ _BEST = loss(cpm_4.solution)
 
 
 def _judge_settings(settings: Any) -> str | None:
-    known = {"max_iter", "random_state", "perplexity", "average"}
+    known = {"max_iter", "random_state", "sgd__perplexity", "sgd__average"}
     if not isinstance(settings, dict) or not set(settings) <= known:
-        raise ValueError("settings is a dict of max_iter, random_state, perplexity and average")
+        raise ValueError("settings is a dict of max_iter, random_state, sgd__perplexity and sgd__average")
     if isinstance(passes := settings.get("max_iter"), int) and passes > _MAX_PASSES:
         raise ValueError(f"max_iter is at most {_MAX_PASSES} here")
     found = _after_steps(**settings)

@@ -108,12 +108,12 @@ _SHOWN = (
     Setting("bound_cost", "cost of outputs beyond B; automatic: hard bounds", "number", 1e-4, 1e4, log=True),
     Setting("D", "D", "number", 1e-4, 1e4, log=True),
     Setting("n_faces", "K, the number of faces", "integer", 1, 10),
-    Setting("perplexity", "floor of the faces in use", "number", 1.0, 10.0),
+    Setting("sgd__perplexity", "floor of the faces in use", "number", 1.0, 10.0),
     Setting("ridge", "ridge, the price of large weights", "number", 1e-4, 1e4, log=True),
     Setting("inside_label", "class inside", "choice", choices=(1, -1)),
     Setting("positives", "faces that a sample inside is asked at", "choice"),
     Setting("loss", "slacks of a sample inside", "choice"),
-    Setting("average", "answer with the average of the iterates", "flag"),
+    Setting("sgd__average", "answer with the average of the iterates", "flag"),
     Setting("n_init", "starts", "integer", 1, 20),
     Setting("max_iter", "epochs or rounds at most", "integer", 1, 10_000, log=True),
 )
@@ -172,6 +172,8 @@ class Machine:
     def settings(self) -> dict[str, Setting]:
         """Settings of the machine by name."""
         given = self.method.estimator_class().get_params(deep=False)
+        for group, kind in getattr(self.method.estimator_class, "_settings", {}).items():
+            given |= {f"{group}__{name}": value for name, value in kind().get_params().items()}
         defaults = {**given, **self.method.settings}
         shown = [
             one for one in _SHOWN if one.name in defaults and not (one.name in _OF_LOOPS and self.is_convex)

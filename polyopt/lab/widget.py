@@ -142,10 +142,10 @@ def _begin(points: list[list[float]] | None, estimator: Any, given: Mapping[str,
         if method is None:
             raise ValueError(f"estimator must be a classifier of polyopt, not a {type(estimator).__name__}")
         machine = next(one for one in machines().values() if one.method.home == method.home)
-        told = estimator.get_params(deep=False)
+        told = estimator.get_params()
         shown = {}
         for name, one in machine.settings.items():
-            value = told.get(name)
+            value = told.get(name, one.default)
             of_data = one.tuned and (value in (None, math.inf) or isinstance(value, str))
             shown[name] = None if of_data else value
         state |= {"machine": machine.name, "method": told["solver"], "settings": shown}

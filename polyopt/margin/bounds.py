@@ -10,11 +10,10 @@ import numpy as np
 from formulations.error_bounds.margin_bounds import Landmarks, MarginBound, linear_bound, margin_bound
 from polyopt.base.types import SamplesLike
 from polyopt.linalg.kernels import MatrixGram, SampleGram, chunks, stream
-from polyopt.margin.fit import HingeFit
 
 
 def bound_of(
-    machine: HingeFit, delta: float, X_unlabelled: SamplesLike | None, form: Literal["best", "F", "G", "H"]
+    machine: Any, delta: float, X_unlabelled: SamplesLike | None, form: Literal["best", "F", "G", "H"]
 ) -> MarginBound:
     """Apply the theorem of :mod:`formulations.error_bounds.margin_bounds` to a fitted binary machine."""
     U = None if X_unlabelled is None else _landmarks(machine, X_unlabelled)
@@ -53,7 +52,7 @@ def bound_of(
     )
 
 
-def _landmarks(machine: HingeFit, X_unlabelled: SamplesLike) -> Any:
+def _landmarks(machine: Any, X_unlabelled: SamplesLike) -> Any:
     if machine.kernel == "precomputed":
         raise ValueError(
             "X_unlabelled needs a kernel that can be computed between its samples, and kernel='precomputed' "

@@ -1,98 +1,174 @@
-"""Fitting a machine of families of rows: choose a solver, solve, and read the model from the solution."""
+"""Base of the SVM, the Sigma-SVM and the RMM: choose a solver, solve, read the model from the solution.
+
+A subclass names its program (primal for linear features, dual for a Gram matrix), its families of rows and
+its Sigma share D.
+"""
 
 from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import KW_ONLY, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from numbers import Real
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
+import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from formulations.families import Families, margin_family
 from formulations.language.clock import is_out_of_time
 from formulations.language.solution import Solution, Status
-from polyopt.certificates.certificate import Certificate, relative_gap
-from polyopt.linalg.kernels import Gram, MatrixGram, SampleGram, require_psd
+from polyopt.certificates.certificate import relative_gap
+from polyopt.estimators.multiplier_frame import multiplier_frame
+from polyopt.estimators.parameters import estimator, shared
+from polyopt.linalg.kernels import MatrixGram, SampleGram, chunks, require_psd
 from polyopt.linalg.kernels.panels import MAX_WHOLE
-from polyopt.linalg.rounding import Ball
 from polyopt.margin.certificate import HingeProgram, certify_hinge
 from polyopt.margin.decomposition import Decomposition, recapped
-from polyopt.margin.geometry import Geometry, KernelGeometry, LinearGeometry, middle
-from polyopt.margin.support import SupportClassifier
+from polyopt.margin.geometry import KernelGeometry, LinearGeometry, middle
+from polyopt.margin.kernel_classifier import KERNEL_PARAMETERS, KernelClassifier
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from formulations.error_bounds.margin_bounds import MarginBound
     from formulations.language.program import Program
+    from polyopt.base.onnx_graph import Graph
+    from polyopt.base.types import ClassWeight, SamplesLike
+    from polyopt.certificates.certificate import Certificate
+    from polyopt.estimators.multiplier_frame import RowsShown
+    from polyopt.linalg.kernels import Gram
+    from polyopt.linalg.rounding import Ball
+    from polyopt.margin.geometry import Geometry
 
-
-_MAX_AUTO_SAMPLES = 2_000  # samples up to which ``solver="auto"`` solves to 1e-8: it takes no longer
-_MAX_AUTO_FEATURES = 2_000  # features up to which ``solver="auto"`` solves a tall linear machine in them
+# Number of samples up to which ``solver="auto"`` solves to 1e-8 whatever `tol` is: it takes no longer.
+_MAX_AUTO_SAMPLES = 2_000
+# Number of features up to which ``solver="auto"`` solves a tall linear machine in its features.
+_MAX_AUTO_FEATURES = 2_000
+_MAX_OFFSET = 1e3  # centre times weights up to which samples are scored as they are, without centring
 _OUTPUT_ROUNDING = 1e-13  # relative error of an output, which the costs multiply
-# Largest relative gaps: always solved; inaccurate, not stalled; solved with a large `tol`.
+# Relative gaps: of an optimal end, whatever `tol` is; of an inaccurate one; of an optimal one at most.
 _OPTIMAL_GAP, _INACCURATE_GAP, _MAX_GAP = 1e-5, 1e-3, 0.1
 
 
-class HingeFit(SupportClassifier):
-    """Base of :class:`polyopt.margin.classifier.HingeClassifier`, which has the parameters."""
+@estimator
+class HingeClassifier(KernelClassifier):
+    """Base of the machines of families of rows.
 
-    C: float
-    solver: str
-    tol: float
-    max_iter: int | None
-    time_limit: float | None
-    cache_size: float
-    warm_start: bool
-    verbose: bool | int
+    Parameters
+    ----------
+    C : float, default=1.0
+        Cost of a unit of slack; positive.
+    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
+        Kernel, as in scikit-learn; it must be positive semidefinite on the training data.
+    solver : {"auto", "exact", "decomposition", "interior-point"}, default="auto"
+        "decomposition" solves the dual by working sets, for any kernel; "interior-point" the primal
+        of a linear machine, best where there are many more samples than features; "exact" the explicit
+        program of the machine in ``formulations`` by a general solver. "auto" takes the interior point for a
+        linear machine of up to 2,000 features and at least as many samples, else decomposition;
+        ``solver_`` says which.
+    tol : float, default=1e-3
+        Largest violation of the optimality conditions that decomposition leaves, in units of the
+        outputs; the relative duality gap is then within ten times `tol` (at most 0.1). "auto" asks for
+        1e-8 at most for up to 2,000 samples; the other solvers always do. A run that ends short warns.
+    max_iter : int, optional
+        Iterations of the solver at most (working sets and Newton steps of "decomposition"), as ``n_iter_``
+        counts them; the point reached is kept.
+    time_limit : float, optional
+        Seconds for the whole fit, shared by the pairs of classes; the point reached is kept.
+        "exact" looks at the clock only between its iterations. With a kernel
+        and thousands of samples one iteration takes minutes, and so does building the program.
+    cache_size : float, default=500.0
+        Megabytes that decomposition may use for kernel rows and for Newton's method.
+    warm_start : bool, default=False
+        Whether decomposition starts from the last fit's multipliers, if it was of the same samples:
+        with other costs or bounds it then ends sooner, at the same solution within `tol`.
+    verbose : bool or int, default=False
+        Whether to print the progress of long runs, a line a second, on standard error.
 
-    # -- supplied by a subclass --------------------------------------------------------------
+    Attributes
+    ----------
+    duals_ : pandas.DataFrame
+        One row per constraint, with its multiplier, in input order.
+    history_ : pandas.DataFrame
+        "interior-point": one row per iteration. "decomposition": a row every ten working sets, after each
+        Newton step and at the end, whose ``iteration`` is ``n_iter_``. "exact": empty.
+    """
+
+    C: float = 1.0
+    _: KW_ONLY
+    solver: str = "auto"
+    tol: float = 1e-3
+    max_iter: int | None = None
+    time_limit: float | None = None
+    cache_size: float = 500.0
+    warm_start: bool = False
+    class_weight: ClassWeight = None
+    n_jobs: int | None = None
+    verbose: bool | int = False
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **shared("C", "tol", "time_limit", "class_weight", "n_jobs", "verbose", optional=["max_iter"]),
+        **KERNEL_PARAMETERS,
+        "solver": [StrOptions({"auto", "exact", "decomposition", "interior-point"})],
+        "cache_size": [Interval(Real, 0, None, closed="neither")],
+        "warm_start": ["boolean"],
+    }
+
+    _answers_by: ClassVar[tuple[str, ...]] = (*KernelClassifier._answers_by, "coef_", "_centre", "_b")
+
+    # -- what a subclass supplies ------------------------------------------------------------
 
     _dtypes: ClassVar[list[Any]] = [np.float64, np.float32]
-    _title: str
-    families_: Families
-    multipliers_: dict[str, NDArray[Any]]
-    _costs: NDArray[np.float64]  # of slack, (n,): C times the samples' weights
-    _sample_weights: NDArray[np.float64]
-    _short: float  # the most negative eigenvalue of the kernel matrix, in size
+    _title: ClassVar[str]
+    families_: Families = field(init=False)
+    multipliers_: dict[str, NDArray[Any]] = field(init=False)
+    _costs: NDArray[np.float64] = field(init=False)  # of slack, (n,): C times the samples' weights
+    _sample_weights: NDArray[np.float64] = field(init=False)
+    _short: float = field(init=False)  # the most negative eigenvalue of the kernel matrix, in size
     # The solution: w of the centred samples, or their coefficients (n,) in the kernel expansion; and its b.
-    _v: NDArray[np.float64]
-    _b: float
-    _centre: NDArray[np.float64]  # of the samples, for the linear kernel
-    _share: float | None = None
+    _v: NDArray[np.float64] = field(init=False)
+    _b: float = field(init=False)
+    _centre: NDArray[np.float64] = field(init=False)  # of the samples, for the linear kernel
+    _share: ClassVar[float | None] = None
 
     def _families(self, y: NDArray[Any], weights: NDArray[Any]) -> Families:
-        """Families of rows of the machine."""
+        """The families of rows of the machine."""
         return Families(margin_family(y, self.C * weights))
 
     @abstractmethod
     def _primal_program(self, X: Any, rows: Families, weights: NDArray[Any]) -> Program:
-        """Primal program in linear features, with variables w and b and rows named as the families."""
+        """The primal program in linear features, with variables w and b and rows named as the families."""
 
     @abstractmethod
     def _dual_program(self, K: NDArray[Any], rows: Families) -> Program:
-        """Dual program for the Gram matrix of :meth:`_machine_gram`, with the families' letters."""
+        """The dual program for the Gram matrix of :meth:`_machine_gram`, with the families' letters."""
 
     def _machine_gram(self, X: Any, weights: NDArray[Any]) -> Gram:
-        """Gram matrix for the solver."""
+        """The Gram matrix the solver sees."""
         if self.kernel == "precomputed":
             return MatrixGram(X)
-        # b is free, so linear features may be centred, and inner products keep their digits.
+        # b is free, so samples may be taken from any point; amid them inner products keep their digits.
         return SampleGram(X, self._kernel, middle(X) if self.kernel == "linear" else None)
 
     def _feature_space(self) -> Any:
-        """Geometry of the program for certificates, of the kernel as given."""
+        """The geometry of the program, for certificates: that of the true kernel, whatever the solver saw."""
         if self.kernel == "linear":
             return LinearGeometry(self._X, centred=True)
         return KernelGeometry(self._given_gram(), self._short)
 
     def _given_gram(self) -> Gram:
-        """Gram matrix of the training samples, by the kernel as given."""
+        """The Gram matrix of the training samples, by the kernel as it is given."""
         return MatrixGram(self._X) if self.kernel == "precomputed" else SampleGram(self._X, self._kernel)
 
-    _is_pairwise = True  # an entry of the machine's Gram matrix depends on its two samples only
+    # Whether an entry of the machine's Gram matrix depends on its two samples alone.
+    _is_pairwise = True
 
     # -- fitting -----------------------------------------------------------------------------
 
@@ -122,46 +198,44 @@ class HingeFit(SupportClassifier):
         if is_out_of_time() and self.kernel != "linear":
             self._fit_nothing()
             return
-        geometry = cache(self._feature_space)  # built at the first use
+        geometry = cache(self._feature_space)  # made where it is first wanted, and once
         if self.solver_ == "interior-point" or (self.solver_ == "exact" and self._is_tall(X)):
             v, b = self._fit_features(X)
         else:
             v, b = self._fit_gram(start, geometry)
         self._read_off(v, b, geometry)
         certificate = None
-        # True if the rounding of the outputs, times the costs, is not small against the objective.
-        is_rounded = _OUTPUT_ROUNDING * float(self._costs.sum()) > _OPTIMAL_GAP * abs(
-            self.solution_.objective
-        )
-        if self.solver_ == "exact" or is_rounded or (self.solver_ == "decomposition" and b is None):
+        # Whether the rounding of an output, times all costs together, matters beside the objective.
+        dear = _OUTPUT_ROUNDING * float(self._costs.sum()) > _OPTIMAL_GAP * abs(self.solution_.objective)
+        if self.solver_ == "exact" or dear or (self.solver_ == "decomposition" and b is None):
             certificate = self._certify(geometry(), tol=1e-6)
             self._take_back(certificate.relative_gap)
         elif v is None and self.solution_.bound is not None:
-            # The vector is implied by the multipliers: compare its value with the solver's bound.
+            # The vector was made of the multipliers: its value is compared with the solver's bound.
             certificate = self._certify(geometry(), tol=1e-6)
             bound = max(certificate.dual_value, self.solution_.bound)
             self._take_back(relative_gap(certificate.primal_value, bound))
-        # A certificate of a kernel machine of many samples would cost too much here.
-        is_costly = certificate is None and self.solver_ == "decomposition" and X.shape[0] > _MAX_AUTO_SAMPLES
-        self._warn_if_short(None if is_costly else lambda: certificate or self._certify(geometry(), 1e-6))
+        # For a kernel machine of many samples a certificate would cost too much here.
+        is_dear = certificate is None and self.solver_ == "decomposition" and X.shape[0] > _MAX_AUTO_SAMPLES
+        self._warn_if_short(None if is_dear else lambda: certificate or self._certify(geometry(), 1e-6))
 
     def _fit_nothing(self) -> None:
-        """Set a model without support vectors: the time is over before the kernel is computed."""
-        zeros = np.zeros(len(self._y))
-        self._v, self._b = zeros, self.families_.best_intercept(zeros)
-        self.outputs_ = zeros + self._b
+        """In a run that is over, before anything was made of the kernel: no support vectors."""
+        nothing = np.zeros(len(self._y))
+        self._v, self._b = nothing, self.families_.best_intercept(nothing)
+        self.outputs_ = nothing + self._b
         self.solution_ = Solution(
             status=Status.TIME_LIMIT,
-            primal={"coef": zeros, "b": np.array(self._b), "f": self.outputs_},
+            primal={"coef": nothing, "b": np.array(self._b), "f": self.outputs_},
             duals={},
             objective=self.families_.cost(self.outputs_),
             bound=0.0,
             solver="none: there was no time",
         )
         self._short = 0.0
-        self._keep({family.name: zeros for family in self.families_})
+        self._keep({family.name: nothing for family in self.families_})
         self.intercept_ = np.array([self._b])
-        self._set_support(np.empty(0, dtype=np.intp), zeros[:0], self._sample_weights > 0.0)
+        self._set_support(np.empty(0, dtype=np.intp), nothing[:0], self._sample_weights > 0.0)
         self._warn_if_short(None)
 
     def _fit_features(self, X: Any) -> tuple[NDArray[Any] | None, float | None]:
@@ -169,14 +243,14 @@ class HingeFit(SupportClassifier):
         if self.solver_ == "interior-point":
             from polyopt.margin.interior_point import solve_interior_point
 
-            # An iteration on a million entries is cheap.
+            # An iteration on a million entries costs next to nothing.
             tol = 1e-11 if X.size <= 1_000_000 else min(self.tol, 1e-8)
             self.solution_ = solve_interior_point(
                 X, self.families_, D=self._share, weights=self._sample_weights,
                 tol=tol, **self._limits(),
             )  # fmt: skip
         else:
-            # With D > 0 the regulariser has a scale of its own and is not rescaled.
+            # With D > 0 the regulariser has a scale of its own, and stays as it is.
             unit = min(1.0, float(self._costs.max())) if self._share in (None, 0.0) else 1.0
             rows = self.families_.repriced(1.0 / unit)
             program = self._primal_program(np.sqrt(unit) * X, rows, self._sample_weights)
@@ -209,18 +283,19 @@ class HingeFit(SupportClassifier):
         tol = min(self.tol, 1e-8) if self.solver == "auto" and gram.n <= _MAX_AUTO_SAMPLES else self.tol
         self.solution_ = machine.solve(self.families_, tol=tol, start=start, **limits)
         self._keep(self.solution_.duals)
-        coef = self.solution_["coef"]  # within the bounds, unlike those that the multipliers imply
-        # The solver's own outputs and intercept are used, unless more digits cancel than it accounts for, or
+        # The solver's coefficients, which it keeps within the bounds, and not what alpha implies.
+        coef = self.solution_["coef"]
+        # The solver's own outputs and intercept are taken, unless more digits cancel than it accounts for, or
         # than single precision has.
         size = float(np.abs(gram.diagonal()).max(initial=0.0)) * float(np.abs(coef).sum())
         rounding = _OUTPUT_ROUNDING * size * float(self._costs.sum())
-        is_rounded = rounding > _OPTIMAL_GAP * abs(self.solution_.objective)
-        if self.kernel == "linear" or not self._is_pairwise or is_rounded or not size < 1e7:
+        dear = rounding > _OPTIMAL_GAP * abs(self.solution_.objective)
+        if self.kernel == "linear" or not self._is_pairwise or dear or not size < 1e7:
             return geometry().primal_from_dual(coef), None
         return coef, float(self.solution_["b"])
 
     def _take_back(self, gap: float) -> None:
-        """Lower the status SOLVED if a certificate's gap shows that the solution is not optimal."""
+        """Take back the status optimal where a certificate's gap shows that the kernel was too inexact."""
         stated = max(10.0 * self.tol if self.solver_ == "decomposition" else 0.0, _OPTIMAL_GAP)
         if self.solution_.status is Status.SOLVED and not gap <= min(stated, _MAX_GAP):
             status = Status.INACCURATE if gap <= _INACCURATE_GAP else Status.STALLED
@@ -233,15 +308,15 @@ class HingeFit(SupportClassifier):
         return {"max_iter": self.max_iter, "time_limit": self.time_limit, "progress": progress}
 
     def _keep(self, vectors: dict[str, NDArray[Any]]) -> None:
-        """Set the multipliers of each family."""
+        """Set the multipliers, from those of each family."""
         self.multipliers_ = self.families_.named(self.families_.stacked(vectors))
         self.n_iter_ = max(self.solution_.iterations, 1)
 
     def _solve(self, program: Program, unit: float) -> Solution:
-        """Solve the program for features times √unit and costs divided by unit.
+        """Solve the program for features scaled by √unit and costs divided by unit.
 
-        It is the same program with its objective in units of `unit`; the absolute tolerances of a solver
-        would be too large for costs far below 1.
+        That is the same program with the objective in units of `unit`: costs far below 1 would
+        otherwise drown in the solver's absolute tolerances.
         """
         solution = program.solve(time_limit=self.time_limit, max_iter=self.max_iter)
         if not solution.primal:
@@ -252,12 +327,12 @@ class HingeFit(SupportClassifier):
         return replace(solution, objective=unit * solution.objective)
 
     def _read_off(self, v: NDArray[Any] | None, b: float | None, geometry: Callable[[], Any]) -> None:
-        """Set the model's vector, intercept, outputs and support from the solution."""
+        """Set the model from the solution: its vector, its intercept, its outputs, its support."""
         beta = self.families_.beta(self.families_.stacked(self.multipliers_))
         if b is None:
             space = geometry()
             v = space.primal_from_dual(beta) if v is None else v
-            # If an interval of intercepts is optimal, its midpoint is the answer of every solver.
+            # Where a whole interval of intercepts is optimal, every solver's answer is its midpoint.
             b = self._program(space).best_intercept(v)
             outputs = space.outputs(v) + b
             self.outputs_ = outputs.mid
@@ -285,11 +360,11 @@ class HingeFit(SupportClassifier):
                 f"{type(self).__name__}: the outputs are known to {vague:.2g} only, as their terms cancel; "
                 "centre the features, scale them, or choose a smaller C",
                 ConvergenceWarning,
-                stacklevel=5 + self._frames,
+                stacklevel=5,
             )
 
     def _is_tall(self, X: Any) -> bool:
-        """Return True if the machine is linear with at most as many features as samples."""
+        """Return True if the machine is linear and no larger in its features than in its samples."""
         return self.kernel == "linear" and X.shape[1] <= X.shape[0]
 
     def _pick_solver(self, X: Any) -> str:
@@ -320,10 +395,113 @@ class HingeFit(SupportClassifier):
         return certify_hinge(
             self._program(geometry),
             v=self._v,
-            b=geometry.moved(self._v, float(self.intercept_[0])),  # of the model, rounded
+            b=geometry.moved(self._v, float(self.intercept_[0])),  # the model as it stands, rounded
             multipliers=self.multipliers_,
             tol=tol,
         )
 
     def _program(self, geometry: Geometry) -> HingeProgram:
         return HingeProgram(self._title, geometry, self.families_)
+
+    # -- answering ---------------------------------------------------------------------------
+
+    def _binary_scores(self, X: Any) -> NDArray[Any]:
+        if self.kernel == "linear":
+            w, centre = self.coef_[0], self._centre
+            if sp.issparse(X) or np.abs(centre) @ np.abs(w) < _MAX_OFFSET:
+                return np.asarray(X @ w).ravel() + self.intercept_[0]
+            parts = [(X[part] - centre) @ w for part in chunks(np.arange(X.shape[0]))]
+            return np.concatenate([np.zeros(0), *parts]) + self._b
+        return self._kernel_scores(X)
+
+    def _draw_scores(self, graph: Graph, x: str) -> str:
+        if self.kernel != "linear":
+            return super()._draw_scores(graph, x)
+        w, centre = self.coef_, self._centre
+        if np.abs(centre) @ np.abs(w[0]) < _MAX_OFFSET:
+            return graph.affine(x, w, self.intercept_)
+        return graph.affine(graph.op("Sub", x, graph.constant(centre)), w, [self._b])
+
+    def _support(self) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        coef = vars(self).get("_v")
+        if coef is None:  # files of earlier versions have the expansion there
+            coef = self.dual_coef_[0]
+        if not self.holds_data:
+            return self._used, coef
+        used = np.flatnonzero(coef)
+        return used, coef[used]
+
+    def _drop_data(self, whole: Self) -> None:
+        super()._drop_data(whole)
+        whole = whole._as_fitted()
+        if whole.kernel != "linear":
+            self._v = whole._support()[1]
+
+    def _binary_certificate(self, tol: float) -> Certificate:
+        return self._certify(self._feature_space(), tol)
+
+    def generalization_bound(
+        self,
+        delta: float = 0.05,
+        X_unlabelled: SamplesLike | None = None,
+        form: Literal["best", "F", "G", "H"] = "best",
+    ) -> MarginBound:
+        """A bound on the error, by the theorem of :mod:`formulations.margin_bounds` (two classes).
+
+        Parameters
+        ----------
+        delta : float
+            The bound holds with a probability of 1 - delta over the draw of the training data, for features
+            and a kernel that were chosen without them. Each sample counts once, whatever its weight.
+        X_unlabelled : array_like or CSR matrix of shape (t, m), optional
+            Further samples, independent of the training data; no labels are needed. Small outputs there,
+            which is what the Relative Margin Machine strives for, make the bound better.
+        form : {"best", "F", "G", "H"}
+            What holds the machine in its class: "F" its weights alone, "G" also its outputs at
+            `X_unlabelled` on the average, "H" also each of them. "best" is the least bound of all three, and
+            "F" where there is no `X_unlabelled`: the training data cannot stand in for it, as the class
+            must be fixed before they are seen.
+
+        Returns
+        -------
+        MarginBound
+            Term by term; ``print`` shows it.
+
+        Raises
+        ------
+        ValueError
+            More than two classes, samples that do not fit, or an argument out of its range.
+        """
+        from polyopt.margin.bounds import bound_of
+
+        self._need_data("generalization_bound()")
+        machine = self._as_fitted()
+        if not self._is_binary:
+            raise ValueError(
+                f"the bound is of two classes, but there are {len(self.classes_)}: ask the machines in "
+                "estimators_"
+            )
+        return bound_of(machine, delta, X_unlabelled, form)
+
+    def _binary_duals(self) -> pd.DataFrame:
+        f, small = self.outputs_, 1e-6 * float(self._costs.max())
+        shown: list[RowsShown] = []
+        there: list[NDArray[np.bool_]] = []
+        for family in self.families_:
+            there += [family.cap > 0.0] * (2 if family.slack else 1)
+            mu, room = self.multipliers_[family.name], family.room(f)
+            slack = np.maximum(0.0, -room) if family.slack else np.zeros(len(f))
+            idle, between, full = family.states
+            state = np.where(mu <= small, idle, np.where(mu >= family.cap - small, full, between))
+            shown.append((family.name, family.letter, mu, room + slack, state))
+            if family.slack:
+                used = np.where(slack > 1e-6, "slack in use", "no slack")
+                shown.append((*family.slack, family.cap - mu, slack, used))
+        label = np.where(self._y > 0, self.classes_[1], self.classes_[0])
+        unknown = self._sample_weights == 0.0
+        if not unknown.any():
+            return multiplier_frame(shown, self._rows, label, f)
+        label = label.astype(object)
+        label[unknown] = None
+        frame = multiplier_frame(shown, self._rows, label, f)
+        return frame[np.concatenate(there)].reset_index(drop=True)

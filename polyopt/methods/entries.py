@@ -147,13 +147,13 @@ def _narrower(what: str) -> dict[str, Any]:
 
 def _polyhedral(
     name: str, title: str, home: str, programs: tuple[str, str], fast: tuple[str, str],
-    settings: Mapping[str, Any], certificate: str, proving: str = "",
+    settings: Mapping[str, Any], certificate: str, proving: str = "", settings_class: str = "",
 ) -> Method:  # fmt: skip
     """Return a machine that has its positives inside: `home` is the module of its programs, and the class.
 
     `programs` are without their module; `fast` is the fast solver, and its unit;
     `certificate` is the certificate's module; `proving` is an integer solver, with a bound on all
-    assignments.
+    assignments; `settings_class` is a public class of settings beside the estimator.
     """
     family, _, estimator = home.partition(".")
     return Method(
@@ -173,7 +173,9 @@ def _polyhedral(
         exports={
             "FaceSearch": "polyopt.estimators.face_search",
             f"certify_{family}": f"polyopt.polyhedral.{certificate}",
+            **({settings_class: f"polyopt.polyhedral.{family}_estimator"} if settings_class else {}),
         },
+        keeps=(f"polyopt.polyhedral.{family}_estimator.{settings_class}",) if settings_class else (),
     )
 
 
@@ -193,11 +195,13 @@ _POLYTOPE_MACHINES = (
         leftovers=("beta",),
         slopes="polyopt.sensitivity.slopes.of_cpm",
         crosschecks=("polyopt.crosschecks.cpm",),
+        keeps=("polyopt.cpm.estimator.SGDSettings", "polyopt.estimators.face_penalty.FacePenalty"),
         exports={
             "certify_cpm": "polyopt.cpm.certificate",
             "certify_cpm_hard": "polyopt.cpm.certificate_hard",
             "PolytopeSearch": "polyopt.cpm.polytope_search",
-            "FacePenalty": "formulations.face_penalty",
+            "FacePenalty": "polyopt.estimators.face_penalty",
+            "SGDSettings": "polyopt.cpm.estimator",
             "L1Point": "polyopt.cpm.l1_path",
             "l1_path": "polyopt.cpm.l1_path",
         },
@@ -205,7 +209,7 @@ _POLYTOPE_MACHINES = (
     _polyhedral(
         "polyceptron", "Polyceptron", "polyceptron.Polyceptron",
         ("fixed_assignment", "fixed_assignment_dual"), ("batch", "iterations"), {}, "lp_certificate",
-        proving="global",
+        proving="global", settings_class="PerceptronSettings",
     ),
     _polyhedral(
         "spla1", "SPLA1", "spla1.SPLA1", ("cell", "cell_dual"),
@@ -217,6 +221,7 @@ _POLYTOPE_MACHINES = (
     _polyhedral(
         "plume", "PLUME", "plume.PLUME", ("m_step", "m_step_dual"),
         ("newton", "EM steps"), {"gamma": 1.0, "ridge": 0.1, "n_init": 2}, "logistic_certificate",
+        settings_class="EMSettings",
     ),
     Method(
         "logistic",
@@ -227,11 +232,11 @@ _POLYTOPE_MACHINES = (
         fast="newton",
         unit="steps",
         counts="faces",
-        settings={"n_faces": 2, "ridge": 0.1, "l1": 0.0, "n_init": 2},
+        settings={"n_faces": 2, "ridge": 0.1, "n_init": 2},
         leftovers=("u_plus", "u_minus", "held", "stopped"),
         slopes="polyopt.sensitivity.slopes.of_logistic_polytopes",
         crosschecks=("polyopt.crosschecks.polyhedral",),
-        keeps=("formulations.class_faces.Owners",),
+        keeps=("formulations.class_faces.Owners", "polyopt.estimators.face_penalty.FacePenalty"),
         exports={
             "certify_logistic_polytopes": "polyopt.polyhedral.logistic_certificate",
             "LogisticSearch": "polyopt.polyhedral.logistic_search",

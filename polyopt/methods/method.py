@@ -185,7 +185,8 @@ class Method:
         self, solver: str, settings: Mapping[str, Any], *, time_limit: float | None = None, seed: int = 0
     ) -> Any:
         """Make an unfitted estimator with settings of :meth:`settings_for`, and the seed if it has one."""
-        estimator = self.estimator_class(solver=solver, time_limit=time_limit, **settings)
+        estimator = self.estimator_class(solver=solver, time_limit=time_limit)
+        estimator.set_params(**settings)
         if "random_state" in estimator.get_params():
             estimator.set_params(random_state=seed)
         return estimator

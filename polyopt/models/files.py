@@ -40,10 +40,12 @@ _REMOVED: dict[tuple[str, str], Any] = {
     for name, neutral in _NEUTRAL.items()
 }
 _REMOVED["CrossEntropySVM", "l2"] = 0.0
+_REMOVED["ConvexPolytopeMachine", "ties"] = "scores"
 _GONE = {"SoftRelativeMarginMachine": "fit RelativeMarginMachine(bound_cost=...) instead"}
 """Estimators of earlier versions, and what to use instead."""
 # Modules of earlier versions whose classes files name, and where these are now.
 _MOVED = {
+    "polyopt.estimators.calibrated": "polyopt.estimators.calibration",
     "formulations.families.families": "formulations.families",
     "formulations.families.family": "formulations.families",
     "formulations.solution": "formulations.language.solution",

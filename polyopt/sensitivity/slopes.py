@@ -17,8 +17,7 @@ from formulations.polytope import lift
 from formulations.sensitivity import Sensitivity
 from polyopt.certificates.certificate import relative_gap
 from polyopt.cpm.estimator import ConvexPolytopeMachine
-from polyopt.cpm.penalised_faces import PricedFaces
-from polyopt.margin.classifier import HingeClassifier
+from polyopt.margin.fit import HingeClassifier
 from polyopt.margin.sigma_svm import SigmaSVM
 from polyopt.polyhedral.logistic_estimator import LogisticPolytopes
 from polyopt.polyhedral.lp_certificate import is_at_box
@@ -154,13 +153,15 @@ def _basis(machine: ExpansionClassifier) -> tuple[Array, bool]:
 def of_cpm(machine: ConvexPolytopeMachine, tol: float) -> list[Sensitivity]:
     """Return the slopes in the prices of slack and of weights, for the assignment reached."""
     found, value = paid(machine.duals_, machine._rows, machine._costs / machine.C), value_of(machine, tol)
-    known = machine.margin == "total"  # of the worst margin a face that may be longer is not unique
+    known = machine._asked_penalty.margin == "total"  # a face of the worst margin may not be unique
     return [slopes.cost(machine.C, value, *found), *_prices(machine, value, known)]
 
 
-def _prices(machine: PricedFaces, value: float, known: bool = True) -> list[Sensitivity]:
+def _prices(
+    machine: ConvexPolytopeMachine | LogisticPolytopes, value: float, known: bool = True
+) -> list[Sensitivity]:
     """Return the slopes in the prices of weights and of groups, if there are any."""
-    own, W = machine._price(), machine.solution_["W"]
+    own, W = machine._face_penalty(), machine.solution_["W"]
     if own is None:
         return []
     sizes = {"l1": float(np.abs(W[:, :-1]).sum()), "group": float(own.lengths(W[:, :-1]).sum())}
@@ -190,7 +191,10 @@ def of_logistic_polytopes(machine: LogisticPolytopes, tol: float) -> list[Sensit
     W, value = machine.solution_["W"], value_of(machine, tol)
     size = float(np.abs(W[:, :-1]).sum())
     shares = np.append(np.ones(W.shape[1] - 1), np.sqrt(BIAS))
-    found = [slopes.ridge(machine.ridge, value, shares * W), slopes.price("l1", machine.l1, value, size)]
+    found = [
+        slopes.ridge(machine.ridge, value, shares * W),
+        slopes.price("l1", machine._asked_penalty.l1, value, size),
+    ]
     return found + [own for own in _prices(machine, value) if own.parameter == "group"]
 
 

@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
-from formulations import cpm, cpm_margin
+from formulations import cpm
 from formulations.language.toy_data import separated_clusters
 from polyopt import Claim, FacePenalty, SGDSettings, certify_cpm
 from polyopt import ConvexPolytopeMachine as CPM  # noqa: N817
@@ -333,7 +333,7 @@ def test_the_margins_are_those_of_the_paper(solver):
 def test_a_hard_worst_case_machine_has_the_margin_that_its_program_states():
     """A cost beyond every multiplier makes hard margins: 1 over the norm of the longest face."""
     X, y, z = separated_clusters(n=18)
-    best = cpm_margin.worst(X, y, 3, z).solve().objective
+    best = cpm_margins.worst(X, y, 3, z).solve().objective
     machine = CPM(3, C=1e4, penalty=FacePenalty(margin="worst"), loss="max", random_state=0, n_init=2).fit(
         X, y
     )
