@@ -259,11 +259,7 @@ def by_features(
     if isinstance(signs := penalty.signs, Mapping):
         for key in signs:
             if isinstance(key, str) and key not in numbers:
-                if key in indicators:
-                    texts = _listed([(names or ())[number] for number in indicators[key]])
-                    raise ValueError(f"signs: the column {visible(key)} is of text; name one of {texts}")
-                known = _listed(list(numbers))
-                raise ValueError(f"signs: no feature is called {visible(key)}; there are {known}")
+                raise _unknown_sign(key, names or (), list(numbers), indicators)
         changes["signs"] = {numbers.get(key, key): sign for key, sign in signs.items()}
     groups = penalty.feature_groups
     if isinstance(groups, (list, tuple)) and any(isinstance(part, (list, tuple)) for part in groups):
@@ -271,6 +267,16 @@ def by_features(
     elif groups is None and penalty.group and any(text is not None for _, text in made):
         changes["feature_groups"] = [place for place, _ in made]
     return {**settings, "penalty": replace(penalty, **changes) if changes else penalty}
+
+
+def _unknown_sign(
+    key: str, names: Sequence[str], known: list[str], indicators: Mapping[str, list[int]]
+) -> ValueError:
+    """Return the error for a sign of a text column, or of a feature that is not there."""
+    if key in indicators:
+        texts = _listed([names[number] for number in indicators[key]])
+        return ValueError(f"signs: the column {visible(key)} is of text; name one of {texts}")
+    return ValueError(f"signs: no feature is called {visible(key)}; there are {_listed(known)}")
 
 
 def _listed(names: list[str]) -> str:

@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
-from formulations import cpm
+from formulations import cpm, cpm_margins
 from formulations.language.toy_data import separated_clusters
 from polyopt import Claim, FacePenalty, SGDSettings, certify_cpm
 from polyopt import ConvexPolytopeMachine as CPM  # noqa: N817
