@@ -152,11 +152,7 @@ def _spread(polytope: Faces) -> Array:
 
 
 def union_as_json(polytopes: Sequence[Faces], inside: Label, outside: Label) -> dict[str, Any]:
-    """The pieces as JSON has them, each a list of faces.
-
-    polytopes: the pieces.
-    inside, outside: the labels.
-    """
+    """The polytopes of a union for JSON, each a list of faces."""
     closed = all(polytope.is_closed for polytope in polytopes)
     reached = "more than its limit" if closed else "its limit or more"
     meaning = f"inside where, for one piece, the terms of no face add up to {reached}, else outside"
@@ -168,7 +164,7 @@ def union_as_json(polytopes: Sequence[Faces], inside: Label, outside: Label) -> 
 
 
 def as_json(polytope: Faces, inside: Label, outside: Label) -> dict[str, Any]:
-    """The faces as JSON has them: terms, limits, and which faces are redundant."""
+    """The faces for JSON: terms, limits, and redundant faces."""
     faces = [
         {
             "face": k,
@@ -187,10 +183,7 @@ def as_json(polytope: Faces, inside: Label, outside: Label) -> dict[str, Any]:
 
 
 def as_markdown(text: str) -> str:
-    """Rules as :meth:`Polytope.rules` gives them, as a Markdown list whose names are text and nothing else.
-
-    text: the rules.
-    """
+    """Rules of :meth:`Polytope.rules` as a Markdown list, in which names are only text."""
     heading, *rules = text.split("\n")
     # A list within the list is indented by two more.
     shown = [f"{rule[: len(rule) - len(rule.lstrip()) - 2]}- {_escaped(rule.strip())}" for rule in rules]
