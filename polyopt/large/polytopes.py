@@ -206,7 +206,7 @@ class ConvexPolytopeMachine(BlockClassifier):
         if self._flip:
             recipe = Recipe((second, first), factors[::-1], float(self.C))
         facts, scale = survey(executor, recipe), float(self.feature_scale)
-        check_sizes(facts.size, float(total([part.costs for part in facts.parts])))
+        check_sizes(facts.max_entry, float(total([part.costs for part in facts.parts])))
         ascents = self._ascents(executor, recipe, facts)
         solver, about = "interior point" if ascents is None else "dual ascent", {}
         if checkpoint is not None or resume is not None:
@@ -248,7 +248,7 @@ class ConvexPolytopeMachine(BlockClassifier):
         if self.solver == "interior point" or (self.solver == "auto" and not is_wide):
             return None
         return FaceAscents(
-            executor, recipe, self.n_faces, facts.m, scale=float(self.feature_scale), largest=facts.size,
+            executor, recipe, self.n_faces, facts.m, scale=float(self.feature_scale), largest=facts.max_entry,
             seed=self._seed(),
         )  # fmt: skip
 
