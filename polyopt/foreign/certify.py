@@ -267,7 +267,9 @@ def _our_multipliers(pair: _Pair, settings: _Settings, time_limit: float | None)
 def _machine(settings: _Settings) -> Any:
     """Our own machine of a program, unfitted."""
     k = settings.kernel or Kernel("linear")
-    kernel = {"kernel": k.name, "gamma": k.gamma, "degree": k.degree, "coef0": k.coef0}
+    kernel: dict[str, Any] = {
+        "kernel": k.name, "gamma": k.gamma, "degree": k.degree, "coef0": k.coef0,
+    }  # fmt: skip
     if settings.program == "svm":
         return SVM(C=settings.C, **kernel)
     if settings.program == "sigma-svm":
