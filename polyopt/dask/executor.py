@@ -268,7 +268,9 @@ class DaskBlocks(Crew):
             if future.status == "error":
                 self._failures += 1
                 _tolerate(self._client, future.exception(), [self._parts[n] for n in numbers], self._failures)
-        come = self._gathered([future for future in ended if future.status == "finished"])
+        by_key = {future.key: future for future in ended if future.status == "finished"}
+        homes = set(self._homes.values())  # those of a worker that is gone do not come
+        come = _fetched(self._client, by_key, lambda: bool(homes - set(workers_of(self._client))))
         for future, numbers in ended.items():
             for number, answer in zip(numbers, come.get(future.key, [Missing()] * len(numbers)), strict=True):
                 if isinstance(answer, Missing):
@@ -277,12 +279,6 @@ class DaskBlocks(Crew):
                     found[number] = answer
         if any(number not in found for numbers in ended.values() for number in numbers):
             self._find_homes()
-
-    def _gathered(self, finished: list[Future]) -> dict[str, list[Any]]:
-        """The available answers by their keys: not those of a worker that is gone."""
-        there = set(self._homes.values())
-        by_key = {future.key: future for future in finished}
-        return _fetched(self._client, by_key, lambda: bool(there - set(workers_of(self._client))))
 
     def _lost(self, under_way: dict[Future, list[int]]) -> list[Future]:
         """Cancel and return the tasks whose homes are gone; their blocks get new homes."""
@@ -298,28 +294,25 @@ class DaskBlocks(Crew):
         return gone
 
     def _find_homes(self, *, and_even: bool = True) -> None:
-        """Give every block a living home: a worker with its samples, or one with the fewest blocks.
+        """Give every block a living home: its own, a worker with its samples, or one with the fewest blocks.
 
-        With `and_even` a new worker takes blocks from workers with at least two more.
+        With `and_even` a worker keeps no more than its share, and so a new worker gets some.
         """
         self._threads = workers_of(self._client)
         workers = sorted(self._threads)
-        homes = {number: home for number, home in self._homes.items() if home in workers}
+        share = -(-len(self._parts) // len(workers))
+        homes: dict[int, str] = {}
         load = Counter(dict.fromkeys(workers, 0))
-        load.update(homes.values())
-        most = -(-len(self._parts) // len(workers))
+        for number, home in self._homes.items():
+            if home in self._threads and not (and_even and load[home] >= share):
+                homes[number] = home
+                load[home] += 1
         holders = self._holders() if not self._homes else {}
         for number in self._parts:
             if number not in homes:
-                near = [worker for worker in holders.get(number, ()) if load.get(worker, most) < most]
+                near = [worker for worker in holders.get(number, ()) if load.get(worker, share) < share]
                 homes[number] = min(near or workers, key=lambda worker: (load[worker], worker))
                 load[homes[number]] += 1
-        for number in reversed(self._parts) if and_even else ():
-            idle = min(workers, key=lambda worker: (load[worker], worker))
-            if load[homes[number]] >= load[idle] + 2 and load[homes[number]] > most:
-                load[homes[number]] -= 1
-                load[idle] += 1
-                homes[number] = idle
         for number in self._parts:
             if homes[number] != self._homes.get(number):
                 self._homes[number], self._through[number] = homes[number], 0

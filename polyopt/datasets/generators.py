@@ -207,7 +207,7 @@ def _halves(n_samples: int) -> Ints:
 def make_two_lines(
     n_samples: int = 100, *, scale: float = 1.0, random_state: Seed = None
 ) -> tuple[Floats, Ints]:
-    r"""Two classes along two parallel lines, with the first axis stretched.
+    r"""Two classes along two parallel lines, with the first axis stretched: X (n, 2) and y.
 
     Modelled on Figure 1 of the relative margin machine's paper. Before stretching, class +1 lies on
     the segment :math:`x_2 = x_1 + \tfrac12`, :math:`x_1 \in [\tfrac14, 1]`, and class −1 on

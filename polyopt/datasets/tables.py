@@ -620,7 +620,7 @@ def read_cells(
     lines, rows, labels = _rows(source, layout)
     columns = [_column([row[i] for row in rows], layout.decimal) for i in layout.features]
     chosen = {k for k, column in enumerate(columns) if column.is_text} if text is None else text
-    _refuse_broken(source, layout, columns, chosen, lines, fill, is_new)
+    _refuse_broken(source, layout, columns, chosen, lines, rows, fill, is_new)
     if not chosen:
         X = np.column_stack([column.values for column in columns]) if columns else np.empty((len(rows), 0))
         return Cells(X, labels)
@@ -685,8 +685,8 @@ def _column(cells: list[str], decimal: str) -> _Column:
 
 
 def _refuse_broken(
-    source: Source, layout: Layout, columns: list[_Column], text: set[int], lines: list[int], fill: bool,
-    is_new: bool,
+    source: Source, layout: Layout, columns: list[_Column], text: set[int], lines: list[int],
+    rows: list[list[str]], fill: bool, is_new: bool,
 ) -> None:  # fmt: skip
     """Raise DataFileError for the first cell that cannot be used, with the other cells of its kind."""
     numbers = {k: column for k, column in enumerate(columns) if k not in text}
@@ -700,57 +700,38 @@ def _refuse_broken(
             raise DataFileError(source.path, f"{name} holds no value at all, from which to impute")
         return
     row, k = min(problems)
-    column, place = columns[k], layout.column(layout.features[k])
-    if row in column.broken:
+    place, cell = layout.column(layout.features[k]), rows[row][layout.features[k]]
+    if row in columns[k].broken:
         also = [layout.column(layout.features[k]) for k, column in numbers.items() if column.is_text]
-        hint = _hint(layout, column.broken[row], [] if is_new else also, is_new)
-        raise DataFileError(source.path, f"{place}: {column.broken[row]}{hint}", lines[row])
-    rows = sorted({lines[row] for column in columns for row in column.gaps})
+        message = columns[k].broken[row]
+        hint = _hint(layout, cell, message, [] if is_new else also, is_new)
+        raise DataFileError(source.path, f"{place}: {message}{hint}", lines[row])
+    gaps = sorted({lines[row] for column in columns for row in column.gaps})
     where = [layout.column(layout.features[k]) for k, column in enumerate(columns) if column.gaps]
-    cell = _gap(source, layout, k, lines[row])
-    plural = "s" if len(rows) > 1 else ""
-    way = f"{_FILLING} them"
-    if is_new:
-        way = "the model fills none, as it was fitted without impute"
+    plural = "s" if len(gaps) > 1 else ""
+    way = "the model fills none, as it was fitted without impute" if is_new else f"{_FILLING} them"
+    kind = "finite" if is_like_number(cell) else "a number"
+    what = f"{quoted(cell)} is not {kind}" if cell else "the cell is empty"
     raise DataFileError(
         source.path,
-        f"{place}: {cell}; missing values in {len(rows)} row{plural} (line{plural} "
-        f"{_listed([str(line) for line in rows])}), {_listed(where)} ({way})",
+        f"{place}: {what}; missing values in {len(gaps)} row{plural} (line{plural} "
+        f"{_listed([str(line) for line in gaps])}), {_listed(where)} ({way})",
         lines[row],
     )
 
 
-def _hint(layout: Layout, message: str, texts: list[str], is_new: bool) -> str:
+def _hint(layout: Layout, cell: str, message: str, texts: list[str], is_new: bool) -> str:
     """Suggest a remedy for a cell that is no number; `texts` are the columns of more texts than numbers."""
     if not message.endswith(("is not a number", "with a decimal ','")):
         return ""
-    if layout.decimal == "." and _with_comma(message):
+    if layout.decimal == "." and is_number(cell, ","):
         return "; a decimal comma (option decimal)?"
     if texts:
         label = " or, of the labels, target" if len(texts) == 1 and layout.target is not None else ""
         return f"; of text: {_listed(texts)} (option categorical{label})"
-    if is_new or any(char.isdigit() for char in message):
+    if is_new or any(char.isdigit() for char in cell):
         return ""
     return f"; a missing value is an empty cell, NA, N/A, NaN, null or ? ({_FILLING} it)"
-
-
-def _with_comma(message: str) -> bool:
-    """True if the cell that a message quotes would be a number with a decimal comma."""
-    try:
-        number_of(message.split("'")[1], ",")
-    except (IndexError, ValueError):
-        return False
-    return True
-
-
-def _gap(source: Source, layout: Layout, k: int, line: int) -> str:
-    """Describe a gap's cell, as a sentence fragment."""
-    cells = next(cells for first, _, cells in records(source, layout.separator) if first == line)
-    try:
-        number_of(cells[layout.features[k]], layout.decimal)
-    except ValueError as error:
-        return f"the cell {error}" if str(error).startswith("is ") else str(error)
-    return "the cell is empty"
 
 
 def _listed(names: list[str]) -> str:

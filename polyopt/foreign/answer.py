@@ -34,14 +34,12 @@ class Answer:
     """A solution for two classes; f = w'x + b or Σ_i w_i k(x_i, x) + b, positive on one side.
 
     source: name of the solution for messages.
-    w: normal vector (m,); with a kernel, signed coefficients (n,) of all samples, those of other classes
-        among them.
+    w: normal vector (m,); with a kernel, signed coefficients (n,) of all samples of all classes.
     b: intercept; the best one for w if it is missing.
     faces (K, m+1): faces of a polytope, the bias last.
     multipliers: by the names of the rows, (n,), or (n, K) of a polytope; not negative.
     labels: the labels on the sides -1 and +1.
-    intercept: whether the intercept is free of cost, or costs ½b² as one more weight, or is 0; None if
-        unknown.
+    intercept: the intercept's price: none, ½b² as one more weight, or b = 0; None if unknown.
     costs: settings of the program that the package tells, such as C.
     weights (n,): factors of the samples' costs that the package tells, such as weights of classes.
     """
@@ -60,19 +58,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Samples:
-    """The samples of a solution.
-
-    Attributes
-    ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples, finite.
-    y : ndarray of shape (n,)
-        Labels, of any kind.
-    weights : ndarray of shape (n,)
-        Factors of the samples' costs.
-    classes : ndarray
-        The distinct labels, sorted.
-    """
+    """The samples of a solution: finite X (n, m), labels y (n,), factors of costs (n,), sorted labels."""
 
     X: Matrix
     y: NDArray[Any]
@@ -134,11 +120,9 @@ def label_among(label: object, classes: NDArray[Any]) -> Any:
 
 
 def answers_of(solution: Any, samples: Samples, names: Sequence[str] | None = None) -> list[Answer]:
-    """Read a solution, as :func:`polyopt.certify_solution` takes it: one answer for each pair of classes.
+    """Read a solution of :func:`polyopt.certify_solution`: one answer for each pair of classes.
 
-    names: names of the features, for the columns of a table.
-    ValueError: A solution of an unknown kind, a broken one, or one of other samples.
-    OSError: A file that cannot be read.
+    `names` are those of the features, for the columns of a table.
     """
     if isinstance(solution, str | Path):
         return [_in_file(Path(solution), names)]

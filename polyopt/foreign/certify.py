@@ -21,7 +21,7 @@ from formulations.language.arguments import (
     tolerance,
     whole,
     within,
-)
+)  # fmt: skip
 from formulations.language.types import Matrix, MatrixLike, Vector
 from formulations.polytope import lift
 from polyopt.base.text import visible
@@ -239,19 +239,15 @@ def _certified(
 
 
 def _our_multipliers(pair: _Pair, settings: _Settings, time_limit: float | None) -> dict[str, Vector] | None:
-    """Multipliers of the optimum that our own machine finds, by the names of the rows.
+    """Multipliers that our own machine finds by the time limit (seconds), by the names of the rows.
 
-    Return None if our machine does not take these data or settings. At a time limit (seconds) they are those
-    reached by then.
+    None if our machine does not take these data or settings.
     """
     if settings.intercept == "none":
         return None
-    lifted = settings.intercept == "penalised"
-    machine: Any
-    if lifted:  # a polytope of one face pays twice as much, but for the slacks
-        machine = ConvexPolytopeMachine(n_faces=1, C=2.0 * settings.C, inside_label=-1)
-    else:
-        machine = _machine(settings)
+    lifted = settings.intercept == "penalised"  # a polytope of one face: twice the price, but for the slacks
+    machine: Any = ConvexPolytopeMachine(n_faces=1, C=2.0 * settings.C, inside_label=-1)
+    machine = machine if lifted else _machine(settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a run that ends short proves less, and that shows
         try:
@@ -268,19 +264,15 @@ def _our_multipliers(pair: _Pair, settings: _Settings, time_limit: float | None)
 def _machine(settings: _Settings) -> Any:
     """Our own machine of a program, unfitted."""
     k = settings.kernel or Kernel("linear")
-    shared: dict[str, Any] = {
-        "C": settings.C,
-        "kernel": k.name,
-        "gamma": k.gamma,
-        "degree": k.degree,
-        "coef0": k.coef0,
-    }
+    kernel: dict[str, Any] = {
+        "kernel": k.name, "gamma": k.gamma, "degree": k.degree, "coef0": k.coef0,
+    }  # fmt: skip
     if settings.program == "svm":
-        return SVM(**shared)
+        return SVM(C=settings.C, **kernel)
     if settings.program == "sigma-svm":
-        return SigmaSVM(**shared, D=settings.D)
+        return SigmaSVM(C=settings.C, D=settings.D, **kernel)
     bound_cost = settings.D if settings.program == "soft-rmm" else np.inf
-    return RelativeMarginMachine(**shared, B=settings.B, bound_cost=bound_cost)
+    return RelativeMarginMachine(C=settings.C, B=settings.B, bound_cost=bound_cost, **kernel)
 
 
 def _cut(answer: Answer, rows: NDArray[Any], samples: Samples, settings: _Settings) -> Answer:
@@ -340,15 +332,9 @@ def _hinge(
         rows = hinge_families(pair.y, costs, settings.B, hard=True)
     if settings.intercept == "free" and settings.program != "sigma-svm":
         return certify_families(
-            pair.X,
-            rows,
-            name=title,
-            w=answer.w,
-            b=answer.b,
-            multipliers=multipliers,
-            kernel=settings.kernel,
-            tol=tol,
-        )
+            pair.X, rows, name=title, w=answer.w, b=answer.b, multipliers=multipliers,
+            kernel=settings.kernel, tol=tol,
+        )  # fmt: skip
     if settings.program == "sigma-svm":
         geometry = SigmaLinearGeometry(pair.X, settings.D, pair.weights)
         moved = None if answer.b is None or answer.w is None else geometry.moved(answer.w, answer.b)
@@ -367,7 +353,7 @@ def _hinge(
 
 
 def _of_lifted(evidence: Evidence) -> Evidence:
-    """The evidence of samples that end with a 1, as of these without it and of lifted features."""
+    """Evidence of samples that end with a 1, as evidence of these without it and of lifted features."""
     return replace(evidence, state=partial(_without_ones, evidence))
 
 

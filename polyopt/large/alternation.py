@@ -132,16 +132,40 @@ class Limits(NamedTuple):
     proof: float
 
 
-@dataclass(frozen=True)
-class _Point:
-    """The end of a round: the faces that assigned, the new faces, their value, halves of certificates."""
+class _Solved(NamedTuple):
+    """Solved faces of a round: the faces, halves of their certificates, and how their solvers ended."""
 
-    held: Vector
-    faces: Vector
-    value: float
+    faces: list[Vector]
     halves: list[Certificate]
     statuses: list[Status]
+
+    def known(self, name: str) -> dict[str, Any]:
+        """Plain values for a checkpoint."""
+        return {
+            name: np.array(self.faces),
+            f"{name} halves": [_plain(half) for half in self.halves],
+            f"{name} statuses": [status.name for status in self.statuses],
+        }
+
+    @classmethod
+    def of(cls, known: dict[str, Any], name: str) -> _Solved:
+        """The inverse of :meth:`known`."""
+        halves = [_certificate(half) for half in known[f"{name} halves"]]
+        return cls(list(known[name]), halves, [Status.of_name(each) for each in known[f"{name} statuses"]])
+
+
+@dataclass(frozen=True)
+class _Point:
+    """The end of a round: the faces that assigned, the solved faces (K, m+1), their value and losses."""
+
+    held: Vector
+    solved: _Solved
+    value: float
     met: Tally
+
+    @property
+    def faces(self) -> Vector:
+        return np.array(self.solved.faces)
 
     @property
     def is_fixed(self) -> bool:
@@ -166,37 +190,23 @@ class Rounds:
         self._history: list[dict[str, float]] = []
         self._iterations = 0
         self._best: _Point | None = None
-        self._solved: list[Vector] = []  # faces of the round under way
-        self._halves: list[Certificate] = []
-        self._statuses: list[Status] = []
+        self._solved = _Solved([], [], [])  # of the round under way
         self._under_way: tuple[list[Change], dict[str, Any]] | None = None
 
     # -- checkpoints -----------------------------------------------------------------------------
 
     def _known(self, held: Vector) -> dict[str, Any]:
-        best = self._best
-        return {
-            "held": held,
-            "solved": np.array(self._solved).reshape(len(self._solved), held.shape[1]),
-            "halves": [_plain(half) for half in self._halves],
-            "statuses": [status.name for status in self._statuses],
-            "rounds": self._history,
-            "iterations": self._iterations,
-            "best_held": np.zeros(0) if best is None else best.held,
-            "best_faces": np.zeros(0) if best is None else best.faces,
-            "best_halves": [] if best is None else [_plain(half) for half in best.halves],
-            "best_statuses": [] if best is None else [status.name for status in best.statuses],
-        }
+        known = {"held": held, "rounds": self._history, "iterations": self._iterations}
+        if self._best is not None:
+            known |= {"best held": self._best.held, **self._best.solved.known("best")}
+        return known | self._solved.known("solved")
 
     def recall(self, log: list[Change], known: dict[str, Any]) -> Vector:
         """Resume from a checkpoint; return the faces that assign in the round under way."""
-        self._solved, self._halves = list(known["solved"]), [_certificate(half) for half in known["halves"]]
-        self._statuses = [Status.of_name(name) for name in known["statuses"]]
+        self._solved = _Solved.of(known, "solved")
         self._history, self._iterations = list(known["rounds"]), known["iterations"]
-        if known["best_halves"]:
-            halves = [_certificate(half) for half in known["best_halves"]]
-            statuses = [Status.of_name(name) for name in known["best_statuses"]]
-            self._best = self._weighed(known["best_held"], known["best_faces"], halves, statuses)
+        if "best held" in known:
+            self._best = self._weighed(known["best held"], _Solved.of(known, "best"))
         self._under_way = (log, known) if "iteration" in known else None
         if self._ascents is not None:
             self._ascents.recall(known)
@@ -234,11 +244,11 @@ class Rounds:
         return self._answer(best, status, settled)
 
     def _answer(self, best: _Point, status: Status | None, settled: bool) -> tuple[Solution, Certificate]:
-        short = next((each for each in best.statuses if each is not Status.SOLVED), None)
-        fine = Status.SOLVED if len(best.faces) == 1 else Status.CONVERGED
+        short = next((each for each in best.solved.statuses if each is not Status.SOLVED), None)
+        fine = Status.SOLVED if len(best.held) == 1 else Status.CONVERGED
         notes = [_SETTLED.format(share=self._limits.least_fall)] if settled and not best.is_fixed else []
         assignment = best.met.residual("stationarity", "assignment", 1.0)
-        proof = certify_faces(best.halves, assignment, self._limits.proof, notes)
+        proof = certify_faces(best.solved.halves, assignment, self._limits.proof, notes)
         # The certificates of the faces must add up to the value of all together.
         if abs(proof.primal_value - best.value) > 2.0 * proof.rounding + 1e-9 * abs(best.value):
             proof = replace(proof, claim=Claim.NONE, note=_TORN)
@@ -261,7 +271,7 @@ class Rounds:
         if self._ascents is not None:
             return self._ascend(self._ascents, held, hurry=hurry)
         stopped = Status.INTERRUPTED if hurry else None
-        left = range(len(self._solved), len(held))
+        left = range(len(self._solved.faces), len(held))
         self._save(held)
         for face in counted(left, max(len(left), 1), "face"):
             if stopped is not None and self._best is not None:
@@ -269,9 +279,9 @@ class Rounds:
             status = self._solve(face, held, hurry=stopped is not None)
             stopped = stopped or (status if status in _CUT_OFF else None)
             self._save(held)
-        if len(self._solved) == len(held):
-            self._keep(self._weighed(held, np.array(self._solved), self._halves, self._statuses))
-        self._solved, self._halves, self._statuses, self._iterations = [], [], [], 0
+        if len(self._solved.faces) == len(held):
+            self._keep(self._weighed(held, self._solved))
+        self._solved, self._iterations = _Solved([], [], []), 0
         return stopped
 
     def _keep(self, point: _Point) -> None:
@@ -280,7 +290,7 @@ class Rounds:
             self._best = point
         record = {
             "round": float(len(self._history) + 1), "seconds": self._clock.seconds,
-            "objective": point.value, "bound": 2.0 * sum(half.dual_value for half in point.halves),
+            "objective": point.value, "bound": 2.0 * sum(half.dual_value for half in point.solved.halves),
             "reassigned": float(point.met.sums["moved"]), "iterations": float(self._iterations),
         }  # fmt: skip
         self._history.append(record)
@@ -303,7 +313,7 @@ class Rounds:
         proof = ascents.prove(limits.proof, None if status is Status.SOLVED else held)
         value = float((proof.W**2).sum() + proof.met.sums["inside"] + proof.met.sums["held"])
         self._iterations = ascents.scans
-        self._keep(_Point(held, proof.W, value, proof.halves, [status], proof.met))
+        self._keep(_Point(held, _Solved(list(proof.W), proof.halves, [status]), value, proof.met))
         self._iterations = 0
         return stopped
 
@@ -333,30 +343,24 @@ class Rounds:
         if found.status is not Status.SOLVED:  # the warm start may be better, with the same multipliers
             value = 0.5 * float(held[face] @ held[face]) + float(total(crew.ask("costs_at", held[face], 1.0)))
             v = held[face] if value < found.objective else v
+        rows = Families(margin_family(np.array([1.0, -1.0]), np.full(2, 0.5 * recipe.C)))
         half = certify_blocks(
-            "half a face",
-            lambda *step: crew.ask("prove", *step),
-            Families(margin_family(np.array([1.0, -1.0]), np.full(2, 0.5 * recipe.C))),
-            v=v,
-            b=0.0,
-            centre=None,
-            intercept=False,
-            tol=limits.proof,
-        )
+            "half a face", lambda *step: crew.ask("prove", *step), rows, v=v, b=0.0, centre=None,
+            intercept=False, tol=limits.proof,
+        )  # fmt: skip
         crew.close()
-        self._solved.append(v)
-        self._halves.append(half)
-        self._statuses.append(found.status)
+        self._solved.faces.append(v)
+        self._solved.halves.append(half)
+        self._solved.statuses.append(found.status)
         self._iterations += found.iterations
         return found.status
 
-    def _weighed(
-        self, held: Vector, faces: Vector, halves: list[Certificate], statuses: list[Status]
-    ) -> _Point:
+    def _weighed(self, held: Vector, solved: _Solved) -> _Point:
+        faces = np.array(solved.faces)
         given = (self._recipe, scaled(held, self._scale), scaled(faces, self._scale))
         met = together(self._executor.each(weigh_faces, [given] * self._executor.count))
         value = float((faces**2).sum() + met.sums["inside"] + met.sums["held"])
-        return _Point(held, faces, value, list(halves), list(statuses), met)
+        return _Point(held, solved, value, met)
 
 
 def _plain(half: Certificate) -> dict[str, Any]:

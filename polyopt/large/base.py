@@ -122,7 +122,7 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
         pairs = list(combinations(range(len(self.classes_)), 2))
         if len(pairs) > 1 and (checkpoint is not None or resume is not None):
             raise ValueError(f"a checkpoint is of one pair of classes, and there are {len(pairs)}")
-        self._is_sparse, self._n_blocks = reports[0].is_sparse, len(reports)
+        self._is_sparse = reports[0].is_sparse
         self.pairs_ = [(self.classes_[i], self.classes_[j]) for i, j in pairs]
         self.solutions_: list[Solution] = []
         self.certificates_: list[Certificate] = []

@@ -87,9 +87,9 @@ class Part(NamedTuple):
     inside: int
     outside: int
     costs: float
-    least: float
-    most: float
-    size: float
+    min_cost: float
+    max_cost: float
+    max_entry: float
 
     @property
     def n(self) -> int:
@@ -103,9 +103,9 @@ class Facts(NamedTuple):
     parts: list[Part]
     n: int
     m: int
-    least: float
-    most: float
-    size: float
+    min_cost: float
+    max_cost: float
+    max_entry: float
 
 
 def survey(executor: Executor, recipe: Recipe) -> Facts:
@@ -116,7 +116,7 @@ def survey(executor: Executor, recipe: Recipe) -> Facts:
     parts: list[Part] = executor.each(_survey, [(recipe,)] * executor.count)
     full = [part for part in parts if part.n]
     for number, part in enumerate(parts):
-        if not np.isfinite(part.size):
+        if not np.isfinite(part.max_entry):
             raise ValueError(f"X has NaN or an infinite value in partition {number}")
     for name, label in (("inside", recipe.classes[0]), ("outside", recipe.classes[1])):
         if not any(getattr(part, name) for part in full):
@@ -127,9 +127,9 @@ def survey(executor: Executor, recipe: Recipe) -> Facts:
         parts,
         sum(part.n for part in full),
         full[0].m,
-        min(part.least for part in full),
-        max(part.most for part in full),
-        max(part.size for part in full),
+        min(part.min_cost for part in full),
+        max(part.max_cost for part in full),
+        max(part.max_entry for part in full),
     )
 
 
@@ -370,7 +370,7 @@ class _Rounds:
         self.executor, self.recipe, self.facts, self.n_faces = executor, recipe, facts, n_faces
         self.shards, self.scale, self.seed, self.clock, self.options = shards, scale, seed, clock, options
         half = 0.5 * facts.n
-        self.dtype = precision(facts.size * scale, half * facts.least, half * facts.most)
+        self.dtype = precision(facts.max_entry * scale, half * facts.min_cost, half * facts.max_cost)
         zero = np.zeros((n_faces, facts.m + 1))
         self.state = State(Point(zero, zero, 1), zero)
 

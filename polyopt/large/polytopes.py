@@ -49,12 +49,8 @@ class ConvexPolytopeMachine(BlockClassifier):
 
     Parameters
     ----------
-    n_faces : int, default=3
-        K, the faces of the polytope.
-    C : float, default=1.0
-        Cost of a unit of slack; positive.
-    inside_label : label, optional
-        The class inside, of two; by default ``classes_[0]``.
+    n_faces, C, inside_label, class_weight, verbose
+        As of :class:`polyopt.ConvexPolytopeMachine`.
     pilot : int, default=20000
         Samples of the pilot, roughly.
     n_shards : int, default=8
@@ -74,8 +70,6 @@ class ConvexPolytopeMachine(BlockClassifier):
     time_limit : float, optional
         Seconds for the whole fit; the best point is kept. Local steps take half of it at most, and all faces
         of the first round have a share of the rest.
-    class_weight : dict or "balanced", optional
-        Weights of the classes; they multiply the samples' weights.
     random_state : int, RandomState instance or None, default=0
         Seed of the pilot and of the local steps, which only go on from a checkpoint with the same number.
     solver : {"auto", "interior point", "dual ascent"}, default="auto"
@@ -85,8 +79,6 @@ class ConvexPolytopeMachine(BlockClassifier):
     feature_scale : float, default=1.0
         Factor of every feature, as for bytes that stand for shares; other than 1 for the dual ascent
         alone.
-    verbose : bool or int, default=False
-        If True, print the progress, a line a second, on standard error.
 
     Attributes
     ----------
@@ -214,7 +206,7 @@ class ConvexPolytopeMachine(BlockClassifier):
         if self._flip:
             recipe = Recipe((second, first), factors[::-1], float(self.C))
         facts, scale = survey(executor, recipe), float(self.feature_scale)
-        check_sizes(facts.size, float(total([part.costs for part in facts.parts])))
+        check_sizes(facts.max_entry, float(total([part.costs for part in facts.parts])))
         ascents = self._ascents(executor, recipe, facts)
         solver, about = "interior point" if ascents is None else "dual ascent", {}
         if checkpoint is not None or resume is not None:
@@ -256,7 +248,7 @@ class ConvexPolytopeMachine(BlockClassifier):
         if self.solver == "interior point" or (self.solver == "auto" and not is_wide):
             return None
         return FaceAscents(
-            executor, recipe, self.n_faces, facts.m, scale=float(self.feature_scale), largest=facts.size,
+            executor, recipe, self.n_faces, facts.m, scale=float(self.feature_scale), largest=facts.max_entry,
             seed=self._seed(),
         )  # fmt: skip
 

@@ -1,19 +1,40 @@
-"""The subject of explanations of a saved model: its polytopes in the units of its table, and the columns."""
+"""Explanations of a saved model: its polytopes in the units of its table, and the columns."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.types import Array, Matrix, is_sparse
 from polyopt.estimators.frames import named_as
+from polyopt.explanations import ModelExplanation, SampleExplanation, explain_model, explain_sample
 from polyopt.explanations.subject import Column, Subject
 from polyopt.models.model import Model
 from polyopt.models.raw_units import RawUnits
 from polyopt.models.rules import Rules
 
 _MAX_CELLS = 50_000_000  # of a sparse table that is made dense
+
+
+def explain_row(
+    model: Model, X: Matrix, row: int, *, held: Sequence[str] = (), top: int = 5
+) -> SampleExplanation:
+    """Explain the label of a row, and the nearest point of another label, in the table's columns.
+
+    X (n, columns) are rows as the model reads them, on which the fidelity is counted, `row` the number of one
+    from 0, `held` the columns that may not change, and `top` the number of columns that are shown.
+    """
+    subject, features = subject_of(model), features_of_table(model, X)
+    if not 0 <= row < len(features):
+        raise ValueError(f"row must be one of the {len(features)} rows, counted from 0; got {row}")
+    return explain_sample(subject, features[row], held=held, top=top, data=features)
+
+
+def explain_table(model: Model, X: Matrix, y: ArrayLike | None = None, *, top: int = 8) -> ModelExplanation:
+    """Explain which columns of a table (n, columns) with labels y (n,) count, and the part of each face."""
+    return explain_model(subject_of(model), features_of_table(model, X), y, top=top)
 
 
 def subject_of(model: Model) -> Subject:

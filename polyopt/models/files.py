@@ -31,6 +31,7 @@ _FIRST = "polyopt model, version 1"
 # A file that grows by more than this factor, and beyond this size, was not made by a fit.
 _MAX_GROWTH, _MIN_SUSPICIOUS_BYTES = 200, 1 << 26
 _GROWN = "it would grow from {} to {} bytes, as no model does"
+_MAPPINGS = ("settings", "parameters", "claim", "data", "versions")  # of the facts
 _FOREIGN = "is not a model saved by 'polyopt fit'"
 # Parameters that machines had in earlier versions, and the value of each that changed nothing.
 _NEUTRAL = {"l1": 0.0, "group": 0.0, "signs": None, "max_features": None, "integers": None}
@@ -196,9 +197,13 @@ def _read(stream: IO[bytes]) -> Model:
     content = _content(stream)
     found = content.get("format") if isinstance(content, dict) else None
     if found == _FORMAT:
-        return _checked(_of_this_version(content))
-    if found == _FIRST:
-        return _checked(_of_the_first(content))
+        about = json.loads(content["about"])
+        own = (about[name] for name in ("feature_names", "target", "method", "facts"))
+        return _checked(Model(content["pipeline"], *own))
+    if found == _FIRST:  # the machine with its data, a scaler, and no facts of the fit
+        steps = [] if content["scaler"] is None else [("scaler", content["scaler"])]
+        known = {name: content[name] for name in ("feature_names", "target", "method")}
+        return _checked(Model.of(content["estimator"], steps, **known))
     if isinstance(found, str) and found.startswith("polyopt model, version "):
         raise _ForeignError(f"was saved by a later polyopt ({found}), which this one cannot read")
     raise _ForeignError(f"{_FOREIGN} of this version")
@@ -298,47 +303,20 @@ def _content_by_skops(stream: IO[bytes], trusted: list[str]) -> Any:
         raise _RefusedError(f"it holds {', '.join(foreign)}, which no model needs") from None
 
 
-def _of_this_version(content: dict[str, Any]) -> Model:
-    about = json.loads(content["about"])
-    return Model(
-        content["pipeline"], about["feature_names"], about["target"], about["method"], about["facts"]
-    )
-
-
-def _of_the_first(content: dict[str, Any]) -> Model:
-    """A file of version 1: the machine with its data, a scaler, and nothing known of the fit."""
-    scaler = content["scaler"]
-    return Model.of(
-        content["estimator"],
-        [] if scaler is None else [("scaler", scaler)],
-        feature_names=content["feature_names"],
-        target=content["target"],
-        method=content["method"],
-    )
-
-
-def _are_facts(facts: object) -> bool:
-    """True if the facts of a fit have their form."""
-    mappings = ("settings", "parameters", "claim", "data", "versions")
-    return (
-        isinstance(facts, dict)
-        and all(isinstance(facts.get(name), dict | None) for name in mappings)
-        and isinstance(facts.get("status"), list | None)
-    )
-
-
 def _checked(model: Model) -> Model:
     """Refuse a file whose parts are not those of a model."""
     from sklearn.pipeline import Pipeline
     from sklearn.utils.validation import check_is_fitted
 
-    names = model.feature_names
+    names, facts = model.feature_names, model.facts
     ours = METHODS[model.method].estimator_class
     is_whole = (
         isinstance(model.pipeline, Pipeline)
         and isinstance(model.estimator, ours)
         and isinstance(model.target, str | int)
-        and _are_facts(model.facts)
+        and isinstance(facts, dict)
+        and all(isinstance(facts.get(name), dict | None) for name in _MAPPINGS)
+        and isinstance(facts.get("status"), list | None)
         and (names is None or (isinstance(names, list) and all(isinstance(name, str) for name in names)))
     )
     if is_whole:

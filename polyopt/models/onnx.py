@@ -63,10 +63,12 @@ def _draw_step(graph: Graph, x: str, step: Any) -> str:
     return _STEPS[kind](graph, x, step)
 
 
-def _draw_standard(graph: Graph, x: str, step: Any) -> str:
-    if step.with_mean:
-        x = graph.op("Sub", x, graph.constant(step.mean_))
-    return graph.op("Div", x, graph.constant(step.scale_)) if step.with_std else x
+def _draw_scaler(graph: Graph, x: str, step: Any) -> str:
+    """(x - shift) / scale."""
+    shift = getattr(step, "mean_", getattr(step, "center_", None))
+    if shift is not None and getattr(step, "with_mean", True):
+        x = graph.op("Sub", x, graph.constant(shift))
+    return x if step.scale_ is None else graph.op("Div", x, graph.constant(step.scale_))
 
 
 def _draw_min_max(graph: Graph, x: str, step: Any) -> str:
@@ -75,16 +77,6 @@ def _draw_min_max(graph: Graph, x: str, step: Any) -> str:
         return x
     low, high = (graph.constant(float(end)) for end in step.feature_range)
     return graph.op("Min", graph.op("Max", x, low), high)
-
-
-def _draw_max_abs(graph: Graph, x: str, step: Any) -> str:
-    return graph.op("Div", x, graph.constant(step.scale_))
-
-
-def _draw_robust(graph: Graph, x: str, step: Any) -> str:
-    if step.with_centering:
-        x = graph.op("Sub", x, graph.constant(step.center_))
-    return graph.op("Div", x, graph.constant(step.scale_)) if step.with_scaling else x
 
 
 def _draw_imputer(graph: Graph, x: str, step: Any) -> str:
@@ -97,10 +89,10 @@ def _draw_imputer(graph: Graph, x: str, step: Any) -> str:
 
 
 _STEPS: Mapping[str, Callable[[Graph, str, Any], str]] = {
-    "StandardScaler": _draw_standard,
+    "StandardScaler": _draw_scaler,
     "MinMaxScaler": _draw_min_max,
-    "MaxAbsScaler": _draw_max_abs,
-    "RobustScaler": _draw_robust,
+    "MaxAbsScaler": _draw_scaler,
+    "RobustScaler": _draw_scaler,
     "SimpleImputer": _draw_imputer,
 }
 

@@ -10,6 +10,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from formulations.language.arguments import real_array
 from formulations.language.types import Array, Matrix, MatrixLike, is_sparse
 from polyopt.polytope.halfspaces import (
     InnerBall,
@@ -58,28 +59,24 @@ class Faces:
     is_closed: bool = True
 
     def __post_init__(self) -> None:
-        W = _fixed("W", self.W, 2)
-        if W.shape[1] == 0:
-            raise ValueError(f"W must have at least one column, a feature; its shape is {W.shape}")
-        object.__setattr__(self, "W", W)
-        object.__setattr__(self, "b", _fixed("b", self.b, 1))
-        if len(self.b) != len(W):
-            raise ValueError(f"b must have one entry for each of the {len(W)} rows of W, not {len(self.b)}")
+        W = _fixed("W", self.W)
+        if W.ndim != 2 or W.shape[1] == 0:
+            raise ValueError(
+                f"W must have 2 dimensions and at least one column, a feature; its shape is {W.shape}"
+            )
+        K, m = W.shape
+        fixed: dict[str, object] = {"W": W, "b": _fixed("b", self.b, (K,))}
         if self.feature_names is not None:
-            names = tuple(str(name) for name in self.feature_names)
-            if len(names) != W.shape[1]:
-                raise ValueError(f"feature_names must name the {W.shape[1]} columns of W, not {len(names)}")
-            object.__setattr__(self, "feature_names", names)
-        if self.spread is not None:
-            spread = _fixed("spread", self.spread, 1)
-            if spread.shape != W.shape[1:] or np.any(spread <= 0):
-                raise ValueError(f"spread must be {W.shape[1]} positive numbers, not {self.spread!r}")
-            object.__setattr__(self, "spread", spread)
-        if self.centre is not None:
-            centre = _fixed("centre", self.centre, 1)
-            if centre.shape != W.shape[1:]:
-                raise ValueError(f"centre must be {W.shape[1]} numbers, not {self.centre!r}")
-            object.__setattr__(self, "centre", centre)
+            fixed["feature_names"] = names = tuple(str(name) for name in self.feature_names)
+            if len(names) != m:
+                raise ValueError(f"feature_names must name the {m} columns of W, not {len(names)}")
+        for name, values in (("spread", self.spread), ("centre", self.centre)):
+            if values is not None:
+                fixed[name] = array = _fixed(name, values, (m,))
+                if name == "spread" and np.any(array <= 0):
+                    raise ValueError(f"spread must be positive; its least entry is {array.min()!r}")
+        for name, value in fixed.items():
+            object.__setattr__(self, name, value)
 
     # -- making one --------------------------------------------------------------------------
 
@@ -89,13 +86,10 @@ class Faces:
 
         Its ``spread`` is the scale (m,), positive, by default 1; its ``centre`` the mean (m,), by default 0.
         """
-        W, b = _fixed("W", W, 2), _fixed("b", b, 1)
-        m = W.shape[1]
-        shift = np.zeros(m) if mean is None else _fixed("mean", mean, 1)
-        unit = np.ones(m) if scale is None else _fixed("scale", scale, 1)
-        for name, array in (("mean", shift), ("scale", unit)):
-            if array.shape != (m,):
-                raise ValueError(f"{name} must have {m} entries, one per column of W, not {array.shape}")
+        W = real_array("W", W)
+        b, m = real_array("b", b, (len(W),)), W.shape[1]
+        shift = np.zeros(m) if mean is None else real_array("mean", mean, (m,))
+        unit = np.ones(m) if scale is None else real_array("scale", scale, (m,))
         if np.any(unit <= 0):
             raise ValueError(f"scale must be positive; its least entry is {unit.min()!r}")
         spread, centre = None if scale is None else unit, None if mean is None else shift
@@ -308,12 +302,8 @@ class Faces:
         return f"{self!r}: {shape}, {spare or 'no'} redundant; {self.chebyshev()}"
 
 
-def _fixed(name: str, values: ArrayLike, dimensions: int) -> Array:
+def _fixed(name: str, values: ArrayLike, shape: tuple[int, ...] | None = None) -> Array:
     """A read-only copy."""
-    array = np.array(values, dtype=float)
-    if array.ndim != dimensions:
-        raise ValueError(f"{name} must have {dimensions} dimension(s), not shape {array.shape}")
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} must be finite, but has nan or inf")
+    array = np.array(real_array(name, values, shape))
     array.flags.writeable = False
     return array

@@ -16,52 +16,72 @@ from formulations.language.types import Array
 from polyopt.polytope.code import Label
 from polyopt.polytope.faces import Faces
 
+Places = NDArray[np.intp]
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|<>~&])")
 
 
 def rules_of(
-    polytope: Faces,
-    digits: int,
-    threshold: float,
-    max_terms: int | None,
-    inside: str | None,
+    polytope: Faces, digits: int, threshold: float, max_terms: int | None, inside: str | None,
     outside: str | None,
-) -> str:
+) -> str:  # fmt: skip
     """The text of a polytope's ``rules``; arguments as of that method."""
-    _check(digits, threshold, max_terms)
-    weights = np.abs(polytope.W) * _sizes(polytope)
-    lines = [_heading(polytope, inside, outside)]
-    width = len(str(polytope.n_faces - 1))
-    for k, redundant in enumerate(polytope.redundant):
-        text = _rule(polytope, k, weights[k], digits, threshold, max_terms)
-        note = "  [redundant: leaving it out changes nothing]" if redundant else ""
-        lines.append(f"  face {k:>{width}}: {text}{note}")
+    within, beyond = _classes(inside, outside)
+    heading = f"{within}, unless one of these holds; then {beyond}:"
+    if polytope.is_empty:
+        heading = f"Always {beyond}: no point is inside all faces, the polytope is empty."
+    elif polytope.redundant.all():
+        heading = f"{within}, always: no face shuts anything out."
+    lines, width = [heading], len(str(polytope.n_faces - 1))
+    for k, text in enumerate(_sums(polytope, digits, threshold, max_terms)):
+        limit = 0.0 - polytope.b[k]  # never "-0"
+        rule = f"outside if {text} {polytope.outside_sign} {limit:.{digits}g}"
+        if not text:
+            why = "its normal is 0 but for rounding" if polytope.W[k].any() else "it has no normal"
+            rule = f"{'always' if polytope.are_beyond(-limit) else 'never'} outside: {why}"
+        lines.append(f"  face {k:>{width}}: {rule}{_note(polytope, k)}")
     return "\n".join(lines)
+
+
+def union_rules(
+    polytopes: Sequence[Faces], digits: int = 4, threshold: float = 0.0, max_terms: int | None = None, *,
+    inside: str | None = None, outside: str | None = None,
+) -> str:  # fmt: skip
+    """The polytopes of a union as text that reads as a classifier: a list of conditions for each."""
+    within, beyond = _classes(inside, outside)
+    lines, face = [f"{within}, if all conditions of one piece hold; else {beyond}:"], 0
+    for d, polytope in enumerate(polytopes):
+        note = "  [empty: no point is inside]" if polytope.is_empty else ""
+        lines.append(f"  {'or' if d else 'if'} piece {d}:{note}")
+        for k, text in enumerate(_sums(polytope, digits, threshold, max_terms)):
+            limit = 0.0 - polytope.b[k]
+            condition = f"{text} {polytope.inside_sign} {limit:.{digits}g}"
+            if not text:
+                condition = f"{'never' if polytope.are_beyond(-limit) else 'always'}: the face has no normal"
+            lines.append(f"    {'and' if k else 'all of'} face {face}: {condition}{_note(polytope, k)}")
+            face += 1
+    return "\n".join(lines)
+
+
+def _classes(inside: str | None, outside: str | None) -> tuple[str, str]:
+    within = "Inside" if inside is None else f"Inside, class '{inside}'"
+    return within, "outside" if outside is None else f"outside, class '{outside}'"
+
+
+def _note(polytope: Faces, k: int) -> str:
+    return "  [redundant: leaving it out changes nothing]" if polytope.redundant[k] else ""
 
 
 def shortened_faces(
     polytope: Faces, digits: int | None, threshold: float, max_terms: int | None
 ) -> tuple[Array, Array]:
     """Normals and offsets of the faces as the rules state them: rounded, hidden features at the centre."""
-    _check(1 if digits is None else digits, threshold, max_terms)
-    weights = np.abs(polytope.W) * _sizes(polytope)
+    _check_digits(1 if digits is None else digits)
     W, b = np.zeros(polytope.W.shape), np.array(polytope.b)
-    for k, row in enumerate(polytope.W):
-        order = _terms(polytope, k, weights[k])
-        shown = _shown(order, weights[k], threshold, max_terms)
+    for k, (shown, hidden) in enumerate(_terms(polytope, threshold, max_terms)):
         if len(shown):
-            W[k, shown] = _rounded(row[shown], digits)
-            b[k] = _rounded(b[k], digits) + _rounded(_left_out(polytope, k, order[len(shown) :]), digits)
+            W[k, shown] = _rounded(polytope.W[k, shown], digits)
+            b[k] = _rounded(b[k], digits) + _rounded(_at_centre(polytope, k, hidden), digits)
     return W, b
-
-
-def _check(digits: int, threshold: float, max_terms: int | None) -> None:
-    if not 1 <= digits <= 17:
-        raise ValueError(f"digits must be from 1 to 17, not {digits!r}")
-    if not 0.0 <= threshold <= 1.0:
-        raise ValueError(f"threshold must be from 0 to 1, a share of the largest term, not {threshold!r}")
-    if max_terms is not None and max_terms < 1:
-        raise ValueError(f"max_terms must be at least 1, or None for all, not {max_terms!r}")
 
 
 def _rounded(values: ArrayLike, digits: int | None) -> Array:
@@ -72,81 +92,53 @@ def _rounded(values: ArrayLike, digits: int | None) -> Array:
     return np.array([float(f"{value:.{digits}g}") for value in found.ravel()]).reshape(found.shape)
 
 
-def _terms(polytope: Faces, k: int, weights: Array) -> NDArray[np.intp]:
-    """The features of a face by decreasing weight; none if its normal is a solver's rounding."""
-    order = np.argsort(-weights, kind="stable")
-    order = order[polytope.W[k, order] != 0]
-    is_noise = polytope.spread is not None and weights.sum() <= 1e-9 * abs(polytope.b[k])
-    return np.asarray(order[:0] if is_noise else order)
+def _terms(polytope: Faces, threshold: float, max_terms: int | None) -> list[tuple[Places, Places]]:
+    """The shown and the hidden features of each face by decreasing weight, |W_kj| times the spread."""
+    if not 0.0 <= threshold <= 1.0:
+        raise ValueError(f"threshold must be from 0 to 1, a share of the largest term, not {threshold!r}")
+    if max_terms is not None and max_terms < 1:
+        raise ValueError(f"max_terms must be at least 1, or None for all, not {max_terms!r}")
+    found, spread = [], _spread(polytope)
+    for row, b in zip(polytope.W, polytope.b, strict=True):
+        weights = np.abs(row) * spread
+        order = np.argsort(-weights, kind="stable")
+        order = order[row[order] != 0]
+        if polytope.spread is not None and weights.sum() <= 1e-9 * abs(b):
+            order = order[:0]  # a normal that is a solver's rounding
+        n = len(order[weights[order] >= threshold * weights[order[:1]].max(initial=0.0)][:max_terms])
+        found.append((order[:n], order[n:]))
+    return found
 
 
-def _shown(
-    order: NDArray[np.intp], weights: Array, threshold: float, max_terms: int | None
-) -> NDArray[np.intp]:
-    """The features of a face that its rule names."""
-    largest = weights[order[:1]].max(initial=0.0)
-    return np.asarray(order[weights[order] >= threshold * largest][:max_terms])
-
-
-def _left_out(polytope: Faces, k: int, hidden: NDArray[np.intp]) -> float:
+def _at_centre(polytope: Faces, k: int, hidden: Places) -> float:
     """The sum of the hidden terms at the centre; 0 if that is not known."""
     return 0.0 if polytope.centre is None else float(polytope.W[k, hidden] @ polytope.centre[hidden])
 
 
-def _heading(polytope: Faces, inside: str | None, outside: str | None) -> str:
-    within = "Inside" if inside is None else f"Inside, class '{inside}'"
-    beyond = "outside" if outside is None else f"outside, class '{outside}'"
-    if polytope.is_empty:
-        return f"Always {beyond}: no point is inside all faces, the polytope is empty."
-    if polytope.redundant.all():
-        return f"{within}, always: no face shuts anything out."
-    return f"{within}, unless one of these holds; then {beyond}:"
-
-
-def _rule(
-    polytope: Faces, k: int, weights: Array, digits: int, threshold: float, max_terms: int | None
-) -> str:
-    """One face as "outside if 0.52 length − 1.2 width > 3.4"."""
-    text = _sum_of(polytope, k, weights, digits, threshold, max_terms)
-    if not text:
-        why = "its normal is 0 but for rounding" if polytope.W[k].any() else "it has no normal"
-        return f"{'always' if polytope.are_beyond(polytope.b[k]) else 'never'} outside: {why}"
-    limit = 0.0 - polytope.b[k]  # never "-0"
-    return f"outside if {text} {polytope.outside_sign} {limit:.{digits}g}"
-
-
-def conditions_of(polytope: Faces, digits: int, threshold: float, max_terms: int | None) -> list[str]:
-    """The conditions of the inside, one for each face: "0.52 length − 1.2 width <= 3.4"."""
-    _check(digits, threshold, max_terms)
-    weights, found = np.abs(polytope.W) * _sizes(polytope), []
-    for k in range(polytope.n_faces):
-        text = _sum_of(polytope, k, weights[k], digits, threshold, max_terms)
-        always = f"{'never' if polytope.are_beyond(polytope.b[k]) else 'always'}: the face has no normal"
-        limit = f"{0.0 - polytope.b[k]:.{digits}g}"
-        found.append(f"{text} {polytope.inside_sign} {limit}" if text else always)
+def _sums(polytope: Faces, digits: int, threshold: float, max_terms: int | None) -> list[str]:
+    """The terms of each face as "0.52 length − 1.2 width"; empty if it has none but rounding."""
+    _check_digits(digits)
+    found = []
+    for k, (shown, hidden) in enumerate(_terms(polytope, threshold, max_terms)):
+        text, row = "", polytope.W[k]
+        for j in shown:
+            sign = "-" if row[j] < 0 else "+"
+            lead = ("-" if sign == "-" else "") if not text else f" {sign} "
+            text += f"{lead}{abs(row[j]):.{digits}g} {polytope.names[j]}"
+        if len(hidden):
+            rest = _at_centre(polytope, k, hidden)
+            usual = "" if polytope.centre is None else f", together {rest:.{digits}g} on average"
+            text += f" + ({len(hidden)} smaller term{'s' if len(hidden) > 1 else ''}{usual})"
+        found.append(text)
     return found
 
 
-def _sum_of(
-    polytope: Faces, k: int, weights: Array, digits: int, threshold: float, max_terms: int | None
-) -> str:
-    """The terms of a face as "0.52 length − 1.2 width"; empty if it has none but rounding."""
-    row, order = polytope.W[k], _terms(polytope, k, weights)
-    shown = _shown(order, weights, threshold, max_terms)
-    text = ""
-    for j in shown:
-        sign = "-" if row[j] < 0 else "+"
-        lead = ("-" if sign == "-" else "") if not text else f" {sign} "
-        text += f"{lead}{abs(row[j]):.{digits}g} {polytope.names[j]}"
-    hidden = len(order) - len(shown)
-    if hidden:
-        rest = _left_out(polytope, k, order[len(shown) :])
-        usual = "" if polytope.centre is None else f", together {rest:.{digits}g} on average"
-        text += f" + ({hidden} smaller term{'s' if hidden > 1 else ''}{usual})"
-    return text
+def _check_digits(digits: int) -> None:
+    if not 1 <= digits <= 17:
+        raise ValueError(f"digits must be from 1 to 17, not {digits!r}")
 
 
-def _sizes(polytope: Faces) -> Array:
+def _spread(polytope: Faces) -> Array:
     """The spread of each feature: as given, else the polytope's own width, else 1."""
     if polytope.spread is not None:
         return polytope.spread
@@ -156,34 +148,11 @@ def _sizes(polytope: Faces) -> Array:
     return high - low
 
 
-def union_rules(
-    polytopes: Sequence[Faces], digits: int = 4, threshold: float = 0.0, max_terms: int | None = None, *,
-    inside: str | None = None, outside: str | None = None,
-) -> str:  # fmt: skip
-    """The pieces as text that reads as a classifier: a list of conditions for each.
-
-    polytopes: the pieces.
-    """
-    within = "Inside" if inside is None else f"Inside, class '{inside}'"
-    beyond = "outside" if outside is None else f"outside, class '{outside}'"
-    lines, face = [f"{within}, if all conditions of one piece hold; else {beyond}:"], 0
-    for d, polytope in enumerate(polytopes):
-        conditions = conditions_of(polytope, digits, threshold, max_terms)
-        note = "  [empty: no point is inside]" if polytope.is_empty else ""
-        lines.append(f"  {'or' if d else 'if'} piece {d}:{note}")
-        for k, (condition, redundant) in enumerate(zip(conditions, polytope.redundant, strict=True)):
-            spare = "  [redundant: leaving it out changes nothing]" if redundant else ""
-            lines.append(f"    {'and' if k else 'all of'} face {face}: {condition}{spare}")
-            face += 1
-    return "\n".join(lines)
+# -- for other programs ------------------------------------------------------------------------------
 
 
 def union_as_json(polytopes: Sequence[Faces], inside: Label, outside: Label) -> dict[str, Any]:
-    """The pieces as JSON has them, each a list of faces.
-
-    polytopes: the pieces.
-    inside, outside: the labels.
-    """
+    """The polytopes of a union for JSON, each a list of faces."""
     closed = all(polytope.is_closed for polytope in polytopes)
     reached = "more than its limit" if closed else "its limit or more"
     meaning = f"inside where, for one piece, the terms of no face add up to {reached}, else outside"
@@ -194,11 +163,8 @@ def union_as_json(polytopes: Sequence[Faces], inside: Label, outside: Label) -> 
     return {"inside": inside, "outside": outside, "rule": meaning, "pieces": pieces}
 
 
-# -- for other programs ------------------------------------------------------------------------------
-
-
 def as_json(polytope: Faces, inside: Label, outside: Label) -> dict[str, Any]:
-    """The faces as JSON has them: terms, limits, and which faces are redundant."""
+    """The faces for JSON: terms, limits, and redundant faces."""
     faces = [
         {
             "face": k,
@@ -217,10 +183,7 @@ def as_json(polytope: Faces, inside: Label, outside: Label) -> dict[str, Any]:
 
 
 def as_markdown(text: str) -> str:
-    """Rules as :meth:`Polytope.rules` gives them, as a Markdown list whose names are text and nothing else.
-
-    text: the rules.
-    """
+    """Rules of :meth:`Polytope.rules` as a Markdown list, in which names are only text."""
     heading, *rules = text.split("\n")
     # A list within the list is indented by two more.
     shown = [f"{rule[: len(rule) - len(rule.lstrip()) - 2]}- {_escaped(rule.strip())}" for rule in rules]

@@ -419,7 +419,7 @@ def test_scores_faces_and_distances_on_dense_and_sparse_points(rng):
     ("arguments", "message"),
     [
         (([1.0], [0.0]), "W must have 2"),
-        (([[1.0]], [0.0, 1.0]), "b must have one entry"),
+        (([[1.0]], [0.0, 1.0]), "b must have shape"),
         (([[np.nan]], [0.0]), "finite"),
         (([[1.0]], [0.0], ("a", "b")), "feature_names"),
         (([[1.0]], [0.0], None, [0.0]), "spread"),

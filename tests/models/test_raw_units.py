@@ -14,8 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, OneHotEncoder, RobustScaler, StandardScaler
 
 from polyopt import SPLA1, ConvexPolytopeMachine, Hinges, LogisticPolytopes, Model, load_model, save_model
-from polyopt.explanations import explain_model, explain_sample
-from polyopt.models.explained import features_of_table, subject_of
+from polyopt.models.explained import explain_row, explain_table
 from polyopt.models.raw_units import RawUnits
 from polyopt.models.rules import Rules
 from polyopt.polytope import Polytope
@@ -139,14 +138,13 @@ def test_rows_are_explained_in_the_columns_of_the_table(models):
     frame, y = people(100, gaps=True, seed=4)
     row = int(np.flatnonzero(frame["age"].isna())[0])
     for model in all_models:
-        subject, X = subject_of(model), features_of_table(model, frame)
-        found = explain_sample(subject, X[row], held=["paid"], data=X)
+        found = explain_row(model, frame, row, held=["paid"])
         assert found.label == model.predict(frame)[row]
         if name != "bent":
             assert {change.column for change in found.way.changes} <= {"age", "job", "income"}
-        assert "age" in str(explain_model(subject, X, y))
+        assert "age" in str(explain_table(model, frame, y))
         with pytest.raises(ValueError, match="height"):
-            explain_sample(subject, X[0], held=["height"], data=X)
+            explain_row(model, frame, 0, held=["height"])
 
 
 def test_arrays_as_a_file_has_them_are_read_as_the_frame(models):
