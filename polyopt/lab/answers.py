@@ -34,6 +34,113 @@ _BEGUN = (
 _HELD = "The assignment is held, so there is one convex program, and no round but this."
 _SHOWN = ("W", "w", "assignment", "p")  # faces, a machine of one function, who answers, probabilities
 _VALUES = ("objective", "criterion", "best")  # what a loop calls the value that it lowers
+MAX_FRAMES = 24
+_DECADES = 2.0  # to both sides of the state's own value
+_SMALL_GRID = (24, 24)  # nodes of a frame
+_CLAIM, _DATA = "claim.json", "points.svm"
+
+
+@dataclass
+class Context:
+    """A request of a client, the means to answer it, the last picture, and the one that the answer draws."""
+
+    message: Mapping[str, Any]
+    run: Clock
+    hear: Listener
+    tell: Callable[..., None]
+    last: Fitted | None
+    drawn: Fitted | None = None
+
+    @property
+    def state(self) -> State:
+        """The state of the message, checked."""
+        return read_state(self.message.get("state"))
+
+    def fit(self, state: State, **more: Any) -> Fitted:
+        """Solve a state as a part of the request."""
+        return fit_state(state, self.run, self.hear, **more)
+
+    def solved(self) -> Fitted:
+        """Return the state of the message, solved; the last picture's if it is the same."""
+        state, last = self.state, self.last
+        if last is not None and last.state.told() == state.told() and not last.is_stopped:
+            return last
+        return self.fit(state)
+
+
+def hello(begin: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Describe the lab to a client: machines, data sets, limits, and the state to begin with."""
+    import polyopt
+
+    return {
+        "kind": "hello", "v": 1, "version": polyopt.__version__,
+        "machines": [machine.shown() for machine in machines().values()], "datasets": datasets(),
+        "limits": {"points": MAX_POINTS, "grid": MAX_NODES, "text": MAX_TEXT},
+        "state": dict(beginning() if begin is None else begin),
+    }  # fmt: skip
+
+
+def explain(told: Mapping[str, Any], last: tuple[int, Fitted] | None) -> dict[str, Any]:
+    """One point of the last picture."""
+    if last is None:
+        raise ValueError("there is no picture yet whose point could be explained")
+    number, fitted = last
+    sample = told.get("sample")
+    if type(sample) is not int or not 0 <= sample < len(fitted.state.y):
+        raise ValueError(f"sample must be a whole number from 0 to {len(fitted.state.y) - 1}")
+    return {"kind": "explain", "of": number, **explained(fitted, sample)}
+
+
+def _solve(context: Context) -> dict[str, Any]:
+    message, state = context.message, context.state
+    view, grid = read_view(message.get("view"), state.X), read_grid(message.get("grid", "default"))
+    context.drawn = context.fit(state)
+    return picture(context.drawn, view, grid, words=message.get("words") is not False)
+
+
+def read_values(state: State, parameter: object, values: object, count: object) -> list[float]:
+    """Return the values of a path: as asked, or `count` (9 by default) spread about the state's own."""
+    paths = state.machine.shown()["paths"]
+    if parameter not in paths:
+        raise ValueError(f"parameter must be one of {', '.join(paths)} for {state.machine.name}")
+    setting = state.machine.settings[str(parameter)]
+    if values is not None:
+        if not isinstance(values, (list, tuple)) or not 1 <= len(values) <= MAX_FRAMES:
+            raise ValueError(f"values must be a list of 1 to {MAX_FRAMES} numbers")
+        return [float(setting.read(value)) for value in values]  # type: ignore[arg-type]
+    number = 9 if count is None else count
+    if type(number) is not int or not 2 <= number <= MAX_FRAMES:
+        raise ValueError(f"count must be a whole number from 2 to {MAX_FRAMES}")
+    own = state.settings[setting.name]
+    if not setting.log:
+        return np.linspace(setting.low, setting.high, number + 2)[1:-1].tolist()
+    middle = np.log10(float(own)) if own is not None else np.log10(max(setting.low, 1.0)) + _DECADES / 4
+    wide = _DECADES if setting.low < 1.0 else _DECADES / 4  # a bound from 1 on is most telling near 1
+    spread = np.logspace(middle - wide, middle + wide, number)
+    return np.unique(np.clip(spread, setting.low, setting.high)).tolist()
+
+
+def _film(context: Context) -> dict[str, Any]:
+    """Draw the small pictures of a path, each told as soon as it is there; a stopped run keeps those made."""
+    message, state, parameter = context.message, context.state, str(context.message.get("parameter"))
+    values = read_values(state, message.get("parameter"), message.get("values"), message.get("count"))
+    view = read_view(message.get("view"), state.X)
+    grid = read_grid(message.get("grid", "default"), _SMALL_GRID)
+    frames: list[dict[str, Any]] = []
+    for number, value in enumerate(values):
+        if context.run.is_over and frames:
+            break
+        fitted = context.fit(replace(state, settings={**state.settings, parameter: value}))
+        frame = {
+            "value": value, **drawing(fitted, view, grid),
+            "support": sum(samples_of(rows_held(fitted), fitted)["support"]),
+            "certificate": fitted.certificate.to_dict(), "settings": fitted.shown_settings,
+        }  # fmt: skip
+        frames.append(frame)
+        share, text = (number + 1) / len(values), f"{parameter} = {value:.4g}"
+        context.tell(share=share, frame=frame, number=number, text=text)
+    stopped = len(frames) < len(values)
+    return {"kind": "path", "parameter": parameter, "frames": frames, "stopped": stopped}
 
 
 class _Album:
@@ -162,115 +269,6 @@ def _history(fitted: Fitted, most: int) -> dict[str, Any]:
         "kind": "trace", "what": "run", "unit": fitted.method.unit, "steps": steps, "sentence": sentence,
         "optimum": _optimum(fitted, []),
     }  # fmt: skip
-
-
-MAX_FRAMES = 24
-_DECADES = 2.0  # to both sides of the state's own value
-_SMALL_GRID = (24, 24)  # nodes of a frame
-_CLAIM, _DATA = "claim.json", "points.svm"
-
-
-@dataclass
-class Context:
-    """A request of a client, the means to answer it, the last picture, and the one that the answer draws."""
-
-    message: Mapping[str, Any]
-    run: Clock
-    hear: Listener
-    tell: Callable[..., None]
-    last: Fitted | None
-    drawn: Fitted | None = None
-
-    @property
-    def state(self) -> State:
-        """The state of the message, checked."""
-        return read_state(self.message.get("state"))
-
-    def fit(self, state: State, **more: Any) -> Fitted:
-        """Solve a state as a part of the request."""
-        return fit_state(state, self.run, self.hear, **more)
-
-    def solved(self) -> Fitted:
-        """Return the state of the message, solved; the last picture's if it is the same."""
-        state, last = self.state, self.last
-        if last is not None and last.state.told() == state.told() and not last.is_stopped:
-            return last
-        return self.fit(state)
-
-
-def hello(begin: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Describe the lab to a client: machines, data sets, limits, and the state to begin with."""
-    import polyopt
-
-    return {
-        "kind": "hello", "v": 1, "version": polyopt.__version__,
-        "machines": [machine.shown() for machine in machines().values()], "datasets": datasets(),
-        "limits": {"points": MAX_POINTS, "grid": MAX_NODES, "text": MAX_TEXT},
-        "state": dict(beginning() if begin is None else begin),
-    }  # fmt: skip
-
-
-def explain(told: Mapping[str, Any], last: tuple[int, Fitted] | None) -> dict[str, Any]:
-    """One point of the last picture."""
-    if last is None:
-        raise ValueError("there is no picture yet whose point could be explained")
-    number, fitted = last
-    sample = told.get("sample")
-    if type(sample) is not int or not 0 <= sample < len(fitted.state.y):
-        raise ValueError(f"sample must be a whole number from 0 to {len(fitted.state.y) - 1}")
-    return {"kind": "explain", "of": number, **explained(fitted, sample)}
-
-
-def _solve(context: Context) -> dict[str, Any]:
-    message, state = context.message, context.state
-    view, grid = read_view(message.get("view"), state.X), read_grid(message.get("grid", "default"))
-    context.drawn = context.fit(state)
-    return picture(context.drawn, view, grid, words=message.get("words") is not False)
-
-
-def read_values(state: State, parameter: object, values: object, count: object) -> list[float]:
-    """Return the values of a path: as asked, or `count` (9 by default) spread about the state's own."""
-    paths = state.machine.shown()["paths"]
-    if parameter not in paths:
-        raise ValueError(f"parameter must be one of {', '.join(paths)} for {state.machine.name}")
-    setting = state.machine.settings[str(parameter)]
-    if values is not None:
-        if not isinstance(values, (list, tuple)) or not 1 <= len(values) <= MAX_FRAMES:
-            raise ValueError(f"values must be a list of 1 to {MAX_FRAMES} numbers")
-        return [float(setting.read(value)) for value in values]  # type: ignore[arg-type]
-    number = 9 if count is None else count
-    if type(number) is not int or not 2 <= number <= MAX_FRAMES:
-        raise ValueError(f"count must be a whole number from 2 to {MAX_FRAMES}")
-    own = state.settings[setting.name]
-    if not setting.log:
-        return np.linspace(setting.low, setting.high, number + 2)[1:-1].tolist()
-    middle = np.log10(float(own)) if own is not None else np.log10(max(setting.low, 1.0)) + _DECADES / 4
-    wide = _DECADES if setting.low < 1.0 else _DECADES / 4  # a bound from 1 on is most telling near 1
-    spread = np.logspace(middle - wide, middle + wide, number)
-    return np.unique(np.clip(spread, setting.low, setting.high)).tolist()
-
-
-def _film(context: Context) -> dict[str, Any]:
-    """Draw the small pictures of a path, each told as soon as it is there; a stopped run keeps those made."""
-    message, state, parameter = context.message, context.state, str(context.message.get("parameter"))
-    values = read_values(state, message.get("parameter"), message.get("values"), message.get("count"))
-    view = read_view(message.get("view"), state.X)
-    grid = read_grid(message.get("grid", "default"), _SMALL_GRID)
-    frames: list[dict[str, Any]] = []
-    for number, value in enumerate(values):
-        if context.run.is_over and frames:
-            break
-        fitted = context.fit(replace(state, settings={**state.settings, parameter: value}))
-        frame = {
-            "value": value, **drawing(fitted, view, grid),
-            "support": sum(samples_of(rows_held(fitted), fitted)["support"]),
-            "certificate": fitted.certificate.to_dict(), "settings": fitted.shown_settings,
-        }  # fmt: skip
-        frames.append(frame)
-        share, text = (number + 1) / len(values), f"{parameter} = {value:.4g}"
-        context.tell(share=share, frame=frame, number=number, text=text)
-    stopped = len(frames) < len(values)
-    return {"kind": "path", "parameter": parameter, "frames": frames, "stopped": stopped}
 
 
 def exported(fitted: Fitted) -> dict[str, Any]:
