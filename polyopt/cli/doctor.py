@@ -35,12 +35,16 @@ NEEDED = ("HIGHS", "OSQP", "CLARABEL", "SCS")
 
 def examine() -> dict[str, Any]:
     """Collect versions, machine, kernels, caches, solvers and problems, as plain values."""
+    from polyopt.datasets._download import cache_folder
+
     problems: list[str] = []
+    data = cache_folder()
+    kept = {"in": str(data), "size": _size(data.rglob("*")), "writable": is_writable(data)}
     return {
         "versions": _versions(problems),
         "machine": _machine(),
         "kernels": _kernels(problems),
-        "caches": _caches(),
+        "caches": {"data sets": kept},
         "solvers": _solvers(problems),
         "problems": problems,
     }
@@ -98,14 +102,6 @@ def _kernels(problems: list[str]) -> dict[str, Any]:
         if squares[0] != 25.0:
             problems.append(f"the compiled kernels: {squares[0]} where 25 is right")
     return found
-
-
-def _caches() -> dict[str, Any]:
-    """Describe the folder of downloaded data sets."""
-    from polyopt.datasets._download import cache_folder
-
-    data = cache_folder()
-    return {"data sets": {"in": str(data), "size": _size(data.rglob("*")), "writable": is_writable(data)}}
 
 
 def _size(files: Iterable[Path]) -> str:

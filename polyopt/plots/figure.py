@@ -37,6 +37,7 @@ MAX_SHAPES = 2000  # markers drawn as shapes; of more, which make a picture slow
 ZERO_SHARE = 1e-6  # of the largest multiplier: a smaller one is a solver's zero
 CLASSES = ((BLUE, "o"), (ORANGE, "^"))
 FACES = (GREEN, PURPLE, YELLOW, SKY, MUTED, WINE, INDIGO, OLIVE)
+MARKERS = ("o", "^", "v", "s", "D", "P", "X", "*")
 
 _STYLE = {
     "font.family": "DejaVu Sans", "font.size": 9, "text.color": INK,
