@@ -5,19 +5,15 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
 from polyopt.base.files import is_writable
 from polyopt.cli.console import output
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 _LIBRARIES = (
     "numpy", "scipy", "scikit-learn", "cvxpy", "highspy", "osqp", "clarabel", "scs", "joblib",

@@ -127,7 +127,7 @@ def samples_of(rows: RowsOf, fitted: Fitted) -> dict[str, Any]:
 
 
 def faces_answering(estimator: object, n: int) -> NDArray[np.int64]:
-    """Return the face that answers for each point; -1 where there are none."""
+    """Return the face that answers for each point; -1 without faces."""
     assignment = getattr(estimator, "assignment_", None)
     return np.full(n, -1) if assignment is None else np.asarray(assignment, dtype=np.int64)
 

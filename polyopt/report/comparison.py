@@ -109,7 +109,7 @@ def _boundary(data: Prepared, row: Row) -> Picture:
 
 
 def _name(text: str) -> str:
-    """Return a class's name as a legend shows it: no formula, never left out, cut where there is no room."""
+    """Return a class's name for a legend: no formula, never left out, cut to its room."""
     text = visible(text).strip() or "(no name)"
     return cut_short(text, 28)
 
