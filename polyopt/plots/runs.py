@@ -183,9 +183,9 @@ def path(points: Path[Any], *, title: str = "", ax: Places | None = None) -> Dra
     with Panels(ax, 5.0, 4.4) as panels:
         above, below = panels.grid(2, 1, sharex=True)[:, 0]
         values = np.array([(p.certificate.primal_value, p.certificate.dual_value) for p in points])[order]
-        look = {"ms": 7, "lw": 1.0}
-        above.plot(places[order], values[:, 0], "-o", color=BLUE, label="value", mfc="none", **look)
-        above.plot(places[order], values[:, 1], marker=".", color=ORANGE, label="proven bound", **look)
+        size: dict[str, Any] = {"ms": 7, "lw": 1.0}
+        above.plot(places[order], values[:, 0], "-o", color=BLUE, label="value", mfc="none", **size)
+        above.plot(places[order], values[:, 1], marker=".", color=ORANGE, label="proven bound", **size)
         families = dict.fromkeys(family for point in points for family in point.solution.duals)
         for place, family in enumerate(families):
             counts = np.array([_count_held(point, family) for point in points])
