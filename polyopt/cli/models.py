@@ -84,25 +84,17 @@ def _facts(model: Model, size: int) -> dict[str, Any]:
     if isinstance(claim, dict):  # JSON has no infinite numbers
         endless = {k: str(v) for k, v in claim.items() if isinstance(v, float) and not math.isfinite(v)}
         claim = {**claim, **endless}
+    parameters = {name: str(value) for name, value in model.estimator.get_params().items()}
     return {
-        "method": model.method,
-        "title": find_method(model.method).title,
-        "settings": facts.get("settings"),
-        "parameters": facts.get("parameters", {k: str(v) for k, v in model.estimator.get_params().items()}),
-        "claim": claim,
-        "status": facts.get("status"),
+        "method": model.method, "title": find_method(model.method).title, "settings": facts.get("settings"),
+        "parameters": facts.get("parameters", parameters), "claim": claim, "status": facts.get("status"),
         "classes": [c if isinstance(c, (bool, int, str)) else float(c) for c in classes],
-        "probabilities": probabilities_of(model.estimator),
-        "target": model.target,
-        "n_features": model.n_features,
-        "features": model.feature_names,
+        "probabilities": probabilities_of(model.estimator), "target": model.target,
+        "n_features": model.n_features, "features": model.feature_names,
         "steps": [[name, type(step).__name__] for name, step in model.pipeline.steps],
-        "data": facts.get("data"),
-        "holds_data": model.holds_data,
-        "fitted": facts.get("fitted"),
-        "versions": facts.get("versions"),
-        "size": size,
-    }
+        "data": facts.get("data"), "holds_data": model.holds_data, "fitted": facts.get("fitted"),
+        "versions": facts.get("versions"), "size": size,
+    }  # fmt: skip
 
 
 def _lines(found: dict[str, Any]) -> Iterator[tuple[str, str]]:

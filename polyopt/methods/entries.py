@@ -90,46 +90,29 @@ def _sparse(name: str, title: str, **rest: Any) -> tuple[Method, Method]:
 
 _SPARSE_MACHINES = (
     *_sparse(
-        "one-norm-svm",
-        "One-norm SVM",
-        home="polyopt.sparse.one_norm_estimator.OneNormSVM",
-        families={"one_norm": "formulations.one_norm"},
-        programs=("one_norm.primal", "one_norm.dual"),
-        fast="highs",
-        unit="pivots",
-        leftovers=("v", "r"),
-        slopes="polyopt.sensitivity.slopes.of_one_norm",
-        crosschecks=("polyopt.crosschecks.l0",),
+        "one-norm-svm", "One-norm SVM", home="polyopt.sparse.one_norm_estimator.OneNormSVM",
+        families={"one_norm": "formulations.one_norm"}, programs=("one_norm.primal", "one_norm.dual"),
+        fast="highs", unit="pivots", leftovers=("v", "r"),
+        slopes="polyopt.sensitivity.slopes.of_one_norm", crosschecks=("polyopt.crosschecks.l0",),
         exports={"certify_one_norm": "polyopt.sparse.one_norm_certificate"},
     ),
     *_sparse(
-        "ce-svm",
-        "L0 support vector machine",
-        families={"l0": "formulations.l0"},
-        programs=("l0.mixed_integer", "l0.relaxation_dual"),
-        duals_of="l0.pattern",
-        home="polyopt.sparse.estimator.CrossEntropySVM",
-        fast="ce",
-        unit="iterations",
-        proving="global",
-        is_integer=True,
-        leftovers=("v", "r"),
-        slopes="polyopt.sensitivity.slopes.of_l0",
+        "ce-svm", "L0 support vector machine", home="polyopt.sparse.estimator.CrossEntropySVM",
+        families={"l0": "formulations.l0"}, programs=("l0.mixed_integer", "l0.relaxation_dual"),
+        duals_of="l0.pattern", fast="ce", unit="iterations", proving="global", is_integer=True,
+        leftovers=("v", "r"), slopes="polyopt.sensitivity.slopes.of_l0",
         crosschecks=("polyopt.crosschecks.l0",),
         keeps=(
-            "polyopt.optim.cross_entropy.method.CrossEntropyResult",
-            "polyopt.sparse.pattern_scores.Work",
-            "polyopt.sparse.cross_entropy.L0Search",
-            "polyopt.sparse.settings.CrossEntropySettings",
+            "polyopt.optim.cross_entropy.method.CrossEntropyResult", "polyopt.sparse.pattern_scores.Work",
+            "polyopt.sparse.cross_entropy.L0Search", "polyopt.sparse.settings.CrossEntropySettings",
         ),
         exports={
-            "certify_l0": "polyopt.sparse.certificate",
-            "centre_prices": "polyopt.sensitivity",
+            "certify_l0": "polyopt.sparse.certificate", "centre_prices": "polyopt.sensitivity",
             "CrossEntropySettings": "polyopt.sparse.settings",
             "cross_entropy_minimize": "polyopt.optim.cross_entropy",
         },
     ),
-)
+)  # fmt: skip
 
 
 _CPM_FAMILIES = (
@@ -159,42 +142,27 @@ def _polyhedral(
     """
     family, _, estimator = home.partition(".")
     return Method(
-        name,
-        title,
-        families={family: f"formulations.{family}"},
+        name, title, families={family: f"formulations.{family}"},
         programs=(f"{family}.{programs[0]}", f"{family}.{programs[1]}"),
-        home=f"polyopt.polyhedral.{family}_estimator.{estimator}",
-        fast=fast[0],
-        unit=fast[1],
-        settings={"n_faces": 3, **settings},
-        **_narrower("polytope"),
-        proving=proving,
-        is_bound_stated=bool(proving),
-        slopes=f"polyopt.sensitivity.slopes.of_{family}",
+        home=f"polyopt.polyhedral.{family}_estimator.{estimator}", fast=fast[0], unit=fast[1],
+        settings={"n_faces": 3, **settings}, **_narrower("polytope"), proving=proving,
+        is_bound_stated=bool(proving), slopes=f"polyopt.sensitivity.slopes.of_{family}",
         crosschecks=("polyopt.crosschecks.polyhedral",),
         exports={
             "FaceSearch": "polyopt.estimators.face_search",
             f"certify_{family}": f"polyopt.polyhedral.{certificate}",
         },
-    )
+    )  # fmt: skip
 
 
 _POLYTOPE_MACHINES = (
     Method(
-        "cpm",
-        "Convex Polytope Machine",
+        "cpm", "Convex Polytope Machine", home="polyopt.cpm.estimator.ConvexPolytopeMachine",
         families={name: f"formulations.{name}" for name in _CPM_FAMILIES},
-        programs=("cpm.fixed_assignment_sum", "cpm.fixed_assignment_sum_dual"),
-        home="polyopt.cpm.estimator.ConvexPolytopeMachine",
-        fast="sgd",
-        unit="epochs",
-        settings={"n_faces": 3, "C": 1.0, "max_iter": 1000},
-        **_narrower("polytope"),
-        proving="global",
-        besides=("dual",),
-        leftovers=("beta",),
-        slopes="polyopt.sensitivity.slopes.of_cpm",
-        crosschecks=("polyopt.crosschecks.cpm",),
+        programs=("cpm.fixed_assignment_sum", "cpm.fixed_assignment_sum_dual"), fast="sgd", unit="epochs",
+        settings={"n_faces": 3, "C": 1.0, "max_iter": 1000}, **_narrower("polytope"),
+        proving="global", besides=("dual",), leftovers=("beta",),
+        slopes="polyopt.sensitivity.slopes.of_cpm", crosschecks=("polyopt.crosschecks.cpm",),
         exports={
             "certify_cpm": "polyopt.cpm.certificate",
             "certify_cpm_hard": "polyopt.cpm.certificate_hard",
@@ -221,19 +189,14 @@ _POLYTOPE_MACHINES = (
         ("newton", "EM steps"), {"gamma": 1.0, "ridge": 0.1, "n_init": 2}, "plume_certificate",
     ),
     Method(
-        "logistic",
-        "Logistic polytopes",
+        "logistic", "Logistic polytopes", home="polyopt.polyhedral.logistic_estimator.LogisticPolytopes",
         families={"logistic_polytopes": "formulations.logistic_polytopes"},
         programs=("logistic_polytopes.fixed_assignment", "logistic_polytopes.fixed_assignment_dual"),
-        home="polyopt.polyhedral.logistic_estimator.LogisticPolytopes",
-        fast="newton",
-        unit="steps",
-        counts="faces",
+        fast="newton", unit="steps", counts="faces",
         settings={"n_faces": 2, "ridge": 0.1, "l1": 0.0, "n_init": 2},
         leftovers=("u_plus", "u_minus", "held", "stopped"),
         slopes="polyopt.sensitivity.slopes.of_logistic_polytopes",
-        crosschecks=("polyopt.crosschecks.polyhedral",),
-        keeps=("formulations.class_faces.Owners",),
+        crosschecks=("polyopt.crosschecks.polyhedral",), keeps=("formulations.class_faces.Owners",),
         exports={
             "certify_logistic_polytopes": "polyopt.polyhedral.logistic_certificate",
             "LogisticSearch": "polyopt.polyhedral.logistic_search",
