@@ -46,8 +46,8 @@ class Context:
 
     message: Mapping[str, Any]
     run: Clock
-    hear: Listener
-    tell: Callable[..., None]
+    on_record: Listener
+    send: Callable[..., None]
     last: Fitted | None
     drawn: Fitted | None = None
 
@@ -58,7 +58,7 @@ class Context:
 
     def fit(self, state: State, **more: Any) -> Fitted:
         """Solve a state as a part of the request."""
-        return fit_state(state, self.run, self.hear, **more)
+        return fit_state(state, self.run, self.on_record, **more)
 
     def solved(self) -> Fitted:
         """Return the state of the message, solved; the last picture's if it is the same."""
@@ -138,12 +138,12 @@ def _film(context: Context) -> dict[str, Any]:
         }  # fmt: skip
         frames.append(frame)
         share, text = (number + 1) / len(values), f"{parameter} = {value:.4g}"
-        context.tell(share=share, frame=frame, number=number, text=text)
+        context.send(share=share, frame=frame, number=number, text=text)
     stopped = len(frames) < len(values)
     return {"kind": "path", "parameter": parameter, "frames": frames, "stopped": stopped}
 
 
-class _Album:
+class _Trajectory:
     """The points of a run: of several starts those of the one that ended best, of equal ones the longest."""
 
     def __init__(self) -> None:
@@ -151,31 +151,32 @@ class _Album:
         self._now: list[dict[str, Any]] = []
         self.unit = "step"
 
-    def see(self, record: Mapping[str, float], point: Mapping[str, Any]) -> None:
-        """Take a point."""
+    def add(self, record: Mapping[str, float], point: Mapping[str, Any]) -> None:
+        """Add a point of the run."""
         unit = next((name for name in _UNITS if name in record), "")
         number = int(record.get(unit, len(self._now)))
         shown = {name: np.array(point[name]) for name in _SHOWN if point.get(name) is not None}
         if not shown:
             return
         if self._now and (number <= self._now[-1]["step"] or shown.keys() != self._now[-1]["point"].keys()):
-            self._turn()
+            self._end_start()
         self.unit = unit or self.unit
         value = point.get("objective", next((record[name] for name in _VALUES if name in record), np.nan))
         step = {"step": number, "objective": float(value), "bound": record.get("bound"), "point": shown}
         self._now.append(step)
 
-    def _turn(self) -> None:
-        ends = [pages[-1]["objective"] for pages in (self._now, self._best) if pages]
+    def _end_start(self) -> None:
+        """Keep the points of the start that ends here, if it is the best so far."""
+        ends = [visited[-1]["objective"] for visited in (self._now, self._best) if visited]
         near = len(ends) == 2 and abs(ends[0] - ends[1]) <= 1e-6 * abs(ends[1])
         if len(ends) == 1 or (len(self._now) > len(self._best) if near else ends[0] < ends[1]):
             self._best = self._now
         self._now = []
 
-    def pages(self) -> list[dict[str, Any]]:
+    def visited(self) -> list[dict[str, Any]]:
         """Return the points of the best start."""
         if self._now:
-            self._turn()
+            self._end_start()
         return self._best
 
 
@@ -184,36 +185,36 @@ def _trace(context: Context, state: State, most: object) -> dict[str, Any]:
     most = 60 if most is None else most
     if type(most) is not int or not 2 <= most <= MAX_STEPS:
         raise ValueError(f"most must be a whole number from 2 to {MAX_STEPS}")
-    album = _Album()
-    fitted = context.fit(state, seeing=album.see)
+    trajectory = _Trajectory()
+    fitted = context.fit(state, seeing=trajectory.add)
     # Rounds from a random assignment tell more than the run of the answer, which is prepared.
     is_free = state.machine.takes_assignments and state.assignment is None
     begun = is_free and fitted.estimator.solver_ == "exact" and len(fitted.estimator.W_) > 1
     if begun:
-        album = _Album()
+        trajectory = _Trajectory()
         first = np.random.default_rng(state.seed).integers(len(fitted.estimator.W_), size=len(state.y))
-        context.fit(state, seeing=album.see, begin=first)
-    pages = album.pages()
-    if not pages:
+        context.fit(state, seeing=trajectory.add, begin=first)
+    visited = trajectory.visited()
+    if not visited:
         return _history(fitted, most)
-    kept = np.unique(np.linspace(0, len(pages) - 1, most).round().astype(int))
+    kept = np.unique(np.linspace(0, len(visited) - 1, most).round().astype(int))
     steps: list[dict[str, Any]] = []
     for place in kept.tolist():
-        steps.append(_step(pages[place], fitted, steps[-1]["assignment"] if steps else None))
-    some = "" if len(kept) == len(pages) else f" {len(kept)} of its {len(pages)} are told."
+        steps.append(_step(visited[place], fitted, steps[-1]["assignment"] if steps else None))
+    some = "" if len(kept) == len(visited) else f" {len(kept)} of its {len(visited)} are told."
     which = _BEGUN if begun else _HELD if state.assignment is not None else ""
-    points = "1 point" if len(pages) == 1 else f"{len(pages)} points"
-    which = which or f"The run of the answer: {points}, one each {album.unit}.{some}"
+    points = "1 point" if len(visited) == 1 else f"{len(visited)} points"
+    which = which or f"The run of the answer: {points}, one each {trajectory.unit}.{some}"
     exact = fitted
     if state.solver != "exact" and not context.run.is_over:
         exact = context.fit(replace(state, solver="exact"))
-    point = pages[0]["point"]
+    point = visited[0]["point"]
     kind = "alternation" if "assignment" in point and fitted.estimator.solver_ != "sgd" else "descent"
     kind = "cross-entropy" if "p" in point else "run" if "w" in point else kind
     shown = drawing(exact, (0.0, 1.0, 0.0, 1.0), None)
     lines = shown["faces"] or ([shown["line"]] if shown["line"] is not None else [])
     return {
-        "kind": "trace", "what": kind, "unit": album.unit, "steps": steps,
+        "kind": "trace", "what": kind, "unit": trajectory.unit, "steps": steps,
         "optimum": _optimum(exact, lines), "sentence": which,
     }  # fmt: skip
 
