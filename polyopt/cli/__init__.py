@@ -138,7 +138,7 @@ def main() -> None:
     """Entry point of the ``polyopt`` command."""
     answer_signals()
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by whoever started the command
+        if getattr(sys, name) is None:  # closed by the parent process
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
         _say_all(getattr(sys, name))
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as writer
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,8 +26,6 @@ from polyopt.cli.options import complete_data, complete_methods
 from polyopt.methods.registry import DEFAULT_METHODS, METHODS, find_method, for_kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from polyopt.compare.comparison import Comparison
 
 _Data = Annotated[

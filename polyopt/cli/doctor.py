@@ -5,19 +5,15 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
 from polyopt.base.files import is_writable
 from polyopt.cli.console import output
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 _LIBRARIES = (
     "numpy", "scipy", "scikit-learn", "cvxpy", "highspy", "osqp", "clarabel", "scs", "joblib",
@@ -35,12 +31,16 @@ NEEDED = ("HIGHS", "OSQP", "CLARABEL", "SCS")
 
 def examine() -> dict[str, Any]:
     """Collect versions, machine, kernels, caches, solvers and problems, as plain values."""
+    from polyopt.datasets.loading import cache_folder
+
     problems: list[str] = []
+    data = cache_folder()
+    kept = {"in": str(data), "size": _size(data.rglob("*")), "writable": is_writable(data)}
     return {
         "versions": _versions(problems),
         "machine": _machine(),
         "kernels": _kernels(problems),
-        "caches": _caches(),
+        "caches": {"data sets": kept},
         "solvers": _solvers(problems),
         "problems": problems,
     }
@@ -98,14 +98,6 @@ def _kernels(problems: list[str]) -> dict[str, Any]:
         if squares[0] != 25.0:
             problems.append(f"the compiled kernels: {squares[0]} where 25 is right")
     return found
-
-
-def _caches() -> dict[str, Any]:
-    """Describe the folder of downloaded data sets."""
-    from polyopt.datasets.loading import cache_folder
-
-    data = cache_folder()
-    return {"data sets": {"in": str(data), "size": _size(data.rglob("*")), "writable": is_writable(data)}}
 
 
 def _size(files: Iterable[Path]) -> str:

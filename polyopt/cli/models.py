@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from itertools import zip_longest
 from pathlib import Path
@@ -23,8 +23,6 @@ from polyopt.cli.predict import read_rows
 from polyopt.methods import find_method
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     from polyopt.explanations import SampleExplanation, Subject
@@ -86,25 +84,17 @@ def _facts(model: Model, size: int) -> dict[str, Any]:
     if isinstance(claim, dict):  # JSON has no infinite numbers
         endless = {k: str(v) for k, v in claim.items() if isinstance(v, float) and not math.isfinite(v)}
         claim = {**claim, **endless}
+    parameters = {name: str(value) for name, value in model.estimator.get_params().items()}
     return {
-        "method": model.method,
-        "title": find_method(model.method).title,
-        "settings": facts.get("settings"),
-        "parameters": facts.get("parameters", {k: str(v) for k, v in model.estimator.get_params().items()}),
-        "claim": claim,
-        "status": facts.get("status"),
+        "method": model.method, "title": find_method(model.method).title, "settings": facts.get("settings"),
+        "parameters": facts.get("parameters", parameters), "claim": claim, "status": facts.get("status"),
         "classes": [c if isinstance(c, (bool, int, str)) else float(c) for c in classes],
-        "probabilities": probabilities_of(model.estimator),
-        "target": model.target,
-        "n_features": model.n_features,
-        "features": model.feature_names,
+        "probabilities": probabilities_of(model.estimator), "target": model.target,
+        "n_features": model.n_features, "features": model.feature_names,
         "steps": [[name, type(step).__name__] for name, step in model.pipeline.steps],
-        "data": facts.get("data"),
-        "holds_data": model.holds_data,
-        "fitted": facts.get("fitted"),
-        "versions": facts.get("versions"),
-        "size": size,
-    }
+        "data": facts.get("data"), "holds_data": model.holds_data, "fitted": facts.get("fitted"),
+        "versions": facts.get("versions"), "size": size,
+    }  # fmt: skip
 
 
 def _lines(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -311,25 +301,6 @@ def explain(
 
     from polyopt.explanations import explain_model  # takes seconds, and so only when the paths are right
 
-    subject, X, y = _read_explained(model, data, (separator, decimal), by_position)
-    if not len(X):
-        raise ValueError(f"{data} has no rows")
-    one = None if row is None else _explain_row(subject, X, row, hold or [], top or 5)
-    whole = explain_model(subject, X, y, top=top or 8) if one is None or report is not None else None
-    found = one or whole
-    assert found is not None
-    emit(json.dumps(found.to_dict(), indent=2, allow_nan=False) + "\n" if as_json else f"{found.text()}\n")
-    if report is not None:
-        from polyopt.report import write_explanation
-
-        assert whole is not None
-        write_explanation(whole, report, title=f"polyopt: {model.name} explained on {data}", sample=one)
-
-
-def _read_explained(
-    model: Path, data: str, form: tuple[str | None, str], by_position: bool
-) -> tuple[Subject, Array, Array | None]:
-    """Return the subject of the explanation, the features of the data, and their labels if there are any."""
     found = load_saved(model)
     from polyopt.models.explained import features_of_table, subject_of
 
@@ -337,8 +308,20 @@ def _read_explained(
         subject = subject_of(found)
     except ValueError as error:
         raise ValueError(f"{model}: {error}") from None
-    X, y = read_rows(found, data, Form(*form), by_position)
-    return subject, features_of_table(found, X), y
+    X, y = read_rows(found, data, Form(separator, decimal), by_position)
+    X = features_of_table(found, X)
+    if not len(X):
+        raise ValueError(f"{data} has no rows")
+    one = None if row is None else _explain_row(subject, X, row, hold or [], top or 5)
+    whole = explain_model(subject, X, y, top=top or 8) if one is None or report is not None else None
+    told = one or whole
+    assert told is not None
+    emit(json.dumps(told.to_dict(), indent=2, allow_nan=False) + "\n" if as_json else f"{told.text()}\n")
+    if report is not None:
+        from polyopt.report import write_explanation
+
+        assert whole is not None
+        write_explanation(whole, report, title=f"polyopt: {model.name} explained on {data}", sample=one)
 
 
 def _explain_row(subject: Subject, X: Array, row: int, hold: list[str], top: int) -> SampleExplanation:

@@ -160,11 +160,6 @@ class Comparison:
             notes.append("The run was interrupted; what was done by then is shown.")
         return notes
 
-    def _repeated(self, data: Prepared) -> str:
-        count = len({row.split for row in self.rows if row.data == data.name})
-        name, _, sizes = data.summary.partition(": ")
-        return f"{name}: {count} splits of {sizes}" if count > 1 else data.summary
-
     def _shown(self) -> tuple[int, int]:
         """Differences that the tables show, and all."""
         found, means = self.differences(), self.summaries()
@@ -190,12 +185,14 @@ class Comparison:
     def table(self, width: int = 120) -> Group:
         """Return the comparison as rich tables, one per data set, laid out for a width in characters."""
         titles = {data.name: data.summary for data in self.datasets}
-        if self.is_repeated:
-            titles = {data.name: self._repeated(data) for data in self.datasets}
-            notes = self.notes() if self.rows or self.interrupted else []
-            return repeat_tables(self.summaries(), self.differences(), titles, notes, width)
-        proofs, notes = self.proofs(), self.notes() if self.rows or self.interrupted else []
-        return tables(self.rows, titles, notes, width, [proof_table(proofs, width)] if proofs else [])
+        notes = self.notes() if self.rows or self.interrupted else []
+        if not self.is_repeated:
+            proofs = self.proofs()
+            return tables(self.rows, titles, notes, width, [proof_table(proofs, width)] if proofs else [])
+        for name, summary in titles.items():
+            if (count := len({row.split for row in self.rows if row.data == name})) > 1:
+                titles[name] = summary.replace(f"{name}: ", f"{name}: {count} splits of ", 1)
+        return repeat_tables(self.summaries(), self.differences(), titles, notes, width)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         yield self.table(options.max_width)

@@ -60,7 +60,7 @@ class Row:
     split, seed : int
         The seeds of the split and of the solver.
     estimator : object
-        The fitted estimator; None where there is none, and of all but the first split and seed.
+        The fitted estimator; None for a failed fit, and for all but the first split and seed.
     """
 
     data: str
@@ -249,7 +249,7 @@ class Proof:
     """Objectives and seconds of one method's solvers on one data set, and the proving solver's bound.
 
     `run` (records, 2) has seconds and relative gap between that solver's own best point and its bound; empty
-    without records of both, and for several classes, of which each pair has a run of its own.
+    without records of both, and for several classes, where each pair has a run.
     """
 
     data: str

@@ -47,7 +47,7 @@ SIZES = {"support vectors": "sv", "faces": "faces"}
 
 
 def number(value: float, digits: int = 8) -> str:
-    """Format a value to `digits` significant digits, trailing zeros kept; a dash where there is no value."""
+    """Format a value to `digits` significant digits, trailing zeros kept; a dash for nan."""
     if not np.isfinite(value):
         return "–" if np.isnan(value) else str(value)
     text = f"{value:#.{digits}g}"
@@ -192,7 +192,7 @@ VERDICTS = {"lower": "green", "higher": "red", "not told apart": "dim", "equal":
 
 
 def points(share: float, sign: bool = False) -> str:
-    """Format a share in points of a hundred; a dash where there is none."""
+    """Format a share in points of a hundred; a dash for nan."""
     if np.isnan(share):
         return "–"
     text = f"{100 * share:{'+' if sign else ''}.1f}"
@@ -200,7 +200,7 @@ def points(share: float, sign: bool = False) -> str:
 
 
 def span(low: float, high: float, sign: bool = False) -> str:
-    """Format an interval in points of a hundred; a dash where there is none."""
+    """Format an interval in points of a hundred; a dash for nan."""
     return "–" if np.isnan(low) else f"{points(low, sign)} to {points(high, sign)}"
 
 

@@ -15,7 +15,7 @@ from formulations.language.clock import Clock
 from formulations.language.program import Program
 from formulations.polyhedral import scores
 from polyopt.crosschecks.registry import CPM, PC_SLP, PLUME, POLYCEPTRON, SPLA1, Pair, Registry, Vector
-from polyopt.crosschecks.samples import blobs, clusters, generator
+from polyopt.crosschecks.samples import blobs, central_gradient, clusters, generator
 from polyopt.linalg.rows import as_rows
 from polyopt.polyhedral.logistic_descent import descend
 from polyopt.polyhedral.logistic_loss import FaceLoss
@@ -73,12 +73,7 @@ def empty_subproblem(seed: int) -> Pair:
 def _slopes(seed: int) -> tuple[Vector, tuple[Vector, Vector, Vector]]:
     """Return the gradient of E_P by central differences, and the point."""
     X, y, W = _sample(seed)
-    h, slopes = 1e-6, np.zeros_like(W)
-    for place in np.ndindex(W.shape):
-        step = np.zeros_like(W)
-        step[place] = h
-        slopes[place] = polyhedral.criterion(X, y, W + step) - polyhedral.criterion(X, y, W - step)
-    return slopes / (2.0 * h), (X, y, W)
+    return central_gradient(lambda V: polyhedral.criterion(X, y, V), W, 1e-6), (X, y, W)
 
 
 @CHECKS.add("X16", f"{POLYCEPTRON}, eq. (3)", 1e-6)
@@ -318,12 +313,8 @@ def fisher_identity(seed: int) -> Pair:
 def gradient_of_q(seed: int) -> Pair:
     """PLUME: the gradient (8) = central differences of Q."""
     X, y, W, gamma = _mixture(seed)
-    R, h, slopes = mixture.responsibilities(X, y, W, gamma), 1e-5, np.zeros_like(W)
-    for place in np.ndindex(W.shape):
-        step = np.zeros_like(W)
-        step[place] = h
-        up, down = (mixture.expected(X, y, W + d, R, gamma) for d in (step, -step))
-        slopes[place] = (up - down) / (2.0 * h)
+    R = mixture.responsibilities(X, y, W, gamma)
+    slopes = central_gradient(lambda V: mixture.expected(X, y, V, R, gamma), W, 1e-5)
     return mixture.value_and_gradient(X, y, W, R, gamma)[1], slopes
 
 
@@ -372,43 +363,35 @@ def majorant(seed: int) -> Pair:
     return drawn, faces.value(X, y, w, b, owners)
 
 
+def _newton_and_program(seed: int, l1: float, **prices: Any) -> Pair:
+    """Return the optimum by Newton's method, and of the explicit program of its assignment."""
+    X, y, owners, _, _ = _drawn(seed)
+    problem = FaceLoss(X, y, np.ones(len(y)), owners, 0.1, 0.1, l1, **prices)
+    found = solve_logistic_polytopes(problem, tol=1e-8, n_init=1)
+    program = logistic_polytopes.fixed_assignment(
+        X, y, owners, found["assignment"], ridge=0.1, bias_ridge=0.1, l1=l1, **prices
+    )
+    return found.objective, program.solve().objective
+
+
 @CHECKS.add("X72", "formulations.logistic_polytopes; derived", 1e-6)
 def newton_and_the_program(seed: int) -> Pair:
     """Logistic polytopes: where Newton's method ends = the explicit program of its assignment."""
-    X, y, owners, _, _ = _drawn(seed)
-    problem = FaceLoss(X, y, np.ones(len(y)), owners, 0.1, 0.1, 0.3)
-    found = solve_logistic_polytopes(problem, tol=1e-8, n_init=1)
-    program = logistic_polytopes.fixed_assignment(
-        X, y, owners, found["assignment"], ridge=0.1, bias_ridge=0.1, l1=0.3
-    )
-    return found.objective, program.solve().objective
+    return _newton_and_program(seed, 0.3)
 
 
 @CHECKS.add("X135", "formulations.logistic_polytopes; derived", 1e-6)
 def newton_and_the_program_with_signs(seed: int) -> Pair:
     """Logistic polytopes with signs to keep: where Newton's method ends = the program of its assignment."""
-    X, y, owners, _, _ = _drawn(seed)
-    l1, signs = 0.3 * (seed % 2), np.sign(generator(seed + 2).normal(size=X.shape[1])).astype(int)
-    problem = FaceLoss(X, y, np.ones(len(y)), owners, 0.1, 0.1, l1, signs=signs)
-    found = solve_logistic_polytopes(problem, tol=1e-8, n_init=1)
-    program = logistic_polytopes.fixed_assignment(
-        X, y, owners, found["assignment"], ridge=0.1, bias_ridge=0.1, l1=l1, signs=signs
-    )
-    return found.objective, program.solve().objective
+    signs = np.sign(generator(seed + 2).normal(size=2)).astype(int)
+    return _newton_and_program(seed, 0.3 * (seed % 2), signs=signs)
 
 
 @CHECKS.add("X136", "formulations.logistic_polytopes; derived", 1e-6)
 def newton_and_the_program_with_groups(seed: int) -> Pair:
     """Logistic polytopes with a price of groups: where Newton's method ends = its assignment's program."""
-    X, y, owners, _, _ = _drawn(seed)
-    prices: dict[str, Any] = {"l1": 0.2 * (seed % 2), "group": 2.0, "groups": np.arange(X.shape[1]) // 2}
-    prices["signs"] = np.append((seed % 2) * [1], np.zeros(X.shape[1] - seed % 2, dtype=int)).astype(int)
-    problem = FaceLoss(X, y, np.ones(len(y)), owners, 0.1, 0.1, **prices)
-    found = solve_logistic_polytopes(problem, tol=1e-8, n_init=1)
-    program = logistic_polytopes.fixed_assignment(
-        X, y, owners, found["assignment"], ridge=0.1, bias_ridge=0.1, **prices
-    )
-    return found.objective, program.solve().objective
+    signs = np.array([seed % 2, 0])
+    return _newton_and_program(seed, 0.2 * (seed % 2), group=2.0, groups=np.arange(2) // 2, signs=signs)
 
 
 @CHECKS.add("X73", "formulations.logistic_polytopes; derived", 1e-12)

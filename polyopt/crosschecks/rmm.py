@@ -7,12 +7,12 @@ from dataclasses import replace
 import cvxpy as cp
 import numpy as np
 
-from formulations import rmm, rmm_bounded, svm
+from formulations import rmm, rmm_bounded, soft_rmm, svm
 from formulations import unlabelled_bounds as further
 from formulations.families import hinge_families
 from formulations.language.program import Program, Row
 from polyopt.crosschecks.registry import RMM, Pair, Registry, Vector
-from polyopt.crosschecks.samples import Bounded, blobs, bounded, generator, rbf
+from polyopt.crosschecks.samples import Bounded, blobs, bounded, central_slope, generator, linear_optima, rbf
 from polyopt.margin.decomposition import solve_decomposition
 from polyopt.margin.decomposition.state import Dual
 from polyopt.margin.interior_point import solve_interior_point
@@ -195,20 +195,18 @@ def wide_bound(seed: int) -> Pair:
     """RMM with B ≥ max|f_svm| = SVM: the same value, w and b."""
     s = bounded(seed)
     here = rmm.qp(s.X, s.y, s.C, 1.001 * s.reach).solve()
-    return (
-        np.concatenate([[here.objective, here["b"]], here["w"]]),
-        np.concatenate([[s.plain.objective, s.plain["b"]], s.plain["w"]]),
-    )
+    first, second = (np.append([one.objective, one["b"]], one["w"]) for one in (here, s.plain))
+    return first, second
 
 
 @CHECKS.add("T17", f"{RMM}, eq. (7), by sensitivity", 1e-3)
 def price_of_the_bound(seed: int) -> Pair:
     """RMM: dp*/dB = −(1'λ + 1'λ*), the left side by central differences."""
-    s, h = bounded(seed), 1e-4
+    s = bounded(seed)
     program = rmm.qp(*s.data)
     duals = program.solve().duals
-    up, down = (program.set(B=s.B + d).solve().objective for d in (h, -h))
-    return (up - down) / (2.0 * h), -(duals["bound_above"].sum() + duals["bound_below"].sum())
+    slope = central_slope(lambda B: program.set(B=B), s.B)
+    return slope, -(duals["bound_above"].sum() + duals["bound_below"].sum())
 
 
 @CHECKS.add("T18a", f"{RMM}, eq. (7), a program whose right-hand side is linear in B", 1e-6, "≥")
@@ -317,9 +315,7 @@ def solvers_of_the_linear_machine(seed: int) -> Pair:
     Z, _ = further.stacked(X, y, U)
     fast, exact = [], []
     for training in (True, False):
-        rows = further.families(y, len(U), C, _B, training=training)
-        fast.append(solve_decomposition(Z @ Z.T, rows, tol=1e-8).objective)
-        fast.append(solve_interior_point(Z, rows, tol=1e-9).objective)
+        fast += linear_optima(Z, further.families(y, len(U), C, _B, training=training))
         exact += 2 * [rmm_bounded.qp(X, y, U, C, _B, training=training).solve().objective]
     return fast, exact
 
@@ -337,18 +333,17 @@ def solver_of_the_kernel_machine(seed: int) -> Pair:
 def price_of_further_bounds(seed: int) -> Pair:
     """dp*/dB = −Σ (λ_j + λ*_j) over all samples that are held, the left side by central differences."""
     X, y, C = blobs(seed)
-    U, step = _spread(X, seed), 1e-4
-    at = rmm_bounded.qp(X, y, U, C, _B).solve()
-    low, high = (rmm_bounded.qp(X, y, U, C, _B + change).solve().objective for change in (-step, step))
-    slope = -(at.duals["bound_above"].sum() + at.duals["bound_below"].sum())
-    return np.array((high - low) / (2.0 * step)), float(slope)
+    U = _spread(X, seed)
+    duals = rmm_bounded.qp(X, y, U, C, _B).solve().duals
+    slope = central_slope(lambda B: rmm_bounded.qp(X, y, U, C, B), _B)
+    return slope, -(duals["bound_above"].sum() + duals["bound_below"].sum())
 
 
-@CHECKS.add("X40", "formulations.rmm, the primal at the SVM's point", 1e-6)
+@CHECKS.add("X40", "formulations.soft_rmm, the primal at the SVM's point", 1e-6)
 def nearly_free_slack(seed: int) -> Pair:
     """At a price D of next to nothing it is the SVM, but for D Σ [|f| − B]₊ at the SVM's outputs."""
     X, y, C = blobs(seed)
-    return rmm.qp(X, y, C, _B, 1e-9).solve().objective, svm.primal(X, y, C).solve().objective
+    return soft_rmm.qp(X, y, C, _B, 1e-9).solve().objective, svm.primal(X, y, C).solve().objective
 
 
 @CHECKS.add("X41", f"{RMM}, eq. (7); exact penalty", 1e-6)
@@ -357,35 +352,29 @@ def dear_slack(seed: int) -> Pair:
     s = bounded(seed)
     hard = rmm.qp(*s.data).solve()
     price = 1.01 * max(float(hard.duals[name].max()) for name in ("bound_above", "bound_below"))
-    return rmm.qp(*s.data, price).solve().objective, hard.objective
+    return soft_rmm.qp(*s.data, price).solve().objective, hard.objective
 
 
-@CHECKS.add("X42", "formulations.rmm, primal and dual", 1e-6)
+@CHECKS.add("X42", "formulations.soft_rmm, primal and dual", 1e-6)
 def solvers_of_the_soft_linear_machine(seed: int) -> Pair:
     """Decomposition and interior point find the value of the explicit program."""
     X, y, C = blobs(seed)
-    rows = hinge_families(y, C, _B, _D)
-    fast = [
-        solve_decomposition(X @ X.T, rows, tol=1e-8).objective,
-        solve_interior_point(X, rows, tol=1e-9).objective,
-    ]
-    return fast, rmm.qp(X, y, C, _B, _D).solve().objective
+    fast = linear_optima(X, soft_rmm.families(y, C, _B, _D))
+    return fast, soft_rmm.qp(X, y, C, _B, _D).solve().objective
 
 
-@CHECKS.add("X43", "formulations.rmm", 1e-6)
+@CHECKS.add("X43", "formulations.soft_rmm", 1e-6)
 def solver_of_the_soft_kernel_machine(seed: int) -> Pair:
     """With a Gaussian kernel the decomposition finds the value of the explicit dual."""
     X, y, C = blobs(seed)
     K = rbf(X)
-    fast = solve_decomposition(K, hinge_families(y, C, _B, _D), tol=1e-8)
-    return fast.objective, rmm.kernel_dual(K, y, C, _B, _D).solve().objective
+    fast = solve_decomposition(K, soft_rmm.families(y, C, _B, _D), tol=1e-8)
+    return fast.objective, soft_rmm.kernel_dual(K, y, C, _B, _D).solve().objective
 
 
 @CHECKS.add("X44", "formulations.sensitivity, the envelope theorem", 1e-3)
 def price_of_the_price(seed: int) -> Pair:
     """dp*/dD = Σ (τ_i + τ*_i), the left side by central differences."""
     X, y, C = blobs(seed)
-    at = rmm.qp(X, y, C, _B, _D).solve()
-    step = 1e-4
-    low, high = (rmm.qp(X, y, C, _B, _D + change).solve().objective for change in (-step, step))
-    return np.array((high - low) / (2.0 * step)), float(at["tau"].sum() + at["tau_star"].sum())
+    at = soft_rmm.qp(X, y, C, _B, _D).solve()
+    return central_slope(lambda D: soft_rmm.qp(X, y, C, _B, D), _D), at["tau"].sum() + at["tau_star"].sum()

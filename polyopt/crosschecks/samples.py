@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from formulations import svm
+from formulations.families import Families
+from formulations.language.program import Program
 from formulations.language.solution import Solution
 from formulations.language.toy_data import two_blobs
 from formulations.language.types import Vector
 from polyopt.linalg.kernels import Kernel
+from polyopt.margin.decomposition import solve_decomposition
+from polyopt.margin.interior_point import solve_interior_point
 
 _COSTS = (0.3, 1.0, 5.0)  # one for each seed, either side of 1
 
@@ -77,3 +82,27 @@ def clusters(seed: int, n: int = 42, spread: float = 0.45) -> tuple[Vector, Vect
 def rbf(X: Vector) -> Vector:
     """Return the Gaussian kernel between samples, (n, n)."""
     return np.asarray(Kernel("rbf", 0.4, 3, 0.0)(X))
+
+
+def central_gradient(value: Callable[[Vector], float], at: Vector, h: float) -> Vector:
+    """Approximate a gradient by central differences of width h."""
+    slopes = np.zeros_like(at)
+    for place in np.ndindex(at.shape):
+        step = np.zeros_like(at)
+        step[place] = h
+        slopes[place] = (value(at + step) - value(at - step)) / (2.0 * h)
+    return slopes
+
+
+def central_slope(program: Callable[[float], Program], at: float, h: float = 1e-4) -> float:
+    """Approximate the slope of a program's optimum in a parameter by central differences."""
+    low, high = (program(at + change).solve().objective for change in (-h, h))
+    return (high - low) / (2.0 * h)
+
+
+def linear_optima(X: Vector, families: Families) -> list[float]:
+    """Return the optima of a linear machine by decomposition and by the interior-point solver."""
+    return [
+        solve_decomposition(X @ X.T, families, tol=1e-8).objective,
+        solve_interior_point(X, families, tol=1e-9).objective,
+    ]

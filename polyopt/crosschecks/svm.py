@@ -9,9 +9,7 @@ from formulations.centred_kernel import CentredKernel
 from formulations.families import hinge_families
 from formulations.language.recovery import slacks
 from polyopt.crosschecks.registry import RMM, Pair, Registry, Vector
-from polyopt.crosschecks.samples import blobs, generator, rbf, unbalanced
-from polyopt.margin.decomposition import solve_decomposition
-from polyopt.margin.interior_point import solve_interior_point
+from polyopt.crosschecks.samples import blobs, generator, linear_optima, rbf, unbalanced
 
 CHECKS = Registry("svm")
 
@@ -89,12 +87,7 @@ def intercepts_without_a_free_vector(seed: int) -> Pair:
 def fast_solvers(seed: int) -> Pair:
     """SVM: the decomposition and the interior-point solver find the value of the explicit program."""
     X, y, C = blobs(seed)
-    rows = hinge_families(y, C)
-    fast = [
-        solve_decomposition(X @ X.T, rows, tol=1e-7).objective,
-        solve_interior_point(X, rows, tol=1e-9).objective,
-    ]
-    return fast, svm.primal(X, y, C).solve().objective
+    return linear_optima(X, hinge_families(y, C)), svm.primal(X, y, C).solve().objective
 
 
 @CHECKS.add("N01", f"{RMM}, after eq. (2)", 1e-3, ">")

@@ -34,136 +34,6 @@ _BEGUN = (
 _HELD = "The assignment is held, so there is one convex program, and no round but this."
 _SHOWN = ("W", "w", "assignment", "p")  # faces, a machine of one function, who answers, probabilities
 _VALUES = ("objective", "criterion", "best")  # what a loop calls the value that it lowers
-
-
-class _Album:
-    """The points of a run: of several starts those of the one that ended best, of equal ones the longest."""
-
-    def __init__(self) -> None:
-        self._best: list[dict[str, Any]] = []
-        self._now: list[dict[str, Any]] = []
-        self.unit = "step"
-
-    def see(self, record: Mapping[str, float], point: Mapping[str, Any]) -> None:
-        """Take a point."""
-        unit = next((name for name in _UNITS if name in record), "")
-        number = int(record.get(unit, len(self._now)))
-        shown = {name: np.array(point[name]) for name in _SHOWN if point.get(name) is not None}
-        if not shown:
-            return
-        if self._now and (number <= self._now[-1]["step"] or shown.keys() != self._now[-1]["point"].keys()):
-            self._turn()
-        self.unit = unit or self.unit
-        value = point.get("objective", next((record[name] for name in _VALUES if name in record), np.nan))
-        step = {"step": number, "objective": float(value), "bound": record.get("bound"), "point": shown}
-        self._now.append(step)
-
-    def _turn(self) -> None:
-        ends = [pages[-1]["objective"] for pages in (self._now, self._best) if pages]
-        near = len(ends) == 2 and abs(ends[0] - ends[1]) <= 1e-6 * abs(ends[1])
-        if len(ends) == 1 or (len(self._now) > len(self._best) if near else ends[0] < ends[1]):
-            self._best = self._now
-        self._now = []
-
-    def pages(self) -> list[dict[str, Any]]:
-        """Return the points of the best start."""
-        if self._now:
-            self._turn()
-        return self._best
-
-
-def _trace(context: Context, state: State, most: object) -> dict[str, Any]:
-    """Solve a state, and tell `most` of the points on the way."""
-    most = 60 if most is None else most
-    if type(most) is not int or not 2 <= most <= MAX_STEPS:
-        raise ValueError(f"most must be a whole number from 2 to {MAX_STEPS}")
-    album = _Album()
-    fitted = context.fit(state, seeing=album.see)
-    # Rounds from a random assignment tell more than the run of the answer, which is prepared.
-    is_free = state.machine.takes_assignments and state.assignment is None
-    begun = is_free and fitted.estimator.solver_ == "exact" and len(fitted.estimator.W_) > 1
-    if begun:
-        album = _Album()
-        first = np.random.default_rng(state.seed).integers(len(fitted.estimator.W_), size=len(state.y))
-        context.fit(state, seeing=album.see, begin=first)
-    pages = album.pages()
-    if not pages:
-        return _history(fitted, most)
-    kept = np.unique(np.linspace(0, len(pages) - 1, most).round().astype(int))
-    steps: list[dict[str, Any]] = []
-    for place in kept.tolist():
-        steps.append(_step(pages[place], fitted, steps[-1]["assignment"] if steps else None))
-    some = "" if len(kept) == len(pages) else f" {len(kept)} of its {len(pages)} are told."
-    which = _BEGUN if begun else _HELD if state.assignment is not None else ""
-    points = "1 point" if len(pages) == 1 else f"{len(pages)} points"
-    which = which or f"The run of the answer: {points}, one each {album.unit}.{some}"
-    exact = fitted
-    if state.solver != "exact" and not context.run.is_over:
-        exact = context.fit(replace(state, solver="exact"))
-    point = pages[0]["point"]
-    kind = "alternation" if "assignment" in point and fitted.estimator.solver_ != "sgd" else "descent"
-    kind = "cross-entropy" if "p" in point else "run" if "w" in point else kind
-    shown = drawing(exact, (0.0, 1.0, 0.0, 1.0), None)
-    lines = shown["faces"] or ([shown["line"]] if shown["line"] is not None else [])
-    return {
-        "kind": "trace", "what": kind, "unit": album.unit, "steps": steps,
-        "optimum": _optimum(exact, lines), "sentence": which,
-    }  # fmt: skip
-
-
-def _optimum(exact: Fitted, faces: list[Any]) -> dict[str, Any]:
-    certificate = exact.certificate.to_dict()
-    return {
-        "solver": exact.estimator.solver_, "objective": certificate["primal_value"],
-        "bound": certificate["dual_value"], "faces": faces, "certificate": certificate,
-    }  # fmt: skip
-
-
-def _step(page: Mapping[str, Any], fitted: Fitted, before: list[int] | None) -> dict[str, Any]:
-    """One point as plain values; the assignment is the highest of the faces where the loop has none."""
-    point, estimator = page["point"], fitted.estimator
-    W, assignment, faces = point.get("W"), point.get("assignment"), None
-    if "w" in point:
-        faces = [{"w": point["w"][:-1].tolist(), "b": float(point["w"][-1])}]
-    if W is not None and W.ndim == 2:
-        W = getattr(estimator, "_outward", 1.0) * W
-        faces = [{"w": w[:-1].tolist(), "b": float(w[-1])} for w in W]
-        if assignment is None:
-            assignment = (fitted.state.X @ W[:, :-1].T + W[:, -1]).argmax(axis=1)
-    told = None if assignment is None else assignment.astype(int).tolist()
-    changed = None
-    if told is not None and before is not None and len(before) == len(told):
-        changed = sum(a != b for a, b in zip(before, told, strict=True))
-    return {
-        "step": page["step"], "objective": page["objective"], "bound": page["bound"], "faces": faces,
-        "assignment": told, "changed": changed,
-        "probabilities": point["p"].tolist() if "p" in point else None,
-    }  # fmt: skip
-
-
-def _history(fitted: Fitted, most: int) -> dict[str, Any]:
-    """Objective and bound alone, of a solver that shows no points."""
-    frame = fitted.estimator.history_
-    frame = history_of(fitted.estimator) if set(_UNITS) & set(frame) else frame.iloc[:0]
-    if len(frame) > most:
-        frame = frame.iloc[np.unique(np.linspace(0, len(frame) - 1, most).round().astype(int))]
-    nothing = {"faces": None, "assignment": None, "changed": None, "probabilities": None}
-    steps = [
-        {"step": int(row["iteration"]), "objective": row["objective"], "bound": row.get("bound"), **nothing}
-        for row in frame.to_dict("records")
-    ]
-    sentence = (
-        f"Seen are the value and the bound that {fitted.estimator.solver_} has by then, and no boundary: its "
-        "points are multipliers, and of those only some are computed on the way."
-    )
-    if not steps:
-        sentence = f"The solver {fitted.estimator.solver_} keeps no record of its way."
-    return {
-        "kind": "trace", "what": "run", "unit": fitted.method.unit, "steps": steps, "sentence": sentence,
-        "optimum": _optimum(fitted, []),
-    }  # fmt: skip
-
-
 MAX_FRAMES = 24
 _DECADES = 2.0  # to both sides of the state's own value
 _SMALL_GRID = (24, 24)  # nodes of a frame
@@ -176,8 +46,8 @@ class Context:
 
     message: Mapping[str, Any]
     run: Clock
-    hear: Listener
-    tell: Callable[..., None]
+    on_record: Listener
+    send: Callable[..., None]
     last: Fitted | None
     drawn: Fitted | None = None
 
@@ -188,7 +58,7 @@ class Context:
 
     def fit(self, state: State, **more: Any) -> Fitted:
         """Solve a state as a part of the request."""
-        return fit_state(state, self.run, self.hear, **more)
+        return fit_state(state, self.run, self.on_record, **more)
 
     def solved(self) -> Fitted:
         """Return the state of the message, solved; the last picture's if it is the same."""
@@ -268,9 +138,138 @@ def _film(context: Context) -> dict[str, Any]:
         }  # fmt: skip
         frames.append(frame)
         share, text = (number + 1) / len(values), f"{parameter} = {value:.4g}"
-        context.tell(share=share, frame=frame, number=number, text=text)
+        context.send(share=share, frame=frame, number=number, text=text)
     stopped = len(frames) < len(values)
     return {"kind": "path", "parameter": parameter, "frames": frames, "stopped": stopped}
+
+
+class _Trajectory:
+    """The points of a run: of several starts those of the one that ended best, of equal ones the longest."""
+
+    def __init__(self) -> None:
+        self._best: list[dict[str, Any]] = []
+        self._now: list[dict[str, Any]] = []
+        self.unit = "step"
+
+    def add(self, record: Mapping[str, float], point: Mapping[str, Any]) -> None:
+        """Add a point of the run."""
+        unit = next((name for name in _UNITS if name in record), "")
+        number = int(record.get(unit, len(self._now)))
+        shown = {name: np.array(point[name]) for name in _SHOWN if point.get(name) is not None}
+        if not shown:
+            return
+        if self._now and (number <= self._now[-1]["step"] or shown.keys() != self._now[-1]["point"].keys()):
+            self._end_start()
+        self.unit = unit or self.unit
+        value = point.get("objective", next((record[name] for name in _VALUES if name in record), np.nan))
+        step = {"step": number, "objective": float(value), "bound": record.get("bound"), "point": shown}
+        self._now.append(step)
+
+    def _end_start(self) -> None:
+        """Keep the points of the start that ends here, if it is the best so far."""
+        ends = [visited[-1]["objective"] for visited in (self._now, self._best) if visited]
+        near = len(ends) == 2 and abs(ends[0] - ends[1]) <= 1e-6 * abs(ends[1])
+        if len(ends) == 1 or (len(self._now) > len(self._best) if near else ends[0] < ends[1]):
+            self._best = self._now
+        self._now = []
+
+    def visited(self) -> list[dict[str, Any]]:
+        """Return the points of the best start."""
+        if self._now:
+            self._end_start()
+        return self._best
+
+
+def _trace(context: Context, state: State, most: object) -> dict[str, Any]:
+    """Solve a state, and tell `most` of the points on the way."""
+    most = 60 if most is None else most
+    if type(most) is not int or not 2 <= most <= MAX_STEPS:
+        raise ValueError(f"most must be a whole number from 2 to {MAX_STEPS}")
+    trajectory = _Trajectory()
+    fitted = context.fit(state, seeing=trajectory.add)
+    # Rounds from a random assignment tell more than the run of the answer, which is prepared.
+    is_free = state.machine.takes_assignments and state.assignment is None
+    begun = is_free and fitted.estimator.solver_ == "exact" and len(fitted.estimator.W_) > 1
+    if begun:
+        trajectory = _Trajectory()
+        first = np.random.default_rng(state.seed).integers(len(fitted.estimator.W_), size=len(state.y))
+        context.fit(state, seeing=trajectory.add, begin=first)
+    visited = trajectory.visited()
+    if not visited:
+        return _history(fitted, most)
+    kept = np.unique(np.linspace(0, len(visited) - 1, most).round().astype(int))
+    steps: list[dict[str, Any]] = []
+    for place in kept.tolist():
+        steps.append(_step(visited[place], fitted, steps[-1]["assignment"] if steps else None))
+    some = "" if len(kept) == len(visited) else f" {len(kept)} of its {len(visited)} are told."
+    which = _BEGUN if begun else _HELD if state.assignment is not None else ""
+    points = "1 point" if len(visited) == 1 else f"{len(visited)} points"
+    which = which or f"The run of the answer: {points}, one each {trajectory.unit}.{some}"
+    exact = fitted
+    if state.solver != "exact" and not context.run.is_over:
+        exact = context.fit(replace(state, solver="exact"))
+    point = visited[0]["point"]
+    kind = "alternation" if "assignment" in point and fitted.estimator.solver_ != "sgd" else "descent"
+    kind = "cross-entropy" if "p" in point else "run" if "w" in point else kind
+    shown = drawing(exact, (0.0, 1.0, 0.0, 1.0), None)
+    lines = shown["faces"] or ([shown["line"]] if shown["line"] is not None else [])
+    return {
+        "kind": "trace", "what": kind, "unit": trajectory.unit, "steps": steps,
+        "optimum": _optimum(exact, lines), "sentence": which,
+    }  # fmt: skip
+
+
+def _optimum(exact: Fitted, faces: list[Any]) -> dict[str, Any]:
+    certificate = exact.certificate.to_dict()
+    return {
+        "solver": exact.estimator.solver_, "objective": certificate["primal_value"],
+        "bound": certificate["dual_value"], "faces": faces, "certificate": certificate,
+    }  # fmt: skip
+
+
+def _step(page: Mapping[str, Any], fitted: Fitted, before: list[int] | None) -> dict[str, Any]:
+    """One point as plain values; the assignment is the highest of the faces where the loop has none."""
+    point, estimator = page["point"], fitted.estimator
+    W, assignment, faces = point.get("W"), point.get("assignment"), None
+    if "w" in point:
+        faces = [{"w": point["w"][:-1].tolist(), "b": float(point["w"][-1])}]
+    if W is not None and W.ndim == 2:
+        W = getattr(estimator, "_outward", 1.0) * W
+        faces = [{"w": w[:-1].tolist(), "b": float(w[-1])} for w in W]
+        if assignment is None:
+            assignment = (fitted.state.X @ W[:, :-1].T + W[:, -1]).argmax(axis=1)
+    told = None if assignment is None else assignment.astype(int).tolist()
+    changed = None
+    if told is not None and before is not None and len(before) == len(told):
+        changed = sum(a != b for a, b in zip(before, told, strict=True))
+    return {
+        "step": page["step"], "objective": page["objective"], "bound": page["bound"], "faces": faces,
+        "assignment": told, "changed": changed,
+        "probabilities": point["p"].tolist() if "p" in point else None,
+    }  # fmt: skip
+
+
+def _history(fitted: Fitted, most: int) -> dict[str, Any]:
+    """Objective and bound alone, of a solver that shows no points."""
+    frame = fitted.estimator.history_
+    frame = history_of(fitted.estimator) if set(_UNITS) & set(frame) else frame.iloc[:0]
+    if len(frame) > most:
+        frame = frame.iloc[np.unique(np.linspace(0, len(frame) - 1, most).round().astype(int))]
+    nothing = {"faces": None, "assignment": None, "changed": None, "probabilities": None}
+    steps = [
+        {"step": int(row["iteration"]), "objective": row["objective"], "bound": row.get("bound"), **nothing}
+        for row in frame.to_dict("records")
+    ]
+    sentence = (
+        f"Seen are the value and the bound that {fitted.estimator.solver_} has by then, and no boundary: its "
+        "points are multipliers, and of those only some are computed on the way."
+    )
+    if not steps:
+        sentence = f"The solver {fitted.estimator.solver_} keeps no record of its way."
+    return {
+        "kind": "trace", "what": "run", "unit": fitted.method.unit, "steps": steps, "sentence": sentence,
+        "optimum": _optimum(fitted, []),
+    }  # fmt: skip
 
 
 def exported(fitted: Fitted) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The engine: messages in, messages out, and one solver at a time beside them.
 
-A :class:`Teller` sends the progress of a job to the client on the way.
+A :class:`ProgressReporter` sends the progress of a job to the client on the way.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MIN_SECONDS = 0.1  # between two records of a solver
 _MAX_SECONDS = 0.5  # after which progress is sent without a record of the solver
 
 
-class Teller:
+class ProgressReporter:
     """Context manager that sends progress messages on a request while its job runs."""
 
     def __init__(self, number: int, send: Callable[[dict[str, Any]], None], watch: Watch):
@@ -47,12 +47,12 @@ class Teller:
         self._over.set()
         self._clock.join()  # nothing is told after the answer
 
-    def hear(self, record: Mapping[str, float]) -> None:
+    def on_record(self, record: Mapping[str, float]) -> None:
         """Send a solver record, at most one every `_MIN_SECONDS`."""
         if time.perf_counter() >= self._last + _MIN_SECONDS:
-            self.tell(**{name: record[name] for name in ("objective", "bound") if name in record})
+            self.send(**{name: record[name] for name in ("objective", "bound") if name in record})
 
-    def tell(self, **values: object) -> None:
+    def send(self, **values: object) -> None:
         """Send a progress message now, with further `values`."""
         with self._one:
             now = self._last = time.perf_counter()
@@ -63,7 +63,7 @@ class Teller:
     def _tick(self) -> None:
         while not self._over.wait(_MAX_SECONDS):
             if time.perf_counter() >= self._last + _MAX_SECONDS:
-                self.tell()
+                self.send()
 
 
 @dataclass(frozen=True)
@@ -185,10 +185,10 @@ class Engine:
 
     def _compute(self, job: Job) -> None:
         try:
-            with watching() as watch, Teller(job.number, self._send, watch) as teller:
+            with watching() as watch, ProgressReporter(job.number, self._send, watch) as reporter:
                 last = None if self._last is None else self._last[1]
                 run = Clock(30.0, outer=job.run)  # the seconds begin with the work
-                context = answers.Context(job.message, run, teller.hear, teller.tell, last)
+                context = answers.Context(job.message, run, reporter.on_record, reporter.send, last)
                 told = plain(answers.COMPUTED[job.op](context))
             if context.drawn is not None:
                 self._last = (job.number, context.drawn)

@@ -9,11 +9,11 @@ import numpy as np
 
 from formulations.language.program import Program
 from formulations.language.typeset import conditions_of, latex_name, symbols_of
+from polyopt.compare.programs import find_programs
 from polyopt.lab.fitting import Fitted
 from polyopt.lab.samples import Held, Words, number_told, rows_by_sample, rows_held
 from polyopt.lab.state import plain
-from polyopt.methods.programs import find_programs
-from polyopt.report.programs import mathml, prose
+from polyopt.report.programs import mathml, objective_latex, prose
 
 
 def program_told(fitted: Fitted) -> dict[str, Any]:
@@ -118,10 +118,7 @@ def _rows(name: str) -> list[tuple[str, dict[str, str]]]:
 
 @cache
 def _objective(name: str) -> str:
-    program = _program(name)
-    verb = r"\min" if program.sense == "minimise" else r"\max"
-    over = r",\, ".join(latex_name(one) for one in program.variables)
-    return mathml(rf"{verb}_{{{over}}} \quad {program.objective_latex}", display=True)
+    return mathml(objective_latex(_program(name)), display=True)
 
 
 @cache

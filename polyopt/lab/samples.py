@@ -24,6 +24,140 @@ _OF_OUTPUTS = ("margin", "score", "bound_above", "bound_below")  # other rows ar
 _PROVEN = (Claim.OPTIMAL, Claim.STATIONARY)
 
 
+@dataclass(frozen=True)
+class Held:
+    """One row of one point, with the solution's numbers: multiplier, slack, and the output at its face."""
+
+    row: str
+    letter: str
+    face: int | None
+    multiplier: float
+    slack: float | None
+    output: float
+    state: str
+    pulls: bool  # a price by itself, and not what another leaves
+    is_zero: bool
+    xi: float | None  # the slack that the multiplier pays for, if the program has such a variable
+
+
+@dataclass(frozen=True)
+class RowsOf:
+    """The rows of a solution: ``duals_`` without the rows of no point, and the program's rows by letter."""
+
+    frame: pd.DataFrame
+    program: dict[str, Row]
+    leftovers: tuple[str, ...]  # letters of multipliers that others leave
+    small: float  # a multiplier up to this counts as 0
+
+    @property
+    def has_multipliers(self) -> bool:
+        """True if the solver left any."""
+        return not self.frame["multiplier"].isna().any()
+
+
+@cache
+def _program_rows(program: str) -> dict[str, Row]:
+    rows = {row.multiplier: row for row in find_programs(program)[0].rows}
+    return rows | {row.multiplier: row for row in rows_of_prices() if row.multiplier not in rows}
+
+
+def rows_held(fitted: Fitted) -> RowsOf:
+    """Return the rows of a solved state."""
+    method, frame = fitted.method, fitted.duals
+    frame = frame[frame["sample"] >= 0]
+    sizes = frame["multiplier"].abs().to_numpy()
+    largest = float(np.nanmax(sizes, initial=0.0)) if len(sizes) else 0.0
+    rows = _program_rows(method.duals_of or method.programs_for(fitted.settings)[0])
+    return RowsOf(frame, rows, method.leftovers, 1e-6 * largest)
+
+
+def family_rows(rows: RowsOf, fitted: Fitted) -> list[dict[str, Any]]:
+    """Return the families as plain values, a column for each number."""
+    from polyopt.report.programs import mathml
+
+    caps = _caps(fitted)
+    found = []
+    for letter, part in rows.frame.groupby("letter", sort=False):
+        stated = rows.program.get(str(letter))
+        family: dict[str, Any] = {
+            "letter": str(letter), "text": printed_name(str(letter)), "row": str(part["row"].iloc[0]),
+            "mathml": mathml(latex_name(str(letter))), "meaning": stated.meaning if stated else "",
+            "pulls": letter not in rows.leftovers, "upper": caps.get(str(letter)),
+        }  # fmt: skip
+        for name in ("sample", "face", "multiplier", "slack", "state"):
+            family[name] = part[name].tolist() if name in part else None
+        found.append(family)
+    return found
+
+
+def _caps(fitted: Fitted) -> dict[str, float]:
+    """Return the caps of multipliers by letter, where all samples have the same finite one."""
+    families = getattr(fitted.estimator, "families_", ())
+    return {
+        family.letter: float(family.cap[0])
+        for family in families
+        if np.isfinite(family.cap[0]) and (family.cap == family.cap[0]).all()
+    }
+
+
+def samples_of(rows: RowsOf, fitted: Fitted) -> dict[str, Any]:
+    """Per point: output, predicted label, slack, the face that answers, whether it carries the solution."""
+    estimator, n = fitted.estimator, len(fitted.state.y)
+    f = np.asarray(estimator.decision_function(fitted.state.X), dtype=float)
+    frame, slack = rows.frame, None
+    paid = frame["row"].str.startswith("slack").to_numpy()
+    if paid.any() and "slack" in frame:
+        slack = np.zeros(n)
+        np.add.at(slack, frame["sample"].to_numpy()[paid], np.maximum(frame["slack"].to_numpy()[paid], 0.0))
+    size = np.zeros(n)
+    if rows.has_multipliers:
+        pulls = ~frame["letter"].isin(rows.leftovers).to_numpy()
+        np.maximum.at(size, frame["sample"].to_numpy()[pulls], frame["multiplier"].abs().to_numpy()[pulls])
+        size[size <= rows.small] = 0.0
+    support = size > 0.0
+    if getattr(estimator, "support_", None) is not None:
+        support = np.zeros(n, dtype=bool)
+        support[estimator.support_] = True
+    return {
+        "f": f.tolist(), "label": estimator.predict(fitted.state.X).astype(int).tolist(),
+        "slack": None if slack is None else slack.tolist(), "face": faces_answering(estimator, n).tolist(),
+        "support": support.tolist(), "size": (size / (size.max() or 1.0)).tolist(),
+    }  # fmt: skip
+
+
+def faces_answering(estimator: object, n: int) -> NDArray[np.int64]:
+    """Return the face that answers for each point; -1 without faces."""
+    assignment = getattr(estimator, "assignment_", None)
+    return np.full(n, -1) if assignment is None else np.asarray(assignment, dtype=np.int64)
+
+
+def rows_by_sample(rows: RowsOf, n: int) -> list[list[Held]]:
+    """Return the rows of each point."""
+    frame = rows.frame
+    columns = {name: frame[name].tolist() for name in frame.columns}
+    count = len(frame)
+    faces = columns.get("face") or [None] * count
+    slacks = columns.get("slack") or [None] * count
+    outputs = columns.get("output") or [float("nan")] * count
+    paid = {
+        (sample, face, row.removeprefix("slack")): max(slack, 0.0)
+        for sample, face, row, slack in zip(columns["sample"], faces, columns["row"], slacks, strict=True)
+        if row.startswith("slack") and slack is not None
+    }
+    found: list[list[Held]] = [[] for _ in range(n)]
+    for i, sample in enumerate(columns["sample"]):
+        row, letter, multiplier = columns["row"][i], columns["letter"][i], columns["multiplier"][i]
+        suffix = row.removeprefix("bound") if row.startswith("bound") else ""
+        xi = paid.get((sample, faces[i], suffix), paid.get((sample, -1, suffix)))
+        found[sample].append(
+            Held(
+                row, printed_name(letter), faces[i], multiplier, slacks[i], outputs[i], columns["state"][i],
+                letter not in rows.leftovers, not abs(multiplier) > rows.small, xi,
+            )
+        )  # fmt: skip
+    return found
+
+
 class Words:
     """The words for one solution."""
 
@@ -134,137 +268,3 @@ def number_told(value: float) -> str:
     if abs(value) < 1e-9:
         return "0"
     return f"{value:.4g}".replace("-", "−", 1) if value < 0 and "e" not in f"{value:.4g}" else f"{value:.4g}"
-
-
-@dataclass(frozen=True)
-class Held:
-    """One row of one point, with the solution's numbers: multiplier, slack, and the output at its face."""
-
-    row: str
-    letter: str
-    face: int | None
-    multiplier: float
-    slack: float | None
-    output: float
-    state: str
-    pulls: bool  # a price by itself, and not what another leaves
-    is_zero: bool
-    xi: float | None  # the slack that the multiplier pays for, if the program has such a variable
-
-
-@dataclass(frozen=True)
-class RowsOf:
-    """The rows of a solution: ``duals_`` without the rows of no point, and the program's rows by letter."""
-
-    frame: pd.DataFrame
-    program: dict[str, Row]
-    leftovers: tuple[str, ...]  # letters of multipliers that others leave
-    small: float  # a multiplier up to this counts as 0
-
-    @property
-    def has_multipliers(self) -> bool:
-        """True if the solver left any."""
-        return not self.frame["multiplier"].isna().any()
-
-
-@cache
-def _program_rows(program: str) -> dict[str, Row]:
-    rows = {row.multiplier: row for row in find_programs(program)[0].rows}
-    return rows | {row.multiplier: row for row in rows_of_prices() if row.multiplier not in rows}
-
-
-def rows_held(fitted: Fitted) -> RowsOf:
-    """Return the rows of a solved state."""
-    method, frame = fitted.method, fitted.duals
-    frame = frame[frame["sample"] >= 0]
-    sizes = frame["multiplier"].abs().to_numpy()
-    largest = float(np.nanmax(sizes, initial=0.0)) if len(sizes) else 0.0
-    rows = _program_rows(method.duals_of or method.programs_for(fitted.settings)[0])
-    return RowsOf(frame, rows, method.leftovers, 1e-6 * largest)
-
-
-def family_rows(rows: RowsOf, fitted: Fitted) -> list[dict[str, Any]]:
-    """Return the families as plain values, a column for each number."""
-    from polyopt.report.programs import mathml
-
-    caps = _caps(fitted)
-    found = []
-    for letter, part in rows.frame.groupby("letter", sort=False):
-        stated = rows.program.get(str(letter))
-        family: dict[str, Any] = {
-            "letter": str(letter), "text": printed_name(str(letter)), "row": str(part["row"].iloc[0]),
-            "mathml": mathml(latex_name(str(letter))), "meaning": stated.meaning if stated else "",
-            "pulls": letter not in rows.leftovers, "upper": caps.get(str(letter)),
-        }  # fmt: skip
-        for name in ("sample", "face", "multiplier", "slack", "state"):
-            family[name] = part[name].tolist() if name in part else None
-        found.append(family)
-    return found
-
-
-def _caps(fitted: Fitted) -> dict[str, float]:
-    """Return the caps of multipliers by letter, where all samples have the same finite one."""
-    families = getattr(fitted.estimator, "families_", ())
-    return {
-        family.letter: float(family.cap[0])
-        for family in families
-        if np.isfinite(family.cap[0]) and (family.cap == family.cap[0]).all()
-    }
-
-
-def samples_of(rows: RowsOf, fitted: Fitted) -> dict[str, Any]:
-    """Per point: output, predicted label, slack, the face that answers, whether it carries the solution."""
-    estimator, n = fitted.estimator, len(fitted.state.y)
-    f = np.asarray(estimator.decision_function(fitted.state.X), dtype=float)
-    frame, slack = rows.frame, None
-    paid = frame["row"].str.startswith("slack").to_numpy()
-    if paid.any() and "slack" in frame:
-        slack = np.zeros(n)
-        np.add.at(slack, frame["sample"].to_numpy()[paid], np.maximum(frame["slack"].to_numpy()[paid], 0.0))
-    size = np.zeros(n)
-    if rows.has_multipliers:
-        pulls = ~frame["letter"].isin(rows.leftovers).to_numpy()
-        np.maximum.at(size, frame["sample"].to_numpy()[pulls], frame["multiplier"].abs().to_numpy()[pulls])
-        size[size <= rows.small] = 0.0
-    support = size > 0.0
-    if getattr(estimator, "support_", None) is not None:
-        support = np.zeros(n, dtype=bool)
-        support[estimator.support_] = True
-    return {
-        "f": f.tolist(), "label": estimator.predict(fitted.state.X).astype(int).tolist(),
-        "slack": None if slack is None else slack.tolist(), "face": faces_answering(estimator, n).tolist(),
-        "support": support.tolist(), "size": (size / (size.max() or 1.0)).tolist(),
-    }  # fmt: skip
-
-
-def faces_answering(estimator: object, n: int) -> NDArray[np.int64]:
-    """Return the face that answers for each point; -1 where there are none."""
-    assignment = getattr(estimator, "assignment_", None)
-    return np.full(n, -1) if assignment is None else np.asarray(assignment, dtype=np.int64)
-
-
-def rows_by_sample(rows: RowsOf, n: int) -> list[list[Held]]:
-    """Return the rows of each point."""
-    frame = rows.frame
-    columns = {name: frame[name].tolist() for name in frame.columns}
-    count = len(frame)
-    faces = columns.get("face") or [None] * count
-    slacks = columns.get("slack") or [None] * count
-    outputs = columns.get("output") or [float("nan")] * count
-    paid = {
-        (sample, face, row.removeprefix("slack")): max(slack, 0.0)
-        for sample, face, row, slack in zip(columns["sample"], faces, columns["row"], slacks, strict=True)
-        if row.startswith("slack") and slack is not None
-    }
-    found: list[list[Held]] = [[] for _ in range(n)]
-    for i, sample in enumerate(columns["sample"]):
-        row, letter, multiplier = columns["row"][i], columns["letter"][i], columns["multiplier"][i]
-        suffix = row.removeprefix("bound") if row.startswith("bound") else ""
-        xi = paid.get((sample, faces[i], suffix), paid.get((sample, -1, suffix)))
-        found[sample].append(
-            Held(
-                row, printed_name(letter), faces[i], multiplier, slacks[i], outputs[i], columns["state"][i],
-                letter not in rows.leftovers, not abs(multiplier) > rows.small, xi,
-            )
-        )  # fmt: skip
-    return found

@@ -69,7 +69,7 @@ def read_own(source: Source, target: object = None) -> tuple[Dataset, str]:
         return (replace(found, y=found.y.astype(str)) if found.y.dtype.kind == "f" else found), ""
     if target is not None and type(target) not in (int, str):
         raise ValueError("target must be the place or the name of a column")
-    column = -1 if target is None else target
+    column: Any = -1 if target is None else target
     if isinstance(column, str) and column not in first_cells(source):
         column = int(column) if re.fullmatch(r"-?\d{1,9}", column, re.ASCII) else column
     found = read_csv(source, column, categorical="all", impute="median")

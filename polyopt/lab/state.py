@@ -326,7 +326,7 @@ def _points(told: object) -> tuple[Array, NDArray[np.int64]]:
     return np.ascontiguousarray(table[:, :2]), y
 
 
-def read_view(told: object, X: Array) -> tuple[float, float, float, float]:
+def read_view(told: Any, X: Array) -> tuple[float, float, float, float]:
     """Return the part of the plane that is shown: ``[x0, x1, y0, y1]`` as asked, or the points' box."""
     if told is None:
         low, high = X.min(axis=0), X.max(axis=0)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from formulations.language.notation.parser import functions_of
 from formulations.language.notation.printing import words_latex
-from formulations.language.statement import Row, Statement
+from formulations.language.statement import Statement
 from formulations.language.typeset import conditions_of, latex_name, size_of, symbols_of
 from polyopt.base.text import escape
 from polyopt.exercises.exercise import Exercise
-from polyopt.report.programs import pieces
+from polyopt.report.programs import objective_latex, pieces
 
 _OPEN = "Each cell judges your answer: put it in the place of the dots, and run the cell."
 _SOLVED = "Each with a solution, and why it is right."
@@ -80,9 +80,6 @@ def latex_file(title: str, programs: Iterable[Statement]) -> str:
 
 
 def _program_section(program: Statement) -> str:
-    verb = r"\min" if program.sense == "minimise" else r"\max"
-    over = r",\,".join(latex_name(name) for name in program.variables)
-    objective = rf"{verb}_{{{over}}} \quad {program.objective_latex}"
     lines = []
     for place, row in enumerate(program.rows):
         label = r"\text{s.t.}" if place == 0 else ""
@@ -94,16 +91,15 @@ def _program_section(program: Statement) -> str:
     letters = [_prose(symbol.latex) for symbol in symbols_of(program)]
     where = "Where " + "; ".join(letters) + ".\n\n" if letters else ""
     functions = functions_of(program.letters)
-    items = "".join(_row_item(row, functions) for row in program.rows if row.multiplier != "–")
+    items = ""
+    for row in program.rows:
+        if row.multiplier != "–":
+            says = _prose(words_latex(row.says, functions))
+            items += f"\\item[${latex_name(row.multiplier)}$] {_text(row.name)}: {says}\n"
     prices = f"\\begin{{description}}\n{items}\\end{{description}}\n" if items else ""
     head = f"\\texttt{{{_text(program.name)}}}. {_text(program.source)}. {_text(size_of(program))}."
-    return f"\\subsection*{{{_text(program.title)}}}\n{head}\n\\[\n{objective}\n\\]\n{rows}{where}{prices}"
-
-
-def _row_item(row: Row, functions: Collection[str]) -> str:
-    """Item on the meaning of a row's multiplier."""
-    says = _prose(words_latex(row.says, functions))
-    return f"\\item[${latex_name(row.multiplier)}$] {_text(row.name)}: {says}\n"
+    goal = objective_latex(program)
+    return f"\\subsection*{{{_text(program.title)}}}\n{head}\n\\[\n{goal}\n\\]\n{rows}{where}{prices}"
 
 
 def _prose(latex: str) -> str:

@@ -18,7 +18,7 @@ def relative_bound(X: NDArray[Any] | sp.csr_matrix, y: NDArray[Any], settings: M
     """Return the bound B half-way between 1 and the SVM's largest output θ: ``B = 1 + (θ − 1)/2``.
 
     θ is taken over the training samples of the SVM with the same C and kernel. At θ the machine
-    would be the SVM; Shivaswamy & Jebara (2008) search below it in steps of which this is the first.
+    would be the SVM; Shivaswamy & Jebara (2008) search below it in steps, this one first.
     """
     shared = {name: value for name, value in settings.items() if name in ("C", "kernel", "gamma")}
     svm = SVM(**shared).fit(X, y)

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import count
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,9 +23,11 @@ from polyopt.base.files import temporary_folder
 from polyopt.base.text import escape
 
 # Matplotlib's classes: it is imported when something is drawn.
-Artist = Axes = Figure = Any
-Places = Axes | Sequence[Axes] | NDArray[np.object_]
-Drawn = Any  # a Figure, or the given ax
+Artist: TypeAlias = Any
+Axes: TypeAlias = Any
+Figure: TypeAlias = Any
+Places: TypeAlias = Any  # Axes, or a sequence or an array of them
+Drawn: TypeAlias = Any  # a Figure, or the given ax
 
 # Okabe & Ito's palette.
 BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00"
@@ -35,6 +37,7 @@ MAX_SHAPES = 2000  # markers drawn as shapes; of more, which make a picture slow
 ZERO_SHARE = 1e-6  # of the largest multiplier: a smaller one is a solver's zero
 CLASSES = ((BLUE, "o"), (ORANGE, "^"))
 FACES = (GREEN, PURPLE, YELLOW, SKY, MUTED, WINE, INDIGO, OLIVE)
+MARKERS = ("o", "^", "v", "s", "D", "P", "X", "*")
 
 _STYLE = {
     "font.family": "DejaVu Sans", "font.size": 9, "text.color": INK,
@@ -85,15 +88,13 @@ class Panels:
         self.is_new = ax is None
 
     def __enter__(self) -> Self:
-        from matplotlib.axes import Axes
+        from matplotlib import axes
 
-        self._style.enter_context(styled())
-        self._places: list[Any] = (
-            [] if self.is_new else np.ravel(np.asarray(self._given, dtype=object)).tolist()
-        )
-        if not self.is_new and not (self._places and all(isinstance(one, Axes) for one in self._places)):
-            self._style.close()
+        given = [] if self.is_new else np.ravel(np.asarray(self._given, dtype=object)).tolist()
+        if not self.is_new and not (given and all(isinstance(one, axes.Axes) for one in given)):
             raise TypeError(f"ax must be axes of matplotlib, as of figure.add_subplot(), not {self._given!r}")
+        self._places: list[Any] = given
+        self._style.enter_context(styled())
         self.figure: Any = new_figure(*self._size) if self.is_new else self._places[0].figure
         self.drawn: Drawn = self.figure if self.is_new else self._given
         return self

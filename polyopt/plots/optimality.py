@@ -19,6 +19,7 @@ from polyopt.plots.figure import (
     GREEN,
     GRID,
     INK,
+    MARKERS,
     MAX_SHAPES,
     MUTED,
     ORANGE,
@@ -43,7 +44,6 @@ _LOOKS = {
 _CAPS = ("at the cap", GREEN, "s"), ("of a centre not used", ORANGE, "D")
 # What the others leave of a price is not drawn.
 _LEFTOVERS = ("beta", "v", "r")
-_MARKERS = ("o", "^", "v", "s", "D", "P", "X", "*")
 _MARGIN = ("inside the margin", "on the margin", "beyond the margin")
 
 
@@ -129,7 +129,7 @@ def _families(duals: pd.DataFrame) -> Iterator[_Family]:
     parts = [name for name in ("outside", "face") if name in shown and shown[name].nunique() > 1]
     several = len(shown[parts].drop_duplicates()) if parts else 1
     if 1 < several <= len(FACES):
-        looks = list(zip(FACES, _MARKERS, strict=True))
+        looks = list(zip(FACES, MARKERS, strict=True))
         for place, (keys, mine) in enumerate(shown.groupby(parts)):
             # The faces of one polytope have the colours that the picture of its boundary gives them.
             own = int(mine["face"].iloc[0]) if parts == ["face"] else place
@@ -139,7 +139,7 @@ def _families(duals: pd.DataFrame) -> Iterator[_Family]:
             yield _Family(", ".join(names), colour, marker, mine)
     else:
         for place, (letter, mine) in enumerate(shown.groupby("letter", sort=False)):
-            other = (str(letter), FACES[place % len(FACES)], _MARKERS[place % len(_MARKERS)])
+            other = (str(letter), FACES[place % len(FACES)], MARKERS[place % len(MARKERS)])
             yield _Family(*_LOOKS.get(str(letter), other), mine)
     caps = duals[duals["letter"] == "s"]
     off = caps["state"] == "held at 0"

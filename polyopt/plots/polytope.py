@@ -155,7 +155,7 @@ def polytope_slices(
     In a slice two features vary and all others are held at one point, the cross. The faces are lines, thick
     where they bound the polytope; its inside is tinted. The samples are projected onto each slice and
     fade with their distance from it, counted in standard deviations of the features held: the boldest
-    tenth are the samples of which the slice tells most.
+    tenth are the samples nearest to the slice.
 
     Parameters
     ----------

@@ -67,31 +67,24 @@ def reliability(
 
 
 def _draw_curve(axes: Axes, is_so: NDArray[np.bool_], p: Array, bins: int) -> None:
-    """Shares, and their intervals."""
+    """Draw the shares, and their intervals by Wilson."""
     from sklearn.calibration import calibration_curve
 
     share, said = calibration_curve(is_so, p, n_bins=bins, strategy="quantile")
     edges = np.percentile(p, np.linspace(0, 1, bins + 1) * 100)  # as that function has them
     each = np.bincount(np.searchsorted(edges[1:-1], p), minlength=bins)
-    low, high = _wilson(share, each[each > 0])
-    axes.vlines(said, low, high, color=INK, lw=1.0, alpha=0.5)
-    axes.plot(said, share, color=INK, marker="o", ms=4, lw=1.4, label="as it was")
-
-
-def _wilson(share: Array, count: NDArray[np.intp]) -> tuple[Array, Array]:
-    """Ends of Wilson's intervals."""
+    count = each[each > 0]
     scale = 1.0 + _Z**2 / count
     middle = (share + _Z**2 / (2 * count)) / scale
     half = _Z * np.sqrt(share * (1 - share) / count + (_Z / (2 * count)) ** 2) / scale
-    return middle - half, middle + half
+    axes.vlines(said, middle - half, middle + half, color=INK, lw=1.0, alpha=0.5)
+    axes.plot(said, share, color=INK, marker="o", ms=4, lw=1.4, label="as it was")
 
 
 def _losses(truth: NDArray[np.bool_], shown: Array) -> str:
-    """Brier score, a half of the squares over all classes for two of them, and log loss, as text."""
-    squares = float(((shown - truth) ** 2).sum(axis=1).mean())
-    brier = squares / 2 if truth.shape[1] == 2 else squares
-    least = np.finfo(float).tiny
-    loss = float(-np.log(np.maximum(shown[truth], least)).mean())
+    """Format the Brier score, for two classes half of the squares over both, and the log loss."""
+    brier = float(((shown - truth) ** 2).sum(axis=1).mean()) / (2 if truth.shape[1] == 2 else 1)
+    loss = float(-np.log(np.maximum(shown[truth], np.finfo(float).tiny)).mean())
     return f"Brier score {brier:.4f}\nlog loss {loss:.4f}\n{len(truth)} samples"
 
 

@@ -16,6 +16,7 @@ from polyopt.plots.figure import (
     BLUE,
     FACES,
     INK,
+    MARKERS,
     MUTED,
     ORANGE,
     PURPLE,
@@ -155,9 +156,6 @@ def _shown(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.maximum(points[:, 0], _MIN_SECONDS), np.clip(points[:, 1], _MIN_GAP, None)
 
 
-_PATH_MARKERS = ("o", "^", "v", "s", "D", "P")
-
-
 def path(points: Path[Any], *, title: str = "", ax: Places | None = None) -> Drawn:
     """Draw a picture of a path, as of :func:`polyopt.rmm_path`, over what varies along it.
 
@@ -184,18 +182,14 @@ def path(points: Path[Any], *, title: str = "", ax: Places | None = None) -> Dra
     order = np.argsort(places, kind="stable")
     with Panels(ax, 5.0, 4.4) as panels:
         above, below = panels.grid(2, 1, sharex=True)[:, 0]
-        for name, marker, colour, label in (
-            ("primal_value", "o", BLUE, "value"), ("dual_value", ".", ORANGE, "proven bound")
-        ):  # fmt: skip
-            values = np.array([getattr(point.certificate, name) for point in points])
-            above.plot(
-                places[order], values[order], marker=marker, color=colour, ms=7, lw=1.0, label=label,
-                mfc="none" if marker == "o" else colour,
-            )  # fmt: skip
+        values = np.array([(p.certificate.primal_value, p.certificate.dual_value) for p in points])[order]
+        size: dict[str, Any] = {"ms": 7, "lw": 1.0}
+        above.plot(places[order], values[:, 0], "-o", color=BLUE, label="value", mfc="none", **size)
+        above.plot(places[order], values[:, 1], marker=".", color=ORANGE, label="proven bound", **size)
         families = dict.fromkeys(family for point in points for family in point.solution.duals)
         for place, family in enumerate(families):
-            counts = np.array([_held(point, family) for point in points])
-            look = {"marker": _PATH_MARKERS[place % len(_PATH_MARKERS)], "color": FACES[place % len(FACES)]}
+            counts = np.array([_count_held(point, family) for point in points])
+            look = {"marker": MARKERS[place % len(MARKERS)], "color": FACES[place % len(FACES)]}
             below.plot(places[order], counts[order], ms=4, lw=1.0, label=family, **look)
         above.set(title=title, ylabel="value and bound")
         below.set(xlabel=points.varied, ylabel="multipliers not 0")
@@ -211,8 +205,8 @@ def path(points: Path[Any], *, title: str = "", ax: Places | None = None) -> Dra
     return panels.drawn
 
 
-def _held(point: Point, family: str) -> int:
-    """Multipliers of a family that are not 0, up to what a solver leaves of zeros."""
+def _count_held(point: Point, family: str) -> int:
+    """Count the multipliers of a family that are not 0, up to a solver's rounding."""
     values = np.abs(point.solution.duals.get(family, np.zeros(0)))
     largest = max((float(np.abs(own).max(initial=0.0)) for own in point.solution.duals.values()), default=0.0)
     return int((values > ZERO_SHARE * largest).sum())

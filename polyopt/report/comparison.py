@@ -109,7 +109,7 @@ def _boundary(data: Prepared, row: Row) -> Picture:
 
 
 def _name(text: str) -> str:
-    """Return a class's name as a legend shows it: no formula, never left out, cut where there is no room."""
+    """Return a class's name for a legend: no formula, never left out, cut to its room."""
     text = visible(text).strip() or "(no name)"
     return cut_short(text, 28)
 
@@ -178,21 +178,15 @@ def write_report(
     stated = dict.fromkeys((row.method, row.program) for row in comparison.rows)
     mathematics = "\n".join(_programs(name, program, contents) for name, program in stated)
     body = Template(part("page.html")).substitute(
-        summary=escape(_summary(comparison)),
-        contents=contents.nav(),
-        reading=reading,
-        sections="\n".join(sections),
+        summary=escape(_summary(comparison)), contents=contents.nav(), reading=reading,
+        sections="\n".join(sections), programs=f"{programs}\n{mathematics}",
         notes="\n".join(f"<li>{escape(note)}</li>" for note in comparison.notes()),
-        claims="\n".join(
-            f"<dt>{_badge(name)}</dt><dd>{escape(c.meaning)}</dd>" for name, c in CLAIMS.items()
-        ),
-        programs=f"{programs}\n{mathematics}",
-    )
-    file = Path(path)
+        claims="\n".join(f"<dt>{_badge(k)}</dt><dd>{escape(c.meaning)}</dd>" for k, c in CLAIMS.items()),
+    )  # fmt: skip
     if on_step is not None:
         on_step("the page")
-    write_text(file, framed("polyopt: exact and fast, side by side", body, wide=True))
-    return file
+    write_text(Path(path), framed("polyopt: exact and fast, side by side", body, wide=True))
+    return Path(path)
 
 
 def _summary(comparison: Comparison) -> str:

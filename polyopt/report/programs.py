@@ -78,11 +78,16 @@ _HEADINGS = ("row", "subject to", "multiplier", "what it means")
 _CATALOGUE_COLUMNS = columns("name*, paper*, equation*, class*, variables, constraints, dual beside it*")
 
 
-def program_section(program: Statement) -> str:
-    """Return a program's mathematics: objective, rows, and what each multiplier means."""
+def objective_latex(program: Statement) -> str:
+    """Return a program's objective with its sense and its variables."""
     verb = r"\min" if program.sense == "minimise" else r"\max"
     over = r",\, ".join(latex_name(name) for name in program.variables)
-    objective = mathml(rf"{verb}_{{{over}}} \quad {program.objective_latex}", display=True)
+    return rf"{verb}_{{{over}}} \quad {program.objective_latex}"
+
+
+def program_section(program: Statement) -> str:
+    """Return a program's mathematics: objective, rows, and what each multiplier means."""
+    objective = mathml(objective_latex(program), display=True)
     rows = "".join(
         f"<tr><td class='text'><code>{escape(row.name)}</code></td>"
         f"<td class='text'>{mathml(program.row_latex(row))}</td>"

@@ -56,9 +56,8 @@ def write_verification(
         f"<section>{second}<p class='quiet'>Sizes are those on each family's own small data.</p>"
         f"{programs}</section>"
     )
-    file = Path(path)
-    write_text(file, framed("polyopt: programs and cross-checks, verified", body, wide=True))
-    return file
+    write_text(Path(path), framed("polyopt: programs and cross-checks, verified", body, wide=True))
+    return Path(path)
 
 
 def _badge(verdict: str) -> str:

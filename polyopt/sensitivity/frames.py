@@ -154,16 +154,11 @@ def binding(estimator: Solved) -> pd.DataFrame:
     found = []
     for key, mine in frame.assign(multiplier=sizes.where(sizes > small, 0.0)).groupby(keys, sort=False):
         each = mine.groupby("sample", sort=False)["multiplier"].sum().sort_values(ascending=False)
-        found.append(
-            {
-                **dict(zip(keys, key, strict=True)),
-                "rows": len(mine),
-                "binding": int((mine["multiplier"] > 0).sum()),
-                "total": float(mine["multiplier"].sum()),
-                "largest": float(mine["multiplier"].max()),
-                "samples": tuple([at for at in each[each > 0].index if at != -1][:3]),
-            }
-        )
+        held, samples = mine["multiplier"], [at for at in each[each > 0].index if at != -1]
+        found.append({
+            **dict(zip(keys, key, strict=True)), "rows": len(mine), "binding": int((held > 0).sum()),
+            "total": float(held.sum()), "largest": float(held.max()), "samples": tuple(samples[:3]),
+        })  # fmt: skip
     return pd.DataFrame(found)
 
 
