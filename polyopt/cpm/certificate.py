@@ -405,9 +405,9 @@ def _multipliers(point: CpmPoint, loss: Loss, margin: Margin, tol: float, max_it
         costs = point.C[:, None] * parts
     is_large = X.shape[0] * X.shape[1] > _MAX_GRADIENT_ENTRIES
     if penalty is not None:
-        from polyopt.cpm.penalised_face_dual import ShrunkAscent
+        from polyopt.cpm.penalised_face_dual import PenalisedAscent
 
-        ascent = ShrunkAscent(X[:, :-1], y, costs, penalty)
+        ascent = PenalisedAscent(X[:, :-1], y, costs, penalty)
         ascent.begin_at(point.W)
         ascent.reach(max(tol, 1e-4) if is_large else tol)
         return ascent.alpha

@@ -38,7 +38,8 @@ from polyopt.cpm.alternating import reassigned
 from polyopt.cpm.dual import solve_cpm_dual
 from polyopt.cpm.few_feature_face import SubsetFace
 from polyopt.cpm.few_features import search_subset
-from polyopt.cpm.smooth_hinge import EPS_RATIO, MAX_STAGES, REL_FALL, begin, multipliers_of, newton
+from polyopt.cpm.smooth_hinge import OPTIONS as PATH
+from polyopt.cpm.smooth_hinge import begin, multipliers_of, newton
 
 Integers = NDArray[np.int64]
 
@@ -369,9 +370,11 @@ class IntegerFace:
         point, best, least = begin(len(self.c), len(d)), np.zeros(len(d)), float(self.c.sum())
         most, alpha = 0.0, np.zeros(len(self.c))
         largest = float(self.c.max(initial=0.0))
-        for stage in range(MAX_STAGES):
-            eps = point.eps * (EPS_RATIO if stage else 1.0)
-            point = newton(A, self.c, d, point, eps, tol=REL_FALL * eps * largest, keep=stage > 0)
+        for stage in range(PATH.max_stages):
+            eps = point.eps * (PATH.eps_ratio if stage else 1.0)
+            point = newton(
+                A, self.c, d, point, eps, tol=PATH.min_rel_decrease * eps * largest, keep=stage > 0
+            )
             value = float(d @ point.w**2 + self.c @ np.maximum(point.u, 0.0))
             if value < least:
                 best, least = point.w, value
