@@ -55,7 +55,7 @@ class Options:
     Attributes
     ----------
     min_hinge_decrease
-        Decrease of its hinge for which a positive changes its face; above the rounding of exact programs.
+        Decrease of its hinge for which a positive changes its face.
     exact_gap, exact_cone_gap
         Proven relative gap up to which a quadratic program, or one with second-order cones, which lose a
         digit, counts as solved.

@@ -88,14 +88,13 @@ OPTIONS = Options()
 def solve_cpm_dual(
     X: Matrix, y: Vector, C: ArrayLike, n_faces: int, assignment: ArrayLike, *, scale: float = 1.0,
     tol: float = 1e-3, max_iter: int = 1000, time_limit: float | None = None,
-    start: ArrayLike | None = None, seed: int = 0, options: Options = OPTIONS,
+    seed: int = 0, options: Options = OPTIONS,
 ) -> Solution:  # fmt: skip
     """Solve the fixed-assignment program to a relative gap.
 
     tol: relative duality gap, over all samples and in double precision.
     max_iter: rounds of a scan and an ascent at most.
     time_limit: seconds.
-    start (n, K): multipliers to begin from; they are clipped to what is feasible.
     seed: of the order of the steps.
     Returns: primal ``W`` (K, m+1), bias last; duals ``margin`` (n, K); ``objective`` at W and the proven
         ``bound``, both in double precision from the multipliers. ``iterations`` counts passes over the data,
@@ -111,10 +110,7 @@ def solve_cpm_dual(
     history: list[dict[str, float]] = []
     status, progress = Status.ITERATION_LIMIT, _Progress(options)
     try:
-        if start is None:
-            ascent.sweep(times=options.start_sweeps)
-        else:
-            ascent.begin_from(start)
+        ascent.sweep(times=options.start_sweeps)
         for _ in range(max_iter):
             ascent.scan()
             history.append(

@@ -42,7 +42,6 @@ class Options:
     """Numbers of fits and relaxations, besides those of :mod:`polyopt.cpm.smooth_hinge`."""
 
     warm_eps: float = 0.2  # first ε from a warm start
-    signed_max_stages: int = 44  # of a fit with sign constraints, whose active set changes
     eps_ratio: float = 0.3  # in a relaxation, whose weights change from stage to stage
     max_stages: int = 18
     min_rel_decrease: float = 1e-3
@@ -133,10 +132,6 @@ class SubsetFace:
 
     # -- bounds --------------------------------------------------------------------------------
 
-    def alpha_at(self, w: Vector, eps: float) -> Vector:
-        """Return the multipliers of a face w (m+1,) and an ε."""
-        return np.asarray(self.c * np.clip((1.0 - self._A @ w) / eps, 0.0, 1.0))
-
     def pull(self, alpha: Vector) -> Vector:
         """Return v (m+1,) at multipliers, as the signs leave it."""
         return self._allowed(np.asarray(self._A.T @ alpha), slice(None))
@@ -170,7 +165,7 @@ class SubsetFace:
         proof = Proof(self._whole(w, at), point.eps, -np.inf)
         largest, advances = float(self.c.max(initial=0.0)), False
         free = A  # without the columns of features that their sign holds at 0
-        for stage in range(PATH.max_stages if self._signs is None else OPTIONS.signed_max_stages):
+        for stage in range(PATH.max_stages if self._signs is None else 4 * PATH.max_stages):
             if self._signs is not None:
                 active = (self._allowed(point.w, at) == point.w) & (point.w != 0.0)
                 active |= self._allowed(multipliers_of(point, self.c) @ A, at) != 0.0

@@ -78,8 +78,8 @@ class Options:
     Attributes
     ----------
     first_measured_epoch, measured_epoch_ratio
-        The objective, which costs about an epoch, is measured at this epoch and then whenever the number of
-        epochs has grown by this factor, so that measuring takes at most a third of the time.
+        The objective is measured at this epoch and then whenever the number of epochs has grown by this
+        factor, because measuring costs about as much as an epoch.
     n_agreeing
         Measurements that must agree to `tol`; with the ratio of 1.5 they span more than half of the epochs.
     steps_per_call
@@ -87,7 +87,7 @@ class Options:
     start_size
         Standard deviation of the first weights, which only have to differ between the faces.
     averaged_entries
-        Entries of the average updated per step at most; more than 64 slow down sparse data.
+        Entries of the average updated per step at most, in the mean.
     perplexity_rounding_rel
         Relative rounding error allowed below the floor of the perplexity.
     """
@@ -225,7 +225,7 @@ class CpmSgd:
     @property
     def last(self) -> NDArray[Any]:
         """The last iterate W_t = U_t / (t+1) as lanes."""
-        return np.asarray(self.U / (self.steps[0] + 1.0))
+        return iterate(self.U, self.steps[0])
 
     @property
     def iterates(self) -> list[Vector]:
@@ -260,6 +260,16 @@ class CpmSgd:
 
     def _objective(self, W: Vector, rows: Rows, outside: Bits, C: Vector) -> float:
         return float((W**2).sum() + losses(W, rows, outside, C, self.scale))
+
+
+def iterate(U: NDArray[Any], steps: int) -> NDArray[Any]:
+    """Return W_t = U_t / (t+1), which follows from the step 1/(λ(t+1))."""
+    return np.asarray(U / (steps + 1.0))
+
+
+def running_sum(W: Vector, steps: int) -> Vector:
+    """Return U_t, the inverse of :func:`iterate`."""
+    return (steps + 1.0) * W
 
 
 def faces_of(lanes: NDArray[Any], n_faces: int) -> Vector:
