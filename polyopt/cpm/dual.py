@@ -46,38 +46,20 @@ Assignment = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Options:
-    """Numbers of the ascent and of the rounds around it.
+    """Numbers of the ascent and of the rounds around it."""
 
-    Attributes
-    ----------
-    single_min_entries, single_max_entry, single_min_tol
-        Scans are in single precision, which is good to about six digits, if the data are so large that this
-        is faster, their entries and the tolerance moderate.
-    min_bound_rise_rel, max_idle_rounds
-        The run has stalled after so many rounds without such a rise of the bound.
-    start_sweeps
-        Passes over all samples from α = 0.
-    max_climbs
-        Ascents, each with a scan, for one assignment.
-    max_loose_rounds, loose_min_moved
-        Loosening ends after so many rounds, or if at most this share of the positives moves.
-    own_pull_share
-        Share of what a positive's multiplier adds to its own score that is subtracted while loosening.
-    rows_at_once
-        Samples scored at once at random directions.
-    """
-
+    # Scans are in single precision, good to about six digits, if the data are large and entries moderate.
     single_min_entries: int = 1 << 21
     single_max_entry: float = 1e4
     single_min_tol: float = 1e-5
-    min_bound_rise_rel: float = 1e-13
-    max_idle_rounds: int = 30
-    start_sweeps: int = 2
-    max_climbs: int = 1000
-    max_loose_rounds: int = 10
-    loose_min_moved: float = 0.002
-    own_pull_share: float = 0.1
-    rows_at_once: int = 1 << 12
+    min_bound_rise_rel: float = 1e-13  # rise of the bound that counts as progress
+    max_idle_rounds: int = 30  # rounds without progress after which a run has stalled
+    start_sweeps: int = 2  # passes over all samples from α = 0
+    max_climbs: int = 1000  # ascents, each with a scan, for one assignment
+    max_loose_rounds: int = 10  # of loosening a start
+    loose_min_moved: float = 0.002  # share of the positives that must move for another such round
+    own_pull_share: float = 0.1  # of a positive's own part of its score, subtracted while loosening
+    rows_at_once: int = 1 << 12  # samples scored at once at random directions
 
 
 OPTIONS = Options()

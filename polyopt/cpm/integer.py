@@ -46,37 +46,17 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Options:
-    """Numbers of the rounding.
+    """Numbers of the rounding."""
 
-    Attributes
-    ----------
-    max_refit_features
-        Features up to which real faces are refitted: a step of the fit solves so many equations.
-    refit_rel_gap
-        Relative gap of a refitted face, and of the bound if there are more features.
-    max_refits
-        Assignments after which real faces are refitted, for each rounded face.
-    n_scales
-        Scales at which a real face is rounded.
-    max_single_changes, n_paired
-        Changes of single integers that are tried, and integers of which any two are changed together.
-    max_threshold_cost_rel
-        Share of the objective that a threshold of few digits may cost.
-    scale_bits
-        Binary digits of a scale.
-    min_rel_decrease
-        Relative decrease of the objective for a change, and relative gap of scale and bias.
-    """
-
-    max_refit_features: int = 500
-    refit_rel_gap: float = 1e-4
-    max_refits: int = 3
-    n_scales: int = 24
-    max_single_changes: int = 24
-    n_paired: int = 6
-    max_threshold_cost_rel: float = 1e-3
-    scale_bits: int = 20
-    min_rel_decrease: float = 1e-9
+    max_refit_features: int = 500  # up to which real faces are refitted: a step solves so many equations
+    refit_rel_gap: float = 1e-4  # of a refitted face, and of the bound if there are more features
+    max_refits: int = 3  # assignments after which real faces are refitted, for each rounded face
+    n_scales: int = 24  # scales at which a real face is rounded
+    max_single_changes: int = 24  # changes of single integers that are tried
+    n_paired: int = 6  # integers of which any two are changed together
+    max_threshold_cost_rel: float = 1e-3  # share of the objective that a threshold of few digits may cost
+    scale_bits: int = 20  # binary digits of a scale
+    min_rel_decrease: float = 1e-9  # of the objective for a change; also the gap of scale and bias
 
 
 OPTIONS = Options()

@@ -370,7 +370,6 @@ class CentralPath:
 
     def __init__(self, X: Matrix, y: Vector, caps: Vector, penalty: FacePenalty, near: Vector | None = None):
         self.X, self.y, self.penalty = X, y[:, None], penalty
-        self._boundary_share = Options.boundary_share
         K, m = caps.shape[1], penalty.n_features
         self.live = caps > 0.0
         self.caps = np.where(self.live, caps, 1.0)
@@ -478,7 +477,7 @@ class CentralPath:
             "over": ahead["over"] * ahead["r"], "under": -ahead["under"] * ahead["r"],
         }  # fmt: skip
         way = self._way(factor, centre, correction)
-        length = min(1.0, self._boundary_share * self._longest(way))
+        length = min(1.0, Options.boundary_share * self._longest(way))
         for name, part in way.items():
             setattr(self, name, getattr(self, name) + length * part)
         return length > 1e-6
@@ -554,7 +553,7 @@ class CentralPath:
     def _longest(self, way: dict[str, Vector]) -> float:
         """Return the longest step within all bounds, at most 1 / `boundary_share`."""
         most = min(
-            1.0 / self._boundary_share,
+            1.0 / Options.boundary_share,
             _room(self.alpha, way["alpha"]), _room(self.caps - self.alpha, -way["alpha"]),
             _room(self.s, way["s"]), _room(self.t, way["t"]),
             _room(self.up - self.r, -way["r"]), _room(self.down + self.r, way["r"]),
