@@ -40,6 +40,7 @@ from polyopt.certificates.points import checked_faces
 from polyopt.cpm.certificate import (
     CpmPoint,
     ascend_faces,
+    assignment_residual,
     bound_of,
     conclude_for_assignment,
     coupled_residuals,
@@ -101,7 +102,8 @@ def certify_cpm_subset(
         )
     program = "the face" if len(W) == 1 else "the fixed-assignment program"
     certificate = conclude_for_assignment(
-        point, f"the Convex Polytope Machine with at most {max_features} features a face",
+        len(W), assignment_residual(point),
+        f"the Convex Polytope Machine with at most {max_features} features a face",
         point.value("sum"), Ball(np.array(bound_of_few(point, max_features, trees))).sum(), residuals, tol,
         f"{program} with so few features", (note,),
         feasible=bool(((point.W[:, :-1] != 0).sum(axis=1) <= max_features).all()),
@@ -150,7 +152,7 @@ def certify_cpm_integer(
     sizes = np.asarray(abs(point.geometry.X) @ np.abs(W).T)
     change = np.abs(W).sum() * (2.0 * np.abs(W).max(initial=0.0)) + (point.costs * sizes).sum()
     certificate = conclude_for_assignment(
-        point, f"the Convex Polytope Machine with whole numbers from -{M} to {M}"
+        K, assignment_residual(point), f"the Convex Polytope Machine with whole numbers from -{M} to {M}"
         + ("" if s is None else f", at most {s} features a face"),
         point.value("sum") + Ball(0.0, 2.0 * UNIT * float(change)), bound,
         [residual("primal", "integers", np.maximum(beyond, -scale * (scale <= 0)), 1.0)], tol,

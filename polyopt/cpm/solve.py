@@ -108,9 +108,9 @@ def _sgd(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> Solu
             "seed": int(seeds[number]),
         }  # fmt: skip
         if settings.penalty is not None:
-            from polyopt.cpm.penalised_sgd import solve_priced_sgd
+            from polyopt.cpm.penalised_sgd import solve_penalised_sgd
 
-            return solve_priced_sgd(scaled, y, C, settings.n_faces, settings.penalty, **limits)
+            return solve_penalised_sgd(scaled, y, C, settings.n_faces, settings.penalty, **limits)
         return solve_cpm_sgd(
             X, y, C, settings.n_faces, perplexity=settings.perplexity, average=settings.average,
             scale=settings.feature_scale, **limits,

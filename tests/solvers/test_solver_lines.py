@@ -10,7 +10,7 @@ from formulations.face_penalty import FacePenalty
 from formulations.families import hinge_families
 from formulations.language.toy_data import two_blobs
 from polyopt.base import progress_lines as progress
-from polyopt.cpm.penalised_sgd import solve_priced_sgd
+from polyopt.cpm.penalised_sgd import solve_penalised_sgd
 from polyopt.linalg.kernels import MatrixGram
 from polyopt.margin.decomposition import rows as rows_module
 from polyopt.margin.interior_point import intercept, solve_interior_point
@@ -23,7 +23,7 @@ from polyopt.sparse.one_norm import solve_one_norm
 def test_what_dual_averaging_measures_is_the_objective_with_the_price():
     X, y = two_blobs(n=40, m=3, seed=2)
     C, penalty = np.where(y > 0, 0.5, 0.2), FacePenalty.of(3, l1=0.3)
-    found = solve_priced_sgd(X, y, C, 2, penalty, max_iter=3)
+    found = solve_penalised_sgd(X, y, C, 2, penalty, max_iter=3)
     W = found["W"]
     scores = X @ W[:, :-1].T + W[:, -1]
     outside = np.maximum(0.0, 1.0 - scores.max(axis=1))
@@ -82,7 +82,7 @@ def test_a_sample_without_weight_has_no_probability_and_no_warning():
 @pytest.mark.parametrize("solve", [
     lambda X, y: solve_one_norm(X @ X.T, y, np.ones(40), np.ones(40)),
     lambda X, y: solve_interior_point(X, hinge_families(y, 1.0)),
-    lambda X, y: solve_priced_sgd(X, y, np.ones(40), 2, FacePenalty.of(2, l1=0.3), max_iter=2),
+    lambda X, y: solve_penalised_sgd(X, y, np.ones(40), 2, FacePenalty.of(2, l1=0.3), max_iter=2),
 ])  # fmt: skip
 def test_seconds_that_are_told_are_no_more_than_have_passed(solve):
     X, y = two_blobs(n=40, m=2, seed=0)
