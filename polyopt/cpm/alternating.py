@@ -49,32 +49,15 @@ Assignment = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Options:
-    """Numbers of alternating minimisation.
+    """Numbers of alternating minimisation."""
 
-    Attributes
-    ----------
-    min_hinge_decrease
-        Decrease of its hinge for which a positive changes its face; above the rounding of exact programs.
-    exact_gap, exact_cone_gap
-        Proven relative gap up to which a quadratic program, or one with second-order cones, which lose a
-        digit, counts as solved.
-    start_steps
-        Subgradient steps from random faces to a start; more changed little on the built-in data.
-    start_output
-        Size of the outputs of the random faces: far below the margin of 1.
-    max_remembered_faces
-        Solved faces that are kept.
-    zero_weight_rel
-        Size, relative to the largest weight, below which a solver's weight may be read as 0.
-    """
-
-    min_hinge_decrease: float = 1e-7
-    exact_gap: float = 1e-8
-    exact_cone_gap: float = 1e-7
-    start_steps: int = 300
-    start_output: float = 1e-3
-    max_remembered_faces: int = 1000
-    zero_weight_rel: float = 1e-6
+    min_hinge_decrease: float = 1e-7  # for which a positive changes its face
+    exact_gap: float = 1e-8  # proven relative gap up to which a quadratic program counts as solved
+    exact_cone_gap: float = 1e-7  # the same with second-order cones, which lose a digit
+    start_steps: int = 300  # subgradient steps to a start; more changed little on the built-in data
+    start_output: float = 1e-3  # size of the outputs of random faces: far below the margin of 1
+    max_remembered_faces: int = 1000  # solved faces that are kept
+    zero_weight_rel: float = 1e-6  # relative to the largest weight, below which one may be read as 0
 
 
 class PolytopeProblem(AlternatingProblem):

@@ -26,6 +26,7 @@ and bound (:mod:`polyopt.cpm.global_search.search`) is a proof, each of its boun
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Literal
@@ -63,7 +64,6 @@ _NAME = "the Convex Polytope Machine"
 _MAX_GRADIENT_ENTRIES = 500_000  # of X; above, the bound is sought one multiplier at a time
 _MOVES = "At these faces a sample outside would pay less at another face, so another assignment costs less."
 _STAYS = "No sample outside would pay less at another face, yet another assignment may have a lower optimum."
-OTHER_ASSIGNMENT = "Another assignment may have a lower optimum."
 
 # -- public -----------------------------------------------------------------------------------
 
@@ -262,25 +262,25 @@ def _certified(
     name = f"{_NAME}, loss={loss!r}" + (", margin='worst'" if margin == "worst" else "")
     name += "" if penalty is None else ", with a price on the weights"
     certificate = conclude_for_assignment(
-        point, name, point.value(loss, margin), dual_value, residuals, tol,
+        len(W), assignment_residual(point), name, point.value(loss, margin), dual_value, residuals, tol,
         _NAME if len(W) == 1 else "the fixed-assignment program",
     )  # fmt: skip
     return point, replace(certificate, evidence=(Evidence(partial(state_cpm, point, used, loss, margin)),))
 
 
 def conclude_for_assignment(
-    point: CpmPoint, name: str, value: Ball, bound: Ball, residuals: list[Residual], tol: float, scope: str,
-    notes: tuple[str, ...] = (), feasible: bool = True,
+    n_faces: int, assignment: Residual, name: str, value: Ball, bound: Ball, residuals: list[Residual],
+    tol: float, scope: str, notes: Sequence[str] = (), feasible: bool = True,
 ) -> Certificate:  # fmt: skip
-    """Conclude about a point and its assignment: ``optimal`` can be reached by one face only."""
-    if len(point.W) == 1:
+    """Conclude about faces and their assignment: ``optimal`` can be reached by one face only."""
+    if n_faces == 1:
         return conclude(
             name, value, bound, residuals, tol, reached=Claim.OPTIMAL, scope=scope, notes=notes,
             feasible=feasible,
         )  # fmt: skip
     return conclude(
-        name, value, bound, [*residuals, assignment_residual(point)], tol, reached=Claim.STATIONARY,
-        scope=scope, notes=[*notes, OTHER_ASSIGNMENT], feasible=feasible,
+        name, value, bound, [*residuals, assignment], tol, reached=Claim.STATIONARY,
+        scope=scope, notes=[*notes, "Another assignment may have a lower optimum."], feasible=feasible,
     )  # fmt: skip
 
 
@@ -403,9 +403,9 @@ def _multipliers(point: CpmPoint, loss: Loss, margin: Margin, tol: float, max_it
         costs = point.C[:, None] * parts
     is_large = X.shape[0] * X.shape[1] > _MAX_GRADIENT_ENTRIES
     if penalty is not None:
-        from polyopt.cpm.penalised_face_dual import ShrunkAscent
+        from polyopt.cpm.penalised_face_dual import PenalisedAscent
 
-        ascent = ShrunkAscent(X[:, :-1], y, costs, penalty)
+        ascent = PenalisedAscent(X[:, :-1], y, costs, penalty)
         ascent.begin_at(point.W)
         ascent.reach(max(tol, 1e-4) if is_large else tol)
         return ascent.alpha

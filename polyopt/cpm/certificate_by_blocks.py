@@ -25,8 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formulations.language.types import Matrix, Vector, is_sparse
-from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude
+from polyopt.certificates.certificate import Certificate, Residual, conclude
 from polyopt.certificates.tally import SLICE_ROWS, Tally
+from polyopt.cpm.certificate import conclude_for_assignment
 from polyopt.linalg.rounding import ABOVE, Ball, gamma, transposed_product
 from polyopt.margin.certificate import stationarity
 
@@ -204,18 +205,8 @@ def certify_faces(
         for k, half in enumerate(halves)
         for each in half.residuals
     ]
-    is_single = len(halves) == 1
-    if not is_single:
-        residuals.append(assignment)
-        notes = [*notes, "Another assignment may have a lower optimum."]
-    found = conclude(
-        f"{_NAME}, loss='sum'",
-        primal,
-        dual,
-        residuals,
-        tol,
-        reached=Claim.OPTIMAL if is_single else Claim.STATIONARY,
-        scope=_NAME if is_single else "the fixed-assignment program",
-        notes=notes,
+    scope = _NAME if len(halves) == 1 else "the fixed-assignment program"
+    found = conclude_for_assignment(
+        len(halves), assignment, f"{_NAME}, loss='sum'", primal, dual, residuals, tol, scope, notes
     )
     return replace(found, rounding=found.rounding + 2.0 * sum(half.rounding for half in halves))

@@ -40,6 +40,7 @@ from polyopt.certificates.points import checked_faces
 from polyopt.cpm.certificate import (
     CpmPoint,
     ascend_faces,
+    assignment_residual,
     bound_of,
     conclude_for_assignment,
     coupled_residuals,
@@ -55,7 +56,7 @@ Bits = NDArray[np.bool_]
 _BLOCK_NODES = 64  # nodes whose multipliers are evaluated together
 _NO_FORM = (
     "faces with at most so many features are bounded by searches over their features, and claims in files "
-    "have no such trees: certificate() evaluates them"
+    "have no such trees, nor whole numbers with signs: certificate() evaluates them"
 )
 
 
@@ -82,12 +83,10 @@ def certify_cpm_subset(
     tol = tolerance(tol)
     given = None if alpha is None else checked_faces("alpha", alpha, len(y), None)
     W = checked_faces("W", W, None if given is None else given.shape[1], X.shape[1] + 1)
-    penalty = checked_penalty(penalty, X.shape[1])
+    penalty = _only_signs(penalty, X.shape[1])
     point = _point(X, y, C, W if penalty is None else penalty.allowed(W), given, assignment)
     if penalty is None:
         residuals = [] if given is None else face_residuals(point, given, tol, own_features=True)
-    elif penalty.l1 > 0.0 or penalty.group > 0.0:
-        raise ValueError("max_features can have signs, but no l1 or group penalty")
     else:
         point = replace(point, penalty=penalty)
         residuals = sign_residuals(penalty, W, point.W)
@@ -103,7 +102,8 @@ def certify_cpm_subset(
         )
     program = "the face" if len(W) == 1 else "the fixed-assignment program"
     certificate = conclude_for_assignment(
-        point, f"the Convex Polytope Machine with at most {max_features} features a face",
+        len(W), assignment_residual(point),
+        f"the Convex Polytope Machine with at most {max_features} features a face",
         point.value("sum"), Ball(np.array(bound_of_few(point, max_features, trees))).sum(), residuals, tol,
         f"{program} with so few features", (note,),
         feasible=bool(((point.W[:, :-1] != 0).sum(axis=1) <= max_features).all()),
@@ -115,7 +115,8 @@ def certify_cpm_subset(
 def certify_cpm_integer(
     X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, *, integers: ArrayLike, scales: ArrayLike,
     thresholds: ArrayLike, largest: int, alpha: ArrayLike, assignment: ArrayLike | None = None,
-    max_features: int | None = None, trees: Sequence[ArrayLike] | None = None, tol: float = 1e-6,
+    max_features: int | None = None, trees: Sequence[ArrayLike] | None = None,
+    penalty: FacePenalty | None = None, tol: float = 1e-6,
 ) -> Certificate:  # fmt: skip
     """Certify faces δ_k (p_k·x − θ_k), p_k integers, against the real ones of their assignment; loss="sum".
 
@@ -126,6 +127,7 @@ def certify_cpm_integer(
     assignment (n,): the face of each positive. By default the best for the faces.
     max_features: features of each face at most.
     trees: with `max_features`, as of :func:`certify_cpm_subset`.
+    penalty: signs of the integers, without l1 and group; an integer of the wrong sign is not feasible.
     Returns: ``suboptimal_by`` what integers can have cost at most, for this assignment; if that is within
         `tol`, ``stationary``, or with one face ``optimal``. ``none`` for numbers that are not allowed.
     """
@@ -136,17 +138,21 @@ def certify_cpm_integer(
     scale, theta = real_array("scales", scales, (K,)), real_array("thresholds", thresholds, (K,))
     given = checked_faces("alpha", alpha, len(y), K)
     W = scale[:, None] * np.column_stack([p, -theta])
-    point = _point(X, y, C, W, given, assignment)
+    penalty = _only_signs(penalty, X.shape[1])
+    point = replace(_point(X, y, C, W, given, assignment), penalty=penalty)
     if s is None:
         bound = bound_of(point, given, "sum", "total")
     else:
         bound = Ball(np.array(bound_of_few(point, s, trees))).sum()
-    beyond = np.maximum(np.abs(p - np.round(p)), np.maximum(np.abs(p) - M, 0.0)).max(axis=1)
+    off = np.maximum(np.abs(p - np.round(p)), np.maximum(np.abs(p) - M, 0.0))
+    if penalty is not None:
+        off = np.maximum(off, -penalty.signs * p)
+    beyond = off.max(axis=1)
     # W is the product of scale and numbers up to one rounding of each entry.
     sizes = np.asarray(abs(point.geometry.X) @ np.abs(W).T)
     change = np.abs(W).sum() * (2.0 * np.abs(W).max(initial=0.0)) + (point.costs * sizes).sum()
     certificate = conclude_for_assignment(
-        point, f"the Convex Polytope Machine with whole numbers from -{M} to {M}"
+        K, assignment_residual(point), f"the Convex Polytope Machine with whole numbers from -{M} to {M}"
         + ("" if s is None else f", at most {s} features a face"),
         point.value("sum") + Ball(0.0, 2.0 * UNIT * float(change)), bound,
         [residual("primal", "integers", np.maximum(beyond, -scale * (scale <= 0)), 1.0)], tol,
@@ -157,13 +163,20 @@ def certify_cpm_integer(
             beyond.max() == 0 and (scale > 0).all() and (s is None or ((p != 0).sum(axis=1) <= s).all())
         ),
     )  # fmt: skip
-    if s is not None:
+    if s is not None or penalty is not None:
         return replace(certificate, evidence=without_form(_NO_FORM))
     if certificate.claim is Claim.NONE:
         return certificate
     return replace(
         certificate, evidence=(Evidence(partial(state_integers, point, given, p, scale, theta, M)),)
     )
+
+
+def _only_signs(penalty: FacePenalty | None, m: int) -> FacePenalty | None:
+    penalty = checked_penalty(penalty, m)
+    if penalty is not None and (penalty.l1 > 0.0 or penalty.group > 0.0):
+        raise ValueError("faces with few features or integers can have signs, but no l1 or group penalty")
+    return penalty
 
 
 def _point(

@@ -46,38 +46,20 @@ Assignment = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Options:
-    """Numbers of the ascent and of the rounds around it.
+    """Numbers of the ascent and of the rounds around it."""
 
-    Attributes
-    ----------
-    single_min_entries, single_max_entry, single_min_tol
-        Scans are in single precision, which is good to about six digits, if the data are so large that this
-        is faster, their entries and the tolerance moderate.
-    min_bound_rise_rel, max_idle_rounds
-        The run has stalled after so many rounds without such a rise of the bound.
-    start_sweeps
-        Passes over all samples from α = 0.
-    max_climbs
-        Ascents, each with a scan, for one assignment.
-    max_loose_rounds, loose_min_moved
-        Loosening ends after so many rounds, or if at most this share of the positives moves.
-    own_pull_share
-        Share of what a positive's multiplier adds to its own score that is subtracted while loosening.
-    rows_at_once
-        Samples scored at once at random directions.
-    """
-
+    # Scans are in single precision, good to about six digits, if the data are large and entries moderate.
     single_min_entries: int = 1 << 21
     single_max_entry: float = 1e4
     single_min_tol: float = 1e-5
-    min_bound_rise_rel: float = 1e-13
-    max_idle_rounds: int = 30
-    start_sweeps: int = 2
-    max_climbs: int = 1000
-    max_loose_rounds: int = 10
-    loose_min_moved: float = 0.002
-    own_pull_share: float = 0.1
-    rows_at_once: int = 1 << 12
+    min_bound_rise_rel: float = 1e-13  # rise of the bound that counts as progress
+    max_idle_rounds: int = 30  # rounds without progress after which a run has stalled
+    start_sweeps: int = 2  # passes over all samples from α = 0
+    max_climbs: int = 1000  # ascents, each with a scan, for one assignment
+    max_loose_rounds: int = 10  # of loosening a start
+    loose_min_moved: float = 0.002  # share of the positives that must move for another such round
+    own_pull_share: float = 0.1  # of a positive's own part of its score, subtracted while loosening
+    rows_at_once: int = 1 << 12  # samples scored at once at random directions
 
 
 OPTIONS = Options()
@@ -88,14 +70,13 @@ OPTIONS = Options()
 def solve_cpm_dual(
     X: Matrix, y: Vector, C: ArrayLike, n_faces: int, assignment: ArrayLike, *, scale: float = 1.0,
     tol: float = 1e-3, max_iter: int = 1000, time_limit: float | None = None,
-    start: ArrayLike | None = None, seed: int = 0, options: Options = OPTIONS,
+    seed: int = 0, options: Options = OPTIONS,
 ) -> Solution:  # fmt: skip
     """Solve the fixed-assignment program to a relative gap.
 
     tol: relative duality gap, over all samples and in double precision.
     max_iter: rounds of a scan and an ascent at most.
     time_limit: seconds.
-    start (n, K): multipliers to begin from; they are clipped to what is feasible.
     seed: of the order of the steps.
     Returns: primal ``W`` (K, m+1), bias last; duals ``margin`` (n, K); ``objective`` at W and the proven
         ``bound``, both in double precision from the multipliers. ``iterations`` counts passes over the data,
@@ -111,10 +92,7 @@ def solve_cpm_dual(
     history: list[dict[str, float]] = []
     status, progress = Status.ITERATION_LIMIT, _Progress(options)
     try:
-        if start is None:
-            ascent.sweep(times=options.start_sweeps)
-        else:
-            ascent.begin_from(start)
+        ascent.sweep(times=options.start_sweeps)
         for _ in range(max_iter):
             ascent.scan()
             history.append(

@@ -20,6 +20,7 @@ largest, and these join.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -28,30 +29,30 @@ from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.types import Matrix, Vector, is_sparse
 from formulations.polytope import lift
-from polyopt.cpm.smooth_hinge import (
-    EPS_RATIO,
-    MAX_STAGES,
-    REL_FALL,
-    Smooth,
-    begin,
-    multipliers_of,
-    newton,
-    settled,
-)
+from polyopt.cpm.smooth_hinge import OPTIONS as PATH
+from polyopt.cpm.smooth_hinge import Smooth, begin, multipliers_of, newton, settled
 from polyopt.linalg.rounding import UNIT, gamma
 
 Bits = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 
-# EPS_RATIO, MAX_STAGES and REL_FALL of a relaxation, whose weights change from stage to stage.
-_RELAXED_EPS_RATIO, _RELAXED_MAX_STAGES, _RELAXED_REL_FALL = 0.3, 18, 1e-3
-_SIGNED_MAX_STAGES = 44  # of a fit with sign constraints, whose active set changes
-_MIN_GAIN = 0.1  # gain of a stage, relative to the distance to the cutoff, for another stage
-_MIN_STAGES = 6  # stages before that is tested
-_POWER = 1.5  # of |v_j| in the step of the weights: 1 is optimal for the present face, more converges sooner
-_MIN_WEIGHT = 1e-3  # z of a free feature, which could never return from 0
-_MAX_COLUMNS = 150  # features with a column in a relaxation
-_START_EPS = 0.2  # first ε from a warm start
+
+@dataclass(frozen=True)
+class Options:
+    """Numbers of fits and relaxations, besides those of :mod:`polyopt.cpm.smooth_hinge`."""
+
+    warm_eps: float = 0.2  # first ε from a warm start
+    eps_ratio: float = 0.3  # in a relaxation, whose weights change from stage to stage
+    max_stages: int = 18
+    min_rel_decrease: float = 1e-3
+    min_gain: float = 0.1  # gain of a stage, relative to the distance to the cutoff, for another stage
+    min_stages: int = 6  # stages before that is tested
+    weight_power: float = 1.5  # of |v_j| in a step of the weights: 1 is optimal for the face, more is faster
+    min_weight: float = 1e-3  # z of a free feature, which could never return from 0
+    max_columns: int = 150  # features with a column in a relaxation
+
+
+OPTIONS = Options()
 
 
 class Proof(NamedTuple):
@@ -131,10 +132,6 @@ class SubsetFace:
 
     # -- bounds --------------------------------------------------------------------------------
 
-    def alpha_at(self, w: Vector, eps: float) -> Vector:
-        """Return the multipliers of a face w (m+1,) and an ε."""
-        return np.asarray(self.c * np.clip((1.0 - self._A @ w) / eps, 0.0, 1.0))
-
     def pull(self, alpha: Vector) -> Vector:
         """Return v (m+1,) at multipliers, as the signs leave it."""
         return self._allowed(np.asarray(self._A.T @ alpha), slice(None))
@@ -163,20 +160,22 @@ class SubsetFace:
         chosen = np.unique(np.asarray(features, dtype=np.int64))
         at = np.append(chosen, self.m)
         A, d, least, most = self._columns(at), np.ones(len(at)), np.inf, -np.inf
-        point = begin(len(self.c), len(at)) if w is None else Smooth(w[at], 1.0 - A @ w[at], _START_EPS)
+        point = begin(len(self.c), len(at)) if w is None else Smooth(w[at], 1.0 - A @ w[at], OPTIONS.warm_eps)
         w, alpha = np.zeros(len(at)), np.zeros(len(self.c))
         proof = Proof(self._whole(w, at), point.eps, -np.inf)
         largest, advances = float(self.c.max(initial=0.0)), False
         free = A  # without the columns of features that their sign holds at 0
-        for stage in range(MAX_STAGES if self._signs is None else _SIGNED_MAX_STAGES):
+        for stage in range(PATH.max_stages if self._signs is None else 4 * PATH.max_stages):
             if self._signs is not None:
                 active = (self._allowed(point.w, at) == point.w) & (point.w != 0.0)
                 active |= self._allowed(multipliers_of(point, self.c) @ A, at) != 0.0
                 active[-1] = True
                 free, inactive = A * active, np.where(active, point.w, 0.0)
                 point = Smooth(inactive, 1.0 - A @ inactive, point.eps)
-            eps = point.eps * (EPS_RATIO if advances else 1.0)
-            point = newton(free, self.c, d, point, eps, tol=REL_FALL * eps * largest, keep=advances)
+            eps = point.eps * (PATH.eps_ratio if advances else 1.0)
+            point = newton(
+                free, self.c, d, point, eps, tol=PATH.min_rel_decrease * eps * largest, keep=advances
+            )
             advances = bool((self._allowed(point.w, at) == point.w).all())
             tried = multipliers_of(point, self.c), settled(free, self.c, d, point)
             for number, multipliers in enumerate(tried if stage > 1 else tried[:1]):
@@ -209,13 +208,13 @@ class SubsetFace:
         cold: True if w is no warm start.
         """
         used = self._used(inside, out, w)
-        A, at, value, proof = self._columns(used), used, np.inf, Proof(w, _START_EPS, -np.inf)
-        point = Smooth(w[at], 1.0 - A @ w[at], begin(0, 0).eps if cold else _START_EPS)
+        A, at, value, proof = self._columns(used), used, np.inf, Proof(w, OPTIONS.warm_eps, -np.inf)
+        point = Smooth(w[at], 1.0 - A @ w[at], begin(0, 0).eps if cold else OPTIONS.warm_eps)
         z, largest = self._weights(np.abs(point.w), at, inside), float(self.c.max(initial=0.0))
-        for stage in range(_RELAXED_MAX_STAGES):
+        for stage in range(OPTIONS.max_stages):
             before = proof.bound
-            eps = point.eps * (_RELAXED_EPS_RATIO if stage else 1.0)
-            near = _RELAXED_REL_FALL * eps * largest
+            eps = point.eps * (OPTIONS.eps_ratio if stage else 1.0)
+            near = OPTIONS.min_rel_decrease * eps * largest
             point = newton(A, self.c, 1.0 / z, point, eps, tol=near, keep=stage > 0)
             alpha, w = multipliers_of(point, self.c), self._whole(point.w, at)
             v = self.pull(alpha)
@@ -226,18 +225,18 @@ class SubsetFace:
             if len(joining):
                 whole = self._whole(z, at)
                 at = np.union1d(at, joining)
-                A, z = self._columns(at), np.maximum(whole[at], _MIN_WEIGHT)
+                A, z = self._columns(at), np.maximum(whole[at], OPTIONS.min_weight)
                 point = Smooth(w[at], point.u, point.eps)
             room = value if cutoff == np.inf else cutoff - proof.bound
             is_near = value <= cutoff and value - proof.bound <= share * room
             if proof.bound >= cutoff or (is_near and not len(joining)):
                 break
-            gains = proof.bound - before >= _MIN_GAIN * (cutoff - before)
-            if stage >= _MIN_STAGES and cutoff < np.inf and not gains:
+            gains = proof.bound - before >= OPTIONS.min_gain * (cutoff - before)
+            if stage >= OPTIONS.min_stages and cutoff < np.inf and not gains:
                 break
-            z = self._weights(z * np.abs(v[at]) ** _POWER, at, inside)
+            z = self._weights(z * np.abs(v[at]) ** OPTIONS.weight_power, at, inside)
             if self._signs is not None:
-                z = np.where((v[at] == 0.0) & (self._signs[at] != 0), _MIN_WEIGHT, z)
+                z = np.where((v[at] == 0.0) & (self._signs[at] != 0), OPTIONS.min_weight, z)
         return Relaxed(w, value, proof)
 
     # -- parts ---------------------------------------------------------------------------------
@@ -258,12 +257,12 @@ class SubsetFace:
     def _used(self, inside: Bits, out: Bits, w: Vector) -> Integers:
         """Return the features that have columns, and the bias."""
         free = np.flatnonzero(~out)
-        if len(free) > _MAX_COLUMNS:
+        if len(free) > OPTIONS.max_columns:
             size = np.abs(w[:-1])
             if not size.any():
                 size = np.abs(self.pull(self.c)[:-1])
             order = free[np.argsort(-np.where(inside, np.inf, size)[free], kind="stable")]
-            free = np.sort(order[:_MAX_COLUMNS])
+            free = np.sort(order[: OPTIONS.max_columns])
         return np.append(free, self.m)
 
     def _joining(self, v: Vector, at: Integers, inside: Bits, out: Bits) -> Integers:
@@ -282,7 +281,7 @@ class SubsetFace:
         left = self.s - int(inside.sum())
         size = sizes[free]
         if len(free) > left and size.any():
-            z[free] = np.maximum(most_of(size, left), _MIN_WEIGHT)
+            z[free] = np.maximum(most_of(size, left), OPTIONS.min_weight)
         return z
 
 

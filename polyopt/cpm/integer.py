@@ -38,44 +38,25 @@ from polyopt.cpm.alternating import reassigned
 from polyopt.cpm.dual import solve_cpm_dual
 from polyopt.cpm.few_feature_face import SubsetFace
 from polyopt.cpm.few_features import search_subset
-from polyopt.cpm.smooth_hinge import EPS_RATIO, MAX_STAGES, REL_FALL, begin, multipliers_of, newton
+from polyopt.cpm.smooth_hinge import OPTIONS as PATH
+from polyopt.cpm.smooth_hinge import begin, multipliers_of, newton
 
 Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Options:
-    """Numbers of the rounding.
+    """Numbers of the rounding."""
 
-    Attributes
-    ----------
-    max_refit_features
-        Features up to which real faces are refitted: a step of the fit solves so many equations.
-    refit_rel_gap
-        Relative gap of a refitted face, and of the bound if there are more features.
-    max_refits
-        Assignments after which real faces are refitted, for each rounded face.
-    n_scales
-        Scales at which a real face is rounded.
-    max_single_changes, n_paired
-        Changes of single integers that are tried, and integers of which any two are changed together.
-    max_threshold_cost_rel
-        Share of the objective that a threshold of few digits may cost.
-    scale_bits
-        Binary digits of a scale.
-    min_rel_decrease
-        Relative decrease of the objective for a change, and relative gap of scale and bias.
-    """
-
-    max_refit_features: int = 500
-    refit_rel_gap: float = 1e-4
-    max_refits: int = 3
-    n_scales: int = 24
-    max_single_changes: int = 24
-    n_paired: int = 6
-    max_threshold_cost_rel: float = 1e-3
-    scale_bits: int = 20
-    min_rel_decrease: float = 1e-9
+    max_refit_features: int = 500  # up to which real faces are refitted: a step solves so many equations
+    refit_rel_gap: float = 1e-4  # of a refitted face, and of the bound if there are more features
+    max_refits: int = 3  # assignments after which real faces are refitted, for each rounded face
+    n_scales: int = 24  # scales at which a real face is rounded
+    max_single_changes: int = 24  # changes of single integers that are tried
+    n_paired: int = 6  # integers of which any two are changed together
+    max_threshold_cost_rel: float = 1e-3  # share of the objective that a threshold of few digits may cost
+    scale_bits: int = 20  # binary digits of a scale
+    min_rel_decrease: float = 1e-9  # of the objective for a change; also the gap of scale and bias
 
 
 OPTIONS = Options()
@@ -86,6 +67,7 @@ OPTIONS = Options()
 def round_faces(
     X: Matrix, y: Vector, C: Vector, real: Solution, M: int, *, max_features: int | None = None,
     max_nodes: int = 1000, tol: float = 1e-6, time_limit: float | None = None, seed: int = 0,
+    signs: Integers | None = None,
 ) -> Solution:  # fmt: skip
     """Round the faces of a solution to integers from −M to M, times a scale for each face.
 
@@ -94,12 +76,15 @@ def round_faces(
     max_nodes, tol, seed: of the search for that bound, as of
         :func:`polyopt.cpm.few_features.search_subset`.
     time_limit: seconds. Every face is rounded once in any case.
+    signs (m,): +1 or -1 for features whose integers may not be negative or positive, else 0. The faces of
+        `real` satisfy them.
     Returns: primal ``integers`` (K, m), ``scales`` (K,), ``thresholds`` (K,), the faces ``W`` (K, m+1) that
         they make, and ``assignment`` (n,); duals ``margin`` (n, K) of the real program for that assignment,
         with trees if `max_features` is given; ``bound``, that program's.
     """
     clock = Clock(time_limit)
-    rounding = _Rounding(X, y, as_costs(C, len(y)), whole("M", M), max_features, np.array(real["W"]), clock)
+    costs, W = as_costs(C, len(y)), np.array(real["W"])
+    rounding = _Rounding(X, y, costs, whole("M", M), max_features, W, signs, clock)
     status = real.status
     try:
         rounding.round_all()
@@ -133,7 +118,11 @@ def round_faces(
 class _Rounding:
     """The faces during the rounding: real ones, and those that are rounded already."""
 
-    def __init__(self, X: Matrix, y: Vector, C: Vector, M: int, s: int | None, W: Vector, clock: Clock):
+    def __init__(
+        self, X: Matrix, y: Vector, C: Vector, M: int, s: int | None, W: Vector, signs: Integers | None,
+        clock: Clock,
+    ):  # fmt: skip
+        self.signs = signs
         self.X, self.y, self.C, self.M, self.s, self.W, self.clock = X, y, C, M, s, W, clock
         self.lifted = cpm.lift(self.X)
         self.rounded: list[RoundedFace | None] = [None for _ in self.W]
@@ -199,7 +188,8 @@ class _Rounding:
         return np.where((self.y < 0) | (self.z == k), self.C, 0.0)
 
     def _real_face(self, k: int) -> SubsetFace:
-        return SubsetFace(self.X, self.y, self._costs(k), self.X.shape[1] if self.s is None else self.s)
+        s = self.X.shape[1] if self.s is None else self.s
+        return SubsetFace(self.X, self.y, self._costs(k), s, self.signs)
 
     def _fit(self, k: int) -> Vector:
         """Return the real face of its samples, with the features that it has if they are to be few."""
@@ -210,7 +200,7 @@ class _Rounding:
         return face.fit(used, tol=OPTIONS.refit_rel_gap, w=self.W[k]).w
 
     def _round(self, k: int, w: Vector, *others: Integers) -> RoundedFace:
-        return IntegerFace(self.X, self.y, self._costs(k), self.M, self.s).round(w, *others)
+        return IntegerFace(self.X, self.y, self._costs(k), self.M, self.s, self.signs).round(w, *others)
 
     def _cost(self, w: Vector, k: int) -> float:
         """Return the cost of a face for the samples of face k."""
@@ -264,9 +254,13 @@ class IntegerFace:
     c (n,): costs, 0 if another face answers.
     M: the largest integer, at least 1.
     s: nonzero integers at most; any by default.
+    signs (m,): +1 or -1 for integers that may not be negative or positive, else 0.
     """
 
-    def __init__(self, X: Matrix, y: Vector, c: Vector, M: int, s: int | None = None):
+    def __init__(
+        self, X: Matrix, y: Vector, c: Vector, M: int, s: int | None = None, signs: Integers | None = None
+    ):
+        self._signs = np.zeros(X.shape[1], dtype=np.int64) if signs is None else signs
         rows = np.flatnonzero(np.asarray(c) > 0)
         self.X, self.y, self.c = X[rows], np.asarray(y, dtype=float)[rows], np.asarray(c, dtype=float)[rows]
         self.M, self.m = M, X.shape[1]
@@ -314,6 +308,8 @@ class IntegerFace:
             tries.append((0.0, 2 * p))  # the same face, with finer changes from here on
         singles = [integers for _, integers in sorted(tries, key=lambda each: each[0])[: 2 * most]]
         for integers in chain(singles, self._two_changes(p, slope)):
+            if (self._signs * integers < 0).any():
+                continue
             found = self._line(integers)
             if found.objective < at.objective * (1.0 - OPTIONS.min_rel_decrease):
                 return found
@@ -337,6 +333,8 @@ class IntegerFace:
             v, alpha, cost = self._solve(A, np.array([max(float(integers @ integers), 1e-300), 1.0]))
             scale, bias = float(v[0]), float(v[1])
             sign = -1 if scale < 0.0 else 1
+            if (self._signs * sign * integers < 0).any():
+                cost = np.inf
             self._known[key] = _Candidate(sign * integers, sign * scale, bias, alpha * self.y, cost)
         return self._known[key]
 
@@ -369,9 +367,11 @@ class IntegerFace:
         point, best, least = begin(len(self.c), len(d)), np.zeros(len(d)), float(self.c.sum())
         most, alpha = 0.0, np.zeros(len(self.c))
         largest = float(self.c.max(initial=0.0))
-        for stage in range(MAX_STAGES):
-            eps = point.eps * (EPS_RATIO if stage else 1.0)
-            point = newton(A, self.c, d, point, eps, tol=REL_FALL * eps * largest, keep=stage > 0)
+        for stage in range(PATH.max_stages):
+            eps = point.eps * (PATH.eps_ratio if stage else 1.0)
+            point = newton(
+                A, self.c, d, point, eps, tol=PATH.min_rel_decrease * eps * largest, keep=stage > 0
+            )
             value = float(d @ point.w**2 + self.c @ np.maximum(point.u, 0.0))
             if value < least:
                 best, least = point.w, value

@@ -27,7 +27,7 @@ from polyopt.certificates.path_point import Path, point_summary
 from polyopt.cpm.certificate import certify_cpm
 from polyopt.cpm.dual import DualProblem
 from polyopt.cpm.penalised import PenalisedDualProblem
-from polyopt.cpm.penalised_face_dual import ShrunkAscent
+from polyopt.cpm.penalised_face_dual import PenalisedAscent
 from polyopt.cpm.penalty_term import checked_penalty
 from polyopt.optim.rounds import Stage, run_from_many_starts, run_rounds
 
@@ -167,7 +167,7 @@ def _priced(shape: FacePenalty, price: float, grouped: float) -> FacePenalty:
 def _least_without_weights(X: Matrix, y: Vector, caps: Vector, shape: FacePenalty, grouped: float) -> float:
     """Return the least penalty at which all weights are 0 for an assignment, from bare biases."""
     largest = float(abs(X).max()) if X.shape[1] else 0.0
-    ascent = ShrunkAscent(X, y, caps, _priced(shape, 2.0 * max(largest * caps.sum(), 1.0), grouped))
+    ascent = PenalisedAscent(X, y, caps, _priced(shape, 2.0 * max(largest * caps.sum(), 1.0), grouped))
     ascent.reach(1e-9)
     low, high = 0.0, 1.0
 

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formulations.language.types import Vector
-from polyopt.cpm.sgd import AVERAGE, LOSS, CpmSgd, faces_of
+from polyopt.cpm.sgd import AVERAGE, LOSS, CpmSgd, faces_of, iterate, running_sum
 from polyopt.linalg.rows import Rows, in_lanes
 
 
@@ -58,7 +58,7 @@ class Run(NamedTuple):
 
 def begin(point: Point, dtype: type[np.floating[Any]]) -> Run:
     """Begin a run at a point, with weights in float32 or float64."""
-    U, A = (in_lanes(W, dtype) for W in ((point.steps + 1.0) * point.W, point.A))
+    U, A = (in_lanes(W, dtype) for W in (running_sum(point.W, point.steps), point.A))
     return Run(U, A, point.steps, point.weight, 0.0)
 
 
@@ -80,7 +80,7 @@ def mean(runs: Sequence[Run], counts: Sequence[int], n_faces: int) -> Point:
     shares = [count / sum(counts) for count in counts]
     W, A = (
         sum(share * faces_of(lanes, n_faces) for share, lanes in zip(shares, each, strict=True))
-        for each in ([run.U / (run.steps + 1.0) for run in runs], [run.A for run in runs])
+        for each in ([iterate(run.U, run.steps) for run in runs], [run.A for run in runs])
     )
     longest = max(runs, key=lambda run: run.steps)
     return Point(np.asarray(W), np.asarray(A), longest.steps, longest.weight)

@@ -22,7 +22,7 @@ from formulations.language.types import Matrix, Vector
 from formulations.polytope import answers
 from polyopt.cpm.alternating import PolytopeProblem, continue_best, reassigned
 from polyopt.cpm.dual import DualProblem
-from polyopt.cpm.penalised_face_dual import ShrunkAscent
+from polyopt.cpm.penalised_face_dual import PenalisedAscent
 from polyopt.optim.rounds import MIN_REL_DECREASE, run_rounds
 
 Assignment = NDArray[np.int64]
@@ -40,7 +40,7 @@ class PenalisedDualProblem(PolytopeProblem):
 
     _own: ClassVar[tuple[str, ...]] = ("_ascent", "_before")
     penalty: FacePenalty
-    _ascent: ShrunkAscent | None = None
+    _ascent: PenalisedAscent | None = None
     _before = float("inf")  # the objective of the last round
 
     def __init__(
@@ -76,7 +76,7 @@ class PenalisedDualProblem(PolytopeProblem):
         """Return the fixed-assignment optimum; or, if a positive is to move anyway, a better point."""
         clock, caps = Clock(time_limit), self.C[:, None] * answers(self.y, self.n_faces, assignment)
         if self._ascent is None:
-            self._ascent, self._before = ShrunkAscent(self.X, self.y, caps, self.penalty), np.inf
+            self._ascent, self._before = PenalisedAscent(self.X, self.y, caps, self.penalty), np.inf
             if self._begin_with is not None:
                 self._ascent.begin_from(self._begin_with.duals["margin"], near=self._begin_with["W"])
         else:

@@ -6,7 +6,7 @@ For a fixed assignment and caps c_ik the dual of :mod:`formulations.cpm_sparse` 
 
 with the map of :mod:`formulations.face_penalty`. D is concave and once differentiable: its gradient is
 1 − y_i W_k·x̃_i at the faces W = ½ shrunk V. The map is piecewise smooth, so second derivatives exist almost
-everywhere, and only the features in use have any. A Newton step (:class:`ShrunkAscent`) is
+everywhere, and only the features in use have any. A Newton step (:class:`PenalisedAscent`) is
 
 1. the pairs of sample and face that may move: all but those at a bound against which their gradient points;
 2. a Newton direction for these, with a multiple of the unit matrix added (Levenberg): a system in the nonzero
@@ -37,6 +37,7 @@ short steps out of W's neighbourhood take longer than a cold start.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -49,16 +50,24 @@ from formulations.face_penalty import FacePenalty
 from formulations.language.types import Matrix, Vector, is_sparse
 from polyopt.certificates.certificate import relative_gap
 
-MAX_FACTORED = 1500
-"""Rows of a system up to which it is factored; a Newton step takes conjugate gradients above."""
-_RIDGE_INIT, _RIDGE_MIN, _RIDGE_MAX = 1e-2, 1e-13, 1e8  # Levenberg's multiple, over a pair's mean curvature
-_WARM_STEPS, _MAX_STEPS = 12, 300  # Newton steps from a warm start, and at most
-_WARM_PATH_STEPS, _PATH_STEPS = 20, 60  # interior-point steps from a warm and from a cold start
-_MIN_GAP = 1e-12  # relative gap to which answers are polished
-_TO_BOUNDARY = 0.995  # share of the longest interior-point step that is taken
+
+@dataclass(frozen=True)
+class Options:
+    """Numbers of the Newton steps and of the interior-point method."""
+
+    max_factored: int = 1500  # rows of a system that is factored; conjugate gradients above
+    ridge_init: float = 1e-2  # Levenberg's multiple, relative to a pair's mean curvature
+    ridge_min: float = 1e-13
+    ridge_max: float = 1e8
+    warm_steps: int = 12  # Newton steps from a warm start
+    max_steps: int = 300
+    warm_path_steps: int = 20  # interior-point steps from a warm start
+    max_path_steps: int = 60
+    min_gap: float = 1e-12  # relative gap to which answers are polished
+    boundary_share: float = 0.995  # of the longest interior-point step
 
 
-class ShrunkAscent:
+class PenalisedAscent:
     """Projected Newton steps on the multipliers of K faces.
 
     X (n, m): samples, float64.
@@ -67,12 +76,14 @@ class ShrunkAscent:
     alpha (n, K), V (K, m+1), W (K, m+1), scores (n, K): multipliers, pulls, implied faces, and their scores.
     """
 
-    def __init__(self, X: Matrix, y: Vector, caps: Vector, penalty: FacePenalty):
-        self._X, self._y, self._penalty = X, y, penalty
+    def __init__(
+        self, X: Matrix, y: Vector, caps: Vector, penalty: FacePenalty, options: Options | None = None
+    ):
+        self._X, self._y, self._penalty, self._options = X, y, penalty, options or Options()
         self.caps = np.ascontiguousarray(caps)
         squares = X.multiply(X).sum() if is_sparse(X) else float(np.einsum("ij,ij->", X, X))
         self._curvature = 0.5 * (1.0 + squares / max(len(y), 1))
-        self._weight, self.steps = _RIDGE_INIT, 0
+        self._weight, self.steps = self._options.ridge_init, 0
         self._path: CentralPath | None = None  # an interior point for these caps
         self._near: Vector | None = None  # faces near which the next one may begin
         self.begin_from(np.zeros(caps.shape))
@@ -135,8 +146,9 @@ class ShrunkAscent:
         block, y = self._X if len(rows) == len(self._y) else self._X[rows], self._y[rows]
         old, caps, slope = self.alpha[rows], self.caps[rows], np.where(free, slope, 0.0)[rows]
         going = np.where(near & free, left, 0.0)[rows]
-        system = _System(self._penalty, self.V, block, y, (free & ~near)[rows])
-        while self._weight <= _RIDGE_MAX:
+        limit = self._options.max_factored
+        system = _System(self._penalty, self.V, block, y, (free & ~near)[rows], limit)
+        while self._weight <= self._options.ridge_max:
             ridge = np.full(slope.shape, 2.0 * self._weight * self._curvature)
             way = going + 2.0 * system.solve(slope, ridge)
             for length in 0.25 ** np.arange(6):
@@ -148,13 +160,15 @@ class ShrunkAscent:
                 W = 0.5 * self._penalty.shrunk(V)
                 gained = float(change.sum() - ((W - self.W) * (W + self.W)).sum())
                 if gained >= 1e-4 * float((slope * change).sum()) > 0.0:
-                    self._weight = max(self._weight * (0.2 if length == 1.0 else 1.5), _RIDGE_MIN)
+                    self._weight = max(
+                        self._weight * (0.2 if length == 1.0 else 1.5), self._options.ridge_min
+                    )
                     self.alpha[rows] = new
                     self._move(V, W)
                     self.steps += 1
                     return True
             self._weight *= 10.0
-        self._weight = _RIDGE_INIT
+        self._weight = self._options.ridge_init
         return False
 
     def reach(self, tol: float, is_over: Callable[[], bool] = lambda: False) -> bool:
@@ -165,12 +179,15 @@ class ShrunkAscent:
         """
         # With few features a path that begins near faces is faster than steps.
         first = self.W.shape[1] <= 60 and self._near is not None
-        if self.alpha.any() and self._steps(tol, 0 if first else _WARM_STEPS, is_over):
+        if self.alpha.any() and self._steps(tol, 0 if first else self._options.warm_steps, is_over):
             return True
         if not self._has_small_systems:
-            return self._steps(tol, _MAX_STEPS, is_over)
+            return self._steps(tol, self._options.max_steps, is_over)
         # If the data are out of scale, good multipliers may have bad faces: then a smaller gap.
-        for enough, most in ((max(0.1 * tol, 1e-8), _WARM_PATH_STEPS), (_MIN_GAP, _MAX_STEPS)):
+        for enough, most in (
+            (max(0.1 * tol, 1e-8), self._options.warm_path_steps),
+            (self._options.min_gap, self._options.max_steps),
+        ):
             if not is_over():
                 self._begin_centrally(enough, is_over)
             if self._steps(tol, most, is_over):
@@ -179,24 +196,29 @@ class ShrunkAscent:
 
     def polish(self, is_over: Callable[[], bool] = lambda: False) -> None:
         """Make some more steps to a minimal gap: single conditions hold less well than the gap."""
-        if not self._steps(_MIN_GAP, _WARM_STEPS, is_over) and self._has_small_systems and not is_over():
-            self._begin_centrally(_MIN_GAP, is_over)
-            self._steps(_MIN_GAP, _WARM_STEPS, is_over)
+        if (
+            not self._steps(self._options.min_gap, self._options.warm_steps, is_over)
+            and self._has_small_systems
+            and not is_over()
+        ):
+            self._begin_centrally(self._options.min_gap, is_over)
+            self._steps(self._options.min_gap, self._options.warm_steps, is_over)
 
     @property
     def _has_small_systems(self) -> bool:
         """True if the interior point's systems are worth their factorisations."""
         rows = self.W.shape[1] if self._penalty.group == 0.0 else self.W.size
-        return rows <= MAX_FACTORED
+        return rows <= self._options.max_factored
 
     def _begin_centrally(self, enough: float, is_over: Callable[[], bool]) -> None:
         """Take the multipliers of an interior point if they are better."""
         before, kept = self.dual, self.alpha
         path = self._path or CentralPath(self._X, self._y, self.caps, self._penalty, self._near)
-        fine = path.follow(enough, _PATH_STEPS if self._near is None else _WARM_PATH_STEPS, is_over)
+        cold, warm = self._options.max_path_steps, self._options.warm_path_steps
+        fine = path.follow(enough, cold if self._near is None else warm, is_over)
         if not fine and self._near is not None and not is_over():
             path = CentralPath(self._X, self._y, self.caps, self._penalty)
-            fine = path.follow(enough, _PATH_STEPS, is_over)
+            fine = path.follow(enough, cold, is_over)
         self._path, self._near = (path, path.near) if fine else (None, None)
         self._take(path.best)
         if self.dual < before:
@@ -237,7 +259,11 @@ class _System:
     J acts on each group as s + (1 − s) û û', with s the share that the penalty leaves and û its direction.
     """
 
-    def __init__(self, penalty: FacePenalty, V: Vector, block: Matrix, y: Vector, free: NDArray[np.bool_]):
+    def __init__(
+        self, penalty: FacePenalty, V: Vector, block: Matrix, y: Vector, free: NDArray[np.bool_],
+        max_factored: int,
+    ):  # fmt: skip
+        self._max_factored = max_factored
         cut = penalty.cut(V)
         shares = penalty.shares(cut)
         self._used = [np.flatnonzero((row[:-1] != 0) & (shares > 0)) for row in cut]
@@ -250,7 +276,7 @@ class _System:
 
     def solve(self, slope: Vector, ridge: Vector) -> Vector:
         """Return (A J A' + D)⁻¹ slope = D⁻¹ (slope − A (J⁻¹ + A'D⁻¹A)⁻¹ A'D⁻¹ slope), D the ridge."""
-        if self.size > MAX_FACTORED:
+        if self.size > self._max_factored:
             return self._iterate(slope, ridge)
         scaled = np.where(self._free, slope / ridge, 0.0)
         if self._penalty.group == 0.0:
@@ -451,7 +477,7 @@ class CentralPath:
             "over": ahead["over"] * ahead["r"], "under": -ahead["under"] * ahead["r"],
         }  # fmt: skip
         way = self._way(factor, centre, correction)
-        length = min(1.0, _TO_BOUNDARY * self._longest(way))
+        length = min(1.0, Options.boundary_share * self._longest(way))
         for name, part in way.items():
             setattr(self, name, getattr(self, name) + length * part)
         return length > 1e-6
@@ -525,9 +551,9 @@ class CentralPath:
         return np.array(parts)
 
     def _longest(self, way: dict[str, Vector]) -> float:
-        """Return the longest step within all bounds, at most 1 / 0.995."""
+        """Return the longest step within all bounds, at most 1 / `boundary_share`."""
         most = min(
-            1.0 / _TO_BOUNDARY,
+            1.0 / Options.boundary_share,
             _room(self.alpha, way["alpha"]), _room(self.caps - self.alpha, -way["alpha"]),
             _room(self.s, way["s"]), _room(self.t, way["t"]),
             _room(self.up - self.r, -way["r"]), _room(self.down + self.r, way["r"]),

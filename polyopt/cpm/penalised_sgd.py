@@ -36,7 +36,7 @@ _START_EPOCHS = 10  # of the machine without a penalty
 _HELD_EPOCHS = 3  # during which a positive keeps the face of that machine
 
 
-def solve_priced_sgd(
+def solve_penalised_sgd(
     X: Matrix, y: Vector, C: Vector, n_faces: int, penalty: FacePenalty, *, max_iter: int = 100,
     tol: float = 1e-4, time_limit: float | None = None, seed: int = 0,
 ) -> Solution:  # fmt: skip

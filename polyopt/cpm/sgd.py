@@ -73,32 +73,15 @@ SCORED_ROWS = 1 << 12
 
 @dataclass(frozen=True)
 class Options:
-    """Numbers of the solver.
+    """Numbers of the solver."""
 
-    Attributes
-    ----------
-    first_measured_epoch, measured_epoch_ratio
-        The objective, which costs about an epoch, is measured at this epoch and then whenever the number of
-        epochs has grown by this factor, so that measuring takes at most a third of the time.
-    n_agreeing
-        Measurements that must agree to `tol`; with the ratio of 1.5 they span more than half of the epochs.
-    steps_per_call
-        Steps between two checks of the time limit.
-    start_size
-        Standard deviation of the first weights, which only have to differ between the faces.
-    averaged_entries
-        Entries of the average updated per step at most; more than 64 slow down sparse data.
-    perplexity_rounding_rel
-        Relative rounding error allowed below the floor of the perplexity.
-    """
-
-    first_measured_epoch: int = 5
-    measured_epoch_ratio: float = 1.5
-    n_agreeing: int = 3
-    steps_per_call: int = 1 << 16
-    start_size: float = 1e-3
-    averaged_entries: int = 64
-    perplexity_rounding_rel: float = 1e-9
+    first_measured_epoch: int = 5  # the first epoch after which the objective is measured
+    measured_epoch_ratio: float = 1.5  # growth of the epochs up to the next: measuring costs about an epoch
+    n_agreeing: int = 3  # measurements that must agree to `tol`: they span more than half of the epochs
+    steps_per_call: int = 1 << 16  # steps between two checks of the time limit
+    start_size: float = 1e-3  # of the first weights, which only have to differ between the faces
+    averaged_entries: int = 64  # entries of the average updated per step at most, in the mean
+    perplexity_rounding_rel: float = 1e-9  # rounding error allowed below the floor
 
 
 OPTIONS = Options()
@@ -122,30 +105,13 @@ assign = kernel(
 
 
 class CpmRun(Struct):
-    """Arguments of Algorithm 1 over some samples.
+    """Arguments of Algorithm 1 over some samples (n,), as in ``native/cpm_sgd.inc``.
 
-    Attributes
-    ----------
-    values, columns, starts, shared
-        The samples as :class:`polyopt.linalg.rows.Rows`; every entry is multiplied by ``scale``.
-    outside : ndarray of bool, shape (n,)
-        The positives.
-    gains : ndarray of shape (n,)
-        Weight of a sample divided by λ.
-    floor, unadjusted, counts, phi
-        As in :func:`assign`; a floor of 0 switches Algorithm 2 off.
-    spacing : int
-        Steps between two iterates that enter the average A with the weight t⁴; 0 for no average.
-    U, A : ndarray of shape (m+1, L)
-        The sum and the average, as lanes.
-    steps : ndarray of shape (1,)
-        t.
-    faces : ndarray of int, shape (n,)
-        Natural face of each positive at its last visit, -1 for none.
-    tally : ndarray of shape (5,)
-        The entries named above.
-    work, answers : ndarray of shape (2, L), (K,)
-        Work space; zeros at first.
+    The samples are :class:`polyopt.linalg.rows.Rows`, every entry times ``scale``; ``outside`` are the
+    positives, ``gains`` a sample's weight divided by λ, ``steps`` is t. ``floor`` to ``phi`` are those of
+    :func:`assign`; a floor of 0 switches Algorithm 2 off. Every ``spacing`` steps the iterate enters the
+    average A with the weight t⁴; 0 is for no average. ``faces`` has each positive's natural face at its last
+    visit, -1 for none; ``work`` and ``answers`` are work space.
     """
 
     signature: ClassVar[str] = (
@@ -225,7 +191,7 @@ class CpmSgd:
     @property
     def last(self) -> NDArray[Any]:
         """The last iterate W_t = U_t / (t+1) as lanes."""
-        return np.asarray(self.U / (self.steps[0] + 1.0))
+        return iterate(self.U, self.steps[0])
 
     @property
     def iterates(self) -> list[Vector]:
@@ -260,6 +226,16 @@ class CpmSgd:
 
     def _objective(self, W: Vector, rows: Rows, outside: Bits, C: Vector) -> float:
         return float((W**2).sum() + losses(W, rows, outside, C, self.scale))
+
+
+def iterate(U: NDArray[Any], steps: int) -> NDArray[Any]:
+    """Return W_t = U_t / (t+1), which follows from the step 1/(λ(t+1))."""
+    return np.asarray(U / (steps + 1.0))
+
+
+def running_sum(W: Vector, steps: int) -> Vector:
+    """Return U_t, the inverse of :func:`iterate`."""
+    return (steps + 1.0) * W
 
 
 def faces_of(lanes: NDArray[Any], n_faces: int) -> Vector:

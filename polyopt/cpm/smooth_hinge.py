@@ -21,6 +21,7 @@ A each.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -28,10 +29,19 @@ import numpy as np
 from formulations.language.types import Vector
 from polyopt.native.library import kernel
 
-EPS_RATIO, MAX_STAGES = 0.1, 11  # ratio of ε from one point of a path to the next; points at most
-REL_FALL = 1e-6  # predicted decrease for another step, relative to ε times the largest cost
-_FIRST_EPS = 2.0  # at w = 0, where every u is 1, each sample is in the zone
-_MAX_STEPS = 60  # Newton steps for one ε
+
+@dataclass(frozen=True)
+class Options:
+    """Numbers of a path of falling ε."""
+
+    first_eps: float = 2.0  # at w = 0, where every u is 1, each sample is in the zone
+    eps_ratio: float = 0.1  # from one point to the next
+    max_stages: int = 11  # points of a path
+    min_rel_decrease: float = 1e-6  # predicted, for another step, relative to ε times the largest cost
+    max_steps: int = 60  # of Newton's method for one ε
+
+
+OPTIONS = Options()
 
 # Length of a step that takes u by −t·moved: about where the objective is least along it. The slope of the
 # squares at t is linear + t·square, and that of the whole at 0 is `fall`, below 0.
@@ -52,7 +62,7 @@ class Smooth(NamedTuple):
 
 def begin(n: int, p: int) -> Smooth:
     """Return w = 0 as a point of the first ε, for n samples and p weights."""
-    return Smooth(np.zeros(p), np.ones(n), _FIRST_EPS)
+    return Smooth(np.zeros(p), np.ones(n), OPTIONS.first_eps)
 
 
 def multipliers_of(point: Smooth, c: Vector) -> Vector:
@@ -96,7 +106,7 @@ def newton(
     """
     w, u = start.w, start.u
     zone = np.flatnonzero((u > 0.0) & (u < (start.eps if keep else eps)))
-    for _ in range(_MAX_STEPS):
+    for _ in range(OPTIONS.max_steps):
         pulled = c * np.clip(u / eps, 0.0, 1.0)
         gradient = 2.0 * d * w - pulled @ A
         Z, stiff = A[zone], c[zone] / eps

@@ -107,9 +107,9 @@ def _sgd(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> Solu
             "seed": int(seeds[number]),
         }  # fmt: skip
         if settings.penalty is not None:
-            from polyopt.cpm.penalised_sgd import solve_priced_sgd
+            from polyopt.cpm.penalised_sgd import solve_penalised_sgd
 
-            return solve_priced_sgd(scaled, y, C, settings.n_faces, settings.penalty, **limits)
+            return solve_penalised_sgd(scaled, y, C, settings.n_faces, settings.penalty, **limits)
         return solve_cpm_sgd(
             X, y, C, settings.n_faces, perplexity=settings.perplexity, average=settings.average,
             scale=settings.feature_scale, **limits,
@@ -143,21 +143,26 @@ def _integer(X: Matrix, y: Vector, C: Vector, settings: Settings, M: int, seed: 
     real = solve_cpm(X, y, C, replace(settings, integers=None, time_limit=first), seed)
     return round_faces(
         as_floats(X, settings.feature_scale), y, C, real, M, max_features=settings.max_features,
-        time_limit=clock.left, seed=seed, **_search_limits(settings),
+        time_limit=clock.left, seed=seed, signs=_signs(settings), **_search_limits(settings),
     )  # fmt: skip
 
 
 def _few_features(X: Matrix, y: Vector, C: Vector, settings: Settings, s: int, seed: int) -> Solution:
     from polyopt.cpm.few_features import solve_cpm_subset
 
-    penalty = settings.penalty
-    if penalty is not None and (penalty.l1 > 0.0 or penalty.group > 0.0):
-        raise ValueError("max_features can have signs, but no l1 or group penalty: set l1=0 and group=0")
     return solve_cpm_subset(
         as_floats(X, settings.feature_scale), y, C, settings.n_faces, s, large=settings.solver == "dual",
         n_init=settings.n_init, max_iter=settings.max_iter, time_limit=settings.time_limit, seed=seed,
-        n_jobs=settings.n_jobs, signs=None if penalty is None else penalty.signs, **_search_limits(settings),
+        n_jobs=settings.n_jobs, signs=_signs(settings), **_search_limits(settings),
     )  # fmt: skip
+
+
+def _signs(settings: Settings) -> NDArray[np.int64] | None:
+    """Return the signs of faces with few features or integers, which have no other penalty."""
+    penalty = settings.penalty
+    if penalty is not None and (penalty.l1 > 0.0 or penalty.group > 0.0):
+        raise ValueError("max_features and integers can have signs, but no l1 or group penalty")
+    return None if penalty is None else penalty.signs
 
 
 def _search_limits(settings: Settings) -> dict[str, Any]:

@@ -6,8 +6,7 @@ import scipy.sparse as sp
 
 from formulations.face_penalty import FacePenalty
 from formulations.language.toy_data import two_blobs
-from polyopt.cpm import penalised_face_dual as shrunk_ascent
-from polyopt.cpm.penalised_face_dual import ShrunkAscent, _System
+from polyopt.cpm.penalised_face_dual import Options, PenalisedAscent, _System
 
 N, K, M = 11, 2, 4
 PRICES = {
@@ -18,12 +17,12 @@ PRICES = {
 }
 
 
-def drawn(prices, form=np.array, seed=0):
+def drawn(prices, form=np.array, seed=0, options=None):
     rng = np.random.default_rng(seed)
     X, y = two_blobs(n=N, m=M, seed=seed)
     caps = np.where(rng.random((N, K)) < 0.2, 0.0, rng.uniform(0.3, 1.5, (N, K)))
     penalty = FacePenalty.of(M, **PRICES[prices])
-    ascent = ShrunkAscent(form(X), y, caps, penalty)
+    ascent = PenalisedAscent(form(X), y, caps, penalty, options)
     ascent.begin_from(rng.uniform(0.0, 1.0, caps.shape) * caps)
     return rng, X, y, caps, penalty, ascent
 
@@ -51,7 +50,7 @@ def test_the_system_is_that_of_the_slope_of_what_is_left_of_pulls(prices, form):
     ridge, slope = rng.uniform(0.5, 2.0, (N, K)), rng.normal(size=(N, K))
     wanted = np.zeros((N, K))
     wanted[free] = np.linalg.solve(A @ J @ A.T + np.diag(ridge[free]), slope[free])
-    system = _System(penalty, V, form(X), y, free)
+    system = _System(penalty, V, form(X), y, free, 1500)
     assert system.solve(slope, ridge) == pytest.approx(wanted, abs=1e-7)
     found = system._iterate(slope, ridge)
     left = slope[free] - (A @ J @ A.T + np.diag(ridge[free])) @ found[free]
@@ -100,19 +99,18 @@ def test_steps_gain_and_end_at_the_optimum(prices):
         last = ascent.dual
     ascent._take(ascent.alpha)
     assert ascent.gap <= 1e-9
-    again = ShrunkAscent(ascent._X, ascent._y, caps, penalty)
+    again = PenalisedAscent(ascent._X, ascent._y, caps, penalty)
     assert again.reach(1e-11)
     again.polish()
     assert again.dual == pytest.approx(ascent.dual, rel=1e-9)
     assert (penalty.signs * ascent.faces[:, :-1] >= 0.0).all()
 
 
-def test_conjugate_gradients_come_to_the_same(monkeypatch):
+def test_conjugate_gradients_come_to_the_same():
     """Without small systems conjugate gradients come to the same."""
     *_, ascent = drawn("all")
     assert ascent.reach(1e-10)
-    monkeypatch.setattr(shrunk_ascent, "MAX_FACTORED", 3)
-    *_, other = drawn("all")
+    *_, other = drawn("all", options=Options(max_factored=3))
     assert not other._has_small_systems
     assert other.reach(1e-10)
     assert other.dual == pytest.approx(ascent.dual, rel=1e-9)
@@ -133,7 +131,7 @@ def test_faces_ask_for_all_of_the_multipliers_inside_the_margin():
 
 def test_weights_of_rounding_are_zeros_in_the_faces():
     X = np.array([[1.0, 0.1], [1.0, 0.2], [1.0, -0.3]])
-    ascent = ShrunkAscent(X, np.ones(3), np.ones((3, 1)), FacePenalty.of(2, signs={0: 1}))
+    ascent = PenalisedAscent(X, np.ones(3), np.ones((3, 1)), FacePenalty.of(2, signs={0: 1}))
     ascent.begin_from(np.ones((3, 1)))  # 0.1 + 0.2 − 0.3 is not 0 in doubles
     assert ascent.W[0, 1] != 0.0
     assert ascent.faces.tolist() == [[1.5, 0.0, 1.5]]

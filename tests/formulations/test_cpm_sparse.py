@@ -14,7 +14,7 @@ from formulations.face_penalty import FacePenalty
 from formulations.polytope import answers, lift
 from polyopt.certificates import Claim
 from polyopt.cpm.certificate import certify_cpm
-from polyopt.cpm.penalised_face_dual import MAX_FACTORED, ShrunkAscent
+from polyopt.cpm.penalised_face_dual import Options, PenalisedAscent
 
 LOSSES, MARGINS = ("sum", "max"), ("total", "worst")
 K, M = 2, 4
@@ -44,7 +44,7 @@ def solved(request, samples):
 
 
 def ascent_of(X, y, z, C, penalty, n_faces=K):
-    return ShrunkAscent(X, y, C[:, None] * answers(y, n_faces, z), penalty)
+    return PenalisedAscent(X, y, C[:, None] * answers(y, n_faces, z), penalty)
 
 
 def certified(samples, solved, **changed):
@@ -176,7 +176,8 @@ def test_a_group_of_columns_is_in_use_together_or_not_at_all():
 def test_more_features_than_an_interior_point_is_asked_for():
     """Then there are Newton steps alone, whose systems have the features in use."""
     rng = np.random.default_rng(1)
-    X, penalty = rng.normal(size=(20, MAX_FACTORED + 1)), FacePenalty.of(MAX_FACTORED + 1, l1=2.0, group=0.5)
+    m = Options().max_factored + 1
+    X, penalty = rng.normal(size=(20, m)), FacePenalty.of(m, l1=2.0, group=0.5)
     y = np.where(X[:, 0] + X[:, 1] > 0, 1.0, -1.0)
     ascent = ascent_of(X, y, np.where(y > 0, 0, -1), np.ones(20), penalty, 1)
     assert ascent.reach(1e-9)

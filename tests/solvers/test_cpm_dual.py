@@ -121,18 +121,6 @@ def test_every_form_of_the_samples_gives_the_same(pixels):
         assert found.objective == pytest.approx(exact, rel=1e-6), name
 
 
-def test_a_warm_start_ends_where_a_cold_one_does_and_sooner(fixed):
-    X, y, C, K, z = fixed
-    cold = solve_cpm_dual(X, y, C, K, z, tol=1e-7)
-    warm = solve_cpm_dual(X, y, C, K, z, tol=1e-7, start=cold["margin"])
-    assert warm.objective == pytest.approx(cold.objective, rel=1e-7)
-    assert len(warm.history) == 1
-    excessive = solve_cpm_dual(X, y, C, K, z, tol=1e-7, start=np.full((len(y), K), 1e9))
-    assert excessive.objective == pytest.approx(cold.objective, rel=1e-6)
-    with pytest.raises(ValueError, match=r"alpha must be finite, of shape \(60, 5\)"):
-        solve_cpm_dual(X, y, C, K, z, start=np.full((len(y), K), np.nan))
-
-
 def test_a_state_follows_its_assignment(fixed):
     X, y, C, K, z = fixed
     machine = dual_machine(X, y, C, K, z)

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from formulations import cpm
+from formulations.face_penalty import FacePenalty
 from formulations.language.toy_data import two_blobs
 from polyopt.certificates import Claim
 from polyopt.cpm.certificate_restricted import certify_cpm_integer
 from polyopt.cpm.few_feature_face import SubsetFace
 from polyopt.cpm.integer import IntegerFace
+from polyopt.cpm.solve import Settings, solve_cpm
 
 
 def cost(X, y, c, w):
@@ -132,3 +134,38 @@ def test_a_certificate_counts_what_the_rounding_of_each_weight_can_change(monkey
         told = {r.row: r for r in certify_cpm_integer(X, y, C, **given | wrong).residuals}["integers"]
         assert told.value == pytest.approx(off)
         assert certify_cpm_integer(X, y, C, **given | wrong).claim is Claim.NONE
+
+
+@pytest.mark.parametrize("max_features", [None, 2])
+def test_integers_with_signs(max_features):
+    """The search finds the best of all allowed integers of one face, and the certificate bounds them."""
+    rng = np.random.default_rng(1)
+    X, signs = rng.normal(size=(50, 4)), np.array([1, -1, 0, 1])
+    y = np.where(X @ [1.0, 0.8, -0.5, -1.0] + 0.5 * rng.normal(size=50) > 0, 1.0, -1.0)
+    penalty = FacePenalty.of(4, signs=signs)
+    chosen = Settings(1, "exact", integers=2, max_features=max_features, penalty=penalty)
+    found = solve_cpm(X, y, np.ones(50), chosen, 0)
+    assert (signs * found["integers"] >= 0).all()
+    face = IntegerFace(X, y, np.ones(50), 2, max_features, signs)
+    allowed = [
+        p
+        for p in map(np.array, product(range(-2, 3), repeat=4))
+        if (signs * p >= 0).all() and (max_features is None or (p != 0).sum() <= max_features)
+    ]
+    least = min(face._line(p).objective for p in allowed)
+    assert least <= found.objective <= 1.002 * least
+    given = {
+        "integers": found["integers"], "scales": found["scales"], "thresholds": found["thresholds"],
+        "largest": 2, "alpha": found.duals["margin"], "max_features": max_features, "penalty": penalty,
+        "trees": [found.duals["tree_0"]] if max_features else None,
+    }  # fmt: skip
+    proof = certify_cpm_integer(X, y, 1.0, **given)
+    assert proof.claim is Claim.SUBOPTIMAL_BY
+    assert proof.primal_value == pytest.approx(found.objective, rel=1e-9)
+    assert proof.dual_value == pytest.approx(found.bound, rel=1e-5)
+    free = certify_cpm_integer(X, y, 1.0, **given | {"penalty": None, "trees": None})
+    assert free.dual_value <= proof.dual_value * (1 + 1e-9)
+    wrong = certify_cpm_integer(X, y, 1.0, **given | {"integers": -found["integers"]})
+    assert wrong.claim is Claim.NONE
+    with pytest.raises(ValueError, match="no l1 or group penalty"):
+        certify_cpm_integer(X, y, 1.0, **given | {"penalty": FacePenalty.of(4, l1=1.0)})

@@ -84,7 +84,8 @@ def test_the_bound_of_a_node_is_below_its_faces_and_near_the_relaxation(data, no
     assert relaxed.proof.bound == pytest.approx(program.objective, rel=2e-3)
     assert relaxed.proof.bound <= program.objective * (1 + 1e-9)
     # The point that is kept as a proof has the bound; its α are known to the rounding of 1 − A w over ε.
-    alpha = face.alpha_at(relaxed.proof.w, relaxed.proof.eps)
+    outputs = (y * (cpm.lift(X) @ relaxed.proof.w))[face.rows]
+    alpha = face.c * np.clip((1.0 - outputs) / relaxed.proof.eps, 0.0, 1.0)
     near = max(1e-9, 1e-15 / relaxed.proof.eps)
     assert face.bound(alpha, face.pull(alpha), inside, out) == pytest.approx(relaxed.proof.bound, rel=near)
 
