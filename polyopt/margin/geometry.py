@@ -26,7 +26,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
-from operator import getitem
 from typing import Any, Protocol
 
 import numpy as np
@@ -296,7 +295,7 @@ class Products:
         for samples, columns in self._kept:
             for at in chunks(np.arange(len(samples))):
                 some = slice(at[0], at[-1] + 1)
-                yield samples[some], partial(getitem, columns[:, some])
+                yield samples[some], columns[:, some].__getitem__
         for samples in chunks(missing):
             panel = self._gram.panel(samples, np.float64)
             yield samples, partial(self._computed, panel)
