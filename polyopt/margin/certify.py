@@ -263,18 +263,23 @@ def certify_families(
     multipliers (n,) by the names of the families, zeros for those not given. At least one of `w` and
     `multipliers` is needed; without the latter a dual bound is built.
     """
-    geometry: LinearGeometry | KernelGeometry
-    if kernel is None and not precomputed:
-        geometry, size = LinearGeometry(X, centred=True), X.shape[1]
-    else:
-        gram, psd_defect = _checked_gram(X, kernel, precomputed)
-        geometry, size = KernelGeometry(gram, psd_defect), gram.n
+    geometry, size = feature_space(X, kernel, precomputed)
     v = checked_vector("w", w, (size,))
     given = None if b is None else Ball(real_number("b", b))
     if b is not None and v is not None:
         given = geometry.moved(v, real_number("b", b))
     program = HingeProgram(name, geometry, rows)
     return certify_hinge(program, v=v, b=given, multipliers=multipliers, tol=tol, max_iter=max_iter)
+
+
+def feature_space(
+    X: Matrix, kernel: Kernel | None, precomputed: bool
+) -> tuple[LinearGeometry | KernelGeometry, int]:
+    """Return the feature space of a machine, and the size of the vector that represents w in it."""
+    if kernel is None and not precomputed:
+        return LinearGeometry(X, centred=True), X.shape[1]
+    gram, psd_defect = _checked_gram(X, kernel, precomputed)
+    return KernelGeometry(gram, psd_defect), gram.n
 
 
 def _checked_gram(X: MatrixLike, kernel: Kernel | None, precomputed: bool) -> tuple[Gram, float]:

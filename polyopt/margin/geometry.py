@@ -26,13 +26,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
-from operator import getitem
 from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 
-from formulations.language.types import Matrix, Vector, as_csr, canonical, is_sparse
+from formulations.language.types import Matrix, Vector, as_csr, canonical
 from polyopt.base.threads import run_blocks
 from polyopt.linalg.kernels import (
     MAX_WHOLE,
@@ -142,12 +141,13 @@ class LinearGeometry:
     def scores(self, v: Vector) -> Vector:
         if self._shift is None:
             return np.asarray(self.X @ v)
-        return np.concatenate([rows @ v for rows in self._rows()])
+        return np.concatenate([rows @ v for _, rows in self._blocks()])
 
-    def _rows(self) -> Iterator[Vector]:
-        """Centred samples, some at a time."""
+    def _blocks(self) -> Iterator[tuple[slice, Any]]:
+        """Yield blocks of samples, centred if they are dense."""
         for start in range(0, self.n, BLOCK):
-            yield self.X[start : start + BLOCK] - self.centre
+            rows = self.X[start : start + BLOCK]
+            yield slice(start, start + BLOCK), rows if sp.issparse(rows) else rows - self.centre
 
     def outputs(self, v: Vector) -> Ball:
         return product(self.X, v, self._shift)
@@ -161,8 +161,7 @@ class LinearGeometry:
     def adjoint(self, beta: Vector) -> Vector:
         if self._shift is None:
             return np.asarray(self.X.T @ beta)
-        parts = (rows.T @ beta[BLOCK * k : BLOCK * (k + 1)] for k, rows in enumerate(self._rows()))
-        return np.asarray(np.add.reduce(list(parts)))
+        return np.asarray(np.add.reduce([rows.T @ beta[part] for part, rows in self._blocks()]))
 
     def columns(self, samples: Samples) -> Vector:
         rows: Any = self.X[samples]
@@ -174,9 +173,8 @@ class LinearGeometry:
     def adjoint_sizes(self, beta: Vector) -> Vector:
         """Sums of the sizes of the terms of :meth:`adjoint`, shape (m,)."""
         size, found = np.abs(beta), np.zeros(self.X.shape[1])
-        for start in range(0, self.n, BLOCK):
-            rows = self.X[start : start + BLOCK]
-            found += abs(rows if sp.issparse(rows) else rows - self.centre).T @ size[start : start + BLOCK]
+        for part, rows in self._blocks():
+            found += abs(rows).T @ size[part]
         return found
 
     def primal_from_dual(self, beta: Vector) -> Vector:
@@ -194,10 +192,9 @@ class LinearGeometry:
     @cached_property
     def _norms(self) -> Vector:
         found = np.empty(self.n)
-        for start in range(0, self.n, BLOCK):
-            rows = self.X[start : start + BLOCK]
-            squares = rows.multiply(rows) if is_sparse(rows) else (rows - self.centre) ** 2
-            found[start : start + BLOCK] = np.sqrt(np.asarray(squares.sum(axis=1)).ravel())
+        for part, rows in self._blocks():
+            squares = rows.multiply(rows) if sp.issparse(rows) else rows**2
+            found[part] = np.sqrt(np.asarray(squares.sum(axis=1)).ravel())
         return found * (1.0 + 1e-12)
 
     def curvature(self) -> float:
@@ -296,7 +293,7 @@ class Products:
         for samples, columns in self._kept:
             for at in chunks(np.arange(len(samples))):
                 some = slice(at[0], at[-1] + 1)
-                yield samples[some], partial(getitem, columns[:, some])
+                yield samples[some], columns[:, some].__getitem__
         for samples in chunks(missing):
             panel = self._gram.panel(samples, np.float64)
             yield samples, partial(self._computed, panel)

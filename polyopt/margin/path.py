@@ -23,9 +23,10 @@ from formulations.language.types import Matrix, MatrixLike
 from polyopt.base.progress import steps
 from polyopt.certificates.certificate import Certificate
 from polyopt.certificates.path_point import Path, point_summary
-from polyopt.linalg.kernels import Kernel, MatrixGram, SampleGram, require_psd
+from polyopt.linalg.kernels import Kernel, MatrixGram, SampleGram
 from polyopt.margin.certificate import HingeProgram, certify_hinge
-from polyopt.margin.geometry import Geometry, KernelGeometry, LinearGeometry
+from polyopt.margin.certify import feature_space
+from polyopt.margin.geometry import Geometry
 
 Progress = Callable[[dict[str, float]], None]
 
@@ -127,12 +128,8 @@ def rmm_path(
     clock = Clock(time_limit)
     kernel = Kernel("linear") if kernel is None else kernel
     solve = _solver(X, kernel, precomputed, cache_size, progress)
-    geometry: Geometry
-    if precomputed or kernel.name != "linear":
-        gram = MatrixGram(X) if precomputed else SampleGram(X, kernel)
-        geometry = KernelGeometry(gram, require_psd(gram))
-    else:
-        geometry = LinearGeometry(X, centred=True)
+    is_plain = precomputed or kernel.name == "linear"
+    geometry, _ = feature_space(X, None if is_plain else kernel, precomputed)
     path: Path[PathPoint] = Path(_NAME, "B")
 
     def add(B: float) -> PathPoint:

@@ -476,19 +476,19 @@ def _exponents(Z: NDArray[Any], points: Samples, blocks: Vector, count: int, fac
     return found
 
 
-def require_psd(gram: Gram | MatrixLike) -> float:
+def require_psd(gram: Gram | MatrixLike, max_samples: int = 2000) -> float:
     """Refuse a Gram matrix that is clearly not symmetric positive semidefinite.
 
-    Return `short`: no eigenvalue of the tested matrix is below -short. The whole matrix is tested up to 2,000
-    samples, else the principal submatrix of 2,000 evenly spaced ones (which an indefinite matrix may pass);
-    nothing is computed for a Mercer kernel.
+    Return the largest magnitude that a negative eigenvalue of the tested matrix may have. The whole matrix is
+    tested up to `max_samples`, else the principal submatrix of as many evenly spaced samples (which an
+    indefinite matrix may pass); nothing is computed for a Mercer kernel.
 
     ValueError: the matrix is not finite or not symmetric, or has an eigenvalue below -1e-8 n max|K|.
     """
     gram = as_gram(gram)
     if isinstance(gram, SampleGram) and gram.kernel.is_mercer:
         return 0.0
-    samples = spread_samples(gram.n)
+    samples = spread_samples(gram.n, max_samples)
     K = gram.panel(samples, np.float64).rows(samples)
     _require_symmetric(gram.K if isinstance(gram, MatrixGram) else K)
     n, size = len(K), float(np.abs(K).max())

@@ -21,7 +21,6 @@ DENSE_ROWS = 64  # rows of a sparse block multiplied at once: their dense copy s
 TILE = 256  # rows of a tile, and its columns in double precision: half a megabyte
 CHUNK = 2048  # rows of a block of a product
 MAX_WHOLE = 20_000  # rows of the largest square matrix held in memory: 3.2 GB
-MAX_SPREAD_SAMPLES = 2000  # samples that represent all, if the whole matrix would cost too much
 BLOCK, _MIN_ROWS = 1_000_000, 128  # numbers in a block, and its rows at least
 
 
@@ -62,9 +61,9 @@ def strips(samples: Samples, columns: int) -> Iterator[Samples]:
     return chunks(samples, min(CHUNK, max(_MIN_ROWS, BLOCK // max(columns, 1))))
 
 
-def spread_samples(n: int) -> Samples:
-    """Return all of n samples, or 2,000 evenly spaced ones."""
-    return np.linspace(0, n - 1, min(n, MAX_SPREAD_SAMPLES)).astype(np.intp)
+def spread_samples(n: int, count: int = 2000) -> Samples:
+    """Return all of n samples, or `count` evenly spaced ones, which represent the matrix."""
+    return np.linspace(0, n - 1, min(n, count)).astype(np.intp)
 
 
 # Numbers that the processor's cache holds; fewest columns of a block; fewest blocks, if columns allow.

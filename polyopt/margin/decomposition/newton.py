@@ -77,7 +77,7 @@ class ActiveSet:
         q, options = len(self._g), self._options
         while not clock.is_over and self.pivots < pivots:
             n = len(self._free)
-            size = min(q, n + options.spare_columns)
+            size = min(q, n + options.block_columns)
             U = np.zeros((size, size))
             if not self._factorise(U, clock):
                 return False

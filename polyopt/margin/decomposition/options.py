@@ -11,6 +11,12 @@ class Options:
 
     A violation is m - M, in units of the outputs. Work is counted in multiplications as BLAS does them, and
     not timed, so that the result does not depend on the clock.
+
+    Half and twice the number were tried for each field on 20 RBF machines (five data sets of 208 to 2,500
+    samples, C 1 and 100, B 2 and infinite, tol 1e-4). The mean work changed by a third with min_working_set
+    and max_walk_rows, by 4 to 10 % with max_working_set, subproblem_violation_ratio, first_newton_violation
+    and work_per_read, and by less than 4 % with every other field; none of the 20 reaches the start from
+    clusters.
     """
 
     # Working sets.
@@ -48,8 +54,7 @@ class Options:
     max_newton_cost_ratio: float = 0.5  # relative to the work of the working sets
     overdue_cost_ratio: float = 8.0  # work of working sets since the last phase, over that of a phase
     work_per_read: float = 16.0  # multiplications in the time of reading a number from memory
-    spare_columns: int = 256  # of the Cholesky factor, for variables that become free
-    block_columns: int = 512  # factorised between two checks of the clock
+    block_columns: int = 512  # of the Cholesky factor: between two checks of the clock, and in reserve
     work_per_check: float = 1e8  # of pivots between two checks of the clock
     first_ridge: float = 1e-11  # multiple of the identity added to K_FF, relative to the mean diagonal
     ridge_factor: float = 100.0  # by which the ridge grows if K_FF is singular
