@@ -37,14 +37,12 @@ class Options:
     max_cuts: cuts in the pool, 8 p bytes each.
     patterns_per_look: patterns or flips between two looks at the cuts; not the number of workers, on which
         the work shall not depend.
-    max_supports: supports remembered of patterns that may yet be elite, so that memory is bounded.
     min_p, max_p: bounds of the probabilities from the relaxation: every centre may be drawn or left out.
     """
 
     max_unproven_share: float = 1e-7
     max_cuts: int = 256
     patterns_per_look: int = 16
-    max_supports: int = 100_000
     min_p: float = 0.05
     max_p: float = 0.95
 
