@@ -111,7 +111,7 @@ class _Run:
     def __init__(self, problem: FaceLoss, W: Array, tol: float, clock: Clock, options: Options):
         self.problem, self.tol, self.clock, self.options = problem, tol, clock, options
         self.history: list[dict[str, float]] = []
-        self.value, self.bound, self.z = np.inf, -np.inf, problem.natural(W)
+        self.value, self.bound, self.z = np.inf, -np.inf, problem.best_assignment(W)
         self.at(W, options.first_softness)
 
     @property
@@ -129,7 +129,7 @@ class _Run:
         problem, s = self.problem, self.problem.scores(W)
         loss, self.slope, self.R, self.a = problem.smooth(W, 0.0, t, s)
         self.W, self.smoothed = W, loss + problem.price(W)
-        z = problem.natural(W, s)
+        z = problem.best_assignment(W, s)
         if not np.array_equal(z, self.z):
             self.z, self.bound = z, -np.inf
         found = problem.bound(W, self.slope, self.a)
@@ -176,7 +176,7 @@ class _Run:
             return None
         direction = np.zeros_like(W)
         H = curvature(problem, self.R, self.a, active, t)
-        held = ((problem.prices > 0.0) | (problem.ways != 0.0))[active]
+        held = ((problem.prices > 0.0) | (problem.entry_signs != 0.0))[active]
         kept = np.where(held, signs[active], 0.0)
         direction[active] = step_within(H, steepest[active], W[active], kept, self.options.max_legs)
         return W + direction, float((steepest * direction).sum())
@@ -184,7 +184,11 @@ class _Run:
     def _with_groups(self, t: float) -> tuple[Array, float] | None:
         """Return the same with a group penalty: the end is near the model's minimum, with its zeros."""
         problem, options = self.problem, self.options
-        penalty, W, slope = problem.face_penalty, problem.turned(self.W), problem.turned(self.slope)
+        penalty, W, slope = (
+            problem.face_penalty,
+            problem.class_signed(self.W),
+            problem.class_signed(self.slope),
+        )
         pulls = np.where(problem.entries, problem.ridges * W - slope, 0.0)
         active = ((W != 0.0) | (penalty.shrunk(pulls) != 0.0)) & problem.entries
         active[:, -1] = problem.free
@@ -205,7 +209,7 @@ class _Run:
             active[:, used], enough, options,
         )  # fmt: skip
         predicted = float((slope * (W - ended)).sum()) + penalty.value(W) - penalty.value(ended)
-        return problem.turned(ended), predicted
+        return problem.class_signed(ended), predicted
 
     def _search(self, ended: Array, predicted: float, t: float) -> bool:
         """Halve the step until it lowers the smoothed objective enough; return False if none does."""
