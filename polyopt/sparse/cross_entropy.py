@@ -252,7 +252,7 @@ class Flipped:
     """The end of a descent.
 
     pattern (p,): the pattern: the support of its coefficients.
-    solution: its program's; or that of a larger pattern, where its own came to nothing better.
+    solution: the solution of its program, or of a larger pattern's if that is better.
     moves: flips and swaps made.
     is_local_optimum: True if no flip and no swap lowers the score by more than 1e-9 of it, as far as the
         programs' own optima go; False if the time was up, or a neighbour's program has no answer.
@@ -337,13 +337,13 @@ class _Descent:
         return neighbours[bounds < aim]
 
     def _try(self, neighbour: Bits, moves: int, aim: float) -> tuple[Flipped | None, bool]:
-        """Return the end of the way from a neighbour if it is better; if not, True if that is proven."""
+        """Settle at a neighbour if it is better; if not, return None, and True if that is proven."""
         key = np.packbits(neighbour).tobytes()
         if key in self.refused:
             return None, True
         cutoff = (aim - neighbour.sum()) / self.data.C
         tried = self._learn(self.model.solve(neighbour, time_limit=self.clock.left, cutoff=cutoff))
-        # Not the score of its support: where there are several, it depends on the basis which one is found.
+        # The score of its support is not compared: of several optima the basis decides which one is found.
         if self.data.pattern_score(neighbour, tried.value) < aim:
             settled = self.settle(neighbour, moves, tried)
             return (settled, True) if settled.score < aim else (None, False)
