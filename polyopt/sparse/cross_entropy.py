@@ -289,12 +289,11 @@ def descend_by_flips(model: PatternLP, pool: CutPool, pattern: Bits, *, clock: C
 
 
 class _Descent:
-    """The models, the cuts, and the patterns refused because they were no better."""
+    """The models of neighbours and of patterns moved to, and the cuts."""
 
     def __init__(self, model: PatternLP, pool: CutPool, clock: Clock, work: Work):
         self.data, self.model, self.pool, self.clock, self.work = model.data, model, pool, clock, work
         self.apart = PatternLP(model.data, model.options)
-        self.refused: set[bytes] = set()
 
     def settle(self, pattern: Bits, moves: int, best: PatternSolution | None = None) -> Flipped:
         """Move to the support of the coefficients, whose own program tells of its neighbours.
@@ -322,10 +321,15 @@ class _Descent:
             if self.clock.is_over:
                 return here
             for neighbour in self._promising(here.pattern, flips, aim):
-                better, is_no_better = self._try(neighbour, here.moves + 1, aim)
-                if better is not None:
-                    return better
-                is_proven &= is_no_better
+                cutoff = (aim - neighbour.sum()) / self.data.C
+                tried = self._learn(self.model.solve(neighbour, time_limit=self.clock.left, cutoff=cutoff))
+                # Its support is not scored: of several optima, the basis decides which one is found.
+                if self.data.pattern_score(neighbour, tried.value) < aim:
+                    settled = self.settle(neighbour, here.moves + 1, tried)
+                    if settled.score < aim:
+                        return settled
+                    is_proven = False
+                is_proven &= tried.status in (Status.SOLVED, Status.CUT_OFF)
         return replace(here, is_local_optimum=is_proven)
 
     def _promising(self, pattern: Bits, flips: NDArray[np.intp], aim: float) -> Bits:
@@ -335,22 +339,6 @@ class _Descent:
             neighbour[pair[pair >= 0]] ^= True
         bounds = neighbours.sum(axis=1) + self.data.C * self.pool.bounds(neighbours)
         return neighbours[bounds < aim]
-
-    def _try(self, neighbour: Bits, moves: int, aim: float) -> tuple[Flipped | None, bool]:
-        """Settle at a neighbour if it is better; if not, return None, and True if that is proven."""
-        key = np.packbits(neighbour).tobytes()
-        if key in self.refused:
-            return None, True
-        cutoff = (aim - neighbour.sum()) / self.data.C
-        tried = self._learn(self.model.solve(neighbour, time_limit=self.clock.left, cutoff=cutoff))
-        # The score of its support is not compared: of several optima the basis decides which one is found.
-        if self.data.pattern_score(neighbour, tried.value) < aim:
-            settled = self.settle(neighbour, moves, tried)
-            return (settled, True) if settled.score < aim else (None, False)
-        if tried.status not in (Status.SOLVED, Status.CUT_OFF):
-            return None, False
-        self.refused.add(key)
-        return None, True
 
     def _learn(self, found: PatternSolution) -> PatternSolution:
         self.work.count(found)

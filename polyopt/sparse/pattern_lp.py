@@ -210,9 +210,6 @@ class CutPool:
     def add(self, constant: float, slopes: Vector) -> None:
         """Add a cut, such as the ``cut`` of a :class:`PatternSolution`."""
         self._now += 1
-        same = np.flatnonzero(np.abs(self.constants - constant) <= 1e-12 * abs(constant))
-        if same.size and (self.slopes[same] == slopes).all(axis=1).any():
-            return
         if len(self.constants) < self._max_cuts:
             self.constants = np.append(self.constants, constant)
             self.slopes = np.vstack([self.slopes, slopes])
