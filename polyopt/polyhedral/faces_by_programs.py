@@ -38,27 +38,26 @@ _LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT)
 class FacesByPrograms(DescentProblem):
     """Descent by linear programs that bound the objective for a fixed assignment of the negatives.
 
-    A step gives each negative the face with the least score, where it pays least, and solves the linear
-    program of that assignment. The program's value is at least the objective everywhere and equals it at
-    the faces before the step, so no step raises the objective. The faces change only if the
-    objective falls. Otherwise they stay, and the step returns the multipliers that belong to them.
+    A step assigns each negative to the face with the least score, at which its loss is least, and solves the
+    linear program of that assignment. The program's value is at least the objective everywhere and equals it
+    at the faces before the step, so no step raises the objective. The faces change only if the objective
+    falls. Otherwise they stay, and the step returns the multipliers that belong to them.
 
-    Many negatives pay nothing at several faces. Each goes to the face that it is farthest beyond: at another
-    it would constrain that face without need, and the descent would end at a higher value.
+    Many negatives have no loss at several faces. Each is assigned to the face that it is farthest beyond: at
+    another it would constrain that face without need, and the descent would end at a higher value.
 
-    A face without negatives costs nothing once all positives are inside it. It is moved in its own direction
-    until they are, and the next step may find negatives for it. If a step brings no gain, such a face is
-    offered other negatives, and takes them if that lowers the objective: first all that still pay, then, of
-    the face with the largest cost, the half that scores least at the unused face, or, where that has no
-    weights, the half that pays most.
+    A face without negatives has no loss once all positives are inside it. It is shifted until they are, and
+    the next step may assign negatives to it. If a step brings no decrease, such a face is tried with other
+    negatives: first with all that still have a loss, then with half of the negatives of the face with the
+    largest loss, those that score least at the unused face or, if it has no weights, those with most loss.
 
     The samples determine the normals only in directions in which they differ (:mod:`polyopt.linalg.span`);
     the normals are projected onto these, unless that leaves the box. A face that touches the box, as a
-    program with several optima may return, becomes the shortest with its margins. At the end :meth:`settled`
-    replaces the faces without negatives by constants.
+    program with several optima may return, is replaced by the shortest with its margins. At the end
+    :meth:`settled` replaces the faces without negatives by constants.
 
-    Steps that go on from one another keep HiGHS's basis. A step from other faces begins without one, so
-    that a run depends on its start alone, not on what was solved before it.
+    Consecutive steps keep HiGHS's basis. A step from other faces begins without one, so that a run depends on
+    its start alone, not on earlier solves.
 
     X, y, c, n_faces: as in :func:`~polyopt.optim.rounds.random_faces`; the weights are positive costs.
     radius: R, the largest absolute value of an entry of W, or inf.
@@ -77,14 +76,16 @@ class FacesByPrograms(DescentProblem):
         whole("n_faces", n_faces)
         self.X, self.y, self.c, self.n_faces = X, y, as_costs(c, len(y)), n_faces
         self.radius, self.engine = positive("radius", radius, infinite=True), engine
-        # HiGHS's tolerances are absolute: each feature's row counts in the unit of its largest entry.
-        self._units = 1.0 / np.append(largest_entries(X), 1.0)
+        # HiGHS's tolerances are absolute: a feature's row is in units of its largest entry, as a power of 2.
+        largest = abs(X).max(axis=0)
+        largest = largest.toarray().ravel() if sp.issparse(largest) else np.asarray(largest)
+        largest = np.exp2(np.ceil(np.log2(np.where(largest > 0, largest, 1.0))))
+        self._units = 1.0 / np.append(largest, 1.0)
         self._span = SampleSpan(X)
 
     def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Vector:
-        """Random faces around the mean of the positives, inside the box."""
-        W = random_faces(self.X, self.y, self.c, self.n_faces, rng)
-        W = self.within_span(W)
+        """Draw faces around the mean of the positives, inside the box."""
+        W = self.within_span(random_faces(self.X, self.y, self.c, self.n_faces, rng))
         return W * np.minimum(1.0, self.radius / np.abs(W).max(axis=1, keepdims=True))
 
     def record(self, W: Vector) -> dict[str, float]:
@@ -94,7 +95,7 @@ class FacesByPrograms(DescentProblem):
     def step(self, W: Vector, time_limit: float | None) -> Solution:
         """Return the next faces, with the multipliers of the programs that found them."""
         clock, before = Clock(time_limit), self.value(W)
-        # The same object: this step goes on where the last one ended.
+        # The same object: this step continues from the last one.
         last = self._last if self._last is not None and W is self._last["W"] else None
         if last is None:
             for model in self._models:
@@ -112,7 +113,7 @@ class FacesByPrograms(DescentProblem):
                     found = other
                     break
         if last is not None and found["W"] is W and found.status is not Status.SOLVED:
-            found = replace(last, status=found.status)  # its multipliers are those of solved programs
+            found = replace(last, status=found.status)  # with multipliers of solved programs
         self._last = replace(found, iterations=iterations, solve_time=clock.seconds)
         return self._last
 
@@ -126,17 +127,16 @@ class FacesByPrograms(DescentProblem):
         if unused.size == 0 or unused.size == self.n_faces:
             return
         face, s = unused[0], scores(self.X, W)
-        paid = np.maximum(0.0, 1.0 - self.y[:, None] * s) * self.c[:, None]
-        paying = (self.y < 0) & (paid.min(axis=1) > 0)
-        if paying.any():
-            yield np.where(paying, face, assignment)
-        cost = (paid * belonging(self.y, assignment, self.n_faces, "all")).sum(axis=0)
-        cost[unused] = -np.inf
-        dearest = assignment == cost.argmax()
-        # All samples are alike to a flat face: it is offered those that pay most.
-        order = s[:, face] if W[face, :-1].any() else -paid[:, cost.argmax()]
-        near = order <= np.median(order[dearest])
-        yield np.where(dearest & near, face, assignment)
+        losses = np.maximum(0.0, 1.0 - self.y[:, None] * s) * self.c[:, None]
+        with_loss = (self.y < 0) & (losses.min(axis=1) > 0)
+        if with_loss.any():
+            yield np.where(with_loss, face, assignment)
+        totals = (losses * belonging(self.y, assignment, self.n_faces, "all")).sum(axis=0)
+        totals[unused] = -np.inf
+        worst = totals.argmax()
+        order = s[:, face] if W[face, :-1].any() else -losses[:, worst]
+        near = order <= np.median(order[assignment == worst])
+        yield np.where((assignment == worst) & near, face, assignment)
 
     def _attempt(self, W: Vector, before: float, assignment: Assignment, clock: Clock) -> Solution:
         """Solve the program for an assignment; return the faces W themselves if it is no better."""
@@ -179,7 +179,7 @@ class FacesByPrograms(DescentProblem):
     def within_span(self, W: Vector) -> Vector:
         """Return faces in the box with the same scores of the samples and the shortest normals."""
         found = self._span.project(W, self.radius)
-        if self.value(W) == 0.0 < self.value(found):  # no sample pays, and none shall by rounding
+        if self.value(W) == 0.0 < self.value(found):  # rounding shall not make a loss of none
             found = np.clip(found * (1.0 + 1e-9), -self.radius, self.radius)
         return found
 
@@ -197,17 +197,17 @@ class FacesByPrograms(DescentProblem):
         members = belonging(self.y, assignment, self.n_faces, "all") > 0
         unused = np.setdiff1d(np.arange(self.n_faces), assignment)
         moved = W[unused]
-        nearest = self._surely(moved)[self.y > 0].min(axis=0, initial=np.inf)
+        nearest = self._certain_margins(moved)[self.y > 0].min(axis=0, initial=np.inf)
         moved[:, -1] += np.maximum(0.0, _SAFE_MARGIN - nearest)
         fits = np.abs(moved).max(axis=1, initial=0.0) <= self.radius
         faces = np.clip(faces, -self.radius, self.radius)  # by rounding alone
         faces[unused[fits]] = moved[fits]
-        margins = np.where(members, self._surely(faces), np.inf).min(axis=0)
+        margins = np.where(members, self._certain_margins(faces), np.inf).min(axis=0)
         factor = np.where((margins > 0.0) & (margins < 1.0), _SAFE_MARGIN / np.maximum(margins, 1e-300), 1.0)
         fits = factor * np.abs(faces).max(axis=1) <= self.radius
         return faces * np.where(fits, factor, 1.0)[:, None]
 
-    def _surely(self, W: Vector) -> Vector:
+    def _certain_margins(self, W: Vector) -> Vector:
         """Return the margins y_i W_k·x̃_i (n, K) less twice their rounding: 1 can then be certified."""
         found = product(lift(self.X), W.T)
         return self.y[:, None] * found.mid - 2.0 * found.rad
@@ -231,10 +231,3 @@ def worse(*ends: Status) -> Status:
         if limit in ends:
             return limit
     return Status.SOLVED if all(end is Status.SOLVED for end in ends) else Status.STALLED
-
-
-def largest_entries(X: Matrix) -> Vector:
-    """Return the largest absolute value of each feature, rounded up to a power of 2; 1 for zeros."""
-    size = abs(X).max(axis=0)
-    size = size.toarray().ravel() if sp.issparse(size) else np.asarray(size)
-    return np.exp2(np.ceil(np.log2(np.where(size > 0, size, 1.0))))

@@ -97,7 +97,7 @@ def descend(
     tol: relative decrease of a step at which to stop.
     progress: called with the softness and the smoothed objective after each iteration.
     """
-    is_smooth = problem.l1 == 0.0 and not problem.ways.any() and not is_sparse(problem.X)
+    is_smooth = problem.l1 == 0.0 and not problem.entry_signs.any() and not is_sparse(problem.X)
     run = proximal if problem.group > 0.0 else lbfgs if is_smooth else _lbfgs_b
     W, made = np.where(problem.entries, W, 0.0), 0
     for t in softness:
@@ -156,16 +156,16 @@ def _lbfgs_b(
     report: Report | None, _: Options,
 ) -> tuple[Array, int]:  # fmt: skip
     """Run scipy's L-BFGS-B on the entries that may differ from 0, or on their parts above and below 0."""
-    allowed, units, ways = problem.entries, problem.units, problem.ways[problem.entries]
+    allowed, units, signs = problem.entries, problem.units, problem.entry_signs[problem.entries]
     here, whole = units.inward(problem.allowed(W))[allowed], np.zeros(problem.shape)
     price = np.broadcast_to(problem.prices / units.scale, problem.shape)[allowed]
     split = problem.l1 > 0.0
-    sides = np.r_[ways >= 0, ways <= 0] if split else ways >= 0
-    lower = np.zeros(len(sides)) if split else np.where(ways > 0, 0.0, -np.inf)
+    sides = np.r_[signs >= 0, signs <= 0] if split else signs >= 0
+    lower = np.zeros(len(sides)) if split else np.where(signs > 0, 0.0, -np.inf)
     upper = np.where(sides, np.inf, 0.0)
 
     def point_of(x: Array) -> Array:
-        return x[: len(ways)] - x[len(ways) :] if split else x
+        return x[: len(signs)] - x[len(signs) :] if split else x
 
     def evaluate(x: Array) -> tuple[float, Array]:
         whole[allowed] = point_of(x)
@@ -173,7 +173,7 @@ def _lbfgs_b(
         g = units.slope(slope)[allowed]
         if not split:
             return loss, g
-        return loss + float(price @ (x[: len(ways)] + x[len(ways) :])), np.r_[g + price, price - g]
+        return loss + float(price @ (x[: len(signs)] + x[len(signs) :])), np.r_[g + price, price - g]
 
     def after_step(intermediate_result: OptimizeResult) -> None:
         nonlocal here

@@ -110,29 +110,29 @@ class FaceLoss:
 
     @cached_property
     def face_penalty(self) -> FacePenalty:
-        """Penalty and signs of faces that have been :meth:`turned`: all faces then keep the same signs."""
+        """Penalty and signs of :meth:`class_signed` faces, which all keep the same signs."""
         return FacePenalty.of(
             self.X.shape[1], l1=self.l1, group=self.group, signs=self.signs, groups=self.groups
         )
 
-    def turned(self, V: Array) -> Array:
-        """Change the sign of faces of class −1, or of pulls at them; no penalty depends on it."""
+    def class_signed(self, V: Array) -> Array:
+        """Multiply faces, or pulls at them, by their classes; no penalty depends on it."""
         return V * self.owners.classes[:, None]
 
     @cached_property
-    def ways(self) -> Array:
+    def entry_signs(self) -> Array:
         """The sign (K, m+1) that each entry of a face keeps, 0 if it is free."""
         return np.column_stack([self.owners.ways(self.X.shape[1], self.signs), np.zeros(self.owners.count)])
 
     @cached_property
     def thresholds(self) -> tuple[Array, Array]:
         """Thresholds (K, m+1) that a pull up, and a pull down, must pass to move an entry of a face."""
-        up, down = self.ways < 0, self.ways > 0
+        up, down = self.entry_signs < 0, self.entry_signs > 0
         return np.where(up, np.inf, self.prices), np.where(down, np.inf, self.prices)
 
     def allowed(self, W: Array) -> Array:
         """Set entries of faces (K, m+1) with a forbidden sign to 0."""
-        return np.where(self.ways * W < 0, 0.0, W)
+        return np.where(self.entry_signs * W < 0, 0.0, W)
 
     @cached_property
     def others(self) -> Bits:
@@ -158,10 +158,6 @@ class FaceLoss:
     def prices(self) -> Array:
         """ℓ1 penalty of each entry of a face (m+1,): λ, and 0 for the bias."""
         return np.append(np.full(self.X.shape[1], self.l1), 0.0)
-
-    @cached_property
-    def _plus(self) -> Bits:
-        return self.y > 0
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -198,13 +194,14 @@ class FaceLoss:
         return loss + 0.5 * float((W * W).sum(axis=0) @ self.ridges), slope, R, a
 
     def _pulled(self, W: Array, s: Array | None, own: float, other: float) -> tuple[float, Array, Array]:
-        return pulled(self.scores(W) if s is None else s, self.c, self._plus, self.owners.first, own, other)
+        s = self.scores(W) if s is None else s
+        return pulled(s, self.c, self.y > 0, self.owners.first, own, other)
 
     def probabilities(self, a: Array) -> Array:
         """Return σ(ξ) (n,), the other class's probability, from c σ(ξ); 0 for a sample without weight."""
         return np.divide(a, self.c, out=np.zeros_like(a), where=self.c > 0)
 
-    def natural(self, W: Array, s: Array | None = None) -> NDArray[np.int64]:
+    def best_assignment(self, W: Array, s: Array | None = None) -> NDArray[np.int64]:
         """Return each sample's best face of its own class; `s` are the scores, if they are known."""
         return natural_assignment(self.y, self.scores(W) if s is None else s, self.owners)
 

@@ -33,11 +33,11 @@ def random_start(problem: FaceLoss, rng: np.random.Generator) -> Array:
     They are drawn for scaled data with weights, so that neither the units of X, nor the order of the samples,
     nor their repetition in place of weight makes a difference.
     """
-    K, m, ways = problem.shape[0], problem.shape[1] - 1, problem.ways[:, :-1]
+    K, m, signs = problem.shape[0], problem.shape[1] - 1, problem.entry_signs[:, :-1]
     directions = rng.normal(size=(K, m)) * (1.0 / np.sqrt(m)) / problem.units.scale[:-1]
     middle = np.asarray(problem.X.T @ problem.c).ravel() / problem.c.sum()
     directions[:, ~present_features(problem.X)] = 0.0
-    directions = np.where(ways * directions < 0, -directions, directions)
+    directions = np.where(signs * directions < 0, -directions, directions)
     W = np.column_stack([directions, -directions @ middle + 0.5 * rng.normal(size=K)])
     W[~problem.free] = 0.0
     return W
@@ -124,7 +124,7 @@ def _descended(problem: FaceLoss, W: Array, max_iter: int, time_limit: float | N
 def _assigned(problem: FaceLoss, point: Solution) -> Solution:
     """Add the best assignment to a point that was not polished, and the multipliers that it suggests."""
     _, _, R, _ = problem.smooth(point["W"], 0.0, 1e-3)
-    primal = {"W": point["W"], "assignment": problem.natural(point["W"])}
+    primal = {"W": point["W"], "assignment": problem.best_assignment(point["W"])}
     return replace(point, primal=primal, duals={"margin": np.where(problem.others, R, 0.0)})
 
 
@@ -137,7 +137,7 @@ def _polished(problem: FaceLoss, W: Array, max_iter: int, tol: float, time_left:
 
 def _exact(problem: FaceLoss, W: Array, max_iter: int, tol: float, time_left: float | None) -> Solution:
     stage: Stage[Any] = Stage(_Explicit(problem), max_iter)
-    found = run_stages([stage], problem.natural(W), time_limit=time_left)
+    found = run_stages([stage], problem.best_assignment(W), time_limit=time_left)
     status = Status.SOLVED if found.status is Status.CONVERGED else found.status
     history = tuple(
         {name: value for name, value in each.items() if name != "round"} for each in found.history
@@ -152,7 +152,7 @@ class _Explicit(AlternatingProblem):
         self.problem = problem
 
     def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Assignment:
-        return self.problem.natural(random_start(self.problem, rng))
+        return self.problem.best_assignment(random_start(self.problem, rng))
 
     def solve(self, assignment: Assignment, time_limit: float | None) -> Solution:
         from formulations.logistic_polytopes import fixed_assignment
@@ -182,6 +182,6 @@ class _Explicit(AlternatingProblem):
     def reassign(self, point: Solution, assignment: Assignment) -> Assignment:
         """Move each sample to its best face, if that is better by more than rounding."""
         s = self.problem.scores(point["W"])
-        best, rows = self.problem.natural(point["W"], s), np.arange(len(s))
+        best, rows = self.problem.best_assignment(point["W"], s), np.arange(len(s))
         gains = s[rows, best] - s[rows, assignment] > 1e-7 * (1.0 + np.abs(s).max())
         return np.where(gains, best, assignment)

@@ -27,8 +27,6 @@ from polyopt.optim.rounds import DescentProblem, Round, random_faces
 
 Engine = Literal["newton", "bfgs", "program"]
 
-MAX_DENSE_ENTRIES = 1_000_000  # of X: up to here many small products cost less on dense than on sparse rows
-
 
 class LogisticCells(DescentProblem):
     """Steps of SPLA1.
@@ -40,6 +38,8 @@ class LogisticCells(DescentProblem):
         :mod:`formulations.spla1`.
     inner: iterations of the engine in one step, at most.
     tol: relative gap to which a cell's program is solved.
+    max_dense_entries: entries of X up to which sparse samples are made dense: many small products of sparse
+        matrices cost several times as much.
     """
 
     _program: Any = None  # the explicit program, built at its first use
@@ -47,13 +47,13 @@ class LogisticCells(DescentProblem):
     def __init__(
         self, X: Matrix, y: Vector, c: Vector, n_faces: int, *, ridge: float = 1e-3,
         positives: Literal["cell", "all"] = "cell", engine: Engine = "newton", inner: int = 100,
-        tol: float = 1e-12,
+        tol: float = 1e-12, max_dense_entries: int = 1_000_000,
     ):  # fmt: skip
         check_positives(positives)
         one_of("engine", engine, (*METHODS, "program"))
         whole("n_faces", n_faces)
         whole("inner", inner)
-        self.X = dense(X) if X.shape[0] * X.shape[1] <= MAX_DENSE_ENTRIES else X
+        self.X = dense(X) if X.shape[0] * X.shape[1] <= max_dense_entries else X
         self.y, self.n_faces = y, n_faces
         self.c, self.ridge, self.tol = as_costs(c, len(y)), positive("ridge", ridge), tolerance(tol)
         self.positives, self.engine, self.inner = positives, engine, inner

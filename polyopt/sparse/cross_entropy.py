@@ -250,7 +250,7 @@ class Flipped:
     """The end of a descent.
 
     pattern (p,): the pattern: the support of its coefficients.
-    solution: its program's; or that of a larger pattern, where its own came to nothing better.
+    solution: the solution of its program, or of a larger pattern's if that is better.
     moves: flips and swaps made.
     is_local_optimum: True if no flip and no swap lowers the score by more than 1e-9 of it, as far as the
         programs' own optima go; False if the time was up, or a neighbour's program has no answer.
@@ -287,12 +287,11 @@ def descend_by_flips(model: PatternLP, pool: CutPool, pattern: Bits, *, clock: C
 
 
 class _Descent:
-    """The models, the cuts, and the patterns refused because they were no better."""
+    """The models of neighbours and of patterns moved to, and the cuts."""
 
     def __init__(self, model: PatternLP, pool: CutPool, clock: Clock, work: Work):
         self.data, self.model, self.pool, self.clock, self.work = model.data, model, pool, clock, work
         self.apart = PatternLP(model.data, model.options)
-        self.refused: set[bytes] = set()
 
     def settle(self, pattern: Bits, moves: int, best: PatternSolution | None = None) -> Flipped:
         """Move to the support of the coefficients, whose own program tells of its neighbours.
@@ -320,10 +319,15 @@ class _Descent:
             if self.clock.is_over:
                 return here
             for neighbour in self._promising(here.pattern, flips, aim):
-                better, is_no_better = self._try(neighbour, here.moves + 1, aim)
-                if better is not None:
-                    return better
-                is_proven &= is_no_better
+                cutoff = (aim - neighbour.sum()) / self.data.C
+                tried = self._learn(self.model.solve(neighbour, time_limit=self.clock.left, cutoff=cutoff))
+                # Its support is not scored: of several optima, the basis decides which one is found.
+                if self.data.pattern_score(neighbour, tried.value) < aim:
+                    settled = self.settle(neighbour, here.moves + 1, tried)
+                    if settled.score < aim:
+                        return settled
+                    is_proven = False
+                is_proven &= tried.status in (Status.SOLVED, Status.CUT_OFF)
         return replace(here, is_local_optimum=is_proven)
 
     def _promising(self, pattern: Bits, flips: NDArray[np.intp], aim: float) -> Bits:
@@ -333,22 +337,6 @@ class _Descent:
             neighbour[pair[pair >= 0]] ^= True
         bounds = neighbours.sum(axis=1) + self.data.C * self.pool.bounds(neighbours)
         return neighbours[bounds < aim]
-
-    def _try(self, neighbour: Bits, moves: int, aim: float) -> tuple[Flipped | None, bool]:
-        """Return the end of the way from a neighbour if it is better; if not, True if that is proven."""
-        key = np.packbits(neighbour).tobytes()
-        if key in self.refused:
-            return None, True
-        cutoff = (aim - neighbour.sum()) / self.data.C
-        tried = self._learn(self.model.solve(neighbour, time_limit=self.clock.left, cutoff=cutoff))
-        # Not the score of its support: where there are several, it depends on the basis which one is found.
-        if self.data.pattern_score(neighbour, tried.value) < aim:
-            settled = self.settle(neighbour, moves, tried)
-            return (settled, True) if settled.score < aim else (None, False)
-        if tried.status not in (Status.SOLVED, Status.CUT_OFF):
-            return None, False
-        self.refused.add(key)
-        return None, True
 
     def _learn(self, found: PatternSolution) -> PatternSolution:
         self.work.count(found)

@@ -37,14 +37,12 @@ class Options:
     max_cuts: cuts in the pool, 8 p bytes each.
     patterns_per_look: patterns or flips between two looks at the cuts; not the number of workers, on which
         the work shall not depend.
-    max_supports: supports remembered of patterns that may yet be elite, so that memory is bounded.
     min_p, max_p: bounds of the probabilities from the relaxation: every centre may be drawn or left out.
     """
 
     max_unproven_share: float = 1e-7
     max_cuts: int = 256
     patterns_per_look: int = 16
-    max_supports: int = 100_000
     min_p: float = 0.05
     max_p: float = 0.95
 
@@ -212,9 +210,6 @@ class CutPool:
     def add(self, constant: float, slopes: Vector) -> None:
         """Add a cut, such as the ``cut`` of a :class:`PatternSolution`."""
         self._now += 1
-        same = np.flatnonzero(np.abs(self.constants - constant) <= 1e-12 * abs(constant))
-        if same.size and (self.slopes[same] == slopes).all(axis=1).any():
-            return
         if len(self.constants) < self._max_cuts:
             self.constants = np.append(self.constants, constant)
             self.slopes = np.vstack([self.slopes, slopes])

@@ -72,7 +72,7 @@ class PatternScorer:
         self._screening, self._clock, self._options = screening, clock, options
         threads = min(effective_n_jobs(n_jobs), options.patterns_per_look)
         self._models = [PatternLP(data, options) for _ in range(threads)]
-        self._supports: dict[bytes, tuple[bytes, float]] = {}  # of the patterns solved, the oldest first
+        self._supports: dict[bytes, tuple[bytes, float]] = {}  # of the patterns solved
         # Each pattern is solved from the mean of the batch that it was first drawn in, whenever that is:
         # which of several optima is found must not depend on screening.
         self._batch_of: dict[bytes, int] = {}  # of the patterns screened
@@ -184,8 +184,6 @@ class PatternScorer:
             return np.nan
         support = np.packbits(self.data.support(found.alpha)).tobytes()
         self._supports[_key(pattern)] = support, self.data.score(found.alpha, found.b)
-        if len(self._supports) > self._options.max_supports:
-            del self._supports[next(iter(self._supports))]
         return self.data.pattern_score(pattern, found.value)
 
 

