@@ -322,7 +322,7 @@ def _largest(e: Vector, length: Vector) -> float:
 
 
 class FixedMultipliers(NamedTuple):
-    """FixedMultipliers multipliers of F faces, the last of which may stand for several that are alike.
+    """Fixed multipliers of F faces, the last of which may stand for several that are alike.
 
     slope (F, p): c.
     e (F, p, d), length (F, p): as in :class:`Multipliers`.
