@@ -248,8 +248,7 @@ def _add_columns(
     for number in range(options.column_trials):
         if clock.is_over or len(columns.W) >= most:
             return
-        changed = rng.random(npos) < rng.choice(options.changed_shares)
-        answers = first[rng.integers(len(first))] ^ changed
+        answers = first[rng.integers(len(first))] ^ (rng.random(npos) < rng.choice(options.changed_shares))
         if number % 3 == 0:
             answers = rng.random(npos) < rng.random()
         w = priced_face(columns.data, found.prices, answers)
