@@ -1,4 +1,4 @@
-"""What several families of machines are optimised with.
+"""Optimisation methods that several families of machines share.
 
 ``rounds`` (the loop of every outer method: limits, history, Ctrl-C) and ``starts`` (the best of many starts);
 ``best_first`` (branch and bound); ``coordinate_ascent`` (hinge duals of all faces at once),

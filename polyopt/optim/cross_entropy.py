@@ -77,7 +77,7 @@ class Rules:
 class CrossEntropyResult:
     """The result of a search, without multipliers or a bound.
 
-    pattern (n,): the best pattern scored; None if none has a finite score.
+    pattern (n,): the best pattern scored; None without a finite score.
     value: its score; nan if there is none.
     p (n,): probabilities at the end of the run that found it (of the first run, if an incumbent is the best).
     status: how that run ended, or what ended the search; ``FAILED`` if no pattern has a finite score.
@@ -192,8 +192,8 @@ def cross_entropy_minimize(
         that is no worse and its score. That takes the place of the first in the cache, in the elite and
         among the incumbents. A worse one is left alone.
     rank : {"improved", "drawn"}, default="improved"
-        What makes a pattern elite: the score of what `improve` makes of it, or its own, as it was drawn. With
-        "drawn" the elite and the incumbents alone are improved: p moves towards what they have become.
+        Score by which a pattern is elite: that of its improvement, or its own, as it was drawn. With "drawn"
+        only the elite and the incumbents are improved: p moves towards their improvements.
     errors : tuple of exception classes
         Exceptions of `score` and `improve` that count as failures; all others pass.
     cache_size : int

@@ -14,12 +14,12 @@ from formulations.language.solution import Status
 from polyopt import ConvexPolytopeMachine
 from polyopt.cpm.global_search.face import Best, total_cost
 from polyopt.cpm.global_search.prices import (
-    DEFAULT,
-    PriceMaster,
+    Columns,
     PriceSearch,
     bound_at_prices,
     examine_face_box,
     face_box_for,
+    location_prices,
     price_of,
 )
 from polyopt.cpm.global_search.search import Options, merge, solve_cpm_global
@@ -157,10 +157,7 @@ def test_ctrl_c_among_the_prices_keeps_the_point_and_the_bound(monkeypatch):
 def test_prices_are_those_of_the_program_of_location(faces, npos, K, scale):
     rng = np.random.default_rng(faces)
     own, hinges = rng.uniform(1, 3, faces) * scale, np.maximum(rng.normal(size=(faces, npos)), 0) * scale
-    master = PriceMaster(K, 1e-9, DEFAULT)
-    for t in range(faces):
-        master.add(np.array([float(t)]), own[t], hinges[t])
-    found = master.solve()
+    found = location_prices(own, hinges, K, 1e-9)
     # x before z: each positive is shared out, no more of it to a face than there is of the face.
     pairs = np.eye(faces * npos)
     cover = np.hstack([np.tile(np.eye(npos), faces), np.zeros((npos, faces))])
@@ -174,17 +171,15 @@ def test_prices_are_those_of_the_program_of_location(faces, npos, K, scale):
     assert found.shares.sum() == pytest.approx(K)
 
 
-def test_the_price_program_keeps_equal_faces_once():
-    """An infinite cost has no prices."""
-    master = PriceMaster(2, 1e-9, DEFAULT)
-    w = np.array([1.0, 2.0])
-    master.add(w, 1.0, np.array([0.5]))
-    master.add(w + 1e-12, 9.0, np.array([9.0]))
-    master.add(w + 1e-6, 1.0, np.array([0.25]))
-    assert len(master.W) == 2
-    assert (master.solve().prices >= 0.0).all()
-    master.add(-w, np.inf, np.array([1.0]))
-    assert master.solve() is None
+def test_equal_faces_are_kept_once_and_an_infinite_cost_has_no_prices():
+    rng, *_, K, data = given_data(5)
+    columns = Columns(data, Best(np.zeros((K, data.A.shape[1])), np.array([np.inf, np.inf, 0.0])), 1e-9, 1e-9)
+    w = rng.normal(size=data.A.shape[1])
+    for face in (w, w + 1e-12, w + 1e-6, w):
+        columns.add(face)
+    assert len(columns.W) == 2
+    assert (location_prices(np.ones(2), np.array([[0.5], [0.25]]), 2, 1e-9).prices >= 0.0).all()
+    assert location_prices(np.array([1.0, np.inf]), np.ones((2, 1)), 2, 1e-9) is None
 
 
 def test_beyond_the_tree_prices_alone_prove_the_optimum_or_say_what_they_bound():

@@ -66,11 +66,11 @@ DEFAULT = Options()
 _NO_PRICES = (
     "this bound has no claim to be saved: it is one at prices of the positives (duals['price'] of the "
     "solution), for which the cost of one face at these prices is bounded over boxes of its coefficients. "
-    "The checker knows trees over assignments, of which one that proves as much would be too large"
+    "The checker knows trees over assignments, and one that proves as much would be too large"
 )
 _NO_SPREAD = (
-    "this bound has no claim to be saved: it is one by the spread of the faces, of more samples than a tree "
-    "over assignments has an end for, and the checker knows such trees alone"
+    "this bound has no claim to be saved: it is one by the spread of the faces, for more samples than a tree "
+    "over assignments can handle, and the checker knows such trees alone"
 )
 
 

@@ -1,12 +1,12 @@
 """The Convex Polytope Machine over all assignments by its mixed-integer program, for small data.
 
-With loss="max" a negative pays for its worst face alone, and with margin="worst" all faces share a margin
-budget: no face has a program of its own, and the bounds of :mod:`polyopt.cpm.global_search.search`, which are
-sums over faces, do not apply. The explicit program (:mod:`formulations.cpm`) is solved by SCIP
-instead. Its bound is the solver's word, not a proof.
+With loss="max" a negative has the loss of its worst face alone, and with margin="worst" all faces share a
+margin budget: the objective is not a sum over faces, and the bounds of
+:mod:`polyopt.cpm.global_search.search` do not apply. The explicit program (:mod:`formulations.cpm_global`) is
+solved by SCIP instead. Its bound is the solver's word, not a proof.
 
 Alternating minimisation from random starts comes first: the cost of its best point makes M small. It also
-refines the faces that SCIP ends with, which are feasible to 1e-8 only.
+refines SCIP's faces, which are feasible to 1e-8 only.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from formulations.cpm_global import mixed_integer
 
-from formulations.cpm import mixed_integer
 from formulations.language.clock import Clock, interrupted
 from formulations.language.solution import Solution, Status
 from formulations.language.solving import require_scip
 from formulations.polytope import natural_assignment
-from polyopt.cpm.alternating import PolytopeProblem
+from polyopt.cpm.alternating import PolytopeProblem, WorstCaseProblem
 from polyopt.optim.rounds import Stage, run_from_many_starts, run_rounds
 
 if TYPE_CHECKING:
@@ -28,37 +28,22 @@ if TYPE_CHECKING:
     from formulations.polytope import Loss
     from polyopt.cpm.certificate import Margin
 
-__all__ = ["MAX_SAMPLES", "solve_cpm_explicitly"]
-
-MAX_SAMPLES = 200  # SCIP leaves a large gap long before
+MAX_SAMPLES = 200
+"""Maximal number of samples; SCIP leaves a large gap long before."""
 
 
 def solve_cpm_explicitly(
-    X: Matrix,
-    y: Vector,
-    C: Vector,
-    n_faces: int,
-    loss: Loss,
-    margin: Margin,
-    *,
-    tol: float = 1e-6,
-    time_limit: float | None = None,
-    seed: int = 0,
-) -> Solution:
+    X: Matrix, y: Vector, C: Vector, n_faces: int, loss: Loss, margin: Margin, *, tol: float = 1e-6,
+    time_limit: float | None = None, seed: int = 0,
+) -> Solution:  # fmt: skip
     """Minimise eq. (6) over the faces and over all assignments, by SCIP.
 
-    X (n, m): samples, at most 200.
-    y (n,): labels: -1 inside, +1 outside; both classes.
-    C (n,): cost of slack, per sample.
-    n_faces: K, at least 2: one face is a convex program.
-    tol: relative gap between point and bound at which SCIP ends.
-    time_limit: seconds.
-    seed: of the random starts.
+    There are at most 200 samples of both classes, -1 inside, and at least two faces: one face is a convex
+    program. ModuleNotFoundError if SCIP is not installed.
+
     Returns: ``primal`` W (K, m+1) and assignment (n,), -1 at the negatives; ``duals`` margin (n, K), and with
         margin="worst" norm (K,), of that assignment's program; ``bound``, the one that SCIP states, if any.
-        ``SOLVED`` if the two are within `tol`. A limit or Ctrl-C keeps the best point.
-    ModuleNotFoundError: SCIP is not installed.
-    ValueError: more samples than that, or one class.
+        ``SOLVED`` if the relative gap is within `tol`. A limit or Ctrl-C keeps the best point.
     """
     if len(y) > MAX_SAMPLES:
         raise ValueError(
@@ -68,7 +53,11 @@ def solve_cpm_explicitly(
         )
     require_scip()
     clock = Clock(time_limit)
-    problem = PolytopeProblem(X, y, C, n_faces, loss, margin)
+    problem: PolytopeProblem
+    if margin == "worst":
+        problem = WorstCaseProblem(X, y, C, n_faces, loss)
+    else:
+        problem = PolytopeProblem(X, y, C, n_faces, loss)
     best = run_from_many_starts(
         [Stage(problem)], n_init=20, time_limit=clock.part(0.2).left, seed=seed, n_jobs=1
     )
@@ -93,7 +82,7 @@ def solve_cpm_explicitly(
 def _solution(
     best: Solution, found: Solution | None, status: Status, tol: float, y: Vector, clock: Clock
 ) -> Solution:
-    """The best point with SCIP's bound and status."""
+    """Combine the best point with SCIP's bound and status."""
     bound, value = None if found is None else found.bound, best.objective
     if bound is not None:
         bound = min(bound, value)

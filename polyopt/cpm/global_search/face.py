@@ -84,28 +84,28 @@ def no_best(n_faces: int, d: int) -> Best:
 # Set w to ½ Σ a_i y_i x̃_i.
 hyperplane = kernel("cpm_hyperplane", "data: Samples; a: f8 (n); w!: f8 (d)")
 
-# D(a) for the w that belongs to a.
+# D(a) for the w of a.
 dual_value = kernel("cpm_dual_value", "a: f8 (n); w: f8 (d)", returns="f8")
 
-# How far dual_value may be above D(a), for the w that hyperplane gives.
+# Rounding error of dual_value, for the w of hyperplane.
 dual_error = kernel("cpm_dual_error", "data: Samples; a: f8 (n); w: f8 (d)", returns="f8")
 
 # Set caps to the box of face k when positive p is assigned to face[p].
 caps_of = kernel("cpm_caps_of", "data: Samples; face: i8 (p); k: i8; caps!: f8 (n)")
 
-# J(W), each positive on its best face, which is written to best.
+# J(W), with each positive on its best face, written to best.
 total_cost = kernel("cpm_price", "data: Samples; W: f8 (K, d); best!: i8 (p)", returns="f8")
 
 # Raise D over the box [low, high] by so many sweeps, until they have gained `enough`, or one of them no more
-# than `least`; done (3,): by how much in all, by how much in the last sweep, and in how many.
+# than `least`; done (3,): the total gain, the gain of the last sweep, and the number of sweeps.
 _climb = kernel(
     "cpm_climb",
     "data: Samples; low: f8 (n); high: f8 (n); a!: f8 (n); w!: f8 (d); sweeps: i8; enough: f8; least: f8; "
     "done!: f8 (t)",
 )
 
-# So many sweeps more of alternating; J(W), infinity if it has not ended, or -1 without memory. at (4,) is
-# where it is, zeros at first: rounds and faces done, sweeps over the face at work, J after the round before.
+# Continue alternating by so many sweeps. Returns J(W), infinity if it has not ended, -1 without memory. at
+# (4,), zeros at first, is the state: rounds and faces done, sweeps over the current face, the last round's J.
 _alternate = kernel(
     "cpm_alternate",
     "data: Samples; face!: i8 (p); W!: f8 (K, d); a!: f8 (K, n); at!: f8 (t); precision: f8; sweeps: f8",

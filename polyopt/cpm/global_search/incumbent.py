@@ -36,7 +36,12 @@ class Options:
         their time; chosen on six sets and some pairs of digits, sonar and ionosphere among them.
     ascents: dual ascents of a batch.
     max_rounds: rounds of a dual ascent.
+    kicked_share, kicked_share_loose: largest share of positives that a kick moves, without and with a dual
+        ascent after it.
+    kick_tol, max_cost_ratio, end_tol: relative precision of alternation after a kick; the cost relative to
+        the incumbent's up to which it continues, and its precision then.
     max_batches: batches of ascents, and of kicks, with a time limit; without one there is one batch.
+    max_column_work: faces squared times positives of a location program, which then takes a second or two.
     max_column_rounds, max_idle_rounds, column_trials, n_largest, changed_shares: rounds of the columns,
         those without a new face, faces tried in each, from so many faces with the largest shares, of whose
         positives such shares are changed. Found helpful on draws of german, parkinsons and heart.
@@ -49,7 +54,13 @@ class Options:
     min_size_for_ascents: int = 10_000
     ascents: int = 20
     max_rounds: int = 300
+    kicked_share: float = 0.1
+    kicked_share_loose: float = 0.3
+    kick_tol: float = 1e-4
+    max_cost_ratio: float = 1.02
+    end_tol: float = 1e-8
     max_batches: int = 25
+    max_column_work: float = 5e7
     max_column_rounds: int = 40
     max_idle_rounds: int = 4
     column_trials: int = 60
@@ -178,16 +189,17 @@ def _kick(
         if clock.is_over:
             return
         is_loose = number % 2 == 1
-        face = _moved(data.points, best.W, 0.3 if is_loose else 0.1, rng)
+        share = options.kicked_share_loose if is_loose else options.kicked_share
+        face = _moved(data.points, best.W, share, rng)
         if is_loose:
             state = problem.loosen(np.concatenate([np.full(data.inside, -1), face]), clock.left)
             found = run_rounds(problem, state, max_iter=options.max_rounds, time_limit=clock.left)
             _offer_end(data, best, found)
             continue
         W = np.zeros_like(best.W)
-        J = alternate(data, face, W, 1e-4 * best.cost, clock)
-        if 1.02 * best.cost > J:  # only then to the end
-            J = alternate(data, face, W, 1e-8 * best.cost, clock)
+        J = alternate(data, face, W, options.kick_tol * best.cost, clock)
+        if options.max_cost_ratio * best.cost > J:
+            J = alternate(data, face, W, options.end_tol * best.cost, clock)
         best.offer(J, W)
 
 
@@ -224,7 +236,7 @@ def improve_by_columns(
     Alternation finds each of its K faces given the others; here faces of many starts are combined.
     """
     columns, idle = Columns(data, best, tol=1e-8, precision=1e-8), 0
-    most = float(np.sqrt(5e7 / data.npos))  # faces whose program takes a second or two
+    most = float(np.sqrt(options.max_column_work / data.npos))
     columns.begin(clock, rng, most)
     for _ in range(options.max_column_rounds):
         found = None if clock.is_over else columns.priced(clock)
@@ -248,8 +260,7 @@ def _add_columns(
     for number in range(options.column_trials):
         if clock.is_over or len(columns.W) >= most:
             return
-        changed = rng.random(npos) < rng.choice(options.changed_shares)
-        answers = first[rng.integers(len(first))] ^ changed
+        answers = first[rng.integers(len(first))] ^ (rng.random(npos) < rng.choice(options.changed_shares))
         if number % 3 == 0:
             answers = rng.random(npos) < rng.random()
         w = priced_face(columns.data, found.prices, answers)

@@ -221,36 +221,19 @@ class Prices(NamedTuple):
     shares: Vector
 
 
-class PriceMaster:
-    """The location program over the known faces W, solved to the relative gap `tol`."""
-
-    def __init__(self, n_faces: int, tol: float, options: Options):
-        self.n_faces, self.tol, self.options = n_faces, tol, options
-        self.W: list[Vector] = []
-        self._own: list[float] = []
-        self._hinges: list[Vector] = []
-        self._known: set[bytes] = set()
-
-    def add(self, w: Vector, own: float, hinges: Vector) -> None:
-        """Add a new face with f(w) and h_i(w) (npos,)."""
-        key = np.round(w, 9).tobytes()
-        if key not in self._known:
-            self._known.add(key)
-            self.W.append(w.copy())
-            self._own.append(own)
-            self._hinges.append(hinges.copy())
-
-    def solve(self) -> Prices | None:
-        """The prices; None if numbers are out of range."""
-        with np.errstate(all="ignore"):
-            point = _Point(np.array(self._own), np.array(self._hinges), self.n_faces, self.options)
-            for _ in range(self.options.max_steps):
-                if not point.gap > self.tol * (abs(point.value) + point.gap) or not point.step():
-                    break
-        prices = np.maximum(point.prices, 0.0)
-        if not (np.isfinite(prices).all() and np.isfinite(point.shares).all()):
-            return None
-        return Prices(prices, point.shares)
+def location_prices(
+    own: Vector, hinges: Vector, n_faces: int, tol: float, options: Options = DEFAULT
+) -> Prices | None:
+    """Solve the location program with f (faces,) and h (faces, npos); None if out of range."""
+    with np.errstate(all="ignore"):
+        point = _Point(own, hinges, n_faces, options)
+        for _ in range(options.max_steps):
+            if not point.gap > tol * (abs(point.value) + point.gap) or not point.step():
+                break
+    prices = np.maximum(point.prices, 0.0)
+    if not (np.isfinite(prices).all() and np.isfinite(point.shares).all()):
+        return None
+    return Prices(prices, point.shares)
 
 
 class _Move(NamedTuple):
@@ -373,9 +356,11 @@ class Columns:
     """
 
     def __init__(self, data: Samples, best: Best, tol: float, precision: float, options: Options = DEFAULT):
-        self.data, self.best, self.precision, self.options = data, best, precision, options
-        self._master = PriceMaster(len(best.W), tol, options)
-        self.W = self._master.W
+        self.data, self.best, self.tol, self.precision, self.options = data, best, tol, precision, options
+        self.W: list[Vector] = []
+        self._own: list[float] = []
+        self._hinges: list[Vector] = []
+        self._known: set[bytes] = set()
 
     def begin(self, clock: Clock, rng: np.random.Generator, most: float = np.inf) -> None:
         """Add the incumbent's faces, constant faces, and faces of random assignments, at most so many."""
@@ -392,14 +377,20 @@ class Columns:
                 self.add(priced_face(self.data, np.where(face == k, np.inf, 0.0), face == k))
 
     def add(self, w: Vector) -> None:
-        """Add a face."""
+        """Add a face that is not known yet."""
+        key, inside = np.round(w, 9).tobytes(), self.data.inside
+        if key in self._known:
+            return
         loss = np.maximum(1.0 - self.data.A @ w, 0.0) * self.data.C
-        inside = self.data.inside
-        self._master.add(w, float(w @ w + loss[:inside].sum()), loss[inside:])
+        self._known.add(key)
+        self.W.append(w.copy())
+        self._own.append(float(w @ w + loss[:inside].sum()))
+        self._hinges.append(loss[inside:])
 
     def priced(self, clock: Clock) -> Prices | None:
         """The prices, if there are any; the faces with the largest shares are tried as an incumbent."""
-        found = self._master.solve()
+        own, hinges = np.array(self._own), np.array(self._hinges)
+        found = location_prices(own, hinges, len(self.best.W), self.tol, self.options)
         if found is not None:
             largest = np.argsort(-found.shares, kind="stable")
             W = np.array([self.W[t] for t in np.resize(largest, len(self.best.W))])

@@ -191,19 +191,16 @@ _best_shares = kernel(
 
 
 def raise_spread(
-    ground: FaceSamples, spread: Multipliers, mu: float, sweeps: int, options: Options = DEFAULT
+    samples: FaceSamples, spread: Multipliers, mu: float, sweeps: int, options: Options = DEFAULT
 ) -> None:
-    """Raise Φ with the barrier μ, in place, from multipliers in the interior."""
-    (n, d), p = ground.A.shape, len(ground.share)
+    """Raise Φ with the barrier μ, in place, from the interior; the first sweep visits every move."""
+    (n, d), p = samples.A.shape, len(samples.share)
     keeps = np.count_nonzero(spread.delta) * d > options.rows_per_move * n * p
-    piece = max(ENTRIES_PER_CALL // (2 * (n * d + d * d)), 1)
-    for sweep in range(0, sweeps, options.full_sweep_every):
-        M = np.linalg.inv(np.eye(d) - (spread.e / spread.length[:, None]).T @ spread.e)
-        steps = (p + 1) * min(options.full_sweep_every, sweeps - sweep)
-        for first in range(0, steps, piece):
-            last = min(first + piece, steps)
-            if _raise_spread(*ground, *spread, M, int(keeps), mu, first, last) < 0:
-                raise MemoryError
+    M = np.linalg.inv(np.eye(d) - (spread.e / spread.length[:, None]).T @ spread.e)
+    piece, steps = max(ENTRIES_PER_CALL // (2 * (n * d + d * d)), 1), (p + 1) * sweeps
+    for first in range(0, steps, piece):
+        if _raise_spread(*samples, *spread, M, int(keeps), mu, first, min(first + piece, steps)) < 0:
+            raise MemoryError
 
 
 class Proven(NamedTuple):
@@ -218,29 +215,29 @@ class Proven(NamedTuple):
     error: float
 
 
-def feasible(ground: FaceSamples, spread: Multipliers) -> Multipliers:
+def feasible(samples: FaceSamples, spread: Multipliers) -> Multipliers:
     """Clip multipliers to their boxes, and raise lengths until Σ e e' / d ⪯ I is certain.
 
     The given multipliers may be any numbers, the lengths any positive ones; e and the shares are not read.
     """
-    a, delta, own = np.clip(spread.a, 0.0, ground.C), spread.delta, np.clip(spread.own, 0.0, ground.B)
-    for limit, part in ((ground.C - a, np.maximum(delta, 0.0)), (a, np.maximum(-delta, 0.0))):
+    a, delta, own = np.clip(spread.a, 0.0, samples.C), spread.delta, np.clip(spread.own, 0.0, samples.B)
+    for limit, part in ((samples.C - a, np.maximum(delta, 0.0)), (a, np.maximum(-delta, 0.0))):
         total = part.sum(axis=0)
         over = total * ABOVE > limit * (1.0 - 4.0 * UNIT)
         if over.any():
             shrunk = np.where(over, limit / np.maximum(total, 1e-300) * (1.0 - 1e-8), 1.0)
             delta = delta * np.where(part > 0.0, shrunk, 1.0)
-    e = own[:, None] * ground.P + delta @ ground.A
-    return Multipliers(a, delta, own, e, np.maximum(spread.length, 1e-300) * _largest(e, spread.length))
+    e = own[:, None] * samples.P + delta @ samples.A
+    return Multipliers(a, delta, own, e, np.maximum(spread.length, 1e-300) * _length_factor(e, spread.length))
 
 
-def proven_by(ground: FaceSamples, kept: Multipliers) -> Proven:
+def proven_by(samples: FaceSamples, kept: Multipliers) -> Proven:
     """The bound of one face by multipliers from :func:`feasible`, for any shares, 0 and 1 included."""
-    (n, d), p, share = ground.A.shape, len(kept.own), ground.share
+    (n, d), p, share = samples.A.shape, len(kept.own), samples.share
     a, delta, own, e, length = kept
-    sizes, squares = np.linalg.norm(e, axis=1), np.sqrt(ground.q)
-    reach = np.abs(own) * np.linalg.norm(ground.P, axis=1) + np.abs(delta) @ squares
-    first = a @ ground.A
+    sizes, squares = np.linalg.norm(e, axis=1), np.sqrt(samples.q)
+    reach = np.abs(own) * np.linalg.norm(samples.P, axis=1) + np.abs(delta) @ squares
+    first = a @ samples.A
     v = first + share @ e
     long = np.linalg.norm(v) + sizes.sum() + a @ squares
     off_by = ABOVE * gamma(n + p + 8) * (a @ squares + reach.sum() + np.linalg.norm(first) + sizes.sum())
@@ -253,7 +250,7 @@ def proven_by(ground: FaceSamples, kept: Multipliers) -> Proven:
 
 
 def raised(
-    ground: FaceSamples, spread: Multipliers, mu: float, sweeps: int,
+    samples: FaceSamples, spread: Multipliers, mu: float, sweeps: int,
     is_over: Callable[[], bool] = lambda: False, options: Options = DEFAULT,
 ) -> Multipliers:  # fmt: skip
     """A copy of the multipliers, raised by :func:`raise_spread` until time is up or numbers are out of range.
@@ -261,17 +258,17 @@ def raised(
     With more features than samples it works in coordinates of the space that the samples span: only products
     of samples count, and a step costs the square of the number of coordinates.
     """
-    if ground.A.shape[1] > len(ground.A) + len(ground.P):
-        basis = np.linalg.qr(np.vstack([ground.A, ground.P]).T)[0]
-        here = ground._replace(A=ground.A @ basis, P=ground.P @ basis)
+    if samples.A.shape[1] > len(samples.A) + len(samples.P):
+        basis = np.linalg.qr(np.vstack([samples.A, samples.P]).T)[0]
+        here = samples._replace(A=samples.A @ basis, P=samples.P @ basis)
         higher = raised(here, spread._replace(e=spread.e @ basis), mu, sweeps, is_over, options)
-        return higher._replace(e=higher.own[:, None] * ground.P + higher.delta @ ground.A)
+        return higher._replace(e=higher.own[:, None] * samples.P + higher.delta @ samples.A)
     for made in range(0, sweeps, options.full_sweep_every):
         if is_over():
             return spread
         higher = Multipliers(*(part.copy() for part in spread))
         try:
-            raise_spread(ground, higher, mu, min(options.full_sweep_every, sweeps - made), options)
+            raise_spread(samples, higher, mu, min(options.full_sweep_every, sweeps - made), options)
         except np.linalg.LinAlgError:
             return spread
         if not all(np.isfinite(part).all() for part in higher):
@@ -280,15 +277,15 @@ def raised(
     return spread
 
 
-def interior(ground: FaceSamples, spread: Multipliers, side: Vector) -> Multipliers:
+def interior(samples: FaceSamples, spread: Multipliers, side: Vector) -> Multipliers:
     """Move multipliers to a distance `side` (n,) from both ends of every box; raise lengths likewise."""
-    a = np.clip(spread.a, side, ground.C - side)
+    a = np.clip(spread.a, side, samples.C - side)
     up, down = np.maximum(spread.delta, 0.0).sum(axis=0), np.maximum(-spread.delta, 0.0).sum(axis=0)
     room = np.minimum(
-        (ground.C - a - 0.5 * side) / np.maximum(up, 1e-300), (a - 0.5 * side) / np.maximum(down, 1e-300)
+        (samples.C - a - 0.5 * side) / np.maximum(up, 1e-300), (a - 0.5 * side) / np.maximum(down, 1e-300)
     )
     delta = np.ascontiguousarray(spread.delta * np.minimum(room, 1.0))
-    e = spread.own[:, None] * ground.P + delta @ ground.A
+    e = spread.own[:, None] * samples.P + delta @ samples.A
     length = np.maximum(spread.length, 1e-300)
     if len(length):
         length = length * max(1.0, 1.01 * float(np.linalg.eigvalsh(_gram(e, length))[-1]))
@@ -303,7 +300,7 @@ def _gram(e: Vector, length: Vector) -> Vector:
     return np.asarray(scaled @ scaled.T)
 
 
-def _largest(e: Vector, length: Vector) -> float:
+def _length_factor(e: Vector, length: Vector) -> float:
     """A factor of the lengths d with which Σ e e' / d ⪯ I is certain."""
     if len(e) == 0:
         return 1.0
@@ -322,7 +319,7 @@ def _largest(e: Vector, length: Vector) -> float:
 
 
 class FixedMultipliers(NamedTuple):
-    """FixedMultipliers multipliers of F faces, the last of which may stand for several that are alike.
+    """Fixed multipliers of F faces, the last of which may stand for several that are alike.
 
     slope (F, p): c.
     e (F, p, d), length (F, p): as in :class:`Multipliers`.
@@ -390,7 +387,7 @@ class State(NamedTuple):
 class _Face(NamedTuple):
     """A raised face: its samples, the positives that may be on it, and feasible multipliers."""
 
-    ground: FaceSamples
+    samples: FaceSamples
     moving: NDArray[np.int64]
     kept: Multipliers
 
@@ -469,7 +466,7 @@ class SpreadNode:
         data, spread = self.data, self.faces[k]
         moving = np.flatnonzero((self.face < 0) & self.allowed[:, k])
         rows = np.r_[np.arange(data.inside), data.inside + np.flatnonzero(self.face == k)]
-        ground = FaceSamples(
+        samples = FaceSamples(
             data.A[rows], data.q[rows], data.C[rows], data.A[data.inside + moving],
             data.C[data.inside + moving], self.share[moving, k].copy(),
         )  # fmt: skip
@@ -477,15 +474,15 @@ class SpreadNode:
             spread.a[rows], spread.delta[np.ix_(moving, rows)], spread.own[moving], spread.e[moving],
             spread.length[moving],
         )  # fmt: skip
-        start = interior(ground, given, 1e-6 * ground.C)
-        kept = feasible(ground, raised(ground, start, mu, sweeps, is_over, self.options))
+        start = interior(samples, given, 1e-6 * samples.C)
+        kept = feasible(samples, raised(samples, start, mu, sweeps, is_over, self.options))
         n, npos = len(data.C), len(self.face)
         a, delta, own = np.zeros(n), np.zeros((npos, n)), np.zeros(npos)
         e, length = np.zeros_like(data.A[data.inside :]), np.ones(npos)
         a[rows], own[moving], e[moving], length[moving] = kept.a, kept.own, kept.e, kept.length
         delta[np.ix_(moving, rows)] = kept.delta
         self.faces[k] = Multipliers(a, delta, own, e, length)
-        return _Face(ground, moving, kept)
+        return _Face(samples, moving, kept)
 
     def _best_shares(self, faces: list[_Face]) -> Vector:
         """The shares (npos, K) with the best bound for the multipliers."""
@@ -495,7 +492,7 @@ class SpreadNode:
         e = np.array([face.e[some] for face in self.faces])
         length = np.array([face.length[some] for face in self.faces])
         sums = np.array([face.own[some] + face.delta[some].sum(axis=1) for face in self.faces])
-        first = np.array([face.kept.a @ face.ground.A for face in faces])
+        first = np.array([face.kept.a @ face.samples.A for face in faces])
         slope = sums - 0.5 * np.einsum("kid,kd->ki", e, first) - 0.25 * length
         allowed = np.ascontiguousarray(self.allowed[some, : self.offered].T)
         share = np.ascontiguousarray(best[some, : self.offered].T) * self.times[:, None]
@@ -511,9 +508,9 @@ class SpreadNode:
         constant, error = 0.0, 0.0
         on = np.full((npos, K), np.inf)
         off, lengths = np.zeros((npos, K)), np.zeros((npos, K))
-        for k, (ground, moving, kept) in enumerate(faces):
+        for k, (samples, moving, kept) in enumerate(faces):
             times = int(self.times[k])  # unused faces are alike
-            proven = proven_by(ground._replace(share=share[moving, k]), kept)
+            proven = proven_by(samples._replace(share=share[moving, k]), kept)
             constant += times * proven.constant
             error += times * proven.error
             alike = np.s_[k : k + times]
