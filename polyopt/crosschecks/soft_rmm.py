@@ -26,7 +26,7 @@ _B, _D = 1.3, 0.05
 def nearly_free_slack(seed: int) -> Pair:
     """At a price D of next to nothing it is the SVM, but for D Σ [|f| − B]₊ at the SVM's outputs.
 
-    Source: formulations.soft_rmm, the primal at the SVM's point.
+    Source: formulations.rmm, the primal at the SVM's point.
     """
     X, y, C = blobs(seed)
     return rmm.qp(X, y, C, _B, 1e-9).solve().objective, svm.primal(X, y, C).solve().objective
@@ -48,7 +48,7 @@ def dear_slack(seed: int) -> Pair:
 def solvers_of_the_linear_machine(seed: int) -> Pair:
     """Decomposition and interior point find the value of the explicit program.
 
-    Source: formulations.soft_rmm, primal and dual.
+    Source: formulations.rmm, primal and dual.
     """
     X, y, C = blobs(seed)
     rows = hinge_families(y, C, _B, _D)
@@ -63,7 +63,7 @@ def solvers_of_the_linear_machine(seed: int) -> Pair:
 def solver_of_the_kernel_machine(seed: int) -> Pair:
     """With a Gaussian kernel the decomposition finds the value of the explicit dual.
 
-    Source: formulations.soft_rmm.
+    Source: formulations.rmm.
     """
     X, y, C = blobs(seed)
     K = rbf(X)
