@@ -82,8 +82,8 @@ class Trial:
             known: dict[str, Any] = {**program.variables, **program.parameters}
             letters = {printed_name(name): given.value for name, given in known.items()}
             letters |= {name: _numbers(given) for name, given in program.data.items()}
-        told = [symbol.definition for symbol in symbols_in(program.letters)]
-        self.scope = Scope(letters, [definition for definition in told if definition is not None])
+        definitions = [symbol.definition for symbol in symbols_in(program.letters)]
+        self.scope = Scope(letters, [definition for definition in definitions if definition is not None])
         self.ranges: dict[str, int] = {}
         self._read_ranges()
 

@@ -1,4 +1,4 @@
-"""From one solver's answer to the program's: who is asked next, and which point is kept.
+"""Solving a program: the order of solvers, their settings, and the point that is kept.
 
 A solver's "optimal" at the first asking is taken, but for HiGHS's of a quadratic program, which is measured.
 An answer that falls short ("inaccurate", a limit of the solver's own, a failure) is not the last word: the
@@ -39,19 +39,19 @@ class Backend:
     Attributes
     ----------
     settings : dict
-        What it is told at first, in its own words.
+        Settings of the first attempt, in the solver's own words.
     time : str
-        Its name for a limit on seconds.
+        The solver's name for a limit on seconds.
     iterations : tuple of str
-        Its names for limits on iterations; all are set.
+        The solver's names for limits on iterations; all are set.
     by_kind : dict of str to dict
-        What it is told besides for a class of programs.
+        Further settings for a class of programs.
     again : tuple of dict
-        What it is told besides when it is asked again, one after the other: it fell short with what is above.
+        Further settings of each attempt after the first fell short.
     word : callable
-        Takes what the solver returned to its own word for how it ended.
+        Takes the solver's result to the solver's own status.
     ends : dict of str to Status
-        What its words say that cvxpy's do not tell apart, by a part of the word.
+        Statuses that cvxpy does not tell apart, by a part of the solver's own.
     """
 
     settings: Settings
@@ -190,13 +190,13 @@ def attempt(
         begins = start is not None and solver == "HIGHS"
         if start is not None and begins:
             _set_start(program, data, start)
-        told = {"warm_start": begins, "verbose": verbose, "solver_opts": settings}
+        arguments = {"warm_start": begins, "verbose": verbose, "solver_opts": settings}
         if integer and solver == "HIGHS":
             raw, was_interrupted = _search_by_highs(
-                lambda: chain.solve_via_data(problem, data, **told), clock
+                lambda: chain.solve_via_data(problem, data, **arguments), clock
             )
         else:
-            raw = chain.solve_via_data(problem, data, **told)
+            raw = chain.solve_via_data(problem, data, **arguments)
             was_interrupted = backend.word(raw).lower() in _INTERRUPTED
         found = chain.invert(raw, inverse)
     except cp.error.SolverError:
