@@ -78,7 +78,7 @@ def pairs_of(name: str, module: ModuleType, seed: int = 0) -> list[Duality]:
 
 def singles_of(name: str, module: ModuleType, seed: int = 0) -> list[Program]:
     """The programs of one family that have no dual."""
-    singles = getattr(module, "singles", lambda seed: [])(seed)
+    singles: list[Program] = getattr(module, "singles", lambda seed: [])(seed)
     return [program for program in singles if program.name.partition(".")[0] == name]
 
 

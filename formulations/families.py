@@ -337,8 +337,8 @@ def hinge_families(
     """
     y = as_labels(y)
     n = len(y)
-    bounds = bound_families(n, B, as_costs(D, n, hard=True, name="D"))
-    return Families(margin_family(y, as_costs(C, n, hard=hard)), *bounds)
+    price = D if D is np.inf else as_costs(D, n, hard=True, name="D")  # one number stays one number
+    return Families(margin_family(y, as_costs(C, n, hard=hard)), *bound_families(n, B, price))
 
 
 def bounded_families(

@@ -111,7 +111,7 @@ def _chosen(values: cp.Expression, mask: NDArray[np.bool_]) -> cp.Expression:
 
 
 def _priced_groups(m: int, group: float, groups: ArrayLike | None) -> tuple[FacePenalty, dict[str, Any]]:
-    """The price of groups, and what a program's formulas know of it: nothing where there is none."""
+    """The price of groups, and the letters of a program for it: none without a price."""
     penalty = FacePenalty.of(m, group=group, groups=groups)
     return penalty, {"τ": penalty.group, "G": membership(penalty)[:, :-1]} if penalty.group else {}
 
@@ -172,15 +172,12 @@ def fixed_assignment(
         Row("above", w <= t, "wₖⱼ ≤ tₖⱼ", "u_plus", "price that keeps a weight from growing", by_weight),
         Row("below", -w <= t, "−wₖⱼ ≤ tₖⱼ", "u_minus", "price that keeps a weight from falling", by_weight),
     ]
-    paid = 0.5 * rho * cp.sum_squares(w) + 0.5 * eta * cp.sum_squares(b) + price * cp.sum(t)
-    variables, more, (group_price, told) = (
-        {"w": w, "b": b, "xi": xi, "t": t},
-        "",
-        _priced_groups(m, group, groups),
-    )
-    if told:
+    cost = 0.5 * rho * cp.sum_squares(w) + 0.5 * eta * cp.sum_squares(b) + price * cp.sum(t)
+    variables, more = {"w": w, "b": b, "xi": xi, "t": t}, ""
+    group_price, group_data = _priced_groups(m, group, groups)
+    if group_data:
         h = variables["h"] = cp.Variable(group_price.n_groups, name="h")
-        paid, more = paid + group_price.group * cp.sum(h), " + τ Σₗ hₗ"
+        cost, more = cost + group_price.group * cp.sum(h), " + τ Σₗ hₗ"
         rows.append(
             Row("group", cp.SOC(h, by_groups(group_price, w), axis=0), "sqrt(Σₖⱼ Gₗⱼ wₖⱼ²) ≤ hₗ", "g",
                 "$τ$; and under it what it holds against the group's weights on all faces, with its sign")
@@ -203,14 +200,14 @@ def fixed_assignment(
         name="logistic_polytopes.fixed_assignment",
         title="Logistic polytopes, fixed assignment",
         source=_SOURCE,
-        objective=cp.Minimize(costs @ cp.logistic(xi) + paid),
+        objective=cp.Minimize(costs @ cp.logistic(xi) + cost),
         objective_text=f"Σᵢ Cᵢ ln(1 + exp(ξᵢ)) + ρ/2 Σₖ ‖wₖ‖² + η/2 Σₖ bₖ² + λ Σₖⱼ tₖⱼ{more}",
         variables=variables,
         rows=tuple(rows),
         parameters={"C": costs},
         letters=_LETTERS,
         data={"x": X, "y": y, "Z": Z, "O": others, "S": S, "F": free, "σ": ways, "ρ": rho,
-              "η": eta, "λ": price, **told},
+              "η": eta, "λ": price, **group_data},
     )  # fmt: skip
 
 
@@ -233,8 +230,8 @@ def fixed_assignment_dual(
     S = owners.support(m, support).astype(float)
     left, kept, last = pull.T @ X - u_plus + u_minus, "", []
     variables = {"v": v, "p": p, "u_plus": u_plus, "u_minus": u_minus}
-    group_price, told = _priced_groups(m, group, groups)
-    if told:
+    group_price, group_data = _priced_groups(m, group, groups)
+    if group_data:
         g = variables["g"] = cp.Variable((K, m), name="g")
         left, kept = left - g, " − gₖⱼ"
         most = group_price.group * np.ones(group_price.n_groups)
@@ -280,7 +277,7 @@ def fixed_assignment_dual(
         parameters={"C": costs},
         letters=_LETTERS,
         data={"x": X, "y": y, "Z": Z, "O": others, "S": S, "F": on, "σ": ways, "ρ": rho,
-              "η": eta, "λ": price, **told},
+              "η": eta, "λ": price, **group_data},
     )  # fmt: skip
 
 
@@ -296,8 +293,8 @@ def recover(
     q, ways = q * owners.support(m, support), owners.ways(m, signs)
     w, b = shrunk(q, l1, ways, group, groups) / ridge, r / bias_ridge
     xi = shortfall(y, scores(X, w, b), owners, np.asarray(assignment))
-    price, told = _priced_groups(m, group, groups)
-    return {"w": w, "b": b, "xi": xi, "t": np.abs(w), **({"h": price.lengths(w)} if told else {})}
+    price, group_data = _priced_groups(m, group, groups)
+    return {"w": w, "b": b, "xi": xi, "t": np.abs(w), **({"h": price.lengths(w)} if group_data else {})}
 
 
 def pairs(seed: int = 0) -> list[Duality]:

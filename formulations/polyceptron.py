@@ -279,13 +279,13 @@ def _dual(
     )
 
 
-def _digits(number: float) -> str:
+def _decimal(number: float) -> str:
     """A number with all its digits, and no exponent."""
     return np.format_float_positional(number, trim="-")
 
 
 def _factor(margin: float) -> str:
-    return "" if margin == 1.0 else f"{_digits(margin)} "
+    return "" if margin == 1.0 else f"{_decimal(margin)} "
 
 
 def _parameters(
@@ -304,7 +304,7 @@ def _margin_rows(
     row = Row(
         "margin",
         cp.multiply(y, f) >= margin - xi,
-        f"yᵢ {letter}·x̃ᵢ ≥ {_digits(margin)} − ξ{sub}",
+        f"yᵢ {letter}·x̃ᵢ ≥ {_decimal(margin)} − ξ{sub}",
         "u",
         "price of sample i's margin on the face: 0 beyond it, its cost inside it",
     )
@@ -369,7 +369,7 @@ def mixed_integer(
     inside, outside, K = lifted[y > 0], lifted[y < 0], n_faces
     p, q = len(inside), len(outside)
     M, shares = big_m(X, y, R), shares_between(X, y) if shares is None else shares
-    held = _held(inside, outside, shares, R)
+    held = _hull_bounds(inside, outside, shares, R)
     W, xi = cp.Variable((K, lifted.shape[1]), name="W"), cp.Variable((p, K), name="xi")
     eta, z = cp.Variable(q, name="eta"), cp.Variable((q, K), boolean=True, name="z")
     # Places of the rows of positives and of negatives among those of all samples; -1 if there is none.
@@ -435,7 +435,7 @@ def point_of(X: MatrixLike, y: ArrayLike, W: NDArray[np.float64]) -> dict[str, N
     }
 
 
-def _held(
+def _hull_bounds(
     inside: NDArray[Any], outside: NDArray[Any], shares: NDArray[np.float64], radius: float
 ) -> NDArray[np.float64]:
     """H (n₋,), at least 0, with twice what the combinations are seen to miss."""

@@ -86,7 +86,7 @@ _WEIGHTED = {
 }
 
 
-def _told(x: Any, y: NDArray[Any], weights: ArrayLike | None) -> dict[str, Any]:
+def _letters_and_data(x: Any, y: NDArray[Any], weights: ArrayLike | None) -> dict[str, Any]:
     """The letters of a program and their numbers."""
     if weights is None:
         return {"letters": LETTERS, "data": {"x": x, "y": y, "n": len(y)}}
@@ -131,13 +131,13 @@ def primal(
         variables={"w": w, "b": b, "xi": xi},
         rows=margin_rows(y, X @ w - mu @ w + b, xi, "w·(xᵢ − μ) + b"),
         parameters={"C": costs, "D": share},
-        **_told(X, y, weights),
+        **_letters_and_data(X, y, weights),
     )
 
 
 def _dual_in_basis(
     points: NDArray[Any], variances: NDArray[Any], y: NDArray[Any], C: ArrayLike, D: float, name: str, title:
-    str, told: dict[str, Any],
+    str, fields: dict[str, Any],
 ) -> Program:  # fmt: skip
     """Dual (4) with the centred `points` (n, r) given in a basis where Sigma = diag(variances)."""
     n = len(y)
@@ -161,7 +161,7 @@ def _dual_in_basis(
         variables={"alpha": alpha},
         rows=(balance, *alpha_rows(alpha, costs)),
         parameters={"C": costs, "D": share},
-        **told,
+        **fields,
     )
 
 
@@ -178,8 +178,8 @@ def dual(
     variances, axes = np.linalg.eigh(Sigma)
     keep = variances > 1e-12 * max(variances[-1], np.finfo(float).tiny)
     points = X @ axes[:, keep] - mu @ axes[:, keep]
-    told = _told(X, y, weights)
-    return _dual_in_basis(points, variances[keep], y, C, D, "sigma_svm.dual", "Sigma-SVM, dual", told)
+    fields = _letters_and_data(X, y, weights)
+    return _dual_in_basis(points, variances[keep], y, C, D, "sigma_svm.dual", "Sigma-SVM, dual", fields)
 
 
 def kernel_dual(
@@ -199,7 +199,7 @@ def kernel_dual(
     variances = kernel.eigenvalues / kernel.total
     program = _dual_in_basis(
         kernel.root, variances, y, C, D, "sigma_svm.kernel_dual", "Sigma-SVM, kernel dual",
-        _told(lambda: gram_factor(K), y, weights),
+        _letters_and_data(lambda: gram_factor(K), y, weights),
     )  # fmt: skip
     return replace(program, letters={**program.letters, **IN_FEATURES})
 

@@ -224,7 +224,7 @@ class Landmarks:
         best = LeastTrace(np.inf, p, np.inf, 0)
         z = np.zeros(0)
         for iteration in range(max_iter + 1):
-            inside, Y, q = _look(R, S, p)
+            inside, Y, q = _trace_and_rates(R, S, p)
             tau, excess = self.outside + size * inside, size * float(q.max() - p @ q)
             gap = excess / (tau + excess) if excess > 0 else 0.0
             if tau <= best.trace:
@@ -234,23 +234,23 @@ class Landmarks:
             if not len(z):
                 z = 1.1 * q.max() - q
             mu = 0.1 * float(p @ z) / n_u  # of the barrier, which each step lowers
-            dp, dz = _direction(2.0 * (R @ Y) * (Y.T @ S @ Y), p, z, q, mu)
-            step = _descent(R, S, p, dp, inside, q, mu)
+            dp, dz = _newton_step(2.0 * (R @ Y) * (Y.T @ S @ Y), p, z, q, mu)
+            step = _line_search(R, S, p, dp, inside, q, mu)
             if step == 0.0:
                 break
-            p, z = p + step * dp, z + min(1.0, _TO_BOUNDARY * _room(z, dz)) * dz
+            p, z = p + step * dp, z + min(1.0, _TO_BOUNDARY * _max_step(z, dz)) * dz
             p = p / p.sum()
         return best
 
 
-def _look(R: Array, S: Array, p: Array) -> tuple[float, Array, Array]:
+def _trace_and_rates(R: Array, S: Array, p: Array) -> tuple[float, Array, Array]:
     """tr(S M⁻¹), Y = M⁻¹R' and q_j = Y_j'S Y_j at p."""
     factor = cho_factor(np.eye(len(S)) + (R * p[:, None]).T @ R)
     Y = cho_solve(factor, R.T)
     return float(np.trace(cho_solve(factor, S))), Y, np.sum(Y * (S @ Y), axis=0)
 
 
-def _direction(H: Array, p: Array, z: Array, q: Array, mu: float) -> tuple[Array, Array]:
+def _newton_step(H: Array, p: Array, z: Array, q: Array, mu: float) -> tuple[Array, Array]:
     """Newton's step to −q(p) + ν − z = 0, Σp = 1, p_j z_j = mu, where q falls by H dp."""
     H[np.diag_indices_from(H)] += z / p
     solved = cho_solve(cho_factor(H), np.column_stack([q + mu / p, np.ones(len(p))]))
@@ -259,17 +259,17 @@ def _direction(H: Array, p: Array, z: Array, q: Array, mu: float) -> tuple[Array
     return dp, mu / p - z - z / p * dp
 
 
-def _room(x: Array, dx: Array) -> float:
+def _max_step(x: Array, dx: Array) -> float:
     """The largest step along dx before an entry of x vanishes."""
     shrinks = dx < 0
     return float(np.min(-x[shrinks] / dx[shrinks], initial=np.inf))
 
 
-def _descent(R: Array, S: Array, p: Array, dp: Array, inside: float, q: Array, mu: float) -> float:
+def _line_search(R: Array, S: Array, p: Array, dp: Array, inside: float, q: Array, mu: float) -> float:
     """The first of halved steps along which tr(S M⁻¹) − mu Σ ln p falls as it should; 0 if none does."""
     slope = -float((q + mu / p) @ dp)
     here = inside - mu * float(np.log(p).sum())
-    step = min(1.0, _TO_BOUNDARY * _room(p, dp))
+    step = min(1.0, _TO_BOUNDARY * _max_step(p, dp))
     for _ in range(30):
         there = p + step * dp
         M = np.eye(len(S)) + (R * there[:, None]).T @ R

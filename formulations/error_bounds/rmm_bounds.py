@@ -97,7 +97,7 @@ def f_complexity(X: MatrixLike, E: float = 1.0) -> float:
 
 def g_complexity(X: MatrixLike, U: MatrixLike, E: float = 1.0, D: float = 1.0) -> float:
     """U_G, of the class (2)."""
-    X, U = _both(X, U)
+    X, U = _checked_samples(X, U)
     spread = np.eye(X.shape[1]) + at_least("D", D, 0.0) / len(U) * U.T @ U
     trace = float(np.sum(X * np.linalg.solve(spread, X.T).T))
     return float(2.0 * np.sqrt(2.0 * positive("E", E) * trace) / len(X))
@@ -105,7 +105,7 @@ def g_complexity(X: MatrixLike, U: MatrixLike, E: float = 1.0, D: float = 1.0) -
 
 def h_complexity_at(X: MatrixLike, U: MatrixLike, lam: ArrayLike, E: float = 1.0, D: float = 1.0) -> float:
     """The objective of :func:`h_complexity` at λ and the best Z: no less than U_H."""
-    X, U = _both(X, U)
+    X, U = _checked_samples(X, U)
     lam = np.asarray(lam, dtype=float)
     if lam.shape != (len(U),) or not (lam >= 0).all() or not 0.0 < lam.sum() < np.inf:
         raise ValueError(
@@ -123,7 +123,7 @@ def h_complexity(X: MatrixLike, U: MatrixLike, E: float = 1.0, D: float = 1.0) -
     Program
         With the parameters E and D.
     """
-    X, U = _both(X, U)
+    X, U = _checked_samples(X, U)
     _require_scale(X, U, D)
     n, L, parameters = len(X), _factor(X), _parameters(E, D)
     lam, Z = cp.Variable(len(U), name="lam"), cp.Variable((L.shape[1], L.shape[1]), name="Z", symmetric=True)
@@ -139,13 +139,13 @@ def h_complexity(X: MatrixLike, U: MatrixLike, E: float = 1.0, D: float = 1.0) -
         objective_text="(1/n) tr Z + (2E/n) Σᵢ λᵢ",
         variables={"lam": lam, "Z": Z},
         rows=(block, sign),
-        **_told(parameters, L, U, n),
+        **_shared_fields(parameters, L, U, n),
     )
 
 
 def h_complexity_dual(X: MatrixLike, U: MatrixLike, E: float = 1.0, D: float = 1.0) -> Program:
     """Dual of :func:`h_complexity`, with the same parameters; arguments as in the primal."""
-    X, U = _both(X, U)
+    X, U = _checked_samples(X, U)
     _require_scale(X, U, D)
     n, L, parameters = len(X), _factor(X), _parameters(E, D)
     V = cp.Variable(L.shape, name="V")
@@ -168,18 +168,18 @@ def h_complexity_dual(X: MatrixLike, U: MatrixLike, E: float = 1.0, D: float = 1
         objective_text="(2/n) tr(L'V)",
         variables={"V": V, "A": A},
         rows=(block, energy),
-        **_told(parameters, L, U, n),
+        **_shared_fields(parameters, L, U, n),
     )
 
 
-def _told(parameters: dict[str, cp.Parameter], L: Array, U: Array, n: int) -> dict[str, Any]:
+def _shared_fields(parameters: dict[str, cp.Parameter], L: Array, U: Array, n: int) -> dict[str, Any]:
     """The parameters of both programs, their letters, and the numbers of these."""
     return {"parameters": parameters, "letters": LETTERS, "data": {"L": L, "u": U, "n": n}}
 
 
 def recover(X: MatrixLike, U: MatrixLike, D: float, lam: NDArray[Any]) -> dict[str, NDArray[Any]]:
     """Primal variables λ and Z of :func:`h_complexity` from the multipliers of its dual's row."""
-    X, U = _both(X, U)
+    X, U = _checked_samples(X, U)
     L, lam = _factor(X), np.maximum(lam, 0.0)
     Z = L.T @ np.linalg.solve(_spread(U, lam, D), L)
     return {"lam": lam, "Z": (Z + Z.T) / 2.0}
@@ -216,7 +216,7 @@ def _parameters(E: float, D: float) -> dict[str, cp.Parameter]:
     return {name: cp.Parameter(nonneg=True, name=name, value=value) for name, value in values.items()}
 
 
-def _both(X: MatrixLike, U: MatrixLike) -> tuple[Array, Array]:
+def _checked_samples(X: MatrixLike, U: MatrixLike) -> tuple[Array, Array]:
     X, U = _dense("X", X), _dense("U", U)
     if X.shape[1] != U.shape[1]:
         raise ValueError(f"U must have the {X.shape[1]} features of X, not {U.shape[1]}")

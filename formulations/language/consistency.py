@@ -82,12 +82,12 @@ class Trial:
             known: dict[str, Any] = {**program.variables, **program.parameters}
             letters = {printed_name(name): given.value for name, given in known.items()}
             letters |= {name: _numbers(given) for name, given in program.data.items()}
-        told = [symbol.definition for symbol in symbols_in(program.letters)]
-        self.scope = Scope(letters, [definition for definition in told if definition is not None])
+        definitions = [symbol.definition for symbol in symbols_in(program.letters)]
+        self.scope = Scope(letters, [definition for definition in definitions if definition is not None])
         self.ranges: dict[str, int] = {}
-        self._settle()
+        self._read_ranges()
 
-    def _settle(self) -> None:
+    def _read_ranges(self) -> None:
         """Let the program's own formulas say how far its indices go, as far as they can be read."""
         with suppress(UnreadableError):
             self.objective(self.program.objective_text)
@@ -99,9 +99,11 @@ class Trial:
 
     def objective(self, formula: str, *, latex: bool = False) -> float:
         """Relative difference between a formula and the objective."""
-        value = self._quietly(self.scope.value, read_expression(formula, self.functions, latex=latex))
+        value = self._without_warnings(
+            self.scope.value, read_expression(formula, self.functions, latex=latex)
+        )
         if value.rank or value.axes:
-            raise UnreadableError(f"{formula!r} is not one number: {_free(value)}")
+            raise UnreadableError(f"{formula!r} is not one number: {_describe(value)}")
         return _difference(value.array, np.array(self._objective))
 
     def row(self, formula: str, row: Row, *, latex: bool = False) -> float:
@@ -114,7 +116,7 @@ class Trial:
         if any(claim.relation.sign in "<>" for claim in claims):
             return np.inf
         computed = self._rows[row.name]
-        printed = self._quietly(self._printed, claims, row, computed.shape)
+        printed = self._without_warnings(self._printed, claims, row, computed.shape)
         if printed.shape != computed.shape:
             raise UnreadableError(f"{formula!r} has the shape {printed.shape}, its row {computed.shape}")
         return _difference(printed, computed)
@@ -131,9 +133,9 @@ class Trial:
             raise UnreadableError(f"{row.text!r} must be numbers with {row.at.ndim} free indices")
         printed, times = np.zeros(int(np.prod(shape))), np.zeros(row.at.shape)
         for value, stated in found:
-            here = np.broadcast_to(_over(stated, axes), row.at.shape) > 0
+            here = np.broadcast_to(_with_axes(stated, axes), row.at.shape) > 0
             times += here
-            numbers = np.broadcast_to(_over(value, axes), row.at.shape)
+            numbers = np.broadcast_to(_with_axes(value, axes), row.at.shape)
             if not (row.at[here] >= 0).all():
                 raise UnreadableError(f"{row.text!r} is stated where the program has no row")
             printed[row.at[here]] = numbers[here]
@@ -141,7 +143,7 @@ class Trial:
             raise UnreadableError(f"{row.text!r} leaves rows of the program out, or states them twice")
         return printed.reshape(shape)
 
-    def _quietly(self, function: Callable[..., Any], *arguments: Any) -> Any:
+    def _without_warnings(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Without numpy's warnings; what goes wrong inside numpy is a formula that cannot be evaluated."""
         self.scope.ranges = dict(self.ranges)
         try:
@@ -161,11 +163,11 @@ def _difference(printed: Array, computed: Array) -> float:
     )
 
 
-def _free(value: Value) -> str:
+def _describe(value: Value) -> str:
     return f"it has the index {', '.join(value.axes)}" if value.axes else f"it is {value.kind}"
 
 
-def _over(value: Value, axes: tuple[str, ...]) -> Array:
+def _with_axes(value: Value, axes: tuple[str, ...]) -> Array:
     """Its numbers with an axis for each of `axes`."""
     shape = iter(value.array.shape)
     return value.array.reshape(tuple(next(shape) if axis in value.axes else 1 for axis in axes))

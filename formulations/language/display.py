@@ -71,7 +71,7 @@ class Shown:
         return text_of(self._summary())
 
     def _repr_html_(self) -> str | None:
-        place = _drawer()
+        place = _html_function()
         if place is None:
             return None
         module, _, name = place.rpartition(".")
@@ -79,7 +79,7 @@ class Shown:
         return html
 
 
-def _drawer() -> str | None:
+def _html_function() -> str | None:
     """The place of the function that makes HTML of a summary, as an imported package gives it."""
     packages = (vars(module) for module in list(sys.modules.values()) if hasattr(module, "__dict__"))
     return next((package["__drawer__"] for package in packages if "__drawer__" in package), None)

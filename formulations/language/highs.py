@@ -27,10 +27,10 @@ SIMPLEX = {
 
 @cache
 def quiet_highs() -> Any:
-    """The package ``highspy``, which has said its name by then, to nobody."""
+    """The package ``highspy``, after the first solver, whose banner is not printed."""
     import highspy
 
-    # `Highs` itself speaks before it can be told not to.
+    # `Highs` itself prints before an option can stop it.
     first = highspy._Highs()  # type: ignore[attr-defined]
     first.setOptionValue("log_to_console", False)
     first.run()
@@ -47,8 +47,8 @@ def search(
     """Run HiGHS on an integer program until its end, the clock's, or Ctrl-C; it then has its best point.
 
     It runs in a thread of its own: Python answers Ctrl-C in the main thread alone, between two of its lines.
-    In a thread of its own HiGHS also takes the number of threads that it is told, whatever it was told before
-    in the process. `meanwhile` is called every now and then while it runs.
+    There HiGHS also takes the number of threads of its options, whatever was set before in the process.
+    `meanwhile` is called every now and then while it runs.
 
     Return HiGHS's status, and True if Ctrl-C or a stop of the clock ended the run.
     """

@@ -1,4 +1,4 @@
-"""From one solver's answer to the program's: who is asked next, and which point is kept.
+"""Solving a program: the order of solvers, their settings, and the point that is kept.
 
 A solver's "optimal" at the first asking is taken, but for HiGHS's of a quadratic program, which is measured.
 An answer that falls short ("inaccurate", a limit of the solver's own, a failure) is not the last word: the
@@ -39,19 +39,19 @@ class Backend:
     Attributes
     ----------
     settings : dict
-        What it is told at first, in its own words.
+        Settings of the first attempt, in the solver's own words.
     time : str
-        Its name for a limit on seconds.
+        The solver's name for a limit on seconds.
     iterations : tuple of str
-        Its names for limits on iterations; all are set.
+        The solver's names for limits on iterations; all are set.
     by_kind : dict of str to dict
-        What it is told besides for a class of programs.
+        Further settings for a class of programs.
     again : tuple of dict
-        What it is told besides when it is asked again, one after the other: it fell short with what is above.
+        Further settings of each attempt after the first fell short.
     word : callable
-        Takes what the solver returned to its own word for how it ended.
+        Takes the solver's result to the solver's own status.
     ends : dict of str to Status
-        What its words say that cvxpy's do not tell apart, by a part of the word.
+        Statuses that cvxpy does not tell apart, by a part of the solver's own.
     """
 
     settings: Settings
@@ -189,12 +189,14 @@ def attempt(
         # A warm start is the caller's point: a solver kept from the last solve would keep its limits, too.
         begins = start is not None and solver == "HIGHS"
         if start is not None and begins:
-            _begin(program, data, start)
-        told = {"warm_start": begins, "verbose": verbose, "solver_opts": settings}
+            _set_start(program, data, start)
+        arguments = {"warm_start": begins, "verbose": verbose, "solver_opts": settings}
         if integer and solver == "HIGHS":
-            raw, was_interrupted = _searched(lambda: chain.solve_via_data(problem, data, **told), clock)
+            raw, was_interrupted = _search_by_highs(
+                lambda: chain.solve_via_data(problem, data, **arguments), clock
+            )
         else:
-            raw = chain.solve_via_data(problem, data, **told)
+            raw = chain.solve_via_data(problem, data, **arguments)
             was_interrupted = backend.word(raw).lower() in _INTERRUPTED
         found = chain.invert(raw, inverse)
     except cp.error.SolverError:
@@ -203,18 +205,18 @@ def attempt(
     if was_interrupted and (found is None or found.status not in _STATUSES or not integer):
         raise KeyboardInterrupt
     if found is None or found.status not in _STATUSES:  # neither a point nor a verdict
-        return _empty(Status.FAILED, solver, elapsed, 0.0)
+        return _without_point(Status.FAILED, solver, elapsed, 0.0)
     problem.unpack(found)
     taken = float(found.attr.get("solve_time") or 0.0)
     status = interrupted() if was_interrupted else _status(backend, raw, _STATUSES[found.status])
     if status in _RULED_OUT:
-        return _empty(status, solver, elapsed, taken)
+        return _without_point(status, solver, elapsed, taken)
     if any(variable.value is None for variable in program.variables.values()):
         if was_interrupted:
             raise KeyboardInterrupt
-        return _empty(Status.FAILED, solver, elapsed, taken)
+        return _without_point(Status.FAILED, solver, elapsed, taken)
     objective = float(program.objective.value)
-    distance, nodes = _tree(solver, raw) if integer else (np.nan, None)
+    distance, nodes = _gap_and_nodes(solver, raw) if integer else (np.nan, None)
     # cvxpy minimises, up to a constant: the distance to the bound is what can be carried over.
     distance = np.maximum(distance, 0.0) if program.sense == "minimise" else -np.maximum(distance, 0.0)
     return Solution(
@@ -230,7 +232,7 @@ def attempt(
     )
 
 
-def _begin(program: Statement, data: Any, values: Mapping[str, ArrayLike]) -> None:
+def _set_start(program: Statement, data: Any, values: Mapping[str, ArrayLike]) -> None:
     """Put a point where cvxpy looks for HiGHS's last solution, in the order of the columns."""
     columns = data[cp.settings.PARAM_PROB].var_id_to_col
     found = np.zeros(len(data[cp.settings.C]))
@@ -244,7 +246,7 @@ def _begin(program: Statement, data: Any, values: Mapping[str, ArrayLike]) -> No
     program.problem._solver_cache["HIGHS"] = (None, None, last)
 
 
-def _searched(solve: Callable[[], Any], clock: Clock) -> tuple[Any, bool]:
+def _search_by_highs(solve: Callable[[], Any], clock: Clock) -> tuple[Any, bool]:
     """Solve an integer program by HiGHS; return its result, and True if Ctrl-C ended it."""
     with searches_of_cvxpy(clock) as interruptions:
         raw = solve()
@@ -253,7 +255,7 @@ def _searched(solve: Callable[[], Any], clock: Clock) -> tuple[Any, bool]:
     return raw, any(interruptions)
 
 
-def _empty(status: Status, solver: str, elapsed: float, taken: float) -> Solution:
+def _without_point(status: Status, solver: str, elapsed: float, taken: float) -> Solution:
     return Solution(
         status, {}, {}, float("nan"), None, solver.lower(),
         build_time=max(elapsed - taken, 0.0), solve_time=taken,
@@ -268,7 +270,7 @@ def _status(backend: Backend, raw: Any, status: Status) -> Status:
     return next((end for part, end in backend.ends.items() if part in word), status)
 
 
-def _tree(solver: str, raw: Any) -> tuple[float, int | None]:
+def _gap_and_nodes(solver: str, raw: Any) -> tuple[float, int | None]:
     """The distance of the bound of an integer program from its value, and the nodes of its tree."""
     if solver == "SCIP":
         model = raw["model"]
@@ -350,12 +352,12 @@ class _Run:
                 seconds=self.clock.left, max_iter=self.max_iter, verbose=self.verbose, start=self.start,
             )  # fmt: skip
             self.times = (self.times[0] + found.build_time, self.times[1] + found.solve_time)
-            settled = self._judge(found, number)
+            settled = self._record(found, number)
             if settled or found.status in _RULED_OUT or self.as_told:
                 break
         return settled or self.shortfall <= _OPTIMAL_RESIDUAL
 
-    def _judge(self, found: Solution, number: int) -> bool:
+    def _record(self, found: Solution, number: int) -> bool:
         """Take note of an answer; whether it is the last."""
         name = found.solver
         if found.status in _RULED_OUT:

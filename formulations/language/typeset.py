@@ -72,7 +72,7 @@ class Symbol:
 
 
 def symbols_of(program: Statement) -> list[Symbol]:
-    """The letters of a program that its reader has to be told of, in the order of its mapping."""
+    """The letters of a program that need an explanation, in the order of its mapping."""
     symbols = symbols_in(program.letters)
     used = {*_used(program), *INDICES}
     while True:
@@ -84,9 +84,9 @@ def symbols_of(program: Statement) -> list[Symbol]:
 
 def unexplained(program: Statement) -> set[str]:
     """The letters of a program that are neither its variables, nor its multipliers, nor explained."""
-    told = symbols_of(program)
-    used = set(_used(program)).union(*(symbol.uses for symbol in told))
-    known = {name for symbol in told for name in symbol.names} | _named(program)
+    symbols = symbols_of(program)
+    used = set(_used(program)).union(*(symbol.uses for symbol in symbols))
+    known = {name for symbol in symbols for name in symbol.names} | _named(program)
     for row in program.rows:  # a meaning may say itself what a letter of its own is: "with v = (w, b, −1)"
         for tree in formulas_in(row.says, functions_of(program.letters)):
             known |= {claim.relation.left.name for claim in _equations(tree)}

@@ -20,7 +20,7 @@ __all__ = ["MODULES", "api_pages", "command_page", "program_pages", "public_name
 
 # What there is to import besides the public names of polyopt.
 MODULES = (
-    "formulations.language.program", "formulations.language.program", "formulations.language.consistency",
+    "formulations.language.program", "formulations.language.statement", "formulations.language.consistency",
     "formulations.error_bounds.margin_bounds", "formulations.mixture", "formulations.polyhedral",
     "formulations.error_bounds.rademacher", "formulations.language.toy_data",
     "polyopt.check.check", "polyopt.compare", "polyopt.crosschecks", "polyopt.datasets",

@@ -169,7 +169,7 @@ def certify_soft_rmm(
     tol: float = 1e-6,
     **given: Unpack[Given],
 ) -> Certificate:
-    """Certify a point of the program of :func:`formulations.soft_rmm.qp`.
+    """Certify a point of the program of :func:`formulations.rmm.qp`.
 
     Parameters
     ----------

@@ -379,7 +379,7 @@ def test_the_bound_of_an_integer_program_is_on_its_far_side(sense, side, distanc
     program = Program(
         "toy", "Toy", "", sense(z[0] - z[1]), "z₀ − z₁", {"z": z}, (Row("r", z <= 1, "", "–", ""),)
     )
-    monkeypatch.setattr("formulations.language.solving._tree", lambda *_: (distance, 7))
+    monkeypatch.setattr("formulations.language.solving._gap_and_nodes", lambda *_: (distance, 7))
     found = attempt(program, "HIGHS", {})
     assert found.objective == pytest.approx(side)
     if np.isinf(distance):

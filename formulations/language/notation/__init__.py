@@ -47,12 +47,6 @@ from formulations.language.notation.parser import (
 from formulations.language.notation.printing import latex_of_claims, latex_of_expression
 
 __all__ = [
-    "Scope",
-    "UnreadableError",
-    "latex_of_claims",
-    "latex_of_expression",
-    "read_definition",
-    "read_expression",
-    "read_formula",
-    "read_row",
-]
+    "Scope", "UnreadableError", "latex_of_claims", "latex_of_expression", "read_definition",
+    "read_expression", "read_formula", "read_row",
+]  # fmt: skip

@@ -342,12 +342,12 @@ class _Parser(_Cursor):
         if self.next.kind == "word" and self.next.text == "for":
             self.take()
             conditions.append(self.relation())
-            while self.next.kind == "," and self._a_short_condition():
+            while self.next.kind == "," and self._continues_conditions():
                 self.take()
                 conditions.append(self.relation())
         return Claim(relation, tuple(conditions))
 
-    def _a_short_condition(self) -> bool:
+    def _continues_conditions(self) -> bool:
         """True if a further condition, one of an index, follows the comma, and not the next claim."""
         after = self.tokens[self.at + 1 : self.at + 3]
         return after[0].kind == "letter" and after[0].text in INDICES and after[1].kind in RELATIONS
