@@ -7,7 +7,7 @@ from dataclasses import replace
 import cvxpy as cp
 import numpy as np
 
-from formulations import rmm, rmm_bounded, soft_rmm, svm
+from formulations import rmm, rmm_bounded, svm
 from formulations import unlabelled_bounds as further
 from formulations.families import hinge_families
 from formulations.language.program import Program, Row
@@ -339,11 +339,11 @@ def price_of_further_bounds(seed: int) -> Pair:
     return slope, -(duals["bound_above"].sum() + duals["bound_below"].sum())
 
 
-@CHECKS.add("X40", "formulations.soft_rmm, the primal at the SVM's point", 1e-6)
+@CHECKS.add("X40", "formulations.rmm, the primal at the SVM's point", 1e-6)
 def nearly_free_slack(seed: int) -> Pair:
     """At a price D of next to nothing it is the SVM, but for D Σ [|f| − B]₊ at the SVM's outputs."""
     X, y, C = blobs(seed)
-    return soft_rmm.qp(X, y, C, _B, 1e-9).solve().objective, svm.primal(X, y, C).solve().objective
+    return rmm.qp(X, y, C, _B, 1e-9).solve().objective, svm.primal(X, y, C).solve().objective
 
 
 @CHECKS.add("X41", f"{RMM}, eq. (7); exact penalty", 1e-6)
@@ -352,29 +352,29 @@ def dear_slack(seed: int) -> Pair:
     s = bounded(seed)
     hard = rmm.qp(*s.data).solve()
     price = 1.01 * max(float(hard.duals[name].max()) for name in ("bound_above", "bound_below"))
-    return soft_rmm.qp(*s.data, price).solve().objective, hard.objective
+    return rmm.qp(*s.data, price).solve().objective, hard.objective
 
 
-@CHECKS.add("X42", "formulations.soft_rmm, primal and dual", 1e-6)
+@CHECKS.add("X42", "formulations.rmm, primal and dual", 1e-6)
 def solvers_of_the_soft_linear_machine(seed: int) -> Pair:
     """Decomposition and interior point find the value of the explicit program."""
     X, y, C = blobs(seed)
-    fast = linear_optima(X, soft_rmm.families(y, C, _B, _D))
-    return fast, soft_rmm.qp(X, y, C, _B, _D).solve().objective
+    fast = linear_optima(X, hinge_families(y, C, _B, _D))
+    return fast, rmm.qp(X, y, C, _B, _D).solve().objective
 
 
-@CHECKS.add("X43", "formulations.soft_rmm", 1e-6)
+@CHECKS.add("X43", "formulations.rmm", 1e-6)
 def solver_of_the_soft_kernel_machine(seed: int) -> Pair:
     """With a Gaussian kernel the decomposition finds the value of the explicit dual."""
     X, y, C = blobs(seed)
     K = rbf(X)
-    fast = solve_decomposition(K, soft_rmm.families(y, C, _B, _D), tol=1e-8)
-    return fast.objective, soft_rmm.kernel_dual(K, y, C, _B, _D).solve().objective
+    fast = solve_decomposition(K, hinge_families(y, C, _B, _D), tol=1e-8)
+    return fast.objective, rmm.kernel_dual(K, y, C, _B, _D).solve().objective
 
 
 @CHECKS.add("X44", "formulations.sensitivity, the envelope theorem", 1e-3)
 def price_of_the_price(seed: int) -> Pair:
     """dp*/dD = Σ (τ_i + τ*_i), the left side by central differences."""
     X, y, C = blobs(seed)
-    at = soft_rmm.qp(X, y, C, _B, _D).solve()
-    return central_slope(lambda D: soft_rmm.qp(X, y, C, _B, D), _D), at["tau"].sum() + at["tau_star"].sum()
+    at = rmm.qp(X, y, C, _B, _D).solve()
+    return central_slope(lambda D: rmm.qp(X, y, C, _B, D), _D), at["tau"].sum() + at["tau_star"].sum()

@@ -9,10 +9,10 @@ import numpy as np
 
 from formulations.language.program import Program
 from formulations.language.typeset import conditions_of, latex_name, symbols_of
-from polyopt.compare.programs import find_programs
 from polyopt.lab.fitting import Fitted
 from polyopt.lab.samples import Held, Words, number_told, rows_by_sample, rows_held
 from polyopt.lab.state import plain
+from polyopt.methods.programs import find_programs
 from polyopt.report.programs import mathml, objective_latex, prose
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from formulations import FAMILIES
 from polyopt.methods.method import Method
 
 
@@ -65,10 +66,7 @@ _KERNEL_MACHINES = (
         "rmm", "Relative Margin Machine", "rmm.RelativeMarginMachine",
         ("qp", "qp_dual"), ("qp (kernel)", "kernel_dual"),
         ("rmm", "bounds"),
-        families={
-            "rmm": "formulations.rmm", "rmm_bounded": "formulations.rmm_bounded",
-            "rmm_bounds": "formulations.rmm_bounds", "soft_rmm": "formulations.soft_rmm",
-        },
+        families={name: FAMILIES[name] for name in ("rmm", "rmm_bounded", "rmm_bounds", "soft_rmm")},
         variants={"bound_cost": "soft_rmm"}, leftovers=("beta", "rho", "rho_star"),
         exports={
             "PathPoint": "polyopt.margin.path", "rmm_path": "polyopt.margin.path",
@@ -90,29 +88,46 @@ def _sparse(name: str, title: str, **rest: Any) -> tuple[Method, Method]:
 
 _SPARSE_MACHINES = (
     *_sparse(
-        "one-norm-svm", "One-norm SVM", home="polyopt.sparse.one_norm_estimator.OneNormSVM",
-        families={"one_norm": "formulations.one_norm"}, programs=("one_norm.primal", "one_norm.dual"),
-        fast="highs", unit="pivots", leftovers=("v", "r"),
-        slopes="polyopt.sensitivity.slopes.of_one_norm", crosschecks=("polyopt.crosschecks.l0",),
-        exports={"certify_one_norm": "polyopt.sparse.one_norm_certificate"},
+        "one-norm-svm",
+        "One-norm SVM",
+        home="polyopt.sparse.one_norm_estimator.OneNormSVM",
+        families={"one_norm": "formulations.one_norm"},
+        programs=("one_norm.primal", "one_norm.dual"),
+        fast="highs",
+        unit="pivots",
+        leftovers=("v", "r"),
+        slopes="polyopt.sensitivity.slopes.of_one_norm",
+        crosschecks=("polyopt.crosschecks.l0",),
+        exports={"certify_one_norm": "polyopt.sparse.certificate"},
     ),
     *_sparse(
-        "ce-svm", "L0 support vector machine", home="polyopt.sparse.estimator.CrossEntropySVM",
-        families={"l0": "formulations.l0"}, programs=("l0.mixed_integer", "l0.relaxation_dual"),
-        duals_of="l0.pattern", fast="ce", unit="iterations", proving="global", is_integer=True,
-        leftovers=("v", "r"), slopes="polyopt.sensitivity.slopes.of_l0",
+        "ce-svm",
+        "L0 support vector machine",
+        families={"l0": "formulations.l0"},
+        programs=("l0.mixed_integer", "l0.relaxation_dual"),
+        duals_of="l0.pattern",
+        home="polyopt.sparse.estimator.CrossEntropySVM",
+        fast="ce",
+        unit="iterations",
+        proving="global",
+        is_integer=True,
+        leftovers=("v", "r"),
+        slopes="polyopt.sensitivity.slopes.of_l0",
         crosschecks=("polyopt.crosschecks.l0",),
         keeps=(
-            "polyopt.optim.cross_entropy.method.CrossEntropyResult", "polyopt.sparse.pattern_scores.Work",
-            "polyopt.sparse.cross_entropy.L0Search", "polyopt.sparse.settings.CrossEntropySettings",
+            "polyopt.optim.cross_entropy.CrossEntropyResult",
+            "polyopt.sparse.pattern_scores.Work",
+            "polyopt.sparse.cross_entropy.L0Search",
+            "polyopt.sparse.settings.CrossEntropySettings",
         ),
         exports={
-            "certify_l0": "polyopt.sparse.certificate", "centre_prices": "polyopt.sensitivity",
+            "certify_l0": "polyopt.sparse.certificate",
+            "centre_prices": "polyopt.sensitivity",
             "CrossEntropySettings": "polyopt.sparse.settings",
             "cross_entropy_minimize": "polyopt.optim.cross_entropy",
         },
     ),
-)  # fmt: skip
+)
 
 
 _CPM_FAMILIES = (
@@ -132,42 +147,61 @@ def _narrower(what: str) -> dict[str, Any]:
 
 def _polyhedral(
     name: str, title: str, home: str, programs: tuple[str, str], fast: tuple[str, str],
-    settings: Mapping[str, Any], certificate: str, proving: str = "",
+    settings: Mapping[str, Any], certificate: str, proving: str = "", settings_class: str = "",
 ) -> Method:  # fmt: skip
     """Return a machine that has its positives inside: `home` is the module of its programs, and the class.
 
     `programs` are without their module; `fast` is the fast solver, and its unit;
     `certificate` is the certificate's module; `proving` is an integer solver, with a bound on all
-    assignments.
+    assignments; `settings_class` is a public class of settings beside the estimator.
     """
     family, _, estimator = home.partition(".")
     return Method(
-        name, title, families={family: f"formulations.{family}"},
+        name,
+        title,
+        families={family: f"formulations.{family}"},
         programs=(f"{family}.{programs[0]}", f"{family}.{programs[1]}"),
-        home=f"polyopt.polyhedral.{family}_estimator.{estimator}", fast=fast[0], unit=fast[1],
-        settings={"n_faces": 3, **settings}, **_narrower("polytope"), proving=proving,
-        is_bound_stated=bool(proving), slopes=f"polyopt.sensitivity.slopes.of_{family}",
+        home=f"polyopt.polyhedral.{family}_estimator.{estimator}",
+        fast=fast[0],
+        unit=fast[1],
+        settings={"n_faces": 3, **settings},
+        **_narrower("polytope"),
+        proving=proving,
+        is_bound_stated=bool(proving),
+        slopes=f"polyopt.sensitivity.slopes.of_{family}",
         crosschecks=("polyopt.crosschecks.polyhedral",),
         exports={
             "FaceSearch": "polyopt.estimators.face_search",
             f"certify_{family}": f"polyopt.polyhedral.{certificate}",
+            **({settings_class: f"polyopt.polyhedral.{family}_estimator"} if settings_class else {}),
         },
-    )  # fmt: skip
+        keeps=(f"polyopt.polyhedral.{family}_estimator.{settings_class}",) if settings_class else (),
+    )
 
 
 _POLYTOPE_MACHINES = (
     Method(
-        "cpm", "Convex Polytope Machine", home="polyopt.cpm.estimator.ConvexPolytopeMachine",
-        families={name: f"formulations.{name}" for name in _CPM_FAMILIES},
-        programs=("cpm.fixed_assignment_sum", "cpm.fixed_assignment_sum_dual"), fast="sgd", unit="epochs",
-        settings={"n_faces": 3, "C": 1.0, "max_iter": 1000}, **_narrower("polytope"),
-        proving="global", besides=("dual",), leftovers=("beta",),
-        slopes="polyopt.sensitivity.slopes.of_cpm", crosschecks=("polyopt.crosschecks.cpm",),
+        "cpm",
+        "Convex Polytope Machine",
+        families={name: FAMILIES[name] for name in _CPM_FAMILIES},
+        programs=("cpm.fixed_assignment_sum", "cpm.fixed_assignment_sum_dual"),
+        home="polyopt.cpm.estimator.ConvexPolytopeMachine",
+        fast="sgd",
+        unit="epochs",
+        settings={"n_faces": 3, "C": 1.0, "max_iter": 1000},
+        **_narrower("polytope"),
+        proving="global",
+        besides=("dual",),
+        leftovers=("beta",),
+        slopes="polyopt.sensitivity.slopes.of_cpm",
+        crosschecks=("polyopt.crosschecks.cpm",),
+        keeps=("polyopt.cpm.estimator.SGDSettings", "polyopt.estimators.face_penalty.FacePenalty"),
         exports={
             "certify_cpm": "polyopt.cpm.certificate",
             "certify_cpm_hard": "polyopt.cpm.certificate_hard",
             "PolytopeSearch": "polyopt.cpm.polytope_search",
-            "FacePenalty": "formulations.face_penalty",
+            "FacePenalty": "polyopt.estimators.face_penalty",
+            "SGDSettings": "polyopt.cpm.estimator",
             "L1Point": "polyopt.cpm.l1_path",
             "l1_path": "polyopt.cpm.l1_path",
         },
@@ -175,28 +209,34 @@ _POLYTOPE_MACHINES = (
     _polyhedral(
         "polyceptron", "Polyceptron", "polyceptron.Polyceptron",
         ("fixed_assignment", "fixed_assignment_dual"), ("batch", "iterations"), {}, "lp_certificate",
-        proving="global",
+        proving="global", settings_class="PerceptronSettings",
     ),
     _polyhedral(
         "spla1", "SPLA1", "spla1.SPLA1", ("cell", "cell_dual"),
-        ("newton", "alternations"), {"ridge": 0.1, "positives": "all", "n_init": 2}, "spla1_certificate",
+        ("newton", "alternations"), {"ridge": 0.1, "positives": "all", "n_init": 2}, "logistic_certificate",
     ),
     _polyhedral("pc-slp", "PC-SLP", "pc_slp.PCSLP", ("step", "step_dual"), ("highs", "programs"), {},
         "lp_certificate",
     ),
     _polyhedral(
         "plume", "PLUME", "plume.PLUME", ("m_step", "m_step_dual"),
-        ("newton", "EM steps"), {"gamma": 1.0, "ridge": 0.1, "n_init": 2}, "plume_certificate",
+        ("newton", "EM steps"), {"gamma": 1.0, "ridge": 0.1, "n_init": 2}, "logistic_certificate",
+        settings_class="EMSettings",
     ),
     Method(
-        "logistic", "Logistic polytopes", home="polyopt.polyhedral.logistic_estimator.LogisticPolytopes",
+        "logistic",
+        "Logistic polytopes",
         families={"logistic_polytopes": "formulations.logistic_polytopes"},
         programs=("logistic_polytopes.fixed_assignment", "logistic_polytopes.fixed_assignment_dual"),
-        fast="newton", unit="steps", counts="faces",
-        settings={"n_faces": 2, "ridge": 0.1, "l1": 0.0, "n_init": 2},
+        home="polyopt.polyhedral.logistic_estimator.LogisticPolytopes",
+        fast="newton",
+        unit="steps",
+        counts="faces",
+        settings={"n_faces": 2, "ridge": 0.1, "n_init": 2},
         leftovers=("u_plus", "u_minus", "held", "stopped"),
         slopes="polyopt.sensitivity.slopes.of_logistic_polytopes",
-        crosschecks=("polyopt.crosschecks.polyhedral",), keeps=("formulations.class_faces.Owners",),
+        crosschecks=("polyopt.crosschecks.polyhedral",),
+        keeps=("formulations.class_faces.Owners", "polyopt.estimators.face_penalty.FacePenalty"),
         exports={
             "certify_logistic_polytopes": "polyopt.polyhedral.logistic_certificate",
             "LogisticSearch": "polyopt.polyhedral.logistic_search",

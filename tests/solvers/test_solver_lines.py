@@ -5,26 +5,25 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from polyopt.polyhedral.logistic_solver.priced_model import step_within
+from polyopt.polyhedral.logistic_solver.smooth import FaceLoss
 
 from formulations.face_penalty import FacePenalty
 from formulations.families import hinge_families
 from formulations.language.toy_data import two_blobs
-from polyopt.base import progress as progress
-from polyopt.cpm.penalised_sgd import solve_priced_sgd
+from polyopt.base import progress_lines as progress
+from polyopt.cpm.penalised_sgd import solve_penalised_sgd
 from polyopt.linalg.kernels import MatrixGram
-from polyopt.margin.decomposition import Options
-from polyopt.margin.decomposition.cache import RowCache
+from polyopt.margin.decomposition import rows as rows_module
 from polyopt.margin.interior_point import intercept, solve_interior_point
 from polyopt.margin.interior_point.crew import Change, bring
-from polyopt.polyhedral.logistic_loss import FaceLoss
-from polyopt.polyhedral.logistic_newton import step_within
 from polyopt.sparse.one_norm import solve_one_norm
 
 
 def test_what_dual_averaging_measures_is_the_objective_with_the_price():
     X, y = two_blobs(n=40, m=3, seed=2)
     C, penalty = np.where(y > 0, 0.5, 0.2), FacePenalty.of(3, l1=0.3)
-    found = solve_priced_sgd(X, y, C, 2, penalty, max_iter=3)
+    found = solve_penalised_sgd(X, y, C, 2, penalty, max_iter=3)
     W = found["W"]
     scores = X @ W[:, :-1].T + W[:, -1]
     outside = np.maximum(0.0, 1.0 - scores.max(axis=1))
@@ -36,13 +35,14 @@ def test_what_dual_averaging_measures_is_the_objective_with_the_price():
     assert np.isnan(found.history[0]["objective"])  # measuring costs as much as an epoch
 
 
-def test_rows_that_are_asked_for_now_do_not_make_room_for_others():
+def test_rows_that_are_asked_for_now_do_not_make_room_for_others(monkeypatch):
+    monkeypatch.setattr(rows_module, "_MAX_FRESH_ROWS", 3)
     K = np.arange(100.0).reshape(10, 10)
-    rows = RowCache(MatrixGram(K), 1e4, np.float64, Options(max_fresh_rows=3))
+    rows = rows_module.Rows(MatrixGram(K), 1e4, np.float64)
     rows.fetch(np.array([0, 1, 2]))
     wanted = np.array([0, 1, 3, 4])
     assert np.array_equal(rows.table[rows.fetch(wanted)], K[wanted])
-    assert rows.is_cached(np.arange(5)).all()
+    assert rows.is_held(np.arange(5)).all()
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -82,7 +82,7 @@ def test_a_sample_without_weight_has_no_probability_and_no_warning():
 @pytest.mark.parametrize("solve", [
     lambda X, y: solve_one_norm(X @ X.T, y, np.ones(40), np.ones(40)),
     lambda X, y: solve_interior_point(X, hinge_families(y, 1.0)),
-    lambda X, y: solve_priced_sgd(X, y, np.ones(40), 2, FacePenalty.of(2, l1=0.3), max_iter=2),
+    lambda X, y: solve_penalised_sgd(X, y, np.ones(40), 2, FacePenalty.of(2, l1=0.3), max_iter=2),
 ])  # fmt: skip
 def test_seconds_that_are_told_are_no_more_than_have_passed(solve):
     X, y = two_blobs(n=40, m=2, seed=0)

@@ -2,7 +2,7 @@
 
 With loss="max" a negative has the loss of its worst face alone, and with margin="worst" all faces share a
 margin budget: the objective is not a sum over faces, and the bounds of
-:mod:`polyopt.cpm.global_search.search` do not apply. The explicit program (:mod:`formulations.cpm_global`) is
+:mod:`polyopt.cpm.global_search.search` do not apply. The explicit program (:mod:`formulations.cpm`) is
 solved by SCIP instead. Its bound is the solver's word, not a proof.
 
 Alternating minimisation from random starts comes first: the cost of its best point makes M small. It also
@@ -14,13 +14,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from formulations.cpm_global import mixed_integer
 
+from formulations.cpm import mixed_integer
 from formulations.language.clock import Clock, interrupted
 from formulations.language.solution import Solution, Status
 from formulations.language.solving import require_scip
 from formulations.polytope import natural_assignment
-from polyopt.cpm.alternating import PolytopeProblem, WorstCaseProblem
+from polyopt.cpm.alternating import PolytopeProblem
 from polyopt.optim.rounds import Stage, run_from_many_starts, run_rounds
 
 if TYPE_CHECKING:
@@ -53,11 +53,7 @@ def solve_cpm_explicitly(
         )
     require_scip()
     clock = Clock(time_limit)
-    problem: PolytopeProblem
-    if margin == "worst":
-        problem = WorstCaseProblem(X, y, C, n_faces, loss)
-    else:
-        problem = PolytopeProblem(X, y, C, n_faces, loss)
+    problem = PolytopeProblem(X, y, C, n_faces, loss, margin)
     best = run_from_many_starts(
         [Stage(problem)], n_init=20, time_limit=clock.part(0.2).left, seed=seed, n_jobs=1
     )
