@@ -175,16 +175,6 @@ class ConvexPolytopeMachine(FaceClassifier):
         Rounds ("exact", "dual") or epochs ("sgd") at most, per start; the best point is kept. For the best
         start they include the rounds that refine or prove its end ("dual" with a price, `max_features`), but
         not the ascents and epochs without a price that make a start. "global" has no such cap.
-    time_limit : float, optional
-        Seconds at most, for all pairs of classes together; the best point is kept. "exact" looks at the
-        clock only between its programs and their iterations.
-    random_state : int, RandomState instance or None, default=None
-        Seed of the starts and of the order of the samples.
-    n_jobs : int, optional
-        Starts, or nodes of the global search, or sides, or with more than two classes pairs of
-        classes, worked at at once.
-    verbose : bool or int, default=False
-        Whether to print the progress of long runs, a line a second, on standard error.
 
     Attributes
     ----------

@@ -65,16 +65,25 @@ if TYPE_CHECKING:
 class PairwiseClassifier(ClassifierMixin, BaseEstimator):
     """Base of the classifiers: a binary problem at heart, one-vs-one around it.
 
-    A subclass has the parameters below, or an attribute None in place of one. Its :meth:`_drop_data` keeps
-    the attributes that predictions need (by default all), its :meth:`_draw_scores` makes the ONNX graph (by
-    default none).
+    A subclass has those of the parameters below that it declares; ``class_weight`` is at least None. Its
+    :meth:`_drop_data` keeps the attributes that predictions need (by default all), its :meth:`_draw_scores`
+    makes the ONNX graph (by default none).
 
     Parameters
     ----------
     class_weight : dict or "balanced", optional
         Weights of the classes; they multiply the samples' weights.
+    time_limit : float, optional
+        Seconds at most for the whole fit, shared by the pairs of classes; the best point is kept. "exact"
+        looks at the clock only between its programs and their iterations.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the starts, of the order of the samples and of all other draws. The answer depends on it, not
+        on `n_jobs`.
     n_jobs : int, optional
-        Pairs of classes trained at once.
+        Work done at once, as joblib counts: pairs of classes or, with two classes, starts, sides, nodes of a
+        global search or linear programs.
+    verbose : bool or int, default=False
+        Whether to print the progress of long runs, a line a second, on standard error.
 
     Attributes
     ----------

@@ -90,8 +90,6 @@ class HingeClassifier(KernelClassifier):
     warm_start : bool, default=False
         Whether decomposition starts from the last fit's multipliers, if it was of the same samples:
         with other costs or bounds it then ends sooner, at the same solution within `tol`.
-    verbose : bool or int, default=False
-        Whether to print the progress of long runs, a line a second, on standard error.
 
     Attributes
     ----------

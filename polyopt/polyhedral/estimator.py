@@ -49,14 +49,6 @@ class PolyhedralClassifier(FaceClassifier):
         The class inside, of two; by default ``classes_[1]``.
     n_init : int, default=10
         Random starts, of which the best is kept.
-    time_limit : float, optional
-        Seconds at most, for all pairs of classes together; the best point is kept.
-    random_state : int, RandomState instance or None, default=None
-        Seed of the starts.
-    n_jobs : int, optional
-        Starts, or with more than two classes pairs of classes, trained at once.
-    verbose : bool or int, default=False
-        Whether to print the progress of long runs, a line a second, on standard error.
 
     Attributes
     ----------

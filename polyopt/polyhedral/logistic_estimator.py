@@ -80,14 +80,6 @@ class LogisticPolytopes(FaceClassifier):
         `max_numbers` are not counted.
     tol : float, default=1e-6
         Relative gap to the proven bound of the assignment at which "newton" ends.
-    time_limit : float, optional
-        Seconds at most, for all pairs of classes together; the best point is kept.
-    random_state : int, RandomState instance or None, default=None
-        Seed of the starts.
-    n_jobs : int, optional
-        Starts, or with more than two classes pairs of classes, trained at once.
-    verbose : bool or int, default=False
-        Whether to print the progress of long runs, a line a second, on standard error.
 
     Attributes
     ----------

@@ -118,8 +118,6 @@ class Polyceptron(PolyhedralClassifier):
     max_iter : int, default=1000
         Iterations, passes or rounds at most, per start; "batch" as a start of another solver has as many.
         "global" has no such cap.
-    random_state : int, RandomState instance or None, default=None
-        Seed of the starts and of the order of the samples.
 
     Attributes
     ----------

@@ -61,10 +61,6 @@ class CrossEntropySVM(ExpansionClassifier):
     search : CrossEntropySettings, optional
         How the cross-entropy method searches, and whether support vectors of the SVM alone may be used; by
         default ``CrossEntropySettings()``.
-    random_state : int, RandomState instance or None, default=None
-        Seed of the patterns drawn. The answer depends on it alone, not on `n_jobs`.
-    n_jobs : int, optional
-        Linear programs solved at once, in threads, or with more than two classes pairs of classes.
 
     Attributes
     ----------
@@ -272,12 +268,12 @@ class CrossEntropySVM(ExpansionClassifier):
     # -- answering ---------------------------------------------------------------------------
 
     def _terms(self) -> tuple[Array, float | Array, Array]:
-        caps = self._price_of_loss * np.asarray(self.solution_["sigma"])
+        caps = self.C * np.asarray(self.solution_["sigma"])
         return caps, 0.0, self._weights
 
     def _binary_certificate(self, tol: float) -> Certificate:
         K, error = self._training_kernel()
-        data = as_l0_data(K, self._y, self._price_of_loss, self._weights)
+        data = as_l0_data(K, self._y, self.C, self._weights)
         data = replace(data, entry_error=error)
         alpha, b = self._coefficients(), float(self.intercept_[0])
         found = certify_l0_data(
@@ -290,7 +286,7 @@ class CrossEntropySVM(ExpansionClassifier):
             stated=self.solution_.bound if self.solver_ in ("highs", "exact") else None,
             tol=tol,
         )
-        if self._fitted_kernel == "precomputed":  # no form in the file
+        if self.kernel == "precomputed":  # no form in the file
             return found
         from polyopt.sparse.proof import evidence_of
 

@@ -84,15 +84,15 @@ class OneNormSVM(ExpansionClassifier):
         return replace(found, primal={**found.primal, "alpha": alpha, "b": np.array(b)})
 
     def _terms(self) -> tuple[Array, float, Array]:
-        costs = self._price_of_loss * self._weights
+        costs = self.C * self._weights
         return costs, 1.0, costs
 
     def _binary_certificate(self, tol: float) -> Certificate:
         K, error = self._training_kernel()
-        y, costs, alpha = self._y, self._price_of_loss * self._weights, self._coefficients()
+        y, costs, alpha = self._y, self.C * self._weights, self._coefficients()
         b, u = float(self.intercept_[0]), self.solution_["margin"]
         found = certify_one_norm(K, y, costs, alpha=alpha, b=b, u=u, tol=tol, entry_error=error)
-        if self._fitted_kernel == "precomputed":
+        if self.kernel == "precomputed":
             return found
         made = partial(state_one_norm, self._X, y, costs, self._kernel, alpha, b, u)
         return replace(found, evidence=(Evidence(made),))
