@@ -22,24 +22,12 @@ from polyopt.cpm.certificate import certify_cpm, certify_cpm_held, certify_cpm_s
 from polyopt.cpm.duals import duals_frame, penalty_rows
 from polyopt.cpm.global_search.leaves import evidence_of
 from polyopt.cpm.penalty_term import held_by_groups
-from polyopt.cpm.restricted_faces import (
-    NUMBERS,
-    WholePolytope,
-    certify_restricted,
-    check_restrictions,
-)
+from polyopt.cpm.restricted_faces import NUMBERS, WholePolytope, certify_restricted, check_restrictions
 from polyopt.cpm.sgd import CpmSgd
 from polyopt.cpm.solve import Settings as SolverSettings
 from polyopt.cpm.solve import as_floats, solve_cpm, solve_cpm_from
 from polyopt.cpm.stream import PolytopeStream
-from polyopt.cpm.two_sides import (
-    BOTH,
-    certificate_of_sides,
-    fit_sides,
-    frame_of_sides,
-    one_sided,
-    take_sides,
-)
+from polyopt.cpm.two_sides import BOTH, certificate_of_sides, fit_sides, frame_of_sides, one_sided, take_sides
 from polyopt.estimators.face_penalty import FacePenalty
 from polyopt.estimators.faces import FaceClassifier
 from polyopt.estimators.parameters import MACHINE, Settings, estimator, ruled, shared

@@ -36,14 +36,7 @@ from polyopt.base.text import visible
 from polyopt.certificates.certificate import Certificate, Claim, combine
 from polyopt.estimators.onnx import draw_scores_and_labels
 from polyopt.estimators.parameters import Settings, check_parameters, refuse_moved
-from polyopt.estimators.status import (
-    FINE,
-    Part,
-    broken_off,
-    note_interruption,
-    warn,
-    warn_of_interruption,
-)
+from polyopt.estimators.status import FINE, Part, broken_off, note_interruption, warn, warn_of_interruption
 from polyopt.estimators.validation import (
     check_targets,
     check_total,

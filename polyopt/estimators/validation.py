@@ -62,10 +62,7 @@ def check_total(weights: NDArray[np.float64]) -> None:
 
 
 def class_weights(
-    class_weight: ClassWeight,
-    classes: NDArray[Any],
-    codes: NDArray[Any],
-    weights: NDArray[Any],
+    class_weight: ClassWeight, classes: NDArray[Any], codes: NDArray[Any], weights: NDArray[Any]
 ) -> NDArray[Any]:
     """Return the weight of each class; "balanced" gives every class the same total.
 

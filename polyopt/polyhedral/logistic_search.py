@@ -10,12 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.model_selection import (
-    BaseCrossValidator,
-    StratifiedKFold,
-    StratifiedShuffleSplit,
-    check_cv,
-)
+from sklearn.model_selection import BaseCrossValidator, StratifiedKFold, StratifiedShuffleSplit, check_cv
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_X_y
