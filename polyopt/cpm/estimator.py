@@ -130,7 +130,7 @@ class ConvexPolytopeMachine(FaceClassifier):
     C : float, default=1.0
         Cost of a unit of slack; positive. Algorithm 1's λ is 2/(nC).
     loss : {"sum", "max"}, default="sum"
-        What a negative pays for: "sum", every face it violates (the paper's unconstrained form, which
+        Slack of a negative: "sum", that of every face it violates (the paper's unconstrained form, which
         Algorithm 1 minimises); "max", the worst (eq. (6) as printed; solvers "exact" and "global").
     penalty : FacePenalty, optional
         Prices of weights, signs to keep, few features, whole numbers, and the norm of the faces that is

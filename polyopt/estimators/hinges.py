@@ -70,7 +70,7 @@ class Hinges(TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            Anything that is not finite, or a number of knots that is none.
+            A value that is not finite, or an invalid number of knots.
         """
         count = whole("n_knots", self.n_knots, 0)
         values = validated(self, X, dtype=np.float64)

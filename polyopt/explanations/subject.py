@@ -114,7 +114,7 @@ class Subject:
     polytopes : tuple of Polytope
         One; or two that decide by the difference of their scores; or the pieces of a union.
     kind : {"polytope", "difference", "union"}
-        Which of these.
+        Relation of the polytopes.
     labels : tuple
         The label where the score is negative, which is the inside, and the one where it is positive. A score
         of 0 is of ``classes_[0]``.
@@ -123,7 +123,7 @@ class Subject:
     columns : tuple of Column
         The columns of the data.
     decides : bool
-        Whether the model decides by these polytopes, and not by probabilities beside them.
+        True if the model decides by these polytopes, and not by probabilities beside them.
     """
 
     polytopes: tuple[Polytope, ...]

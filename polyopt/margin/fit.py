@@ -88,8 +88,8 @@ class HingeClassifier(KernelClassifier):
     cache_size : float, default=500.0
         Megabytes that decomposition may use for kernel rows and for Newton's method.
     warm_start : bool, default=False
-        Whether decomposition starts from the last fit's multipliers, if it was of the same samples:
-        with other costs or bounds it then ends sooner, at the same solution within `tol`.
+        True: decomposition starts from the last fit's multipliers, if that was of the same samples. With
+        other costs or bounds it then ends sooner, at the same solution within `tol`.
 
     Attributes
     ----------
@@ -456,7 +456,7 @@ class HingeClassifier(KernelClassifier):
             Further samples, independent of the training data; no labels are needed. Small outputs there,
             which is what the Relative Margin Machine strives for, make the bound better.
         form : {"best", "F", "G", "H"}
-            What holds the machine in its class: "F" its weights alone, "G" also its outputs at
+            Class of functions: "F" bounds the weights alone, "G" also its outputs at
             `X_unlabelled` on the average, "H" also each of them. "best" is the least bound of all three, and
             "F" where there is no `X_unlabelled`: the training data cannot stand in for it, as the class
             must be fixed before they are seen.

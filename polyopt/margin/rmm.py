@@ -100,8 +100,8 @@ class RelativeMarginMachine(HingeClassifier):
             the same as leaving it out.
         X_bounded : array_like or sparse matrix of shape (k, m), optional
             Further samples, without labels, at which the outputs are held within the bounds too: such as
-            those to be classified. Of several classes each pair has all of them. What the fit leaves says
-            of sample n + j what it says of sample j of these. They do not count for ``gamma="scale"``.
+            those to be classified. Of several classes each pair has all of them. In the results of the fit
+            sample n + j is sample j of these. They do not count for ``gamma="scale"``.
         bound_training : bool
             True: the bounds hold at the training samples too. False: only at those of `X_bounded`.
 

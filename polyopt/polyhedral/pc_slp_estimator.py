@@ -31,9 +31,9 @@ class PCSLP(PolyhedralClassifier):
     error falls with every program until none lowers it; an error of 0 separates the classes. The problem is
     not convex for more than one face, and the box alone bounds the size of the faces.
 
-    What changes no training sample's score is not determined by the error. A feature that is constant in
-    training has the weight 0, equal features have equal weights, each normal is the shortest with its scores,
-    and a face that answers for no sample outside is a constant, unless that leaves the box.
+    Changes that alter no training sample's score are not determined by the error. A feature that is constant
+    in training has the weight 0, equal features have equal weights, each normal is the shortest with its
+    scores, and a face that answers for no sample outside is a constant, unless that leaves the box.
 
     Parameters
     ----------

@@ -92,7 +92,7 @@ class PLUME(PolyhedralClassifier):
     em : EMSettings, optional
         Starts, gate and end of expectation and maximisation; by default ``EMSettings()``.
     decision : {"posterior", "polytope"}, default="posterior"
-        What decides: which class is the more probable (``classes_[0]`` if both are equally so), or whether
+        Decision rule: which class is the more probable (``classes_[0]`` if both are equally so), or whether
         the sample is in the polytope of the faces. The two differ near the polytope's edges, where
         ``predict_proba``, which without `calibration` is the model's probability in either case, may be less
         than one half for the class that is predicted.

@@ -46,10 +46,10 @@ class PerceptronSettings(Settings):
         γ, to which the sum of the norms of the faces' updates is held ("batch"); 0 goes on until no
         sample is misclassified, or the mistakes no longer fall.
     rule : {"corrected", "cells", "printed"}, default="corrected"
-        Which reading of Algorithm 1, see :mod:`polyopt.polyhedral.polyceptron_online`: as printed it ends at
+        Reading of Algorithm 1, see :mod:`polyopt.polyhedral.polyceptron_online`: as printed it ends at
         once.
     pocket : bool, default=True
-        Whether the answer is the faces with the fewest mistakes on the way, or the last ones.
+        True: the answer is the iterate with the fewest mistakes. False: the last iterate.
     patience : int or None, default=200
         Iterations ("batch") or passes ("online") without fewer mistakes before a run has settled; None
         goes on to `max_iter`.
@@ -91,9 +91,10 @@ class Polyceptron(PolyhedralClassifier):
     dimensions within seconds. Of more there is a gap, which is wide in ten dimensions or more. The bound is
     HiGHS's word, which the certificate shows as stated.
 
-    No variant sees what changes no training sample's score. A feature that is constant in training has the
-    weight 0, equal features have equal weights, each normal is the shortest with its scores, and a face that
-    answers for no sample (none outside, for the exact variant) is a constant; unless that leaves the box.
+    No variant sees changes that alter no training sample's score. A feature that is constant in training has
+    the weight 0, equal features have equal weights, each normal is the shortest with its scores, and a face
+    that answers for no sample (none outside, for the exact variant) is a constant; unless that leaves the
+    box.
 
     ``partial_fit`` is Algorithm 2, where weights multiply the step. The scale of the faces that it leaves
     means nothing.

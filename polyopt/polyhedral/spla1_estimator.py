@@ -44,7 +44,7 @@ class SPLA1(PolyhedralClassifier):
     ridge : float, default=0.1
         ρ, positive.
     positives : {"cell", "all"}, default="cell"
-        Whether a sample inside is fitted by the face of its cell, as in the paper, or by every face. The
+        Faces that a sample inside is fitted by: that of its cell, as in the paper, or every face. The
         paper's alternation may raise its loss, and need not settle: the best faces that it fitted on the way
         are kept, and ``certificate()`` proves them for the cells that they were fitted to, and says how many
         samples are in another cell then. The other descends, and ends at a fixed point that it calls

@@ -59,20 +59,20 @@ class CrossEntropySVM(ExpansionClassifier):
         comparison. If three quarters of a `time_limit` leave it open, "ce" has the rest, and the better point
         is the answer.
     search : CrossEntropySettings, optional
-        How the cross-entropy method searches, and whether support vectors of the SVM alone may be used; by
-        default ``CrossEntropySettings()``.
+        Settings of the cross-entropy method, among them a screen by the SVM's support vectors; by default
+        ``CrossEntropySettings()``.
 
     Attributes
     ----------
     score_ : float
         S, the number of support vectors plus C times the loss (binary problems).
     search_ : L0Search
-        How the cross-entropy method found it: its runs, scores, programs spared (binary problems; solvers
+        Record of the cross-entropy method: its runs, scores, programs spared (binary problems; solvers
         "ce", "highs" and "global").
     candidates_ : ndarray of int
         Numbers of the samples that the screen let through (with ``svm_screen``; binary problems).
     candidates_bound_ : float
-        What the relaxation proves of every score within the candidates; above ``certificate().dual_value``
+        Lower bound of the relaxation on every score within the candidates; above ``certificate().dual_value``
         by what the screen may cost, above ``score_`` of another fit by what it certainly costs.
     duals_ : pandas.DataFrame
         One row per constraint of the pattern's linear program, with its multiplier, in input order. The cap
@@ -121,7 +121,7 @@ class CrossEntropySVM(ExpansionClassifier):
     # The candidates, and what is proven of them.
     _screened: tuple[NDArray[np.intp], float] | None = field(init=False, default=None)
 
-    # What is under 1e-9 of the cap C counts as zero: it must not change an output by much more than 0.1.
+    # A coefficient under 1e-9 of the cap C counts as 0: it must not change an output by much over 0.1.
     _largest_entry = 1e8
 
     # -- fitting -----------------------------------------------------------------------------
