@@ -34,7 +34,6 @@ from polyopt.base.parallel import deal
 from polyopt.base.progress import heard_by, printer
 from polyopt.base.text import visible
 from polyopt.certificates.certificate import Certificate, Claim, combine
-from polyopt.estimators.onnx import draw_scores_and_labels
 from polyopt.estimators.parameters import Settings, check_parameters, refuse_moved
 from polyopt.estimators.status import FINE, Part, broken_off, note_interruption, warn, warn_of_interruption
 from polyopt.estimators.validation import (
@@ -45,6 +44,7 @@ from polyopt.estimators.validation import (
     validated,
     validated_pair,
 )
+from polyopt.estimators.votes import draw_scores_and_labels
 
 if TYPE_CHECKING:
     import pandas as pd

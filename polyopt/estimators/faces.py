@@ -17,11 +17,10 @@ from sklearn.utils.validation import check_is_fitted
 from polyopt.estimators.base import PairwiseClassifier
 from polyopt.estimators.calibration import calibrate, drop_incomplete, has_probabilities, is_calibrated
 from polyopt.estimators.face_penalty import FacePenalty
-from polyopt.estimators.onnx import MIN_WINNING
 from polyopt.estimators.parameters import check_parameters, estimator
 from polyopt.estimators.status import warn
 from polyopt.estimators.validation import validated
-from polyopt.estimators.votes import couple_pairs
+from polyopt.estimators.votes import MIN_WINNING, couple_pairs
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

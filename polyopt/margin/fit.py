@@ -6,7 +6,6 @@ its Sigma share D.
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from dataclasses import KW_ONLY, field, replace
 from functools import cache
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from formulations.families import Families, margin_family
@@ -24,6 +22,7 @@ from formulations.language.solution import Solution, Status
 from polyopt.certificates.certificate import relative_gap
 from polyopt.estimators.multiplier_frame import multiplier_frame
 from polyopt.estimators.parameters import estimator, shared
+from polyopt.estimators.status import warn
 from polyopt.linalg.kernels import MatrixGram, SampleGram, chunks, require_psd
 from polyopt.linalg.kernels.protocol import MAX_WHOLE
 from polyopt.margin.certificate import certify_hinge
@@ -355,11 +354,10 @@ class HingeClassifier(KernelClassifier):
         """Warn if rounding alone moves an output by more than 1e-3."""
         vague = float(outputs.rad.max(initial=0.0))
         if not vague <= 1e-3:
-            warnings.warn(
-                f"{type(self).__name__}: the outputs are known to {vague:.2g} only, as their terms cancel; "
+            warn(
+                self,
+                f"the outputs are known to {vague:.2g} only, as their terms cancel; "
                 "centre the features, scale them, or choose a smaller C",
-                ConvergenceWarning,
-                stacklevel=5,
             )
 
     def _is_tall(self, X: Any) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from polyopt.estimators.parameters import estimator, shared
+from polyopt.estimators.status import warn
 from polyopt.linalg.kernels import MatrixGram
 from polyopt.margin.fit import HingeClassifier
 from polyopt.margin.sigma_geometry import SigmaKernelGeometry, SigmaLinearGeometry
@@ -84,11 +84,10 @@ class SigmaSVM(HingeClassifier):
             and self._share == 1.0
             and (self.kernel == "rbf" or self._centred.is_degenerate())
         ):
-            warnings.warn(
-                "At D=1 with a kernel of full rank the Sigma-SVM interpolates the labels whatever the data; "
-                "choose D < 1",
+            warn(
+                self,
+                "at D=1 and a kernel of full rank it interpolates the labels whatever the data; choose D < 1",
                 UserWarning,
-                stacklevel=5,
             )
         return MatrixGram(self._centred.gram(self._share))
 
