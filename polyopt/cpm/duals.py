@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
+from formulations.face_penalty import FacePenalty
 from formulations.language.recovery import slacks
+from formulations.language.solution import Solution
+from formulations.language.types import Matrix
 from formulations.polytope import lift
 from polyopt.estimators.multiplier_frame import margin_state
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import ArrayLike, NDArray
 
-    from formulations.face_penalty import FacePenalty
-    from formulations.language.solution import Solution
-    from formulations.language.types import Matrix
     from formulations.polytope import Loss
 
 _SMALL = 1e-6  # of a slack, and of a multiplier relative to the largest cost: it counts as 0

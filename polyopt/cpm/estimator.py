@@ -11,13 +11,18 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from formulations.language.arguments import at_least, positive
+from formulations.language.solution import Solution
 from formulations.polyhedral import pull
 from formulations.polytope import answers, face_margins, natural_assignment, perplexity
+from polyopt.base.onnx_graph import Graph
+from polyopt.base.types import ClassWeight, SamplesLike, Seed
+from polyopt.certificates.certificate import Certificate
 from polyopt.cpm.certificate import certify_cpm, certify_cpm_held, certify_cpm_search
 from polyopt.cpm.duals import duals_frame, penalty_rows
 from polyopt.cpm.global_search.leaves import evidence_of
@@ -37,14 +42,9 @@ from polyopt.linalg.used_features import UsedFeatures, present_features
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import ArrayLike, NDArray
 
-    from formulations.language.solution import Solution
     from formulations.polytope import Loss
     from formulations.rademacher import PolytopeBound
-    from polyopt.base.onnx_graph import Graph
-    from polyopt.base.types import ClassWeight, SamplesLike, Seed
-    from polyopt.certificates.certificate import Certificate
     from polyopt.polytope import Polytope
 
 # Entries of all faces' programs up to which ``solver="auto"`` is exact, two or three seconds for all starts.

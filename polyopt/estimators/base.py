@@ -23,6 +23,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
 from sklearn.utils.validation import check_is_fitted
@@ -30,9 +31,11 @@ from sklearn.utils.validation import check_is_fitted
 from formulations.language.arguments import refuse_masked
 from formulations.language.clock import Clock, running
 from formulations.language.solution import Status
+from polyopt.base.onnx_graph import Graph
 from polyopt.base.parallel import deal
 from polyopt.base.progress import heard_by, printer
 from polyopt.base.text import visible
+from polyopt.base.types import SamplesLike
 from polyopt.certificates.certificate import Certificate, Claim, combine
 from polyopt.estimators.parameters import Settings, check_parameters, refuse_moved
 from polyopt.estimators.status import FINE, Part, broken_off, note_interruption, warn, warn_of_interruption
@@ -48,11 +51,7 @@ from polyopt.estimators.votes import draw_scores_and_labels
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import ArrayLike, NDArray
     from onnx import ModelProto
-
-    from polyopt.base.onnx_graph import Graph
-    from polyopt.base.types import SamplesLike
 
 
 class PairwiseClassifier(ClassifierMixin, BaseEstimator):

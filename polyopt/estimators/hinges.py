@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from formulations.language.arguments import whole
+from formulations.language.types import Array
+from polyopt.base.types import SamplesLike
 from polyopt.estimators.parameters import estimator
 from polyopt.estimators.validation import validated
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.types import Array
-    from polyopt.base.types import SamplesLike
 
 
 @estimator

@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import math
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from polyopt.base.onnx_graph import Graph
-
+from polyopt.base.onnx_graph import Graph
 
 MIN_WINNING = math.nextafter(0.5, 1.0)
 """The least probability of a class, of two, that is the more probable one."""

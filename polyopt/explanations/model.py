@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.arguments import real_array, refuse_masked, whole
+from formulations.language.types import Array
 from polyopt.explanations.subject import NAME, cut, named, others, wrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.types import Array
     from polyopt.explanations.subject import Subject
 
 

@@ -7,24 +7,22 @@ label; both distances are shown.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.arguments import real_array, whole
 from formulations.language.solution import Status
+from formulations.language.types import Array
 from polyopt.base.text import first_of
+from polyopt.certificates.certificate import Certificate
 from polyopt.explanations.subject import NAME, cut, named, number, others, wrapped
 from polyopt.polytope.nearest import Nearest, Question, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.types import Array
-    from polyopt.certificates.certificate import Certificate
     from polyopt.explanations.subject import Answer, Column, Subject
 
 

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
+from formulations.language.types import Array
 from polyopt.base.text import first_of, visible
 from polyopt.polytope.region import Region
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from formulations.language.types import Array
     from polyopt.polytope import Polytope
 
 

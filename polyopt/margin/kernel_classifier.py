@@ -9,26 +9,21 @@ from abc import abstractmethod
 from dataclasses import KW_ONLY, field
 from itertools import combinations
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from formulations.language.types import is_sparse
+from formulations.language.types import Matrix, Vector, is_sparse
+from polyopt.base.onnx_graph import Graph
+from polyopt.base.types import KernelLike
 from polyopt.estimators.base import PairwiseClassifier
 from polyopt.estimators.parameters import estimator
 from polyopt.linalg.kernels import Kernel, chunks
 from polyopt.margin.kernel_scorer import draw_kernel, scorer_of
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from formulations.language.types import Matrix, Vector
-    from polyopt.base.onnx_graph import Graph
-    from polyopt.base.types import KernelLike
-
 
 KERNEL_PARAMETERS: dict[str, list[Any]] = {
     "kernel": [StrOptions({"linear", "poly", "rbf", "sigmoid", "precomputed"}), callable],

@@ -8,22 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
-from formulations.language.types import dense
+from formulations.language.types import Array, Matrix, dense
+from polyopt.base.onnx_graph import Graph
 from polyopt.estimators.votes import certain_winners
 from polyopt.linalg.kernel_scores import Part, Scorer
 from polyopt.linalg.kernels import Kernel, SampleGram, chunks
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from formulations.language.types import Array, Matrix
-    from polyopt.base.onnx_graph import Graph
 
 _BLOCK_POINTS = 1 << 14  # points whose labels are decided at once, so that their scores fit the memory
 _TRIAL_POINTS = 1 << 10  # on which a precision is tried: half of their labels must be certain
@@ -106,7 +102,10 @@ def scorer_of(model: Any) -> KernelScorer | None:
     if model.kernel in ("linear", "precomputed"):
         return None
     fitted = [model] if model._is_binary else [machine._as_fitted() for machine in model.estimators_]
-    machines = [_Machine(m._kernel, m._X, *m._support(), float(m.intercept_[0])) for m in fitted]
+    machines = []
+    for machine in fitted:
+        places, coef = machine._support()
+        machines.append(_Machine(machine._kernel, machine._X, places, coef, float(machine.intercept_[0])))
     kept = _KEPT.get(model)
     if kept is not None and kept.is_of(machines):
         return kept

@@ -6,19 +6,18 @@ from dataclasses import KW_ONLY, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from formulations.families import Families, bound_families, bounded_families
 from formulations.language.arguments import positive
 from formulations.unlabelled_bounds import append, spread
+from polyopt.base.types import SamplesLike
 from polyopt.estimators.parameters import estimator, ruled, shared
 from polyopt.estimators.validation import validated
 from polyopt.margin.fit import HingeClassifier
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
     from formulations.language.program import Program
-    from polyopt.base.types import SamplesLike
 
 
 @estimator

@@ -6,20 +6,18 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polyopt.estimators.parameters import estimator, shared
 from polyopt.estimators.status import warn
-from polyopt.linalg.kernels import MatrixGram
+from polyopt.linalg.kernels import Gram, MatrixGram
 from polyopt.margin.fit import HingeClassifier
 from polyopt.margin.sigma_geometry import SigmaKernelGeometry, SigmaLinearGeometry
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from formulations.centred_kernel import CentredKernel
     from formulations.families import Families
     from formulations.language.program import Program
-    from polyopt.linalg.kernels import Gram
 
 
 @estimator

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from formulations.language.solution import Solution
+from formulations.language.types import Array
 from formulations.polyhedral import scores
+from polyopt.base.types import Seed
 from polyopt.estimators.faces import MAX_SPREAD_RATIO, FaceClassifier
 from polyopt.estimators.parameters import estimator, shared
 from polyopt.estimators.status import FINE, warn
 from polyopt.linalg.used_features import UsedFeatures
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import pandas as pd
-    from numpy.typing import NDArray
 
-    from formulations.language.solution import Solution
-    from formulations.language.types import Array
-    from polyopt.base.types import Seed
     from polyopt.optim.rounds import Stage
 
 SHARED: dict[str, list[Any]] = {

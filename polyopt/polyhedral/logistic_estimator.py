@@ -8,12 +8,17 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from formulations.class_faces import BIAS, Owners
 from formulations.language.arguments import whole_or_none
+from formulations.language.solution import Solution
 from formulations.polyhedral import scores
+from polyopt.base.onnx_graph import Graph
+from polyopt.base.types import ClassWeight, Seed
+from polyopt.certificates.certificate import Certificate
 from polyopt.estimators.face_penalty import FacePenalty
 from polyopt.estimators.faces import FaceClassifier
 from polyopt.estimators.parameters import Ruled, Settings, estimator, ruled, shared
@@ -22,12 +27,7 @@ from polyopt.polyhedral.logistic_certificate import certify_logistic_polytopes
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
 
-    from formulations.language.solution import Solution
-    from polyopt.base.onnx_graph import Graph
-    from polyopt.base.types import ClassWeight, Seed
-    from polyopt.certificates.certificate import Certificate
     from polyopt.polytope import Polytope
 
     Array = NDArray[np.float64]

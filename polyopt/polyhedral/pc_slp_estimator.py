@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
+from formulations.language.solution import Solution
+from formulations.language.types import Array
 from formulations.polyhedral import class_shares
+from polyopt.certificates.certificate import Certificate
 from polyopt.estimators.multiplier_frame import hinge_columns
 from polyopt.estimators.parameters import estimator, shared
 from polyopt.polyhedral.estimator import SHARED, PolyhedralClassifier
 
 if TYPE_CHECKING:
-    from formulations.language.solution import Solution
-    from formulations.language.types import Array
-    from polyopt.certificates.certificate import Certificate
     from polyopt.polyhedral.faces_by_programs import Engine
 
 

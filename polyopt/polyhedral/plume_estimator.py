@@ -12,18 +12,18 @@ from sklearn.utils._param_validation import StrOptions
 
 from formulations import mixture
 from formulations.language.arguments import at_least
+from formulations.language.solution import Solution
+from formulations.language.types import Array
+from polyopt.base.onnx_graph import Graph
+from polyopt.base.types import ClassWeight
+from polyopt.certificates.certificate import Certificate
 from polyopt.estimators.parameters import Settings, estimator, ruled, shared
 from polyopt.linalg.span import SampleSpan
 from polyopt.polyhedral.estimator import SHARED, PolyhedralClassifier
 from polyopt.polyhedral.plume_certificate import certify_plume
 
 if TYPE_CHECKING:
-    from formulations.language.solution import Solution
-    from formulations.language.types import Array
     from formulations.rademacher import PolytopeBound
-    from polyopt.base.onnx_graph import Graph
-    from polyopt.base.types import ClassWeight
-    from polyopt.certificates.certificate import Certificate
     from polyopt.polyhedral.plume import Method
 
 

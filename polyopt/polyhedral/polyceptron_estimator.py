@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 
 from formulations.language.arguments import at_least
 from formulations.language.solution import Solution, Status
+from formulations.language.types import Array
 from formulations.polyhedral import best_scale, margin_error
+from polyopt.base.types import ClassWeight, SamplesLike
+from polyopt.certificates.certificate import Certificate
 from polyopt.estimators.multiplier_frame import hinge_columns
 from polyopt.estimators.parameters import Settings, estimator, ruled, shared
 from polyopt.estimators.stream import keeps_no_data, learn_chunk, own_arrays
@@ -25,11 +29,6 @@ from polyopt.polyhedral.estimator import SHARED, PolyhedralClassifier
 from polyopt.polyhedral.polyceptron_online import OnlinePolyceptron, solve_batch, solve_online
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.types import Array
-    from polyopt.base.types import ClassWeight, SamplesLike
-    from polyopt.certificates.certificate import Certificate
     from polyopt.polyhedral.faces_by_programs import Engine
     from polyopt.polyhedral.polyceptron_online import Rule
 

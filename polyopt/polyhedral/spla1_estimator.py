@@ -6,22 +6,21 @@ from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.utils._param_validation import StrOptions
 
+from formulations.language.solution import Solution
+from formulations.language.types import Array
 from formulations.polyhedral import belonging, scores
+from polyopt.base.types import ClassWeight
+from polyopt.certificates.certificate import Certificate
 from polyopt.estimators.parameters import estimator, shared
 from polyopt.polyhedral.estimator import SHARED, PolyhedralClassifier
 from polyopt.polyhedral.spla1_certificate import certify_spla1
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from formulations.language.solution import Solution
-    from formulations.language.types import Array
     from formulations.polyhedral import Positives
-    from polyopt.base.types import ClassWeight
-    from polyopt.certificates.certificate import Certificate
     from polyopt.polyhedral.spla1 import Engine
 
 _ENGINES: dict[str, Engine] = {"newton": "newton", "bfgs": "bfgs", "exact": "program"}

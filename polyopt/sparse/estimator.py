@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import KW_ONLY, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from formulations.l0_data import L0Data, as_l0_data
 from formulations.language.clock import Clock
-from formulations.language.solution import Status
+from formulations.language.solution import Solution, Status
+from formulations.language.types import Array
+from polyopt.base.types import Seed
+from polyopt.certificates.certificate import Certificate
 from polyopt.estimators.parameters import estimator
 from polyopt.sparse.certificate import certify_l0_data
 from polyopt.sparse.expansion_classifier import EXPANSION_PARAMETERS, ExpansionClassifier
 from polyopt.sparse.settings import CrossEntropySettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from formulations.language.solution import Solution
-    from formulations.language.types import Array
-    from polyopt.base.types import Seed
-    from polyopt.certificates.certificate import Certificate
     from polyopt.sparse.cross_entropy import L0Search
 
 _SOLVERS = ("auto", "ce", "one-norm", "highs", "global", "exact")

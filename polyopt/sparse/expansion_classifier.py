@@ -11,12 +11,16 @@ from dataclasses import KW_ONLY, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from formulations.families import best_intercept
 from formulations.language.clock import Clock, is_out_of_time
 from formulations.language.recovery import slacks
 from formulations.language.solution import Solution, Status
+from formulations.language.types import Array
+from polyopt.base.onnx_graph import Graph
+from polyopt.base.types import ClassWeight
 from polyopt.estimators.multiplier_frame import margin_state, multiplier_frame
 from polyopt.estimators.parameters import estimator, shared
 from polyopt.linalg.kernels import SampleGram
@@ -24,11 +28,6 @@ from polyopt.margin.kernel_classifier import KERNEL_PARAMETERS, KernelClassifier
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
-
-    from formulations.language.types import Array
-    from polyopt.base.onnx_graph import Graph
-    from polyopt.base.types import ClassWeight
 
 EXPANSION_PARAMETERS: dict[str, list[Any]] = {
     **KERNEL_PARAMETERS,

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
 from formulations.families import best_intercept
+from formulations.language.clock import Clock
+from formulations.language.solution import Solution
+from formulations.language.types import Array
+from polyopt.certificates.certificate import Certificate
 from polyopt.certificates.claims.statement import Evidence
 from polyopt.estimators.parameters import estimator
 from polyopt.margin.claim import state_one_norm
 from polyopt.sparse.expansion_classifier import EXPANSION_PARAMETERS, ExpansionClassifier
 from polyopt.sparse.one_norm_certificate import certify_one_norm
-
-if TYPE_CHECKING:
-    from formulations.language.clock import Clock
-    from formulations.language.solution import Solution
-    from formulations.language.types import Array
-    from polyopt.certificates.certificate import Certificate
 
 _ADVICE = "scale the features to unit variance, or choose solver='highs'"
 
