@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from polyopt.polytope import Polytope
 
 
-WIDTH = 80
+LINE_WIDTH = 80
 """Columns of a line, at most."""
-NAME = 26
+NAME_WIDTH = 26
 """Letters of a column's name in a table."""
 
 
@@ -46,7 +46,7 @@ def others(count: int) -> str:
     return f"{count} other{'s' if count > 1 else ''}"
 
 
-def cut(text: str, most: int = NAME) -> str:
+def cut(text: str, most: int = NAME_WIDTH) -> str:
     """Return a name that fits into its column of a table."""
     shown = visible(text)
     return shown if len(shown) <= most else f"{shown[: most - 1]}…"
@@ -54,7 +54,7 @@ def cut(text: str, most: int = NAME) -> str:
 
 def wrapped(text: str) -> list[str]:
     """Return a text in lines."""
-    return textwrap.wrap(text, WIDTH, break_on_hyphens=False)
+    return textwrap.wrap(text, LINE_WIDTH, break_on_hyphens=False)
 
 
 @dataclass(frozen=True)

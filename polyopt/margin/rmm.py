@@ -90,13 +90,8 @@ class RelativeMarginMachine(HingeClassifier):
 
         Parameters
         ----------
-        X : array_like or sparse matrix of shape (n, m)
-            Training samples (a Gram matrix for a precomputed kernel).
-        y : array_like of shape (n,)
-            Labels of two or more classes, of any type.
-        sample_weight : array_like of shape (n,), optional
-            Non-negative weights; a weight of 2 is the same as giving the sample twice, a weight of 0
-            the same as leaving it out.
+        X, y, sample_weight
+            As of :meth:`polyopt.SVM.fit`.
         X_bounded : array_like or sparse matrix of shape (k, m), optional
             Further samples, without labels, at which the outputs are held within the bounds too: such as
             those to be classified. Of several classes each pair has all of them. In the results of the fit

@@ -19,7 +19,7 @@ from formulations.language.solution import Solution, Status
 from formulations.language.types import Array
 from polyopt.base.types import Seed
 from polyopt.certificates.certificate import Certificate
-from polyopt.estimators.parameters import estimator
+from polyopt.estimators.parameters import Settings, estimator
 from polyopt.sparse.certificate import certify_l0_data
 from polyopt.sparse.expansion_classifier import EXPANSION_PARAMETERS, ExpansionClassifier
 from polyopt.sparse.settings import CrossEntropySettings
@@ -104,6 +104,7 @@ class CrossEntropySVM(ExpansionClassifier):
     search: CrossEntropySettings | None = None
     random_state: Seed = None
 
+    _settings: ClassVar[dict[str, type[Settings]]] = {"search": CrossEntropySettings}
     _fit_inputs: ClassVar[tuple[str, ...]] = ("_known",)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **EXPANSION_PARAMETERS,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.language.arguments import whole
+from polyopt.estimators.parameters import Settings
 from polyopt.optim.cross_entropy.evaluation import require
 from polyopt.optim.cross_entropy.run import Rules
 
@@ -19,7 +20,7 @@ __all__ = ["CrossEntropySettings"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class CrossEntropySettings(Rules):
+class CrossEntropySettings(Settings, Rules):
     """How the cross-entropy method looks for the support vectors of a :class:`polyopt.CrossEntropySVM`.
 
     A pattern says which samples may be support vectors. Each run draws patterns, lets the best of them, the
