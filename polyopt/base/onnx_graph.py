@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
     from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto
 
 OPSET, _IR = 19, 9

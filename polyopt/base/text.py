@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import html
 import unicodedata
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from collections.abc import Sequence
 
 # Control and format characters (ESC, overrides of the direction of text, what has no width), halves of
 # pairs (bytes of a file's name that are no UTF-8), and the separators of lines and paragraphs.

@@ -1,7 +1,7 @@
 """Independent blocks of one piece of work, on the cores that the process may use.
 
 The caller cuts the work into blocks of a fixed size; threads take one after another while BLAS keeps to one
-thread. What is computed is thus the same, bit for bit, on one thread and on many. It is for functions that
+thread. The results are thus the same, bit for bit, on one thread and on many. It is for functions that
 let go of the interpreter's lock: numpy's products and elementwise functions, and kernels in C. Work that runs
 inside another such piece, or beside one, keeps to its own thread.
 """

@@ -5,21 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
+from formulations.face_penalty import FacePenalty
 from formulations.language.recovery import slacks
+from formulations.language.solution import Solution
+from formulations.language.types import Matrix
 from formulations.polytope import lift
 from polyopt.estimators.multiplier_frame import margin_state
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import ArrayLike, NDArray
 
-    from formulations.face_penalty import FacePenalty
-    from formulations.language.solution import Solution
-    from formulations.language.types import Matrix
     from formulations.polytope import Loss
 
-_SMALL = 1e-6  # of a slack, and of a multiplier relative to the largest cost: it counts as 0
+_ZERO_TOL = 1e-6  # of a slack, and of a multiplier relative to the largest cost: it counts as 0
 
 
 def duals_frame(
@@ -40,7 +40,7 @@ def duals_frame(
     shared = (y < 0) & (loss == "max")
     xi = np.where(shared[:, None], hinge.max(axis=1, keepdims=True), hinge)
     sample, face = np.nonzero(Z)
-    small = _SMALL * float(C.max())
+    small = _ZERO_TOL * float(C.max())
     own, f, cost, used = alpha[sample, face], outputs[sample, face], C[sample], xi[sample, face]
     state = margin_state(y[sample] * f - 1.0)  # of SGD, which has no multipliers
     if "margin" in solution.duals:
@@ -56,7 +56,7 @@ def duals_frame(
     slack = pd.DataFrame({
         "row": "slack", "letter": "beta", "sample": rows[sample],
         "face": np.where(shared[sample], -1, face), "label": label, "multiplier": left, "slack": used,
-        "output": f, "state": np.where(used > _SMALL, "slack in use", "no slack"),
+        "output": f, "state": np.where(used > _ZERO_TOL, "slack in use", "no slack"),
     })  # fmt: skip
     return pd.concat([margin, slack[~shared[sample] | (face == 0)]], ignore_index=True)
 

@@ -11,35 +11,28 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from formulations.language.arguments import at_least, positive
+from formulations.language.solution import Solution
 from formulations.polyhedral import pull
 from formulations.polytope import answers, face_margins, natural_assignment, perplexity
+from polyopt.base.onnx_graph import Graph
+from polyopt.base.types import ClassWeight, SamplesLike, Seed
+from polyopt.certificates.certificate import Certificate
 from polyopt.cpm.certificate import certify_cpm, certify_cpm_held, certify_cpm_search
 from polyopt.cpm.duals import duals_frame, penalty_rows
 from polyopt.cpm.global_search.claim_tree import evidence_of
 from polyopt.cpm.penalty_term import held_by_groups
-from polyopt.cpm.restricted_faces import (
-    NUMBERS,
-    WholePolytope,
-    certify_restricted,
-    check_restrictions,
-)
+from polyopt.cpm.restricted_faces import NUMBERS, WholePolytope, certify_restricted, check_restrictions
 from polyopt.cpm.sgd import CpmSgd
 from polyopt.cpm.solve import Settings as SolverSettings
 from polyopt.cpm.solve import as_floats, solve_cpm, solve_cpm_from
 from polyopt.cpm.stream import PolytopeStream
-from polyopt.cpm.two_sides import (
-    BOTH,
-    certificate_of_sides,
-    fit_sides,
-    frame_of_sides,
-    one_sided,
-    take_sides,
-)
+from polyopt.cpm.two_sides import BOTH, certificate_of_sides, fit_sides, frame_of_sides, one_sided, take_sides
 from polyopt.estimators.face_penalty import FacePenalty
 from polyopt.estimators.faces import FaceClassifier
 from polyopt.estimators.parameters import MACHINE, Settings, estimator, ruled, shared
@@ -49,14 +42,9 @@ from polyopt.linalg.used_features import UsedFeatures, present_features
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import ArrayLike, NDArray
 
     from formulations.error_bounds.rademacher import PolytopeBound
-    from formulations.language.solution import Solution
     from formulations.polytope import Loss
-    from polyopt.base.onnx_graph import Graph
-    from polyopt.base.types import ClassWeight, SamplesLike, Seed
-    from polyopt.certificates.certificate import Certificate
     from polyopt.polytope import Polytope
 
 # Entries of all faces' programs up to which ``solver="auto"`` is exact, two or three seconds for all starts.
@@ -142,7 +130,7 @@ class ConvexPolytopeMachine(FaceClassifier):
     C : float, default=1.0
         Cost of a unit of slack; positive. Algorithm 1's λ is 2/(nC).
     loss : {"sum", "max"}, default="sum"
-        What a negative pays for: "sum", every face it violates (the paper's unconstrained form, which
+        Slack of a negative: "sum", that of every face it violates (the paper's unconstrained form, which
         Algorithm 1 minimises); "max", the worst (eq. (6) as printed; solvers "exact" and "global").
     penalty : FacePenalty, optional
         Prices of weights, signs to keep, few features, whole numbers, and the norm of the faces that is
@@ -175,16 +163,6 @@ class ConvexPolytopeMachine(FaceClassifier):
         Rounds ("exact", "dual") or epochs ("sgd") at most, per start; the best point is kept. For the best
         start they include the rounds that refine or prove its end ("dual" with a price, `max_features`), but
         not the ascents and epochs without a price that make a start. "global" has no such cap.
-    time_limit : float, optional
-        Seconds at most, for all pairs of classes together; the best point is kept. "exact" looks at the
-        clock only between its programs and their iterations.
-    random_state : int, RandomState instance or None, default=None
-        Seed of the starts and of the order of the samples.
-    n_jobs : int, optional
-        Starts, or nodes of the global search, or sides, or with more than two classes pairs of
-        classes, worked at at once.
-    verbose : bool or int, default=False
-        Whether to print the progress of long runs, a line a second, on standard error.
 
     Attributes
     ----------

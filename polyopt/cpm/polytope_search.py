@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedShuffleSplit
 
+from polyopt.base.types import SamplesLike, Splits
 from polyopt.cpm.estimator import ConvexPolytopeMachine
 from polyopt.cpm.two_sides import BOTH
 from polyopt.estimators.parameters import estimator
 from polyopt.estimators.search import Chosen, ClassifierSearch, Table, Trials, told_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     import pandas as pd
-    from numpy.typing import ArrayLike
-
-    from polyopt.base.types import SamplesLike, Splits
 
 _COSTS = (0.001, 0.01, 0.1, 1.0, 10.0)  # C, as tried by default
 _COLUMNS = ["stage", "C", "perplexity", "error", "deviation", "seconds"]

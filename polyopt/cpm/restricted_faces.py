@@ -7,14 +7,12 @@ certificates in :mod:`polyopt.cpm.certificate_few_features` and :mod:`polyopt.cp
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from polyopt.certificates.certificate import Certificate
 from polyopt.cpm.certificate_restricted import certify_cpm_integer, certify_cpm_subset
 from polyopt.estimators.face_penalty import FacePenalty
 from polyopt.polytope import Polytope
-
-if TYPE_CHECKING:
-    from polyopt.certificates.certificate import Certificate
 
 NUMBERS = ("integers", "scales", "thresholds")
 """Arrays of a solution in whole numbers, and of a fitted machine."""

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from formulations.language.clock import Clock
 from formulations.language.solution import Solution, Status
+from formulations.language.types import Array
 from polyopt.cpm.sgd import LOSS, MOVED, CpmSgd
 from polyopt.estimators.stream import own_arrays
-from polyopt.linalg.rows import as_rows
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from formulations.language.types import Array
-    from polyopt.linalg.rows import Rows
+from polyopt.linalg.rows import Rows, as_rows
 
 _MAX_JUDGES = 4096  # samples of a chunk by which the better of last iterate and average is chosen
 

@@ -5,19 +5,16 @@ A Convex Polytope Machine with ``inside_label="both"`` has one machine for each 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formulations.language.clock import Clock
 from polyopt.base.parallel import deal
-from polyopt.certificates.certificate import combine
+from polyopt.certificates.certificate import Certificate, combine
 from polyopt.estimators.status import Part
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import pandas as pd
-
-    from polyopt.certificates.certificate import Certificate
 
 BOTH = "both"
 """The ``inside_label`` that asks for two polytopes."""

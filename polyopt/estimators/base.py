@@ -23,6 +23,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
 from sklearn.utils.validation import check_is_fitted
@@ -30,20 +31,14 @@ from sklearn.utils.validation import check_is_fitted
 from formulations.language.arguments import refuse_masked
 from formulations.language.clock import Clock, running
 from formulations.language.solution import Status
+from polyopt.base.onnx_graph import Graph
 from polyopt.base.parallel import deal
 from polyopt.base.progress import heard_by, printer
 from polyopt.base.text import visible
+from polyopt.base.types import SamplesLike
 from polyopt.certificates.certificate import Certificate, Claim, combine
-from polyopt.estimators.onnx import draw_scores_and_labels
 from polyopt.estimators.parameters import Settings, check_parameters, refuse_moved
-from polyopt.estimators.status import (
-    FINE,
-    Part,
-    broken_off,
-    note_interruption,
-    warn,
-    warn_of_interruption,
-)
+from polyopt.estimators.status import FINE, Part, broken_off, note_interruption, warn, warn_of_interruption
 from polyopt.estimators.validation import (
     check_targets,
     check_total,
@@ -52,29 +47,35 @@ from polyopt.estimators.validation import (
     validated,
     validated_pair,
 )
+from polyopt.estimators.votes import draw_scores_and_labels
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import ArrayLike, NDArray
     from onnx import ModelProto
-
-    from polyopt.base.onnx_graph import Graph
-    from polyopt.base.types import SamplesLike
 
 
 class PairwiseClassifier(ClassifierMixin, BaseEstimator):
     """Base of the classifiers: a binary problem at heart, one-vs-one around it.
 
-    A subclass has the parameters below, or an attribute None in place of one. Its :meth:`_drop_data` keeps
-    the attributes that predictions need (by default all), its :meth:`_draw_scores` makes the ONNX graph (by
-    default none).
+    A subclass has those of the parameters below that it declares; ``class_weight`` is at least None. Its
+    :meth:`_drop_data` keeps the attributes that predictions need (by default all), its :meth:`_draw_scores`
+    makes the ONNX graph (by default none).
 
     Parameters
     ----------
     class_weight : dict or "balanced", optional
         Weights of the classes; they multiply the samples' weights.
+    time_limit : float, optional
+        Seconds at most for the whole fit, shared by the pairs of classes; the best point is kept. "exact"
+        looks at the clock only between its programs and their iterations.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the starts, of the order of the samples and of all other draws. The answer depends on it, not
+        on `n_jobs`.
     n_jobs : int, optional
-        Pairs of classes trained at once.
+        Work done at once, as joblib counts: pairs of classes or, with two classes, starts, sides, nodes of a
+        global search or linear programs.
+    verbose : bool or int, default=False
+        Whether to print the progress of long runs, a line a second, on standard error.
 
     Attributes
     ----------

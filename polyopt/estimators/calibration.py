@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 
-from formulations.language.clock import current_clock
+from formulations.language.clock import Clock, current_clock
 from formulations.language.solution import Status
+from formulations.language.types import Array
 from polyopt.estimators.status import Part, solutions_of, warn
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from formulations.language.clock import Clock
-    from formulations.language.types import Array
 
 MAX_FOLDS = 5
 

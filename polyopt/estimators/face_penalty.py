@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import StrOptions
 
 from formulations.face_penalty import FacePenalty as FacePenaltyOfFeatures
 from formulations.language.arguments import at_least, whole_or_none
 from polyopt.estimators.parameters import Settings, ruled
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -7,17 +7,15 @@ from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import clone
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, clone
 
 from polyopt.base.progress import steps
+from polyopt.base.types import SamplesLike, Splits
 from polyopt.estimators.parameters import estimator
 from polyopt.estimators.search import Chosen, ClassifierSearch, Table, Trials, fit_whole, told_of
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-    from sklearn.base import BaseEstimator
-
-    from polyopt.base.types import SamplesLike, Splits
     from polyopt.estimators.faces import FaceClassifier
 
 _HOW = ("cv", "prune")

@@ -8,29 +8,28 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from formulations.language.clock import Clock
+from formulations.language.types import Array, Matrix
+from polyopt.base.onnx_graph import Graph
+from polyopt.base.types import SamplesLike, Seed
 from polyopt.estimators.base import PairwiseClassifier
 from polyopt.estimators.calibration import calibrate, drop_incomplete, has_probabilities, is_calibrated
 from polyopt.estimators.face_penalty import FacePenalty
-from polyopt.estimators.onnx import MIN_WINNING
 from polyopt.estimators.parameters import check_parameters, estimator
 from polyopt.estimators.status import warn
 from polyopt.estimators.validation import validated
-from polyopt.estimators.votes import couple_pairs
+from polyopt.estimators.votes import MIN_WINNING, couple_pairs
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
     from sklearn.calibration import CalibratedClassifierCV
 
-    from formulations.language.clock import Clock
-    from formulations.language.types import Array, Matrix
-    from polyopt.base.onnx_graph import Graph
-    from polyopt.base.types import SamplesLike, Seed
     from polyopt.explanations import ModelExplanation, SampleExplanation
     from polyopt.polytope import Polytope
 

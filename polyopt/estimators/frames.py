@@ -12,16 +12,14 @@ from numbers import Number
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from formulations.language.types import Array
 from polyopt.base.text import first_of, visible
+from polyopt.base.types import SamplesLike
 from polyopt.polytope.spellings import text_of_number
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from formulations.language.types import Array
-    from polyopt.base.types import SamplesLike
-
     Texts = NDArray[np.object_]
 
 _TIMES = ("m", "M")  # kinds of numpy's types of times and dates

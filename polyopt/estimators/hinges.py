@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from formulations.language.arguments import whole
+from formulations.language.types import Array
+from polyopt.base.types import SamplesLike
 from polyopt.estimators.parameters import estimator
 from polyopt.estimators.validation import validated
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.types import Array
-    from polyopt.base.types import SamplesLike
 
 
 @estimator
@@ -70,7 +67,7 @@ class Hinges(TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            Anything that is not finite, or a number of knots that is none.
+            A value that is not finite, or an invalid number of knots.
         """
         count = whole("n_knots", self.n_knots, 0)
         values = validated(self, X, dtype=np.float64)

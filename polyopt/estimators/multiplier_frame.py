@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+from formulations.language.types import Array, Matrix
 from formulations.polyhedral import belonging, scores
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
-
-    from formulations.language.types import Array, Matrix
 
 _MARGIN_TOL = 1e-6  # of an output, whose margin is 1
 

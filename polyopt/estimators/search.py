@@ -16,6 +16,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import check_cv
@@ -28,15 +29,12 @@ from formulations.language.clock import Clock, current_clock, interrupted, is_ou
 from formulations.language.solution import Status
 from polyopt.base.parallel import dealt
 from polyopt.base.progress import Step, heard_by, printer, steps
+from polyopt.base.types import SamplesLike, Splits
 from polyopt.estimators.parameters import estimator
 from polyopt.estimators.status import FINE, status_of
 from polyopt.estimators.validation import check_labels
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from polyopt.base.types import SamplesLike, Splits
-
     Changes = Mapping[str, Any]
 
 

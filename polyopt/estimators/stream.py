@@ -9,18 +9,15 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.arguments import whole_or_none
+from formulations.language.types import Array
+from polyopt.base.types import SamplesLike
 from polyopt.estimators.validation import checked_weights, validated_pair
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.types import Array
-    from polyopt.base.types import SamplesLike
 
 
 def keeps_no_data(machine: Any) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _num_samples,
@@ -19,18 +21,10 @@ from sklearn.utils.validation import (
 )
 
 from formulations.language.arguments import as_weights, refuse_masked
-from formulations.language.types import canonical, check_indices
+from formulations.language.types import Matrix, canonical, check_indices
 from polyopt.base.text import first_of
+from polyopt.base.types import ClassWeight
 from polyopt.estimators.frames import check_unique, is_frame, is_missing, matrix_of_frame, refuse_dates
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.types import Matrix
-    from polyopt.base.types import ClassWeight
-
 
 MAX_TOTAL = 1e304
 """Largest sum of the samples' weights: their products with outputs stay within double precision."""
@@ -62,10 +56,7 @@ def check_total(weights: NDArray[np.float64]) -> None:
 
 
 def class_weights(
-    class_weight: ClassWeight,
-    classes: NDArray[Any],
-    codes: NDArray[Any],
-    weights: NDArray[Any],
+    class_weight: ClassWeight, classes: NDArray[Any], codes: NDArray[Any], weights: NDArray[Any]
 ) -> NDArray[Any]:
     """Return the weight of each class; "balanced" gives every class the same total.
 

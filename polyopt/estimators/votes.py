@@ -1,14 +1,158 @@
-"""Answers of several classes from those of their pairs: winners of votes, and coupled probabilities."""
+"""Answers of several classes from those of their pairs, in numpy and as a part of an ONNX graph.
+
+A fitted classifier is drawn with scores, labels, and probabilities if it has any. The subclasses of
+:class:`polyopt.estimators.base.PairwiseClassifier` draw their own scores; votes, coupled probabilities and
+calibration curves are drawn here.
+"""
 
 from __future__ import annotations
 
+import math
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from polyopt.base.onnx_graph import Graph
+
+MIN_WINNING = math.nextafter(0.5, 1.0)
+"""The least probability of a class, of two, that is the more probable one."""
+_TYPES = {"i": "int64", "u": "int64", "f": "double", "b": "bool"}  # of labels, by their numpy kind
+
+
+def draw_scores_and_labels(machine: Any, graph: Graph, x: str) -> dict[str, tuple[str, str, int | None]]:
+    """Draw a fitted classifier on samples x (n, m); return name, tensor, type and number of columns."""
+    n_classes = len(machine.classes_)
+    if n_classes == 2:
+        scores, is_second, second = _draw_pair(machine, graph, x)
+        number = graph.op("Cast", is_second, to=7)  # int64
+        flat = graph.constant(np.array([-1]))
+        scores, number = graph.op("Reshape", scores, flat), graph.op("Reshape", number, flat)
+        if second is not None:
+            first = graph.op("Sub", graph.constant(1.0), second)
+            second = graph.op("Concat", first, second, axis=1)
+        probabilities = second
+    else:
+        scores, number, probabilities = _draw_several(machine, graph, x)
+    kind = _TYPES.get(machine.classes_.dtype.kind, "string")
+    outputs = {
+        "label": (graph.op("Gather", graph.constant(machine.classes_), number), kind, None),
+        "scores": (scores, "double", None if n_classes == 2 else n_classes),
+    }
+    if probabilities is not None:
+        outputs["probabilities"] = (probabilities, "double", n_classes)
+    return outputs
+
+
+def _draw_pair(machine: Any, graph: Graph, x: str) -> tuple[str, str, str | None]:
+    """Draw scores, whether they are of the second class, and its probability if any; each (n, 1)."""
+    scores = machine._draw_scores(graph, x)
+    is_second = graph.op("Greater", scores, graph.constant(0.0))
+    if getattr(machine, "calibration_", None) is not None:
+        return scores, is_second, _draw_curve(graph, scores, machine.calibration_)
+    by_model = getattr(machine, "_decides_by_model", False)
+    return scores, is_second, _draw_second_by_model(graph, scores, is_second) if by_model else None
+
+
+def _draw_several(machine: Any, graph: Graph, x: str) -> tuple[str, str, str | None]:
+    """Draw scores (n, n_classes), the predicted class's number (n,), and probabilities if any."""
+    n_classes, calibrated = len(machine.classes_), None
+    parts = [part._as_fitted() for part in machine.estimators_]
+    if all(getattr(part, "calibration_", None) is not None for part in parts):
+        seconds = [_draw_pair(part, graph, x)[2] for part in parts]
+        calibrated = _draw_coupling(graph, graph.op("Concat", *seconds, axis=1), n_classes)  # type: ignore[arg-type]
+    if not getattr(machine, "_decides_by_model", False):
+        scores = _draw_votes(graph, machine._draw_pairs(graph, x), n_classes)
+        return scores, graph.op("ArgMax", scores, axis=1, keepdims=0), calibrated
+    by_model = []
+    for part in parts:
+        scores = part._draw_scores(graph, x)
+        is_second = graph.op("Greater", scores, graph.constant(0.0))
+        by_model.append(_draw_second_by_model(graph, scores, is_second))
+    p = _draw_coupling(graph, graph.op("Concat", *by_model, axis=1), n_classes)
+    return graph.op("Log", p), graph.op("ArgMax", p, axis=1, keepdims=0), calibrated or p
+
+
+def _draw_votes(graph: Graph, scores: str, n_classes: int) -> str:
+    """Draw votes of the pairs (n, pairs), plus less than a third of a vote by the sum of scores."""
+    pairs = np.array(list(combinations(range(n_classes), 2)))
+    first, second = np.eye(n_classes)[pairs[:, 0]], np.eye(n_classes)[pairs[:, 1]]
+    won = graph.op("Cast", graph.op("Greater", scores, graph.constant(0.0)), to=11)  # double
+    votes = graph.op("MatMul", won, graph.constant(second - first))
+    votes = graph.op("Add", votes, graph.constant(first.sum(axis=0)))
+    total = graph.op("MatMul", scores, graph.constant(second - first))
+    size = graph.op("Add", graph.op("Abs", total), graph.constant(1.0))
+    share = graph.op("Div", total, graph.op("Mul", graph.constant(3.0), size))
+    return graph.op("Add", votes, share)
+
+
+def _draw_second_by_model(graph: Graph, scores: str, is_second: str) -> str:
+    """Draw the probability of the second class from log-odds, on the side of 1/2 that its label is."""
+    second = graph.op("Sigmoid", scores)
+    above = graph.op("Max", second, graph.constant(MIN_WINNING))
+    return graph.op("Where", is_second, above, graph.op("Min", second, graph.constant(0.5)))
+
+
+def _draw_curve(graph: Graph, scores: str, calibrated: Any) -> str:
+    """Draw the probability (n, 1) of the second class by a fitted ``CalibratedClassifierCV``."""
+    from sklearn.isotonic import IsotonicRegression
+
+    (fitted,) = calibrated.calibrated_classifiers_
+    (curve,) = fitted.calibrators
+    z = graph.op("Div", scores, graph.constant(fitted.estimator.unit))
+    if not isinstance(curve, IsotonicRegression):
+        odds = graph.op("Mul", z, graph.constant(-float(curve.a_)))
+        return graph.op("Sigmoid", graph.op("Sub", odds, graph.constant(float(curve.b_))))
+    # Straight pieces: how much of each the score is past, times what the piece rises. The last one is flat.
+    x = np.append(curve.X_thresholds_, np.nextafter(curve.X_thresholds_[-1], np.inf))
+    p = np.append(curve.y_thresholds_, curve.y_thresholds_[-1])
+    low, high = graph.constant(x[:-1]), graph.constant(x[1:])
+    within = graph.op("Min", graph.op("Max", z, low), high)
+    past = graph.op("Div", graph.op("Sub", within, low), graph.constant(np.diff(x)))
+    risen = graph.op("MatMul", past, graph.constant(np.diff(p)[:, None]))
+    return graph.op("Add", risen, graph.constant(float(p[0])))
+
+
+def _draw_coupling(graph: Graph, second: str, n_classes: int) -> str:
+    """Draw the probabilities (n, n_classes) of :func:`couple_pairs`.
+
+    With Q as in that function, they are ``p / Σ p`` for ``(Q + e e') p = e``: Q is semidefinite, and its only
+    null vector can be p itself, so that the sum is definite and is solved by Gauss and Jordan's elimination
+    without pivots. `second` (n, pairs) has the probabilities of each pair's second class.
+    """
+    c = n_classes
+    low, high = graph.constant(1e-12), graph.constant(1.0 - 1e-12)
+    second = graph.op("Min", graph.op("Max", second, low), high)
+    first = graph.op("Sub", graph.constant(1.0), second)
+    n_pairs = c * (c - 1) // 2
+    product, of_second, of_first = (np.zeros((n_pairs, c, c + 1)) for _ in range(3))
+    for pair, (i, j) in enumerate(combinations(range(c), 2)):
+        product[pair, i, j] = product[pair, j, i] = -1.0
+        of_second[pair, i, i] = of_first[pair, j, j] = 1.0
+    terms = [
+        graph.op("MatMul", left, graph.constant(right.reshape(n_pairs, -1)))
+        for left, right in (
+            (graph.op("Mul", first, second), product),
+            (graph.op("Mul", second, second), of_second),
+            (graph.op("Mul", first, first), of_first),
+        )
+    ]
+    ones = graph.constant(np.ones(c * (c + 1)))  # e e', and e on the right
+    flat = graph.op("Add", graph.op("Sum", *terms), ones)
+    system = graph.op("Reshape", flat, graph.constant(np.array([-1, c, c + 1])))
+    for k in range(c):
+        at, after, unit = (graph.constant(np.array([place])) for place in (k, k + 1, 1))
+        two = graph.constant(np.array([2]))
+        row = graph.op("Slice", system, at, after, unit)
+        column = graph.op("Slice", system, at, after, two)
+        pivot = graph.op("Div", row, graph.op("Slice", row, at, after, two))
+        other = graph.op("Sub", column, graph.constant(np.eye(c)[:, k][None, :, None]))
+        system = graph.op("Sub", system, graph.op("MatMul", other, pivot))
+    last = graph.op("Slice", system, *(graph.constant(np.array([place])) for place in (c, c + 1, 2)))
+    p = graph.op("Reshape", last, graph.constant(np.array([-1, c])))
+    p = graph.op("Max", p, graph.constant(np.finfo(float).tiny))
+    return graph.op("Div", p, graph.over_columns("ReduceSum", p))
 
 
 def couple_pairs(second: NDArray[np.float64], n_classes: int) -> NDArray[np.float64]:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from formulations.language.types import Array
 from polyopt.explanations.model import explain_model
 from polyopt.explanations.sample import explain_sample
 from polyopt.explanations.subject import Subject, columns_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from formulations.language.types import Array
     from polyopt.explanations.model import ModelExplanation
     from polyopt.explanations.sample import SampleExplanation
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.arguments import real_array, refuse_masked, whole
-from polyopt.explanations.subject import NAME, cut, named, others, wrapped
+from formulations.language.types import Array
+from polyopt.explanations.subject import NAME_WIDTH, cut, named, others, wrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.types import Array
     from polyopt.explanations.subject import Subject
 
 
@@ -239,12 +237,12 @@ def _share_lines(e: ModelExplanation) -> list[str]:
     shown, hidden = e.shares[: e.top], [pair for pair in e.shares[e.top :] if pair[1]]
     largest = max((share for _, share in shown), default=0.0) or 1.0
     lines += [
-        f"  {cut(name):<{NAME}} {100 * share:>6.1f} %  {'█' * round(20 * share / largest)}".rstrip()
+        f"  {cut(name):<{NAME_WIDTH}} {100 * share:>6.1f} %  {'█' * round(20 * share / largest)}".rstrip()
         for name, share in shown
     ]
     if hidden:
         rest = sum(share for _, share in hidden)
-        lines.append(f"  {others(len(hidden)):<{NAME}} {100 * rest:>6.1f} %")
+        lines.append(f"  {others(len(hidden)):<{NAME_WIDTH}} {100 * rest:>6.1f} %")
     return lines
 
 

@@ -7,24 +7,22 @@ label; both distances are shown.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.arguments import real_array, whole
 from formulations.language.solution import Status
+from formulations.language.types import Array
 from polyopt.base.text import first_of
-from polyopt.explanations.subject import NAME, cut, named, number, others, wrapped
+from polyopt.certificates.certificate import Certificate
+from polyopt.explanations.subject import NAME_WIDTH, cut, named, number, others, wrapped
 from polyopt.polytope.nearest import Nearest, Question, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.types import Array
-    from polyopt.certificates.certificate import Certificate
     from polyopt.explanations.subject import Answer, Column, Subject
 
 
@@ -394,16 +392,16 @@ def heading_of_sample(e: SampleExplanation) -> str:
 def _score(e: SampleExplanation) -> list[str]:
     """Return the terms of the score as a table."""
     shown, hidden = e.terms[: e.top], e.terms[e.top :]
-    head = f"  {'what makes the score':<{NAME}} {'value':>12} {'mean':>12} {'adds':>12}"
-    rows = [f"  {'the mean sample':<{NAME}} {'':>12} {'':>12} {e.base:>12.4g}"]
+    head = f"  {'what makes the score':<{NAME_WIDTH}} {'value':>12} {'mean':>12} {'adds':>12}"
+    rows = [f"  {'the mean sample':<{NAME_WIDTH}} {'':>12} {'':>12} {e.base:>12.4g}"]
     rows += [
-        f"  {cut(term.column):<{NAME}} {number(term.value):>12} {number(term.usual):>12} "
+        f"  {cut(term.column):<{NAME_WIDTH}} {number(term.value):>12} {number(term.usual):>12} "
         f"{term.amount:>+12.4g}"
         for term in shown
     ]
     if hidden:
-        rows.append(f"  {others(len(hidden)):<{NAME}} {'':>12} {'':>12} {e.rest:>+12.4g}")
-    return [head, *rows, f"  {'together':<{NAME}} {'':>12} {'':>12} {e.score:>12.4g}"]
+        rows.append(f"  {others(len(hidden)):<{NAME_WIDTH}} {'':>12} {'':>12} {e.rest:>+12.4g}")
+    return [head, *rows, f"  {'together':<{NAME_WIDTH}} {'':>12} {'':>12} {e.score:>12.4g}"]
 
 
 def fidelity_sentence(e: SampleExplanation) -> str:
@@ -448,9 +446,9 @@ def _by(e: SampleExplanation) -> str:
 
 
 def _changes(way: Way, top: int, unit: str) -> list[str]:
-    lines = [f"  {'what changes':<{NAME}} {'from':>12} {'to':>12} {f'by {unit}':>12} {'alone':>9}"]
+    lines = [f"  {'what changes':<{NAME_WIDTH}} {'from':>12} {'to':>12} {f'by {unit}':>12} {'alone':>9}"]
     lines += [
-        f"  {cut(c.column):<{NAME}} {number(c.before):>12} {number(c.after):>12} {c.amount:>12.4g} "
+        f"  {cut(c.column):<{NAME_WIDTH}} {number(c.before):>12} {number(c.after):>12} {c.amount:>12.4g} "
         f"{'-' if c.alone is None else number(c.alone):>9}"
         for c in way.changes[:top]
     ]

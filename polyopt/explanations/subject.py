@@ -11,20 +11,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
+from formulations.language.types import Array
 from polyopt.base.text import first_of, visible
 from polyopt.polytope.region import Region
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from formulations.language.types import Array
     from polyopt.polytope import Polytope
 
 
-WIDTH = 80
+LINE_WIDTH = 80
 """Columns of a line, at most."""
-NAME = 26
+NAME_WIDTH = 26
 """Letters of a column's name in a table."""
 
 
@@ -47,7 +46,7 @@ def others(count: int) -> str:
     return f"{count} other{'s' if count > 1 else ''}"
 
 
-def cut(text: str, most: int = NAME) -> str:
+def cut(text: str, most: int = NAME_WIDTH) -> str:
     """Return a name that fits into its column of a table."""
     shown = visible(text)
     return shown if len(shown) <= most else f"{shown[: most - 1]}…"
@@ -55,7 +54,7 @@ def cut(text: str, most: int = NAME) -> str:
 
 def wrapped(text: str) -> list[str]:
     """Return a text in lines."""
-    return textwrap.wrap(text, WIDTH, break_on_hyphens=False)
+    return textwrap.wrap(text, LINE_WIDTH, break_on_hyphens=False)
 
 
 @dataclass(frozen=True)
@@ -114,7 +113,7 @@ class Subject:
     polytopes : tuple of Polytope
         One; or two that decide by the difference of their scores; or the pieces of a union.
     kind : {"polytope", "difference", "union"}
-        Which of these.
+        Relation of the polytopes.
     labels : tuple
         The label where the score is negative, which is the inside, and the one where it is positive. A score
         of 0 is of ``classes_[0]``.
@@ -123,7 +122,7 @@ class Subject:
     columns : tuple of Column
         The columns of the data.
     decides : bool
-        Whether the model decides by these polytopes, and not by probabilities beside them.
+        True if the model decides by these polytopes, and not by probabilities beside them.
     """
 
     polytopes: tuple[Polytope, ...]

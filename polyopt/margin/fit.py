@@ -6,7 +6,6 @@ its Sigma share D.
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from dataclasses import KW_ONLY, field, replace
 from functools import cache
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from formulations.families import Families, margin_family
@@ -24,6 +22,7 @@ from formulations.language.solution import Solution, Status
 from polyopt.certificates.certificate import relative_gap
 from polyopt.estimators.multiplier_frame import multiplier_frame
 from polyopt.estimators.parameters import estimator, shared
+from polyopt.estimators.status import warn
 from polyopt.linalg.kernels import MatrixGram, SampleGram, chunks, require_psd
 from polyopt.linalg.kernels.panels import MAX_WHOLE
 from polyopt.margin.certificate import HingeProgram, certify_hinge
@@ -87,10 +86,8 @@ class HingeClassifier(KernelClassifier):
     cache_size : float, default=500.0
         Megabytes that decomposition may use for kernel rows and for Newton's method.
     warm_start : bool, default=False
-        Whether decomposition starts from the last fit's multipliers, if it was of the same samples:
-        with other costs or bounds it then ends sooner, at the same solution within `tol`.
-    verbose : bool or int, default=False
-        Whether to print the progress of long runs, a line a second, on standard error.
+        True: decomposition starts from the last fit's multipliers, if that was of the same samples. With
+        other costs or bounds it then ends sooner, at the same solution within `tol`.
 
     Attributes
     ----------
@@ -356,11 +353,10 @@ class HingeClassifier(KernelClassifier):
         """Warn if rounding alone moves an output by more than 1e-3."""
         vague = float(outputs.rad.max(initial=0.0))
         if not vague <= 1e-3:
-            warnings.warn(
-                f"{type(self).__name__}: the outputs are known to {vague:.2g} only, as their terms cancel; "
+            warn(
+                self,
+                f"the outputs are known to {vague:.2g} only, as their terms cancel; "
                 "centre the features, scale them, or choose a smaller C",
-                ConvergenceWarning,
-                stacklevel=5,
             )
 
     def _is_tall(self, X: Any) -> bool:
@@ -457,7 +453,7 @@ class HingeClassifier(KernelClassifier):
             Further samples, independent of the training data; no labels are needed. Small outputs there,
             which is what the Relative Margin Machine strives for, make the bound better.
         form : {"best", "F", "G", "H"}
-            What holds the machine in its class: "F" its weights alone, "G" also its outputs at
+            Class of functions: "F" bounds the weights alone, "G" also its outputs at
             `X_unlabelled` on the average, "H" also each of them. "best" is the least bound of all three, and
             "F" where there is no `X_unlabelled`: the training data cannot stand in for it, as the class
             must be fixed before they are seen.

@@ -9,28 +9,21 @@ from abc import abstractmethod
 from dataclasses import KW_ONLY, field
 from itertools import combinations
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
-from weakref import WeakKeyDictionary
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from formulations.language.types import dense, is_sparse
+from formulations.language.types import Matrix, Vector, is_sparse
+from polyopt.base.onnx_graph import Graph
+from polyopt.base.types import KernelLike
 from polyopt.estimators.base import PairwiseClassifier
 from polyopt.estimators.parameters import estimator
-from polyopt.estimators.votes import certain_winners
-from polyopt.linalg.kernel_scores import Part, Scorer
-from polyopt.linalg.kernels import Kernel, SampleGram, chunks
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from formulations.language.types import Array, Matrix, Vector
-    from polyopt.base.onnx_graph import Graph
-    from polyopt.base.types import KernelLike
-
+from polyopt.linalg.kernels import Kernel, chunks
+from polyopt.margin.kernel_scorer import draw_kernel, scorer_of
 
 KERNEL_PARAMETERS: dict[str, list[Any]] = {
     "kernel": [StrOptions({"linear", "poly", "rbf", "sigmoid", "precomputed"}), callable],
@@ -40,58 +33,10 @@ KERNEL_PARAMETERS: dict[str, list[Any]] = {
 }
 """Constraints of the parameters that all of them have."""
 
-_BLOCK_POINTS = 1 << 14  # points whose labels are decided at once, so that their scores fit the memory
-_TRIAL_POINTS = 1 << 10  # on which a precision is tried: half of their labels must be certain
-
-
-class _Machine(NamedTuple):
-    """A binary machine as a scorer needs it."""
-
-    kernel: Kernel
-    X: Any
-    places: NDArray[np.intp]  # of its support vectors in X
-    coef: NDArray[np.float64]
-    intercept: float
-
-    def is_as(self, other: _Machine) -> bool:
-        return (
-            self.kernel == other.kernel
-            and self.X is other.X
-            and self.intercept == other.intercept
-            and np.array_equal(self.places, other.places)
-            and np.array_equal(self.coef, other.coef)
-        )
-
-
-class _Prepared(NamedTuple):
-    """The scorer kept between predictions, and the machines it was made of."""
-
-    machines: list[_Machine]
-    scorer: Scorer
-    intercepts: NDArray[np.float64]
-
-    def is_of(self, machines: list[_Machine]) -> bool:
-        """Return True if these are the same machines still."""
-        return len(machines) == len(self.machines) and all(map(_Machine.is_as, machines, self.machines))
-
-
-# Beside the models and not in them, so that a model stays as it was fitted, and is saved without.
-_PREPARED: WeakKeyDictionary[KernelClassifier, _Prepared] = WeakKeyDictionary()
-
-
-def _rows(X: Any, points: NDArray[np.intp]) -> Any:
-    """These rows; without a copy where they lie side by side."""
-    if len(points) and points[-1] - points[0] == len(points) - 1:
-        return X[points[0] : points[-1] + 1]
-    return X[points]
-
 
 @estimator
 class KernelClassifier(PairwiseClassifier):
     """Base of the classifiers with a kernel; a fit sets ``gamma_`` before it asks for the kernel.
-
-    Scores are in double precision. Labels need no more than signs: they are taken from faster scores with
-    bounds on their errors where these cannot change them, and in double precision for the other samples.
 
     Parameters
     ----------
@@ -191,123 +136,18 @@ class KernelClassifier(PairwiseClassifier):
             for part in chunks(np.arange(X.shape[0])):
                 scores[part] = X[np.ix_(part, columns)] @ coef + self.intercept_[0]
             return scores
-        prepared = self._prepare()
-        if prepared is None:
+        scorer = scorer_of(self)
+        if scorer is None:
             return np.full(X.shape[0], self.intercept_[0])
-        return prepared.scorer.scores(X)[:, 0] + self.intercept_[0]
+        return scorer.scores(X)[:, 0]
 
     def _pair_scores(self, X: Any) -> NDArray[np.float64]:
-        prepared = self._prepare()
-        if prepared is None:
-            return super()._pair_scores(X)
-        return prepared.scorer.scores(X) + prepared.intercepts
+        scorer = scorer_of(self)
+        return super()._pair_scores(X) if scorer is None else scorer.scores(X)
 
     def _labels(self, X: Any) -> NDArray[np.intp]:
-        prepared, left = self._prepare(), np.arange(X.shape[0])
-        if prepared is None:
-            return super()._labels(X)
-        labels = np.empty(X.shape[0], dtype=np.intp)
-        for dtype in prepared.scorer.precisions(X):
-            if len(left):
-                left = self._decide(X, left, labels, prepared, dtype)
-        for rest in chunks(left, _BLOCK_POINTS):
-            labels[rest] = super()._labels(_rows(X, rest))
-        return labels
-
-    def _decide(
-        self, X: Any, points: NDArray[np.intp], labels: NDArray[np.intp], prepared: _Prepared, dtype: Any
-    ) -> NDArray[np.intp]:
-        """Give labels to points whose labels are certain in one precision; the others are returned."""
-        unsure, parts = [], [points[:_TRIAL_POINTS], *chunks(points[_TRIAL_POINTS:], _BLOCK_POINTS)]
-        for number, part in enumerate(parts):
-            found, sure = self._certain_labels(_rows(X, part), prepared, dtype)
-            labels[part] = found
-            unsure.append(part[~sure])
-            if number == 0 and sure.mean() < 0.5:
-                return np.concatenate([*unsure, *parts[1:]])
-        return np.concatenate(unsure)
-
-    def _certain_labels(
-        self, X: Any, prepared: _Prepared, dtype: Any = np.float32
-    ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-        """Return labels by one precision, and whether they are certain whatever its error."""
-        scores, errors = prepared.scorer.bounded_scores(X, dtype)
-        scores += prepared.intercepts
-        errors += 4 * np.finfo(float).eps * (np.abs(scores) + np.abs(prepared.intercepts))
-        if self._is_binary:
-            return (scores[:, 0] > 0).astype(np.intp), np.abs(scores[:, 0]) > errors[:, 0]
-        return certain_winners(scores > errors, scores < -errors, len(self.classes_))
-
-    def _prepare(self) -> _Prepared | None:
-        """Return the scorer of all machines; None for a kernel without one, or where their kernels differ."""
-        if self.kernel in ("linear", "precomputed"):
-            return None
-        fitted = [self] if self._is_binary else [machine._as_fitted() for machine in self.estimators_]
-        machines = [machine._as_machine() for machine in fitted]
-        kept = _PREPARED.get(self)
-        if kept is None or not kept.is_of(machines):
-            kept = self._prepared_of(machines, fitted)
-            if kept is not None:
-                _PREPARED[self] = kept
-        return kept
-
-    def _as_machine(self) -> _Machine:
-        return _Machine(self._kernel, self._X, *self._support(), float(self.intercept_[0]))
-
-    def _prepared_of(self, machines: list[_Machine], fitted: list[Any]) -> _Prepared | None:
-        kernel = machines[0].kernel
-        if any(machine.kernel != kernel for machine in machines) or not any(
-            len(machine.places) for machine in machines
-        ):
-            return None
-        if self._is_binary:
-            X, parts = machines[0].X[machines[0].places], [Part.whole(machines[0].coef)]
-        else:
-            X, parts = self._union(machines, fitted)
-        gram = SampleGram(X, kernel)
-        largest = max(float(np.abs(machine.coef).sum()) for machine in machines)
-        # With distances by differences, if the kernel's rounding may cost a score more than this.
-        if kernel.name == "rbf" and gram.entry_error()[0] * largest > 1e-7:
-            gram = gram.careful(always=True)
-        kept = [machine._replace(coef=machine.coef.copy()) for machine in machines]
-        intercepts = np.array([machine.intercept for machine in machines])
-        return _Prepared(kept, Scorer(gram, parts, len(machines)), intercepts)
-
-    def _union(self, machines: list[_Machine], fitted: list[Any]) -> tuple[Any, list[Part]]:
-        """Return the support vectors of all pairs, by class, and each class's coefficients in its pairs."""
-        pairs = list(combinations(range(len(self.classes_)), 2))
-        rows = np.concatenate(
-            [
-                of_pair[machine._rows[found.places]]
-                for of_pair, machine, found in zip(self._pair_places, fitted, machines, strict=True)
-            ]
-        )
-        pair_of = np.repeat(np.arange(len(pairs)), [len(machine.places) for machine in machines])
-        coef = np.concatenate([machine.coef for machine in machines])
-        second = np.concatenate(
-            [
-                machine._second if machine._y is None else machine._y[found.places] > 0
-                for machine, found in zip(fitted, machines, strict=True)
-            ]
-        )
-        label = np.array(pairs)[pair_of, second.astype(int)]
-        # By class, and within a class by sample, each once.
-        order = np.lexsort((rows, label))
-        is_first = np.diff(rows[order], prepend=-1) != 0
-        first, place = np.flatnonzero(is_first), np.empty(len(rows), dtype=np.intp)
-        place[order] = np.cumsum(is_first) - 1
-        vectors = [found.X[found.places] for found in machines]
-        X: Any = sp.vstack(vectors, format="csr") if sp.issparse(vectors[0]) else np.vstack(vectors)
-        X = X[order[first]]
-        parts, labels = [], label[order[first]]
-        for number in np.unique(labels):
-            start, stop = np.searchsorted(labels, [number, number + 1])
-            columns = np.array([k for k, pair in enumerate(pairs) if number in pair])
-            block = np.zeros((stop - start, len(pairs)))
-            own = label == number
-            block[place[own] - start, pair_of[own]] = coef[own]
-            parts.append(Part(int(start), int(stop), columns, block[:, columns]))
-        return X, parts
+        scorer, exact = scorer_of(self), super()._labels
+        return exact(X) if scorer is None else scorer.labels(X, exact)
 
     # -- for other programs ------------------------------------------------------------------
 
@@ -454,40 +294,6 @@ class KernelClassifier(PairwiseClassifier):
             if part._support_places is not None:
                 part._support_places = part._used[part._support_places]
         self._rows, self._pair_places = whole._rows[union], [every] * len(parts)
-
-
-def draw_kernel(graph: Graph, x: str, kernel: Kernel, vectors: Matrix, coef: Array, intercepts: Array) -> str:
-    """``Σ_j coef_jk k(x, x_j) + b_k``, a tensor (n, K).
-
-    ValueError: A kernel that is a function.
-    """
-    name = kernel.name
-    if callable(name):
-        raise ValueError("a kernel that is a function has no ONNX graph: choose one by its name")
-    Z = np.asarray(dense(vectors), dtype=float)
-    if not len(Z):  # the graph of no support vectors is constant
-        return graph.affine(x, np.zeros((coef.shape[1], Z.shape[1])), intercepts)
-    if name == "rbf":
-        # About the vectors' middle, so that the squares cancel less.
-        middle = Z.mean(axis=0)
-        x, Z = graph.op("Sub", x, graph.constant(middle)), Z - middle
-        squares = graph.over_columns("ReduceSum", graph.op("Mul", x, x))
-        mixed = graph.affine(x, -2.0 * Z, (Z * Z).sum(axis=1))
-        distances = graph.op("Max", graph.op("Add", mixed, squares), graph.constant(0.0))
-        K = graph.op("Exp", graph.op("Mul", distances, graph.constant(-float(kernel.gamma))))
-    else:
-        K = _of_products(graph, graph.affine(x, kernel.gamma * Z, np.full(len(Z), kernel.coef0)), kernel)
-    return graph.op("Add", graph.op("MatMul", K, graph.constant(coef)), graph.constant(intercepts))
-
-
-def _of_products(graph: Graph, argument: str, kernel: Any) -> str:
-    """Return the sigmoid or the polynomial kernel of γ z'x + c."""
-    if kernel.name == "sigmoid":
-        return graph.op("Tanh", argument)
-    found = argument
-    for _ in range(int(kernel.degree) - 1):
-        found = graph.op("Mul", found, argument)
-    return found
 
 
 def variance(X: Matrix, weights: Vector) -> float:

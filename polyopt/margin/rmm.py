@@ -6,19 +6,18 @@ from dataclasses import KW_ONLY, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from formulations.families import Families, bound_families, bounded_families
 from formulations.language.arguments import positive
 from formulations.unlabelled_bounds import append, spread
+from polyopt.base.types import SamplesLike
 from polyopt.estimators.parameters import estimator, ruled, shared
 from polyopt.estimators.validation import validated
 from polyopt.margin.fit import HingeClassifier
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
     from formulations.language.program import Program
-    from polyopt.base.types import SamplesLike
 
 
 @estimator
@@ -91,17 +90,12 @@ class RelativeMarginMachine(HingeClassifier):
 
         Parameters
         ----------
-        X : array_like or sparse matrix of shape (n, m)
-            Training samples (a Gram matrix for a precomputed kernel).
-        y : array_like of shape (n,)
-            Labels of two or more classes, of any type.
-        sample_weight : array_like of shape (n,), optional
-            Non-negative weights; a weight of 2 is the same as giving the sample twice, a weight of 0
-            the same as leaving it out.
+        X, y, sample_weight
+            As of :meth:`polyopt.SVM.fit`.
         X_bounded : array_like or sparse matrix of shape (k, m), optional
             Further samples, without labels, at which the outputs are held within the bounds too: such as
-            those to be classified. Of several classes each pair has all of them. What the fit leaves says
-            of sample n + j what it says of sample j of these. They do not count for ``gamma="scale"``.
+            those to be classified. Of several classes each pair has all of them. In the results of the fit
+            sample n + j is sample j of these. They do not count for ``gamma="scale"``.
         bound_training : bool
             True: the bounds hold at the training samples too. False: only at those of `X_bounded`.
 

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polyopt.estimators.parameters import estimator, shared
-from polyopt.linalg.kernels import MatrixGram
+from polyopt.estimators.status import warn
+from polyopt.linalg.kernels import Gram, MatrixGram
 from polyopt.margin.fit import HingeClassifier
 from polyopt.margin.geometry import SigmaKernelGeometry, SigmaLinearGeometry
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from formulations.centred_kernel import CentredKernel
     from formulations.families import Families
     from formulations.language.program import Program
-    from polyopt.linalg.kernels import Gram
 
 
 @estimator
@@ -84,11 +82,10 @@ class SigmaSVM(HingeClassifier):
             and self._share == 1.0
             and (self.kernel == "rbf" or self._centred.is_degenerate())
         ):
-            warnings.warn(
-                "At D=1 with a kernel of full rank the Sigma-SVM interpolates the labels whatever the data; "
-                "choose D < 1",
+            warn(
+                self,
+                "at D=1 and a kernel of full rank it interpolates the labels whatever the data; choose D < 1",
                 UserWarning,
-                stacklevel=5,
             )
         return MatrixGram(self._centred.gram(self._share))
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from numpy.typing import NDArray
+
 from polyopt.estimators.parameters import estimator
 from polyopt.margin.fit import HingeClassifier
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from formulations.families import Families
     from formulations.language.program import Program
 

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from formulations.language.solution import Solution
+from formulations.language.types import Array
 from formulations.polyhedral import scores
+from polyopt.base.types import Seed
 from polyopt.estimators.faces import MAX_SPREAD_RATIO, FaceClassifier
 from polyopt.estimators.parameters import estimator, shared
 from polyopt.estimators.status import FINE, warn
 from polyopt.linalg.used_features import UsedFeatures
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import pandas as pd
-    from numpy.typing import NDArray
 
-    from formulations.language.solution import Solution
-    from formulations.language.types import Array
-    from polyopt.base.types import Seed
     from polyopt.optim.rounds import Stage
 
 SHARED: dict[str, list[Any]] = {
@@ -49,14 +48,6 @@ class PolyhedralClassifier(FaceClassifier):
         The class inside, of two; by default ``classes_[1]``.
     n_init : int, default=10
         Random starts, of which the best is kept.
-    time_limit : float, optional
-        Seconds at most, for all pairs of classes together; the best point is kept.
-    random_state : int, RandomState instance or None, default=None
-        Seed of the starts.
-    n_jobs : int, optional
-        Starts, or with more than two classes pairs of classes, trained at once.
-    verbose : bool or int, default=False
-        Whether to print the progress of long runs, a line a second, on standard error.
 
     Attributes
     ----------

@@ -8,12 +8,17 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from formulations.class_faces import BIAS, Owners
 from formulations.language.arguments import whole_or_none
+from formulations.language.solution import Solution
 from formulations.polyhedral import scores
+from polyopt.base.onnx_graph import Graph
+from polyopt.base.types import ClassWeight, Seed
+from polyopt.certificates.certificate import Certificate
 from polyopt.estimators.face_penalty import FacePenalty
 from polyopt.estimators.faces import FaceClassifier
 from polyopt.estimators.parameters import Ruled, Settings, estimator, ruled, shared
@@ -22,12 +27,7 @@ from polyopt.polyhedral.logistic_certificate import certify_logistic_polytopes
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
 
-    from formulations.language.solution import Solution
-    from polyopt.base.onnx_graph import Graph
-    from polyopt.base.types import ClassWeight, Seed
-    from polyopt.certificates.certificate import Certificate
     from polyopt.polytope import Polytope
 
     Array = NDArray[np.float64]
@@ -80,14 +80,6 @@ class LogisticPolytopes(FaceClassifier):
         `max_numbers` are not counted.
     tol : float, default=1e-6
         Relative gap to the proven bound of the assignment at which "newton" ends.
-    time_limit : float, optional
-        Seconds at most, for all pairs of classes together; the best point is kept.
-    random_state : int, RandomState instance or None, default=None
-        Seed of the starts.
-    n_jobs : int, optional
-        Starts, or with more than two classes pairs of classes, trained at once.
-    verbose : bool or int, default=False
-        Whether to print the progress of long runs, a line a second, on standard error.
 
     Attributes
     ----------

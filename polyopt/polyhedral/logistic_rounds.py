@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.language.clock import interrupted, is_out_of_time
+from formulations.language.types import Array
 from polyopt.polyhedral.logistic_descent import sizes_down_to
 from polyopt.polyhedral.logistic_paths import Candidate
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from formulations.language.types import Array
     from polyopt.polyhedral.logistic_paths import Paths
 
 RIDGES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)

@@ -9,13 +9,9 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.model_selection import (
-    BaseCrossValidator,
-    StratifiedKFold,
-    StratifiedShuffleSplit,
-    check_cv,
-)
+from sklearn.model_selection import BaseCrossValidator, StratifiedKFold, StratifiedShuffleSplit, check_cv
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_X_y
@@ -24,6 +20,7 @@ from formulations.class_faces import BIAS
 from formulations.language.arguments import refuse_masked, whole, whole_or_none
 from formulations.language.types import canonical, check_indices
 from polyopt.base.progress import printer
+from polyopt.base.types import SamplesLike, Splits
 from polyopt.estimators.face_penalty import FacePenalty
 from polyopt.estimators.hinges import Hinges
 from polyopt.estimators.parameters import estimator
@@ -34,10 +31,6 @@ from polyopt.polyhedral.logistic_paths import Candidate, Paths, Split
 from polyopt.polyhedral.logistic_rounds import RIDGES, SearchRounds
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from polyopt.base.types import SamplesLike, Splits
-
     Array = NDArray[np.float64]
     Numbers = NDArray[np.int64]
 

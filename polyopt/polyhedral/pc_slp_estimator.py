@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
+from formulations.language.solution import Solution
+from formulations.language.types import Array
 from formulations.polyhedral import class_shares
+from polyopt.certificates.certificate import Certificate
 from polyopt.estimators.multiplier_frame import hinge_columns
 from polyopt.estimators.parameters import estimator, shared
 from polyopt.polyhedral.estimator import SHARED, PolyhedralClassifier
 
 if TYPE_CHECKING:
-    from formulations.language.solution import Solution
-    from formulations.language.types import Array
-    from polyopt.certificates.certificate import Certificate
     from polyopt.polyhedral.faces_by_programs import Engine
 
 
@@ -31,9 +31,9 @@ class PCSLP(PolyhedralClassifier):
     error falls with every program until none lowers it; an error of 0 separates the classes. The problem is
     not convex for more than one face, and the box alone bounds the size of the faces.
 
-    What changes no training sample's score is not determined by the error. A feature that is constant in
-    training has the weight 0, equal features have equal weights, each normal is the shortest with its scores,
-    and a face that answers for no sample outside is a constant, unless that leaves the box.
+    Changes that alter no training sample's score are not determined by the error. A feature that is constant
+    in training has the weight 0, equal features have equal weights, each normal is the shortest with its
+    scores, and a face that answers for no sample outside is a constant, unless that leaves the box.
 
     Parameters
     ----------

@@ -12,6 +12,11 @@ from sklearn.utils._param_validation import StrOptions
 
 from formulations import mixture
 from formulations.language.arguments import at_least
+from formulations.language.solution import Solution
+from formulations.language.types import Array
+from polyopt.base.onnx_graph import Graph
+from polyopt.base.types import ClassWeight
+from polyopt.certificates.certificate import Certificate
 from polyopt.estimators.parameters import Settings, estimator, ruled, shared
 from polyopt.linalg.span import SampleSpan
 from polyopt.polyhedral.estimator import SHARED, PolyhedralClassifier
@@ -19,11 +24,6 @@ from polyopt.polyhedral.logistic_certificate import certify_plume
 
 if TYPE_CHECKING:
     from formulations.error_bounds.rademacher import PolytopeBound
-    from formulations.language.solution import Solution
-    from formulations.language.types import Array
-    from polyopt.base.onnx_graph import Graph
-    from polyopt.base.types import ClassWeight
-    from polyopt.certificates.certificate import Certificate
     from polyopt.polyhedral.plume import Method
 
 
@@ -92,7 +92,7 @@ class PLUME(PolyhedralClassifier):
     em : EMSettings, optional
         Starts, gate and end of expectation and maximisation; by default ``EMSettings()``.
     decision : {"posterior", "polytope"}, default="posterior"
-        What decides: which class is the more probable (``classes_[0]`` if both are equally so), or whether
+        Decision rule: which class is the more probable (``classes_[0]`` if both are equally so), or whether
         the sample is in the polytope of the faces. The two differ near the polytope's edges, where
         ``predict_proba``, which without `calibration` is the model's probability in either case, may be less
         than one half for the class that is predicted.

@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 
 from formulations.language.arguments import at_least
 from formulations.language.solution import Solution, Status
+from formulations.language.types import Array
 from formulations.polyhedral import best_scale, margin_error
+from polyopt.base.types import ClassWeight, SamplesLike
+from polyopt.certificates.certificate import Certificate
 from polyopt.estimators.multiplier_frame import hinge_columns
 from polyopt.estimators.parameters import Settings, estimator, ruled, shared
 from polyopt.estimators.stream import keeps_no_data, learn_chunk, own_arrays
@@ -25,11 +29,6 @@ from polyopt.polyhedral.estimator import SHARED, PolyhedralClassifier
 from polyopt.polyhedral.polyceptron_online import OnlinePolyceptron, solve_batch, solve_online
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.types import Array
-    from polyopt.base.types import ClassWeight, SamplesLike
-    from polyopt.certificates.certificate import Certificate
     from polyopt.polyhedral.faces_by_programs import Engine
     from polyopt.polyhedral.polyceptron_online import Rule
 
@@ -46,10 +45,10 @@ class PerceptronSettings(Settings):
         γ, to which the sum of the norms of the faces' updates is held ("batch"); 0 goes on until no
         sample is misclassified, or the mistakes no longer fall.
     rule : {"corrected", "cells", "printed"}, default="corrected"
-        Which reading of Algorithm 1, see :mod:`polyopt.polyhedral.polyceptron_online`: as printed it ends at
+        Reading of Algorithm 1, see :mod:`polyopt.polyhedral.polyceptron_online`: as printed it ends at
         once.
     pocket : bool, default=True
-        Whether the answer is the faces with the fewest mistakes on the way, or the last ones.
+        True: the answer is the iterate with the fewest mistakes. False: the last iterate.
     patience : int or None, default=200
         Iterations ("batch") or passes ("online") without fewer mistakes before a run has settled; None
         goes on to `max_iter`.
@@ -91,9 +90,10 @@ class Polyceptron(PolyhedralClassifier):
     dimensions within seconds. Of more there is a gap, which is wide in ten dimensions or more. The bound is
     HiGHS's word, which the certificate shows as stated.
 
-    No variant sees what changes no training sample's score. A feature that is constant in training has the
-    weight 0, equal features have equal weights, each normal is the shortest with its scores, and a face that
-    answers for no sample (none outside, for the exact variant) is a constant; unless that leaves the box.
+    No variant sees changes that alter no training sample's score. A feature that is constant in training has
+    the weight 0, equal features have equal weights, each normal is the shortest with its scores, and a face
+    that answers for no sample (none outside, for the exact variant) is a constant; unless that leaves the
+    box.
 
     ``partial_fit`` is Algorithm 2, where weights multiply the step. The scale of the faces that it leaves
     means nothing.
@@ -118,8 +118,6 @@ class Polyceptron(PolyhedralClassifier):
     max_iter : int, default=1000
         Iterations, passes or rounds at most, per start; "batch" as a start of another solver has as many.
         "global" has no such cap.
-    random_state : int, RandomState instance or None, default=None
-        Seed of the starts and of the order of the samples.
 
     Attributes
     ----------

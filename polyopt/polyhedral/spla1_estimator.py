@@ -6,22 +6,21 @@ from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.utils._param_validation import StrOptions
 
+from formulations.language.solution import Solution
+from formulations.language.types import Array
 from formulations.polyhedral import belonging, scores
+from polyopt.base.types import ClassWeight
+from polyopt.certificates.certificate import Certificate
 from polyopt.estimators.parameters import estimator, shared
 from polyopt.polyhedral.estimator import SHARED, PolyhedralClassifier
 from polyopt.polyhedral.logistic_certificate import certify_spla1
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from formulations.language.solution import Solution
-    from formulations.language.types import Array
     from formulations.polyhedral import Positives
-    from polyopt.base.types import ClassWeight
-    from polyopt.certificates.certificate import Certificate
     from polyopt.polyhedral.spla1 import Engine
 
 _ENGINES: dict[str, Engine] = {"newton": "newton", "bfgs": "bfgs", "exact": "program"}
@@ -44,7 +43,7 @@ class SPLA1(PolyhedralClassifier):
     ridge : float, default=0.1
         ρ, positive.
     positives : {"cell", "all"}, default="cell"
-        Whether a sample inside is fitted by the face of its cell, as in the paper, or by every face. The
+        Faces that a sample inside is fitted by: that of its cell, as in the paper, or every face. The
         paper's alternation may raise its loss, and need not settle: the best faces that it fitted on the way
         are kept, and ``certificate()`` proves them for the cells that they were fitted to, and says how many
         samples are in another cell then. The other descends, and ends at a fixed point that it calls

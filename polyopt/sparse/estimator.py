@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import KW_ONLY, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from formulations.l0_data import L0Data, as_l0_data
 from formulations.language.clock import Clock
-from formulations.language.solution import Status
-from polyopt.estimators.parameters import estimator
+from formulations.language.solution import Solution, Status
+from formulations.language.types import Array
+from polyopt.base.types import Seed
+from polyopt.certificates.certificate import Certificate
+from polyopt.estimators.parameters import Settings, estimator
 from polyopt.sparse.certificate import certify_l0_data
 from polyopt.sparse.expansion_classifier import EXPANSION_PARAMETERS, ExpansionClassifier
 from polyopt.sparse.settings import CrossEntropySettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from formulations.language.solution import Solution
-    from formulations.language.types import Array
-    from polyopt.base.types import Seed
-    from polyopt.certificates.certificate import Certificate
     from polyopt.sparse.cross_entropy import L0Search
 
 _SOLVERS = ("auto", "ce", "one-norm", "highs", "global", "exact")
@@ -59,24 +56,20 @@ class CrossEntropySVM(ExpansionClassifier):
         comparison. If three quarters of a `time_limit` leave it open, "ce" has the rest, and the better point
         is the answer.
     search : CrossEntropySettings, optional
-        How the cross-entropy method searches, and whether support vectors of the SVM alone may be used; by
-        default ``CrossEntropySettings()``.
-    random_state : int, RandomState instance or None, default=None
-        Seed of the patterns drawn. The answer depends on it alone, not on `n_jobs`.
-    n_jobs : int, optional
-        Linear programs solved at once, in threads, or with more than two classes pairs of classes.
+        Settings of the cross-entropy method, among them a screen by the SVM's support vectors; by default
+        ``CrossEntropySettings()``.
 
     Attributes
     ----------
     score_ : float
         S, the number of support vectors plus C times the loss (binary problems).
     search_ : L0Search
-        How the cross-entropy method found it: its runs, scores, programs spared (binary problems; solvers
+        Record of the cross-entropy method: its runs, scores, programs spared (binary problems; solvers
         "ce", "highs" and "global").
     candidates_ : ndarray of int
         Numbers of the samples that the screen let through (with ``svm_screen``; binary problems).
     candidates_bound_ : float
-        What the relaxation proves of every score within the candidates; above ``certificate().dual_value``
+        Lower bound of the relaxation on every score within the candidates; above ``certificate().dual_value``
         by what the screen may cost, above ``score_`` of another fit by what it certainly costs.
     duals_ : pandas.DataFrame
         One row per constraint of the pattern's linear program, with its multiplier, in input order. The cap
@@ -111,6 +104,7 @@ class CrossEntropySVM(ExpansionClassifier):
     search: CrossEntropySettings | None = None
     random_state: Seed = None
 
+    _settings: ClassVar[dict[str, type[Settings]]] = {"search": CrossEntropySettings}
     _fit_inputs: ClassVar[tuple[str, ...]] = ("_known",)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **EXPANSION_PARAMETERS,
@@ -125,7 +119,7 @@ class CrossEntropySVM(ExpansionClassifier):
     # The candidates, and what is proven of them.
     _screened: tuple[NDArray[np.intp], float] | None = field(init=False, default=None)
 
-    # What is under 1e-9 of the cap C counts as zero: it must not change an output by much more than 0.1.
+    # A coefficient under 1e-9 of the cap C counts as 0: it must not change an output by much over 0.1.
     _largest_entry = 1e8
 
     # -- fitting -----------------------------------------------------------------------------
@@ -272,12 +266,12 @@ class CrossEntropySVM(ExpansionClassifier):
     # -- answering ---------------------------------------------------------------------------
 
     def _terms(self) -> tuple[Array, float | Array, Array]:
-        caps = self._price_of_loss * np.asarray(self.solution_["sigma"])
+        caps = self.C * np.asarray(self.solution_["sigma"])
         return caps, 0.0, self._weights
 
     def _binary_certificate(self, tol: float) -> Certificate:
         K, error = self._training_kernel()
-        data = as_l0_data(K, self._y, self._price_of_loss, self._weights)
+        data = as_l0_data(K, self._y, self.C, self._weights)
         data = replace(data, entry_error=error)
         alpha, b = self._coefficients(), float(self.intercept_[0])
         found = certify_l0_data(
@@ -290,7 +284,7 @@ class CrossEntropySVM(ExpansionClassifier):
             stated=self.solution_.bound if self.solver_ in ("highs", "exact") else None,
             tol=tol,
         )
-        if self._fitted_kernel == "precomputed":  # no form in the file
+        if self.kernel == "precomputed":  # no form in the file
             return found
         from polyopt.sparse.proof import evidence_of
 

@@ -11,24 +11,23 @@ from dataclasses import KW_ONLY, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from formulations.families import best_intercept
 from formulations.language.clock import Clock, is_out_of_time
 from formulations.language.recovery import slacks
 from formulations.language.solution import Solution, Status
+from formulations.language.types import Array
+from polyopt.base.onnx_graph import Graph
+from polyopt.base.types import ClassWeight
 from polyopt.estimators.multiplier_frame import margin_state, multiplier_frame
 from polyopt.estimators.parameters import estimator, shared
-from polyopt.linalg.kernels import Kernel, SampleGram
+from polyopt.linalg.kernels import SampleGram
 from polyopt.margin.kernel_classifier import KERNEL_PARAMETERS, KernelClassifier
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
-
-    from formulations.language.types import Array
-    from polyopt.base.onnx_graph import Graph
-    from polyopt.base.types import ClassWeight
 
 EXPANSION_PARAMETERS: dict[str, list[Any]] = {
     **KERNEL_PARAMETERS,
@@ -52,10 +51,6 @@ class ExpansionClassifier(KernelClassifier):
         Cost of a unit of slack, and cap of the coefficients; positive.
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
         Kernel, as in scikit-learn; it need be neither semidefinite nor symmetric.
-    time_limit : float, optional
-        Seconds at most, for all pairs of classes together; the best point is kept.
-    verbose : bool or int, default=False
-        Whether to print the progress of long runs, a line a second, on standard error.
 
     Attributes
     ----------
@@ -80,10 +75,9 @@ class ExpansionClassifier(KernelClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = dict(EXPANSION_PARAMETERS)
 
     _answers_by: ClassVar[tuple[str, ...]] = (
-        *KernelClassifier._answers_by, "_fitted", "_hyperplane", "support_", "score_"
+        *KernelClassifier._answers_by, "_hyperplane", "support_", "score_"
     )  # fmt: skip
     _weights: Array = field(init=False)
-    _fitted: tuple[Any, ...] = field(init=False)  # C and the kernel's parameters, as at the fit
     _hyperplane: Array | None = field(init=False, default=None)
     _largest_entry: ClassVar[float]  # of C times the kernel matrix, for which HiGHS's tolerances are enough
 
@@ -91,15 +85,12 @@ class ExpansionClassifier(KernelClassifier):
     def _solve(self, K: Array, y: Array, weights: Array, error: float | Array, clock: Clock) -> Solution:
         """Solve the binary problem: ``alpha`` (n,), ``b``, and the multipliers ``margin`` (n,).
 
-        `error` is how far the entries of K may be from the kernel's true values.
+        `error` bounds the distance of the entries of K from the kernel's true values.
         """
 
     @abstractmethod
     def _terms(self) -> tuple[Array, float | Array, Array]:
-        """Caps of the coefficients (n,), the cost of a unit of one, and of each sample's slack (n,).
-
-        What a unit of each costs at the margin, (n,), where that is not the same.
-        """
+        """Return caps of the coefficients (n,), the cost of a unit of one, and costs of slack (n,)."""
 
     # -- fitting -----------------------------------------------------------------------------
 
@@ -112,27 +103,25 @@ class ExpansionClassifier(KernelClassifier):
         clock = Clock(self.time_limit)
         self._X, self._y, self._weights, self._rows = X, y, weights, rows
         self.gamma_ = self._gamma_of(X, weights)
-        # What is fitted keeps its own numbers: parameters may be set again before the next fit.
-        self._fitted = (self.C, self.kernel, self.gamma_, self.degree, self.coef0)
-        self.solution_ = self._unsolved(y, weights) if is_out_of_time() else self._solved(y, weights, clock)
+        if is_out_of_time():
+            self.solution_ = self._unsolved(y, weights)
+        else:
+            K, error = self._training_kernel()
+            self._check_size(K, weights)
+            self.solution_ = self._solve(K, y, weights, error, clock)
         self.n_iter_ = max(self.solution_.iterations, 1)
         expansion = y * self.solution_["alpha"]
         places = np.flatnonzero(expansion)
         self._set_support(places, expansion[places], weights > 0.0)
         self._used = self._support_places
         self.intercept_ = np.array([float(self.solution_["b"])])
-        is_linear = self._fitted_kernel == "linear"
-        self._hyperplane = np.asarray(X[places].T @ expansion[places]) if is_linear else None
+        self._hyperplane = None
+        if self.kernel == "linear":
+            self._hyperplane = np.asarray(X[places].T @ expansion[places])
         self._warn_if_short(lambda: self._binary_certificate(1e-6))
 
-    def _solved(self, y: Array, weights: Array, clock: Clock) -> Solution:
-        """Return the machine of the kernel matrix."""
-        K, error = self._training_kernel()
-        self._check_size(K, weights)
-        return self._solve(K, y, weights, error, clock)
-
     def _unsolved(self, y: Array, weights: Array) -> Solution:
-        """In a run that is over, before its kernel matrix: no support vectors, the best intercept."""
+        """Return the solution of a run that is over before its kernel matrix: the best intercept alone."""
         nothing, costs = np.zeros(len(y)), self.C * weights
         b = best_intercept(nothing, y, costs)
         xi = slacks(nothing + b, y)
@@ -163,23 +152,9 @@ class ExpansionClassifier(KernelClassifier):
         alpha[self._used] = self.dual_coef_[0] * self._y[self._used]
         return alpha
 
-    @property
-    def _price_of_loss(self) -> float:
-        """C of the fit."""
-        return float(self._fitted[0])
-
-    @property
-    def _fitted_kernel(self) -> Any:
-        """The kernel of the fit, as it was given."""
-        return self._fitted[1]
-
-    @property
-    def _kernel(self) -> Kernel:
-        return Kernel(*self._fitted[1:])
-
     def _training_kernel(self) -> tuple[Array, float | Array]:
         """Return the kernel matrix of the samples, and an error bound of its entries."""
-        if self._fitted_kernel == "precomputed":
+        if self.kernel == "precomputed":
             if self._X.shape[0] != self._X.shape[1]:
                 raise ValueError(f"the Gram matrix must be square, not of shape {self._X.shape}")
             return np.asarray(self._X), 0.0
@@ -207,12 +182,12 @@ class ExpansionClassifier(KernelClassifier):
     # -- answering ---------------------------------------------------------------------------
 
     def _binary_scores(self, X: Any) -> Array:
-        if self._fitted_kernel == "linear":
+        if self.kernel == "linear":
             return np.asarray(X @ self.coef_[0]).ravel() + self.intercept_[0]
         return self._kernel_scores(X)
 
     def _draw_scores(self, graph: Graph, x: str) -> str:
-        if self._fitted_kernel == "linear":
+        if self.kernel == "linear":
             return graph.affine(x, self.coef_, self.intercept_)
         return super()._draw_scores(graph, x)
 
@@ -232,7 +207,7 @@ class ExpansionClassifier(KernelClassifier):
             ("slack", "v", costs_of_slack - u, xi, np.where(xi > small, "slack in use", "no slack")),
             ("sign", "r", np.maximum(-rate, 0.0), alpha, np.where(alpha > 0, "support vector", "not used")),
             ("cap", "s", np.maximum(rate, 0.0), room,
-             np.select([caps == 0, room <= small * self._price_of_loss], ["held at 0", "at the cap"],
+             np.select([caps == 0, room <= small * self.C], ["held at 0", "at the cap"],
                        "under the cap")),
         ]  # fmt: skip
         label = np.where(y > 0, self.classes_[1], self.classes_[0])

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
 from formulations.families import best_intercept
+from formulations.language.clock import Clock
+from formulations.language.solution import Solution
+from formulations.language.types import Array
+from polyopt.certificates.certificate import Certificate
 from polyopt.certificates.claims.statement import Evidence
 from polyopt.estimators.parameters import estimator
 from polyopt.margin.claim import state_one_norm
 from polyopt.sparse.certificate import certify_one_norm
 from polyopt.sparse.expansion_classifier import EXPANSION_PARAMETERS, ExpansionClassifier
-
-if TYPE_CHECKING:
-    from formulations.language.clock import Clock
-    from formulations.language.solution import Solution
-    from formulations.language.types import Array
-    from polyopt.certificates.certificate import Certificate
 
 _ADVICE = "scale the features to unit variance, or choose solver='highs'"
 
@@ -84,15 +82,15 @@ class OneNormSVM(ExpansionClassifier):
         return replace(found, primal={**found.primal, "alpha": alpha, "b": np.array(b)})
 
     def _terms(self) -> tuple[Array, float, Array]:
-        costs = self._price_of_loss * self._weights
+        costs = self.C * self._weights
         return costs, 1.0, costs
 
     def _binary_certificate(self, tol: float) -> Certificate:
         K, error = self._training_kernel()
-        y, costs, alpha = self._y, self._price_of_loss * self._weights, self._coefficients()
+        y, costs, alpha = self._y, self.C * self._weights, self._coefficients()
         b, u = float(self.intercept_[0]), self.solution_["margin"]
         found = certify_one_norm(K, y, costs, alpha=alpha, b=b, u=u, tol=tol, entry_error=error)
-        if self._fitted_kernel == "precomputed":
+        if self.kernel == "precomputed":
             return found
         made = partial(state_one_norm, self._X, y, costs, self._kernel, alpha, b, u)
         return replace(found, evidence=(Evidence(made),))

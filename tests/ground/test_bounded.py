@@ -16,6 +16,7 @@ from polyopt.linalg import kernel_scores as scoring
 from polyopt.linalg.kernel_scores import Part, Scorer
 from polyopt.linalg.kernels import Kernel, SampleGram
 from polyopt.linalg.sparse_products import multiply_turned
+from polyopt.margin.kernel_scorer import scorer_of
 
 PRECISIONS = [np.float32, np.float64]
 
@@ -177,7 +178,7 @@ def test_hardly_a_label_needs_distances_by_differences(sparse, monkeypatch):
     Z = classified(far_out, 2, 3000)[0]
     made = sp.csr_array if sparse else np.asarray
     model = SVM(1e3, gamma=1.0, tol=1e-2, max_iter=300).fit(made(X), y)
-    scorer = model._prepare().scorer
+    scorer = scorer_of(model).scorer
     assert scorer._by_differences
     exact = []
     monkeypatch.setattr(

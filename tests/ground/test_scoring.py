@@ -18,7 +18,7 @@ from polyopt.base import threads
 from polyopt.linalg.kernel_scores import Part, Scorer
 from polyopt.linalg.kernels import Kernel, SampleGram
 from polyopt.linalg.kernels.panels import chunks
-from polyopt.margin.kernel_classifier import _TRIAL_POINTS
+from polyopt.margin.kernel_scorer import _TRIAL_POINTS, scorer_of
 
 KERNELS = [
     Kernel("rbf", 0.05),
@@ -131,7 +131,7 @@ def test_one_thread_and_many_give_the_same_bits(classes, monkeypatch):
     answers = []
     for count in (1, 2, 5):
         monkeypatch.setattr(threads, "thread_count", lambda count=count: count)
-        scorer = model._prepare().scorer
+        scorer = scorer_of(model).scorer
         answers.append([model.decision_function(Z), *scorer.bounded_scores(Z), model.predict(Z)])
     for other in answers[1:]:
         assert all(map(np.array_equal, answers[0], other))

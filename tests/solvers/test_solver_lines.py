@@ -5,8 +5,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from polyopt.polyhedral.logistic_solver.priced_model import step_within
-from polyopt.polyhedral.logistic_solver.smooth import FaceLoss
 
 from formulations.face_penalty import FacePenalty
 from formulations.families import hinge_families
@@ -17,6 +15,8 @@ from polyopt.linalg.kernels import MatrixGram
 from polyopt.margin.decomposition import rows as rows_module
 from polyopt.margin.interior_point import intercept, solve_interior_point
 from polyopt.margin.interior_point.crew import Change, bring
+from polyopt.polyhedral.logistic_loss import FaceLoss
+from polyopt.polyhedral.logistic_newton import step_within
 from polyopt.sparse.one_norm import solve_one_norm
 
 
