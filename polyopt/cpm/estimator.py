@@ -457,10 +457,10 @@ class ConvexPolytopeMachine(FaceClassifier):
         if self.loss == "max" or penalty.margin == "worst":
             return "exact"
         n, m = X.shape
-        if penalty.has_prices:
-            return "dual" if n * m * self.n_faces <= _MAX_PRICED_CELLS else "sgd"
         if penalty.is_restricted:
             return "exact" if self.n_faces * n * (m + 1) <= _MAX_EXACT_RESTRICTED_CELLS else "dual"
+        if penalty.has_prices:
+            return "dual" if n * m * self.n_faces <= _MAX_PRICED_CELLS else "sgd"
         small = self.n_faces * (n * (m + 1) + _CELLS_PER_PROGRAM) <= _MAX_EXACT_CELLS
         return "exact" if small and self._asked_sgd.perplexity == 1 else "sgd"
 

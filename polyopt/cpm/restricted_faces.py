@@ -2,7 +2,7 @@
 
 Both leave the faces of the Convex Polytope Machine independent of each other, given which face answers for
 which sample. The searches are in :mod:`polyopt.cpm.few_features` and :mod:`polyopt.cpm.integer`, the
-certificates in :mod:`polyopt.cpm.certificate_few_features` and :mod:`polyopt.cpm.certificate_integer`.
+certificates in :mod:`polyopt.cpm.certificate_restricted`. Both may have signs to keep.
 """
 
 from __future__ import annotations
@@ -33,16 +33,14 @@ def check_restrictions(machine: Any) -> None:
     """Refuse parameters that faces of few features, or of whole numbers, cannot have."""
     penalty, sgd = machine.penalty or FacePenalty(), machine.sgd
     if penalty.max_features is not None:
-        if penalty.has_prices:
-            raise ValueError(
-                "l1, group and signs need max_features=None: a face of few features has no price"
-            )
+        if penalty.l1 or penalty.group:
+            raise ValueError("l1 and group need max_features=None: a face of few features has no price")
         _check_independent(machine, f"max_features={penalty.max_features!r}")
     if penalty.integers is not None:
         asked = f"integers={penalty.integers!r}"
         _check_independent(machine, asked)
-        if penalty.has_prices:
-            raise ValueError(f"{asked} has no prices or signs of weights: leave out l1, group and signs")
+        if penalty.l1 or penalty.group:
+            raise ValueError(f"{asked} has no prices of weights: leave out l1 and group")
         if sgd is not None and sgd.feature_scale != 1.0:
             raise ValueError(
                 f"{asked} counts in the units of X: set feature_scale=1, not {sgd.feature_scale!r}, and "
@@ -73,6 +71,7 @@ def certify_restricted(machine: Any, X: Any, tol: float) -> Certificate:
         "alpha": found.duals["margin"], "assignment": machine.assignment_, "tol": tol,
         "max_features": penalty.max_features,
         "trees": [found.duals[name] for name in names if name in found.duals] or None,
+        "penalty": machine._face_penalty(),
     }  # fmt: skip
     if penalty.integers is None:
         return certify_cpm_subset(X, machine._y, machine._costs, W=found["W"], **shared)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.language.arguments import whole
+from polyopt.estimators.parameters import Settings
 from polyopt.optim.cross_entropy import Rules, require
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ __all__ = ["CrossEntropySettings"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class CrossEntropySettings(Rules):
+class CrossEntropySettings(Settings, Rules):
     """Settings of the search for the support vectors of a :class:`polyopt.CrossEntropySVM`.
 
     A pattern says which samples may be support vectors. Each run draws patterns, lets the best of them, the

@@ -109,3 +109,17 @@ def test_what_it_cannot_do_is_refused_in_a_sentence(data, settings, words):
     if "solver" in settings:
         with pytest.raises(ValueError, match="no max_features"):
             CPM(penalty=FacePenalty(max_features=2)).partial_fit(*data)
+
+
+@pytest.mark.parametrize(
+    "restriction", [{"max_features": 1}, {"integers": 3}], ids=["few features", "integers"]
+)
+def test_signs_are_kept_by_restricted_faces(data, restriction):
+    """A score of the strip's outside may not fall with feature 1: one face with that sign is left of two."""
+    X, y = data
+    penalty = FacePenalty(signs={1: 1}, **restriction)
+    machine = CPM(2, C=2.0, penalty=penalty, inside_label="in", n_init=3, random_state=0).fit(X, y)
+    assert (machine.W_[:, 1] >= 0).all()
+    assert machine.certificate().claim is not Claim.NONE
+    free = CPM(2, C=2.0, penalty=FacePenalty(**restriction), inside_label="in", n_init=3, random_state=0)
+    assert machine.solution_.objective > free.fit(X, y).solution_.objective + 1.0

@@ -9,10 +9,11 @@ import pytest
 from formulations.face_penalty import FacePenalty
 from formulations.families import hinge_families
 from formulations.language.toy_data import two_blobs
-from polyopt.base import progress_lines as progress
+from polyopt.base import progress as progress
 from polyopt.cpm.penalised_sgd import solve_penalised_sgd
 from polyopt.linalg.kernels import MatrixGram
-from polyopt.margin.decomposition import rows as rows_module
+from polyopt.margin.decomposition import Options
+from polyopt.margin.decomposition.cache import RowCache
 from polyopt.margin.interior_point import intercept, solve_interior_point
 from polyopt.margin.interior_point.crew import Change, bring
 from polyopt.polyhedral.logistic_loss import FaceLoss
@@ -35,14 +36,13 @@ def test_what_dual_averaging_measures_is_the_objective_with_the_price():
     assert np.isnan(found.history[0]["objective"])  # measuring costs as much as an epoch
 
 
-def test_rows_that_are_asked_for_now_do_not_make_room_for_others(monkeypatch):
-    monkeypatch.setattr(rows_module, "_MAX_FRESH_ROWS", 3)
+def test_rows_that_are_asked_for_now_do_not_make_room_for_others():
     K = np.arange(100.0).reshape(10, 10)
-    rows = rows_module.Rows(MatrixGram(K), 1e4, np.float64)
+    rows = RowCache(MatrixGram(K), 1e4, np.float64, Options(max_fresh_rows=3))
     rows.fetch(np.array([0, 1, 2]))
     wanted = np.array([0, 1, 3, 4])
     assert np.array_equal(rows.table[rows.fetch(wanted)], K[wanted])
-    assert rows.is_held(np.arange(5)).all()
+    assert rows.is_cached(np.arange(5)).all()
 
 
 @pytest.mark.parametrize("seed", range(8))
