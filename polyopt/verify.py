@@ -201,7 +201,7 @@ def _check_program(
 
 def verification_table(checks: list[Check]) -> Table:
     """Return the checks as a rich table, and under it the programs that fall short."""
-    from rich.table import Table
+    from polyopt.crosschecks.registry import captioned_table
 
     short = falls_short(checks)
     passed = sum(check.verdict == "ok" for check in checks)
@@ -209,10 +209,7 @@ def verification_table(checks: list[Check]) -> Table:
     caption = f"{passed} of {len(checks)} checks pass at {TOLERANCE:g}; {programs} programs proven"
     if short:
         caption = f"{passed} of {len(checks)} checks pass; NOT proven: {', '.join(short)}"
-    table = Table(
-        title="Programs, verified", caption=caption, title_justify="left", caption_justify="left",
-        box=None, pad_edge=False, header_style="bold",
-    )  # fmt: skip
+    table = captioned_table("Programs, verified", caption)
     # Where there is little room it is the last column that is cut, the label of the worst row.
     table.add_column("program", no_wrap=True, min_width=33)
     table.add_column("by", no_wrap=True, min_width=9)

@@ -47,15 +47,13 @@ def _table(entries: Sequence[Entry], compact: bool) -> Table:
     """Return the list; where there is little room the source stands under the name."""
     from rich.console import Group, RenderableType
     from rich.padding import Padding
-    from rich.table import Table
+
+    from polyopt.crosschecks.registry import captioned_table
 
     names: list[RenderableType]
     with_dual = sum(bool(entry.partner) for entry in entries)
-    table = Table(
-        title="Programs", title_justify="left", caption_justify="left", box=None, pad_edge=False,
-        header_style="bold",
-        caption=f"{len(entries)} programs, {with_dual} of them in primal-dual pairs; sizes on small data",
-    )  # fmt: skip
+    caption = f"{len(entries)} programs, {with_dual} of them in primal-dual pairs; sizes on small data"
+    table = captioned_table("Programs", caption)
     table.add_column("name", no_wrap=not compact, ratio=1 if compact else None)
     if not compact:
         table.add_column("paper", ratio=1)

@@ -75,17 +75,10 @@ _NUMBERS = ("objective", "bound", "gap", "relative_gap", "residual", "test_error
 
 
 def compare(
-    data: str | Dataset | Iterable[str | Dataset] = DEFAULT_DATA,
-    methods: Iterable[str] | None = None,
-    *,
-    settings: Mapping[str, Any] | None = None,
-    seed: int = 0,
-    seeds: int = 1,
-    splits: int = 1,
-    time_limit: float | None = None,
-    prove: bool = False,
-    on_row: Callable[[Row], None] | None = None,
-) -> Comparison:
+    data: str | Dataset | Iterable[str | Dataset] = DEFAULT_DATA, methods: Iterable[str] | None = None, *,
+    settings: Mapping[str, Any] | None = None, seed: int = 0, seeds: int = 1, splits: int = 1,
+    time_limit: float | None = None, prove: bool = False, on_row: Callable[[Row], None] | None = None,
+) -> Comparison:  # fmt: skip
     """Solve each method's program exactly and by its fast solver, and certify both.
 
     Parameters

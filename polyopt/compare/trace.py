@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,16 +12,8 @@ from formulations.language.solution import Solution
 _UNITS = ("iteration", "epoch", "step", "round")
 
 
-class Traced(Protocol):
-    """A fitted estimator that keeps its solver's records."""
-
-    history_: pd.DataFrame
-
-
-def records_of(run: Traced | Solution | pd.DataFrame) -> pd.DataFrame:
-    """Return the records of a run, one row each, as its solver left them."""
-    from formulations.language.solution import Solution
-
+def records_of(run: Any) -> pd.DataFrame:
+    """Return the records of a fitted estimator, a solution, or records themselves, one row each."""
     if isinstance(run, Solution):
         return pd.DataFrame(list(run.history))
     return run if isinstance(run, pd.DataFrame) else run.history_
@@ -32,12 +24,10 @@ def unit_of(records: pd.DataFrame) -> str:
     return next((name for name in _UNITS if name in records), _UNITS[0])
 
 
-def trace(run: Traced | Solution | pd.DataFrame) -> pd.DataFrame:
-    """Objective and bound of a run, by iteration.
+def trace(run: Any) -> pd.DataFrame:
+    """Return ``iteration``, ``objective`` and, if known, ``bound`` of a run's records.
 
-    run: A fitted estimator of a binary problem, a solution, or the records of either.
-    Returns: with columns ``iteration``, ``objective`` and, where it is known, ``bound``: the solver's
-        records; of several starts, those of the one that was kept. Empty where it records no objective.
+    Of several starts, the one that was kept; empty for a solver that records no objective.
     """
     history = records_of(run)
     if "objective" not in history:

@@ -220,6 +220,14 @@ def tolerance_of(outcome: Outcome) -> str:
     return f"{'>' if outcome.check.is_strict else '≤'} {outcome.check.tolerance:.0e}"
 
 
+def captioned_table(title: str, caption: str) -> Table:
+    """Return an empty table without rules, under a title and over a caption."""
+    return Table(
+        title=title, caption=caption, title_justify="left", caption_justify="left", box=None, pad_edge=False,
+        header_style="bold",
+    )  # fmt: skip
+
+
 def crosscheck_table(outcomes: list[Outcome]) -> Table:
     """Return the outcomes as a rich table.
 
@@ -228,10 +236,7 @@ def crosscheck_table(outcomes: list[Outcome]) -> Table:
     outcomes : list of Outcome
         One for each check, from :func:`polyopt.crosschecks.run`.
     """
-    table = Table(
-        title="Cross-checks", caption=summary(outcomes), title_justify="left", caption_justify="left",
-        box=None, pad_edge=False, header_style="bold",
-    )  # fmt: skip
+    table = captioned_table("Cross-checks", summary(outcomes))
     table.add_column("", no_wrap=True)
     table.add_column("identity", ratio=1)
     for header in ("computed", "", "expected", "differs", "tolerance"):

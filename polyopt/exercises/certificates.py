@@ -83,15 +83,13 @@ def _with(path: tuple[Any, ...], value: Any) -> Any:
 
 
 certificate_2 = Find(
-    **_WORDS["certificate_2"],
-    solution=_broken,
-    judge=_judge_broken,
+    **_WORDS["certificate_2"], solution=_broken, judge=_judge_broken,
     mistakes=(
         (claim, "Nothing is changed."),
         (lambda: _with(("claim", "gap"), 0), "The numbers of the claim were changed."),
         (lambda: _with(("data", "features"), 2), "The data were changed."),
     ),
-)
+)  # fmt: skip
 
 
 def _judge_true(changed: Any) -> str | None:
@@ -105,12 +103,10 @@ def _judge_true(changed: Any) -> str | None:
 
 
 certificate_3 = Find(
-    **_WORDS["certificate_3"],
-    solution=lambda: _with(("claim", "gap"), 1),
-    judge=_judge_true,
+    **_WORDS["certificate_3"], solution=lambda: _with(("claim", "gap"), 1), judge=_judge_true,
     mistakes=(
         (claim, "Nothing is changed."),
         (lambda: _with(("claim", "gap"), -1), "No gap is below 0."),
         (lambda: _with(("claim", "bound"), 5), "The bound is above the optimum."),
     ),
-)
+)  # fmt: skip

@@ -106,12 +106,9 @@ _MARKERS = ("o", "s", "^", "*", "D", "v")
 
 
 def gaps(
-    runs: Mapping[str, ArrayLike],
-    ends: Mapping[str, Mapping[str, tuple[float, float]]],
-    *,
-    title: str = "",
-    ax: Places | None = None,
-) -> Drawn:
+    runs: Mapping[str, ArrayLike], ends: Mapping[str, Mapping[str, tuple[float, float]]], *,
+    title: str = "", ax: Places | None = None,
+) -> Drawn:  # fmt: skip
     """Draw a picture of the gap against time, both on logarithmic scales.
 
     A line for each run, between its own best point and its own bound; a mark for each solver, where it ended,
