@@ -107,11 +107,15 @@ def _signed(model: Any, drawn: Draw) -> Any:
     return drawn.y if positive == model.classes_[1] else -drawn.y
 
 
+def _margin(model: ConvexPolytopeMachine) -> str:
+    return "total" if model.penalty is None else model.penalty.margin
+
+
 def _truth(machine: str, model: Any, drawn: Draw, W: Any) -> tuple[Any, Point, Point]:
     """The problem, the model's point, and the best point known in the scope of its claim."""
     y, weights = _signed(model, drawn), np.asarray(drawn.costs, LD)
     if machine == "CPM":
-        truth: Any = Cpm(drawn.values, y, LD(model.C) * weights, model.loss, model.margin)
+        truth: Any = Cpm(drawn.values, y, LD(model.C) * weights, model.loss, _margin(model))
         if model.solver_ == "global":
             point = truth.at(W)
             return truth, point, _lesser(point, truth.best_of_all(W, _MAX_BRUTE_FORCE))
@@ -194,8 +198,8 @@ def _free_function(rng: np.random.Generator, machine: str, model: Any, drawn: Dr
     if machine == "CPM":
         door: Any = certify_cpm
         costs = model.C * costs
-        arguments |= {"loss": model.loss, "margin": model.penalty.margin}
-        truth: Any = Cpm(X, y, costs, model.loss, model.penalty.margin)
+        arguments |= {"loss": model.loss, "margin": _margin(model)}
+        truth: Any = Cpm(X, y, costs, model.loss, _margin(model))
     elif machine in ("Polyceptron", "PC-SLP"):
         door = certify_polyceptron if machine == "Polyceptron" else certify_pc_slp
         arguments["radius"] = model.radius

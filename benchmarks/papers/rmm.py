@@ -270,7 +270,8 @@ CHAPTER = Chapter(
         Item("Warm starts", "test_path.py::test_a_warm_start_ends_where_a_cold_one_does"),
         Item(
             "Majority votes, ties broken at random",
-            "test_cpm_use.py::test_votes_are_counted_and_ties_alone_are_broken_by_lot",
+            "rmm_table",
+            lambda: ("done", "Beside those with ties going to the smaller digit."),
         ),
         Item("Figure 1", "rmm_figure1", lambda: ("done", f"{len(table_of('rmm_figure1'))} scalings.")),
         *(

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from numpy.typing import ArrayLike
-from scipy.sparse import sparray, spmatrix
-from sklearn.model_selection import BaseCrossValidator
-
 if TYPE_CHECKING:
     import numpy as np
+    from numpy.typing import ArrayLike
+    from scipy.sparse import sparray, spmatrix
+    from sklearn.model_selection import BaseCrossValidator
 
 SamplesLike: TypeAlias = "ArrayLike | sparray | spmatrix"  # a pandas frame is an ArrayLike
 KernelLike: TypeAlias = "str | Callable[..., Any]"

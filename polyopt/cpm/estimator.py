@@ -25,7 +25,6 @@ from polyopt.base.types import ClassWeight, SamplesLike, Seed
 from polyopt.certificates.certificate import Certificate
 from polyopt.cpm.certificate import certify_cpm, certify_cpm_held, certify_cpm_search
 from polyopt.cpm.duals import duals_frame, penalty_rows
-from polyopt.cpm.global_search.claim_tree import evidence_of
 from polyopt.cpm.penalty_term import held_by_groups
 from polyopt.cpm.restricted_faces import NUMBERS, WholePolytope, certify_restricted, check_restrictions
 from polyopt.cpm.sgd import CpmSgd
@@ -607,6 +606,8 @@ class ConvexPolytopeMachine(FaceClassifier):
             program = (self._scaled(self._X), self._y, self._costs, self.solution_, tol)
             loss, margin = self._asked["loss"], penalty.margin
             certificate = certify_cpm_search(*program, loss=loss, margin=margin)
+            from polyopt.cpm.global_search.claim_tree import evidence_of
+
             return replace(certificate, evidence=evidence_of(*program, loss=loss, margin=margin))
         if penalty.is_restricted:
             return certify_restricted(self, self._scaled(self._X), tol)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers.commands import run
 
-from polyopt import SVM, Model, save_model
+from polyopt import SVM, FacePenalty, Model, save_model
 from polyopt.cli.data import by_features
 from polyopt.datasets import load
 
@@ -31,15 +31,19 @@ def fitted(people, *words):
 
 
 def test_a_sign_by_name_is_the_sign_by_number(people):
-    named, numbered = (fitted(people, "--set", f"signs={given}") for given in ('{"age": -1}', "{0: -1}"))
+    named, numbered = (
+        fitted(people, "--set", f"penalty.signs={given}") for given in ('{"age": -1}', "{0: -1}")
+    )
     assert named.exit_code == numbered.exit_code == 0
     assert named.stdout == numbered.stdout
 
 
 def test_a_column_of_text_costs_as_one(people):
-    by_default = fitted(people, "--set", "group=1.0")
-    by_name = fitted(people, "--set", "group=1.0", "--set", 'feature_groups=[["age"], ["city"]]')
-    apart = fitted(people, "--set", "group=1.0", "--set", "feature_groups=[0, 1, 2, 3]")
+    by_default = fitted(people, "--set", "penalty.group=1.0")
+    by_name = fitted(
+        people, "--set", "penalty.group=1.0", "--set", 'penalty.feature_groups=[["age"], ["city"]]'
+    )
+    apart = fitted(people, "--set", "penalty.group=1.0", "--set", "penalty.feature_groups=[0, 1, 2, 3]")
     values = [
         line for out in (by_default, by_name, apart) for line in out.stdout.splitlines() if "primal" in line
     ]
@@ -50,27 +54,34 @@ def test_a_column_of_text_costs_as_one(people):
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ('signs={"city": 1}', "the column city is of text; name one of city_Oslo, city_Paris, city_Rome"),
-        ('signs={"aeg": 1}', "signs: no feature is called aeg; there are age, city_Oslo"),
-        ('feature_groups=[["town"]]', "feature_groups: no feature is called town; there are age, city_Oslo"),
+        (
+            'penalty.signs={"city": 1}',
+            "the column city is of text; name one of city_Oslo, city_Paris, city_Rome",
+        ),
+        ('penalty.signs={"aeg": 1}', "signs: no feature is called aeg; there are age, city_Oslo"),
+        (
+            'penalty.feature_groups=[["town"]]',
+            "feature_groups: no feature is called town; there are age, city_Oslo",
+        ),
     ],
 )
 def test_names_that_are_none_are_told(people, given, told):
-    found = fitted(people, "--set", "group=1.0", "--set", given)
+    found = fitted(people, "--set", "penalty.group=1.0", "--set", given)
     assert found.exit_code == 2
     assert told in found.stderr
 
 
 def test_where_nothing_has_a_name_numbers_are_asked_for():
     with pytest.raises(ValueError, match="none with a name: give numbers"):
-        by_features({"signs": {"age": 1}}, None, None, None)
-    same = {"signs": [0, 1], "feature_groups": None, "group": 1.0}
+        by_features({"penalty": FacePenalty(signs={"age": 1})}, None, None, None)
+    same = {"penalty": FacePenalty(signs=[0, 1], group=1.0)}
     assert by_features(same, None, None, None) == same
 
 
 def test_numbers_pass_as_they_are():
-    asked = {"signs": {0: 1, 2: -1}, "feature_groups": [[0, 1], 2]}
-    assert by_features(asked, ["a", "b", "c"], ["a", "b", "c"], None) == asked
+    asked = FacePenalty(signs={0: 1, 2: -1}, feature_groups=[[0, 1], 2])
+    found = by_features({"penalty": asked}, ["a", "b", "c"], ["a", "b", "c"], None)["penalty"]
+    assert found.get_params() == asked.get_params()
 
 
 def test_a_data_set_by_name_has_its_columns_in_the_order_of_the_fit(tmp_path):

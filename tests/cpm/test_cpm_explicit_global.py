@@ -124,7 +124,8 @@ def test_the_estimator_is_no_worse_than_alternating_and_saves_no_claim(tmp_path)
     pytest.importorskip("pyscipopt")
     X, y, _ = draw(10, 5)
     for loss, margin in COUPLED:
-        settings = {"n_faces": 2, "loss": loss, "margin": margin, "random_state": 0}
+        penalty = FacePenalty(margin=margin)
+        settings = {"n_faces": 2, "loss": loss, "penalty": penalty, "random_state": 0}
         found = ConvexPolytopeMachine(solver="global", **settings).fit(X, y)
         assert found.certificate().claim is Claim.SOLVERS_WORD
         exact = ConvexPolytopeMachine(solver="exact", n_init=2, **settings).fit(X, y)

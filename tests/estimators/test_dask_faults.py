@@ -65,7 +65,7 @@ def test_killed_workers_cost_the_dual_ascent_no_bit(client, data, monkeypatch):
     from polyopt.dask.executor import DaskExecutor
 
     def fitted(module):
-        machine = polytopes(module).set_params(solver="dual ascent", sgd__feature_scale=0.5, max_rounds=2)
+        machine = polytopes(module).set_params(solver="dual ascent", feature_scale=0.5, max_rounds=2)
         return machine.fit(large.Arrays(*data, rows=CHUNK), faces=np.eye(2, 5))
 
     wanted = bits_of_faces(fitted(large))

@@ -576,7 +576,7 @@ def test_without_polish_and_annealing_it_is_the_papers_em(method, inner):
     )
     machine.fit(X, y, sample_weight=c)
     assert machine.solution_.solver == f"em ({method})"
-    assert "then L itself" in machine.set_params(polish=True).fit(X, y).solution_.solver
+    assert "then L itself" in machine.set_params(em__polish=True).fit(X, y).solution_.solver
 
 
 def test_a_step_that_would_rise_is_not_taken(monkeypatch):

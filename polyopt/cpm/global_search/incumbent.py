@@ -11,7 +11,7 @@ import numpy as np
 from formulations.language.clock import Clock
 from formulations.language.solution import Solution, Status
 from formulations.polytope import objective
-from polyopt.cpm.alternating import PolytopeProblem
+from polyopt.cpm.dual import DualProblem
 from polyopt.cpm.global_search.face import alternate, no_best, total_cost
 from polyopt.cpm.global_search.prices import MAX_FEATURES, Columns, Prices, price_of, priced_face
 from polyopt.optim.rounds import Stage, run_from_many_starts, run_rounds
@@ -214,10 +214,10 @@ def _moved(points: Vector, W: Vector, largest: float, rng: np.random.Generator) 
     return face
 
 
-def _problem(data: Samples, n_faces: int) -> PolytopeProblem:
+def _problem(data: Samples, n_faces: int) -> DualProblem:
     """Dual ascents; with a gap of 1e-2 they would end higher, as positives stay for smaller gains."""
     X = np.ascontiguousarray((data.y[:, None] * data.A)[:, :-1])
-    return PolytopeProblem(X, data.y, data.C, n_faces, engine="dual", tol=1e-4)
+    return DualProblem(X, data.y, data.C, n_faces, tol=1e-4)
 
 
 def _offer_end(data: Samples, best: Best, found: Solution) -> None:
