@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
@@ -24,8 +25,6 @@ from polyopt.certificates.certificate import relative_gap
 from polyopt.methods.registry import BUILT_IN, answering_for, families, family_module, owner_of
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from rich.table import Table
 
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from formulations.language.statement import Statement
 
-__all__ = ["Shown", "Summary", "Table"]
 
 LINES, WIDTH = 10, 80  # of a text at most
 

@@ -5,18 +5,12 @@ What the multipliers and the intercept of a hinge-type machine are is in :mod:`f
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from formulations.language.arguments import as_costs, real_array
-from formulations.language.types import as_csr, canonical, is_sparse
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from formulations.language.types import Matrix, MatrixLike, Vector
+from formulations.language.types import Matrix, MatrixLike, Vector, as_csr, canonical, is_sparse
 
 __all__ = [
     "as_costs",

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from numpy.typing import NDArray
 
 from formulations.language.display import Shown, Summary, Table
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-__all__ = ["Solution", "Status"]
 
 _MAX_RECORDS = 50  # of a history that are shown
 

@@ -11,22 +11,20 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from formulations.language.display import Shown, Summary, Table
+from polyopt.certificates.claims.statement import Evidence
 from polyopt.linalg.rounding import Ball
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pandas as pd
-    from numpy.typing import NDArray
     from rich.table import Table as RichTable
     from sklearn.preprocessing import StandardScaler
-
-    from polyopt.certificates.claims.statement import Evidence
 
 
 _REFUTED = "The bound that the solver states is above the value of a feasible point, so it is ignored."

@@ -12,13 +12,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from numpy.typing import ArrayLike, NDArray
+
 from formulations.language.arguments import real_array, tolerance
 from polyopt.certificates.certificate import Certificate, conclude_conditions, residual
 from polyopt.certificates.claims.statement import without_form
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
     from formulations.language.program import Program
 
 _NO_BOUND = (

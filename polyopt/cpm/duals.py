@@ -11,13 +11,11 @@ from formulations.face_penalty import FacePenalty
 from formulations.language.recovery import slacks
 from formulations.language.solution import Solution
 from formulations.language.types import Matrix
-from formulations.polytope import lift
+from formulations.polytope import Loss, lift
 from polyopt.estimators.multiplier_frame import margin_state
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from formulations.polytope import Loss
 
 _ZERO_TOL = 1e-6  # of a slack, and of a multiplier relative to the largest cost: it counts as 0
 

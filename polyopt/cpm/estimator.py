@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from formulations.language.arguments import at_least, positive
 from formulations.language.solution import Solution
 from formulations.polyhedral import pull
-from formulations.polytope import answers, face_margins, natural_assignment, perplexity
+from formulations.polytope import Loss, answers, face_margins, natural_assignment, perplexity
 from polyopt.base.onnx_graph import Graph
 from polyopt.base.types import ClassWeight, SamplesLike, Seed
 from polyopt.certificates.certificate import Certificate
@@ -38,13 +38,12 @@ from polyopt.estimators.parameters import MACHINE, Settings, estimator, ruled, s
 from polyopt.estimators.status import warn
 from polyopt.estimators.stream import keeps_no_data, learn_chunk
 from polyopt.linalg.used_features import UsedFeatures, present_features
+from polyopt.polytope import Polytope
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from formulations.error_bounds.rademacher import PolytopeBound
-    from formulations.polytope import Loss
-    from polyopt.polytope import Polytope
 
 # Entries of all faces' programs up to which ``solver="auto"`` is exact, two or three seconds for all starts.
 _MAX_EXACT_CELLS, _MAX_EXACT_RESTRICTED_CELLS = 30_000, 100_000

@@ -14,25 +14,23 @@ over patterns of features (:func:`draw_patterns`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
+from formulations.language.clock import Clock
 from formulations.language.solution import Status
+from formulations.language.types import Vector
 from polyopt.cpm.certificate_restricted import SubsetTree
 from polyopt.optim import best_first
 from polyopt.optim.best_first import BestFirst, OpenNode
 from polyopt.optim.cross_entropy import cross_entropy_minimize
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.clock import Clock
-    from formulations.language.types import Vector
     from polyopt.cpm.few_feature_face import Fitted, Proof, SubsetFace
 
     Bits = NDArray[np.bool_]

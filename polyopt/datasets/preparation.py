@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polyopt.datasets.dataset import Dataset, Features
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from sklearn.compose import ColumnTransformer
     from sklearn.preprocessing import OneHotEncoder
 

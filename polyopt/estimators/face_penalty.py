@@ -46,9 +46,9 @@ class FacePenalty(Settings):
         threshold a number of few digits, so that its rule reads ``2 age + 3 bmi - 1 chol > 41.5``
         (:class:`~polyopt.ConvexPolytopeMachine`, solvers "exact" and "dual", loss="sum", margin="total"; with
         `max_features` and `signs` or without). Real faces are rounded one after the other, and the others are
-        refitted to the rounded ones. The loss by rounding is at most ``integer_loss_``, and in the certificate. Whole
-        numbers count in the units of X: of standardised features they are multiples of a standard deviation;
-        features over round units (age in tens of years) make rules to check by hand. Features of very
+        refitted to the rounded ones. The loss by rounding is at most ``integer_loss_``, and in the
+        certificate. Whole numbers count in the units of X: of standardised features they are multiples of a
+        standard deviation; features over round units (age in tens of years) make rules to check by hand. Features of very
         different spreads leave whole numbers little choice.
     margin : {"total", "worst"}, default="total"
         Norm of the faces that is penalised (:class:`~polyopt.ConvexPolytopeMachine`): "total", the sum of the

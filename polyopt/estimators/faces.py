@@ -26,12 +26,12 @@ from polyopt.estimators.parameters import check_parameters, estimator
 from polyopt.estimators.status import warn
 from polyopt.estimators.validation import validated
 from polyopt.estimators.votes import MIN_WINNING, couple_pairs
+from polyopt.polytope import Polytope
 
 if TYPE_CHECKING:
     from sklearn.calibration import CalibratedClassifierCV
 
     from polyopt.explanations import ModelExplanation, SampleExplanation
-    from polyopt.polytope import Polytope
 
 MAX_SIZE = 1e100
 """Largest entry of X and sum of costs: squares and products of larger ones may leave double precision."""

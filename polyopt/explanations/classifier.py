@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,13 +11,9 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from formulations.language.types import Array
-from polyopt.explanations.model import explain_model
-from polyopt.explanations.sample import explain_sample
+from polyopt.explanations.model import ModelExplanation, explain_model
+from polyopt.explanations.sample import SampleExplanation, explain_sample
 from polyopt.explanations.subject import Subject, columns_of
-
-if TYPE_CHECKING:
-    from polyopt.explanations.model import ModelExplanation
-    from polyopt.explanations.sample import SampleExplanation
 
 
 def explain_prediction(

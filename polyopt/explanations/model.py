@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.arguments import real_array, refuse_masked, whole
 from formulations.language.types import Array
-from polyopt.explanations.subject import NAME_WIDTH, cut, named, others, wrapped
-
-if TYPE_CHECKING:
-    from polyopt.explanations.subject import Subject
+from polyopt.explanations.subject import NAME_WIDTH, Subject, cut, named, others, wrapped
 
 
 @dataclass(frozen=True)

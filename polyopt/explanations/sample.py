@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,12 +19,18 @@ from formulations.language.solution import Status
 from formulations.language.types import Array
 from polyopt.base.text import first_of
 from polyopt.certificates.certificate import Certificate
-from polyopt.explanations.subject import NAME_WIDTH, cut, named, number, others, wrapped
+from polyopt.explanations.subject import (
+    NAME_WIDTH,
+    Answer,
+    Column,
+    Subject,
+    cut,
+    named,
+    number,
+    others,
+    wrapped,
+)
 from polyopt.polytope.nearest import Nearest, Question, nearest
-
-if TYPE_CHECKING:
-    from polyopt.explanations.subject import Answer, Column, Subject
-
 
 _MIN_DEPTH, _DEPTH_FACTOR, _MAX_DEPTH = 1e-15, 8.0, 2.0  # beyond the boundary, as tried, in spreads
 

@@ -8,18 +8,15 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from formulations.language.types import Array
 from polyopt.base.text import first_of, visible
+from polyopt.polytope import Polytope
 from polyopt.polytope.region import Region
-
-if TYPE_CHECKING:
-    from polyopt.polytope import Polytope
-
 
 LINE_WIDTH = 80
 """Columns of a line, at most."""

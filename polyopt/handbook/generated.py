@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Iterable, Iterator
 from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from formulations import FAMILIES, family
 from formulations.catalogue import pairs_of
 from polyopt.methods.programs import programs_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-__all__ = ["MODULES", "api_pages", "command_page", "program_pages", "public_names", "results_pages"]
 
 # What there is to import besides the public names of polyopt.
 MODULES = (

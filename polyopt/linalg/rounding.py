@@ -19,31 +19,14 @@ values and their errors, which is exact (Dekker), and added up in pairs with the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from formulations.language.types import dense, is_sparse
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import ArrayLike
-
-    from formulations.language.types import Matrix, Vector
-
-
-__all__ = [
-    "ABOVE",
-    "UNIT",
-    "Ball",
-    "careful_transposed_product",
-    "gamma",
-    "product",
-    "strongly_convex_bound",
-    "transposed_product",
-]
+from formulations.language.types import Matrix, Vector, dense, is_sparse
 
 UNIT = 2.0**-53
 """Largest relative error of one rounded operation in double precision."""

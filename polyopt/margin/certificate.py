@@ -52,8 +52,6 @@ from polyopt.linalg.rounding import ABOVE, Ball
 from polyopt.margin.claim import state_hinge, state_ray
 from polyopt.margin.geometry import Geometry, KernelGeometry
 
-__all__ = ["certify_hinge"]
-
 BROKEN = "The point breaks its bounds; the value is of the point scaled back to them."
 NO_RAY = "No multiple of the point keeps every hard row for certain."
 _MAX_EXACT_TERMS = 1_000_000  # terms of rational sums in a proof of infeasibility

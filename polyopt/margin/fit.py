@@ -7,6 +7,7 @@ its Sigma share D.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import KW_ONLY, field, replace
 from functools import cache
 from numbers import Real
@@ -14,37 +15,31 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from formulations.families import Families, margin_family
 from formulations.language.clock import is_out_of_time
 from formulations.language.solution import Solution, Status
-from polyopt.certificates.certificate import relative_gap
-from polyopt.estimators.multiplier_frame import multiplier_frame
+from polyopt.base.onnx_graph import Graph
+from polyopt.base.types import ClassWeight, SamplesLike
+from polyopt.certificates.certificate import Certificate, relative_gap
+from polyopt.estimators.multiplier_frame import RowsShown, multiplier_frame
 from polyopt.estimators.parameters import estimator, shared
 from polyopt.estimators.status import warn
-from polyopt.linalg.kernels import MatrixGram, SampleGram, chunks, require_psd
+from polyopt.linalg.kernels import Gram, MatrixGram, SampleGram, chunks, require_psd
 from polyopt.linalg.kernels.panels import MAX_WHOLE
+from polyopt.linalg.rounding import Ball
 from polyopt.margin.certificate import HingeProgram, certify_hinge
 from polyopt.margin.decomposition import Decomposition, recapped
-from polyopt.margin.geometry import KernelGeometry, LinearGeometry, middle
+from polyopt.margin.geometry import Geometry, KernelGeometry, LinearGeometry, middle
 from polyopt.margin.kernel_classifier import KERNEL_PARAMETERS, KernelClassifier
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import pandas as pd
-    from numpy.typing import NDArray
 
     from formulations.error_bounds.margin_bounds import MarginBound
     from formulations.language.program import Program
-    from polyopt.base.onnx_graph import Graph
-    from polyopt.base.types import ClassWeight, SamplesLike
-    from polyopt.certificates.certificate import Certificate
-    from polyopt.estimators.multiplier_frame import RowsShown
-    from polyopt.linalg.kernels import Gram
-    from polyopt.linalg.rounding import Ball
-    from polyopt.margin.geometry import Geometry
 
 # Number of samples up to which ``solver="auto"`` solves to 1e-8 whatever `tol` is: it takes no longer.
 _MAX_AUTO_SAMPLES = 2_000

@@ -31,8 +31,6 @@ from polyopt.margin.geometry import Geometry
 Progress = Callable[[dict[str, float]], None]
 
 
-__all__ = ["PathPoint", "rmm_path"]
-
 _NAME = "Relative Margin Machines"
 _SHARES = (1 / 2, 1 / 4, 1 / 10)  # the paper's steps from 1 towards θ, downwards
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from formulations.families import Families
 from polyopt.estimators.parameters import estimator, shared
 from polyopt.estimators.status import warn
 from polyopt.linalg.kernels import Gram, MatrixGram
@@ -16,7 +17,6 @@ from polyopt.margin.geometry import SigmaKernelGeometry, SigmaLinearGeometry
 
 if TYPE_CHECKING:
     from formulations.centred_kernel import CentredKernel
-    from formulations.families import Families
     from formulations.language.program import Program
 
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from formulations.families import Families
 from polyopt.estimators.parameters import estimator
 from polyopt.margin.fit import HingeClassifier
 
 if TYPE_CHECKING:
-    from formulations.families import Families
     from formulations.language.program import Program
 
 

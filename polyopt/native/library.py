@@ -23,6 +23,7 @@ import keyword
 import os
 import re
 import struct
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -30,11 +31,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     Types = Mapping[str, list[np.dtype[Any]]]  # those that each letter stands for
 
-__all__ = ["Argument", "Struct", "kernel", "level"]
 
 LIBRARIES = Path(os.environ.get("POLYOPT_LIBRARIES") or Path(__file__).parent / "lib")
 _NUMBERS = {"f8": ctypes.c_double, "i8": ctypes.c_int64, "f4": ctypes.c_float}

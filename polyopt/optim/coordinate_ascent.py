@@ -24,19 +24,15 @@ else q = K.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from formulations.language.types import Matrix, Vector
 from polyopt.certificates.certificate import relative_gap
 from polyopt.linalg.rows import ROW_TYPES, ROWS, WEIGHT_TYPES, Rows, as_rows, in_lanes, stretches
 from polyopt.native.library import kernel
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from formulations.language.types import Matrix, Vector
 
 Integers = NDArray[np.int64]
 

@@ -18,12 +18,12 @@ from contextlib import closing
 from dataclasses import dataclass
 from math import ceil
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 from warnings import catch_warnings, simplefilter
 
 import numpy as np
 from joblib import delayed
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.arguments import seconds, whole
 from formulations.language.clock import Clock, OutOfTimeError, current_clock, interrupted
@@ -31,9 +31,6 @@ from formulations.language.solution import Status
 from polyopt.base.parallel import answers, call_timed
 from polyopt.base.progress import show
 from polyopt.optim.starts import TIE
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 Bits = NDArray[np.bool_]
 Improve = Callable[[Bits, float], "tuple[Any, float] | None"]

@@ -16,12 +16,10 @@ from scipy.special import expit
 from formulations.language.arguments import one_of, positive, tolerance, whole
 from formulations.language.clock import Clock
 from formulations.language.solution import Solution, Status
-from formulations.language.types import is_sparse
+from formulations.language.types import Matrix, Vector, is_sparse
 from formulations.polyhedral import pull, scores
 
 if TYPE_CHECKING:
-    from formulations.language.types import Matrix, Vector
-
     Method = Literal["newton", "bfgs"]
 
 METHODS = ("newton", "bfgs")

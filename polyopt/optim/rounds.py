@@ -16,7 +16,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,13 +24,11 @@ from numpy.typing import NDArray
 from formulations.language.arguments import tolerance, whole
 from formulations.language.clock import Clock, interrupted, is_out_of_time
 from formulations.language.solution import Solution, Status
+from formulations.language.types import Matrix, Vector
 from polyopt.base.parallel import Shipped
 from polyopt.base.progress import show, tell
 from polyopt.linalg.used_features import present_features
 from polyopt.optim.starts import TIE, best_of, generators_of
-
-if TYPE_CHECKING:
-    from formulations.language.types import Matrix, Vector
 
 State = TypeVar("State")
 Assignment = NDArray[np.int64]

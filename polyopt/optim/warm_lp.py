@@ -12,18 +12,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from formulations.language.highs import SIMPLEX, quiet_highs
 from formulations.language.solution import Status
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from formulations.language.types import Matrix, Vector
+from formulations.language.types import Matrix, Vector
 
 # Feasibility tighter than HiGHS's own 1e-7: certificates measure gaps of 1e-6, relative to the value.
 _OPTIONS = {**SIMPLEX, "primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9}

@@ -10,8 +10,6 @@ import io
 
 from matplotlib.figure import Figure
 
-__all__ = ["Picture"]
-
 
 class Picture(Figure):
     """A :class:`matplotlib.figure.Figure` that a notebook shows."""

@@ -24,11 +24,10 @@ from polyopt.estimators.faces import FaceClassifier
 from polyopt.estimators.parameters import Ruled, Settings, estimator, ruled, shared
 from polyopt.linalg.used_features import UsedFeatures
 from polyopt.polyhedral.logistic_certificate import certify_logistic_polytopes
+from polyopt.polytope import Polytope
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from polyopt.polytope import Polytope
 
     Array = NDArray[np.float64]
 

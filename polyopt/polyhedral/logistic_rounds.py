@@ -11,12 +11,10 @@ import numpy as np
 from formulations.language.clock import interrupted, is_out_of_time
 from formulations.language.types import Array
 from polyopt.polyhedral.logistic_descent import sizes_down_to
-from polyopt.polyhedral.logistic_paths import Candidate
+from polyopt.polyhedral.logistic_paths import Candidate, Paths
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from polyopt.polyhedral.logistic_paths import Paths
 
 RIDGES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 """Ridges that are tried, times the weight of the samples."""

@@ -26,11 +26,10 @@ from polyopt.linalg.rows import as_rows
 from polyopt.linalg.span import SampleSpan, without_idle_faces
 from polyopt.linalg.used_features import present_features
 from polyopt.polyhedral.estimator import SHARED, PolyhedralClassifier
-from polyopt.polyhedral.polyceptron_online import OnlinePolyceptron, solve_batch, solve_online
+from polyopt.polyhedral.polyceptron_online import OnlinePolyceptron, Rule, solve_batch, solve_online
 
 if TYPE_CHECKING:
     from polyopt.polyhedral.faces_by_programs import Engine
-    from polyopt.polyhedral.polyceptron_online import Rule
 
 
 @dataclass(frozen=True, kw_only=True)

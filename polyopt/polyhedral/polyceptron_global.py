@@ -7,26 +7,21 @@ the face of each negative. HiGHS starts from the best end of the alternating des
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from formulations.language.arguments import positive, tolerance
 from formulations.language.clock import Clock, interrupted
 from formulations.language.recovery import as_costs, as_data
 from formulations.language.solution import Solution, Status
+from formulations.language.types import MatrixLike, Vector
 from formulations.polyceptron import mixed_integer, point_of, shares_between
 from polyopt.base.progress import tell
 from polyopt.optim.rounds import Stage, run_from_many_starts, run_rounds
 from polyopt.polyhedral.polyceptron_exact import ExactPolyceptron
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import ArrayLike
-
-    from formulations.language.types import MatrixLike, Vector
 
 MAX_SAMPLES = 1_000
 """Maximal number of samples: HiGHS proves the optimum of some hundred in few dimensions."""

@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from formulations.language.solution import Solution
 from formulations.language.types import Array
-from formulations.polyhedral import belonging, scores
+from formulations.polyhedral import Positives, belonging, scores
 from polyopt.base.types import ClassWeight
 from polyopt.certificates.certificate import Certificate
 from polyopt.estimators.parameters import estimator, shared
@@ -20,7 +20,6 @@ from polyopt.polyhedral.estimator import SHARED, PolyhedralClassifier
 from polyopt.polyhedral.logistic_certificate import certify_spla1
 
 if TYPE_CHECKING:
-    from formulations.polyhedral import Positives
     from polyopt.polyhedral.spla1 import Engine
 
 _ENGINES: dict[str, Engine] = {"newton": "newton", "bfgs": "bfgs", "exact": "program"}

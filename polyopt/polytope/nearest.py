@@ -11,26 +11,19 @@ This search has a loop of its own and not :mod:`polyopt.optim.best_first`, which
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.arguments import real_array
 from formulations.language.solution import Solution, Status
+from formulations.language.types import Array
 from polyopt.polytope.projection import project
 from polyopt.polytope.region import Region, Rows
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.types import Array
-
-
-__all__ = ["Nearest", "Part", "Question", "nearest"]
 
 
 @dataclass(frozen=True)

@@ -10,26 +10,22 @@ to HiGHS directly: a modelling language would take longer to build it than HiGHS
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from formulations.families import best_intercept
+from formulations.l0_data import L0Data
 from formulations.language.arguments import tolerance
 from formulations.language.clock import Clock, interrupted
 from formulations.language.highs import quiet_highs, search
 from formulations.language.recovery import slacks
 from formulations.language.solution import Solution, Status
+from formulations.language.types import Vector
 from polyopt.sparse.point import RECORD_SECONDS, as_start, finished, idle
 from polyopt.sparse.tree import QuickPattern
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import ArrayLike
-
-    from formulations.l0_data import L0Data
-    from formulations.language.types import Vector
 
 # One thread makes runs reproducible; integers to 1e-9, as C times an integer may be large.
 _OPTIONS = {"output_flag": False, "threads": 1, "parallel": "off", "mip_feasibility_tolerance": 1e-9}

@@ -40,16 +40,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from formulations.language.solution import Status
+from formulations.language.types import Vector
 from polyopt.native.library import Struct, kernel
 from polyopt.optim.warm_lp import PersistentLP, margin_rows
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from formulations.l0_data import L0Data
-    from formulations.language.types import Vector
 
     Marks = NDArray[np.int8]
 

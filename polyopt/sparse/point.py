@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from formulations.families import best_intercept
+from formulations.l0_data import L0Data
 from formulations.language.clock import Clock
 from formulations.language.recovery import slacks
 from formulations.language.solution import Solution, Status
+from formulations.language.types import Vector
 from polyopt.sparse.pattern_lp import PatternLP, PatternSolution
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from formulations.l0_data import L0Data
-    from formulations.language.types import Vector
 
 RECORD_SECONDS = 0.2
 """Least time between two records of a history."""

@@ -6,15 +6,20 @@ better point. For the file of a claim a tree is kept whose leaves prove the boun
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from formulations.l0_data import L0Data
 from formulations.language.clock import Clock
 from formulations.language.solution import Solution, Status
-from polyopt.certificates.claims.statement import Evidence, numeral
+from formulations.language.types import Matrix, Vector
+from polyopt.certificates.claims.statement import Evidence, Statement, numeral
+from polyopt.linalg.kernels import Kernel
 from polyopt.margin.claim import state_l0, state_pattern
 from polyopt.optim.starts import TIE
 from polyopt.sparse import tree
@@ -25,15 +30,6 @@ from polyopt.sparse.point import as_start, finished
 from polyopt.sparse.tree import L0Tree, solve_l0_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from formulations.l0_data import L0Data
-    from formulations.language.types import Matrix, Vector
-    from polyopt.certificates.claims.statement import Statement
-    from polyopt.linalg.kernels import Kernel
-
     Proven = tuple[Solution, float | None]
     Marks = NDArray[np.int8]
     Whole = NDArray[np.int64]

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from formulations.language.arguments import whole
 from polyopt.estimators.parameters import Settings
-from polyopt.optim.cross_entropy import Rules, require
-
-if TYPE_CHECKING:
-    from polyopt.optim.cross_entropy import Rank
-
-__all__ = ["CrossEntropySettings"]
+from polyopt.optim.cross_entropy import Rank, Rules, require
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,16 +24,19 @@ Reference: Achterberg, Koch & Martin, Branching rules revisited (2005).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from formulations.families import best_intercept
-from formulations.l0_data import as_patterns
+from formulations.l0_data import L0Data, as_patterns
 from formulations.language.arguments import tolerance
 from formulations.language.clock import Clock
 from formulations.language.solution import Solution, Status
+from formulations.language.types import Vector
 from polyopt.native.library import Struct, kernel
 from polyopt.sparse import node_program
 from polyopt.sparse.certificate import cut_of
@@ -53,13 +56,6 @@ from polyopt.sparse.pattern_lp import OPTIONS, PatternLP, PatternSolution
 from polyopt.sparse.point import RECORD_SECONDS, as_start, finished, idle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.l0_data import L0Data
-    from formulations.language.types import Vector
-
     Marks = NDArray[np.int8]
     Numbers = NDArray[np.int64]
 

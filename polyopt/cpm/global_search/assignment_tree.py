@@ -47,19 +47,16 @@ subtracted from the bound of the whole search.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from formulations.language.clock import Clock
+from formulations.language.types import Vector
 from polyopt.cpm.global_search.face import Best, Samples, proven_sum, solve_exactly, total_cost
 from polyopt.native.library import Struct, kernel
 from polyopt.optim.best_first import BestFirst, OpenNode, Options
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from formulations.language.clock import Clock
-    from formulations.language.types import Vector
 
 MAX_SAMPLES = 500
 """Samples beyond which a search through assignments would not end."""

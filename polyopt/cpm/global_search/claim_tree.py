@@ -14,32 +14,25 @@ them again, exactly.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from formulations.language.clock import Clock
-from formulations.language.types import dense
-from formulations.polytope import lift
-from polyopt.certificates.claims.statement import Evidence, numeral, without_form
-from polyopt.cpm.certificate import state_choice
+from formulations.language.solution import Solution
+from formulations.language.types import MatrixLike, Vector, dense
+from formulations.polytope import Loss, lift
+from polyopt.certificates.claims.statement import Evidence, Statement, numeral, without_form
+from polyopt.cpm.certificate import Margin, state_choice
 from polyopt.cpm.global_search.assignment_tree import MAX_SAMPLES, moves_for, try_move
 from polyopt.cpm.global_search.face import Samples, caps_of, climb, hyperplane, proven_sum
 from polyopt.optim.best_first import BestFirst, OpenNode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import NDArray
-
-    from formulations.language.solution import Solution
-    from formulations.language.types import MatrixLike, Vector
-    from formulations.polytope import Loss
-    from polyopt.certificates.claims.statement import Statement
-    from polyopt.cpm.certificate import Margin
-
     Assignment = NDArray[np.int64]
 
 

@@ -11,7 +11,7 @@ refines SCIP's faces, which are feasible to 1e-8 only.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,14 +19,11 @@ from formulations.cpm import mixed_integer
 from formulations.language.clock import Clock, interrupted
 from formulations.language.solution import Solution, Status
 from formulations.language.solving import require_scip
-from formulations.polytope import natural_assignment
+from formulations.language.types import Matrix, Vector
+from formulations.polytope import Loss, natural_assignment
 from polyopt.cpm.alternating import PolytopeProblem
+from polyopt.cpm.certificate import Margin
 from polyopt.optim.rounds import Stage, run_from_many_starts, run_rounds
-
-if TYPE_CHECKING:
-    from formulations.language.types import Matrix, Vector
-    from formulations.polytope import Loss
-    from polyopt.cpm.certificate import Margin
 
 MAX_SAMPLES = 200
 """Maximal number of samples; SCIP leaves a large gap long before."""

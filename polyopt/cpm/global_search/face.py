@@ -10,19 +10,14 @@ and any feasible a bounds the optimum of the face from below.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
+from formulations.language.clock import Clock
+from formulations.language.types import Vector
 from polyopt.cpm.alternating import solve_explicit_face
 from polyopt.linalg.rounding import UNIT
 from polyopt.native.library import Struct, kernel
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from formulations.language.clock import Clock
-    from formulations.language.types import Vector
 
 ENTRIES_PER_CALL = 1 << 25
 """Matrix entries that a kernel visits in one call, some hundredths of a second: the clock is seen between."""

@@ -7,22 +7,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from formulations.language.clock import Clock
 from formulations.language.solution import Solution, Status
+from formulations.language.types import Vector
 from formulations.polytope import objective
 from polyopt.cpm.dual import DualProblem
-from polyopt.cpm.global_search.face import alternate, no_best, total_cost
+from polyopt.cpm.global_search.face import Best, Samples, alternate, no_best, total_cost
 from polyopt.cpm.global_search.prices import MAX_FEATURES, Columns, Prices, price_of, priced_face
 from polyopt.optim.rounds import Stage, run_from_many_starts, run_rounds
 from polyopt.optim.starts import TIE
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from formulations.language.types import Vector
-    from polyopt.cpm.global_search.face import Best, Samples
-
     Assignment = NDArray[np.int64]
 
 

@@ -71,20 +71,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from formulations.language.clock import Clock
+from formulations.language.types import Vector
 from polyopt.cpm.global_search.face import Best, Samples, alternate, polished_face, total_cost
 from polyopt.linalg.rounding import gamma
 from polyopt.native.library import Struct, kernel
 from polyopt.optim.best_first import BestFirst, OpenNode
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from formulations.language.types import Vector
 
 MAX_FEATURES = 4
 """Features up to which G is bounded over boxes."""

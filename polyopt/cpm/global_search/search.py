@@ -20,17 +20,18 @@ without kicks of the first incumbent the gap of ionosphere is 9.2 % instead of 5
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from joblib import effective_n_jobs
+from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.arguments import tolerance, whole
 from formulations.language.clock import Clock, interrupted
 from formulations.language.recovery import as_costs, as_data
 from formulations.language.solution import Solution, Status
-from formulations.language.types import dense
+from formulations.language.types import MatrixLike, Vector, dense
 from formulations.polytope import lift, natural_assignment, objective
 from polyopt.certificates.points import checked_faces
 from polyopt.cpm.global_search.assignment_tree import MAX_SAMPLES, AssignmentTree
@@ -40,13 +41,6 @@ from polyopt.cpm.global_search.prices import MAX_FEATURES, PriceSearch
 from polyopt.cpm.global_search.spread import SpreadSearch
 from polyopt.linalg.rounding import gamma
 from polyopt.optim import best_first
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from formulations.language.types import MatrixLike, Vector
 
 
 @dataclass(frozen=True)

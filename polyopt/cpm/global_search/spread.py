@@ -82,12 +82,16 @@ bound, so convergence affects its tightness alone.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from formulations.language.clock import Clock
+from formulations.language.types import Vector
 from polyopt.cpm.global_search.face import (
     ENTRIES_PER_CALL,
     Best,
@@ -102,13 +106,6 @@ from polyopt.native.library import kernel
 from polyopt.optim.best_first import BestFirst, OpenNode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from numpy.typing import NDArray
-
-    from formulations.language.clock import Clock
-    from formulations.language.types import Vector
-
     Allowed = NDArray[np.bool_]
 
 
