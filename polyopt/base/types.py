@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from numpy.typing import ArrayLike
-
 if TYPE_CHECKING:
     import numpy as np
+    from numpy.typing import ArrayLike
     from scipy.sparse import sparray, spmatrix
     from sklearn.model_selection import BaseCrossValidator
 

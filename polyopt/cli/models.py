@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from numpy.typing import NDArray
 from typer import Argument, Option
 
 from polyopt.base.files import check_is_file, check_target, write_bytes
@@ -24,6 +23,8 @@ from polyopt.cli.predict import read_rows
 from polyopt.methods import find_method
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from polyopt.explanations import SampleExplanation, Subject
     from polyopt.models import Model
     from polyopt.models.rules import Rules

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from numpy.typing import NDArray
 from typer import Argument, Option
 
 from polyopt.base.files import STANDARD, check_is_file, check_target, write_bytes, write_text
@@ -17,6 +16,8 @@ from polyopt.cli.console import emit, say
 from polyopt.cli.data import Form, check_data, first_row, load_data, load_saved
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from polyopt.datasets import Source
     from polyopt.models import Model
 

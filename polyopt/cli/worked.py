@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from polyopt.certificates.claims.refine import ExactSolution
     from polyopt.certificates.claims.statement import Statement
 
+__all__ = ["worked_example"]
 
 _LETTERS = {"margin": "alpha", "bound_above": "lambda", "bound_below": "lambda*"}
 

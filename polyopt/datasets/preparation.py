@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from polyopt.datasets.dataset import Dataset, Features
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from sklearn.compose import ColumnTransformer
     from sklearn.preprocessing import OneHotEncoder
 
@@ -155,7 +155,8 @@ def unseen_texts(preparation: ColumnTransformer | None, X: Features) -> dict[int
 
 def imputes(preparation: ColumnTransformer | None) -> bool:
     """True if a transformer, fitted or not, fills gaps."""
+    if preparation is None:
+        return False
     from sklearn.impute import SimpleImputer
 
-    parts = [] if preparation is None else [step for _, step, _ in preparation.transformers]
-    return any(isinstance(_steps(part)[0], SimpleImputer) for part in parts)
+    return any(isinstance(_steps(part)[0], SimpleImputer) for _, part, _ in preparation.transformers)

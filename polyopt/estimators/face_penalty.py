@@ -48,8 +48,8 @@ class FacePenalty(Settings):
         `max_features` and `signs` or without). Real faces are rounded one after the other, and the others are
         refitted to the rounded ones. The loss by rounding is at most ``integer_loss_``, and in the
         certificate. Whole numbers count in the units of X: of standardised features they are multiples of a
-        standard deviation; features over round units (age in tens of years) make rules to check by hand. Features of very
-        different spreads leave whole numbers little choice.
+        standard deviation; features over round units (age in tens of years) make rules to check by hand.
+        Features of very different spreads leave whole numbers little choice.
     margin : {"total", "worst"}, default="total"
         Norm of the faces that is penalised (:class:`~polyopt.ConvexPolytopeMachine`): "total", the sum of the
         squared norms; "worst", the largest of them, which is the face with the least margin (solvers "exact"

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,11 +23,11 @@ from formulations.language.arguments import (
     within,
 )  # fmt: skip
 from formulations.language.types import Matrix, MatrixLike, Vector
-from formulations.polytope import Loss, lift
+from formulations.polytope import lift
 from polyopt.base.text import visible
 from polyopt.certificates.certificate import Certificate, Claim, combine
 from polyopt.certificates.claims.statement import Evidence, Statement
-from polyopt.cpm.certificate import Margin, certify_cpm
+from polyopt.cpm.certificate import certify_cpm
 from polyopt.cpm.estimator import ConvexPolytopeMachine
 from polyopt.foreign import PROGRAMS
 from polyopt.foreign.answer import Answer, Intercept, Samples, answers_of, gamma_by, label_among
@@ -38,6 +38,10 @@ from polyopt.margin.geometry import LinearGeometry, SigmaLinearGeometry
 from polyopt.margin.rmm import RelativeMarginMachine
 from polyopt.margin.sigma_svm import SigmaSVM
 from polyopt.margin.svm import SVM
+
+if TYPE_CHECKING:
+    from formulations.polytope import Loss
+    from polyopt.cpm.certificate import Margin
 
 _TITLES = {
     "svm": "the SVM",

@@ -10,6 +10,8 @@ from inspect import signature
 from itertools import chain
 from typing import Any
 
+__all__ = ["Method", "named"]
+
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
 _LIMITS = ("solver", "time_limit", "random_state")

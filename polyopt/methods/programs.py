@@ -6,10 +6,15 @@ import warnings
 from collections.abc import Iterable
 from functools import lru_cache
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from formulations import FAMILIES, catalogue
-from formulations.language.program import Program
 from polyopt.methods.registry import answering_for, families, family_module, owner_of
+
+if TYPE_CHECKING:
+    from formulations.language.program import Program
+
+__all__ = ["entries", "find_programs", "programs_of"]
 
 
 def entries(names: Iterable[str] | None = None, seed: int = 0) -> list[catalogue.Entry]:

@@ -17,6 +17,11 @@ from polyopt.methods.method import Method
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+__all__ = [
+    "BUILT_IN", "DEFAULT_METHOD", "DEFAULT_METHODS", "GROUP", "METHODS", "answering_for", "families",
+    "family_module", "find_method", "for_kernel", "is_family", "method_of", "owner_of", "package_of",
+    "register",
+]  # fmt: skip
 
 GROUP = "polyopt.methods"
 """The group of entry points by which an installed package registers methods."""
