@@ -540,7 +540,7 @@ class Samples:
 
 
 def each(given: Json, n: int, read: Callable[[Json], Any]) -> list[Any]:
-    """What is told of each sample: a list, or one for all."""
+    """A value for each sample, from a list or from one value for all."""
     told = given if type(given) is list else [given] * n
     demand(len(told) == n, "a family's caps and faces must be told for every sample")
     known = {shown: read(v) for shown, v in {repr(v): v for v in told}.items()}
@@ -593,7 +593,7 @@ class Rows:
         return total
 
     def gain(self, m: list[Vector]) -> Fraction:
-        """What multipliers (by face) earn, if they keep their signs and caps."""
+        """The gain of multipliers (by face) in the bound, if they keep their signs and caps."""
         linear, logistic = self.loss == "linear", self.loss == "logistic"
         total = self.kink * sum(self.each_kept(k, *whole(part)) for k, part in enumerate(m))
         if self.loss == "hinge" and self.pays == "sum":
@@ -770,7 +770,7 @@ class Program:
         return found
 
     def least(self, told: Json, slopes: list[Vector], above: Held | None = None, used: int = 0) -> Fraction:
-        """What multipliers prove, or all leaves of a tree; samples decided are at the faces before used."""
+        """The bound of multipliers, or the least of all leaves; faces before used have decided samples."""
         if "ways" not in told:
             self.leaves += 1
             gain, price = self.bound(told, slopes, above)
@@ -797,7 +797,7 @@ class Program:
         return min(found)
 
     def bound(self, told: Json, slopes: list[Vector], above: Held | None = None) -> tuple[Fraction, Fraction]:
-        """What multipliers earn and pay, if they keep signs, caps and balance; slopes are of the variance."""
+        """Gain and price of multipliers that keep signs, caps and balance; slopes are of the variance."""
         known, gain, paid = self.known(told, above or {}), self.constant, ZERO
         betas = [[ZERO] * self.samples.n for _ in range(self.faces)]
         for rows in self.rows:

@@ -172,7 +172,7 @@ def _as_read(argument: Argument, value: Any) -> Any:
 
 
 def _address(value: Any) -> Any:
-    """What C receives of an argument."""
+    """The value that C receives for an argument."""
     return value.ctypes.data if isinstance(value, np.ndarray) else getattr(value, "address", value)
 
 
