@@ -130,7 +130,7 @@ def _by_blocks(
         _FACES,
         2 / (n * RATE),
         solver="dual ascent",
-        sgd=SGDSettings(feature_scale=data.scale),
+        feature_scale=data.scale,
         tol=_TOLERANCE,
         max_rounds=1,
         max_iter=scans,
