@@ -11,9 +11,10 @@ model itself.
 
 Variables and shapes
 --------------------
-x̃ = (x, 1): the bias is the last coordinate, and the ridge includes it. W (K, m+1), the scores S (n, K); p and u
-(n, K) in the dual. X is (n, m), y is (n,) of -1 and +1, +1 inside; R is (n, K), nonnegative, and its rows sum
-to 1; C is a scalar or (n,), the weights of the samples; γ ≥ 0 and ρ > 0 are numbers. Ent(p) = −Σ_k p_k ln p_k, and ent(u) = −u ln u − (1−u) ln(1−u).
+x̃ = (x, 1): the bias is the last coordinate, and the ridge includes it. W (K, m+1), the scores S (n, K); p
+and u (n, K) in the dual. X is (n, m), y is (n,) of -1 and +1, +1 inside; R is (n, K), nonnegative, and its
+rows sum to 1; C is a scalar or (n,), the weights of the samples; γ ≥ 0 and ρ > 0 are numbers.
+Ent(p) = −Σ_k p_k ln p_k, and ent(u) = −u ln u − (1−u) ln(1−u).
 
 Programs
 --------

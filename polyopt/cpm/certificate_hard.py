@@ -28,7 +28,7 @@ from formulations.families import Families, margin_family
 from formulations.language.arguments import one_of, tolerance
 from formulations.language.recovery import as_data
 from formulations.language.types import Matrix, MatrixLike, Vector
-from formulations.polytope import answers, lift, natural_assignment, shares
+from formulations.polytope import answers, lift, margin_weights, natural_assignment
 from polyopt.certificates.certificate import (
     Certificate,
     Claim,
@@ -254,7 +254,7 @@ def _conditions(point: _Point, margin: Margin) -> list[Residual]:
     """Return sign, direction and complementarity of the multipliers, each in units of its own face."""
     alpha, v, found = point.alpha, point.pulls, []
     lengths, largest = np.linalg.norm(v, axis=1), float(np.abs(alpha).max()) or 1.0
-    theta = np.ones(len(v)) if margin == "total" else shares(v)
+    theta = np.ones(len(v)) if margin == "total" else margin_weights(v)
     off = np.where(point.Z > 0, 0.0, np.abs(alpha))
     outputs = point.y[:, None] * np.asarray(point.X @ point.W.T)
     for k, (w, scale) in enumerate(zip(point.W, point.lengths.mid, strict=True)):

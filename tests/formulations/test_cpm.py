@@ -79,7 +79,7 @@ def test_J_is_the_program_at_the_best_assignment(loss, fixed, rng):
         hinge = np.maximum(0.0, 1.0 - y[:, None] * (cpm.lift(X) @ W.T))
         xi = hinge
         if loss == "max":
-            places = cpm.slack_places(y, K)
+            places = cpm.slack_index(y, K)
             xi = np.array([hinge[places == place].max() for place in range(places.max() + 1)])
         point = {"W": W, "xi": xi}
         assert max(program.violations(point).values()) < 1e-12
@@ -109,7 +109,7 @@ def test_sparse_data_make_the_same_program(fixed):
 
 
 def test_places_of_the_shared_slacks():
-    assert cpm.slack_places([1, -1, 1, -1], 2).tolist() == [[0, 1], [2, 2], [3, 4], [5, 5]]
+    assert cpm.slack_index([1, -1, 1, -1], 2).tolist() == [[0, 1], [2, 2], [3, 4], [5, 5]]
 
 
 def test_a_wrong_assignment_is_refused():
