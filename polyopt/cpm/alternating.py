@@ -72,7 +72,7 @@ class PolytopeProblem(AlternatingProblem):
     penalty: ℓ1 and group penalty and signs of the weights.
     """
 
-    _own: ClassVar[tuple[str, ...]] = ("_program", "_solved", "_lifted")
+    _not_pickled: ClassVar[tuple[str, ...]] = ("_program", "_solved", "_lifted")
     _program: Program | None = None
     _solved: dict[bytes, Solution] | None = None
 

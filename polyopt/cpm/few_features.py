@@ -84,7 +84,7 @@ class SubsetProblem(PolytopeProblem):
     signs (m,): signs of the weights, as of :class:`~polyopt.cpm.few_feature_face.SubsetFace`.
     """
 
-    _own: ClassVar[tuple[str, ...]] = ("_last", "_known", "_lifted")
+    _not_pickled: ClassVar[tuple[str, ...]] = ("_last", "_known", "_lifted")
     _last: _Incumbent | None = None
     _known: dict[bytes, tuple[SubsetSearch, Status]] | None = None  # searches of faces, by their samples
 

@@ -38,7 +38,7 @@ class PenalisedDualProblem(PolytopeProblem):
     begin_with: a solution for another penalty or tolerance, whose multipliers and faces are a warm start.
     """
 
-    _own: ClassVar[tuple[str, ...]] = ("_ascent", "_before")
+    _not_pickled: ClassVar[tuple[str, ...]] = ("_ascent", "_before")
     penalty: FacePenalty
     _ascent: PenalisedAscent | None = None
     _before = float("inf")  # the objective of the last round
