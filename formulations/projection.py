@@ -43,8 +43,8 @@ ray).
 Reference
 ---------
 Goldfarb & Idnani, A numerically stable dual method for solving strictly convex quadratic programs (1983), for
-the method. The primal (1) is a special case of its program; the dual (2) is derived. Such points as
-explanations: Wachter, Mittelstadt & Russell, Counterfactual explanations (2018).
+the method. The primal, eq. (1), is a special case of its program; the dual, eq. (2), is derived. Such points
+as explanations: Wachter, Mittelstadt & Russell, Counterfactual explanations (2018).
 
 Example
 -------
