@@ -88,7 +88,7 @@ Example
 >>> solution["W"].round(6)
 array([[-1., -1.],
        [ 1., -1.]])
->>> swapped = program.set(Z=cpm.answers(y, 2, [1, -1, 0])).solve()  # re-uses what was built
+>>> swapped = program.set(Z=cpm.assignment_matrix(y, 2, [1, -1, 0])).solve()  # re-uses what was built
 >>> swapped["W"].round(6)
 array([[ 1., -1.],
        [-1., -1.]])
@@ -123,7 +123,7 @@ from formulations.language.types import Matrix, MatrixLike, Vector
 from formulations.polytope import (
     Loss,
     Margin,
-    answers,
+    assignment_matrix,
     check_loss,
     lift,
     margin_weights,
@@ -134,7 +134,7 @@ from formulations.polytope import (
 from formulations.svm import alpha_rows, cost_parameter, margin_rows
 
 __all__ = [
-    "answers", "big_m", "face", "face_dual", "fixed_assignment", "fixed_assignment_dual", "lift",
+    "assignment_matrix", "big_m", "face", "face_dual", "fixed_assignment", "fixed_assignment_dual", "lift",
     "natural_assignment", "objective", "pairs", "recover", "singles", "slack_index",
 ]  # fmt: skip
 
@@ -210,7 +210,7 @@ def _parameters(
     whole("n_faces", n_faces)
     n = len(y)
     per_sample = cost_parameter(C, n)
-    Z = cp.Parameter((n, n_faces), nonneg=True, name="Z", value=answers(y, n_faces, assignment))
+    Z = cp.Parameter((n, n_faces), nonneg=True, name="Z", value=assignment_matrix(y, n_faces, assignment))
     parameters = {"C": per_sample, "Z": Z}
 
     def by_pair() -> NDArray[Any]:
@@ -245,7 +245,7 @@ def fixed_assignment(
     Returns
     -------
     Program
-        With the parameters C and Z; ``program.set(Z=answers(y, n_faces, assignment))`` changes the
+        With the parameters C and Z; ``program.set(Z=assignment_matrix(y, n_faces, assignment))`` changes the
         assignment.
     """
     X, y = as_data(X, y)
@@ -516,7 +516,7 @@ def pairs(seed: int = 0) -> list[Duality]:
     X, y = two_blobs(seed=seed)
     C, K = np.where(y > 0, 1.0, 0.7), 3
     assignment = np.arange(len(y)) % K
-    one = C * answers(y, K, assignment)[:, 0]
+    one = C * assignment_matrix(y, K, assignment)[:, 0]
 
     def recover_face(alpha: NDArray[Any]) -> dict[str, NDArray[Any]]:
         point = recover(X, y, alpha[:, None])

@@ -82,7 +82,7 @@ from formulations.language.program import Duality, Program, Row
 from formulations.language.recovery import as_costs, as_data
 from formulations.language.toy_data import two_blobs
 from formulations.language.types import MatrixLike
-from formulations.polyceptron import BOX_LETTERS, answers, box_duals, box_rows
+from formulations.polyceptron import BOX_LETTERS, assignment_matrix, box_duals, box_rows
 from formulations.polyhedral import class_shares
 from formulations.polytope import lift
 
@@ -99,7 +99,7 @@ LETTERS = {
 
 def choice(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.float64]:
     """Return P (number of negatives, K), the parameter ``P``: 1 if the negative is assigned to the face."""
-    return answers(y, n_faces, assignment)[np.asarray(y) < 0]
+    return assignment_matrix(y, n_faces, assignment)[np.asarray(y) < 0]
 
 
 def step(

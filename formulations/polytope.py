@@ -28,7 +28,7 @@ def lift(X: Matrix) -> Matrix:
     return np.hstack([np.asarray(X, dtype=float), ones])
 
 
-def answers(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.float64]:
+def assignment_matrix(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.float64]:
     """Return Z (n, K), the programs' parameter: 1 if face k is in sample i's constraints, else 0.
 
     A positive has its assigned face, a negative all faces.

@@ -40,7 +40,7 @@ from formulations.language.arguments import one_of, real_number, tolerance, whol
 from formulations.language.recovery import as_costs, as_data
 from formulations.language.solution import Solution
 from formulations.language.types import Matrix, MatrixLike, Vector
-from formulations.polytope import answers, check_loss, lift, margin_weights, natural_assignment
+from formulations.polytope import assignment_matrix, check_loss, lift, margin_weights, natural_assignment
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
 from polyopt.certificates.claims.statement import Evidence, Statement
 from polyopt.certificates.points import checked_faces, within_shared_caps
@@ -250,7 +250,7 @@ def _certified(
         assignment = natural_assignment(X, y, W)
         if given is not None:
             assignment = np.where(given.max(axis=1) > tol * costs, given.argmax(axis=1), assignment)
-    point = CpmPoint(geometry, y, costs, answers(y, len(W), assignment), W, given, implied, penalty)
+    point = CpmPoint(geometry, y, costs, assignment_matrix(y, len(W), assignment), W, given, implied, penalty)
     used = _multipliers(point, loss, margin, tol, max_iter) if given is None else given
     dual_value, residuals = bound_of(point, used, loss, margin), list[Residual]()
     if given is not None and (loss, margin, penalty) == ("sum", "total", None):

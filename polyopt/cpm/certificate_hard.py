@@ -28,7 +28,7 @@ from formulations.families import Families, margin_family
 from formulations.language.arguments import one_of, tolerance
 from formulations.language.recovery import as_data
 from formulations.language.types import Matrix, MatrixLike, Vector
-from formulations.polytope import answers, lift, margin_weights, natural_assignment
+from formulations.polytope import assignment_matrix, lift, margin_weights, natural_assignment
 from polyopt.certificates.certificate import (
     Certificate,
     Claim,
@@ -139,7 +139,7 @@ def _point(
     else:
         assert alpha is not None
         K, natural = alpha.shape[1], alpha.argmax(axis=1)
-    Z = answers(y, K, natural if assignment is None else assignment)
+    Z = assignment_matrix(y, K, natural if assignment is None else assignment)
     if alpha is None:
         alpha = _solve_dual(X, y, Z, margin)
     alpha = _in_unit(alpha, axis=None)

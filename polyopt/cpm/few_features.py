@@ -114,7 +114,8 @@ class SubsetProblem(PolytopeProblem):
         """
         clock, last = Clock(time_limit), self._last
         is_next = last is not None and np.array_equal(assignment, last.following)
-        Z, parts = cpm.answers(self.y, self.n_faces, assignment), list[tuple[SubsetSearch, Status]]()
+        Z = cpm.assignment_matrix(self.y, self.n_faces, assignment)
+        parts = list[tuple[SubsetSearch, Status]]()
         for k, mask in enumerate(Z.T):
             left = None if clock.left is None else clock.left / (self.n_faces - k)
             own = last.features[k] if last is not None and is_next else None

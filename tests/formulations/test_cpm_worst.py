@@ -46,7 +46,9 @@ def test_primal_dual_shares_and_recovery(loss, fixed):
     )
     p, d = primal.solve(), dual.solve()
     assert p.objective == pytest.approx(d.objective, rel=1e-8)
-    assert p.objective == pytest.approx(value(X, y, p["W"], C, cpm.answers(y, K, z), loss), rel=1e-7)
+    assert p.objective == pytest.approx(
+        value(X, y, p["W"], C, cpm.assignment_matrix(y, K, z), loss), rel=1e-7
+    )
     alpha = p.duals["margin"]
     v = (cpm.lift(X).T @ (alpha * y[:, None])).T
     theta = p.duals["norm"]
@@ -183,7 +185,7 @@ def test_the_objective_never_rises_and_ends_at_a_fixed_point(loss, fixed):
             assignment=solution["assignment"], tol=1e-4,
         )  # fmt: skip
         assert certificate.claim is Claim.STATIONARY
-        Z = cpm.answers(y, K, solution["assignment"])
+        Z = cpm.assignment_matrix(y, K, solution["assignment"])
         assert solution.objective == pytest.approx(value(X, y, solution["W"], C, Z, loss), rel=1e-9)
     assert longest >= 3
 
