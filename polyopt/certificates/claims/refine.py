@@ -103,10 +103,11 @@ def exact_solution(
     else:
         W, b, multipliers = _from_vertex(statement, program)
     value, slopes = program.value({"w": [list(map(str, w)) for w in W], "b": list(map(str, b))})
-    dual_linear, dual_quadratic = program.bound(
+    # The linear term of the dual objective, and the conjugate of the terms in W.
+    dual_linear, dual_conjugate = program.bound(
         {"rows": {n: [list(map(str, p)) for p in m] for n, m in multipliers.items()}}, slopes
     )
-    if value != dual_linear - dual_quadratic:
+    if value != dual_linear - dual_conjugate:
         raise ValueError(
             "primal value and dual bound differ: the active set is wrong, solve to a smaller gap first"
         )
