@@ -90,8 +90,8 @@ class Owners:
         """O (n, K): which faces are of the other class than a sample."""
         return np.asarray(y[:, None] * self.classes < 0)
 
-    def answers(self, y: Array, assignment: ArrayLike) -> Array:
-        """Z (n, K): 1 where a face answers for a sample."""
+    def assignment_matrix(self, y: Array, assignment: ArrayLike) -> Array:
+        """Return Z (n, K): 1 if the sample is assigned to the face."""
         given = np.asarray(assignment)
         is_whole = np.issubdtype(given.dtype, np.number) and np.isrealobj(given) and (given % 1 == 0).all()
         if given.shape != y.shape or not is_whole:
@@ -156,6 +156,6 @@ def shrunk(
 
 def pulls(X: Matrix, y: Array, owners: Owners, assignment: ArrayLike, alpha: Array) -> tuple[Array, Array]:
     """The pulls q (K, m) at the weights and r (K,) at the biases, of multipliers alpha (n, K)."""
-    net = owners.answers(y, assignment) * alpha.sum(axis=1, keepdims=True) - alpha
+    net = owners.assignment_matrix(y, assignment) * alpha.sum(axis=1, keepdims=True) - alpha
     pulled = pull(X, net * owners.free)
     return pulled[:, :-1], pulled[:, -1]

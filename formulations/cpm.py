@@ -15,7 +15,7 @@ xi (n, K); alpha (n, K) in the dual. X is (n, m), y is (n,) of -1 and +1, C is a
 assignment is (n,) of 0..K-1, its entries at the negatives ignored. Z (n, K) is the 0/1 matrix of
 who answers for whom: a row of ones at a negative, z_i's unit vector at a positive. With the shared
 slack of loss="max", xi has one entry per negative and K per positive, sample by sample, and
-[ik] is the place of ξ_ik in it (:func:`slack_places`). The mixed-integer program has xi (n₋, K) for the
+[ik] is the index of ξ_ik in it (:func:`slack_index`). The mixed-integer program has xi (n₋, K) for the
 negatives, or (n₋,) with loss="max", eta (n₊,) for the positives, and z (n₊, K) of 0 and 1. With
 margin="worst" there is a scalar t, and theta (K,), and s (K,) in the dual.
 
@@ -88,7 +88,7 @@ Example
 >>> solution["W"].round(6)
 array([[-1., -1.],
        [ 1., -1.]])
->>> swapped = program.set(Z=cpm.answers(y, 2, [1, -1, 0])).solve()  # re-uses what was built
+>>> swapped = program.set(Z=cpm.assignment_matrix(y, 2, [1, -1, 0])).solve()  # re-uses what was built
 >>> swapped["W"].round(6)
 array([[ 1., -1.],
        [-1., -1.]])
@@ -123,19 +123,19 @@ from formulations.language.types import Matrix, MatrixLike, Vector
 from formulations.polytope import (
     Loss,
     Margin,
-    answers,
+    assignment_matrix,
     check_loss,
     lift,
+    margin_weights,
     natural_assignment,
     objective,
-    shares,
-    slack_places,
+    slack_index,
 )
 from formulations.svm import alpha_rows, cost_parameter, margin_rows
 
 __all__ = [
-    "answers", "big_m", "face", "face_dual", "fixed_assignment", "fixed_assignment_dual", "lift",
-    "natural_assignment", "objective", "pairs", "recover", "singles", "slack_places",
+    "assignment_matrix", "big_m", "face", "face_dual", "fixed_assignment", "fixed_assignment_dual", "lift",
+    "natural_assignment", "objective", "pairs", "recover", "singles", "slack_index",
 ]  # fmt: skip
 
 PAPER = "Kantchelian et al. (2014)"
@@ -210,7 +210,7 @@ def _parameters(
     whole("n_faces", n_faces)
     n = len(y)
     per_sample = cost_parameter(C, n)
-    Z = cp.Parameter((n, n_faces), nonneg=True, name="Z", value=answers(y, n_faces, assignment))
+    Z = cp.Parameter((n, n_faces), nonneg=True, name="Z", value=assignment_matrix(y, n_faces, assignment))
     parameters = {"C": per_sample, "Z": Z}
 
     def by_pair() -> NDArray[Any]:
@@ -219,7 +219,7 @@ def _parameters(
     if loss == "sum":
         return parameters, cp.CallbackParam(by_pair, shape=(n, n_faces), nonneg=True)
     # The entries of a negative share one place and are equal, so the first of each place will do.
-    _, first = np.unique(slack_places(y, n_faces), return_index=True)
+    _, first = np.unique(slack_index(y, n_faces), return_index=True)
     return parameters, cp.CallbackParam(lambda: by_pair().ravel()[first], shape=first.shape, nonneg=True)
 
 
@@ -245,7 +245,7 @@ def fixed_assignment(
     Returns
     -------
     Program
-        With the parameters C and Z; ``program.set(Z=answers(y, n_faces, assignment))`` changes the
+        With the parameters C and Z; ``program.set(Z=assignment_matrix(y, n_faces, assignment))`` changes the
         assignment.
     """
     X, y = as_data(X, y)
@@ -256,7 +256,7 @@ def fixed_assignment(
     if loss == "sum":
         spread, text, paid, at, data = xi, "ξᵢₖ", "Σᵢₖ Cᵢ Zᵢₖ ξᵢₖ", None, {}
     else:
-        at = slack_places(y, n_faces)
+        at = slack_index(y, n_faces)
         spread = cp.reshape(xi[at.ravel()], (n, n_faces), order="C")
         text, data = "ξ₍ᵢₖ₎", {"ξ₍ᵢₖ₎": spread, "ξᵢₖ": spread, "ξᵢ": xi[at[:, 0]]}
         paid = "Σ_{yᵢ<0} Cᵢ ξᵢ + Σ_{yᵢ>0} Σₖ Cᵢ Zᵢₖ ξᵢₖ"
@@ -310,7 +310,7 @@ def fixed_assignment_dual(
     if loss == "sum":
         used, text, at = alpha, "αᵢₖ ≤ Cᵢ Zᵢₖ", None
     else:
-        at = slack_places(y, n_faces)
+        at = slack_index(y, n_faces)
         places = at.ravel()
         into = sp.csr_array((np.ones(len(places)), (places, np.arange(len(places)))))
         used = into @ cp.vec(alpha, order="C")
@@ -360,7 +360,7 @@ def recover(
     pulls = (lift(X).T @ (alpha * y[:, None])).T
     if margin == "total":
         return with_slacks(X, y, 0.5 * pulls, loss)
-    theta = shares(pulls)
+    theta = margin_weights(pulls)
     W = pulls * np.divide(0.5, theta, out=np.zeros_like(theta), where=theta > 0)[:, None]
     W = W if radius is None else -radius[1:].T
     return {**with_slacks(X, y, W, loss), "t": np.array((W**2).sum(axis=1).max())}
@@ -373,7 +373,7 @@ def with_slacks(X: MatrixLike, y: ArrayLike, W: NDArray[Any], loss: Loss = "sum"
     hinge = slacks(lift(X) @ W.T, y[:, None])
     if loss == "sum":
         return {"W": W, "xi": hinge}
-    places = slack_places(y, len(W))
+    places = slack_index(y, len(W))
     xi = np.zeros(places.max() + 1)
     np.maximum.at(xi, places, hinge)
     return {"W": W, "xi": xi}
@@ -516,7 +516,7 @@ def pairs(seed: int = 0) -> list[Duality]:
     X, y = two_blobs(seed=seed)
     C, K = np.where(y > 0, 1.0, 0.7), 3
     assignment = np.arange(len(y)) % K
-    one = C * answers(y, K, assignment)[:, 0]
+    one = C * assignment_matrix(y, K, assignment)[:, 0]
 
     def recover_face(alpha: NDArray[Any]) -> dict[str, NDArray[Any]]:
         point = recover(X, y, alpha[:, None])

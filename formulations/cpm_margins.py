@@ -94,7 +94,7 @@ from formulations.language.program import Duality, Program, Row
 from formulations.language.recovery import as_data
 from formulations.language.toy_data import separated_clusters
 from formulations.language.types import Matrix, MatrixLike
-from formulations.polytope import answers, check_assignment, lift
+from formulations.polytope import assignment_matrix, check_assignment, lift
 
 _LETTERS = {name: LETTERS[name] for name in ("Zᵢₖ", "x̃ᵢ", "xᵢ", "yᵢ")}
 _ONE_FACE = {name: LETTERS[name] for name in ("x̃ᵢ", "xᵢ", "yᵢ")}
@@ -130,7 +130,7 @@ class MarginRows:
         """Each positive on its face, each negative on all; arguments as in :func:`hard_total`."""
         X, y = as_data(X, y)
         whole("n_faces", n_faces)
-        return MarginRows(X, y, answers(y, n_faces, assignment))
+        return MarginRows(X, y, assignment_matrix(y, n_faces, assignment))
 
     @property
     def data(self) -> dict[str, Any]:

@@ -154,7 +154,7 @@ def fixed_assignment(
     X, y = as_data(X, y)
     rho, eta, price = _checked(ridge, bias_ridge, l1)
     (n, m), K, others, free = X.shape, owners.count, owners.others(y), owners.free
-    Z, costs = owners.answers(y, assignment), cost_parameter(C, n)
+    Z, costs = owners.assignment_matrix(y, assignment), cost_parameter(C, n)
     w, b, t = cp.Variable((K, m), name="w"), cp.Variable(K, name="b"), cp.Variable((K, m), name="t")
     xi = cp.Variable(n, name="xi")
     s = X @ w.T + np.ones((n, 1)) @ cp.reshape(b, (1, K), order="C")
@@ -220,7 +220,7 @@ def fixed_assignment_dual(
     X, y = as_data(X, y)
     rho, eta, price = _checked(ridge, bias_ridge, l1)
     (n, m), K, others, free = X.shape, owners.count, owners.others(y), owners.free
-    Z, costs = owners.answers(y, assignment), cost_parameter(C, n)
+    Z, costs = owners.assignment_matrix(y, assignment), cost_parameter(C, n)
     v = cp.Variable((n, K), name="v")
     u_plus, u_minus = cp.Variable((K, m), name="u_plus"), cp.Variable((K, m), name="u_minus")
     p = cp.Variable(n, name="p")

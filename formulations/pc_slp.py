@@ -2,43 +2,52 @@
 
 Problem
 -------
-The positives are to lie inside K faces with a margin of 1 at every one of them, and each negative beyond
-one face by a margin of 1. What the faces W fall short of that is
-     z(W) = Σ_pos a_i max_k [1 − W_k·x̃_i]_+ + Σ_neg a_j min_k [1 + W_k·x̃_j]_+,
-the mean over each class of its misses: 2 at W = 0, and 0 exactly where K faces separate the classes. (The
-Polyceptron's criterion, eq. (3) of Manwani & Sastry, asks for signs without a margin, and is 0 at W = 0.)
-It is piecewise linear, and the minimum over k makes it neither convex nor concave. With a face p_j chosen for
-each negative the minimum goes, and what is left is a linear program. It is at least z everywhere, and
-equals z at any W for which p_j is a best face, so its solution is no worse than that W: choose, solve,
-choose again, and z descends.
+The positives shall be inside a polyhedron of K faces: a positive must satisfy all K margin constraints
+W_k·x̃_i ≥ 1, a negative at least one constraint W_k·x̃_j ≤ −1. The violation is the weighted mean hinge loss
+of each class,
+     z(W) = Σ_pos a_i max_k [1 − W_k·x̃_i]_+ + Σ_neg a_j min_k [1 + W_k·x̃_j]_+.
+z(0) = 2, and z(W) = 0 if and only if the K faces W separate the samples with margin 1. (The Polyceptron's
+criterion, eq. (3) of Manwani & Sastry, asks for signs without a margin, and is 0 at W = 0.) z is piecewise
+linear, and because of the minimum over k neither convex nor concave. Fixing a face p_j for each negative
+replaces the minimum over k and leaves a linear program, which majorises z and is tight at any W for which
+each p_j attains the minimum. Alternating the choice of p and the linear program therefore decreases z
+monotonically (majorise-minimise).
 
-This is a reconstruction. The error z is that of Astorino & Gaudioso. Their step is another: at W they solve
-a linear program for a direction D, |D| ≤ 1, that lowers the one-sided derivative of z, one for every choice
-of face for the negatives that are tied, and search along D. The program here is the whole piece of z for
-one choice, so that its solution is the step, without a search. The box is of this package.
+This is a reconstruction. The error z is that of Astorino & Gaudioso. Their step differs: at W they solve a
+linear program for a direction D, |D| ≤ 1, that minimises the one-sided derivative of z, one program for each
+choice of faces for the tied negatives, followed by a line search along D. Here the linear program minimises
+the majorant itself, so no line search is needed. The bound |W| ≤ R is added by this package.
 
 Variables and shapes
 --------------------
 x̃ = (x, 1). W (K, m+1), its bias last, xi (m₊,) of the positives and zeta (m₋,) of the negatives, in their
-order in the data; in the dual u (m₊, K), q (m₋,), and s_plus and s_minus (K, m+1). P (m₋, K) has p_j's
-unit vector in row j. The shares a are the costs over those of their class
-(:func:`formulations.polyhedral.class_shares`): 1/m₊ and 1/m₋ for equal costs. R is the radius of the box,
-or infinite.
+order in the data; in the dual u (m₊, K), q (m₋,), and s_plus and s_minus (K, m+1). Row j of P (m₋, K) is the
+unit vector of p_j. The weights a are the costs divided by the total cost of the class
+(:func:`formulations.polyhedral.class_shares`): 1/m₊ and 1/m₋ for equal costs. R is the bound on |W|, or
+infinite.
 
 Programs
 --------
-step and step_dual. At the best s the dual's value is Σ u + Σ q − R ‖what lacks in balance‖_1: any u and q
-within their caps give a bound.
+step        min  Σ_i a_i ξ_i + Σ_j a_j ζ_j
+            s.t. W_k·x̃_i ≥ 1 − ξ_i for every k [u_ik],  Σ_k P_jk W_k·x̃_j ≤ −1 + ζ_j [q_j],  ξ, ζ ≥ 0,
+                 |W_kl| ≤ R [s⁺_kl, s⁻_kl]
+step_dual   max  Σ_ik u_ik + Σ_j q_j − R Σ_kl (s⁺_kl + s⁻_kl)
+            s.t. Σ_i u_ik x̃_i − Σ_j P_jk q_j x̃_j − s⁺_k + s⁻_k = 0 [W_k],
+                 Σ_k u_ik ≤ a_i [ξ_i],  q_j ≤ a_j [ζ_j],  u, q, s⁺, s⁻ ≥ 0
+
+Eliminating s⁺ and s⁻, the dual objective is Σ u + Σ q − R Σ_k ‖Σ_i u_ik x̃_i − Σ_j P_jk q_j x̃_j‖_1, so any
+nonnegative u and q with Σ_k u_ik ≤ a_i and q_j ≤ a_j give a lower bound. If R is infinite, s⁺ and s⁻ are left
+out.
 
 Recovery
 --------
-W are the multipliers of balance; ξ_i and ζ_j are the hinges at W.
+W are the multipliers of the row balance; ξ_i and ζ_j are the hinge losses at W.
 
 Multipliers
 -----------
-u_ik says how hard positive i pushes face k outwards; the faces share its a_i between them, for it pays
-for its worst face alone. q_j is how hard negative j pulls face p_j inwards. s⁺ and s⁻ are not zero where
-the box holds a face: raise the radius, or scale the features.
+u_ik is the multiplier of positive i's margin at face k; Σ_k u_ik ≤ a_i because one slack ξ_i serves all
+faces. q_j is the multiplier of negative j's margin at face p_j. s⁺_kl and s⁻_kl are the multipliers of the
+bounds on W_kl: if they are not 0, raise the radius, or scale the features.
 
 Infeasible when
 ---------------
@@ -56,7 +65,7 @@ Example
 >>> X, y = np.array([[-2.0], [0.0], [2.0]]), np.array([-1, 1, -1])  # inside is the middle
 >>> pc_slp.step(X, y, n_faces=2, assignment=[0, -1, 1]).solve().objective
 0.0
->>> pc_slp.step(X, y, n_faces=2, assignment=[0, -1, 0]).solve().objective  # one face for both will not do
+>>> pc_slp.step(X, y, n_faces=2, assignment=[0, -1, 0]).solve().objective  # one face cannot separate both
 2.0
 """
 
@@ -73,37 +82,37 @@ from formulations.language.program import Duality, Program, Row
 from formulations.language.recovery import as_costs, as_data
 from formulations.language.toy_data import two_blobs
 from formulations.language.types import MatrixLike
-from formulations.polyceptron import BOX_LETTERS, answers, box_duals, box_rows
+from formulations.polyceptron import BOX_LETTERS, assignment_matrix, box_duals, box_rows
 from formulations.polyhedral import class_shares
 from formulations.polytope import lift
 
 _PAPER = "Astorino & Gaudioso (2002), reconstructed"
 
 LETTERS = {
-    "Pⱼₖ": "1 where face $k$ answers for negative $j$, otherwise 0",
-    "aᵢ, aⱼ": "the sample's share of the cost of its class, the same for all if their costs are",
+    "Pⱼₖ": "1 if negative $j$ is assigned to face $k$, otherwise 0",
+    "aᵢ, aⱼ": "the cost of the sample divided by the total cost of its class",
     **BOX_LETTERS,
     "x̃ᵢ, x̃ⱼ": "a sample with a 1 behind it, so that the bias is the last weight",
-    "i": "over the positives, inside the polytope; $j$ over the negatives, outside",
+    "i": "an index of the positives, inside the polytope; $j$ of the negatives, outside",
 }
 
 
 def choice(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.float64]:
-    """P (number of negatives, K): which face each negative is beyond, the parameter ``P``."""
-    return answers(y, n_faces, assignment)[np.asarray(y) < 0]
+    """Return P (number of negatives, K), the parameter ``P``: 1 if the negative is assigned to the face."""
+    return assignment_matrix(y, n_faces, assignment)[np.asarray(y) < 0]
 
 
 def step(
     X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, radius: float = 1e4
 ) -> Program:
-    """The linear program of one step.
+    """Build the linear program of one step.
 
     Parameters
     ----------
     X, y, n_faces, assignment
         As in :func:`formulations.polyceptron.fixed_assignment`; both classes are needed.
     C : float or array_like of shape (n,)
-        Costs: what each sample counts within its class.
+        Costs: relative weights of the samples within their class.
     radius : float
         R, the largest absolute value of an entry of W, or inf.
 
@@ -116,7 +125,7 @@ def step(
     Raises
     ------
     ValueError
-        One class is empty, or has no cost: z is not defined.
+        If a class is empty or its total cost is 0: z is not defined.
     """
     inside, outside, parameters = _parts(X, y, n_faces, assignment, C)
     P, a_pos, a_neg = parameters["P"], parameters["a_pos"], parameters["a_neg"]
@@ -128,17 +137,17 @@ def step(
             inside @ W.T >= 1 - xi[:, None],
             "Wₖ·x̃ᵢ ≥ 1 − ξᵢ",
             "u",
-            "how hard positive i pushes face k outwards: 0 beyond the margin; over k, up to $aᵢ$",
+            "multiplier of positive i's margin at face k: 0 beyond the margin, at most $aᵢ$ over all k",
         ),
         Row(
             "outside",
             cp.sum(cp.multiply(P, outside @ W.T), axis=1) <= -1 + zeta,
             "Σₖ Pⱼₖ Wₖ·x̃ⱼ ≤ −1 + ζⱼ",
             "q",
-            "how hard negative j pulls its face inwards: 0 beyond the margin, up to $aⱼ$",
+            "multiplier of negative j's margin at its face: 0 beyond the margin, at most $aⱼ$",
         ),
-        Row("slack", xi >= 0, "ξᵢ ≥ 0", "v", "unused price of slack: $aᵢ − Σₖ uᵢₖ$"),
-        Row("excess", zeta >= 0, "ζⱼ ≥ 0", "t", "unused price of slack: $aⱼ − qⱼ$"),
+        Row("slack", xi >= 0, "ξᵢ ≥ 0", "v", "multiplier of the slack's sign: $aᵢ − Σₖ uᵢₖ$"),
+        Row("excess", zeta >= 0, "ζⱼ ≥ 0", "t", "multiplier of the slack's sign: $aⱼ − qⱼ$"),
         *box_rows(W, radius, "Wₖ"),
     )
     return Program(
@@ -158,13 +167,13 @@ def step(
 def step_dual(
     X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, radius: float = 1e4
 ) -> Program:
-    """Dual of :func:`step`, with the same parameters; arguments as in the primal."""
+    """Build the dual of :func:`step`, with the same parameters; arguments as in the primal."""
     inside, outside, parameters = _parts(X, y, n_faces, assignment, C)
     P, a_pos, a_neg = parameters["P"], parameters["a_pos"], parameters["a_neg"]
     u, q = cp.Variable((len(a_pos.value), n_faces), name="u"), cp.Variable(len(a_neg.value), name="q")
-    off = u.T @ inside - cp.multiply(P, q[:, None]).T @ outside
-    price, price_text, variables, box = box_duals(off, radius, "Σᵢ uᵢₖ x̃ᵢ − Σⱼ Pⱼₖ qⱼ x̃ⱼ", "W")
-    surplus = "how far the sample is beyond its margin"
+    imbalance = u.T @ inside - cp.multiply(P, q[:, None]).T @ outside
+    box_term, box_text, variables, box = box_duals(imbalance, radius, "Σᵢ uᵢₖ x̃ᵢ − Σⱼ Pⱼₖ qⱼ x̃ⱼ", "W")
+    surplus = "excess of the score over its margin"
     rows = (
         *box,
         Row("inside", u >= 0, "uᵢₖ ≥ 0", "surplus", surplus),
@@ -176,8 +185,8 @@ def step_dual(
         name="pc_slp.step_dual",
         title="PC-SLP, the step for a fixed choice of faces, dual",
         source=f"{_PAPER} (derived)",
-        objective=cp.Maximize(cp.sum(u) + cp.sum(q) - price),
-        objective_text=f"Σᵢₖ uᵢₖ + Σⱼ qⱼ{price_text}",
+        objective=cp.Maximize(cp.sum(u) + cp.sum(q) - box_term),
+        objective_text=f"Σᵢₖ uᵢₖ + Σⱼ qⱼ{box_text}",
         variables={"u": u, "q": q, **variables},
         rows=rows,
         parameters=parameters,
@@ -189,11 +198,11 @@ def step_dual(
 def _parts(
     X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike
 ) -> tuple[Any, Any, dict[str, cp.Parameter]]:
-    """The lifted samples of each class, and the parameters."""
+    """Return the lifted samples of each class, and the parameters."""
     X, y = as_data(X, y)
     costs, positive = as_costs(C, len(y)), y > 0
-    for sign, of in (("+1", positive), ("-1", ~positive)):
-        if not costs[of].any():
+    for sign, members in (("+1", positive), ("-1", ~positive)):
+        if not costs[members].any():
             raise ValueError(f"y must hold both classes, each with a positive cost; {sign} has none")
     shares, lifted = class_shares(y, costs), lift(X)
     values = {"P": choice(y, n_faces, assignment), "a_pos": shares[positive], "a_neg": shares[~positive]}
@@ -202,21 +211,21 @@ def _parts(
 
 
 def pairs(seed: int = 0) -> list[Duality]:
-    """Every program of this module on random data, as primal-dual pairs."""
+    """Return every program of this module on random data, as primal-dual pairs."""
     X, y = two_blobs(m=2, seed=seed)
-    kept = np.delete(np.arange(len(y)), np.flatnonzero(y > 0)[:3])  # one class larger than the other
+    kept = np.delete(np.arange(len(y)), np.flatnonzero(y > 0)[:3])  # classes of unequal size
     X, y = X[kept], y[kept]
     arguments = (X, y, 2, np.arange(len(y)) % 2, np.where(y > 0, 1.0 + (X[:, 0] > 0), 1.0))
     primal, dual, lifted = step(*arguments), step_dual(*arguments), lift(X)
 
     def recover(_: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        # A linear program's primal is read off the multipliers of its dual.
+        # The primal solution of a linear program is the multipliers of its dual.
         W = np.asarray(dual.rows[0].constraint.dual_value)
-        scores, own = lifted @ W.T, choice(*arguments[1:4])
+        scores, chosen_face = lifted @ W.T, choice(*arguments[1:4])
         return {
             "W": W,
             "xi": np.maximum(0.0, 1.0 - scores[y > 0].min(axis=1)),
-            "zeta": np.maximum(0.0, 1.0 + (own * scores[y < 0]).sum(axis=1)),
+            "zeta": np.maximum(0.0, 1.0 + (chosen_face * scores[y < 0]).sum(axis=1)),
         }
 
     return [Duality(primal, dual, recover)]

@@ -2,38 +2,45 @@
 
 Problem
 -------
-The positives lie inside a polyhedral set of K faces: P(y|x) = Σ_k g_k(x) σ(y W_k·x̃), each face an expert and
-g a gate that prefers the face with the least score, the sharper the larger γ is. Expectation and maximisation
-alternate between the responsibilities of the faces for each sample, eq. (6), and the faces W for fixed
-responsibilities R. The latter is this program; :mod:`formulations.mixture` has the model itself.
+The positives lie inside a polyhedral set of K faces: P(y|x) = Σ_k g_k(x) σ(y W_k·x̃), where each face is an
+expert with σ(t) = 1/(1 + exp(−t)), and the gate g_k(x) = exp(−γ W_k·x̃) / Σ_l exp(−γ W_l·x̃) prefers the face
+with the least score, the more the larger γ is. Expectation-maximisation alternates between the
+responsibilities R_ik = g_k(x_i) σ(y_i W_k·x̃_i) / P(y_i|x_i) of the faces for each sample, eq. (6), and the
+faces W for fixed responsibilities, eq. (7). The latter is this program; :mod:`formulations.mixture` has the
+model itself.
 
 Variables and shapes
 --------------------
-x̃ = (x, 1): the bias is the last coordinate, and the ridge is on it like on the others. W (K, m+1), the
-scores S (n, K); p and u (n, K) in the dual. X is (n, m), y is (n,) of -1 and +1, +1 inside; R is (n, K), not
-negative, with rows that add up to 1; C is a scalar or (n,), the weights of the samples; γ ≥ 0 and ρ > 0 are
-numbers. Ent(p) = −Σ_k p_k ln p_k, and ent(u) = −u ln u − (1−u) ln(1−u).
+x̃ = (x, 1): the bias is the last coordinate, and the ridge includes it. W (K, m+1), the scores S (n, K); p
+and u (n, K) in the dual. X is (n, m), y is (n,) of -1 and +1, +1 inside; R is (n, K), nonnegative, and its
+rows sum to 1; C is a scalar or (n,), the weights of the samples; γ ≥ 0 and ρ > 0 are numbers.
+Ent(p) = −Σ_k p_k ln p_k, and ent(u) = −u ln u − (1−u) ln(1−u).
 
 Programs
 --------
+m_step        min  Σ_i C_i [ln Σ_k exp(−γ S_ik) + Σ_k R_ik (γ S_ik + ln(1 + exp(−y_i S_ik)))] + ρ/2 ‖W‖²
+              s.t. S_ik = W_k·x̃_i [α_ik]
+m_step_dual   max  Σ_i C_i [Ent(p_i) + Σ_k R_ik ent(u_ik)] − 1/(2ρ) Σ_k ‖Σ_i α_ik x̃_i‖²
+              s.t. Σ_k p_ik = 1,  p ≥ 0,  0 ≤ u ≤ 1,  with α_ik = C_i [γ (p_ik − R_ik) + R_ik u_ik y_i]
+
 m_step is eq. (7) of the paper, with a ridge and with the scores as variables. It is convex: a log-sum-exp,
-logistic functions with weights that are not negative, and linear terms. In m_step_dual α_ik = C_i [γ (p_ik −
-R_ik) + R_ik u_ik y_i]; the entropies keep p and u off their bounds, which therefore have no price.
+logistic functions with nonnegative weights, and linear terms. In m_step_dual the entropy terms keep p and u
+in the interior, so the multipliers of their bounds are 0.
 
 Recovery
 --------
 W_k = (1/ρ) Σ_i α_ik x̃_i, S_ik = W_k·x̃_i. At the optimum p is the gate of W and u_ik = σ(−y_i S_ik), the
-probability that face k alone is wrong about sample i. These two are feasible for any W: so every W proves a
-bound, and its gap is the squared norm of the gradient over 2ρ.
+probability that face k alone assigns to the other label of sample i. p and u computed from any W are dual
+feasible; the duality gap is then ‖∇‖²/(2ρ), where ∇ is the gradient of the primal objective by W alone.
 
 Multipliers
 -----------
-alpha_ik is what sample i pulls at face k: the rate at which the optimal cost falls when its score there
-counts for more than it is, and its weight in the face.
+alpha_ik is the multiplier of S_ik = W_k·x̃_i: the rate at which the optimal value decreases as the right-hand
+side of S_ik − W_k·x̃_i = 0 increases, and the coefficient of x̃_i in ρ W_k.
 
 Infeasible when
 ---------------
-Never. Without a ridge the optimum need not be attained: on separable data W grows without end.
+Never. Without a ridge the infimum need not be attained, for example on separable data.
 
 Reference
 ---------
@@ -82,7 +89,7 @@ LETTERS = {
     "ent(u)": "= −u ln u − (1 − u) ln(1 − u)",
     "Sᵢₖ": "the score of sample $i$ at face $k$",
     "Rᵢₖ": "the responsibility of face $k$ for sample $i$, from the E-step; $Σₖ Rᵢₖ = 1$",
-    "γ": "≥ 0: how sharply the gate prefers the face with the least score",
+    "γ": "≥ 0: the sharpness of the gate, which prefers the face with the least score",
     **RIDGE_LETTERS,
     **SAMPLE_LETTERS,
     "Cᵢ": "the weight of sample $i$",
@@ -92,9 +99,9 @@ LETTERS = {
 def _parameters(
     y: NDArray[Any], R: ArrayLike, gamma: float, C: ArrayLike, ridge: float
 ) -> tuple[dict[str, cp.Parameter], cp.Parameter]:
-    """The parameters C and R, and their product by sample, which follows from both."""
+    """Return the parameters C and R, and their product C_i R_ik."""
     at_least("gamma", gamma, 0.0)
-    positive("ridge", ridge)  # without it the optimum need not be attained
+    positive("ridge", ridge)  # without it the infimum need not be attained
     R = check_responsibilities(R, (len(y), None))
     per_sample = cost_parameter(C, len(y))
     parameters = {"C": per_sample, "R": cp.Parameter(R.shape, nonneg=True, name="R", value=R)}
@@ -102,7 +109,7 @@ def _parameters(
 
 
 def _weights(parameters: Mapping[str, cp.Parameter]) -> cp.Parameter:
-    """C_i R_ik."""
+    """Return C_i R_ik as a parameter that follows both."""
     C, R = parameters["C"], parameters["R"]
     return cp.CallbackParam(lambda: C.value[:, None] * R.value, shape=R.shape, nonneg=True)
 
@@ -110,14 +117,14 @@ def _weights(parameters: Mapping[str, cp.Parameter]) -> cp.Parameter:
 def m_step(
     X: MatrixLike, y: ArrayLike, R: ArrayLike, gamma: float, C: ArrayLike = 1.0, ridge: float = 1e-3
 ) -> Program:
-    """The M-step as a convex program, eq. (7) with a ridge.
+    """Build the M-step as a convex program, eq. (7) with a ridge.
 
     Parameters
     ----------
     X, y
         Samples, labels: +1 inside, -1 outside.
     R : array_like of shape (n, K)
-        Responsibilities; rows add up to 1.
+        Responsibilities; rows sum to 1.
     gamma : float
         Sharpness of the gate, at least 0.
     C : float or array_like of shape (n,)
@@ -134,8 +141,8 @@ def m_step(
     parameters, weights = _parameters(y, R, gamma, C, ridge)
     n, K = weights.shape
     W, S = cp.Variable((K, X.shape[1] + 1), name="W"), cp.Variable((n, K), name="S")
-    says = "what sample i pulls at face k: its weight in $ρ Wₖ = Σᵢ αᵢₖ x̃ᵢ$"
-    score = Row("score", S - lift(X) @ W.T == 0, "Sᵢₖ = Wₖ·x̃ᵢ", "alpha", says)
+    meaning = "coefficient of sample i in $ρ Wₖ = Σᵢ αᵢₖ x̃ᵢ$"
+    score = Row("score", S - lift(X) @ W.T == 0, "Sᵢₖ = Wₖ·x̃ᵢ", "alpha", meaning)
     gates = parameters["C"] @ cp.log_sum_exp(-gamma * S, axis=1)
     experts = gamma * S + cp.logistic(cp.multiply(-y[:, None], S))
     loss = gates + cp.sum(cp.multiply(_weights(parameters), experts))
@@ -156,15 +163,15 @@ def m_step(
 def m_step_dual(
     X: MatrixLike, y: ArrayLike, R: ArrayLike, gamma: float, C: ArrayLike = 1.0, ridge: float = 1e-3
 ) -> Program:
-    """Dual of :func:`m_step`, with the same parameters; arguments as in the primal."""
+    """Build the dual of :func:`m_step`, with the same parameters; arguments as in the primal."""
     X, y = as_data(X, y)
     parameters, weights = _parameters(y, R, gamma, C, ridge)
     p, u = cp.Variable(weights.shape, name="p"), cp.Variable(weights.shape, name="u")
-    shares, costs = _weights(parameters), parameters["C"]
-    alpha = gamma * (cp.multiply(costs[:, None], p) - shares)
-    alpha += cp.multiply(shares, cp.multiply(y[:, None], u))
+    products, costs = _weights(parameters), parameters["C"]
+    alpha = gamma * (cp.multiply(costs[:, None], p) - products)
+    alpha += cp.multiply(products, cp.multiply(y[:, None], u))
     entropy = costs @ cp.sum(cp.entr(p), axis=1)
-    entropy += cp.sum(cp.multiply(shares, cp.entr(u) + cp.entr(1 - u)))
+    entropy += cp.sum(cp.multiply(products, cp.entr(u) + cp.entr(1 - u)))
     rows = (
         Row(
             "gate",
@@ -173,9 +180,9 @@ def m_step_dual(
             "nu",
             "sample i's normaliser of the gate, $Cᵢ (ln Σₖ exp(−γ Sᵢₖ) − 1)$",
         ),
-        Row("share", p >= 0, "pᵢₖ ≥ 0", "pi", "nothing: the entropy keeps $p$ off 0"),
-        Row("mistake", u >= 0, "uᵢₖ ≥ 0", "phi", "nothing: the entropy keeps $u$ off 0"),
-        Row("certainty", u <= 1, "uᵢₖ ≤ 1", "psi", "nothing: the entropy keeps $u$ off 1"),
+        Row("gate_nonneg", p >= 0, "pᵢₖ ≥ 0", "pi", "0: the entropy keeps $p$ in the interior"),
+        Row("error_nonneg", u >= 0, "uᵢₖ ≥ 0", "phi", "0: the entropy keeps $u$ in the interior"),
+        Row("error_le_one", u <= 1, "uᵢₖ ≤ 1", "psi", "0: the entropy keeps $u$ in the interior"),
     )
     return Program(
         name="plume.m_step_dual",
@@ -195,7 +202,7 @@ def recover(
     X: MatrixLike, y: ArrayLike, R: ArrayLike, p: NDArray[Any], u: NDArray[Any], gamma: float,
     C: ArrayLike = 1.0, ridge: float = 1e-3,
 ) -> dict[str, NDArray[Any]]:  # fmt: skip
-    """Primal variables W and S of the M-step from the dual's p and u (n, K)."""
+    """Return the primal variables W and S of the M-step from the dual's p and u (n, K)."""
     X, y = as_data(X, y)
     weights = np.broadcast_to(np.asarray(C, dtype=float), y.shape)[:, None]
     R = np.asarray(R, dtype=float)
@@ -204,12 +211,12 @@ def recover(
 
 
 def pairs(seed: int = 0) -> list[Duality]:
-    """Every program of this module on random data, as primal-dual pairs."""
+    """Return every program of this module on random data, as primal-dual pairs."""
     X, y = two_blobs(n=24, m=2, seed=seed)
     X, C = 0.4 * X, np.where(y > 0, 1.0, 0.7)
 
-    def of(K: int, gamma: float, ridge: float) -> Duality:
-        # Small scores: near 0 and 1 the slope of an entropy is steep, and solvers of cones lose digits there.
+    def pair(K: int, gamma: float, ridge: float) -> Duality:
+        # Small scores: near 0 and 1 an entropy is steep, and conic solvers lose digits there.
         W = 0.3 * np.random.default_rng(seed).normal(size=(K, 3))
         R = responsibilities(X, y, W, gamma)
         return Duality(
@@ -218,4 +225,4 @@ def pairs(seed: int = 0) -> list[Duality]:
             lambda v: recover(X, y, R, v["p"], v["u"], gamma, C, ridge=ridge),
         )
 
-    return [of(2, 0.8, 1.2), of(3, 0.5, 1.0)]
+    return [pair(2, 0.8, 1.2), pair(3, 0.5, 1.0)]

@@ -155,8 +155,8 @@ LETTERS = {
 _CELL_LETTERS = {**LETTERS, "Cᵢ": "the price of sample $i$'s slack, 0 where it is not on this face"}
 
 
-def answers(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.float64]:
-    """Z (n, K): which samples are in which face's program."""
+def assignment_matrix(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.float64]:
+    """Return Z (n, K): 1 if sample i is in the program of face k. A negative is in one, a positive in all."""
     whole("n_faces", n_faces)
     y = np.asarray(y, dtype=float)
     z = check_assignment(-y, n_faces, assignment, "negative")
@@ -216,12 +216,12 @@ def fixed_assignment(
 ) -> Program:  # fmt: skip
     """All faces for a fixed assignment: the sum of the programs of :func:`cell`.
 
-    Arguments as in :func:`cell` and :func:`answers`.
+    Arguments as in :func:`cell` and :func:`assignment_matrix`.
 
     Returns
     -------
     Program
-        With the parameters C and Z, of which :func:`answers` gives the one for another assignment.
+        With the parameters C and Z, of which :func:`assignment_matrix` gives the one for another assignment.
     """
     X, y = as_data(X, y)
     n, m = X.shape
@@ -292,7 +292,7 @@ def _parameters(
     y: NDArray[Any], n_faces: int, assignment: ArrayLike, C: ArrayLike
 ) -> tuple[dict[str, cp.Parameter], cp.Parameter]:
     """The parameters C and Z, and their product, the cost (n, K) of each slack."""
-    per_sample, Z_value = cost_parameter(C, len(y)), answers(y, n_faces, assignment)
+    per_sample, Z_value = cost_parameter(C, len(y)), assignment_matrix(y, n_faces, assignment)
     Z = cp.Parameter(Z_value.shape, nonneg=True, name="Z", value=Z_value)
     costs = cp.CallbackParam(lambda: per_sample.value[:, None] * Z.value, shape=Z.shape, nonneg=True)
     return {"C": per_sample, "Z": Z}, costs
@@ -453,7 +453,7 @@ def pairs(seed: int = 0) -> list[Duality]:
     X, y = two_blobs(m=2, seed=seed)
     C, K = np.where(y > 0, 0.7, 1.0), 2
     assignment = np.arange(len(y)) % K
-    one = C * answers(y, K, assignment)[:, 0]
+    one = C * assignment_matrix(y, K, assignment)[:, 0]
     lifted = lift(X)
 
     def of(primal: Program, dual: Program, name: str) -> Duality:

@@ -1,7 +1,7 @@
 """Parts of the programs of the Convex Polytope Machine, in numpy alone.
 
-Notation as in :mod:`formulations.cpm`, which offers these functions as well. They are apart from it
-so that what solves and checks the machine without a modelling language need not import one.
+Notation as in :mod:`formulations.cpm`, which exports these functions as well. They are in a module of their
+own so that solvers and certificates need not import cvxpy.
 """
 
 from __future__ import annotations
@@ -21,15 +21,18 @@ Margin = Literal["total", "worst"]
 
 
 def lift(X: Matrix) -> Matrix:
-    """The samples with a column of ones appended, x̃ = (x, 1); CSR stays CSR."""
+    """Return the samples with a column of ones appended, x̃ = (x, 1); CSR stays CSR."""
     ones = np.ones((X.shape[0], 1))
     if sp.issparse(X):
         return sp.csr_array(sp.hstack([sp.csr_array(X), sp.csr_array(ones)]))
     return np.hstack([np.asarray(X, dtype=float), ones])
 
 
-def answers(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.float64]:
-    """Z (n, K): which faces answer for which sample, the parameter ``Z`` of the programs here."""
+def assignment_matrix(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.float64]:
+    """Return Z (n, K), the programs' parameter: 1 if face k is in sample i's constraints, else 0.
+
+    A positive has its assigned face, a negative all faces.
+    """
     positive = np.asarray(y) > 0
     z = check_assignment(y, n_faces, assignment)
     Z = np.ones((len(positive), n_faces))
@@ -38,40 +41,47 @@ def answers(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.flo
 
 
 def check_assignment(
-    y: ArrayLike, n_faces: int, assignment: ArrayLike, who: str = "positive"
+    y: ArrayLike, n_faces: int, assignment: ArrayLike, assigned_class: str = "positive"
 ) -> NDArray[np.int64]:
-    """The assignment as integers, -1 at negatives; one that leaves a positive without a face is refused."""
+    """Return the assignment as integers, -1 at negatives.
+
+    Raise ValueError if a positive has no face in 0, ..., K - 1. `assigned_class` is the word of the error for
+    the samples with y > 0.
+    """
     positive = np.asarray(y) > 0
     z = np.asarray(assignment)
     if z.shape != positive.shape:
         raise ValueError(f"assignment must have shape {positive.shape} to match y, not {z.shape}")
-    own = z[positive]
-    if not (np.issubdtype(z.dtype, np.number) and np.isrealobj(z) and (own == np.floor(own)).all()):
-        raise ValueError("assignment must hold whole numbers, those of the faces")
+    faces = z[positive]
+    if not (np.issubdtype(z.dtype, np.number) and np.isrealobj(z) and (faces == np.floor(faces)).all()):
+        raise ValueError("assignment must hold integers, the indices of the faces")
     chosen = np.full(len(positive), -1, dtype=np.int64)
-    chosen[positive] = np.clip(own, -(2**31), 2**31)
+    chosen[positive] = np.clip(faces, -(2**31), 2**31)  # larger values would overflow the cast
     least, largest = chosen[positive].min(initial=0), chosen[positive].max(initial=0)
     if not (least >= 0 and largest < n_faces):
         raise ValueError(
-            f"assignment must be from 0 to {n_faces - 1} at every {who}, not {least} to {largest}"
+            f"assignment must be from 0 to {n_faces - 1} at every {assigned_class}, not {least} to {largest}"
         )
     return chosen
 
 
-def slack_places(y: ArrayLike, n_faces: int) -> NDArray[np.int64]:
-    """Place (n, K) of ξ_ik among the slacks of loss="max": one per negative, K per positive."""
-    own = np.where(np.asarray(y)[:, None] > 0, np.arange(n_faces), 0)
-    width = np.where(np.asarray(y) > 0, n_faces, 1)
-    return (np.cumsum(width) - width)[:, None] + own
+def slack_index(y: ArrayLike, n_faces: int) -> NDArray[np.int64]:
+    """Return the index (n, K) of each constraint's slack in the vector of all slacks of loss="max".
+
+    A positive has a slack for each face; all faces of a negative share one.
+    """
+    offset = np.where(np.asarray(y)[:, None] > 0, np.arange(n_faces), 0)
+    n_slacks = np.where(np.asarray(y) > 0, n_faces, 1)
+    return (np.cumsum(n_slacks) - n_slacks)[:, None] + offset
 
 
 def natural_assignment(X: MatrixLike, y: ArrayLike, W: NDArray[Any]) -> NDArray[np.int64]:
-    """The face with the highest score for each positive, which is the best for W; -1 at negatives."""
+    """Return the face of highest score for each positive, the optimal assignment for W; -1 at negatives."""
     return np.where(np.asarray(y) > 0, np.argmax(lift(X) @ W.T, axis=1), -1)
 
 
 def objective(X: MatrixLike, y: ArrayLike, W: NDArray[Any], C: ArrayLike = 1.0, loss: Loss = "sum") -> float:
-    """J(W): the objective of (6) at W, with the assignment that is best for it."""
+    """Return J(W): the objective of eq. (6) in :mod:`formulations.cpm` at W and its optimal assignment."""
     X, y = as_data(X, y)
     check_loss(loss)
     hinge = slacks(lift(X) @ W.T, y[:, None])
@@ -82,11 +92,12 @@ def objective(X: MatrixLike, y: ArrayLike, W: NDArray[Any], C: ArrayLike = 1.0, 
 def face_margins(
     X: MatrixLike, y: ArrayLike, W: NDArray[Any]
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """The margin of each face of a polytope, and the samples that are assigned to it.
+    """Return the margin of each face of a polytope, and the number of samples assigned to it.
 
     Kantchelian et al. (2014), section 3.2: the rows of W are scaled to norm 1, a sample is assigned to the
     face with the highest score, and the margin of face k is the least y_i W_k·x̃_i of its samples. The
-    worst-case margin is the least of them, the total margin their sum. A row of zeros stays as it is.
+    worst-case margin is the least of them, the total margin their sum. A row of zeros is not scaled; the
+    margin of a face without samples is inf.
     """
     X, y = as_data(X, y)
     lengths = np.linalg.norm(W, axis=1, keepdims=True)
@@ -98,21 +109,22 @@ def face_margins(
 
 
 def check_loss(loss: str) -> None:
-    """Refuse a loss other than "sum" and "max"."""
+    """Raise ValueError for a loss other than "sum" and "max"."""
     one_of("loss", loss, ("sum", "max"))
 
 
 def perplexity(faces: NDArray[np.int64], weights: NDArray[Any] | None = None) -> float:
-    """The effective number of faces in use: the exponential of the entropy of an assignment, in nats."""
+    """Return the effective number of faces in use: exp of the entropy of an assignment, in nats."""
     counts = np.bincount(faces, weights)
     used = counts[counts > 0] / counts.sum()
     return float(np.exp(-used @ np.log(used)))
 
 
-def shares(pulls: NDArray[Any]) -> NDArray[np.float64]:
-    """The shares θ (K,) of the worst-case margin's budget, ‖v_k‖/Σ‖v_l‖, for the pulls v (K, m+1).
+def margin_weights(gradients: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the optimal weights θ_k = ‖v_k‖ / Σ_l ‖v_l‖ of the faces in the worst-case-margin dual.
 
-    All are 0 where v is; the programs are in :mod:`formulations.cpm`.
+    The rows of `gradients` (K, m+1) are v_k = Σ_i α_ik y_i x̃_i; θ = 0 if v = 0. The programs are in
+    :mod:`formulations.cpm`.
     """
-    lengths = np.linalg.norm(pulls, axis=1)
+    lengths = np.linalg.norm(gradients, axis=1)
     return np.asarray(lengths / (lengths.sum() or 1.0))

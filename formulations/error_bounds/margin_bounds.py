@@ -1,88 +1,99 @@
 """Generalisation bounds of the large-margin machines: SVM, Sigma-SVM and Relative Margin Machine.
 
-The machine is f(x) = w·φ(x) + b, φ being the features or those of a kernel, y = ±1. Theorem 1 of the paper's
-appendix bounds P(y f(x) ≤ 0) by the mean of [1 − y f]_+, a capacity and a confidence, for three classes of
-machines without intercept. What follows is a theorem of this form with constants that are proved here.
+The machine is f(x) = w·φ(x) + b with the feature map φ of a kernel, or φ(x) = x, and labels y = ±1. Theorem 1
+of the paper's appendix bounds P(y f(x) ≤ 0) by the mean of [1 − y f]_+, a capacity and a confidence, for
+three classes of machines without intercept. The theorem below has this form, with constants that are proved
+here.
+
+Classes
+-------
+The intercept is one more weight: for c > 0 put x̃ = (φ(x), c) and w̃ = (w, b/c), so that w̃·x̃ = f(x).
+Landmarks u_1, ..., u_nu are samples without labels, independent of the training samples; ũ_j = (φ(u_j), c).
+The classes of machines are, for a radius R and a weight D > 0 of the outputs at the landmarks,
+
+    F   ‖w̃‖ ≤ R                                     small weights
+    G   ‖w̃‖² + (D/n_u) Σ_j f(u_j)² ≤ R²             small outputs on the average
+    H   ‖w̃‖² + D max_j f(u_j)² ≤ R²                 every output small
 
 Theorem
 -------
-Let (x_i, y_i) be n independent samples of one distribution, u_1, ..., u_nu the landmarks, which are further
-samples that are independent of them, δ in (0, 1), ρ > 1, and π_j = 2 / (3 (|j|+1)(|j|+2)) for every integer,
-so that Σ_j π_j = 1. The intercept is one more weight: for c > 0 put x̃ = (φ(x), c) and w̃ = (w, b/c), so that
-w̃·x̃ = f(x). With probability at least 1 − δ, for all w, b and γ > 0, for every class of those below, and for
-all integers a, k at once, where c = 2^a and D = 4^k n_u / Σ_j ‖ũ_j‖²,
+Let (x_i, y_i) be n independent samples of one distribution, δ in (0, 1), ρ > 1, and
+π_j = 2 / (3 (|j|+1)(|j|+2)) for every integer j, so that Σ_j π_j = 1. With probability at least 1 − δ, for
+all w, b and γ > 0, for each of the three classes, and for all integers a, s at once, where c = 2^a and
+D = 4^s n_u / Σ_j ‖ũ_j‖²,
 
-    P(y f(x) ≤ 0)  ≤  (1/n) Σ_i φ(y_i f(x_i)/γ)  +  (2/n) ρ^j √τ  +  3 √( ln(2/δ') / 2n ),
+    P(y f(x) ≤ 0)  ≤  (1/n) Σ_i r(y_i f(x_i)/γ)  +  (2/n) ρ^j √τ  +  3 √( ln(2/δ') / 2n ),
 
-where φ(t) = min(1, [1−t]_+) is the ramp, which is at most the hinge [1−t]_+, and (τ, ρ^j, δ') is any of
+where r(t) = min(1, [1−t]_+) is the ramp loss, which is at most the hinge loss [1−t]_+, and (τ, ρ^j, δ') is
+any of
 
     F   τ = Σ_i ‖x̃_i‖²,           ρ^j ≥ ‖w̃‖/γ,                                   δ' = ω δ π_a π_j
-    G   τ = τ(p), all p_j equal,  ρ^j ≥ √(‖w̃‖² + (D/n_u) Σ_j f(u_j)²)/γ,         δ' = ω δ π_a π_k π_j
-    H   τ = τ(p), any p,          ρ^j ≥ √(‖w̃‖² + D max_j f(u_j)²)/γ,             δ' = ω δ π_a π_k π_j
+    G   τ = τ(p), all p_j equal,  ρ^j ≥ √(‖w̃‖² + (D/n_u) Σ_j f(u_j)²)/γ,         δ' = ω δ π_a π_s π_j
+    H   τ = τ(p), any p,          ρ^j ≥ √(‖w̃‖² + D max_j f(u_j)²)/γ,             δ' = ω δ π_a π_s π_j
 
-with ω = 1/3, or 1 for a class that is named beforehand, and τ(p) = Σ_i x̃_i'(I + D Σ_j p_j ũ_j ũ_j')⁻¹ x̃_i,
-of which :class:`Landmarks` finds the least. (2/n) ρ^j √τ is U_F, U_G or U_H of
-:mod:`formulations.error_bounds.rmm_bounds` for the energy E = ρ^(2j)/2.
+with ω = 1/3, or 1 if the class is named beforehand. Here τ(p) = Σ_i x̃_i'(I + D Σ_j p_j ũ_j ũ_j')⁻¹ x̃_i for
+weights p_j ≥ 0 of the landmarks with Σ_j p_j = 1; :class:`Landmarks` minimises it. (2/n) ρ^j √τ is U_F, U_G
+or U_H of :mod:`formulations.error_bounds.rmm_bounds` for the energy E = ρ^(2j)/2.
 
 Proof
 -----
-1. One class. F, G and H with the radius √(2E) have R̂ = E_σ sup (1/n) Σ_i σ_i w̃·x̃_i ≤ √(2E τ)/n, for any p;
-   for F this is :mod:`formulations.error_bounds.rademacher`, step 1, and for G and H below.
-   So p may be chosen with the samples at hand, and no solver need be trusted.
+1. One class. F, G and H of radius R have R̂ = 𝔼_σ sup (1/n) Σ_i σ_i w̃·x̃_i ≤ R √τ/n for independent signs
+   σ_i, in H for any p; for F this is :mod:`formulations.error_bounds.rademacher`, step 1, and for G and H it
+   is proved below. So p may depend on the training samples, and the bound is valid even if p is not optimal.
 
 2. Fixed beforehand. Given the landmarks, each class is fixed: its D, c and radius are on a grid, and the
-   landmarks have nothing to do with the samples. So step 4 of the proof in
+   landmarks are independent of the training samples. So step 4 of the proof in
    :mod:`formulations.error_bounds.rademacher` applies: with probability 1 − δ',
-   P(y f ≤ 0) ≤ (1/n) Σ_i φ(y_i f(x_i)) + 2 R̂ + 3 √(ln(2/δ')/2n) for all machines of the class. The training
-   samples cannot be the landmarks: the class would depend on them, and then its deviation is not that of a
-   class fixed beforehand, nor does the exchange of a sample change it by 1/n at most.
+   P(y f ≤ 0) ≤ (1/n) Σ_i r(y_i f(x_i)) + 2 R̂ + 3 √(ln(2/δ')/2n) for all machines of the class. The training
+   samples cannot be the landmarks: the class would depend on them, so that it is not fixed beforehand, and
+   replacing one sample could change the deviation by more than 1/n.
 
-3. What was fitted. Over all classes of the countable family the δ' add up to δ at most. Any (w, b) lies in
-   those whose radii are its norms rounded up.
+3. Union bound. The δ' of the countable family sum to at most δ, and (w, b) belongs to every class whose
+   radius is at least its norm.
 
-4. The margin is free. The machine of (w, b)/γ has the signs of f, and its norms are those of (w, b) over γ,
-   as its outputs are. 3 holds for it whatever γ is, even one chosen after the fact. ∎
+4. Free margin. The machine of (w, b)/γ has the signs of f; its norm in each class is that of (w, b) divided
+   by γ. Step 3 holds for all machines at once, hence for any γ, even one chosen after the fact. ∎
 
-Class F is tried for all a, class G for all k and the a near F's, and class H at the neighbours of G's best as
-long as they are better.
+Search: class F is evaluated on the whole grid of c; class G on the whole grid of D, for five values of c
+around F's best; class H by local search on the (c, D) grid from G's best.
 
-The intercept is paid for with c: the least of ‖w̃‖ √τ over c in class F is ‖w‖ √(Σ_i ‖φ(x_i)‖²) + |b| √n,
-which is what the weights and the intercept need by themselves.
+Cost of the intercept: the least of ‖w̃‖ √τ over c in class F is ‖w‖ √(Σ_i ‖φ(x_i)‖²) + |b| √n, the sum of one
+term of the weights and one of the intercept.
 
 The samples must not have been used to choose φ (a kernel's parameters are part of it), or to standardise the
 features.
 
 Landmarks
 ---------
-A landmark is a further sample u_j, of which no label is used, at which a class keeps its outputs small. The
-classes G and H of :mod:`formulations.error_bounds.rmm_bounds` are held back by them, and both complexities
-are of the form (2√(2E)/n) √τ(p), where p ≥ 0, Σ_j p_j = 1 are weights of the landmarks and
+The outputs of the classes G and H are constrained at the landmarks. Without intercept (c = 0) these are the
+classes of :mod:`formulations.error_bounds.rmm_bounds`, and their complexities have the form (2√(2E)/n) √τ(p),
+where p ≥ 0, Σ_j p_j = 1 are weights of the landmarks and
 
     τ(p) = Σ_i φ(x_i)' M(p)⁻¹ φ(x_i),      M(p) = I + D Σ_j p_j φ(u_j) φ(u_j)'.
 
-Equal weights give U_G, and D = 0 gives U_F. U_H is the least of all:
+Equal weights give U_G, and D = 0 gives U_F. The minimum over p gives U_H:
 
     min  τ(p)   s.t.  p ≥ 0, Σ_j p_j = 1.
 
-It is the program of U_H without its energy: λ = t p turns that into τ(p)/(n t) + 2E t/n, least at
-t = √(τ(p)/2E). Statisticians know it as an A-optimal design.
+This is the program of U_H with its energy eliminated: λ = t p turns that program into τ(p)/(n t) + 2E t/n,
+minimal at t = √(τ(p)/2E). Statisticians know it as an A-optimal design.
 
-Every p is a bound. Σ_j p_j (‖w‖² + D (w·φ(u_j))²) = w'M(p)w is at most 2E for every w in H, whatever p is,
-and in G for equal weights. So Σ_i σ_i w·φ(x_i) ≤ √(2E) ‖M(p)^(-1/2) Σ_i σ_i φ(x_i)‖ by Cauchy-Schwarz, and by
-Jensen its expectation over independent signs is at most √(2E τ(p)).
+Upper bound, for every p. Σ_j p_j (‖w‖² + D (w·φ(u_j))²) = w'M(p)w is at most 2E for every w in H, whatever p
+is, and in G for equal weights. So Σ_i σ_i w·φ(x_i) ≤ √(2E) ‖M(p)^(-1/2) Σ_i σ_i φ(x_i)‖ by Cauchy-Schwarz,
+and by Jensen the expectation of the left side over independent signs is at most √(2E τ(p)).
 
-None is far below. With LL' = Σ_i φ(x_i)φ(x_i)' and any V put d_j = ‖V‖² + D ‖V'φ(u_j)‖². For every p', again
-by Cauchy-Schwarz, tr(L'V)² ≤ τ(p') Σ_j p'_j d_j ≤ τ(p') max_j d_j. At V = M(p)⁻¹L, where
-tr(L'V) = Σ_j p_j d_j = τ, that is
+Lower bound on min τ (duality gap). With LL' = Σ_i φ(x_i)φ(x_i)' and any V put d_j = ‖V‖² + D ‖V'φ(u_j)‖². For
+all weights p', again by Cauchy-Schwarz, tr(L'V)² ≤ τ(p') Σ_j p'_j d_j ≤ τ(p') max_j d_j. At V = M(p)⁻¹L,
+where tr(L'V) = Σ_j p_j d_j = τ, this gives
 
     min τ  ≥  τ² / (τ + Δ),      Δ = max_j q_j − Σ_j p_j q_j,      q_j = D ‖V'φ(u_j)‖² = −∂τ/∂p_j.
 
-The samples enter only through their projection on the landmarks' span, and what is left of them through its
-trace: all that is asked for is k(u, u), Σ_i k(u, x_i) k(x_i, u) and Σ_i k(x_i, x_i).
+The samples enter only through their projections on the landmarks' span and the sum of the squared norms of
+their remainders. So k(u, u), Σ_i k(u, x_i) k(x_i, u) and Σ_i k(x_i, x_i) of the kernel k are sufficient.
 
 Reference
 ---------
-Shivaswamy & Jebara, Relative Margin Machines (2008), appendix, Theorem 1: there γ is free beside slacks that
+Shivaswamy & Jebara, Relative Margin Machines (2008), appendix, Theorem 1: there γ is free while the slacks
 are those of γ = 1, and the confidence is printed without its root. Bartlett & Mendelson, Rademacher and
 Gaussian Complexities (2002). Pukelsheim, Optimal Design of Experiments (1993).
 
@@ -90,7 +101,7 @@ Example
 -------
 >>> import numpy as np
 >>> from formulations.language.toy_data import two_blobs
->>> (X, y), (U, _) = two_blobs(n=4000, seed=0), two_blobs(n=40, seed=1)
+>>> (X, y), (U, _) = two_blobs(n=4000, m=2, seed=0), two_blobs(n=40, m=2, seed=1)
 >>> w = np.array([0.4, 0.4])
 >>> alone, held = linear_bound(X, y, w, form="F"), linear_bound(X, y, w, U=U, form="H")
 >>> held.capacity < alone.capacity and not alone.vacuous
@@ -111,7 +122,7 @@ from scipy.linalg import cho_factor, cho_solve
 from formulations.error_bounds.terms import (
     ErrorBound,
     confidence,
-    log_odds_against,
+    log_inverse_weight,
     margins_to_try,
     ramp,
     rounded_up,
@@ -120,24 +131,24 @@ from formulations.language.arguments import at_least
 from formulations.language.recovery import as_data, gram_factor, square_sum
 from formulations.language.types import Array, Matrix, MatrixLike, dense, is_sparse
 
-_TO_BOUNDARY = 0.995  # share of the way to where a weight would vanish, that a step takes
-_BLOCK_ROWS = 4096  # samples whose products with the landmarks are formed at once
+_TO_BOUNDARY = 0.995  # largest step, relative to the step at which an entry of p or z becomes 0
+_BLOCK_ROWS = 4096  # samples per block of kernel values with the landmarks
 
 
 @dataclass(frozen=True)
 class LeastTrace:
-    """Weights of the landmarks and the τ that they give.
+    """Weights of the landmarks that nearly minimise τ, and their τ.
 
     Attributes
     ----------
     trace : float
-        τ(p), which bounds whether or not it is the least.
+        τ(p): an upper bound, whether or not p is optimal.
     weights : ndarray of shape (n_u,)
         p.
     gap : float
-        1 − min τ/τ(p) is proven to be no more than this.
+        Proven upper bound on 1 − min τ/τ(p).
     iterations : int
-        Steps that were made.
+        Iteration at which these weights were found.
     """
 
     trace: float
@@ -147,7 +158,7 @@ class LeastTrace:
 
 
 class Landmarks:
-    """Landmarks, and the samples as they are seen from them.
+    """Landmarks, with the training samples' second moments projected on their span.
 
     Parameters
     ----------
@@ -158,20 +169,20 @@ class Landmarks:
     sums : array_like of shape (n_u,)
         Σ_i k(u, x_i).
     n : int
-        Samples.
+        Number of samples.
     trace : float
         Σ_i k(x_i, x_i).
 
     Attributes
     ----------
     basis : ndarray of shape (n_u, r)
-        Coordinates of the landmarks in their span, along its principal axes.
+        Coordinates of the landmarks along the principal axes of their span; r is the numerical rank.
     moments : ndarray of shape (r, r)
-        Σ_i of the samples' outer products there.
+        Sum over the samples of the outer products of their coordinates along these axes.
     outside : float
-        Σ_i of the squared lengths of what the span leaves of them.
+        Sum of the squared distances of the samples from the span.
     missing : ndarray of shape (n_u,)
-        Lengths of what the basis leaves of the landmarks: its numerical rank may be below r.
+        Norm of each landmark's component outside the basis, which has no axis below the rank tolerance.
     """
 
     def __init__(self, kernel: ArrayLike, products: ArrayLike, sums: ArrayLike, n: int, trace: float):
@@ -186,7 +197,7 @@ class Landmarks:
 
     @classmethod
     def of(cls, kernel: ArrayLike, blocks: Iterable[ArrayLike], trace: float) -> Landmarks:
-        """From k(u, u), blocks of k(x, u) for all samples in turn, read once, and Σ_i k(x_i, x_i)."""
+        """Build from k(u, u), an iterable of blocks of k(x, u) over all samples, and Σ_i k(x_i, x_i)."""
         n, products, sums = 0, np.zeros(np.shape(kernel)), np.zeros(len(np.asarray(kernel)))
         for block in blocks:
             K = np.asarray(block, dtype=float)
@@ -195,26 +206,26 @@ class Landmarks:
 
     @classmethod
     def linear(cls, X: Matrix, U: Matrix) -> Landmarks:
-        """For the linear kernel of samples X (n, m) and landmarks U (n_u, m)."""
+        """Build for the linear kernel from samples X (n, m) and landmarks U (n_u, m)."""
         blocks = (dense(X[start : start + _BLOCK_ROWS] @ U.T) for start in range(0, X.shape[0], _BLOCK_ROWS))
         return cls.of(dense(U @ U.T), blocks, square_sum(X))
 
     def with_constant(self, constant: float) -> Landmarks:
-        """The same with one feature more, a constant: k + constant², which makes a weight of an intercept."""
+        """Return the landmarks of the kernel k + constant²: the intercept is the weight of that constant."""
         c = constant**2
         products = self.products + c * (self.sums[:, None] + self.sums[None, :]) + c * c * self.n
         return Landmarks(self.kernel + c, products, self.sums + c * self.n, self.n, self.trace + c * self.n)
 
     def equal_weights(self, D: ArrayLike) -> Any:
-        """τ at equal weights, the trace of U_G, for every D of an array at once."""
+        """τ at equal weights, the trace of U_G, for each entry of D."""
         lengths = (self.basis**2).sum(axis=0) / len(self.basis)
         shrunk = np.diag(self.moments) / (1.0 + np.multiply.outer(np.asarray(D, dtype=float), lengths))
         return self.outside + shrunk.sum(axis=-1)
 
     def least(self, D: float, tol: float = 1e-8, max_iter: int = 100) -> LeastTrace:
-        """The least τ, the trace of U_H, by a primal-dual interior point that begins at equal weights.
+        """Minimise τ, the trace of U_H, by a primal-dual interior-point method that begins at equal weights.
 
-        `tol` is the gap to prove; the best weights met are given in any case, with the gap that they have.
+        Stop at the proven gap `tol`. If it is not reached, return the best iterate with its gap.
         """
         D = at_least("D", D, 0.0)
         n_u, R = len(self.basis), np.sqrt(D) * self.basis
@@ -232,8 +243,8 @@ class Landmarks:
             if gap <= tol or iteration == max_iter:
                 break
             if not len(z):
-                z = 1.1 * q.max() - q
-            mu = 0.1 * float(p @ z) / n_u  # of the barrier, which each step lowers
+                z = 1.1 * q.max() - q  # strictly feasible multipliers of p >= 0, for nu = 1.1 max q
+            mu = 0.1 * float(p @ z) / n_u  # barrier parameter: a tenth of the mean complementarity product
             dp, dz = _newton_step(2.0 * (R @ Y) * (Y.T @ S @ Y), p, z, q, mu)
             step = _line_search(R, S, p, dp, inside, q, mu)
             if step == 0.0:
@@ -251,7 +262,7 @@ def _trace_and_rates(R: Array, S: Array, p: Array) -> tuple[float, Array, Array]
 
 
 def _newton_step(H: Array, p: Array, z: Array, q: Array, mu: float) -> tuple[Array, Array]:
-    """Newton's step to −q(p) + ν − z = 0, Σp = 1, p_j z_j = mu, where q falls by H dp."""
+    """Newton step (dp, dz) for −q(p) + ν − z = 0, Σp = 1, p_j z_j = mu, where −H is the Jacobian of q."""
     H[np.diag_indices_from(H)] += z / p
     solved = cho_solve(cho_factor(H), np.column_stack([q + mu / p, np.ones(len(p))]))
     nu = solved[:, 0].sum() / solved[:, 1].sum()
@@ -260,21 +271,22 @@ def _newton_step(H: Array, p: Array, z: Array, q: Array, mu: float) -> tuple[Arr
 
 
 def _max_step(x: Array, dx: Array) -> float:
-    """The largest step along dx before an entry of x vanishes."""
+    """Return the step along dx at which the first entry of x becomes 0."""
     shrinks = dx < 0
     return float(np.min(-x[shrinks] / dx[shrinks], initial=np.inf))
 
 
 def _line_search(R: Array, S: Array, p: Array, dp: Array, inside: float, q: Array, mu: float) -> float:
-    """The first of halved steps along which tr(S M⁻¹) − mu Σ ln p falls as it should; 0 if none does."""
+    """Return the first of 30 halved steps with sufficient decrease of tr(S M⁻¹) − mu Σ ln p, else 0."""
     slope = -float((q + mu / p) @ dp)
-    here = inside - mu * float(np.log(p).sum())
+    value = inside - mu * float(np.log(p).sum())
     step = min(1.0, _TO_BOUNDARY * _max_step(p, dp))
     for _ in range(30):
-        there = p + step * dp
-        M = np.eye(len(S)) + (R * there[:, None]).T @ R
-        value = float(np.trace(cho_solve(cho_factor(M), S))) - mu * float(np.log(there).sum())
-        if value <= here + 1e-4 * step * slope + 1e-14 * abs(here):
+        trial = p + step * dp
+        M = np.eye(len(S)) + (R * trial[:, None]).T @ R
+        trial_value = float(np.trace(cho_solve(cho_factor(M), S))) - mu * float(np.log(trial).sum())
+        # Armijo's condition, with an allowance for the rounding of both values.
+        if trial_value <= value + 1e-4 * step * slope + 1e-14 * abs(value):
             return step
         step *= 0.5
     return 0.0
@@ -283,118 +295,144 @@ def _line_search(R: Array, S: Array, p: Array, dp: Array, inside: float, q: Arra
 Form = Literal["F", "G", "H"]
 FORMS = {"F": "small weights", "G": "small outputs on the average", "H": "every output small"}
 
-_CONSTANTS = np.arange(-30, 31)  # a
-_WEIGHTS = np.arange(-12, 13)  # k
+_CONSTANTS = np.arange(-30, 31)  # exponents a of c = 2^a
+_WEIGHTS = np.arange(-12, 13)  # exponents s of D = 4^s, in units of 1/mean ‖ũ_j‖²
 
 
 @dataclass(frozen=True)
 class MachineClass:
-    """A class but for its radius: what holds a machine in it, and what the choice costs."""
+    """A class up to its radius, the norm of a machine in it, and the share of δ.
+
+    Attributes
+    ----------
+    form : {"F", "G", "H"}
+        Which of the three classes.
+    constant : float
+        c.
+    D : float
+        Weight of the outputs at the landmarks; 0 in class F.
+    norm : float
+        Norm of the machine: ‖w̃‖, or the square root that defines G or H.
+    trace : float
+        τ.
+    log_inverse_share : float
+        ln(δ/δ'), without the term ln(1/π_j) of the radius.
+    gap : float
+        Proven upper bound on the relative distance of √τ from its minimum; 0 in F and G.
+    """
 
     form: Form
     constant: float
     D: float
     norm: float
     trace: float
-    against: float
+    log_inverse_share: float
     gap: float = 0.0
 
 
 class Sample:
-    """Margins of the samples, and the totals of classes at all margins γ that are tried."""
+    """Margins of the samples, and the bounds of classes at each of the candidate margins γ."""
 
     def __init__(self, margins: Array, delta: float, gamma: float | Literal["best"]):
         self.n, self.delta, self.gammas = len(margins), delta, margins_to_try(margins, gamma)
         self.losses = np.array([ramp(margins, value) for value in self.gammas])
 
-    def totals(self, norm: ArrayLike, trace: ArrayLike, against: ArrayLike) -> Array:
-        """Bounds, of the shape of the arguments and one axis more for γ."""
+    def totals(self, norm: ArrayLike, trace: ArrayLike, log_inverse_share: ArrayLike) -> Array:
+        """Return the bounds: the shape of the arguments, with a last axis for γ."""
         j, radii = rounded_up(np.divide.outer(np.asarray(norm, dtype=float), self.gammas))
         capacity = 2.0 / self.n * radii * np.sqrt(trace)[..., None]
-        price = np.asarray(against)[..., None] + log_odds_against(j)
-        return np.asarray(self.losses[:, 0] + capacity + confidence(self.n, self.delta, price))
+        log_total_share = np.asarray(log_inverse_share)[..., None] + log_inverse_weight(j)
+        return np.asarray(self.losses[:, 0] + capacity + confidence(self.n, self.delta, log_total_share))
 
-    def total(self, of: MachineClass) -> float:
-        """The bound of a class at its best γ."""
-        return float(self.totals(of.norm, of.trace, of.against).min())
+    def total(self, machine_class: MachineClass) -> float:
+        """Return the bound of a class at its best γ."""
+        return float(
+            self.totals(machine_class.norm, machine_class.trace, machine_class.log_inverse_share).min()
+        )
 
 
-def class_f(sample: Sample, norm: float, b: float, trace: float, share: float) -> MachineClass:
-    """Class F with the constant that is best for it."""
+def class_f(sample: Sample, norm: float, b: float, trace: float, form_penalty: float) -> MachineClass:
+    """Return class F with the constant c of the smallest bound; form_penalty is ln(1/ω)."""
     constants = 2.0**_CONSTANTS
     norms, traces = np.hypot(norm, b / constants), trace + sample.n * constants**2
-    against = share + log_odds_against(_CONSTANTS)
-    best = int(sample.totals(norms, traces, against).min(axis=1).argmin())
+    log_shares = form_penalty + log_inverse_weight(_CONSTANTS)
+    best = int(sample.totals(norms, traces, log_shares).min(axis=1).argmin())
     return MachineClass(
-        "F", float(constants[best]), 0.0, float(norms[best]), float(traces[best]), against[best]
+        "F", float(constants[best]), 0.0, float(norms[best]), float(traces[best]), log_shares[best]
     )
 
 
-class HeldClasses:
-    """The classes G and H of a machine: a is the number of the constant, k that of D."""
+class LandmarkClasses:
+    """The classes G and H of a machine on the grid c = 2^a, D = 4^s (in units of 1/mean ‖ũ_j‖²)."""
 
-    def __init__(self, landmarks: Landmarks, norm: float, b: float, outputs: Array, share: float):
-        self.landmarks, self.norm, self.b, self.share = landmarks, norm, b, share
+    def __init__(self, landmarks: Landmarks, norm: float, b: float, outputs: Array, form_penalty: float):
+        self.landmarks, self.norm, self.b, self.form_penalty = landmarks, norm, b, form_penalty
         self.outputs = np.abs(outputs)
         self._lifted: dict[int, Landmarks] = {}
-        self._every: dict[tuple[int, int], MachineClass] = {}
+        self._class_h: dict[tuple[int, int], MachineClass] = {}
 
-    def _at(self, a: int) -> tuple[Landmarks, float, Array, float]:
-        """Landmarks with the constant 2^a, ‖w̃‖, outputs at the landmarks, and the unit of D."""
+    def _lifted_landmarks(self, a: int) -> tuple[Landmarks, float, Array, float]:
+        """Return the landmarks with the constant 2^a, ‖w̃‖, bounds on |f(u)|, and the unit of D."""
         if a not in self._lifted:
             self._lifted[a] = self.landmarks.with_constant(2.0**a)
-        seen, norm = self._lifted[a], float(np.hypot(self.norm, self.b / 2.0**a))
-        # The basis leaves out what rounding would drown; the outputs allow for it.
-        return seen, norm, self.outputs + norm * seen.missing, 1.0 / float(np.mean(np.diag(seen.kernel)))
+        landmarks, norm = self._lifted[a], float(np.hypot(self.norm, self.b / 2.0**a))
+        # The basis omits the axes below the rank tolerance; the outputs there are at most norm * missing.
+        outputs = self.outputs + norm * landmarks.missing
+        return landmarks, norm, outputs, 1.0 / float(np.mean(np.diag(landmarks.kernel)))
 
-    def _against(self, a: int, k: Any) -> Any:
-        return self.share + log_odds_against(a) + log_odds_against(k)
+    def _log_inverse_share(self, a: int, s: Any) -> Any:
+        return self.form_penalty + log_inverse_weight(a) + log_inverse_weight(s)
 
-    def average(self, a: int, k: int) -> MachineClass:
-        """Class G."""
-        seen, norm, outputs, unit = self._at(a)
-        D = 4.0**k * unit
+    def class_g(self, a: int, s: int) -> MachineClass:
+        """Return the class G of one grid point."""
+        landmarks, norm, outputs, unit = self._lifted_landmarks(a)
+        D = 4.0**s * unit
         size = sqrt(norm**2 + D * float(np.mean(outputs**2)))
-        return MachineClass("G", 2.0**a, D, size, float(seen.equal_weights(D)), self._against(a, k))
+        return MachineClass(
+            "G", 2.0**a, D, size, float(landmarks.equal_weights(D)), self._log_inverse_share(a, s)
+        )
 
-    def every(self, a: int, k: int) -> MachineClass:
-        """Class H."""
-        if (a, k) not in self._every:
-            seen, norm, outputs, unit = self._at(a)
-            D = 4.0**k * unit
-            least = seen.least(D, 1e-4)
+    def class_h(self, a: int, s: int) -> MachineClass:
+        """Return the class H of one grid point, with nearly optimal weights p."""
+        if (a, s) not in self._class_h:
+            landmarks, norm, outputs, unit = self._lifted_landmarks(a)
+            D = 4.0**s * unit
+            optimum = landmarks.least(D, 1e-4)
             size = sqrt(norm**2 + D * float(outputs.max() ** 2))
-            # The capacity has the root of τ.
-            gap = 1.0 - sqrt(1.0 - least.gap)
-            self._every[a, k] = MachineClass("H", 2.0**a, D, size, least.trace, self._against(a, k), gap)
-        return self._every[a, k]
+            # The capacity is proportional to the root of τ.
+            gap = 1.0 - sqrt(1.0 - optimum.gap)
+            self._class_h[a, s] = MachineClass(
+                "H", 2.0**a, D, size, optimum.trace, self._log_inverse_share(a, s), gap
+            )
+        return self._class_h[a, s]
 
-    def best_average(self, sample: Sample, near: int) -> tuple[int, int]:
-        """(a, k) of the best class G, for a near a given one."""
-        found = []
+    def best_class_g(self, sample: Sample, near: int) -> tuple[int, int]:
+        """Return (a, s) of the class G with the smallest bound, for a within 2 of `near`."""
+        candidates = []
         for a in range(near - 2, near + 3):
-            seen, norm, outputs, unit = self._at(a)
+            landmarks, norm, outputs, unit = self._lifted_landmarks(a)
             D = 4.0**_WEIGHTS * unit
             norms = np.sqrt(norm**2 + D * float(np.mean(outputs**2)))
-            totals = sample.totals(norms, seen.equal_weights(D), self._against(a, _WEIGHTS)).min(axis=1)
-            found.append((float(totals.min()), a, int(_WEIGHTS[totals.argmin()])))
-        return min(found)[1:]
+            log_shares = self._log_inverse_share(a, _WEIGHTS)
+            totals = sample.totals(norms, landmarks.equal_weights(D), log_shares).min(axis=1)
+            candidates.append((float(totals.min()), a, int(_WEIGHTS[totals.argmin()])))
+        return min(candidates)[1:]
 
-    def best_every(self, sample: Sample, start: tuple[int, int]) -> MachineClass:
-        """The best class H that steps from (a, k) to better neighbours come to."""
-        here = self.every(*start)
-        a, k = start
+    def best_class_h(self, sample: Sample, start: tuple[int, int]) -> MachineClass:
+        """Return a locally best class H, by steps from `start` to the best neighbour."""
+        current = self.class_h(*start)
+        a, s = start
         while True:
-            around = [(near, self.every(*near)) for near in _neighbours(a, k)]
-            (there, best) = min(around, key=lambda item: sample.total(item[1]))
-            if sample.total(best) >= sample.total(here):
-                return here
-            (a, k), here = there, best
+            candidates = [(point, self.class_h(*point)) for point in _neighbours(a, s)]
+            (point, best) = min(candidates, key=lambda item: sample.total(item[1]))
+            if sample.total(best) >= sample.total(current):
+                return current
+            (a, s), current = point, best
 
 
-def _neighbours(a: int, k: int) -> Iterator[tuple[int, int]]:
-    yield from ((a - 1, k), (a + 1, k))
-    yield from ((a, near) for near in (k - 1, k + 1) if _WEIGHTS[0] <= near <= _WEIGHTS[-1])
+def _neighbours(a: int, s: int) -> Iterator[tuple[int, int]]:
+    yield from ((a - 1, s), (a + 1, s))
+    yield from ((a, t) for t in (s - 1, s + 1) if _WEIGHTS[0] <= t <= _WEIGHTS[-1])
 
 
 @dataclass(frozen=True)
@@ -408,13 +446,13 @@ class MarginBound(ErrorBound):
     form : {"F", "G", "H"}
         Which class it is.
     constant : float
-        c, the feature whose weight is the intercept.
+        c, the constant feature; its weight is b/c.
     D : float
         Weight of the outputs at the landmarks; 0 in class F.
     radius : float
-        The radius ρ^j of the class, for the machine over γ.
+        The radius ρ^j of the class, for the machine (w, b)/γ.
     gap : float
-        By how much the capacity may be above the class's U_H, as a share of it; 0 in F and G.
+        Proven upper bound on the relative excess of the capacity over U_H of the class; 0 in F and G.
     """
 
     form: Form
@@ -434,7 +472,7 @@ def margin_bound(
     outputs: ArrayLike | None = None, delta: float = 0.05, gamma: float | Literal["best"] = "best",
     form: Form | Literal["best"] = "best",
 ) -> MarginBound:  # fmt: skip
-    """The theorem of this module for a fitted machine of any kernel.
+    """Evaluate the theorem of this module for a fitted machine of any kernel.
 
     Parameters
     ----------
@@ -447,8 +485,8 @@ def margin_bound(
     trace : float
         Σ_i k(x_i, x_i).
     landmarks : Landmarks, optional
-        The landmarks and the samples as they are seen from them, without the constant. Without any there is
-        class F alone.
+        The landmarks with the samples' moments, without the constant feature. If None, only class F is
+        available.
     outputs : array_like of shape (n_u,), optional
         Outputs f(u_j), with the intercept; given with the landmarks.
     delta : float
@@ -472,27 +510,29 @@ def margin_bound(
         if form in ("G", "H"):
             raise ValueError(f"form={form!r} needs landmarks, samples that were not used in training")
         return _terms(sample, class_f(sample, norm, b, trace, 0.0))
-    found = np.asarray([] if outputs is None else outputs, dtype=float)
-    if found.shape != (len(landmarks.kernel),) or not np.isfinite(found).all():
+    values = np.asarray([] if outputs is None else outputs, dtype=float)
+    if values.shape != (len(landmarks.kernel),) or not np.isfinite(values).all():
         raise ValueError(
             f"outputs must be finite and of shape ({len(landmarks.kernel)},), one for each landmark, "
-            f"not of shape {found.shape}"
+            f"not of shape {values.shape}"
         )
     if landmarks.n != len(f):
-        raise ValueError(f"the landmarks must be seen from the {len(f)} samples of f, not {landmarks.n}")
-    share = log(3.0) if form == "best" else 0.0
-    plain = class_f(sample, norm, b, trace, share)
+        raise ValueError(
+            f"the landmarks must have the moments of the {len(f)} samples of f, not of {landmarks.n}"
+        )
+    form_penalty = log(3.0) if form == "best" else 0.0
+    best_f = class_f(sample, norm, b, trace, form_penalty)
     if form == "F":
-        return _terms(sample, plain)
-    held = HeldClasses(landmarks, norm, b, found, share)
-    average = held.best_average(sample, round(np.log2(plain.constant)))
+        return _terms(sample, best_f)
+    classes = LandmarkClasses(landmarks, norm, b, values, form_penalty)
+    best_g = classes.best_class_g(sample, round(np.log2(best_f.constant)))
     if form == "G":
-        return _terms(sample, held.average(*average))
-    every = held.best_every(sample, average)
+        return _terms(sample, classes.class_g(*best_g))
+    best_h = classes.best_class_h(sample, best_g)
     if form == "H":
-        return _terms(sample, every)
+        return _terms(sample, best_h)
     return min(
-        (_terms(sample, candidate) for candidate in (plain, held.average(*average), every)),
+        (_terms(sample, candidate) for candidate in (best_f, classes.class_g(*best_g), best_h)),
         key=lambda bound: bound.total,
     )
 
@@ -501,7 +541,7 @@ def linear_bound(
     X: MatrixLike, y: ArrayLike, w: ArrayLike, b: float = 0.0, U: MatrixLike | None = None,
     delta: float = 0.05, gamma: float | Literal["best"] = "best", form: Form | Literal["best"] = "best",
 ) -> MarginBound:  # fmt: skip
-    """The theorem for a linear machine and the sample it was fitted to.
+    """Evaluate the theorem for a linear machine and the sample it was fitted to.
 
     Parameters
     ----------
@@ -549,23 +589,24 @@ def _check(f: Array, y: Array, norm: float, b: float, trace: float) -> None:
         raise ValueError(f"b must be finite, not {b!r}")
 
 
-def _terms(sample: Sample, of: MachineClass) -> MarginBound:
-    """The bound of a class at its best γ, term by term."""
-    best = int(sample.totals(of.norm, of.trace, of.against).argmin())
+def _terms(sample: Sample, machine_class: MachineClass) -> MarginBound:
+    """Return the bound of a class at its best γ, term by term."""
+    log_share = machine_class.log_inverse_share
+    best = int(sample.totals(machine_class.norm, machine_class.trace, log_share).argmin())
     gamma = float(sample.gammas[best])
-    j, radius = rounded_up(of.norm / gamma)
+    j, radius = rounded_up(machine_class.norm / gamma)
     single = float(confidence(sample.n, sample.delta))
     return MarginBound(
         empirical=float(sample.losses[best, 0]),
         hinge=float(sample.losses[best, 1]),
-        capacity=2.0 / sample.n * float(radius) * sqrt(of.trace),
+        capacity=2.0 / sample.n * float(radius) * sqrt(machine_class.trace),
         confidence=single,
-        price=float(confidence(sample.n, sample.delta, of.against + log_odds_against(j))) - single,
+        price=float(confidence(sample.n, sample.delta, log_share + log_inverse_weight(j))) - single,
         gamma=gamma,
         delta=sample.delta,
-        form=of.form,
-        constant=of.constant,
-        D=of.D,
+        form=machine_class.form,
+        constant=machine_class.constant,
+        D=machine_class.D,
         radius=float(radius),
-        gap=of.gap,
+        gap=machine_class.gap,
     )

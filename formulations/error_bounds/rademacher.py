@@ -10,21 +10,21 @@ Theorem. Let (x_i, y_i) be n independent samples of one distribution, δ in (0, 
 π_j = 2 / (3 (|j|+1)(|j|+2)) for every integer j, so that Σ_j π_j = 1. Put T = √(Σ_i ‖x̃_i‖²) / n. With
 probability at least 1 − δ, for all W in R^(K×(m+1)) and all γ > 0 at once,
 
-    P(y f(x) ≤ 0)  ≤  (1/n) Σ_i φ(y_i f(x_i)/γ)  +  2 A T  +  3 √( ln(2/δ') / 2n ),
+    P(y f(x) ≤ 0)  ≤  (1/n) Σ_i r(y_i f(x_i)/γ)  +  2 A T  +  3 √( ln(2/δ') / 2n ),
 
-where φ(t) = min(1, [1−t]_+) is the ramp, which is at most the hinge [1−t]_+, and (A, δ') is either of
+where r(t) = min(1, [1−t]_+) is the ramp loss, at most the hinge loss [1−t]_+, and (A, δ') is either of
 
     "faces"       A = Σ_k ρ^(j_k),        δ' = (δ/2) Π_k π_(j_k),   ρ^(j_k) ≥ ‖W_k‖/γ
     "contraction" A = √(2K) ρ^j,          δ' = (δ/2) π_j,           ρ^j ≥ ‖W‖_F/γ
 
 Since T ≤ R/√n for R = max_i ‖x̃_i‖, the capacity falls like 1/√n.
 
-Proof. R̂(F) = E_σ sup_{f in F} (1/n) Σ_i σ_i f(x_i), for the sample at hand and independent signs σ.
+Proof. Let R̂(F) = E sup_{f in F} (1/n) Σ_i σ_i f(x_i), for the given sample and independent random signs σ_i.
 
 1. One face. For F = {x ↦ w·x̃ : ‖w‖ ≤ Λ} the supremum is (Λ/n) ‖Σ_i σ_i x̃_i‖, by Cauchy-Schwarz. By Jensen
    its expectation is at most (Λ/n) √(E‖Σ_i σ_i x̃_i‖²), where E σ_i σ_j = 0 for i ≠ j leaves Λ T.
 
-2. The largest of several. Let F = {max(f, g) : f in F_1, g in F_2}, each chosen freely. From
+2. Maximum of classes. Let F = {max(f, g) : f in F_1, g in F_2}. From
    max(f, g) = (f + g + |f − g|)/2, and as the supremum of a sum is at most the sum of the suprema,
    R̂(F) ≤ (R̂(F_1) + R̂(F_2) + R̂({|f−g|}))/2. By Talagrand's contraction, as |·| is 1-Lipschitz,
    R̂({|f−g|}) ≤ R̂({f−g}) = R̂(F_1) + R̂(F_2), the signs being symmetric. Hence R̂(F) ≤ R̂(F_1) + R̂(F_2),
@@ -35,67 +35,72 @@ Proof. R̂(F) = E_σ sup_{f in F} (1/n) Σ_i σ_i f(x_i), for the sample at hand
    R̂ ≤ (√2/n) E sup_W Σ_k W_k·(Σ_i σ_ik x̃_i) = (√2 Λ/n) E √(Σ_k ‖Σ_i σ_ik x̃_i‖²) ≤ √2 Λ √K T,
    by Cauchy-Schwarz and Jensen as in 1.
 
-4. Fixed class. t ↦ φ(y_i t) has values in [0, 1], is 1-Lipschitz, and is 1 where y_i t ≤ 0. McDiarmid's
+4. Fixed class. t ↦ r(y_i t) has values in [0, 1], is 1-Lipschitz, and is 1 where y_i t ≤ 0. McDiarmid's
    inequality for the uniform deviation and for R̂, and symmetrisation (Bartlett & Mendelson 2002; Mohri,
    Rostamizadeh & Talwalkar 2018, Theorem 3.3 with contraction), give with probability 1 − δ' for all f in F
-   P(y f ≤ 0) ≤ E φ(y f) ≤ (1/n) Σ_i φ(y_i f(x_i)) + 2 R̂(F) + 3 √(ln(2/δ')/2n).
+   P(y f ≤ 0) ≤ E r(y f) ≤ (1/n) Σ_i r(y_i f(x_i)) + 2 R̂(F) + 3 √(ln(2/δ')/2n).
 
-5. The norms that were fitted. Apply 4 to every class of a countable family, chosen before the sample is
-   seen: the Λ_k from the grid {ρ^j}, at δ' = (δ/2) Π π_(j_k), and Λ from the same grid, at (δ/2) π_j. The
-   failures add up to at most δ/2 + δ/2. Any W lies in the classes whose radii are its norms rounded up.
+5. Union bound over the norms. Apply 4 to every class of a countable family that does not depend on the
+   sample: Λ_1, ..., Λ_K from the grid {ρ^j}, at δ' = (δ/2) Π π_(j_k), and Λ from the same grid, at (δ/2) π_j.
+   The probabilities of failure sum to at most δ/2 + δ/2. Any W belongs to the class whose radii are its norms
+   rounded up to the grid.
 
-6. The margin is free. f and f/γ have the same sign, and f/γ is the machine of W/γ. Since 5 holds for all
-   machines at once, it holds for W/γ whatever γ, even one chosen after the fact. ∎
+6. Free margin. f and f/γ have the same sign, and f/γ is the machine of W/γ. Since 5 holds for all machines at
+   once, it holds for W/γ with any γ, even one chosen after the fact. ∎
 
-The price of 5 is a factor of at most ρ in A, and Σ_k ln(1/π_(j_k)) beside ln(2/δ) under the root.
-"faces" needs no factor √2 and adapts to faces of unequal norms, as Σ_k ‖W_k‖ ≤ √K ‖W‖_F; "contraction"
-pays for one norm in place of K, which is what counts for many faces of few samples. The smaller of both is
-reported, at no further price, for each had δ/2.
+Compared with norms fixed beforehand, step 5 costs a factor of at most ρ in A and the term Σ_k ln(1/π_(j_k))
+beside ln(2/δ) under the root ("contraction": one such term). "faces" has no factor √2 and adapts to faces of
+unequal norms, as Σ_k ‖W_k‖ ≤ √K ‖W‖_F; "contraction" has the term of one norm instead of K, which matters for
+many faces and few samples. The smaller of both bounds is reported: both hold at once with probability 1 − δ.
 
 The samples must not have been used to choose the features, or to standardise them.
 
 PLUME
 -----
-The machine is the log-odds f(x) = Λ(s) of its mixture of experts at the scores s_k = W_k·x̃
-(:func:`formulations.mixture.log_odds`), for a sharpness γ of the gate that was chosen beforehand. Its paper
-bounds the error in this form as well; again the constants are proved here.
+The machine is the log-odds f(x) = ℓ(s) of its mixture of experts at the scores s_k = W_k·x̃
+(:func:`formulations.mixture.log_odds`): ℓ(s) = ln(P/(1−P)) for P = Σ_k g_k σ(s_k), with the logistic function
+σ(t) = 1/(1+e^(−t)) and the gate g_k = e^(−κ s_k) / Σ_l e^(−κ s_l). Its sharpness κ (the argument ``gamma``)
+is chosen beforehand, and the margin is 1. The paper bounds the error in this form as well; again the
+constants are proved here.
 
-Theorem. With the same probability, for all W at once, P(y f(x) ≤ 0) is at most what the theorem above has
-at the margin 1, with √2 L Σ_k ρ^(j_k) for A in "faces" and √(2K) L ρ^j in "contraction", where
+Theorem. With probability at least 1 − δ, for all W at once, the theorem above holds at the margin 1 with A
+replaced by √2 L Σ_k ρ^(j_k) ("faces") or √(2K) L ρ^j ("contraction"), where
 
-    L = 1 + √2 γ τ,
-    τ = 0 for K = 1, else 1 for γ < 1, (K−1)/K for γ = 1, and a/(γ−1) for γ > 1,
+    L = 1 + √2 κ τ,
+    τ = 0 for K = 1, else 1 for κ < 1, (K−1)/K for κ = 1, and a/(κ−1) for κ > 1,
 
-a being the one root of a = (K−1) (1 − (1+a)/γ)^γ between 0 and γ−1. However sharp the gate,
-a e^(a+1) ≤ K−1: L grows like ln K at most.
+and a is the only root of a = (K−1) (1 − (1+a)/κ)^κ between 0 and κ−1. For any κ, a e^(a+1) ≤ K−1: L grows at
+most like ln K.
 
-Proof. With σ_k = σ(s_k), P = Σ_k g_k σ_k, the responsibilities r⁺_k = g_k σ_k/P of a label +1 and
-r⁻_k = g_k (1−σ_k)/(1−P) of −1,
+Proof. With σ_k = σ(s_k) and the responsibilities r⁺_k = g_k σ_k/P for a label +1 and r⁻_k = g_k (1−σ_k)/(1−P)
+for −1,
 
-    ∂Λ/∂s_k = γ (r⁻_k − r⁺_k) + g_k σ_k (1−σ_k) / (P (1−P)).
+    ∂ℓ/∂s_k = κ (r⁻_k − r⁺_k) + g_k σ_k (1−σ_k) / (P (1−P)).
 
-1. The second terms are not negative and add up to at most 1, as
+1. The second terms are nonnegative and sum to at most 1, as
    Σ_k g_k σ_k (1−σ_k) = P − Σ_k g_k σ_k² ≤ P − P².
 
-2. r⁺_k = r⁻_k e^(s_k − Λ), where e^Λ = P/(1−P) = Σ_k r⁻_k e^(s_k) ≥ e^h for h = min_k s_k. So the positive
-   parts of r⁻ − r⁺ add up to Σ_k r⁻_k [1 − e^(s_k − Λ)]_+ ≤ 1 − e^(h − Λ), and the negative ones to as
-   much.
+2. r⁺_k = r⁻_k e^(s_k − ℓ), where e^ℓ = P/(1−P) = Σ_k r⁻_k e^(s_k) ≥ e^h for h = min_k s_k. So the positive
+   parts of r⁻ − r⁺ sum to Σ_k r⁻_k [1 − e^(s_k − ℓ)]_+ ≤ 1 − e^(h − ℓ). Its negative parts sum to the same
+   amount, because r⁺ and r⁻ both sum to 1.
 
-3. r⁻ is as 1 for a face of least score to b_k ≤ e^(−γ (s_k − h)) for the others, as 1 − σ falls. Hence
-   e^(Λ − h) ≤ (1 + Σ_k b_k^(1 − 1/γ)) / (1 + Σ_k b_k), over the K−1 others. For γ ≥ 1 that is concave above
-   the bar: for equal sums below it, equal b_k are worst. With b = e^(−γδ) there remains the largest value
-   over δ of (1 + (K−1) e^((1−γ)δ)) / (1 + (K−1) e^(−γδ)). Its derivative is zero where e^δ = γ/(γ−1−a) for
-   a = (K−1) e^(−γδ), and there it is (γ−1)/(γ−1−a). So both parts add up to at most τ; to 1 in any case.
+3. r⁻_k is proportional to b_k, with b = 1 for a face of least score and b_k ≤ e^(−κ (s_k − h)) for the
+   others, because 1 − σ decreases. Hence e^(ℓ − h) ≤ (1 + Σ_k b_k^(1 − 1/κ)) / (1 + Σ_k b_k), with sums over
+   the K−1 others. For κ ≥ 1 the numerator is concave in b, so for a fixed denominator it is largest if all
+   b_k are equal. With b_k = e^(−κt) it remains to maximise (1 + (K−1) e^((1−κ)t)) / (1 + (K−1) e^(−κt)) over
+   t ≥ 0. The derivative vanishes where e^t = κ/(κ−1−a) for a = (K−1) e^(−κt), and there the quotient is
+   (κ−1)/(κ−1−a). So the positive and the negative parts sum to at most τ each; they sum to at most 1 in any
+   case.
 
-4. Hence the gradient has a Euclidean length of at most 1 + γ √(τ² + τ²) = L. Maurer's contraction, as in
-   step 3 above, gives R̂ ≤ (√2 L/n) E sup_W Σ_k W_k·(Σ_i σ_ik x̃_i), which is at most √2 L Σ_k Λ_k T over
-   ‖W_k‖ ≤ Λ_k and √2 L Λ √K T over ‖W‖_F ≤ Λ. The rest is as above, but for step 6, as Λ(s)/γ is no such
-   machine. ∎
+4. Hence the Euclidean norm of the gradient is at most 1 + κ √(τ² + τ²) = L. Maurer's contraction, as in step
+   3 above, gives R̂ ≤ (√2 L/n) E sup_W Σ_k W_k·(Σ_i σ_ik x̃_i) with random signs σ_ik, which is at most √2 L
+   Σ_k Λ_k T over ‖W_k‖ ≤ Λ_k and √2 L Λ √K T over ‖W‖_F ≤ Λ. Steps 4 and 5 above complete the proof. Step 6
+   does not apply, as ℓ(s)/γ is not the log-odds of any such machine. ∎
 
 The large-margin machines
 -------------------------
-The SVM, the Sigma-SVM and the Relative Margin Machine have their theorem in
-:mod:`formulations.error_bounds.margin_bounds`, on the same steps 4 to 6.
+The theorem of the SVM, the Sigma-SVM and the Relative Margin Machine is in
+:mod:`formulations.error_bounds.margin_bounds`; its proof uses steps 4 to 6.
 
 Reference
 ---------
@@ -119,7 +124,7 @@ from scipy.special import xlog1py
 from formulations.error_bounds.terms import (
     ErrorBound,
     confidence,
-    log_odds_against,
+    log_inverse_weight,
     margins_to_try,
     ramp,
     rounded_up,
@@ -139,26 +144,26 @@ class PolytopeBound(ErrorBound):
     Attributes
     ----------
     form : {"faces", "contraction"}
-        Which of the two capacities it is.
+        The form of the capacity.
     """
 
     form: Literal["faces", "contraction"]
 
 
 def faces_complexity(X: MatrixLike, radii: ArrayLike) -> float:
-    """Σ_k Λ_k T, a bound on the Rademacher complexity of max_k W_k·x̃ over ‖W_k‖ ≤ Λ_k for each k."""
+    """Return Σ_k Λ_k T, a bound on the Rademacher complexity of max_k W_k·x̃ over ‖W_k‖ ≤ Λ_k for each k."""
     return float(np.sum(radii)) * _trace_term(X)
 
 
 def contraction_complexity(X: MatrixLike, radius: float, n_faces: int) -> float:
-    """√(2K) Λ T, a bound on the Rademacher complexity of max_k W_k·x̃ over ‖W‖_F ≤ Λ."""
+    """Return √(2K) Λ T, a bound on the Rademacher complexity of max_k W_k·x̃ over ‖W‖_F ≤ Λ."""
     return sqrt(2 * n_faces) * radius * _trace_term(X)
 
 
 def polytope_bound(
     X: MatrixLike, y: ArrayLike, W: ArrayLike, delta: float = 0.05, gamma: float | Literal["best"] = 1.0
 ) -> PolytopeBound:
-    """The theorem of this module for a fitted machine and the sample it was fitted to.
+    """Evaluate the theorem of this module for a fitted machine and the sample it was fitted to.
 
     Parameters
     ----------
@@ -171,7 +176,7 @@ def polytope_bound(
     delta : float
         Probability that the bound fails, between 0 and 1.
     gamma : float or "best"
-        The margin, positive; "best" tries many, which costs nothing (step 6 of the proof).
+        The margin, positive; "best" minimises the bound over a grid of margins (step 6 of the proof).
 
     Raises
     ------
@@ -180,18 +185,18 @@ def polytope_bound(
     """
     X, y, W = _checked(X, y, W)
     margins = y * (lift(X) @ W.T).max(axis=1)
-    spread, norms = _trace_term(X), np.linalg.norm(W, axis=1)
+    data_term, norms = _trace_term(X), np.linalg.norm(W, axis=1)
     factors = 1.0, sqrt(2 * len(W))
     bounds = [
-        b
+        bound
         for value in margins_to_try(margins, gamma)
-        for b in _bounds(margins, norms, spread, delta, float(value), factors)
+        for bound in _bounds(margins, norms, data_term, delta, float(value), factors)
     ]
     return min(bounds, key=lambda bound: bound.total)
 
 
 def log_odds_lipschitz(gamma: float, n_faces: int) -> float:
-    """L of PLUME's theorem: the Lipschitz constant of the log-odds in the scores."""
+    """Return L of PLUME's theorem: a Lipschitz constant of the log-odds in the scores."""
     if gamma < 1.0:
         return 1.0 + sqrt(2.0) * gamma * (n_faces > 1)
     if n_faces == 1:
@@ -208,7 +213,7 @@ def log_odds_lipschitz(gamma: float, n_faces: int) -> float:
 def plume_bound(
     X: MatrixLike, y: ArrayLike, W: ArrayLike, gamma: float, delta: float = 0.05
 ) -> PolytopeBound:
-    """The theorem for PLUME, for a fitted mixture of experts and the sample it was fitted to.
+    """Evaluate the theorem for PLUME, for a fitted mixture of experts and the sample it was fitted to.
 
     Parameters
     ----------
@@ -217,12 +222,12 @@ def plume_bound(
     y : array_like of shape (n,)
         Labels: +1 inside, -1 outside.
     gamma : float
-        Sharpness of the gate, chosen before the sample was seen.
+        Sharpness κ of the gate, chosen independently of the sample.
 
     Returns
     -------
     PolytopeBound
-        On P(y f(x) ≤ 0) for the log-odds f; its ``gamma`` is the margin, 1.
+        Bound on P(y f(x) ≤ 0) for the log-odds f; its ``gamma`` is the margin, 1.
 
     Raises
     ------
@@ -248,30 +253,33 @@ def _checked(X: MatrixLike, y: ArrayLike, W: ArrayLike) -> tuple[Matrix, Array, 
 
 
 def _bounds(
-    margins: Array, norms: Array, spread: float, delta: float, gamma: float, factors: tuple[float, float]
+    margins: Array, norms: Array, data_term: float, delta: float, gamma: float, factors: tuple[float, float]
 ) -> tuple[PolytopeBound, PolytopeBound]:
-    """The theorem in its two forms, for one margin; A is the factor of each times its radii."""
+    """Return both forms of the bound for one margin; A is the factor of a form times the sum of its radii."""
     n, (empirical, hinge) = len(margins), ramp(margins, gamma)
     single = float(confidence(n, delta))
 
-    def of(form: Literal["faces", "contraction"], factor: float, norms: Array) -> PolytopeBound:
+    def bound_of_form(form: Literal["faces", "contraction"], factor: float, norms: Array) -> PolytopeBound:
         j, radii = rounded_up(norms)
         return PolytopeBound(
             empirical=empirical,
             hinge=hinge,
-            capacity=2.0 * factor * float(radii.sum()) * spread,
+            capacity=2.0 * factor * float(radii.sum()) * data_term,
             confidence=single,
-            price=float(confidence(n, delta, log(2.0) + log_odds_against(j).sum())) - single,
+            price=float(confidence(n, delta, log(2.0) + log_inverse_weight(j).sum())) - single,
             gamma=gamma,
             delta=delta,
             form=form,
         )
 
-    whole = np.array([np.linalg.norm(norms)])
-    return of("faces", factors[0], norms / gamma), of("contraction", factors[1], whole / gamma)
+    frobenius = np.array([np.linalg.norm(norms)])
+    return (
+        bound_of_form("faces", factors[0], norms / gamma),
+        bound_of_form("contraction", factors[1], frobenius / gamma),
+    )
 
 
 def _trace_term(X: MatrixLike) -> float:
-    """T = √(Σ_i ‖x̃_i‖²) / n."""
+    """Return T = √(Σ_i ‖x̃_i‖²) / n."""
     samples: Matrix = X if is_sparse(X) else np.asarray(X, dtype=float)
     return float(sqrt(square_sum(samples) + samples.shape[0]) / samples.shape[0])

@@ -9,15 +9,15 @@ before, for U of further samples whose labels are not used, an energy E > 0 and 
 (2)  G:  ½‖w‖² + D/(2 n_u) Σ_i (w·u_i)² ≤ E            the Sigma-SVM's: outputs small on the average
 (3)  H:  ½‖w‖² + D/2 (w·u_i)² ≤ E for every i          the RMM's: every output small
 
-Bounds on E_σ sup_w |(2/n) Σ_i σ_i w·x_i|, the empirical Rademacher complexity:
+Bounds on 𝔼_σ sup_w |(2/n) Σ_i σ_i w·x_i|, the empirical Rademacher complexity, for random signs σ_i:
      U_F = (2√(2E)/n) √(Σ x_i·x_i)
      U_G = (2√(2E)/n) √(Σ x_i'Σ_D^{-1} x_i),   Σ_D = I + (D/n_u) U'U
-     U_H = the value of the program below
-so that U_H ≤ U_G ≤ U_F. All grow as √E; for D = 0, or a single u where U_H = U_G, they are equal.
+     U_H = the optimal value of h_complexity, under Programs
+so that U_H ≤ U_G ≤ U_F. All are proportional to √E. They are equal if D = 0; U_H = U_G for a single u.
 
-E is only a factor: U_H = (2√(2E)/n) √τ, where τ is the least of tr(L'(I + D Σ p_i u_i u_i')⁻¹L) over
-p ≥ 0, Σ p_i = 1, and λ is √(τ/2E) p. :mod:`formulations.error_bounds.margin_bounds` proves that and finds p,
-for kernels and thousands of samples too.
+U_H = (2√(2E)/n) √τ with τ = min tr(L'(I + D Σ p_i u_i u_i')⁻¹L) over p ≥ 0, Σ p_i = 1; the optimal λ is
+√(τ/2E) p. :mod:`formulations.error_bounds.margin_bounds` proves this and computes p, for kernels and
+thousands of samples too.
 
 Variables and shapes
 --------------------
@@ -26,18 +26,23 @@ X'X = LL' with L (m, r).
 
 Programs
 --------
-h_complexity is U_H; it is equal to min (1/n) Σ x_i'Σ_λ^{-1} x_i + (2E/n) Σ λ_i over λ ≥ 0. In
-h_complexity_dual the best A is VV', and then the row lam is ½‖V‖² + D/2 ‖V'u_i‖² ≤ E: the constraint of H,
-for a matrix V with a column of weights for each column of L. (As a second-order cone that row has the same
+h_complexity        min  (1/n) tr Z + (2E/n) Σ λ_i   s.t.  [Σ_λ L; L' Z] ⪰ 0 [P],  λ ≥ 0,
+                    with Σ_λ = (Σ λ_i) I + D Σ λ_i u_i u_i'
+h_complexity_dual   max  (2/n) tr(L'V)               s.t.  [A V; V' I] ⪰ 0 [Q],
+                    (1/n) (tr A + D u_i'A u_i) ≤ 2E/n [λ_i] for every i
+
+The optimal Z is L'Σ_λ^{-1}L, so that U_H = min (1/n) Σ x_i'Σ_λ^{-1} x_i + (2E/n) Σ λ_i over λ ≥ 0. The
+optimal A is VV', and then the row lam is ½‖V‖² + D/2 ‖V'u_i‖² ≤ E: the constraint of H, for a matrix V with a
+column of weights for each column of L. (Written as a second-order cone, this row gives the same optimal
 value, but the direction of its multiplier is accurate only to the square root of the gap.)
 
 Recovery
 --------
-λ are the multipliers of the row lam; Z = L'Σ_λ^{-1}L. Back: V = Σ_λ^{-1}L.
+From the dual: λ are the multipliers of the row lam, and Z = L'Σ_λ^{-1}L. From the primal: V = Σ_λ^{-1}L.
 
 Multipliers
 -----------
-lam_i > 0 marks the u_i that constrain the class; the sum gives the price of energy: dU_H/dE = (2/n) Σ λ_i.
+lam_i > 0 marks the u_i whose constraints are active; the derivative by the energy is dU_H/dE = (2/n) Σ λ_i.
 The off-diagonal part of P is −V/n. Q is [Σ_λ −L; −L' Z]/n.
 
 Infeasible when
@@ -46,8 +51,8 @@ Never: λ = 1 and a large Z are feasible. λ = 0 is feasible only if X = 0.
 
 Reference
 ---------
-Shivaswamy & Jebara, Relative Margin Machines (2008), appendix; eq. (1) to (3) as they are numbered here. Its
-complexity has the factor 2/n. The classes have no intercept.
+Shivaswamy & Jebara, Relative Margin Machines (2008), appendix; eq. (1) to (3), numbered as here. The
+complexity has the factor 2/n, as in the paper. The classes have no intercept.
 
 Example
 -------
@@ -84,39 +89,39 @@ LETTERS = {
     "n": "their number",
     "V": "the variable of the dual",
     "Z": "the variable of the primal",
-    "uᵢ": "the samples, labelled or not, at which every output of the class is small",
+    "uᵢ": "the samples, labelled or not, at which the class is constrained",
     "E, D, w": "the class is all $w$ with $½‖w‖² + ½D (w·uᵢ)² ≤ E$ for every $i$",
 }
 
 
 def f_complexity(X: MatrixLike, E: float = 1.0) -> float:
-    """U_F, of the class (1)."""
+    """Return U_F, of the class (1)."""
     X = _dense("X", X)
     return float(2.0 * np.sqrt(2.0 * positive("E", E)) / len(X) * np.linalg.norm(X))
 
 
 def g_complexity(X: MatrixLike, U: MatrixLike, E: float = 1.0, D: float = 1.0) -> float:
-    """U_G, of the class (2)."""
+    """Return U_G, of the class (2)."""
     X, U = _checked_samples(X, U)
-    spread = np.eye(X.shape[1]) + at_least("D", D, 0.0) / len(U) * U.T @ U
-    trace = float(np.sum(X * np.linalg.solve(spread, X.T).T))
+    sigma_D = np.eye(X.shape[1]) + at_least("D", D, 0.0) / len(U) * U.T @ U
+    trace = float(np.sum(X * np.linalg.solve(sigma_D, X.T).T))
     return float(2.0 * np.sqrt(2.0 * positive("E", E) * trace) / len(X))
 
 
 def h_complexity_at(X: MatrixLike, U: MatrixLike, lam: ArrayLike, E: float = 1.0, D: float = 1.0) -> float:
-    """The objective of :func:`h_complexity` at λ and the best Z: no less than U_H."""
+    """Return the objective of :func:`h_complexity` at λ and its optimal Z: an upper bound on U_H."""
     X, U = _checked_samples(X, U)
     lam = np.asarray(lam, dtype=float)
     if lam.shape != (len(U),) or not (lam >= 0).all() or not 0.0 < lam.sum() < np.inf:
         raise ValueError(
             f"lam must be of shape ({len(U)},), finite, not negative and not all zero, not {lam}"
         )
-    trace = float(np.sum(X * np.linalg.solve(_spread(U, lam, at_least("D", D, 0.0)), X.T).T))
+    trace = float(np.sum(X * np.linalg.solve(_sigma(U, lam, at_least("D", D, 0.0)), X.T).T))
     return trace / len(X) + 2.0 * positive("E", E) / len(X) * float(lam.sum())
 
 
 def h_complexity(X: MatrixLike, U: MatrixLike, E: float = 1.0, D: float = 1.0) -> Program:
-    """U_H, of the class (3), as a semidefinite program of size m + r; arguments as in :func:`g_complexity`.
+    """Build the semidefinite program of U_H, of size m + r; arguments as in :func:`g_complexity`.
 
     Returns
     -------
@@ -128,9 +133,9 @@ def h_complexity(X: MatrixLike, U: MatrixLike, E: float = 1.0, D: float = 1.0) -
     n, L, parameters = len(X), _factor(X), _parameters(E, D)
     lam, Z = cp.Variable(len(U), name="lam"), cp.Variable((L.shape[1], L.shape[1]), name="Z", symmetric=True)
     spread = cp.sum(lam) * np.eye(X.shape[1]) + parameters["D"] * (U.T @ cp.diag(lam) @ U)
-    says = "its off-diagonal part is $−V/n$, the weights that the bound has in mind"
-    block = Row("block", cp.bmat([[spread, L], [L.T, Z]]) >> 0, "[Σ_λ, L; L', Z] ⪰ 0", "P", says)
-    sign = Row("sign", lam >= 0, "λᵢ ≥ 0", "room", "room of the class at $uᵢ$")
+    meaning = "its off-diagonal part is $−V/n$, where $V$ is the variable of the dual"
+    block = Row("block", cp.bmat([[spread, L], [L.T, Z]]) >> 0, "[Σ_λ, L; L', Z] ⪰ 0", "P", meaning)
+    sign = Row("sign", lam >= 0, "λᵢ ≥ 0", "room", "slack of the constraint at $uᵢ$")
     return Program(
         name="rmm_bounds.h_complexity",
         title="Complexity of the Relative Margin Machine's class",
@@ -144,21 +149,21 @@ def h_complexity(X: MatrixLike, U: MatrixLike, E: float = 1.0, D: float = 1.0) -
 
 
 def h_complexity_dual(X: MatrixLike, U: MatrixLike, E: float = 1.0, D: float = 1.0) -> Program:
-    """Dual of :func:`h_complexity`, with the same parameters; arguments as in the primal."""
+    """Build the dual of :func:`h_complexity`, with the same parameters; arguments as in the primal."""
     X, U = _checked_samples(X, U)
     _require_scale(X, U, D)
     n, L, parameters = len(X), _factor(X), _parameters(E, D)
     V = cp.Variable(L.shape, name="V")
     A = cp.Variable((len(L), len(L)), name="A", symmetric=True)
-    says = "its blocks are $Σ_λ/n$, $−L/n$ and $Z/n$"
-    block = Row("block", cp.bmat([[A, V], [V.T, np.eye(L.shape[1])]]) >> 0, "[A, V; V', I] ⪰ 0", "Q", says)
+    meaning = "its blocks are $Σ_λ/n$, $−L/n$ and $Z/n$"
+    block = Row("block", cp.bmat([[A, V], [V.T, np.eye(L.shape[1])]]) >> 0, "[A, V; V', I] ⪰ 0", "Q", meaning)
     outputs = cp.sum(cp.multiply(U @ A, U), axis=1)
     energy = Row(
         "lam",
         (cp.trace(A) + parameters["D"] * outputs) / n <= 2.0 / n * parameters["E"],
         "(1/n) (tr A + D uᵢ'A uᵢ) ≤ 2E/n",
         "lam",
-        "how hard $uᵢ$ holds the class back: 0 where its output is small anyway",
+        "multiplier of the constraint at $uᵢ$; 0 if that constraint is inactive",
     )
     return Program(
         name="rmm_bounds.h_complexity_dual",
@@ -173,40 +178,43 @@ def h_complexity_dual(X: MatrixLike, U: MatrixLike, E: float = 1.0, D: float = 1
 
 
 def _shared_fields(parameters: dict[str, cp.Parameter], L: Array, U: Array, n: int) -> dict[str, Any]:
-    """The parameters of both programs, their letters, and the numbers of these."""
+    """Return what both programs share: parameters, letters, and the values of the letters."""
     return {"parameters": parameters, "letters": LETTERS, "data": {"L": L, "u": U, "n": n}}
 
 
 def recover(X: MatrixLike, U: MatrixLike, D: float, lam: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """Primal variables λ and Z of :func:`h_complexity` from the multipliers of its dual's row."""
+    """Return λ and Z of :func:`h_complexity` from the multipliers of the dual's row lam."""
     X, U = _checked_samples(X, U)
     L, lam = _factor(X), np.maximum(lam, 0.0)
-    Z = L.T @ np.linalg.solve(_spread(U, lam, D), L)
+    Z = L.T @ np.linalg.solve(_sigma(U, lam, D), L)
     return {"lam": lam, "Z": (Z + Z.T) / 2.0}
 
 
-def _spread(U: Array, lam: Array, D: float) -> Array:
-    """Σ_λ."""
+def _sigma(U: Array, lam: Array, D: float) -> Array:
+    """Return Σ_λ."""
     return np.asarray(lam.sum() * np.eye(U.shape[1]) + D * (U * lam[:, None]).T @ U)
 
 
 def _factor(X: Array) -> Array:
     if not X.any():
-        raise ValueError("X must not be zero throughout: the complexity is then 0, and attained by no lam")
+        raise ValueError("X must not be zero throughout: the complexity is then 0, and no lam attains it")
     return gram_factor(X.T @ X)
 
 
 def _require_scale(X: Array, U: Array, D: float) -> None:
-    """Conic solvers work to absolute tolerances, and beyond this they call wrong answers optimal."""
-    largest, reach = float(np.abs(X).max()), at_least("D", D, 0.0) * float((U * U).sum(axis=1).max())
+    """Raise ValueError if X or D‖u‖² is outside the range in which conic solvers are reliable.
+
+    Their tolerances are absolute: outside this range they report wrong solutions as optimal.
+    """
+    largest, weight = float(np.abs(X).max()), at_least("D", D, 0.0) * float((U * U).sum(axis=1).max())
     if X.any() and not 1e-6 <= largest <= 1e6:
         raise ValueError(
             f"X must be scaled so that its largest value lies between 1e-6 and 1e6, not {largest:.3g}; "
-            "U_H is multiplied by what X is. formulations.error_bounds.margin_bounds takes any scale"
+            "U_H scales linearly with X. formulations.error_bounds.margin_bounds takes any scale"
         )
-    if reach > 1e8:
+    if weight > 1e8:
         raise ValueError(
-            f"D max ‖uᵢ‖² must be at most 1e8 for the solvers of this program, not {reach:.3g}; "
+            f"D max ‖uᵢ‖² must be at most 1e8 for the solvers of this program, not {weight:.3g}; "
             "formulations.error_bounds.margin_bounds takes any scale"
         )
 
@@ -233,7 +241,7 @@ def _dense(name: str, X: MatrixLike) -> Array:
 
 
 def pairs(seed: int = 0) -> list[Duality]:
-    """The program of this module on random data, with its dual."""
+    """Return the program of this module on random data, with its dual."""
     (X, _), (U, _) = two_blobs(seed=seed), two_blobs(n=20, seed=seed + 1)
     E, D = 0.5, 3.0
     dual = h_complexity_dual(X, U, E, D)

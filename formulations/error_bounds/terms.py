@@ -35,9 +35,9 @@ class ErrorBound:
     capacity : float
         Twice the bound on the Rademacher complexity of the machines of the class.
     confidence : float
-        3 √(ln(2/δ)/2n), what a single class fixed beforehand would pay.
+        3 √(ln(2/δ)/2n), the term of confidence of a single class fixed beforehand.
     price : float
-        What the choice among the classes adds to it.
+        Increase of the term of confidence by the choice among the classes.
     gamma : float
         The margin γ.
     delta : float
@@ -85,14 +85,14 @@ def rounded_up(radii: ArrayLike) -> tuple[Any, Any]:
     return j, _RATIO**j
 
 
-def log_odds_against(j: ArrayLike) -> Any:
+def log_inverse_weight(j: ArrayLike) -> Any:
     """ln(1/π_j) for π_j = 2 / (3 (|j|+1)(|j|+2)), which adds up to 1 over all integers j."""
     return np.log(1.5 * (np.abs(j) + 1) * (np.abs(j) + 2))
 
 
-def confidence(n: int, delta: float, against: ArrayLike = 0.0) -> Any:
-    """3 √(ln(2/δ')/2n), where ln(δ/δ') is given."""
-    return 3.0 * np.sqrt((log(2.0 / tolerance(delta, "delta")) + np.asarray(against)) / (2 * n))
+def confidence(n: int, delta: float, log_inverse_share: ArrayLike = 0.0) -> Any:
+    """3 √(ln(2/δ')/2n), for `log_inverse_share` = ln(δ/δ')."""
+    return 3.0 * np.sqrt((log(2.0 / tolerance(delta, "delta")) + np.asarray(log_inverse_share)) / (2 * n))
 
 
 def ramp(margins: Array, gamma: float) -> tuple[float, float]:

@@ -1,7 +1,8 @@
 """Tasks for joblib's workers, under the current clock of the caller.
 
-Workers in other processes know the deadline of the clock, and not that it was stopped later. Tasks that they
-had not finished at Ctrl-C are lost, or done by the caller, in no time, with the clock stopped (:func:`deal`).
+Worker processes receive the clock's deadline but not a later stop. On Ctrl-C :func:`iter_task_results` drops
+unfinished tasks; :func:`run_tasks` then runs them in this process with the clock stopped, so that each ends
+as soon as it looks at the clock.
 """
 
 from __future__ import annotations
@@ -20,32 +21,32 @@ _Task = TypeVar("_Task", bound=tuple[Any, ...])
 _Result = TypeVar("_Result")
 
 
-def deal(
+def run_tasks(
     function: Callable[[_Task], _Result], tasks: Sequence[_Task], n_jobs: int | None, what: str
 ) -> list[_Result]:
     """Return the results of a function for each task, in order; `what` names a task in progress messages.
 
-    The caller itself does the tasks that Ctrl-C left out, with the clock stopped.
+    On Ctrl-C the unfinished tasks are run in this process with the clock stopped.
     """
-    done = dict(counted(dealt(function, tasks, n_jobs), len(tasks), what))
+    done = dict(counted(iter_task_results(function, tasks, n_jobs), len(tasks), what))
     return [done[number] if number in done else function(task) for number, task in enumerate(tasks)]
 
 
-def dealt(
+def iter_task_results(
     function: Callable[[_Task], _Result], tasks: Sequence[_Task], n_jobs: int | None
 ) -> Iterator[tuple[int, _Result]]:
     """Yield the number and the result of each task as it ends.
 
-    Ctrl-C stops the current clock, and there are no more results; without a clock it is raised.
+    On Ctrl-C stop the current clock and end the iteration; if there is no clock, re-raise KeyboardInterrupt.
     """
     clock = current_clock()
-    # The fields of a task are sent apart: Dask's backend sends an array once to all calls that have it.
+    # The fields of a task are separate arguments: Dask's backend sends an array that calls share only once.
     calls = (
         delayed(call_timed)(clock, _numbered, function, number, type(task), *task)
         for number, task in enumerate(tasks)
     )
     try:
-        yield from answers(calls, n_jobs, in_order=False)
+        yield from iter_joblib(calls, n_jobs, in_order=False)
     except KeyboardInterrupt:
         if clock is None:
             raise
@@ -53,15 +54,15 @@ def dealt(
 
 
 def _numbered(
-    function: Callable[[Any], _Result], number: int, made: Callable[..., Any], *fields: Any
+    function: Callable[[Any], _Result], number: int, task_type: Callable[..., Any], *fields: Any
 ) -> tuple[int, _Result]:
-    return number, function(made(*fields))
+    return number, function(task_type(*fields))
 
 
-def answers(calls: Iterable[Any], n_jobs: int | None, *, in_order: bool = True) -> Generator[Any]:
+def iter_joblib(calls: Iterable[Any], n_jobs: int | None, *, in_order: bool = True) -> Generator[Any]:
     """Yield the results of calls of :func:`joblib.delayed`, in order or as they end.
 
-    From a backend that cannot do so (Ray's, ``"multiprocessing"``) all come at the end.
+    A backend without generators (Ray's, ``"multiprocessing"``) yields all results at the end.
     """
     if getattr(get_active_backend()[0], "supports_return_generator", False):
         order = "generator" if in_order else "generator_unordered"
@@ -71,25 +72,25 @@ def answers(calls: Iterable[Any], n_jobs: int | None, *, in_order: bool = True) 
 
 
 def call_timed(clock: Clock | None, function: Callable[..., _Result], *arguments: object) -> _Result:
-    """Call a function with a clock as the current one; None leaves it as it is."""
+    """Call a function with `clock` as the current clock, or with no change of the clock if it is None."""
     with nullcontext() if clock is None else running(clock):
         return function(*arguments)
 
 
-def share(whole: Clock, number: int, count: int, n_jobs: int | None) -> float | None:
-    """Return the seconds for task `number` of `count`: an equal share of the time left, or None."""
-    left = whole.left
+def time_share(clock: Clock, number: int, count: int, n_jobs: int | None) -> float | None:
+    """Return the seconds for task `number` of `count`, an equal share of the time left; None if no limit."""
+    left = clock.left
     if left is None:
         return None
-    following = count - number
-    return left * min(effective_n_jobs(n_jobs), following) / following
+    remaining = count - number
+    return left * min(effective_n_jobs(n_jobs), remaining) / remaining
 
 
-class Shipped:
-    """Base of a problem that joblib pickles without the attributes ``_own``, which each process makes."""
+class PicklesWithout:
+    """Base of a problem that is pickled without some attributes, which each process builds anew."""
 
-    _own: ClassVar[tuple[str, ...]] = ("_program",)
+    _not_pickled: ClassVar[tuple[str, ...]] = ("_program",)
 
     def __getstate__(self) -> dict[str, object]:
-        """Return all attributes but those."""
-        return {name: value for name, value in vars(self).items() if name not in self._own}
+        """Return the state without the attributes in ``_not_pickled``."""
+        return {name: value for name, value in vars(self).items() if name not in self._not_pickled}

@@ -72,7 +72,7 @@ class PolytopeProblem(AlternatingProblem):
     penalty: ℓ1 and group penalty and signs of the weights.
     """
 
-    _own: ClassVar[tuple[str, ...]] = ("_program", "_solved", "_lifted")
+    _not_pickled: ClassVar[tuple[str, ...]] = ("_program", "_solved", "_lifted")
     _program: Program | None = None
     _solved: dict[bytes, Solution] | None = None
 
@@ -140,7 +140,7 @@ class PolytopeProblem(AlternatingProblem):
 
         With margin="worst" the duals have ``norm`` (K,) as well. RuntimeError: no solver left a point.
         """
-        Z = cpm.answers(self.y, self.n_faces, assignment)
+        Z = cpm.assignment_matrix(self.y, self.n_faces, assignment)
         if (self.loss, self.margin) != ("sum", "total") or self.penalty is not None:
             return self._solve_together(assignment, Z, time_limit)
         clock = Clock(time_limit)

@@ -40,7 +40,7 @@ from formulations.language.arguments import one_of, real_number, tolerance, whol
 from formulations.language.recovery import as_costs, as_data
 from formulations.language.solution import Solution
 from formulations.language.types import Matrix, MatrixLike, Vector
-from formulations.polytope import answers, check_loss, lift, natural_assignment, shares
+from formulations.polytope import assignment_matrix, check_loss, lift, margin_weights, natural_assignment
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
 from polyopt.certificates.claims.statement import Evidence, Statement
 from polyopt.certificates.points import checked_faces, within_shared_caps
@@ -250,7 +250,7 @@ def _certified(
         assignment = natural_assignment(X, y, W)
         if given is not None:
             assignment = np.where(given.max(axis=1) > tol * costs, given.argmax(axis=1), assignment)
-    point = CpmPoint(geometry, y, costs, answers(y, len(W), assignment), W, given, implied, penalty)
+    point = CpmPoint(geometry, y, costs, assignment_matrix(y, len(W), assignment), W, given, implied, penalty)
     used = _multipliers(point, loss, margin, tol, max_iter) if given is None else given
     dual_value, residuals = bound_of(point, used, loss, margin), list[Residual]()
     if given is not None and (loss, margin, penalty) == ("sum", "total", None):
@@ -353,7 +353,7 @@ def implied_faces(v: Vector, margin: Margin, penalty: FacePenalty | None = None)
     if penalty is not None:
         v = penalty.shrunk(v) if margin == "total" else penalty.cut(v)
     if margin == "worst":
-        theta = shares(v)[:, None]
+        theta = margin_weights(v)[:, None]
         v = np.divide(v, theta, out=np.zeros_like(v), where=theta > 0)
     return 0.5 * v
 
@@ -484,7 +484,7 @@ def coupled_residuals(
         v = penalty.cut(pulled - np.column_stack([held, np.zeros(len(pulled))]))
     if own_features:
         v = np.where((point.W != 0.0) | (np.arange(v.shape[1]) == v.shape[1] - 1), v, 0.0)
-    theta = np.ones(len(v)) if margin == "total" else shares(v)
+    theta = np.ones(len(v)) if margin == "total" else margin_weights(v)
     # The faces share multipliers: a face that needs none is zero up to the rounding of the others.
     weight = max(
         float(np.abs(2 * theta[:, None] * point.W).max()),

@@ -28,7 +28,7 @@ from formulations.families import Families, margin_family
 from formulations.language.arguments import one_of, tolerance
 from formulations.language.recovery import as_data
 from formulations.language.types import Matrix, MatrixLike, Vector
-from formulations.polytope import answers, lift, natural_assignment, shares
+from formulations.polytope import assignment_matrix, lift, margin_weights, natural_assignment
 from polyopt.certificates.certificate import (
     Certificate,
     Claim,
@@ -139,7 +139,7 @@ def _point(
     else:
         assert alpha is not None
         K, natural = alpha.shape[1], alpha.argmax(axis=1)
-    Z = answers(y, K, natural if assignment is None else assignment)
+    Z = assignment_matrix(y, K, natural if assignment is None else assignment)
     if alpha is None:
         alpha = _solve_dual(X, y, Z, margin)
     alpha = _in_unit(alpha, axis=None)
@@ -254,7 +254,7 @@ def _conditions(point: _Point, margin: Margin) -> list[Residual]:
     """Return sign, direction and complementarity of the multipliers, each in units of its own face."""
     alpha, v, found = point.alpha, point.pulls, []
     lengths, largest = np.linalg.norm(v, axis=1), float(np.abs(alpha).max()) or 1.0
-    theta = np.ones(len(v)) if margin == "total" else shares(v)
+    theta = np.ones(len(v)) if margin == "total" else margin_weights(v)
     off = np.where(point.Z > 0, 0.0, np.abs(alpha))
     outputs = point.y[:, None] * np.asarray(point.X @ point.W.T)
     for k, (w, scale) in enumerate(zip(point.W, point.lengths.mid, strict=True)):

@@ -33,7 +33,7 @@ from formulations.face_penalty import FacePenalty
 from formulations.language.arguments import real_array, tolerance, whole, whole_or_none
 from formulations.language.recovery import as_costs, as_data
 from formulations.language.types import Matrix, MatrixLike, Vector
-from formulations.polytope import answers, lift, natural_assignment
+from formulations.polytope import assignment_matrix, lift, natural_assignment
 from polyopt.certificates.certificate import Certificate, Claim, residual
 from polyopt.certificates.claims.statement import Evidence, Statement, without_form
 from polyopt.certificates.points import checked_faces
@@ -182,7 +182,7 @@ def _only_signs(penalty: FacePenalty | None, m: int) -> FacePenalty | None:
 def _point(
     X: Matrix, y: Vector, C: ArrayLike, W: Vector, alpha: Vector | None, assignment: ArrayLike | None
 ) -> CpmPoint:
-    Z = answers(y, len(W), natural_assignment(X, y, W) if assignment is None else assignment)
+    Z = assignment_matrix(y, len(W), natural_assignment(X, y, W) if assignment is None else assignment)
     return CpmPoint(LinearGeometry(lift(X)), y, as_costs(C, len(y)), Z, W, alpha, False)
 
 

@@ -188,7 +188,7 @@ class DualProblem(PolytopeProblem):
     """
 
     # The state of a run.
-    _own: ClassVar[tuple[str, ...]] = ("_ascent", "_best", "_value", "_expected")
+    _not_pickled: ClassVar[tuple[str, ...]] = ("_ascent", "_best", "_value", "_expected")
     _ascent: FaceAscent | None = None
     _best: _Incumbent | None = None
     _value = float("inf")

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from formulations.language.arguments import at_least, positive
 from formulations.language.solution import Solution
 from formulations.polyhedral import pull
-from formulations.polytope import Loss, answers, face_margins, natural_assignment, perplexity
+from formulations.polytope import Loss, assignment_matrix, face_margins, natural_assignment, perplexity
 from polyopt.base.onnx_graph import Graph
 from polyopt.base.types import ClassWeight, SamplesLike, Seed
 from polyopt.certificates.certificate import Certificate
@@ -633,7 +633,7 @@ class ConvexPolytopeMachine(FaceClassifier):
         if self._sides is not None:
             return frame_of_sides(self, [side.duals_ for side in self._sides])
         X, labels = self._scaled(self._X), self.classes_[::-1] if self._side > 0 else self.classes_
-        Z = answers(self._y, len(self.W_), self.assignment_)
+        Z = assignment_matrix(self._y, len(self.W_), self.assignment_)
         frame = duals_frame(
             X, self._y, self._costs, self.solution_, Z, self._asked["loss"], self._rows, labels
         )

@@ -84,7 +84,7 @@ class SubsetProblem(PolytopeProblem):
     signs (m,): signs of the weights, as of :class:`~polyopt.cpm.few_feature_face.SubsetFace`.
     """
 
-    _own: ClassVar[tuple[str, ...]] = ("_last", "_known", "_lifted")
+    _not_pickled: ClassVar[tuple[str, ...]] = ("_last", "_known", "_lifted")
     _last: _Incumbent | None = None
     _known: dict[bytes, tuple[SubsetSearch, Status]] | None = None  # searches of faces, by their samples
 
@@ -114,7 +114,8 @@ class SubsetProblem(PolytopeProblem):
         """
         clock, last = Clock(time_limit), self._last
         is_next = last is not None and np.array_equal(assignment, last.following)
-        Z, parts = cpm.answers(self.y, self.n_faces, assignment), list[tuple[SubsetSearch, Status]]()
+        Z = cpm.assignment_matrix(self.y, self.n_faces, assignment)
+        parts = list[tuple[SubsetSearch, Status]]()
         for k, mask in enumerate(Z.T):
             left = None if clock.left is None else clock.left / (self.n_faces - k)
             own = last.features[k] if last is not None and is_next else None

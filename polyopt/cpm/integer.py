@@ -108,7 +108,9 @@ def round_faces(
             "thresholds": np.array([each.threshold for each in found]),
         },
         duals={"margin": alpha, **trees},
-        objective=float((W**2).sum() + rounding.C @ (hinge * cpm.answers(y, len(W), z)).sum(axis=1)),
+        objective=float(
+            (W**2).sum() + rounding.C @ (hinge * cpm.assignment_matrix(y, len(W), z)).sum(axis=1)
+        ),
         bound=bound,
         solver=f"{real.solver}; rounded to whole numbers",
         solve_time=real.solve_time + clock.seconds,

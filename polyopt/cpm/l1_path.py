@@ -20,7 +20,7 @@ from formulations.language.display import Shown, Summary
 from formulations.language.recovery import as_costs, as_data
 from formulations.language.solution import Solution, Status
 from formulations.language.types import Matrix, MatrixLike, Vector
-from formulations.polytope import answers, check_assignment
+from formulations.polytope import assignment_matrix, check_assignment
 from polyopt.base.progress import steps
 from polyopt.certificates.certificate import Certificate
 from polyopt.certificates.path_point import Path, point_summary
@@ -136,7 +136,7 @@ def l1_path(
         state = begun["assignment"]
     if prices is None:
         largest = _least_without_weights(
-            X, labels, costs[:, None] * answers(labels, K, state), shape, grouped
+            X, labels, costs[:, None] * assignment_matrix(labels, K, state), shape, grouped
         )
         prices = np.geomspace(1e-2 * largest, largest, 12).tolist()
     path: Path[L1Point] = Path(_NAME, "price")

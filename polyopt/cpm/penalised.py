@@ -19,7 +19,7 @@ from formulations.face_penalty import FacePenalty
 from formulations.language.clock import Clock
 from formulations.language.solution import Solution, Status
 from formulations.language.types import Matrix, Vector
-from formulations.polytope import answers
+from formulations.polytope import assignment_matrix
 from polyopt.cpm.alternating import PolytopeProblem, continue_best, reassigned
 from polyopt.cpm.dual import DualProblem
 from polyopt.cpm.penalised_face_dual import PenalisedAscent
@@ -38,7 +38,7 @@ class PenalisedDualProblem(PolytopeProblem):
     begin_with: a solution for another penalty or tolerance, whose multipliers and faces are a warm start.
     """
 
-    _own: ClassVar[tuple[str, ...]] = ("_ascent", "_before")
+    _not_pickled: ClassVar[tuple[str, ...]] = ("_ascent", "_before")
     penalty: FacePenalty
     _ascent: PenalisedAscent | None = None
     _before = float("inf")  # the objective of the last round
@@ -74,7 +74,7 @@ class PenalisedDualProblem(PolytopeProblem):
 
     def solve(self, assignment: Assignment, time_limit: float | None = None) -> Solution:
         """Return the fixed-assignment optimum; or, if a positive is to move anyway, a better point."""
-        clock, caps = Clock(time_limit), self.C[:, None] * answers(self.y, self.n_faces, assignment)
+        clock, caps = Clock(time_limit), self.C[:, None] * assignment_matrix(self.y, self.n_faces, assignment)
         if self._ascent is None:
             self._ascent, self._before = PenalisedAscent(self.X, self.y, caps, self.penalty), np.inf
             if self._begin_with is not None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formulations.language.clock import Clock
-from polyopt.base.parallel import deal
+from polyopt.base.parallel import run_tasks
 from polyopt.certificates.certificate import Certificate, combine
 from polyopt.estimators.status import Part
 
@@ -39,7 +39,7 @@ def fit_sides(machine: Any, X: Any, y: Any, weights: Any, rows: Any) -> None:
         _Side(one_sided(machine), X, y, weights, rows, side, Part("side", number, 2, whole, machine.n_jobs))
         for number, side in enumerate((1.0, -1.0))
     ]
-    take_sides(machine, deal(_fit_side, tasks, machine.n_jobs, "side"))
+    take_sides(machine, run_tasks(_fit_side, tasks, machine.n_jobs, "side"))
 
 
 def _fit_side(task: _Side) -> Any:

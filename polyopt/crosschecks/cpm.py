@@ -75,7 +75,7 @@ def faces_are_independent(seed: int) -> Pair:
     """
     X, y = clusters(seed, spread=0.8)
     z = generator(seed).integers(3, size=len(y))
-    faces = [cpm.face(X, y, costs).solve().objective for costs in cpm.answers(y, 3, z).T]
+    faces = [cpm.face(X, y, costs).solve().objective for costs in cpm.assignment_matrix(y, 3, z).T]
     fast = solve_cpm_dual(X, y, 1.0, 3, z, tol=1e-9)
     whole = cpm.fixed_assignment(X, y, 3, z).solve().objective
     return [whole, fast.objective, float(fast.bound or np.nan)], sum(faces)
@@ -194,7 +194,7 @@ def _least_of_two_faces(program: Program, y: Vector) -> float:
     for rest in product(range(2), repeat=len(positives) - 1):
         z = np.zeros(len(y), dtype=int)
         z[positives[1:]] = rest
-        values.append(program.set(Z=cpm.answers(y, 2, z)).solve().objective)
+        values.append(program.set(Z=cpm.assignment_matrix(y, 2, z)).solve().objective)
     return min(values)
 
 

@@ -133,7 +133,7 @@ def exact_polyceptron_descends(seed: int) -> Pair:
     """Polyceptron, exact, every positive in every program: no step raises the margin error."""
     X, y, W = _sample(seed)
     program = polyceptron.fixed_assignment(X, y, 3, polyhedral.cells(X, W))
-    return _descent_of(program, "Z", polyceptron.answers, polyhedral.margin_error, X, y, W)
+    return _descent_of(program, "Z", polyceptron.assignment_matrix, polyhedral.margin_error, X, y, W)
 
 
 @CHECKS.add("X18", f"{POLYCEPTRON}, Algorithm 2", 1e-12)

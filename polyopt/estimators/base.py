@@ -32,7 +32,7 @@ from formulations.language.arguments import refuse_masked
 from formulations.language.clock import Clock, running
 from formulations.language.solution import Status
 from polyopt.base.onnx_graph import Graph
-from polyopt.base.parallel import deal
+from polyopt.base.parallel import run_tasks
 from polyopt.base.progress import heard_by, printer
 from polyopt.base.text import visible
 from polyopt.base.types import SamplesLike
@@ -326,7 +326,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
             Pair(machine, X, codes, weights, pair, Part("pair", number, len(pairs), whole, self.n_jobs))
             for number, (machine, pair) in enumerate(zip(machines, pairs, strict=True))
         ]
-        self.estimators_ = deal(fit_pair, tasks, self.n_jobs, "pair")
+        self.estimators_ = run_tasks(fit_pair, tasks, self.n_jobs, "pair")
         self.pairs_ = [(self.classes_[i], self.classes_[j]) for i, j in pairs]
         self._rows = rows
         self._pair_places = [places_of(pair, codes) for pair in pairs]

@@ -27,7 +27,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from formulations.language.clock import Clock, current_clock, interrupted, is_out_of_time, running
 from formulations.language.solution import Status
-from polyopt.base.parallel import dealt
+from polyopt.base.parallel import iter_task_results
 from polyopt.base.progress import Step, heard_by, printer, steps
 from polyopt.base.types import SamplesLike, Splits
 from polyopt.estimators.parameters import estimator
@@ -110,7 +110,7 @@ class Trials:
             for number, (changes, (k, split)) in enumerate(product(candidates, enumerate(self._splits)))
         ]
         done: dict[int, _Found] = {}
-        for number, found in dealt(_tried, tasks, self._n_jobs):
+        for number, found in iter_task_results(_tried, tasks, self._n_jobs):
             if found is not None:
                 done[number] = found
                 self._tell_of_one()

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from formulations.language.clock import Clock, current_clock, running
 from formulations.language.solution import Solution, Status
-from polyopt.base.parallel import share
+from polyopt.base.parallel import time_share
 
 FINE = (Status.SOLVED, Status.CONVERGED)
 """Status of a fit that came to its own end."""
@@ -84,7 +84,7 @@ class Part:
     def of_fit(self, machine: Any) -> Iterator[None]:
         """Fit the machine within, in its share of the time; an interruption is noted in its status."""
         own = getattr(machine, "time_limit", None)
-        limit = share(self.whole, self.number, self.count, self.n_jobs)
+        limit = time_share(self.whole, self.number, self.count, self.n_jobs)
         if limit is not None:
             machine.time_limit = limit
         try:

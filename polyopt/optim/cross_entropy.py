@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 from formulations.language.arguments import seconds, whole
 from formulations.language.clock import Clock, OutOfTimeError, current_clock, interrupted
 from formulations.language.solution import Status
-from polyopt.base.parallel import answers, call_timed
+from polyopt.base.parallel import call_timed, iter_joblib
 from polyopt.base.progress import show
 from polyopt.optim.starts import TIE
 
@@ -602,7 +602,7 @@ class _Evaluator:
             run(current_clock(), _evaluate, self._score, self._of_all, self._errors, pattern)
             for pattern in patterns
         )
-        outcomes = answers(tasks, self._n_jobs)
+        outcomes = iter_joblib(tasks, self._n_jobs)
         try:
             for outcome in outcomes:  # noqa: UP028 - `yield from` would close them before the filter is set
                 yield outcome

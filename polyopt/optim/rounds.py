@@ -25,7 +25,7 @@ from formulations.language.arguments import tolerance, whole
 from formulations.language.clock import Clock, interrupted, is_out_of_time
 from formulations.language.solution import Solution, Status
 from formulations.language.types import Matrix, Vector
-from polyopt.base.parallel import Shipped
+from polyopt.base.parallel import PicklesWithout
 from polyopt.base.progress import show, tell
 from polyopt.linalg.used_features import present_features
 from polyopt.optim.starts import TIE, best_of, generators_of
@@ -75,7 +75,7 @@ class Problem(Protocol[State]):
         """The next point."""
 
 
-class AlternatingProblem(Shipped, ABC):
+class AlternatingProblem(PicklesWithout, ABC):
     """Alternation between an assignment and its faces.
 
     The state is an assignment (n,), -1 for samples that need none; the solution has it as ``assignment``.
@@ -123,7 +123,7 @@ class HeldProblem:
         return replace(self._round(state, time_limit), following=state, is_fixed=True)
 
 
-class DescentProblem(Shipped, ABC):
+class DescentProblem(PicklesWithout, ABC):
     """Steps from faces to faces; the state is W (K, m+1), bias last.
 
     The objective is never negative.

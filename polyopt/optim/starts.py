@@ -10,7 +10,7 @@ from joblib import delayed
 
 from formulations.language.clock import Clock, current_clock, interrupted
 from formulations.language.solution import Solution, Status
-from polyopt.base.parallel import answers, call_timed
+from polyopt.base.parallel import call_timed, iter_joblib
 from polyopt.base.progress import counted, current_listener, heard_by
 
 TIE = 1e-9
@@ -78,7 +78,7 @@ def _runs(
         with heard_by(listener):
             return call_timed(here, run, number, clock.left)
 
-    made = answers((delayed(timed)(number) for number in range(count)), n_jobs)
+    made = iter_joblib((delayed(timed)(number) for number in range(count)), n_jobs)
     try:
         for solution in counted(made, count, "start"):
             runs.append(solution)

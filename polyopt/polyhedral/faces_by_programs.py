@@ -64,7 +64,7 @@ class FacesByPrograms(DescentProblem):
     engine: the duals, kept in HiGHS, or the explicit programs.
     """
 
-    _own: ClassVar[tuple[str, ...]] = ("_last", "_models", "_program")
+    _not_pickled: ClassVar[tuple[str, ...]] = ("_last", "_models", "_program")
     _last: Solution | None = None
     _models: Sequence[PersistentLP] = ()
     _program: Any = None  # the explicit program, built at its first use

@@ -310,7 +310,9 @@ def certify_logistic_polytopes(
     used = UsedFeatures.of(X, W)  # the other features add 0 to everything below
     X, W, free, penalty = used.samples(X), used.faces(W), used.faces(free), penalty.of_features(used.columns)
     s = product(X, W[:, :-1].T) + W[:, -1]
-    Z = owners.answers(y, natural_assignment(y, s.mid, owners) if assignment is None else assignment)
+    Z = owners.assignment_matrix(
+        y, natural_assignment(y, s.mid, owners) if assignment is None else assignment
+    )
     z = Z.argmax(axis=1)
     best = Ball(np.where(others, s.mid, -np.inf), np.where(others, s.rad, 0.0)).max(axis=1)
     xi = best - s[np.arange(len(y)), z]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from formulations.polytope import shares
+from formulations.polytope import margin_weights
 from polyopt.certificates import projection
 from polyopt.certificates.certificate import Claim
 from polyopt.cpm import certificate_hard as cpm_hard
@@ -36,7 +36,7 @@ def test_conditions_of_a_polytope_with_hard_margins(margin, seed):
     Z = np.where(y[:, None] > 0, np.eye(K)[assignment], 1.0)
     v = ((alpha * y[:, None]).T @ X) / np.linalg.norm((alpha * y[:, None]).T @ X, axis=1)[:, None]
     pulls = (alpha * y[:, None]).T @ X
-    theta = np.ones(K) if margin == "total" else shares(pulls)
+    theta = np.ones(K) if margin == "total" else margin_weights(pulls)
     largest, zeta = np.abs(alpha).max(), np.zeros(K)
     for k in range(K):
         outputs = y * (X @ W[k])

@@ -33,7 +33,7 @@ def least_of_all(X, y, C, K, loss, margin):
     for faces in itertools.product(range(K), repeat=len(positives) - 1):
         z = np.zeros(len(y), dtype=int)
         z[positives[1:]] = faces
-        values.append(program.set(Z=cpm.answers(y, K, z)).solve().objective)
+        values.append(program.set(Z=cpm.assignment_matrix(y, K, z)).solve().objective)
     return min(values)
 
 

@@ -202,7 +202,7 @@ def test_rounds_never_raise_the_objective_and_end_proven():
     assert found.objective == pytest.approx(cpm.objective(X, y, W, C), rel=1e-9)
     assert (natural_assignment(X, y, W) == z)[y > 0].all()
     # Each face is the best of its samples: of all choices, by the explicit program.
-    mask = cpm.answers(y, 3, z)[:, 0] * C
+    mask = cpm.assignment_matrix(y, 3, z)[:, 0] * C
     least = min(cpm.face(X[:, list(two)], y, mask).solve().objective for two in combinations(range(6), 2))
     hinge = np.maximum(0, 1 - y * (cpm.lift(X) @ W[0]))
     assert W[0] @ W[0] + mask @ hinge == pytest.approx(least, rel=1e-6)
@@ -216,7 +216,7 @@ def test_a_round_begins_with_the_features_of_the_last_one():
     z = np.where(y > 0, np.arange(60) // 2 % 2, -1)
     problem.begin_from(W, z)
     found = problem.solve(z)
-    least = [SubsetFace(X, y, C * mask, 1).fit([5]).objective for mask in cpm.answers(y, 2, z).T]
+    least = [SubsetFace(X, y, C * mask, 1).fit([5]).objective for mask in cpm.assignment_matrix(y, 2, z).T]
     assert found.objective <= sum(least) * (1 + 1e-9)
     assert run_rounds(problem, z, max_iter=5).objective <= found.objective * (1 + 1e-9)
 

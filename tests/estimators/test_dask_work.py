@@ -61,7 +61,7 @@ def _sum(task):
 def test_joblib_sends_the_samples_once(client, monkeypatch):
     from joblib import parallel_config
 
-    from polyopt.base.parallel import deal
+    from polyopt.base.parallel import run_tasks
 
     X = np.arange(4000.0).view(Sent)
     wanted, Sent.times = [_sum(Sum(X, power)) for power in range(6)], 0
@@ -73,7 +73,7 @@ def test_joblib_sends_the_samples_once(client, monkeypatch):
 
     monkeypatch.setattr(distributed.Client, "scatter", scattering)
     with parallel_config(backend="dask"):
-        assert deal(_sum, [Sum(X, power) for power in range(6)], None, "sum") == wanted
+        assert run_tasks(_sum, [Sum(X, power) for power in range(6)], None, "sum") == wanted
     assert sent.count(True) == 1
     assert Sent.times == 0  # with no task
 

@@ -25,7 +25,7 @@ from polyopt import (
     RelativeMarginMachine,
     SigmaSVM,
 )  # fmt: skip
-from polyopt.base.parallel import answers, deal, share
+from polyopt.base.parallel import iter_joblib, run_tasks, time_share
 from polyopt.estimators.base import PairwiseClassifier
 from polyopt.estimators.face_search import FaceSearch
 from polyopt.estimators.status import status_of, warn_of_interruption
@@ -190,10 +190,10 @@ def test_ctrl_c_ends_a_path():
 
 def test_shares_use_what_is_left():
     clock = Clock(90.0)
-    assert share(clock, 0, 45, 1) == pytest.approx(2.0, rel=0.1)
-    assert share(clock, 44, 45, 2) == pytest.approx(90.0, rel=0.1)
-    assert share(clock, 0, 45, 2) == pytest.approx(4.0, rel=0.1)
-    assert share(Clock(), 0, 45, 1) is None
+    assert time_share(clock, 0, 45, 1) == pytest.approx(2.0, rel=0.1)
+    assert time_share(clock, 44, 45, 2) == pytest.approx(90.0, rel=0.1)
+    assert time_share(clock, 0, 45, 2) == pytest.approx(4.0, rel=0.1)
+    assert time_share(Clock(), 0, 45, 1) is None
 
 
 class Task(NamedTuple):
@@ -208,8 +208,8 @@ def size(task):
 @pytest.mark.parametrize("backend", ["threading", "multiprocessing"])
 def test_a_backend_that_answers_at_the_end_alone_is_taken_as_well(backend):
     with parallel_config(backend=backend, n_jobs=2):
-        assert deal(size, [Task(-1), Task(2), Task(-3)], None, "number") == [1, 2, 3]
-        assert list(answers((delayed(abs)(number) for number in (-1, 2, -3)), None)) == [1, 2, 3]
+        assert run_tasks(size, [Task(-1), Task(2), Task(-3)], None, "number") == [1, 2, 3]
+        assert list(iter_joblib((delayed(abs)(number) for number in (-1, 2, -3)), None)) == [1, 2, 3]
 
 
 def test_what_was_done_is_dealt_out_before_the_interruption():
@@ -223,10 +223,10 @@ def test_what_was_done_is_dealt_out_before_the_interruption():
 
     tasks = [Task(number) for number in range(4)]
     with pytest.raises(KeyboardInterrupt):
-        deal(work, tasks, None, "piece")
+        run_tasks(work, tasks, None, "piece")
     seen.clear()
     with running(Clock()) as clock:
-        assert deal(work, tasks, None, "piece") == [0, 10, 20, 30]
+        assert run_tasks(work, tasks, None, "piece") == [0, 10, 20, 30]
         assert clock.is_stopped
     assert seen == [0, 1, 2, 2, 3]  # what was left out is called with the clock stopped
 

@@ -41,7 +41,7 @@ def test_the_two_readings_of_6_are_two_programs():
 
 def test_the_sum_is_independent_faces_and_the_max_is_not(fixed):
     X, y, K, z, C = fixed
-    faces = [cpm.face(X, y, costs).solve() for costs in (C[:, None] * cpm.answers(y, K, z)).T]
+    faces = [cpm.face(X, y, costs).solve() for costs in (C[:, None] * cpm.assignment_matrix(y, K, z)).T]
     together = np.array([face["w"] for face in faces])
     total = cpm.fixed_assignment(X, y, K, z, C, "sum").solve()
     assert total.objective == pytest.approx(sum(face.objective for face in faces), rel=1e-9)
@@ -79,7 +79,7 @@ def test_J_is_the_program_at_the_best_assignment(loss, fixed, rng):
         hinge = np.maximum(0.0, 1.0 - y[:, None] * (cpm.lift(X) @ W.T))
         xi = hinge
         if loss == "max":
-            places = cpm.slack_places(y, K)
+            places = cpm.slack_index(y, K)
             xi = np.array([hinge[places == place].max() for place in range(places.max() + 1)])
         point = {"W": W, "xi": xi}
         assert max(program.violations(point).values()) < 1e-12
@@ -95,7 +95,7 @@ def test_a_new_assignment_needs_no_new_program(loss, fixed, rng):
     program.solve()
     assert program.problem.is_dpp()
     other = rng.integers(0, K, len(y))
-    again = program.set(Z=cpm.answers(y, K, other), C=2 * C).solve()
+    again = program.set(Z=cpm.assignment_matrix(y, K, other), C=2 * C).solve()
     fresh = cpm.fixed_assignment(X, y, K, other, 2 * C, loss).solve()
     assert again.objective == pytest.approx(fresh.objective, rel=1e-9)
     assert again["W"] == pytest.approx(fresh["W"], abs=1e-7)
@@ -109,14 +109,14 @@ def test_sparse_data_make_the_same_program(fixed):
 
 
 def test_places_of_the_shared_slacks():
-    assert cpm.slack_places([1, -1, 1, -1], 2).tolist() == [[0, 1], [2, 2], [3, 4], [5, 5]]
+    assert cpm.slack_index([1, -1, 1, -1], 2).tolist() == [[0, 1], [2, 2], [3, 4], [5, 5]]
 
 
 def test_a_wrong_assignment_is_refused():
     with pytest.raises(ValueError, match=r"from 0 to 1 at every positive, not 0 to 2"):
-        cpm.answers([1, -1, 1], 2, [0, -1, 2])
+        cpm.assignment_matrix([1, -1, 1], 2, [0, -1, 2])
     with pytest.raises(ValueError, match=r"shape \(3,\)"):
-        cpm.answers([1, -1, 1], 2, [0, 1])
+        cpm.assignment_matrix([1, -1, 1], 2, [0, 1])
     with pytest.raises(ValueError, match="n_faces"):
         cpm.fixed_assignment([[1.0], [2.0]], [1, -1], 0, [0, 0])
     with pytest.raises(ValueError, match="'sum' or 'max', not 'hinge'"):
@@ -273,7 +273,7 @@ def test_coordinate_ascent_reaches_the_optimum_from_below(form, fixed):
     shares = np.random.default_rng(0).uniform(0.2, 1.0, (len(y), K))
     for costs in (C, C[:, None] * shares):
         caps = np.broadcast_to(costs[:, None] if costs.ndim == 1 else costs, (len(y), K))
-        caps = caps * cpm.answers(y, K, z)
+        caps = caps * cpm.assignment_matrix(y, K, z)
         optimum = sum(cpm.face(X, y, column).solve().objective for column in caps.T)
         alpha = climb(form(X), y, costs, K, z, optimum, 1e-9)
         assert (alpha >= 0).all()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from formulations import cpm_margins
 from formulations.language.solution import Status
 from formulations.language.toy_data import separated_clusters
-from formulations.polytope import answers, face_margins, lift
+from formulations.polytope import assignment_matrix, face_margins, lift
 from polyopt.certificates import Claim, certify_program
 from polyopt.cpm.certificate_hard import certify_cpm_hard
 
@@ -130,7 +130,7 @@ def test_the_certificate_of_an_optimum_and_of_points_beside_it(margin, measure, 
     X, y, z = data
     W, alpha = solved(X, y, z, margin)
     asked = {"assignment": z, "margin": margin, "measure": measure}
-    optimum = by_hand(W, answers(y, K, z), X, y, margin, measure)
+    optimum = by_hand(W, assignment_matrix(y, K, z), X, y, margin, measure)
     for point in ({"W": W, "alpha": alpha}, {"W": W}, {"W": 3.0 * W, "alpha": 0.5 * alpha}):
         certificate = certify_cpm_hard(X, y, **point, **asked)
         assert certificate.claim is Claim.STATIONARY, certificate

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from formulations import cpm, cpm_sparse
 from formulations.face_penalty import FacePenalty
-from formulations.polytope import answers, lift
+from formulations.polytope import assignment_matrix, lift
 from polyopt.certificates import Claim
 from polyopt.cpm.certificate import certify_cpm
 from polyopt.cpm.penalised_face_dual import Options, PenalisedAscent
@@ -44,7 +44,7 @@ def solved(request, samples):
 
 
 def ascent_of(X, y, z, C, penalty, n_faces=K):
-    return PenalisedAscent(X, y, C[:, None] * answers(y, n_faces, z), penalty)
+    return PenalisedAscent(X, y, C[:, None] * assignment_matrix(y, n_faces, z), penalty)
 
 
 def certified(samples, solved, **changed):
@@ -99,7 +99,7 @@ def test_whatever_multipliers_bound_the_optimum(samples, solved, seed):
     _, y, z, C = samples
     drawn = rng.uniform(-0.5, 1.5, (len(y), K)) * C[:, None] * rng.choice([0.05, 0.3, 1.0])
     W = rng.normal(size=(K, M + 1))
-    certificate = certified(samples, solved, W=W, alpha=drawn * answers(y, K, z))
+    certificate = certified(samples, solved, W=W, alpha=drawn * assignment_matrix(y, K, z))
     assert certificate.dual_value <= solved[2].objective * (1 + 1e-9)
     assert certificate.primal_value >= solved[2].objective * (1 - 1e-9)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from formulations import cpm
 from formulations.language.solution import Status
-from formulations.polytope import shares
+from formulations.polytope import margin_weights
 from polyopt.certificates import Claim, certify_program
 from polyopt.cpm.alternating import PolytopeProblem
 from polyopt.cpm.certificate import certify_cpm, certify_cpm_search
@@ -46,11 +46,13 @@ def test_primal_dual_shares_and_recovery(loss, fixed):
     )
     p, d = primal.solve(), dual.solve()
     assert p.objective == pytest.approx(d.objective, rel=1e-8)
-    assert p.objective == pytest.approx(value(X, y, p["W"], C, cpm.answers(y, K, z), loss), rel=1e-7)
+    assert p.objective == pytest.approx(
+        value(X, y, p["W"], C, cpm.assignment_matrix(y, K, z), loss), rel=1e-7
+    )
     alpha = p.duals["margin"]
     v = (cpm.lift(X).T @ (alpha * y[:, None])).T
     theta = p.duals["norm"]
-    assert theta == pytest.approx(shares(v), abs=1e-5)
+    assert theta == pytest.approx(margin_weights(v), abs=1e-5)
     assert theta.sum() == pytest.approx(1.0, abs=1e-7)
     assert 2 * theta[:, None] * p["W"] == pytest.approx(v, abs=1e-4)
     assert (theta * ((p["W"] ** 2).sum(axis=1) - p["t"])) == pytest.approx(0.0, abs=1e-5)
@@ -72,7 +74,8 @@ def test_a_face_without_alpha_is_in_the_multipliers(loss):
     )
     p, d = primal.solve(), dual.solve()
     assert (p.status, d.status) == (Status.SOLVED, Status.SOLVED)
-    assert shares((cpm.lift(X).T @ (d["alpha"] * y[:, None])).T) == pytest.approx([0.0, 1.0], abs=1e-6)
+    theta = margin_weights((cpm.lift(X).T @ (d["alpha"] * y[:, None])).T)
+    assert theta == pytest.approx([0.0, 1.0], abs=1e-6)
     assert certify_program(dual, d.primal, d.duals).worst.relative < 1e-8
     right = cpm.recover(X, y, d["alpha"], loss, "worst", d.duals["norm"])
     assert primal.value(right) == pytest.approx(p.objective, rel=1e-7)
@@ -126,7 +129,7 @@ def test_the_certificate_of_the_worst_case(loss, fixed):
 def test_a_moved_worst_case_point_fails(loss, fixed):
     X, y, _, _, C = fixed
     point, _ = solved(fixed, loss)
-    theta = shares((cpm.lift(X).T @ (point["alpha"] * y[:, None])).T)
+    theta = margin_weights((cpm.lift(X).T @ (point["alpha"] * y[:, None])).T)
     k = int(theta.argmax())
     W = point["W"].copy()
     W[k, 0] += 1e-2
@@ -182,7 +185,7 @@ def test_the_objective_never_rises_and_ends_at_a_fixed_point(loss, fixed):
             assignment=solution["assignment"], tol=1e-4,
         )  # fmt: skip
         assert certificate.claim is Claim.STATIONARY
-        Z = cpm.answers(y, K, solution["assignment"])
+        Z = cpm.assignment_matrix(y, K, solution["assignment"])
         assert solution.objective == pytest.approx(value(X, y, solution["W"], C, Z, loss), rel=1e-9)
     assert longest >= 3
 

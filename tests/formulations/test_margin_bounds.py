@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from formulations.error_bounds import rmm_bounds
 from formulations.error_bounds.margin_bounds import (
-    HeldClasses,
+    LandmarkClasses,
     Landmarks,
     MachineClass,
     Sample,
@@ -194,7 +194,7 @@ def test_the_best_of_every_class_is_that_of_all_that_are_tried():
     def total(of):
         """The theorem, at every margin: its ramp, its capacity, its confidence."""
         j = np.ceil(np.log(of.norm / sample.gammas) / log(1.1))
-        against = of.against + np.log(1.5 * (abs(j) + 1) * (abs(j) + 2))
+        against = of.log_inverse_share + np.log(1.5 * (abs(j) + 1) * (abs(j) + 2))
         return (ramps + 2 * 1.1**j * sqrt(of.trace) / 80 + 3 * np.sqrt((log(2 / 0.05) + against) / 160)).min()
 
     found = class_f(sample, norm, b, trace, 0.25)
@@ -209,37 +209,37 @@ def test_the_best_of_every_class_is_that_of_all_that_are_tried():
     assert astuple(found)[1:] == pytest.approx(astuple(best)[1:])
     assert found.form == "F"
 
-    held = HeldClasses(Landmarks.linear(X, U), norm, b, U @ w + b, 0.25)
+    held = LandmarkClasses(Landmarks.linear(X, U), norm, b, U @ w + b, 0.25)
     for a, k in ((0, 0), (-2, 3), (4, -5)):
         c = 2.0**a
         V, L = square_kernel(U, c), square_kernel(X, c)
         D = 4.0**k / (V**2).sum(axis=1).mean()
         outputs, own = U @ w + b, w @ w + (b / c) ** 2
         for of, form, hold in (
-            (held.average(a, k), "G", (outputs**2).mean()), (held.every(a, k), "H", (outputs**2).max())
+            (held.class_g(a, k), "G", (outputs**2).mean()), (held.class_h(a, k), "H", (outputs**2).max())
         ):  # fmt: skip
             assert (of.form, of.constant, of.D) == (form, c, pytest.approx(D))
             assert of.norm == pytest.approx(sqrt(own + D * hold))
-            assert of.against == pytest.approx(0.25 + prior(a) + prior(k))
-        assert held.average(a, k).trace == pytest.approx(tau(L, V, np.full(7, 1 / 7), D))
+            assert of.log_inverse_share == pytest.approx(0.25 + prior(a) + prior(k))
+        assert held.class_g(a, k).trace == pytest.approx(tau(L, V, np.full(7, 1 / 7), D))
         least = Landmarks.linear(L, V).least(D, 1e-9).trace
         assert (
             least * (1 - 1e-7)
-            <= held.every(a, k).trace
-            <= least / (1 - held.every(a, k).gap) ** 2 * (1 + 1e-7)
+            <= held.class_h(a, k).trace
+            <= least / (1 - held.class_h(a, k).gap) ** 2 * (1 + 1e-7)
         )
-        assert 0.0 <= held.every(a, k).gap <= 1e-4
-        assert held.every(a, k) is held.every(a, k)
+        assert 0.0 <= held.class_h(a, k).gap <= 1e-4
+        assert held.class_h(a, k) is held.class_h(a, k)
     for near in (0, 2):
-        averages = {(a, k): held.average(a, k) for a in range(near - 2, near + 3) for k in range(-12, 13)}
-        chosen = held.best_average(sample, near)
+        averages = {(a, k): held.class_g(a, k) for a in range(near - 2, near + 3) for k in range(-12, 13)}
+        chosen = held.best_class_g(sample, near)
         assert total(averages[chosen]) == pytest.approx(min(map(total, averages.values())))
-    start = held.best_average(sample, 0)
-    best = held.best_every(sample, start)
-    assert total(best) <= total(held.every(*start))
-    (a, k) = next(place for place, of in held._every.items() if of is best)
-    assert {*_neighbours(a, k)} <= {*held._every}
-    assert total(best) <= min(total(held.every(*near)) for near in _neighbours(a, k))
+    start = held.best_class_g(sample, 0)
+    best = held.best_class_h(sample, start)
+    assert total(best) <= total(held.class_h(*start))
+    (a, k) = next(place for place, of in held._class_h.items() if of is best)
+    assert {*_neighbours(a, k)} <= {*held._class_h}
+    assert total(best) <= min(total(held.class_h(*near)) for near in _neighbours(a, k))
 
 
 def test_constants_are_tried_to_both_ends_of_their_grid():
@@ -253,8 +253,8 @@ def test_outputs_allow_for_what_the_basis_leaves_of_a_landmark():
     """A feature of 1e-7 is drowned by rounding; weights of 1e6 on it count by its length, and at any sign."""
     rng = np.random.default_rng(0)
     U = np.outer(rng.normal(size=5), [1.0, 0.0]) + np.outer(rng.normal(size=5), [0.0, 1e-8])
-    held = HeldClasses(Landmarks.linear(U, U), 1e6, 0.0, np.array([-1.0, 2.0, 0.0, -3.0, 0.5]), 0.0)
-    seen, norm, outputs, unit = held._at(0)
+    held = LandmarkClasses(Landmarks.linear(U, U), 1e6, 0.0, np.array([-1.0, 2.0, 0.0, -3.0, 0.5]), 0.0)
+    seen, norm, outputs, unit = held._lifted_landmarks(0)
     assert norm == 1e6
     assert unit == pytest.approx(1.0 / (1.0 + (U**2).sum(axis=1)).mean())
     assert seen.missing.max() > 1e-9
@@ -387,7 +387,7 @@ def test_wrong_input_is_named():
         ({"form": "K"}, "form must be 'best', 'F', 'G' or 'H', not 'K'"),
         ({"form": "H"}, "needs landmarks"),
         ({"landmarks": Landmarks.linear(X, U)}, "outputs must be finite and of shape \\(30,\\)"),
-        ({"landmarks": Landmarks.linear(X[1:], U), "outputs": U @ w}, "seen from the 20 samples"),
+        ({"landmarks": Landmarks.linear(X[1:], U), "outputs": U @ w}, "moments of the 20 samples"),
     ):
         with pytest.raises(ValueError, match=message):
             margin_bound(**{**ones, **change})

@@ -212,9 +212,9 @@ def test_the_m_step_programs_are_the_expected_loss_and_bound(gamma):
     assert max(dual.violations({"p": p, "u": u}).values()) < 1e-12
     wrong = dual.violations({"p": p - 1.0, "u": 3.0 * u - 1.0})
     assert wrong["gate"] == pytest.approx(3.0)
-    assert wrong["share"] == pytest.approx(1.0 - p.min())
-    assert wrong["mistake"] == pytest.approx(1.0 - 3.0 * u.min())
-    assert wrong["certainty"] == pytest.approx(3.0 * u.max() - 2.0)
+    assert wrong["gate_nonneg"] == pytest.approx(1.0 - p.min())
+    assert wrong["error_nonneg"] == pytest.approx(1.0 - 3.0 * u.min())
+    assert wrong["error_le_one"] == pytest.approx(3.0 * u.max() - 2.0)
     found = plume.recover(X, y, R, p, u, gamma, c, ridge)
     assert found["W"] == pytest.approx(best, abs=1e-5)
     assert found["S"] == pytest.approx(scores(X, found["W"]), rel=1e-12)
@@ -256,7 +256,9 @@ def test_program_multipliers_are_what_the_docstring_says():
     assert dual["u"] == pytest.approx(expit(-y[:, None] * primal["S"]), abs=1e-3)
     normaliser = np.log(np.exp(-gamma * primal["S"]).sum(axis=1))
     assert dual.duals["gate"] == pytest.approx(c * (normaliser - 1.0), abs=1e-4)
-    assert max(np.abs(dual.duals[name]).max() for name in ("share", "mistake", "certainty")) < 1e-5
+    assert (
+        max(np.abs(dual.duals[name]).max() for name in ("gate_nonneg", "error_nonneg", "error_le_one")) < 1e-5
+    )
 
 
 def test_a_moved_point_fails_the_program_s_conditions():

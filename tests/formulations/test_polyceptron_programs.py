@@ -76,7 +76,7 @@ def test_primal_equals_dual_within_any_box(solver, radius, fixed):
 
 def test_the_whole_is_the_sum_of_its_cells(fixed):
     X, y, K, z, C = fixed
-    Z = polyceptron.answers(y, K, z)
+    Z = polyceptron.assignment_matrix(y, K, z)
     assert Z.sum(axis=1).tolist() == np.where(y > 0, K, 1).tolist()
     program = polyceptron.cell(X, y, C)
     cells = [program.set(C=C * Z[:, k]).solve().objective for k in range(K)]
@@ -139,11 +139,11 @@ def test_a_weight_is_a_repetition(fixed):
 
 def test_what_cannot_be_is_refused():
     with pytest.raises(ValueError, match=r"from 0 to 1 at every negative, not 0 to 2"):
-        polyceptron.answers([-1, 1, -1], 2, [0, -1, 2])
+        polyceptron.assignment_matrix([-1, 1, -1], 2, [0, -1, 2])
     with pytest.raises(ValueError, match=r"shape \(3,\)"):
-        polyceptron.answers([-1, 1, -1], 2, [0, 1])
+        polyceptron.assignment_matrix([-1, 1, -1], 2, [0, 1])
     with pytest.raises(ValueError, match="n_faces must be an integer of at least 1, not 0"):
-        polyceptron.answers([-1, 1], 0, [0, 0])
+        polyceptron.assignment_matrix([-1, 1], 0, [0, 0])
     for make in (polyceptron.cell, polyceptron.cell_dual):
         with pytest.raises(ValueError, match="radius must be positive, not -1"):
             make([[1.0], [2.0]], [1, -1], radius=-1)

@@ -212,7 +212,7 @@ def test_scales_are_refused_beyond_their_ends_and_not_at_them():
 
 @pytest.mark.parametrize("factor", [1e-5, 1.0, 9e5])
 def test_scales_that_are_taken_scale_the_complexity(factor):
-    """U_H is multiplied by what X is, up to the scales at which solvers are still exact."""
+    """U_H scales linearly with X, up to the scales at which solvers are still exact."""
     X, U = sample()
     X = X / np.abs(X).max()
     base = h_complexity_dual(X, U, E, D).solve().objective

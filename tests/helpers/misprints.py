@@ -25,7 +25,7 @@ def letters_of(formulas: list[str]) -> list[str]:
         token.text
         for formula in formulas
         for token in text_tokens(formula)
-        if token.kind == "letter" and formula.startswith(token.text, token.place)
+        if token.kind == "letter" and formula.startswith(token.text, token.position)
     }
     return sorted(found - {"Σ"})
 
@@ -46,10 +46,10 @@ def text_misprints(formula: str, letters: list[str]) -> list[str]:
         for other in _TEXT.get(sign, ())
     ]
     for token in text_tokens(formula):
-        if token.kind == "letter" and formula.startswith(token.text, token.place) and token.text != "Σ":
-            after = token.place + len(token.text)
+        if token.kind == "letter" and formula.startswith(token.text, token.position) and token.text != "Σ":
+            after = token.position + len(token.text)
             found += [
-                formula[: token.place] + other + formula[after:]
+                formula[: token.position] + other + formula[after:]
                 for other in ("", *letters)
                 if other != token.text
             ]

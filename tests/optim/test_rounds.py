@@ -157,7 +157,7 @@ def test_a_problem_travels_without_what_it_has_built_and_goes_on_alike(make):
     state = used.start(np.random.default_rng(0))
     expected = used.round(state, None).point
     arrived = pickle.loads(pickle.dumps(used))
-    assert not set(used._own) & set(vars(arrived))
+    assert not set(used._not_pickled) & set(vars(arrived))
     found = arrived.round(arrived.start(np.random.default_rng(0)), None).point
     assert found["W"] == pytest.approx(expected["W"], abs=1e-6)
 

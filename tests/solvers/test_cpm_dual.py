@@ -54,7 +54,7 @@ def test_it_is_the_optimum_of_the_program(fixed):
     assert found.status is Status.SOLVED
     assert found.objective == pytest.approx(exact.objective, rel=1e-7)
     assert found["W"] == pytest.approx(exact["W"], abs=1e-3)
-    for k, costs in enumerate((C[:, None] * cpm.answers(y, K, z)).T):
+    for k, costs in enumerate((C[:, None] * cpm.assignment_matrix(y, K, z)).T):
         face = cpm.face(X, y, costs).solve()
         assert found["W"][k] == pytest.approx(face["w"], abs=1e-3)
 
@@ -66,7 +66,7 @@ def test_the_point_is_what_the_multipliers_say_and_strong_duality_holds(fixed):
     dual = cpm.fixed_assignment_dual(X, y, K, z, C)
     assert max(dual.violations({"alpha": found["margin"]}).values()) <= 1e-15
     assert found.bound == pytest.approx(dual.value({"alpha": found["margin"]}), rel=1e-12)
-    hinges = np.maximum(0.0, 1.0 - y[:, None] * (cpm.lift(X) @ found["W"].T)) * cpm.answers(y, K, z)
+    hinges = np.maximum(0.0, 1.0 - y[:, None] * (cpm.lift(X) @ found["W"].T)) * cpm.assignment_matrix(y, K, z)
     assert found.objective == pytest.approx((found["W"] ** 2).sum() + C @ hinges.sum(axis=1), rel=1e-12)
     assert 0.0 <= found.objective - found.bound <= 1e-10 * found.objective
 
@@ -128,7 +128,7 @@ def test_a_state_follows_its_assignment(fixed):
     moved = np.where(y > 0, (z + 1) % K, -1)
     machine.reassign(moved)
     assert machine.W == pytest.approx(cpm.recover(X, y, machine.alpha)["W"], abs=1e-12)
-    assert (machine.alpha[cpm.answers(y, K, moved) == 0] == 0).all()
+    assert (machine.alpha[cpm.assignment_matrix(y, K, moved) == 0] == 0).all()
     for _ in range(200):
         machine.climb(1e-8)
         machine.scan()
@@ -194,10 +194,10 @@ def test_degenerate_data_keep_the_bound_below_the_value(data):
     found = solve_cpm_dual(form(X), y, C, K, z, tol=1e-6, max_iter=50)
     assert np.isfinite(found["W"]).all()
     assert (found["margin"] >= 0).all()
-    assert (found["margin"] <= C[:, None] * cpm.answers(y, K, z)).all()
+    assert (found["margin"] <= C[:, None] * cpm.assignment_matrix(y, K, z)).all()
     assert found.bound <= found.objective * (1 + 1e-9) + 1e-12
     # W = 0 pays everybody's cost, and weak duality holds against it.
-    assert found.bound <= (C[:, None] * cpm.answers(y, K, z)).sum() * (1 + 1e-9)
+    assert found.bound <= (C[:, None] * cpm.assignment_matrix(y, K, z)).sum() * (1 + 1e-9)
     if found.status is Status.SOLVED:
         assert found.objective - found.bound <= 1.0001e-6 * max(found.objective, found.bound)
 

@@ -436,7 +436,7 @@ class Scope:
         finally:
             self._parameters = outside
 
-    def _total(self, tree: t.Total) -> Value:
+    def _summation(self, tree: t.Summation) -> Value:
         found = self.value(tree.body)
         if tree.condition is not None:
             found = where(self.holds(tree.condition), found)
@@ -458,7 +458,7 @@ class Scope:
         t.Transpose: lambda self, tree: self.value(tree.inner).transposed(),
         t.Norm: lambda self, tree: self.value(tree.inner).norm(),
         t.Call: _call,
-        t.Total: _total,
+        t.Summation: _summation,
         t.Stack: lambda self, tree: stack([self.value(part) for part in tree.parts]),
         t.Matrix: _matrix,
     }

@@ -7,10 +7,10 @@ from the outside in::
     row       claim, claim, ...
     claim     sum relation sum [for relation, relation, ...]
     sum       [−] product + product − product ...
-    product   factor factor / factor ...            a total takes all that follows it in its product
+    product   factor factor / factor ...            a summation Σᵢ extends to the end of the product
     factor    atom·atom, or atom∘atom
     atom      number, letter, (sum), (sum, sum), [matrix], ‖sum‖, Σᵢ product, function of an atom;
-              and behind it its powers and '
+              followed by its powers and '
 """
 
 from __future__ import annotations
@@ -37,191 +37,394 @@ from formulations.language.notation.tree import (
     Relation,
     Stack,
     Sum,
-    Total,
+    Summation,
     Transpose,
 )
 
 INDICES = "ijkl"
 TILDE = "\u0303"
-# Functions of several letters, and "for", which begins a condition; any other run of letters is a product.
-WORDS = ("ent", "Ent", "exp", "for", "ln", "max", "min", "sqrt", "tr")
+# Names of functions, and "for", which begins a condition; any other run of letters is a product.
+KEYWORDS = ("ent", "Ent", "exp", "for", "ln", "max", "min", "sqrt", "tr")
 
 _SUBSCRIPTS = dict(zip("ᵢⱼₖₗ₍₎", "ijkl[]", strict=True))
 _FRACTIONS = {"½": "1/2", "¼": "1/4", "¾": "3/4"}
 _DIGITS = "0123456789"
-_POWERS = {"²": "2", "³": "3"}
-_MARKS = "*⁺⁻"
-_SIGNS = "+−-·∘/()[],;=≤≥<>⪰‖'"
+_SUPERSCRIPT_DIGITS = {"²": "2", "³": "3"}
+_SUPERSCRIPT_MARKS = "*⁺⁻"
+_PUNCTUATION = "+−-·∘/()[],;=≤≥<>⪰‖'"
 
 
 class UnreadableError(ValueError):
-    """A formula that cannot be read; the sentence names the place."""
+    """Error of a formula that cannot be read; the message names the position."""
 
 
 @dataclass(frozen=True)
 class Token:
-    """A piece of a formula.
+    """A token of a formula.
 
     Attributes
     ----------
     kind : str
-        "letter", "number", "word", "mark", "end", or the sign itself.
+        "letter", "number", "word", "mark", "end", or the sign itself, such as "Σ".
     text : str
-        What it says.
-    place : int
-        Where it begins in the formula.
+        The characters.
+    position : int
+        Index of its first character in the formula.
     """
 
     kind: str
     text: str
-    place: int
+    position: int
 
 
 def text_tokens(text: str) -> list[Token]:
-    """The tokens of a formula in plain text."""
-    found: list[Token] = []
-    place = 0
-    while place < len(text):
-        place = _step(text, place, found)
-    return [*found, Token("end", "", len(text))]
+    """Return the tokens of a formula in plain text."""
+    tokens: list[Token] = []
+    position = 0
+    while position < len(text):
+        position = _step(text, position, tokens)
+    return [*tokens, Token("end", "", len(text))]
 
 
-def _step(text: str, place: int, found: list[Token]) -> int:
-    """Append the tokens that begin at `place`; where the next ones do."""
-    sign = text[place]
+def _step(text: str, position: int, tokens: list[Token]) -> int:
+    """Append the tokens that begin at `position` and return the position after them."""
+    sign = text[position]
     if sign.isspace():
-        return place + 1
+        return position + 1
     if sign in _DIGITS:
-        return _number(text, place, found)
+        return _number(text, position, tokens)
     if sign in _SUBSCRIPTS:
-        return _subscripts(text, place, found)
+        return _subscripts(text, position, tokens)
     if sign in _FRACTIONS:
         above, below = _FRACTIONS[sign].split("/")
         parts = ("(", "("), ("number", above), ("/", "/"), ("number", below), (")", ")")
-        found += [Token(kind, said, place) for kind, said in parts]
-        return place + 1
-    if sign in _POWERS:
-        found += [Token("^{", sign, place), Token("number", _POWERS[sign], place), Token("}", sign, place)]
-        return place + 1
-    if text.startswith("⁻¹", place):
+        tokens += [Token(kind, characters, position) for kind, characters in parts]
+        return position + 1
+    if sign in _SUPERSCRIPT_DIGITS:
+        tokens += [
+            Token("^{", sign, position),
+            Token("number", _SUPERSCRIPT_DIGITS[sign], position),
+            Token("}", sign, position),
+        ]
+        return position + 1
+    if text.startswith("⁻¹", position):
         inverse = ("^{", "⁻"), ("−", "−"), ("number", "1"), ("}", "¹")
-        found += [Token(kind, said, place) for kind, said in inverse]
-        return place + 2
-    if sign in _MARKS:
-        found.append(Token("mark", sign, place))
-        return place + 1
+        tokens += [Token(kind, characters, position) for kind, characters in inverse]
+        return position + 2
+    if sign in _SUPERSCRIPT_MARKS:
+        tokens.append(Token("mark", sign, position))
+        return position + 1
     if sign in "_^":
-        return _script(text, place, found)
+        return _script(text, position, tokens)
     if sign in "}":
-        found.append(Token("}", sign, place))
-        return place + 1
-    if sign in _SIGNS:
+        tokens.append(Token("}", sign, position))
+        return position + 1
+    if sign in _PUNCTUATION:
         kind = "−" if sign == "-" else sign
-        found.append(Token(kind, sign, place))
-        return place + 1
+        tokens.append(Token(kind, sign, position))
+        return position + 1
     if sign.isalpha():
-        return _letters(text, place, found)
-    raise UnreadableError(f"{sign!r} is not known, at character {place + 1} of {text!r}")
+        return _letters(text, position, tokens)
+    raise UnreadableError(f"unknown character {sign!r}, at character {position + 1} of {text!r}")
 
 
-def _number(text: str, place: int, found: list[Token]) -> int:
-    end = place
+def _number(text: str, position: int, tokens: list[Token]) -> int:
+    """Append a number."""
+    end = position
     while end < len(text) and (text[end] in _DIGITS or text[end] == "."):
         end += 1
-    found.append(Token("number", text[place:end], place))
+    tokens.append(Token("number", text[position:end], position))
     return end
 
 
-def _subscripts(text: str, place: int, found: list[Token]) -> int:
-    """A run of small indices, ``ᵢₖ``."""
-    found.append(Token("_{", text[place], place))
-    while place < len(text) and text[place] in _SUBSCRIPTS:
-        sign = _SUBSCRIPTS[text[place]]
-        found.append(Token("letter" if sign.isalpha() else sign, sign, place))
-        place += 1
-    found.append(Token("}", "", place))
-    return place
+def _subscripts(text: str, position: int, tokens: list[Token]) -> int:
+    """Append a run of subscript characters, ``ᵢₖ``."""
+    tokens.append(Token("_{", text[position], position))
+    while position < len(text) and text[position] in _SUBSCRIPTS:
+        sign = _SUBSCRIPTS[text[position]]
+        tokens.append(Token("letter" if sign.isalpha() else sign, sign, position))
+        position += 1
+    tokens.append(Token("}", "", position))
+    return position
 
 
-def _script(text: str, place: int, found: list[Token]) -> int:
-    """``_λ``, ``_ff``, ``^½`` or the opening of ``_{…}`` and ``^{…}``."""
-    opening = text[place] + "{"
-    found.append(Token(opening, text[place], place))
-    place += 1
-    if text.startswith("{", place):
-        return place + 1
-    if place == len(text):
-        raise UnreadableError(f"{text!r} ends with {text[-1]!r}, and nothing follows")
-    if text[place].isalpha():
-        while place < len(text) and text[place].isalpha() and text[place] not in _SUBSCRIPTS:
-            found.append(Token("letter", text[place], place))
-            place += 1
+def _script(text: str, position: int, tokens: list[Token]) -> int:
+    """Append ``_λ``, ``_ff``, ``^½`` or the opening of ``_{…}`` and ``^{…}``."""
+    opening = text[position] + "{"
+    tokens.append(Token(opening, text[position], position))
+    position += 1
+    if text.startswith("{", position):
+        return position + 1
+    if position == len(text):
+        raise UnreadableError(f"nothing follows {text[-1]!r} at the end of {text!r}")
+    if text[position].isalpha():
+        while position < len(text) and text[position].isalpha() and text[position] not in _SUBSCRIPTS:
+            tokens.append(Token("letter", text[position], position))
+            position += 1
     else:
-        place = _step(text, place, found)
-    found.append(Token("}", "", place))
-    return place
+        position = _step(text, position, tokens)
+    tokens.append(Token("}", "", position))
+    return position
 
 
-def _letters(text: str, place: int, found: list[Token]) -> int:
-    """A word, or a single letter with its tilde."""
-    end = place
+def _letters(text: str, position: int, tokens: list[Token]) -> int:
+    """Append a word, or a single letter with its tilde."""
+    end = position
     while end < len(text) and text[end].isascii() and text[end].isalpha():
         end += 1
-    if text[place:end] in WORDS:
-        found.append(Token("word", text[place:end], place))
+    if text[position:end] in KEYWORDS:
+        tokens.append(Token("word", text[position:end], position))
         return end
-    end = place + (2 if text[place + 1 : place + 2] == TILDE else 1)
-    found.append(Token("letter", text[place:end], place))
+    end = position + (2 if text[position + 1 : position + 2] == TILDE else 1)
+    tokens.append(Token("letter", text[position:end], position))
     return end
+
+
+GREEK = {
+    "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "zeta": "ζ", "eta": "η", "theta": "θ",
+    "kappa": "κ", "lambda": "λ", "mu": "μ", "nu": "ν", "xi": "ξ", "pi": "π", "rho": "ρ",
+    "sigma": "σ", "tau": "τ", "phi": "φ", "psi": "ψ", "omega": "ω", "Sigma": "Σ",
+}  # fmt: skip
+_LATEX_SYMBOLS = {
+    "le": "≤", "leq": "≤", "ge": "≥", "geq": "≥", "succeq": "⪰", "circ": "∘", "cdot": "·", "|": "‖",
+    "ln": "ln", "exp": "exp", "min": "min", "max": "max",
+}  # fmt: skip
+_IGNORED_COMMANDS = {
+    "quad", ",", ";", " ", "!", "left", "right", "big", "Big", "bigl", "bigr", "Bigl", "Bigr",
+}  # fmt: skip
+_LATEX_FUNCTIONS = {"ln", "exp", "min", "max"}
+
+
+def latex_pieces(latex: str) -> list[tuple[str, int]]:
+    r"""Return a formula's commands and characters, each with its position, without blanks.
+
+    The words of ``\text{...}`` and ``\mathrm{...}`` are one piece each, unchanged.
+    """
+    pieces, position = [], 0
+    while position < len(latex):
+        start = position
+        position += 1
+        if latex[start].isspace():
+            continue
+        if latex[start] == "\\":
+            while latex[position : position + 1].isalpha():
+                position += 1
+            position += position == start + 1
+            if latex[start:position] in (r"\text", r"\mathrm") and latex[position : position + 1] == "{":
+                end = latex.find("}", position)
+                position = len(latex) if end < 0 else end + 1
+        pieces.append((latex[start:position], start))
+    return pieces
+
+
+def latex_tokens(latex: str) -> list[Token]:
+    r"""Return the tokens of a formula in LaTeX, the same as those of its plain text."""
+    reader = _Reader(latex)
+    reader.read_until(("",))
+    return [*reader.tokens, Token("end", "", len(latex))]
+
+
+class _Reader:
+    """The tokeniser of a formula in LaTeX: reads its pieces in order and emits tokens."""
+
+    def __init__(self, latex: str):
+        self.latex = latex
+        self.pieces = [*latex_pieces(latex), ("", len(latex))]
+        self.index = 0
+        self.tokens: list[Token] = []
+
+    def fail(self, sentence: str) -> UnreadableError:
+        position = self.pieces[self.index][1]  # the last piece is the end
+        return UnreadableError(f"{sentence}, at character {position + 1} of {self.latex!r}")
+
+    def emit(self, kind: str, text: str | None = None) -> None:
+        """Append a token at the position of the last piece read; its text is by default its kind."""
+        self.tokens.append(
+            Token(kind, kind if text is None else text, self.pieces[max(self.index - 1, 0)][1])
+        )
+
+    def next_piece(self) -> str:
+        """Return the next piece and advance."""
+        piece = self.pieces[self.index][0]
+        if not piece:
+            raise self.fail("the formula ends too early")
+        self.index += 1
+        return piece
+
+    def read_until(self, ends: tuple[str, ...]) -> str:
+        """Read pieces up to one of `ends`, advance past it, and return it."""
+        while self.pieces[self.index][0] not in ends:
+            if not self.pieces[self.index][0]:
+                raise self.fail(f"the formula ends without {ends[0]}")
+            self.read_piece()
+        end = self.pieces[self.index][0]
+        self.index += 1
+        return end
+
+    def read_piece(self) -> None:
+        """Read one piece and its arguments."""
+        piece = self.next_piece()
+        if piece[0] == "\\":
+            self.command(piece[1:])
+        elif piece in "_^":
+            self.script(piece)
+        elif piece == "{":
+            self.group()
+        elif piece.isdigit() or piece == ".":
+            self.number(piece)
+        elif piece.isalpha():
+            self.emit("letter", piece)
+        elif piece in "+-()[],;=<>/'":
+            self.emit("−" if piece == "-" else piece)
+        else:
+            self.index -= 1
+            raise self.fail(f"unknown character {piece!r}")
+
+    def number(self, digits: str) -> None:
+        """Read the rest of a number."""
+        while self.pieces[self.index][0] and self.pieces[self.index][0] in "0123456789.":
+            digits += self.next_piece()
+        self.emit("number", digits)
+
+    def group(self) -> None:
+        """Read the rest of ``{...}`` in the place of a factor."""
+        self.emit("(")
+        self.read_until(("}",))
+        self.emit(")")
+
+    def argument(self) -> None:
+        r"""Read a group in braces, or a single piece: the 1 of ``\tfrac12``."""
+        piece = self.next_piece()
+        if piece == "{":
+            self.group()
+        elif piece.isdigit():
+            self.emit("number", piece)
+        else:
+            self.index -= 1
+            self.read_piece()
+
+    def script(self, opening: str) -> None:
+        """Read what follows ``_`` or ``^``."""
+        piece = self.next_piece()
+        if opening == "^" and piece == r"\top":
+            self.emit("'")
+        elif opening == "^" and piece in "*+-" and not self.pieces[self.index][0].isdigit():
+            self.emit("mark", {"+": "⁺", "-": "⁻"}.get(piece, piece))
+        elif piece == "{":
+            self.emit(opening + "{")
+            self.read_until(("}",))
+            self.emit("}")
+        else:
+            self.emit(opening + "{")
+            self.index -= 1
+            self.argument()
+            self.emit("}")
+
+    def command(self, name: str) -> None:
+        """Read the arguments of a command and emit its tokens."""
+        if name in GREEK:
+            self.emit("letter", GREEK[name])
+        elif name in _LATEX_FUNCTIONS:
+            self.emit("word", name)
+        elif name in _LATEX_SYMBOLS:
+            self.emit(_LATEX_SYMBOLS[name])
+        elif name == "sum":
+            self.emit("Σ")
+        elif name == "tilde":
+            self.argument()
+            last = self.tokens.pop()
+            if last.kind != "letter":
+                raise self.fail(r"\tilde must be followed by a letter")
+            self.tokens.append(Token("letter", last.text + TILDE, last.position))
+        elif name in ("frac", "tfrac"):
+            self.emit("(")
+            self.argument()
+            self.emit("/")
+            self.argument()
+            self.emit(")")
+        elif name == "sqrt":
+            self.emit("word", "sqrt")
+            self.argument()
+        elif name.startswith(("text{", "mathrm{")):
+            self.emit("word", name[name.index("{") + 1 : -1].strip())
+        elif name == "begin":
+            self.matrix()
+        elif name not in _IGNORED_COMMANDS:
+            self.index -= 1
+            raise self.fail(rf"unknown command \{name}")
+
+    def environment(self) -> None:
+        """Read ``{bmatrix}``."""
+        name = ""
+        while not name.endswith("}"):
+            name += self.next_piece()
+        if name != "{bmatrix}":
+            raise self.fail(f"the only known environment is bmatrix, not {name[1:-1]}")
+
+    def matrix(self) -> None:
+        """Read the rest of a matrix from its ``{bmatrix}``."""
+        self.environment()
+        self.emit("[")
+        while True:
+            end = self.read_until(("&", r"\\", r"\end"))
+            if end == r"\end":
+                self.environment()
+                self.emit("]")
+                return
+            self.emit("," if end == "&" else ";")
 
 
 T = TypeVar("T")
 
-
 RELATIONS = ("=", "≤", "≥", "<", ">", "⪰")
-_ENDS = (*RELATIONS, "+", "−", ")", "]", "}", ",", ";", "end")
-_CACHE_SIZE = 2048  # trees that are kept, of each kind of formula
-_NAMED = ("ln", "exp", "tr", "max", "min", "sqrt", "Ent", "ent")
+_PRODUCT_TERMINATORS = (*RELATIONS, "+", "−", ")", "]", "}", ",", ";", "end")
+_CACHE_SIZE = 2048  # trees kept for each kind of formula
+_FUNCTIONS = ("ln", "exp", "tr", "max", "min", "sqrt", "Ent", "ent")
 
 
 class _Cursor:
-    """A place among the tokens of a formula; arguments as in :func:`read_expression`."""
+    """A position among the tokens of a formula; arguments as in :func:`read_expression`.
+
+    index: the first token that is not taken yet.
+    """
 
     def __init__(self, formula: str, functions: Collection[str], latex: bool):
         self.formula, self.functions = formula, functions
         self.tokens = latex_tokens(formula) if latex else text_tokens(formula)
-        self.at = 0
+        self.index = 0
 
     @property
     def next(self) -> Token:
-        """The first token not taken yet."""
-        return self.tokens[self.at]
+        """The first token that is not taken yet."""
+        return self.tokens[self.index]
 
     def take(self, *kinds: str) -> Token:
-        """The next token, which must be of one of `kinds` where they are given."""
+        """Take the next token. If `kinds` are given, raise an error unless it is one of them."""
         token = self.next
         if kinds and token.kind not in kinds:
-            raise self.fail(f"{_shown(kinds[0])} is missing")
-        self.at += 1
+            raise self.fail(f"{_describe(kinds[0])} is missing")
+        self.index += 1
         return token
 
     def fail(self, sentence: str) -> UnreadableError:
-        """An error at the next token."""
-        place = self.next.place
-        at = (
-            "at its end" if self.next.kind == "end" else f"at character {place + 1}, {self.formula[place]!r},"
+        """Return an error at the next token."""
+        position = self.next.position
+        location = (
+            "at its end"
+            if self.next.kind == "end"
+            else f"at character {position + 1}, {self.formula[position]!r},"
         )
-        return UnreadableError(f"{sentence} {at} of {self.formula!r}")
+        return UnreadableError(f"{sentence} {location} of {self.formula!r}")
 
     def whole(self, rule: Callable[[], T]) -> T:
-        """Apply a rule to all tokens; none may be left."""
-        found = rule()
+        """Apply a rule and require that it takes all tokens."""
+        tree = rule()
         if self.next.kind != "end":
-            raise self.fail("nothing can stand")
-        return found
+            raise self.fail("unexpected token")
+        return tree
 
     def letter(self) -> Letter:
-        """A letter with its marks and its indices."""
+        """Read a letter with its marks and its indices."""
         name = self.take("letter").text
         while self.next.kind == "mark":
             name += self.take().text
@@ -235,7 +438,7 @@ class _Cursor:
         return Letter(name, indices)
 
     def subscript(self) -> tuple[str, tuple[Index, ...]]:
-        """Its label, as ``_ff`` or ``₍₎``, and its indices, up to the closing brace."""
+        """Read a subscript up to its closing brace: its label, such as ``_ff`` or ``₍₎``, and its indices."""
         label, indices, bracket = "", [], ""
         while self.next.kind != "}":
             token = self.take("letter", "[", "]", ",", "+", "−")
@@ -256,12 +459,12 @@ class _Cursor:
         return (f"_{label}" if label else "") + bracket, tuple(indices)
 
 
-def _shown(kind: str) -> str:
+def _describe(kind: str) -> str:
     return {"letter": "a letter", "number": "a number"}.get(kind, repr(kind))
 
 
 def read_expression(formula: str, functions: Collection[str] = (), *, latex: bool = False) -> Expression:
-    r"""The tree of an expression.
+    r"""Return the tree of an expression.
 
     Examples
     --------
@@ -272,26 +475,26 @@ def read_expression(formula: str, functions: Collection[str] = (), *, latex: boo
 
 
 def read_row(formula: str, functions: Collection[str] = (), *, latex: bool = False) -> tuple[Claim, ...]:
-    """The relations of a row, each with its conditions; arguments as in :func:`read_expression`."""
+    """Return the relations of a row, each with its conditions; arguments as in :func:`read_expression`."""
     return _row(formula, frozenset(functions), latex)
 
 
 def read_definition(formula: str, functions: Collection[str] = ()) -> Definition:
-    """The tree of a definition, such as ``H(v) = −v ln v``; arguments as in :func:`read_expression`."""
+    """Return the tree of a definition such as ``H(v) = −v ln v``; arguments as in :func:`read_expression`."""
     return _definition(formula, frozenset(functions))
 
 
 def read_formula(formula: str, functions: Collection[str] = ()) -> Expression | tuple[Claim, ...]:
-    """An expression or the relations of a row, whichever it is; arguments as in :func:`read_expression`."""
+    """Return the tree of an expression or the relations of a row; arguments as in :func:`read_expression`."""
     return _formula(formula, frozenset(functions))
 
 
 def functions_of(letters: Iterable[str]) -> frozenset[str]:
-    """Those of some letters, as they are printed, that are functions, such as H of ``"H(v)"``."""
+    """Return the names of the printed letters that are functions: H of ``"H(v)"``."""
     return frozenset(letter.partition("(")[0] for letter in letters if "(" in letter)
 
 
-# A page asks for the same formulas again and again, each time in another form; a tree never changes.
+# Cached: a page reads the same formulas several times, for several forms of output. Trees are immutable.
 
 
 @lru_cache(_CACHE_SIZE)
@@ -320,7 +523,7 @@ def _formula(formula: str, functions: frozenset[str]) -> Expression | tuple[Clai
 
 
 class _Parser(_Cursor):
-    """One pass over the tokens of one formula."""
+    """The parser of one formula: each method reads the rule of the grammar that it is named after."""
 
     in_norm = False
 
@@ -330,12 +533,12 @@ class _Parser(_Cursor):
         return self.separated(self.claim)
 
     def separated(self, part: Callable[[], T], sign: str = ",") -> tuple[T, ...]:
-        """One part, or several with that sign between them."""
-        found = [part()]
+        """Read one part, or several separated by a sign."""
+        parts = [part()]
         while self.next.kind == sign:
             self.take()
-            found.append(part())
-        return tuple(found)
+            parts.append(part())
+        return tuple(parts)
 
     def claim(self) -> Claim:
         relation, conditions = self.relation(), []
@@ -348,8 +551,8 @@ class _Parser(_Cursor):
         return Claim(relation, tuple(conditions))
 
     def _continues_conditions(self) -> bool:
-        """True if a further condition, one of an index, follows the comma, and not the next claim."""
-        after = self.tokens[self.at + 1 : self.at + 3]
+        """True if the comma is followed by a condition on an index rather than by the next claim."""
+        after = self.tokens[self.index + 1 : self.index + 3]
         return after[0].kind == "letter" and after[0].text in INDICES and after[1].kind in RELATIONS
 
     def relation(self) -> Relation:
@@ -387,7 +590,7 @@ class _Parser(_Cursor):
         while True:
             if self.next.kind == "/":
                 if not factors:
-                    raise self.fail("nothing stands above the stroke")
+                    raise self.fail("the numerator is missing")
                 self.take()
                 factors = [Quotient(_product(factors), self.factor())]
             elif not self.stops():
@@ -399,10 +602,11 @@ class _Parser(_Cursor):
                 raise self.fail("a factor is missing")
 
     def stops(self) -> bool:
+        """True if the next token ends a product."""
         token = self.next
         if token.kind == "word" and token.text == "for":
             return True
-        return token.kind in _ENDS or (token.kind == "‖" and self.in_norm)
+        return token.kind in _PRODUCT_TERMINATORS or (token.kind == "‖" and self.in_norm)
 
     def factor(self) -> Expression:
         left = self.scripted()
@@ -424,12 +628,12 @@ class _Parser(_Cursor):
         return base
 
     def inside(self, rule: Callable[[], T], closing: str) -> T:
-        """Apply a rule up to a closing bracket, within which a norm may begin anew."""
+        """Apply a rule up to a closing bracket; ‖ inside the brackets opens a norm again."""
         outside, self.in_norm = self.in_norm, False
-        found = rule()
+        tree = rule()
         self.take(closing)
         self.in_norm = outside
-        return found
+        return tree
 
     def atom(self) -> Expression:
         token = self.next
@@ -451,8 +655,8 @@ class _Parser(_Cursor):
             return Norm(inner)
         if token.kind == "word":
             return self.call(self.take().text)
-        if token.kind == "sum" or (token.text == "Σ" and self._is_summation()):
-            return self.total()
+        if token.kind == "Σ" or (token.text == "Σ" and self._is_summation()):
+            return self.summation()
         if token.kind != "letter":
             raise self.fail("a factor is missing")
         letter = self.letter()
@@ -472,240 +676,58 @@ class _Parser(_Cursor):
         return Matrix(rows)
 
     def call(self, name: str) -> Expression:
-        if name not in _NAMED and name not in self.functions:
-            raise self.fail(f"{name} is no function known here: something else is missing")
+        if name not in _FUNCTIONS and name not in self.functions:
+            raise self.fail(f"unknown function {name}")
         if self.next.kind == "(":
             self.take()
             return Call(name, self.inside(self.listed, ")"))
         if self.stops():
-            raise self.fail(f"what {name} is of is missing")
+            raise self.fail(f"the argument of {name} is missing")
         return Call(name, (self.scripted(),))
 
-    # -- totals ------------------------------------------------------------------------------------
+    # -- summations --------------------------------------------------------------------------------
 
     def _is_summation(self) -> bool:
-        """Σ is a sum where an index or a condition is under it, and a letter otherwise."""
-        if self.tokens[self.at + 1].kind != "_{":
+        """True if this Σ is a summation (its subscript has an index or a relation) and not the letter Σ."""
+        if self.tokens[self.index + 1].kind != "_{":
             return False
-        after = self.tokens[self.at + 2]
+        after = self.tokens[self.index + 2]
         depth, signs = 1, []
-        for token in self.tokens[self.at + 2 :]:
+        for token in self.tokens[self.index + 2 :]:
             depth += {"_{": 1, "^{": 1, "}": -1}.get(token.kind, 0)
             if not depth:
                 break
             signs.append(token.kind)
         return (after.kind == "letter" and after.text in INDICES) or bool(set(signs).intersection(RELATIONS))
 
-    def total(self) -> Expression:
+    def summation(self) -> Expression:
         self.take()
         if self.next.kind != "_{":
-            raise self.fail("what is summed over is missing")
+            raise self.fail("the summation index is missing")
         self.take()
-        start, condition = self.at, None
+        start, condition = self.index, None
         indices: tuple[str, ...] = ()
         while self.next.kind == "letter" and self.next.text in INDICES:
             indices += (self.take().text,)
         if self.next.kind == "}" and indices:
             self.take()
         else:
-            self.at = start
+            self.index = start
             condition = self.inside(self.relation, "}")
             indices = _first_index(condition, self.fail("an index is missing under the sum"))
-        return Total(indices, condition, self.product())
+        return Summation(indices, condition, self.product())
 
 
 def _product(factors: list[Expression]) -> Expression:
     return factors[0] if len(factors) == 1 else Product(tuple(factors))
 
 
-def _first_index(condition: Relation, otherwise: UnreadableError) -> tuple[str, ...]:
-    """A sum over a condition is over the first index that stands in it."""
+def _first_index(condition: Relation, error: UnreadableError) -> tuple[str, ...]:
+    """Return the index that a conditional summation runs over: the first one in the condition."""
     left = condition.left
     if isinstance(left, Letter):
         if left.name in INDICES:
             return (left.name,)
         if left.indices:
             return (left.indices[0].letter,)
-    raise otherwise
-
-
-GREEK = {
-    "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "zeta": "ζ", "eta": "η", "theta": "θ",
-    "kappa": "κ", "lambda": "λ", "mu": "μ", "nu": "ν", "xi": "ξ", "pi": "π", "rho": "ρ",
-    "sigma": "σ", "tau": "τ", "phi": "φ", "psi": "ψ", "omega": "ω", "Sigma": "Σ",
-}  # fmt: skip
-_COMMANDS = {
-    "le": "≤", "leq": "≤", "ge": "≥", "geq": "≥", "succeq": "⪰", "circ": "∘", "cdot": "·", "|": "‖",
-    "ln": "ln", "exp": "exp", "min": "min", "max": "max",
-}  # fmt: skip
-_NOTHING = {"quad", ",", ";", " ", "!", "left", "right", "big", "Big", "bigl", "bigr", "Bigl", "Bigr"}
-_WORDS = {"ln", "exp", "min", "max"}
-
-
-def latex_pieces(latex: str) -> list[tuple[str, int]]:
-    r"""A formula's commands, groups and characters, each with its place, blanks left out.
-
-    The words of ``\text{...}`` and ``\mathrm{...}`` stay as they are, and are one piece.
-    """
-    pieces, place = [], 0
-    while place < len(latex):
-        start = place
-        place += 1
-        if latex[start].isspace():
-            continue
-        if latex[start] == "\\":
-            while latex[place : place + 1].isalpha():
-                place += 1
-            place += place == start + 1
-            if latex[start:place] in (r"\text", r"\mathrm") and latex[place : place + 1] == "{":
-                end = latex.find("}", place)
-                place = len(latex) if end < 0 else end + 1
-        pieces.append((latex[start:place], start))
-    return pieces
-
-
-def latex_tokens(latex: str) -> list[Token]:
-    r"""The tokens of a formula in LaTeX, the same as those of its plain text."""
-    reader = _Reader(latex)
-    reader.upto(("",))
-    return [*reader.found, Token("end", "", len(latex))]
-
-
-class _Reader:
-    """One pass over the pieces of a formula."""
-
-    def __init__(self, latex: str):
-        self.latex = latex
-        self.pieces = [*latex_pieces(latex), ("", len(latex))]
-        self.at = 0
-        self.found: list[Token] = []
-
-    def fail(self, sentence: str) -> UnreadableError:
-        place = self.pieces[self.at][1]  # the last piece is the end
-        return UnreadableError(f"{sentence}, at character {place + 1} of {self.latex!r}")
-
-    def put(self, kind: str, text: str | None = None) -> None:
-        self.found.append(Token(kind, kind if text is None else text, self.pieces[max(self.at - 1, 0)][1]))
-
-    def take(self) -> str:
-        piece = self.pieces[self.at][0]
-        if not piece:
-            raise self.fail("the formula ends too early")
-        self.at += 1
-        return piece
-
-    def upto(self, ends: tuple[str, ...]) -> str:
-        """Read until one of `ends`, which is taken and returned."""
-        while self.pieces[self.at][0] not in ends:
-            if not self.pieces[self.at][0]:
-                raise self.fail(f"the formula ends without {ends[0]}")
-            self.one()
-        end = self.pieces[self.at][0]
-        self.at += 1
-        return end
-
-    def one(self) -> None:
-        piece = self.take()
-        if piece[0] == "\\":
-            self.command(piece[1:])
-        elif piece in "_^":
-            self.script(piece)
-        elif piece == "{":
-            self.group()
-        elif piece.isdigit() or piece == ".":
-            self.number(piece)
-        elif piece.isalpha():
-            self.put("letter", piece)
-        elif piece in "+-()[],;=<>/'":
-            self.put("−" if piece == "-" else piece)
-        else:
-            self.at -= 1
-            raise self.fail(f"{piece!r} is not known")
-
-    def number(self, digits: str) -> None:
-        while self.pieces[self.at][0] and self.pieces[self.at][0] in "0123456789.":
-            digits += self.take()
-        self.put("number", digits)
-
-    def group(self) -> None:
-        """``{...}`` where a factor may stand."""
-        self.put("(")
-        self.upto(("}",))
-        self.put(")")
-
-    def argument(self) -> None:
-        r"""A group in braces, or a single piece: the 1 of ``\tfrac12``."""
-        piece = self.take()
-        if piece == "{":
-            self.group()
-        elif piece.isdigit():
-            self.put("number", piece)
-        else:
-            self.at -= 1
-            self.one()
-
-    def script(self, opening: str) -> None:
-        piece = self.take()
-        if opening == "^" and piece == r"\top":
-            self.put("'")
-        elif opening == "^" and piece in "*+-" and not self.pieces[self.at][0].isdigit():
-            self.put("mark", {"+": "⁺", "-": "⁻"}.get(piece, piece))
-        elif piece == "{":
-            self.put(opening + "{")
-            self.upto(("}",))
-            self.put("}")
-        else:
-            self.put(opening + "{")
-            self.at -= 1
-            self.argument()
-            self.put("}")
-
-    def command(self, name: str) -> None:
-        if name in GREEK:
-            self.put("letter", GREEK[name])
-        elif name in _WORDS:
-            self.put("word", name)
-        elif name in _COMMANDS:
-            self.put(_COMMANDS[name])
-        elif name == "sum":
-            self.put("sum")
-        elif name == "tilde":
-            self.argument()
-            last = self.found.pop()
-            if last.kind != "letter":
-                raise self.fail(r"\tilde stands on a letter")
-            self.found.append(Token("letter", last.text + TILDE, last.place))
-        elif name in ("frac", "tfrac"):
-            self.put("(")
-            self.argument()
-            self.put("/")
-            self.argument()
-            self.put(")")
-        elif name == "sqrt":
-            self.put("word", "sqrt")
-            self.argument()
-        elif name.startswith(("text{", "mathrm{")):
-            self.put("word", name[name.index("{") + 1 : -1].strip())
-        elif name == "begin":
-            self.matrix()
-        elif name not in _NOTHING:
-            self.at -= 1
-            raise self.fail(rf"\{name} is not known")
-
-    def environment(self) -> None:
-        name = ""
-        while not name.endswith("}"):
-            name += self.take()
-        if name != "{bmatrix}":
-            raise self.fail(f"no environment but bmatrix is known, not {name[1:-1]}")
-
-    def matrix(self) -> None:
-        self.environment()
-        self.put("[")
-        while True:
-            end = self.upto(("&", r"\\", r"\end"))
-            if end == r"\end":
-                self.environment()
-                self.put("]")
-                return
-            self.put("," if end == "&" else ";")
+    raise error

@@ -67,7 +67,7 @@ def _inside(tree: object, kinds: tuple[type, ...]) -> bool:
 
 def _size(tree: t.Expression | tuple[t.Expression, ...]) -> str:
     """The size of the brackets around a tree."""
-    if _inside(tree, (t.Total,)):
+    if _inside(tree, (t.Summation,)):
         return r"\Big"
     return r"\big" if _brackets(tree) > 1 else ""
 
@@ -109,7 +109,7 @@ def _product(tree: t.Product) -> str:
     parts: list[str] = []
     for i, factor in enumerate(tree.factors):
         last = i == len(tree.factors) - 1
-        open_end = isinstance(factor, t.Total) and not last
+        open_end = isinstance(factor, t.Summation) and not last
         latex = _bracketed(factor) if isinstance(factor, t.Sum) or open_end else latex_of_expression(factor)
         close = not parts or (parts[-1].isdigit() and latex[0].isalpha())  # 2E
         parts.append(latex if close else f" {latex}")
@@ -132,7 +132,7 @@ def _power(tree: t.Power) -> str:
 
 
 def _norm(tree: t.Norm) -> str:
-    size = r"\Big" if _inside(tree.inner, (t.Total,)) else ""
+    size = r"\Big" if _inside(tree.inner, (t.Summation,)) else ""
     return rf"{size}\|{latex_of_expression(tree.inner)}{size}\|"
 
 
@@ -145,19 +145,19 @@ def _call(tree: t.Call) -> str:
     name = "\\" + tree.name if tree.name in _WORDS else rf"\mathrm{{{tree.name}}}"
     if len(tree.name) == 1:
         name = _COMMANDS.get(tree.name, tree.name)
-    short = tree.name in ("ln", "tr") and isinstance(tree.arguments[0], t.Letter | t.Total)
+    short = tree.name in ("ln", "tr") and isinstance(tree.arguments[0], t.Letter | t.Summation)
     size = _size(tree.arguments)
     return f"{name} {arguments}" if short else f"{name}{size}({arguments}{size})"
 
 
-def _total(tree: t.Total) -> str:
+def _summation(tree: t.Summation) -> str:
     below = "".join(tree.indices) if tree.condition is None else latex_of_relation(tree.condition)
     body = _bracketed(tree.body) if isinstance(tree.body, t.Sum) else latex_of_expression(tree.body)
     return rf"\sum_{_braced(below.replace(' < ', '<').replace(' > ', '>'))} {body}"
 
 
 def _stack(tree: t.Stack) -> str:
-    size = r"\big" if _inside(tree, (t.Total,)) else ""
+    size = r"\big" if _inside(tree, (t.Summation,)) else ""
     return f"{size}(" + r",\, ".join(latex_of_expression(part) for part in tree.parts) + f"{size})"
 
 
@@ -177,7 +177,7 @@ _RULES: dict[type, Callable[..., str]] = {
     t.Transpose: lambda tree: rf"{_base(tree.inner)}^\top",
     t.Norm: _norm,
     t.Call: _call,
-    t.Total: _total,
+    t.Summation: _summation,
     t.Stack: _stack,
     t.Matrix: _matrix,
 }

@@ -102,7 +102,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Total:
+class Summation:
     """``Σᵢₖ body``; with a condition, over the entries where it holds."""
 
     indices: tuple[str, ...]
@@ -161,7 +161,7 @@ Expression = (
     | Transpose
     | Norm
     | Call
-    | Total
+    | Summation
     | Stack
     | Matrix
 )

@@ -1,4 +1,10 @@
-"""Claims of the optimum itself: to thirty digits, or in fractions."""
+"""Exact and high-precision optima, from the active set of a nearly optimal point.
+
+The active set is identified at a nearly optimal point. Its KKT equations are then solved in rational
+arithmetic (:func:`exact_solution`) or, to a number of digits, by iterative refinement (:func:`refined`). The
+result is verified: the primal value of the new point and the dual bound of its multipliers are computed from
+the data.
+"""
 
 from __future__ import annotations
 
@@ -24,23 +30,26 @@ from polyopt.check.check import Cells, Program, number
 Vector = list[Fraction]
 
 _MAX_DIGITS = 100
-_END_TOL, _REFINED_END_TOL = 1e-6, 1e-24  # how near an end is, to a point of a solver and to a refined one
+# A multiplier counts as at its bound within this distance, relative to the largest multiplier:
+_ACTIVE_TOL = 1e-6  # for the multipliers of a solver
+_REFINED_ACTIVE_TOL = 1e-24  # for refined multipliers
+_GUARD_BITS = 24  # bits beyond the digits asked for, for the feasibility repair
 
 _FORM = (
-    "refined solutions are of programs of |w|² and the sum of hinge losses: an SVM, a Relative Margin "
-    "Machine, or the assignment of a Convex Polytope Machine with loss='sum' and margin='total'"
+    "refined solutions exist for programs of |w|² and the sum of hinge losses: an SVM, a Relative Margin "
+    "Machine, or a fixed assignment of a Convex Polytope Machine with loss='sum' and margin='total'"
 )
 
 
 @dataclass(frozen=True)
 class ExactSolution:
-    """The optimum of a program, in fractions.
+    """The optimum of a program, in rational numbers.
 
-    title: what the machine is called.
+    title: name of the machine.
     W: faces; with a kernel, the expansion coefficients.
-    b: intercepts; empty where the program has none.
-    multipliers: by the names of the rows, for each face n fractions.
-    value: the optimum: the value of the point and the bound of the multipliers, which are equal.
+    b: intercepts; empty if the program has none.
+    multipliers: for the name of each constraint family, for each face, n fractions.
+    value: the optimal value: the primal value of W, b and the dual value of the multipliers, which are equal.
     """
 
     title: str
@@ -50,31 +59,34 @@ class ExactSolution:
     value: Fraction
 
 
-class Evident(Protocol):
-    """An object with evidence: a certificate."""
+class HasEvidence(Protocol):
+    """An object with evidence, such as a certificate."""
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:
-        """One for each program."""
+        """One Evidence per program."""
 
 
-def exact_solution(certificate: Evident | Statement, rows: list[Cells] | None = None) -> ExactSolution:
-    """The rational optimum of a small program, from the states of its rows at a point close to it.
+def exact_solution(
+    certificate: HasEvidence | Statement, exact_samples: list[Cells] | None = None
+) -> ExactSolution:
+    """Return the rational optimum of a small program, from the active set at a nearly optimal point.
 
     Parameters
     ----------
     certificate : Certificate or Statement
-        Of a point close to the optimum of a program whose optimum is rational: hinge losses, and of the
-        weights squares, absolute values and ends. Of an L0 machine it is the linear program of the centres
-        that are used.
-    rows : list of dict, optional
-        Other numbers in the place of the samples', such as the decimals that a table has instead of doubles:
-        by column, those that are 0 left out.
+        Certificate of a nearly optimal point of a program whose optimum is rational: hinge losses, and a
+        quadratic, l1 or box term on the weights. For an L0 machine the program is the linear program of the
+        centres in use.
+    exact_samples : list of dict, optional
+        Sample values to use instead of the doubles, such as the decimals of a table: for each sample a dict
+        column -> value, zeros omitted.
 
     Raises
     ------
     ValueError
-        Another program, several (of more than two classes), or rows whose states do not settle.
+        If the program has another form, if there are several programs (more than two classes), or if the
+        active set could not be identified.
     """
     if isinstance(certificate, Statement):
         statement = certificate
@@ -82,59 +94,83 @@ def exact_solution(certificate: Evident | Statement, rows: list[Cells] | None = 
         evidence = certificate.evidence[0]
         statement = (evidence.fixed or evidence.state)()
     else:
-        raise ValueError("an exact solution is of one program of a known form, and this certificate has none")
+        raise ValueError("an exact solution needs a certificate of one program of a known form")
     if statement.program["features"].get("kernel") == "rbf":
-        raise ValueError(
-            "the kernel 'rbf' is not rational: certificate.refine() gives as many digits as wanted"
-        )
-    program = _program(statement, rows)
-    W, b, multipliers = _by_rows(statement, rows) if has_form(program) else _by_corners(statement, program)
+        raise ValueError("the kernel 'rbf' is not rational: certificate.refine() gives up to 30 digits")
+    program = _program(statement, exact_samples)
+    if has_form(program):
+        W, b, multipliers = _from_margin_active_set(statement, exact_samples)
+    else:
+        W, b, multipliers = _from_vertex(statement, program)
     value, slopes = program.value({"w": [list(map(str, w)) for w in W], "b": list(map(str, b))})
-    gain, price = program.bound(
+    # The linear term of the dual objective, and the conjugate of the terms in W.
+    dual_linear, dual_conjugate = program.bound(
         {"rows": {n: [list(map(str, p)) for p in m] for n, m in multipliers.items()}}, slopes
     )
-    if value != gain - price:
-        raise ValueError("the point and the multipliers of these rows do not meet: solve more closely first")
+    if value != dual_linear - dual_conjugate:
+        raise ValueError(
+            "primal value and dual bound differ: the active set is wrong, solve to a smaller gap first"
+        )
     return ExactSolution(statement.title, W, b, multipliers, value)
 
 
-def _by_rows(
-    statement: Statement, rows: list[Cells] | None
+def _from_margin_active_set(
+    statement: Statement, exact_samples: list[Cells] | None
 ) -> tuple[list[Vector], Vector, dict[str, list[Vector]]]:
-    """The optimum from the states of the rows alone or, where these do not settle, of the weights as well."""
+    """Return the optimum from the active set of the margin rows; if it is ambiguous, that of a vertex."""
     try:
-        # With 40 digits the states of a point are those of the optimum.
-        program, near, scores = _start(_refined(statement, 40, rows), rows)
-        intercepts, multipliers = optimum(program, near, scores, exactly, close=_REFINED_END_TOL)
+        # At a point of 40 digits the active set is that of the optimum.
+        program, approx_multipliers, scores = _start(_refined(statement, 40, exact_samples), exact_samples)
+        intercepts, multipliers = optimum(
+            program, approx_multipliers, scores, exactly, close=_REFINED_ACTIVE_TOL
+        )
     except ValueError:
-        return _by_corners(statement, _program(statement, rows))
+        return _from_vertex(statement, _program(statement, exact_samples))
     return _faces_of(program, multipliers), [v[0] for v in intercepts if v], multipliers
 
 
-def _by_corners(
+def _from_vertex(
     statement: Statement, program: Program
 ) -> tuple[list[Vector], Vector, dict[str, list[Vector]]]:
+    """Return the optimum from the active set of rows and weights together."""
     check_vertex_form(program)
     faces, b = feasible_point(program, statement)
-    return optimal_vertex(program, faces, b, feasible_multipliers(program, statement.multipliers), _END_TOL)
+    return optimal_vertex(
+        program, faces, b, feasible_multipliers(program, statement.multipliers), _ACTIVE_TOL
+    )
 
 
 def refined(evidence: Sequence[Evidence], digits: int = 30) -> tuple[tuple[Evidence, ...], float, float]:
-    """Refine the points of some evidence until a claim's gap is below ``10**-digits`` of its value.
+    """Refine nearly optimal points until the gap is below ``10**-digits`` of the value.
 
-    Return the evidence of the refined points, and the sums of their values and of their bounds. The states of
-    the rows (idle, on the kink, full) are those of the given points. The equations that hold the optimum are
-    solved in double precision; the exact residual is then solved for again. The evidence is that of SVMs and
-    Relative Margin Machines, linear, polynomial or RBF, or of assignments of Convex Polytope Machines with
-    loss="sum" and margin="total". Digits are from 1 to 100; with the kernel "rbf" at most 30, as its values
-    are enclosed to 38. Raise ValueError for another program, for rows whose states do not settle, or if fewer
-    digits are reached.
+    The active set is that of the given points: for each row whether its multiplier is 0, at its cap, or
+    between. The KKT equations of the active set are solved in double precision, and the solution is improved
+    by iterative refinement with exact residuals.
+
+    Parameters
+    ----------
+    evidence : sequence of Evidence
+        Evidence of SVMs and Relative Margin Machines, linear, polynomial or RBF, or of fixed assignments of
+        Convex Polytope Machines with loss="sum" and margin="total".
+    digits : int
+        From 1 to 100. With the kernel "rbf" at most 30, as the enclosures of its values have 38 digits.
+
+    Returns
+    -------
+    tuple
+        The evidence of the refined points, the sum of their values, and the sum of their bounds.
+
+    Raises
+    ------
+    ValueError
+        If a program has another form, if its active set could not be identified, or if fewer digits are
+        reached.
     """
     if not 1 <= digits <= _MAX_DIGITS:
         raise ValueError(f"digits must be from 1 to {_MAX_DIGITS}, not {digits!r}")
     if not evidence:
-        raise ValueError("this certificate has no statement that can be refined")
-    made, values = [], []
+        raise ValueError("this certificate has no evidence that can be refined")
+    refined_parts, values = [], []
     for part in evidence:
         statement = _refined(part.state(), digits)
         claim = claim_of(statement)["claim"]
@@ -142,56 +178,73 @@ def refined(evidence: Sequence[Evidence], digits: int = 30) -> tuple[tuple[Evide
         if (value - bound) * 10**digits > abs(value):
             reached = int(-math.log10(float((value - bound) / abs(value)))) if value else 0
             raise ValueError(f"{digits} digits are not reached, only {reached}: the optimum is degenerate")
-        made.append(replace(part, state=partial(_same, statement)))
+        refined_parts.append(replace(part, state=partial(_same, statement)))
         values.append((value, bound))
-    high, low = (float(sum(pair[k] for pair in values)) for k in (0, 1))
-    return tuple(made), math.nextafter(high, math.inf), math.nextafter(low, -math.inf)
+    total_value, total_bound = (float(sum(pair[k] for pair in values)) for k in (0, 1))
+    return tuple(refined_parts), math.nextafter(total_value, math.inf), math.nextafter(total_bound, -math.inf)
 
 
 def _same(statement: Statement) -> Statement:
+    """Return the statement: a function that can be pickled, for `Evidence.state`."""
     return statement
 
 
-def _refined(statement: Statement, digits: int, rows: list[Cells] | None = None) -> Statement:
-    bits = math.ceil(digits / math.log10(2)) + 24  # some for what repairs cost
-    program, near, scores = _start(statement, rows)
+def _refined(statement: Statement, digits: int, exact_samples: list[Cells] | None = None) -> Statement:
+    """Return the statement with its point and multipliers refined to `digits` digits."""
+    bits = math.ceil(digits / math.log10(2)) + _GUARD_BITS
+    program, approx_multipliers, scores = _start(statement, exact_samples)
     b, multipliers = optimum(
-        program, near, scores, to_digits(bits + 40), close=_END_TOL, slack=Fraction(1, 1 << bits)
+        program,
+        approx_multipliers,
+        scores,
+        to_digits(bits + 40),
+        close=_ACTIVE_TOL,
+        slack=Fraction(1, 1 << bits),
     )
     feasible = feasible_multipliers(program, multipliers, bits)
     W, intercepts = _faces_of(program, feasible), [v[0] for v in b if v]
     return replace(statement, W=W, b=intercepts, multipliers=feasible, bits=bits)
 
 
-def _program(statement: Statement, rows: list[Cells] | None) -> Program:
+def _program(statement: Statement, exact_samples: list[Cells] | None) -> Program:
     if statement.tree is not None:
         raise ValueError("exact and refined solutions are of convex programs, without cases to go through")
-    cells = cells_of(statement.X) if rows is None else rows
+    cells = cells_of(statement.X) if exact_samples is None else exact_samples
     return Program(statement.program, cells, statement.X.shape[1], [int(s) for s in statement.y])
 
 
 def _start(
-    statement: Statement, rows: list[Cells] | None
+    statement: Statement, exact_samples: list[Cells] | None
 ) -> tuple[Program, dict[str, list[Vector]], list[Vector]]:
-    """The program, and multipliers and scores of the statement's point."""
-    program = _program(statement, rows)
+    """Return the program, and the multipliers and scores of the statement's point."""
+    program = _program(statement, exact_samples)
     if not has_form(program):
         raise ValueError(_FORM)
     faces, b = feasible_point(program, statement)
-    near = feasible_multipliers(program, statement.multipliers, statement.bits)
-    shifts = b or [Fraction(0)] * len(faces)
-    scores = [[v + c for v in program.through(w, True)[0]] for w, c in zip(faces, shifts, strict=True)]
-    return program, near, scores
+    approx_multipliers = feasible_multipliers(program, statement.multipliers, statement.bits)
+    intercepts = b or [Fraction(0)] * len(faces)
+    scores = [[v + c for v in _scores(program, w)] for w, c in zip(faces, intercepts, strict=True)]
+    return program, approx_multipliers, scores
+
+
+def _scores(program: Program, w: Vector) -> Vector:
+    """Return the scores of a face, without its intercept."""
+    return program.through(w, True)[0]
+
+
+def _adjoint(program: Program, beta: Vector) -> Vector:
+    """Return Σ_i β_i x_i in the coordinates of a face."""
+    return program.through(beta, False)[0]
 
 
 def _faces_of(program: Program, multipliers: dict[str, list[Vector]]) -> list[Vector]:
-    """The faces that multipliers imply, v / 2h."""
-    found = []
+    """Return the faces of given multipliers by stationarity: w = Σ β_i x_i / 2h with β_i = Σ s m."""
+    faces = []
     for k in range(program.faces):
         beta = [Fraction(0)] * program.samples.n
         for row in program.rows:
-            parts = zip(beta, row.side, multipliers[row.name][k], strict=True)
-            beta = [v + s * m for v, s, m in parts]
-        v = beta if program.kind == "kernel" else program.through(beta, False)[0]
-        found.append([value / (2 * number(program.size["factor"])) for value in v])
-    return found
+            terms = zip(beta, row.side, multipliers[row.name][k], strict=True)
+            beta = [v + s * m for v, s, m in terms]
+        v = beta if program.kind == "kernel" else _adjoint(program, beta)
+        faces.append([value / (2 * number(program.size["factor"])) for value in v])
+    return faces
