@@ -109,7 +109,7 @@ def weigh(block: Weighed, given: Multipliers, W: Vector, scale: float, least: fl
         A = np.zeros((part.stop - part.start, K))
         A[rows[low:high] - first, faces[low:high]] = alpha[low:high]
         some = Weighed(block.X[part], block.outside[part], block.costs[part], block.assigned[part])
-        found.follow(_weighed(some, A, V, least))
+        found.append(_weighed(some, A, V, least))
     return found
 
 

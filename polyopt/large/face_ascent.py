@@ -34,7 +34,7 @@ from formulations.language.solution import Status
 from formulations.language.types import is_sparse
 from polyopt.base.progress import tell
 from polyopt.certificates.certificate import Certificate, relative_gap
-from polyopt.certificates.tally import Tally, together
+from polyopt.certificates.tally import Tally, merge
 from polyopt.cpm.block_ascent import BlockAscent, Pairs, climb, no_pairs, release
 from polyopt.cpm.certificate_by_blocks import Multipliers, Weighed, faces_of, halves_of, pull, weigh
 from polyopt.large.blocks import ROWS_AT_ONCE, Recipe, TwoClasses, joined, two_classes
@@ -181,13 +181,13 @@ class FaceAscents:
 
     def prove(self, tol: float, held: Vector | None = None) -> Proof:
         """The certificates, to `tol`, at the faces of the multipliers, or at `held` if its value is lower."""
-        gained = together(self._each(pulled, lambda number: (self._recipe, *self._given(number), self._K)))
+        gained = merge(self._each(pulled, lambda number: (self._recipe, *self._given(number), self._K)))
         W = faces_of(gained, self._scale)[1]
         self._W, proofs = W.copy(), []
         for faces in [W] if held is None else [W, held]:
             at = (faces, self._scale, MIN_HINGE_DECREASE)
             given = [(self._recipe, *self._given(number), *at) for number in self._blocks]
-            met = together(self._executor.each(weighed, given))
+            met = merge(self._executor.each(weighed, given))
             proofs.append(Proof(faces, halves_of(gained, met, faces, self._scale, tol), met))
         return min(proofs, key=lambda each: sum(half.primal_value for half in each.halves))
 
