@@ -15,8 +15,8 @@ The multipliers come from the perspective relaxation,
 by alternating minimisation. For fixed z it is a hinge program with the penalties d_j = 1/z_j, solved by
 Newton's method with the kink of the hinge rounded off over a width ε (:mod:`polyopt.cpm.smooth_hinge`); its
 w_j are ½ z_j v_j. For fixed w the best z of the free is min(1, |w_j|/τ), with τ such that they sum to
-s − |in|. A stage is one such pair of steps; ε falls from stage to stage. At the optimum all |v_j| with 0 < z_j < 1 are
-equal: a power of |v_j| above 1 in the step of z reaches this in fewer stages.
+s − |in|. A stage is one such pair of steps; ε falls from stage to stage. At the optimum all |v_j| with
+0 < z_j < 1 are equal: a power of |v_j| above 1 in the step of z reaches this in fewer stages.
 
 With sign constraints σ_j w_j ≥ 0, v_j is replaced by 0 if σ_j v_j < 0. Then a fit of given features fixes the
 weights of an active set of sign constraints at 0, and a relaxation gives a feature with v_j = 0 the least z.
