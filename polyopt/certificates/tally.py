@@ -1,4 +1,4 @@
-"""Reduction over samples in slices: sums, worst violations and minima, merged in the order of the slices."""
+"""Reduction over slices of the samples, in their order: sums, worst violations, minima and maxima."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ class Tally:
         Sums by name: numbers, arrays or intervals (:class:`polyopt.linalg.rounding.Ball`).
     worst : dict
         Largest violation and its sample, by condition and row.
-    least : dict
-        Minima by name.
+    least, largest : dict
+        Minima and maxima by name.
     """
 
     n: int = 0
     sums: dict[str, Any] = field(default_factory=dict)
     worst: dict[tuple[str, str], tuple[float, int]] = field(default_factory=dict)
     least: dict[str, float] = field(default_factory=dict)
+    largest: dict[str, float] = field(default_factory=dict)
 
     def note(self, condition: str, row: str, violation: NDArray[Any]) -> None:
         """Record the largest of one violation per sample; the first NaN if there is one."""
@@ -51,6 +52,8 @@ class Tally:
                 self.worst[key] = value, self.n + at
         for name, number in later.least.items():
             self.least[name] = min(number, self.least.get(name, np.inf))
+        for name, number in later.largest.items():
+            self.largest[name] = max(number, self.largest.get(name, -np.inf))
         self.n += later.n
 
     def residual(self, condition: str, row: str, scale: float) -> Residual:
