@@ -360,7 +360,7 @@ def certify_hinge(
     program : HingeProgram
         The program and its data.
     v : ndarray, optional
-        w (m,), or expansion coefficients (n,) for a kernel. By default what the multipliers imply.
+        w (m,), or expansion coefficients (n,) for a kernel. By default the w that the multipliers imply.
     b : Ball or float, optional
         Intercept, for the samples as the geometry scores them. By default the best one for v.
     multipliers : mapping of str to ndarray of shape (n,), optional

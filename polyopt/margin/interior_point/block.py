@@ -11,9 +11,10 @@ kink,
     side f + xi − s = kink,    mu + eta = cap,    and without slack    side f − s = kink.
 
 mu + eta = cap holds at every iterate, the other equations in the limit. A sample with a cap of 0 has no such
-row; a row without slack does not exist if its multiplier is 0. `aim` is the right-hand side of the linearised
-complementarity, z dt + t dz = aim: it aims at products z t of mu times the cap (without slack, times the mean
-cap), so that a weight of 2 is the same as two copies of a sample. mu in this sense is the barrier parameter.
+row; a row without slack does not exist if its multiplier is 0. `aim` is the right-hand side of the
+linearised complementarity, z dt + t dz = aim = μ cap − z t − second dz dt, with the barrier parameter μ (an
+argument `mu`) and, for rows without slack, the mean cap. Products in proportion to the cap make a weight of 2
+the same as two copies of a sample.
 
 Elimination of dZ and dT leaves the reduced system in (w, b), with the diagonal matrix D (n, n) over samples:
 beta changes by h − D df. `ease` is the dual regularisation, from a proximal term on the multipliers: a step
