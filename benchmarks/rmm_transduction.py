@@ -221,7 +221,7 @@ class _Part(MatrixGram):
     """The matrix of some samples of a Gram matrix, of which only rows that are asked for are taken."""
 
     def __init__(self, K: Vector, places: Samples):
-        self.K, self._places, self.n, self.width = K, places, len(places), 1
+        self.K, self._places, self.n, self.entry_cost = K, places, len(places), 1
 
     def diagonal(self) -> Vector:
         return self.K.diagonal()[self._places]

@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from benchmarks.helpers.portfolio_data import samples
 from formulations.families import hinge_families
 from polyopt import SVM, Kernel, RelativeMarginMachine
-from polyopt.linalg.kernels import SampleGram, stream
+from polyopt.linalg.kernels import SampleGram, gram_matvec
 from polyopt.margin.decomposition.state import Dual
 
 __all__ = ["LIBSVM", "OURS", "OVER", "PEER", "TIGHT", "Cell", "Worker", "processors", "threads_set"]
@@ -190,7 +190,7 @@ def _violation(X: Any, y: Any, kernel: Kernel, C: float, coef: Any, B: float) ->
     """
     cap = np.abs(coef) > C * (1.0 - 1e-6)
     coef = np.where(cap & np.isinf(B), np.sign(coef) * C, coef)
-    G = stream(SampleGram(X, kernel), coef)
+    G = gram_matvec(SampleGram(X, kernel), coef)
     m, M = Dual(hinge_families(y, np.full(len(y), C), B)).violation(coef, G)
     return m - M
 

@@ -1,4 +1,4 @@
-"""Reduction over samples in slices: sums, worst violations and minima, merged in the order of the slices."""
+"""Reduction over slices of the samples, in their order: sums, worst violations, minima and maxima."""
 
 from __future__ import annotations
 
@@ -24,46 +24,49 @@ class Tally:
     n : int
         Number of samples.
     sums : dict
-        Sums by name: numbers, arrays or balls.
+        Sums by name: numbers, arrays or intervals (:class:`polyopt.linalg.rounding.Ball`).
     worst : dict
         Largest violation and its sample, by condition and row.
-    least : dict
-        Minima by name.
+    least, largest : dict
+        Minima and maxima by name.
     """
 
     n: int = 0
     sums: dict[str, Any] = field(default_factory=dict)
     worst: dict[tuple[str, str], tuple[float, int]] = field(default_factory=dict)
     least: dict[str, float] = field(default_factory=dict)
+    largest: dict[str, float] = field(default_factory=dict)
 
     def note(self, condition: str, row: str, violation: NDArray[Any]) -> None:
         """Record the largest of one violation per sample; the first NaN if there is one."""
         at = int(np.argmax(violation))
         self.worst[condition, row] = float(violation[at]), at
 
-    def follow(self, other: Tally) -> None:
+    def append(self, later: Tally) -> None:
         """Add the results of the samples that come next."""
-        for name, term in other.sums.items():
+        for name, term in later.sums.items():
             self.sums[name] = self.sums[name] + term if name in self.sums else term
-        for key, (value, at) in other.worst.items():
+        for key, (value, at) in later.worst.items():
             before = self.worst.get(key, (-np.inf, 0))[0]
             if value > before or (np.isnan(value) and not np.isnan(before)):
                 self.worst[key] = value, self.n + at
-        for name, number in other.least.items():
+        for name, number in later.least.items():
             self.least[name] = min(number, self.least.get(name, np.inf))
-        self.n += other.n
+        for name, number in later.largest.items():
+            self.largest[name] = max(number, self.largest.get(name, -np.inf))
+        self.n += later.n
 
     def residual(self, condition: str, row: str, scale: float) -> Residual:
-        """Return the worst violation as :func:`polyopt.certificates.certificate.residual` does."""
+        """Return the worst violation as a :class:`Residual`, relative to `scale`."""
         value, at = self.worst[condition, row]
         value = value if np.isnan(value) else max(value, 0.0) + 0.0  # never -0.0
         worst = at if not value <= 0 and self.n > 1 else None
         return Residual(condition, row, value, value / scale if scale > 0 else value, worst)
 
 
-def together(tallies: Iterable[Tally]) -> Tally:
-    """Merge tallies of consecutive samples."""
-    found = Tally()
-    for each in tallies:
-        found.follow(each)
-    return found
+def merge(tallies: Iterable[Tally]) -> Tally:
+    """Merge the tallies of consecutive slices, in their order."""
+    merged = Tally()
+    for tally in tallies:
+        merged.append(tally)
+    return merged

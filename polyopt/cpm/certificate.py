@@ -410,10 +410,10 @@ def _multipliers(point: CpmPoint, loss: Loss, margin: Margin, tol: float, max_it
         ascent.reach(max(tol, 1e-4) if is_large else tol)
         return ascent.alpha
     if is_large:
-        from polyopt.optim.coordinate_ascent import climb
+        from polyopt.optim.coordinate_ascent import dual_multipliers
 
         caps, value = costs if loss == "max" else point.C, float(point.value(loss).mid)
-        return climb(X[:, :-1], y, caps, len(point.W), Z.argmax(axis=1), value, tol)
+        return dual_multipliers(X[:, :-1], y, caps, len(point.W), Z.argmax(axis=1), value, tol)
     return ascend_faces(point, costs, tol, max_iter)
 
 

@@ -109,7 +109,7 @@ def weigh(block: Weighed, given: Multipliers, W: Vector, scale: float, least: fl
         A = np.zeros((part.stop - part.start, K))
         A[rows[low:high] - first, faces[low:high]] = alpha[low:high]
         some = Weighed(block.X[part], block.outside[part], block.costs[part], block.assigned[part])
-        found.follow(_weighed(some, A, V, least))
+        found.append(_weighed(some, A, V, least))
     return found
 
 
@@ -136,7 +136,7 @@ def _weighed(block: Weighed, A: Vector, V: Vector, least: float) -> Tally:
     beyond = np.abs(A * np.maximum(lead.mid - 1.0, 0.0))
     unused = np.abs((caps - A) * hinge.mid)
     for k in places.tolist():
-        found.least[f"largest {k}"] = -float(np.abs(A[:, k]).max())
+        found.largest[f"multiplier {k}"] = float(np.abs(A[:, k]).max())
         found.note("sign", f"margin {k}", -A[:, k])
         found.note("sign", f"slack {k}", A[:, k] - caps[:, k])
         found.note("complementarity", f"margin {k}", beyond[:, k])
@@ -167,7 +167,7 @@ def halves_of(gained: Tally, met: Tally, W: Vector, scale: float, tol: float) ->
         pulled = implied[:, k]
         primal = 0.5 * (Ball(w).square_sum() + paid[k])
         dual = 0.5 * (gain[k] - pulled.square_sum())
-        largest = -met.least[f"largest {k}"]
+        largest = met.largest[f"multiplier {k}"]
         residuals = [
             *(_half(met.residual("sign", f"{row} {k}", largest or 1.0)) for row in ("margin", "slack")),
             *stationarity(w, pulled.mid, 0.0, 1.0, float(primal.mid)),

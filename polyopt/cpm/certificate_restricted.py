@@ -1,21 +1,21 @@
 """Certificates of Convex Polytope Machines whose faces have few features, or integer coefficients.
 
 For a fixed assignment each face is a program over all choices of at most s features
-(:mod:`formulations.cpm_faces`). Its bound is that of a search tree (:class:`SubsetTree`), evaluated anew
-from the data, or, if no tree is given, of the root alone: the dual value of the face of all features with the
-s largest v_j² only. The certificate says which.
+(:mod:`formulations.cpm_faces`). Its bound comes from a branch-and-bound tree (:class:`SubsetTree`), and is
+recomputed from the data. Without a tree it is the root bound: the dual value with only the s largest v_j².
+The certificate says which.
 
 A node fixes some features to be in and some to be out. Any multipliers α of the face's samples within their
 caps bound every face of at most s features that has the node's:
 
     Σ α − ¼ (v_b² + Σ_{j in} v_j² + the s − |in| largest v_j² of the free),        v = Σ α_i y_i x̃_i.
 
-With signs, v_j is replaced by 0 if it has the wrong one. The two children of a node have all its faces
-between them, so a node's bound is the greater of its own and the lesser of its children's. Multipliers and
-bounds are computed anew from the points of the tree, less their rounding.
+With signs, v_j is replaced by 0 if it has the wrong one. The children partition the faces of a node, so its
+bound is max(own, min(children)). Multipliers and bounds are recomputed from the points stored in the tree,
+and the bounds are rounded downwards.
 
-No bound is known for integer coefficients themselves: their certificate has the bound of the real program for
-the same assignment, with few features or all, so the gap is what the integers have cost at most.
+No bound is known for integer coefficients themselves: their certificate has the bound of the continuous
+relaxation for the same assignment, with few features or all, so the gap bounds the loss due to integrality.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ Bits = NDArray[np.bool_]
 
 _BLOCK_NODES = 64  # nodes whose multipliers are evaluated together
 _NO_FORM = (
-    "faces with at most so many features are bounded by searches over their features, and claims in files "
-    "have no such trees, nor whole numbers with signs: certificate() evaluates them"
+    "faces with at most s features are bounded by searches over their features, and claims in files have no "
+    "such trees, nor integers with signs: certificate() evaluates them"
 )
 
 
@@ -69,14 +69,16 @@ def certify_cpm_subset(
     """Certify faces of at most s features each, among all such faces for their assignment; loss="sum".
 
     W (K, m+1): faces, the bias last. A face of more than `max_features` features is not feasible.
-    alpha (n, K): multipliers of the margin rows of each face with its own features alone.
+    alpha (n, K): multipliers of the margin constraints of each face, fitted to its own features alone.
     assignment (n,): the face of each positive; the entries of negatives are ignored. By default the best for
         W.
-    trees: a search tree for each face, as :meth:`SubsetTree.table` has it.
-    penalty: signs of the weights, without l1 and group. Faces are valued without weights of the wrong sign.
-    Returns: ``stationary`` if the faces cost no more than any of so few features for this assignment, and the
-        assignment is the best for them, within `tol`; with one face ``optimal``. Otherwise ``suboptimal_by``,
-        within the fixed assignment.
+    max_features: s.
+    trees: a branch-and-bound tree for each face, as returned by :meth:`SubsetTree.table`.
+    penalty: signs of the weights, without l1 and group. The value is that of W with weights of the wrong sign
+        set to 0; the residuals show them.
+    Returns: ``stationary`` if, within `tol`, no faces of at most s features cost less for this assignment and
+        no assignment is better for the faces; with one face ``optimal``. Otherwise ``suboptimal_by``, within
+        the fixed assignment.
     """
     X, y = as_data(X, y)
     whole("max_features", max_features)
@@ -91,22 +93,22 @@ def certify_cpm_subset(
         point = replace(point, penalty=penalty)
         residuals = sign_residuals(penalty, W, point.W)
         residuals += [] if given is None else coupled_residuals(point, given, own_features=True)
-    note = (
-        "The bound of each face is that of a search tree over its features, every node's evaluated anew from "
-        "the data."
-    )
     if trees is None:
         note = (
-            "The bound of each face is that of the root alone: the dual value with its largest squares, as "
-            "many as there may be features."
+            "The bound of each face is that of the root alone: the dual value with only the s largest "
+            f"squares v_j², s = {max_features}."
         )
+    else:
+        note = "The bound of each face is that of a search tree over its features, recomputed from the data."
+    value = point.value("sum")
+    bound = Ball(np.array(bound_of_few(point, max_features, trees))).sum()
+    n_features = (point.W[:, :-1] != 0).sum(axis=1)
     program = "the face" if len(W) == 1 else "the fixed-assignment program"
     certificate = conclude_for_assignment(
         len(W), assignment_residual(point),
-        f"the Convex Polytope Machine with at most {max_features} features a face",
-        point.value("sum"), Ball(np.array(bound_of_few(point, max_features, trees))).sum(), residuals, tol,
-        f"{program} with so few features", (note,),
-        feasible=bool(((point.W[:, :-1] != 0).sum(axis=1) <= max_features).all()),
+        f"the Convex Polytope Machine with at most {max_features} features a face", value, bound,
+        residuals, tol, f"{program} with at most {max_features} features a face", (note,),
+        feasible=bool((n_features <= max_features).all()),
     )  # fmt: skip
     return replace(certificate, evidence=without_form(_NO_FORM))
 
@@ -118,18 +120,21 @@ def certify_cpm_integer(
     max_features: int | None = None, trees: Sequence[ArrayLike] | None = None,
     penalty: FacePenalty | None = None, tol: float = 1e-6,
 ) -> Certificate:  # fmt: skip
-    """Certify faces δ_k (p_k·x − θ_k), p_k integers, against the real ones of their assignment; loss="sum".
+    """Certify faces δ_k (p_k·x − θ_k), p_k integers, against the continuous relaxation; loss="sum".
 
-    integers (K, m): the numbers p.
+    The continuous relaxation has real weights in place of δ_k p_k, for the same assignment.
+
+    integers (K, m): the integers p.
     scales, thresholds (K,): δ, positive, and θ.
-    largest: M: a number that is not an integer from −M to M is not feasible.
-    alpha (n, K): multipliers of the real program's margin rows.
+    largest: M: an entry of `integers` that is not an integer from −M to M is not feasible.
+    alpha (n, K): multipliers of the margin constraints of the continuous relaxation.
     assignment (n,): the face of each positive. By default the best for the faces.
-    max_features: features of each face at most.
-    trees: with `max_features`, as of :func:`certify_cpm_subset`.
+    max_features: largest number of features of a face.
+    trees: with `max_features`, as in :func:`certify_cpm_subset`.
     penalty: signs of the integers, without l1 and group; an integer of the wrong sign is not feasible.
-    Returns: ``suboptimal_by`` what integers can have cost at most, for this assignment; if that is within
-        `tol`, ``stationary``, or with one face ``optimal``. ``none`` for numbers that are not allowed.
+    Returns: ``suboptimal_by`` a bound on the loss due to integrality, for this assignment; if that is within
+        `tol`, ``stationary``, or with one face ``optimal``. ``none`` if an entry of `integers` is not an
+        integer in range, or a scale is not positive.
     """
     X, y = as_data(X, y)
     tol, M, s = tolerance(tol), whole("largest", largest), whole_or_none("max_features", max_features)
@@ -144,24 +149,25 @@ def certify_cpm_integer(
         bound = bound_of(point, given, "sum", "total")
     else:
         bound = Ball(np.array(bound_of_few(point, s, trees))).sum()
-    off = np.maximum(np.abs(p - np.round(p)), np.maximum(np.abs(p) - M, 0.0))
+    violation = np.maximum(np.abs(p - np.round(p)), np.maximum(np.abs(p) - M, 0.0))
     if penalty is not None:
-        off = np.maximum(off, -penalty.signs * p)
-    beyond = off.max(axis=1)
-    # W is the product of scale and numbers up to one rounding of each entry.
+        violation = np.maximum(violation, -penalty.signs * p)
+    max_violation = violation.max(axis=1)
+    integrality = residual("primal", "integers", np.maximum(max_violation, -scale * (scale <= 0)), 1.0)
+    # Each entry of W = scale × integer has one rounding; its effect on the objective is bounded by:
     sizes = np.asarray(abs(point.geometry.X) @ np.abs(W).T)
-    change = np.abs(W).sum() * (2.0 * np.abs(W).max(initial=0.0)) + (point.costs * sizes).sum()
+    rounding = np.abs(W).sum() * (2.0 * np.abs(W).max(initial=0.0)) + (point.costs * sizes).sum()
+    value = point.value("sum") + Ball(0.0, 2.0 * UNIT * float(rounding))
+    is_few = s is None or bool(((p != 0).sum(axis=1) <= s).all())
+    feasible = bool(max_violation.max() == 0 and (scale > 0).all() and is_few)
+    few = "" if s is None else f", at most {s} features a face"
     certificate = conclude_for_assignment(
-        K, assignment_residual(point), f"the Convex Polytope Machine with whole numbers from -{M} to {M}"
-        + ("" if s is None else f", at most {s} features a face"),
-        point.value("sum") + Ball(0.0, 2.0 * UNIT * float(change)), bound,
-        [residual("primal", "integers", np.maximum(beyond, -scale * (scale <= 0)), 1.0)], tol,
-        "the real program" if K == 1 else "the real program for this assignment",
-        ("The bound is that of the real program for the same assignment: whole numbers have cost no more "
-         "than the gap.",),
-        feasible=bool(
-            beyond.max() == 0 and (scale > 0).all() and (s is None or ((p != 0).sum(axis=1) <= s).all())
-        ),
+        K, assignment_residual(point), f"the Convex Polytope Machine with integers from -{M} to {M}{few}",
+        value, bound, [integrality], tol,
+        "the continuous relaxation" if K == 1 else "the continuous relaxation for this assignment",
+        ("The bound is that of the continuous relaxation for the same assignment: the gap bounds the loss "
+         "due to integrality.",),
+        feasible=feasible,
     )  # fmt: skip
     if s is not None or penalty is not None:
         return replace(certificate, evidence=without_form(_NO_FORM))
@@ -189,12 +195,12 @@ def _point(
 def state_integers(
     point: CpmPoint, alpha: Vector, p: Vector, scale: Vector, theta: Vector, M: int
 ) -> Statement:
-    """State faces with the scores ``scale (p x - theta)`` against the real ones of their assignment."""
+    """State faces with the scores ``scale (p x - theta)`` against the relaxation for their assignment."""
     found = state_cpm(point, alpha)
     rows = zip(p.tolist(), scale.tolist(), theta.tolist(), strict=True)
     W = [[*(Fraction(d) * int(v) for v in numbers), -Fraction(d) * Fraction(t)] for numbers, d, t in rows]
     size = {**found.program["size"], "whole": M}
-    title = "the Convex Polytope Machine with whole numbers, next to the real one"
+    title = "the Convex Polytope Machine with integers, against its continuous relaxation"
     return replace(found, W=W, title=title, program={**found.program, "size": size})
 
 
@@ -205,7 +211,7 @@ def bound_of_few(point: CpmPoint, s: int, trees: Sequence[ArrayLike] | None) -> 
     """Return a lower bound for each face, over all faces with at most s features, for its assignment.
 
     point: the samples and the assignment; its multipliers, if any, are those of faces with few features.
-    trees: a search tree for each face; without, the root alone.
+    trees: a branch-and-bound tree for each face; if None, the bounds are those of the roots.
     """
     X, y, K, m = point.geometry.X, point.y, len(point.W), point.geometry.X.shape[1] - 1
     if trees is None:
@@ -225,51 +231,55 @@ def bound_of_few(point: CpmPoint, s: int, trees: Sequence[ArrayLike] | None) -> 
 
 @dataclass(frozen=True)
 class SubsetTree:
-    """A tree of choices of features.
+    """A branch-and-bound tree over the choices of features.
 
     Attributes
     ----------
     feature : ndarray of int, shape (nodes,)
         Feature that a node branches on, -1 at a leaf. The first node is the root.
-    without, within : ndarray of int, shape (nodes,)
-        The child whose faces do not have the feature, and the one whose faces have it, both behind their
-        parent.
+    child_excluded, child_included : ndarray of int, shape (nodes,)
+        Indices of the children without the feature and with it, larger than the parent's index.
     w, eps : ndarray of shape (nodes, m+1), (nodes,)
-        A point, bias last, and its ε, positive, for the multipliers
+        A point, bias last, and its smoothing width ε, positive, for the multipliers
         α_i = c_i min(max((1 − y_i w·x̃_i)/ε, 0), 1).
     """
 
     feature: NDArray[np.int64]
-    without: NDArray[np.int64]
-    within: NDArray[np.int64]
+    child_excluded: NDArray[np.int64]
+    child_included: NDArray[np.int64]
     w: Vector
     eps: Vector
 
     def table(self) -> Vector:
-        """Return the tree as one array, a row for each node: feature, without, within, ε, w."""
-        return np.column_stack([self.feature, self.without, self.within, self.eps, self.w]).astype(float)
+        """Return the tree as one array with a row per node: feature, child_excluded, child_included, ε, w."""
+        return np.column_stack(
+            [self.feature, self.child_excluded, self.child_included, self.eps, self.w]
+        ).astype(float)
 
     @classmethod
     def of(cls, name: str, table: ArrayLike, m: int) -> Self:
-        """Return the tree of such an array (nodes, m + 5).
+        """Return the tree of an array (nodes, m + 5) as made by :meth:`table`.
 
-        ValueError: another shape, numbers that are not finite, or nodes that are no tree of these features.
+        ValueError: another shape, numbers that are not finite, or nodes that are not a tree of these
+            features.
         """
-        found = real_array(name, table)
+        rows = real_array(name, table)
         columns = m + 5
-        if found.ndim != 2 or len(found) < 1 or found.shape[1] != columns:
-            raise ValueError(f"{name} must have {columns} columns and a row at least, not {found.shape}")
-        whole, number, eps = found[:, :3], np.arange(len(found)), found[:, 3]
-        inner = whole[:, 0] >= 0
-        behind = (whole[:, 1:] > number[:, None]) & (whole[:, 1:] < len(found))
-        fits = (whole == np.floor(whole)).all() and (whole[:, 0] < m).all() and (eps > 0).all()
-        if not fits or not behind[inner].all():
-            raise ValueError(f"{name} must be a tree over {m} features, each child behind its parent")
-        feature, without, within = whole.astype(np.int64).T
-        return cls(feature, without, within, found[:, 4:], eps)
+        if rows.ndim != 2 or len(rows) < 1 or rows.shape[1] != columns:
+            raise ValueError(f"{name} must have {columns} columns and a row at least, not {rows.shape}")
+        indices, number, eps = rows[:, :3], np.arange(len(rows)), rows[:, 3]
+        is_inner = indices[:, 0] >= 0
+        is_later = (indices[:, 1:] > number[:, None]) & (indices[:, 1:] < len(rows))
+        fits = (indices == np.floor(indices)).all() and (indices[:, 0] < m).all() and (eps > 0).all()
+        if not fits or not is_later[is_inner].all():
+            raise ValueError(
+                f"{name} must be a tree over {m} features, the index of each child larger than its parent's"
+            )
+        feature, child_excluded, child_included = indices.astype(np.int64).T
+        return cls(feature, child_excluded, child_included, rows[:, 4:], eps)
 
     def nodes(self) -> list[tuple[int, Bits, Bits]]:
-        """Return the reachable nodes, parents before children: number, features in and features out."""
+        """Return the reachable nodes, parents before children: index, features in and features out."""
         m = self.w.shape[1] - 1
         none = np.zeros(m, dtype=bool)
         found = [(0, none, none)]
@@ -280,30 +290,31 @@ class SubsetTree:
             if inside[j] or out[j]:
                 raise ValueError(f"a search tree branches on feature {j} twice on one path")
             with_j = np.arange(m) == j
-            found.append((int(self.without[number]), inside, out | with_j))
-            found.append((int(self.within[number]), inside | with_j, out))
+            found.append((int(self.child_excluded[number]), inside, out | with_j))
+            found.append((int(self.child_included[number]), inside | with_j, out))
         return found
 
 
 def _sizes(v: Ball, penalty: FacePenalty | None) -> Vector:
-    """Return upper bounds on |v| (m+1, any number), with 0 for v of the wrong sign."""
+    """Return upper bounds on |v|, a column (m+1,) for each vector v, with 0 for entries of the wrong sign."""
     if penalty is None:
         return v.size
     return np.vstack([cut_sizes(penalty, v[:-1]).size, v[-1:].size])
 
 
 def bound_of_subsets(alpha: Vector, sizes: Vector, s: int, inside: Bits, out: Bits) -> float:
-    """Return the bound at α (n,) on every face of a node; -inf if it is not a number.
+    """Return the bound at α (n,) on every face of a node; -inf if it is not finite.
 
-    sizes (m+1,): |v| at most; inside, out (m,): the node.
+    sizes (m+1,): upper bounds on |v|.
+    inside, out (m,): masks of the features that are in and out.
     """
     left = min(s - int(inside.sum()), int((~(inside | out)).sum()))
     if left < 0:
-        return np.inf  # no face has so many
+        return np.inf  # more than s features are in: the node has no face
     free = np.sort(sizes[:-1][~(inside | out)])
-    taken = np.concatenate([sizes[-1:], sizes[:-1][inside], free[len(free) - left :]])
-    found = Ball(alpha).sum() - 0.25 * Ball(taken).square_sum()
-    return float(found.lower) if np.isfinite(found.lower) else -np.inf
+    largest = np.concatenate([sizes[-1:], sizes[:-1][inside], free[len(free) - left :]])
+    bound = Ball(alpha).sum() - 0.25 * Ball(largest).square_sum()
+    return float(bound.lower) if np.isfinite(bound.lower) else -np.inf
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -313,30 +324,32 @@ def bound_of_tree(
 ) -> float:  # fmt: skip
     """Return a lower bound, not negative, on the cost of every face of at most s features.
 
-    X (n, m+1): samples with a 1 behind each.
-    y, c (n,): labels, and costs, 0 if another face answers.
-    alpha (n,): further multipliers, clipped to their caps; every node may use them.
+    X (n, m+1): samples x̃ = (x, 1).
+    y, c (n,): labels, and costs of slack, 0 for positives on other faces.
+    alpha (n,): further multipliers for every node, clipped to their caps.
     penalty: the signs, if there are any.
     """
     signed = np.asarray(y)[:, None]
-    given = None if alpha is None else np.clip(alpha, 0.0, c)
-    common = None
-    if given is not None:
-        common = given, _sizes(transposed_product(X, (given * y)[:, None]), penalty)[:, 0]
-    own, nodes = np.zeros(len(tree.eps)), tree.nodes()
+    shared_multipliers = None
+    if alpha is not None:
+        clipped_alpha = np.clip(alpha, 0.0, c)
+        v = transposed_product(X, (clipped_alpha * y)[:, None])
+        shared_multipliers = clipped_alpha, _sizes(v, penalty)[:, 0]
+    node_bounds, nodes = np.zeros(len(tree.eps)), tree.nodes()
     for first in range(0, len(nodes), _BLOCK_NODES):
-        some = nodes[first : first + _BLOCK_NODES]
-        at = np.array([number for number, _, _ in some])
+        batch = nodes[first : first + _BLOCK_NODES]
+        at = np.array([number for number, _, _ in batch])
         outputs = product(X, tree.w[at].T).mid
         alphas = c[:, None] * np.clip((1.0 - signed * outputs) / tree.eps[at], 0.0, 1.0)
         alphas = np.where(np.isfinite(alphas), alphas, 0.0)
         sizes = _sizes(transposed_product(X, alphas * signed), penalty)
-        for place, (number, inside, out) in enumerate(some):
-            own[number] = bound_of_subsets(alphas[:, place], sizes[:, place], s, inside, out)
-            if common is not None:
-                own[number] = max(own[number], bound_of_subsets(*common, s, inside, out))
+        for column, (number, inside, out) in enumerate(batch):
+            bound = bound_of_subsets(alphas[:, column], sizes[:, column], s, inside, out)
+            if shared_multipliers is not None:
+                bound = max(bound, bound_of_subsets(*shared_multipliers, s, inside, out))
+            node_bounds[number] = bound
     for number, _, _ in reversed(nodes):
         if tree.feature[number] >= 0:
-            below = min(own[tree.without[number]], own[tree.within[number]])
-            own[number] = max(own[number], below)
-    return max(float(own[0]), 0.0)
+            children = tree.child_excluded[number], tree.child_included[number]
+            node_bounds[number] = max(node_bounds[number], min(node_bounds[child] for child in children))
+    return max(float(node_bounds[0]), 0.0)

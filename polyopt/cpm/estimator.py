@@ -528,9 +528,9 @@ class ConvexPolytopeMachine(FaceClassifier):
     def _learn(self, X: Any, codes: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
         self._check_sizes(X, weights, self.C)
         assert isinstance(self._stream, PolytopeStream)
-        found = self._stream.show(X, codes, self.C * weights)
+        found = self._stream.partial_fit(X, codes, self.C * weights)
         parts = [one_sided(self) for _ in found] if self._is_double_sided else [self]
-        for part, outer, solution in zip(parts, self._stream.outer, found, strict=True):
+        for part, outer, solution in zip(parts, self._stream.outside_labels, found, strict=True):
             part._side, part.solver_, part.n_iter_ = outer, "sgd", solution.iterations
             part._show(solution)
         if self._is_double_sided:

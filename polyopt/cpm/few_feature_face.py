@@ -5,17 +5,24 @@ out and the others free. For any multipliers α within their caps, with v = Σ �
 
     Σ α − ¼ (v_b² + Σ_{j in} v_j² + the s − |in| largest v_j² of the free)
 
-bounds every face that has the node's features, and :meth:`SubsetFace.bound` returns it less its rounding. The
-multipliers come from the perspective relaxation. For weights z of the features its minimum over w is a hinge
-program with the penalties 1/z_j (:mod:`polyopt.cpm.smooth_hinge`); for given w the best z of the free is
-min(1, |w_j|/τ), with τ such that they sum to s − |in|, and |w_j| is ½ z_j |v_j|. The two alternate while ε
-falls, with a power of |v_j| that sooner makes all |v_j| with z_j < 1 equal.
+bounds every face that has the node's features, and :meth:`SubsetFace.bound` returns this bound rounded down.
 
-With sign constraints σ_j w_j ≥ 0, v_j is replaced by 0 if σ_j v_j < 0. A fit then has an active set of
-features, and a relaxation gives a feature whose v_j is 0 the least weight.
+The multipliers come from the perspective relaxation,
 
-If there are many features, only some have a column in the program: v tells which others are among the
-largest, and these join.
+    min  Σ_j w_j²/z_j + w_b² + Σ_i c_i [1 − y_i w·x̃_i]_+    over w and 0 ≤ z ≤ 1,
+    s.t. Σ_j z_j ≤ s,   z_j = 1 for j in,   z_j = 0 for j out,
+
+by alternating minimisation. For fixed z it is a hinge program with the penalties d_j = 1/z_j, solved by
+Newton's method with the kink of the hinge rounded off over a width ε (:mod:`polyopt.cpm.smooth_hinge`); its
+w_j are ½ z_j v_j. For fixed w the best z of the free is min(1, |w_j|/τ), with τ such that they sum to
+s − |in|. A stage is one such pair of steps; ε falls from stage to stage. At the optimum all |v_j| with
+0 < z_j < 1 are equal: a power of |v_j| above 1 in the step of z reaches this in fewer stages.
+
+With sign constraints σ_j w_j ≥ 0, v_j is replaced by 0 if σ_j v_j < 0. Then a fit of given features fixes the
+weights of an active set of sign constraints at 0, and a relaxation gives a feature with v_j = 0 the least z.
+
+If there are many features, only some have a column in the relaxation; a feature whose |v_j| turns out to be
+among the largest is added (column generation).
 """
 
 from __future__ import annotations
@@ -42,32 +49,40 @@ class Options:
     """Numbers of fits and relaxations, besides those of :mod:`polyopt.cpm.smooth_hinge`."""
 
     warm_eps: float = 0.2  # first ε from a warm start
-    eps_ratio: float = 0.3  # in a relaxation, whose weights change from stage to stage
-    max_stages: int = 18
-    min_rel_decrease: float = 1e-3
-    min_gain: float = 0.1  # gain of a stage, relative to the distance to the cutoff, for another stage
-    min_stages: int = 6  # stages before that is tested
-    weight_power: float = 1.5  # of |v_j| in a step of the weights: 1 is optimal for the face, more is faster
-    min_weight: float = 1e-3  # z of a free feature, which could never return from 0
+    eps_ratio: float = 0.3  # of ε from stage to stage of a relaxation; z changes, too, so it falls slowly
+    max_stages: int = 18  # stages of a relaxation
+    min_rel_decrease: float = 1e-3  # of the objective in a Newton step, as in smooth_hinge
+    min_gain: float = 0.1  # least increase of the bound in a stage, relative to cutoff − bound, to continue
+    min_stages: int = 6  # stages before min_gain is tested
+    weight_power: float = 1.5  # power of |v_j| in the step of z: 1 is optimal for fixed w, more is faster
+    min_weight: float = 1e-3  # lower limit of a free feature's z: the step multiplies z, so 0 would be final
     max_columns: int = 150  # features with a column in a relaxation
 
 
 OPTIONS = Options()
 
 
-class Proof(NamedTuple):
-    """A point on a path, w (m+1,) and ε, and the bound of its multipliers."""
+class BoundPoint(NamedTuple):
+    """A point from which multipliers with a known bound can be recomputed.
+
+    w (m+1,), eps: the point and its ε, with α_i = c_i min(max((1 − y_i w·x̃_i)/ε, 0), 1).
+    bound: their lower bound on the cost of the faces in question.
+    """
 
     w: Vector
     eps: float
     bound: float
 
 
-class Fitted(NamedTuple):
-    """A face of given features.
+class FaceFit(NamedTuple):
+    """A face fitted to given features.
 
-    w (m+1,) has the bias last, alpha are the samples' multipliers, `bound` is a lower bound on the cost of
-    these features, and `proof` is a point whose multipliers have about that bound if it passes the cutoff.
+    features: indices of the features.
+    w (m+1,): the face, bias last.
+    alpha: multipliers of the samples, with the bound `bound`.
+    objective: cost of the face.
+    bound: best lower bound on the cost of faces with these features.
+    bound_point: the best point for a recomputed bound, which may be a little lower.
     """
 
     features: Integers
@@ -75,29 +90,32 @@ class Fitted(NamedTuple):
     alpha: Vector
     objective: float
     bound: float
-    proof: Proof
+    bound_point: BoundPoint
 
 
-class Relaxed(NamedTuple):
-    """A relaxed node: w (m+1,), the value of the relaxation, and the bound on the node's faces.
+class NodeRelaxation(NamedTuple):
+    """A relaxed node.
 
-    If the value is below the cost of the best face, no multipliers can close the node.
+    w (m+1,): solution of the relaxation.
+    value: value of the relaxation. If it is below the cost of the best face, no multipliers can close the
+        node.
+    bound_point: the point for the bound on the node's faces.
     """
 
     w: Vector
     value: float
-    proof: Proof
+    bound_point: BoundPoint
 
 
 class SubsetFace:
     """The samples of one face and their costs.
 
     X (n, m), y (n,): samples and labels.
-    c (n,): costs, 0 if another face answers.
-    s: features at most, at least 1.
-    signs (m,): +1 or -1 for features whose weight may not be negative or positive, else 0.
+    c (n,): costs of slack, 0 for positives on other faces.
+    s: largest number of features, at least 1.
+    signs (m,): σ: +1 for weights that may not be negative, -1 for those that may not be positive, else 0.
 
-    rows: the samples that have a cost; the multipliers of all methods are theirs.
+    rows: the samples with a positive cost; all methods have multipliers of these alone.
     """
 
     def __init__(self, X: Matrix, y: Vector, c: Vector, s: int, signs: Integers | None = None):
@@ -111,151 +129,156 @@ class SubsetFace:
             self._A = sp.csc_array(sp.diags_array(signs) @ lifted)
         else:
             self._A = np.asfortranarray(lifted * signs[:, None])
-        # Rounding error of v for any α within the caps.
-        self._blur = 1.01 * gamma(len(self.rows) + 4) * np.asarray(abs(self._A).T @ self.c)
+        # Bound on the rounding error of v for any α within the caps.
+        self._v_error = 1.01 * gamma(len(self.rows) + 4) * np.asarray(abs(self._A).T @ self.c)
 
     # -- choices -------------------------------------------------------------------------------
 
-    def largest(self, sizes: Vector) -> Integers:
-        """Return the features of the s largest sizes, those that are positive."""
+    def top_s(self, sizes: Vector) -> Integers:
+        """Return the features with the s largest sizes, ascending, without those of size 0."""
         chosen = np.sort(np.argsort(-sizes, kind="stable")[: self.s])
         return np.asarray(chosen[sizes[chosen] > 0.0])
 
-    def closed(self, inside: Bits, out: Bits) -> Bits:
-        """Return the features that are out: all others if s are in."""
+    def excluded(self, inside: Bits, out: Bits) -> Bits:
+        """Return the mask of the excluded features: all others if s features are in, else `out`."""
         return ~inside if inside.sum() >= self.s else out
 
-    def only(self, inside: Bits, out: Bits) -> Integers | None:
-        """Return the features of the node's largest face if there is only one, else None."""
-        left = ~self.closed(inside, out)
+    def sole_support(self, inside: Bits, out: Bits) -> Integers | None:
+        """Return all features that are not excluded if they are at most s, else None."""
+        left = ~self.excluded(inside, out)
         return np.flatnonzero(left) if left.sum() <= self.s else None
 
     # -- bounds --------------------------------------------------------------------------------
 
     def pull(self, alpha: Vector) -> Vector:
-        """Return v (m+1,) at multipliers, as the signs leave it."""
+        """Return v (m+1,) at multipliers, with 0 for the wrong signs."""
         return self._allowed(np.asarray(self._A.T @ alpha), slice(None))
 
     def _allowed(self, w: Vector, at: Integers | slice) -> Vector:
-        """Return weights or pulls of some features with 0 for the wrong signs."""
+        """Return weights w, or v, of some features with 0 for the wrong signs."""
         return w if self._signs is None else np.where(self._signs[at] * w < 0.0, 0.0, w)
 
     def bound(self, alpha: Vector, v: Vector, inside: Bits, out: Bits) -> float:
-        """Return the bound on every face of a node at multipliers with :meth:`pull` v, less its rounding."""
-        sizes = np.abs(v) + self._blur
+        """Return the bound on every face of a node at multipliers with this :meth:`pull` v, rounded down."""
+        sizes = np.abs(v) + self._v_error
         free = sizes[:-1][~(inside | out)]
-        beyond = max(len(free) - max(self.s - int(inside.sum()), 0), 0)
-        largest = free if beyond == 0 else np.partition(free, beyond - 1)[beyond:]
+        dropped = max(len(free) - max(self.s - int(inside.sum()), 0), 0)
+        largest = free if dropped == 0 else np.partition(free, dropped - 1)[dropped:]
         return _safe(alpha, np.concatenate([sizes[-1:], sizes[:-1][inside], largest]))
 
     # -- given features ------------------------------------------------------------------------
 
     def fit(
         self, features: ArrayLike, cutoff: float = np.inf, tol: float = 1e-9, w: Vector | None = None
-    ) -> Fitted:
+    ) -> FaceFit:
         """Fit the best face of these features to a relative gap, or until its bound reaches the cutoff.
 
         w (m+1,): a face to begin with; its other features are ignored.
         """
         chosen = np.unique(np.asarray(features, dtype=np.int64))
         at = np.append(chosen, self.m)
-        A, d, least, most = self._columns(at), np.ones(len(at)), np.inf, -np.inf
+        A, d, max_cost = self._columns(at), np.ones(len(at)), float(self.c.max(initial=0.0))
         point = begin(len(self.c), len(at)) if w is None else Smooth(w[at], 1.0 - A @ w[at], OPTIONS.warm_eps)
-        w, alpha = np.zeros(len(at)), np.zeros(len(self.c))
-        proof = Proof(self._whole(w, at), point.eps, -np.inf)
-        largest, advances = float(self.c.max(initial=0.0)), False
-        free = A  # without the columns of features that their sign holds at 0
+        w, best_value = np.zeros(len(at)), np.inf
+        alpha, best_bound = np.zeros(len(self.c)), -np.inf
+        bound_point = BoundPoint(self._whole(w, at), point.eps, -np.inf)
+        signs_hold = False
+        A_free = A  # zero columns for the features whose sign constraint is active
         for stage in range(PATH.max_stages if self._signs is None else 4 * PATH.max_stages):
             if self._signs is not None:
-                active = (self._allowed(point.w, at) == point.w) & (point.w != 0.0)
-                active |= self._allowed(multipliers_of(point, self.c) @ A, at) != 0.0
-                active[-1] = True
-                free, inactive = A * active, np.where(active, point.w, 0.0)
-                point = Smooth(inactive, 1.0 - A @ inactive, point.eps)
-            eps = point.eps * (PATH.eps_ratio if advances else 1.0)
-            point = newton(
-                free, self.c, d, point, eps, tol=PATH.min_rel_decrease * eps * largest, keep=advances
-            )
-            advances = bool((self._allowed(point.w, at) == point.w).all())
-            tried = multipliers_of(point, self.c), settled(free, self.c, d, point)
-            for number, multipliers in enumerate(tried if stage > 1 else tried[:1]):
+                is_free = (self._allowed(point.w, at) == point.w) & (point.w != 0.0)
+                is_free |= self._allowed(multipliers_of(point, self.c) @ A, at) != 0.0
+                is_free[-1] = True
+                A_free, w_free = A * is_free, np.where(is_free, point.w, 0.0)
+                point = Smooth(w_free, 1.0 - A @ w_free, point.eps)
+            # ε stays until the minimum for the active set has the right signs.
+            eps = point.eps * (PATH.eps_ratio if signs_hold else 1.0)
+            newton_tol = PATH.min_rel_decrease * eps * max_cost
+            point = newton(A_free, self.c, d, point, eps, tol=newton_tol, keep=signs_hold)
+            signs_hold = bool((self._allowed(point.w, at) == point.w).all())
+            smooth, least_squares = multipliers_of(point, self.c), settled(A_free, self.c, d, point)
+            # settled() needs a zone of samples on the margin alone, so not the first values of ε.
+            for multipliers in (smooth, least_squares) if stage > 1 else (smooth,):
                 v = self._allowed(multipliers @ A, at)
-                bound = _safe(multipliers, np.abs(v) + self._blur[at])
-                if number == 0 and bound > proof.bound:
-                    proof = Proof(self._whole(point.w, at), point.eps, bound)
-                if bound > most:
-                    most, alpha = bound, multipliers
+                bound = _safe(multipliers, np.abs(v) + self._v_error[at])
+                if multipliers is smooth and bound > bound_point.bound:  # these can be recomputed from (w, ε)
+                    bound_point = BoundPoint(self._whole(point.w, at), point.eps, bound)
+                if bound > best_bound:
+                    best_bound, alpha = bound, multipliers
                 for candidate in (self._allowed(point.w, at), 0.5 * v):
                     value = self._cost(A, d, candidate)
-                    if value < least:
-                        least, w = value, candidate
-            if proof.bound >= cutoff or (least - most <= tol * least and not most > cutoff):
+                    if value < best_value:
+                        best_value, w = value, candidate
+            gap_is_closed = best_value - best_bound <= tol * best_value
+            if bound_point.bound >= cutoff or (gap_is_closed and not best_bound > cutoff):
                 break
-        return Fitted(chosen, self._whole(w, at), alpha, least, most, proof)
+        return FaceFit(chosen, self._whole(w, at), alpha, best_value, best_bound, bound_point)
 
     # -- a node --------------------------------------------------------------------------------
 
     def relax(
         self, inside: Bits, out: Bits, w: Vector, cutoff: float, share: float = 0.2, *, cold: bool = False
-    ) -> Relaxed:
+    ) -> NodeRelaxation:
         """Bound all faces of a node by the perspective relaxation.
 
         inside, out (m,): the features that are in, and those that are out.
-        w (m+1,): the warm start, such as the face of the node above.
+        w (m+1,): the warm start, such as the solution of the parent node.
         cutoff: bound that closes the node.
-        share: gap at which to end if the node cannot be closed, relative to the distance to the cutoff or, if
-            there is no cutoff, to the value.
-        cold: True if w is no warm start.
+        share: gap at which to end if the node cannot be closed, relative to cutoff − bound or, if there is no
+            cutoff, to the value.
+        cold: True if w is not a warm start: ε begins as from w = 0.
         """
-        used = self._used(inside, out, w)
-        A, at, value, proof = self._columns(used), used, np.inf, Proof(w, OPTIONS.warm_eps, -np.inf)
+        at = self._columns_at_start(inside, out, w)
+        A, value, bound_point = self._columns(at), np.inf, BoundPoint(w, OPTIONS.warm_eps, -np.inf)
         point = Smooth(w[at], 1.0 - A @ w[at], begin(0, 0).eps if cold else OPTIONS.warm_eps)
-        z, largest = self._weights(np.abs(point.w), at, inside), float(self.c.max(initial=0.0))
+        z, max_cost = self._weights(np.abs(point.w), at, inside), float(self.c.max(initial=0.0))
         for stage in range(OPTIONS.max_stages):
-            before = proof.bound
+            previous_bound = bound_point.bound
             eps = point.eps * (OPTIONS.eps_ratio if stage else 1.0)
-            near = OPTIONS.min_rel_decrease * eps * largest
-            point = newton(A, self.c, 1.0 / z, point, eps, tol=near, keep=stage > 0)
+            newton_tol = OPTIONS.min_rel_decrease * eps * max_cost
+            point = newton(A, self.c, 1.0 / z, point, eps, tol=newton_tol, keep=stage > 0)
             alpha, w = multipliers_of(point, self.c), self._whole(point.w, at)
             v = self.pull(alpha)
             bound, value = self.bound(alpha, v, inside, out), self._cost(A, 1.0 / z, point.w)
-            if bound > proof.bound:
-                proof = Proof(w, point.eps, bound)
-            joining = self._joining(v, at, inside, out)
-            if len(joining):
-                whole = self._whole(z, at)
-                at = np.union1d(at, joining)
-                A, z = self._columns(at), np.maximum(whole[at], OPTIONS.min_weight)
+            if bound > bound_point.bound:
+                bound_point = BoundPoint(w, point.eps, bound)
+            new_columns = self._new_columns(v, at, inside, out)
+            if len(new_columns):
+                all_z = self._whole(z, at)
+                at = np.union1d(at, new_columns)
+                A, z = self._columns(at), np.maximum(all_z[at], OPTIONS.min_weight)
                 point = Smooth(w[at], point.u, point.eps)
-            room = value if cutoff == np.inf else cutoff - proof.bound
-            is_near = value <= cutoff and value - proof.bound <= share * room
-            if proof.bound >= cutoff or (is_near and not len(joining)):
+            gap_scale = value if cutoff == np.inf else cutoff - bound_point.bound
+            gap_is_closed = value <= cutoff and value - bound_point.bound <= share * gap_scale
+            if bound_point.bound >= cutoff or (gap_is_closed and not len(new_columns)):
                 break
-            gains = proof.bound - before >= OPTIONS.min_gain * (cutoff - before)
+            gains = bound_point.bound - previous_bound >= OPTIONS.min_gain * (cutoff - previous_bound)
             if stage >= OPTIONS.min_stages and cutoff < np.inf and not gains:
                 break
             z = self._weights(z * np.abs(v[at]) ** OPTIONS.weight_power, at, inside)
             if self._signs is not None:
                 z = np.where((v[at] == 0.0) & (self._signs[at] != 0), OPTIONS.min_weight, z)
-        return Relaxed(w, value, proof)
+        return NodeRelaxation(w, value, bound_point)
 
     # -- parts ---------------------------------------------------------------------------------
 
     def _cost(self, A: Vector, d: Vector, w: Vector) -> float:
+        """Return Σ d_j w_j² + Σ c_i [1 − A_i w]_+."""
         with np.errstate(over="ignore", invalid="ignore"):
             return float((d * w) @ w + self.c @ np.maximum(1.0 - A @ w, 0.0))
 
     def _whole(self, w: Vector, at: Integers) -> Vector:
-        found = np.zeros(self.m + 1)
-        found[at] = w
-        return found
+        """Return w of the features `at` as a vector (m+1,), with 0 for the others."""
+        full = np.zeros(self.m + 1)
+        full[at] = w
+        return full
 
     def _columns(self, at: Integers) -> Vector:
         A = self._A[:, at]
         return np.asfortranarray(A.toarray() if is_sparse(A) else A)
 
-    def _used(self, inside: Bits, out: Bits, w: Vector) -> Integers:
-        """Return the features that have columns, and the bias."""
+    def _columns_at_start(self, inside: Bits, out: Bits, w: Vector) -> Integers:
+        """Return the features that have columns at first, at most `max_columns`, and the bias."""
         free = np.flatnonzero(~out)
         if len(free) > OPTIONS.max_columns:
             size = np.abs(w[:-1])
@@ -265,7 +288,7 @@ class SubsetFace:
             free = np.sort(order[: OPTIONS.max_columns])
         return np.append(free, self.m)
 
-    def _joining(self, v: Vector, at: Integers, inside: Bits, out: Bits) -> Integers:
+    def _new_columns(self, v: Vector, at: Integers, inside: Bits, out: Bits) -> Integers:
         """Return the free features without a column whose v_j² is among the largest."""
         if len(at) == self.m + 1 - int(out.sum()):
             return at[:0]
@@ -281,25 +304,25 @@ class SubsetFace:
         left = self.s - int(inside.sum())
         size = sizes[free]
         if len(free) > left and size.any():
-            z[free] = np.maximum(most_of(size, left), OPTIONS.min_weight)
+            z[free] = np.maximum(optimal_weights(size, left), OPTIONS.min_weight)
         return z
 
 
-def most_of(sizes: Vector, total: int) -> Vector:
+def optimal_weights(sizes: Vector, total: int) -> Vector:
     """Return the z in [0, 1]^k with the sum `total` < k that minimise Σ sizes²/z: min(1, sizes/τ)."""
     order = np.sort(sizes)[::-1]
-    rest = np.cumsum(order[::-1])[::-1]  # of those from each place on
-    for whole in range(total):
-        tau = rest[whole] / (total - whole)
-        if order[whole] <= tau:
+    tail_sums = np.cumsum(order[::-1])[::-1]
+    for n_ones in range(total):
+        tau = tail_sums[n_ones] / (total - n_ones)
+        if order[n_ones] <= tau:
             return np.asarray(np.minimum(1.0, sizes / tau)) if tau > 0 else np.zeros_like(sizes)
     return np.asarray(sizes >= order[total - 1], dtype=float) if total else np.zeros_like(sizes)
 
 
 def _safe(alpha: Vector, sizes: Vector) -> float:
-    """Return Σ α − ¼ Σ sizes², less the rounding of both; -inf if that is not finite."""
+    """Return Σ α − ¼ Σ sizes², rounded down; -inf if that is not finite."""
     with np.errstate(over="ignore", invalid="ignore"):
         total = float(alpha.sum()) * (1.0 - 2.0 * gamma(len(alpha) + 2))
         square = 0.25 * float(sizes @ sizes) * (1.0 + 2.0 * gamma(len(sizes) + 4))
-        found = total - square - 4.0 * UNIT * (total + square)
-    return float(np.nextafter(found, -np.inf)) if np.isfinite(found) else -np.inf
+        bound = total - square - 4.0 * UNIT * (total + square)
+    return float(np.nextafter(bound, -np.inf)) if np.isfinite(bound) else -np.inf

@@ -31,7 +31,7 @@ from polyopt.optim.best_first import BestFirst, OpenNode
 from polyopt.optim.cross_entropy import cross_entropy_minimize
 
 if TYPE_CHECKING:
-    from polyopt.cpm.few_feature_face import Fitted, Proof, SubsetFace
+    from polyopt.cpm.few_feature_face import BoundPoint, FaceFit, SubsetFace
 
     Bits = NDArray[np.bool_]
 
@@ -75,7 +75,7 @@ class SubsetSearch(BestFirst[Choice]):
     def __init__(self, face: SubsetFace, tol: float, clock: Clock, options: Options = DEFAULT):
         super().__init__(0.5 * tol, 2 * face.m + 8 * (face.m + 1) + 200, options)
         self.face, self.clock, self.numbers = face, clock, options
-        self.best: Fitted | None = None
+        self.best: FaceFit | None = None
         self._exploring = 0.0  # the root, until it is bounded
         self.z = np.full(face.m, face.s / face.m)
         self._seen: dict[bytes, float] = {}
@@ -95,7 +95,7 @@ class SubsetSearch(BestFirst[Choice]):
             self._fit(chosen)
         return self._seen[key]
 
-    def _fit(self, chosen: NDArray[np.int64], w: Vector | None = None) -> Fitted:
+    def _fit(self, chosen: NDArray[np.int64], w: Vector | None = None) -> FaceFit:
         """Fit a face of given features, from w or else from the best one."""
         near = w if w is not None or self.best is None else self.best.w
         found = self.face.fit(chosen, self.cutoff, tol=2e-3 * self.tol, w=near)
@@ -109,15 +109,15 @@ class SubsetSearch(BestFirst[Choice]):
         face, none = self.face, np.zeros(self.face.m, dtype=bool)
         if face.s >= face.m:  # there is no choice
             found = self._fit(np.arange(face.m))
-            self._grow(found.proof)
+            self._grow(found.bound_point)
             self.close(found.bound)
             self._exploring = np.inf
             return
         relaxed = face.relax(none, none, np.zeros(face.m + 1), np.inf, share=1e-3, cold=True)
-        root = Choice(self._grow(relaxed.proof), none, none, relaxed.w)
+        root = Choice(self._grow(relaxed.bound_point), none, none, relaxed.w)
         size = np.abs(relaxed.w[: face.m])
         self.z = size / max(float(size.max(initial=0.0)), 1e-300)
-        self.push([(max(0.0, relaxed.proof.bound), root)])
+        self.push([(max(0.0, relaxed.bound_point.bound), root)])
         self._exploring = np.inf
         self.offer(self._largest(relaxed.w, none, none))
 
@@ -159,32 +159,32 @@ class SubsetSearch(BestFirst[Choice]):
     def _child(self, node: OpenNode[Choice], inside: Bits, out: Bits) -> tuple[float, Choice]:
         """Bound a child."""
         face, cut, w = self.face, self.cutoff, node.state.w
-        last = face.only(inside, out)
+        last = face.sole_support(inside, out)
         if last is not None:
             found = self._fit(last, w)
-            bound = max(node.bound, found.proof.bound, found.bound)
-            return bound, Choice(self._grow(found.proof), inside, ~inside, w)
-        out, w = face.closed(inside, out), w.copy()
+            bound = max(node.bound, found.bound_point.bound, found.bound)
+            return bound, Choice(self._grow(found.bound_point), inside, ~inside, w)
+        out, w = face.excluded(inside, out), w.copy()
         w[: face.m][out] = 0.0
         relaxed = face.relax(inside, out, w, cut)
-        if relaxed.proof.bound < cut:
+        if relaxed.bound_point.bound < cut:
             self.offer(self._largest(relaxed.w, inside, out))
-        bound = max(node.bound, relaxed.proof.bound)
-        return bound, Choice(self._grow(relaxed.proof), inside, out, relaxed.w)
+        bound = max(node.bound, relaxed.bound_point.bound)
+        return bound, Choice(self._grow(relaxed.bound_point), inside, out, relaxed.w)
 
     def _largest(self, w: Vector, inside: Bits, out: Bits) -> NDArray[np.int64]:
         """The included features and the largest of the free, s features."""
-        return self.face.largest(np.where(inside, np.inf, np.where(out, -1.0, np.abs(w[: self.face.m]))))
+        return self.face.top_s(np.where(inside, np.inf, np.where(out, -1.0, np.abs(w[: self.face.m]))))
 
-    def _grow(self, proof: Proof) -> int:
+    def _grow(self, point: BoundPoint) -> int:
         """Add a node to the kept tree; return its number, -1 if the tree is kept no more."""
         if self._points and not self._tree:
             return -1
-        if len(self._tree) * len(proof.w) > self.numbers.max_tree_entries:
+        if len(self._tree) * len(point.w) > self.numbers.max_tree_entries:
             self._tree, self._points = [], self._points[:1]
             return -1
         self._tree.append([-1, -1, -1])
-        self._points.append((proof.w, proof.eps))
+        self._points.append((point.w, point.eps))
         return len(self._tree) - 1
 
     @property
@@ -218,7 +218,7 @@ def swap_features(search: SubsetSearch) -> None:
             return
 
 
-def _swaps(best: Fitted, slope: Vector, face: SubsetFace, count: int) -> list[tuple[int, int]]:
+def _swaps(best: FaceFit, slope: Vector, face: SubsetFace, count: int) -> list[tuple[int, int]]:
     """Pairs of a joining and a leaving feature (-1: none), in the order in which they are tried."""
     joining = np.argsort(-slope, kind="stable")[:count]
     own = best.features
@@ -248,7 +248,7 @@ def draw_patterns(search: SubsetSearch, seed: int) -> None:
         if len(chosen) > face.s:
             sizes = np.zeros(face.m)
             sizes[chosen] = np.abs(face.fit(chosen, tol=1e-2).w[chosen])
-            chosen = face.largest(sizes)
+            chosen = face.top_s(sizes)
         pruned[pattern.tobytes()] = np.isin(candidates, chosen)
         return search.offer(chosen)
 

@@ -15,7 +15,7 @@ from polyopt.cpm.sgd import LOSS, MOVED, CpmSgd
 from polyopt.estimators.stream import own_arrays
 from polyopt.linalg.rows import Rows, as_rows
 
-_MAX_JUDGES = 4096  # samples of a chunk by which the better of last iterate and average is chosen
+_MAX_SELECTION_ROWS = 4096  # rows of a chunk on which the last iterate and the average are compared
 
 
 @dataclass
@@ -24,57 +24,62 @@ class PolytopeStream:
 
     Attributes
     ----------
-    sides : list of CpmSgd
-        Algorithm 1 for each polytope.
-    outer : list of float
-        The class outside of it: +1 for ``classes_[1]``, -1 for ``classes_[0]``.
+    learners : list of CpmSgd
+        State of Algorithm 1, one for each polytope: one polytope, or one per class.
+    outside_labels : list of float
+        Label of the class outside each polytope: +1 for ``classes_[1]``, -1 for ``classes_[0]``.
     n_total : int
-        Size of all the data, which C refers to.
+        Number n of samples of the whole data set: the objective is ‖W‖² + Σ C_i hinge_i over n samples.
     chunks : int
-        Chunks seen.
+        Number of chunks seen.
     history : list
-        Records of each polytope.
+        For each polytope one record per chunk.
     """
 
-    sides: list[CpmSgd]
-    outer: list[float]
+    learners: list[CpmSgd]
+    outside_labels: list[float]
     n_total: int
     chunks: int = 0
     history: list[list[dict[str, float]]] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.history = [[] for _ in self.outer]
+        self.history = [[] for _ in self.outside_labels]
 
-    def show(self, X: Any, codes: NDArray[np.int64], C: Array) -> list[Solution]:
-        """Take one step for each sample, in random order; return the faces then, of each polytope.
+    def partial_fit(self, X: Any, codes: NDArray[np.int64], C: Array) -> list[Solution]:
+        """Take one step for each sample of a chunk, in random order.
 
         `codes` (n,) are 1 for ``classes_[1]``, 0 for ``classes_[0]``; C (n,) is the cost of slack.
+        Returns one solution per polytope, with the better of the last iterate and the average. Its status is
+        CONVERGED as all steps were made: a stream has no stopping test.
         """
         clock, rows, n = Clock(None), as_rows(X), X.shape[0]
         self.chunks += 1
-        few = np.arange(0, n, -(-n // _MAX_JUDGES))
-        judges, price = as_rows(X[few]), C[few] * (self.n_total / len(few))
-        found = []
-        for sgd, outer, history in zip(self.sides, self.outer, self.history, strict=True):
+        # Evenly spaced rows, with costs that stand for n_total samples.
+        subset = np.arange(0, n, -(-n // _MAX_SELECTION_ROWS))
+        subset_rows, subset_costs = as_rows(X[subset]), C[subset] * (self.n_total / len(subset))
+        solutions = []
+        for sgd, label, history in zip(self.learners, self.outside_labels, self.history, strict=True):
             own_arrays(sgd)
-            outside = (codes == 1) == (outer > 0)
+            outside = (codes == 1) == (label > 0)
             history.append({"chunk": float(self.chunks), **self._step(sgd, rows, outside, C, clock)})
-            W, _ = sgd.answer(judges, outside[few], price)
-            found.append(
+            W, _ = sgd.answer(subset_rows, outside[subset], subset_costs)
+            solutions.append(
                 Solution(
                     Status.CONVERGED, {"W": W}, {}, history[-1]["estimate"], None, "sgd, a stream",
                     iterations=self.chunks, history=tuple(history),
                 )
             )  # fmt: skip
-        return found
+        return solutions
 
     def _step(
         self, sgd: CpmSgd, rows: Rows, outside: NDArray[np.bool_], C: Array, clock: Clock
     ) -> dict[str, float]:
-        """Show a chunk to one polytope; return the record for its history."""
+        """Take the steps of one polytope; return the record for its history."""
         sgd.tally[LOSS] = sgd.tally[MOVED] = 0.0
-        faces = np.full(len(C), -1)
+        faces = np.full(len(C), -1)  # -1: no previous assignment, as every sample is new
         order = sgd.rng.permutation(np.flatnonzero(C))
+        # The gain ½ n_total C_i is the weight of a sample over λ (:mod:`polyopt.cpm.sgd`). LOSS sums gain
+        # times hinge, so twice its mean over the chunk estimates Σ C_i hinge_i over n_total samples.
         sgd.show(rows, outside, 0.5 * self.n_total * C, order, faces, faces.copy())
         last = sgd.U / (sgd.steps[0] + 1.0)
         return {

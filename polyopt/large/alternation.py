@@ -21,7 +21,7 @@ from formulations.language.clock import Clock, interrupted
 from formulations.language.solution import Solution, Status
 from polyopt.base.progress import counted, listener, tell
 from polyopt.certificates.certificate import Certificate, Claim, Residual
-from polyopt.certificates.tally import Tally, together
+from polyopt.certificates.tally import Tally, merge
 from polyopt.cpm.certificate_by_blocks import certify_faces
 from polyopt.large.blocks import ROWS_AT_ONCE, Hinge, Recipe, costed, rows_of, two_classes
 from polyopt.large.checkpoint import CheckpointWriter
@@ -105,7 +105,7 @@ def weigh_faces(_: None, samples: Samples, number: int, recipe: Recipe, held: Ve
         }
         some = Tally(len(up), sums)
         some.note("stationarity", "assignment", gain)
-        found.follow(some)
+        found.append(some)
     return found
 
 
@@ -358,7 +358,7 @@ class Rounds:
     def _weighed(self, held: Vector, solved: _Solved) -> _Point:
         faces = np.array(solved.faces)
         given = (self._recipe, scaled(held, self._scale), scaled(faces, self._scale))
-        met = together(self._executor.each(weigh_faces, [given] * self._executor.count))
+        met = merge(self._executor.each(weigh_faces, [given] * self._executor.count))
         value = float((faces**2).sum() + met.sums["inside"] + met.sums["held"])
         return _Point(held, solved, value, met)
 

@@ -34,8 +34,8 @@ from formulations.language.solution import Status
 from formulations.language.types import is_sparse
 from polyopt.base.progress import tell
 from polyopt.certificates.certificate import Certificate, relative_gap
-from polyopt.certificates.tally import Tally, together
-from polyopt.cpm.block_ascent import BlockAscent, Pairs, climb, no_pairs, release
+from polyopt.certificates.tally import Tally, merge
+from polyopt.cpm.block_ascent import BlockAscent, Pairs, climb_pairs, no_pairs, release
 from polyopt.cpm.certificate_by_blocks import Multipliers, Weighed, faces_of, halves_of, pull, weigh
 from polyopt.large.blocks import ROWS_AT_ONCE, Recipe, TwoClasses, joined, two_classes
 from polyopt.large.executor import Executor, Fold
@@ -181,13 +181,13 @@ class FaceAscents:
 
     def prove(self, tol: float, held: Vector | None = None) -> Proof:
         """The certificates, to `tol`, at the faces of the multipliers, or at `held` if its value is lower."""
-        gained = together(self._each(pulled, lambda number: (self._recipe, *self._given(number), self._K)))
+        gained = merge(self._each(pulled, lambda number: (self._recipe, *self._given(number), self._K)))
         W = faces_of(gained, self._scale)[1]
         self._W, proofs = W.copy(), []
         for faces in [W] if held is None else [W, held]:
             at = (faces, self._scale, MIN_HINGE_DECREASE)
             given = [(self._recipe, *self._given(number), *at) for number in self._blocks]
-            met = together(self._executor.each(weighed, given))
+            met = merge(self._executor.each(weighed, given))
             proofs.append(Proof(faces, halves_of(gained, met, faces, self._scale, tol), met))
         return min(proofs, key=lambda each: sum(half.primal_value for half in each.halves))
 
@@ -203,7 +203,7 @@ class FaceAscents:
     # -- passes ----------------------------------------------------------------------------------
 
     def _scan(self, tol: float, is_over: Callable[[], bool]) -> tuple[float, float] | None:
-        """Objective and bound; pairs that may move of faces with a large gap are awake then."""
+        """Objective and bound; pairs that may move of faces with a large gap are active then."""
         firsts = [int(group[0]) for group in self._groups]
         parts = [self._W[group] for group in self._groups]
         found = self._each(
@@ -222,12 +222,12 @@ class FaceAscents:
         bounds = gains - squares
         is_open = values - bounds > 0.5 * tol * (values + values.mean())
         for pairs in self._pairs:
-            pairs.awake[:] = is_open[pairs.faces]
+            pairs.active[:] = is_open[pairs.faces]
         return float(values.sum()), float(bounds.sum())
 
     def _climb(self, is_over: Callable[[], bool]) -> bool:
         """Passes over the pairs that may move; False if time is over before they end."""
-        used = [np.unique(each.rows[each.awake]) for each in self._pairs]
+        used = [np.unique(each.rows[each.active]) for each in self._pairs]
         if self._width * sum(map(len, used)) <= self._options.max_gathered_entries:
             seed = int(np.random.default_rng([self._seed, self._passes]).integers(1 << 31))
             found = climb_gathered(
@@ -339,7 +339,7 @@ def swept(
     """Steps of a group on every pair of a block."""
     block = two_classes(samples, how.recipe)
     rows, turn = as_rows(block.X), _turn(seed, number, first)
-    W, found = _ascent(block, rows, how, owners, first, state.W, pairs, turn).swept()
+    W, found = _ascent(block, rows, how, owners, first, state.W, pairs, turn).sweep_all()
     return GroupState(W, state.worst), found
 
 
@@ -353,7 +353,7 @@ def scanned(
     block = two_classes(samples, how.recipe)
     rows = as_rows(block.X)
     found = [
-        _ascent(block, rows, how, owners, first, W, pairs, 0).found()
+        _ascent(block, rows, how, owners, first, W, pairs, 0).find_active()
         for first, W, pairs in zip(firsts, parts, held, strict=True)
     ]
     paid, pairs = zip(*found, strict=True)
@@ -364,9 +364,9 @@ def climbed(
     state: GroupState, samples: Samples, number: int, how: Setting, owners: Owners, first: int, pairs: Pairs,
     seed: tuple[int, int], rests: Vector,
 ) -> tuple[GroupState, Pairs]:  # fmt: skip
-    """A pass of a group over the awake pairs of a block."""
+    """A pass of a group over the active pairs of a block."""
     X, outside, weights = two_classes(samples, how.recipe)
-    W, pairs, worst = climb(
+    W, pairs, worst = climb_pairs(
         X, outside, how.recipe.C * weights, state.W, pairs, rests, scale=how.scale,
         seed=_turn(seed, number, first),
     )  # fmt: skip
@@ -391,7 +391,7 @@ def climb_gathered(
     executor: Executor, recipe: Recipe, W: Vector, pairs: Sequence[Pairs], used: Sequence[NDArray[np.int32]],
     accuracy: float, *, scale: float, seed: int, passes: int, is_over: Callable[[], bool],
 ) -> tuple[Vector, list[Pairs]] | None:  # fmt: skip
-    """Gather the rows `used` of the awake pairs of every block, and take passes over these pairs.
+    """Gather the rows `used` of the active pairs of every block, and take passes over these pairs.
 
     They end when the largest slope is `accuracy`. Return the faces (K, m+1) and the pairs of every block, or
     None, and nothing has changed, if time is over.
@@ -404,22 +404,24 @@ def climb_gathered(
     X, outside, weights = joined(found)
     firsts = np.cumsum([0, *map(len, used)])
     rows = [
-        first + np.searchsorted(own, each.rows[each.awake])
+        first + np.searchsorted(own, each.rows[each.active])
         for first, own, each in zip(firsts[:-1], used, pairs, strict=True)
     ]
-    faces = np.concatenate([each.faces[each.awake] for each in pairs])
-    alpha = np.concatenate([each.alpha[each.awake] for each in pairs])
+    faces = np.concatenate([each.faces[each.active] for each in pairs])
+    alpha = np.concatenate([each.alpha[each.active] for each in pairs])
     given = Pairs(np.concatenate(rows).astype(np.int32), faces, alpha, np.ones(len(alpha), bool))
-    W, moved, _ = climb(
+    W, moved, _ = climb_pairs(
         X, outside, recipe.C * weights, W, given, np.full(len(W), np.inf), scale=scale, seed=seed,
         passes=passes, accuracy=accuracy, is_over=is_over,
     )  # fmt: skip
-    ends = np.cumsum([int(each.awake.sum()) for each in pairs])[:-1]
+    ends = np.cumsum([int(each.active.sum()) for each in pairs])[:-1]
     after = []
-    for each, own, awake in zip(pairs, np.split(moved.alpha, ends), np.split(moved.awake, ends), strict=True):
-        alphas, states = each.alpha.copy(), each.awake.copy()
-        alphas[each.awake], states[each.awake] = own, awake
-        after.append(each._replace(alpha=alphas, awake=states))
+    for each, own, active in zip(
+        pairs, np.split(moved.alpha, ends), np.split(moved.active, ends), strict=True
+    ):
+        alphas, states = each.alpha.copy(), each.active.copy()
+        alphas[each.active], states[each.active] = own, active
+        after.append(each._replace(alpha=alphas, active=states))
     return W, after
 
 

@@ -147,7 +147,7 @@ class Scorer:
         return SparseRight(right) if self._gram.is_sparse else right
 
     def _cost(self, Z: Matrix) -> float:
-        return float(Z.shape[0]) * self._gram.n * (self._gram.width + self._count)
+        return float(Z.shape[0]) * self._gram.n * (self._gram.entry_cost + self._count)
 
 
 class Bounded:

@@ -9,7 +9,7 @@ import numpy as np
 
 from formulations.error_bounds.margin_bounds import Landmarks, MarginBound, linear_bound, margin_bound
 from polyopt.base.types import SamplesLike
-from polyopt.linalg.kernels import MatrixGram, SampleGram, chunks, stream
+from polyopt.linalg.kernels import MatrixGram, SampleGram, chunks, gram_matvec
 
 
 def bound_of(
@@ -33,7 +33,7 @@ def bound_of(
         )
     gram = MatrixGram(X) if machine.kernel == "precomputed" else SampleGram(X, machine._kernel)
     coef, b = machine._v, float(machine.intercept_[0])
-    scores, trace = stream(gram, coef), float(gram.diagonal()[labelled].sum())
+    scores, trace = gram_matvec(gram, coef), float(gram.diagonal()[labelled].sum())
     landmarks = outputs = None
     if U is not None:
         kernel = machine._kernel

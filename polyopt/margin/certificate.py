@@ -11,6 +11,9 @@ fixed at 0 where the program has no free intercept (a face of the convex polytop
     max  Σ_q kink_q Σ_i mu_qi − ½‖Σ β_i phi(x_i)‖²,   β_i = Σ_q side_qi mu_qi
     s.t. Σ β_i = 0,  0 ≤ mu ≤ cap.
 
+The constraint Σ β_i = 0 is called the balance; it belongs to a free intercept. Rows with side +1 are lower
+bounds on the outputs, rows with side −1 upper bounds. A row is hard if its cap is infinite, else soft.
+
 Every number in a certificate is one of these two objectives, at a point that has first been made exactly
 feasible, or a residual of the optimality conditions between them.
 
@@ -55,10 +58,13 @@ from polyopt.margin.geometry import Geometry, KernelGeometry
 BROKEN = "The point breaks its bounds; the value is of the point scaled back to them."
 NO_RAY = "No multiple of the point keeps every hard row for certain."
 _MAX_EXACT_TERMS = 1_000_000  # terms of rational sums in a proof of infeasibility
-_BANDS = (1e-6, 1e-4, 1e-2)  # distances from the margin or a bound within which an output counts as on it
-_MAX_FREE = 600  # multipliers fitted by least squares
+_MARGIN_BANDS = (1e-6, 1e-4, 1e-2)  # distances from a kink within which an output counts as on it
+_MAX_FIT_MULTIPLIERS = 600  # multipliers fitted by least squares
 _MAX_FIT_WORK = 2e9  # rows times squared columns of that fit
 _MAX_KERNEL_VALUES = 4e9  # kernel values that an ascent may compute
+_OUTWARD = 1e-15  # relative margin for the roundings of a scale factor
+_TERMS_FLOOR = 1e-8  # least scale of stationarity, relative to the terms of the sum
+_GRADIENT_FLOOR = 1e-4  # least scale of stationarity, relative to the gradient at the same energy
 
 
 # -- the program and its two objectives ----------------------------------------------------------
@@ -68,7 +74,7 @@ class Balance(NamedTuple):
     """Sums over the samples for the balance Σ β_i = 0.
 
     left: Σ β_i.
-    up, down: sums of the multipliers of rows that hold outputs up, and down.
+    up, down: sums of the multipliers of lower-bound rows (side +1) and upper-bound rows (side −1).
     error: Σ of the rounding of β_i times the norm of sample i.
     length: Σ of the multipliers of sample i times its norm.
     """
@@ -90,46 +96,47 @@ class HingeProgram:
     intercept: bool = True
 
     def value(self, v: Vector, f: Ball, scale: float = 1.0, *, soft_only: bool = False) -> Ball:
-        """Objective at ``scale * v`` with the least slacks at outputs ``scale * f``.
+        """Return the objective at ``scale * v`` with the least slacks at outputs ``scale * f``.
 
-        It is infinite if a hard margin breaks, unless `soft_only`.
+        It is infinite if a hard margin is violated, unless `soft_only`.
         """
-        cost, is_broken, costs = self.slack_cost(f, scale)
+        cost, is_violated, costs = self.slack_cost(f, scale)
         defect = self.geometry.psd_defect
-        if defect:  # the cost of slack for a semidefinite matrix within that distance differs by at most this
-            off = defect * scale * float(np.linalg.norm(v)) * float(np.linalg.norm(costs))
-            cost = Ball(cost.mid, cost.rad + off * ABOVE)
+        if defect:  # error of the slack cost if K is replaced by the nearest positive semidefinite matrix
+            error = defect * scale * float(np.linalg.norm(v)) * float(np.linalg.norm(costs))
+            cost = Ball(cost.mid, cost.rad + error * ABOVE)
         energy = self.geometry.energy(v) * Ball(scale) * scale * 0.5
-        return energy + (Ball(np.inf) if is_broken and not soft_only else cost)
+        return energy + (Ball(np.inf) if is_violated and not soft_only else cost)
 
     def slack_cost(self, f: Ball, scale: float) -> tuple[Ball, bool, Vector]:
-        """Cost of slack at outputs ``scale * f``; True if a hard margin breaks; unit costs of slacks in use.
+        """Return three results at outputs ``scale * f``, for :meth:`value`.
 
-        The unit costs are zeros unless the geometry has a defect.
+        They are the cost of slack; True if a hard margin is violated; and for each sample the sum of the caps
+        of its positive slacks, which are left at zero unless the geometry has a defect.
         """
-        cost, is_broken, costs = Ball(0.0), False, np.zeros(self.rows.n)
+        cost, is_violated, costs = Ball(0.0), False, np.zeros(self.rows.n)
         for family in self.rows:
             soft = np.isfinite(family.cap)
             if family.kink <= 0.0 and not soft.any():
-                continue  # bounds without slack: the scale keeps them
+                continue  # bounds without slack: the scale factor satisfies them
             slack = (family.kink - f * (scale * family.side)).positive()
             cost = cost + slack[soft].dot(family.cap[soft])
-            is_broken |= family.kink > 0.0 and bool((slack.mid[~soft] > 0.0).any())
+            is_violated |= family.kink > 0.0 and bool((slack.mid[~soft] > 0.0).any())
             if self.geometry.psd_defect:
                 costs += np.where(soft & ((slack.mid + slack.rad) > 0.0), family.cap, 0.0)
-        return cost, is_broken, costs
+        return cost, is_violated, costs
 
     def bound(self, Z: Vector) -> Ball:
-        """Dual objective at feasible multipliers next to Z (q, n); its lower end bounds the optimum.
+        """Return the dual objective at feasible multipliers next to Z (q, n); its lower end is a bound.
 
-        Z must keep its signs and caps. If rounding leaves the balance Σ β_i = 0 unmet, the multipliers of the
-        heavier side, shrunk a little, are in balance: the difference of the objective is in the radius.
+        Z must satisfy 0 ≤ mu ≤ cap. If Σ β_i ≠ 0 by rounding, scaling down the side with the larger sum
+        restores the balance; the change of the objective is added to the radius.
         """
         gain, beta, sums = self.dual_terms(Z)
         return self.bound_from(gain, self.geometry.dual_norm_sq(beta.mid), sums)
 
     def dual_terms(self, Z: Vector) -> tuple[Ball, Ball, Balance]:
-        """Linear part of the dual objective, the β_i, and the sums for :meth:`bound_from`."""
+        """Return the linear part of the dual objective, the β_i, and the sums for :meth:`bound_from`."""
         signed = [Ball(mu * family.side) for family, mu in zip(self.rows, Z, strict=True)]
         gains = [Ball(mu).sum() * family.kink for family, mu in zip(self.rows, Z, strict=True)]
         beta, gain = sum(signed[1:], start=signed[0]), sum(gains[1:], start=gains[0])
@@ -140,30 +147,30 @@ class HingeProgram:
         )  # fmt: skip
 
     def bound_from(self, gain: Ball, norm_sq: Ball, sums: Balance) -> Ball:
-        """:meth:`bound` from the linear part, ‖Σ β_i phi_i‖², and sums over the samples."""
-        more = sums.error
+        """Return :meth:`bound` from the linear part, ‖Σ β_i phi_i‖², and sums over the samples."""
+        norm_error = sums.error
         if self.intercept:
-            off = float(sums.left.size)
-            heavy = max(sums.up, sums.down)
-            if off >= heavy:
+            imbalance = float(sums.left.size)
+            larger_sum = max(sums.up, sums.down)
+            if imbalance >= larger_sum:
                 return Ball(0.0)  # the dual objective at mu = 0
-            more = more + off / heavy * ABOVE * sums.length
+            norm_error = norm_error + imbalance / larger_sum * ABOVE * sums.length
             # Shrinking a multiplier loses its gain; a multiplier with a negative gain loses nothing.
-            gain = Ball(gain.mid, gain.rad + off * max(float(self.rows.kinks.max()), 0.0) * ABOVE)
-        more *= ABOVE  # the norm at the multipliers in balance is larger by at most this
+            gain = Ball(gain.mid, gain.rad + imbalance * max(float(self.rows.kinks.max()), 0.0) * ABOVE)
+        norm_error *= ABOVE  # the norm at the multipliers in balance is larger by at most this
         norm = float(np.sqrt(max(float(norm_sq.upper), 0.0)))
-        if not norm + more < 1e150:  # its square may overflow
+        if not norm + norm_error < 1e150:  # its square may overflow
             return Ball(0.0)
-        extra = (2.0 * norm * more + more**2) * ABOVE
-        found = gain - 0.5 * Ball(norm_sq.mid, norm_sq.rad + extra)
-        return found if found.lower >= 0.0 else Ball(0.0)
+        norm_sq_error = (2.0 * norm * norm_error + norm_error**2) * ABOVE
+        bound = gain - 0.5 * Ball(norm_sq.mid, norm_sq.rad + norm_sq_error)
+        return bound if bound.lower >= 0.0 else Ball(0.0)
 
     def best_intercept(self, v: Vector) -> float:
-        """Optimal intercept for v; 0 if the program has none."""
+        """Return the optimal intercept for v; 0 if the program has none."""
         return self.rows.best_intercept(self.geometry.scores(v)) if self.intercept else 0.0
 
     def multipliers(self, given: Mapping[str, ArrayLike]) -> Vector:
-        """Checked multipliers (q, n) from those by name; zeros for families that are not given."""
+        """Check multipliers by name and stack them (q, n), with zeros for the other families."""
         letters = {family.name: family.letter for family in self.rows}
         shape = (self.rows.n,)
         return self.rows.stacked(
@@ -171,68 +178,68 @@ class HingeProgram:
         )
 
     def repair(self, Z: Vector) -> Vector:
-        """Make multipliers feasible: clip them to signs and caps, then shrink the heavier side to balance."""
+        """Make multipliers feasible: clip them to [0, cap], then scale down the side of the larger sum."""
         clipped, plus, minus = self.clipped(Z)
         return self.shrunk(clipped, *balancing(plus, minus)) if self.intercept else clipped
 
     def clipped(self, Z: Vector) -> tuple[Vector, float, float]:
-        """Multipliers clipped to signs and caps, with the sums of those that hold up, and down."""
+        """Return multipliers clipped to [0, cap], and their sums over lower-bound and upper-bound rows."""
         up, clipped = self.rows.sides > 0, np.clip(Z, 0.0, self.rows.caps)
         return clipped, float(clipped[up].sum()), float(clipped[~up].sum())
 
     def shrunk(self, Z: Vector, plus: float, minus: float) -> Vector:
-        """Multipliers times a factor for rows that hold up, and one for those that hold down."""
+        """Return multipliers times `plus` for lower-bound rows, and `minus` for upper-bound rows."""
         return Z * np.where(self.rows.sides > 0, plus, minus)
 
 
 def balancing(plus: float, minus: float) -> tuple[float, float]:
-    """Factors of at most 1 that make two non-negative sums equal by shrinking the larger one."""
-    light = min(plus, minus)
-    return (light / plus if plus > 0 else 0.0, light / minus if minus > 0 else 0.0)
+    """Return factors of at most 1 that make two non-negative sums equal by shrinking the larger one."""
+    smaller = min(plus, minus)
+    return (smaller / plus if plus > 0 else 0.0, smaller / minus if minus > 0 else 0.0)
 
 
 # -- the feasible point on the ray ---------------------------------------------------------------
 
 
 def to_feasible(program: HingeProgram, f: Ball) -> tuple[float, float]:
-    """Factors for a point of outputs f: one with which it certainly keeps its hard rows, one that may do.
+    """Return scale factors that make a point with outputs f satisfy the hard constraints.
 
-    They are above 1 if a hard margin is short, else below 1 if an output is beyond its bound; both are
-    infinite if no point on the ray is certainly feasible. The second factor is the nearer to 1.
+    The first does so for every f in the intervals, the second for at least some f; it is the nearer to 1.
+    Both are 1 if the point is feasible, above 1 if a hard margin is not reached, and below 1 if an output is
+    beyond its bound. Both are infinite if no multiple of the point is certainly feasible.
     """
-    stretch, enough, has_margins = 1.0, 1.0, False
+    scale_surely, scale_possibly, has_margins = 1.0, 1.0, False
     for family in program.rows:
         hard = np.isinf(family.cap)
         if not hard.any() or family.kink <= 0.0:
             continue
         has_margins = True
         outputs = (family.side * f.mid)[hard]
-        least = float((outputs - f.rad[hard]).min())
-        if least <= 0.0:
+        lower = float((outputs - f.rad[hard]).min())
+        if lower <= 0.0:
             return np.inf, np.inf
-        if least < family.kink:
-            stretch = max(stretch, float(family.kink / least) * (1 + 1e-15))
-            most = float((outputs + f.rad[hard]).min())
-            enough = max(enough, float(family.kink / most) * (1 - 1e-15))
+        if lower < family.kink:
+            scale_surely = max(scale_surely, float(family.kink / lower) * (1 + _OUTWARD))
+            upper = float((outputs + f.rad[hard]).min())
+            scale_possibly = max(scale_possibly, float(family.kink / upper) * (1 - _OUTWARD))
     bounds = list(_hard_bounds(program, f))
-    if stretch > 1.0:
-        is_kept = all(stretch * reach * (1 + 1e-15) <= end for end, reach, _ in bounds)
-        return (stretch, enough) if is_kept else (np.inf, np.inf)
-    if all(reach <= end for end, reach, _ in bounds):
+    if scale_surely > 1.0:
+        satisfied = all(scale_surely * upper * (1 + _OUTWARD) <= end for end, upper, _ in bounds)
+        return (scale_surely, scale_possibly) if satisfied else (np.inf, np.inf)
+    if all(upper <= end for end, upper, _ in bounds):
         return 1.0, 1.0
     if has_margins:
         return np.inf, np.inf
-    scale = 1.0
-    for end, reach, surely in bounds:
-        if reach > end:
-            scale = min(scale, float(end / reach) * (1 - 1e-15))
-        if surely > end:
-            enough = min(enough, float(end / surely) * (1 + 1e-15))
-    return scale, enough
+    for end, upper, lower in bounds:
+        if upper > end:
+            scale_surely = min(scale_surely, float(end / upper) * (1 - _OUTWARD))
+        if lower > end:
+            scale_possibly = min(scale_possibly, float(end / lower) * (1 + _OUTWARD))
+    return scale_surely, scale_possibly
 
 
 def _hard_bounds(program: HingeProgram, f: Ball) -> Iterator[tuple[float, float, float]]:
-    """Yield for each family of bounds without slack: the bound, and both ends of its largest output."""
+    """Yield for each family of bounds without slack the bound, and both ends of its largest output."""
     for family in program.rows:
         hard = np.isinf(family.cap)
         if family.kink <= 0.0 and hard.any():
@@ -240,19 +247,21 @@ def _hard_bounds(program: HingeProgram, f: Ball) -> Iterator[tuple[float, float,
             yield -family.kink, float(outward.upper.max()), float((outward.mid - outward.rad).max())
 
 
-def value_between(program: HingeProgram, v: Vector, f: Ball, scale: float, least: float) -> Ball:
-    """Value of the point v, of outputs f, times the feasible factor between those of :func:`to_feasible`.
+def value_between(
+    program: HingeProgram, v: Vector, f: Ball, scale_surely: float, scale_possibly: float
+) -> Ball:
+    """Enclose the objective at the smallest feasible multiple of v, which is between the two factors.
 
-    The objective is convex along a ray, so at no factor is it above the larger of its values at both ends.
-    Hard rows are kept at the first end, and count at that one only.
+    The factors are those of :func:`to_feasible`. The objective is convex along the ray, so the larger of its
+    values at both ends is an upper bound; hard constraints are checked at the first factor only.
     """
-    if np.isinf(scale):
+    if np.isinf(scale_surely):
         return Ball(np.inf)
-    found = program.value(v, f, scale)
-    if least == scale or not np.isfinite(found.upper):
-        return found
-    other = program.value(v, f, least, soft_only=True)
-    return max(found, other, key=lambda value: float(value.upper))
+    value = program.value(v, f, scale_surely)
+    if scale_possibly == scale_surely or not np.isfinite(value.upper):
+        return value
+    other = program.value(v, f, scale_possibly, soft_only=True)
+    return max(value, other, key=lambda each: float(each.upper))
 
 
 # -- the conditions of optimality ----------------------------------------------------------------
@@ -261,16 +270,17 @@ def value_between(program: HingeProgram, v: Vector, f: Ball, scale: float, least
 def check_conditions(program: HingeProgram, f: Ball, Z: Vector | None = None) -> Tally:
     """Note the worst violation of each condition at outputs f (n,) and multipliers Z (q, n).
 
-    Slacks are recomputed, so only hard rows can be short. The multiplier of ``slack >= 0`` is the cap less
-    the row's own, so its sign is the cap. Products of multiplier and slack add up to the gap.
+    Slacks are recomputed from f, so primal violations occur in hard constraints only. The multiplier of
+    ``slack >= 0`` is cap − mu, so its sign condition is mu <= cap. With feasible multipliers the
+    complementarity products sum to the duality gap.
     """
     found = Tally(program.rows.n)
     for family in program.rows:
         hard = np.isinf(family.cap)
         if hard.any():
-            short = -family.room(f.mid)
-            short = np.where(f.rad > 1e-9, short + f.rad, short)  # rounding alone is no violation
-            found.note("primal", family.name, np.where(hard, short, 0.0))
+            violation = -family.room(f.mid)
+            violation = np.where(f.rad > 1e-9, violation + f.rad, violation)  # rounding alone is not counted
+            found.note("primal", family.name, np.where(hard, violation, 0.0))
     if Z is None:
         return found
     for family, mu in zip(program.rows, Z, strict=True):
@@ -284,17 +294,17 @@ def check_conditions(program: HingeProgram, f: Ball, Z: Vector | None = None) ->
             found.note("complementarity", family.slack[0], np.abs(unused))
     beta = program.rows.beta(Z)
     found.sums = {"beta": float(beta.sum()), "size": float(np.abs(beta).sum())}
-    found.least = {"-multiplier": -float(np.abs(Z).max()), "-cap": -float(program.rows.caps.max())}
+    found.largest = {"multiplier": float(np.abs(Z).max()), "cap": float(program.rows.caps.max())}
     return found
 
 
 def residuals(program: HingeProgram, found: Tally, stationary: list[Residual]) -> list[Residual]:
-    """Residuals of all conditions in the order of a certificate, with those of stationarity in w.
+    """Return the residuals of all conditions in the order of a certificate; `stationary` are those of w.
 
     Outputs are relative to the size of an output at the row, multipliers to the largest one, and products to
     both: so the number of samples does not matter.
     """
-    largest, cap = -found.least.get("-multiplier", 0.0), -found.least.get("-cap", 0.0)
+    largest, cap = found.largest.get("multiplier", 0.0), found.largest.get("cap", 0.0)
     units = {family.name: family.unit for family in program.rows}
     units |= {family.slack[0]: family.unit for family in program.rows if family.slack}
 
@@ -316,17 +326,17 @@ def residuals(program: HingeProgram, found: Tally, stationary: list[Residual]) -
 def stationarity(
     gradient: Vector, pulled: Vector, terms: float, unit: float, primal_value: float
 ) -> list[Residual]:
-    """Residual of ``gradient = pulled`` in w, relative to its own size.
+    """Return the residual of ``gradient = pulled`` in w, relative to the larger of the two.
 
-    If the terms of the sum `pulled` cancel, rounding is relative to the size of the `terms`. If w is nearly
-    zero, the gradient is compared with one that matters to the objective: `unit` is the size of the gradient
-    of half the energy where the energy is 1.
+    The scale has two floors. `terms` is the size of the terms of the sum `pulled`: if they cancel, rounding
+    is relative to them. `unit` is the size of the gradient of half the energy ‖w‖² at an energy of 1: if w is
+    nearly zero, the scale is a share of the gradient at half the energy `primal_value`.
     """
     scale = max(
         float(np.abs(gradient).max(initial=0.0)),
         float(np.abs(pulled).max(initial=0.0)),
-        1e-8 * terms,
-        1e-4 * unit * float(np.sqrt(2.0 * primal_value)),
+        _TERMS_FLOOR * terms,
+        _GRADIENT_FLOOR * unit * float(np.sqrt(2.0 * primal_value)),
     )
     return [residual("stationarity", "w", np.abs(gradient - pulled), scale)] if len(gradient) else []
 
@@ -350,7 +360,7 @@ def certify_hinge(
     program : HingeProgram
         The program and its data.
     v : ndarray, optional
-        w (m,), or expansion coefficients (n,) for a kernel. By default what the multipliers imply.
+        w (m,), or expansion coefficients (n,) for a kernel. By default the w that the multipliers imply.
     b : Ball or float, optional
         Intercept, for the samples as the geometry scores them. By default the best one for v.
     multipliers : mapping of str to ndarray of shape (n,), optional
@@ -387,9 +397,9 @@ def certify_hinge(
     f = geometry.outputs(v) + b
 
     found = check_conditions(program, f, given)
-    near = geometry.psd_defect * float(np.linalg.norm(v)) * ABOVE
-    scale, least = to_feasible(program, Ball(f.mid, f.rad + near))
-    primal = value_between(program, v, f, scale, least)
+    output_error = geometry.psd_defect * float(np.linalg.norm(v)) * ABOVE
+    scale_surely, scale_possibly = to_feasible(program, Ball(f.mid, f.rad + output_error))
+    primal = value_between(program, v, f, scale_surely, scale_possibly)
     stationary: list[Residual] = []
     if given is not None and not is_implied:
         beta = rows.beta(given)
@@ -408,7 +418,7 @@ def certify_hinge(
     else:
         Z, dual = given, program.bound(program.repair(given))
     feasible = all(r.relative <= tol for r in measured if r.condition == "primal")
-    notes = ["" if feasible else BROKEN, NO_RAY if np.isinf(scale) else "", geometry.note]
+    notes = ["" if feasible else BROKEN, NO_RAY if np.isinf(scale_surely) else "", geometry.note]
     certificate = conclude(program.name, primal, dual, measured, tol, feasible=feasible, notes=notes)
     return replace(certificate, evidence=(Evidence(partial(state_hinge, program, v, float(b.mid), Z)),))
 
@@ -512,7 +522,7 @@ class _Dual:
         return self.linear - self.signs * np.tile(g, len(self.rows))
 
     def repaired(self, z: Vector) -> Vector:
-        """Feasible multipliers (q, n)."""
+        """Return feasible multipliers (q, n) next to z."""
         return self.program.repair(z.reshape(len(self.rows), -1))
 
     def value(self, z: Vector) -> float:
@@ -527,19 +537,20 @@ class _Dual:
         room = np.concatenate([family.room(f) for family in self.rows])
         if isinstance(self.program.geometry, KernelGeometry):
             yield self.rows.split(v).ravel()
-        yield self.project(self.costs * np.clip((_BANDS[-1] - room) / (2.0 * _BANDS[-1]), 0.0, 1.0))
-        for band in _BANDS:
+        widest = _MARGIN_BANDS[-1]
+        yield self.project(self.costs * np.clip((widest - room) / (2.0 * widest), 0.0, 1.0))
+        for band in _MARGIN_BANDS:
             yield self.fitted(v, room, band)
 
     def fitted(self, v: Vector, room: Vector, band: float) -> Vector:
-        """Multipliers that fit w best by least squares in those that are free at the point."""
+        """Return multipliers fitted to w by least squares in those whose rows are at their kinks."""
         geometry = self.program.geometry
         soft = self.costs > 0.0
         free = np.where(soft, np.abs(room) <= band, room <= band)
         z = self.costs * (room < 0.0)
         z[free] = 0.0
         places = np.flatnonzero(free)
-        if not 0 < len(places) <= _MAX_FREE or self.rows.n * len(places) ** 2 > _MAX_FIT_WORK:
+        if not 0 < len(places) <= _MAX_FIT_MULTIPLIERS or self.rows.n * len(places) ** 2 > _MAX_FIT_WORK:
             return z
         beta = self.beta(z)
         columns = geometry.columns(places % geometry.n) * self.signs[places]
@@ -553,7 +564,7 @@ class _Dual:
         return z
 
     def curvature(self) -> float:
-        """Estimate of the largest curvature of the dual, with a safety margin."""
+        """Estimate the largest curvature of the dual, with a safety margin."""
         return len(self.rows) * 1.1 * self.program.geometry.curvature() or 1.0
 
     def project(self, z: Vector) -> Vector:

@@ -21,7 +21,7 @@ from formulations.language.arguments import real_array, tolerance
 from formulations.language.types import Matrix, Vector
 from formulations.polytope import lift
 from polyopt.certificates.certificate import Certificate, conclude
-from polyopt.certificates.tally import SLICE_ROWS, Tally, together
+from polyopt.certificates.tally import SLICE_ROWS, Tally, merge
 from polyopt.linalg.rounding import ABOVE, Ball, transposed_product
 from polyopt.margin.certificate import (
     BROKEN,
@@ -101,7 +101,7 @@ class Slices:
         self._weights = np.ones(rows.n) if weights is None else weights
 
     def _sum(self, terms: Callable[[_Slice], Tally], metric: Metric | None = None) -> Tally:
-        return together(terms(each) for each in self._slices(metric))
+        return merge(terms(each) for each in self._slices(metric))
 
     def _slices(self, metric: Metric | None) -> Iterator[_Slice]:
         for start in range(0, self._rows.n, SLICE_ROWS):
@@ -235,7 +235,7 @@ class _Blocks:
             self._mean = second.sums["outputs"] * inverse(total)
 
     def _all(self, step: str, *arguments: object) -> Tally:
-        return together(self._ask(step, *arguments))
+        return merge(self._ask(step, *arguments))
 
     def certificate(self, b: float, tol: float) -> Certificate:
         v, metric, program = self._v, self._metric, self._program

@@ -20,7 +20,7 @@ from formulations.language.types import Matrix, MatrixLike
 from polyopt.certificates.certificate import Certificate
 from polyopt.certificates.points import checked_vector
 from polyopt.linalg.kernels import Gram, Kernel, MatrixGram, SampleGram, require_psd
-from polyopt.linalg.kernels.panels import MAX_WHOLE
+from polyopt.linalg.kernels.panels import MAX_SQUARE_ROWS
 from polyopt.linalg.rounding import Ball
 from polyopt.margin.certificate import HingeProgram, certify_hinge
 from polyopt.margin.geometry import (
@@ -315,10 +315,10 @@ def _named(alpha: ArrayLike | None, **others: ArrayLike | None) -> dict[str, Any
 
 def _whole(gram: Gram) -> NDArray[Any]:
     """Return the whole Gram matrix; refuse one that is too large."""
-    if gram.n > MAX_WHOLE:
+    if gram.n > MAX_SQUARE_ROWS:
         raise ValueError(
             f"X has {gram.n} samples, and the Sigma-SVM's kernel needs the whole Gram matrix: "
-            f"at most {MAX_WHOLE} samples can be certified with a kernel"
+            f"at most {MAX_SQUARE_ROWS} samples can be certified with a kernel"
         )
     if isinstance(gram, MatrixGram):
         return gram.K

@@ -28,7 +28,7 @@ from polyopt.estimators.multiplier_frame import RowsShown, multiplier_frame
 from polyopt.estimators.parameters import estimator, shared
 from polyopt.estimators.status import warn
 from polyopt.linalg.kernels import Gram, MatrixGram, SampleGram, chunks, require_psd
-from polyopt.linalg.kernels.panels import MAX_WHOLE
+from polyopt.linalg.kernels.panels import MAX_SQUARE_ROWS
 from polyopt.linalg.rounding import Ball
 from polyopt.margin.certificate import HingeProgram, certify_hinge
 from polyopt.margin.decomposition import Decomposition, recapped
@@ -368,16 +368,16 @@ class HingeClassifier(KernelClassifier):
             )
         if solver == "auto":
             solver = "interior-point" if self._is_tall(X) and m <= _MAX_AUTO_FEATURES else "decomposition"
-        if solver == "interior-point" and m > MAX_WHOLE:
+        if solver == "interior-point" and m > MAX_SQUARE_ROWS:
             raise ValueError(
                 f"{m} features need matrices of {8e-9 * m * m:.0f} GB, and solver='interior-point' takes at "
-                f"most {MAX_WHOLE}: choose solver='auto' or 'decomposition'"
+                f"most {MAX_SQUARE_ROWS}: choose solver='auto' or 'decomposition'"
             )
         whole = solver == "exact" or not self._is_pairwise
-        if whole and n > MAX_WHOLE and not (self.kernel == "linear" and solver != "decomposition"):
+        if whole and n > MAX_SQUARE_ROWS and not (self.kernel == "linear" and solver != "decomposition"):
             raise ValueError(
                 f"{n} samples need a kernel matrix of {8e-9 * n * n:.0f} GB, and {type(self).__name__} with "
-                f"solver={self.solver!r} takes at most {MAX_WHOLE}: choose "
+                f"solver={self.solver!r} takes at most {MAX_SQUARE_ROWS}: choose "
                 f"{'another solver' if self._is_pairwise else 'a linear kernel'} or fewer samples"
             )
         return solver

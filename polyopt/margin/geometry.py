@@ -34,7 +34,7 @@ import scipy.sparse as sp
 from formulations.language.types import Matrix, Vector, as_csr, canonical
 from polyopt.base.threads import run_blocks
 from polyopt.linalg.kernels import (
-    MAX_WHOLE,
+    MAX_SQUARE_ROWS,
     Gram,
     MatrixGram,
     Panel,
@@ -45,7 +45,7 @@ from polyopt.linalg.kernels import (
     middle_of,
     spread_samples,
 )
-from polyopt.linalg.kernels.panels import CHUNK
+from polyopt.linalg.kernels.panels import CHUNK_ROWS
 from polyopt.linalg.rounding import ABOVE, Ball, gamma, product, transposed_product
 
 _CACHE_BYTES = 2**29  # memory for kept columns of a Gram matrix
@@ -237,7 +237,7 @@ class Products:
     def ball(self, v: Vector) -> Ball:
         """``K v`` with the rounding of its sums, for the computed entries of K."""
         terms = self.terms(v)
-        k = _COLUMNS + CHUNK // _COLUMNS + len(v) // CHUNK + len(self._kept) + 6
+        k = _COLUMNS + CHUNK_ROWS // _COLUMNS + len(v) // CHUNK_ROWS + len(self._kept) + 6
         return Ball(self.of(v), gamma(k) * terms * ABOVE)
 
     def prepare(self, vectors: list[Vector]) -> None:
@@ -282,7 +282,7 @@ class Products:
         """Multiplications for so many columns; 0 if threads must not read the matrix."""
         if not isinstance(self._gram, SampleGram) or callable(self._gram.kernel.name):
             return 0.0
-        return float(self._gram.n) * columns * (self._gram.width + 8)
+        return float(self._gram.n) * columns * (self._gram.entry_cost + 8)
 
     def _tiles(self, support: Samples) -> Iterator[tuple[Samples, Callable[[slice], Vector]]]:
         """Yield the columns of the support, some at a time, with a function of rows that returns them."""
@@ -463,10 +463,10 @@ class SigmaLinearGeometry(_SigmaGeometry):
     @cached_property
     def _metric(self) -> SigmaMetric:
         X, m = self.X, self.X.shape[1]
-        if m > MAX_WHOLE:
+        if m > MAX_SQUARE_ROWS:
             raise ValueError(
                 f"{m} features have a covariance of {8e-9 * m * m:.0f} GB, and the Sigma-SVM takes at most "
-                f"{MAX_WHOLE}: choose fewer features, or D=0"
+                f"{MAX_SQUARE_ROWS}: choose fewer features, or D=0"
             )
         Sigma = np.zeros((m, m))
         for start in range(0, self.n, BLOCK):

@@ -1,4 +1,8 @@
-"""The support vector machine: the case B = infinity, D = 0 of its neighbours, and their yardstick."""
+"""The support vector machine.
+
+It is the Relative Margin Machine with the bound B on the outputs infinite, and the Sigma-SVM with D = 0, no
+weight on the variance of the outputs; the baseline of both.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ if TYPE_CHECKING:
 
 @estimator
 class SVM(HingeClassifier):
-    """Support vector machine that can be certified and whose multipliers can be read.
+    """Support vector machine with an optimality certificate and dual variables.
 
     Minimises ``½||w||² + C Σ ξ_i`` subject to ``y_i (w'x_i + b) >= 1 - ξ_i``: eq. (1) of [1]_. The
     intercept is not penalised.

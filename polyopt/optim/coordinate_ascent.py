@@ -5,20 +5,21 @@ samples, without intercept on x̃ = (x, 1):
 
     max  Σ_i α_ik − ‖W_k‖²,   W_k = ½ Σ_i α_ik y_i x̃_i,   0 ≤ α_ik ≤ c_ik     for every face k
 
-Where products with all the data are expensive, changing one multiplier at a time converges much faster than
-gradient steps do (Hsieh et al., 2008). One pass over a sample gives its scores on all faces, and as the faces
-do not depend on each other, the steps on all of them at once are exact coordinate steps (a *sweep*).
+If products with all the data are expensive, changing one multiplier at a time converges much faster than
+gradient steps (Hsieh et al., 2008). One pass over a sample gives its scores on all faces, and as the faces do
+not depend on each other, the steps on all of them at once are exact coordinate steps (a *sweep*).
 
-Most pairs of a sample and a face are at rest: far beyond the margin, with the multiplier 0. A *scan* of all
-samples finds the other pairs, and the primal values at no extra cost. Between two scans each face *climbs*:
-coordinate steps over copies of its own active samples, which fit the cache. A face whose gap is closed is
-left alone. Faces without positives have the same program, which is solved once. :func:`climb` returns the
-multipliers for the bound of a polytope's certificate.
+Most pairs of a sample and a face are inactive: far beyond the margin, with the multiplier 0. A *scan* of all
+samples finds the active pairs, and the primal values at no extra cost. Between two scans each face *climbs*:
+coordinate steps over copies of its own active samples, which fit the cache. A face is left alone once its
+duality gap is closed. Faces without positives have the same program: one of them, the representative, is
+solved, and its solution is copied. :func:`dual_multipliers` returns the multipliers for the bound of a
+polytope's certificate.
 
 The kernels are in ``native/coordinate_scans.c`` and ``coordinate_climbs.c``. Samples are
-:class:`polyopt.linalg.rows.Rows`, whose entries count `scale` times. Weights of many faces are lanes U (m+1,
-L) (:mod:`polyopt.linalg.rows`). caps is (n, q): c_ik, with q = 1 if all faces have the same caps,
-else q = K.
+:class:`polyopt.linalg.rows.Rows`, whose entries are multiplied by `scale`. Many faces are stored as columns
+of U (m+1, L), with L = K padded to a multiple of the SIMD width (:mod:`polyopt.linalg.rows`). caps is (n, q):
+c_ik, with q = 1 if all faces have the same caps, else q = K.
 """
 
 from __future__ import annotations
@@ -43,11 +44,11 @@ class Options:
 
     scan_rows, scan_faces: samples and faces of one call of the scan; they bound the memory for its pairs.
     margin_band: distance beyond the margin up to which samples are active, in units of the margin.
-    first_accuracy, accuracy_factor, min_accuracy: largest slope that the first climb of a face leaves, its
-        factor from climb to climb, and its least value.
-    faces_to_sweep: active faces per active sample from which a sweep over samples costs less than climbs.
+    first_accuracy, accuracy_factor, min_accuracy: largest projected gradient that the first climb of a face
+        leaves, its factor from climb to climb, and its least value.
+    faces_to_sweep: active pairs per active sample above which a sweep over samples is cheaper than climbs.
     entries_per_call: matrix entries that one call of the climb visits, some 0.1 s; the clock and Ctrl-C are
-        seen between calls.
+        checked between calls.
     """
 
     scan_rows: int = 1 << 12
@@ -77,7 +78,7 @@ scan = kernel(
 )
 
 # The exact step on every multiplier of the samples in `order`, one after another; a positive has one, on the
-# face that answers for it.
+# face it is assigned to.
 #   U (m+1, L), alpha (n, K): updated. work (2, L): work space, zeros at first.
 sweep = kernel(
     "ascent_sweep",
@@ -94,9 +95,9 @@ _add_rows = kernel("add_rows", ROWS + "scale: f8; chosen: i8 (r); amounts: f8 (r
 _copy_rows = kernel(
     "copy_rows", ROWS + "chosen: i8 (r); places: i8 (q); entries!: V (f); own!: N (g)", **ROW_TYPES
 )
-# Passes over all samples, as climb_face. The next call goes on from order (n,), counts (3,): samples at work,
-# state of the random numbers, passes made, and slope (1,): the largest one of the pass before.
-# Returns 1 if the climb has ended.
+# Passes over all samples, as climb_face. The next call resumes from order (n,); counts (3,): active samples,
+# state of the random numbers, passes made; and slope (1,): the largest projected gradient of the previous
+# pass. Returns 1 if the climb has ended.
 _climb_face = kernel(
     "climb_face",
     ROWS + "scale: f8; y: f8 (n); caps: f8 (n); squares: f8 (n); alpha!: f8 (n); w!: f8 (m); accuracy: f8; "
@@ -107,7 +108,7 @@ _climb_face = kernel(
 
 
 def square_lengths(rows: Rows, scale: float) -> Vector:
-    """‖x̃‖² of every sample, at least 1."""
+    """Return ‖x̃‖² of every sample, at least 1."""
     squares = np.empty(len(rows.starts) - 1)
     _square_lengths(rows.values, rows.starts, scale, squares)
     return squares
@@ -122,11 +123,12 @@ def climb_face(
     rows: Rows, scale: float, y: Vector, caps: Vector, squares: Vector, chosen: Integers, alpha: Vector,
     w: Vector, accuracy: float, passes: int, seed: int, entries_per_call: int = DEFAULT.entries_per_call,
 ) -> int:  # fmt: skip
-    """Climb one face w over its `chosen` samples, in place, until no slope is above `accuracy`.
+    """Climb one face w over its `chosen` samples, in place, until no projected gradient exceeds `accuracy`.
 
-    y, caps, squares, alpha are those of the chosen samples. Multipliers at a bound beyond the largest slope
-    of the pass before are left out, and are checked again before the climb ends. The seed fixes the order of
-    the samples. Returns the number of passes.
+    y, caps, squares, alpha are those of the chosen samples. Multipliers at a bound whose gradient points
+    outwards by more than the largest projected gradient of the previous pass are dropped (shrinking), and
+    checked again before the climb ends. The seed fixes the order of the samples. Returns the number of
+    passes.
     """
     own, slope = _copies(rows, chosen), np.array([np.inf])
     order, counts = np.arange(len(chosen)), np.array([len(chosen), seed, 0])
@@ -143,7 +145,7 @@ def climb_face(
 
 
 def _copies(rows: Rows, chosen: Integers) -> Rows:
-    """The chosen rows alone."""
+    """Return copies of the chosen rows."""
     if rows.shared:
         entries = rows.values.reshape(len(rows.starts) - 1, rows.width)[chosen].ravel()
         starts = np.arange(len(chosen) + 1, dtype=np.int64) * rows.width
@@ -159,9 +161,9 @@ def _copies(rows: Rows, chosen: Integers) -> Rows:
 class FaceAscent:
     """The duals of K faces: their multipliers, always feasible, and their primal and dual values.
 
-    caps (n, K) are c_ik; a broadcast (n,) has equal columns. assignment (n,) has the face of each positive;
-    entries of negatives are ignored. `single` makes scans and sweeps in single precision; climbs, multipliers
-    and W are double. The seed fixes the order of the steps.
+    caps (n, K) are c_ik; a broadcast (n,) means that all faces have the same caps. assignment (n,) has the
+    face of each positive; entries of negatives are ignored. `single` makes scans and sweeps in single
+    precision; climbs, multipliers and W are double. The seed fixes the order of the steps.
 
     W (K, m+1): the faces, ½ Σ α_ik y_i x̃_i, bias last.
     alpha (n, K): the multipliers.
@@ -178,25 +180,25 @@ class FaceAscent:
         self._options = options
         self._rows, self._samples = rows, (rows.values, rows.columns, rows.starts, rows.shared)
         self._scale, self.single = scale, single
-        self._y, self._caps, self._alike = np.asarray(y, dtype=float), caps, caps.strides[1] == 0
-        self._given_caps = np.ascontiguousarray(caps[:, :1] if self._alike else caps)
+        self._y, self._caps, self._caps_equal = np.asarray(y, dtype=float), caps, caps.strides[1] == 0
+        self._caps_columns = np.ascontiguousarray(caps[:, :1] if self._caps_equal else caps)
         self._squares = square_lengths(rows, scale)
-        self._marks = np.zeros(n, dtype=bool)
+        self._mask = np.zeros(n, dtype=bool)
         self._rng = np.random.default_rng(seed)
         self._positives = np.flatnonzero(y > 0)
-        self._slots = np.zeros(n, dtype=np.int64)
-        self._slots[self._positives] = np.arange(len(self._positives))
+        self._score_row = np.zeros(n, dtype=np.int64)
+        self._score_row[self._positives] = np.arange(len(self._positives))
         self.W, self.alpha = np.zeros((K, rows.width + 1)), np.zeros((n, K))
         self.assignment = np.where(y > 0, assignment, 0).astype(np.int64)
         self.passes, self.active = 0.0, 0
         self.scores = np.zeros((len(self._positives), K))
-        self._inside, self._earned = np.zeros(K), np.zeros(K)
-        self._scanned, self._settled = np.zeros(K, dtype=bool), np.zeros(K, dtype=bool)
+        self._inside, self._alpha_sums = np.zeros(K), np.zeros(K)
+        self._scanned, self._is_climbed = np.zeros(K, dtype=bool), np.zeros(K, dtype=bool)
         self._accuracy = np.full(K, self._options.first_accuracy)
-        self._solved = -1
-        # Active samples of each face, ascending; those with a positive multiplier are always among them.
-        self._pools: list[Integers] = [np.empty(0, dtype=np.int64)] * K
-        self._gather()
+        self._representative = -1
+        # Active samples of each face, ascending; they include all samples with a positive multiplier.
+        self._active_rows: list[Integers] = [np.empty(0, dtype=np.int64)] * K
+        self._group_positives()
 
     @property
     def primal(self) -> Vector:
@@ -206,14 +208,14 @@ class FaceAscent:
     @property
     def dual(self) -> Vector:
         """Dual value (K,) of every face."""
-        return np.asarray(self._earned - np.einsum("kj,kj->k", self.W, self.W))
+        return np.asarray(self._alpha_sums - np.einsum("kj,kj->k", self.W, self.W))
 
-    def values_at(self, others: Vector, scores: Vector) -> Vector:
-        """`others` (K,) plus the loss of each face on its positives at the scores (positives, K)."""
+    def values_at(self, other_terms: Vector, scores: Vector) -> Vector:
+        """Return `other_terms` (K,) plus each face's loss on its positives, given their scores."""
         at = self._positives
         faces = self.assignment[at]
         hinges = np.maximum(0.0, 1.0 - scores[np.arange(len(at)), faces])
-        return others + np.bincount(faces, self._caps[at, faces] * hinges, minlength=len(self.W))
+        return other_terms + np.bincount(faces, self._caps[at, faces] * hinges, minlength=len(self.W))
 
     @property
     def inside(self) -> Vector:
@@ -221,7 +223,7 @@ class FaceAscent:
         return self._inside
 
     def own_pull(self) -> Vector:
-        """½ α_i ‖x̃_i‖² of every positive: the part of its score that is due to its own multiplier."""
+        """Return ½ α_i ‖x̃_i‖² of every positive: the part of its score due to its own multiplier."""
         at = self._positives
         return np.asarray(0.5 * self.alpha[at, self.assignment[at]] * self._squares[at])
 
@@ -234,19 +236,19 @@ class FaceAscent:
             order = self._rng.permutation(rows)
             for first, last in stretches(len(order), self._rows, U.shape[1]):
                 sweep(
-                    *self._samples, self._scale, self._y, self._given_caps, self._squares, order[first:last],
-                    self.assignment, U, self.alpha, work,
+                    *self._samples, self._scale, self._y, self._caps_columns, self._squares,
+                    order[first:last], self.assignment, U, self.alpha, work,
                 )  # fmt: skip
         self.passes += times * len(rows) / len(self._y)
         self.W = U[:, : len(self.W)].T.astype(float, order="C")
-        self._earned = self.alpha.sum(axis=0)
-        self._refill()
-        self._scanned[:] = self._settled[:] = False
+        self._alpha_sums = self.alpha.sum(axis=0)
+        self._reset_active()
+        self._scanned[:] = self._is_climbed[:] = False
 
     def scan(self) -> None:
         """Compute the scores of the faces that have changed since their scan, and find the active pairs."""
         faces = np.flatnonzero(~self._scanned)
-        faces = faces[~np.isin(faces, self._spared)]
+        faces = faces[~np.isin(faces, self._duplicates)]
         found: list[NDArray[Any]] = []
         for first in range(0, len(faces), self._options.scan_faces):
             found += self._scan(faces[first : first + self._options.scan_faces])
@@ -257,31 +259,33 @@ class FaceAscent:
             ends = np.bincount(owners, minlength=len(self.W)).cumsum()
             rows = rows[order]
             for k in faces.tolist():
-                self._join(k, rows[(ends[k - 1] if k else 0) : ends[k]])
-        if not self._scanned[self._spared].all() or self._solved in faces:
-            self._copy(self._solved, self._spared)
+                self._set_active(k, rows[(ends[k - 1] if k else 0) : ends[k]])
+        if not self._scanned[self._duplicates].all() or self._representative in faces:
+            self._copy_solution(self._representative, self._duplicates)
         self._scanned[:] = True
 
     def climb(self, tol: float, accuracy: float | None = None, passes: int = 20) -> None:
-        """Climb the faces whose gap is above `tol` times their share of the objective.
+        """Climb the faces whose duality gap exceeds tol · ½(P_k + mean P), P_k being the face's value.
 
-        `accuracy` is the largest slope that a climb may leave. By default each face has its own, which falls
-        from climb to climb as long as its gap is too large.
+        `accuracy` is the largest projected gradient that a climb may leave. By default each face has its own,
+        which falls from climb to climb as long as its gap is too large.
         """
-        values = self.primal  # of the last scan: where a face has changed since, it is open anyway
+        # Of the last scan. A face that a sweep or a reassignment has changed since is not `_is_climbed`.
+        values = self.primal
         gaps = values - self.dual
-        open_ = ~self._settled | (gaps > 0.5 * tol * (values + values.mean()))
-        open_[self._spared] = False
-        faces = np.flatnonzero(open_).tolist()
-        pools = [self._with_own(k) for k in faces]
-        self.active = sum(map(len, pools))
+        is_open = ~self._is_climbed | (gaps > 0.5 * tol * (values + values.mean()))
+        is_open[self._duplicates] = False
+        faces = np.flatnonzero(is_open).tolist()
+        active = [self._active_with_positives(k) for k in faces]
+        self.active = sum(map(len, active))
+        # The union of the active samples is formed only if a sweep could pay with a quarter of all samples.
         if self.active > self._options.faces_to_sweep * len(self._y) // 4 and len(self.W) > 1:
-            rows = np.unique(np.concatenate(pools))
+            rows = np.unique(np.concatenate(active))
             if self.active > self._options.faces_to_sweep * len(rows):
                 self.sweep(rows, 5)
                 return
-        for k, pool in zip(faces, pools, strict=True):
-            self._climb(k, pool, self._accuracy[k] if accuracy is None else accuracy, passes)
+        for k, active_rows in zip(faces, active, strict=True):
+            self._ascend_face(k, active_rows, self._accuracy[k] if accuracy is None else accuracy, passes)
             if accuracy is None:
                 self._accuracy[k] = max(
                     self._options.accuracy_factor * self._accuracy[k], self._options.min_accuracy
@@ -297,14 +301,14 @@ class FaceAscent:
             rows = rows[self.alpha[rows, k] > 0.0]
             if len(rows):
                 add_rows(self._rows, self._scale, rows, -0.5 * self.alpha[rows, k], self.W[k])
-                self._earned[k] -= self.alpha[rows, k].sum()
+                self._alpha_sums[k] -= self.alpha[rows, k].sum()
                 self.alpha[rows, k] = 0.0
                 self._scanned[k] = False
         touched = np.union1d(old, assignment[moved])
-        self._settled[touched] = False
+        self._is_climbed[touched] = False
         self._accuracy[touched] = np.maximum(self._accuracy[touched], self._options.first_accuracy)
         self.assignment = np.where(self._y > 0, assignment, 0).astype(np.int64)
-        self._gather()
+        self._group_positives()
 
     def begin_from(self, alpha: ArrayLike) -> None:
         """Start from the given multipliers (n, K), made feasible."""
@@ -312,21 +316,21 @@ class FaceAscent:
         if given.shape != self.alpha.shape or not np.isfinite(given).all():
             raise ValueError(f"alpha must be finite, of shape {self.alpha.shape}; its shape is {given.shape}")
         at, faces = self._positives, self.assignment[self._positives]
-        own = given[at, faces]
+        on_own_face = given[at, faces]
         given[at] = 0.0
-        given[at, faces] = own
+        given[at, faces] = on_own_face
         self.alpha[:] = given
-        self._refill()
+        self._reset_active()
         self.check()
 
     def check(self) -> float:
         """Recompute everything from the multipliers in double precision, and return the relative gap."""
         self.single, single = False, self.single
         self.W[:] = 0.0
-        for k, pool in enumerate(self._pools):
-            alpha = self.alpha[pool, k]
-            add_rows(self._rows, self._scale, pool, 0.5 * self._y[pool] * alpha, self.W[k])
-            self._earned[k] = alpha.sum()
+        for k, rows in enumerate(self._active_rows):
+            alpha = self.alpha[rows, k]
+            add_rows(self._rows, self._scale, rows, 0.5 * self._y[rows] * alpha, self.W[k])
+            self._alpha_sums[k] = alpha.sum()
         self._scanned[:] = False
         self.scan()
         self.single = single
@@ -337,25 +341,26 @@ class FaceAscent:
         """The relative gap at the last scan."""
         return relative_gap(float(self.primal.sum()), float(self.dual.sum()))
 
-    def _gather(self) -> None:
-        """List the positives of every face, and choose the face that is solved for all faces without."""
+    def _group_positives(self) -> None:
+        """List the positives of every face; choose the representative of the faces without positives."""
         faces = self.assignment[self._positives]
         order = np.argsort(faces, kind="stable")
         ends = np.bincount(faces, minlength=len(self.W)).cumsum()
-        self._own = np.split(self._positives[order], ends[:-1])
+        self._positives_of_face = np.split(self._positives[order], ends[:-1])
         empty = np.array(
-            [k for k, own in enumerate(self._own) if self._alike and not len(own)], dtype=np.int64
+            [k for k, rows in enumerate(self._positives_of_face) if self._caps_equal and not len(rows)],
+            dtype=np.int64,
         )
-        if len(empty) and self._solved not in empty:
-            self._solved = int(empty[np.argmax(self._settled[empty])])
-        self._spared = empty[empty != self._solved]
+        if len(empty) and self._representative not in empty:
+            self._representative = int(empty[np.argmax(self._is_climbed[empty])])
+        self._duplicates = empty[empty != self._representative]
 
-    def _refill(self) -> None:
-        """Reset the pools to the pairs with positive multipliers."""
+    def _reset_active(self) -> None:
+        """Reset the active samples of each face to those with a positive multiplier."""
         rows, owners = np.nonzero(self.alpha)
         order = np.argsort(owners, kind="stable")
         ends = np.bincount(owners, minlength=len(self.W)).cumsum()
-        self._pools = np.split(rows[order], ends[:-1])
+        self._active_rows = np.split(rows[order], ends[:-1])
 
     def _lanes(self, faces: Integers) -> NDArray[Any]:
         return in_lanes(self.W[faces], np.float32 if self.single else np.float64)
@@ -370,56 +375,57 @@ class FaceAscent:
         self._inside[faces] = 0.0
         for first, last in stretches(n, self._rows, U.shape[1], self._options.scan_rows):
             used = scan(
-                *self._samples, self._scale, U, faces, first, last, self._y, self._given_caps, self._slots,
-                -1.0 - self._options.margin_band, self.scores, self._inside, pairs, out,
+                *self._samples, self._scale, U, faces, first, last, self._y, self._caps_columns,
+                self._score_row, -1.0 - self._options.margin_band, self.scores, self._inside, pairs, out,
             )  # fmt: skip
             found.append(pairs[:, :used].copy())
         return found
 
-    def _join(self, k: int, rows: NDArray[Any]) -> None:
-        """Set the pool of a face: its positive multipliers, and samples that a scan found active."""
-        pool = self._pools[k]
-        self._pools[k] = self._union(pool[self.alpha[pool, k] > 0.0], rows)
+    def _set_active(self, k: int, rows: NDArray[Any]) -> None:
+        """Set the active samples of a face: positive multipliers, and `rows` from a scan."""
+        before = self._active_rows[k]
+        self._active_rows[k] = self._union(before[self.alpha[before, k] > 0.0], rows)
 
-    def _with_own(self, k: int) -> Integers:
-        """The face's pool, with its own positives that were active at the last scan."""
-        pool, own = self._pools[k], self._own[k]
-        near = (self.alpha[own, k] > 0.0) | (
-            self.scores[self._slots[own], k] < 1.0 + self._options.margin_band
+    def _active_with_positives(self, k: int) -> Integers:
+        """Return the active negatives of a face, and its positives that were active at the last scan."""
+        rows, positives = self._active_rows[k], self._positives_of_face[k]
+        is_active = (self.alpha[positives, k] > 0.0) | (
+            self.scores[self._score_row[positives], k] < 1.0 + self._options.margin_band
         )
-        return self._union(pool[self._y[pool] < 0.0], own[near])
+        return self._union(rows[self._y[rows] < 0.0], positives[is_active])
 
-    def _union(self, some: NDArray[Any], others: NDArray[Any]) -> Integers:
-        """The ascending union of two lists of samples."""
-        self._marks[some] = self._marks[others] = True
-        found = np.flatnonzero(self._marks)
-        self._marks[found] = False
-        return found
+    def _union(self, a: NDArray[Any], b: NDArray[Any]) -> Integers:
+        """Return the ascending union of two lists of samples."""
+        self._mask[a] = self._mask[b] = True
+        union = np.flatnonzero(self._mask)
+        self._mask[union] = False
+        return union
 
-    def _climb(self, k: int, pool: Integers, accuracy: float, passes: int) -> None:
-        alpha = self.alpha[pool, k]
+    def _ascend_face(self, k: int, rows: Integers, accuracy: float, passes: int) -> None:
+        """Climb face k over these samples, which become its active ones."""
+        alpha = self.alpha[rows, k]
         made = climb_face(
-            self._rows, self._scale, self._y[pool], self._caps[pool, k], self._squares[pool], pool, alpha,
+            self._rows, self._scale, self._y[rows], self._caps[rows, k], self._squares[rows], rows, alpha,
             self.W[k], accuracy, passes, int(self._rng.integers(1 << 31)), self._options.entries_per_call,
         )  # fmt: skip
-        self.passes += made * len(pool) / (len(self._y) * len(self.W))
-        self.alpha[pool, k] = alpha
-        self._pools[k], self._earned[k] = pool, alpha.sum()
-        self._scanned[k], self._settled[k] = False, True
+        self.passes += made * len(rows) / (len(self._y) * len(self.W))
+        self.alpha[rows, k] = alpha
+        self._active_rows[k], self._alpha_sums[k] = rows, alpha.sum()
+        self._scanned[k], self._is_climbed[k] = False, True
 
-    def _copy(self, k: int, others: Integers) -> None:
-        """Give the multipliers and the values of face k to others that have the same program."""
-        pool = self._pools[k]
-        for other in others:
-            self.alpha[self._pools[other], other] = 0.0
-            self.alpha[pool, other] = self.alpha[pool, k]
-            self._pools[other] = pool
-        for values in (self.W, self._inside, self._earned, self._settled, self._accuracy):
-            values[others] = values[k]
-        self.scores[:, others] = self.scores[:, [k]]
+    def _copy_solution(self, k: int, faces: Integers) -> None:
+        """Copy the multipliers and the values of face k to `faces`, which have the same program."""
+        rows = self._active_rows[k]
+        for other in faces:
+            self.alpha[self._active_rows[other], other] = 0.0
+            self.alpha[rows, other] = self.alpha[rows, k]
+            self._active_rows[other] = rows
+        for values in (self.W, self._inside, self._alpha_sums, self._is_climbed, self._accuracy):
+            values[faces] = values[k]
+        self.scores[:, faces] = self.scores[:, [k]]
 
 
-def climb(
+def dual_multipliers(
     X: Matrix,
     y: Vector,
     costs: ArrayLike,
@@ -428,10 +434,12 @@ def climb(
     primal_value: float,
     tol: float,
 ) -> Vector:
-    """Nearly optimal multipliers (n, K) of the faces of a polytope, for its bound.
+    """Return nearly optimal multipliers (n, K) of the faces of a polytope, for its bound.
 
-    costs (n,) or (n, K) are the costs of slack, primal_value is an upper bound on the optimum: the climb ends
-    within a relative `tol` of the lower of the two. ``Σ α − ¼ Σ_k ‖Σ_i α_ik y_i x̃_i‖²`` is a lower bound.
+    costs (n,) or (n, K): costs of slack.
+    primal_value: an upper bound on the optimum. The ascent ends if its dual value is within a relative `tol`
+        of this bound or of its own primal value, the smaller of the two.
+    ``Σ α − ¼ Σ_k ‖Σ_i α_ik y_i x̃_i‖²`` is a lower bound on the optimum.
     """
     given = np.asarray(costs, dtype=float)
     caps = np.broadcast_to(given[:, None] if given.ndim == 1 else given, (len(y), n_faces)).copy()

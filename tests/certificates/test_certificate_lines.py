@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from polyopt.certificates.certificate import Claim, conclude_infeasible, residual
-from polyopt.certificates.tally import Tally, together
+from polyopt.certificates.tally import Tally, merge
 from polyopt.linalg.kernels import MatrixGram
 from polyopt.linalg.rounding import Ball
 from polyopt.margin.certificate import stationarity
@@ -33,7 +33,7 @@ def test_a_tally_of_parts_is_the_residual_of_the_whole(values):
             part.note("sign", "alpha", whole[begin:end])
             tallies.append(part)
             begin = end
-        found = together(tallies)
+        found = merge(tallies)
         assert found.n == 5
         assert found.sums == {"s": float(sum(ends))}
         assert found.least == {"t": 2.0}

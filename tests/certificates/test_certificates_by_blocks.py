@@ -229,7 +229,7 @@ def test_bad_input_is_refused_by_name(call, message):
 
 
 def test_a_sigma_svm_of_too_many_samples_is_refused(monkeypatch):
-    monkeypatch.setattr(classifiers, "MAX_WHOLE", 39)
+    monkeypatch.setattr(classifiers, "MAX_SQUARE_ROWS", 39)
     X, y = two_blobs()
     with pytest.raises(ValueError, match=r"X has 40 samples, and .* at most 39 samples"):
         certify_sigma_svm(X, y, kernel=Kernel("rbf"), w=y)

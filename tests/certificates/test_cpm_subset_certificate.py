@@ -78,7 +78,11 @@ def test_a_tree_that_leaves_faces_out_or_lies_is_not_believed(solved):
     twice[child, 0] = tree[parent, 0]
     back[child, 1] = parent
     none[0, 0] = X.shape[1]
-    for wrong, words in ((twice, "twice"), (back, "behind its parent"), (none, "a tree over 6 features")):
+    for wrong, words in (
+        (twice, "twice"),
+        (back, "larger than its parent"),
+        (none, "a tree over 6 features"),
+    ):
         with pytest.raises(ValueError, match=words):
             certify(solved, trees=[wrong])
 

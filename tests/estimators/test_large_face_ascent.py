@@ -16,7 +16,7 @@ import polyopt
 from formulations.language.solution import Status
 from polyopt import Claim, large
 from polyopt.certificates.certificate import Residual
-from polyopt.certificates.tally import together
+from polyopt.certificates.tally import merge
 from polyopt.cpm.certificate_by_blocks import (
     Multipliers,
     Weighed,
@@ -149,9 +149,9 @@ def test_values_are_those_of_the_two_programs_cut_as_it_may_be(data):
     for low, high in pairwise(cuts):
         rows, faces, alpha = (each[low * K : high * K] for each in given)
         parts.append((Weighed(*(each[low:high] for each in block)), Multipliers(rows - low, faces, alpha)))
-    apart = together(pull(*part, K) for part in parts)
+    apart = merge(pull(*part, K) for part in parts)
     assert faces_of(apart, 1 / 255)[1] == pytest.approx(W, rel=1e-12)
-    again = together(weigh(*part, W, 1 / 255, 1e-7) for part in parts)
+    again = merge(weigh(*part, W, 1 / 255, 1e-7) for part in parts)
     assert again.sums["paid"].mid == pytest.approx(met.sums["paid"].mid, rel=1e-12)
 
 

@@ -12,7 +12,7 @@ from formulations import cpm
 from formulations.language.toy_data import two_blobs
 from polyopt.certificates import Claim
 from polyopt.cpm.certificate import certify_cpm
-from polyopt.optim.coordinate_ascent import climb
+from polyopt.optim.coordinate_ascent import dual_multipliers
 
 
 @pytest.fixture(params=[0, 1, 2])
@@ -275,7 +275,7 @@ def test_coordinate_ascent_reaches_the_optimum_from_below(form, fixed):
         caps = np.broadcast_to(costs[:, None] if costs.ndim == 1 else costs, (len(y), K))
         caps = caps * cpm.assignment_matrix(y, K, z)
         optimum = sum(cpm.face(X, y, column).solve().objective for column in caps.T)
-        alpha = climb(form(X), y, costs, K, z, optimum, 1e-9)
+        alpha = dual_multipliers(form(X), y, costs, K, z, optimum, 1e-9)
         assert (alpha >= 0).all()
         assert (alpha <= caps).all()
         value = alpha.sum() - (cpm.recover(X, y, alpha)["W"] ** 2).sum()

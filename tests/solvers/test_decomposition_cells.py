@@ -14,7 +14,7 @@ from formulations.language.clock import Clock, OutOfTimeError
 from formulations.language.solution import Status
 from formulations.language.toy_data import two_blobs
 from polyopt.base import threads
-from polyopt.linalg.kernels import Kernel, SampleGram, stream, weighted
+from polyopt.linalg.kernels import Kernel, SampleGram, gram_matvec, panel_matvec
 from polyopt.margin import decomposition
 from polyopt.margin.decomposition import Options, driver
 from polyopt.margin.decomposition.cache import RowCache
@@ -68,7 +68,7 @@ def test_the_start_is_feasible_and_of_the_cells(form, B, spread):
     assert (Z <= dual.rows.caps).all()
     assert dual.rows.beta(Z) == pytest.approx(beta, abs=1e-12)
     # A cell's multipliers solve the cell.
-    assert dual.values(beta, stream(gram, beta))["bound"] > 0.0
+    assert dual.values(beta, gram_matvec(gram, beta))["bound"] > 0.0
 
 
 @pytest.mark.parametrize(("gamma", "B"), [(0.02, 1.5), (0.5, np.inf), (0.5, 1.0), (20.0, 1.5)])
@@ -206,7 +206,7 @@ def test_weighted_rows_are_those_of_the_matrix(kernel, form, dtype, rng):
     exact = kernel(X)[np.ix_(rows, columns)] @ weights
     close = 1e-13 if dtype == np.float64 else 2e-5
     scale = np.abs(kernel(X)[np.ix_(rows, columns)]) @ np.abs(weights)
-    found = weighted(gram.panel(columns, dtype), rows, weights)
+    found = panel_matvec(gram.panel(columns, dtype), rows, weights)
     assert (np.abs(found - exact) <= close * scale + 1e-12).all()
 
 
@@ -215,7 +215,7 @@ def test_a_product_ends_when_the_time_is_over(form, rng):
     gram = SampleGram(form(rng.normal(size=(50, 2))), Kernel("rbf", 1.0))
     clock = Clock(0.0)
     with pytest.raises(OutOfTimeError):
-        stream(gram, np.ones(50), np.float64, clock.check)
+        gram_matvec(gram, np.ones(50), np.float64, clock.check)
 
 
 def test_a_point_out_of_time_stays_where_it_was(rng):

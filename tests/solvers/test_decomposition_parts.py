@@ -18,7 +18,7 @@ from formulations.language.solution import Status
 from formulations.language.toy_data import two_blobs
 from polyopt.base import threads
 from polyopt.certificates import Claim
-from polyopt.linalg.kernels import Kernel, MatrixGram, SampleGram, outputs_at, square, stream
+from polyopt.linalg.kernels import Kernel, MatrixGram, SampleGram, gram_matvec, outputs_at, submatrix
 from polyopt.margin import decomposition
 from polyopt.margin.certify import certify_rmm
 from polyopt.margin.decomposition import Options, driver
@@ -58,14 +58,14 @@ def test_blocks_are_those_of_the_whole_matrix(kernel, form, rng):
     K, gram = kernel(X), SampleGram(form(X), kernel)
     rows, columns, scale = np.array([3, 60, 7]), np.array([0, 3, 8, 60]), np.abs(K).max()
     assert gram.diagonal() == pytest.approx(K.diagonal(), rel=1e-12)
-    assert square(gram, columns) == pytest.approx(K[np.ix_(columns, columns)], abs=1e-13 * scale)
+    assert submatrix(gram, columns) == pytest.approx(K[np.ix_(columns, columns)], abs=1e-13 * scale)
     for dtype, close in ((np.float64, 1e-13), (np.float32, 1e-5)):
         some = gram.panel(columns, dtype).rows(rows)
         assert some.dtype == dtype
         assert some == pytest.approx(K[np.ix_(rows, columns)], abs=close * scale)
         assert gram.panel(None, dtype).rows(rows) == pytest.approx(K[rows], abs=close * scale)
     v = np.where(rng.random(70) < 0.5, rng.normal(size=70), 0.0)
-    assert stream(gram, v) == pytest.approx(K @ v, abs=1e-12 * scale)
+    assert gram_matvec(gram, v) == pytest.approx(K @ v, abs=1e-12 * scale)
 
 
 def test_rows_of_samples_far_out_are_right_in_single_precision(rng):

@@ -32,9 +32,9 @@ from formulations.language.arguments import refuse_masked
 from formulations.language.types import Matrix, MatrixLike, aligned, canonical, dense, is_sparse
 from polyopt.base.threads import run_blocks
 from polyopt.linalg.kernels.panels import (
-    BLOCK,
+    BLOCK_ENTRIES,
     DENSE_ROWS,
-    TILE,
+    TILE_ROWS,
     FunctionPanel,
     Gram,
     Panel,
@@ -160,7 +160,7 @@ class SampleGram:
         self.X, self.kernel = X if callable(kernel.name) else _for_c(X), kernel
         X = self.X
         self.n: int = X.shape[0]
-        self.width: int = X.nnz // max(self.n, 1) + 1 if is_sparse(X) else X.shape[1]
+        self.entry_cost: int = X.nnz // max(self.n, 1) + 1 if is_sparse(X) else X.shape[1]
         self.is_sparse = is_sparse(X)
         self._used, self._middle = np.zeros(0, dtype=np.intp), np.zeros(0)
         if not self.is_sparse and not callable(kernel.name):
@@ -177,7 +177,9 @@ class SampleGram:
     def careful(self, *, always: bool = False) -> Self:
         """Return a copy that takes RBF distances by differences if that costs little, or always."""
         twin = copy.copy(self)
-        columns = min(self.X.shape[1], 2 * DENSE_ROWS * self.width) if self.is_sparse else self.X.shape[1]
+        columns = (
+            min(self.X.shape[1], 2 * DENSE_ROWS * self.entry_cost) if self.is_sparse else self.X.shape[1]
+        )
         twin._careful = always or float(self.n) ** 2 * columns <= _MAX_CAREFUL_WORK
         return twin
 
@@ -366,7 +368,7 @@ class SampleGram:
             return sp.hstack(parts, format="csr", dtype=dtype)
         m, rows = len(self._used), np.ascontiguousarray(rows, dtype=np.int64)
         operand = np.empty((len(rows), m + len(extra)), dtype=dtype)
-        middle, size = self._middle[self._used], max(TILE, BLOCK // (m + 2))
+        middle, size = self._middle[self._used], max(TILE_ROWS, BLOCK_ENTRIES // (m + 2))
 
         def some_rows(start: int) -> None:
             part = slice(start, start + size)
@@ -388,7 +390,7 @@ class MatrixGram:
         self.K = np.asarray(dense(K), dtype=float)
         if self.K.ndim != 2 or self.K.shape[0] != self.K.shape[1]:
             raise ValueError(f"the Gram matrix must be square, not of shape {self.K.shape}")
-        self.n, self.width = len(self.K), 1
+        self.n, self.entry_cost = len(self.K), 1
 
     def diagonal(self) -> Vector:
         return self.K.diagonal()

@@ -43,7 +43,7 @@ class RowCache:
         self.computed = self.hits = 0
         # New memory costs more than cheap rows: up to `_filled` slots are used before old rows are replaced.
         # The number doubles once half as many rows had to be computed again.
-        self._filled, self._recomputed = options.max_fresh_rows * max(1, gram.width // 16), 0
+        self._filled, self._recomputed = options.max_fresh_rows * max(1, gram.entry_cost // 16), 0
         self._was_cached = np.zeros(gram.n, dtype=bool)
         self._clear(np.arange(gram.n))
 

@@ -251,7 +251,7 @@ class _Run:
     def _walk(self) -> None:
         """Take pair steps over all samples first, if kernel rows are cheap; then try the Newton phase."""
         state, options, n = self._state, self._options, self._state.gram.n
-        is_cheap = state.is_small and n * state.gram.width <= options.max_walk_row_work
+        is_cheap = state.is_small and n * state.gram.entry_cost <= options.max_walk_row_work
         goal, violation = max(self._tol, options.walk_violation), state.violation()
         if not is_cheap or np.isfinite(self._history.limit) or not state.is_whole or violation <= self._tol:
             return

@@ -33,7 +33,7 @@ from scipy.linalg.lapack import dpotrf
 from formulations.families import Pieces
 from formulations.language.clock import Clock
 from formulations.language.types import Vector
-from polyopt.linalg.kernels import Samples, square
+from polyopt.linalg.kernels import Samples, submatrix
 from polyopt.margin.decomposition.options import DEFAULTS, Options
 from polyopt.margin.decomposition.state import History, State
 from polyopt.margin.decomposition.working_set import gathered
@@ -217,7 +217,7 @@ class NewtonPhase:
     # -- work of this phase -------------------------------------------------------------------
 
     def _block_work(self, rows: float, columns: float) -> float:
-        return 2.0 * rows * columns * (self._state.gram.width + self._options.work_per_read)
+        return 2.0 * rows * columns * (self._state.gram.entry_cost + self._options.work_per_read)
 
     def _row_work(self, dtype: DTypeLike) -> float:
         return self._block_work(1, self._state.gram.n) * np.dtype(dtype).itemsize / 8.0
@@ -290,4 +290,4 @@ class NewtonPhase:
         state, cache = self._state, self._state.cache
         if state.is_double and state.is_whole and cache.is_cached(samples).all():
             return gathered(cache.table, cache.fetch(samples), samples)
-        return square(state.gram, samples)
+        return submatrix(state.gram, samples)

@@ -45,7 +45,7 @@ from formulations.language.clock import Clock
 from formulations.language.solution import Solution, Status
 from formulations.language.types import Vector
 from polyopt.certificates.certificate import relative_gap
-from polyopt.linalg.kernels import Gram, Samples, chunks, outputs_at, stream, weighted
+from polyopt.linalg.kernels import Gram, Samples, chunks, gram_matvec, outputs_at, panel_matvec
 from polyopt.margin.decomposition.cache import RowCache
 from polyopt.margin.decomposition.options import DEFAULTS, Options
 from polyopt.native.library import kernel
@@ -176,7 +176,7 @@ class State:
         self._changes, self._changes_at = 0.0, np.zeros(gram.n)
         self._sizes = np.sqrt(np.maximum(self.diagonal, 0.0))
         self.is_small = gram.n <= options.max_small_samples
-        is_cheap = self.is_small and gram.n**2 * gram.width <= options.max_small_work
+        is_cheap = self.is_small and gram.n**2 * gram.entry_cost <= options.max_small_work
         self.cache = RowCache(
             gram, budget, np.float32 if not is_cheap and gram.is_single() else np.float64, options
         )
@@ -235,7 +235,7 @@ class State:
         if len(moved):
             aside = np.setdiff1d(np.arange(self.gram.n), self.cache.active, assume_unique=True)
             panel = self.gram.panel(moved, self.cache.dtype)
-            self.g[aside] += weighted(panel, aside, self.beta[moved] - self._settled[moved])
+            self.g[aside] += panel_matvec(panel, aside, self.beta[moved] - self._settled[moved])
             self._settled[moved] = self.beta[moved]
 
     def _current(self) -> Samples:
@@ -247,7 +247,7 @@ class State:
         self._recompute(self.beta, tick)
 
     def _recompute(self, beta: Vector, tick: Callable[[], None] | None) -> None:
-        self.set_point(beta.copy(), stream(self.gram, beta, self.cache.dtype, tick))
+        self.set_point(beta.copy(), gram_matvec(self.gram, beta, self.cache.dtype, tick))
 
     def clear_cache(self, dtype: DTypeLike | None = None) -> None:
         """Empty the cache, over all samples, and perhaps in another precision."""
@@ -263,7 +263,7 @@ class State:
         """
         self.clear_cache()
         last = self._evaluation
-        work = float((self.beta != 0).sum()) * self.gram.n * self.gram.width
+        work = float((self.beta != 0).sum()) * self.gram.n * self.gram.entry_cost
         if last is not None and last[0] is self.dual and work > self.options.max_recovery_work:
             self.set_point(last[1].copy(), last[2].copy())
         else:
@@ -413,7 +413,7 @@ class State:
         """Recompute g of these samples in double precision."""
         support = np.flatnonzero(self.beta)
         panel = self.gram.panel(support, np.float64)
-        self.set_outputs(samples, weighted(panel, samples, self.beta[support], tick))
+        self.set_outputs(samples, panel_matvec(panel, samples, self.beta[support], tick))
 
 
 class History:

@@ -1,23 +1,30 @@
-"""A block of samples: its rows, multipliers and slacks, and the passes over them.
+"""A block of samples: its constraints, multipliers and slacks, and the passes over them.
 
-The families of rows are in two lots: S with slack, then those without. Z has the multipliers and T the slacks
-complementary to them. A family with slack has two rows in each, (mu, eta) and (s, xi); one without slack has
-one, mu and s. With the outputs f, and each family's side and kink,
+The method is Mehrotra's predictor-corrector method, infeasible and primal-dual: an affine-scaling direction
+gives the centring parameter and the second-order correction of the complementarity products.
+
+The families of rows, the constraints on the outputs f (:mod:`formulations.families`), are in two lots: S with
+slack, then those without. Z has the multipliers and T the slacks complementary to them. A family with slack
+has two rows in each, (mu, eta) and (s, xi); one without slack has one, mu and s. With each family's side and
+kink,
 
     side f + xi − s = kink,    mu + eta = cap,    and without slack    side f − s = kink.
 
-The second holds throughout, the others in the limit. A sample with a cap of 0 has no such row; a row without
-slack does not exist if its multiplier is 0. `aim` is the change of each product of Z and T that a Newton step
-is for. Products on the central path are proportional to the cap (without slack, to the mean cap), so that a
-weight of 2 is the same as two copies of a sample.
+mu + eta = cap holds at every iterate, the other equations in the limit. A sample with a cap of 0 has no such
+row; a row without slack does not exist if its multiplier is 0. `aim` is the right-hand side of the
+linearised complementarity, z dt + t dz = aim = μ cap − z t − second dz dt, with the barrier parameter μ (an
+argument `mu`) and, for rows without slack, the mean cap. Products in proportion to the cap make a weight of 2
+the same as two copies of a sample.
 
-`ease` is a dual proximal term: a step may leave each row unmet by `ease` times the change of its multiplier.
-In the limit nothing changes, but no weight in D exceeds 1/ease; the rounding of an output times a larger
-weight would dominate X'β = Rw.
+Elimination of dZ and dT leaves the reduced system in (w, b), with the diagonal matrix D (n, n) over samples:
+beta changes by h − D df. `ease` is the dual regularisation, from a proximal term on the multipliers: a step
+may leave each row unmet by `ease` times the change of its multiplier. In the limit nothing changes, but no
+family adds more than 1/ease to an entry of D; the rounding of an output times a larger weight would dominate
+X'β = Rw.
 
-Methods that change a block are called through the log in :mod:`polyopt.margin.interior_point.crew`, and again
-in the same order if a block was lost; the others change nothing. Answers are summed over the blocks, or their
-maximum is taken: except for the multipliers they are not of the size of the samples.
+Methods that change a block are called only through the log of :mod:`polyopt.margin.interior_point.crew`,
+which is replayed if a block is lost; the other methods read only. Results are reduced over the blocks, by
+sums or maxima, so their sizes do not depend on the number of samples, except for the multipliers.
 """
 
 from __future__ import annotations
@@ -37,14 +44,14 @@ from polyopt.margin.interior_point.intercept import Ends, Few, bins_of, ends_of,
 from polyopt.margin.interior_point.rows import Rows
 from polyopt.native.library import Struct, kernel
 
-_START_PRODUCT = 0.375  # products of multiplier and slack at the start, per unit of cost; see central_slack
+_START_PRODUCT = 0.375  # complementarity products at the start, per unit of cost; central_slack solves for it
 
 
 class PrimalDual(Struct):
     """A primal-dual point with its families of rows.
 
-    sides (q, n), kinks (q,): of the families.
-    caps (S, n): of those with slack.
+    sides (q, n), kinks (q,): sides and kinks of the families.
+    caps (S, n): caps of the families with slack.
     f (n,): outputs.
     Z, T (r, n): multipliers and slacks, r = S + q.
     """
@@ -60,7 +67,7 @@ class PrimalDual(Struct):
 
 
 class Direction(Struct):
-    """A direction: the change of products it aims at (r, n), and the changes of f, Z and T."""
+    """A direction: right-hand sides of the complementarity rows (r, n), and the changes of f, Z and T."""
 
     aim: Vector
     df: Vector
@@ -70,42 +77,49 @@ class Direction(Struct):
     signature = "aim!: f8 (r, n); df!: f8 (n); dZ!: f8 (r, n); dT!: f8 (r, n)"
 
 
-# Fill d, the diagonal of D, and the columns beta and room of V (by how much beta can fall and rise). found:
-# the linear part of the dual objective; its loss if beta falls by its room everywhere; the sum of all
-# products; the largest product (relative to its kink, if that is above 1); the largest multiplier; the
-# largest violation of a row.
+# Fill d, the diagonal of D of the reduced system, and the columns beta and room of V. room (n,) is the amount
+# by which beta can fall or rise: Σ_q min(mu, cap − mu), or mu for a family without slack. found (6,):
+#   linear part of the dual objective;
+#   decrease of that part if every beta_i falls by its room;
+#   Σ z t, the sum of the complementarity products;
+#   largest of z t / max(|kink|, 1);
+#   largest multiplier;
+#   largest violation of a row.
 weigh = kernel("weigh", "point: PrimalDual; ease: f8; d!: f8 (n); V!: f8 (n, k); found!: f8 (o)")
 
-# Fill a column of V with h, such that beta changes by h − D df.
+# Fill a column of V with h, the right-hand side of the reduced system per sample: beta changes by h − D df.
 condense = kernel("condense", "point: PrimalDual; ease: f8; way: Direction; V!: f8 (n, k); column: i8")
 
-# Fill dZ and dT for df. found: the step at which the first multiplier or slack reaches zero (or infinity);
-# the sums of the products' changes per step and per squared step.
+# Back-substitute: fill dZ and dT for df. found (3,): the step length at which the first multiplier or slack
+# reaches zero, or infinity; Σ (z dt + t dz); Σ dz dt.
 direct = kernel("direct", "point: PrimalDual; ease: f8; way: Direction; found!: f8 (o)")
 
-# Aim at products of mu per unit of cost (of `mean` for rows without slack), less `second` times dZ dT.
+# Set aim = mu cap − z t − second dz dt, with the mean cap `mean` for rows without slack. `second` is 1 for
+# Mehrotra's corrector, whose dz and dt are those of the affine-scaling direction, else 0.
 target = kernel("target", "point: PrimalDual; way: Direction; mean: f8; mu: f8; second: f8")
 
-# Move everything by the same step.
+# Move f, Z and T by the same step length.
 step = kernel("step", "point: PrimalDual; way: Direction; length: f8")
 
-# Move the outputs by the whole step, and each sample by at most this share of the way to its own boundary.
+# Move the outputs by the full step, and Z and T of each sample by a step length of its own, at most this
+# share of the way to the boundary.
 step_apart = kernel("step_apart", "point: PrimalDual; way: Direction; share: f8")
 
-# Cost of the least slacks of the outputs times `shrink`.
+# Return the cost of the least slacks at the outputs times `shrink`.
 cost = kernel("cost", "point: PrimalDual; shrink: f8", returns="f8")
 
 
 class Block:
-    """Some of the samples.
+    """A block of samples and its part of the iterate.
 
     rows: their families of rows, those with slack first; or a function that makes them.
     soft: number of families with slack.
     counts (n,): weights in the mean and the covariance; ones by default.
     work: work arrays, shared with other blocks.
-    done: number of changes applied so far.
-    answer: result of the last change.
-    intercept: True if b is free; else it is one of the weights.
+    kept (n,): β of the best multipliers so far.
+    done: number of entries of the log applied so far.
+    answer: result of the last of them.
+    intercept: True if b is free and Σ β = 0 is a constraint; else b is one of the weights.
     chosen: mask of this block's samples among those that were read; None for all.
     """
 
@@ -135,34 +149,38 @@ class Block:
     # -- before the start -----------------------------------------------------------------------
 
     def facts(self) -> Facts:
-        """Counts and sums of the data."""
+        """Return counts and sums of the data."""
         rows = list(self.rows)
-        soft, there = rows[: self.soft], [family.is_there for family in rows[self.soft :]]
-        pulling = [(family.up, np.greater(family.common_cap, 0.0)) for family in rows if family.kink > 0]
-        up, down = (any((pulls & (ups == way)).any() for ups, pulls in pulling) for way in (True, False))
+        soft, masks = rows[: self.soft], [family.is_there for family in rows[self.soft :]]
+        # Rows with a positive kink and cap: lower bounds (is_lower) or upper bounds on the output.
+        active = [(family.up, np.greater(family.common_cap, 0.0)) for family in rows if family.kink > 0]
+        up, down = (
+            any((has_cost & (is_lower == side)).any() for is_lower, has_cost in active)
+            for side in (True, False)
+        )
         return Facts(
             self.samples.n,
             self.samples.m,
             self.samples.products,
             sum(float(family.cap.sum()) for family in soft),
-            float(sum(self.samples.n if each is None else np.count_nonzero(each) for each in there)),
+            float(sum(self.samples.n if mask is None else np.count_nonzero(mask) for mask in masks)),
             up,
             down,
         )
 
     def total(self) -> Vector:
-        """Weighted sum of the samples, followed by the sum of the weights."""
+        """Return the weighted sum of the samples, followed by the sum of the weights."""
         return self.samples.pull(self._weights()[:, None])[:, 0]
 
     def _weights(self) -> Vector:
         return np.ones(self.samples.n) if self._counts is None else self._counts
 
     def spread(self) -> Vector:
-        """Second moments of the samples."""
+        """Return the weighted second moments Σ (x, 1)(x, 1)' of the samples."""
         return self.samples.normal(self._weights(), np.zeros((self.samples.n, 0)))[0]
 
     def place(self, shift: Vector, scatters: bool) -> None:
-        """Set the point that samples are centred at, and the kind of their products."""
+        """Set the point at which samples are centred, and how X'DX is summed (see :class:`Rows`)."""
         self.samples.shift, self.samples.scatters = shift, scatters
 
     def begin(self, mean: float, ease: float) -> None:
@@ -173,13 +191,13 @@ class Block:
         for q, family in enumerate(rows):
             if q < soft:
                 xi = central_slack(family.kink)
-                share = _START_PRODUCT / (xi - family.kink)
-                Z[2 * q], Z[2 * q + 1] = share * family.cap, (1.0 - share) * family.cap
+                mu = _START_PRODUCT / (xi - family.kink)  # per unit of cost
+                Z[2 * q], Z[2 * q + 1] = mu * family.cap, (1.0 - mu) * family.cap
                 T[2 * q], T[2 * q + 1] = xi - family.kink, xi
             else:
                 Z[soft + q], T[soft + q] = _START_PRODUCT * mean / -family.kink, -family.kink
-                if (there := family.is_there) is not None:
-                    Z[soft + q, ~there] = 0.0
+                if (mask := family.is_there) is not None:
+                    Z[soft + q, ~mask] = 0.0
         self._start(mean, ease, np.zeros(n), Z, T)
 
     def begin_at(self, mean: float, ease: float, v: Vector, mu: float) -> None:
@@ -187,10 +205,10 @@ class Block:
         self._start(mean, ease, *self._central(v, mu))
 
     def pull_at(self, v: Vector, mu: float) -> tuple[float, Vector]:
-        """Linear part of the dual objective at the central multipliers of (w, b), and Σ β_i (x_i, 1).
+        """Return gain, the linear part of the dual objective, and Σ β_i (x_i, 1) at the central multipliers.
 
-        A row with slack ξ, short by r = kink − side f, has slacks (ξ − r) and ξ complementary to multipliers
-        that add up to the cap: μ/(ξ − r) + μ/ξ = 1 per unit of cost, so ξ − r = μ + (√(r² + 4μ²) − r)/2.
+        A row with r = kink − side f and slack ξ has the slacks s = ξ − r and ξ. Central multipliers, per unit
+        of cost μ/s and μ/ξ, add up to the cap: μ/(ξ − r) + μ/ξ = 1, so ξ − r = μ + (√(r² + 4μ²) − r)/2.
         All families must have slack.
         """
         multipliers = self._central(v, mu)[1][::2]
@@ -198,7 +216,7 @@ class Block:
         return self.rows.gain(multipliers), self.samples.pull(beta[:, None])[:, 0]
 
     def _central(self, v: Vector, mu: float) -> tuple[Vector, Vector, Vector]:
-        """Outputs, multipliers and slacks."""
+        """Return the outputs of (w, b), central multipliers and central slacks."""
         f, rows = self.samples.scores(v), list(self.rows)
         Z, T = (np.empty((2 * len(rows), self.samples.n)) for _ in range(2))
         for q, family in enumerate(rows):
@@ -219,53 +237,54 @@ class Block:
     # -- measurements ---------------------------------------------------------------------------
 
     def survey(self) -> Measurement:
-        """Objectives and residuals of the point, and the terms of the Newton system."""
-        room, V = self._weighed()
-        condense(self.point, self._ease, self._way, V, 2)
-        M, pulled = self.samples.normal(room.d, V)
-        size, reaches = float(np.abs(V[:, 0]).sum()), self.rows.reaches(self.point.f)
+        """Return objectives and residuals of the point, and the terms of the reduced Newton system."""
+        work = self._reduced()
+        condense(self.point, self._ease, self._way, work.V, 2)
+        M, pulled = self.samples.normal(work.d, work.V)
+        size, reaches = float(np.abs(work.V[:, 0]).sum()), self.rows.reaches(self.point.f)
         gain, fall, products, largest, multiplier, violation = self._found.tolist()
         return Measurement(
             gain, fall, products, largest, multiplier, violation, size, cost(self.point, 1.0), reaches, M,
             pulled,
         )  # fmt: skip
 
-    def _weighed(self) -> tuple[Work, Vector]:
-        room = self._work.of(self, self.samples.n)
-        if room.owner is not self or room.moves != self._moves:  # another block, or this one moved
-            weigh(self.point, self._ease, room.d, room.V, self._found)
-            room.owner, room.moves = self, self._moves
-        return room, room.V
+    def _reduced(self) -> Work:
+        """Return the work arrays with d, beta and room of the present point."""
+        work = self._work.of(self, self.samples.n)
+        if work.owner is not self or work.moves != self._moves:  # another block, or this one moved
+            weigh(self.point, self._ease, work.d, work.V, self._found)
+            work.owner, work.moves = self, self._moves
+        return work
 
     def costs(self, shrink: float) -> float:
-        """Cost of the least slacks of the outputs times this factor."""
+        """Return the cost of the least slacks at the outputs times this factor."""
         return cost(self.point, shrink)
 
     def keep(self, share: float) -> None:
-        """Keep β, less this share of its room, as the multipliers to return."""
-        _, V = self._weighed()
+        """Store β − share · room as the multipliers to return, in `kept`."""
+        V = self._reduced().V
         np.multiply(share, V[:, 1], out=self.kept)
         np.subtract(V[:, 0], self.kept, out=self.kept)
 
     # -- steps ----------------------------------------------------------------------------------
 
     def soften(self, ease: float) -> None:
-        """Set the ease."""
+        """Set the dual regularisation."""
         self._ease = ease
         self._moves += 1
 
     def aim(self, mu: float, second: float) -> None:
-        """Aim at products of mu per unit of cost, less `second` times dZ dT of the last direction."""
+        """Set the right-hand side of complementarity: mu cap − z t − second dz dt of the last direction."""
         target(self.point, self._way, self._mean, mu, second)
 
     def balance(self) -> Vector:
-        """X'h of the aim, for (w, b)."""
-        room = self._work.of(self, self.samples.n)
-        condense(self.point, self._ease, self._way, room.h, 0)
-        return self.samples.pull(room.h)[:, 0]
+        """Return the right-hand side X'h of the reduced system in (w, b)."""
+        work = self._work.of(self, self.samples.n)
+        condense(self.point, self._ease, self._way, work.h, 0)
+        return self.samples.pull(work.h)[:, 0]
 
     def turn(self, dv: Vector) -> tuple[float, float, float]:
-        """Set the direction for a change of (w, b); return the three numbers of ``direct``."""
+        """Set the direction for a change dv of (w, b); return the three numbers found by ``direct``."""
         self.samples.scores(dv, self._way.df)
         found = np.empty(3)
         direct(self.point, self._ease, self._way, found)
@@ -273,58 +292,59 @@ class Block:
         return longest, linear, square
 
     def move(self, length: float) -> None:
-        """Take a step of this length."""
+        """Move f, Z and T by this step length."""
         step(self.point, self._way, length)
         self._moves += 1
 
     def move_apart(self, share: float) -> None:
-        """Move the outputs by the whole step, each sample's Z and T by a share of the way to its boundary."""
+        """Take the full step in f, and in Z and T one length per sample: see ``step_apart``."""
         step_apart(self.point, self._way, share)
         self._moves += 1
 
     # -- the solution ---------------------------------------------------------------------------
 
     def reach(self, v: Vector) -> Reaches:
-        """Largest outputs of (w, b) towards each bound."""
+        """Return the largest outputs of (w, b) towards each bound."""
         return self.rows.reaches(self.samples.scores(v))
 
     def costs_at(self, v: Vector, shrink: float) -> float:
-        """Cost of the least slacks of the outputs of (w, b) times this factor."""
+        """Return the cost of the least slacks at the outputs of (w, b) times this factor."""
         return self.rows.cost(shrink * self.samples.scores(v))
 
     def break_ends(self, w: Vector) -> Ends:
-        """First and last b at which (w, b) meets a row, and sums of the costs."""
+        """Return the first and last b at which (w, b) meets a row with equality, and sums of the costs."""
         return ends_of(self.rows, self._plain(w))
 
     def break_bins(self, w: Vector, edges: Vector) -> Vector:
-        """Costs and numbers of rows met up to each edge: shape (2, edges + 1)."""
+        """Return costs and numbers of the rows met at a b up to each edge: shape (2, edges + 1)."""
         return bins_of(self.rows, self._plain(w), edges)
 
     def few_breaks(self, w: Vector, low: float, high: float) -> Few:
-        """The b above `low`, up to `high`, at which rows are met."""
+        """Return the b above `low`, up to `high`, at which rows are met with equality."""
         return few_of(self.rows, self._plain(w), low, high)
 
     def _plain(self, w: Vector) -> Vector:
         return self.samples.scores(np.append(w, 0.0))
 
     def sums(self) -> tuple[float, float]:
-        """Sums of the room of the kept multipliers, and of their β."""
-        return float(self._ends().sum()), float(self.kept.sum())
+        """Return Σ of the distances of the kept β_i to their nearest breakpoints, and Σ of the kept β_i."""
+        return float(self._breakpoint_distances().sum()), float(self.kept.sum())
 
-    def _ends(self) -> Vector:
-        room: Vector = np.abs(self.kept - self.rows.pieces.ends).min(axis=0)
-        return room
+    def _breakpoint_distances(self) -> Vector:
+        """Return |β_i − nearest breakpoint|; at a breakpoint some multiplier reaches a bound."""
+        distances: Vector = np.abs(self.kept - self.rows.pieces.ends).min(axis=0)
+        return distances
 
     def even(self, share: float) -> None:
-        """Take this share of their room off the kept multipliers."""
-        self.kept = self.kept - np.clip(share, -1.0, 1.0) * self._ends()
+        """Subtract this share of their distances to the breakpoints from the kept β, so that Σ β = 0."""
+        self.kept = self.kept - np.clip(share, -1.0, 1.0) * self._breakpoint_distances()
 
     def dual(self) -> tuple[float, Vector]:
-        """Linear part of the dual objective at the kept multipliers, and Σ β_i (x_i, 1)."""
+        """Return the linear part of the dual objective at the kept multipliers, and Σ β_i (x_i, 1)."""
         return self.rows.gain(self.multipliers()), self.samples.pull(self.kept[:, None])[:, 0]
 
     def prove(self, step: str, *arguments: Any) -> Tally:
-        """Answer a step of a certificate, a method of ``Slices``, for the multipliers kept."""
+        """Evaluate a step of a certificate, a method of ``Slices``, at the kept multipliers."""
         samples = self.samples
         slices = Slices(
             samples.X, self.rows, self.multipliers(), samples.shift, self._counts, intercept=self.intercept
@@ -333,18 +353,18 @@ class Block:
         return found
 
     def multipliers(self) -> Vector:
-        """Kept multipliers by family: shape (q, n)."""
+        """Return the kept multipliers by family: shape (q, n)."""
         return self.rows.split(self.kept)
 
 
 class Facts(NamedTuple):
     """Counts and sums of some samples.
 
-    n, m: samples and features.
-    products: single products in X'DX.
+    n, m: numbers of samples and features.
+    products: multiplications in X'DX.
     costs: sum of the caps of rows with slack.
     bounds: number of rows without slack.
-    pulls_up, pulls_down: True if some cost pulls outputs up, and down.
+    pulls_up, pulls_down: True if some row with a positive kink and cap bounds an output below, or above.
     """
 
     n: int
@@ -357,11 +377,18 @@ class Facts(NamedTuple):
 
 
 class Measurement(NamedTuple):
-    """Measurements of a block; the first six are those of ``weigh``.
+    """Measurements of a block.
 
+    gain: linear part of the dual objective.
+    fall: decrease of that part if every β_i falls by its room.
+    products: sum of the complementarity products z t.
+    largest: largest z t / max(|kink|, 1).
+    multiplier: largest multiplier.
+    violation: largest violation of a row.
     size: Σ |β_i|.
     cost: cost of the least slacks.
-    M, pulled: the normal matrix, and X' times beta, room and h (:meth:`Rows.normal`).
+    reaches: largest outputs towards each bound.
+    M, pulled: X'DX, and X' times beta, room and h (:meth:`Rows.normal`).
     """
 
     gain: float
@@ -400,7 +427,12 @@ class Work(local):
 
 
 def central_slack(kink: float) -> float:
-    """Slack xi at f = 0 with (xi − kink) mu = xi eta = 0.375 cap and mu + eta = cap."""
+    """Return the slack xi at f = 0 with (xi − kink) mu = xi eta = ⅜ cap, mu + eta = cap (⅜: _START_PRODUCT).
+
+    ⅜/(xi − kink) + ⅜/xi = 1 is xi² − (kink + ¾) xi + ⅜ kink = 0. The root with xi > kink and xi > 0 is the
+    larger one, (half + √(half² − 96 kink))/16 with half = 8 kink + 6. If half is negative, the equal quotient
+    of ⅜ kink and the smaller root avoids cancellation.
+    """
     half = 8.0 * kink + 6.0
     root = float(np.sqrt(half**2 - 96.0 * kink))
     return (half + root) / 16.0 if half > 0.0 else 6.0 * kink / (half - root)
