@@ -43,7 +43,7 @@ class SingleGram(MatrixGram):
     K: Matrix
 
     def __init__(self, K: Matrix):
-        self.K, self.n, self.width = K, len(K), 1
+        self.K, self.n, self.entry_cost = K, len(K), 1
 
     def diagonal(self) -> Vector:
         """Of the matrix, in double precision."""
