@@ -8,13 +8,12 @@ from functools import cache
 
 from math_core import LatexError, LatexToMathML
 
-from formulations.catalogue import Entry
 from formulations.language.display import Summary, Table
 from formulations.language.program import Program, Row
 from formulations.language.statement import Statement
 from formulations.language.typeset import conditions_of, latex_name, size_of, symbols_of
 from polyopt.base.text import escape
-from polyopt.report.frame import Contents, columns, framed, head_cells, part, scrolling, table_row
+from polyopt.report.frame import Contents, framed, head_cells, part, scrolling, table_row
 
 _OPENING = '<math display="block">'
 _WORDS = r"\text{"
@@ -75,7 +74,6 @@ def pieces(latex: str) -> Iterator[tuple[bool, str]]:
 
 
 _HEADINGS = ("row", "subject to", "multiplier", "what it means")
-_CATALOGUE_COLUMNS = columns("name*, paper*, equation*, class*, variables, constraints, dual beside it*")
 
 
 def objective_latex(program: Statement) -> str:
@@ -125,23 +123,6 @@ def programs_page(programs: Sequence[Program]) -> str:
     contents = Contents()
     sections = "".join(f"{contents.heading(2, p.name, escape(p.name))}{program_section(p)}" for p in programs)
     return framed(title, f"<h1>Programs</h1>{contents.nav()}{sections}")
-
-
-def catalogue_table(entries: Sequence[Entry], contents: Contents) -> str:
-    """Return the catalogue as an HTML table."""
-    body, family = [], ""
-    for entry in entries:
-        cells = (
-            entry.name, entry.paper, entry.equation, entry.program.kind, str(entry.n_variables),
-            str(entry.n_constraints), entry.partner,
-        )  # fmt: skip
-        first = ""
-        if entry.family != family:
-            family = entry.family
-            words = escape(family.replace("_", "-"))
-            first = f" class='first' id='{contents.anchor(family, words)}'"
-        body.append(table_row([escape(cell) for cell in cells], _CATALOGUE_COLUMNS, first))
-    return scrolling(head_cells(_CATALOGUE_COLUMNS), "".join(body), "prose catalogue", sortable=True)
 
 
 _MAX_ROWS = 400  # rows of a table: more make a notebook slow
