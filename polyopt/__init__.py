@@ -38,9 +38,7 @@ if TYPE_CHECKING:
     from polyopt.cpm.estimator import SGDSettings as SGDSettings
     from polyopt.cpm.l1_path import L1Point as L1Point
     from polyopt.cpm.l1_path import l1_path as l1_path
-    from polyopt.cpm.polytope_search import PolytopeSearch as PolytopeSearch
     from polyopt.estimators.face_penalty import FacePenalty as FacePenalty
-    from polyopt.estimators.face_search import FaceSearch as FaceSearch
     from polyopt.estimators.hinges import Hinges as Hinges
     from polyopt.foreign.certify import certify_solution as certify_solution
     from polyopt.linalg.kernels import Kernel as Kernel
@@ -117,6 +115,12 @@ _SHARED = {
     "sensitivities": "polyopt.sensitivity",
 }
 
+_GONE = {
+    "FaceSearch": "use GridSearchCV of scikit-learn over n_faces; polytope_.redundant marks faces to drop",
+    "PolytopeSearch": "use GridSearchCV of scikit-learn over C, sgd__perplexity and inside_label",
+}
+"""Public names of earlier versions, and what to use instead."""
+
 
 @cache
 def _homes() -> dict[str, str]:
@@ -137,7 +141,8 @@ def __getattr__(name: str) -> Any:
         return import_module("polyopt.datasets")
     if not name.startswith("_") and name in _homes():
         return getattr(import_module(_homes()[name]), name)
-    raise AttributeError(f"module 'polyopt' has no attribute {name!r}")
+    remedy = f": {_GONE[name]}" if name in _GONE else ""
+    raise AttributeError(f"module 'polyopt' has no attribute {name!r}{remedy}")
 
 
 def _is_read_by_help() -> bool:

@@ -371,12 +371,6 @@ class FaceClassifier(PairwiseClassifier):
         scores = self._scores_of_faces(self._check_for_scoring(X, "active_face"))
         return (self._outward * scores).argmax(axis=1)
 
-    def faces_outside(self) -> NDArray[np.int64]:
-        """Return the faces that answer for a training sample outside, in order."""
-        self._need_one_polytope("faces_outside()")
-        self._need_data("faces_outside()")
-        return np.unique(self.assignment_[self._outward * self._y > 0])
-
     def _check_for_scoring(self, X: Any, what: str) -> Any:
         self._need_one_polytope(what)
         return validated(self, X, accept_sparse="csr", dtype=self._dtypes, reset=False)

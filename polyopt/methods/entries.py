@@ -171,7 +171,6 @@ def _polyhedral(
         slopes=f"polyopt.sensitivity.slopes.of_{family}",
         crosschecks=("polyopt.crosschecks.polyhedral",),
         exports={
-            "FaceSearch": "polyopt.estimators.face_search",
             f"certify_{family}": f"polyopt.polyhedral.{certificate}",
             **({settings_class: f"polyopt.polyhedral.{family}_estimator"} if settings_class else {}),
         },
@@ -199,7 +198,6 @@ _POLYTOPE_MACHINES = (
         exports={
             "certify_cpm": "polyopt.cpm.certificate",
             "certify_cpm_hard": "polyopt.cpm.certificate_hard",
-            "PolytopeSearch": "polyopt.cpm.polytope_search",
             "FacePenalty": "polyopt.estimators.face_penalty",
             "SGDSettings": "polyopt.cpm.estimator",
             "L1Point": "polyopt.cpm.l1_path",

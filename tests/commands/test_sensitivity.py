@@ -42,9 +42,9 @@ from polyopt import (
     CrossEntropySVM,
     FacePenalty,
     LogisticPolytopes,
+    LogisticSearch,
     OneNormSVM,
     Polyceptron,
-    PolytopeSearch,
     RelativeMarginMachine,
     SigmaSVM,
     binding,
@@ -488,7 +488,7 @@ def test_what_has_no_slopes_is_refused():
     with pytest.raises(TypeError, match="LogisticRegression is not a classifier of polyopt"):
         sensitivities(LogisticRegression().fit(data.X, data.y))
     with pytest.raises(TypeError, match="give best_estimator_"):
-        sensitivities(PolytopeSearch())
+        sensitivities(LogisticSearch())
     with pytest.raises(NotFittedError):
         sensitivities(SVM())
     with pytest.raises(TypeError, match="centre_prices is of a CrossEntropySVM"):

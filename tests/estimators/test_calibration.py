@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 
 from formulations.language.clock import current_clock
-from polyopt import PCSLP, PLUME, SPLA1, ConvexPolytopeMachine, FacePenalty, FaceSearch, Polyceptron
+from polyopt import PCSLP, PLUME, SPLA1, ConvexPolytopeMachine, FacePenalty, Polyceptron
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -158,11 +158,3 @@ def test_a_limit_that_is_over_leaves_no_time_for_folds_of_any_pair():
         machine = Polyceptron(1, n_init=1, time_limit=1e-9, calibration="sigmoid", random_state=0).fit(X, y)
     assert sum("not calibrated, as the time limit" in str(one.message) for one in told) == 1
     assert not hasattr(machine, "predict_proba")
-
-
-def test_a_search_has_the_probabilities_of_the_machine_it_chose(data):
-    search = FaceSearch(clone(ONE_FACE).set_params(calibration="sigmoid"), n_faces=(1,), cv=2)
-    assert hasattr(search, "predict_proba")
-    assert not hasattr(FaceSearch(ONE_FACE), "predict_proba")
-    search.fit(*data)
-    assert np.array_equal(search.predict_proba(data[0]), search.best_estimator_.predict_proba(data[0]))

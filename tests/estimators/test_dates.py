@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from polyopt import SVM, ConvexPolytopeMachine, FaceSearch, Hinges, LogisticSearch, large
+from polyopt import SVM, ConvexPolytopeMachine, Hinges, LogisticSearch, large
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
 
 MACHINES = [
     SVM(), ConvexPolytopeMachine(random_state=0), Hinges(), LogisticSearch(cv=2),
-    FaceSearch(ConvexPolytopeMachine(random_state=0), cv=2), large.SVM(),
+    large.SVM(),
 ]  # fmt: skip
 DAYS = np.arange("2020-01-01", "2020-02-10", dtype="datetime64[D]").astype("datetime64[us]")
 N = len(DAYS)

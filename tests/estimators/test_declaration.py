@@ -13,14 +13,13 @@ import pytest
 from sklearn.base import BaseEstimator, clone
 
 import polyopt
-from polyopt import FaceSearch, PolytopeSearch
+from polyopt import LogisticSearch
 from polyopt.estimators.parameters import estimator
 from polyopt.methods import METHODS
 
 CLASSIFIERS = [
     *dict.fromkeys(method.estimator_class for method in METHODS.values()),
-    FaceSearch,
-    PolytopeSearch,
+    LogisticSearch,
 ]
 
 

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.utils.multiclass import unique_labels
 
 import polyopt
-from polyopt import SVM, ConvexPolytopeMachine, FaceSearch, Hinges, large
+from polyopt import SVM, Hinges, large
 
 NAMES = [
     name
@@ -25,8 +25,7 @@ OBJECTS = Y.astype(object)
 
 
 def made(name):
-    estimator = getattr(polyopt, name)
-    return FaceSearch(ConvexPolytopeMachine(2)) if estimator is FaceSearch else estimator()
+    return getattr(polyopt, name)()
 
 
 def changed(label):

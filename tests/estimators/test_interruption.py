@@ -20,6 +20,7 @@ from polyopt import (
     ConvexPolytopeMachine,
     CrossEntropySVM,
     FacePenalty,
+    LogisticSearch,
     OneNormSVM,
     Polyceptron,
     RelativeMarginMachine,
@@ -27,7 +28,6 @@ from polyopt import (
 )  # fmt: skip
 from polyopt.base.parallel import iter_joblib, run_tasks, time_share
 from polyopt.estimators.base import PairwiseClassifier
-from polyopt.estimators.face_search import FaceSearch
 from polyopt.estimators.status import status_of, warn_of_interruption
 from polyopt.margin.fit import HingeClassifier
 from polyopt.margin.path import rmm_path
@@ -174,7 +174,7 @@ def test_a_search_that_is_broken_off_has_no_best(stopped_after):
     with running(Clock()) as clock:
         clock.stop()
         with pytest.raises(KeyboardInterrupt):
-            FaceSearch(SPLA1(n_init=1), n_faces=(1, 2), cv=2).fit(X, y > 0)
+            LogisticSearch(cv=2).fit(X, y > 0)
 
 
 def test_ctrl_c_ends_a_path():

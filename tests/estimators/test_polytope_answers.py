@@ -19,7 +19,6 @@ from polyopt import (
     SPLA1,
     Claim,
     ConvexPolytopeMachine,
-    FaceSearch,
     Polyceptron,
     SGDSettings,
     certify_spla1,
@@ -116,19 +115,6 @@ def test_a_floor_that_the_answer_does_not_have_is_told(stripes):
     short = [str(w.message) for w in told if "below the floor" in str(w.message)]
     assert bool(short) == (machine.perplexity_ < 4.0 * (1 - 1e-9))
     assert short
-
-
-def test_a_search_for_the_number_of_faces_keeps_the_floor_s_share(stripes):
-    X, y = stripes
-    machine = ConvexPolytopeMachine(8, sgd=SGDSettings(perplexity=4.0), max_iter=5, random_state=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        search = FaceSearch(machine, (1, 2, 4), cv=2).fit(X, y)
-        pruned = FaceSearch(machine, (8,), how="prune").fit(X, y)
-    chosen = search.best_estimator_
-    assert chosen.sgd.perplexity == max(1.0, chosen.n_faces / 2)
-    assert list(search.results_["n_faces"]) == [1, 2, 4]
-    assert pruned.best_estimator_.sgd.perplexity == max(1.0, pruned.n_faces_ / 2)
 
 
 # -- probabilities and decisions -------------------------------------------------------------

@@ -12,19 +12,18 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from helpers.commands import run
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, SplineTransformer, StandardScaler
 
 from polyopt import (
     SVM,
     ConvexPolytopeMachine,
-    FaceSearch,
     Hinges,
     LogisticPolytopes,
     LogisticSearch,
     Model,
     OneNormSVM,
-    PolytopeSearch,
     load_model,
     save_model,
 )
@@ -237,7 +236,7 @@ def test_a_machine_is_saved_as_its_model(wrap, tmp_path):
 
 @pytest.mark.parametrize(
     "search",
-    [PolytopeSearch(cv=2), LogisticSearch(cv=2), FaceSearch(ConvexPolytopeMachine(random_state=0), cv=2)],
+    [LogisticSearch(cv=2), GridSearchCV(ConvexPolytopeMachine(random_state=0), {"C": [1.0]}, cv=2)],
     ids=lambda search: type(search).__name__,
 )
 def test_a_search_is_saved_as_what_it_chose(search, tmp_path):
