@@ -22,7 +22,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, PowerTrans
 
 from benchmarks.helpers.interpretable_rivals import LIMIT
 from polyopt import LogisticPolytopes, LogisticSearch
-from polyopt.estimators.search import machine_of
+from polyopt.polyhedral.logistic_search import machine_of
 
 __all__ = ["OURS", "Polytopes", "ours"]
 

@@ -13,10 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _num_samples,
-    assert_all_finite,
     check_array,
-    check_consistent_length,
-    column_or_1d,
     validate_data,
 )
 
@@ -124,17 +121,6 @@ def _check_container(X: Any) -> None:
     check_indices(X)
     check_unique("X", getattr(X, "columns", ()))
     refuse_dates(X)
-
-
-def check_labels(name: str, X: Any, y: Any) -> None:
-    """Refuse labels that no classifier takes: missing, of several kinds, not classes, or too many or few."""
-    _check_container(X)
-    check_label_kinds(y)
-    with explained(name, X, y):
-        check_consistent_length(X, y)
-        labels = column_or_1d(y)
-        assert_all_finite(labels, input_name="y")
-    check_targets(name, labels)
 
 
 def check_targets(name: str, labels: NDArray[Any]) -> None:

@@ -1,84 +1,277 @@
-"""The rounds of a search over logistic polytopes: structures first, then ridges, then fewer weights."""
+"""The fits and the rounds of a search over logistic polytopes, judged by the log loss of validation samples.
+
+A path is a sequence of candidates of one structure: first the ridge rises, and then, from one of the path's
+points, weights are removed, those first whose removal costs the least. Each point is a warm start for the
+next. Every split and every structure has random starts of its own, which see nothing of the validation part.
+
+:class:`CandidateFits` fits the points of paths on the splits, :class:`SearchRounds` says which.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from formulations.language.clock import interrupted, is_out_of_time
-from formulations.language.types import Array
-from polyopt.polyhedral.logistic_descent import sizes_down_to
-from polyopt.polyhedral.logistic_paths import Candidate, Paths
+from formulations.class_faces import Owners, shortfall
+from formulations.language.clock import Clock, interrupted, is_out_of_time
+from formulations.language.types import Array, Matrix
+from formulations.polyhedral import scores
+from polyopt.base.progress import tell
+from polyopt.polyhedral.logistic_descent import OPTIONS as DESCENT
+from polyopt.polyhedral.logistic_descent import descend, eliminate, numbers_of, sizes_down_to
+from polyopt.polyhedral.logistic_loss import FaceLoss, Units
+from polyopt.polyhedral.logistic_polytopes import random_start
 
 if TYPE_CHECKING:
     import pandas as pd
 
-RIDGES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
-"""Ridges that are tried, times the weight of the samples."""
+
+@dataclass(frozen=True)
+class Options:
+    """Numbers of the search.
+
+    rel_ridges: ridges that are tried, relative to the weight of the samples; test losses are flat between
+        neighbours.
+    first_round_samples: training samples of the first round at most: they tell structures apart.
+    one_split_min_samples, three_folds_min_samples: samples from which one split, or three folds, suffice by
+        default; otherwise there are five folds.
+    best_structures: structures that the second round tries.
+    always_doubled: faces up to which the first round goes on, whatever the losses are.
+    clear_errors: standard errors by which a loss with fewer weights must be worse to end the third round.
+    """
+
+    rel_ridges: tuple[float, ...] = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+    first_round_samples: int = 3000
+    one_split_min_samples: int = 3000
+    three_folds_min_samples: int = 1000
+    best_structures: int = 3
+    always_doubled: int = 4
+    clear_errors: float = 2.0
+
+
+OPTIONS = Options()
+
+
+class Candidate(NamedTuple):
+    """Settings to try.
+
+    n_faces: the faces of the classes -1 and +1.
+    ridge: ρ of a fit to all samples; a split has its share of it.
+    n_knots: the knots of every feature (:class:`~polyopt.estimators.hinges.Hinges`).
+    max_numbers: weights, biases and knots at most; by default any number.
+    """
+
+    n_faces: tuple[int, int]
+    ridge: float
+    n_knots: int = 0
+    max_numbers: int | None = None
 
 
 Structure = tuple[int, tuple[int, int]]  # knots, faces of each class
 
 
-class SearchRounds:
-    """The three rounds of a search (:class:`~polyopt.polyhedral.logistic_search.LogisticSearch`).
+# -- fits ------------------------------------------------------------------------------------------------
 
-    `unit` is the weight of the samples, and `first` the number of the split of the first round. `tell` hears
-    of the progress.
+
+class BinarySplit(NamedTuple):
+    """Training and validation part of a binary problem: samples (n, m), labels of -1 and +1, and weights."""
+
+    X: Matrix
+    y: Array
+    c: Array
+    X_validation: Matrix
+    y_validation: Array
+    c_validation: Array
+    weight_share: float  # weight of the training part over that of all samples
+
+
+@dataclass(frozen=True)
+class SplitFeatures:
+    """The splits of the samples with one number of knots.
+
+    problems: for each split its binary problems, one for each pair of classes.
+    knots, signs, groups: by feature, the knots that it counts for (m,), the sign that the log-odds keep with
+        it, and its group; None without knots, without signs, and for groups of one feature.
+    """
+
+    problems: Sequence[Sequence[BinarySplit]]
+    knots: Array | None
+    signs: NDArray[np.int64] | None
+    groups: NDArray[np.int64] | None
+
+
+class _Fit(NamedTuple):
+    """Faces of each binary problem of a split, and log losses and weights of its validation samples."""
+
+    faces: list[Array]
+    losses: Array
+    weights: Array
+
+
+class CandidateFits:
+    """Fits of candidates on the splits.
+
+    features: the splits, by number of knots.
+    seed, n_init: seed and number of the random starts of each path, the best of which goes on.
+    bias_ridge: η over ρ.
+    l1, group: λ and τ of a fit to all samples.
+    budget: fits at most.
     """
 
     def __init__(
-        self, paths: Paths, unit: float, n_splits: int, first: int, max_faces: int, max_numbers: int | None,
-        n_knots: Sequence[int], tell: Callable[[dict[str, float]], object] | None,
+        self, features: Mapping[int, SplitFeatures], seed: int, n_init: int, bias_ridge: float,
+        l1: float = 0.0, group: float = 0.0, budget: int | None = None,
     ):  # fmt: skip
-        self.paths, self.unit, self.all, self.first = paths, unit, range(n_splits), [first]
-        self.max_faces, self.max_numbers, self.tell = max_faces, max_numbers, tell
-        self.n_knots = n_knots
-        self.tried: list[Candidate] = []
-        self.begun = time.perf_counter()
+        self._features, self._seed, self._n_init = features, seed, n_init
+        self._bias_ridge, self._l1, self._group, self._budget = bias_ridge, l1, group, budget
+        self._fits: dict[tuple[Candidate, int], _Fit] = {}
+        self._units: dict[tuple[int, int, int], Units] = {}
+
+    @property
+    def count(self) -> int:
+        """Number of fits made."""
+        return len(self._fits)
+
+    def follow(self, path: Sequence[Candidate], splits: Sequence[int]) -> bool:
+        """Fit the candidates of a path on each split, each from the one before.
+
+        Return False if the time was over, or the budget spent, before the last one.
+        """
+        for split in splits:
+            start: list[Array] | None = None
+            for candidate in path:
+                fit = self._fits.get((candidate, split))
+                if fit is None:
+                    if self._budget is not None and self.count >= self._budget:
+                        return False
+                    faces = self._fit_faces(candidate, split, start)
+                    if is_out_of_time():
+                        return False
+                    fit = self._fits[candidate, split] = _Fit(faces, *self._validate(candidate, split, faces))
+                start = fit.faces
+        return True
+
+    def losses(self, candidate: Candidate, splits: Sequence[int]) -> tuple[Array, Array]:
+        """Return the log loss of every validation sample of these splits, and its weight."""
+        fits = [self._fits[candidate, split] for split in splits]
+        return np.concatenate([fit.losses for fit in fits]), np.concatenate([fit.weights for fit in fits])
+
+    def loss(self, candidate: Candidate, splits: Sequence[int]) -> float:
+        """Return the mean log loss of the validation samples."""
+        losses, weights = self.losses(candidate, splits)
+        return float(losses @ weights / weights.sum())
+
+    def numbers(self, candidate: Candidate, splits: Sequence[int]) -> int:
+        """Return the largest number of weights, biases and knots in use over the splits."""
+        knots = self._features[candidate.n_knots].knots
+        return max(sum(numbers_of(W, knots) for W in self._fits[candidate, s].faces) for s in splits)
+
+    def are_done(self, candidate: Candidate, splits: Sequence[int]) -> bool:
+        """Return True if the candidate was fitted on all of these splits."""
+        return all((candidate, split) in self._fits for split in splits)
+
+    def faces(self, candidate: Candidate, split: int) -> list[Array]:
+        """Return the candidate's faces for each binary problem."""
+        return self._fits[candidate, split].faces
+
+    def _fit_faces(self, candidate: Candidate, split: int, start: list[Array] | None) -> list[Array]:
+        clock, faces = Clock(None), []
+        features = self._features[candidate.n_knots]
+        parts = features.problems[split]
+        for number, part in enumerate(parts):
+            problem = self._problem(candidate, part, (candidate.n_knots, split, number))
+            if start is None:
+                W = self._best_start(problem, (split, number), clock)
+            elif candidate.max_numbers is None:
+                W = _refit(problem, start[number], clock)
+            else:
+                limit = candidate.max_numbers // len(parts)
+                W, _ = eliminate(problem, start[number], limit, clock, features.knots)
+            faces.append(W)
+        return faces
+
+    def _best_start(self, problem: FaceLoss, key: tuple[int, int], clock: Clock) -> Array:
+        """Return the best of some starts, fitted without penalties and then with them."""
+        smooth = replace(problem, l1=0.0, group=0.0)
+        is_convex = max(problem.owners.minus, problem.owners.plus) <= 1
+        ends = []
+        for number in range(1 if is_convex else self._n_init):
+            W = random_start(smooth, np.random.default_rng([self._seed, *key, number]))
+            ends.append(descend(smooth, W, clock, max_iter=DESCENT.first_max_iter)[0])
+        W = min(ends, key=smooth.value)
+        return _refit(problem, W, clock) if problem.l1 > 0.0 or problem.group > 0.0 else W
+
+    def _problem(self, candidate: Candidate, part: BinarySplit, key: tuple[int, int, int]) -> FaceLoss:
+        features, share = self._features[candidate.n_knots], part.weight_share
+        ridge = candidate.ridge * share
+        problem = FaceLoss(
+            part.X, part.y, part.c, Owners(*candidate.n_faces), ridge, self._bias_ridge * ridge,
+            share * self._l1, signs=features.signs, group=share * self._group, groups=features.groups,
+            known_units=self._units.get(key),
+        )  # fmt: skip
+        self._units[key] = problem.units
+        return problem
+
+    def _validate(self, candidate: Candidate, split: int, faces: Sequence[Array]) -> tuple[Array, Array]:
+        """Return the log losses and the weights of the validation samples of all binary problems."""
+        owners, parts = Owners(*candidate.n_faces), self._features[candidate.n_knots].problems[split]
+        losses = [
+            np.logaddexp(0.0, shortfall(part.y_validation, scores(part.X_validation, W), owners))
+            for part, W in zip(parts, faces, strict=True)
+        ]
+        return np.concatenate(losses), np.concatenate([part.c_validation for part in parts])
+
+
+def _refit(problem: FaceLoss, W: Array, clock: Clock) -> Array:
+    """Descend from faces near a minimum."""
+    sharp = (DESCENT.sharp_softness,)
+    return descend(problem, W, clock, softness=sharp, max_iter=DESCENT.refit_max_iter)[0]
+
+
+# -- rounds ----------------------------------------------------------------------------------------------
+
+
+class SearchRounds:
+    """The three rounds of a :class:`~polyopt.polyhedral.logistic_search.LogisticSearch`.
+
+    weight: the weight of the samples, of which ridges are multiples.
+    n_splits, first: number of splits, and the split of the first round.
+    max_faces, max_numbers, n_knots: as in the search.
+    """
+
+    def __init__(
+        self, fits: CandidateFits, weight: float, n_splits: int, first: int, max_faces: int,
+        max_numbers: int | None, n_knots: Sequence[int], options: Options = OPTIONS,
+    ):  # fmt: skip
+        self.fits, self.splits, self.first = fits, range(n_splits), [first]
+        self.max_faces, self.max_numbers, self.n_knots = max_faces, max_numbers, n_knots
+        self.options, self.ridges = options, [weight * ridge for ridge in options.rel_ridges]
+        self.candidates: list[Candidate] = []  # those fitted on one split at least, in order
+        self.started = time.perf_counter()
 
     def run(self) -> None:
-        """Run all rounds within time and budget; Ctrl-C keeps the candidates that were tried whole."""
+        """Run all rounds within time and budget; Ctrl-C keeps the candidates that were fitted."""
         try:
-            for structure in self._first():
-                self._second(structure)
-            for structure in self._best_structures(self.all, 2):
-                self._third(structure)
+            for structure in self._try_structures():
+                self._try_ridges(structure)
+            for structure in self._best_structures(self.splits, 2):
+                self._remove_weights(structure)
         except KeyboardInterrupt:
             interrupted()
 
     def best(self) -> Candidate | None:
-        """Return the best candidate that is small enough, tried on all splits or else on the first."""
-        for splits in (self.all, self.first):
-            small = [c for c in self.tried if self.paths.tried(c, splits) and self._is_small(c, splits)]
+        """Return the best candidate that is small enough, fitted on all splits or else on the first."""
+        for splits in (self.splits, self.first):
+            done = [c for c in self.candidates if self.fits.are_done(c, splits)]
+            small = [c for c in done if self._is_small(c, splits)]
             if small:
                 return self._fullest(self._plainest(small, splits), small, splits)
         return None
-
-    def _plainest(self, small: list[Candidate], splits: Sequence[int]) -> Candidate:
-        """Return the best one, or the best with the fewest knots that is not clearly worse."""
-        least = min(small, key=lambda c: self.paths.loss(c, splits))
-        for count in self.n_knots:
-            own = min(
-                (c for c in small if c.n_knots == count),
-                key=lambda c: self.paths.loss(c, splits),
-                default=None,
-            )
-            if own is not None and not self._is_better(least, own):
-                return own
-        return least
-
-    def _fullest(self, least: Candidate, small: list[Candidate], splits: Sequence[int]) -> Candidate:
-        """Return the candidate with most weights on the same path that is not clearly worse.
-
-        The least of many losses is low by chance, too: a difference within the error should not cost weights.
-        """
-        path = [c for c in small if c._replace(max_numbers=None) == least._replace(max_numbers=None)]
-        near = [c for c in path if not self._is_better(least, c)]
-        return max(near, key=lambda c: self.paths.numbers(c, splits))
 
     def table(self) -> pd.DataFrame:
         """Return the candidates that were tried, with their losses."""
@@ -88,103 +281,121 @@ class SearchRounds:
             "faces_of_first", "faces_of_second", "ridge", "knots", "splits", "numbers", "log_loss", "error"
         )  # fmt: skip
         rows = []
-        for c in self.tried:
-            # The part of a split that the first round has is told of where nothing else was tried.
-            splits = [s for s in self.all if self.paths.tried(c, [s])] or self.first
-            losses, weights = self.paths.losses(c, splits)
+        for c in self.candidates:
+            # The part of a split that the first round has stands for it if nothing else was fitted.
+            splits = [s for s in self.splits if self.fits.are_done(c, [s])] or self.first
+            losses, weights = self.fits.losses(c, splits)
             rows.append(
-                (*c.n_faces, c.ridge, c.n_knots, len(splits), self.paths.numbers(c, splits),
-                 self.paths.loss(c, splits), _standard_error(losses, weights))
+                (*c.n_faces, c.ridge, c.n_knots, len(splits), self.fits.numbers(c, splits),
+                 self.fits.loss(c, splits), _standard_error(losses, weights))
             )  # fmt: skip
         return pd.DataFrame(rows, columns=columns)
 
-    def _first(self) -> list[Structure]:
-        """Try every structure on the first split; beyond four faces only while the loss falls."""
+    def _plainest(self, small: list[Candidate], splits: Sequence[int]) -> Candidate:
+        """Return the best one, or the best with the fewest knots that is not clearly worse."""
+        best = self._best_of(small, splits)
+        assert best is not None
+        for count in self.n_knots:
+            plain = self._best_of([c for c in small if c.n_knots == count], splits)
+            if plain is not None and not self._is_better(best, plain):
+                return plain
+        return best
+
+    def _fullest(self, best: Candidate, small: list[Candidate], splits: Sequence[int]) -> Candidate:
+        """Return the candidate with most weights on the same path that is not clearly worse.
+
+        The smallest of many losses is small by chance, too: a difference within the error should not cost
+        weights.
+        """
+        path = [c for c in small if c._replace(max_numbers=None) == best._replace(max_numbers=None)]
+        similar = [c for c in path if not self._is_better(best, c)]
+        return max(similar, key=lambda c: self.fits.numbers(c, splits))
+
+    def _try_structures(self) -> list[Structure]:
+        """Try every structure on the first split; many faces only while the loss falls."""
         for n_knots in self.n_knots:
-            faces, before = 1, None
+            faces, previous = 1, None
             while faces <= self.max_faces:
                 for n_faces in [(0, 1)] if faces == 1 else [(0, faces), (faces, 0), (faces, faces)]:
-                    points = [Candidate(n_faces, ridge * self.unit, n_knots) for ridge in RIDGES]
-                    self._follow(points, self.first)
-                best = self._best_of([c for c in self.tried if c.n_knots == n_knots], self.first)
-                if faces > 4 and (best is None or before is None or not self._is_better(best, before)):
+                    self._follow([Candidate(n_faces, ridge, n_knots) for ridge in self.ridges], self.first)
+                best = self._best_of([c for c in self.candidates if c.n_knots == n_knots], self.first)
+                if faces > self.options.always_doubled and (
+                    best is None or previous is None or not self._is_better(best, previous)
+                ):
                     break
-                faces, before = 2 * faces, best
-        return self._best_structures(self.first, 3)
+                faces, previous = 2 * faces, best
+        return self._best_structures(self.first, self.options.best_structures)
 
-    def _second(self, structure: Structure) -> None:
+    def _try_ridges(self, structure: Structure) -> None:
         """Try ridges around the best on all splits."""
-        own = self._best_of(self._of(structure), self.first)
-        if own is not None:
-            at = self._place(own)
-            near = RIDGES[max(at - 1, 0) : at + 2]
-            self._follow([own._replace(ridge=ridge * self.unit) for ridge in near], self.all)
+        best = self._best_of(self._dense_of(structure), self.first)
+        if best is not None:
+            at = self._ridge_number(best)
+            ridges = self.ridges[max(at - 1, 0) : at + 2]
+            self._follow([best._replace(ridge=ridge) for ridge in ridges], self.splits)
 
-    def _third(self, structure: Structure) -> None:
+    def _remove_weights(self, structure: Structure) -> None:
         """Try fewer and fewer weights, at the best ridge and at the one below it."""
-        own = self._best_of(self._of(structure), self.all)
-        if own is None:
+        best_dense = self._best_of(self._dense_of(structure), self.splits)
+        if best_dense is None:
             return
-        for ridge in RIDGES[max(self._place(own) - 1, 0) : self._place(own) + 1]:
-            dense = own._replace(ridge=ridge * self.unit)
-            if not self._follow([dense], self.all):
+        at = self._ridge_number(best_dense)
+        for ridge in self.ridges[max(at - 1, 0) : at + 1]:
+            dense = best_dense._replace(ridge=ridge)
+            if not self._follow([dense], self.splits):
                 return
             # By default four numbers for each face.
-            least = 4 * sum(own.n_faces) if self.max_numbers is None else self.max_numbers
-            sizes = sizes_down_to(max(least // 2, 1), self.paths.numbers(dense, self.all))
-            points, best = [dense], dense
-            for size in sorted({*sizes[1:], least}, reverse=True):
-                points.append(dense._replace(max_numbers=size))
-                if not self._follow(points, self.all):
+            wanted = 4 * sum(dense.n_faces) if self.max_numbers is None else self.max_numbers
+            sizes = sizes_down_to(max(wanted // 2, 1), self.fits.numbers(dense, self.splits))
+            path, best = [dense], dense
+            for size in sorted({*sizes[1:], wanted}, reverse=True):
+                path.append(dense._replace(max_numbers=size))
+                if not self._follow(path, self.splits):
                     return
-                best = min(best, points[-1], key=lambda c: self.paths.loss(c, self.all))
-                if size < least and self._is_better(best, points[-1], 2.0):
+                best = min(best, path[-1], key=lambda c: self.fits.loss(c, self.splits))
+                if size < wanted and self._is_better(best, path[-1], self.options.clear_errors):
                     break
 
-    def _of(self, structure: Structure) -> list[Candidate]:
-        return [c for c in self.tried if (c.n_knots, c.n_faces) == structure and c.max_numbers is None]
+    def _dense_of(self, structure: Structure) -> list[Candidate]:
+        """Return the candidates of a structure with all weights."""
+        return [c for c in self.candidates if (c.n_knots, c.n_faces) == structure and c.max_numbers is None]
 
-    def _place(self, candidate: Candidate) -> int:
-        return int(np.argmin([abs(candidate.ridge - ridge * self.unit) for ridge in RIDGES]))
+    def _ridge_number(self, candidate: Candidate) -> int:
+        return int(np.argmin([abs(candidate.ridge - ridge) for ridge in self.ridges]))
 
-    def _follow(self, points: Sequence[Candidate], splits: Sequence[int]) -> bool:
-        whole = self.paths.follow(points, splits)
-        self.tried += [c for c in points if c not in self.tried and self.paths.tried(c, splits[:1])]
-        if self.tell is not None:
-            self.tell({"fit": self.paths.made, "seconds": time.perf_counter() - self.begun})
-        return whole and not is_out_of_time()
+    def _follow(self, path: Sequence[Candidate], splits: Sequence[int]) -> bool:
+        is_whole = self.fits.follow(path, splits)
+        self.candidates += [c for c in path if c not in self.candidates and self.fits.are_done(c, splits[:1])]
+        tell({"fit": self.fits.count, "seconds": time.perf_counter() - self.started})
+        return is_whole and not is_out_of_time()
 
     def _best_of(self, candidates: Sequence[Candidate], splits: Sequence[int]) -> Candidate | None:
-        known = [c for c in candidates if self.paths.tried(c, splits)]
-        return min(known, key=lambda c: self.paths.loss(c, splits), default=None)
+        done = [c for c in candidates if self.fits.are_done(c, splits)]
+        return min(done, key=lambda c: self.fits.loss(c, splits), default=None)
 
     def _best_structures(self, splits: Sequence[int], count: int) -> list[Structure]:
         """Return the best ones, the best of every number of knots, and the best of one face."""
         losses: dict[Structure, float] = {}
-        for c in self.tried:
-            if c.max_numbers is None and self.paths.tried(c, splits):
-                key, loss = (c.n_knots, c.n_faces), self.paths.loss(c, splits)
+        for c in self.candidates:
+            if c.max_numbers is None and self.fits.are_done(c, splits):
+                key, loss = (c.n_knots, c.n_faces), self.fits.loss(c, splits)
                 losses[key] = min(loss, losses.get(key, loss))
         ranked = sorted(losses, key=lambda each: losses[each])
-        single = [each for each in ranked if each[1] == (0, 1)][:1]
-        others = [next((each for each in ranked if each[0] == knots), None) for knots in self.n_knots]
-        kept = ranked[:count]
-        for each in (*others, *single):
-            if each is not None and each not in kept:
-                kept.append(each)
-        return kept
+        best_of_knots = {n_knots: (n_knots, n_faces) for n_knots, n_faces in reversed(ranked)}
+        with_knots = [best_of_knots[n_knots] for n_knots in self.n_knots if n_knots in best_of_knots]
+        with_one_face = [structure for structure in ranked if structure[1] == (0, 1)][:1]
+        return list(dict.fromkeys([*ranked[:count], *with_knots, *with_one_face]))
 
     def _is_better(self, one: Candidate, other: Candidate, errors: float = 1.0) -> bool:
         """Return True if the loss is lower by more than so many standard errors of the difference."""
-        splits = (
-            self.all if self.paths.tried(one, self.all) and self.paths.tried(other, self.all) else self.first
-        )
-        (mine, weights), (theirs, _) = (self.paths.losses(c, splits) for c in (one, other))
-        gain = float((theirs - mine) @ weights / weights.sum())
-        return gain > errors * _standard_error(theirs - mine, weights)
+        are_done = self.fits.are_done(one, self.splits) and self.fits.are_done(other, self.splits)
+        splits = self.splits if are_done else self.first
+        (losses, weights), (other_losses, _) = (self.fits.losses(c, splits) for c in (one, other))
+        difference = other_losses - losses
+        return float(difference @ weights / weights.sum()) > errors * _standard_error(difference, weights)
 
     def _is_small(self, candidate: Candidate, splits: Sequence[int]) -> bool:
-        return self.max_numbers is None or self.paths.numbers(candidate, splits) <= self.max_numbers
+        return self.max_numbers is None or self.fits.numbers(candidate, splits) <= self.max_numbers
 
 
 def _standard_error(values: Array, weights: Array) -> float:

@@ -1,54 +1,57 @@
-"""The number of faces, the side, the ridge and the sparsity of logistic polytopes, searched together."""
+"""Search for the number of faces, the side, the ridge and the sparsity of logistic polytopes."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, field
 from itertools import combinations
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
-from sklearn.model_selection import BaseCrossValidator, StratifiedKFold, StratifiedShuffleSplit, check_cv
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit, check_cv
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_X_y
+from sklearn.utils.validation import check_is_fitted
 
 from formulations.class_faces import BIAS
-from formulations.language.arguments import refuse_masked, whole, whole_or_none
-from formulations.language.types import canonical, check_indices
-from polyopt.base.progress import printer
+from formulations.language.arguments import whole, whole_or_none
+from formulations.language.clock import Clock, is_out_of_time, running
+from formulations.language.solution import Status
+from formulations.language.types import Array
+from polyopt.base.progress import heard_by, printer
 from polyopt.base.types import SamplesLike, Splits
 from polyopt.estimators.face_penalty import FacePenalty
 from polyopt.estimators.hinges import Hinges
 from polyopt.estimators.parameters import estimator
-from polyopt.estimators.search import Chosen, ClassifierSearch, fit_whole, machine_of, told_of
-from polyopt.estimators.validation import checked_weights, class_weights, explained, validated
+from polyopt.estimators.status import FINE, status_of
+from polyopt.estimators.validation import check_targets, checked_weights, class_weights, validated_pair
 from polyopt.polyhedral.logistic_estimator import LogisticPolytopes
-from polyopt.polyhedral.logistic_paths import Candidate, Paths, Split
-from polyopt.polyhedral.logistic_rounds import RIDGES, SearchRounds
-
-if TYPE_CHECKING:
-    Array = NDArray[np.float64]
-    Numbers = NDArray[np.int64]
-
-_MAX_FIRST_ROUND = 3000  # samples that the first round trains on
-_ONE_SPLIT_SAMPLES, _THREE_FOLD_SAMPLES = 3000, 1000  # from which one split, or three folds, suffice
+from polyopt.polyhedral.logistic_rounds import (
+    OPTIONS,
+    BinarySplit,
+    Candidate,
+    CandidateFits,
+    SearchRounds,
+    SplitFeatures,
+)
 
 
 @estimator
-class LogisticSearch(ClassifierSearch):
+class LogisticSearch(ClassifierMixin, BaseEstimator):
     """Choose the faces, the ridge, the knots and the number of weights by the log loss of samples held out.
 
     Three rounds. The first tries every structure along a path of ridges on the first split: one face (which
     is logistic regression), two faces for either class and for both, four, and so on up to `max_faces`,
     beyond four only while the loss falls by more than its standard error; with every number of knots in
     `n_knots`. The second tries the best three, and the best of one face and of every number of knots, on all
-    splits. The third takes weights away from the best of them, those first that cost the least to lose.
-    Points of a path begin where the last one ended. Of the candidates with at most `max_numbers` numbers the
-    best one is fitted to all data and made stationary: the best without knots where it is not worse by more
+    splits. The third removes weights from the best of them, those first whose removal costs the least. Each
+    point of a path is a warm start for the next. Of the candidates with at most `max_numbers` numbers the
+    best one is fitted to all data and made stationary: the best without knots if it is not worse by more
     than a standard error, and of its path the one with the most weights of which that is true.
 
     Parameters
@@ -71,9 +74,16 @@ class LogisticSearch(ClassifierSearch):
     cv : int, splitter or iterable, optional
         As in :class:`sklearn.model_selection.GridSearchCV`; by default five stratified folds, three from
         1,000 samples on, and one split that holds out a quarter from 3,000 on.
+    time_limit : float, optional
+        Seconds at most for all fits together. Then the best candidate so far is fitted as far as its first
+        point, and :attr:`status_` says so.
+    verbose : bool or int, default=False
+        Whether to print the progress of long runs, a line a second, on standard error.
 
     Attributes
     ----------
+    best_estimator_ : estimator
+        The classifier with the chosen settings, fitted to all data.
     best_params_ : dict
         Its n_faces, ridge, max_numbers and n_knots.
     results_ : pandas.DataFrame
@@ -82,6 +92,8 @@ class LogisticSearch(ClassifierSearch):
         error.
     n_numbers_ : int
         Weights and biases of the chosen machine that are not 0, and knots in use.
+    status_ : Status
+        TIME_LIMIT or INTERRUPTED if the search was cut short, else the status of the last fit.
 
     Examples
     --------
@@ -95,6 +107,8 @@ class LogisticSearch(ClassifierSearch):
     """
 
     estimator: LogisticPolytopes | None = None
+    best_estimator_: Any = field(init=False)
+    status_: Status = field(init=False)
     _: KW_ONLY
     max_faces: int = 4
     max_numbers: int | None = None
@@ -102,204 +116,244 @@ class LogisticSearch(ClassifierSearch):
     n_init: int = 1
     budget: int | None = None
     cv: Splits | None = None
+    time_limit: float | None = None
+    verbose: bool | int = False
+    _moved: ClassVar[dict[str, str]] = {"n_jobs": "give it to the estimator, LogisticPolytopes(n_jobs=...)"}
 
-    def _search(self, X: SamplesLike, y: ArrayLike, weights: dict[str, Any]) -> Chosen:
+    def fit(self, X: SamplesLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Search, then fit the classifier that was chosen to all data.
+
+        Parameters
+        ----------
+        X : array_like or CSR matrix of shape (n, m)
+            Training samples.
+        y : array_like of shape (n,)
+            Labels.
+        sample_weight : array_like of shape (n,), optional
+            Weights of the samples in training.
+
+        Returns
+        -------
+        self
+            The fitted search. If the run is cut short, it keeps its point and warns.
+
+        Raises
+        ------
+        ValueError
+            A setting that is not allowed, or data that cannot be split.
+        KeyboardInterrupt
+            After Ctrl-C before the last fit.
+        """
+        name = type(self).__name__
         whole("max_faces", self.max_faces)
         whole_or_none("max_numbers", self.max_numbers)
         whole("n_init", self.n_init)
         whole_or_none("budget", self.budget)
+        with running(Clock(self.time_limit)) as clock, heard_by(printer(name) if self.verbose else None):
+            model, weight_name = self._choose(X, y, sample_weight)
+            was_over = is_out_of_time()
+            if clock.is_stopped:
+                raise KeyboardInterrupt
+            model.fit(X, y, **({} if sample_weight is None else {weight_name: sample_weight}))
+            status = status_of(machine_of(model))
+            if was_over or (clock.is_over and status not in FINE):
+                status = Status.INTERRUPTED if clock.is_stopped else Status.TIME_LIMIT
+                tried = f"{len(self.results_)} candidates were" if len(self.results_) else "No candidate was"
+                settings = ", ".join(f"{key}={value!r}" for key, value in self.best_params_.items())
+                text = f"{name}: {status} {tried} tried; the machine has {settings}, as far as its fit came."
+                warnings.warn(text, ConvergenceWarning, stacklevel=2)
+        self.best_estimator_, self.status_ = model, status
+        self.classes_ = model.classes_
+        return self
+
+    def _choose(self, X: SamplesLike, y: ArrayLike, sample_weight: ArrayLike | None) -> tuple[Any, str]:
+        """Run the rounds; return the chosen classifier, not fitted, and the name of its sample weights."""
         machine = LogisticPolytopes() if self.estimator is None else clone(self.estimator)
         seed = int(check_random_state(machine.random_state).randint(2**31 - 1))
+        samples, labels = validated_pair(self, X, y, accept_sparse="csr", dtype=np.float64)
+        check_targets(type(self).__name__, labels)
+        splits = _Splits(samples, labels, checked_weights(sample_weight, samples), machine, self.cv, seed)
         penalty = machine.penalty or FacePenalty()
-        own = _kept_of(machine, X)
-        bent = {count: _Bent(count, *own) for count in _counts(self.n_knots)}
-        cv = None if self.cv is None else check_cv(self.cv, y, classifier=True)
-        problems = {
-            count: SplitSamples(each.of(X), y, weights, machine, cv, seed) for count, each in bent.items()
-        }
-        problem = next(iter(problems.values()))
-        paths = Paths(
-            {count: each.splits for count, each in problems.items()},
-            {count: each.numbers for count, each in bent.items()},
-            {count: each.signs for count, each in bent.items()},
-            {count: each.groups for count, each in bent.items()},
-            seed, self.n_init, BIAS, (penalty.l1, penalty.group), self.budget,
-        )  # fmt: skip
+        signs = groups = None
+        if penalty.signs is not None or penalty.group > 0.0:
+            terms = penalty.of_features(samples.shape[1], list(getattr(self, "feature_names_in_", ())))
+            signs = terms.signs if penalty.has_signs else None
+            groups = terms.groups if penalty.group else None
+        knot_numbers = _knot_numbers(self.n_knots)
+        hinges = {n: Hinges(n).set_output(transform="default") if n else None for n in knot_numbers}
+        features = {n: splits.with_hinges(samples, hinges[n], signs, groups) for n in knot_numbers}
+        fits = CandidateFits(features, seed, self.n_init, BIAS, penalty.l1, penalty.group, self.budget)
         rounds = SearchRounds(
-            paths, problem.unit, problem.count, problem.first, self.max_faces, self.max_numbers, list(bent),
-            printer(type(self).__name__) if self.verbose else None,
+            fits, splits.mean_weight, splits.count, splits.first, self.max_faces, self.max_numbers,
+            knot_numbers,
         )  # fmt: skip
         rounds.run()
-        chosen = rounds.best()
         self.results_ = rounds.table()
-        if chosen is None:
-            chosen = Candidate((0, 1), RIDGES[-1] * problem.unit, min(bent))
-        most = self.max_numbers if chosen.max_numbers is None else chosen.max_numbers
-        settings = {"n_faces": chosen.n_faces, "ridge": chosen.ridge, "max_numbers": most}
-        self.best_params_ = {**settings, "n_knots": chosen.n_knots}
+        best = rounds.best()
+        if best is None:
+            best = Candidate((0, 1), OPTIONS.rel_ridges[-1] * splits.mean_weight, knot_numbers[0])
+        max_numbers = self.max_numbers if best.max_numbers is None else best.max_numbers
+        settings = {"n_faces": best.n_faces, "ridge": best.ridge, "max_numbers": max_numbers}
+        self.best_params_ = {**settings, "n_knots": best.n_knots}
         machine.set_params(**settings)
-        begin = chosen._replace(max_numbers=None)
-        for split in (0, problem.first):
-            if len(problem.splits[0]) == 1 and paths.tried(begin, [split]):
-                machine.begin_at(paths.faces(begin, split)[0])
-                break
-        whole_machine, named = bent[chosen.n_knots].before(machine, weights)
-        found = fit_whole(whole_machine, X, y, named, type(self).__name__, self.verbose)
-        kept = whole_machine if found is None and hasattr(machine, "solution_") else None
-        return Chosen(found, kept, whole_machine, _told(len(self.results_), self.best_params_))
+        dense = best._replace(max_numbers=None)
+        start = next((s for s in (0, splits.first) if fits.are_done(dense, [s])), None)
+        if start is not None and len(splits.pairs) == 1:
+            machine.begin_at(fits.faces(dense, start)[0])
+        chosen = features[best.n_knots]
+        if chosen.knots is None:
+            return machine, "sample_weight"
+        machine.count_knots(chosen.knots)
+        if chosen.signs is not None:
+            machine.set_params(penalty__signs=chosen.signs)
+        if chosen.groups is not None:
+            machine.set_params(penalty__feature_groups=chosen.groups)
+        return Pipeline([("hinges", hinges[best.n_knots]), ("machine", machine)]), "machine__sample_weight"
 
     @property
     def n_numbers_(self) -> int:
         """Weights and biases of the chosen machine that are not 0, and knots in use."""
         return int(machine_of(self.best_estimator_).n_numbers_)
 
-    @property
-    def _answering(self) -> object:
-        return getattr(self, "best_estimator_", self.estimator or LogisticPolytopes())
+    def predict(self, X: SamplesLike) -> NDArray[Any]:
+        """Return labels, by the chosen classifier."""
+        check_is_fitted(self)
+        return self.best_estimator_.predict(X)
+
+    def decision_function(self, X: SamplesLike) -> NDArray[Any]:
+        """Return scores, of the chosen classifier."""
+        check_is_fitted(self)
+        return self.best_estimator_.decision_function(X)
+
+    def predict_proba(self, X: SamplesLike) -> NDArray[Any]:
+        """Return probabilities of the classes, by the chosen classifier."""
+        check_is_fitted(self)
+        return self.best_estimator_.predict_proba(X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return plain values only, so that formats without frames and enumerations can save the search."""
+        state = dict(super().__getstate__())
+        if "status_" in state:
+            state |= {"status_": self.status_.name, "results_": self.results_.to_dict("list")}
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if "status_" in state:
+            from pandas import DataFrame
+
+            status, results = Status.of_name(state["status_"]), DataFrame(state["results_"])
+            state = state | {"status_": status, "results_": results}
+        super().__setstate__(state)
 
 
-def _told(tried: int, settings: dict[str, Any]) -> str:
-    """Say how many candidates were tried, and the parameters of the machine that is kept."""
-    if not tried:
-        return told_of(0, 0, settings)
-    whose = ", ".join(f"{name}={value!r}" for name, value in settings.items())
-    return f"{tried} candidates were tried; the machine is the best one's, {whose}, as far as it came."
+def machine_of(model: object) -> Any:
+    """Return the last step of a pipeline, or the estimator as it is."""
+    return model[-1] if isinstance(model, Pipeline) else model
 
 
-def _kept_of(machine: LogisticPolytopes, X: SamplesLike) -> tuple[Numbers | None, Numbers | None]:
-    """Return the sign that the log-odds keep with each feature, and its group, by name if X has names."""
-    penalty = machine.penalty or FacePenalty()
-    if (
-        not (penalty.signs is not None or penalty.group > 0.0) or np.ndim(X) != 2
-    ):  # what is no table is refused with the samples
-        return None, None
-    validated(machine, X, skip_check_array=True)
-    found = machine._penalty_terms(machine.n_features_in_)
-    return found["signs"], found["groups"]
-
-
-class _Bent:
-    """The samples with the hinges of `count` knots of each feature."""
-
-    def __init__(self, count: int, signs: Numbers | None, groups: Numbers | None):
-        self.hinges = Hinges(count).set_output(transform="default") if count else None
-        self.signs, self.groups = signs, groups
-        self.numbers: Array | None = None
-
-    def of(self, X: SamplesLike) -> Any:
-        """Return samples for the machine."""
-        if self.hinges is None:
-            return X
-        made = self.hinges.fit_transform(X)
-        self.numbers = self.hinges.numbers_
-        counts = [len(knots) for knots in self.hinges.knots_]
-        self.signs, self.groups = (
-            None if each is None else np.concatenate([each, np.repeat(each, counts)])
-            for each in (self.signs, self.groups)
-        )
-        return made
-
-    def before(self, machine: LogisticPolytopes, weights: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Return the estimator that is fitted to all samples, and the weights by their names in its fit."""
-        if self.hinges is None:
-            return machine, weights
-        machine.count_knots(self.hinges.numbers_)
-        if self.signs is not None:
-            machine.set_params(penalty__signs=self.signs)
-        if self.groups is not None:
-            machine.set_params(penalty__feature_groups=self.groups)
-        named = {f"machine__{name}": values for name, values in weights.items()}
-        return Pipeline([("hinges", self.hinges), ("machine", machine)]), named
-
-
-def _counts(n_knots: int | Sequence[int]) -> list[int]:
-    """Return the numbers of knots that are tried, each once."""
-    given = [n_knots] if isinstance(n_knots, Integral) else n_knots
-    if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray) or not len(given):
+def _knot_numbers(n_knots: int | Sequence[int]) -> list[int]:
+    """Return the numbers of knots that are tried, ascending, each once."""
+    numbers = [n_knots] if isinstance(n_knots, Integral) else n_knots
+    if isinstance(numbers, str) or not isinstance(numbers, Sequence | np.ndarray) or not len(numbers):
         raise ValueError(f"n_knots must be an integer of at least 0, or several, not {n_knots!r}")
-    return sorted({whole("n_knots", count, 0) for count in given})
+    return sorted({whole("n_knots", number, 0) for number in numbers})
 
 
 # -- the splits ------------------------------------------------------------------------------------------
 
 
-class SplitSamples:
-    """The samples of each split, a binary problem for each pair of classes.
+class _Splits:
+    """Splits of weighted samples into a training and a validation part.
 
-    ``splits`` has `count` splits and, if the first of them has many samples, one more with a part of them;
-    ``first`` is the number of the split of the first round, and ``unit`` the weight of the samples.
+    Attributes
+    ----------
+    pairs : list of tuple of int
+        The pairs of classes, each a binary problem.
+    mean_weight : float
+        Weight of the samples of a pair of classes, in the mean over the pairs.
+    count : int
+        Number of splits of the search.
+    first : int
+        Number of the split of the first round: 0, or `count` if it is a part of split 0.
     """
 
     def __init__(
-        self, X: SamplesLike, y: ArrayLike, weights: dict[str, Any], machine: LogisticPolytopes,
-        cv: BaseCrossValidator | None, seed: int,
+        self, X: Any, y: NDArray[Any], weights: Array, machine: LogisticPolytopes, cv: Splits | None,
+        seed: int,
     ):  # fmt: skip
-        refuse_masked("X", X)
-        check_indices(X)
-        refuse_masked("y", y)
-        name = "LogisticSearch"
-        with explained(name, X, y):
-            samples, labels = check_X_y(X, y, accept_sparse="csr", dtype=np.float64, estimator=name)
-        samples = canonical(samples)
-        mass = np.array(checked_weights(weights.get("sample_weight"), samples))
-        used = mass > 0  # a sample without weight is left out, and so is a class that has no other
-        classes, codes = np.unique(labels[used], return_inverse=True)
+        used = np.flatnonzero(weights > 0)  # a class all of whose samples have weight 0 is left out
+        classes, codes = np.unique(y[used], return_inverse=True)
         if len(classes) < 2:
             raise ValueError(
                 f"LogisticSearch needs samples of two classes; the data has one class: {classes.tolist()}"
             )
-        mass[used] *= class_weights(machine.class_weight, classes, codes, mass[used])[codes]
-        numbers = np.full(len(mass), -1)
-        numbers[used] = codes
-        codes = numbers
-        pairs = list(combinations(range(len(classes)), 2))
-        masses = [mass[np.isin(codes, pair)].sum() for pair in pairs]
-        self.unit = float(np.mean(masses))
-        places = np.flatnonzero(used)
+        self._weights, self._codes = weights.copy(), np.full(len(weights), -1)
+        self._weights[used] *= class_weights(machine.class_weight, classes, codes, weights[used])[codes]
+        self._codes[used] = codes
+        self.pairs = list(combinations(range(len(classes)), 2))
+        self._pair_weights = [self._weights[np.isin(self._codes, pair)].sum() for pair in self.pairs]
+        self.mean_weight = float(np.mean(self._pair_weights))
         if cv is None:
-            own = _splitter(codes[used], seed).split(places, codes[used])
-            pieces = [(places[train], places[held]) for train, held in own]
+            parts = _default_cv(codes, seed).split(used, codes)
+            self._parts = [(used[train], used[validation]) for train, validation in parts]
         else:
-            pieces = list(cv.split(samples, labels))
-        self.count = len(pieces)
-        # The first round needs no more samples than tell structures apart.
-        train, held = pieces[0]
-        if len(train) > _MAX_FIRST_ROUND:
-            pieces.append((np.random.default_rng(seed).permutation(train)[:_MAX_FIRST_ROUND], held))
-        self.first = len(pieces) - 1 if len(pieces) > self.count else 0
-        self.splits = [
+            self._parts = list(check_cv(cv, y, classifier=True).split(X, y))
+        self.count, self.first = len(self._parts), 0
+        train, validation = self._parts[0]
+        if len(train) > OPTIONS.first_round_samples:
+            self.first = self.count
+            drawn = np.random.default_rng(seed).permutation(train)[: OPTIONS.first_round_samples]
+            self._parts.append((drawn, validation))
+
+    def with_hinges(
+        self, X: Any, hinges: Hinges | None, signs: NDArray[np.int64] | None, groups: NDArray[np.int64] | None
+    ) -> SplitFeatures:
+        """Return the binary problems of all splits, with `signs` and `groups` (m,) carried to the hinges."""
+        knots = None
+        if hinges is not None:
+            X, knots = hinges.fit_transform(X), hinges.numbers_
+            counts = [len(each) for each in hinges.knots_]
+            signs, groups = (
+                None if each is None else np.concatenate([each, np.repeat(each, counts)])
+                for each in (signs, groups)
+            )
+        problems = [
             [
-                _split(samples, codes, mass, pair, train, held, total)
-                for pair, total in zip(pairs, masses, strict=True)
+                self._binary_split(X, pair, parts, weight)
+                for pair, weight in zip(self.pairs, self._pair_weights, strict=True)
             ]
-            for train, held in pieces
+            for parts in self._parts
         ]
+        return SplitFeatures(problems, knots, signs, groups)
+
+    def _binary_split(
+        self, X: Any, pair: tuple[int, int], parts: tuple[Array, Array], pair_weight: float
+    ) -> BinarySplit:
+        train, validation = (rows[np.isin(self._codes[rows], pair)] for rows in parts)
+        y = np.where(self._codes == pair[1], 1.0, -1.0)
+        if len(np.unique(y[train])) < 2:
+            raise ValueError("cv must leave samples of every class to train on")
+        c = self._weights
+        return BinarySplit(
+            X[train], y[train], c[train], X[validation], y[validation], c[validation],
+            float(c[train].sum() / pair_weight),
+        )  # fmt: skip
 
 
-def _splitter(codes: NDArray[np.intp], seed: int) -> Any:
-    n, fewest = len(codes), int(np.bincount(codes).min())
-    if fewest < 2:
+def _default_cv(codes: NDArray[np.intp], seed: int) -> Any:
+    """Return the splitter for samples of these classes."""
+    n, smallest_class = len(codes), int(np.bincount(codes).min())
+    if smallest_class < 2:
         raise ValueError(
             "LogisticSearch chooses by samples held out, and needs at least two of every class; a class "
             "has one: fit LogisticPolytopes, or give cv"
         )
-    if n >= _ONE_SPLIT_SAMPLES:
+    if n >= OPTIONS.one_split_min_samples:
         return StratifiedShuffleSplit(1, test_size=0.25, random_state=seed)
-    return StratifiedKFold(
-        max(2, min(3 if n >= _THREE_FOLD_SAMPLES else 5, fewest)), shuffle=True, random_state=seed
-    )
-
-
-def _split(
-    X: Any, codes: NDArray[np.intp], mass: Array, pair: tuple[int, int], train: Array, held: Array,
-    total: float,
-) -> Split:  # fmt: skip
-    """Return the binary problem of a pair of classes on one split."""
-    parts = []
-    for rows in (train, held):
-        mine = rows[np.isin(codes[rows], pair)]
-        parts.append((X[mine], np.where(codes[mine] == pair[1], 1.0, -1.0), mass[mine]))
-    (A, y, c), out = parts
-    if len(np.unique(y)) < 2:
-        raise ValueError("cv must leave samples of every class to train on")
-    return Split(A, y, c, out, float(c.sum() / total))
+    folds = 3 if n >= OPTIONS.three_folds_min_samples else 5
+    return StratifiedKFold(max(2, min(folds, smallest_class)), shuffle=True, random_state=seed)

@@ -8,8 +8,7 @@ from sklearn.datasets import load_wine
 from sklearn.preprocessing import StandardScaler
 
 from polyopt import FacePenalty, LogisticPolytopes, LogisticSearch
-from polyopt.polyhedral.logistic_paths import Candidate
-from polyopt.polyhedral.logistic_rounds import SearchRounds
+from polyopt.polyhedral.logistic_rounds import Candidate, SearchRounds
 
 NOISE = np.random.default_rng(0).normal(size=400)
 NOISE -= NOISE.mean()
@@ -21,7 +20,7 @@ class Tried:
     def __init__(self, known):
         self.known = known  # candidate: mean loss, its spread, numbers
 
-    def tried(self, candidate, splits):
+    def are_done(self, candidate, splits):
         return candidate in self.known
 
     def losses(self, candidate, splits):
@@ -36,8 +35,8 @@ class Tried:
 
 
 def best(known, max_numbers=None, n_knots=(0, 3)):
-    rounds = SearchRounds(Tried(known), 1.0, 1, 0, 2, max_numbers, n_knots, None)
-    rounds.tried = list(known)
+    rounds = SearchRounds(Tried(known), 1.0, 1, 0, 2, max_numbers, n_knots)
+    rounds.candidates = list(known)
     return rounds.best()
 
 
