@@ -25,7 +25,7 @@ from polyopt.methods import find_method
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from polyopt.explanations import SampleExplanation, Subject
+    from polyopt.explanations import DecisionModel, SampleExplanation
     from polyopt.models import Model
     from polyopt.models.rules import Rules
 
@@ -324,7 +324,7 @@ def explain(
         write_explanation(whole, report, title=f"polyopt: {model.name} explained on {data}", sample=one)
 
 
-def _explain_row(subject: Subject, X: Array, row: int, hold: list[str], top: int) -> SampleExplanation:
+def _explain_row(subject: DecisionModel, X: Array, row: int, hold: list[str], top: int) -> SampleExplanation:
     from polyopt.explanations import explain_sample
 
     if row >= len(X):

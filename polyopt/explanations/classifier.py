@@ -11,71 +11,71 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from formulations.language.types import Array
+from polyopt.explanations.decision_model import DecisionModel, columns_of
 from polyopt.explanations.model import ModelExplanation, explain_model
 from polyopt.explanations.sample import SampleExplanation, explain_sample
-from polyopt.explanations.subject import Subject, columns_of
 
 
 def explain_prediction(
     machine: Any, x: Any, held: Sequence[str | int], bounds: Any, top: int
 ) -> SampleExplanation:
     """Explain the label of one sample, as :meth:`polyopt.estimators.faces.FaceClassifier.explain`."""
-    subject, data = subject_of(machine), _training_samples(machine)
-    sample = _one_sample(machine, x)
+    model, data = decision_model_of(machine), _training_samples(machine)
+    sample = _single_sample(machine, x)
     if isinstance(bounds, str):
         if bounds != "data" or data is None:
             wanted = "needs training data, dense and kept" if bounds == "data" else "is not known"
             raise ValueError(f"bounds={bounds!r} {wanted}: give a pair, the least and the largest values")
         bounds = np.minimum(data.min(axis=0), sample), np.maximum(data.max(axis=0), sample)
-    return explain_sample(subject, sample, held=held, bounds=bounds, top=top, data=data)
+    return explain_sample(model, sample, held=held, bounds=bounds, top=top, data=data)
 
 
 def explain_classifier(machine: Any, X: Any, y: Any, top: int) -> ModelExplanation:
-    """Explain a model on samples X with labels y, or on those of its fit."""
-    subject = subject_of(machine)
+    """Explain a classifier on samples X with labels y, or on those of its fit."""
+    model = decision_model_of(machine)
     if X is not None:
         samples = machine._scorable(X)
         if sp.issparse(samples):
             raise ValueError("explain_model takes dense samples; give some of the rows, as X.toarray()")
-        return explain_model(subject, samples, y, top=top)
+        return explain_model(model, samples, y, top=top)
     data = _training_samples(machine)
     if data is None:
         raise ValueError("explain_model needs X: the machine holds no dense training data")
     holder = (machine._sides or (machine,))[0]
     labels = machine.classes_[(holder._side * holder._y > 0).astype(int)]
-    return explain_model(subject, data, labels, top=top)
+    return explain_model(model, data, labels, top=top)
 
 
-def subject_of(machine: Any) -> Subject:
-    """Return the polytopes and labels of a fitted machine of two classes, as explanations need them."""
+def decision_model_of(machine: Any) -> DecisionModel:
+    """Return the polytopes and labels of a fitted machine of two classes."""
     check_is_fitted(machine)
     if not machine._is_binary:
         raise ValueError(
             f"explanations are of two classes, and there are {len(machine.classes_)}: "
             "ask a machine of estimators_, whose two classes are in pairs_"
         )
-    model = machine._as_fitted()
-    sides, pieces = model._sides or (model,), getattr(model, "polytopes_", None)
+    fitted = machine._as_fitted()
+    sides, pieces = fitted._sides or (fitted,), getattr(fitted, "polytopes_", None)
     polytopes = [side.polytope_ for side in sides] if pieces is None else list(pieces)
     kind: Any = "union" if pieces is not None else "difference" if len(sides) > 1 else "polytope"
     outside = sides[0].outer_label_
-    [inside] = [label for label in model.classes_ if label != outside]
+    [inside] = [label for label in fitted.classes_ if label != outside]
 
     def predict(X: Array) -> NDArray[Any]:
-        found: NDArray[Any] = model.classes_[model._labels(X)]
-        return found
+        labels: NDArray[Any] = fitted.classes_[fitted._labels(X)]
+        return labels
 
-    decides = getattr(model, "decision", "polytope") == "polytope"
+    decides = getattr(fitted, "decision", "polytope") == "polytope"
     columns = columns_of(polytopes[0].names)
-    return Subject(tuple(polytopes), kind, (inside, outside), predict, columns, decides)
+    return DecisionModel(tuple(polytopes), kind, (inside, outside), predict, columns, decides)
 
 
-def _one_sample(machine: Any, x: Any) -> Array:
+def _single_sample(machine: Any, x: Any) -> Array:
     """Return a sample (m,), checked."""
-    given: Any = x.to_frame().T if hasattr(x, "to_frame") else x
-    if not hasattr(given, "iloc") and not sp.issparse(given) and np.ndim(given) == 1:
-        given = np.reshape(given, (1, -1))
-    checked = machine._scorable(given)
+    table: Any = x.to_frame().T if hasattr(x, "to_frame") else x
+    if not hasattr(table, "iloc") and not sp.issparse(table) and np.ndim(table) == 1:
+        table = np.reshape(table, (1, -1))
+    checked = machine._scorable(table)
     rows = checked.toarray() if sp.issparse(checked) else checked
     if len(rows) != 1:
         raise ValueError(f"one sample at a time is explained; x has {len(rows)}")

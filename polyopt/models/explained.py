@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from formulations.language.types import Array, Matrix, is_sparse
 from polyopt.estimators.frames import named_as
 from polyopt.explanations import ModelExplanation, SampleExplanation, explain_model, explain_sample
-from polyopt.explanations.subject import Column, Subject
+from polyopt.explanations.decision_model import Column, DecisionModel
 from polyopt.models.model import Model
 from polyopt.models.raw_units import RawUnits
 from polyopt.models.rules import Rules
@@ -37,8 +37,8 @@ def explain_table(model: Model, X: Matrix, y: ArrayLike | None = None, *, top: i
     return explain_model(subject_of(model), features_of_table(model, X), y, top=top)
 
 
-def subject_of(model: Model) -> Subject:
-    """The subject of a model's explanations, for :func:`polyopt.explanations.explain_sample`.
+def subject_of(model: Model) -> DecisionModel:
+    """The decision model of a model's explanations, for :func:`polyopt.explanations.explain_sample`.
 
     ValueError: a machine without faces or of more than two classes, or steps without units of a table.
     """
@@ -56,7 +56,7 @@ def subject_of(model: Model) -> Subject:
         answer: NDArray[Any] = model.estimator.predict(named_as(model.estimator, raw.scaled(X)))
         return answer
 
-    return Subject(rules.polytopes, kind, labels, predict, _columns(raw), rules.decides)
+    return DecisionModel(rules.polytopes, kind, labels, predict, _columns(raw), rules.decides)
 
 
 def _columns(raw: RawUnits) -> tuple[Column, ...]:

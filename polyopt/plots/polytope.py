@@ -422,7 +422,7 @@ def face_weights(
         kind = type(explanation).__name__
         raise TypeError(f"explanation must be one of explain_model, or a machine with faces, not {kind}")
     most, columns = whole("most", most), whole("columns", columns)
-    roles = sorted(explanation.faces, key=lambda role: -role.answers)[:12]
+    roles = sorted(explanation.faces, key=lambda role: -role.active)[:12]
     columns = min(columns, len(roles))
     rows = -(-len(roles) // columns)
     deepest = min(most, max((len(role.weights) for role in roles), default=1)) or 1
@@ -430,7 +430,7 @@ def face_weights(
         places = panels.grid(rows, columns).ravel()
         reach = max((abs(weight) for role in roles for _, weight in role.weights), default=1.0)
         for axes, role in zip(places, roles, strict=False):
-            several = explanation.subject.kind != "polytope"
+            several = explanation.model.kind != "polytope"
             name = f"{role.name[0]}.{role.name[1]}" if several else role.name[1]
             _draw(axes, role, most, reach, f"face {name}")
         for axes in places[len(roles) :]:
@@ -448,7 +448,7 @@ def _draw(axes: Axes, role: FaceRole, most: int, reach: float, name: str) -> Non
     axes.axvline(0.0, color=MUTED, lw=0.8)
     axes.set_xlim(-1.05 * reach, 1.05 * reach)
     axes.tick_params(labelsize=7.5, length=0)
-    axes.set_title(f"{name}, answers for {role.answers}", fontsize=9)
+    axes.set_title(f"{name}, answers for {role.active}", fontsize=9)
     if hidden:
         total = sum(abs(weight) for _, weight in role.weights)
         rest = sum(abs(weight) for _, weight in hidden) / total

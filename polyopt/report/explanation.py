@@ -8,22 +8,22 @@ from pathlib import Path
 from polyopt.base.files import write_text
 from polyopt.base.text import escape
 from polyopt.explanations import ModelExplanation, SampleExplanation
-from polyopt.explanations.model import face_sentence, heading_of_model, share_sentence
+from polyopt.explanations.model import face_rows, face_sentence, heading_of_model, share_sentence
 from polyopt.explanations.sample import (
+    change_rows,
     crossing_sentence,
+    distance_sentence,
     fidelity_sentence,
     heading_of_sample,
-    hidden_sentence,
-    way_sentence,
+    term_rows,
 )
-from polyopt.explanations.subject import number, others
 from polyopt.plots.figure import svg
 from polyopt.plots.polytope import face_weights
 from polyopt.report.frame import Contents, cells_table, columns, framed
 
 _PICTURE = (
-    "Weights of the features times their spreads: to the right they pull outside where the feature is large, "
-    "to the left where it is small."
+    "Weights of the features times their spreads: a bar to the right raises the score, which is positive "
+    "outside, if the feature is large."
 )
 
 
@@ -37,9 +37,9 @@ def write_explanation(
     model : ModelExplanation
         The model.
     path : str or Path
-        The file to write, in UTF-8; one that is there is replaced.
+        The file to write, in UTF-8; an existing file is replaced.
     title : str
-        What is explained, in a few words.
+        Title of the page.
     sample : SampleExplanation, optional
         One sample.
     """
@@ -62,41 +62,24 @@ def _table(headings: str, rows: Sequence[Sequence[str]]) -> str:
 
 
 def _sample(e: SampleExplanation) -> str:
-    terms = [(t.column, number(t.value), number(t.usual), f"{t.amount:+.4g}") for t in e.terms[: e.top]]
-    if len(e.terms) > e.top:
-        terms.append((others(len(e.terms) - e.top), "", "", f"{e.rest:+.4g}"))
-    changes = [
-        (c.column, number(c.before), number(c.after), f"{c.amount:.4g}",
-         "–" if c.alone is None else number(c.alone)) for c in e.way.changes[: e.top]
-    ]  # fmt: skip
+    changes = change_rows(e)
     return "".join(
         [
             f"<p>{escape(heading_of_sample(e))}</p>",
             f"<p class='quiet'>The score of the mean sample is {e.base:.4g}; what makes the difference:</p>",
-            _table("feature*, value, mean, adds", terms),
-            f"<p>{escape(fidelity_sentence(e))}</p><p>{escape(way_sentence(e))}</p>",
-            _table("changes*, from, to, by spreads, alone", changes) if changes else "",
-            f"<p>{escape(hidden_sentence(e))}</p>",
-            "" if e.way.found.point is None else f"<p class='quiet'>{escape(crossing_sentence(e))}</p>",
+            _table("feature*, value, mean, adds", term_rows(e)),
+            f"<p>{escape(fidelity_sentence(e))}</p><p>{escape(distance_sentence(e))}</p>",
+            _table("changes*, from, to, by spreads", changes) if changes else "",
+            f"<p class='quiet'>{escape(crossing_sentence(e))}</p>" if changes else "",
         ]
     )  # fmt: skip
 
 
 def _model(e: ModelExplanation) -> str:
     shares = [(name, f"{100 * share:.1f} %") for name, share in e.shares if share]
-    faces = [
-        (
-            str(role.name[1]) if e.subject.kind == "polytope" else f"{role.name[0]}.{role.name[1]}",
-            str(role.answers), str(role.beyond), str(role.alone),
-            "–" if role.alone_right is None else str(role.alone_right),
-            "–" if role.changed is None else str(role.changed),
-            "–" if role.error_without is None else f"{100 * role.error_without:.2f} %",
-        )
-        for role in e.faces
-    ]  # fmt: skip
-    head = "face*, answers, beyond, only it, right, changes, error without"
+    head, *faces = face_rows(e)
     return (
         f"<p>{escape(heading_of_model(e))}</p><p class='quiet'>{escape(share_sentence(e))}</p>"
-        f"{_table('feature*, share', shares)}{_table(head, faces)}"
+        f"{_table('feature*, share', shares)}{_table(', '.join(['face*', *head[1:]]), faces)}"
         f"<p class='quiet'>{escape(face_sentence(e))}</p>"
     )

@@ -24,7 +24,7 @@ from polyopt import (
     large,
 )
 from polyopt.explanations import explain_model, explain_sample
-from polyopt.explanations.classifier import subject_of
+from polyopt.explanations.classifier import decision_model_of
 from polyopt.models import Model
 from polyopt.models.rules import Rules
 from polyopt.polytope import Polytope
@@ -113,10 +113,10 @@ def test_onnx_says_what_predict_says(square):
 
 def test_explanations_say_what_predict_says(square):
     """The faces agree with every prediction, and the sentence on a point's side with its own."""
-    explained = explain_model(subject_of(square), GRID)
+    explained = explain_model(decision_model_of(square), GRID)
     assert explained.agreement == 1.0
     for x in ([2.0, 0.0], [0.0, 0.0], [3.0, 0.0]):
-        sample = explain_sample(subject_of(square), x)
+        sample = explain_sample(decision_model_of(square), x)
         assert (sample.label == square.outer_label_) == sample.is_beyond
         assert "decides by its probabilities" not in sample.text()
 

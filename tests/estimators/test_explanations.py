@@ -12,7 +12,8 @@ import scipy.sparse as sp
 
 from polyopt import PLUME, SPLA1, ConvexPolytopeMachine
 from polyopt.certificates import Claim
-from polyopt.explanations import Column, Subject, explain_model, explain_sample
+from polyopt.explanations import Column, DecisionModel, explain_model, explain_sample
+from polyopt.explanations.sample import change_rows
 from polyopt.plots import face_weights
 from polyopt.polytope import Polytope
 
@@ -53,19 +54,19 @@ def test_terms_add_up_and_the_way_out_is_the_nearest(machines, name):
         x, (label,) = X.iloc[i].to_numpy(), machine.predict(X.iloc[[i]])
         assert e.label == label
         assert e.base + sum(term.amount for term in e.terms) == pytest.approx(e.score)
-        assert e.score == pytest.approx(e.answer.w @ x + e.answer.b)
+        assert e.score == pytest.approx(e.active_face.w @ x + e.active_face.b)
         assert len(e.terms) == len(NAMES)
-        if e.subject.decides:
+        if e.model.decides:
             signed = machine.decision_function(X.iloc[[i]])[0]
-            sign = 1.0 if e.subject.labels[1] == machine.classes_[1] else -1.0
+            sign = 1.0 if e.model.labels[1] == machine.classes_[1] else -1.0
             assert sign * signed == pytest.approx(e.score)
-        spread, way = e.subject.spread, e.way
-        assert np.linalg.norm((way.found.point - x) / spread) == pytest.approx(way.distance)
+        spread, way = e.model.spread, e.counterfactual
+        assert np.linalg.norm((way.nearest.point - x) / spread) == pytest.approx(way.distance)
         steps = rng.normal(size=(400, 5))
         steps *= 0.999 * way.distance / np.linalg.norm(steps, axis=1)[:, None]
-        assert (e.subject.scores(x + steps * spread) > 0.0).all() == e.is_beyond
-        if e.subject.decides:
-            assert e.subject.predict(way.crossing[None])[0] == e.other != label
+        assert (e.model.scores(x + steps * spread) > 0.0).all() == e.is_beyond
+        if e.model.decides:
+            assert e.model.predict(way.crossing[None])[0] == e.other != label
             assert way.distance <= way.crossing_distance < way.distance + 1e-9
         assert e.certificate().claim is Claim.OPTIMAL
 
@@ -74,30 +75,16 @@ def test_what_is_held_and_bounded_stays_there(machines):
     X, _, found = machines
     x, free = X.iloc[0].to_numpy(), found["one"].explain(X.iloc[0])
     e = found["one"].explain(X.iloc[0], held=["age", 4], bounds="data")
-    point = e.way.found.point
+    point = e.counterfactual.nearest.point
     assert point[[0, 4]].tolist() == x[[0, 4]].tolist()
     assert (point >= X.to_numpy().min(axis=0)).all()
     assert (point <= X.to_numpy().max(axis=0)).all()
-    assert e.way.distance >= free.way.distance
+    assert e.counterfactual.distance >= free.counterfactual.distance
     nothing = found["one"].explain(X.iloc[0], held=NAMES)
-    assert nothing.way.found.point is None
+    assert nothing.counterfactual.nearest.point is None
     assert "No point of the other class can be reached" in nothing.text()
     assert nothing.to_dict()["nearest"]["distance"] is None
     assert nothing.certificate().claim is Claim.INFEASIBLE
-
-
-def test_alone_is_what_changes_the_label(machines):
-    X, _, found = machines
-    e = found["inside out"].explain(X.iloc[1])
-    tried = 0
-    for change in e.way.changes:
-        if change.alone is not None:
-            moved = X.iloc[1].to_numpy().copy()
-            j = NAMES.index(change.column)
-            moved[j] = change.alone + 1e-9 * np.sign(change.alone - moved[j])
-            assert e.subject.predict(moved[None])[0] == e.other
-            tried += 1
-    assert tried
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -105,7 +92,7 @@ def test_counts_are_those_of_the_model_without_the_face(machines, name):
     X, y, found = machines
     e = found[name].explain_model()
     assert sum(share for _, share in e.shares) == pytest.approx(1.0)
-    samples, subject = X.to_numpy(), e.subject
+    samples, subject = X.to_numpy(), e.model
     said = subject.scores(samples) > 0.0
     truth = y == subject.labels[1]
     assert e.error == pytest.approx((said != truth).mean())
@@ -117,12 +104,12 @@ def test_counts_are_those_of_the_model_without_the_face(machines, name):
         assert role.beyond == beyond.sum()
         assert role.alone == (beyond & rest.contains(samples)).sum()
         polytopes = tuple(rest if d == piece else each for d, each in enumerate(subject.polytopes))
-        without = Subject(polytopes, subject.kind, subject.labels, subject.predict, subject.columns)
+        without = DecisionModel(polytopes, subject.kind, subject.labels, subject.predict, subject.columns)
         now = without.scores(samples) > 0.0
         assert role.changed == (now != said).sum()
         assert role.error_without == pytest.approx((now != truth).mean())
     by_piece = [
-        sum(role.answers for role in e.faces if role.name[0] == d) for d in range(len(subject.polytopes))
+        sum(role.active for role in e.faces if role.name[0] == d) for d in range(len(subject.polytopes))
     ]
     if subject.kind == "union":
         by_piece = [sum(by_piece)]
@@ -137,13 +124,9 @@ def test_words_fit_in_80_columns_and_dictionaries_in_json(machines, name):
         assert max(map(len, text.split("\n"))) <= 80
         assert "\x1b" not in text
     assert "3 others" in e.text()
-    moved, wanted = e.x.copy(), e.way.crossing
-    for change in e.way.changes[:2]:
-        moved[NAMES.index(change.column)] = wanted[NAMES.index(change.column)]
-    enough = bool(e.subject.predict(moved[None])[0] == e.other)
-    assert e.way.is_enough is enough
-    assert f"would {'' if enough else 'not '}be enough" in " ".join(e.text().split())
-    assert e.subject.predict(wanted[None])[0] == e.other
+    assert e.model.predict(e.counterfactual.crossing[None])[0] == e.other
+    hidden = np.linalg.norm([change.amount for change in e.counterfactual.changes[2:]])
+    assert change_rows(e)[-1] == ("3 others", "", "", f"{hidden:.4g}")
     assert f"({e.same} of {e.samples})" in e.text()
     json.dumps([e.to_dict(), whole.to_dict()], allow_nan=False)
     if name == "of probabilities":
@@ -153,20 +136,20 @@ def test_words_fit_in_80_columns_and_dictionaries_in_json(machines, name):
 def test_a_face_alone_in_its_polytope_and_faces_without_data():
     one = Polytope(np.array([[1.0, 0.0]]), np.array([-1.0]))
     columns = (Column("a", (0,)), Column("b", (1,)))
-    subject = Subject(
+    subject = DecisionModel(
         (one,), "polytope", ("in", "out"), lambda X: np.where(X[:, 0] > 1, "out", "in"), columns
     )
     whole = explain_model(subject, [[0.0, 0.0], [2.0, 0.0], [3.0, 1.0]])
     [role] = whole.faces
-    assert (role.answers, role.beyond, role.alone, role.changed) == (3, 2, 2, 2)
+    assert (role.active, role.beyond, role.alone, role.changed) == (3, 2, 2, 2)
     assert whole.error is None
     assert whole.shares == (("a", 1.0), ("b", 0.0))
     e = explain_sample(subject, [0.25, 9.0])
-    assert e.way.distance == pytest.approx(0.75)
-    assert [(c.column, c.after) for c in e.way.changes] == [("a", pytest.approx(1.0))]
+    assert e.counterfactual.distance == pytest.approx(0.75)
+    assert [(c.column, c.after) for c in e.counterfactual.changes] == [("a", pytest.approx(1.0))]
     assert "all are measured in their own units" in e.text()
     assert e.samples == 0
-    two = Subject((one, one), "difference", ("in", "out"), subject.predict, columns)
+    two = DecisionModel((one, one), "difference", ("in", "out"), subject.predict, columns)
     assert {role.changed for role in explain_model(two, [[0.0, 0.0]]).faces} == {None}
 
 
@@ -178,12 +161,12 @@ def test_a_union_is_left_through_every_piece_and_entered_by_the_nearest():
     def predict(X):
         return np.where((X[:, 0] >= -1.0) & (X[:, 0] <= 3.0), "in", "out")
 
-    subject = Subject((left, right), "union", ("in", "out"), predict, columns)
+    subject = DecisionModel((left, right), "union", ("in", "out"), predict, columns)
     inner, outer = explain_sample(subject, [0.75]), explain_sample(subject, [-4.0])
-    assert inner.way.found.point == pytest.approx([-1.0])
-    assert inner.way.distance == pytest.approx(1.75)
-    assert outer.way.found.point == pytest.approx([-1.0])
-    assert outer.answer.name == (0, 1)
+    assert inner.counterfactual.nearest.point == pytest.approx([-1.0])
+    assert inner.counterfactual.distance == pytest.approx(1.75)
+    assert outer.counterfactual.nearest.point == pytest.approx([-1.0])
+    assert outer.active_face.name == (0, 1)
     assert "face 1 of piece 0" in outer.text()
     assert max(map(len, str(explain_model(subject, [[0.0], [2.0], [5.0]])).split("\n"))) <= 80
 
@@ -192,7 +175,7 @@ def test_machines_without_data_explain_as_well(machines):
     X, _, found = machines
     light = found["two"].without_data()
     whole, bare = found["two"].explain(X.iloc[4]), light.explain(X.iloc[4])
-    assert bare.way.distance == whole.way.distance
+    assert bare.counterfactual.distance == whole.counterfactual.distance
     assert bare.samples == 0
     with pytest.raises(ValueError, match="holds no dense training data"):
         light.explain_model()
@@ -230,9 +213,9 @@ def test_what_cannot_be_explained_is_told(machines):
 def test_each_face_is_drawn_with_its_weights(machines):
     e = machines[2]["one"].explain_model()
     panels = [axes for axes in face_weights(e, most=3).axes if axes.patches]
-    roles = sorted(e.faces, key=lambda role: -role.answers)
+    roles = sorted(e.faces, key=lambda role: -role.active)
     assert len(panels) == len(roles)
     for axes, role in zip(panels, roles, strict=True):
         assert [bar.get_width() for bar in axes.patches] == [weight for _, weight in role.weights[:3]]
-        assert axes.get_title(loc="left") == f"face {role.name[1]}, answers for {role.answers}"
+        assert axes.get_title(loc="left") == f"face {role.name[1]}, answers for {role.active}"
         assert "2 others have" in axes.get_xlabel()

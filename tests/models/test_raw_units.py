@@ -141,7 +141,7 @@ def test_rows_are_explained_in_the_columns_of_the_table(models):
         found = explain_row(model, frame, row, held=["paid"])
         assert found.label == model.predict(frame)[row]
         if name != "bent":
-            assert {change.column for change in found.way.changes} <= {"age", "job", "income"}
+            assert {change.column for change in found.counterfactual.changes} <= {"age", "job", "income"}
         assert "age" in str(explain_table(model, frame, y))
         with pytest.raises(ValueError, match="height"):
             explain_row(model, frame, 0, held=["height"])
