@@ -198,12 +198,9 @@ _POLYTOPE_MACHINES = (
         keeps=("polyopt.cpm.estimator.SGDSettings", "polyopt.estimators.face_penalty.FacePenalty"),
         exports={
             "certify_cpm": "polyopt.cpm.certificate",
-            "certify_cpm_hard": "polyopt.cpm.certificate_hard",
             "PolytopeSearch": "polyopt.cpm.polytope_search",
             "FacePenalty": "polyopt.estimators.face_penalty",
             "SGDSettings": "polyopt.cpm.estimator",
-            "L1Point": "polyopt.cpm.l1_path",
-            "l1_path": "polyopt.cpm.l1_path",
         },
     ),
     _polyhedral(
