@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from polyopt.cpm.certificate import certify_cpm as certify_cpm
     from polyopt.cpm.estimator import ConvexPolytopeMachine as ConvexPolytopeMachine
     from polyopt.cpm.estimator import SGDSettings as SGDSettings
-    from polyopt.cpm.l1_path import L1Point as L1Point
-    from polyopt.cpm.l1_path import l1_path as l1_path
     from polyopt.estimators.face_penalty import FacePenalty as FacePenalty
     from polyopt.estimators.hinges import Hinges as Hinges
     from polyopt.foreign.certify import certify_solution as certify_solution

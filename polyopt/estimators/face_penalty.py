@@ -81,7 +81,7 @@ class FacePenalty(Settings):
 
     @staticmethod
     def of(n_features: int, **given: Any) -> FacePenaltyOfFeatures:
-        """Return the penalty of so many features, as ``certify_cpm`` and ``l1_path`` take it.
+        """Return the penalty of so many features, as ``certify_cpm`` takes it.
 
         Parameters
         ----------

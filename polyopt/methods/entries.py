@@ -197,11 +197,8 @@ _POLYTOPE_MACHINES = (
         keeps=("polyopt.cpm.estimator.SGDSettings", "polyopt.estimators.face_penalty.FacePenalty"),
         exports={
             "certify_cpm": "polyopt.cpm.certificate",
-            "certify_cpm_hard": "polyopt.cpm.certificate_hard",
             "FacePenalty": "polyopt.estimators.face_penalty",
             "SGDSettings": "polyopt.cpm.estimator",
-            "L1Point": "polyopt.cpm.l1_path",
-            "l1_path": "polyopt.cpm.l1_path",
         },
     ),
     _polyhedral(

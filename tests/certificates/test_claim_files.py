@@ -273,9 +273,6 @@ def test_what_has_no_form_is_refused_in_a_sentence(data, tmp_path):
     ).fit(X, y)
     with pytest.raises(ValueError, match="searches over their features"):
         few.certificate().save(tmp_path / "c.json")
-    separate = polyopt.certify_cpm_hard(X, np.where(X[:, 0] > 0, 1, -1), W=[[1.0, 0.0, 0.0, 0.0]])
-    with pytest.raises(ValueError, match="directions"):
-        separate.save(tmp_path / "c.json")
     with pytest.raises(ValueError, match="D below 1"):
         polyopt.SigmaSVM(D=1.0, kernel="linear").fit(X, y).certificate().save(tmp_path / "c.json")
 

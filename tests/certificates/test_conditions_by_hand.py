@@ -5,67 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from formulations.polytope import margin_weights
 from polyopt.certificates import projection
 from polyopt.certificates.certificate import Claim
-from polyopt.cpm import certificate_hard as cpm_hard
 from polyopt.linalg.rounding import Ball
-
-N, K = 9, 2
-
-
-def drawn(seed):
-    rng = np.random.default_rng(seed)
-    X, y = np.column_stack([rng.normal(size=(N, 2)), np.ones(N)]), np.where(np.arange(N) % 3, 1.0, -1.0)
-    Z = np.where(y[:, None] > 0, np.eye(K)[rng.integers(0, K, N)], 1.0)
-    return rng, X, y, Z
-
-
-def by_name(residuals):
-    return {(r.condition, r.row): r for r in residuals}
-
-
-@pytest.mark.parametrize("margin", ["total", "worst"])
-@pytest.mark.parametrize("seed", range(3))
-def test_conditions_of_a_polytope_with_hard_margins(margin, seed):
-    rng, X, y, _ = drawn(seed)
-    W, alpha = rng.normal(size=(K, 3)), rng.uniform(-0.3, 1.5, (N, K))
-    assignment = np.where(y > 0, rng.integers(0, K, N), -1)
-    point = cpm_hard._point(X[:, :2], y, W, alpha, assignment, margin)
-    found = by_name(cpm_hard._conditions(point, margin))
-    Z = np.where(y[:, None] > 0, np.eye(K)[assignment], 1.0)
-    v = ((alpha * y[:, None]).T @ X) / np.linalg.norm((alpha * y[:, None]).T @ X, axis=1)[:, None]
-    pulls = (alpha * y[:, None]).T @ X
-    theta = np.ones(K) if margin == "total" else margin_weights(pulls)
-    largest, zeta = np.abs(alpha).max(), np.zeros(K)
-    for k in range(K):
-        outputs = y * (X @ W[k])
-        own = Z[:, k] > 0
-        least = outputs[own].min()
-        zeta[k] = least / np.linalg.norm(W[k])
-        sign = max(max(-alpha[i, k], 0.0 if own[i] else abs(alpha[i, k])) for i in range(N))
-        slack = max(abs(alpha[i, k] * (outputs[i] - least) / abs(least)) for i in range(N) if own[i])
-        off = theta[k] * np.abs(W[k] / np.linalg.norm(W[k]) - v[k]).max()
-        assert found["sign", f"margin(face {k})"].relative == pytest.approx(sign / largest)
-        assert found["stationarity", f"w(face {k})"].relative == pytest.approx(off)
-        assert found["complementarity", f"margin(face {k})"].relative == pytest.approx(slack / largest)
-    if margin == "worst":
-        spare = max(theta[k] * (1.0 - (zeta.min() / zeta[k] if zeta[k] > 0.0 else 0.0)) for k in range(K))
-        assert found["complementarity", "norm"].relative == pytest.approx(max(spare, 0.0))
-    assert cpm_hard._separation(point).relative == pytest.approx(max((-zeta).max(), 0.0))
-    feasible = np.where(Z > 0, np.maximum(alpha, 0.0), 0.0)
-    lengths = np.linalg.norm((feasible * y[:, None]).T @ X, axis=1)
-    reached, most = cpm_hard._margins(point, margin), cpm_hard._most(point, margin)
-    if margin == "total":
-        assert reached[0] == pytest.approx(zeta)
-        assert most[0] == pytest.approx(lengths / feasible.sum(axis=0))
-    else:
-        assert reached[0] == pytest.approx([zeta.min()])
-        assert most[0] == pytest.approx([lengths.sum() / feasible.sum()])
-    assert (np.maximum(reached[1], 0.0) <= np.maximum(reached[0], 0.0)).all()
-    assert (most[1] >= most[0]).all()
-    assert most[1] == pytest.approx(most[0], rel=2e-9)
-
 
 # -- projections ------------------------------------------------------------------------------------
 
