@@ -101,16 +101,6 @@ class Nodes(Struct):
         "bound!: f8 (slots); number!: i8 (slots); heap!: i8 (slots); stack!: i8 (slots); spare!: i8 (slots); "
         "counts!: i8 (c)"
     )
-    fixed: Marks
-    rows: Marks
-    cols: Marks
-    on: Marks
-    bound: Vector
-    number: Numbers
-    heap: Numbers
-    stack: Numbers
-    spare: Numbers
-    counts: Numbers
 
 
 class Memory(Struct):
@@ -126,13 +116,6 @@ class Memory(Struct):
         "a!: f8 (p); gain!: f8 (s, p); seen!: f8 (s, p); tried!: i8 (hashes); looked!: i8 (five); "
         "counts!: i8 (m); values!: f8 (seven)"
     )
-    a: Vector
-    gain: Vector
-    seen: Vector
-    tried: Numbers
-    looked: Numbers
-    counts: Numbers
-    values: Vector
 
 
 class Desk(Struct):
