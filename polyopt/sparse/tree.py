@@ -255,10 +255,14 @@ def solve_l0_tree(
 ) -> Solution:
     """Solve the exact program (3) of :mod:`formulations.l0` by branch and bound.
 
-    As :func:`polyopt.sparse.integer_program.solve_l0_milp`, but ``bound`` is proven: the least bound of the
-    leaves, evaluated from the data by their multipliers, less its rounding. HiGHS need not be correct.
-    Records of ``history`` also have open. ITERATION_LIMIT after `max_nodes`; INACCURATE if all centres are
-    decided and a gap remains, by the tolerances of the pivots or by rounding.
+    The search begins from `start` (alpha, b) if given. The best point's pattern is solved again after it.
+
+    Returns: ``primal`` has alpha, b, xi and sigma, the support of alpha; ``duals`` has the multipliers
+        "margin" of that pattern's program. ``objective`` is the score, evaluated from the data. ``bound`` is
+        proven: the least bound of the leaves, evaluated from the data by their multipliers, less rounding.
+        ``iterations`` counts nodes; records of ``history`` have seconds, objective, bound, nodes and open.
+        ITERATION_LIMIT after `max_nodes`; INACCURATE if all centres are decided and a gap remains, by the
+        tolerances of the pivots or by rounding.
     """
     search = L0Tree(data, tolerance(tol), Clock(time_limit), max_nodes, progress, options)
     if start is not None:

@@ -13,9 +13,8 @@ from formulations.language.solution import Status
 from polyopt.sparse import tree as branch
 from polyopt.sparse.certificate import score_bound
 from polyopt.sparse.cross_entropy import solve_l0
-from polyopt.sparse.integer_program import solve_l0_milp
 from polyopt.sparse.pattern_lp import PatternLP
-from polyopt.sparse.proof import DEFAULT, Options, solve_globally
+from polyopt.sparse.proof import DEFAULT, Options, solve_globally, solve_integer_program
 from polyopt.sparse.tree import QuickPattern
 
 KERNELS = ["linear", "rbf", "indefinite", "rectangular"]
@@ -47,7 +46,7 @@ def settled(data, limit=None, options=DEFAULT):
 def test_the_optimum_with_and_without_a_point(kind):
     """With and without a point it is the optimum of another solver."""
     data = data_of(kind)
-    other = solve_l0_milp(data)
+    other, _ = solve_integer_program(data, Clock(None))
     for options, times in ((DEFAULT, 0), (Options(first_steps=0), 1)):
         found, bound, answers = settled(data, options=options)
         assert len(answers) == times
