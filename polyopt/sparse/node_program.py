@@ -170,7 +170,7 @@ def given_of(of: Problem) -> Given:
     scaled = of.signed / units
     return Given(
         scaled, np.ascontiguousarray(scaled.T), of.y, of.caps * (1.0 - PERTURBATION * rng.random(n)),
-        np.ones(n), np.zeros(p), units, (np.ones(p) + PERTURBATION * rng.random(p)) / units,
+        np.ones(n), units.copy(), units, (np.ones(p) + PERTURBATION * rng.random(p)) / units,
         PERTURBATION * rng.random(p) / units, FEASIBILITY,
     )  # fmt: skip
 

@@ -227,7 +227,7 @@ class _ClaimTree:
         self._search.offer(*point)
         self._search.memory.values[tree.GOAL] = goal
         self._search.memory.counts[tree.MAX_DEPTH] = DEFAULT.claim_depth
-        self.problem, self.y = self._search.model.problem, data.y.astype(np.int64)
+        self.problem, self.y = self._search.problem, data.y.astype(np.int64)
         self.unit = 2.0 ** float(np.frexp(self.problem.caps.max())[1] - DEFAULT.claim_bits)
         self.root: dict[str, Any] = {}
         self._open: dict[int, _Kept] = {}  # nodes by their numbers in the search
@@ -261,7 +261,7 @@ class _ClaimTree:
         for entry, (mark, place) in zip(kept.entry["ways"], sides, strict=True):
             fixed = kept.fixed.copy()
             fixed[j] = mark
-            u = self._search.model.desk.states[int(looked[place])].u
+            u = self._search.desk.states[int(looked[place])].u
             self._keep(entry, fixed, u, kept.u, [one for one in opened if one[0][j] == mark])
 
     def _keep(
