@@ -34,7 +34,6 @@ from formulations.language.clock import Clock
 from polyopt import Kernel, datasets
 from polyopt.cpm.global_search.search import solve_cpm_global
 from polyopt.sparse.cross_entropy import solve_l0
-from polyopt.sparse.integer_program import solve_l0_milp
 from polyopt.sparse.proof import solve_globally
 
 _SETS, _SEED, _LIMIT = ("bupa", "wbc", "ionosphere"), 24, 6.0
@@ -106,7 +105,7 @@ def _l0(K: Any, y: Any) -> dict[str, Callable[[float], tuple[float, float]]]:
         return _value(l0.mixed_integer(K, y, 1.0).solve("SCIP", time_limit=limit, **_MIP))
 
     def highs(limit: float) -> tuple[float, float]:
-        return _value(solve_l0_milp(data, time_limit=limit, tol=1e-4))
+        return _value(l0.mixed_integer(K, y, 1.0).solve("HIGHS", time_limit=limit))
 
     return {"ours": ours, **({"SCIP": scip} if _has_scip() else {}), "HiGHS": highs}
 

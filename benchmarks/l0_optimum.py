@@ -20,6 +20,7 @@ Every cell is kept in results/l0_optimum.csv as it ends, and not computed again.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -31,12 +32,14 @@ from sklearn.preprocessing import StandardScaler
 from benchmarks.helpers.kept import word_of
 from benchmarks.helpers.slides import DATA
 from formulations.l0_data import L0Data, as_l0_data
+from formulations.language.clock import Clock
+from formulations.language.solution import Solution
 from polyopt import CrossEntropySettings, Kernel, datasets
 from polyopt.base.files import write_text
 from polyopt.sparse.cross_entropy import solve_l0
-from polyopt.sparse.integer_program import solve_l0_milp
 from polyopt.sparse.one_norm import solve_one_norm
 from polyopt.sparse.pattern_lp import PatternLP
+from polyopt.sparse.proof import solve_integer_program
 from polyopt.sparse.tree import solve_l0_tree
 
 KEPT = Path(__file__).parent / "results" / "l0_optimum.csv"
@@ -93,9 +96,13 @@ def _cell(name: str, kernel: str, every: int = 1, limit: float = LIMIT) -> dict[
         row |= {title: solution.objective, f"{title}, s": time.process_time() - started}
         best = solution if best is None or solution.objective < best.objective else best
     row |= {"support vectors": int(best["sigma"].sum()), "runs": len(search.scores), "relaxation": best.bound}
-    for title, solve in (("MILP", solve_l0_milp), ("tree", solve_l0_tree)):
+    proofs: dict[str, Callable[[], Solution]] = {
+        "MILP": lambda: solve_integer_program(data, Clock(limit), best)[0],
+        "tree": lambda: solve_l0_tree(data, start=(best["alpha"], float(best["b"])), time_limit=limit),
+    }
+    for title, solve in proofs.items():
         started = time.process_time()
-        proof = solve(data, start=(best["alpha"], float(best["b"])), time_limit=limit)
+        proof = solve()
         row |= {
             title: proof.objective,
             f"{title}, bound": proof.bound,

@@ -307,6 +307,11 @@ class Struct:
     lengths: dict[str, int]
     address: int
 
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """The array or number of this name, of the signature."""
+
     def __init_subclass__(cls) -> None:
         name, types = cls.__name__, _types(cls.types)
         cls.arguments = arguments = _parsed(name, cls.signature, types)

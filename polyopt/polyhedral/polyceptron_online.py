@@ -18,7 +18,7 @@ which reading is meant:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,13 +51,6 @@ class Sweep(Struct):
         ROWS + "y: f8 (n); c: f8 (n); W!: f8 (r, L); tally!: f8 (three); sizes!: i8 (K); scores!: f8 (L)"
     )
     types = ROW_TYPES
-    values: NDArray[Any]
-    starts: NDArray[np.int64]
-    y: Vector
-    c: Vector
-    W: Vector
-    tally: Vector
-    sizes: NDArray[np.int64]
 
 
 # Algorithm 2: every misclassified sample in `order` adds step * c * y * x̃ to the face of its cell.

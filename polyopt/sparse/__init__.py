@@ -2,6 +2,6 @@
 
 Read in this order: ``settings``, ``pattern_lp`` (the linear program of a pattern), ``pattern_scores``
 (patterns in batches, screened by cuts), ``cross_entropy`` (from the relaxation to a local optimum),
-``node_program`` and ``tree`` (branch and bound), ``integer_program`` (HiGHS), ``proof``, ``certificate``,
+``node_program`` and ``tree`` (branch and bound), ``proof`` (integer solvers, claims), ``certificate``,
 ``estimator``; ``one_norm``.
 """

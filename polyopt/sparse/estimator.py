@@ -193,7 +193,7 @@ class CrossEntropySVM(ExpansionClassifier):
     def _find(self, data: L0Data, how: CrossEntropySettings, clock: Clock) -> tuple[Solution, float | None]:
         """Return the solver's answer, and what our own branch and bound, if asked, proves of every score."""
         from polyopt.sparse.cross_entropy import L0Search, round_relaxation
-        from polyopt.sparse.proof import better_of, prove, solve_explicitly, solve_globally
+        from polyopt.sparse.proof import better_of, solve_globally, solve_integer_program
 
         known = self.__dict__.pop("_known", None)  # for this fit alone
         if self.solver_ == "one-norm":
@@ -204,7 +204,7 @@ class CrossEntropySVM(ExpansionClassifier):
             known = None
         if self.solver_ == "exact":
             program = Clock(None if clock.left is None else _SHARE_OF_THE_PROGRAM * clock.left)
-            answer, searched = solve_explicitly(data, program)
+            answer, searched = solve_integer_program(data, program)
             if answer.status not in (Status.SOLVED, Status.INTERRUPTED):
                 start = self._search(data, how, clock.left)
                 answer = better_of(data, answer, (start["alpha"], float(start["b"])))
@@ -221,7 +221,7 @@ class CrossEntropySVM(ExpansionClassifier):
         start = start if known is None else better_of(data, start, known)
         if start.status in (Status.SOLVED, Status.INTERRUPTED):
             return start, None
-        return prove(data, start, clock, self._progress())
+        return solve_integer_program(data, clock, start)
 
     def _search(self, data: L0Data, how: CrossEntropySettings, time_limit: float | None) -> Solution:
         from polyopt.sparse.cross_entropy import solve_l0

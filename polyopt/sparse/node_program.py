@@ -76,16 +76,6 @@ class Given(Struct):
         "A: f8 (n, p); columns: f8 (p, n); y: f8 (n); h: f8 (n); g: f8 (n); cap!: f8 (p); full: f8 (p); "
         "free: f8 (p); paid: f8 (p); near: f8"
     )
-    A: Vector
-    columns: Vector
-    y: Vector
-    h: Vector
-    g: Vector
-    cap: Vector
-    full: Vector
-    free: Vector
-    paid: Vector
-    near: float
 
 
 class State(Struct):
@@ -105,22 +95,6 @@ class State(Struct):
         "s!: f8 (n); d!: f8 (p); a!: f8 (p); of_rows!: f8 (n); of_cols!: f8 (p); sizes!: i8 (c); "
         "rest!: f8 (v); work!: f8 (w); list!: i8 (q)"
     )
-    rows: Marks
-    cols: Marks
-    on: Marks
-    R: NDArray[np.int64]
-    Q: NDArray[np.int64]
-    W: Vector
-    u: Vector
-    s: Vector
-    d: Vector
-    a: Vector
-    of_rows: Vector
-    of_cols: Vector
-    sizes: NDArray[np.int64]
-    rest: Vector
-    work: Vector
-    list: NDArray[np.int64]
 
 
 def empty_state(N: int, p: int, beside: State | None = None) -> State:
@@ -172,11 +146,6 @@ class Problem(Struct):
     """
 
     signature: ClassVar[str] = "signed: f8 (n, p); y: f8 (n); caps: f8 (n); sizes: f8 (p); errors: f8 (p)"
-    signed: Vector
-    y: Vector
-    caps: Vector
-    sizes: Vector
-    errors: Vector
 
 
 def problem_of(data: L0Data) -> Problem:
@@ -201,7 +170,7 @@ def given_of(of: Problem) -> Given:
     scaled = of.signed / units
     return Given(
         scaled, np.ascontiguousarray(scaled.T), of.y, of.caps * (1.0 - PERTURBATION * rng.random(n)),
-        np.ones(n), np.zeros(p), units, (np.ones(p) + PERTURBATION * rng.random(p)) / units,
+        np.ones(n), units.copy(), units, (np.ones(p) + PERTURBATION * rng.random(p)) / units,
         PERTURBATION * rng.random(p) / units, FEASIBILITY,
     )  # fmt: skip
 

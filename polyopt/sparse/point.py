@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,19 +13,12 @@ from formulations.language.clock import Clock
 from formulations.language.recovery import slacks
 from formulations.language.solution import Solution, Status
 from formulations.language.types import Vector
-from polyopt.sparse.pattern_lp import PatternLP, PatternSolution
+from polyopt.sparse.pattern_lp import PatternLP
 
 RECORD_SECONDS = 0.2
 """Least time between two records of a history."""
 _SUM_ROUNDING = 1e-9  # relative, more than the rounding of a sum
 _GRACE_SECONDS = 0.5  # after a limit, for the program that gives the answer its multipliers
-
-
-class PatternSolver(Protocol):
-    """Solves the programs of patterns."""
-
-    def prepare(self, sigma: ArrayLike, *, time_limit: float | None = None) -> PatternSolution:
-        """Solve the program of one pattern."""
 
 
 def as_start(data: L0Data, start: tuple[ArrayLike, float]) -> tuple[Vector, float]:
@@ -41,7 +34,7 @@ def as_start(data: L0Data, start: tuple[ArrayLike, float]) -> tuple[Vector, floa
 
 def finished(
     data: L0Data, point: tuple[Vector, float], bound: float, status: Status, *, tol: float,
-    left: float | None = None, model: PatternSolver | None = None, **run: Any,
+    left: float | None = None, **run: Any,
 ) -> Solution:  # fmt: skip
     """The solution of a search: the program of the pattern of its best point (alpha, b), solved again.
 
@@ -49,8 +42,7 @@ def finished(
     seconds left, which may be passed by half a second; `run` are further fields of the solution.
     """
     clock = Clock(None if left is None else left + _GRACE_SECONDS)
-    alpha, b = point
-    lp: PatternSolver = PatternLP(data) if model is None else model
+    (alpha, b), lp = point, PatternLP(data)
     while True:
         pattern = data.support(alpha)
         found = lp.prepare(pattern, time_limit=clock.left)

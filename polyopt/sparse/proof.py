@@ -18,19 +18,18 @@ from formulations.l0_data import L0Data
 from formulations.language.clock import Clock
 from formulations.language.solution import Solution, Status
 from formulations.language.types import Matrix, Vector
+from polyopt.base.progress import tell
 from polyopt.certificates.claims.statement import Evidence, Statement, numeral
 from polyopt.linalg.kernels import Kernel
 from polyopt.margin.claim import state_l0, state_pattern
 from polyopt.optim.starts import TIE
 from polyopt.sparse import tree
-from polyopt.sparse.integer_program import solve_l0_milp
 from polyopt.sparse.node_program import FREE, OFF, ON, bound_of
 from polyopt.sparse.one_norm import solve_relaxation
-from polyopt.sparse.point import as_start, finished
+from polyopt.sparse.point import as_start, finished, idle
 from polyopt.sparse.tree import L0Tree, solve_l0_tree
 
 if TYPE_CHECKING:
-    Proven = tuple[Solution, float | None]
     Marks = NDArray[np.int8]
     Whole = NDArray[np.int64]
 
@@ -57,26 +56,6 @@ class Options:
 
 
 DEFAULT = Options()
-
-
-def prove(
-    data: L0Data,
-    start: Solution,
-    clock: Clock,
-    progress: Callable[[dict[str, float]], None] | None = None,
-) -> tuple[Solution, float | None]:
-    """Solve the exact program from a point by the integer program in HiGHS.
-
-    `start` has the relaxation's multipliers and bound as well. Returns the best point, with HiGHS's bound,
-    and the bound of every score that a small tree proves, None if there was no time for it.
-    """
-    found = solve_l0_milp(data, **_begun_at(start, clock), progress=progress)
-    found = replace(
-        found,
-        duals={**found.duals, "relaxation": start["relaxation"]},
-        bound=max(float(found.bound or 0.0), float(start.bound or 0.0)),
-    )
-    return _checked(data, found, clock)
 
 
 def solve_globally(
@@ -115,29 +94,51 @@ def solve_globally(
     return replace(found, duals={**found.duals, "relaxation": relaxation}, bound=bound), bound
 
 
-def solve_explicitly(data: L0Data, clock: Clock) -> tuple[Solution, float | None]:
-    """Solve the program of :mod:`formulations.l0` as it stands, then that of its pattern."""
+def solve_integer_program(
+    data: L0Data, clock: Clock, start: Solution | None = None, options: Options = DEFAULT
+) -> tuple[Solution, float | None]:
+    """Solve the program of :mod:`formulations.l0` by an integer solver, then the program of its pattern.
+
+    start: a point of the program, with the relaxation's multipliers and bound; HiGHS begins from it. Without
+        a start the preferred solver is taken, and the relaxation is solved.
+    Returns: the better of the solver's point and `start`, with the larger of the solver's bound and the
+        relaxation's, and the bound of every score that a small tree proves; None if there was no time for it.
+    """
     from formulations import l0
 
     program = l0.mixed_integer(data.K, data.y, data.C, data.weights, data.centres)
-    found = program.solve(time_limit=clock.left, mip_rel_gap=1e-9)
-    relaxation = solve_relaxation(data, time_limit=clock.left)
-    nothing = {"alpha": np.zeros(len(data.centres)), "b": np.zeros(())}
-    point = found.primal or nothing
+    history: list[dict[str, float]] = []
+
+    def record(point: Solution) -> None:
+        bound = float(point.bound or 0.0)
+        history.append({"seconds": clock.seconds, "objective": point.objective, "bound": bound})
+        tell(history[-1])
+
+    if start is None:
+        found = program.solve(time_limit=clock.left, mip_rel_gap=1e-9)
+        relaxation = solve_relaxation(data, time_limit=clock.left)
+        bound, multipliers = relaxation.bound, relaxation["margin"]
+    else:
+        record(start)
+        point = {name: start[name] for name in program.variables}
+        found = program.solve(
+            "HIGHS", time_limit=clock.left, start=point, mip_rel_gap=options.tree_gap,
+            mip_feasibility_tolerance=1e-9,
+        )  # fmt: skip
+        bound, multipliers = start.bound, start["relaxation"]
+    points = [(np.zeros(len(data.centres)), idle(data))]
+    for solution in (found, start):
+        if solution is not None and solution.primal:
+            points.append(as_start(data, (solution["alpha"], float(solution["b"]))))
     pruned = finished(
-        data,
-        (np.clip(point["alpha"], 0.0, data.C), float(point["b"])),
-        max(float(found.bound or 0.0), float(relaxation.bound or 0.0)),
-        found.status,
-        tol=1e-6,
-        left=clock.left,
-        solver=found.solver,
-        iterations=found.iterations,
-        build_time=found.build_time,
+        data, min(points, key=lambda point: data.score(*point)),
+        max(float(found.bound or 0.0), float(bound or 0.0)), found.status, tol=1e-6, left=clock.left,
+        solver=found.solver, iterations=found.iterations, build_time=found.build_time,
         solve_time=found.solve_time,
-    )
-    whole = replace(pruned, duals={**pruned.duals, "relaxation": relaxation["margin"]})
-    return _checked(data, whole, clock)
+    )  # fmt: skip
+    record(pruned)
+    whole = replace(pruned, duals={**pruned.duals, "relaxation": multipliers}, history=tuple(history))
+    return _checked(data, whole, clock, options)
 
 
 def better_of(data: L0Data, found: Solution, point: tuple[NDArray[np.float64], float]) -> Solution:
@@ -153,16 +154,14 @@ def better_of(data: L0Data, found: Solution, point: tuple[NDArray[np.float64], f
     return replace(better, duals={**found.duals, **better.duals})
 
 
-def _begun_at(point: Solution, clock: Clock) -> dict[str, Any]:
-    """Arguments of a search that continues from a point."""
-    return {"start": (point["alpha"], float(point["b"])), "time_limit": clock.left, "tol": DEFAULT.tree_gap}
-
-
-def _checked(data: L0Data, found: Solution, clock: Clock) -> Proven:
+def _checked(data: L0Data, found: Solution, clock: Clock, options: Options) -> tuple[Solution, float | None]:
     """An integer solver's answer, after a small tree has looked for a proof, or for a better point."""
     if clock.is_over or found.status is Status.INTERRUPTED:
         return found, None
-    ours = solve_l0_tree(data, **_begun_at(found, clock), max_nodes=DEFAULT.check_nodes)
+    ours = solve_l0_tree(
+        data, start=(found["alpha"], float(found["b"])), time_limit=clock.left, tol=options.tree_gap,
+        max_nodes=options.check_nodes,
+    )  # fmt: skip
     if ours.objective >= found.objective * (1.0 - TIE):
         return found, ours.bound
     better = replace(
@@ -228,7 +227,7 @@ class _ClaimTree:
         self._search.offer(*point)
         self._search.memory.values[tree.GOAL] = goal
         self._search.memory.counts[tree.MAX_DEPTH] = DEFAULT.claim_depth
-        self.problem, self.y = self._search.model.problem, data.y.astype(np.int64)
+        self.problem, self.y = self._search.problem, data.y.astype(np.int64)
         self.unit = 2.0 ** float(np.frexp(self.problem.caps.max())[1] - DEFAULT.claim_bits)
         self.root: dict[str, Any] = {}
         self._open: dict[int, _Kept] = {}  # nodes by their numbers in the search
@@ -262,7 +261,7 @@ class _ClaimTree:
         for entry, (mark, place) in zip(kept.entry["ways"], sides, strict=True):
             fixed = kept.fixed.copy()
             fixed[j] = mark
-            u = self._search.model.desk.states[int(looked[place])].u
+            u = self._search.desk.states[int(looked[place])].u
             self._keep(entry, fixed, u, kept.u, [one for one in opened if one[0][j] == mark])
 
     def _keep(

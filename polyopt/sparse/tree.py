@@ -31,15 +31,13 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from formulations.families import best_intercept
-from formulations.l0_data import L0Data, as_patterns
+from formulations.l0_data import L0Data
 from formulations.language.arguments import tolerance
 from formulations.language.clock import Clock
 from formulations.language.solution import Solution, Status
 from formulations.language.types import Vector
 from polyopt.native.library import Struct, kernel
 from polyopt.sparse import node_program
-from polyopt.sparse.certificate import cut_of
 from polyopt.sparse.node_program import (
     FREE,
     OFF,
@@ -52,7 +50,6 @@ from polyopt.sparse.node_program import (
     problem_of,
     solve_by_highs,
 )
-from polyopt.sparse.pattern_lp import OPTIONS, PatternLP, PatternSolution
 from polyopt.sparse.point import RECORD_SECONDS, as_start, finished, idle
 
 if TYPE_CHECKING:
@@ -101,16 +98,6 @@ class Nodes(Struct):
         "bound!: f8 (slots); number!: i8 (slots); heap!: i8 (slots); stack!: i8 (slots); spare!: i8 (slots); "
         "counts!: i8 (c)"
     )
-    fixed: Marks
-    rows: Marks
-    cols: Marks
-    on: Marks
-    bound: Vector
-    number: Numbers
-    heap: Numbers
-    stack: Numbers
-    spare: Numbers
-    counts: Numbers
 
 
 class Memory(Struct):
@@ -126,13 +113,6 @@ class Memory(Struct):
         "a!: f8 (p); gain!: f8 (s, p); seen!: f8 (s, p); tried!: i8 (hashes); looked!: i8 (five); "
         "counts!: i8 (m); values!: f8 (seven)"
     )
-    a: Vector
-    gain: Vector
-    seen: Vector
-    tried: Numbers
-    looked: Numbers
-    counts: Numbers
-    values: Vector
 
 
 class Desk(Struct):
@@ -217,49 +197,6 @@ adopt = kernel("l0_adopt", f"{_SEARCH}; decided!: i1 (p); place: i8; least: f8; 
 explore = kernel("l0_grow", f"{_SEARCH}; steps: i8", returns="i8")
 
 
-class QuickPattern:
-    """The programs of patterns by our own pivots; by HiGHS if these fail."""
-
-    def __init__(self, data: L0Data):
-        n, p = data.K.shape
-        self.data, self.problem = data, problem_of(data)
-        self.given, self.desk = given_of(self.problem), desk_of(n, p)
-
-    def begin(self) -> bool:
-        """Start from the constant classifier's basis; True if there is one."""
-        self.given.cap[:] = self.given.full
-        return node_program.begin(self.given, self.desk.states[BASE])
-
-    def prepare(self, sigma: ArrayLike, *, time_limit: float | None = None) -> PatternSolution:
-        """Solve the program of a pattern, as :meth:`polyopt.sparse.pattern_lp.PatternLP.prepare`."""
-        data, at = self.data, self.desk.states[BASE]
-        pattern = as_patterns(sigma, len(data.centres))
-        fixed = np.where(pattern > 0.0, ON, OFF).astype(np.int8)
-        best = memory_of(len(fixed), np.inf, 0.0, 0)
-        none = nodes_of(len(data.y), len(fixed), 1, 0)
-        if self.begin() and solve_root(self.problem, self.given, none, best, self.desk, fixed):
-            # The multipliers of that basis at the unperturbed costs.
-            g = self.given
-            true = Given(
-                g.A, g.columns, g.y, self.problem.caps, g.g, g.cap, g.full, 1.0 / g.full,
-                np.zeros_like(g.paid), g.near,
-            )  # fmt: skip
-            u = at.u.copy()
-            u = at.u if node_program.load(true, at) else u
-            alpha = data.C * best.a
-            b = best_intercept(data.outputs(alpha, 0.0), data.y, data.weights)
-            u = np.minimum(u / data.C, data.weights)
-            constant, slopes = cut_of(data, u)
-            proves, value = constant - slopes.dot(pattern), data.loss(alpha, b)
-            if value - max(float(proves.mid), 0.0) <= OPTIONS.max_unproven_share * float(data.weights.sum()):
-                return PatternSolution(
-                    Status.SOLVED, value, max(float(proves.lower), 0.0), alpha, b, u,
-                    (float(constant.lower), slopes.upper), int(best.counts[STEPS]),
-                    warm=False, restarted=False,
-                )  # fmt: skip
-        return PatternLP(data).prepare(sigma, time_limit=time_limit)
-
-
 def solve_l0_tree(
     data: L0Data,
     *,
@@ -272,10 +209,14 @@ def solve_l0_tree(
 ) -> Solution:
     """Solve the exact program (3) of :mod:`formulations.l0` by branch and bound.
 
-    As :func:`polyopt.sparse.integer_program.solve_l0_milp`, but ``bound`` is proven: the least bound of the
-    leaves, evaluated from the data by their multipliers, less its rounding. HiGHS need not be correct.
-    Records of ``history`` also have open. ITERATION_LIMIT after `max_nodes`; INACCURATE if all centres are
-    decided and a gap remains, by the tolerances of the pivots or by rounding.
+    The search begins from `start` (alpha, b) if given. The best point's pattern is solved again after it.
+
+    Returns: ``primal`` has alpha, b, xi and sigma, the support of alpha; ``duals`` has the multipliers
+        "margin" of that pattern's program. ``objective`` is the score, evaluated from the data. ``bound`` is
+        proven: the least bound of the leaves, evaluated from the data by their multipliers, less rounding.
+        ``iterations`` counts nodes; records of ``history`` have seconds, objective, bound, nodes and open.
+        ITERATION_LIMIT after `max_nodes`; INACCURATE if all centres are decided and a gap remains, by the
+        tolerances of the pivots or by rounding.
     """
     search = L0Tree(data, tolerance(tol), Clock(time_limit), max_nodes, progress, options)
     if start is not None:
@@ -301,7 +242,8 @@ class L0Tree:
         self.best, self.bound = data.score(self.alpha, self.b), 0.0
         self.history: list[dict[str, float]] = []
         self.root, self._pause = np.zeros(n), (np.inf, np.inf)
-        self.model = QuickPattern(data)
+        self.problem = problem_of(data)
+        self.given, self.desk = given_of(self.problem), desk_of(n, p)
         room = options.max_open_bytes // (64 + n + 3 * p)
         self._most_slots = room + p + 4  # and those of a dive
         self.nodes = nodes_of(n, p, min(options.first_slots, self._most_slots), room)
@@ -343,11 +285,13 @@ class L0Tree:
     def solve_root(self) -> bool:
         """Solve and open the root; True if it was solved."""
         free = np.full(len(self.data.centres), FREE, dtype=np.int8)
-        self._has_root = self.model.begin() and bool(solve_root(*self._state, free))
+        self._has_root = node_program.begin(self.given, self.desk.states[BASE]) and bool(
+            solve_root(*self._state, free)
+        )
         if not self._has_root:
             self._has_root = self._adopt(free, BASE, 0.0)
             self._read()
-        self.root = self.model.desk.states[BASE].u.copy()
+        self.root = self.desk.states[BASE].u.copy()
         return self._has_root
 
     def advance(self, steps: int) -> int:
@@ -370,7 +314,6 @@ class L0Tree:
             status,
             tol=self.tol,
             left=self.clock.left,
-            model=self.model,
             solver="branch and bound on the relaxation (simplex)",
             iterations=int(self.memory.counts[NODES]),
             solve_time=solve_time,
@@ -379,14 +322,14 @@ class L0Tree:
 
     @property
     def _state(self) -> tuple[Problem, Given, Nodes, Memory, Desk]:
-        return self.model.problem, self.model.given, self.nodes, self.memory, self.model.desk
+        return self.problem, self.given, self.nodes, self.memory, self.desk
 
     def _expand_by_highs(self) -> None:
         """Open the children of a node in which the pivots failed, by HiGHS."""
         slot, looked = int(next_node(self.nodes)), self.memory.looked
         fixed, least = self.nodes.fixed[slot].copy(), float(self.nodes.bound[slot])
         if looked[CENTRE] < 0:
-            _, a, _, _ = solve_by_highs(self.model.problem, fixed, self.clock.left)
+            _, a, _, _ = solve_by_highs(self.problem, fixed, self.clock.left)
             free = np.flatnonzero(fixed == FREE)
             looked[CENTRE] = free[np.abs(a[free] - 0.5).argmin()]
             looked[OFF_PLACE], looked[ON_PLACE] = OFF_SIDE, ON_SIDE
@@ -399,10 +342,10 @@ class L0Tree:
 
     def _adopt(self, fixed: Marks, place: int, least: float) -> bool:
         """Solve a node by HiGHS and open it with the constant classifier's basis; True if it was solved."""
-        is_solved, a, b, u = solve_by_highs(self.model.problem, fixed, self.clock.left)
-        at = self.model.desk.states[place]
-        node_program.begin(self.model.given, at)
-        at.u[:], at.a[:], at.rest[0] = u, a * self.model.given.full, b
+        is_solved, a, b, u = solve_by_highs(self.problem, fixed, self.clock.left)
+        at = self.desk.states[place]
+        node_program.begin(self.given, at)
+        at.u[:], at.a[:], at.rest[0] = u, a * self.given.full, b
         adopt(*self._state, fixed, place, least, is_solved)
         return is_solved
 

@@ -5,18 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from helpers.l0 import degenerate, patterns, problem
+from helpers.l0 import degenerate, problem
 
 from formulations.l0_data import as_l0_data
 from formulations.language.clock import Clock
 from formulations.language.solution import Status
-from polyopt.sparse import tree as branch
 from polyopt.sparse.certificate import score_bound
 from polyopt.sparse.cross_entropy import solve_l0
-from polyopt.sparse.integer_program import solve_l0_milp
-from polyopt.sparse.pattern_lp import PatternLP
-from polyopt.sparse.proof import DEFAULT, Options, solve_globally
-from polyopt.sparse.tree import QuickPattern
+from polyopt.sparse.proof import DEFAULT, Options, solve_globally, solve_integer_program
 
 KERNELS = ["linear", "rbf", "indefinite", "rectangular"]
 DEGENERATE = ["duplicates", "lonely", "one class", "zero kernel", "weightless"]
@@ -47,7 +43,7 @@ def settled(data, limit=None, options=DEFAULT):
 def test_the_optimum_with_and_without_a_point(kind):
     """With and without a point it is the optimum of another solver."""
     data = data_of(kind)
-    other = solve_l0_milp(data)
+    other, _ = solve_integer_program(data, Clock(None))
     for options, times in ((DEFAULT, 0), (Options(first_steps=0), 1)):
         found, bound, answers = settled(data, options=options)
         assert len(answers) == times
@@ -83,23 +79,3 @@ def test_an_interrupted_search_keeps_the_bound():
     assert found.status is Status.INTERRUPTED
     assert 0.0 < bound <= optimum * (1 + 1e-9)
     assert optimum * (1 - 1e-9) <= found.objective <= solve_l0(data, seed=0)[0].objective * (1 + 1e-12)
-
-
-@pytest.mark.parametrize("kind", [*KERNELS, "duplicates", "zero kernel", "weightless"])
-def test_a_pattern_s_program_by_steps_of_our_own_is_highs_s(monkeypatch, kind):
-    """Value, multipliers that prove it, and the cut; where the steps fail HiGHS answers."""
-    data = data_of(kind)
-    quick, other = QuickPattern(data), PatternLP(data)
-    for sigma in patterns(len(data.centres), 20):
-        found, wanted = quick.prepare(sigma), other.prepare(sigma)
-        size = float(data.weights.sum())
-        assert found.status is Status.SOLVED
-        assert found.value == pytest.approx(wanted.value, rel=1e-8, abs=1e-8 * size)
-        assert found.bound == pytest.approx(found.value, rel=1e-8, abs=1e-8 * size)
-        assert found.value == pytest.approx(data.loss(found.alpha, found.b), rel=1e-12)
-        assert not found.alpha[sigma == 0].any()
-        assert (found.u >= 0.0).all()
-        assert (found.u <= data.weights).all()
-        assert found.cut[0] - found.cut[1] @ sigma <= found.value * (1 + 1e-9) + 1e-12
-    monkeypatch.setattr(branch, "solve_root", lambda *_: False)
-    assert quick.prepare(sigma).value == wanted.value

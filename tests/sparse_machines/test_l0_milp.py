@@ -1,4 +1,4 @@
-"""The two exact solvers of the L0 machine against brute force, the modelling language and the certificate."""
+"""The exact solvers of the L0 machine against brute force, the modelling language and the certificate."""
 
 from __future__ import annotations
 
@@ -11,15 +11,23 @@ import pytest
 
 from formulations import l0
 from formulations.l0_data import as_l0_data
+from formulations.language.clock import Clock
 from formulations.language.solution import Status
 from formulations.language.toy_data import two_blobs
 from polyopt.certificates import Claim
-from polyopt.sparse import integer_program as l0_milp
 from polyopt.sparse import tree as l0_tree
 from polyopt.sparse.certificate import certify_l0_data
-from polyopt.sparse.integer_program import solve_l0_milp
+from polyopt.sparse.cross_entropy import round_relaxation
 from polyopt.sparse.pattern_lp import PatternLP
+from polyopt.sparse.point import finished
+from polyopt.sparse.proof import solve_integer_program
 from polyopt.sparse.tree import solve_l0_tree
+
+
+def solve_l0_milp(data, time_limit=None):
+    """The integer program, from the relaxation's pattern."""
+    return solve_integer_program(data, Clock(time_limit), round_relaxation(data))[0]
+
 
 SOLVERS = [solve_l0_milp, solve_l0_tree]
 KINDS = [
@@ -135,11 +143,10 @@ def modelled(kind):
 
 
 @pytest.mark.parametrize("kind", ["linear", "rbf", "indefinite", "rectangular", "weights"])
-@pytest.mark.parametrize("solve", SOLVERS)
-def test_it_equals_the_modelling_language(solve, kind):
+def test_it_equals_the_modelling_language(kind):
     data = problem(kind, 18, seed=5)
     expected = modelled(kind)
-    found = solve(data)
+    found = solve_l0_tree(data)
     check(data, found)
     assert found.status is Status.SOLVED
     assert found.objective == pytest.approx(expected, rel=2e-6)
@@ -159,26 +166,37 @@ def test_a_time_limit_leaves_a_feasible_point_and_a_valid_bound(solve, limit):
         assert found.status is Status.TIME_LIMIT
 
 
+def test_the_integer_program_never_worsens_its_start():
+    data = problem("rbf", 20, seed=3)
+    start = round_relaxation(data)
+    for limit in (1e-3, None):
+        found, below = solve_integer_program(data, Clock(limit), start)
+        check(data, found)
+        assert found.objective <= start.objective
+        assert found.bound >= start.bound
+        assert (found["relaxation"] == start["relaxation"]).all()
+        assert [record["objective"] for record in found.history] == [start.objective, found.objective]
+        assert below is None or below <= found.objective
+
+
 @cache
 def tree_of_twenty():
     return solve_l0_tree(problem("rbf", 20, seed=3))
 
 
 @pytest.mark.parametrize("limit", [1e-3, None])
-@pytest.mark.parametrize("solve", SOLVERS)
-def test_a_start_is_never_worsened(solve, limit):
+def test_a_start_is_never_worsened(limit):
     data, rng = problem("rbf", 20, seed=3), np.random.default_rng(0)
     lp, best = PatternLP(data), tree_of_twenty()
     for sigma in (best["sigma"], rng.random(20) < 0.2):
         first = lp.solve(sigma)
-        found = solve(data, start=(first.alpha, first.b), time_limit=limit)
+        found = solve_l0_tree(data, start=(first.alpha, first.b), time_limit=limit)
         check(data, found)
         assert found.objective <= data.score(first.alpha, first.b)
         assert found.bound <= best.objective * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("solve", SOLVERS)
-def test_ctrl_c_keeps_the_best_point(solve):
+def test_ctrl_c_keeps_the_best_point():
     data = large()[0]
     first = PatternLP(data).solve(np.arange(44) % 3 == 0)
     calls = []
@@ -187,7 +205,7 @@ def test_ctrl_c_keeps_the_best_point(solve):
         calls.append(record)
         raise KeyboardInterrupt
 
-    found = solve(data, start=(first.alpha, first.b), progress=stop)
+    found = solve_l0_tree(data, start=(first.alpha, first.b), progress=stop)
     check(data, found)
     assert found.status is Status.INTERRUPTED
     assert len(calls) == 1
@@ -195,35 +213,31 @@ def test_ctrl_c_keeps_the_best_point(solve):
     assert found.bound < found.objective
 
 
-@pytest.mark.parametrize("solve", SOLVERS)
-def test_an_error_in_progress_is_raised(solve):
+def test_an_error_in_progress_is_raised():
     def fail(record):
         raise RuntimeError("of the caller's")
 
     with pytest.raises(RuntimeError, match="of the caller's"):
-        solve(large()[0], progress=fail)
+        solve_l0_tree(large()[0], progress=fail)
 
 
-@pytest.mark.parametrize("solve", SOLVERS)
-def test_a_real_signal_stops_it(solve, interruptible):
+def test_a_real_signal_stops_it(interruptible):
     data, records = problem("rbf", 90, seed=1), []
 
     def stop(record):
         records.append(record)
         signal.raise_signal(signal.SIGINT)
 
-    found = solve(data, progress=stop)
+    found = solve_l0_tree(data, progress=stop)
     check(data, found)
     assert found.status is Status.INTERRUPTED
     assert len(records) == 1
 
 
-@pytest.mark.parametrize("solve", SOLVERS)
-def test_the_history_narrows(solve, monkeypatch):
-    for module in (l0_milp, l0_tree):
-        monkeypatch.setattr(module, "RECORD_SECONDS", 0.0)
+def test_the_history_narrows(monkeypatch):
+    monkeypatch.setattr(l0_tree, "RECORD_SECONDS", 0.0)
     data, seen = problem("rbf", 24, seed=1), []
-    found = solve(data, progress=seen.append)
+    found = solve_l0_tree(data, progress=seen.append)
     assert found.history == tuple(seen)
     assert len(seen) > 1
     for before, after in itertools.pairwise(seen):
@@ -233,12 +247,12 @@ def test_the_history_narrows(solve, monkeypatch):
     assert found.bound >= seen[-1]["bound"]
 
 
-def test_a_claim_that_the_score_belies_is_not_optimal(monkeypatch):
+def test_a_claim_that_the_score_belies_is_not_optimal():
     data = problem("rbf", 20)
     nothing = (np.zeros(20), 0.0)
-    found = l0_milp.finished(data, nothing, 1.0, Status.SOLVED, tol=1e-6, solver="x", solve_time=0.0)
+    found = finished(data, nothing, 1.0, Status.SOLVED, tol=1e-6, solver="x", solve_time=0.0)
     assert found.status is Status.INACCURATE
-    too_much = l0_milp.finished(data, nothing, 1e9, Status.SOLVED, tol=1e-6, solver="x", solve_time=0.0)
+    too_much = finished(data, nothing, 1e9, Status.SOLVED, tol=1e-6, solver="x", solve_time=0.0)
     assert too_much.bound == too_much.objective
 
 
@@ -254,14 +268,12 @@ def test_a_claim_that_the_score_belies_is_not_optimal(monkeypatch):
         ({"time_limit": np.nan}, "time_limit"),
     ],
 )
-@pytest.mark.parametrize("solve", SOLVERS)
-def test_what_cannot_be_is_said(solve, arguments, what):
+def test_what_cannot_be_is_said(arguments, what):
     with pytest.raises(ValueError, match=what):
-        solve(problem("linear", 8), **arguments)
+        solve_l0_tree(problem("linear", 8), **arguments)
 
 
-@pytest.mark.parametrize("solve", SOLVERS)
-def test_a_start_outside_its_box_is_clipped(solve):
+def test_a_start_outside_its_box_is_clipped():
     data = problem("rbf", 20)
-    found = solve(data, start=(np.full(20, 2 * data.C) * (np.arange(20) % 2), 0.0), time_limit=1e-3)
+    found = solve_l0_tree(data, start=(np.full(20, 2 * data.C) * (np.arange(20) % 2), 0.0), time_limit=1e-3)
     check(data, found)

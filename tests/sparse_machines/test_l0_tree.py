@@ -17,7 +17,7 @@ from formulations.language.toy_data import two_blobs
 from polyopt.sparse import tree as branch
 from polyopt.sparse import tree as l0_nodes
 from polyopt.sparse import tree as l0_tree
-from polyopt.sparse.node_program import FREE, OFF, ON, bound_of, problem_of, solve_by_highs
+from polyopt.sparse.node_program import FREE, OFF, ON, begin, bound_of, problem_of, solve_by_highs
 from polyopt.sparse.pattern_lp import PatternLP
 from polyopt.sparse.proof import prove_by_leaves
 from polyopt.sparse.tree import L0Tree, Options, solve_l0_tree
@@ -67,9 +67,9 @@ def planted(data, fixed, best=np.inf):
     """A search whose first node decides so much, with a best score of that size, and the multipliers."""
     search = L0Tree(data, 1e-6, Clock())
     search.memory.values[l0_nodes.BEST] = best
-    assert search.model.begin()
+    assert begin(search.given, search.desk.states[l0_nodes.BASE])
     assert branch.solve_root(*search._state, fixed.copy())
-    return search, search.model.desk.states[l0_nodes.BASE].u.copy()
+    return search, search.desk.states[l0_nodes.BASE].u.copy()
 
 
 @cache

@@ -31,7 +31,6 @@ from polyopt.polyhedral.polyceptron_exact import ExactPolyceptron
 from polyopt.polyhedral.polyceptron_online import solve_batch, solve_online
 from polyopt.polyhedral.spla1 import LogisticCells
 from polyopt.sparse.cross_entropy import solve_l0
-from polyopt.sparse.integer_program import solve_l0_milp
 from polyopt.sparse.tree import solve_l0_tree
 
 rng = np.random.default_rng(0)
@@ -117,7 +116,6 @@ SOLVERS = [
     (solve_interior_point, (X, hinge_families(y, ones)), f"{LIMITS} max_iter=count-or-none D=share-or-none"),
     (solve_cpm_sgd, (X, y), f"{LIMITS} max_iter=count C=positive n_faces=count"),
     (solve_cpm_dual, (X, y), f"{LIMITS} max_iter=count C=positive n_faces=count"),
-    (solve_l0_milp, (DATA,), LIMITS),
     (solve_l0_tree, (DATA,), LIMITS),
     (solve_logistic, (X, y, ones, w), f"{LIMITS} max_iter=count ridge=positive"),
     (minimise, (X, y, ones, None, W), f"{LIMITS} max_iter=count {MODEL}"),

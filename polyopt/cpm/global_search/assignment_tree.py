@@ -77,17 +77,6 @@ class Moves(Struct):
         "shared!: f8 (p, K, d); up!: f8 (K, n); down!: f8 (K, n); added!: f8 (p); length!: f8 (p, K); "
         "blur!: f8 (p, K); error!: f8 (p)"
     )
-    gain: Vector
-    delta: Vector
-    pull: Vector
-    taken: Vector
-    shared: Vector
-    up: Vector
-    down: Vector
-    added: Vector
-    length: Vector
-    blur: Vector
-    error: Vector
 
 
 def moves_for(npos: int, n: int, d: int, n_faces: int) -> Moves:
@@ -155,14 +144,6 @@ class Node(Struct):
         "allowed!: b1 (p, K); alpha!: f8 (K, n); caps!: f8 (K, n); W!: f8 (K, d); face!: i8 (p); "
         "cost!: f8 (p); order: i8 (p); found!: f8 (f)"
     )
-    allowed: NDArray[np.bool_]
-    alpha: Vector
-    caps: Vector
-    W: Vector
-    face: NDArray[np.int64]
-    cost: Vector
-    order: NDArray[np.int64]
-    found: Vector
 
 
 def node_for(data: Samples, n_faces: int, order: NDArray[np.int64]) -> Node:

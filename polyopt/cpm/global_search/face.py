@@ -28,10 +28,6 @@ class Samples(Struct):
     """Rows y_i x̃_i (n, d), their squared lengths and costs (n,), and the number of negatives."""
 
     signature = "A: f8 (n, d); q: f8 (n); C: f8 (n); inside: i8"
-    A: Vector
-    q: Vector
-    C: Vector
-    inside: int
 
     @property
     def npos(self) -> int:
@@ -57,8 +53,6 @@ class Best(Struct):
     """
 
     signature = "W!: f8 (K, d); limits!: f8 (l)"
-    W: Vector
-    limits: Vector
 
     @property
     def cost(self) -> float:

@@ -136,18 +136,6 @@ class FaceBox(Struct):
         "low!: f8 (d); high!: f8 (d); w!: f8 (d); v!: f8 (d); up!: f8 (n); cap!: f8 (n); shift!: f8 (n); "
         "least!: f8 (n); most!: f8 (n); open!: i8 (n); parts!: f8 (d); found!: f8 (f)"
     )
-    low: Vector
-    high: Vector
-    w: Vector
-    v: Vector
-    up: Vector
-    cap: Vector
-    shift: Vector
-    least: Vector
-    most: Vector
-    open: NDArray[np.int64]
-    parts: Vector
-    found: Vector
 
 
 def face_box_for(data: Samples) -> FaceBox:
