@@ -19,8 +19,7 @@ from formulations.language.recovery import as_data, as_labels
 from formulations.language.types import Matrix, MatrixLike
 from polyopt.certificates.certificate import Certificate
 from polyopt.certificates.points import checked_vector
-from polyopt.linalg.kernels import Gram, Kernel, MatrixGram, SampleGram, require_psd
-from polyopt.linalg.kernels.panels import MAX_SQUARE_ROWS
+from polyopt.linalg.kernels import MAX_SQUARE_ROWS, Gram, Kernel, MatrixGram, SampleGram, require_psd
 from polyopt.linalg.rounding import Ball
 from polyopt.margin.certificate import HingeProgram, certify_hinge
 from polyopt.margin.geometry import (
