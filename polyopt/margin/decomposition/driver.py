@@ -140,22 +140,7 @@ def solve_decomposition(
     progress: Callable[[dict[str, float]], None] | None = None,
     options: Options = DEFAULTS,
 ) -> Solution:
-    """Solve the dual of a hinge-type machine by decomposition: the SVM, the Relative Margin Machine.
-
-    Parameters
-    ----------
-    gram : Gram or ndarray of shape (n, n)
-        Positive semidefinite Gram matrix; by blocks for large n.
-    rows : Families
-        Its families of rows, such as ``hinge_families(y, C, B)``; labels of both classes.
-    tol, max_iter, time_limit, cache_size, progress, options
-        As in :class:`Decomposition`.
-
-    Returns
-    -------
-    Solution
-        As from :meth:`Decomposition.solve`.
-    """
+    """Solve one program by a :class:`Decomposition`, whose arguments these are."""
     machine = Decomposition(gram, cache_size=cache_size, progress=progress, options=options)
     return machine.solve(rows, tol=tol, max_iter=max_iter, time_limit=time_limit)
 
@@ -163,16 +148,9 @@ def solve_decomposition(
 class Decomposition:
     """A decomposition solver that keeps its point and its kernel rows from one solve to the next.
 
-    Parameters
-    ----------
-    gram : Gram or ndarray of shape (n, n)
-        Positive semidefinite Gram matrix.
-    cache_size : float
-        Megabytes (2^20 bytes) for kernel rows, and for the matrix of the Newton phase.
-    progress : callable, optional
-        Called with every record of the history.
-    options : Options
-        The numbers of the method.
+    gram: a positive semidefinite Gram matrix (n, n), as an array or by blocks.
+    cache_size: megabytes (2^20 bytes) for kernel rows, and for the matrix of the Newton phase.
+    progress: called with every record of the history.
     """
 
     def __init__(
@@ -196,37 +174,19 @@ class Decomposition:
         time_limit: float | None = None,
         start: Mapping[str, Vector] | None = None,
     ) -> Solution:
-        """Solve for these families of rows, from the point of the last solve.
+        """Solve for families of rows with finite costs, such as ``hinge_families(y, C, B)``.
 
-        Parameters
-        ----------
-        rows : Families
-            The families of rows of the machine, such as ``hinge_families(y, C, B)``; finite costs.
-        tol : float
-            Largest violation m - M of the optimality conditions, in units of the outputs. The relative
+        tol: largest violation m - M of the optimality conditions, in units of the outputs. The relative
             duality gap must also be within ten times `tol`, and within 0.1: with large costs a small
             violation may leave a large gap.
-        max_iter : int, optional
-            Working sets, and pivots of Newton phases, at most.
-        time_limit : float, optional
-            Seconds.
-        start : mapping of str to ndarray of shape (n,), optional
-            Multipliers to start from, by family; by default those of the last solve, or zeros. They need not
-            be feasible.
+        max_iter: working sets, and pivots of Newton phases, at most.
+        start: multipliers (n,) by family, which need not be feasible; by default those of the last solve.
 
-        Returns
-        -------
-        Solution
-            ``primal`` has ``coef`` (expansion coefficients, shape (n,)), ``b`` and ``f`` (the outputs of
-            the training samples, shape (n,)), scaled back within the bounds if the tolerance left them
-            outside. ``duals`` has the multipliers of each family. ``objective`` is the primal objective and
-            ``bound`` the dual one.
-            ``history`` has records of both, the violation, the kernel rows computed so far, the rows found in
-            the cache (hits) and the active samples; while some samples are set aside, the objectives are nan.
-            ``status`` is ``SOLVED`` only if the violation is within `tol` and the relative gap within ten
-            times `tol` (at most 0.1), whatever the rounding; if rounding ends the run before, it is
-            ``INACCURATE``, or ``STALLED`` if the relative gap is above 1e-3. A limit, or Ctrl-C, keeps the
-            last point.
+        In the solution, ``primal`` has the expansion coefficients ``coef`` (n,), ``b`` and the outputs ``f``
+        (n,), scaled back within the bounds. ``history`` has objectives (nan while samples are set aside),
+        violation, kernel rows computed and found in the cache, and active samples. If rounding ends the run,
+        the status is INACCURATE, or STALLED for a relative gap above 1e-3. A limit, or Ctrl-C, keeps the
+        last point.
         """
         clock, tol = Clock(time_limit), tolerance(tol)
         limit = whole_or_none("max_iter", max_iter)
