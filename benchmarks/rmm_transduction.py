@@ -42,8 +42,7 @@ from benchmarks.helpers.digit_pairs import Digits, images
 from formulations.families import Families, bounded_families, hinge_families
 from polyopt.base.files import replacing
 from polyopt.datasets.loading import cache_folder
-from polyopt.linalg.kernels import Kernel, MatrixGram
-from polyopt.linalg.kernels.panels import FunctionPanel, Panel
+from polyopt.linalg.kernels import FunctionPanel, Kernel, MatrixGram, Panel
 from polyopt.margin.decomposition import Decomposition
 
 Vector = NDArray[np.float64]

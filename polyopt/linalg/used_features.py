@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from formulations.language.solution import Solution
 from formulations.language.types import Matrix, canonical, is_sparse
 
-_BY_FEATURE = ("W", "support")  # parts of a solution with a column per feature, and one for the bias
+_BY_FEATURE = ("W", "support")  # parts of a solution with a column per feature, and perhaps one for the bias
 
 
 def present_features(X: Matrix) -> NDArray[np.bool_]:
@@ -65,10 +65,11 @@ class UsedFeatures(NamedTuple):
         """
         if len(self.columns) == self.m:
             return found
-        places, primal = np.append(self.columns, self.m), dict(found.primal)
+        columns, primal = np.append(self.columns, self.m), dict(found.primal)
         for name in _BY_FEATURE:
             if name in primal:
                 narrow = primal[name]
-                primal[name] = np.zeros((len(narrow), self.m + 1), dtype=narrow.dtype)
-                primal[name][:, places] = narrow
+                width = narrow.shape[1]
+                primal[name] = np.zeros((len(narrow), self.m + width - len(self.columns)), narrow.dtype)
+                primal[name][:, columns[:width]] = narrow
         return replace(found, primal=primal, runs=tuple(replace(run, primal={}) for run in found.runs))

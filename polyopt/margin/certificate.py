@@ -355,31 +355,11 @@ def certify_hinge(
 ) -> Certificate:
     """Certify a point of a hinge program: primal, dual, or both.
 
-    Parameters
-    ----------
-    program : HingeProgram
-        The program and its data.
-    v : ndarray, optional
-        w (m,), or expansion coefficients (n,) for a kernel. By default the w that the multipliers imply.
-    b : Ball or float, optional
-        Intercept, for the samples as the geometry scores them. By default the best one for v.
-    multipliers : mapping of str to ndarray of shape (n,), optional
-        By the names of the program's families; zeros for families that are not given. Without them the point
-        is merely primal, and a dual bound is built for it.
-    tol : float
-        Relative tolerance for the gap and for every residual.
-    max_iter : int
-        Ascent steps spent on the bound for a merely primal point.
-
-    Returns
-    -------
-    Certificate
-        ``optimal`` only if the gap and every residual that can be checked are within `tol`.
-
-    Raises
-    ------
-    ValueError
-        Neither v nor multipliers, numbers that are not finite, or an argument out of its range.
+    v: w (m,), or expansion coefficients (n,) for a kernel; by default the w that the multipliers imply.
+    b: the intercept, for the samples as the geometry scores them; by default the best one for v.
+    multipliers: (n,) by the names of the families, zeros for families that are not given. Without them the
+        point is merely primal, and a dual bound is built for it in `max_iter` steps of ascent at most.
+    tol: relative tolerance of the gap and of every residual.
     """
     tol, max_iter = tolerance(tol), whole("max_iter", max_iter, 0)
     geometry, rows = program.geometry, program.rows

@@ -19,8 +19,7 @@ from formulations.language.recovery import as_data, as_labels
 from formulations.language.types import Matrix, MatrixLike
 from polyopt.certificates.certificate import Certificate
 from polyopt.certificates.points import checked_vector
-from polyopt.linalg.kernels import Gram, Kernel, MatrixGram, SampleGram, require_psd
-from polyopt.linalg.kernels.panels import MAX_SQUARE_ROWS
+from polyopt.linalg.kernels import MAX_SQUARE_ROWS, Gram, Kernel, MatrixGram, SampleGram, require_psd
 from polyopt.linalg.rounding import Ball
 from polyopt.margin.certificate import HingeProgram, certify_hinge
 from polyopt.margin.geometry import (
@@ -133,7 +132,7 @@ def certify_sigma_svm(
 
 
 def certify_rmm(
-    X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0, *,
+    X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0, *, D: ArrayLike = np.inf,
     alpha: ArrayLike | None = None, lam: ArrayLike | None = None, lam_star: ArrayLike | None = None,
     tol: float = 1e-6, **given: Unpack[Given],
 ) -> Certificate:  # fmt: skip
@@ -145,46 +144,18 @@ def certify_rmm(
         As in :func:`certify_svm`.
     B : float
         Bound on the outputs, at least 0.
+    D : float or array_like of shape (n,)
+        Cost per unit of slack on the bounds; infinite for bounds that must hold.
     lam, lam_star : array_like of shape (n,), optional
         Multipliers of the upper and the lower bound; zero where not given.
     **given
         ``w``, ``b``, ``kernel``, ``precomputed`` and ``max_iter`` as in :func:`certify_svm`.
     """
     X, y = as_data(X, y)
-    rows = hinge_families(y, C, at_least("B", B, 0.0, infinite=True), hard=True)
+    rows = hinge_families(y, C, at_least("B", B, 0.0, infinite=True), D, hard=True)
     multipliers = _named(alpha, bound_above=lam, bound_below=lam_star)
-    return certify_families(
-        X, rows, name="the Relative Margin Machine", multipliers=multipliers, tol=tol, **given
-    )
-
-
-def certify_soft_rmm(
-    X: MatrixLike,
-    y: ArrayLike,
-    C: ArrayLike = 1.0,
-    B: float = 2.0,
-    D: ArrayLike = 1.0,
-    *,
-    multipliers: Mapping[str, ArrayLike] | None = None,
-    tol: float = 1e-6,
-    **given: Unpack[Given],
-) -> Certificate:
-    """Certify a point of the program of :func:`formulations.rmm.qp`.
-
-    Parameters
-    ----------
-    X, y, C, B, tol
-        As in :func:`certify_rmm`.
-    D : float or array_like of shape (n,)
-        Cost per unit of slack on the bounds; it may be infinite.
-    multipliers : mapping of str to array_like of shape (n,), optional
-        Of the rows ``margin``, ``bound_above`` and ``bound_below``.
-    **given
-        ``w``, ``b``, ``kernel``, ``precomputed`` and ``max_iter`` as in :func:`certify_svm`.
-    """
-    X, y = as_data(X, y)
-    rows = hinge_families(y, C, at_least("B", B, 0.0), D)
-    name = "the Relative Margin Machine with slack on its bounds"
+    slack = " with slack on its bounds" if np.isfinite(D).any() else ""
+    name = f"the Relative Margin Machine{slack}"
     return certify_families(X, rows, name=name, multipliers=multipliers, tol=tol, **given)
 
 

@@ -27,8 +27,7 @@ from polyopt.certificates.certificate import Certificate, relative_gap
 from polyopt.estimators.multiplier_frame import RowsShown, multiplier_frame
 from polyopt.estimators.parameters import estimator, shared
 from polyopt.estimators.status import warn
-from polyopt.linalg.kernels import Gram, MatrixGram, SampleGram, chunks, require_psd
-from polyopt.linalg.kernels.panels import MAX_SQUARE_ROWS
+from polyopt.linalg.kernels import MAX_SQUARE_ROWS, Gram, MatrixGram, SampleGram, chunks, require_psd
 from polyopt.linalg.rounding import Ball
 from polyopt.margin.certificate import HingeProgram, certify_hinge
 from polyopt.margin.decomposition import Decomposition, recapped

@@ -34,6 +34,7 @@ import scipy.sparse as sp
 from formulations.language.types import Matrix, Vector, as_csr, canonical
 from polyopt.base.threads import run_blocks
 from polyopt.linalg.kernels import (
+    CHUNK_ROWS,
     MAX_SQUARE_ROWS,
     Gram,
     MatrixGram,
@@ -45,7 +46,6 @@ from polyopt.linalg.kernels import (
     middle_of,
     spread_samples,
 )
-from polyopt.linalg.kernels.panels import CHUNK_ROWS
 from polyopt.linalg.rounding import ABOVE, Ball, gamma, product, transposed_product
 
 _CACHE_BYTES = 2**29  # memory for kept columns of a Gram matrix

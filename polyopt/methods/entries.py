@@ -70,7 +70,7 @@ _KERNEL_MACHINES = (
         variants={"bound_cost": "soft_rmm"}, leftovers=("beta", "rho", "rho_star"),
         exports={
             "PathPoint": "polyopt.margin.path", "rmm_path": "polyopt.margin.path",
-            "certify_rmm_bounded": "polyopt.margin.certify", "certify_soft_rmm": "polyopt.margin.certify",
+            "certify_rmm_bounded": "polyopt.margin.certify",
         },
         tuned="B", rule="B = 1 + (θ − 1)/2, θ the SVM's largest training output",
         tuning="polyopt.methods.tuning.relative_bound",

@@ -15,7 +15,6 @@ diagonal is lifted until it is.
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -24,9 +23,6 @@ from typing import Any, Literal
 import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 from scipy.optimize import minimize
-from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.preprocessing import StandardScaler
 
 from formulations import mixture
 from formulations.language.arguments import as_costs, one_of, tolerance, whole, whole_or_none
@@ -42,7 +38,6 @@ from polyopt.optim.starts import TIE
 
 Climber = Literal["newton", "bfgs", "gradient"]
 Method = Literal["auto", "exact", "newton", "bfgs", "gradient"]
-Init = Literal["random", "kmeans"]
 
 
 @dataclass(frozen=True)
@@ -79,33 +74,29 @@ OPTIONS = Options()
 class PlumeProblem(DescentProblem):
     """Steps of expectation and maximisation for PLUME.
 
-    X, y, c, n_faces: as in :func:`~polyopt.optim.rounds.random_faces`; the weights are positive, and
-        count in the clusters of the starts as well.
+    X, y, c, n_faces: as in :func:`~polyopt.optim.rounds.random_faces`; the weights are positive.
     gamma: sharpness of the gate, at least 0.
     ridge: ρ, on the biases as well; positive for method="exact".
     method: the explicit program, or a method of :func:`minimise`; "auto" is Newton's for some hundred entries
         of W.
     inner: iterations of an M-step at most; by default 1, 5 with "bfgs". The explicit program is always
         solved.
-    init: starts: random faces, or faces halfway between the mean of the positives and the centres of clusters
-        of the negatives.
     """
 
     _program: Any = None  # the explicit program, built at its first use
 
     def __init__(
         self, X: Matrix, y: Array, c: Array, n_faces: int, *, gamma: float = 1.0, ridge: float = 1e-3,
-        method: Method = "auto", inner: int | None = None, init: Init = "random", options: Options = OPTIONS,
+        method: Method = "auto", inner: int | None = None, options: Options = OPTIONS,
     ):  # fmt: skip
         mixture.check_model(gamma, ridge)
         whole("n_faces", n_faces)
         whole_or_none("inner", inner)
         one_of("method", method, ("auto", "exact", "newton", "bfgs", "gradient"))
-        one_of("init", init, ("random", "kmeans"))
         if method == "exact" and ridge == 0.0:
             raise ValueError("ridge must be positive with method='exact': its program needs an optimum")
         self.X, self.y, self.c, self.n_faces = X, y, as_costs(c, len(y)), n_faces
-        self.gamma, self.ridge, self.init, self.options = gamma, ridge, init, options
+        self.gamma, self.ridge, self.options = gamma, ridge, options
         entries = n_faces * (X.shape[1] + 1)
         self.is_small = entries * X.shape[0] <= options.one_thread_products
         few = entries <= options.newton_entries
@@ -128,26 +119,7 @@ class PlumeProblem(DescentProblem):
 
     def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Array:
         """Draw faces to begin from, no two alike."""
-        W = random_faces(self.X, self.y, self.c, self.n_faces, rng)
-        return self._around_clusters(W, rng) if self.init == "kmeans" and (self.y < 0).any() else W
-
-    def _around_clusters(self, W: Array, rng: np.random.Generator) -> Array:
-        """Add 0.1 W to faces that score 1 at the positives' mean and -1 at a centre of negatives."""
-        inside, outside = np.flatnonzero(self.y > 0), np.flatnonzero(self.y < 0)
-        scaler = StandardScaler(with_mean=False).set_output(transform="default")
-        scaler.fit(self.X, sample_weight=self.c)
-        mean = np.asarray(self.X[inside].T @ self.c[inside]) / self.c[inside].sum()
-        clusters = KMeans(min(self.n_faces, len(outside)), n_init=1, random_state=int(rng.integers(2**31)))
-        with warnings.catch_warnings():
-            # Fewer distinct negatives than faces: centres coincide, but not faces.
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            clusters.fit(scaler.transform(self.X[outside]), sample_weight=self.c[outside])
-        ways = mean / scaler.scale_ - clusters.cluster_centers_
-        lengths = np.linalg.norm(ways, axis=1)
-        apart = np.flatnonzero(lengths > 0)  # a centre at the mean gives no direction: the face stays random
-        normals = 2.0 * ways[apart] / lengths[apart, None] ** 2 / scaler.scale_
-        W[apart] = 0.1 * W[apart] + np.column_stack([normals, 1.0 - normals @ mean])
-        return W
+        return random_faces(self.X, self.y, self.c, self.n_faces, rng)
 
     def value(self, W: Array) -> float:
         """Return the penalised negative log-likelihood L(W)."""

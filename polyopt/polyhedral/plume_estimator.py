@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.special import expit
@@ -35,8 +35,6 @@ class EMSettings(Settings):
     ----------
     inner : int, optional
         Steps of the M-step at most; by default 1, 5 with "bfgs".
-    init : {"random", "kmeans"}, default="random"
-        Starts: random faces, or faces between the inside and clusters of the outside.
     anneal : bool, default=True
         True: each run begins at a soft gate, γ = 1/4, and doubles it up to `gamma`.
     polish : bool, default=True
@@ -47,18 +45,16 @@ class EMSettings(Settings):
     Examples
     --------
     >>> from polyopt import PLUME, EMSettings
-    >>> PLUME(em=EMSettings(init="kmeans")).set_params(em__anneal=False).em
-    EMSettings(inner=None, init='kmeans', anneal=False, polish=True)
+    >>> PLUME(em=EMSettings(inner=5)).set_params(em__anneal=False).em
+    EMSettings(inner=5, anneal=False, polish=True)
     """
 
     inner: int | None = None
-    init: Literal["random", "kmeans"] = "random"
     anneal: bool = True
     polish: bool = True
 
     _parameter_constraints: ClassVar[Mapping[str, Any]] = {
         **shared(optional=["inner"]),
-        "init": [StrOptions({"random", "kmeans"})],
         "anneal": ["boolean"],
         "polish": ["boolean"],
     }
@@ -90,7 +86,7 @@ class PLUME(PolyhedralClassifier):
         backtracking, or ("exact") the explicit program of ``formulations.plume`` to its end. "auto" is
         Newton's up to a few hundred unknowns, else L-BFGS.
     em : EMSettings, optional
-        Starts, gate and end of expectation and maximisation; by default ``EMSettings()``.
+        Steps, gate and end of expectation and maximisation; by default ``EMSettings()``.
     decision : {"posterior", "polytope"}, default="posterior"
         Decision rule: which class is the more probable (``classes_[0]`` if both are equally so), or whether
         the sample is in the polytope of the faces. The two differ near the polytope's edges, where
@@ -154,7 +150,10 @@ class PLUME(PolyhedralClassifier):
         "decision": [StrOptions({"posterior", "polytope"})],
     }
     _settings: ClassVar[dict[str, type[Settings]]] = {"em": EMSettings}
-    _moved: ClassVar[dict[str, str]] = {name: f"em__{name}" for name in EMSettings().get_params()}
+    _moved: ClassVar[dict[str, str]] = {
+        **{name: f"em__{name}" for name in EMSettings().get_params()},
+        "init": "the starts are random faces",
+    }
     _models_probabilities: ClassVar[bool] = True
 
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
@@ -163,7 +162,7 @@ class PLUME(PolyhedralClassifier):
         em = self.em or EMSettings()
         problem = PlumeProblem(
             X, y, c, self.n_faces,
-            gamma=self.gamma, ridge=self.ridge, method=self.solver, inner=em.inner, init=em.init,
+            gamma=self.gamma, ridge=self.ridge, method=self.solver, inner=em.inner,
         )  # fmt: skip
         self.solver_ = problem.method
         found = solve_plume(

@@ -16,7 +16,7 @@ from polyopt.check.check import Program, Refused
 from polyopt.cpm.certificate import state_choice, state_cpm
 from polyopt.cpm.certificate_restricted import state_integers
 from polyopt.cpm.claim import priced, state_faces
-from polyopt.linalg.kernels.gram import Kernel
+from polyopt.linalg.kernels import Kernel
 from polyopt.margin.claim import state_l0, state_one_norm, state_pattern
 from polyopt.polyhedral.logistic_certificate import state_logistic_polytopes, state_plume
 

@@ -124,7 +124,6 @@ def test_a_residual_is_the_worst_entry_and_tells_its_place():
         (polyopt.certify_svm, svm.primal, "C"),
         (polyopt.certify_rmm, rmm.qp, "CB"),
         (polyopt.certify_sigma_svm, sigma_svm.primal, "CD"),
-        (polyopt.certify_soft_rmm, rmm.qp, "CB"),
         (polyopt.certify_cpm, cpm.fixed_assignment, "C"),
         (certify_cpm_search, polyopt.certify_cpm, ("tol",)),
         (polyopt.certify_l0, l0.mixed_integer, "C"),

@@ -12,7 +12,7 @@ from polyopt.linalg.kernels import Kernel, MatrixGram
 from polyopt.linalg.rounding import Ball
 from polyopt.margin import certificate as ascent
 from polyopt.margin.certificate import HingeProgram, certify_hinge, find_ray, to_feasible, value_between
-from polyopt.margin.certify import certify_families, certify_soft_rmm, certify_svm
+from polyopt.margin.certify import certify_families, certify_rmm, certify_svm
 from polyopt.margin.geometry import KernelGeometry, LinearGeometry
 
 Y = np.array([1.0, -1.0])
@@ -188,11 +188,11 @@ def test_a_kernel_is_as_good_as_its_matrix_and_both_are_refused():
 def test_bounds_below_the_margin_are_certified_too():
     X, y = two_blobs(n=20, seed=0)
     value = rmm.qp(X, y, 1.0, 0.5, 0.1).solve().objective
-    zero = certify_soft_rmm(X, y, 1.0, 0.5, 0.1, w=np.zeros(X.shape[1]), b=0.0)
+    zero = certify_rmm(X, y, 1.0, 0.5, D=0.1, w=np.zeros(X.shape[1]), b=0.0)
     assert zero.dual_value == pytest.approx(value, rel=1e-3)
     assert zero.dual_value <= value * (1 + 1e-7)
     with pytest.raises(ValueError, match="B must be at least 0"):
-        certify_soft_rmm(X, y, 1.0, -0.5, 0.1, w=np.zeros(X.shape[1]), b=0.0)
+        certify_rmm(X, y, 1.0, -0.5, D=0.1, w=np.zeros(X.shape[1]), b=0.0)
 
 
 @pytest.mark.parametrize("short", [0.0, 1e-3, 0.1])

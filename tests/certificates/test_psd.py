@@ -12,11 +12,11 @@ from polyopt.linalg.kernels import (
     Kernel,
     MatrixGram,
     SampleGram,
+    _from_factor,
     as_gram,
     require_psd,
     spread_samples,
 )
-from polyopt.linalg.kernels.gram import _from_factor
 
 
 def with_eigenvalues(values, rng):

@@ -38,7 +38,6 @@ OPTIONS = {
         {"gamma": 2.0, "em__polish": False},
         {"em__anneal": False},
         {"em__anneal": False, "em__polish": False},
-        {"em__init": "kmeans"},
     ],
     "Polyceptron": [{}, {"passes__pocket": False}],
     "RelativeMarginMachine": HINGE,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from helpers.conventions import broken_conventions
 from sklearn.base import clone
 from sklearn.datasets import load_iris
@@ -114,6 +115,15 @@ def test_a_machine_keeps_to_its_numbers(ring):
     for few in (3, 0, -1, 2.5, True):
         with pytest.raises(ValueError, match="max_numbers"):
             LogisticPolytopes((0, 4), max_numbers=few).fit(*ring)
+
+
+def test_sparse_samples_may_lack_a_feature_beside_a_limit_of_numbers(ring):
+    X, y = ring
+    wide = sp.csr_array(np.insert(X, 1, 0.0, axis=1))
+    found = LogisticPolytopes((0, 4), max_numbers=9, n_init=1, random_state=0).fit(wide, y)
+    assert found.n_numbers_ == 9
+    assert not found.solution_["W"][:, 1].any()
+    assert found.certificate().claim is Claim.STATIONARY
 
 
 @pytest.mark.parametrize("n_knots", [0, 3])

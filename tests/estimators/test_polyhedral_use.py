@@ -44,9 +44,7 @@ MACHINES = {
     "spla1-all": SPLA1(positives="all", n_init=FEW, random_state=0),
     "pc-slp": PCSLP(n_init=FEW, random_state=0),
     "plume": PLUME(n_init=FEW, random_state=0),
-    "plume-bfgs": PLUME(
-        solver="bfgs", em=EMSettings(init="kmeans", anneal=True), gamma=4.0, n_init=FEW, random_state=0
-    ),
+    "plume-bfgs": PLUME(solver="bfgs", em=EMSettings(anneal=True), gamma=4.0, n_init=FEW, random_state=0),
 }
 every_machine = pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
 

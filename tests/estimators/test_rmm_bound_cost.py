@@ -7,7 +7,7 @@ from sklearn.base import clone
 from formulations import rmm
 from formulations.language.toy_data import two_blobs
 from polyopt import SVM, Claim, RelativeMarginMachine, binding, sensitivities
-from polyopt.margin.certify import certify_soft_rmm
+from polyopt.margin.certify import certify_rmm
 from polyopt.plots import multipliers, whitening
 
 
@@ -102,8 +102,9 @@ def optimum(X, y, B=1.2, D=0.05):
 
 
 def certified(X, y, vectors, D=0.05):
-    named = {name: vectors["multipliers"][name] for name in ("margin", "bound_above", "bound_below")}
-    return certify_soft_rmm(X, y, 1.0, 1.2, D, **{**vectors, "multipliers": named})
+    alpha, lam, lam_star = (vectors["multipliers"][name] for name in ("margin", "bound_above", "bound_below"))
+    point = {"w": vectors["w"], "b": vectors["b"]}
+    return certify_rmm(X, y, 1.0, 1.2, D=D, alpha=alpha, lam=lam, lam_star=lam_star, **point)
 
 
 def test_the_explicit_optimum_is_proven(blobs):
@@ -112,7 +113,7 @@ def test_the_explicit_optimum_is_proven(blobs):
     certificate = certified(X, y, vectors)
     assert certificate.claim is Claim.OPTIMAL
     assert {"slack_above", "slack_below"} <= {residual.row for residual in certificate.residuals}
-    alone = certify_soft_rmm(X, y, 1.0, 1.2, 0.05, w=vectors["w"], b=vectors["b"])
+    alone = certify_rmm(X, y, 1.0, 1.2, D=0.05, w=vectors["w"], b=vectors["b"])
     assert alone.claim is Claim.OPTIMAL
 
 

@@ -419,10 +419,9 @@ def test_no_step_raises_the_loss(method, inner, gamma):
     kind=st.sampled_from(["ties", "duplicates", "zero", "single", "plain"]),
     method=st.sampled_from(METHODS),
     gamma=st.sampled_from([0.0, 1.0, 20.0, 1e4]),
-    init=st.sampled_from(["random", "kmeans"]),
 )
 @settings(max_examples=10)
-def test_no_step_raises_the_loss_on_awkward_data(seed, kind, method, gamma, init):
+def test_no_step_raises_the_loss_on_awkward_data(seed, kind, method, gamma):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(25, 2))
     y = np.where(rng.random(25) < 0.5, 1.0, -1.0)
@@ -435,7 +434,7 @@ def test_no_step_raises_the_loss_on_awkward_data(seed, kind, method, gamma, init
     elif kind == "single":
         y = np.where(np.arange(25) == 3, 1.0, -1.0) * rng.choice([-1.0, 1.0])
     y[:2] = y[0], -y[0] if kind != "single" else y[1]
-    problem = PlumeProblem(X, y, rng.uniform(0.5, 2.0, 25), 3, gamma=gamma, method=method, init=init)
+    problem = PlumeProblem(X, y, rng.uniform(0.5, 2.0, 25), 3, gamma=gamma, method=method)
     W = problem.start(rng)
     assert np.isfinite(W).all()
     assert len(np.unique(W.round(9), axis=0)) == 3
@@ -449,20 +448,9 @@ def test_equal_faces_would_stay_equal_for_ever(method):
     problem = PlumeProblem(X, y, c, 3, gamma=2.0, ridge=RIDGE, method=method)
     alike = run_rounds(problem, np.tile(W[0], (3, 1)), max_iter=20)["W"]
     assert np.ptp(alike, axis=0).max() < 1e-6
-    for init in ("random", "kmeans"):
-        starting = PlumeProblem(X, y, c, 3, gamma=2.0, ridge=RIDGE, init=init)
-        start = starting.start(np.random.default_rng(0))
-        assert min(np.linalg.norm(start[i] - start[j]) for i, j in ((0, 1), (0, 2), (1, 2))) > 1e-2
-        assert solve_plume(starting, n_init=3).objective < 0.8 * problem.value(alike)
-
-
-def test_more_faces_than_negatives_can_begin_at_clusters():
-    X, y = np.array([[0.0, 0.0], [0.1, 0.0], [0.0, 0.1], [3.0, 0.0], [3.0, 0.0]]), np.r_[1.0, 1, 1, -1, -1]
-    for K in (1, 2, 4):
-        problem = PlumeProblem(X, y, np.ones(5), K, init="kmeans")
-        start = problem.start(np.random.default_rng(0))
-        assert len(np.unique(start.round(9), axis=0)) == K
-    assert scores(X, start[:1])[3] < 0 < scores(X, start[:1])[0]
+    start = problem.start(np.random.default_rng(0))
+    assert min(np.linalg.norm(start[i] - start[j]) for i, j in ((0, 1), (0, 2), (1, 2))) > 1e-2
+    assert solve_plume(problem, n_init=3).objective < 0.8 * problem.value(alike)
 
 
 def test_one_face_is_logistic_regression_with_a_ridge():
@@ -596,7 +584,6 @@ def test_a_step_that_would_rise_is_not_taken(monkeypatch):
     ("change", "message"),
     [
         ({"method": "sgd"}, r"method must be 'auto', 'exact'.*, not 'sgd'"),
-        ({"init": "zeros"}, "init must be 'random' or 'kmeans', not 'zeros'"),
         ({"inner": 0}, "inner must be an integer of at least 1, or None, not 0"),
         ({"gamma": np.nan}, "gamma must be at least 0 and finite"),
         ({"method": "exact", "ridge": 0.0}, "ridge must be positive with method='exact'"),

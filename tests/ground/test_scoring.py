@@ -16,8 +16,7 @@ from sklearn.utils.multiclass import _ovr_decision_function
 from polyopt import SVM, OneNormSVM
 from polyopt.base import threads
 from polyopt.linalg.kernel_scores import Part, Scorer
-from polyopt.linalg.kernels import Kernel, SampleGram
-from polyopt.linalg.kernels.panels import chunks
+from polyopt.linalg.kernels import Kernel, SampleGram, chunks
 from polyopt.margin.kernel_scorer import _TRIAL_POINTS, scorer_of
 
 KERNELS = [

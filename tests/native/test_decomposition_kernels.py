@@ -7,9 +7,8 @@ import pytest
 from helpers.draws import anywhere, drawn_calls, length, pick
 
 from formulations.families import Pieces
-from polyopt.margin.decomposition.cache import _combine
-from polyopt.margin.decomposition.state import gains
-from polyopt.margin.decomposition.working_set import CachedRows, ComputedRows, gathered, solve_pairs
+from polyopt.margin.decomposition.driver import CachedRows, ComputedRows, solve_pairs
+from polyopt.margin.decomposition.state import _combine, gains, gather_square
 
 LENGTHS = [0, 1, 2, 3, 8, 13, 40]
 TYPES = [np.float64, np.float32]
@@ -117,7 +116,7 @@ def check_gathered(rng, q, dtype):
     table = anywhere(rng, rng.normal(size=(50, 60)).astype(dtype))
     slots, places = (anywhere(rng, rng.permutation(count)[:q]) for count in table.shape)
     part = table[slots[:, None], places]
-    assert np.array_equal(gathered(table, slots, places), np.triu(part) + np.triu(part, 1).T)
+    assert np.array_equal(gather_square(table, slots, places), np.triu(part) + np.triu(part, 1).T)
 
 
 # -- pair steps ----------------------------------------------------------------------------------

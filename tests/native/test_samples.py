@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers.draws import anywhere, drawn_calls, length, pick
 
-from polyopt.linalg.kernels.gram import distances, fill, side_by_side, square_norms
+from polyopt.linalg.kernels import distances, fill, side_by_side, square_norms
 
 LENGTHS = [0, 1, 2, 7, 8, 31, 32, 33, 70]
 TYPES = [np.float32, np.float64]

@@ -7,7 +7,7 @@ import pytest
 from helpers.draws import anywhere, drawn_calls, length, pick
 
 from polyopt.linalg.kernel_scores import gaussians, weigh
-from polyopt.linalg.kernels.gram import exponentials
+from polyopt.linalg.kernels import exponentials
 
 LENGTHS = [0, 1, 2, 7, 8, 15, 16, 17, 33, 70]
 TYPES = [np.float32, np.float64]

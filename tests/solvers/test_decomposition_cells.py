@@ -17,9 +17,8 @@ from polyopt.base import threads
 from polyopt.linalg.kernels import Kernel, SampleGram, gram_matvec, panel_matvec
 from polyopt.margin import decomposition
 from polyopt.margin.decomposition import Options, driver
-from polyopt.margin.decomposition.cache import RowCache
 from polyopt.margin.decomposition.cluster_start import beta_of_clusters, find_clusters
-from polyopt.margin.decomposition.state import Dual, State
+from polyopt.margin.decomposition.state import Dual, RowCache, State
 
 # Clusters of 50 samples, in machines that would have none, with rows in single precision.
 SMALL = Options(

@@ -22,12 +22,10 @@ from polyopt.linalg.kernels import Kernel, MatrixGram, SampleGram, gram_matvec, 
 from polyopt.margin import decomposition
 from polyopt.margin.certify import certify_rmm
 from polyopt.margin.decomposition import Options, driver
-from polyopt.margin.decomposition import cache as cache_module
-from polyopt.margin.decomposition.cache import RowCache
-from polyopt.margin.decomposition.driver import Watch
+from polyopt.margin.decomposition import state as cache_module
+from polyopt.margin.decomposition.driver import CachedRows, ComputedRows, Watch, solve_pairs
 from polyopt.margin.decomposition.newton import ActiveSet
-from polyopt.margin.decomposition.state import Dual
-from polyopt.margin.decomposition.working_set import CachedRows, ComputedRows, solve_pairs
+from polyopt.margin.decomposition.state import Dual, RowCache
 
 SETS = Options(max_walk_row_work=0.0)  # working sets from the beginning, as for large machines
 Decomposition = partial(decomposition.Decomposition, options=SETS)

@@ -10,11 +10,9 @@ from formulations.language.clock import Clock
 from formulations.language.solution import Status
 from formulations.language.toy_data import two_blobs
 from polyopt.linalg.kernels import Kernel, MatrixGram, SampleGram
-from polyopt.margin.decomposition.cache import RowCache
 from polyopt.margin.decomposition.driver import _Run
 from polyopt.margin.decomposition.newton import _BYTES_PER_ENTRY, NewtonPhase
-from polyopt.margin.decomposition.options import DEFAULTS
-from polyopt.margin.decomposition.state import Dual, History, State
+from polyopt.margin.decomposition.state import DEFAULTS, Dual, History, RowCache, State
 
 RBF = Kernel("rbf", 0.4)
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from formulations.families import Families, Family, hinge_families, margin_family
+from polyopt.margin.decomposition.driver import CachedRows, choose, solve_pairs
 from polyopt.margin.decomposition.state import Dual, gains, recapped
-from polyopt.margin.decomposition.working_set import CachedRows, choose, solve_pairs
 
 
 def test_multipliers_at_their_caps_go_with_them_and_others_stay_within():

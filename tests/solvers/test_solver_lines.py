@@ -13,7 +13,7 @@ from polyopt.base import progress as progress
 from polyopt.cpm.penalised_sgd import solve_penalised_sgd
 from polyopt.linalg.kernels import MatrixGram
 from polyopt.margin.decomposition import Options
-from polyopt.margin.decomposition.cache import RowCache
+from polyopt.margin.decomposition.state import RowCache
 from polyopt.margin.interior_point import intercept, solve_interior_point
 from polyopt.margin.interior_point.crew import Change, bring
 from polyopt.polyhedral.logistic_loss import FaceLoss

@@ -27,8 +27,7 @@ from formulations.language.clock import Clock
 from formulations.language.types import Vector
 from polyopt.base.threads import run_blocks
 from polyopt.linalg.kernels import Gram, SampleGram, Samples, outputs_at
-from polyopt.margin.decomposition.options import Options
-from polyopt.margin.decomposition.state import Dual
+from polyopt.margin.decomposition.state import Dual, Options
 
 
 def beta_of_clusters(

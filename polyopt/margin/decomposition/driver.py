@@ -3,6 +3,24 @@
 A run ends when the point is optimal within the tolerance, at a limit, or when rounding prevents progress. It
 repairs rounding on the way: outputs are refreshed where it matters, and rows are in double precision at last.
 A :class:`Decomposition` keeps its point and its kernel rows from one solve to the next.
+
+Working sets
+------------
+The subproblem (9) is the dual over the samples of a working set, with all others fixed. A sample violates
+upwards by φ'(β_i+) − g_i − M and downwards by m − φ'(β_i−) + g_i, for whichever family the slope belongs to.
+A working set has the worst violators; half of it are the samples that entered the last one most recently,
+because they are likely to move again and their kernel rows are cached.
+
+A subproblem is solved pair by pair, as in SMO: one variable gains most by rising, and the other gains most by
+falling with it, by second order information (Fan, Chen & Lin 2005). A pair moves to the optimum of its line
+or to the next kink of either variable, so one β_i passes through all its families in the same way. Kernel
+rows are read only when they are first needed: from cached rows, or computed one at a time from few features.
+The steps are in polyopt/native/decomposition.inc.
+
+References
+----------
+Shivaswamy & Jebara, Relative Margin Machines (2008), eq. (9). Fan, Chen & Lin, Working Set Selection Using
+Second Order Information for Training Support Vector Machines (2005).
 """
 
 from __future__ import annotations
@@ -11,6 +29,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from formulations.families import Families, Pieces
 from formulations.language.arguments import tolerance, whole_or_none
@@ -21,11 +40,93 @@ from polyopt.base.threads import blas_held
 from polyopt.linalg.kernels import Gram, SampleGram, Samples, as_gram
 from polyopt.margin.decomposition.cluster_start import beta_of_clusters
 from polyopt.margin.decomposition.newton import NewtonPhase, solve_pivots
-from polyopt.margin.decomposition.options import DEFAULTS, Options
-from polyopt.margin.decomposition.state import Dual, History, State, balanced, gains, recapped
-from polyopt.margin.decomposition.working_set import CachedRows, ComputedRows, choose, gathered, solve_pairs
+from polyopt.margin.decomposition.state import (
+    DEFAULTS,
+    Dual,
+    History,
+    Options,
+    State,
+    balanced,
+    gains,
+    gather_square,
+    recapped,
+)
+from polyopt.native.library import kernel
 
+_LANES = 8  # samples of a vector register: rows are padded to a multiple
 _MEGABYTE = 2.0**20  # bytes
+
+# Up to `steps` pair steps, which change g and beta; counts = (steps taken, kernel rows read). K, ease, room
+# and place are work arrays for r kernel rows of w entries, the next multiple of eight from q on; v = 3.
+_REST = (
+    "diagonal: f8 (q); g!: f8 (q); beta!: f8 (q); ends: f8 (k, q); slopes: f8 (l, q); tol: f8; steps: i8; "
+    "K!: T (r, w); ease!: f4 (r, w); room!: f8 (v, w); place!: i8 (q); counts!: i8 (e)"
+)
+_solve_held = kernel(
+    "solve_pairs_held", "table: T (s, n); slots: i8 (q); places: i8 (q); " + _REST, T="f8 f4"
+)
+_solve_computed = kernel(
+    "solve_pairs_computed",
+    "left: f8 (q, m); right: f8 (q, m); degree: i8; " + _REST.replace("T", "f8"),
+)
+
+
+def choose(rise: Vector, fall: Vector, last: Samples, size: int) -> Samples:
+    """Choose up to `size` samples, by their places: those kept from the `last` set first, then the new ones.
+
+    rise, fall (n,): ``φ'(β+) − g`` and ``φ'(β−) − g``.
+    """
+    keep = last[-(size // 2) :]
+    allowed = np.ones(len(rise), dtype=bool)
+    allowed[keep] = False
+    count = (size - len(keep)) // 2
+    upward = _largest(np.where(allowed, rise, -np.inf), count, fall.min())
+    allowed[upward] = False
+    downward = _largest(np.where(allowed, -fall, -np.inf), count, -rise.max())
+    return np.concatenate([keep, upward, downward])
+
+
+def _largest(values: Vector, count: int, floor: float) -> Samples:
+    """Places of up to `count` of the largest values above the floor."""
+    places = np.argpartition(-values, count)[:count] if count < len(values) else np.arange(len(values))
+    return places[values[places] > floor]
+
+
+class CachedRows(NamedTuple):
+    """Cached kernel rows: the row of sample r of the set is ``table[slots[r], places]``."""
+
+    table: NDArray[Any]
+    slots: Samples
+    places: Samples
+
+
+class ComputedRows(NamedTuple):
+    """Kernel rows to compute: the row of sample r is a function of ``right @ left[r]``.
+
+    The function is the power of this degree, or for degree 0 the exponential.
+    """
+
+    left: Vector
+    right: Vector
+    degree: int
+
+
+def solve_pairs(
+    source: CachedRows | ComputedRows, diagonal: Vector, g: Vector, beta: Vector, phi: Pieces, tol: float,
+    rows: int, steps: int,
+) -> tuple[int, int]:  # fmt: skip
+    """Take pair steps until m - M <= tol, changing beta and g (q,); return the steps taken and rows read.
+
+    It ends after `steps`, and before it would read more than `rows` rows.
+    """
+    q = len(g)
+    width, most = -(-q // _LANES) * _LANES, max(1, min(q, rows))
+    K, ease = np.empty((most, width), source[0].dtype), np.empty((most, width), np.float32)
+    room, place, counts = np.empty((3, width)), np.empty(q, np.int64), np.empty(2, np.int64)
+    solve = _solve_held if isinstance(source, CachedRows) else _solve_computed
+    solve(*source, diagonal, g, beta, *phi, tol, steps, K, ease, room, place, counts)
+    taken, read = counts.tolist()
+    return taken, read
 
 
 def solve_decomposition(
@@ -39,22 +140,7 @@ def solve_decomposition(
     progress: Callable[[dict[str, float]], None] | None = None,
     options: Options = DEFAULTS,
 ) -> Solution:
-    """Solve the dual of a hinge-type machine by decomposition: the SVM, the Relative Margin Machine.
-
-    Parameters
-    ----------
-    gram : Gram or ndarray of shape (n, n)
-        Positive semidefinite Gram matrix; by blocks for large n.
-    rows : Families
-        Its families of rows, such as ``hinge_families(y, C, B)``; labels of both classes.
-    tol, max_iter, time_limit, cache_size, progress, options
-        As in :class:`Decomposition`.
-
-    Returns
-    -------
-    Solution
-        As from :meth:`Decomposition.solve`.
-    """
+    """Solve one program by a :class:`Decomposition`, whose arguments these are."""
     machine = Decomposition(gram, cache_size=cache_size, progress=progress, options=options)
     return machine.solve(rows, tol=tol, max_iter=max_iter, time_limit=time_limit)
 
@@ -62,16 +148,9 @@ def solve_decomposition(
 class Decomposition:
     """A decomposition solver that keeps its point and its kernel rows from one solve to the next.
 
-    Parameters
-    ----------
-    gram : Gram or ndarray of shape (n, n)
-        Positive semidefinite Gram matrix.
-    cache_size : float
-        Megabytes (2^20 bytes) for kernel rows, and for the matrix of the Newton phase.
-    progress : callable, optional
-        Called with every record of the history.
-    options : Options
-        The numbers of the method.
+    gram: a positive semidefinite Gram matrix (n, n), as an array or by blocks.
+    cache_size: megabytes (2^20 bytes) for kernel rows, and for the matrix of the Newton phase.
+    progress: called with every record of the history.
     """
 
     def __init__(
@@ -95,37 +174,19 @@ class Decomposition:
         time_limit: float | None = None,
         start: Mapping[str, Vector] | None = None,
     ) -> Solution:
-        """Solve for these families of rows, from the point of the last solve.
+        """Solve for families of rows with finite costs, such as ``hinge_families(y, C, B)``.
 
-        Parameters
-        ----------
-        rows : Families
-            The families of rows of the machine, such as ``hinge_families(y, C, B)``; finite costs.
-        tol : float
-            Largest violation m - M of the optimality conditions, in units of the outputs. The relative
+        tol: largest violation m - M of the optimality conditions, in units of the outputs. The relative
             duality gap must also be within ten times `tol`, and within 0.1: with large costs a small
             violation may leave a large gap.
-        max_iter : int, optional
-            Working sets, and pivots of Newton phases, at most.
-        time_limit : float, optional
-            Seconds.
-        start : mapping of str to ndarray of shape (n,), optional
-            Multipliers to start from, by family; by default those of the last solve, or zeros. They need not
-            be feasible.
+        max_iter: working sets, and pivots of Newton phases, at most.
+        start: multipliers (n,) by family, which need not be feasible; by default those of the last solve.
 
-        Returns
-        -------
-        Solution
-            ``primal`` has ``coef`` (expansion coefficients, shape (n,)), ``b`` and ``f`` (the outputs of
-            the training samples, shape (n,)), scaled back within the bounds if the tolerance left them
-            outside. ``duals`` has the multipliers of each family. ``objective`` is the primal objective and
-            ``bound`` the dual one.
-            ``history`` has records of both, the violation, the kernel rows computed so far, the rows found in
-            the cache (hits) and the active samples; while some samples are set aside, the objectives are nan.
-            ``status`` is ``SOLVED`` only if the violation is within `tol` and the relative gap within ten
-            times `tol` (at most 0.1), whatever the rounding; if rounding ends the run before, it is
-            ``INACCURATE``, or ``STALLED`` if the relative gap is above 1e-3. A limit, or Ctrl-C, keeps the
-            last point.
+        In the solution, ``primal`` has the expansion coefficients ``coef`` (n,), ``b`` and the outputs ``f``
+        (n,), scaled back within the bounds. ``history`` has objectives (nan while samples are set aside),
+        violation, kernel rows computed and found in the cache, and active samples. If rounding ends the run,
+        the status is INACCURATE, or STALLED for a relative gap above 1e-3. A limit, or Ctrl-C, keeps the
+        last point.
         """
         clock, tol = Clock(time_limit), tolerance(tol)
         limit = whole_or_none("max_iter", max_iter)
@@ -336,7 +397,7 @@ class _Run:
         source, diagonal = CachedRows(cache.table, slots, chosen), self._state.diagonal[samples]
         taken, _ = solve_pairs(source, diagonal, g, beta, phi, goal, size, steps)
         if taken == steps:  # K is nearly singular on this set: Newton's method is faster than pairs
-            K = gathered(cache.table, slots, chosen)
+            K = gather_square(cache.table, slots, chosen)
             pivots = solve_pivots(K, g, beta, phi, goal, options.max_pivots, self._clock, options)
         self._newton.add_set(size, taken, pivots)
 

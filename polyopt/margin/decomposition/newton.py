@@ -34,9 +34,7 @@ from formulations.families import Pieces
 from formulations.language.clock import Clock
 from formulations.language.types import Vector
 from polyopt.linalg.kernels import Samples, submatrix
-from polyopt.margin.decomposition.options import DEFAULTS, Options
-from polyopt.margin.decomposition.state import History, State
-from polyopt.margin.decomposition.working_set import gathered
+from polyopt.margin.decomposition.state import DEFAULTS, History, Options, State, gather_square
 from polyopt.native.library import kernel
 
 _DONE, _STUCK, _GOING = 0, 1, 2  # ends of pivots as in C; any other is a factor without space for a variable
@@ -289,5 +287,5 @@ class NewtonPhase:
         """``K[samples, samples]`` in double precision, from cached rows if they are complete."""
         state, cache = self._state, self._state.cache
         if state.is_double and state.is_whole and cache.is_cached(samples).all():
-            return gathered(cache.table, cache.fetch(samples), samples)
+            return gather_square(cache.table, cache.fetch(samples), samples)
         return submatrix(state.gram, samples)

@@ -1,4 +1,4 @@
-r"""The dual program in n variables with kinks, the iterate with the error of its outputs, and the history.
+"""The dual program in n variables with kinks, the cache of kernel rows, the iterate, and the history.
 
 The dual
 --------
@@ -28,6 +28,12 @@ updated, at the β called ``_settled``. And kernel rows in single precision add 
 measured on some samples in double precision before a solution is returned, and estimated from there for the
 others; where it matters, g is recomputed, and single precision then carries only further changes.
 
+Kernel rows
+-----------
+Kernel rows are computed in blocks by BLAS, and the least recently used ones are replaced. The cache is one
+buffer, cut into rows as wide as there are active samples. If samples are set aside (shrinking), the rows
+become shorter and more fit; if samples return, the missing columns are computed.
+
 References
 ----------
 Shivaswamy & Jebara, Relative Margin Machines (2008), eq. (8) and section 3.2.
@@ -36,6 +42,8 @@ Shivaswamy & Jebara, Relative Margin Machines (2008), eq. (8) and section 3.2.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -44,13 +52,23 @@ from formulations.families import Families, Pieces
 from formulations.language.clock import Clock
 from formulations.language.solution import Solution, Status
 from formulations.language.types import Vector
+from polyopt.base.threads import run_blocks
 from polyopt.certificates.certificate import relative_gap
-from polyopt.linalg.kernels import Gram, Samples, chunks, gram_matvec, outputs_at, panel_matvec
-from polyopt.margin.decomposition.cache import RowCache
-from polyopt.margin.decomposition.options import DEFAULTS, Options
+from polyopt.linalg.kernels import (
+    Gram,
+    Panel,
+    SamplePanel,
+    Samples,
+    chunks,
+    gram_matvec,
+    outputs_at,
+    panel_matvec,
+)
 from polyopt.native.library import kernel
 
 _EPS = float(np.finfo(float).eps)
+_STRIP = 4096  # columns of a weighted sum of rows that one thread computes
+_MIN_ROWS = 16  # rows for which there is room, even if they exceed the budget
 
 # Slopes of φ less g to the right and to the left of every β_i, and the extremes m and M.
 _gains = kernel(
@@ -58,6 +76,92 @@ _gains = kernel(
     "g: f8 (n); beta: f8 (n); ends: f8 (k, n); slopes: f8 (l, n); rise!: f8 (n); fall!: f8 (n); "
     "extremes!: f8 (e)",
 )
+
+# total += Σ_k weights_k table[slots_k, start : start + w].
+_combine = kernel(
+    "combine_rows",
+    "table: T (s, n); slots: i8 (r); weights: T (r); start: i8; total!: T (w)",
+    T="f8 f4",
+)
+
+
+# K = table[slots, places], its upper triangle and the mirror image.
+_gather_square = kernel(
+    "gather_square", "table: T (s, n); slots: i8 (q); places: i8 (q); K!: f8 (q, q)", T="f8 f4"
+)
+
+
+@dataclass(frozen=True)
+class Options:
+    """Sizes, tolerances and limits of the decomposition solver.
+
+    A violation is m - M, in units of the outputs. Work is counted in multiplications as BLAS does them, and
+    not timed, so that the result does not depend on the clock.
+
+    Half and twice the number were tried for each field on 20 RBF machines (five data sets of 208 to 2,500
+    samples, C 1 and 100, B 2 and infinite, tol 1e-4). The mean work changed by a third with min_working_set
+    and max_walk_rows, by 4 to 10 % with max_working_set, subproblem_violation_ratio, first_newton_violation
+    and work_per_read, and by less than 4 % with every other field; none of the 20 reaches the start from
+    clusters.
+    """
+
+    # Working sets.
+    max_working_set: int = 512
+    min_working_set: int = 256  # for up to eight times as many samples; in between an eighth of all
+    subproblem_violation_ratio: float = 0.1  # violation left in a subproblem, relative to that of all samples
+    max_pair_steps_per_sample: int = 8  # of a subproblem; then pivots of its active set continue
+    max_pivots: int = 1_000  # of a subproblem
+    sets_per_record: int = 10  # also between two attempts to shrink
+
+    # Pair steps over all samples first, for small machines. The working sets of a thousand samples cost more
+    # in calls than in arithmetic; 325 small machines took 0.85 of scikit-learn's time with this start.
+    max_walk_row_work: float = 128_000  # work of a kernel row
+    max_walk_rows: int = 128
+    max_walk_steps: int = 1_000
+    walk_violation: float = 1e-3  # then Newton's method is exact in less time
+
+    # Precision of kernel rows and outputs.
+    max_small_samples: int = 2_000  # small machines have rows in double precision, ...
+    max_small_work: float = 2e9  # ... if their whole matrix takes no more work
+    min_single_violation: float = 1e-5  # that rows in single precision can reach
+    single_violation_ratio: float = 0.8  # violation required in single precision, relative to the tolerance
+    double_band: float = 0.05  # distance from the margin within which outputs are recomputed in double
+    max_refreshes: int = 3  # recomputations of outputs before rows are in double precision, too
+
+    # Cache and shrinking.
+    max_fresh_rows: int = 2_048  # for each 16 features: rows in new memory before old rows are replaced
+    max_active_share: float = 0.8  # of the active samples that remain, for shrinking to be worthwhile
+    max_recovery_work: float = 1e10  # of recomputed outputs after an interrupt: about a second
+
+    # The Newton phase.
+    first_newton_violation: float = 0.1
+    newton_violation_ratio: float = 3.0  # between two violations at which the phase is considered
+    newton_reach: float = 2.0  # of the samples that take part: distance from the margin, over the violation
+    max_newton_cost_ratio: float = 0.5  # relative to the work of the working sets
+    overdue_cost_ratio: float = 8.0  # work of working sets since the last phase, over that of a phase
+    work_per_read: float = 16.0  # multiplications in the time of reading a number from memory
+    block_columns: int = 512  # of the Cholesky factor: between two checks of the clock, and in reserve
+    work_per_check: float = 1e8  # of pivots between two checks of the clock
+    first_ridge: float = 1e-11  # multiple of the identity added to K_FF, relative to the mean diagonal
+    ridge_factor: float = 100.0  # by which the ridge grows if K_FF is singular
+    max_ridge: float = 1e-2
+
+    # Ends.
+    max_idle_sets: int = 10  # working sets in which the violation does not fall below 0.9 of the least so far
+    max_flat_records: int = 200  # records in which the dual value does not rise by a share of 1e-14
+    max_inaccurate_gap: float = 1e-3  # relative; above it a run that rounding ended is stalled
+
+    # The start from clusters, for many samples under an RBF kernel.
+    min_cluster_start_samples: int = 15_000
+    cluster_samples: int = 4_000  # in each, if that makes no more than max_clusters
+    max_clusters: int = 16
+    kmeans_samples: int = 20_000
+    cluster_tol: float = 0.1
+    min_bounded_share: float = 0.15  # multipliers of a cluster at a bound other than 0
+    min_bounded_per_free: float = 1.5
+
+
+DEFAULTS = Options()
 
 
 class Dual:
@@ -152,6 +256,165 @@ def gains(g: Vector, beta: Vector, phi: Pieces) -> tuple[Vector, Vector, float, 
     _gains(g, beta, *phi, rise, fall, found)
     m, M = found.tolist()
     return rise, fall, m, M
+
+
+class RowCache:
+    """A cache of rows of a Gram matrix, over the columns of the active samples, in `budget` bytes.
+
+    active: samples whose columns the rows have, ascending.
+    slots: rows that fit.
+    computed, hits: rows computed so far, and rows found in the cache.
+    """
+
+    def __init__(self, gram: Gram, budget: float, dtype: DTypeLike, options: Options = DEFAULTS):
+        self._gram, self.dtype = gram, np.dtype(dtype)
+        self._size = int(budget) // self.dtype.itemsize
+        self._buffer = np.empty(max(min(self._size, gram.n * gram.n), _MIN_ROWS * gram.n), self.dtype)
+        self.computed = self.hits = 0
+        # New memory costs more than cheap rows: up to `_filled` slots are used before old rows are replaced.
+        # The number doubles once half as many rows had to be computed again.
+        self._filled, self._recomputed = options.max_fresh_rows * max(1, gram.entry_cost // 16), 0
+        self._was_cached = np.zeros(gram.n, dtype=bool)
+        self._clear(np.arange(gram.n))
+
+    def _clear(self, active: Samples) -> None:
+        self._lay_out(active)
+        self._owner = np.full(self.slots, -1, dtype=np.intp)  # the sample of a slot
+        self._slot = np.full(self._gram.n, -1, dtype=np.intp)  # the slot of a sample
+        self._used = np.zeros(self.slots, dtype=np.int64)  # the time of a slot's last use
+        self._now = 0
+
+    def _lay_out(self, active: Samples) -> None:
+        self.active = active
+        self.slots = len(self._buffer) // len(active)
+        self.table = self._buffer[: self.slots * len(active)].reshape(self.slots, len(active))
+        every = len(active) == self._gram.n
+        self._panel: Panel | None = None  # free the old one first
+        self._panel = self._gram.panel(None if every else active, self.dtype)
+
+    def fetch(self, samples: Samples) -> Samples:
+        """Return the slots of the rows of these samples, at most `slots` at a time; compute missing rows."""
+        self._now += 1
+        slot = self._slot[samples]
+        self._used[slot[slot >= 0]] = self._now
+        missing = samples[slot < 0]
+        self.hits += len(samples) - len(missing)
+        if len(missing):
+            self._make_room(missing)
+            self._compute(missing)
+            self.computed += len(missing)
+        return self._slot[samples]
+
+    def _compute(self, missing: Samples) -> None:
+        """Compute these rows into their slots."""
+        places = self._slot[missing]
+        assert self._panel is not None
+        if places[-1] - places[0] == len(places) - 1:
+            self._panel.rows(missing, out=self.table[places[0] : places[-1] + 1])
+        else:
+            self.table[places] = self._panel.rows(missing)
+
+    def _make_room(self, missing: Samples) -> None:
+        """Assign slots to these samples: empty ones, else the least recently used."""
+        self._recomputed += int(self._was_cached[missing].sum())
+        if self._recomputed > self._filled // 2:
+            self._filled, self._recomputed = 2 * self._filled, 0
+        self._was_cached[missing] = True
+        owner, used = self._owner[: self._filled], self._used[: self._filled]
+        busy = int((used[owner >= 0] == self._now).sum())
+        if len(owner) - busy < len(missing):  # the rows of one call always fit
+            owner, used = self._owner, self._used
+        places = np.flatnonzero(owner < 0)[: len(missing)]
+        if len(places) < len(missing):
+            oldest = np.argsort(np.where(owner < 0, self._now, used), kind="stable")
+            leaving = oldest[: len(missing) - len(places)]
+            self._slot[self._owner[leaving]] = -1
+            places = np.concatenate([places, leaving])
+        places = np.sort(places)
+        self._owner[places] = missing
+        self._slot[missing] = places
+        self._used[places] = self._now
+
+    def factors(self) -> tuple[Vector, Vector, int] | None:
+        """Return matrices with the kernel's argument as product, and its degree; None if there are none."""
+        return self._panel.factors() if isinstance(self._panel, SamplePanel) else None
+
+    def is_cached(self, samples: Samples) -> NDArray[np.bool_]:
+        """Mask of these samples whose rows are cached."""
+        return self._slot[samples] >= 0
+
+    @property
+    def bytes(self) -> int:
+        """Memory used by rows."""
+        return int((self._owner >= 0).sum()) * len(self.active) * self.dtype.itemsize
+
+    @property
+    def is_full(self) -> bool:
+        """True if the next new row replaces another."""
+        return not (self._owner < 0).any()
+
+    def combine(self, samples: Samples, weights: Vector) -> NDArray[Any]:
+        """Return ``sum_k weights_k K[samples_k, active]`` for cached rows."""
+        table, slots, factors = self.table, self._slot[samples], weights.astype(self.dtype)
+        total = np.zeros(table.shape[1], dtype=self.dtype)
+        if len(total) <= _STRIP:
+            _combine(table, slots, factors, 0, total)
+            return total
+        starts = range(0, len(total), _STRIP)
+        run_blocks(
+            lambda start: _combine(table, slots, factors, start, total[start : start + _STRIP]),
+            starts, cost=float(len(samples)) * len(total),
+        )  # fmt: skip
+        return total
+
+    def set_active(self, active: Samples) -> None:
+        """Change the active samples and keep the rows: drop columns of others, compute missing ones."""
+        old, width = self.active, len(active)
+        place = np.searchsorted(old, active).clip(max=len(old) - 1)
+        source = np.where(old[place] == active, place, -1)
+        fit = len(self._buffer) // width
+        filled = np.flatnonzero(self._owner >= 0)
+        kept = filled[np.argsort(-self._used[filled], kind="stable")[:fit]]  # the most recent that fit
+        kept.sort()
+        owners, used = self._owner[kept], self._used[kept]
+        if width > len(old):  # compact the rows first, then widen them from the last to the first
+            _move_rows(self._buffer, kept, len(old), np.arange(len(old)))
+            _move_rows(self._buffer, np.arange(len(kept)), len(old), source, backwards=True)
+        else:
+            _move_rows(self._buffer, kept, len(old), source)
+        self._slot[:] = -1
+        self._lay_out(active)
+        self._owner, self._used = np.full(self.slots, -1, dtype=np.intp), np.zeros(self.slots, dtype=np.int64)
+        self._owner[: len(kept)], self._used[: len(kept)] = owners, used
+        self._filled = max(self._filled, len(kept))
+        self._slot[owners] = np.arange(len(kept))
+        new = np.flatnonzero(source < 0)
+        if len(new) and len(kept):
+            self.table[: len(kept), new] = self._gram.panel(active[new], self.dtype).rows(owners)
+
+
+def gather_square(table: NDArray[Any], slots: Samples, places: Samples) -> Vector:
+    """Return ``table[slots, places]`` in double precision, symmetric from its upper triangle."""
+    K = np.empty((len(slots), len(places)))
+    _gather_square(table, slots, places, K)
+    return K
+
+
+def _move_rows(
+    buffer: NDArray[Any], slots: Samples, width: int, source: Samples, *, backwards: bool = False
+) -> None:
+    """Move the rows in `slots`, `width` wide, to the front of the buffer with the columns of `source`.
+
+    The order avoids overwriting rows before they are read. Columns with a negative source stay undefined.
+    """
+    wide, count = len(source), len(slots)
+    columns = np.flatnonzero(source >= 0)
+    picked = source[columns]
+    target = slice(None) if len(columns) == wide else columns
+    for turn in range(count):
+        k = count - 1 - turn if backwards else turn
+        start = int(slots[k]) * width
+        buffer[k * wide : (k + 1) * wide][target] = buffer[start : start + width].take(picked)
 
 
 class State:

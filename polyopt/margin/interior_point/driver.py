@@ -55,44 +55,19 @@ def solve_interior_point(
 ) -> Solution:
     """Solve a linear hinge-type machine by a primal-dual interior-point method: SVM, Sigma-SVM, RMM.
 
-    The work of an iteration is that of one matrix X'DX, so m should not be much above a thousand.
-    Memory: at most some 58 numbers per sample (33 without a bound), a block of rows, and matrices of size m.
+    Memory: at most some 58 numbers per sample (33 without a bound), a block of rows, and matrices of size m,
+    which should not be much above a thousand.
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples. float32 and CSR are used as they are; no more than a block of rows is ever copied.
-    rows : Families
-        The families of rows of the machine, such as ``hinge_families(y, C, B)`` with B > 0. Both labels must
-        occur among the samples that have a cost.
-    D : float, optional
-        Share of the output variance in the regulariser of the Sigma-SVM, within [0, 1].
-    weights : array_like of shape (n,), optional
-        Weights of the samples in the Sigma-SVM's mean and covariance, positive.
-    tol : float
-        Relative tolerance of the duality gap, and of the residuals of the optimality conditions.
-    max_iter : int, optional
-        Iterations at most; 200 by default.
-    time_limit : float, optional
-        Seconds.
-    progress : callable, optional
-        Called with every record of the history as it is made.
+    X: samples, an array or CSR; float32 and CSR are not copied.
+    rows: the families of rows, such as ``hinge_families(y, C, B)`` with B > 0 and costs in both classes.
+    D: share of the output variance in the regulariser of the Sigma-SVM, within [0, 1].
+    weights (n,): weights of the samples in the Sigma-SVM's mean and covariance, positive.
+    tol: relative tolerance of the duality gap, and of the residuals of the optimality conditions.
 
-    Returns
-    -------
-    Solution
-        ``primal`` has ``w`` (m,) and ``b`` (for centred inputs, if D is given): a point that respects
-        the bounds. At D = 1 with a singular covariance w has the least norm. ``duals`` has the multipliers
-        of each family, feasible as they are.
-        ``objective`` and ``bound`` are the primal and the dual objective at these. ``history`` has one
-        record per iteration, with both values for the points kept so far and the largest of the relative
-        residuals (violation). A limit, or Ctrl-C, keeps these points; a run that rounding ends short
-        of `tol` is ``INACCURATE``, or ``STALLED`` where that is far short.
-
-    Raises
-    ------
-    ValueError
-        An argument of the wrong shape or value.
+    In the solution, ``primal`` has ``w`` (m,) and ``b`` (for centred samples, if D is given), within the
+    bounds, and ``duals`` has feasible multipliers. At D = 1 with a singular covariance w has the least norm.
+    ``history`` has both objectives of the points kept and the largest relative residual (violation). If
+    rounding ends the run, the status is INACCURATE, or STALLED for a relative gap above 1e-3.
     """
     clock, tol = Clock(time_limit), tolerance(tol)
     max_iter = whole_or_none("max_iter", max_iter)
