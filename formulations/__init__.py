@@ -35,7 +35,6 @@ FAMILIES = {
     "logistic_polytopes": "formulations.logistic_polytopes",
     "l0": "formulations.l0",
     "one_norm": "formulations.one_norm",
-    "projection": "formulations.projection",
 }
 """The families, each with its module: the names of its programs begin with the family's, as ``rmm.qp``."""
 
