@@ -23,7 +23,6 @@ from formulations import (
     sigma_svm,
     svm,
 )
-from formulations.catalogue import catalogue
 from formulations.language.consistency import Trial, misprints
 from formulations.language.notation.parser import (
     INDICES,
@@ -37,6 +36,7 @@ from formulations.language.notation.printing import latex_of_expression
 from formulations.language.program import Program, Row
 from formulations.language.toy_data import two_blobs
 from formulations.language.typeset import symbols_in, symbols_of, unexplained
+from polyopt.methods.programs import entries
 
 TOLERANCE = 1e-9
 X, Y = two_blobs(m=2)
@@ -73,7 +73,7 @@ def variants():
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_every_formula_is_what_is_computed(seed):
-    found = [one for entry in catalogue(seed=seed) for one in misprints(entry.program, seed, TOLERANCE)]
+    found = [one for entry in entries(seed=seed) for one in misprints(entry.program, seed, TOLERANCE)]
     assert not found
 
 
