@@ -108,7 +108,7 @@ def entries(names: Iterable[str] | None = None, seed: int = 0) -> list[Entry]:
 
 @lru_cache(maxsize=64)
 def _entries_once(name: str, module: ModuleType, seed: int) -> list[Entry]:
-    """Return the entries of a family of this package, built once: a report shows one program after another."""
+    """Return the entries of a family of this package; a report asks for one program after another."""
     return entries_of(name, module, seed)
 
 
