@@ -30,7 +30,7 @@ def data(request):
 def solved(X, y, z, margin):
     """The point of (4)-(5), and its multipliers as (n, K)."""
     found = getattr(cpm_margins, f"hard_{margin}")(X, y, K, z).solve()
-    return found["W"], cpm_margins.MarginRows.of(X, y, K, z).spread(found.duals["margin"])
+    return found["W"], cpm_margins.MarginRows.of(X, y, K, z).as_matrix(found.duals["margin"])
 
 
 def by_hand(W, Z, X, y, margin, measure):
@@ -73,7 +73,7 @@ def test_a_face_that_wiggles_has_no_share_and_may_turn(data):
     turned = found["W"].copy()
     turned[k] = cpm_margins.hard_total(X, y, K, z).solve()["W"][k]  # its own shortest
     assert np.linalg.norm(turned[k] - found["W"][k]) > 1e-3
-    alpha = cpm_margins.MarginRows.of(X, y, K, z).spread(found.duals["margin"])
+    alpha = cpm_margins.MarginRows.of(X, y, K, z).as_matrix(found.duals["margin"])
     for W in (found["W"], turned):
         certificate = certify_cpm_hard(X, y, W=W, alpha=alpha, assignment=z, margin="worst")
         assert certificate.claim is Claim.STATIONARY
