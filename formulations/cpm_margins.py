@@ -374,11 +374,11 @@ def hard_total(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike)
 
 
 def hard_worst(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike) -> Program:
-    """State (4)-(5) with the worst-case margin: the least largest norm; arguments as in :func:`hard_total`."""
+    """State (4)-(5) with the worst-case margin, min max ‖W_k‖²; arguments as in :func:`hard_total`."""
     rows, t = MarginRows.of(X, y, n_faces, assignment), cp.Variable(name="t")
     W = rows.faces()
-    norm = Row("norm", cp.sum(cp.square(W), axis=1) <= t, "‖Wₖ‖² ≤ t", "theta",
-               "weight of face k in the worst case: 0 if it could be shorter; the weights add up to 1")  # fmt: skip
+    says = "weight of face k in the worst case: 0 if it could be shorter; the weights add up to 1"
+    norm = Row("norm", cp.sum(cp.square(W), axis=1) <= t, "‖Wₖ‖² ≤ t", "theta", says)
     return _program("cpm_hard.worst", (t, "t"), [W, t], [_hard_margin(rows, W), norm], rows.data)
 
 
