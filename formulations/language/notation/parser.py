@@ -59,21 +59,11 @@ class UnreadableError(ValueError):
 
 @dataclass(frozen=True)
 class Token:
-    """A token of a formula.
+    """A token of a formula."""
 
-    Attributes
-    ----------
-    kind : str
-        "letter", "number", "word", "mark", "end", or the sign itself, such as "+".
-    text : str
-        The characters.
-    position : int
-        Index of its first character in the formula.
-    """
-
-    kind: str
-    text: str
-    position: int
+    kind: str  # "letter", "number", "word", "mark", "end", or the sign itself, such as "+"
+    text: str  # the characters
+    position: int  # index of its first character in the formula
 
 
 def text_tokens(text: str) -> list[Token]:
