@@ -1,8 +1,8 @@
 """The mathematics: every program in the notation of its paper, primal and dual side by side.
 
 A family of programs is a module with a function ``pairs(seed)``, which states its programs on small random
-data, and ``singles(seed)`` for those without a dual. ``polyopt show rmm`` and ``python -m formulations rmm``
-print the programs of a family; ``language`` has the words in which they are written.
+data, and ``singles(seed)`` for those without a dual. ``polyopt show rmm`` prints the programs of a family;
+``language`` has the words in which they are written.
 
 Everywhere X (n, m) are the samples, an array or a CSR matrix, y (n,) their labels -1 and +1, C the cost of
 slack, one number or one per sample, and K in its place (n, n) a Gram matrix. Of machines of several faces K
@@ -35,7 +35,6 @@ FAMILIES = {
     "logistic_polytopes": "formulations.logistic_polytopes",
     "l0": "formulations.l0",
     "one_norm": "formulations.one_norm",
-    "projection": "formulations.projection",
 }
 """The families, each with its module: the names of its programs begin with the family's, as ``rmm.qp``."""
 

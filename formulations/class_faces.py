@@ -26,12 +26,9 @@ BIAS = 0.01
 
 @dataclass(frozen=True)
 class Owners:
-    """The classes of the faces: first those of class −1, then those of class +1, or of each its face at rest.
+    """Numbers of faces of the two classes: first those of class −1, then those of class +1.
 
-    Attributes
-    ----------
-    minus, plus : int
-        Faces of the classes -1 and +1, at least one of them more than 0.
+    A class without faces of its own has one face of zeros.
     """
 
     minus: int

@@ -3,38 +3,39 @@
 Problem
 -------
 For faces of norm 1 the worst-case margin of f(x) = max_k W_k·x̃ is the least y_i f(x_i); the total margin is
-the sum over the faces of the least y_i f(x_i) of the samples that are assigned to them. (1) makes one of them
-as large as can be; (2) states it with a number ζ_k for the margin of face k. (3) to (5), which the paper
-derives from these, make the faces as short as can be. As in :mod:`formulations.cpm` a positive is held by one
-face and a negative by all. Everything here is for a fixed assignment.
+the sum over the faces of the least y_i f(x_i) among the samples assigned to the face. (1) maximises one of
+the two; (2) states it with a variable ζ_k for the margin of face k. (3) to (5), which the paper derives from
+these, minimise the norms of the faces. As in :mod:`formulations.cpm`, a positive has a constraint on its
+assigned face, and a negative on every face. The assignment is fixed throughout.
 
-- ‖W_k‖ = 1 is relaxed to ‖W_k‖ ≤ 1. Where a face is held by all negatives and its ζ_k is positive, that
-  changes nothing: scaling the face up raises its margin. For (2) as printed it may: a face that grows becomes
-  the best one of other samples. The value is then a bound on (1), attained where all norms are 1.
-- In the worst case a negative's best face has its least y_i W_k·x̃_i, so all faces may hold it; (1), (2), (3)
-  and (5) have the same polytopes up to scale, for every assignment and over all.
-- The total of (1) and (2) asks a negative of its own face only, (3) and after asks it of every face: with
-  unequal ζ_k, dividing by them changes which face is the best, so (2) and (3) are not equivalent, against the
-  paper. Holding negatives by every face, as ``total`` does, gives the faces of (3), (4) and (5).
-- (1) has no maximum where a face may be left without samples: its margin is the least of none.
-- The faces of (3) and of (4)-(5) are independent, and each is the shortest that keeps its samples: both have
-  the same W, and the value of (3) is Σ_k 1/‖W_k‖. Over the assignments they differ: one that has the largest
-  Σ 1/‖W_k‖ need not have the least Σ ‖W_k‖². The worst case has one answer: min max ‖W_k‖² is the inverse
-  square of the largest worst-case margin, for every assignment and over all of them.
+- ‖W_k‖ = 1 is relaxed to ‖W_k‖ ≤ 1. If a face has the constraints of all negatives and its ζ_k is positive,
+  the relaxation is exact: scaling the face up raises its margin. For (2) as printed it may not be: a face of
+  larger norm becomes the best face of other samples. The value is then a bound on (1), attained if all norms
+  are 1.
+- In the worst case a negative's best face has its least y_i W_k·x̃_i, so constraints on every face change
+  nothing; (1), (2), (3) and (5) have the same polytopes up to scale, for every assignment and over all.
+- The total margin of (1) and (2) constrains a negative on its best face only, (3) and after on every face:
+  with unequal ζ_k, dividing by them changes the best face, so (2) and (3) are not equivalent, against the
+  paper. With negatives on every face, ``total`` has the faces of (3), (4) and (5).
+- (1) has no maximum if a face may be left without samples: its margin is a minimum over the empty set.
+- The faces of (3) and of (4)-(5) are independent, and each has the least norm that satisfies its constraints:
+  both have the same W, and the value of (3) is Σ_k 1/‖W_k‖. Over the assignments they differ: an assignment
+  with the largest Σ 1/‖W_k‖ need not have the least Σ ‖W_k‖². In the worst case they agree: min max ‖W_k‖² is
+  the inverse square of the largest worst-case margin, for every assignment and over all of them.
 
 Variables and shapes
 --------------------
 x̃ = (x, 1): the bias is the last coordinate, and counts in the norm. W (K, m+1); zeta (K,), or a scalar in
-the worst case; alpha (n, K) and beta (n, K), 0 where they have no row; t a scalar, s (K,). Z (n, K) is the
-0/1 matrix of who answers for whom: a row of ones at a negative, a unit vector at a positive; in (2) as
-printed a unit vector at every sample. v_k = Σ_i α_ik y_i x̃_i.
+the worst case; alpha (n, K) and beta (n, K), 0 for pairs without a constraint; t a scalar, s (K,). Z (n, K)
+is 1 if face k is in sample i's constraints, else 0: a row of ones at a negative, a unit vector at a positive;
+in (2) as printed a unit vector at every sample. v_k = Σ_i α_ik y_i x̃_i.
 
 Programs
 --------
-total and worst are (2), negatives held by every face; printed is (2) as printed, where a negative is held by
-its own face alone, and a sample's own face is its best one. The total margin of a face is the distance from 0
-to the hull of its y_i x̃_i, which v_k is a point of; total_dual and worst_dual find it; in printed_dual
-v_k = Σ_i (α_ik y_i + Z_ik Σ_l β_il − β_ik) x̃_i.
+total and worst are (2) with negatives on every face; printed is (2) as printed, where a sample has a margin
+constraint on its assigned face alone, and this face is its best one. The total margin of a face is the
+distance from 0 to the convex hull of its y_i x̃_i, a point of which is v_k; total_dual and worst_dual
+minimise the distance; in printed_dual v_k = Σ_i (α_ik y_i + Z_ik Σ_l β_il − β_ik) x̃_i.
 
 hard_face is one face of (3): the margin 1/‖w‖ is largest where ‖w‖ is least, and (3) is the sum of these over
 the faces. hard_total and hard_worst are (4)-(5): the inverse squares of the margins summed, and the largest
@@ -42,16 +43,17 @@ of them. Their duals are hard_face_dual, hard_total_dual and hard_worst_dual.
 
 Recovery
 --------
-(2): W_k is minus the multiplier of the dual's cone, v_k/‖v_k‖ where v_k is not 0; ζ_k the least margin that
-it has. (3): w = (Σ α_i) v, as ‖v‖ = 1. (4)-(5): W_k = ½ v_k; and for the worst case from the multipliers of
-its row norm, as in :mod:`formulations.cpm`.
+(2): W_k is minus the multiplier of the dual's cone, v_k/‖v_k‖ if v_k is not 0; ζ_k is the least margin on it.
+(3): w = (Σ α_i) v, as ‖v‖ = 1. (4)-(5): W_k = ½ v_k; and in the worst case from the multipliers of the row
+norm, as in :mod:`formulations.cpm`.
 
 Multipliers
 -----------
-In (2) alpha_ik says how much of face k's margin sample i decides; they add up to 1. 2ρ_k is what face k
-brings of the value: its margin, and in the worst case 0 for a face that wiggles. In (3) to (5) alpha_ik is
-the rate at which the cost rises as sample i must be farther beyond face k, and theta_k is the share of face k
-in the worst case. beyond is how far a positive is beyond a face that does not answer for it.
+In (2) alpha_ik is the weight of sample i in the margin of face k; the weights of a face add up to 1. 2ρ_k is
+the contribution of face k to the value: its margin, and in the worst case 0 for a face that is not unique. In
+(3) to (5) alpha_ik is the rate at which the cost rises with the margin required of sample i on face k, and
+theta_k is the weight of face k in the worst case. beyond is the surplus of a positive at a face to which it
+is not assigned.
 
 Infeasible when
 ---------------
@@ -98,7 +100,7 @@ from formulations.polytope import assignment_matrix, check_assignment, lift
 
 _LETTERS = {name: LETTERS[name] for name in ("Zᵢₖ", "x̃ᵢ", "xᵢ", "yᵢ")}
 _ONE_FACE = {name: LETTERS[name] for name in ("x̃ᵢ", "xᵢ", "yᵢ")}
-_PRINTED = {**_LETTERS, "Zᵢₖ": "1 where sample $i$ is on face $k$, else 0: each is on one"}
+_PRINTED = {**_LETTERS, "Zᵢₖ": "1 if sample $i$ is assigned to face $k$, else 0; each has one face"}
 _CASES = {  # title and source, by the name of the primal
     "cpm_margin.total": ("total margin", "eq. (2), negatives on all faces"),
     "cpm_margin.worst": ("worst-case margin", "worst-case margin in eq. (2)"),
@@ -111,23 +113,15 @@ _CASES = {  # title and source, by the name of the primal
 
 @dataclass(frozen=True)
 class MarginRows:
-    """The pairs of a sample and a face that have a row, and the data of the programs.
+    """The data of the programs, and their margin constraints: one for each pair (i, k) with Z_ik = 1."""
 
-    Attributes
-    ----------
-    X, y
-        Samples (n, m) and labels (n,).
-    Z : ndarray of shape (n, K)
-        1 where face k answers for sample i.
-    """
-
-    X: Matrix
-    y: NDArray[np.float64]
-    Z: NDArray[np.float64]
+    X: Matrix  # (n, m)
+    y: NDArray[np.float64]  # (n,)
+    Z: NDArray[np.float64]  # (n, K)
 
     @staticmethod
     def of(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike) -> MarginRows:
-        """Each positive on its face, each negative on all; arguments as in :func:`hard_total`."""
+        """Pair each positive with its face, each negative with all; arguments as in :func:`hard_total`."""
         X, y = as_data(X, y)
         whole("n_faces", n_faces)
         return MarginRows(X, y, assignment_matrix(y, n_faces, assignment))
@@ -137,48 +131,53 @@ class MarginRows:
         """The numbers of the letters x, y and Z."""
         return {"x": self.X, "y": self.y, "Z": self.Z}
 
-    def chosen(self, values: cp.Expression, on: float = 1.0) -> cp.Expression:
-        """Those of values (n, K) whose Z_ik is `on`, as a vector."""
-        return cp.vec(values, order="C")[np.flatnonzero(self.Z.ravel() == on)]
+    def faces(self) -> cp.Variable:
+        """Return the variable W (K, m+1)."""
+        return cp.Variable((self.Z.shape[1], self.X.shape[1] + 1), name="W")
 
-    def places(self, on: float = 1.0) -> NDArray[np.int64]:
-        """The place (n, K) of each pair among :meth:`chosen`, -1 where it is not there."""
-        here = self.Z.ravel() == on
-        return np.where(here, np.cumsum(here) - 1, -1).reshape(self.Z.shape)
+    def select(self, values: cp.Expression, z: float = 1.0) -> cp.Expression:
+        """Return the entries of values (n, K) with Z_ik = z, as a vector."""
+        return cp.vec(values, order="C")[np.flatnonzero(self.Z.ravel() == z)]
 
-    def spread(self, multipliers: NDArray[Any]) -> NDArray[np.float64]:
-        """The multipliers of the row margin as (n, K), 0 where there is no row."""
+    def index(self, z: float = 1.0) -> NDArray[np.int64]:
+        """Return the index (n, K) of each pair in the vector of :meth:`select`, -1 if it is not in it."""
+        is_in = self.Z.ravel() == z
+        return np.where(is_in, np.cumsum(is_in) - 1, -1).reshape(self.Z.shape)
+
+    def as_matrix(self, multipliers: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the multipliers of the row ``margin`` as (n, K), 0 for pairs without a constraint."""
         alpha = np.zeros(self.Z.shape)
         alpha[self.Z == 1.0] = multipliers
         return alpha
 
-    def margins(self, W: cp.Expression | NDArray[Any]) -> cp.Expression:
-        """y_i W_k·x̃_i, shape (n, K)."""
-        return cp.multiply(self.y[:, None], lift(self.X) @ W.T)
+    def margins(self, W: cp.Variable) -> cp.Expression:
+        """Return y_i W_k·x̃_i of the pairs."""
+        return self.select(cp.multiply(self.y[:, None], lift(self.X) @ W.T))
 
-    def pulls(self, alpha: cp.Expression) -> cp.Expression:
-        """Σ_i α_ik y_i x̃_i as columns, shape (m+1, K)."""
+    def gradients(self, alpha: cp.Variable) -> cp.Expression:
+        """Return v_k = Σ_i α_ik y_i x̃_i as columns, shape (m+1, K)."""
         return lift(self.X).T @ cp.multiply(self.y[:, None], alpha)
 
-    def dual_rows(self, alpha: cp.Expression) -> list[Row]:
-        """The rows of alpha (n, K): its sign, and that it is 0 where no face answers."""
+    def dual_rows(self, alpha: cp.Variable) -> list[Row]:
+        """Return the rows of alpha (n, K): nonnegative, and 0 for pairs without a constraint."""
         rows = [
-            Row("margin", self.chosen(alpha) >= 0, "αᵢₖ ≥ 0 for Zᵢₖ > 0", "surplus",
-                "how far sample i is beyond face k's margin", self.places())
+            Row("margin", self.select(alpha) >= 0, "αᵢₖ ≥ 0 for Zᵢₖ > 0", "surplus",
+                "surplus of sample i over the margin of face k", self.index())
         ]  # fmt: skip
         if (self.Z == 0.0).any():
             rows.append(
-                Row("off", self.chosen(alpha, 0.0) == 0, "αᵢₖ = 0 for Zᵢₖ < 1", "beyond",
-                    "how far positive i is beyond the margin of face k, which does not answer for it",
-                    self.places(0.0))
+                Row("unassigned", self.select(alpha, 0.0) == 0, "αᵢₖ = 0 for Zᵢₖ < 1", "beyond",
+                    "surplus of positive i over the margin of face k, to which it is not assigned",
+                    self.index(0.0))
             )  # fmt: skip
         return rows
 
 
 def _program(
-    case: str, letters: Mapping[str, str], data: Mapping[str, Any], objective: tuple[cp.Expression, str],
-    variables: dict[str, cp.Variable], rows: list[Row], *, dual: bool = False,
+    case: str, objective: tuple[cp.Expression, str], variables: list[cp.Variable], constraints: list[Row],
+    data: Mapping[str, Any], letters: Mapping[str, str] = _LETTERS, *, dual: bool = False,
 ) -> Program:  # fmt: skip
+    """State one of the programs; the objective is an expression and its text."""
     title, source = _CASES[case]
     if dual and letters is not _ONE_FACE:
         letters = {**letters, "Wₖ": "face $k$ of the primal"}
@@ -189,200 +188,175 @@ def _program(
         source=f"{PAPER}, {source}{' (derived)' * dual}",
         objective=sense(objective[0]),
         objective_text=objective[1],
-        variables=variables,
-        rows=tuple(rows),
+        variables={variable.name(): variable for variable in variables},
+        rows=tuple(constraints),
         letters=letters,
         data=data,
     )
 
 
-def _margin(rows: MarginRows, W: cp.Variable, zeta: cp.Variable) -> Row:
-    n, K = rows.Z.shape
-    each = cp.reshape(zeta, (1, zeta.size), order="C")
-    least = np.ones((n, 1)) @ (each if zeta.ndim else each @ np.ones((1, K)))
-    return Row(
-        "margin", rows.chosen(rows.margins(W)) >= rows.chosen(least),
-        f"yᵢ Wₖ·x̃ᵢ ≥ {'ζₖ' if zeta.ndim else 'ζ'} for Zᵢₖ > 0", "alpha",
-        "how much of its face's margin sample i decides", rows.places(),
-    )  # fmt: skip
-
-
-def _norm(W: cp.Variable) -> Row:
-    return Row("norm", cp.sum(cp.square(W), axis=1) <= 1, "‖Wₖ‖² ≤ 1", "rho",
-               "half of what face k brings of the value")  # fmt: skip
+# -- (2): the largest margin of faces of norm up to 1 ------------------------------------------------
 
 
 def total(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike) -> Program:
-    """The total margin for a fixed assignment, negatives held by every face.
-
-    Arguments as in :func:`hard_total`.
-    """
-    rows = MarginRows.of(X, y, n_faces, assignment)
-    W, zeta = cp.Variable((n_faces, rows.X.shape[1] + 1), name="W"), cp.Variable(n_faces, name="zeta")
-    stated = [_margin(rows, W, zeta), _norm(W)]
+    """State the total margin with negatives on every face; arguments as in :func:`hard_total`."""
+    rows, zeta = MarginRows.of(X, y, n_faces, assignment), cp.Variable(n_faces, name="zeta")
+    W = rows.faces()
     return _program(
-        "cpm_margin.total", _LETTERS, rows.data, (cp.sum(zeta), "Σₖ ζₖ"), {"W": W, "zeta": zeta}, stated
+        "cpm_margin.total", (cp.sum(zeta), "Σₖ ζₖ"), [W, zeta], _margin_rows(rows, W, zeta), rows.data
     )
 
 
 def worst(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike) -> Program:
-    """The worst-case margin for a fixed assignment; arguments as in :func:`total`."""
-    rows = MarginRows.of(X, y, n_faces, assignment)
-    W, zeta = cp.Variable((n_faces, rows.X.shape[1] + 1), name="W"), cp.Variable(name="zeta")
-    return _program(
-        "cpm_margin.worst",
-        _LETTERS,
-        rows.data,
-        (zeta, "ζ"),
-        {"W": W, "zeta": zeta},
-        [_margin(rows, W, zeta), _norm(W)],
-    )
+    """State the worst-case margin; arguments as in :func:`hard_total`."""
+    rows, zeta = MarginRows.of(X, y, n_faces, assignment), cp.Variable(name="zeta")
+    W = rows.faces()
+    return _program("cpm_margin.worst", (zeta, "ζ"), [W, zeta], _margin_rows(rows, W, zeta), rows.data)
 
 
-def _own_faces(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike) -> MarginRows:
-    """Every sample on one face."""
+def _margin_rows(rows: MarginRows, W: cp.Variable, zeta: cp.Variable) -> list[Row]:
+    """Return the rows ``margin`` and ``norm``; zeta is (K,), or one number for all faces."""
+    n, K = rows.Z.shape
+    zeta_of_face = cp.reshape(zeta, (1, zeta.size), order="C")
+    required = np.ones((n, 1)) @ (zeta_of_face if zeta.ndim else zeta_of_face @ np.ones((1, K)))
+    text = f"yᵢ Wₖ·x̃ᵢ ≥ {'ζₖ' if zeta.ndim else 'ζ'} for Zᵢₖ > 0"
+    says = "weight of sample i in its face's margin"
+    return [
+        Row("margin", rows.margins(W) >= rows.select(required), text, "alpha", says, rows.index()),
+        Row("norm", cp.sum(cp.square(W), axis=1) <= 1, "‖Wₖ‖² ≤ 1", "rho",
+            "half of the contribution of face k to the value"),
+    ]  # fmt: skip
+
+
+def printed(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike) -> Program:
+    """State (2) as printed for a fixed assignment of all samples, but for norms of up to 1.
+
+    Parameters
+    ----------
+    X, y, n_faces
+        As in :func:`hard_total`.
+    assignment : array_like of int, shape (n,)
+        The face of each sample, negatives among them; every face needs a sample.
+    """
+    rows, zeta = _one_face_each(X, y, n_faces, assignment), cp.Variable(n_faces, name="zeta")
+    W = rows.faces()
+    scores = lift(rows.X) @ W.T
+    assigned = cp.sum(cp.multiply(rows.Z, scores), axis=1, keepdims=True)
+    says = "rate at which the margins of the other faces fall with that of face k"
+    constraints = [*_margin_rows(rows, W, zeta), Row("gain", zeta >= 0, "ζₖ ≥ 0", "gamma", says)]
+    if n_faces > 1:
+        choice = rows.select(assigned @ np.ones((1, n_faces)), 0.0) >= rows.select(scores, 0.0)
+        constraints.append(
+            Row("choice", choice, "Σₗ Zᵢₗ Wₗ·x̃ᵢ ≥ Wₖ·x̃ᵢ for Zᵢₖ < 1", "beta",
+                "cost of the constraint that face k is not the best of sample i", rows.index(0.0))
+        )  # fmt: skip
+    objective = (cp.sum(zeta), "Σₖ ζₖ")
+    return _program("cpm_margin.printed", objective, [W, zeta], constraints, rows.data, _PRINTED)
+
+
+def _one_face_each(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike) -> MarginRows:
+    """Pair every sample with its assigned face."""
     X, y = as_data(X, y)
     whole("n_faces", n_faces)
     z = check_assignment(np.ones_like(y), n_faces, assignment, "sample")
     empty = np.setdiff1d(np.arange(n_faces), z)
     if len(empty):
         raise ValueError(
-            f"assignment must give every face a sample, but face {empty[0]} has none: its margin, the least "
-            "of none, has no end"
+            f"assignment must give every face a sample, but face {empty[0]} has none: its margin, a minimum "
+            "over no samples, is unbounded"
         )
     return MarginRows(X, y, np.eye(n_faces)[z])
 
 
-def printed(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike) -> Program:
-    """(2) as printed for a fixed assignment of all samples, but for norms of up to 1.
-
-    Parameters
-    ----------
-    X, y, n_faces
-        As in :func:`total`.
-    assignment : array_like of int, shape (n,)
-        The face of each sample, negatives among them; no face without one.
-    """
-    rows = _own_faces(X, y, n_faces, assignment)
-    W, zeta = cp.Variable((n_faces, rows.X.shape[1] + 1), name="W"), cp.Variable(n_faces, name="zeta")
-    scores = lift(rows.X) @ W.T
-    own = cp.sum(cp.multiply(rows.Z, scores), axis=1, keepdims=True)
-    stated = [_margin(rows, W, zeta), _norm(W),
-              Row("gain", zeta >= 0, "ζₖ ≥ 0", "gamma", "what face k's margin costs the others")]  # fmt: skip
-    if n_faces > 1:
-        choice = rows.chosen(own @ np.ones((1, n_faces)), 0.0) >= rows.chosen(scores, 0.0)
-        stated.append(
-            Row("choice", choice, "Σₗ Zᵢₗ Wₗ·x̃ᵢ ≥ Wₖ·x̃ᵢ for Zᵢₖ < 1", "beta",
-                "what it costs that face k may not be the best of sample i", rows.places(0.0))
-        )  # fmt: skip
-    return _program(
-        "cpm_margin.printed", _PRINTED, rows.data, (cp.sum(zeta), "Σₖ ζₖ"), {"W": W, "zeta": zeta}, stated
-    )
-
-
-def _cone(s: cp.Variable, pulls: cp.Expression, text: str) -> Row:
-    return Row("norm", cp.SOC(s, pulls, axis=0), f"‖{text}‖ ≤ sₖ", "radius",
-               "1; and under it, for every k, a face $−Wₖ$ itself")  # fmt: skip
-
-
-_PULL = "Σᵢ αᵢₖ yᵢ x̃ᵢ"
+_GRADIENT = "Σᵢ αᵢₖ yᵢ x̃ᵢ"
 
 
 def total_dual(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike) -> Program:
-    """Dual of :func:`total`; arguments as in the primal."""
+    """State the dual of :func:`total`; arguments as in the primal."""
     rows = MarginRows.of(X, y, n_faces, assignment)
-    alpha, s = cp.Variable(rows.Z.shape, name="alpha"), cp.Variable(n_faces, name="s")
-    zeta = Row("zeta", cp.sum(alpha, axis=0) == 1, "Σᵢ αᵢₖ = 1", "zeta", "minus face k's margin")
-    stated = [_cone(s, rows.pulls(alpha), _PULL), *rows.dual_rows(alpha), zeta]
-    return _program(
-        "cpm_margin.total",
-        _LETTERS,
-        rows.data,
-        (cp.sum(s), "Σₖ sₖ"),
-        {"alpha": alpha, "s": s},
-        stated,
-        dual=True,
-    )
+    alpha = cp.Variable(rows.Z.shape, name="alpha")
+    zeta = Row("zeta", cp.sum(alpha, axis=0) == 1, "Σᵢ αᵢₖ = 1", "zeta", "minus the margin of face k")
+    return _distance("cpm_margin.total", rows, alpha, zeta)
 
 
 def worst_dual(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike) -> Program:
-    """Dual of :func:`worst`; arguments as in the primal."""
+    """State the dual of :func:`worst`; arguments as in the primal."""
     rows = MarginRows.of(X, y, n_faces, assignment)
-    alpha, s = cp.Variable(rows.Z.shape, name="alpha"), cp.Variable(n_faces, name="s")
+    alpha = cp.Variable(rows.Z.shape, name="alpha")
     zeta = Row("zeta", cp.sum(alpha) == 1, "Σᵢₖ αᵢₖ = 1", "zeta", "minus the margin")
-    stated = [_cone(s, rows.pulls(alpha), _PULL), *rows.dual_rows(alpha), zeta]
-    return _program(
-        "cpm_margin.worst",
-        _LETTERS,
-        rows.data,
-        (cp.sum(s), "Σₖ sₖ"),
-        {"alpha": alpha, "s": s},
-        stated,
-        dual=True,
-    )
+    return _distance("cpm_margin.worst", rows, alpha, zeta)
+
+
+def _distance(case: str, rows: MarginRows, alpha: cp.Variable, zeta: Row) -> Program:
+    """Minimise the sum of the norms of v_k = Σ_i α_ik y_i x̃_i; the row `zeta` normalises alpha."""
+    s = cp.Variable(rows.Z.shape[1], name="s")
+    constraints = [_cone(s, rows.gradients(alpha), _GRADIENT), *rows.dual_rows(alpha), zeta]
+    return _program(case, (cp.sum(s), "Σₖ sₖ"), [alpha, s], constraints, rows.data, dual=True)
+
+
+def _cone(s: cp.Variable, gradients: cp.Expression, text: str) -> Row:
+    return Row("norm", cp.SOC(s, gradients, axis=0), f"‖{text}‖ ≤ sₖ", "radius",
+               "1; and under it, for every k, the face with its sign changed, $−Wₖ$")  # fmt: skip
 
 
 def printed_dual(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike) -> Program:
-    """Dual of :func:`printed`; arguments as in the primal."""
-    rows = _own_faces(X, y, n_faces, assignment)
+    """State the dual of :func:`printed`; arguments as in the primal."""
+    rows = _one_face_each(X, y, n_faces, assignment)
     alpha, beta = (cp.Variable(rows.Z.shape, name=name) for name in ("alpha", "beta"))
     s = cp.Variable(n_faces, name="s")
-    held = cp.multiply(rows.Z, cp.sum(beta, axis=1, keepdims=True) @ np.ones((1, n_faces)))
-    pulls = lift(rows.X).T @ (cp.multiply(rows.y[:, None], alpha) + held - beta)
-    stated = [
-        _cone(s, pulls, "Σᵢ (αᵢₖ yᵢ + Zᵢₖ Σₗ βᵢₗ − βᵢₖ) x̃ᵢ"),
+    beta_of_assigned = cp.multiply(rows.Z, cp.sum(beta, axis=1, keepdims=True) @ np.ones((1, n_faces)))
+    gradients = lift(rows.X).T @ (cp.multiply(rows.y[:, None], alpha) + beta_of_assigned - beta)
+    constraints = [
+        _cone(s, gradients, "Σᵢ (αᵢₖ yᵢ + Zᵢₖ Σₗ βᵢₗ − βᵢₖ) x̃ᵢ"),
         *rows.dual_rows(alpha),
-        Row("zeta", cp.sum(alpha, axis=0) >= 1, "Σᵢ αᵢₖ ≥ 1", "zeta", "face k's margin"),
-        Row("own", rows.chosen(beta) == 0, "βᵢₖ = 0 for Zᵢₖ > 0", "none",
-            "nothing: a sample's own face has no row", rows.places()),
+        Row("zeta", cp.sum(alpha, axis=0) >= 1, "Σᵢ αᵢₖ ≥ 1", "zeta", "the margin of face k"),
+        Row("assigned", rows.select(beta) == 0, "βᵢₖ = 0 for Zᵢₖ > 0", "none",
+            "none: a sample's assigned face has no row", rows.index()),
     ]  # fmt: skip
     if n_faces > 1:
-        stated.append(
-            Row("choice", rows.chosen(beta, 0.0) >= 0, "βᵢₖ ≥ 0 for Zᵢₖ < 1", "room",
-                "by how much sample i's own face is better than face k", rows.places(0.0))
+        constraints.append(
+            Row("choice", rows.select(beta, 0.0) >= 0, "βᵢₖ ≥ 0 for Zᵢₖ < 1", "lead",
+                "score of sample i on its assigned face, less its score on face k", rows.index(0.0))
         )  # fmt: skip
-    variables = {"alpha": alpha, "beta": beta, "s": s}
+    objective = (cp.sum(s), "Σₖ sₖ")
     return _program(
-        "cpm_margin.printed", _PRINTED, rows.data, (cp.sum(s), "Σₖ sₖ"), variables, stated, dual=True
+        "cpm_margin.printed", objective, [alpha, beta, s], constraints, rows.data, _PRINTED, dual=True
     )
 
 
+# -- (3) to (5): the shortest faces with a margin of 1 -----------------------------------------------
+
+
 def hard_face(X: MatrixLike, y: ArrayLike) -> Program:
-    """One face of (3): its margin is the inverse of the value.
+    """State one face of (3): its margin is the inverse of the value.
 
     Parameters
     ----------
     X, y
-        All negatives, and the positives that the face answers for.
+        All negatives, and the positives assigned to the face.
     """
     X, y = as_data(X, y)
     w = cp.Variable(X.shape[1] + 1, name="w")
-    held, says = cp.multiply(y, lift(X) @ w) >= 1, "price of sample i's margin"
-    rows = [Row("margin", held, "yᵢ w·x̃ᵢ ≥ 1", "alpha", says)]
-    return _program("cpm_hard.face", _ONE_FACE, {"x": X, "y": y}, (cp.norm(w), "‖w‖"), {"w": w}, rows)
+    says = "rate at which the cost rises with the margin required of sample i"
+    margin = Row("margin", cp.multiply(y, lift(X) @ w) >= 1, "yᵢ w·x̃ᵢ ≥ 1", "alpha", says)
+    return _program("cpm_hard.face", (cp.norm(w), "‖w‖"), [w], [margin], {"x": X, "y": y}, _ONE_FACE)
 
 
 def hard_face_dual(X: MatrixLike, y: ArrayLike) -> Program:
-    """Dual of :func:`hard_face`; arguments as in the primal."""
+    """State the dual of :func:`hard_face`; arguments as in the primal."""
     X, y = as_data(X, y)
     alpha = cp.Variable(len(y), name="alpha")
-    pull = cp.norm(lift(X).T @ cp.multiply(y, alpha))
-    rows = [
-        Row("margin", alpha >= 0, "αᵢ ≥ 0", "surplus", "how far sample i is beyond its margin"),
-        Row("norm", pull <= 1, "‖Σᵢ αᵢ yᵢ x̃ᵢ‖ ≤ 1", "rho", "the norm of the face"),
+    length = cp.norm(lift(X).T @ cp.multiply(y, alpha))
+    constraints = [
+        Row("margin", alpha >= 0, "αᵢ ≥ 0", "surplus", "surplus of sample i over its margin"),
+        Row("norm", length <= 1, "‖Σᵢ αᵢ yᵢ x̃ᵢ‖ ≤ 1", "rho", "the norm of the face"),
     ]
     objective, data = (cp.sum(alpha), "Σᵢ αᵢ"), {"x": X, "y": y}
-    return _program("cpm_hard.face", _ONE_FACE, data, objective, {"alpha": alpha}, rows, dual=True)
-
-
-def _hard_margin(rows: MarginRows, W: cp.Variable) -> Row:
-    says = "price of sample i's margin on face k"
-    held = rows.chosen(rows.margins(W)) >= 1
-    return Row("margin", held, "yᵢ Wₖ·x̃ᵢ ≥ 1 for Zᵢₖ > 0", "alpha", says, rows.places())
+    return _program("cpm_hard.face", objective, [alpha], constraints, data, _ONE_FACE, dual=True)
 
 
 def hard_total(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike) -> Program:
-    """(4)-(5) for a fixed assignment: the least sum of squared norms.
+    """State (4)-(5) for a fixed assignment: the least sum of squared norms.
 
     Parameters
     ----------
@@ -394,77 +368,84 @@ def hard_total(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike)
         The face of each positive; the entries of negatives are ignored.
     """
     rows = MarginRows.of(X, y, n_faces, assignment)
-    W = cp.Variable((n_faces, rows.X.shape[1] + 1), name="W")
+    W = rows.faces()
     objective = (cp.sum_squares(W), "‖W‖²")
-    return _program("cpm_hard.total", _LETTERS, rows.data, objective, {"W": W}, [_hard_margin(rows, W)])
+    return _program("cpm_hard.total", objective, [W], [_hard_margin(rows, W)], rows.data)
 
 
 def hard_worst(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike) -> Program:
-    """(4)-(5) with the worst-case margin: the least largest norm; arguments as in :func:`hard_total`."""
-    rows = MarginRows.of(X, y, n_faces, assignment)
-    W, t = cp.Variable((n_faces, rows.X.shape[1] + 1), name="W"), cp.Variable(name="t")
-    norm = Row("norm", cp.sum(cp.square(W), axis=1) <= t, "‖Wₖ‖² ≤ t", "theta",
-               "face k's share of the worst case: 0 for a face that wiggles; they add up to 1")  # fmt: skip
-    stated = [_hard_margin(rows, W), norm]
-    return _program("cpm_hard.worst", _LETTERS, rows.data, (t, "t"), {"W": W, "t": t}, stated)
+    """State (4)-(5) with the worst-case margin, min max ‖W_k‖²; arguments as in :func:`hard_total`."""
+    rows, t = MarginRows.of(X, y, n_faces, assignment), cp.Variable(name="t")
+    W = rows.faces()
+    says = "weight of face k in the worst case: 0 if it could be shorter; the weights add up to 1"
+    norm = Row("norm", cp.sum(cp.square(W), axis=1) <= t, "‖Wₖ‖² ≤ t", "theta", says)
+    return _program("cpm_hard.worst", (t, "t"), [W, t], [_hard_margin(rows, W), norm], rows.data)
+
+
+def _hard_margin(rows: MarginRows, W: cp.Variable) -> Row:
+    says = "rate at which the cost rises with the margin required of sample i on face k"
+    return Row("margin", rows.margins(W) >= 1, "yᵢ Wₖ·x̃ᵢ ≥ 1 for Zᵢₖ > 0", "alpha", says, rows.index())
 
 
 def hard_total_dual(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike) -> Program:
-    """Dual of :func:`hard_total`; arguments as in the primal. Unbounded where that is infeasible."""
+    """State the dual of :func:`hard_total`, unbounded if that is infeasible; arguments as in the primal."""
     rows = MarginRows.of(X, y, n_faces, assignment)
     alpha = cp.Variable(rows.Z.shape, name="alpha")
-    value = cp.sum(alpha) - 0.25 * cp.sum_squares(rows.pulls(alpha))
-    objective = (value, f"Σᵢₖ αᵢₖ − ¼ Σₖ ‖{_PULL}‖²")
-    stated = rows.dual_rows(alpha)
-    return _program("cpm_hard.total", _LETTERS, rows.data, objective, {"alpha": alpha}, stated, dual=True)
+    value = cp.sum(alpha) - 0.25 * cp.sum_squares(rows.gradients(alpha))
+    objective = (value, f"Σᵢₖ αᵢₖ − ¼ Σₖ ‖{_GRADIENT}‖²")
+    return _program("cpm_hard.total", objective, [alpha], rows.dual_rows(alpha), rows.data, dual=True)
 
 
 def hard_worst_dual(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike) -> Program:
-    """Dual of :func:`hard_worst`; arguments as in the primal. Unbounded where that is infeasible."""
-    rows = MarginRows.of(X, y, n_faces, assignment)
-    alpha, s = cp.Variable(rows.Z.shape, name="alpha"), cp.Variable(n_faces, name="s")
+    """State the dual of :func:`hard_worst`, unbounded if that is infeasible; arguments as in the primal."""
+    rows, s = MarginRows.of(X, y, n_faces, assignment), cp.Variable(n_faces, name="s")
+    alpha = cp.Variable(rows.Z.shape, name="alpha")
     objective = (cp.sum(alpha) - 0.25 * cp.square(cp.sum(s)), "Σᵢₖ αᵢₖ − ¼ (Σₖ sₖ)²")
-    stated = [*rows.dual_rows(alpha), norm_row(s, rows.pulls(alpha), f"‖{_PULL}‖ ≤ sₖ")]
-    variables = {"alpha": alpha, "s": s}
-    return _program("cpm_hard.worst", _LETTERS, rows.data, objective, variables, stated, dual=True)
+    constraints = [*rows.dual_rows(alpha), norm_row(s, rows.gradients(alpha), f"‖{_GRADIENT}‖ ≤ sₖ")]
+    return _program("cpm_hard.worst", objective, [alpha, s], constraints, rows.data, dual=True)
 
 
 def recover_hard_face(X: MatrixLike, y: ArrayLike, alpha: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """The face w of :func:`hard_face` from the dual's alpha (n,)."""
+    """Return the face w of :func:`hard_face` from the dual's alpha (n,)."""
     X, y = as_data(X, y)
     return {"w": alpha.sum() * (lift(X).T @ (alpha * y))}
 
 
 def pairs(seed: int = 0) -> list[Duality]:
-    """Every program of this module on random data that can be separated, as primal-dual pairs."""
+    """Return every program of this module on random separable data, as primal-dual pairs."""
     X, y, z = separated_clusters(seed=seed)
-    # As printed, each negative is on the face that it is nearest to: here the best of three directions.
+    # As printed, each negative is assigned to the best of three directions.
     nearest = (X @ np.array([X[z == k].mean(axis=0) for k in range(3)]).T).argmax(axis=1)
-    own = (y < 0) | (z == 0)
-    one = (X[own], y[own])
+    of_face = (y < 0) | (z == 0)
+    one_face = (X[of_face], y[of_face])
 
-    def of(
+    def pair(
         primal: Callable[..., Program], dual: Callable[..., Program], assignment: NDArray[np.int64] = z
     ) -> Duality:
-        given, implied = (make(X, y, 3, assignment) for make in (primal, dual))
-
-        def recovered(v: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-            if "s" not in v:
-                return {"W": 0.5 * (lift(X).T @ (v["alpha"] * y[:, None])).T}
-            # As the last solve left them.
-            W = -next(row for row in implied.rows if row.name == "norm").multipliers[1:].T
-            if "t" in given.variables:
-                return {"W": W, "t": np.array((W**2).sum(axis=1).max())}
-            margins = np.where(given.data["Z"] == 1.0, y[:, None] * (lift(X) @ W.T), np.inf).min(axis=0)
-            return {"W": W, "zeta": margins if given.variables["zeta"].ndim else margins.min()}
-
-        return Duality(given, implied, recovered)
+        programs = primal(X, y, 3, assignment), dual(X, y, 3, assignment)
+        return Duality(*programs, lambda v: _recover(*programs, v))
 
     return [
-        of(total, total_dual),
-        of(worst, worst_dual),
-        of(printed, printed_dual, np.where(y > 0, z, nearest)),
-        Duality(hard_face(*one), hard_face_dual(*one), lambda v: recover_hard_face(*one, v["alpha"])),
-        of(hard_total, hard_total_dual),
-        of(hard_worst, hard_worst_dual),
+        pair(total, total_dual),
+        pair(worst, worst_dual),
+        pair(printed, printed_dual, np.where(y > 0, z, nearest)),
+        Duality(
+            hard_face(*one_face),
+            hard_face_dual(*one_face),
+            lambda v: recover_hard_face(*one_face, v["alpha"]),
+        ),
+        pair(hard_total, hard_total_dual),
+        pair(hard_worst, hard_worst_dual),
     ]
+
+
+def _recover(primal: Program, dual: Program, v: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Return the primal's variables from those of the dual, which was solved last."""
+    X, y, Z = (np.asarray(primal.data[letter]) for letter in ("x", "y", "Z"))
+    if "s" not in v:
+        return {"W": 0.5 * (lift(X).T @ (v["alpha"] * y[:, None])).T}
+    W = -next(row for row in dual.rows if row.name == "norm").multipliers[1:].T
+    if "t" in primal.variables:
+        return {"W": W, "t": np.array((W**2).sum(axis=1).max())}
+    margins = np.where(Z == 1.0, y[:, None] * (lift(X) @ W.T), np.inf).min(axis=0)
+    return {"W": W, "zeta": margins if primal.variables["zeta"].ndim else margins.min()}

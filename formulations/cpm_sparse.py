@@ -92,23 +92,12 @@ _LETTERS = {
 
 @dataclass
 class FaceTerms:
-    """The terms and rows that a price on faces adds to a program.
+    """The terms and rows that a penalty on faces adds to a program."""
 
-    Attributes
-    ----------
-    cost : cvxpy.Expression or float
-        To be added to the objective, in the primal.
-    text : str
-        The same, as it is printed, with its first ``+``; empty for nothing.
-    taken : cvxpy.Expression or float
-        Of shape (K, m+1): to be taken off the pulls, in the dual.
-    rows, variables, parameters, letters, data
-        As of :class:`formulations.language.program.Program`.
-    """
-
-    cost: Any = 0.0
-    text: str = ""
-    taken: Any = 0.0
+    cost: Any = 0.0  # the term of the objective, in the primal
+    text: str = ""  # the term as printed, with its first ``+``; empty without one
+    taken: Any = 0.0  # (K, m+1): the term subtracted from the gradients, in the dual
+    # as of :class:`formulations.language.program.Program`
     rows: tuple[Row, ...] = ()
     variables: dict[str, cp.Variable] = field(default_factory=dict)
     parameters: dict[str, cp.Parameter] = field(default_factory=dict)

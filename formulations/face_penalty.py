@@ -49,24 +49,13 @@ from formulations.language.types import Vector
 
 @dataclass(frozen=True, eq=False)
 class FacePenalty:
-    """The prices and signs of the weights of faces; made by :meth:`of`, which checks them.
+    """Penalty and sign constraints of the weights of faces; made by :meth:`of`, which checks them."""
 
-    Attributes
-    ----------
-    l1 : float
-        λ, the price of a unit of |W_kj|, at least 0.
-    group : float
-        τ, the price of a unit of a group's length over all faces, at least 0.
-    signs : ndarray of int, shape (m,)
-        σ: +1 where no face may fall with the feature, -1 where none may rise, 0 where it is free.
-    groups : ndarray of int, shape (m,)
-        The group of each feature, from 0.
-    """
-
-    l1: float
-    group: float
+    l1: float  # λ ≥ 0, the penalty on Σ |W_kj|
+    group: float  # τ ≥ 0, the penalty on the norms of the groups' weights over all faces
+    # σ (m,): +1 for weights ≥ 0, -1 for weights ≤ 0, 0 for free weights
     signs: NDArray[np.int64] = field(repr=False)
-    groups: NDArray[np.int64] = field(repr=False)
+    groups: NDArray[np.int64] = field(repr=False)  # (m,): group of each feature, from 0
 
     @staticmethod
     def of(

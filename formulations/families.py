@@ -39,41 +39,22 @@ from formulations.language.types import Vector
 
 @dataclass(frozen=True)
 class Family:
-    """The rows of one name: ``side_i f_i >= kink - slack_i``.
+    """The rows of one name: ``side_i f_i >= kink - slack_i``, one for each sample."""
 
-    Attributes
-    ----------
-    name : str
-        Of its rows, such as ``"margin"``.
-    letter : str
-        Of its multipliers, such as ``"alpha"``.
-    side : ndarray of shape (n,)
-        +1 where the row holds the output up, -1 where it holds it down.
-    kink : float
-        The value of ``side * f`` at which the row begins to hold.
-    cap : ndarray of shape (n,)
-        What a unit of slack costs, the largest multiplier; infinite for a row without slack. Where it is 0
-        the sample has no such row.
-    slack : tuple of str
-        Name and letter of the rows ``slack >= 0``; empty where the rows have no slack.
-    states : tuple of str
-        What a row is called whose multiplier is 0, between its ends, and at its cap.
-    price, place : str
-        The machine's parameters that the caps and the kink are proportional to; empty where none is.
-    excess : str
-        Letter of the slack.
-    """
-
-    name: str
-    letter: str
-    side: Vector
-    kink: float
+    name: str  # of its rows, such as ``"margin"``
+    letter: str  # of its multipliers, such as ``"alpha"``
+    side: Vector  # (n,): +1 for a lower bound on the output, -1 for an upper bound
+    kink: float  # the bound on ``side * f``
+    # (n,): cost of a unit of slack, the largest multiplier; infinite for a hard row, 0 for no row
     cap: Vector
+    # name and letter of the rows ``slack >= 0``; empty for rows without slack
     slack: tuple[str, str] | tuple[()] = ()
+    # words for a row with its multiplier at 0, between 0 and its cap, and at its cap
     states: tuple[str, str, str] = ("idle", "in use", "at its cap")
+    # price, place: names of the parameters to which the caps and the kink are proportional, or empty
     price: str = ""
     place: str = ""
-    excess: str = "ξ"
+    excess: str = "ξ"  # letter of the slack
 
     def __getstate__(self) -> dict[str, object]:
         return {field.name: getattr(self, field.name) for field in fields(self)}

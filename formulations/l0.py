@@ -91,23 +91,12 @@ class Unknowns(NamedTuple):
 
 
 class Expansion(NamedTuple):
-    """A kernel matrix and its labels, and the rows that they make.
+    """A kernel matrix and its labels, and the rows that they make."""
 
-    Attributes
-    ----------
-    K : ndarray of shape (n, p)
-        ``K[i, j] = k(x_i, c_j)``, of samples x_i and centres c_j.
-    y : ndarray of shape (n,)
-        Labels -1 and +1 of the samples.
-    centres : ndarray of shape (p,)
-        Labels -1 and +1 of the centres.
-    label : str
-        The letter of the labels of the centres: ``"t"``, or ``"y"`` where the centres are the samples.
-    """
-
-    K: Vector
-    y: Vector
-    centres: Vector
+    K: Vector  # (n, p): ``K[i, j] = k(x_i, c_j)``, of samples x_i and centres c_j
+    y: Vector  # (n,): labels -1 and +1 of the samples
+    centres: Vector  # (p,): labels -1 and +1 of the centres
+    # letter of the labels of the centres: ``"t"``, or ``"y"`` if the centres are the samples
     label: str = "t"
 
     def unknowns(self) -> Unknowns:

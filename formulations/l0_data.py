@@ -19,25 +19,15 @@ from formulations.language.types import Vector, dense
 
 @dataclass(frozen=True)
 class L0Data:
-    """One problem, its numbers checked; made by :func:`as_l0_data`.
+    """One problem, its numbers checked; made by :func:`as_l0_data`."""
 
-    Attributes
-    ----------
-    K, y, centres
-        The kernel matrix and the labels, as of :class:`formulations.l0.Expansion`.
-    C : float
-        Price of a unit of loss, and cap of every coefficient.
-    weights : ndarray of shape (n,)
-        What each sample counts in the loss.
-    entry_error : float or ndarray of shape (n, p)
-        How far the entries of K may be from those of the kernel that is meant; 0 where K itself is.
-    """
-
+    # K, y, centres: the kernel matrix (n, p), labels of the samples (n,) and of the centres (p,)
     K: Vector
     y: Vector
-    C: float
-    weights: Vector
+    C: float  # cost of a unit of loss, and cap of every coefficient
+    weights: Vector  # (n,): of the samples in the loss
     centres: Vector
+    # bounds on the errors of the entries of K, one or (n, p); 0 if K is exact
     entry_error: float | Vector = 0.0
 
     @cached_property

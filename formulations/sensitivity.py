@@ -75,28 +75,15 @@ from formulations.language.types import Matrix, Vector
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """The derivative of an optimal value by one parameter.
+    """The derivative of an optimal value by one parameter."""
 
-    Attributes
-    ----------
-    parameter, value : str, float
-        Its name, and its value θ.
-    derivative : float
-        dp/dθ; on one side of θ, or between both, where `two_sided` is False.
-    objective : float
-        The optimal value p.
-    formula : str
-        What the derivative was computed from.
-    two_sided : bool
-        Whether the slopes on both sides of θ are known to be the same.
-    """
-
+    # parameter, value: the name of the parameter, and its value θ
     parameter: str
     value: float
-    derivative: float
-    objective: float
-    formula: str
-    two_sided: bool = True
+    derivative: float  # dp/dθ; if `two_sided` is False, on one side of θ or between the slopes of both
+    objective: float  # the optimal value p
+    formula: str  # of the derivative
+    two_sided: bool = True  # True if the slopes on both sides are known to be equal
 
     @property
     def elasticity(self) -> float:

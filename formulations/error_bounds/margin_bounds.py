@@ -112,8 +112,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from math import inf, log, sqrt
-from typing import Any, Literal
+from itertools import product
+from math import hypot, inf, log, sqrt
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -137,24 +138,12 @@ _BLOCK_ROWS = 4096  # samples per block of kernel values with the landmarks
 
 @dataclass(frozen=True)
 class LeastTrace:
-    """Weights of the landmarks that nearly minimise τ, and their τ.
+    """Weights of the landmarks that nearly minimise τ, and their τ."""
 
-    Attributes
-    ----------
-    trace : float
-        τ(p): an upper bound, whether or not p is optimal.
-    weights : ndarray of shape (n_u,)
-        p.
-    gap : float
-        Proven upper bound on 1 − min τ/τ(p).
-    iterations : int
-        Iteration at which these weights were found.
-    """
-
-    trace: float
-    weights: Array
-    gap: float
-    iterations: int
+    trace: float  # τ(p): an upper bound, whether or not p is optimal
+    weights: Array  # p (n_u,)
+    gap: float  # proven upper bound on 1 − min τ/τ(p)
+    iterations: int  # iteration at which these weights were found
 
 
 class Landmarks:
@@ -216,16 +205,16 @@ class Landmarks:
         products = self.products + c * (self.sums[:, None] + self.sums[None, :]) + c * c * self.n
         return Landmarks(self.kernel + c, products, self.sums + c * self.n, self.n, self.trace + c * self.n)
 
-    def equal_weights(self, D: ArrayLike) -> Any:
-        """τ at equal weights, the trace of U_G, for each entry of D."""
+    def equal_weights(self, D: float) -> float:
+        """Return τ at equal weights, the trace of U_G."""
         lengths = (self.basis**2).sum(axis=0) / len(self.basis)
-        shrunk = np.diag(self.moments) / (1.0 + np.multiply.outer(np.asarray(D, dtype=float), lengths))
-        return self.outside + shrunk.sum(axis=-1)
+        return self.outside + float((np.diag(self.moments) / (1.0 + D * lengths)).sum())
 
     def least(self, D: float, tol: float = 1e-8, max_iter: int = 100) -> LeastTrace:
         """Minimise τ, the trace of U_H, by a primal-dual interior-point method that begins at equal weights.
 
-        Stop at the proven gap `tol`. If it is not reached, return the best iterate with its gap.
+        Stop at the proven gap `tol`. If it is not reached, return the best iterate with its gap. Full steps,
+        but for the distance to the boundary, converged on every problem tried, degenerate ones among them.
         """
         D = at_least("D", D, 0.0)
         n_u, R = len(self.basis), np.sqrt(D) * self.basis
@@ -246,10 +235,7 @@ class Landmarks:
                 z = 1.1 * q.max() - q  # strictly feasible multipliers of p >= 0, for nu = 1.1 max q
             mu = 0.1 * float(p @ z) / n_u  # barrier parameter: a tenth of the mean complementarity product
             dp, dz = _newton_step(2.0 * (R @ Y) * (Y.T @ S @ Y), p, z, q, mu)
-            step = _line_search(R, S, p, dp, inside, q, mu)
-            if step == 0.0:
-                break
-            p, z = p + step * dp, z + min(1.0, _TO_BOUNDARY * _max_step(z, dz)) * dz
+            p, z = p + _step_length(p, dp) * dp, z + _step_length(z, dz) * dz
             p = p / p.sum()
         return best
 
@@ -270,64 +256,30 @@ def _newton_step(H: Array, p: Array, z: Array, q: Array, mu: float) -> tuple[Arr
     return dp, mu / p - z - z / p * dp
 
 
-def _max_step(x: Array, dx: Array) -> float:
-    """Return the step along dx at which the first entry of x becomes 0."""
+def _step_length(x: Array, dx: Array) -> float:
+    """Return the step along dx, at most 1, that keeps x positive."""
     shrinks = dx < 0
-    return float(np.min(-x[shrinks] / dx[shrinks], initial=np.inf))
-
-
-def _line_search(R: Array, S: Array, p: Array, dp: Array, inside: float, q: Array, mu: float) -> float:
-    """Return the first of 30 halved steps with sufficient decrease of tr(S M⁻¹) − mu Σ ln p, else 0."""
-    slope = -float((q + mu / p) @ dp)
-    value = inside - mu * float(np.log(p).sum())
-    step = min(1.0, _TO_BOUNDARY * _max_step(p, dp))
-    for _ in range(30):
-        trial = p + step * dp
-        M = np.eye(len(S)) + (R * trial[:, None]).T @ R
-        trial_value = float(np.trace(cho_solve(cho_factor(M), S))) - mu * float(np.log(trial).sum())
-        # Armijo's condition, with an allowance for the rounding of both values.
-        if trial_value <= value + 1e-4 * step * slope + 1e-14 * abs(value):
-            return step
-        step *= 0.5
-    return 0.0
+    return min(1.0, _TO_BOUNDARY * float(np.min(-x[shrinks] / dx[shrinks], initial=np.inf)))
 
 
 Form = Literal["F", "G", "H"]
 FORMS = {"F": "small weights", "G": "small outputs on the average", "H": "every output small"}
 
-_CONSTANTS = np.arange(-30, 31)  # exponents a of c = 2^a
-_WEIGHTS = np.arange(-12, 13)  # exponents s of D = 4^s, in units of 1/mean ‖ũ_j‖²
+_EXPONENTS_OF_C = range(-30, 31)  # a of c = 2^a
+_EXPONENTS_OF_D = range(-12, 13)  # s of D = 4^s, in units of 1/mean ‖ũ_j‖²
 
 
 @dataclass(frozen=True)
 class MachineClass:
-    """A class up to its radius, the norm of a machine in it, and the share of δ.
-
-    Attributes
-    ----------
-    form : {"F", "G", "H"}
-        Which of the three classes.
-    constant : float
-        c.
-    D : float
-        Weight of the outputs at the landmarks; 0 in class F.
-    norm : float
-        Norm of the machine: ‖w̃‖, or the square root that defines G or H.
-    trace : float
-        τ.
-    log_inverse_share : float
-        ln(δ/δ'), without the term ln(1/π_j) of the radius.
-    gap : float
-        Proven upper bound on the relative distance of √τ from its minimum; 0 in F and G.
-    """
+    """A class up to its radius, the norm of a machine in it, and the share of δ."""
 
     form: Form
-    constant: float
-    D: float
-    norm: float
-    trace: float
-    log_inverse_share: float
-    gap: float = 0.0
+    constant: float  # c
+    D: float  # weight of the outputs at the landmarks; 0 in class F
+    norm: float  # of the machine: ‖w̃‖, or the square root that defines G or H
+    trace: float  # τ
+    log_inverse_share: float  # ln(δ/δ'), without the term ln(1/π_j) of the radius
+    gap: float = 0.0  # proven upper bound on the relative distance of √τ from its minimum; 0 in F and G
 
 
 class Sample:
@@ -337,29 +289,28 @@ class Sample:
         self.n, self.delta, self.gammas = len(margins), delta, margins_to_try(margins, gamma)
         self.losses = np.array([ramp(margins, value) for value in self.gammas])
 
-    def totals(self, norm: ArrayLike, trace: ArrayLike, log_inverse_share: ArrayLike) -> Array:
-        """Return the bounds: the shape of the arguments, with a last axis for γ."""
-        j, radii = rounded_up(np.divide.outer(np.asarray(norm, dtype=float), self.gammas))
-        capacity = 2.0 / self.n * radii * np.sqrt(trace)[..., None]
-        log_total_share = np.asarray(log_inverse_share)[..., None] + log_inverse_weight(j)
-        return np.asarray(self.losses[:, 0] + capacity + confidence(self.n, self.delta, log_total_share))
+    def totals(self, machine_class: MachineClass) -> Array:
+        """Return the bound of a class at each γ."""
+        j, radii = rounded_up(machine_class.norm / self.gammas)
+        capacity = 2.0 / self.n * radii * sqrt(machine_class.trace)
+        log_inverse_share = machine_class.log_inverse_share + log_inverse_weight(j)
+        return np.asarray(self.losses[:, 0] + capacity + confidence(self.n, self.delta, log_inverse_share))
 
     def total(self, machine_class: MachineClass) -> float:
         """Return the bound of a class at its best γ."""
-        return float(
-            self.totals(machine_class.norm, machine_class.trace, machine_class.log_inverse_share).min()
-        )
+        return float(self.totals(machine_class).min())
 
 
 def class_f(sample: Sample, norm: float, b: float, trace: float, form_penalty: float) -> MachineClass:
     """Return class F with the constant c of the smallest bound; form_penalty is ln(1/ω)."""
-    constants = 2.0**_CONSTANTS
-    norms, traces = np.hypot(norm, b / constants), trace + sample.n * constants**2
-    log_shares = form_penalty + log_inverse_weight(_CONSTANTS)
-    best = int(sample.totals(norms, traces, log_shares).min(axis=1).argmin())
-    return MachineClass(
-        "F", float(constants[best]), 0.0, float(norms[best]), float(traces[best]), log_shares[best]
-    )
+    classes = (
+        MachineClass(
+            "F", 2.0**a, 0.0, hypot(norm, b / 2.0**a), trace + sample.n * 4.0**a,
+            form_penalty + float(log_inverse_weight(a)),
+        )
+        for a in _EXPONENTS_OF_C
+    )  # fmt: skip
+    return min(classes, key=sample.total)
 
 
 class LandmarkClasses:
@@ -368,29 +319,27 @@ class LandmarkClasses:
     def __init__(self, landmarks: Landmarks, norm: float, b: float, outputs: Array, form_penalty: float):
         self.landmarks, self.norm, self.b, self.form_penalty = landmarks, norm, b, form_penalty
         self.outputs = np.abs(outputs)
-        self._lifted: dict[int, Landmarks] = {}
+        self._lifted: dict[int, tuple[Landmarks, float, Array, float]] = {}
         self._class_h: dict[tuple[int, int], MachineClass] = {}
 
     def _lifted_landmarks(self, a: int) -> tuple[Landmarks, float, Array, float]:
         """Return the landmarks with the constant 2^a, ‖w̃‖, bounds on |f(u)|, and the unit of D."""
         if a not in self._lifted:
-            self._lifted[a] = self.landmarks.with_constant(2.0**a)
-        landmarks, norm = self._lifted[a], float(np.hypot(self.norm, self.b / 2.0**a))
-        # The basis omits the axes below the rank tolerance; the outputs there are at most norm * missing.
-        outputs = self.outputs + norm * landmarks.missing
-        return landmarks, norm, outputs, 1.0 / float(np.mean(np.diag(landmarks.kernel)))
+            landmarks, norm = self.landmarks.with_constant(2.0**a), hypot(self.norm, self.b / 2.0**a)
+            # The basis omits the axes below the rank tolerance; the outputs there are at most norm * missing.
+            outputs = self.outputs + norm * landmarks.missing
+            self._lifted[a] = landmarks, norm, outputs, 1.0 / float(np.mean(np.diag(landmarks.kernel)))
+        return self._lifted[a]
 
-    def _log_inverse_share(self, a: int, s: Any) -> Any:
-        return self.form_penalty + log_inverse_weight(a) + log_inverse_weight(s)
+    def _log_inverse_share(self, a: int, s: int) -> float:
+        return self.form_penalty + float(log_inverse_weight(a) + log_inverse_weight(s))
 
     def class_g(self, a: int, s: int) -> MachineClass:
         """Return the class G of one grid point."""
         landmarks, norm, outputs, unit = self._lifted_landmarks(a)
         D = 4.0**s * unit
-        size = sqrt(norm**2 + D * float(np.mean(outputs**2)))
-        return MachineClass(
-            "G", 2.0**a, D, size, float(landmarks.equal_weights(D)), self._log_inverse_share(a, s)
-        )
+        norm_g = sqrt(norm**2 + D * float(outputs @ outputs) / len(outputs))
+        return MachineClass("G", 2.0**a, D, norm_g, landmarks.equal_weights(D), self._log_inverse_share(a, s))
 
     def class_h(self, a: int, s: int) -> MachineClass:
         """Return the class H of one grid point, with nearly optimal weights p."""
@@ -398,68 +347,48 @@ class LandmarkClasses:
             landmarks, norm, outputs, unit = self._lifted_landmarks(a)
             D = 4.0**s * unit
             optimum = landmarks.least(D, 1e-4)
-            size = sqrt(norm**2 + D * float(outputs.max() ** 2))
-            # The capacity is proportional to the root of τ.
-            gap = 1.0 - sqrt(1.0 - optimum.gap)
+            norm_h = sqrt(norm**2 + D * float(outputs.max() ** 2))
+            gap = 1.0 - sqrt(1.0 - optimum.gap)  # the capacity is proportional to √τ
             self._class_h[a, s] = MachineClass(
-                "H", 2.0**a, D, size, optimum.trace, self._log_inverse_share(a, s), gap
+                "H", 2.0**a, D, norm_h, optimum.trace, self._log_inverse_share(a, s), gap
             )
         return self._class_h[a, s]
 
-    def best_class_g(self, sample: Sample, near: int) -> tuple[int, int]:
-        """Return (a, s) of the class G with the smallest bound, for a within 2 of `near`."""
-        candidates = []
-        for a in range(near - 2, near + 3):
-            landmarks, norm, outputs, unit = self._lifted_landmarks(a)
-            D = 4.0**_WEIGHTS * unit
-            norms = np.sqrt(norm**2 + D * float(np.mean(outputs**2)))
-            log_shares = self._log_inverse_share(a, _WEIGHTS)
-            totals = sample.totals(norms, landmarks.equal_weights(D), log_shares).min(axis=1)
-            candidates.append((float(totals.min()), a, int(_WEIGHTS[totals.argmin()])))
-        return min(candidates)[1:]
+    def best_class_g(self, sample: Sample, centre: int) -> tuple[int, int]:
+        """Return (a, s) of the class G with the smallest bound, for a within 2 of `centre`."""
+        points = product(range(centre - 2, centre + 3), _EXPONENTS_OF_D)
+        return min(points, key=lambda point: sample.total(self.class_g(*point)))
 
     def best_class_h(self, sample: Sample, start: tuple[int, int]) -> MachineClass:
         """Return a locally best class H, by steps from `start` to the best neighbour."""
         current = self.class_h(*start)
         a, s = start
         while True:
-            candidates = [(point, self.class_h(*point)) for point in _neighbours(a, s)]
-            (point, best) = min(candidates, key=lambda item: sample.total(item[1]))
-            if sample.total(best) >= sample.total(current):
+            point = min(_neighbours(a, s), key=lambda other: sample.total(self.class_h(*other)))
+            if sample.total(self.class_h(*point)) >= sample.total(current):
                 return current
-            (a, s), current = point, best
+            (a, s), current = point, self.class_h(*point)
 
 
 def _neighbours(a: int, s: int) -> Iterator[tuple[int, int]]:
     yield from ((a - 1, s), (a + 1, s))
-    yield from ((a, t) for t in (s - 1, s + 1) if _WEIGHTS[0] <= t <= _WEIGHTS[-1])
+    yield from ((a, t) for t in (s - 1, s + 1) if t in _EXPONENTS_OF_D)
 
 
 @dataclass(frozen=True)
 class MarginBound(ErrorBound):
     """A bound on the error of a large-margin machine, term by term; ``capacity`` is U_F, U_G or U_H.
 
-    Its other arguments as in :class:`formulations.error_bounds.terms.ErrorBound`.
-
-    Attributes
-    ----------
-    form : {"F", "G", "H"}
-        Which class it is.
-    constant : float
-        c, the constant feature; its weight is b/c.
-    D : float
-        Weight of the outputs at the landmarks; 0 in class F.
-    radius : float
-        The radius ρ^j of the class, for the machine (w, b)/γ.
-    gap : float
-        Proven upper bound on the relative excess of the capacity over U_H of the class; 0 in F and G.
+    Its other fields are those of :class:`formulations.error_bounds.terms.ErrorBound`.
     """
 
     form: Form
-    constant: float
-    D: float
-    radius: float
-    gap: float
+    constant: float  # c, the constant feature; its weight is b/c
+    D: float  # weight of the outputs at the landmarks; 0 in class F
+    radius: float  # ρ^j of the class, for the machine (w, b)/γ
+    gap: (
+        float  # proven upper bound on the relative excess of the capacity over U_H of the class; 0 in F and G
+    )
 
     @property
     def words(self) -> str:
@@ -525,16 +454,14 @@ def margin_bound(
     if form == "F":
         return _terms(sample, best_f)
     classes = LandmarkClasses(landmarks, norm, b, values, form_penalty)
-    best_g = classes.best_class_g(sample, round(np.log2(best_f.constant)))
+    point = classes.best_class_g(sample, round(np.log2(best_f.constant)))
+    best_g = classes.class_g(*point)
     if form == "G":
-        return _terms(sample, classes.class_g(*best_g))
-    best_h = classes.best_class_h(sample, best_g)
+        return _terms(sample, best_g)
+    best_h = classes.best_class_h(sample, point)
     if form == "H":
         return _terms(sample, best_h)
-    return min(
-        (_terms(sample, candidate) for candidate in (best_f, classes.class_g(*best_g), best_h)),
-        key=lambda bound: bound.total,
-    )
+    return min((_terms(sample, best) for best in (best_f, best_g, best_h)), key=lambda bound: bound.total)
 
 
 def linear_bound(
@@ -545,21 +472,12 @@ def linear_bound(
 
     Parameters
     ----------
-    X, y
-        Samples (n, m), in the units that w is for, and labels.
-    w : array_like of shape (m,)
-        Weights.
-    b : float
-        Intercept.
+    X, y, w, b
+        Samples (n, m) and labels (n,) of the training set, weights (m,) and intercept.
     U : array_like or CSR matrix of shape (n_u, m), optional
         Landmarks: samples that were not used in training, without labels.
     delta, gamma, form
-        As in :func:`margin_bound`.
-
-    Raises
-    ------
-    ValueError
-        Shapes that do not fit, or numbers out of range.
+        As in :func:`margin_bound`, which names the errors.
     """
     X, y = as_data(X, y)
     w = np.asarray(w, dtype=float)
@@ -591,17 +509,17 @@ def _check(f: Array, y: Array, norm: float, b: float, trace: float) -> None:
 
 def _terms(sample: Sample, machine_class: MachineClass) -> MarginBound:
     """Return the bound of a class at its best γ, term by term."""
-    log_share = machine_class.log_inverse_share
-    best = int(sample.totals(machine_class.norm, machine_class.trace, log_share).argmin())
+    best = int(sample.totals(machine_class).argmin())
     gamma = float(sample.gammas[best])
     j, radius = rounded_up(machine_class.norm / gamma)
+    log_inverse_share = machine_class.log_inverse_share + log_inverse_weight(j)
     single = float(confidence(sample.n, sample.delta))
     return MarginBound(
         empirical=float(sample.losses[best, 0]),
         hinge=float(sample.losses[best, 1]),
         capacity=2.0 / sample.n * float(radius) * sqrt(machine_class.trace),
         confidence=single,
-        price=float(confidence(sample.n, sample.delta, log_share + log_inverse_weight(j))) - single,
+        price=float(confidence(sample.n, sample.delta, log_inverse_share)) - single,
         gamma=gamma,
         delta=sample.delta,
         form=machine_class.form,

@@ -139,12 +139,7 @@ from formulations.polytope import lift
 class PolytopeBound(ErrorBound):
     """A bound on the error of a polytope machine, term by term; ``capacity`` is 2 A T.
 
-    Its other arguments as in :class:`formulations.error_bounds.terms.ErrorBound`.
-
-    Attributes
-    ----------
-    form : {"faces", "contraction"}
-        The form of the capacity.
+    Its other fields are those of :class:`formulations.error_bounds.terms.ErrorBound`.
     """
 
     form: Literal["faces", "contraction"]

@@ -24,36 +24,16 @@ _MARGINS = np.geomspace(1e-3, 1e3, 61)  # tried beside 1, in units of the larges
 
 @dataclass(frozen=True)
 class ErrorBound:
-    """A bound on the error of a machine, term by term.
+    """A bound on the error of a machine, term by term."""
 
-    Attributes
-    ----------
-    empirical : float
-        Mean over the samples of the ramp min(1, [1 − y f/γ]_+).
-    hinge : float
-        Mean of [1 − y f/γ]_+, the papers' loss, by which ``empirical`` may be replaced.
-    capacity : float
-        Twice the bound on the Rademacher complexity of the machines of the class.
-    confidence : float
-        3 √(ln(2/δ)/2n), the term of confidence of a single class fixed beforehand.
-    price : float
-        Increase of the term of confidence by the choice among the classes.
-    gamma : float
-        The margin γ.
-    delta : float
-        The probability that the bound fails.
-    form : str
-        Which capacity it is.
-    """
-
-    empirical: float
-    hinge: float
-    capacity: float
-    confidence: float
-    price: float
-    gamma: float
-    delta: float
-    form: str
+    empirical: float  # mean over the samples of the ramp min(1, [1 − y f/γ]_+)
+    hinge: float  # mean of [1 − y f/γ]_+, the papers' loss, by which ``empirical`` may be replaced
+    capacity: float  # twice the bound on the Rademacher complexity of the machines of the class
+    confidence: float  # 3 √(ln(2/δ)/2n), the term of confidence of a single class fixed beforehand
+    price: float  # increase of the term of confidence by the choice among the classes
+    gamma: float  # the margin γ
+    delta: float  # the probability that the bound fails
+    form: str  # the form of the capacity
 
     @property
     def total(self) -> float:

@@ -34,26 +34,18 @@ from formulations.language.typeset import printed_name, symbols_in
 
 
 def misprints(program: Statement, seed: int = 0, tolerance: float = 1e-9) -> list[str]:
-    """Compare the printed formulas, text and LaTeX, with the expressions; return a sentence per misprint."""
-    trial, found = Trial(program, seed), []
-
-    def compare(where: str, formula: str, difference: Callable[..., float], **given: Any) -> None:
-        if not difference(formula, **given) <= tolerance:
-            found.append(f"{program.name}, {where}: {formula} is not what is computed")
-
-    def both(
-        where: str, text: str, latex: Callable[[], str], difference: Callable[..., float], **row: Row
-    ) -> None:
+    """Compare the printed formulas with the expressions; return a sentence per misprint."""
+    trial = Trial(program, seed)
+    formulas = [("objective", program.objective_text, trial.objective)]
+    formulas += [(row.name, row.text, partial(trial.row, row=row)) for row in program.rows]
+    sentences = []
+    for name, formula, difference in formulas:
         try:
-            compare(where, text, difference, **row)
-            compare(where, latex(), difference, latex=True, **row)
+            if not difference(formula) <= tolerance:
+                sentences.append(f"{program.name}, {name}: {formula} is not what is computed")
         except UnreadableError as error:
-            found.append(f"{program.name}, {where}: {error}")
-
-    both("objective", program.objective_text, lambda: program.objective_latex, trial.objective)
-    for row in program.rows:
-        both(row.name, row.text, partial(program.row_latex, row), trial.row, row=row)
-    return found
+            sentences.append(f"{program.name}, {name}: {error}")
+    return sentences
 
 
 class Trial:
@@ -97,18 +89,16 @@ class Trial:
                 self.row(row.text, row)
                 self.ranges = dict(self.scope.ranges)
 
-    def objective(self, formula: str, *, latex: bool = False) -> float:
+    def objective(self, formula: str) -> float:
         """Relative difference between a formula and the objective."""
-        value = self._without_warnings(
-            self.scope.value, read_expression(formula, self.functions, latex=latex)
-        )
+        value = self._without_warnings(self.scope.value, read_expression(formula, self.functions))
         if value.rank or value.axes:
             raise UnreadableError(f"{formula!r} is not one number: {_describe(value)}")
         return _difference(value.array, np.array(self._objective))
 
-    def row(self, formula: str, row: Row, *, latex: bool = False) -> float:
+    def row(self, formula: str, row: Row) -> float:
         """Largest difference between a formula and a row, relative to the row's largest number."""
-        claims = read_row(formula, self.functions, latex=latex)
+        claims = read_row(formula, self.functions)
         if row.is_matrix != any(claim.relation.sign == "⪰" for claim in claims):
             raise UnreadableError(f"{formula!r}: ⪰ is the sign of matrix inequalities, and only of them")
         if any(row.is_equality != (claim.relation.sign == "=") for claim in claims):

@@ -19,45 +19,21 @@ LINES, WIDTH = 10, 80  # of a text at most
 
 
 class Table(NamedTuple):
-    """A table to be folded.
-
-    Attributes
-    ----------
-    title : str
-        What it lists.
-    columns : tuple of str
-        The heads of its columns.
-    rows : tuple of tuple of str
-        Its cells.
-    is_open : bool
-        Whether it is unfolded at first; then the text has it as well.
-    """
+    """A table that may be folded."""
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    is_open: bool = False
+    is_open: bool = False  # True if it is unfolded at first; then it is in the text as well
 
 
 class Summary(NamedTuple):
-    """The content of a representation.
-
-    Attributes
-    ----------
-    title : str
-        What it is.
-    facts : tuple of (str, str)
-        Names and values, the most important first.
-    tables : tuple of Table
-        What is folded.
-    program : Statement or None
-        A program whose mathematics is shown.
-    """
+    """The content of a representation."""
 
     title: str
-    facts: tuple[tuple[str, str], ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()  # names and values, the most important first
     tables: tuple[Table, ...] = ()
-    program: Statement | None = None
+    program: Statement | None = None  # a program to be shown
 
 
 class Shown:

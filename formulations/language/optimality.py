@@ -27,23 +27,13 @@ from formulations.language.statement import Row, Statement
 
 @dataclass(frozen=True)
 class Condition:
-    """One condition: where it is violated, and what a violation is measured against.
+    """One condition: where it is violated, and what a violation is measured against."""
 
-    Attributes
-    ----------
-    kind, row : str
-        ``"primal"``, ``"sign"``, ``"stationarity"`` or ``"complementarity"``; and the row or variable that it
-        belongs to.
-    violation : ndarray
-        How far it is from holding, entry by entry; negative where it holds with room.
-    scale : float
-        The size of the quantities compared.
-    """
-
+    # kind, row: ``"primal"``, ``"sign"``, ``"stationarity"`` or ``"complementarity"``; its row or variable
     kind: str
     row: str
-    violation: NDArray[Any]
-    scale: float
+    violation: NDArray[Any]  # entry by entry; negative with slack
+    scale: float  # the size of the quantities compared
 
     @property
     def relative(self) -> float:
@@ -54,17 +44,9 @@ class Condition:
 
 @dataclass(frozen=True)
 class Conditions:
-    """The conditions of a program at a point.
+    """The conditions of a program at a point."""
 
-    Attributes
-    ----------
-    value, lagrangian : float
-        The objective, as the program states it; and the Lagrangian, in the same sense: the objective's bound
-        where the point is stationary.
-    parts : tuple of Condition
-        Every condition.
-    """
-
+    # value, lagrangian: the objective, and the Lagrangian, which bounds it if the point is stationary
     value: float
     lagrangian: float
     parts: tuple[Condition, ...]

@@ -34,33 +34,15 @@ Settings = dict[str, Any]
 
 @dataclass(frozen=True)
 class Backend:
-    """A solver and its settings.
+    """A solver and its settings."""
 
-    Attributes
-    ----------
-    settings : dict
-        Settings of the first attempt, in the solver's own words.
-    time : str
-        The solver's name for a limit on seconds.
-    iterations : tuple of str
-        The solver's names for limits on iterations; all are set.
-    by_kind : dict of str to dict
-        Further settings for a class of programs.
-    again : tuple of dict
-        Further settings of each attempt after the first fell short.
-    word : callable
-        Takes the solver's result to the solver's own status.
-    ends : dict of str to Status
-        Statuses that cvxpy does not tell apart, by a part of the solver's own.
-    """
-
-    settings: Settings
-    time: str
-    iterations: tuple[str, ...]
-    word: Callable[[Any], str]
-    ends: Mapping[str, Status]
-    by_kind: Mapping[str, Settings] = field(default_factory=dict)
-    again: tuple[Settings, ...] = ()
+    settings: Settings  # of the first attempt, by the solver's own names
+    time: str  # the solver's name for a limit on seconds
+    iterations: tuple[str, ...]  # the solver's names for limits on iterations; all are set
+    word: Callable[[Any], str]  # returns the solver's own status from its result
+    ends: Mapping[str, Status]  # statuses that cvxpy does not tell apart, by a part of the solver's own
+    by_kind: Mapping[str, Settings] = field(default_factory=dict)  # further settings for a class of programs
+    again: tuple[Settings, ...] = ()  # further settings of the second attempt and after
 
     def attempts(self, kind: str) -> Iterator[Settings]:
         """Settings to try for a class of programs, the first ones first."""

@@ -3,9 +3,9 @@
 How to write a program down
 ---------------------------
 Each formula is written once, as plain text in the notation of :mod:`formulations.language.notation`, beside
-the cvxpy expression that computes it. Its LaTeX is made of the text. :mod:`formulations.language.consistency`
-evaluates both on random numbers and compares them with the expression, so a program says what its letters
-stand for:
+the cvxpy expression that computes it. Its LaTeX is made from the text.
+:mod:`formulations.language.consistency` evaluates the text on random numbers and compares it with the
+expression, so a program says what its letters stand for:
 
 - its variables and parameters, by their names: ``lam_star`` is printed λ*, ``s_plus`` s⁺, ``xi`` ξ;
 - ``data``: the numbers of the other letters, ``{"x": X, "y": y}``. An index takes the first axis that is

@@ -50,25 +50,14 @@ _TEXT_MARKS = {"star": "*", "plus": "⁺", "minus": "⁻"}
 
 @dataclass(frozen=True)
 class Symbol:
-    """A letter and its meaning.
+    """A letter and its meaning."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        The letters that it explains, without their indices.
-    text, latex : str
-        The meaning, for a terminal and for a page.
-    uses : frozenset of str
-        The letters that the meaning itself needs.
-    definition : Definition or None
-        The formula, where it is one.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # the letters explained, without their indices
+    # text, latex: the explanation for a terminal and for a page
     text: str
     latex: str
-    uses: frozenset[str]
-    definition: Definition | None
+    uses: frozenset[str]  # letters in the explanation
+    definition: Definition | None  # for an explanation by a formula
 
 
 def symbols_of(program: Statement) -> list[Symbol]:

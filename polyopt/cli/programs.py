@@ -18,7 +18,7 @@ from polyopt.methods.registry import families
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from formulations.catalogue import Entry
+    from polyopt.methods.programs import Entry
 
 
 _MIN_WIDTH, _FULL_WIDTH = 64, 110  # columns: for the longest name, and for the source beside it
@@ -35,7 +35,6 @@ def catalogue(
     Classes: LP, QP, QCQP (second-order cones among them), SDP, EXP (logarithms), MILP, MIQP. Sizes
     are those on the small data on which each family states its programs. polyopt show NAME prints one.
     """
-    from polyopt.cli.console import output
     from polyopt.methods.programs import entries as list_programs
 
     entries = list_programs(None if family is None else (family.strip().replace("-", "_"),))

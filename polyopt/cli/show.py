@@ -44,9 +44,8 @@ def show(
     """
     from itertools import groupby
 
-    from formulations.catalogue import text_of_family
     from polyopt.methods import METHODS
-    from polyopt.methods.programs import entries, find_programs
+    from polyopt.methods.programs import entries, find_programs, text_of_family
     from polyopt.methods.registry import family_module, is_family
 
     if solve is None and others:

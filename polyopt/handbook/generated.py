@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from formulations import FAMILIES, family
-from formulations.catalogue import pairs_of
-from polyopt.methods.programs import programs_of
+from polyopt.methods.programs import pairs_of, programs_of
 
 # What there is to import besides the public names of polyopt.
 MODULES = (
@@ -38,7 +37,7 @@ def program_pages(
         module = family(name)
         words, _, rest = (inspect.getdoc(module) or "").partition("\n\n")
         title = words.removesuffix(".").partition(": ")[0]
-        parts = [f"# {title}", f"{words}\n\n`polyopt show {name}`, `python -m formulations {name}`"]
+        parts = [f"# {title}", f"{words}\n\n`polyopt show {name}`"]
         for program in programs_of(name):
             parts.append(f"## {program}\n\n```{{program}} {program}\n```")
         if demonstrate:

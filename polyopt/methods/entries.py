@@ -131,7 +131,7 @@ _SPARSE_MACHINES = (
 
 
 _CPM_FAMILIES = (
-    "cpm", "cpm_worst", "cpm_sparse", "cpm_margin", "cpm_hard", "cpm_subset", "cpm_integer", "projection",
+    "cpm", "cpm_worst", "cpm_sparse", "cpm_margin", "cpm_hard", "cpm_subset", "cpm_integer",
 )  # fmt: skip
 
 

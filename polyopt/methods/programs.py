@@ -1,45 +1,115 @@
-"""The programs of all methods by name: those of :mod:`formulations`, and those of other packages."""
+"""Every program by name: those of :mod:`formulations`, and those of other packages' methods.
+
+There is no list of programs to keep: a family builds its programs on its own small data, in ``pairs(seed)``
+and ``singles(seed)``, and :func:`entries_of` reads their names from them.
+"""
 
 from __future__ import annotations
 
+import difflib
+import inspect
+import re
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from types import ModuleType
-from typing import TYPE_CHECKING
 
-from formulations import FAMILIES, catalogue
+from formulations import FAMILIES
+from formulations.language.program import Duality, Program
+from formulations.language.typeset import statement_of
 from polyopt.methods.registry import answering_for, families, family_module, owner_of
 
-if TYPE_CHECKING:
-    from formulations.language.program import Program
-
-__all__ = ["entries", "find_programs", "programs_of"]
+# The paper up to its year, or the slides; then the place in it.
+_SOURCE = re.compile(r"(?P<paper>.*?(?:\(\d{4}\)|\bslides\b))[,;]?\s*(?P<place>.*)")
 
 
-def entries(names: Iterable[str] | None = None, seed: int = 0) -> list[catalogue.Entry]:
+@dataclass(frozen=True)
+class Entry:
+    """One program, on its family's small data."""
+
+    family: str
+    program: Program
+    partner: str  # the name of its dual, or of its primal; empty if it has none
+    is_dual: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name by which ``polyopt show`` finds it."""
+        return self.program.name
+
+    @property
+    def paper(self) -> str:
+        """The paper, without the place in it."""
+        return self._source()[0]
+
+    @property
+    def equation(self) -> str:
+        """The place in the paper; empty if the source names none."""
+        return self._source()[1]
+
+    @property
+    def n_variables(self) -> int:
+        """Number of scalar variables."""
+        return sum(variable.size for variable in self.program.variables.values())
+
+    @property
+    def n_constraints(self) -> int:
+        """Number of scalar constraints."""
+        return sum(row.constraint.size for row in self.program.rows)
+
+    def _source(self) -> tuple[str, str]:
+        match = _SOURCE.fullmatch(self.program.source)
+        return (match["paper"], match["place"]) if match else (self.program.source, "")
+
+
+def pairs_of(name: str, module: ModuleType, seed: int = 0) -> list[Duality]:
+    """Return the pairs of one family: the names of its programs begin with its name."""
+    return [pair for pair in module.pairs(seed) if pair.primal.name.partition(".")[0] == name]
+
+
+def singles_of(name: str, module: ModuleType, seed: int = 0) -> list[Program]:
+    """Return the programs of one family that have no dual."""
+    singles: list[Program] = getattr(module, "singles", lambda seed: [])(seed)
+    return [program for program in singles if program.name.partition(".")[0] == name]
+
+
+def entries_of(name: str, module: ModuleType, seed: int = 0) -> list[Entry]:
+    """Build every program of one family, each primal before its dual; of equal names the first is kept."""
+    by_name: dict[str, Entry] = {}
+    for pair in pairs_of(name, module, seed):
+        by_name.setdefault(pair.primal.name, Entry(name, pair.primal, pair.dual.name))
+        by_name.setdefault(pair.dual.name, Entry(name, pair.dual, pair.primal.name, is_dual=True))
+    for program in singles_of(name, module, seed):
+        by_name.setdefault(program.name, Entry(name, program, ""))
+    return list(by_name.values())
+
+
+def entries(names: Iterable[str] | None = None, seed: int = 0) -> list[Entry]:
     """Return every program of some families, by default of all.
 
-    UserWarning: A family of another package cannot be read; of all families it is left out, asked for by its
-        name it is an error.
+    UserWarning: A family of another package cannot be read. It is left out if all families were asked for; if
+        it was asked for by its name, the error is raised.
     """
-    found: list[catalogue.Entry] = []
+    collected: list[Entry] = []
     for name in families() if names is None else names:
         try:
             with answering_for(owner_of(name)):
-                state = _stated if name in FAMILIES else catalogue.entries_of  # others' may be in the making
-                found += state(name, family_module(name), seed)
+                build = (
+                    _entries_once if name in FAMILIES else entries_of
+                )  # another package may be in the making
+                collected += build(name, family_module(name), seed)
         except RuntimeError as error:
             if names is not None:
                 raise
             warnings.warn(f"the programs of {name} are left out. {error}", UserWarning, stacklevel=2)
-    return found
+    return collected
 
 
 @lru_cache(maxsize=64)
-def _stated(name: str, module: ModuleType, seed: int) -> tuple[catalogue.Entry, ...]:
-    """The entries of a family of this package, made once: a report asks for one program after the other."""
-    return tuple(catalogue.entries_of(name, module, seed))
+def _entries_once(name: str, module: ModuleType, seed: int) -> list[Entry]:
+    """Return the entries of a family of this package; a report asks for one program after another."""
+    return entries_of(name, module, seed)
 
 
 def programs_of(name: str) -> dict[str, Program]:
@@ -48,5 +118,34 @@ def programs_of(name: str) -> dict[str, Program]:
 
 
 def find_programs(name: str) -> list[Program]:
-    """Return the program of that name, or all programs of the family of that name, such as ``"rmm"``."""
-    return catalogue.find_programs(name, families(), entries)
+    """Return the program of a name such as ``"rmm.qp"``, or all programs of a family.
+
+    A hyphen may stand for an underscore.
+
+    ValueError: there is no such program or family; the message lists those there are.
+    """
+    wanted = name.strip().replace("-", "_")
+    head, dot, _ = wanted.partition(".")
+    if head not in families():
+        close = difflib.get_close_matches(head, families(), n=1, cutoff=0.5)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise ValueError(f"no program or family is called {name!r}.{hint} Families: {', '.join(families())}")
+    programs = programs_of(head)
+    if not dot:
+        return list(programs.values())
+    if wanted not in programs:
+        raise ValueError(f"no program is called {name!r}; the family has {', '.join(programs)}")
+    return [programs[wanted]]
+
+
+def text_of_family(module: ModuleType, entries: Sequence[Entry]) -> str:
+    """Return a family's docstring without its example, with the statements of its programs in it."""
+    text = (inspect.getdoc(module) or "").partition("\nExample\n")[0].rstrip()
+    head, heading, rest = text.partition("\nRecovery\n")
+    sides = {"Primal": [each.program for each in entries if not each.is_dual],
+             "Dual": [each.program for each in entries if each.is_dual]}  # fmt: skip
+    for title, programs in sides.items():
+        head += f"\n{title}\n{'-' * len(title)}\n" + "\n\n".join(map(statement_of, programs)) + "\n"
+    meanings = {f"{row.multiplier}: {row.meaning}" for each in entries for row in each.program.rows}
+    rest, end, last = rest.partition("\nInfeasible when\n")
+    return f"{head}{heading}{rest}\n" + "\n".join(sorted(meanings)) + f"\n{end}{last}"

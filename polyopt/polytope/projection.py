@@ -1,7 +1,12 @@
 """The nearest point of a polytope, by non-negative least squares.
 
-The program is in :mod:`formulations.projection`. In the units of the features, u_j = (z_j − x_j)/s_j, the
-program is the least ‖u‖ subject to A u ≤ c, with rows of length 1 for the faces and the bounds. By Lawson and
+min  ½ Σ_j ((z_j − x_j)/s_j)²   s.t.  W z + b ≤ 0 [face],  low ≤ z ≤ high [below, above],
+                                      z_j = x_j for the held features [held]
+
+The multipliers are the rates at which the optimal value decreases as the constraint is relaxed; the dual, and
+the ray that proves that no point is feasible, are in :mod:`polyopt.certificates.projection`. In the units of
+the features, u_j = (z_j − x_j)/s_j, the program minimises ‖u‖ subject to A u ≤ c, with rows of length 1 for
+the faces and the bounds. By Lawson and
 Hanson, with the residual r of the least squares min ‖[−A'; −c'/d] y − e‖ over y ≥ 0, e the last unit vector,
 u = −d (r_1, …, r_f) / r_(f+1), and y > 0 at the rows that hold with equality; r = 0 if no point is feasible,
 and y is a ray then. The point is accurate if its distance is of the order of d, which is raised until it is.
@@ -105,8 +110,8 @@ def project(
     spread (m,): the unit in which each feature's change is measured, positive; by default 1.
     low, high (m,): bounds on the features, which may be infinite; x itself may be beyond them.
     held (m,): the features that may not move.
-    Returns: of the program :func:`formulations.projection.primal`: ``z``, and the multipliers of the rows
-        ``face``, ``above``, ``below`` (m,) and ``held`` (m,; 0 where a feature is free). The objective is
+    Returns: ``z``, and the multipliers of the module's program: ``face`` (K,), ``above``, ``below`` (m,) and
+        ``held`` (m,; 0 for the features that are free). The objective is
         half the squared distance. If the status is ``INFEASIBLE`` there is no point, and the multipliers
         are a ray of the dual.
     ValueError: arrays that do not fit each other, numbers that are not finite, a spread that is not positive,

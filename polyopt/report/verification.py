@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 
-from formulations.catalogue import Entry
 from polyopt.base.files import write_text
 from polyopt.base.text import escape
 from polyopt.crosschecks import Outcome
 from polyopt.crosschecks.registry import summary, tolerance_of
+from polyopt.methods.programs import Entry
 from polyopt.report.frame import Contents, columns, framed, head_cells, scrolling, table_row
 from polyopt.report.programs import program_section
 from polyopt.verify import TOLERANCE, Check, falls_short
@@ -33,7 +33,7 @@ def write_verification(
     Parameters
     ----------
     entries : sequence of Entry
-        The programs, from :func:`formulations.catalogue.catalogue`.
+        The programs, from :func:`polyopt.methods.programs.entries`.
     checks : list of Check
         What :func:`polyopt.verify.verify` found about them.
     outcomes : list of Outcome

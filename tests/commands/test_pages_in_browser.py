@@ -7,11 +7,11 @@ import re
 import pytest
 from helpers.browser import find_browser
 
-from formulations.catalogue import catalogue
 from formulations.language.toy_data import two_blobs
 from polyopt.compare import compare
 from polyopt.crosschecks import Crosscheck, Outcome
 from polyopt.datasets import Dataset
+from polyopt.methods.programs import entries
 from polyopt.report import write_report, write_verification
 from polyopt.report.programs import programs_page
 from polyopt.verify import Check
@@ -44,9 +44,9 @@ def folder(tmp_path_factory):
     ):
         data = Dataset(name, X, y, target_names=(f"_{name} no", f"{name} yes"))
         write_report(compare(data, methods, settings=settings), place / f"{page}.html")
-    entries = catalogue(("rmm", "plume", "cpm"))
+    listed = entries(("rmm", "plume", "cpm"))
     pages = {
-        "show": programs_page([entry.program for entry in entries]),
+        "show": programs_page([entry.program for entry in listed]),
     }
     for page, text in pages.items():
         (place / f"{page}.html").write_text(text, encoding="utf-8")
@@ -58,7 +58,7 @@ def folder(tmp_path_factory):
         Outcome(Crosscheck(f"T{i}", "toys", "=", 1e-6, check), value, value, 0.0, 0.1, "ok")
         for i, value in enumerate((-3.0, 12.0, 2e-5))
     ]
-    write_verification(entries, checks, outcomes, place / "verify.html")
+    write_verification(listed, checks, outcomes, place / "verify.html")
     return place
 
 

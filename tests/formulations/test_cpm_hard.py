@@ -86,7 +86,7 @@ def test_the_printed_bound_is_the_total_margin_at_norms_of_one():
 
 def test_as_printed_a_face_without_samples_is_refused():
     X, y, _ = separated_clusters(n=12)
-    with pytest.raises(ValueError, match="face 1 has none: its margin, the least of none, has no end"):
+    with pytest.raises(ValueError, match="face 1 has none: its margin, a minimum over no samples, is unb"):
         cpm_margins.printed(X, y, 2, np.zeros(12))
     with pytest.raises(ValueError, match="from 0 to 1 at every sample"):
         cpm_margins.printed(X, y, 2, np.full(12, -1))

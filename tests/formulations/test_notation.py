@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.latex_reader import plain_text
 from helpers.programs import ENTRIES
 
 from formulations.language.notation import (
@@ -26,9 +27,9 @@ S = A @ A.T
 LETTERS = {"A": A, "B": B2, "x": x, "y": y, "K": K, "X": X, "w": w, "p": p, "c": 1.7, "S": S, "n": 4.0}
 
 
-def value(text, *, latex=False, definitions=(), functions=()):
+def value(text, *, definitions=(), functions=()):
     scope = Scope(LETTERS, [read_definition(one, functions) for one in definitions])
-    return scope.value(read_expression(text, functions, latex=latex))
+    return scope.value(read_expression(text, functions))
 
 
 @pytest.mark.parametrize(
@@ -77,10 +78,10 @@ def value(text, *, latex=False, definitions=(), functions=()):
 def test_formulas_have_their_values_in_both_notations(text, expected):
     tree = read_expression(text)
     latex = latex_of_expression(tree)
-    assert read_expression(latex, latex=True) == tree
+    assert read_expression(plain_text(latex)) == tree
     with np.errstate(all="raise"):
         assert value(text).array == pytest.approx(expected, rel=1e-12)
-        assert value(latex, latex=True).array == pytest.approx(expected, rel=1e-12)
+        assert value(plain_text(latex)).array == pytest.approx(expected, rel=1e-12)
 
 
 def test_an_index_may_be_one_before_and_ends_there():
@@ -169,7 +170,7 @@ def test_what_cannot_be_read_is_a_sentence_that_names_the_place(text, sentence):
 )
 def test_latex_that_cannot_be_read_is_refused(latex, sentence):
     with pytest.raises(UnreadableError, match=sentence):
-        read_expression(latex, latex=True)
+        read_expression(plain_text(latex))
 
 
 @pytest.mark.parametrize(
@@ -229,16 +230,16 @@ def test_a_definition_has_the_indices_of_its_formula():
 )
 def test_the_latex_of_a_formula(text, latex):
     assert latex_of_expression(read_expression(text)) == latex
-    assert read_expression(latex, latex=True) == read_expression(text)
+    assert read_expression(plain_text(latex)) == read_expression(text)
 
 
 @pytest.mark.parametrize("program", [e.program for e in ENTRIES])
 def test_the_latex_of_a_program_is_read_back_to_the_same_tree(program):
     functions = functions_of(program.letters)
-    assert read_expression(program.objective_latex, functions, latex=True) == program.objective_tree
+    assert read_expression(plain_text(program.objective_latex), functions) == program.objective_tree
     for row in program.rows:
         claims = program.row_tree(row)
-        assert read_row(latex_of_claims(claims), functions, latex=True) == claims
+        assert read_row(plain_text(latex_of_claims(claims)), functions) == claims
 
 
 def test_sentences_with_formulas():

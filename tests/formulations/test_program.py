@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from formulations import FAMILIES, family, rmm, svm
-from formulations.catalogue import pairs_of, singles_of
 from formulations.language import clock, solving
 from formulations.language.program import Program, Row
 from formulations.language.solution import Solution, Status
 from formulations.language.solving import attempt
 from formulations.language.toy_data import two_blobs
+from polyopt.methods.programs import pairs_of, singles_of
 
 
 def toy(sense: str, constraint_of, objective_of) -> Program:

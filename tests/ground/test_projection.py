@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from itertools import combinations
 
+import cvxpy as cp
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from formulations import projection
+from formulations.language.program import Program, Row
 from formulations.language.solution import Status
 from polyopt.certificates import Claim, certify_program
 from polyopt.certificates.projection import certify_projection
@@ -87,6 +88,25 @@ def test_agrees_with_non_negative_least_squares_and_is_certified():
     assert min(ends.values()) > 40
 
 
+def program_of(x, W, b, spread, held, low, high):
+    """The program of the nearest point, in cvxpy."""
+    z = cp.Variable(len(x), name="z")
+    return Program(
+        name="projection",
+        title="Nearest point of a polytope",
+        source="Goldfarb & Idnani (1983)",
+        objective=cp.Minimize(0.5 * cp.sum_squares(cp.multiply(1.0 / spread, z - x))),
+        objective_text="½ Σⱼ vⱼ (zⱼ − xⱼ)²",
+        variables={"z": z},
+        rows=(
+            Row("face", W @ z + b <= 0, "Wₖ·z + bₖ ≤ 0", "lam", ""),
+            Row("above", z <= high, "zⱼ ≤ cⱼ", "rho_plus", ""),
+            Row("below", z >= low, "zⱼ ≥ aⱼ", "rho_minus", ""),
+            Row("held", z[held] == x[held], "zⱼ = xⱼ", "nu", ""),
+        ),
+    )
+
+
 def test_agrees_with_the_program_and_its_multipliers():
     """What is returned meets the program's own optimality conditions, in the units of its rows."""
     rng = np.random.default_rng(3)
@@ -98,7 +118,7 @@ def test_agrees_with_the_program_and_its_multipliers():
         }  # fmt: skip
         x[0] = 0.1
         b = -1.0 - rng.random(5)
-        found, program = project(x, W, b, **given), projection.primal(W, b, x, **given)
+        found, program = project(x, W, b, **given), program_of(x, W, b, **given)
         duals = {
             "face": found["face"], "above": found["above"], "below": found["below"], "held": found["held"][:1]
         }  # fmt: skip

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from formulations.language.notation.parser import GREEK, INDICES, latex_pieces, text_tokens
+from helpers.latex_reader import latex_pieces
+
+from formulations.language.notation.parser import GREEK, INDICES, text_tokens
 
 _TEXT = {
     "+": ["−"], "−": ["+", ""], "½": ["", "¼"], "¼": ["½", ""], "≤": ["≥", "=", "<"], "≥": ["≤", "="],

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from formulations.catalogue import catalogue
+from polyopt.methods.programs import entries
 
 __all__ = ["ENTRIES"]
 
-ENTRIES = catalogue()
+ENTRIES = entries()

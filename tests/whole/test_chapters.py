@@ -9,8 +9,8 @@ import pytest
 from helpers.pages import blocks, differences, written_anew
 
 import polyopt
-from formulations.catalogue import catalogue
 from polyopt.exercises import CHAPTERS
+from polyopt.methods.programs import entries
 
 FOLDER = Path(polyopt.__path__[0]) / "handbook" / "chapters"
 PAGES = sorted(FOLDER.glob("*.md"))
@@ -26,7 +26,7 @@ def test_the_code_of_a_chapter_prints_what_the_chapter_shows(path):
 
 
 def test_every_program_and_every_exercise_that_a_chapter_names_is_there():
-    programs = {entry.name for entry in catalogue()}
+    programs = {entry.name for entry in entries()}
     named = [found for path in PAGES for found in DIRECTIVE.findall(path.read_text(encoding="utf-8"))]
     assert {name for kind, name in named if kind == "program"} <= programs
     assert {name for kind, name in named if kind == "exercises"} == set(CHAPTERS)

@@ -1,10 +1,10 @@
-"""The notation in which programs are printed, read back: from text or LaTeX to a tree, and to numbers.
+"""The notation in which programs are printed: from plain text to a tree, and to LaTeX and numbers.
 
 A program is printed from one plain text per formula. What is written there is read into a tree; the LaTeX is
 made of the tree, the letters that need an explanation are found in it, and its value on random numbers is
 compared with the cvxpy expression beside it (:mod:`formulations.language.consistency`).
 
-Read the files in this order: ``tree`` (the nodes of a formula), ``parser`` (from text or LaTeX to the tree),
+Read the files in this order: ``tree`` (the nodes of a formula), ``parser`` (from plain text to the tree),
 ``printing`` (its LaTeX, and sentences with formulas) and ``evaluation`` (its value).
 
 The plain text

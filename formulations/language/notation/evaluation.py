@@ -22,24 +22,13 @@ _KINDS = ("a number", "a vector", "a matrix")
 
 @dataclass(frozen=True)
 class Value:
-    """An array whose first axes belong to free indices.
+    """An array whose first axes belong to free indices."""
 
-    Attributes
-    ----------
-    array : ndarray
-        The numbers: one axis for each free index, then none, one or two for a number, a vector or a matrix.
-    axes : tuple of str
-        The free indices, in alphabetical order.
-    lying : bool
-        Whether a vector is a row, ``a'``.
-    unit : bool
-        Whether it stands for a number times the unit matrix, of whatever size is needed.
-    """
-
+    # one axis for each free index, then none, one or two for a number, a vector or a matrix
     array: Array
-    axes: tuple[str, ...] = ()
-    lying: bool = False
-    unit: bool = False
+    axes: tuple[str, ...] = ()  # the free indices, in alphabetical order
+    lying: bool = False  # True for a row vector, ``a'``
+    unit: bool = False  # True for a number times the unit matrix, of any size
 
     @property
     def rank(self) -> int:

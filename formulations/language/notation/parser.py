@@ -1,8 +1,7 @@
-"""A formula in plain text or in LaTeX, cut into tokens and read into its tree by recursive descent.
+"""A formula in plain text, cut into tokens and read into its tree by recursive descent.
 
-Both notations end in the same tokens: subscripts open with ``_{``, powers with ``^{``, and both close with
-``}``; a transposition is ``'``, and a mark of a letter (``λ*``, ``s⁺``) is a token of its own. The grammar,
-from the outside in::
+Subscripts open with ``_{``, powers with ``^{``, and both close with ``}``; a transposition is
+``'``, and a mark of a letter (``λ*``, ``s⁺``) is a token of its own. The grammar, from the outside in::
 
     row       claim, claim, ...
     claim     sum relation sum [for relation, relation, ...]
@@ -18,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from formulations.language.notation.tree import (
     Call,
@@ -60,21 +59,11 @@ class UnreadableError(ValueError):
 
 @dataclass(frozen=True)
 class Token:
-    """A token of a formula.
+    """A token of a formula."""
 
-    Attributes
-    ----------
-    kind : str
-        "letter", "number", "word", "mark", "end", or the sign itself, such as "Σ".
-    text : str
-        The characters.
-    position : int
-        Index of its first character in the formula.
-    """
-
-    kind: str
-    text: str
-    position: int
+    kind: str  # "letter", "number", "word", "mark", "end", or the sign itself, such as "+"
+    text: str  # the characters
+    position: int  # index of its first character in the formula
 
 
 def text_tokens(text: str) -> list[Token]:
@@ -185,200 +174,11 @@ GREEK = {
     "kappa": "κ", "lambda": "λ", "mu": "μ", "nu": "ν", "xi": "ξ", "pi": "π", "rho": "ρ",
     "sigma": "σ", "tau": "τ", "phi": "φ", "psi": "ψ", "omega": "ω", "Sigma": "Σ",
 }  # fmt: skip
-_LATEX_SYMBOLS = {
-    "le": "≤", "leq": "≤", "ge": "≥", "geq": "≥", "succeq": "⪰", "circ": "∘", "cdot": "·", "|": "‖",
-    "ln": "ln", "exp": "exp", "min": "min", "max": "max",
-}  # fmt: skip
-_IGNORED_COMMANDS = {
-    "quad", ",", ";", " ", "!", "left", "right", "big", "Big", "bigl", "bigr", "Bigl", "Bigr",
-}  # fmt: skip
-_LATEX_FUNCTIONS = {"ln", "exp", "min", "max"}
-
-
-def latex_pieces(latex: str) -> list[tuple[str, int]]:
-    r"""Return a formula's commands and characters, each with its position, without blanks.
-
-    The words of ``\text{...}`` and ``\mathrm{...}`` are one piece each, unchanged.
-    """
-    pieces, position = [], 0
-    while position < len(latex):
-        start = position
-        position += 1
-        if latex[start].isspace():
-            continue
-        if latex[start] == "\\":
-            while latex[position : position + 1].isalpha():
-                position += 1
-            position += position == start + 1
-            if latex[start:position] in (r"\text", r"\mathrm") and latex[position : position + 1] == "{":
-                end = latex.find("}", position)
-                position = len(latex) if end < 0 else end + 1
-        pieces.append((latex[start:position], start))
-    return pieces
-
-
-def latex_tokens(latex: str) -> list[Token]:
-    r"""Return the tokens of a formula in LaTeX, the same as those of its plain text."""
-    reader = _Reader(latex)
-    reader.read_until(("",))
-    return [*reader.tokens, Token("end", "", len(latex))]
-
-
-class _Reader:
-    """The tokeniser of a formula in LaTeX: reads its pieces in order and emits tokens."""
-
-    def __init__(self, latex: str):
-        self.latex = latex
-        self.pieces = [*latex_pieces(latex), ("", len(latex))]
-        self.index = 0
-        self.tokens: list[Token] = []
-
-    def fail(self, sentence: str) -> UnreadableError:
-        position = self.pieces[self.index][1]  # the last piece is the end
-        return UnreadableError(f"{sentence}, at character {position + 1} of {self.latex!r}")
-
-    def emit(self, kind: str, text: str | None = None) -> None:
-        """Append a token at the position of the last piece read; its text is by default its kind."""
-        self.tokens.append(
-            Token(kind, kind if text is None else text, self.pieces[max(self.index - 1, 0)][1])
-        )
-
-    def next_piece(self) -> str:
-        """Return the next piece and advance."""
-        piece = self.pieces[self.index][0]
-        if not piece:
-            raise self.fail("the formula ends too early")
-        self.index += 1
-        return piece
-
-    def read_until(self, ends: tuple[str, ...]) -> str:
-        """Read pieces up to one of `ends`, advance past it, and return it."""
-        while self.pieces[self.index][0] not in ends:
-            if not self.pieces[self.index][0]:
-                raise self.fail(f"the formula ends without {ends[0]}")
-            self.read_piece()
-        end = self.pieces[self.index][0]
-        self.index += 1
-        return end
-
-    def read_piece(self) -> None:
-        """Read one piece and its arguments."""
-        piece = self.next_piece()
-        if piece[0] == "\\":
-            self.command(piece[1:])
-        elif piece in "_^":
-            self.script(piece)
-        elif piece == "{":
-            self.group()
-        elif piece.isdigit() or piece == ".":
-            self.number(piece)
-        elif piece.isalpha():
-            self.emit("letter", piece)
-        elif piece in "+-()[],;=<>/'":
-            self.emit("−" if piece == "-" else piece)
-        else:
-            self.index -= 1
-            raise self.fail(f"unknown character {piece!r}")
-
-    def number(self, digits: str) -> None:
-        """Read the rest of a number."""
-        while self.pieces[self.index][0] and self.pieces[self.index][0] in "0123456789.":
-            digits += self.next_piece()
-        self.emit("number", digits)
-
-    def group(self) -> None:
-        """Read the rest of ``{...}`` in the place of a factor."""
-        self.emit("(")
-        self.read_until(("}",))
-        self.emit(")")
-
-    def argument(self) -> None:
-        r"""Read a group in braces, or a single piece: the 1 of ``\tfrac12``."""
-        piece = self.next_piece()
-        if piece == "{":
-            self.group()
-        elif piece.isdigit():
-            self.emit("number", piece)
-        else:
-            self.index -= 1
-            self.read_piece()
-
-    def script(self, opening: str) -> None:
-        """Read what follows ``_`` or ``^``."""
-        piece = self.next_piece()
-        if opening == "^" and piece == r"\top":
-            self.emit("'")
-        elif opening == "^" and piece in "*+-" and not self.pieces[self.index][0].isdigit():
-            self.emit("mark", {"+": "⁺", "-": "⁻"}.get(piece, piece))
-        elif piece == "{":
-            self.emit(opening + "{")
-            self.read_until(("}",))
-            self.emit("}")
-        else:
-            self.emit(opening + "{")
-            self.index -= 1
-            self.argument()
-            self.emit("}")
-
-    def command(self, name: str) -> None:
-        """Read the arguments of a command and emit its tokens."""
-        if name in GREEK:
-            self.emit("letter", GREEK[name])
-        elif name in _LATEX_FUNCTIONS:
-            self.emit("word", name)
-        elif name in _LATEX_SYMBOLS:
-            self.emit(_LATEX_SYMBOLS[name])
-        elif name == "sum":
-            self.emit("Σ")
-        elif name == "tilde":
-            self.argument()
-            last = self.tokens.pop()
-            if last.kind != "letter":
-                raise self.fail(r"\tilde must be followed by a letter")
-            self.tokens.append(Token("letter", last.text + TILDE, last.position))
-        elif name in ("frac", "tfrac"):
-            self.emit("(")
-            self.argument()
-            self.emit("/")
-            self.argument()
-            self.emit(")")
-        elif name == "sqrt":
-            self.emit("word", "sqrt")
-            self.argument()
-        elif name.startswith(("text{", "mathrm{")):
-            self.emit("word", name[name.index("{") + 1 : -1].strip())
-        elif name == "begin":
-            self.matrix()
-        elif name not in _IGNORED_COMMANDS:
-            self.index -= 1
-            raise self.fail(rf"unknown command \{name}")
-
-    def environment(self) -> None:
-        """Read ``{bmatrix}``."""
-        name = ""
-        while not name.endswith("}"):
-            name += self.next_piece()
-        if name != "{bmatrix}":
-            raise self.fail(f"the only known environment is bmatrix, not {name[1:-1]}")
-
-    def matrix(self) -> None:
-        """Read the rest of a matrix from its ``{bmatrix}``."""
-        self.environment()
-        self.emit("[")
-        while True:
-            end = self.read_until(("&", r"\\", r"\end"))
-            if end == r"\end":
-                self.environment()
-                self.emit("]")
-                return
-            self.emit("," if end == "&" else ";")
-
-
 T = TypeVar("T")
 
 RELATIONS = ("=", "≤", "≥", "<", ">", "⪰")
 _PRODUCT_TERMINATORS = (*RELATIONS, "+", "−", ")", "]", "}", ",", ";", "end")
-_CACHE_SIZE = 2048  # trees kept for each kind of formula
+_CACHE_SIZE = 8192  # trees
 _FUNCTIONS = ("ln", "exp", "tr", "max", "min", "sqrt", "Ent", "ent")
 
 
@@ -388,9 +188,9 @@ class _Cursor:
     index: the first token that is not taken yet.
     """
 
-    def __init__(self, formula: str, functions: Collection[str], latex: bool):
+    def __init__(self, formula: str, functions: Collection[str]):
         self.formula, self.functions = formula, functions
-        self.tokens = latex_tokens(formula) if latex else text_tokens(formula)
+        self.tokens = text_tokens(formula)
         self.index = 0
 
     @property
@@ -463,30 +263,28 @@ def _describe(kind: str) -> str:
     return {"letter": "a letter", "number": "a number"}.get(kind, repr(kind))
 
 
-def read_expression(formula: str, functions: Collection[str] = (), *, latex: bool = False) -> Expression:
-    r"""Return the tree of an expression.
-
-    Examples
-    --------
-    >>> read_expression("½‖w‖²") == read_expression(r"\tfrac12\|w\|^2", latex=True)
-    True
-    """
-    return _expression(formula, frozenset(functions), latex)
+def read_expression(formula: str, functions: Collection[str] = ()) -> Expression:
+    """Return the tree of an expression; `functions` are the letters that are functions, as H of "H(v)"."""
+    tree: Expression = _tree("sum", formula, frozenset(functions))
+    return tree
 
 
-def read_row(formula: str, functions: Collection[str] = (), *, latex: bool = False) -> tuple[Claim, ...]:
+def read_row(formula: str, functions: Collection[str] = ()) -> tuple[Claim, ...]:
     """Return the relations of a row, each with its conditions; arguments as in :func:`read_expression`."""
-    return _row(formula, frozenset(functions), latex)
+    claims: tuple[Claim, ...] = _tree("claims", formula, frozenset(functions))
+    return claims
 
 
 def read_definition(formula: str, functions: Collection[str] = ()) -> Definition:
     """Return the tree of a definition such as ``H(v) = −v ln v``; arguments as in :func:`read_expression`."""
-    return _definition(formula, frozenset(functions))
+    definition: Definition = _tree("definition", formula, frozenset(functions))
+    return definition
 
 
 def read_formula(formula: str, functions: Collection[str] = ()) -> Expression | tuple[Claim, ...]:
     """Return the tree of an expression or the relations of a row; arguments as in :func:`read_expression`."""
-    return _formula(formula, frozenset(functions))
+    is_row = any(sign in formula for sign in RELATIONS)
+    return read_row(formula, functions) if is_row else read_expression(formula, functions)
 
 
 def functions_of(letters: Iterable[str]) -> frozenset[str]:
@@ -494,32 +292,11 @@ def functions_of(letters: Iterable[str]) -> frozenset[str]:
     return frozenset(letter.partition("(")[0] for letter in letters if "(" in letter)
 
 
-# Cached: a page reads the same formulas several times, for several forms of output. Trees are immutable.
-
-
-@lru_cache(_CACHE_SIZE)
-def _expression(formula: str, functions: frozenset[str], latex: bool) -> Expression:
-    parser = _Parser(formula, functions, latex)
-    return parser.whole(parser.sum)
-
-
-@lru_cache(_CACHE_SIZE)
-def _row(formula: str, functions: frozenset[str], latex: bool) -> tuple[Claim, ...]:
-    parser = _Parser(formula, functions, latex)
-    return parser.whole(parser.claims)
-
-
-@lru_cache(_CACHE_SIZE)
-def _definition(formula: str, functions: frozenset[str]) -> Definition:
-    parser = _Parser(formula, functions, latex=False)
-    return parser.whole(parser.definition)
-
-
-@lru_cache(_CACHE_SIZE)
-def _formula(formula: str, functions: frozenset[str]) -> Expression | tuple[Claim, ...]:
-    parser = _Parser(formula, functions, latex=False)
-    signs = {token.kind for token in parser.tokens}
-    return parser.whole(parser.claims if signs.intersection(RELATIONS) else parser.sum)
+@lru_cache(_CACHE_SIZE)  # a page reads the same formulas for several forms of output; trees are immutable
+def _tree(rule: str, formula: str, functions: frozenset[str]) -> Any:
+    """Apply the rule of this name to a whole formula."""
+    parser = _Parser(formula, functions)
+    return parser.whole(getattr(parser, rule))
 
 
 class _Parser(_Cursor):
@@ -655,7 +432,7 @@ class _Parser(_Cursor):
             return Norm(inner)
         if token.kind == "word":
             return self.call(self.take().text)
-        if token.kind == "Σ" or (token.text == "Σ" and self._is_summation()):
+        if token.text == "Σ" and self._is_summation():
             return self.summation()
         if token.kind != "letter":
             raise self.fail("a factor is missing")
@@ -701,10 +478,8 @@ class _Parser(_Cursor):
         return (after.kind == "letter" and after.text in INDICES) or bool(set(signs).intersection(RELATIONS))
 
     def summation(self) -> Expression:
-        self.take()
-        if self.next.kind != "_{":
-            raise self.fail("the summation index is missing")
-        self.take()
+        self.take("letter")
+        self.take("_{")
         start, condition = self.index, None
         indices: tuple[str, ...] = ()
         while self.next.kind == "letter" and self.next.text in INDICES:

@@ -12,18 +12,10 @@ from dataclasses import dataclass, fields, is_dataclass
 
 @dataclass(frozen=True)
 class Index:
-    """An index of a letter, such as the ``k−1`` of z_{j,k−1}.
+    """An index of a letter, such as the ``k−1`` of z_{j,k−1}."""
 
-    Attributes
-    ----------
-    letter : str
-        i, j, k or l.
-    offset : int
-        What is added to it.
-    """
-
-    letter: str
-    offset: int = 0
+    letter: str  # i, j, k or l
+    offset: int = 0  # the number added to it
 
 
 @dataclass(frozen=True)
