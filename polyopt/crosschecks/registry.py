@@ -46,8 +46,8 @@ class Crosscheck:
     Attributes
     ----------
     name : str
-        Its identifier; T01 to T48 are the identities, X those beyond them, and N the negative ones, which
-        fail if someone changes the code to what a paper prints in error.
+        Its identifier; T01 to T48 are the identities, N the negative ones, which fail if someone changes the
+        code to what a paper prints in error.
     family : str
         The group it belongs to.
     relation : {"=", "≤", "≥", "<", ">"}

@@ -19,8 +19,8 @@ _COLOURS = {"ok": "green", "FAILS": "red", "gave up": "yellow", "not run": "yell
 _CROSSCHECKS = columns("*, identity*, computed, , expected, differs, tolerance, *, source*")
 _SOLUTIONS = columns("by*, value, differs, residual, worst at*, *")
 _LEGEND = (
-    "T: identities. X: more of them. N: what a paper prints in error and is not so; they fail if someone "
-    "changes the code to match the print. Of vectors, the pair is shown that is farthest from what must "
+    "T: identities of the papers. N: misprints of the papers; these checks fail if someone changes the code "
+    "to match the print. Of vectors, the pair is shown that is farthest from what must "
     "hold. Differences are relative to the largest expected number, absolute where that is 0."
 )
 
