@@ -178,7 +178,7 @@ def test_the_table_shows_every_outcome_and_names_what_fails():
     ]
     console = Console(width=120, color_system=None)
     with console.capture() as capture:
-        console.print(crosscheck_table(outcomes))
+        console.print(crosscheck_table(outcomes, 120))
     text = capture.get()
     assert "2 of 4 cross-checks hold" in text
     assert "FAILING: T98" in text
