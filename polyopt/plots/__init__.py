@@ -1,13 +1,12 @@
 """Pictures of classifiers: boundary, faces, polytopes, multipliers, metrics, probabilities, runs of solvers.
 
-Each function draws on a :class:`matplotlib.figure.Figure` of its own and gives it back, or on the axes given
-as ``ax``, and gives those back. A notebook shows the figure; save it with ``figure.savefig``. None is made
-with pyplot: no window opens, and no figure has to be closed.
+Each function draws on a new :class:`matplotlib.figure.Figure` and returns it, or draws on the axes `ax` and
+returns them. A notebook shows the figure; save it with ``figure.savefig``.
 """
 
 from typing import Any
 
-from polyopt.plots.boundary import decision_boundaries, decision_boundary, whitening
+from polyopt.plots.boundary import decision_boundary, whitening
 from polyopt.plots.optimality import conditions, multipliers
 from polyopt.plots.polytope import face_weights, polytope_plane, polytope_slices
 from polyopt.plots.reliability import reliability
@@ -16,7 +15,6 @@ from polyopt.plots.runs import convergence, gaps, path
 __all__ = [
     "conditions",
     "convergence",
-    "decision_boundaries",
     "decision_boundary",
     "face_weights",
     "gaps",
@@ -29,6 +27,7 @@ __all__ = [
 ]
 
 _REMOVED = {
+    "decision_boundaries": "decision_boundary(machines, X, y)",
     "CertificateDisplay": "conditions(machine)",
     "DualsDisplay": "multipliers(machine)",
     "FacesDisplay": "face_weights(machine), polytope_slices(machine, X, y) or polytope_plane(machine, X, y)",

@@ -13,7 +13,6 @@ from polyopt.certificates import Certificate, Claim, Residual
 from polyopt.plots import (
     conditions,
     convergence,
-    decision_boundaries,
     decision_boundary,
     face_weights,
     multipliers,
@@ -42,7 +41,7 @@ def pictures(machines):
     halves = np.full((len(y), 2), 0.5)
     return {
         "boundary": (lambda ax: decision_boundary(machine, X, y, ax=ax), 1),
-        "boundaries": (lambda ax: decision_boundaries({"a": machine, "b": polytope}, X, y, ax=ax), 2),
+        "boundaries": (lambda ax: decision_boundary({"a": machine, "b": polytope}, X, y, ax=ax), 2),
         "conditions": (lambda ax: conditions(machine.certificate(), ax=ax), 1),
         "convergence": (lambda ax: convergence(RUN, ax=ax), 2),
         "weights": (lambda ax: face_weights(polytope.explain_model(), ax=ax), 2),
@@ -134,10 +133,11 @@ def test_a_path_is_drawn_as_it_is(machines):
     ("name", "function"),
     [
         ("CertificateDisplay", "conditions"),
+        ("decision_boundaries", "decision_boundary"),
         ("DualsDisplay", "multipliers"),
         ("FacesDisplay", "polytope_slices"),
     ],
 )
-def test_a_removed_display_names_the_function_instead(name, function):
+def test_a_removed_picture_names_the_function_instead(name, function):
     with pytest.raises(ImportError, match=function):
         getattr(plots, name)
