@@ -23,7 +23,7 @@ import pandas as pd
 
 from polyopt import SVM, CrossEntropySVM, OneNormSVM
 from polyopt.base.files import replacing
-from polyopt.plots import decision_boundaries
+from polyopt.plots import decision_boundary
 
 PICTURE = Path(__file__).parent / "results" / "l0_synthetic.png"
 _COSTS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -63,7 +63,7 @@ def run(smoke: bool = False) -> pd.DataFrame:
         )
     if not smoke:
         with replacing(PICTURE) as stream:
-            decision_boundaries(drawn, X, y).savefig(stream, dpi=110)
+            decision_boundary(drawn, X, y).savefig(stream, dpi=110)
     return pd.DataFrame(rows)
 
 

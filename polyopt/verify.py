@@ -1,11 +1,10 @@
 """Every program of the package, solved by every solver that can, checked from its own definition.
 
-What is checked for each primal-dual pair: each solver's point of each program passes the certificate
-of the Karush-Kuhn-Tucker conditions; the values agree across solvers and between primal and dual; the
-primal point recovered from the dual is feasible and attains the value. A solver that admits that it
-gave up is shown and not held against the program, as long as two others (or all there are) do not.
-An integer program has no multipliers: the solvers must agree on its value, at points that are feasible; of
-one with logarithms, which no solver at hand takes, cross-checks prove the value.
+For each primal-dual pair, each solver's point of each program must pass the certificate of the
+Karush-Kuhn-Tucker conditions; the values must agree across solvers and between primal and dual; the primal
+point recovered from the dual must be feasible and attain the value. A solver that states itself that it gave
+up does not count against the program if two others (or all there are) pass. An integer program has no
+multipliers: the solvers must agree on its value, at feasible points.
 """
 
 from __future__ import annotations
@@ -20,19 +19,19 @@ import numpy as np
 
 from formulations.language.program import Duality, Program
 from formulations.language.solution import Solution, Status
+from formulations.language.types import Vector
+from polyopt.base.table import Column, terminal_table
 from polyopt.certificates import Claim, certify_program
 from polyopt.certificates.certificate import relative_gap
+from polyopt.crosschecks.registry import VERDICT_COLOURS
 from polyopt.methods.registry import BUILT_IN, answering_for, families, family_module, owner_of
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-
-__all__ = ["TOLERANCE", "Check", "verification_table", "verify"]
-
-TOLERANCE = 1e-6  # relative, of values and rows: what every solver of the list comes to on small data
-# HiGHS ends an integer program at 1e-4 unless told otherwise.
-_EXACT: dict[str, dict[str, Any]] = {"HIGHS": {"mip_rel_gap": 1e-9}}
+TOLERANCE = 1e-6  # relative, for values and rows: all solvers reach it on small data
+# HiGHS stops an integer program at a gap of 1e-4 by default.
+_OPTIONS: dict[str, dict[str, Any]] = {"HIGHS": {"mip_rel_gap": 1e-9}}
 
 
 @dataclass(frozen=True)
@@ -46,16 +45,16 @@ class Check:
     solver : str
         The source of the point: a solver, or ``"recovered"`` for the map from the dual.
     value : float
-        The objective at the point; nan if there is none.
+        The objective at the point; nan without a point.
     difference : float
-        Relative difference to the pair's reference value, the primal by its preferred solver.
+        Relative difference to the value of the pair's primal by its preferred solver.
     residual : float
-        The worst relative residual of the certificate (of the recovered point: its violation).
+        The worst relative residual of the certificate, or the worst violation of a recovered point.
     where : str
         The condition at which it is worst.
     verdict : str
-        ``"ok"``, ``"FAILS"``, ``"gave up"`` for a solver that says itself that it has no optimum, or
-        ``"not run"`` for one that the program needs and that is not installed, or where there is none.
+        ``"ok"``, ``"FAILS"``, ``"gave up"`` for a solver that states that it has no optimum, or
+        ``"not run"`` for a solver that is not installed.
     """
 
     family: str
@@ -81,8 +80,8 @@ def verify(seed: int = 0, names: tuple[str, ...] | None = None) -> list[Check]:
     Returns
     -------
     list of Check
-        :func:`falls_short` tells whether they prove every program. Of a family of another package that
-        cannot be read or solved there is one check, which fails and says why.
+        :func:`falls_short` tells whether they prove every program. If a family of another package cannot be
+        read or solved, its one check fails and says why.
     """
     checks: list[Check] = []
     for name in families() if names is None else names:
@@ -93,7 +92,7 @@ def verify(seed: int = 0, names: tuple[str, ...] | None = None) -> list[Check]:
         except RuntimeError as error:
             if owner.name in BUILT_IN:
                 raise
-            checks.append(Check(name, name, "–", np.nan, np.nan, np.nan, str(error), "FAILS"))
+            checks.append(_without_point(name, name, "–", str(error), "FAILS"))
     return checks
 
 
@@ -107,60 +106,66 @@ def _check_family(name: str, module: ModuleType, seed: int) -> Iterator[Check]:
 def falls_short(checks: list[Check]) -> list[str]:
     """Return names of the programs that the checks do not prove.
 
-    A program is proven when nothing fails and two independent solvers (one, where only one can
-    solve it) pass.
+    A program is proven if nothing fails and two independent solvers (one, if only one can solve it) pass.
     """
     short = []
     for name in dict.fromkeys(check.program for check in checks):
-        own = [check for check in checks if check.program == name and check.verdict != "not run"]
-        solvers = {check.solver for check in own if check.solver != "recovered"}
-        passed = {check.solver for check in own if check.solver != "recovered" and check.verdict == "ok"}
-        if any(check.verdict == "FAILS" for check in own) or len(passed) < min(2, len(solvers)):
+        run = [check for check in checks if check.program == name and check.verdict != "not run"]
+        solvers = {check.solver for check in run if check.solver != "recovered"}
+        passed = {check.solver for check in run if check.solver != "recovered" and check.verdict == "ok"}
+        if any(check.verdict == "FAILS" for check in run) or len(passed) < min(2, len(solvers)):
             short.append(name)
     return short
 
 
 def _solve_all(program: Program) -> dict[str, Solution]:
-    found = {}
+    solutions = {}
     for solver in program.solvers:
-        found[solver.lower()] = program.solve(solver)
-        if found[solver.lower()].status is Status.INTERRUPTED:
+        solutions[solver.lower()] = program.solve(solver)
+        if solutions[solver.lower()].status is Status.INTERRUPTED:
             raise KeyboardInterrupt
-    return found
+    return solutions
 
 
 def _reference(solutions: dict[str, Solution]) -> float:
     return next((s.objective for s in solutions.values() if s.status is Status.SOLVED), float("nan"))
 
 
+def _without_point(family: str, program: str, solver: str, reason: str, verdict: str) -> Check:
+    return Check(family, program, solver, np.nan, np.nan, np.nan, reason, verdict)
+
+
+def _at_point(
+    family: str, program: Program, solver: str, point: dict[str, Vector], reference: float
+) -> Check:
+    """Check value and feasibility of a point without multipliers."""
+    violations = program.violations(point)
+    row = max(violations, key=lambda name: violations[name])
+    value = program.value(point)
+    difference = relative_gap(value, reference)
+    verdict = "ok" if max(difference, violations[row]) <= TOLERANCE else "FAILS"
+    return Check(
+        family, program.name, solver, value, difference, violations[row], f"primal of {row}", verdict
+    )
+
+
 def _check_single(name: str, program: Program) -> Iterator[Check]:
+    """Check a program without a dual."""
     if not program.problem.is_mixed_integer():
         solutions = _solve_all(program)
         yield from _check_program(name, program, solutions, _reference(solutions))
         return
-    if not program.solvers:
-        none = "no solver takes its curves: the crosschecks do, by tangents or choice by choice"
-        yield Check(name, program.name, "–", np.nan, np.nan, np.nan, none, "not run")
-        return
-    # SCIP is optional, and solves what is linear as well.
-    solvers = dict.fromkeys((*program.solvers, "SCIP"))
-    here = [solver for solver in solvers if solver in cp.installed_solvers()]
-    solutions = {solver.lower(): program.solve(solver, **_EXACT.get(solver, {})) for solver in here}
-    for solver in set(program.solvers) - set(here):
-        yield Check(name, program.name, solver.lower(), np.nan, np.nan, np.nan, "not installed", "not run")
+    solvers = dict.fromkeys((*program.solvers, "SCIP"))  # SCIP solves linear integer programs as well
+    installed = [solver for solver in solvers if solver in cp.installed_solvers()]
+    solutions = {solver.lower(): program.solve(solver, **_OPTIONS.get(solver, {})) for solver in installed}
+    for solver in set(program.solvers) - set(installed):
+        yield _without_point(name, program.name, solver.lower(), "not installed", "not run")
     reference = _reference(solutions)
     for solver, solution in solutions.items():
-        if solution.status is not Status.SOLVED:
-            yield Check(name, program.name, solver, np.nan, np.nan, np.nan, "no optimum", "gave up")
-            continue
-        violations = program.violations(solution.primal)
-        row = max(violations, key=lambda key: violations[key])
-        difference = relative_gap(program.value(solution.primal), reference)
-        verdict = "ok" if max(difference, violations[row]) <= TOLERANCE else "FAILS"
-        yield Check(
-            name, program.name, solver, solution.objective, difference, violations[row],
-            f"primal of {row}", verdict,
-        )  # fmt: skip
+        if solution.status is Status.SOLVED:
+            yield _at_point(name, program, solver, solution.primal, reference)
+        else:
+            yield _without_point(name, program.name, solver, "no optimum", "gave up")
 
 
 def _check_pair(name: str, pair: Duality) -> Iterator[Check]:
@@ -169,23 +174,16 @@ def _check_pair(name: str, pair: Duality) -> Iterator[Check]:
     yield from _check_program(name, pair.primal, primal, reference)
     yield from _check_program(name, pair.dual, _solve_all(pair.dual), reference)
     # Solved anew by the preferred solver: a recovery map may read multipliers off the dual program.
-    recovered = pair.recover(pair.dual.solve().primal)
-    violations = pair.primal.violations(recovered)
-    row = max(violations, key=lambda key: violations[key])
-    value = pair.primal.value(recovered)
-    difference = relative_gap(value, reference)
-    verdict = "ok" if max(difference, violations[row]) <= TOLERANCE else "FAILS"
-    yield Check(
-        name, pair.primal.name, "recovered", value, difference, violations[row], f"primal of {row}", verdict
-    )
+    yield _at_point(name, pair.primal, "recovered", pair.recover(pair.dual.solve().primal), reference)
 
 
 def _check_program(
     name: str, program: Program, solutions: dict[str, Solution], reference: float
 ) -> Iterator[Check]:
+    """Check the optimality conditions at the point of each solver."""
     for solver, solution in solutions.items():
         if not solution.primal:
-            yield Check(name, program.name, solver, np.nan, np.nan, np.nan, "no point", "gave up")
+            yield _without_point(name, program.name, solver, "no point", "gave up")
             continue
         certificate = certify_program(program, solution.primal, solution.duals, tol=TOLERANCE)
         difference, worst = relative_gap(solution.objective, reference), certificate.worst
@@ -198,29 +196,26 @@ def _check_program(
         )
 
 
-def verification_table(checks: list[Check]) -> Table:
-    """Return the checks as a rich table, and under it the programs that fall short."""
-    from polyopt.crosschecks.registry import captioned_table
+CHECK_COLUMNS: tuple[Column[Check], ...] = (
+    Column("by", lambda c: c.solver, is_text=True),
+    Column("value", lambda c: f"{c.value:.8g}"),
+    Column("differs", lambda c: f"{c.difference:.1e}"),
+    Column("residual", lambda c: f"{c.residual:.1e}"),
+    Column("", lambda c: c.verdict, is_text=True, colour=lambda c: VERDICT_COLOURS[c.verdict]),
+    Column("worst at", lambda c: c.where, is_text=True, overflow="cut"),
+)
 
+
+def verification_table(checks: list[Check], width: int) -> Table:
+    """Return a rich table of checks for a terminal of `width` columns, and the programs that fall short."""
     short = falls_short(checks)
     passed = sum(check.verdict == "ok" for check in checks)
     programs = len({check.program for check in checks})
     caption = f"{passed} of {len(checks)} checks pass at {TOLERANCE:g}; {programs} programs proven"
     if short:
         caption = f"{passed} of {len(checks)} checks pass; NOT proven: {', '.join(short)}"
-    table = captioned_table("Programs, verified", caption)
-    # Where there is little room it is the last column that is cut, the label of the worst row.
-    table.add_column("program", no_wrap=True, min_width=33)
-    table.add_column("by", no_wrap=True, min_width=9)
-    for header, width in (("value", 11), ("differs", 7), ("residual", 8)):
-        table.add_column(header, justify="right", no_wrap=True, min_width=width)
-    table.add_column("", no_wrap=True, min_width=7)
-    table.add_column("worst at", no_wrap=True, overflow="ellipsis")
-    previous = ""
-    for check in checks:
-        table.add_row(
-            "" if check.program == previous else check.program, check.solver, f"{check.value:.8g}",
-            f"{check.difference:.1e}", f"{check.residual:.1e}", check.verdict, check.where,
-        )  # fmt: skip
-        previous = check.program
-    return table
+    name = Column[Check]("program", lambda check: check.program, is_text=True)
+    return terminal_table(
+        (name, *CHECK_COLUMNS), checks, width, title="Programs, verified", caption=caption,
+        group=lambda check: check.program, is_group_named=True,
+    )  # fmt: skip

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option
 
 from polyopt.base.files import check_target
+from polyopt.base.table import Column, terminal_table
 from polyopt.cli import options
 from polyopt.cli.console import output, progress, raise_if_stopped, say, tell
 from polyopt.cli.options import complete_family
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from polyopt.methods.programs import Entry
 
 
-_MIN_WIDTH, _FULL_WIDTH = 64, 110  # columns: for the longest name, and for the source beside it
+_MIN_WIDTH = 64  # columns of a terminal for the longest name
+_FULL_WIDTH = 110  # columns from which the source stands beside the name
 
 
 def catalogue(
@@ -39,48 +41,40 @@ def catalogue(
 
     entries = list_programs(None if family is None else (family.strip().replace("-", "_"),))
     console = output(_MIN_WIDTH)
-    console.print(_table(entries, compact=console.width < _FULL_WIDTH))
+    console.print(_table(entries, console.width))
 
 
-def _table(entries: Sequence[Entry], compact: bool) -> Table:
-    """Return the list; where there is little room the source stands under the name."""
-    from rich.console import Group, RenderableType
-    from rich.padding import Padding
-
-    from polyopt.crosschecks.registry import captioned_table
-
-    names: list[RenderableType]
-    with_dual = sum(bool(entry.partner) for entry in entries)
-    caption = f"{len(entries)} programs, {with_dual} of them in primal-dual pairs; sizes on small data"
-    table = captioned_table("Programs", caption)
-    table.add_column("name", no_wrap=not compact, ratio=1 if compact else None)
-    if not compact:
-        table.add_column("paper", ratio=1)
-        table.add_column("equation", ratio=1)
-    for header in ("class", "vars", "rows") if compact else ("class", "variables", "constraints"):
-        table.add_column(header, justify="left" if header == "class" else "right", no_wrap=True)
-    table.add_column("dual", no_wrap=True)
-    family = paper = ""
+def _table(entries: Sequence[Entry], width: int) -> Table:
+    """Return the list; in a narrow terminal the source stands under the name."""
+    sources: dict[str, str] = {}  # by program, the paper only if the program above has another
+    previous = ("", "")
     for entry in entries:
-        if family and entry.family != family:
-            table.add_row()
-            paper = ""
-        shown = "" if entry.paper == paper else entry.paper
-        family, paper = entry.family, entry.paper
-        source = (shown, entry.equation)
-        if compact:
-            place = Padding(", ".join(filter(None, source)), (0, 0, 0, 2))
-            names = [Group(entry.name, place) if any(source) else entry.name]
-        else:
-            names = [entry.name, *source]
-        table.add_row(
-            *names, entry.program.kind, str(entry.n_variables),
-            str(entry.n_constraints), "yes" if entry.partner else "–",
+        paper = entry.paper if (entry.family, entry.paper) != previous else ""
+        previous = entry.family, entry.paper
+        sources[entry.name] = ", ".join(filter(None, (paper, entry.equation)))
+    is_narrow = width < _FULL_WIDTH
+    columns: list[Column[Entry]] = [
+        Column("name", lambda entry: entry.name, is_text=True),
+        Column("source", lambda entry: sources[entry.name], is_text=True, overflow="wrap"),
+        Column("class", lambda entry: entry.program.kind, is_text=True),
+        Column("vars" if is_narrow else "variables", lambda entry: str(entry.n_variables)),
+        Column("rows" if is_narrow else "constraints", lambda entry: str(entry.n_constraints)),
+        Column("dual", lambda entry: "yes" if entry.partner else "–", is_text=True),
+    ]
+    if is_narrow:
+        lines = Column[Any](
+            "name", lambda entry: "\n  ".join(filter(None, (entry.name, sources[entry.name]))), is_text=True,
+            overflow="wrap",
         )  # fmt: skip
-    return table
+        columns[:2] = [lines]
+    with_dual = sum(bool(entry.partner) for entry in entries)
+    return terminal_table(
+        columns, entries, width, title="Programs", group=lambda entry: entry.family,
+        caption=f"{len(entries)} programs, {with_dual} of them in primal-dual pairs; sizes on small data",
+    )  # fmt: skip
 
 
-_WIDTH = 100  # columns, below which the tables would lose some of theirs
+_VERIFY_WIDTH = 100  # columns of a terminal for all columns of the tables
 
 
 def verify(
@@ -110,25 +104,26 @@ def verify(
                 raise_if_stopped()
                 step.done()
     finally:
-        output(_WIDTH).print(verification_table(checks))
+        console = output(_VERIFY_WIDTH)
+        console.print(verification_table(checks, console.width))
     failed = bool(falls_short(checks))
     if everything or html is not None:
         from polyopt.crosschecks import Outcome, all_checks, crosscheck_table
         from polyopt.crosschecks import run as evaluate
 
         outcomes: list[Outcome] = []
-        held = all_checks()
+        identities = all_checks()
         try:
-            with progress("cross-check", quiet, len(held)) as step:
-                for check in held:
+            with progress("cross-check", quiet, len(identities)) as step:
+                for check in identities:
                     step.name(check.name)
                     outcome = evaluate(check)
-                    raise_if_stopped()  # after Ctrl-C a solver's point is no answer
+                    raise_if_stopped()  # after Ctrl-C a solver's point is not optimal
                     outcomes.append(outcome)
                     step.done()
         finally:
-            output().print()
-            output(_WIDTH).print(crosscheck_table(outcomes))
+            console.print()
+            console.print(crosscheck_table(outcomes, console.width))
         failed = failed or any(outcome.verdict == "FAILS" for outcome in outcomes)
         if html is not None:
             from polyopt.methods.programs import entries

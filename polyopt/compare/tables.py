@@ -1,11 +1,13 @@
-"""Tables of a comparison for a terminal, laid out for its width: fits, means, differences, proven gaps."""
+"""Tables of a comparison: the columns of fits, means, differences and proven gaps, and their layout.
+
+A terminal has the columns that fit its width; a page has those of an infinite width.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
-from typing import Any
+from math import inf
 
 import numpy as np
 from rich.console import Group, RenderableType
@@ -13,37 +15,42 @@ from rich.table import Table
 from rich.text import Text
 
 from formulations.language.solution import Status
+from polyopt.base.table import Column, terminal_table
 from polyopt.compare.results import LEVEL, Difference, Proof, Row, Summary
 
-# From these widths on: claims in words; one more digit; conditions in full.
-WIDE, _MEDIUM_WIDTH, _FULL_WIDTH = 112, 96, 140
-_SHORT = {"stationarity": "stat.", "complementarity": "compl."}
+# Widths of a terminal: claims in words; one more digit; conditions in full.
+_WORDS_WIDTH, _DIGITS_WIDTH, _FULL_WIDTH = 112, 96, 140
+_SHORT_CONDITIONS = {"stationarity": "stat.", "complementarity": "compl."}
+_MAX_DIFFERENCES = 15  # shown of one data set; of more, those to the best method
 
 
 @dataclass(frozen=True)
-class _Badge:
+class Badge:
+    """Mark, word and colour of a claim, and its meaning in a sentence."""
+
     mark: str
     word: str
-    style: str
+    colour: str
     meaning: str
 
 
 CLAIMS = {
-    "optimal": _Badge("✓", "optimal", "green", "optimal within 1e-6, proven"),
-    "suboptimal_by": _Badge("≤", "within gap", "yellow", "within the gap of the optimum, proven"),
-    "stationary": _Badge(
+    "optimal": Badge("✓", "optimal", "green", "optimal within 1e-6, proven"),
+    "suboptimal_by": Badge("≤", "within gap", "yellow", "within the gap of the optimum, proven"),
+    "stationary": Badge(
         "○", "stationary", "cyan", "optimal for its assignment, and no sample would change face"
     ),
-    "conditions": _Badge("◇", "conditions", "cyan", "the optimality conditions hold; no bound is proven"),
-    "solvers_word": _Badge("?", "solver's word", "yellow", "a solver states this bound; it is not proven"),
-    "infeasible": _Badge("∅", "infeasible", "red", "no feasible point, proven"),
-    "contradiction": _Badge("!", "contradiction", "red", "value below bound: one of them is wrong"),
-    "none": _Badge("✗", "none", "red", "nothing proven"),
+    "conditions": Badge("◇", "conditions", "cyan", "the optimality conditions hold; no bound is proven"),
+    "solvers_word": Badge("?", "solver's word", "yellow", "a solver states this bound; it is not proven"),
+    "infeasible": Badge("∅", "infeasible", "red", "no feasible point, proven"),
+    "contradiction": Badge("!", "contradiction", "red", "value below bound: one of them is wrong"),
+    "none": Badge("✗", "none", "red", "nothing proven"),
 }
-"""Each claim's mark, word, colour and meaning."""
 
 SIZES = {"support vectors": "sv", "faces": "faces"}
 """Units of a method's size, abbreviated."""
+
+_VERDICT_COLOURS = {"lower": "green", "higher": "red", "not told apart": "dim", "equal": "dim"}
 
 
 def number(value: float, digits: int = 8) -> str:
@@ -59,24 +66,154 @@ def duration(seconds: float) -> str:
     return f"{seconds:.{2 if seconds < 9.995 else 1 if seconds < 99.95 else 0}f}"
 
 
-_TEXTS = ("method", "by", "solver", "at", "claim", "", "less", "so the first is", "data")  # headers of texts
+def solver_word(solver: str, width: float) -> str:
+    """Return a solver's name; in a narrow table its first part, cut short if that is long."""
+    if width >= _FULL_WIDTH or len(solver) <= 9:
+        return solver
+    first = solver.partition("-")[0]
+    return first if len(first) <= 9 else f"{first[:6]}."
 
 
-def _plain_table(
-    title: str, headers: Sequence[str], rows: Iterable[Sequence[str | Text]], gap: int = 1,
-    widths: Sequence[int | None] = (),
-) -> Table:  # fmt: skip
-    """Return a table without rules, its texts to the left and its numbers to the right."""
-    table = Table(
-        title=title, title_justify="left", title_style="bold", box=None, show_edge=False, pad_edge=False,
-        padding=(0, gap, 0, 0), header_style="bold",
-    )  # fmt: skip
-    for header, width in zip_longest(headers, widths):
-        justify: Any = "left" if header in _TEXTS else "right"
-        table.add_column(header, justify=justify, no_wrap=True, overflow="ellipsis", width=width)
-    for row in rows:
-        table.add_row(*row)
-    return table
+def _exponent(value: float, digits: int) -> str:
+    return "–" if np.isnan(value) else f"{value:.{digits}e}"
+
+
+def _points(fraction: float, sign: bool = False) -> str:
+    """Format a fraction in percentage points; a dash for nan."""
+    if np.isnan(fraction):
+        return "–"
+    text = f"{100 * fraction:{'+' if sign else ''}.1f}"
+    return text.lstrip("+-") if float(text) == 0.0 else text.replace("-", "−")
+
+
+def _interval(low: float, high: float, sign: bool = False) -> str:
+    return "–" if np.isnan(low) else f"{_points(low, sign)} to {_points(high, sign)}"
+
+
+def _claim_text(claim: str, width: float) -> str:
+    badge = CLAIMS[claim]
+    if width == inf:
+        return f"{badge.mark} {badge.word}"
+    return badge.word if width >= _WORDS_WIDTH else badge.mark
+
+
+def _size_head(counts: Iterable[str], width: float) -> str:
+    """Return the units of all sizes, such as ``"sv/faces"``, in a narrow table by their first letters."""
+    units = dict.fromkeys(SIZES[unit] for unit in counts)
+    return "/".join(unit if width >= _WORDS_WIDTH or len(unit) < 3 else unit[0] for unit in units)
+
+
+def fit_columns(rows: Sequence[Row], width: float = inf) -> list[Column[Row]]:
+    """Return the columns of single fits for a width."""
+    in_words, has_digits, is_full = (width >= at for at in (_WORDS_WIDTH, _DIGITS_WIDTH, _FULL_WIDTH))
+    digits = 1 if has_digits else 0
+
+    def worst_at(row: Row) -> str:
+        condition, _, where = row.residual_at.partition(" of ")
+        if is_full or not where:
+            return row.residual_at
+        return f"{_SHORT_CONDITIONS.get(condition, condition)} {where}" if has_digits else where
+
+    columns: list[Column[Row]] = [
+        Column("method", lambda r: r.method, is_text=True),
+        Column("solver" if has_digits else "by", lambda r: solver_word(r.solver, width), is_text=True),
+        Column("objective", lambda r: number(r.objective, 7 + digits)),
+        Column("bound", lambda r: number(r.bound, 7 + digits)),
+        Column("gap (abs.)", lambda r: _exponent(r.gap, digits)),
+        Column("gap", lambda r: _exponent(r.relative_gap, digits)),
+        Column("worst", lambda r: _exponent(r.residual, digits)),
+        Column("at", worst_at, is_text=True, overflow="cut"),
+        Column(
+            "claim" if in_words else "", lambda r: _claim_text(r.claim, width), is_text=True,
+            colour=lambda r: CLAIMS[r.claim].colour,
+        ),
+        Column(
+            _size_head((r.counts for r in rows), width),
+            lambda r: "–" if r.complexity is None else str(r.complexity),
+        ),
+        Column(
+            "test error" if in_words else "err %",
+            lambda r: _points(r.test_error) + (" %" if in_words and not np.isnan(r.test_error) else ""),
+        ),
+        Column("seconds" if in_words else "sec", lambda r: duration(r.seconds)),
+    ]  # fmt: skip
+    return columns if is_full else [column for column in columns if column.head != "gap (abs.)"]
+
+
+def mean_columns(summaries: Sequence[Summary], width: float = inf) -> list[Column[Summary]]:
+    """Return the columns of means for a width."""
+    in_words = width >= _WORDS_WIDTH
+    columns: list[Column[Summary]] = [
+        Column("method", lambda s: s.method, is_text=True),
+        Column("by", lambda s: solver_word(s.solver, width), is_text=True),
+        Column("fits", lambda s: str(s.fits)),
+        Column("objective", lambda s: number(s.objective, 8 if in_words else 5)),
+        Column("gap", lambda s: _exponent(s.relative_gap, 0)),
+        Column(
+            "claim" if in_words else "", lambda s: _claim_text(s.claim, width), is_text=True,
+            colour=lambda s: CLAIMS[s.claim].colour,
+        ),
+        Column(
+            _size_head((s.counts for s in summaries), width),
+            lambda s: "–" if np.isnan(s.complexity) else f"{s.complexity:.1f}".removesuffix(".0"),
+        ),
+        Column("err %", lambda s: _points(s.test_error)),
+        Column("interval", lambda s: _interval(s.test_error_low, s.test_error_high)),
+        Column("sec", lambda s: duration(s.seconds)),
+    ]  # fmt: skip
+    if width == inf:
+        columns[3:3] = [Column("failed", lambda s: str(s.failed))]
+        columns[5:5] = [Column("bound", lambda s: number(s.bound))]
+    return columns
+
+
+DIFFERENCE_COLUMNS: tuple[Column[Difference], ...] = (
+    Column("method", lambda d: d.method, is_text=True),
+    Column("less", lambda d: d.other, is_text=True),
+    Column("splits", lambda d: str(d.splits)),
+    Column("mean", lambda d: _points(d.difference, True)),
+    Column("interval", lambda d: _interval(d.low, d.high, True)),
+    Column(
+        "so the first is", lambda d: d.verdict, is_text=True, colour=lambda d: _VERDICT_COLOURS[d.verdict]
+    ),
+)
+
+
+def proof_columns(
+    proofs: Sequence[Proof], digits: int = 8, *, with_seconds: bool = True
+) -> list[Column[Proof]]:
+    """Return the columns of gaps to a proven bound, one for each solver."""
+
+    def gap_of(solver: str) -> Column[Proof]:
+        def cell(proof: Proof) -> str:
+            if solver not in proof.gaps:
+                return "–"
+            seconds = f" ({duration(proof.seconds[solver])})" if with_seconds else ""
+            return f"{100 * proof.gaps[solver]:.3g}{seconds}"
+
+        return Column(solver, cell)
+
+    columns: list[Column[Proof]] = [Column("data", lambda p: p.data, is_text=True)]
+    if len({proof.method for proof in proofs}) > 1:
+        columns.append(Column("method", lambda p: p.method, is_text=True))
+    columns += [
+        Column("best", lambda p: number(min(p.objectives.values(), default=np.nan), digits)),
+        Column("bound", lambda p: number(p.bound, digits)),
+    ]
+    return columns + [gap_of(name) for name in dict.fromkeys(name for p in proofs for name in p.objectives)]
+
+
+def proof_table(proofs: list[Proof], width: int = 120) -> Table:
+    """Return a table of the bounds, and each solver's gap and seconds; a short line has fewer digits."""
+    for digits, with_seconds in ((7, True), (5, True), (7, False), (5, False)):
+        columns = proof_columns(proofs, digits, with_seconds=with_seconds)
+        needs = [max(len(c.head), *(len(c.cell(proof)) for proof in proofs)) for c in columns]
+        if sum(needs) + 2 * len(needs) <= width:
+            break
+    seconds = ", and seconds" if with_seconds else ""
+    return terminal_table(
+        columns, proofs, width, title=f"Gap to the bound on all points, in percent{seconds}"
+    )
 
 
 def tables(
@@ -87,140 +224,65 @@ def tables(
     parts: list[RenderableType] = []
     shown = []
     for name, title in titles.items():
-        own = [row for row in rows if row.data == name]
-        if own:
-            parts += [_fits_table(title, own, width), Text()]
-            shown += own
-    for one in more:
-        parts += [one, Text()]
-    parts += marks_explained([row.claim for row in shown], width)
-    parts += [Text(line, style="yellow") for line in _short_falls(shown)]
+        if fits := [row for row in rows if row.data == name]:
+            table = terminal_table(
+                fit_columns(fits, width), fits, width, title=title, gap=1 if width < _FULL_WIDTH else 2,
+                group=lambda row: row.method, is_group_named=True,
+            )  # fmt: skip
+            parts += [table, Text()]
+            shown += fits
+    for table in more:
+        parts += [table, Text()]
+    parts += _meanings([row.claim for row in shown], width)
+    parts += [Text(line, style="yellow") for line in _failures(shown)]
     parts += [Text(note, style="dim") for note in notes]
     return Group(*parts)
 
 
-def marks_explained(claims: Sequence[str | None], width: int) -> list[RenderableType]:
+def _meanings(claims: Sequence[str], width: int) -> list[RenderableType]:
     """Explain the marks of a table that is too narrow for words, or say that there is no fit."""
     if not claims:
         return [Text("No fit was finished.")]
-    if width >= WIDE:
+    if width >= _WORDS_WIDTH:
         return []
-    badges = [CLAIMS[name] for name in CLAIMS if name in claims]
-    return [Text(f"{badge.mark} {badge.meaning}", style="dim") for badge in badges]
+    return [Text(f"{b.mark} {b.meaning}", style="dim") for name, b in CLAIMS.items() if name in claims]
 
 
-def _short_falls(rows: Iterable[Row]) -> list[str]:
+def _failures(rows: Iterable[Row]) -> list[str]:
     """Return a line for each reason of a failed fit, with its methods, solvers and data."""
-    found: dict[str, dict[str, list[str]]] = {}
+    by_status: dict[str, dict[str, list[str]]] = {}
     for row in rows:
         if row.status not in (str(Status.SOLVED), str(Status.CONVERGED)):
-            found.setdefault(row.status, {}).setdefault(f"{row.method} {row.solver}", []).append(row.data)
-    lines = []
-    for status, whose in found.items():
-        who = "; ".join(f"{name} on {', '.join(where)}" for name, where in whose.items())
-        lines.append(f"{who}: {status}")
-    return lines
-
-
-def _fits_table(title: str, rows: list[Row], width: int) -> Table:
-    gap = 1 if width < _FULL_WIDTH else 2
-    sizes = dict.fromkeys(SIZES[row.counts] for row in rows)
-    counts = "/".join(sizes if width >= WIDE else (name if len(name) < 3 else name[0] for name in sizes))
-    columns = _columns(width, counts)
-    cells = [[cell(row) for _, cell in columns] for row in rows]
-    for previous, row in zip(rows, cells[1:], strict=False):
-        if row[0] == previous.method:
-            row[0] = ""
-    headers = [header for header, _ in columns]
-    needs = [max(map(len, column)) for column in zip(headers, *cells, strict=True)]
-    # Where the room is short, the place of the worst residual alone is cut.
-    place = headers.index("at")
-    needs[place] = min(needs[place], max(4, width - gap * len(needs) - sum(needs) + needs[place]))
-    return _plain_table(title, headers, cells, gap, needs)
-
-
-def _columns(width: int, counts: str) -> list[tuple[str, Callable[[Row], str | Text]]]:
-    """Header and contents of each column that fits."""
-    wide, medium = width >= WIDE, width >= _MEDIUM_WIDTH
-    places = 1 if medium else 0
-
-    def small(value: float) -> str:
-        return "–" if np.isnan(value) else f"{value:.{places}e}"
-
-    def percent(row: Row) -> str:
-        sign = " %" if wide else ""
-        return "–" if np.isnan(row.test_error) else f"{100 * row.test_error:.1f}{sign}"
-
-    def claim(row: Row) -> Text:
-        badge = CLAIMS[row.claim]
-        return Text(badge.word if wide else badge.mark, style=badge.style)
-
-    def place(row: Row) -> str:
-        condition, _, where = row.residual_at.partition(" of ")
-        if width >= _FULL_WIDTH or not where:
-            return row.residual_at
-        return f"{_SHORT.get(condition, condition)} {where}" if medium else where
-
-    columns: list[tuple[str, Callable[[Row], str | Text]]] = [
-        ("method", lambda row: row.method),
-        ("solver" if medium else "by", lambda row: solver_word(row.solver, width)),
-        ("objective", lambda row: number(row.objective, 8 if medium else 7)),
-        ("bound", lambda row: number(row.bound, 8 if medium else 7)),
-        ("gap", lambda row: small(row.relative_gap)),
-        ("worst", lambda row: small(row.residual)),
-        ("at", place),
-        ("claim" if wide else "", claim),
-        (counts, lambda row: "–" if row.complexity is None else str(row.complexity)),
-        ("test error" if wide else "err %", percent),
-        ("seconds" if wide else "sec", lambda row: duration(row.seconds)),
+            by_status.setdefault(row.status, {}).setdefault(f"{row.method} {row.solver}", []).append(row.data)
+    return [
+        "; ".join(f"{name} on {', '.join(data)}" for name, data in fits.items()) + f": {status}"
+        for status, fits in by_status.items()
     ]
-    if width >= _FULL_WIDTH:
-        columns.insert(4, ("gap (abs.)", lambda row: small(row.gap)))
-    return columns
-
-
-def solver_word(solver: str, width: int) -> str:
-    """Return a solver's name; where the table is narrow its first part, cut short if that is long."""
-    if width >= _FULL_WIDTH or len(solver) <= 9:
-        return solver
-    first = solver.partition("-")[0]
-    return first if len(first) <= 9 else f"{first[:6]}."
-
-
-VERDICTS = {"lower": "green", "higher": "red", "not told apart": "dim", "equal": "dim"}
-"""The colour of each verdict."""
-
-
-def points(share: float, sign: bool = False) -> str:
-    """Format a share in points of a hundred; a dash for nan."""
-    if np.isnan(share):
-        return "–"
-    text = f"{100 * share:{'+' if sign else ''}.1f}"
-    return text.lstrip("+-") if float(text) == 0.0 else text.replace("-", "−")
-
-
-def span(low: float, high: float, sign: bool = False) -> str:
-    """Format an interval in points of a hundred; a dash for nan."""
-    return "–" if np.isnan(low) else f"{points(low, sign)} to {points(high, sign)}"
 
 
 def repeat_tables(
     summaries: Sequence[Summary], differences: Sequence[Difference], titles: Mapping[str, str],
     notes: Sequence[str], width: int,
 ) -> Group:  # fmt: skip
-    """For each data set the means, and the differences between methods; then how the numbers came about."""
+    """Return for each data set the means and the differences between methods, then notes on the numbers."""
     parts: list[RenderableType] = []
     for name, title in titles.items():
-        own = [one for one in summaries if one.data == name]
-        if own:
-            parts += [_means(title, own, width), Text()]
-        apart = [one for one in differences if one.data == name]
-        if apart:
-            parts += [_apart(name, shown_differences(apart, own)), Text()]
-    parts += marks_explained([one.claim for one in summaries], width)
-    for one in summaries:
-        if one.failed:
-            words = f"{one.method} {one.solver} on {one.data}: {one.failed} of {one.fits} fits failed"
+        means = [summary for summary in summaries if summary.data == name]
+        if means:
+            table = terminal_table(
+                mean_columns(means, width), means, width, title=title, gap=1,
+                group=lambda summary: summary.method, is_group_named=True,
+            )  # fmt: skip
+            parts += [table, Text()]
+        pairs = [difference for difference in differences if difference.data == name]
+        if pairs:
+            title = f"{name}: differences of test error, in points"
+            shown = shown_differences(pairs, means)
+            parts += [terminal_table(DIFFERENCE_COLUMNS, shown, width, title=title, gap=1), Text()]
+    parts += _meanings([summary.claim for summary in summaries], width)
+    for s in summaries:
+        if s.failed:
+            words = f"{s.method} {s.solver} on {s.data}: {s.failed} of {s.fits} fits failed"
             parts.append(Text(words, style="yellow"))
     parts += [Text(note, style="dim") for note in notes]
     return Group(*parts)
@@ -228,21 +290,20 @@ def repeat_tables(
 
 def shown_differences(differences: Sequence[Difference], summaries: Sequence[Summary]) -> list[Difference]:
     """Return all differences on a data set, or of many methods those to the lowest mean test error."""
-    if len(differences) <= 15:
+    if len(differences) <= _MAX_DIFFERENCES:
         return list(differences)
-    fast = {(one.method, one.solver) for one in differences}
-    fast |= {(one.other, one.other_solver) for one in differences}
-    kept = [one for one in summaries if (one.method, one.solver) in fast and not np.isnan(one.test_error)]
-    best = min(kept, key=lambda one: one.test_error).method
-    return [one for one in differences if best in (one.method, one.other)]
+    fast = {(d.method, d.solver) for d in differences} | {(d.other, d.other_solver) for d in differences}
+    known = [s for s in summaries if (s.method, s.solver) in fast and not np.isnan(s.test_error)]
+    best = min(known, key=lambda summary: summary.test_error).method
+    return [difference for difference in differences if best in (difference.method, difference.other)]
 
 
 def repeat_notes(splits: int, seeds: int, n_shown: int, n_differences: int) -> list[str]:
     """Explain how means, intervals and differences, of which `n_shown` are printed, are computed."""
-    share = f"{100 * LEVEL:.0f} %"
+    level = f"{100 * LEVEL:.0f} %"
     if splits == 1:
         return [
-            f"Means and {share} intervals are over {seeds} seeds of the solvers that use chance, on one "
+            f"Means and {level} intervals are over {seeds} seeds of the solvers that use chance, on one "
             "split: they say nothing of other data. --splits 10 does, and compares the methods."
         ]
     by_seeds = f", of the mean over {seeds} seeds where a solver uses chance" if seeds > 1 else ""
@@ -250,68 +311,9 @@ def repeat_notes(splits: int, seeds: int, n_shown: int, n_differences: int) -> l
     if n_shown < n_differences:
         more = f" Shown are those to the lowest mean error; --json and --csv have all {n_differences}."
     return [
-        f"Means are over {splits} splits{by_seeds}. Intervals are {share} of Student's t over the splits, "
+        f"Means are over {splits} splits{by_seeds}. Intervals are {level} of Student's t over the splits, "
         "with the variance corrected for the training samples they share (Nadeau & Bengio 2003). Gap and "
         "residual are the largest, the claim is the weakest.",
         "Differences are of test errors split by split, in points, by the fast solvers. Each interval is for "
         f"one pair alone: of many, some miss by chance.{more}",
     ]
-
-
-def _means(title: str, summaries: Sequence[Summary], width: int) -> Table:
-    wide = width >= WIDE
-    sizes = dict.fromkeys(SIZES[one.counts] for one in summaries)
-    counts = "/".join(sizes if wide else (name if len(name) < 3 else name[0] for name in sizes))
-    claim = "claim" if wide else ""
-    headers = ("method", "by", "fits", "objective", "gap", claim, counts, "err %", "interval", "sec")
-    rows: list[list[str | Text]] = []
-    previous = ""
-    for one in summaries:
-        badge = CLAIMS[one.claim]
-        gap = "–" if np.isnan(one.relative_gap) else f"{one.relative_gap:.0e}"
-        rows.append([
-            "" if one.method == previous else one.method, solver_word(one.solver, width), str(one.fits),
-            number(one.objective, 8 if wide else 5), gap,
-            Text(badge.word if wide else badge.mark, style=badge.style),
-            "–" if np.isnan(one.complexity) else f"{one.complexity:.1f}".removesuffix(".0"),
-            points(one.test_error), span(one.test_error_low, one.test_error_high), duration(one.seconds),
-        ])  # fmt: skip
-        previous = one.method
-    return _plain_table(title, headers, rows)
-
-
-def _apart(name: str, differences: Sequence[Difference]) -> Table:
-    rows: list[list[str | Text]] = [
-        [one.method, one.other, points(one.difference, True), span(one.low, one.high, True),
-         Text(one.verdict, style=VERDICTS[one.verdict])] for one in differences
-    ]  # fmt: skip
-    headers = ("method", "less", "mean", "interval", "so the first is")
-    return _plain_table(f"{name}: differences of test error, in points", headers, rows)
-
-
-def proof_table(proofs: list[Proof], width: int = 120) -> Table:
-    """Return a table of the bounds, and each solver's gap and seconds; a short line has fewer digits."""
-    solvers = list(dict.fromkeys(solver for proof in proofs for solver in proof.objectives))
-    for digits, timed in ((7, True), (5, True), (7, False), (5, False)):
-        headers, rows = _proof_cells(proofs, solvers, digits, timed)
-        needs = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
-        if sum(needs) + 2 * len(needs) <= width:
-            break
-    timing = ", and seconds" if timed else ""
-    return _plain_table(f"Gap to the bound on all points, in percent{timing}", headers, rows, 2)
-
-
-def _proof_cells(
-    proofs: list[Proof], solvers: list[str], digits: int, timed: bool
-) -> tuple[list[str], list[list[str]]]:
-    """Return headers and rows; the methods are named where there are several."""
-    several = len({proof.method for proof in proofs}) > 1
-    rows = []
-    for proof in proofs:
-        gaps = proof.gaps
-        times = {name: f" ({duration(proof.seconds[name])})" if timed else "" for name in gaps}
-        ends = [f"{100 * gaps[name]:.3g}{times[name]}" if name in gaps else "–" for name in solvers]
-        best = min(proof.objectives.values(), default=np.nan)
-        names = [proof.data, proof.method] if several else [proof.data]
-        rows.append([*names, number(best, digits), number(proof.bound, digits), *ends])
-    return ["data", *(["method"] if several else []), "best", "bound", *solvers], rows

@@ -9,20 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.svm import LinearSVC
 
-from formulations import cpm, cpm_faces, cpm_margins, svm
-from formulations.cpm import big_m, mixed_integer
+from formulations import cpm, cpm_margins, svm
+from formulations.cpm import mixed_integer
 from formulations.language.program import Program
-from formulations.language.solution import Solution
-from formulations.language.toy_data import separated_clusters, two_blobs
-from formulations.polytope import face_margins, lift, perplexity
+from formulations.polytope import perplexity
 from polyopt.cpm.alternating import PolytopeProblem
 from polyopt.cpm.dual import solve_cpm_dual
-from polyopt.cpm.few_feature_face import SubsetFace
-from polyopt.cpm.few_features import search_subset
 from polyopt.cpm.global_search.search import solve_cpm_global
-from polyopt.cpm.integer import IntegerFace
-from polyopt.cpm.sgd import assign, solve_cpm_sgd
-from polyopt.crosschecks.outer_approximation import least_by_tangents
+from polyopt.cpm.sgd import assign
 from polyopt.crosschecks.registry import CPM, Pair, Registry, Vector
 from polyopt.crosschecks.samples import blobs, clusters, generator
 from polyopt.optim.rounds import run_rounds
@@ -103,60 +97,6 @@ def more_positives_cost_more(seed: int) -> Pair:
     return values[1:], values[:-1]
 
 
-@CHECKS.add("X10", f"the dual of {CPM}, eq. (6), for one face; derived", 1e-9, "≤")
-def any_multipliers_bound(seed: int) -> Pair:
-    """CPM, one face: 1'α − ‖w‖² with w = ½ Σ α_i y_i x̃_i bounds the optimum at any α in its box."""
-    X, y = clusters(seed)
-    dual, drawn = cpm.face_dual(X, y), generator(seed)
-    best = dual.solve()["alpha"]
-    points = [best + scale * drawn.normal(size=len(y)) for scale in np.geomspace(1e-6, 1.0, 30)]
-    values = [dual.value({"alpha": np.clip(point, 0.0, 1.0)}) for point in points]
-    return values, cpm.face(X, y).solve().objective
-
-
-def _worst_case(seed: int) -> tuple[Vector, Vector, Solution]:
-    X, y = clusters(seed)
-    z = cpm.natural_assignment(X, y, generator(seed).normal(size=(3, 3)))
-    return X, y, cpm.fixed_assignment(X, y, 3, z, margin="worst").solve()
-
-
-@CHECKS.add("X11", f"{CPM}, the worst-case margin beside eq. (6); its dual is derived", 1e-6)
-def shares_of_the_margin(seed: int) -> Pair:
-    """CPM, worst-case margin: Σ θ_k = 1."""
-    return _worst_case(seed)[2].duals["norm"].sum(), 1.0
-
-
-@CHECKS.add("X12", f"{CPM}, the worst-case margin beside eq. (6); its dual is derived", 1e-5)
-def faces_of_the_worst_margin(seed: int) -> Pair:
-    """CPM, worst-case margin: 2θ_k W_k = v_k = Σ α_ik y_i x̃_i."""
-    X, y, found = _worst_case(seed)
-    pulls = (cpm.lift(X).T @ (found.duals["margin"] * y[:, None])).T
-    return 2.0 * found.duals["norm"][:, None] * found["W"], pulls
-
-
-@CHECKS.add("X29", f"{CPM}, Algorithm 1", 1e-2)
-def cost_of_the_stochastic_method(seed: int) -> Pair:
-    """CPM, K = 1: Algorithm 1 with λ ends at the optimum of the sum form with C = 2/(nλ).
-
-    Its λ is not the 1/C of the unconstrained form.
-    """
-    X, y = clusters(seed)
-    C = np.full(len(y), 0.5)
-    found = solve_cpm_sgd(X, y, C, 1, max_iter=2000, tol=1e-6, seed=seed)
-    return found.objective, cpm.face(X, y, C).solve().objective
-
-
-@CHECKS.add("X14", f"{CPM}, the unconstrained form after eq. (6)", 1e-12)
-def all_inside(seed: int) -> Pair:
-    """CPM, sum form: with every face at (0, …, 0, −1), all samples are inside and J = K + 2 C n₊.
-
-    With overlap, single starts end there: hence many starts.
-    """
-    X, y = clusters(seed)
-    W = np.tile([0.0, 0.0, -1.0], (3, 1))
-    return cpm.objective(X, y, W, 0.7), 3.0 + 2.0 * 0.7 * (y > 0).sum()
-
-
 @CHECKS.add("N06", f"{CPM}, eq. (6) and the form after it", 1e-3, "<")
 def two_programs_behind_one_number(seed: int) -> Pair:
     """CPM, K = 3, overlapping classes: the value of (6) as printed is below that of the sum form.
@@ -219,15 +159,6 @@ def mixed_integer_program(seed: int) -> Pair:
     return program.solve().objective, solve_cpm_global(X, y, 1.0, 2, tol=1e-9).objective
 
 
-@CHECKS.add("X13", f"{CPM}, the unconstrained form after eq. (6); the bound is derived", 1e-9, "≤")
-def margins_off_the_face(seed: int) -> Pair:
-    """CPM: at the global optimum 1 − W_k·x̃_i ≤ M_i for every positive and face, so M is large enough."""
-    X, y = clusters(seed, n=14, spread=0.8)
-    found = solve_cpm_global(X, y, 1.0, 2, tol=1e-9)
-    M = big_m(X, y, 2, 1.0, found.objective)
-    return 1.0 - cpm.lift(X)[y > 0] @ found["W"].T, M[:, None] * np.ones(2)
-
-
 def _entropy(faces: NDArray[Any]) -> float:
     return float(np.log(perplexity(faces))) if len(faces) else 0.0
 
@@ -265,72 +196,8 @@ def assignment_by_counts(seed: int) -> Pair:
     return by_counts, literal
 
 
-@CHECKS.add("X09", f"{CPM}, Algorithm 2; derived", 0.0)
-def entropy_rises(seed: int) -> Pair:
-    """CPM: moving a sample from face a to face k raises the entropy exactly when c_k ≤ c_a − 2."""
-    drawn = generator(seed)
-    raised, predicted = [], []
-    for _ in range(200):
-        faces = drawn.integers(4, size=int(drawn.integers(5, 25)))
-        counts, k = np.bincount(faces, minlength=4), int(drawn.integers(4))
-        moved = np.append(k, faces[1:])
-        raised.append(perplexity(moved) > perplexity(faces) * (1.0 + 1e-12))
-        predicted.append(k != faces[0] and counts[k] <= counts[faces[0]] - 2)
-    return raised, predicted
-
-
 def _norms(W: Vector) -> Vector:
     return np.asarray(np.linalg.norm(W, axis=1))
-
-
-@CHECKS.add("X61", f"{CPM}, eq. (2) to (5)", 1e-7)
-def total_margin_of_every_program(seed: int) -> Pair:
-    """CPM, hard, negatives on all faces: max Σ ζ_k of (2) = Σ 1/‖W_k‖ of (4)-(5) = (3), face by face."""
-    X, y, z = separated_clusters(seed=seed)
-    own = [(y < 0) | (z == k) for k in range(3)]
-    by_faces = sum(1.0 / cpm_margins.hard_face(X[one], y[one]).solve().objective for one in own)
-    shortest = cpm_margins.hard_total(X, y, 3, z).solve()["W"]
-    return [by_faces, (1.0 / _norms(shortest)).sum()], cpm_margins.total(X, y, 3, z).solve().objective
-
-
-@CHECKS.add("X62", f"{CPM}, the worst-case margin in eq. (1) to (5)", 1e-6)
-def worst_margin_over_all_assignments(seed: int) -> Pair:
-    """CPM, hard: the largest worst-case margin = 1/√(min max ‖W_k‖²), both over all assignments in turn."""
-    X, y, z = separated_clusters(n=6, seed=seed)
-    positives, margins, norms = np.flatnonzero(y > 0), [], []
-    for rest in product(range(2), repeat=len(positives) - 1):
-        z[positives] = (0, *rest)  # the faces are alike: the first positive may stay at the first
-        margins.append(cpm_margins.worst(X, y, 2, z).solve().objective)
-        if margins[-1] > 1e-6:
-            norms.append(cpm_margins.hard_worst(X, y, 2, z).solve().objective)
-    return max(margins), 1.0 / np.sqrt(min(norms))
-
-
-@CHECKS.add("X63", f"{CPM}, eq. (4) to (6)", 1e-6)
-def hard_margins_at_a_high_cost(seed: int) -> Pair:
-    """CPM: (6) with a cost above every multiplier of (4)-(5) = (4)-(5)."""
-    X, y, z = separated_clusters(seed=seed)
-    hard = cpm_margins.hard_total(X, y, 3, z).solve()
-    C = 1.1 * hard.duals["margin"].max()
-    return cpm.fixed_assignment(X, y, 3, z, C).solve().objective, hard.objective
-
-
-@CHECKS.add("X64", f"{CPM}, eq. (1) and (2), the norms relaxed to at most 1", 1e-7, "≤")
-def printed_program_bounds_the_total_margin(seed: int) -> Pair:
-    """CPM: δᵀ of any unit faces near the optimum ≤ (2) for the assignment that they make."""
-    X, y, z = separated_clusters(seed=seed)
-    best, drawn = cpm_margins.hard_total(X, y, 3, z).solve()["W"], generator(seed)
-    found: list[float] = []
-    bounds: list[float] = []
-    while len(found) < 5:
-        W = best * drawn.uniform(0.5, 1.0, (3, 1)) + 0.1 * drawn.normal(size=best.shape)
-        W /= _norms(W)[:, None]
-        margins, _ = face_margins(X, y, W)
-        if margins.min() > 0.0 and margins.max() < np.inf:
-            natural = (lift(X) @ W.T).argmax(axis=1)
-            found.append(margins.sum())
-            bounds.append(cpm_margins.printed(X, y, 3, natural).solve().objective)
-    return found, bounds
 
 
 @CHECKS.add("N21", f"{CPM}, eq. (2) and (3)", 1e-3, "<")
@@ -359,56 +226,3 @@ def another_assignment_after_smoothing(seed: int) -> Pair:
     )
     assert (1.0 / _norms(largest)).sum() > (1.0 / _norms(least)).sum()
     return (largest**2).sum(), (least**2).sum()
-
-
-_FEATURES, _N_CHOSEN, _NUMBERS = 6, 2, 2
-
-
-def _sample(seed: int) -> tuple[Vector, Vector, Vector]:
-    X, y = two_blobs(n=24, m=_FEATURES, seed=seed)
-    return X, y, np.where(y > 0, 0.3, 0.2)
-
-
-@CHECKS.add("X103", "formulations.cpm_faces; derived", 1e-6)
-def few_features_by_our_search(seed: int) -> Pair:
-    """CPM, one face of at most s features: our branch and bound = HiGHS with tangents of the squares.
-
-    Both the value and the bound of either are compared.
-    """
-    X, y, C = _sample(seed)
-    program = cpm_faces.subset_face(X, y, _N_CHOSEN, C)
-    search, _ = search_subset(SubsetFace(X, y, C, _N_CHOSEN), tol=1e-8)
-    assert search.best is not None
-    mine = (search.best.objective, search.bound)
-    return mine, least_by_tangents(program, {"w": 1.0, "b": 1.0})[::-1]
-
-
-@CHECKS.add("X104", "formulations.cpm_faces; derived", 1e-6)
-def few_features_by_scip(seed: int) -> Pair:
-    """CPM, one face of at most s features: SCIP = HiGHS with tangents of the squares."""
-    X, y, C = _sample(seed)
-    program = cpm_faces.subset_face(X, y, _N_CHOSEN, C)
-    return program.solve().objective, least_by_tangents(program, {"w": 1.0, "b": 1.0})[1]
-
-
-def _whole(seed: int) -> tuple[Program, float, float]:
-    """Return the program at the scale of our search, the objective of the search, and the squared scale."""
-    X, y, C = _sample(seed)
-    X = X[:, :4]
-    real = SubsetFace(X, y, C, 4).fit(np.arange(4)).w
-    found = IntegerFace(X, y, C, _NUMBERS).round(real)
-    return cpm_faces.integer_face(X, y, found.scale, _NUMBERS, C), found.objective, found.scale**2
-
-
-@CHECKS.add("X105", "formulations.cpm_faces; derived", 1e-6)
-def whole_numbers_by_scip(seed: int) -> Pair:
-    """CPM, one face of whole numbers at a scale: SCIP = HiGHS with tangents of the squares."""
-    program, _, square = _whole(seed)
-    return program.solve().objective, least_by_tangents(program, {"p": square, "b": 1.0})[1]
-
-
-@CHECKS.add("X106", "formulations.cpm_faces; derived", 1e-7, "≥")
-def whole_numbers_by_our_search(seed: int) -> Pair:
-    """CPM, one face of whole numbers: our search costs no less than what HiGHS proves at its scale."""
-    program, mine, square = _whole(seed)
-    return mine, least_by_tangents(program, {"p": square, "b": 1.0})[0]

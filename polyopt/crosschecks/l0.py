@@ -73,14 +73,6 @@ def cut_of_one_pattern(seed: int) -> Pair:
     return [constant - slopes @ pattern for pattern in patterns], [kept.solve(p).value for p in patterns]
 
 
-@CHECKS.add("X22", f"{L0}; derived from the dual", 1e-6)
-def cut_where_it_is_from(seed: int) -> Pair:
-    """L0-SVM: the cut of a pattern is tight at that pattern."""
-    K, y, C, sigma = _sample(seed)
-    found = PatternLP(as_l0_data(K, y, C)).solve(sigma)
-    return found.cut[0] - found.cut[1] @ sigma, l0.pattern(K, y, sigma, C).solve().objective
-
-
 @CHECKS.add("T40", f"{L0}; derived", 1e-6)
 def pruned_pattern(seed: int) -> Pair:
     """L0-SVM: replacing σ by the support of its α keeps L."""
@@ -131,15 +123,6 @@ def no_pattern_is_better(seed: int) -> Pair:
     return _exact(seed).objective, scores
 
 
-@CHECKS.add("X23", f"{L0}", 1e-6)
-def score_of_the_optimal_pattern(seed: int) -> Pair:
-    """L0-SVM: the optimum of the integer program = 1'σ + C L(σ) at its own σ, by the linear program."""
-    K, y, C, _ = _small(seed)
-    exact, kept = _exact(seed), PatternLP(as_l0_data(K, y, C))
-    pattern = exact["sigma"].round()
-    return exact.objective, kept.data.pattern_score(pattern, kept.solve(pattern).value)
-
-
 @CHECKS.add("N12", f"{L0}", 0.1, ">")
 def elite_of_nine_tenths(seed: int) -> Pair:
     """Cross-entropy: with nine tenths of the patterns as elite the search stays diffuse (entropy, nats).
@@ -156,17 +139,6 @@ def elite_of_nine_tenths(seed: int) -> Pair:
         return found.history[-1]["entropy"]
 
     return entropy(0.9), entropy(0.1)
-
-
-@CHECKS.add("X01", f"{L0}; the dual is derived", 1e-7)
-def one_norm_duality(seed: int) -> Pair:
-    """One-norm SVM: its value = max 1'u − C Σ [y_j(K'Yu)_j − 1]_+, for a kernel that is not symmetric.
-
-    It is the transpose of K that stands in the dual.
-    """
-    X, y, C = blobs(seed)
-    K = rbf(X) + 0.1 * generator(seed).normal(size=(len(y), len(y)))
-    return one_norm.primal(K, y, C).solve().objective, one_norm.dual(K, y, C).solve().objective
 
 
 @CHECKS.add("N11", f"{L0}", 1e-3, "<")

@@ -1,4 +1,4 @@
-"""Cross-checks: their declaration, their decision, and their table.
+"""Cross-checks: their declaration, evaluation and table.
 
 A check is a function of a seed that returns the computed and the expected numbers. The first paragraph of its
 docstring is the identity, as the table prints it.
@@ -17,9 +17,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from rich.table import Table
-from rich.text import Text
 
 from formulations.language.clock import Clock, running
+from polyopt.base.table import Column, terminal_table
 from polyopt.methods.registry import BUILT_IN, METHODS, answering_for
 
 Vector = NDArray[np.float64]
@@ -36,29 +36,16 @@ POLYCEPTRON = "Manwani & Sastry (2011)"
 SPLA1 = "Manwani & Sastry (2010)"
 PC_SLP = "Astorino & Gaudioso (2002)"
 
-_VERDICT_STYLES = {"ok": "green", "FAILS": "bold red", "not run": "yellow"}
+VERDICT_COLOURS = {"ok": "green", "FAILS": "red", "gave up": "yellow", "not run": "yellow"}
 
 
 @dataclass(frozen=True)
 class Crosscheck:
     """An identity or an inequality that the package must satisfy.
 
-    Attributes
-    ----------
-    name : str
-        Its identifier; T01 to T48 are the identities, X those beyond them, and N the negative ones, which
-        fail if someone changes the code to what a paper prints in error.
-    family : str
-        The group it belongs to.
-    relation : {"=", "≤", "≥", "<", ">"}
-        Relation of computed to expected numbers. The strict ones must hold by more than the
-        tolerance, the others up to it.
-    tolerance : float
-        Relative to the largest expected number, and absolute where that is 0.
-    evaluate : callable
-        Takes a seed to the numbers computed and expected, of one shape or of shapes that broadcast.
-    source : str
-        The paper and equation, or the module that derives it.
+    `evaluate` takes a seed to the computed and the expected numbers, of shapes that broadcast. The strict
+    relations must hold by more than the tolerance, the others up to it. The tolerance is relative to the
+    largest expected number, absolute if that is 0. `source` is the paper and equation, or a module.
     """
 
     name: str
@@ -85,22 +72,10 @@ class Crosscheck:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One check, evaluated.
+    """Result of a check.
 
-    Attributes
-    ----------
-    check : Crosscheck
-        The check.
-    computed, expected : float
-        The two numbers; of arrays, where they are farthest from what must hold.
-    difference : float
-        Compared with the tolerance.
-    seconds : float
-        Time taken.
-    verdict : str
-        ``"ok"``, ``"FAILS"`` or ``"not run"``.
-    note : str
-        The missing package that kept it from running, or the error that stopped it.
+    For arrays, `computed` and `expected` are the pair farthest from what must hold. The verdict is ``"ok"``,
+    ``"FAILS"`` or ``"not run"``, and `note` the error of the check or the package that it lacks.
     """
 
     check: Crosscheck
@@ -132,60 +107,47 @@ class Registry(list[Crosscheck]):
 
 
 def all_checks() -> tuple[Crosscheck, ...]:
-    """List the checks that the entries of the methods name, each module's once, other packages' among them.
+    """List the checks in the modules that methods name.
 
-    Warns
-    -----
-    UserWarning
-        Those of another package cannot be read; they are left out.
+    Modules of another package that cannot be read are left out with a warning.
     """
-    found: dict[str, list[Crosscheck]] = {}
+    by_module: dict[str, list[Crosscheck]] = {}
     for method in METHODS.values():
         for module in method.crosschecks:
-            if module not in found:
+            if module not in by_module:
                 try:
                     with answering_for(method):
-                        found[module] = list(import_module(module).CHECKS)
+                        by_module[module] = list(import_module(module).CHECKS)
                 except RuntimeError as error:
                     if method.name in BUILT_IN:
                         raise
                     warnings.warn(f"its cross-checks are left out. {error}", UserWarning, stacklevel=2)
-    return tuple(check for checks in found.values() for check in checks)
+    return tuple(check for checks in by_module.values() for check in checks)
 
 
 def deviation(relation: Relation, computed: ArrayLike, expected: ArrayLike) -> tuple[float, float, float]:
     """Return the difference from what must hold, and the computed and expected number where it is largest.
 
-    The difference is relative to the largest expected number, absolute where that is 0. For "=" it is the
-    distance, for "≤" and "≥" the violation, and for "<" and ">" the room that is kept. Numbers that are not
-    finite are infinitely far.
+    The difference is relative to the largest expected number, absolute if that is 0. For "=" it is the
+    distance, for "≤" and "≥" the violation, and for "<" and ">" the distance on the right side. It is
+    infinite for numbers that are not finite.
     """
     c, e = np.broadcast_arrays(np.asarray(computed, dtype=float), np.asarray(expected, dtype=float))
     c, e = c.ravel(), e.ravel()
     scale = float(np.abs(e).max()) or 1.0
-    off = {"=": np.abs(c - e), "≤": c - e, "≥": e - c, "<": c - e, ">": e - c}[relation]
-    off = np.where(np.isfinite(c) & np.isfinite(e), off, np.inf)
-    worst = int(off.argmax())
-    difference = float(off[worst]) / scale
+    excess = {"=": np.abs(c - e), "≤": c - e, "≥": e - c, "<": c - e, ">": e - c}[relation]
+    excess = np.where(np.isfinite(c) & np.isfinite(e), excess, np.inf)
+    worst = int(excess.argmax())
+    difference = float(excess[worst]) / scale
     difference = -difference if relation in ("<", ">") else max(difference, 0.0)
     return difference, float(c[worst]), float(e[worst])
 
 
 def run(check: Crosscheck, seed: int = 0) -> Outcome:
-    """Evaluate a check.
+    """Evaluate a check on the data of a seed.
 
-    Parameters
-    ----------
-    check : Crosscheck
-        The check.
-    seed : int
-        Seed of its data.
-
-    Returns
-    -------
-    Outcome
-        An error of the check is a failure, with the error as its note; without an optional package that it
-        needs, it is not run.
+    An error of the check is a failure with the error as its note. Without an optional package that it needs,
+    the check is not run.
     """
     started = time.perf_counter()
     difference, computed, expected, note = np.nan, np.nan, np.nan, ""
@@ -215,43 +177,24 @@ def summary(outcomes: list[Outcome]) -> str:
     return text
 
 
-def tolerance_of(outcome: Outcome) -> str:
-    """Format the tolerance, with the side of it on which the difference has to be."""
-    return f"{'>' if outcome.check.is_strict else '≤'} {outcome.check.tolerance:.0e}"
+CROSSCHECK_COLUMNS: tuple[Column[Outcome], ...] = (
+    Column("", lambda o: o.check.name, is_text=True),
+    Column(
+        "identity", lambda o: "\n".join(filter(None, (o.check.identity, o.note))), is_text=True,
+        overflow="wrap",
+    ),
+    Column("computed", lambda o: f"{o.computed:.6g}"),
+    Column("", lambda o: o.check.relation, is_text=True),
+    Column("expected", lambda o: f"{o.expected:.6g}"),
+    Column("differs", lambda o: f"{o.difference:.1e}"),
+    Column("tolerance", lambda o: f"{'>' if o.check.is_strict else '≤'} {o.check.tolerance:.0e}"),
+    Column("", lambda o: o.verdict, is_text=True, colour=lambda o: VERDICT_COLOURS[o.verdict]),
+)  # fmt: skip
 
 
-def captioned_table(title: str, caption: str) -> Table:
-    """Return an empty table without rules, under a title and over a caption."""
-    return Table(
-        title=title, caption=caption, title_justify="left", caption_justify="left", box=None, pad_edge=False,
-        header_style="bold",
+def crosscheck_table(outcomes: list[Outcome], width: int) -> Table:
+    """Return a rich table of outcomes for a terminal of `width` columns."""
+    return terminal_table(
+        CROSSCHECK_COLUMNS, outcomes, width, title="Cross-checks", caption=summary(outcomes),
+        group=lambda o: o.check.family,
     )  # fmt: skip
-
-
-def crosscheck_table(outcomes: list[Outcome]) -> Table:
-    """Return the outcomes as a rich table.
-
-    Parameters
-    ----------
-    outcomes : list of Outcome
-        One for each check, from :func:`polyopt.crosschecks.run`.
-    """
-    table = captioned_table("Cross-checks", summary(outcomes))
-    table.add_column("", no_wrap=True)
-    table.add_column("identity", ratio=1)
-    for header in ("computed", "", "expected", "differs", "tolerance"):
-        table.add_column(header, justify="right" if header else "left", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    family = ""
-    for o in outcomes:
-        if family and o.check.family != family:
-            table.add_row()
-        family = o.check.family
-        identity = Text(o.check.identity)
-        if o.note:
-            identity.append(f"\n{o.note}", style="yellow")
-        table.add_row(
-            o.check.name, identity, f"{o.computed:.6g}", o.check.relation, f"{o.expected:.6g}",
-            f"{o.difference:.1e}", tolerance_of(o), Text(o.verdict, style=_VERDICT_STYLES[o.verdict]),
-        )  # fmt: skip
-    return table

@@ -1,4 +1,4 @@
-"""The small random data that the cross-checks are evaluated on."""
+"""Small random data of the cross-checks."""
 
 from __future__ import annotations
 
@@ -8,20 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from formulations import svm
-from formulations.families import Families
 from formulations.language.program import Program
 from formulations.language.solution import Solution
 from formulations.language.toy_data import two_blobs
 from formulations.language.types import Vector
 from polyopt.linalg.kernels import Kernel
-from polyopt.margin.decomposition import solve_decomposition
-from polyopt.margin.interior_point import solve_interior_point
 
 _COSTS = (0.3, 1.0, 5.0)  # one for each seed, either side of 1
 
 
 def generator(seed: int) -> np.random.Generator:
-    """Return the generator of what a check draws besides its data."""
+    """Return the generator for random numbers of a check besides its data."""
     return np.random.default_rng([seed, 50])
 
 
@@ -35,14 +32,14 @@ def blobs(seed: int, n: int = 40, m: int = 3) -> tuple[Vector, Vector, float]:
 class Bounded:
     """The data of :func:`blobs` with a bound B that binds.
 
-    B is three tenths of the way from 1 to `reach`, the largest absolute output of `plain`, the SVM.
+    B = 1 + 0.3 (reach − 1), where `reach` is the largest absolute output of the SVM.
     """
 
     X: Vector
     y: Vector
     C: float
     B: float
-    plain: Solution
+    svm: Solution
     reach: float
 
     @property
@@ -52,31 +49,24 @@ class Bounded:
 
 
 def bounded(seed: int, cost: float | None = None) -> Bounded:
-    """Return the data of :func:`blobs`, at the cost C if `cost` is not given, with a bound that binds."""
+    """Return the data of :func:`blobs` with a bound that binds, at their own cost C if `cost` is None."""
     X, y, C = blobs(seed)
     C = C if cost is None else cost
-    plain = svm.primal(X, y, C).solve()
-    reach = float(np.abs(X @ plain["w"] + plain["b"]).max())
-    return Bounded(X, y, C, 1.0 + 0.3 * (reach - 1.0), plain, reach)
-
-
-def unbalanced(seed: int) -> tuple[Vector, Vector]:
-    """Return samples (30, 3) of which two thirds are positive, and their labels (30,)."""
-    X, y = two_blobs(seed=seed)
-    kept = np.sort(np.concatenate([np.flatnonzero(y > 0), np.flatnonzero(y < 0)[:10]]))
-    return X[kept], y[kept]
+    optimum = svm.primal(X, y, C).solve()
+    reach = float(np.abs(X @ optimum["w"] + optimum["b"]).max())
+    return Bounded(X, y, C, 1.0 + 0.3 * (reach - 1.0), optimum, reach)
 
 
 def clusters(seed: int, n: int = 42, spread: float = 0.45) -> tuple[Vector, Vector]:
-    """Negatives in the middle and three clusters of positives around them: samples (n, 2), labels (n,).
+    """Return samples (n, 2) and labels (n,): negatives in the middle, positives in three clusters around.
 
-    spread: standard deviation of the clusters, whose distance from the middle is 2.
+    The clusters have the standard deviation `spread` and the distance 2 from the middle.
     """
-    drawn = np.random.default_rng([seed, 3])
+    rng = np.random.default_rng([seed, 3])
     y = np.where(np.arange(n) < n // 2, -1.0, 1.0)
     angles = 2.0 * np.pi * (np.arange(n) % 3) / 3.0 + 0.3
     centres = np.where(y[:, None] > 0, 2.0 * np.column_stack([np.cos(angles), np.sin(angles)]), 0.0)
-    return centres + spread * drawn.normal(size=(n, 2)), y
+    return centres + spread * rng.normal(size=(n, 2)), y
 
 
 def rbf(X: Vector) -> Vector:
@@ -84,25 +74,7 @@ def rbf(X: Vector) -> Vector:
     return np.asarray(Kernel("rbf", 0.4, 3, 0.0)(X))
 
 
-def central_gradient(value: Callable[[Vector], float], at: Vector, h: float) -> Vector:
-    """Approximate a gradient by central differences of width h."""
-    slopes = np.zeros_like(at)
-    for place in np.ndindex(at.shape):
-        step = np.zeros_like(at)
-        step[place] = h
-        slopes[place] = (value(at + step) - value(at - step)) / (2.0 * h)
-    return slopes
-
-
 def central_slope(program: Callable[[float], Program], at: float, h: float = 1e-4) -> float:
     """Approximate the slope of a program's optimum in a parameter by central differences."""
     low, high = (program(at + change).solve().objective for change in (-h, h))
     return (high - low) / (2.0 * h)
-
-
-def linear_optima(X: Vector, families: Families) -> list[float]:
-    """Return the optima of a linear machine by decomposition and by the interior-point solver."""
-    return [
-        solve_decomposition(X @ X.T, families, tol=1e-8).objective,
-        solve_interior_point(X, families, tol=1e-9).objective,
-    ]

@@ -8,8 +8,9 @@ from formulations import sigma_svm, svm
 from formulations.centred_kernel import CentredKernel
 from formulations.families import hinge_families
 from formulations.language.recovery import slacks
+from formulations.language.toy_data import two_blobs
 from polyopt.crosschecks.registry import RMM, Pair, Registry, Vector
-from polyopt.crosschecks.samples import blobs, generator, linear_optima, rbf, unbalanced
+from polyopt.crosschecks.samples import blobs, generator, rbf
 
 CHECKS = Registry("svm")
 
@@ -83,13 +84,6 @@ def intercepts_without_a_free_vector(seed: int) -> Pair:
     return bracket, (-0.8, 0.8)
 
 
-@CHECKS.add("X02", f"{RMM}, eq. (1), (2)", 1e-6)
-def fast_solvers(seed: int) -> Pair:
-    """SVM: the decomposition and the interior-point solver find the value of the explicit program."""
-    X, y, C = blobs(seed)
-    return linear_optima(X, hinge_families(y, C)), svm.primal(X, y, C).solve().objective
-
-
 @CHECKS.add("N01", f"{RMM}, after eq. (2)", 1e-3, ">")
 def translation_of_a_polynomial_kernel(seed: int) -> Pair:
     """SVM with the kernel (x'z + 1)²: a translation does change the value.
@@ -102,8 +96,8 @@ def translation_of_a_polynomial_kernel(seed: int) -> Pair:
     return abs(here - there) / here, 0.0
 
 
-def _share(seed: int) -> float:
-    """Draw D."""
+def _spread_weight(seed: int) -> float:
+    """Return D by seed."""
     return (0.7, 0.2, 0.95)[seed % 3]
 
 
@@ -120,7 +114,7 @@ def no_spread(seed: int) -> Pair:
 def sigma_strong_duality(seed: int) -> Pair:
     """Sigma-SVM: value of the primal (3) = value of the dual (4) = value of its kernelised form."""
     X, y, C = blobs(seed)
-    D = _share(seed)
+    D = _spread_weight(seed)
     duals = sigma_svm.dual(X, y, C, D), sigma_svm.kernel_dual(X @ X.T, y, C, D)
     return [dual.solve().objective for dual in duals], sigma_svm.primal(X, y, C, D).solve().objective
 
@@ -129,7 +123,7 @@ def sigma_strong_duality(seed: int) -> Pair:
 def outputs_of_new_samples(seed: int) -> Pair:
     """Sigma-SVM: outputs of new samples by the kernel = those by w."""
     X, y, C = blobs(seed)
-    D, new = _share(seed), generator(seed).normal(size=(6, X.shape[1]))
+    D, new = _spread_weight(seed), generator(seed).normal(size=(6, X.shape[1]))
     primal, dual = sigma_svm.primal(X, y, C, D).solve(), sigma_svm.kernel_dual(X @ X.T, y, C, D).solve()
     by_kernel = CentredKernel(X @ X.T).cross(new @ X.T, D) @ (dual["alpha"] * y) + dual.duals["b"]
     return by_kernel, (new - X.mean(axis=0)) @ primal["w"] + primal["b"]
@@ -149,13 +143,20 @@ def affine_invariance(seed: int) -> Pair:
     return outputs(mapped), outputs(X)
 
 
+def _unbalanced(seed: int) -> tuple[Vector, Vector]:
+    """Return samples (30, 3) of which two thirds are positive, and their labels (30,)."""
+    X, y = two_blobs(seed=seed)
+    kept = np.sort(np.concatenate([np.flatnonzero(y > 0), np.flatnonzero(y < 0)[:10]]))
+    return X[kept], y[kept]
+
+
 @CHECKS.add("T10a", f"{RMM}, eq. (4); derived", 1e-5)
 def interpolation(seed: int) -> Pair:
     """Sigma-SVM at D = 1 with a kernel of full rank: α_i = 2 n_other/n², whatever the data.
 
     It holds for C at or above that.
     """
-    X, y = unbalanced(seed)
+    X, y = _unbalanced(seed)
     others = np.where(y > 0, (y < 0).sum(), (y > 0).sum())
     alpha = sigma_svm.kernel_dual(rbf(X), y, 1.0, 1.0).solve()["alpha"]
     return alpha, 2.0 * others / len(y) ** 2
@@ -164,7 +165,7 @@ def interpolation(seed: int) -> Pair:
 @CHECKS.add("T10b", f"{RMM}, eq. (4); derived", 1e-5)
 def interpolated_labels(seed: int) -> Pair:
     """Sigma-SVM at D = 1 with a kernel of full rank: f(x_i) = y_i, and b = (n₊ − n₋)/n."""
-    X, y = unbalanced(seed)
+    X, y = _unbalanced(seed)
     K = rbf(X)
     found = sigma_svm.kernel_dual(K, y, 1.0, 1.0).solve()
     b = found.duals["b"]
@@ -173,9 +174,9 @@ def interpolated_labels(seed: int) -> Pair:
 
 
 def _pieces(seed: int) -> tuple[Vector, float, Vector, Vector, int]:
-    """K, D, the centred Gram matrix, its rows (K_i − K1/n) and n."""
+    """Return K, D, the centred Gram matrix HKH, the rows K_i − K1/n, and n."""
     X, _, _ = blobs(seed)
-    K, D, n = rbf(X), _share(seed), len(X)
+    K, D, n = rbf(X), _spread_weight(seed), len(X)
     H = np.eye(n) - 1.0 / n
     return K, D, H @ K @ H, K - K.mean(axis=1)[:, None], n
 
@@ -189,6 +190,7 @@ def kernel_by_one_inverse(seed: int) -> Pair:
 
 
 def _printed(seed: int, *, nested: bool) -> Vector:
+    """Return the printed kernel, with the factor 1/(1−D) once more in the second term if `nested`."""
     K, D, centred, rows, n = _pieces(seed)
     G = np.eye(n) / n - 1.0 / n**2
     second = rows.T @ G @ np.linalg.inv((1.0 - D) / D * np.eye(n) + K @ G) @ rows
@@ -206,19 +208,8 @@ def kernel_as_printed(seed: int) -> Pair:
 def kernel_misread(seed: int) -> Pair:
     """Sigma-SVM's kernel: the printed form read with a second 1/(1−D) in the second term is another matrix.
 
-    What is compared with 0 is the relative distance.
+    The relative distance is compared with 0.
     """
     K, D, *_ = _pieces(seed)
     right = CentredKernel(K).gram(D)
     return np.linalg.norm(_printed(seed, nested=True) - right) / np.linalg.norm(right), 0.0
-
-
-@CHECKS.add("X03", f"{RMM}, eq. (3), by substitution", 1e-5)
-def whitening(seed: int) -> Pair:
-    """Sigma-SVM at 0 < D < 1 = SVM on z = ((1−D)I + DΣ)^(−½)(x − μ): the outputs are the same."""
-    X, y, C = blobs(seed)
-    D, centred = _share(seed), X - X.mean(axis=0)
-    values, vectors = np.linalg.eigh((1.0 - D) * np.eye(3) + D * centred.T @ centred / len(X))
-    Z = centred @ (vectors / np.sqrt(values)) @ vectors.T
-    here, plain = sigma_svm.primal(X, y, C, D).solve(), svm.primal(Z, y, C).solve()
-    return centred @ here["w"] + here["b"], Z @ plain["w"] + plain["b"]

@@ -74,7 +74,7 @@ def _optimisation() -> Iterator[Picture]:
     yield Picture(
         "margins", "What slack costs, and how wide the margin is",
         "Two features of wdbc. A low price of slack buys a wide margin, and many support vectors (ringed).",
-        plots.decision_boundaries(machines, X, y, axis_names=_NAMES, class_names=classes),
+        plots.decision_boundary(machines, X, y, axis_names=_NAMES, class_names=classes),
     )  # fmt: skip
     machine = machines["C = 1"]
     yield Picture(
@@ -113,7 +113,7 @@ def _boundaries_and_faces(
     machines: dict[str, Any], X: Any, y: Any, one: str, words: tuple[str, str, str], its: tuple[str, str, str]
 ) -> Iterator[Picture]:
     """Yield the boundaries of all machines, and the faces of one of them."""
-    yield Picture(*words, plots.decision_boundaries(machines, X, y))
+    yield Picture(*words, plots.decision_boundary(machines, X, y))
     yield Picture(*its, plots.polytope_plane(machines[one], X, y))
 
 
@@ -160,7 +160,7 @@ def _cross_entropy() -> Iterator[Picture]:
     yield Picture(
         "support", "Paying for each support vector",
         "The same kernel and the same C; ringed are the samples whose kernel is used.",
-        plots.decision_boundaries(counts, X, y),
+        plots.decision_boundary(counts, X, y),
     )  # fmt: skip
 
 

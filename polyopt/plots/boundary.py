@@ -34,18 +34,19 @@ from polyopt.plots.figure import (
 
 
 def decision_boundary(
-    estimator: Any, X: ArrayLike, y: ArrayLike, *, axis_names: Sequence[str] | None = None,
-    class_names: Sequence[str] | None = None, title: str = "", ax: Axes | None = None,
+    estimator: Any | Mapping[str, Any], X: ArrayLike, y: ArrayLike, *,
+    axis_names: Sequence[str] | None = None, class_names: Sequence[str] | None = None, title: str = "",
+    ax: Places | None = None,
 ) -> Drawn:  # fmt: skip
-    """Draw a picture of a binary classifier of two features.
+    """Draw a picture of a binary classifier of two features, or of several, three in a row.
 
     The boundary f = 0 and the margins f = ±1; for a finite B the bounds f = ±B; for a polytope each
-    of its faces as a line. The samples that carry the solution are ringed.
+    of its faces as a line. The support vectors are ringed.
 
     Parameters
     ----------
-    estimator : estimator
-        Fitted to X and y.
+    estimator : estimator or mapping of str to estimator
+        Fitted to X and y; several with their titles.
     X : array_like of shape (n, 2)
         Its training samples, such as a frame; its columns are found by name.
     y : array_like of shape (n,)
@@ -56,59 +57,40 @@ def decision_boundary(
         Names of the two classes; their labels by default.
     title : str
         Title of the picture.
-    ax : Axes, optional
-        Axes to draw on; a new figure by default. It is returned.
-    """
-    with Panels(ax, 5.0, 4.6) as panels:
-        axes = panels.axes()
-        _draw(axes, estimator, X, y, class_names)
-        across, up = _axis_names(axis_names, estimator, X)
-        axes.set(xlabel=across, ylabel=up, title=title)
-        panels.legend(3)
-    return panels.drawn
-
-
-def decision_boundaries(
-    estimators: Mapping[str, Any], X: ArrayLike, y: ArrayLike, *, axis_names: Sequence[str] | None = None,
-    class_names: Sequence[str] | None = None, ax: Places | None = None,
-) -> Drawn:  # fmt: skip
-    """Draw pictures of several binary classifiers of the same two features, three in a row.
-
-    Parameters
-    ----------
-    estimators : mapping of str to estimator
-        Each with its title, fitted to X and y.
-    X, y, axis_names, class_names
-        As in :func:`decision_boundary`.
     ax : Axes or array of Axes, optional
-        Axes for each panel, or one whose place they share; a new figure by default. It is returned.
+        Axes for each panel, or one that the panels divide; a new figure by default. It is returned.
     """
-    if not estimators:
-        raise ValueError("estimators must have at least one entry")
-    across, up = _axis_names(axis_names, next(iter(estimators.values())), X)
-    rows, columns = -(-len(estimators) // 3), min(3, len(estimators))
-    with Panels(ax, 3.2 * columns, 3.1 * rows + 0.3) as panels:
+    is_single = not isinstance(estimator, Mapping)
+    machines: Mapping[str, Any] = {title: estimator} if is_single else estimator
+    if not machines:
+        raise ValueError("estimator must have at least one entry")
+    x_name, y_name = _axis_names(axis_names, next(iter(machines.values())), X)
+    rows, columns = -(-len(machines) // 3), min(3, len(machines))
+    size = (5.0, 4.6) if is_single else (3.2 * columns, 3.1 * rows + 0.3)
+    with Panels(ax, *size) as panels:
         grid = panels.grid(rows, columns, sharex=True, sharey=True)
-        for axes, (title, estimator) in zip(grid.ravel(), estimators.items(), strict=False):
-            _draw(axes, estimator, X, y, class_names)
-            axes.set(title=title)
-        for axes in grid.ravel()[len(estimators) :]:
+        for axes, (name, machine) in zip(grid.ravel(), machines.items(), strict=False):
+            _draw(axes, machine, X, y, class_names)
+            axes.set(title=name)
+        for axes in grid.ravel()[len(machines) :]:
             axes.set_visible(False)
         for axes in grid[:, 0]:
-            axes.set(ylabel=up)
+            axes.set(ylabel=y_name)
         for axes in grid[-1]:
-            axes.set(xlabel=across)
-        panels.legend(5)
+            axes.set(xlabel=x_name)
+        if title and not is_single:
+            panels.title(title)
+        panels.legend(3 if is_single else 5)
     return panels.drawn
 
 
-def _axis_names(given: Sequence[str] | None, estimator: Any, X: ArrayLike | None) -> tuple[str, str]:
-    across, up = given or feature_names(estimator, X) or ("x₁", "x₂")
-    return in_picture(across), in_picture(up)
+def _axis_names(names: Sequence[str] | None, estimator: Any, X: ArrayLike | None) -> tuple[str, str]:
+    x_name, y_name = names or feature_names(estimator, X) or ("x₁", "x₂")
+    return in_picture(x_name), in_picture(y_name)
 
 
-def _class_names(estimator: Any, given: Sequence[str] | None) -> list[str]:
-    return [in_picture(str(name)) for name in (estimator.classes_ if given is None else given)]
+def _class_names(estimator: Any, names: Sequence[str] | None) -> list[str]:
+    return [in_picture(str(name)) for name in (estimator.classes_ if names is None else names)]
 
 
 def _draw(axes: Axes, estimator: Any, X: ArrayLike, y: ArrayLike, names: Sequence[str] | None) -> None:
@@ -118,25 +100,25 @@ def _draw(axes: Axes, estimator: Any, X: ArrayLike, y: ArrayLike, names: Sequenc
         raise ValueError(f"a picture of the boundary needs two features; X has shape {data.shape}")
     if len(estimator.classes_) != 2:
         raise ValueError(f"a picture of the boundary needs two classes, not {len(estimator.classes_)}")
-    limits, faces = plane_limits(data), _faces(estimator)
-    draw_levels(axes, estimator, limits)
+    limits, faces = _plane_limits(data), _faces(estimator)
+    _draw_levels(axes, estimator, limits)
     if len(faces) > 1:
         _draw_faces(axes, faces, limits)
-    draw_classes(axes, data, np.asarray(y), estimator.classes_, _class_names(estimator, names))
+    _draw_classes(axes, data, np.asarray(y), estimator.classes_, _class_names(estimator, names))
     if len(support := getattr(estimator, "support_", ())):
         look = {"s": 42, "facecolor": "none", "ec": INK, "lw": 0.6, "alpha": 0.8, "zorder": 4}
         axes.scatter(*data[support].T, label="support vector", **look)
     axes.set(xlim=limits[0], ylim=limits[1])
 
 
-def plane_limits(X: NDArray[Any]) -> NDArray[Any]:
+def _plane_limits(X: NDArray[Any]) -> NDArray[Any]:
     """Return the limits of a picture of samples in two dimensions: a row (low, high) for each axis."""
     low, high = X.min(axis=0), X.max(axis=0)
     pad = 0.06 * np.maximum(high - low, 1e-9)
     return np.column_stack([low - pad, high + pad])
 
 
-def draw_classes(
+def _draw_classes(
     axes: Axes, X: NDArray[Any], y: NDArray[Any], labels: ArrayLike, names: Sequence[str]
 ) -> None:
     """Draw the samples of both classes, each with its colour and marker."""
@@ -145,7 +127,7 @@ def draw_classes(
         axes.scatter(u, v, s=20, c=colour, marker=marker, lw=0.3, ec="white", label=name, zorder=3)
 
 
-def draw_levels(axes: Axes, estimator: Any, limits: NDArray[Any]) -> None:
+def _draw_levels(axes: Axes, estimator: Any, limits: NDArray[Any]) -> None:
     """Draw the two sides as tints, and the lines f = 0, ±1, ±B."""
     u, v = (np.linspace(low, high, 240) for low, high in limits)
     U, V = np.meshgrid(u, v)
@@ -174,7 +156,7 @@ def _faces(estimator: Any) -> NDArray[Any]:
 
 
 def _draw_faces(axes: Axes, faces: NDArray[Any], limits: NDArray[Any]) -> None:
-    """Draw each face as a line across the picture; one that misses the picture is left out."""
+    """Draw each face that meets the picture as a line across it."""
     U, V = np.meshgrid(*limits)
     for k, (w1, w2, b) in enumerate(faces):
         values = w1 * U + w2 * V + b
@@ -184,7 +166,8 @@ def _draw_faces(axes: Axes, faces: NDArray[Any], limits: NDArray[Any]) -> None:
             axes.plot([], [], color=colour, linewidth=1.1, label=f"face {k}")
 
 
-_RINGS = 40.0, 260.0  # areas of the ring of the least and of the largest multiplier
+_MIN_RING, _MAX_RING = 40.0, 260.0  # areas of the rings of the smallest and largest multiplier, in points²
+_MULTIPLIER_TOL = 1e-6  # multipliers below this fraction of the largest cost are an interior point's zeros
 
 
 def whitening(
@@ -194,11 +177,11 @@ def whitening(
     """Draw a picture of the metric in which a machine's margin is large, over its samples.
 
     On the left the support vector machine with the same C: its margin is Euclidean, and a circle lies
-    between f = −1 and f = 1. On the right the machine itself: to a Relative Margin Machine the samples at
-    its bounds give the metric I + Σ_λ (:mod:`formulations.rmm`, from eq. (5) and (6) of its paper), in
-    which it is a support vector machine, and what lies between its margins is the ellipse
-    ``d'(I + Σ_λ)^{-1} d = const``. It is long where these samples spread. They are ringed, the wider the
-    harder they hold the machine back. The ellipse of a Sigma-SVM is that of (1 − D) I + D Σ.
+    between f = −1 and f = 1. On the right the machine itself: the samples at the bounds of a Relative Margin
+    Machine give the metric I + Σ_λ (:mod:`formulations.rmm`, from eq. (5) and (6) of its paper). In this
+    metric it is a support vector machine, and the ellipse ``d'(I + Σ_λ)^{-1} d = const`` lies between its
+    margins. It is long in the directions in which these samples vary. They are ringed, the ring larger for a
+    larger multiplier. The ellipse of a Sigma-SVM is that of (1 − D) I + D Σ.
 
     Both touch the lines f = ±1 of their panel: their size is the margin's, their shape the metric's.
 
@@ -206,35 +189,31 @@ def whitening(
     ----------
     estimator : RelativeMarginMachine or SigmaSVM
         With the linear kernel, fitted to two classes and two features.
-    axis_names : sequence of str, optional
-        Names of the two features.
-    class_names : sequence of str, optional
-        Names of the two classes; their labels by default.
-    ax : Axes or array of Axes, optional
-        Axes for each panel, or one whose place they share; a new figure by default. It is returned.
+    axis_names, class_names, ax
+        As in :func:`decision_boundary`.
     """
     _check(estimator)
     X, y = np.asarray(dense(estimator._X), dtype=float), estimator._y
     names = _class_names(estimator, class_names)
-    across, up = _axis_names(axis_names, estimator, None)
+    x_name, y_name = _axis_names(axis_names, estimator, None)
     svm = SVM(estimator.C, kernel="linear").fit(X, y, sample_weight=estimator._costs / estimator.C)
-    centre, metric, words = _metric(estimator, X)
+    centre, metric, title, formula = _metric(estimator, X)
     has_label = estimator._sample_weights > 0.0
-    limits = plane_limits(X)
+    limits = _plane_limits(X)
     with Panels(ax, 7.2, 4.4) as panels:
         left, right = panels.grid(1, 2, sharex=True, sharey=True)[0]
-        for axes, machine, own, title, label in (
+        for axes, machine, matrix, name, label in (
             (left, svm, np.eye(2), "Support vector machine", "circle: the metric $I$"),
-            (right, estimator, metric, words[0], f"ellipse: the metric {words[1]}"),
+            (right, estimator, metric, title, f"ellipse: the metric {formula}"),
         ):
-            draw_levels(axes, machine, limits)
-            draw_classes(axes, X[has_label], y[has_label], (-1.0, 1.0), names)
+            _draw_levels(axes, machine, limits)
+            _draw_classes(axes, X[has_label], y[has_label], (-1.0, 1.0), names)
             axes.plot(*X[~has_label].T, ".", color=MUTED, ms=3, label="_without label", zorder=2)
-            _draw_ball(axes, machine, centre, own, label, dotted=machine is svm)
-            axes.set(title=title, xlabel=across)
+            _draw_ball(axes, machine, centre, matrix, label, dotted=machine is svm)
+            axes.set(title=name, xlabel=x_name)
             axes.set_aspect("equal")
-        _draw_bounded(right, estimator, X)
-        left.set(xlim=limits[0], ylim=limits[1], ylabel=up)
+        _draw_active_bounds(right, estimator, X)
+        left.set(xlim=limits[0], ylim=limits[1], ylabel=y_name)
         panels.legend(4)
     return panels.drawn
 
@@ -242,7 +221,7 @@ def whitening(
 def _check(estimator: Any) -> None:
     if not isinstance(estimator, RelativeMarginMachine | SigmaSVM):
         raise TypeError(
-            "the picture is of a RelativeMarginMachine or a SigmaSVM, whose metric is their own; not of "
+            "the picture is of a RelativeMarginMachine or a SigmaSVM, which have a metric; not of "
             f"{type(estimator).__name__}"
         )
     check_is_fitted(estimator)
@@ -255,54 +234,53 @@ def _check(estimator: Any) -> None:
         )
 
 
-def _metric(estimator: Any, X: Array) -> tuple[Array, Array, tuple[str, str]]:
-    """Return the centre of the ellipse, its metric, and names of machine and metric."""
+def _metric(estimator: Any, X: Array) -> tuple[Array, Array, str, str]:
+    """Return the centre of the ellipse, its metric, the machine's title, and the metric's formula."""
     if isinstance(estimator, SigmaSVM):
         (mean, Sigma), D = moments(X, estimator._costs), float(estimator.D)
-        words = f"Sigma-SVM, D = {D:.3g}", r"$(1 - D)\,I + D\,\Sigma$"
-        return mean, (1.0 - D) * np.eye(2) + D * Sigma, words
-    mean, Sigma = bounding_spread(X, *_bounding(estimator), estimator.B)
-    title = f"RMM, B = {estimator.B:.3g}" + ("" if Sigma.any() else ": no sample is held")
-    return mean, np.eye(2) + Sigma, (title, r"$I + \Sigma_\lambda$")
+        return mean, (1.0 - D) * np.eye(2) + D * Sigma, f"Sigma-SVM, D = {D:.3g}", r"$(1 - D)\,I + D\,\Sigma$"
+    mean, Sigma = bounding_spread(X, *_bound_multipliers(estimator), estimator.B)
+    title = f"RMM, B = {estimator.B:.3g}" + ("" if Sigma.any() else ": no active bound")
+    return mean, np.eye(2) + Sigma, title, r"$I + \Sigma_\lambda$"
 
 
 def _draw_ball(axes: Axes, machine: Any, centre: Array, metric: Array, label: str, dotted: bool) -> None:
-    """Draw the points whose distance from the boundary's nearest to the centre is the margin, in the metric.
+    """Draw the ball of the margin's radius in the metric, around the boundary's point nearest to the centre.
 
-    Distances in x are those of the inverse metric, as that of w is the metric: the dual norm.
+    Distances in x are those of the inverse metric, which is dual to the metric of w.
     """
     w, b = machine.coef_[0], float(machine.intercept_[0])
-    size = float(w @ metric @ w)
-    if size == 0.0:
+    norm_sq = float(w @ metric @ w)
+    if norm_sq == 0.0:
         return  # no hyperplane, and no margin
-    middle = centre - (w @ centre + b) / size * (metric @ w)
+    middle = centre - (w @ centre + b) / norm_sq * (metric @ w)
     values, vectors = np.linalg.eigh(metric)
     angles = np.linspace(0.0, 2.0 * np.pi, 200)
-    around = (vectors * np.sqrt(np.maximum(values, 0.0))) @ np.stack([np.cos(angles), np.sin(angles)])
-    u, v = middle[:, None] + around / np.sqrt(size)
+    sphere = (vectors * np.sqrt(np.maximum(values, 0.0))) @ np.stack([np.cos(angles), np.sin(angles)])
+    u, v = middle[:, None] + sphere / np.sqrt(norm_sq)
     axes.fill(u, v, color=MUTED, alpha=0.12, lw=0, zorder=1)
     axes.plot(u, v, color=INK, lw=1.3, ls=":" if dotted else "-", label=label, zorder=4)
     axes.plot(*middle, "+", color=INK, ms=6, zorder=4)
 
 
-def _bounding(estimator: Any) -> tuple[Array, Array]:
-    """Return the multipliers λ and λ* (none for a Sigma-SVM), with an interior point's zeros as 0."""
-    small = 1e-6 * float(estimator._costs.max())
+def _bound_multipliers(estimator: Any) -> tuple[Array, Array]:
+    """Return the multipliers λ and λ* of the bounds, zero for a Sigma-SVM."""
+    tol = _MULTIPLIER_TOL * float(estimator._costs.max())
     zeros = np.zeros_like(estimator._costs)
-    owns = (estimator.multipliers_.get(name, zeros) for name in ("bound_above", "bound_below"))
-    lam, lam_star = (np.where(own > small, own, 0.0) for own in owns)
+    values = (estimator.multipliers_.get(name, zeros) for name in ("bound_above", "bound_below"))
+    lam, lam_star = (np.where(each > tol, each, 0.0) for each in values)
     return lam, lam_star
 
 
-def _draw_bounded(axes: Axes, estimator: Any, X: Array) -> None:
-    """Rings around the samples at the bounds."""
-    lam, lam_star = _bounding(estimator)
+def _draw_active_bounds(axes: Axes, estimator: Any, X: Array) -> None:
+    """Draw rings around the samples at the bounds."""
+    lam, lam_star = _bound_multipliers(estimator)
     largest = max(float(lam.max()), float(lam_star.max()))
-    looks = (lam, "λ: held at +B", GREEN), (lam_star, "λ*: held at −B", PURPLE)
+    looks = (lam, "λ: f = B", GREEN), (lam_star, "λ*: f = −B", PURPLE)
     for multiplier, label, colour in looks:
-        held = multiplier > 0.0
-        if held.any():
-            areas = _RINGS[0] + (_RINGS[1] - _RINGS[0]) * multiplier[held] / largest
-            u, v = X[held].T
+        active = multiplier > 0.0
+        if active.any():
+            areas = _MIN_RING + (_MAX_RING - _MIN_RING) * multiplier[active] / largest
+            u, v = X[active].T
             axes.scatter(u, v, s=areas, facecolor="none", ec=colour, lw=1.4, zorder=5)
             axes.scatter([], [], s=60.0, facecolor="none", ec=colour, lw=1.4, label=label)

@@ -1,8 +1,7 @@
-"""Figures of one look, their panels, the subjects of pictures, and SVG for a page.
+"""Figures of one style, their panels, the models and samples to draw, and SVG for a page.
 
-Colours are those that colour-blind readers tell apart. The classes also differ in their markers, the families
-of multipliers in theirs, so that no picture depends on colour alone. Figures are made by the object-oriented
-interface and hold no global state.
+The colours are distinct to colour-blind readers; classes and families of multipliers also differ in their
+markers. Figures are made without pyplot, which would keep each until it is closed: no window opens.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ Artist: TypeAlias = Any
 Axes: TypeAlias = Any
 Figure: TypeAlias = Any
 Places: TypeAlias = Any  # Axes, or a sequence or an array of them
-Drawn: TypeAlias = Any  # a Figure, or the given ax
+Drawn: TypeAlias = Any  # a new Figure, or the argument ax
 
 # Okabe & Ito's palette.
 BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00"
-WINE, INDIGO, OLIVE = "#882255", "#332288", "#999933"  # Tol's, for the faces that Okabe & Ito leave out
+WINE, INDIGO, OLIVE = "#882255", "#332288", "#999933"  # Tol's palette, for further faces
 INK, MUTED, GRID = "#1f2328", "#6e7781", "#d8dee4"
-MAX_SHAPES = 2000  # markers drawn as shapes; of more, which make a picture slow to open, pixels are drawn
-ZERO_SHARE = 1e-6  # of the largest multiplier: a smaller one is a solver's zero
+MAX_SHAPES = 2000  # markers in a vector picture; more, which are slow to open, are drawn as pixels
+ZERO_TOL = 1e-6  # multipliers below this fraction of the largest are a solver's zeros
 CLASSES = ((BLUE, "o"), (ORANGE, "^"))
 FACES = (GREEN, PURPLE, YELLOW, SKY, MUTED, WINE, INDIGO, OLIVE)
 MARKERS = ("o", "^", "v", "s", "D", "P", "X", "*")
@@ -49,16 +48,16 @@ _STYLE = {
 }  # fmt: skip
 
 
-def _give_matplotlib_a_cache() -> None:
-    """Name a cache to matplotlib if the home is read-only, or every process lists the fonts anew."""
-    named = {"MPLCONFIGDIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"} & os.environ.keys()
-    if named or "matplotlib" in sys.modules or os.access(os.path.expanduser("~"), os.W_OK):
+def _set_matplotlib_cache() -> None:
+    """Set a cache for matplotlib if the home is read-only, else each process lists the fonts anew."""
+    is_set = {"MPLCONFIGDIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"} & os.environ.keys()
+    if is_set or "matplotlib" in sys.modules or os.access(os.path.expanduser("~"), os.W_OK):
         return
     if folder := temporary_folder():
         os.environ["MPLCONFIGDIR"] = str(folder / "matplotlib")
 
 
-_give_matplotlib_a_cache()
+_set_matplotlib_cache()
 
 
 @contextmanager
@@ -71,39 +70,40 @@ def styled() -> Iterator[None]:
 
 
 def new_figure(width: float = 5.0, height: float = 4.0) -> Figure:
-    """Make an empty figure of this size in inches, which a notebook shows; it is white in a saved picture."""
+    """Return an empty figure of this size in inches, which a notebook shows, white in a saved picture."""
     from polyopt.plots.picture import Picture
 
     return Picture(figsize=(width, height), layout="constrained", facecolor="white", dpi=150)
 
 
 class Panels:
-    """A styled new figure of `width` times `height` inches, or the given axes, which keep their size.
+    """The panels of a picture, on a new figure of `width` times `height` inches or on the axes `ax`.
 
-    ``with Panels(ax, 5.0, 4.0) as panels`` draws; `ax` is one for each panel, or one whose place they share.
+    ``with Panels(ax, 5.0, 4.0) as panels`` draws in the package's style. `ax` is one axes for each panel, or
+    one that the panels divide.
     """
 
     def __init__(self, ax: Places | None, width: float, height: float):
-        self._given, self._size, self._style = ax, (width, height), ExitStack()
+        self._ax, self._size, self._style = ax, (width, height), ExitStack()
         self.is_new = ax is None
 
     def __enter__(self) -> Self:
         from matplotlib import axes
 
-        given = [] if self.is_new else np.ravel(np.asarray(self._given, dtype=object)).tolist()
-        if not self.is_new and not (given and all(isinstance(one, axes.Axes) for one in given)):
-            raise TypeError(f"ax must be axes of matplotlib, as of figure.add_subplot(), not {self._given!r}")
-        self._places: list[Any] = given
+        each = [] if self.is_new else np.ravel(np.asarray(self._ax, dtype=object)).tolist()
+        if not self.is_new and not (each and all(isinstance(one, axes.Axes) for one in each)):
+            raise TypeError(f"ax must be axes of matplotlib, as of figure.add_subplot(), not {self._ax!r}")
+        self._axes: list[Any] = each
         self._style.enter_context(styled())
-        self.figure: Any = new_figure(*self._size) if self.is_new else self._places[0].figure
-        self.drawn: Drawn = self.figure if self.is_new else self._given
+        self.figure: Any = new_figure(*self._size) if self.is_new else each[0].figure
+        self.drawn: Drawn = self.figure if self.is_new else self._ax
         return self
 
     def __exit__(self, *_: object) -> None:
         self._style.close()
 
     def axes(self) -> Axes:
-        """Return the one panel of a picture."""
+        """Return the only panel of a picture."""
         return self.grid(1, 1)[0, 0]
 
     def grid(self, rows: int, columns: int, **settings: Any) -> NDArray[Any]:
@@ -111,13 +111,12 @@ class Panels:
         self._panels: NDArray[Any]
         if self.is_new:
             self._panels = self.figure.subplots(rows, columns, squeeze=False, **settings)
-        elif len(self._places) == rows * columns:
-            self._panels = np.array(self._places, dtype=object).reshape(rows, columns)
-        elif len(self._places) == 1:
-            self._panels = _divided(self._places[0], rows, columns, settings)
+        elif len(self._axes) == rows * columns:
+            self._panels = np.array(self._axes, dtype=object).reshape(rows, columns)
+        elif len(self._axes) == 1:
+            self._panels = _divided(self._axes[0], rows, columns, settings)
         else:
-            wanted = f"{rows * columns} for the panels there are"
-            raise ValueError(f"ax must be one, or {wanted}, not {len(self._places)}")
+            raise ValueError(f"ax must be one, or {rows * columns} for the panels, not {len(self._axes)}")
         return self._panels
 
     def legend(self, columns: int, handles: Sequence[Artist] = (), *, beside: bool = False) -> None:
@@ -125,7 +124,7 @@ class Panels:
 
         By default its entries are those of the panels, each label once.
         """
-        known = {
+        entries = {
             label: handle
             for axes in (self.figure.axes if self.is_new else self._panels.ravel())
             for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
@@ -134,11 +133,11 @@ class Panels:
             self.figure.legend(handles=handles, loc="outside right upper")
         elif self.is_new:
             self.figure.legend(
-                known.values(), known.keys(), loc="outside lower center",
+                entries.values(), entries.keys(), loc="outside lower center",
                 ncols=columns, handletextpad=0.4, columnspacing=1.4,
             )  # fmt: skip
-        elif chosen := list(handles) or list(known.values()):
-            legend = self._panels.flat[0].legend(handles=chosen, fontsize=7, framealpha=0.8)
+        elif shown := list(handles) or list(entries.values()):
+            legend = self._panels.flat[0].legend(handles=shown, fontsize=7, framealpha=0.8)
             legend.set_in_layout(self._panels.size == 1)
 
     def title(self, text: str) -> None:
@@ -146,19 +145,17 @@ class Panels:
         if self.is_new:
             self.figure.suptitle(text, x=0.01, ha="left", fontsize=10, fontweight="bold")
         elif text:
-            self._places[0].set_title(text)
+            self._axes[0].set_title(text)
 
 
 def _divided(ax: Axes, rows: int, columns: int, settings: dict[str, Any]) -> NDArray[Any]:
-    """Return panels in the place of the given axes, which become invisible."""
+    """Divide a subplot into panels, and hide its own axes."""
     shared = {name: settings.pop(name) for name in ("sharex", "sharey") if name in settings}
-    place = ax.get_subplotspec()
-    if place is None:
-        raise ValueError(
-            "ax must be a subplot, as of figure.add_subplot(), where a picture has several panels"
-        )
+    subplot = ax.get_subplotspec()
+    if subplot is None:
+        raise ValueError("ax must be a subplot, as of figure.add_subplot(), if a picture has several panels")
     ax.set_axis_off()
-    panels: NDArray[Any] = place.subgridspec(rows, columns, **settings).subplots(squeeze=False, **shared)
+    panels: NDArray[Any] = subplot.subgridspec(rows, columns, **settings).subplots(squeeze=False, **shared)
     return panels
 
 
@@ -183,22 +180,21 @@ def feature_names(estimator: Any, X: ArrayLike | None = None) -> list[str] | Non
     return None if names is None else [str(name) for name in names]
 
 
-# Colours that the page sets, lighter in the dark.
+# Colours set by variables of the page, lighter in its dark scheme.
 _PAGE_COLOURS = {
     INK: "ink", MUTED: "muted", GRID: "rule", "#ffffff": "paper",
     BLUE: "blue", ORANGE: "orange", GREEN: "teal", PURPLE: "purple",
     SKY: "sky", YELLOW: "gold", WINE: "wine", INDIGO: "indigo",
     OLIVE: "olive",
 }  # fmt: skip
-_PHONE_WIDTH = 4.0  # inches; at the width of a phone its letters are as large as those of the page
+_PHONE_WIDTH = 4.0  # inches, at which letters on a phone are as large as those of the page
 _numbers = count(1)
 
 
 def svg(figure: Figure, label: str, *, as_wide: bool = False) -> str:
     """Convert a figure to an SVG element with ids unique in the page, in the page's colours.
 
-    `label` describes it to readers that do not see it; with `as_wide` it keeps its size, else takes a
-    phone's, for which its letters are large enough.
+    `label` describes it for screen readers. It takes the width of a phone unless `as_wide`.
     """
     import matplotlib
 

@@ -1,8 +1,7 @@
 """Polytopes: slices of a high-dimensional one, the plane in full, and the weights of its faces.
 
-Slices and the plane are drawn of a :class:`Scene`: the polytope, the samples, and the look of faces and
-classes, which is the same in every panel. A plane shows the inside as a tint and the faces as lines, thick
-where they bound it.
+Slices and the plane show a :class:`Scene`: the polytope, the samples, and the looks of faces and classes,
+which are the same in every panel. The inside is tinted; faces are lines, thick on the boundary.
 """
 
 from __future__ import annotations
@@ -37,9 +36,11 @@ from polyopt.plots.figure import (
 )
 from polyopt.polytope import Polytope
 
-_LINES = ("-", "--", "-.", ":")  # of the faces, once their colours are used up
+_LINES = ("-", "--", "-.", ":")  # of faces beyond the number of colours
 _INSIDE_OPACITY = 0.11
-_MAX_LEGEND = 8  # faces that a legend has room for
+_MAX_LEGEND = 8  # faces in a legend
+_MAX_FULL_LINES = 12  # faces whose lines are drawn across the picture; more would hide the inside
+_MAX_CHARTS = 12  # faces with a bar chart
 _GRID = 400  # points of each axis at which the regions of the faces are coloured
 
 
@@ -62,64 +63,64 @@ class Scene:
         self.names = [in_picture(str(name)) for name in names]
         known = self.classes if class_names is None else class_names
         self.class_names = [in_picture(str(name)) for name in known]
-        self.spread = np.where(self.X.std(axis=0) > 0, self.X.std(axis=0), 1.0)
-        outer = self._outer(model)
+        self.scale = np.where(self.X.std(axis=0) > 0, self.X.std(axis=0), 1.0)
+        outer = self._outer_class(model)
         self.outer_label, inner = self.classes[outer], 1 - outer
         self.inner_colour = CLASSES[inner][0]
         self.inner_name = self.class_names[inner]
         outside = self.X[~self.polytope.contains(self.X)]
-        self.answers = np.bincount(self.polytope.active_face(outside), minlength=self.polytope.n_faces)
+        self.n_assigned = np.bincount(self.polytope.active_face(outside), minlength=self.polytope.n_faces)
 
-        # Faces that fell out of use take no colour from those that matter.
-        self.live = np.flatnonzero((self.answers > 0) | ~self.polytope.redundant).tolist()
-        if len(self.live) > len(FACES):  # colours of their own for those that answer for most
-            self.live.sort(key=lambda k: -self.answers[k])
+        # Faces without samples and without part of the boundary share the last colour.
+        self.used = np.flatnonzero((self.n_assigned > 0) | ~self.polytope.redundant).tolist()
+        if len(self.used) > len(FACES):  # distinct colours for those with the most samples
+            self.used.sort(key=lambda k: -self.n_assigned[k])
 
     def look(self, face: int) -> tuple[str, str]:
-        """Colour and line of a face, the same in every panel."""
-        place = self.live.index(face) if face in self.live else len(self.live)
-        return FACES[place % len(FACES)], _LINES[place // len(FACES) % len(_LINES)]
+        """Return colour and line style of a face."""
+        number = self.used.index(face) if face in self.used else len(self.used)
+        return FACES[number % len(FACES)], _LINES[number // len(FACES) % len(_LINES)]
 
-    def _outer(self, model: object) -> int:
-        """Place of the class outside: as the estimator says, or the one with the larger share there."""
+    def _outer_class(self, model: object) -> int:
+        """Return the number of the class outside: the estimator's, or the one with fewer samples inside."""
         if hasattr(model, "outer_label_"):
             return int(np.argmax(self.classes == model.outer_label_))
         inside = self.polytope.contains(self.X)
         return int(np.argmin([inside[self.y == label].mean() for label in self.classes]))
 
     def pick(self, features: Sequence[int | str] | None) -> list[int]:
-        """Return the chosen features by number, or those that weigh most."""
+        """Return the numbers of chosen features, by default of the four with the largest weights."""
         if self.polytope.n_features < 2:
             raise ValueError("slices need two features, and the polytope has one")
         if features is None:
-            weights = np.abs(self.polytope.W) * self.spread
-            weights *= (self.answers / np.maximum(weights.sum(axis=1), np.finfo(float).tiny))[:, None]
+            weights = np.abs(self.polytope.W) * self.scale
+            weights *= (self.n_assigned / np.maximum(weights.sum(axis=1), np.finfo(float).tiny))[:, None]
             return sorted(np.argsort(-weights.sum(axis=0), kind="stable")[:4].tolist())
-        found = []
+        numbers = []
         for feature in features:
             if isinstance(feature, str) and feature not in self.names:
                 raise ValueError(f"features has {feature!r}, which is none of {', '.join(self.names)}")
             number = self.names.index(feature) if isinstance(feature, str) else int(feature)
             if not 0 <= number < len(self.names):
                 raise ValueError(f"features must be from 0 to {len(self.names) - 1}, not {number}")
-            found.append(number)
-        if len(found) < 2 or len(set(found)) < len(found):
+            numbers.append(number)
+        if len(numbers) < 2 or len(set(numbers)) < len(numbers):
             raise ValueError(f"features must be two or more different ones, not {list(features)!r}")
-        return found
+        return numbers
 
     def point(self, at: str | ArrayLike) -> Array:
-        """Return the point at which the features are held that do not vary."""
+        """Return the point with the values of the features that do not vary."""
         if not isinstance(at, str):
             point = np.asarray(at, dtype=float)
             if point.shape != (self.polytope.n_features,):
                 raise ValueError(f"at must have {self.polytope.n_features} entries, not shape {point.shape}")
             return point
         if at == "chebyshev":
-            counted = Polytope(self.polytope.W * self.spread, self.polytope.b)
-            part = counted.within(self.X.min(axis=0) / self.spread, self.X.max(axis=0) / self.spread)
+            scaled = Polytope(self.polytope.W * self.scale, self.polytope.b)
+            part = scaled.within(self.X.min(axis=0) / self.scale, self.X.max(axis=0) / self.scale)
             if part.is_empty:
                 raise ValueError("at='chebyshev' needs an inside within the range of the data: there is none")
-            return part.chebyshev().centre * self.spread
+            return part.chebyshev().centre * self.scale
         inside = self.polytope.contains(self.X)
         if at == "inside" and inside.any():
             return np.asarray(np.median(self.X[inside], axis=0))
@@ -128,9 +129,8 @@ class Scene:
         raise ValueError(f"at must be 'inside', 'median', 'chebyshev' or a point, not {at!r}")
 
     def limits(self, pair: tuple[int, int]) -> tuple[Array, Array]:
-        """Lower left and upper right corner of a picture of two features."""
-        mine = self.X[:, pair]
-        low, high = mine.min(axis=0), mine.max(axis=0)
+        """Return the lower left and the upper right corner of a picture of two features."""
+        low, high = self.X[:, pair].min(axis=0), self.X[:, pair].max(axis=0)
         pad = 0.06 * np.where(high > low, high - low, 1.0)
         return low - pad, high + pad
 
@@ -152,10 +152,10 @@ def polytope_slices(
 ) -> Drawn:  # fmt: skip
     """Draw slices through a polytope, one for each pair of the chosen features.
 
-    In a slice two features vary and all others are held at one point, the cross. The faces are lines, thick
-    where they bound the polytope; its inside is tinted. The samples are projected onto each slice and
-    fade with their distance from it, counted in standard deviations of the features held: the boldest
-    tenth are the samples nearest to the slice.
+    In a slice two features vary and all others are fixed at one point, the cross. Faces are lines, thick
+    on the boundary of the polytope; its inside is tinted. Samples are projected onto each slice and fade
+    with their distance from it, in standard deviations of the fixed features: the most opaque tenth are
+    the samples nearest to the slice.
 
     Parameters
     ----------
@@ -166,37 +166,33 @@ def polytope_slices(
     y : array_like of shape (n,)
         Their labels, of two classes.
     features : sequence of int or str, optional
-        Two or more features, by number or name; by default the four whose terms weigh most in the faces,
-        each face counting by the samples that it answers for.
+        Two or more features, by number or name; by default the four with the largest weights times
+        standard deviations in the faces, each face weighted by the number of its samples.
     at : {"inside", "median", "chebyshev"} or array_like of shape (m,)
-        Where the other features are held: the median of the samples inside, the median of all, the
-        centre of the largest ball inside, each feature counted in standard deviations, within the range
-        of the data; or a point.
+        Values of the other features: the median of the samples inside, the median of all samples, the
+        centre of the largest ball inside and within the range of the data, with features in standard
+        deviations; or a point.
     feature_names : sequence of str, optional
         Names of the m features; by default those of the polytope.
-    class_names : sequence of str, optional
-        Names of the two classes, in the order of the sorted labels; by default the labels.
-    title : str
-        Title of the picture.
-    ax : Axes or array of Axes, optional
-        Axes for each panel, or one whose place they share; a new figure by default. It is returned.
+    class_names, title, ax
+        As in :func:`decision_boundary`.
     """
     scene = Scene(model, X, y, feature_names, class_names)
     chosen = scene.pick(features)
     point = scene.point(at)
-    wanted = len(chosen) - 1
-    with Panels(ax, 2.1 * wanted + 0.9 + (2.2 if wanted == 1 else 0.0), 2.1 * wanted + 0.9) as panels:
-        grid = panels.grid(wanted, wanted, sharex="col", sharey="row")
+    n = len(chosen) - 1
+    with Panels(ax, 2.1 * n + 0.9 + (2.2 if n == 1 else 0.0), 2.1 * n + 0.9) as panels:
+        grid = panels.grid(n, n, sharex="col", sharey="row")
         drawn: set[int] = set()
-        for row in range(wanted):
-            for column in range(wanted):
+        for row in range(n):
+            for column in range(n):
                 axes = grid[row, column]
                 if column > row:
                     axes.set_axis_off()
                     continue
                 pair = (chosen[column], chosen[row + 1])
                 drawn |= _draw_slice(axes, scene, pair, point)
-                if row == wanted - 1:
+                if row == n - 1:
                     axes.set_xlabel(scene.names[pair[0]])
                 if column == 0:
                     axes.set_ylabel(scene.names[pair[1]])
@@ -206,7 +202,7 @@ def polytope_slices(
         if scene.polytope.n_features > 2:
             extras.append(_handle("faint: far from the slice", ls=""))
         handles = _face_handles(scene, sorted(drawn)) + extras
-        if wanted == 1:
+        if n == 1:
             panels.legend(1, handles, beside=True)
         else:
             legend = grid[0, -1].legend(handles=handles, loc="upper right", borderaxespad=0.0)
@@ -218,18 +214,16 @@ def polytope_plane(
     model: object, X: ArrayLike, y: ArrayLike, *, feature_names: Sequence[str] | None = None,
     class_names: Sequence[str] | None = None, title: str = "", ax: Axes | None = None,
 ) -> Drawn:  # fmt: skip
-    """Draw a polytope of two features in full: corners, largest ball inside, and which face answers where.
+    """Draw a polytope of two features in full: corners, largest ball inside, and the region of each face.
 
-    Every point of the plane outside has the tint of the face that answers for it, the face of the largest
-    score, and samples there have its colour; samples inside have the colour of the class inside. A
-    sample's marker is its class, hollow where it is on the wrong side.
+    A point outside is assigned to the face of the largest score, whose tint it has; samples there have the
+    colour of the face, samples inside the colour of the class inside. A sample's marker tells its class, and
+    is hollow on the wrong side.
 
     Parameters
     ----------
-    model, X, y, feature_names, class_names, title
+    model, X, y, feature_names, class_names, title, ax
         As in :func:`polytope_slices`, of two features.
-    ax : Axes, optional
-        Axes to draw on; a new figure by default. It is returned.
     """
     scene = Scene(model, X, y, feature_names, class_names)
     polytope = scene.polytope
@@ -244,14 +238,15 @@ def polytope_plane(
         _draw_regions(axes, scene, low, high)
         drawn = _draw_body(axes, scene, polytope, low, high)
         outside = ~polytope.contains(scene.X)
-        answers = polytope.active_face(scene.X)
-        drawn |= set(answers[outside].tolist())
-        colours = np.where(outside, [scene.look(k)[0] for k in answers], scene.inner_colour)
-        wrong = outside != (scene.y == scene.outer_label)
+        assignment = polytope.active_face(scene.X)
+        drawn |= set(assignment[outside].tolist())
+        colours = np.where(outside, [scene.look(k)[0] for k in assignment], scene.inner_colour)
+        is_right = outside == (scene.y == scene.outer_label)
         for label, (_, marker) in zip(scene.classes, CLASSES, strict=True):
-            for mine, full in ((scene.y == label) & ~wrong, True), ((scene.y == label) & wrong, False):
-                u, v = scene.X[mine].T
-                fill, edge = (colours[mine], "white") if full else ("white", colours[mine])
+            for full in (True, False):
+                mask = (scene.y == label) & (is_right == full)
+                u, v = scene.X[mask].T
+                fill, edge = (colours[mask], "white") if full else ("white", colours[mask])
                 axes.scatter(u, v, s=19, c=fill, ec=edge, marker=marker, lw=0.4 if full else 1.0, zorder=3)
         extras = _draw_ball_and_corners(axes, polytope, low, high)
         axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), title=title)
@@ -262,27 +257,27 @@ def polytope_plane(
 
 
 def _draw_body(axes: Axes, scene: Scene, plane: Polytope, low: Array, high: Array) -> set[int]:
-    """Tint and faces of a polytope in the plane; the faces that bound it in the picture."""
+    """Draw the inside and the faces of a polytope in the plane; return the faces on its boundary."""
     part = plane.within(low, high)
     if not part.is_empty and not part.is_flat:
         axes.fill(*part.vertices().T, color=scene.inner_colour, alpha=_INSIDE_OPACITY, lw=0, zorder=1)
     drawn = set()
     for k in range(plane.n_faces):
         colour, line = scene.look(k)
-        across = _segment(plane, k, low, high, others=False)
+        across = _segment(plane, k, low, high, is_edge=False)
         if across is None:
             continue
-        if plane.n_faces <= 12:  # more lines across the picture would hide the inside
+        if plane.n_faces <= _MAX_FULL_LINES:
             axes.plot(*across.T, color=colour, lw=0.6, ls=line, alpha=0.45, zorder=2)
-        edge = _segment(plane, k, low, high, others=True)
+        edge = _segment(plane, k, low, high, is_edge=True)
         if edge is not None:
             axes.plot(*edge.T, color=colour, lw=2.2, ls=line, solid_capstyle="round", zorder=4)
             drawn.add(k)
     return drawn
 
 
-def _segment(plane: Polytope, face: int, low: Array, high: Array, *, others: bool) -> Array | None:
-    """Return the part of a face's line within the picture, and if so asked within the other faces."""
+def _segment(plane: Polytope, face: int, low: Array, high: Array, *, is_edge: bool) -> Array | None:
+    """Return the ends (2, 2) of a face's line in the picture, of an edge only its part in the polytope."""
     unit = high - low
     w, b = plane.W[face] * unit, plane.b[face] + plane.W[face] @ low  # the picture is [0, 1]²
     size = float(np.hypot(*w))
@@ -290,23 +285,24 @@ def _segment(plane: Polytope, face: int, low: Array, high: Array, *, others: boo
         return None
     start, along = -b * w / size**2, np.array([-w[1], w[0]]) / size
     rows = [np.vstack([np.eye(2), -np.eye(2)]), np.array([-1.0, -1.0, 0.0, 0.0])]
-    if others:
+    if is_edge:
         rest = np.arange(plane.n_faces) != face
         W, b_rest = plane.W[rest] * unit, plane.b[rest] + plane.W[rest] @ low
         rows = [np.vstack([rows[0], W]), np.append(rows[1], b_rest)]
-    slope, room = rows[0] @ along, -(rows[0] @ start + rows[1])
-    flat = np.abs(slope) <= 1e-12 * np.linalg.norm(rows[0], axis=1)
-    if np.any(room[flat] < -1e-9):
+    slope, slack = rows[0] @ along, -(rows[0] @ start + rows[1])
+    is_parallel = np.abs(slope) <= 1e-12 * np.linalg.norm(rows[0], axis=1)
+    if np.any(slack[is_parallel] < -1e-9):
         return None
-    steps = room[~flat] / slope[~flat]
-    first, last = steps[slope[~flat] < 0].max(), steps[slope[~flat] > 0].min()
+    slope, slack = slope[~is_parallel], slack[~is_parallel]
+    steps = slack / slope
+    first, last = steps[slope < 0].max(), steps[slope > 0].min()
     if last - first <= 1e-6:
         return None
     return low + unit * (start + np.array([[first], [last]]) * along)
 
 
 def _face_handles(scene: Scene, faces: list[int], *, by_face: bool = False) -> list[Artist]:
-    """Entries of the legend for the classes and the faces; where colour tells the face, markers are grey."""
+    """Return entries of the legend for classes and faces; markers are grey if colours tell the face."""
     from matplotlib.patches import Patch
 
     handles = [
@@ -317,12 +313,12 @@ def _face_handles(scene: Scene, faces: list[int], *, by_face: bool = False) -> l
         handles.append(_handle("on the wrong side", ls="", marker="o", color="white", mec=MUTED, ms=4))
     inside = f"inside: {scene.inner_name}"
     handles.append(Patch(color=scene.inner_colour, alpha=2 * _INSIDE_OPACITY, lw=0, label=inside))
-    busiest = sorted(faces, key=lambda k: -scene.answers[k])[:_MAX_LEGEND]
-    for k in sorted(busiest):
+    largest = sorted(faces, key=lambda k: -scene.n_assigned[k])[:_MAX_LEGEND]
+    for k in sorted(largest):
         colour, line = scene.look(k)
-        handles.append(_handle(f"face {k}, answers for {scene.answers[k]}", color=colour, ls=line, lw=2.2))
+        handles.append(_handle(f"face {k}, {scene.n_assigned[k]} samples", color=colour, ls=line, lw=2.2))
     if len(faces) > _MAX_LEGEND:
-        handles.append(_handle(f"and {len(faces) - _MAX_LEGEND} faces that answer for fewer", ls=""))
+        handles.append(_handle(f"and {len(faces) - _MAX_LEGEND} faces with fewer samples", ls=""))
     return handles
 
 
@@ -334,21 +330,22 @@ def _handle(label: str, **look: Any) -> Artist:
 
 
 def _draw_slice(axes: Axes, scene: Scene, pair: tuple[int, int], point: Array) -> set[int]:
-    """One panel; the faces that bound the polytope in it."""
+    """Draw one panel, and return the faces on the boundary of the polytope in it."""
     section = scene.polytope.section(pair, point)
     low, high = scene.limits(pair)
     drawn = _draw_body(axes, scene, section, low, high)
-    held = np.setdiff1d(np.arange(len(point)), pair)
-    away = np.sqrt((((scene.X[:, held] - point[held]) / scene.spread[held]) ** 2).sum(axis=1))
-    rank = np.argsort(np.argsort(away, kind="stable")) / len(away)  # 0 nearest, 1 farthest
-    strength = 0.9 * np.exp(-2.6 * rank) if len(held) else np.full(len(away), 0.85)
+    fixed = np.setdiff1d(np.arange(len(point)), pair)
+    distance = np.sqrt((((scene.X[:, fixed] - point[fixed]) / scene.scale[fixed]) ** 2).sum(axis=1))
+    rank = np.argsort(np.argsort(distance, kind="stable")) / len(distance)  # 0 nearest, 1 farthest
+    opacity = 0.9 * np.exp(-2.6 * rank) if len(fixed) else np.full(len(rank), 0.85)
     order = np.argsort(-rank, kind="stable")
     for label, (colour, marker) in zip(scene.classes, CLASSES, strict=True):
-        mine = order[scene.y[order] == label]
-        u, v = scene.X[mine][:, pair].T
-        many = len(mine) > MAX_SHAPES  # too many for a vector picture
-        shade = strength[mine]
-        axes.scatter(u, v, s=11, c=colour, alpha=shade, marker=marker, lw=0, zorder=3, rasterized=many)
+        samples = order[scene.y[order] == label]
+        u, v = scene.X[samples][:, pair].T
+        axes.scatter(
+            u, v, s=11, c=colour, alpha=opacity[samples], marker=marker, lw=0, zorder=3,
+            rasterized=len(samples) > MAX_SHAPES,
+        )  # fmt: skip
     axes.plot(*point[list(pair)], "+", color=INK, ms=8, mew=1.3, zorder=5)
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
     axes.locator_params(nbins=4)
@@ -356,15 +353,14 @@ def _draw_slice(axes: Axes, scene: Scene, pair: tuple[int, int], point: Array) -
 
 
 def _draw_regions(axes: Axes, scene: Scene, low: Array, high: Array) -> None:
-    """Outside, the tint of the face that answers."""
+    """Tint each point outside with the colour of its face."""
     from matplotlib.colors import to_rgba
 
     polytope = scene.polytope
     u, v = (np.linspace(low[j], high[j], _GRID) for j in (0, 1))
     points = np.stack(np.meshgrid(u, v), axis=-1).reshape(-1, 2)
-    answers = polytope.active_face(points)
-    looks = np.array([to_rgba(scene.look(k)[0], 1.6 * _INSIDE_OPACITY) for k in range(polytope.n_faces)])
-    image = looks[answers]
+    tints = np.array([to_rgba(scene.look(k)[0], 1.6 * _INSIDE_OPACITY) for k in range(polytope.n_faces)])
+    image = tints[polytope.active_face(points)]
     image[polytope.contains(points), 3] = 0.0
     axes.imshow(
         image.reshape(_GRID, _GRID, 4), origin="lower", aspect="auto", zorder=0,
@@ -380,11 +376,11 @@ def _draw_ball_and_corners(axes: Axes, polytope: Polytope, low: Array, high: Arr
         return []
     handles = []
     part = polytope if polytope.is_bounded else polytope.within(low, high)
-    corners, on = part.vertices(), part.faces_of_vertices()
-    own = on[:, : polytope.n_faces].sum(axis=1) >= 2  # not those that the picture's frame cuts
+    corners, incidence = part.vertices(), part.faces_of_vertices()
+    is_corner = incidence[:, : polytope.n_faces].sum(axis=1) >= 2  # not those on the picture's frame
     look: dict[str, Any] = {"color": "white", "mec": INK, "mew": 1.1, "ms": 5, "ls": "", "marker": "o"}
-    if own.any():
-        axes.plot(*corners[own].T, **look, zorder=6)
+    if is_corner.any():
+        axes.plot(*corners[is_corner].T, **look, zorder=6)
         handles.append(_handle("corner", **look))
     ball = polytope.chebyshev()
     if np.isfinite(ball.radius):
@@ -399,21 +395,21 @@ def face_weights(
     explanation: ModelExplanation | BaseEstimator, most: int = 6, columns: int = 2, *,
     ax: Places | None = None,
 ) -> Drawn:  # fmt: skip
-    """Draw each face as a bar chart: the weights of its features times their spreads, the largest first.
+    """Draw each face as a bar chart: weights of features times their standard deviations, the largest first.
 
-    A bar to the right pulls towards the outside where the feature is large, one to the left where it is
-    small. Faces that answer for most samples come first, up to 12.
+    A large value of a feature is evidence for the outside if its bar is to the right, for the inside if its
+    bar is to the left. Faces with the most samples come first, up to 12.
 
     Parameters
     ----------
     explanation : ModelExplanation or estimator
-        What ``explain_model`` gives, or a fitted machine, which is explained by the data of its fit.
+        The result of ``explain_model``, or a fitted machine, which is explained by the data of its fit.
     most : int
-        Features of each face; how much weight the others have stands below the bars.
+        Number of features of each face; the weight of the others stands below the bars.
     columns : int
-        Faces beside each other.
-    ax : Axes or array of Axes, optional
-        Axes for each panel, or one whose place they share; a new figure by default. It is returned.
+        Number of faces beside each other.
+    ax
+        As in :func:`decision_boundary`.
     """
     machine = machine_of(explanation)
     if hasattr(machine, "explain_model"):
@@ -422,33 +418,34 @@ def face_weights(
         kind = type(explanation).__name__
         raise TypeError(f"explanation must be one of explain_model, or a machine with faces, not {kind}")
     most, columns = whole("most", most), whole("columns", columns)
-    roles = sorted(explanation.faces, key=lambda role: -role.active)[:12]
+    roles = sorted(explanation.faces, key=lambda role: -role.active)[:_MAX_CHARTS]
     columns = min(columns, len(roles))
     rows = -(-len(roles) // columns)
     deepest = min(most, max((len(role.weights) for role in roles), default=1)) or 1
     with Panels(ax, 3.6 * columns, (0.2 * deepest + 0.85) * rows) as panels:
-        places = panels.grid(rows, columns).ravel()
-        reach = max((abs(weight) for role in roles for _, weight in role.weights), default=1.0)
-        for axes, role in zip(places, roles, strict=False):
-            several = explanation.model.kind != "polytope"
-            name = f"{role.name[0]}.{role.name[1]}" if several else role.name[1]
-            _draw(axes, role, most, reach, f"face {name}")
-        for axes in places[len(roles) :]:
+        grid = panels.grid(rows, columns).ravel()
+        limit = 1.05 * max((abs(weight) for role in roles for _, weight in role.weights), default=1.0)
+        for axes, role in zip(grid, roles, strict=False):
+            is_union = explanation.model.kind != "polytope"
+            name = f"{role.name[0]}.{role.name[1]}" if is_union else role.name[1]
+            _draw_weights(axes, role, most, limit, f"face {name}")
+        for axes in grid[len(roles) :]:
             axes.set_axis_off()
     return panels.drawn
 
 
-def _draw(axes: Axes, role: FaceRole, most: int, reach: float, name: str) -> None:
+def _draw_weights(axes: Axes, role: FaceRole, most: int, limit: float, name: str) -> None:
+    """Draw the bars of one face, on an axis from -limit to limit."""
     shown, hidden = role.weights[:most], role.weights[most:]
-    places = np.arange(len(shown))
+    y = np.arange(len(shown))
     weights = np.array([weight for _, weight in shown])
-    axes.barh(places, weights, color=[ORANGE if weight > 0 else BLUE for weight in weights], height=0.7)
-    axes.set_yticks(places, [in_picture(cut_short(text, 22)) for text, _ in shown])
+    axes.barh(y, weights, color=[ORANGE if weight > 0 else BLUE for weight in weights], height=0.7)
+    axes.set_yticks(y, [in_picture(cut_short(text, 22)) for text, _ in shown])
     axes.invert_yaxis()
     axes.axvline(0.0, color=MUTED, lw=0.8)
-    axes.set_xlim(-1.05 * reach, 1.05 * reach)
+    axes.set_xlim(-limit, limit)
     axes.tick_params(labelsize=7.5, length=0)
-    axes.set_title(f"{name}, answers for {role.active}", fontsize=9)
+    axes.set_title(f"{name}, {role.active} samples", fontsize=9)
     if hidden:
         total = sum(abs(weight) for _, weight in role.weights)
         rest = sum(abs(weight) for _, weight in hidden) / total

@@ -20,7 +20,7 @@ from polyopt.plots.figure import (
     MUTED,
     ORANGE,
     PURPLE,
-    ZERO_SHARE,
+    ZERO_TOL,
     Axes,
     Drawn,
     Panels,
@@ -42,17 +42,14 @@ def convergence(
     Parameters
     ----------
     history : DataFrame, Solution or estimator
-        A fitted machine of two classes, a solution, or the records of either: ``objective`` and, if they
-        are known, ``bound`` by ``iteration``, ``epoch``, ``step`` or ``round``. If there are several starts,
-        the one that was kept is drawn.
+        A fitted machine of two classes, a solution, or the records of either: ``objective`` and, if known,
+        ``bound`` by ``iteration``, ``epoch``, ``step`` or ``round``. Of several starts the best is drawn.
     reference : float, optional
         Objective of the exact solution.
     unit : str, optional
         Name of an iteration; by default the column's.
-    title : str
-        Title of the picture.
-    ax : Axes or array of Axes, optional
-        Axes for each panel, or one whose place they share; a new figure by default. It is returned.
+    title, ax
+        As in :func:`decision_boundary`.
     """
     from polyopt.compare.trace import records_of, trace, unit_of
 
@@ -101,8 +98,8 @@ def _logarithmic(axes: Axes) -> None:
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 
-_MIN_GAP, _MIN_SECONDS = 1e-7, 1e-3  # what is less is drawn there: the scales are logarithmic
-_MARKERS = ("o", "s", "^", "*", "D", "v")
+_MIN_GAP = 1e-7  # smaller relative gaps are drawn there, on a logarithmic scale
+_MIN_SECONDS = 1e-3  # shorter times are drawn there
 
 
 def gaps(
@@ -111,36 +108,34 @@ def gaps(
 ) -> Drawn:  # fmt: skip
     """Draw a picture of the gap against time, both on logarithmic scales.
 
-    A line for each run, between its own best point and its own bound; a mark for each solver, where it ended,
-    from its objective to the best bound known.
+    A line for each run, from its best point to its bound; a marker for the end of each solver, from its
+    objective to the best bound known.
 
     Parameters
     ----------
     runs : mapping of str to array_like of shape (records, 2)
-        Seconds and relative gap, by what was solved.
+        Seconds and relative gap, by the name of the problem.
     ends : mapping of str to mapping of str to (float, float)
-        Seconds and relative gap of each solver, by what was solved.
-    title : str
-        Title of the picture.
-    ax : Axes, optional
-        Axes to draw on; a new figure by default. It is returned.
+        Seconds and relative gap by solver, by the name of the problem.
+    title, ax
+        As in :func:`decision_boundary`.
     """
     names = list(dict.fromkeys([*runs, *ends]))
     if not names:
         raise ValueError("a picture of gaps needs a run, and there is none")
-    solvers = list(dict.fromkeys(solver for own in ends.values() for solver in own))
+    solvers = list(dict.fromkeys(solver for by_solver in ends.values() for solver in by_solver))
     with Panels(ax, 5.0, 4.4) as panels:
-        axes = panels.grid(1, 1)[0, 0]
+        axes = panels.axes()
         for number, name in enumerate(names):
             colour = FACES[number % len(FACES)]
             line = np.reshape(np.asarray(runs.get(name, ()), dtype=float), (-1, 2))
             axes.plot(*_shown(line), color=colour, lw=1.4, label=name)
             for solver, end in ends.get(name, {}).items():
-                marker = _MARKERS[solvers.index(solver) % len(_MARKERS)]
+                marker = MARKERS[solvers.index(solver) % len(MARKERS)]
                 axes.plot(*_shown(np.array([end])), marker=marker, color=colour, ms=6, mfc="none", ls="")
         for number, solver in enumerate(solvers):
             axes.plot(
-                [], [], marker=_MARKERS[number % len(_MARKERS)], color=MUTED, mfc="none", ls="", label=solver
+                [], [], marker=MARKERS[number % len(MARKERS)], color=MUTED, mfc="none", ls="", label=solver
             )
         axes.set(title=title, xlabel="seconds", ylabel="relative gap", xscale="log", yscale="log")
         axes.grid(axis="y")
@@ -149,51 +144,49 @@ def gaps(
 
 
 def _shown(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return seconds and gaps, held where the scales can show them."""
+    """Return seconds and gaps, not below the least of the logarithmic scales."""
     return np.maximum(points[:, 0], _MIN_SECONDS), np.clip(points[:, 1], _MIN_GAP, None)
 
 
 def path(points: Path[Any], *, title: str = "", ax: Places | None = None) -> Drawn:
     """Draw a picture of a path, as of :func:`polyopt.rmm_path`, over what varies along it.
 
-    Above, the value of each machine and the bound that is proven on its optimum; below, how many multipliers
-    of each family of rows are not 0. A machine with an infinite bound stands at the right end.
+    Above, the value of each machine and the proven bound on its optimum; below, the number of nonzero
+    multipliers of each family of rows. A machine with an infinite bound stands at the right end.
 
     Parameters
     ----------
     points : Path
         The path.
-    title : str
-        Title of the picture.
-    ax : Axes or array of Axes, optional
-        Axes for each panel, or one whose place they share; a new figure by default. It is returned.
+    title, ax
+        As in :func:`decision_boundary`.
     """
     if not points:
         raise ValueError("a picture of a path needs machines on it, and this one has none")
-    at = np.array([float(getattr(point, points.varied)) for point in points])
-    finite = at[np.isfinite(at)]
+    values = np.array([float(getattr(point, points.varied)) for point in points])
+    finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (1.0, 1.0)
     logarithmic = low > 0 and high > 20.0 * low
     end = high * (high / low) ** 0.15 if logarithmic else high + 0.15 * ((high - low) or 1.0)
-    places = np.where(np.isfinite(at), at, end)
-    order = np.argsort(places, kind="stable")
+    x = np.where(np.isfinite(values), values, end)
+    order = np.argsort(x, kind="stable")
+    x = x[order]
     with Panels(ax, 5.0, 4.4) as panels:
         above, below = panels.grid(2, 1, sharex=True)[:, 0]
-        values = np.array([(p.certificate.primal_value, p.certificate.dual_value) for p in points])[order]
-        size: dict[str, Any] = {"ms": 7, "lw": 1.0}
-        above.plot(places[order], values[:, 0], "-o", color=BLUE, label="value", mfc="none", **size)
-        above.plot(places[order], values[:, 1], marker=".", color=ORANGE, label="proven bound", **size)
+        bounds = np.array([(p.certificate.primal_value, p.certificate.dual_value) for p in points])[order]
+        above.plot(x, bounds[:, 0], "-o", color=BLUE, label="value", mfc="none", ms=7, lw=1.0)
+        above.plot(x, bounds[:, 1], marker=".", color=ORANGE, label="proven bound", ms=7, lw=1.0)
         families = dict.fromkeys(family for point in points for family in point.solution.duals)
-        for place, family in enumerate(families):
-            counts = np.array([_count_held(point, family) for point in points])
-            look = {"marker": MARKERS[place % len(MARKERS)], "color": FACES[place % len(FACES)]}
-            below.plot(places[order], counts[order], ms=4, lw=1.0, label=family, **look)
+        for number, family in enumerate(families):
+            counts = np.array([_count_nonzero(point, family) for point in points])
+            look = {"marker": MARKERS[number % len(MARKERS)], "color": FACES[number % len(FACES)]}
+            below.plot(x, counts[order], ms=4, lw=1.0, label=family, **look)
         above.set(title=title, ylabel="value and bound")
         below.set(xlabel=points.varied, ylabel="multipliers not 0")
         below.set_ylim(bottom=0)
         if logarithmic:
             below.set_xscale("log")
-        if not np.isfinite(at).all():
+        if not np.isfinite(values).all():
             above.axvline(end, color=FACES[4], lw=0.6, ls=":")
             above.annotate("∞", (end, 1.0), xycoords=("data", "axes fraction"), ha="center", va="bottom")
         for panel in (above, below):
@@ -202,8 +195,9 @@ def path(points: Path[Any], *, title: str = "", ax: Places | None = None) -> Dra
     return panels.drawn
 
 
-def _count_held(point: Point, family: str) -> int:
+def _count_nonzero(point: Point, family: str) -> int:
     """Count the multipliers of a family that are not 0, up to a solver's rounding."""
-    values = np.abs(point.solution.duals.get(family, np.zeros(0)))
-    largest = max((float(np.abs(own).max(initial=0.0)) for own in point.solution.duals.values()), default=0.0)
-    return int((values > ZERO_SHARE * largest).sum())
+    duals = point.solution.duals
+    values = np.abs(duals.get(family, np.zeros(0)))
+    largest = max((float(np.abs(each).max(initial=0.0)) for each in duals.values()), default=0.0)
+    return int((values > ZERO_TOL * largest).sum())

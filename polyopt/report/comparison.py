@@ -16,26 +16,18 @@ import numpy as np
 import scipy.sparse as sp
 
 from polyopt.base.files import write_text
+from polyopt.base.table import Column
 from polyopt.base.text import cut_short, escape, in_picture, visible
 from polyopt.compare.comparison import Comparison, Row
 from polyopt.compare.data import Prepared
 from polyopt.compare.results import Proof
-from polyopt.compare.tables import CLAIMS, SIZES, duration, number, points, span
+from polyopt.compare.tables import CLAIMS, DIFFERENCE_COLUMNS, fit_columns, mean_columns, proof_columns
 from polyopt.compare.trace import trace
 from polyopt.methods.programs import find_programs
 from polyopt.methods.registry import BUILT_IN, METHODS, answering_for
 from polyopt.plots import convergence, decision_boundary, gaps, multipliers
 from polyopt.plots.figure import CLASSES, INK, Panels, svg
-from polyopt.report.frame import (
-    Contents,
-    cells_table,
-    columns,
-    framed,
-    head_cells,
-    part,
-    scrolling,
-    table_row,
-)
+from polyopt.report.frame import Contents, badge, framed, part, rows_table
 from polyopt.report.programs import program_section
 
 _MAX_POINTS = 1500  # samples of a boundary: each is a shape in the page
@@ -132,20 +124,9 @@ def _run(data: Prepared, row: Row, exact: Row | None) -> Picture:
     return Picture(svg(figure, f"Run of {row.solver} for {row.method} on {row.data}"), "The run", caption)
 
 
-_COLUMNS = columns(
-    "method*, solver*, objective, proven bound, gap, relative, residual, worst at*, claim*, size, "
-    "test error, seconds"
+_COMPARED = (
+    "Relative gap from each solver's objective to the bound on all points, in percent, and its seconds."
 )
-_MEANS = columns(
-    "method*, solver*, fits, failed, objective, proven bound, largest gap, weakest claim*, size, "
-    "test error %, interval, seconds"
-)
-_APART = columns("method*, less*, splits, points, interval, so the first is*")
-_FITS = columns(
-    "method*, solver*, split, seed, settings*, objective, proven bound, gap, claim*, size, test error %, "
-    "seconds, status*"
-)
-_TOLD = "Relative gap from each solver's objective to the bound on all points, and its seconds."
 _CAPTION = (
     "A line is the run of a proving solver, from its best point to its bound as they were (of several "
     "classes there is none); a mark is where a solver ended, from its objective to the bound that was proven "
@@ -210,8 +191,11 @@ def _data_section(
         f"<section>{contents.heading(2, data.name, escape(data.name))}",
         f"<p class='quiet'>{escape(data.summary)}</p>",
         _repeats_section(comparison, data.name) if comparison.is_repeated else "",
-        _table(rows),
-    ]
+        rows_table(
+            fit_columns(rows), rows, "comparison", sortable=True, group=lambda row: row.method,
+            is_group_named=True, note=lambda row: "" if row.estimator is not None else row.status,
+        ),
+    ]  # fmt: skip
     two_classes = len(np.unique(data.y_train)) == 2
     if not two_classes:
         parts.append("<p class='quiet'>Pictures are drawn of data with two classes.</p>")
@@ -230,55 +214,29 @@ def _data_section(
 
 
 def _repeats_section(comparison: Comparison, name: str) -> str:
-    """Means over splits and seeds, differences between methods, and the single fits, of one data set."""
-
-    def claim(name: str) -> str:
-        return f"{CLAIMS[name].mark} {CLAIMS[name].word}"
-
-    means = [
-        (one.method, one.solver, str(one.fits), str(one.failed), number(one.objective), number(one.bound),
-         _small(one.relative_gap), claim(one.claim),
-         "–" if np.isnan(one.complexity) else f"{one.complexity:.1f} {SIZES[one.counts]}",
-         points(one.test_error), span(one.test_error_low, one.test_error_high), duration(one.seconds))
-        for one in comparison.summaries() if one.data == name
+    """Return means over splits and seeds, differences between methods, and all fits, on one data set."""
+    means = [summary for summary in comparison.summaries() if summary.data == name]
+    pairs = [difference for difference in comparison.differences() if difference.data == name]
+    fits = [row for row in comparison.rows if row.data == name]
+    columns = fit_columns(fits)
+    columns[2:2] = [
+        Column("split", lambda row: str(row.split)), Column("seed", lambda row: str(row.seed)),
+        Column("settings", lambda row: row.settings, is_text=True),
     ]  # fmt: skip
-    apart = [
-        (f"{one.method} ({one.solver})", f"{one.other} ({one.other_solver})", str(one.splits),
-         points(one.difference, True), span(one.low, one.high, True), one.verdict)
-        for one in comparison.differences() if one.data == name
-    ]  # fmt: skip
-    fits = [
-        (row.method, row.solver, str(row.split), str(row.seed), row.settings, number(row.objective),
-         number(row.bound), _small(row.relative_gap), claim(row.claim),
-         "–" if row.complexity is None else f"{row.complexity} {SIZES[row.counts]}",
-         points(row.test_error), duration(row.seconds), row.status)
-        for row in comparison.rows if row.data == name
-    ]  # fmt: skip
-    parts = ["<h3>Means over splits and seeds</h3>", cells_table(_MEANS, means)]
-    if apart:
-        parts += ["<h3>Differences of test error, in points</h3>", cells_table(_APART, apart)]
-    parts.append(f"<details><summary>All {len(fits)} fits</summary>{cells_table(_FITS, fits)}</details>")
+    columns.append(Column("status", lambda row: row.status, is_text=True))
+    parts = ["<h3>Means over splits and seeds</h3>", rows_table(mean_columns(means), means)]
+    if pairs:
+        parts += ["<h3>Differences of test error, in points</h3>", rows_table(DIFFERENCE_COLUMNS, pairs)]
+    parts.append(f"<details><summary>All {len(fits)} fits</summary>{rows_table(columns, fits)}</details>")
     parts.append("<h3>The first split and seed</h3>")
     return "\n".join(parts)
 
 
 def _proof_section(proofs: list[Proof], title: str) -> str:
-    """Gap of each solver to the bound on all points, as a table and as a picture."""
-    solvers = list(dict.fromkeys(solver for proof in proofs for solver in proof.objectives))
-    head = columns("data*, method*, best, proven bound") + [(name, "") for name in solvers]
-    body = []
-    for proof in proofs:
-        best = min(proof.objectives.values())
-        cells = [escape(proof.data), escape(proof.method), number(best), number(proof.bound)]
-        for name in solvers:
-            text = "–"
-            if name in proof.gaps:
-                text = f"{100 * proof.gaps[name]:.3g} % in {duration(proof.seconds[name])} s"
-            cells.append(text)
-        body.append(table_row(cells, head))
-    table = scrolling(head_cells(head), "\n".join(body), "comparison")
+    """Return the gap of each solver to the bound on all points, as a table and as a picture."""
+    table = rows_table(proof_columns(proofs), proofs, "comparison")
     return (
-        f"<section>{title}<p class='quiet'>{_TOLD}</p>{table}"
+        f"<section>{title}<p class='quiet'>{_COMPARED}</p>{table}"
         f"<div class='pictures'>{_figure(_gap_picture(proofs))}</div></section>"
     )
 
@@ -299,37 +257,8 @@ def _figure(picture: Picture) -> str:
     return f"<figure>{picture.image}<figcaption>{caption}</figcaption></figure>"
 
 
-def _table(rows: list[Row]) -> str:
-    body, previous = [], ""
-    for row in rows:
-        first = row.method != previous
-        body.append(table_row(_cells(row, first), _COLUMNS, f" class='{'first' if first else ''}'"))
-        if row.estimator is None:
-            status = f"<td colspan='{len(_COLUMNS)}' class='text quiet'>{escape(row.status)}</td>"
-            body.append(f"<tr class='note'>{status}</tr>")
-        previous = row.method
-    return scrolling(head_cells(_COLUMNS), "".join(body), "comparison", sortable=True)
-
-
-def _small(value: float) -> str:
-    return "–" if np.isnan(value) else f"{value:.1e}"
-
-
-def _cells(row: Row, first: bool) -> list[str]:
-    name = escape(row.method)
-    size = "–" if row.complexity is None else f"{row.complexity} {SIZES[row.counts]}"
-    error = "–" if np.isnan(row.test_error) else f"{100 * row.test_error:.1f} %"
-    return [
-        name if first else f"<span class='again'>{name}</span>", escape(row.solver),
-        number(row.objective), number(row.bound),
-        _small(row.gap), _small(row.relative_gap), _small(row.residual), escape(row.residual_at),
-        _badge(row.claim), size, error, f"{row.seconds:.2f}",
-    ]  # fmt: skip
-
-
 def _badge(claim: str) -> str:
-    badge = CLAIMS[claim]
-    return f"<span class='badge {badge.style}'>{badge.mark} {escape(badge.word)}</span>"
+    return badge(f"{CLAIMS[claim].mark} {escape(CLAIMS[claim].word)}", CLAIMS[claim].colour)
 
 
 def _programs(name: str, primal: str, contents: Contents) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import resources
 from string import Template
 
 import polyopt
+from polyopt.base.table import Column, R
 from polyopt.base.text import escape
 
 
@@ -88,6 +89,40 @@ def cells_table(
     """Return a table of plain texts under columns of (heading, class), as :func:`scrolling` makes it."""
     body = "".join(table_row([escape(cell) for cell in row], columns) for row in rows)
     return scrolling(head_cells(columns), body, sortable=sortable)
+
+
+def rows_table(
+    columns: Sequence[Column[R]], rows: Sequence[R], style: str = "", *, sortable: bool = False,
+    group: Callable[[R], object] | None = None, is_group_named: bool = False,
+    note: Callable[[R], str] | None = None,
+) -> str:  # fmt: skip
+    """Return a table of columns over rows, with a rule above each group.
+
+    If `is_group_named`, the first cell names the group, and is repeated only once rows are sorted. A `note`
+    that is not empty stands under its row.
+    """
+    heads = [(column.head, "text" if column.is_text else "") for column in columns]
+    body = []
+    for i, row in enumerate(rows):
+        begins_group = group is not None and (i == 0 or group(row) != group(rows[i - 1]))
+        cells = [_cell(column, row) for column in columns]
+        if is_group_named and not begins_group:
+            cells[0] = f"<span class='again'>{cells[0]}</span>"
+        body.append(table_row(cells, heads, f" class='{'first' if begins_group else ''}'"))
+        if note is not None and (text := note(row)):
+            text = f"<td colspan='{len(columns)}' class='text quiet'>{escape(text)}</td>"
+            body.append(f"<tr class='note'>{text}</tr>")
+    return scrolling(head_cells(heads), "".join(body), style, sortable=sortable)
+
+
+def _cell(column: Column[R], row: R) -> str:
+    text = escape(column.cell(row)).replace("\n", "<br>")
+    return text if column.colour is None else badge(text, column.colour(row))
+
+
+def badge(text: str, colour: str) -> str:
+    """Return HTML on a coloured ground."""
+    return f"<span class='badge {colour}'>{text}</span>"
 
 
 def head_cells(columns: Sequence[tuple[str, str]]) -> str:

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
 from pathlib import Path
 
 from polyopt.base.files import write_text
+from polyopt.base.table import Column
 from polyopt.base.text import escape
 from polyopt.crosschecks import Outcome
 from polyopt.crosschecks.registry import summary, tolerance_of
 from polyopt.methods.programs import Entry
 from polyopt.report.frame import Contents, columns, framed, head_cells, scrolling, table_row
+from polyopt.crosschecks.registry import CROSSCHECK_COLUMNS, VERDICT_COLOURS, summary
+from polyopt.report.frame import Contents, badge, framed, rows_table
 from polyopt.report.programs import program_section
-from polyopt.verify import TOLERANCE, Check, falls_short
+from polyopt.verify import CHECK_COLUMNS, TOLERANCE, Check, falls_short
 
-_COLOURS = {"ok": "green", "FAILS": "red", "gave up": "yellow", "not run": "yellow"}
-_CROSSCHECKS = columns("*, identity*, computed, , expected, differs, tolerance, *, source*")
-_SOLUTIONS = columns("by*, value, differs, residual, worst at*, *")
+_SOURCE = Column[Outcome]("source", lambda outcome: outcome.check.source, is_text=True)
 _LEGEND = (
-    "T: identities. X: more of them. N: what a paper prints in error and is not so; they fail if someone "
-    "changes the code to match the print. Of vectors, the pair is shown that is farthest from what must "
+    "T: identities of the papers. N: misprints of the papers; these checks fail if someone changes the code "
+    "to match the print. Of vectors, the pair is shown that is farthest from what must "
     "hold. Differences are relative to the largest expected number, absolute where that is 0."
 )
 
@@ -35,7 +35,7 @@ def write_verification(
     entries : sequence of Entry
         The programs, from :func:`polyopt.methods.programs.entries`.
     checks : list of Check
-        What :func:`polyopt.verify.verify` found about them.
+        Their checks, from :func:`polyopt.verify.verify`.
     outcomes : list of Outcome
         The cross-checks, evaluated.
     path : str or Path
@@ -45,55 +45,34 @@ def write_verification(
     failing = [outcome.check.name for outcome in outcomes if outcome.verdict == "FAILS"]
     verdict = "" if not (short or failing) else f" Failing: {escape(', '.join([*short, *failing]))}."
     contents = Contents()
-    first = contents.heading(2, "cross-checks", "Cross-checks")
-    second = contents.heading(2, "programs", "The programs")
+    identities = contents.heading(2, "cross-checks", "Cross-checks")
+    table = rows_table(
+        (*CROSSCHECK_COLUMNS, _SOURCE), outcomes, "prose checks", sortable=True,
+        group=lambda outcome: outcome.check.family,
+    )  # fmt: skip
+    heading = contents.heading(2, "programs", "The programs")
     programs = "".join(_program(entry, checks, entry.name in short, contents) for entry in entries)
     body = (
         "<h1>Programs and cross-checks, verified</h1>"
         f"<p>{len(entries)} programs, each solved by every solver that can, each point checked against the "
         f"optimality conditions at {TOLERANCE:g}; {escape(summary(outcomes))}.{verdict}</p>{contents.nav()}"
-        f"<section>{first}<p class='quiet'>{_LEGEND}</p>{_crosschecks(outcomes)}</section>"
-        f"<section>{second}<p class='quiet'>Sizes are those on each family's own small data.</p>"
+        f"<section>{identities}<p class='quiet'>{_LEGEND}</p>{table}</section>"
+        f"<section>{heading}<p class='quiet'>Sizes are those on each family's own small data.</p>"
         f"{programs}</section>"
     )
     write_text(Path(path), framed("polyopt: programs and cross-checks, verified", body, wide=True))
     return Path(path)
 
 
-def _badge(verdict: str) -> str:
-    return f"<span class='badge {_COLOURS[verdict]}'>{escape(verdict)}</span>"
-
-
-def _crosschecks(outcomes: list[Outcome]) -> str:
-    rows = []
-    for _, group in groupby(outcomes, key=lambda outcome: outcome.check.family):
-        for place, o in enumerate(group):
-            note = f"<br><span class='quiet'>{escape(o.note)}</span>" if o.note else ""
-            cells = (
-                o.check.name, escape(o.check.identity) + note, f"{o.computed:.6g}", o.check.relation,
-                f"{o.expected:.6g}", f"{o.difference:.1e}", tolerance_of(o), _badge(o.verdict),
-                f"<span class='quiet'>{escape(o.check.source)}</span>",
-            )  # fmt: skip
-            rows.append(table_row(cells, _CROSSCHECKS, f" class='{'first' if place == 0 else ''}'"))
-    return scrolling(head_cells(_CROSSCHECKS), "".join(rows), "prose checks", sortable=True)
-
-
 def _program(entry: Entry, checks: list[Check], short: bool, contents: Contents) -> str:
-    """Return a program to be opened: its mathematics, and what each solver made of it."""
-    own = [check for check in checks if check.program == entry.name]
-    verdict = "FAILS" if short else "ok" if any(check.verdict == "ok" for check in own) else "not run"
-    cells = [
-        (
-            escape(c.solver), f"{c.value:.8g}", f"{c.difference:.1e}", f"{c.residual:.1e}",
-            escape(c.where), _badge(c.verdict),
-        )
-        for c in own
-    ]  # fmt: skip
-    rows = "".join(table_row(row, _SOLUTIONS, " class=''") for row in cells)
+    """Return a part to unfold: a program's mathematics and its checks."""
+    checks = [check for check in checks if check.program == entry.name]
+    verdict = "FAILS" if short else "ok" if any(check.verdict == "ok" for check in checks) else "not run"
     partner = f" · with {escape(entry.partner)}" if entry.partner else ""
     anchor = contents.anchor(entry.name, escape(entry.name), level=3)
     return (
         f"<details id='{anchor}'><summary><b>{escape(entry.name)}</b> {escape(entry.program.title)} "
-        f"<span class='quiet'>{escape(entry.program.kind)}{partner}</span> {_badge(verdict)}</summary>"
-        f"{program_section(entry.program)}{scrolling(head_cells(_SOLUTIONS), rows, sortable=True)}</details>"
+        f"<span class='quiet'>{escape(entry.program.kind)}{partner}</span> "
+        f"{badge(verdict, VERDICT_COLOURS[verdict])}</summary>"
+        f"{program_section(entry.program)}{rows_table(CHECK_COLUMNS, checks, sortable=True)}</details>"
     )

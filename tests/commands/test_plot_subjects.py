@@ -15,7 +15,6 @@ from polyopt import SVM, ConvexPolytopeMachine, OneNormSVM, RelativeMarginMachin
 from polyopt.plots import (
     conditions,
     convergence,
-    decision_boundaries,
     decision_boundary,
     face_weights,
     multipliers,
@@ -48,7 +47,7 @@ def test_a_boundary_has_the_names_of_the_frame(name):
     machine = MACHINES[name].fit(FRAME, Y)
     assert labels_of(decision_boundary(machine, FRAME, Y)) == NAMES
     assert labels_of(decision_boundary(machine, X, Y)) == NAMES
-    assert labels_of(decision_boundaries({"one": machine, "two": machine}, FRAME, Y)) == NAMES
+    assert labels_of(decision_boundary({"one": machine, "two": machine}, FRAME, Y)) == NAMES
     assert labels_of(decision_boundary(machine, FRAME, Y, axis_names=["a", "b"])) == ["a", "b"]
 
 

@@ -118,7 +118,7 @@ def test_a_fitted_machine_brings_its_classes_with_it(outer):
     f = X @ machine.W_.T + machine.b_
     counts = np.bincount(f.argmax(axis=1)[f.max(axis=1) > 0], minlength=3)
     for k in range(3):
-        assert all(t == f"face {k}, answers for {counts[k]}" for t in texts if t.startswith(f"face {k},"))
+        assert all(t == f"face {k}, {counts[k]} samples" for t in texts if t.startswith(f"face {k},"))
 
 
 @pytest.mark.parametrize(("count", "n_faces"), [(2, 9), (3, 60), (4, 9)])

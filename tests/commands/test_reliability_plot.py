@@ -10,7 +10,7 @@ from polyopt.plots import reliability
 
 
 def drawn_points(figure):
-    [line] = [one for one in figure.axes[0].get_lines() if one.get_label() == "as it was"]
+    [line] = [one for one in figure.axes[0].get_lines() if one.get_label() == "observed"]
     return line.get_xdata(), line.get_ydata()
 
 
@@ -50,7 +50,7 @@ def test_of_more_classes_it_is_the_one_predicted():
         ([0, 1], [[0.5, 0.6], [0.5, 0.5]], [0, 1], 5, "add up to 1"),
         ([0, 1], [[np.nan, 0.6], [0.5, 0.5]], [0, 1], 5, "add up to 1"),
         ([0, 7], [[0.5, 0.5], [0.5, 0.5]], [0, 1], 5, r"none of the classes: \[7\]"),
-        ([0, 1], [[0.5, 0.5], [0.5, 0.5]], [0, 1], 0, "bins must be at least 1"),
+        ([0, 1], [[0.5, 0.5], [0.5, 0.5]], [0, 1], 0, "bins must be an integer of at least 1"),
     ],
 )
 def test_what_is_no_probability_is_refused(y, p, classes, bins, sentence):

@@ -97,7 +97,7 @@ def test_the_table_names_what_is_not_proven():
 
     def printed(rows):
         with console.capture() as capture:
-            console.print(verification_table(rows))
+            console.print(verification_table(rows, 120))
         return capture.get()
 
     text = printed(checks)

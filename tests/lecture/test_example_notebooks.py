@@ -23,7 +23,7 @@ def shell(tmp_path_factory):
 
     monkeypatch = pytest.MonkeyPatch()
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path_factory.mktemp("ipython")))
-    # That a figure becomes a picture is in test_displays.
+    # That a figure becomes a picture is in test_figures.
     monkeypatch.setattr(
         "polyopt.plots.picture.Picture.savefig", lambda self, buffer, **how: buffer.write(b"PNG")
     )

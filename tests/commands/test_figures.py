@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
-from sklearn.pipeline import make_pipeline
 
 from formulations.language.toy_data import two_blobs
-from polyopt import ConvexPolytopeMachine, RelativeMarginMachine, rmm_path
+from polyopt import ConvexPolytopeMachine, RelativeMarginMachine, plots, rmm_path
 from polyopt.certificates import Certificate, Claim, Residual
 from polyopt.plots import (
-    CertificateDisplay,
-    DualsDisplay,
-    FacesDisplay,
     conditions,
     convergence,
-    decision_boundaries,
     decision_boundary,
     face_weights,
     multipliers,
@@ -28,7 +22,6 @@ from polyopt.plots import (
     reliability,
     whitening,
 )
-from polyopt.plots.picture import Picture
 
 RUN = pd.DataFrame({"iteration": [1, 2, 3], "objective": [3.0, 2.0, 1.5], "bound": [0.0, 1.0, 1.4]})
 
@@ -48,7 +41,7 @@ def pictures(machines):
     halves = np.full((len(y), 2), 0.5)
     return {
         "boundary": (lambda ax: decision_boundary(machine, X, y, ax=ax), 1),
-        "boundaries": (lambda ax: decision_boundaries({"a": machine, "b": polytope}, X, y, ax=ax), 2),
+        "boundaries": (lambda ax: decision_boundary({"a": machine, "b": polytope}, X, y, ax=ax), 2),
         "conditions": (lambda ax: conditions(machine.certificate(), ax=ax), 1),
         "convergence": (lambda ax: convergence(RUN, ax=ax), 2),
         "weights": (lambda ax: face_weights(polytope.explain_model(), ax=ax), 2),
@@ -96,34 +89,6 @@ def test_a_figure_shows_itself_and_nobody_keeps_it(pictures):
     assert plt.get_fignums() == before
 
 
-def test_a_display_has_its_figure_and_its_axes(machines):
-    X, y, machine, polytope = machines
-    made = {
-        "certificate": (lambda ax: CertificateDisplay.from_estimator(machine, ax=ax), 1),
-        "duals": (lambda ax: DualsDisplay.from_estimator(machine, ax=ax), 2),
-        "weights": (lambda ax: FacesDisplay.from_estimator(polytope, ax=ax), 2),
-        "plane": (lambda ax: FacesDisplay.from_estimator(polytope, X, y, kind="slices", ax=ax), 1),
-        "slices": (
-            lambda ax: FacesDisplay.from_estimator(polytope, X, y, kind="slices", features=[1, 0], ax=ax),
-            1,
-        ),
-    }
-    for make, panels in made.values():
-        display = make(None)
-        assert isinstance(display.figure_, Picture), "which shows itself"
-        assert np.size(display.ax_) == panels
-        assert all(axes.figure is display.figure_ for axes in np.ravel(display.ax_))
-        mine = matplotlib.figure.Figure().add_subplot()
-        again = display.plot(mine)
-        assert again is display
-        assert display.ax_ is mine
-        assert display.figure_ is mine.figure
-        assert display._repr_png_() is None, "the owner of the axes shows them"
-    assert make(None)._repr_png_()[0].startswith(b"\x89PNG")
-    assert "not drawn: call plot()" in repr(DualsDisplay(machine.duals_))
-    assert CertificateDisplay(machine.certificate())._repr_png_() is None
-
-
 def test_the_certificate_is_drawn_as_it_is():
     residuals = (
         Residual("primal", "$row$", 2.0, 0.5, 3), Residual("sign", "alpha", 0.0, 0.0),
@@ -164,26 +129,15 @@ def test_a_path_is_drawn_as_it_is(machines):
         path(type(points)("none", "B"))
 
 
-def test_what_a_display_cannot_draw_is_named(machines):
-    X, _, machine, polytope = machines
-    with pytest.raises(ValueError, match="has no explain_model"):
-        FacesDisplay.from_estimator(machine)
-    with pytest.raises(ValueError, match="kind must be 'weights' or 'slices', not 'bars'"):
-        FacesDisplay.from_estimator(polytope, kind="bars")
-    with pytest.raises(ValueError, match="slices need samples"):
-        FacesDisplay.from_estimator(polytope, kind="slices")
-    with pytest.raises(ValueError, match="features are of slices"):
-        FacesDisplay.from_estimator(polytope, features=[0])
-    with pytest.raises(ValueError, match="give one of them"):
-        FacesDisplay()
-    with pytest.raises(ValueError, match="pair must be one of"):
-        DualsDisplay.from_estimator(machine, pair="a vs b")
-    with pytest.raises(ValueError, match=r"give its last step, pipeline\[-1\]"):
-        CertificateDisplay.from_estimator(make_pipeline(machine))
-    three = RelativeMarginMachine(B=2.0, kernel="linear").fit(X, np.arange(len(X)) % 3)
-    with pytest.raises(ValueError, match=r"give pair, one of \['"):
-        DualsDisplay.from_estimator(three)
-    with pytest.raises(TypeError, match="must be a classifier of polyopt, not str"):
-        CertificateDisplay.from_estimator("machine")
-    with pytest.raises(ValueError, match="not fitted"):
-        DualsDisplay.from_estimator(RelativeMarginMachine())
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        ("CertificateDisplay", "conditions"),
+        ("decision_boundaries", "decision_boundary"),
+        ("DualsDisplay", "multipliers"),
+        ("FacesDisplay", "polytope_slices"),
+    ],
+)
+def test_a_removed_picture_names_the_function_instead(name, function):
+    with pytest.raises(ImportError, match=function):
+        getattr(plots, name)

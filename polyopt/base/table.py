@@ -1,0 +1,85 @@
+"""Tables, stated once as columns and rows: drawn for a terminal here, as HTML by `polyopt.report.frame`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+from polyopt.base.text import visible
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+R = TypeVar("R")
+_MIN_WIDTH = 4  # letters of a column that is cut or wrapped, as narrow as the terminal may be
+
+
+@dataclass(frozen=True)
+class Column(Generic[R]):
+    """A column over rows of type R.
+
+    Attributes
+    ----------
+    head : str
+        Heading.
+    cell : callable
+        Text of a row in this column; its lines are kept.
+    is_text : bool
+        True to align it to the left, as words are; numbers are aligned to the right.
+    colour : callable, optional
+        Colour of a row's cell: green, yellow, cyan, red or dim.
+    overflow : {"", "cut", "wrap"}
+        Treatment of the column if a terminal is too narrow, for one column of a table.
+    """
+
+    head: str
+    cell: Callable[[R], str]
+    is_text: bool = False
+    colour: Callable[[R], str] | None = None
+    overflow: Literal["", "cut", "wrap"] = ""
+
+
+def terminal_table(
+    columns: Sequence[Column[R]], rows: Sequence[R], width: int, *, title: str, caption: str = "",
+    gap: int = 2, group: Callable[[R], Any] | None = None, is_group_named: bool = False,
+) -> Table:  # fmt: skip
+    """Return a rich table without rules for a terminal of `width` columns.
+
+    If `is_group_named`, the first cell names the group of a row and is left out in the further rows of the
+    group; else an empty line separates groups. `gap` is the number of blanks between columns.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        title=title, caption=caption, title_justify="left", caption_justify="left", title_style="bold",
+        header_style="bold", box=None, show_edge=False, pad_edge=False, padding=(0, gap, 0, 0),
+    )  # fmt: skip
+    cells = [[column.cell(row) for column in columns] for row in rows]
+    needs = [
+        max(len(line) for text in (column.head, *texts) for line in text.split("\n"))
+        for column, *texts in zip(columns, *cells, strict=True)
+    ]
+    excess = max(0, sum(needs) + gap * len(needs) - width)
+    for column, need in zip(columns, needs, strict=True):
+        wraps = column.overflow == "wrap"
+        size: int | None = max(_MIN_WIDTH, need - excess) if column.overflow else need
+        if excess and not any(each.overflow for each in columns):
+            size = None  # rich shortens all columns
+        table.add_column(
+            column.head, justify="left" if column.is_text else "right", width=size, no_wrap=not wraps,
+            overflow="fold" if wraps else "ellipsis",
+        )  # fmt: skip
+    for i, (row, texts) in enumerate(zip(rows, cells, strict=True)):
+        begins_group = group is not None and i > 0 and group(row) != group(rows[i - 1])
+        if begins_group and not is_group_named:
+            table.add_row()
+        if is_group_named and i > 0 and not begins_group:
+            texts[0] = ""
+        coloured = [
+            text if column.colour is None else Text(visible(text), style=column.colour(row))
+            for column, text in zip(columns, texts, strict=True)
+        ]
+        table.add_row(*coloured)
+    return table
