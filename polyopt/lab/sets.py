@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,8 @@ from polyopt.datasets import (
     fit_preparation,
     is_svmlight,
     load,
-    make_bananas,
-    make_checkerboard,
     make_polytope,
-    make_ringnorm,
     make_two_lines,
-    make_two_spirals,
     read_csv,
     read_svmlight,
 )
@@ -82,17 +79,25 @@ def read_own(source: Source, target: object = None) -> tuple[Dataset, str]:
     return found, ", ".join(notes)
 
 
+def _of_sklearn(name: str, **settings: Any) -> Callable[[int, int], Any]:
+    """Return a maker of n samples from a seed, by a function of sklearn.datasets, imported at its call."""
+
+    def make(n: int, seed: int) -> Any:
+        return getattr(import_module("sklearn.datasets"), name)(n_samples=n, random_state=seed, **settings)
+
+    return make
+
+
 _N_POINTS = 150  # points of a set, unless a client asks for another number
 _MADE: dict[str, tuple[str, Callable[[int, int], Any]]] = {
     "blobs": ("Two Gaussian classes", lambda n, seed: two_blobs(n, 2, seed, 1.6)),
     "two-lines": ("Two lines: what a relative margin is for",
                   lambda n, seed: make_two_lines(n, scale=3.0, random_state=seed)),
-    "bananas": ("Two bananas", lambda n, seed: make_bananas(n, random_state=seed)),
-    "spirals": ("Two spirals", lambda n, seed: make_two_spirals(n, random_state=seed)),
-    "checkerboard": ("A checkerboard", lambda n, seed: make_checkerboard(n, 2, random_state=seed)),
+    "moons": ("Two moons", _of_sklearn("make_moons", noise=0.2)),
+    "circles": ("A circle within a circle", _of_sklearn("make_circles", noise=0.1, factor=0.5)),
     "polytope": ("Inside and outside of a polytope",
                  lambda n, seed: make_polytope(n, 2, 4, random_state=seed)[:2]),
-    "ringnorm": ("Ringnorm, 20 features", lambda n, seed: make_ringnorm(n, random_state=seed)),
+    "quantiles": ("Inner and outer half of a Gaussian", _of_sklearn("make_gaussian_quantiles", n_classes=2)),
 }  # fmt: skip
 """Sets that are drawn at random: a title, and what makes n samples from a seed."""
 
