@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
 _FORMAT = "polyopt model, version 2"
-_FIRST = "polyopt model, version 1"
 # A file that grows by more than this factor, and beyond this size, was not made by a fit.
 _MAX_GROWTH, _MIN_SUSPICIOUS_BYTES = 200, 1 << 26
 _GROWN = "it would grow from {} to {} bytes, as no model does"
@@ -149,7 +148,7 @@ def load_model(path: str | Path) -> Model:
     Parameters
     ----------
     path : str or Path
-        A file of :func:`save_model`, or of the first version of polyopt.
+        A file of :func:`save_model`.
 
     Raises
     ------
@@ -200,10 +199,8 @@ def _read(stream: IO[bytes]) -> Model:
         about = json.loads(content["about"])
         own = (about[name] for name in ("feature_names", "target", "method", "facts"))
         return _checked(Model(content["pipeline"], *own))
-    if found == _FIRST:  # the machine with its data, a scaler, and no facts of the fit
-        steps = [] if content["scaler"] is None else [("scaler", content["scaler"])]
-        known = {name: content[name] for name in ("feature_names", "target", "method")}
-        return _checked(Model.of(content["estimator"], steps, **known))
+    if found == "polyopt model, version 1":
+        raise _ForeignError("was saved by an early polyopt (model, version 1): fit the model again")
     if isinstance(found, str) and found.startswith("polyopt model, version "):
         raise _ForeignError(f"was saved by a later polyopt ({found}), which this one cannot read")
     raise _ForeignError(f"{_FOREIGN} of this version")

@@ -50,8 +50,7 @@ class Model:
     method : str
         Name of the method.
     facts : mapping
-        What was written down at the fit, as :func:`polyopt.models.model_of_fit` gives it; empty in files of
-        the first version.
+        Facts of the fit, as of :func:`polyopt.models.facts_of_fit`; empty if a machine alone was saved.
     """
 
     pipeline: Pipeline
