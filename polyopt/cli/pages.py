@@ -124,7 +124,7 @@ def lecture(
     n shows what the speaker says, f fills the screen; it prints a slide a page.
     Exercises and solutions are notebooks, pictures are SVG, programs are LaTeX.
     """
-    from polyopt.lecture import LECTURES, check_folder, find_lecture, lecture_files, write_folder
+    from polyopt.lecture import LECTURES, check_lecture_folder, find_lecture, lecture_files, write_folder
 
     if name is None:
         if out is not None or force:
@@ -135,7 +135,7 @@ def lecture(
         return
     found = find_lecture(name)
     folder = Path(f"lecture-{found.name}") if out is None else out
-    check_folder(folder, force)
+    check_lecture_folder(folder, force)
     with progress("part", quiet, total=4) as part:
 
         def begin(words: str) -> None:

@@ -11,10 +11,10 @@ figures   the pictures
 from polyopt.lecture.lectures import (
     LECTURES,
     Lecture,
-    check_folder,
+    check_lecture_folder,
     find_lecture,
     lecture_files,
     write_folder,
 )
 
-__all__ = ["LECTURES", "Lecture", "check_folder", "find_lecture", "lecture_files", "write_folder"]
+__all__ = ["LECTURES", "Lecture", "check_lecture_folder", "find_lecture", "lecture_files", "write_folder"]

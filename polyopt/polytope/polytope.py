@@ -114,7 +114,7 @@ class Polytope:
         return self._with(np.vstack([self.W, np.eye(m), -np.eye(m)]), np.concatenate([self.b, -high, low]))
 
     def section(self, features: Sequence[int], at: ArrayLike) -> Self:
-        """Return the slice in which only these features vary, in order, and the others are fixed `at` a point."""
+        """Return the slice over these features, in this order; the others are fixed `at` a point."""
         chosen = np.asarray(features, dtype=int)
         fixed = np.array(np.broadcast_to(at, self.n_features), dtype=float)
         fixed[chosen] = 0.0

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 from polyopt.exercises import exercises
-from polyopt.lecture import LECTURES, Lecture, check_folder, find_lecture, lecture_files, write_folder
+from polyopt.lecture import LECTURES, Lecture, check_lecture_folder, find_lecture, lecture_files, write_folder
 from polyopt.lecture.figures import MAKERS
 from polyopt.lecture.handouts import exercise_notebook, latex_file
 from polyopt.lecture.lectures import chapter_of
@@ -317,13 +317,13 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path, monkeypatch, force, 
 def test_a_folder_that_cannot_be_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match="is a file"):
-        check_folder(tmp_path / "file", True)
+        check_lecture_folder(tmp_path / "file", True)
     with pytest.raises(ValueError, match="does not exist"):
-        check_folder(tmp_path / "no" / "where", True)
+        check_lecture_folder(tmp_path / "no" / "where", True)
     write_folder(tmp_path / "in", {"a/b": "1"})
-    with pytest.raises(IsADirectoryError, match="in the way"):
+    with pytest.raises(OSError, match="cannot write"):
         write_folder(tmp_path / "in", {"c": "2", "a": "2"}, force=True)
-    with pytest.raises(IsADirectoryError, match="in the way"):
+    with pytest.raises(OSError, match="cannot write"):
         write_folder(tmp_path / "in", {"a/b/c": "2"}, force=True)
     assert there(tmp_path / "in") == {"a/b": "1"}
 
