@@ -51,8 +51,12 @@ class DataFileError(ValueError):
 class Source:
     """A table's bytes, which can be read any number of times.
 
-    path: the file, or a name of standard input for messages.
-    content: the bytes of a pipe or a compressed file; None for a plain file.
+    Attributes
+    ----------
+    path : Path
+        The file, or a name of standard input for messages.
+    content : bytes or None
+        The bytes of a pipe or a compressed file; None for a plain file.
     """
 
     path: Path
