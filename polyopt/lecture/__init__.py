@@ -2,7 +2,7 @@
 
 In the order to read:
 
-lectures  the lectures, the files of one, and writing a folder whole or not at all
+lectures  the lectures, the files of a lecture, and writing them into a folder
 slides    a chapter of the handbook, cut into slides, and the slides as one page
 handouts  the exercises as notebooks, and the programs as LaTeX
 figures   the pictures

@@ -1,4 +1,4 @@
-"""The lectures, the files of one, and writing them into a folder whole, or not at all."""
+"""The lectures, the files of a lecture, and writing them into a folder."""
 
 from __future__ import annotations
 
@@ -21,16 +21,10 @@ from polyopt.methods.registry import families
 class Lecture:
     """A lecture.
 
-    Attributes
-    ----------
-    name : str
-        Of the chapter in ``polyopt/handbook/chapters``, and on the command line.
-    title : str
-        What it is about.
-    chapters : tuple of str
-        The chapters of :mod:`polyopt.exercises` that belong to it.
-    families : tuple of str
-        The families of programs: each, and those whose names begin with its own.
+    name: its name on the command line, and of its chapter in ``polyopt/handbook/chapters``.
+    title: its heading.
+    chapters: its chapters of :mod:`polyopt.exercises`.
+    families: its families of programs; each name stands for all that begin with it.
     """
 
     name: str
@@ -86,16 +80,9 @@ def chapter_of(lecture: Lecture) -> str:
 def lecture_files(
     lecture: Lecture, *, chapter: str | None = None, on_step: Callable[[str], None] | None = None
 ) -> dict[str, str]:
-    """Make the files of a lecture: their texts by their names.
+    """Return the texts of a lecture's files by their names.
 
-    Parameters
-    ----------
-    lecture : Lecture
-        The lecture.
-    chapter : str, optional
-        Its chapter, in Markdown; by default the handbook's.
-    on_step : callable, optional
-        Called with a few words before each part is made.
+    `chapter` is Markdown, by default the handbook's; `on_step` is called with a few words before each part.
     """
     step = on_step or (lambda words: None)
     text = chapter_of(lecture) if chapter is None else chapter
