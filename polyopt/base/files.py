@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import shutil
 import stat
 import sys
 import tempfile
@@ -180,3 +181,49 @@ def temporary_folder() -> Path | None:
         found.st_uid == owner and not found.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
     )
     return folder if stat.S_ISDIR(found.st_mode) and is_private and is_writable(folder) else None
+
+
+# -- folders -----------------------------------------------------------------------------------------
+
+
+def check_folder(folder: str | Path, not_empty: str | None) -> None:
+    """Refuse a folder that :func:`replacing_folder` could not write, before the work for it begins.
+
+    `not_empty` ends the sentence that refuses a folder with files in it; None if these may be replaced.
+    """
+    name, place = str(folder), Path(os.path.realpath(folder))
+    if place.exists() and not place.is_dir():
+        raise ValueError(f"{name} is a file; give the name of a folder")
+    if not place.parent.is_dir():
+        raise ValueError(f"the folder {place.parent} does not exist")
+    if place == Path.cwd():
+        raise ValueError(f"{name} is the folder that you are in; name one in it")
+    if not_empty is not None and place.is_dir() and any(place.iterdir()):
+        raise ValueError(f"{name} is not empty{not_empty}")
+    for target in (place.parent, place):
+        if target.exists() and not os.access(target, os.W_OK | os.X_OK):
+            raise PermissionError(f"the folder {target} is write-protected")
+
+
+@contextmanager
+def replacing_folder(folder: str | Path, *, copies_old: bool = False) -> Iterator[Path]:
+    """Yield a new folder that replaces `folder` if the block ends well, and is removed otherwise.
+
+    The new folder stands beside the old one; if it `copies_old`, it begins with the same files. A symbolic
+    link keeps its target. OSError: the folder cannot be written; the message names it and says why.
+    """
+    place = Path(os.path.realpath(folder))
+    new, old = (place.with_name(f".polyopt.{secrets.token_hex(6)}.{word}") for word in ("part", "old"))
+    with _naming(folder):
+        try:
+            if copies_old and place.is_dir():
+                shutil.copytree(place, new, symlinks=True)
+            else:
+                new.mkdir()
+            yield new
+            if place.exists():
+                place.rename(old)
+            new.rename(place)
+        finally:  # after Ctrl-C as well
+            shutil.rmtree(old, ignore_errors=True)
+            shutil.rmtree(new, ignore_errors=True)

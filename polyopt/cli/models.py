@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-_UNKNOWN = "not known: the file is of the first version"
+_UNKNOWN = "not known: the model was saved without the facts of its fit"
 
 
 def info(

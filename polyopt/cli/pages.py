@@ -52,30 +52,25 @@ def lab(
 
 def _beginning(points: str | None, target: str | None) -> dict[str, Any]:
     """Return the first state, with the names of its axes and classes."""
-    from pathlib import Path
-
-    from polyopt.datasets import load, names, open_source
-    from polyopt.lab.sets import beginning, dataset, datasets, points_of, read_own, state_of
+    from polyopt.datasets import names, open_source
+    from polyopt.lab.sets import beginning, menu, named_set, points_of, read_file, state_of
 
     if points is None:
         if target is not None:
             raise ValueError("--target is a column of a file: give one by --points FILE")
         return beginning()
-    known = [one["name"] for one in datasets()]
-    is_file = points == "-" or Path(points).exists()
-    if is_file:
-        found, note = read_own(open_source(points), target)
-        told = points_of(found, note=note)
+    known = [entry["name"] for entry in menu()]
+    if points == "-" or Path(points).exists():
+        data, note = read_file(open_source(points), target)
     elif target is not None:
         raise ValueError(f"--target is a column of a file, and {points!r} is none")
-    elif points in known:
-        told = dataset({"name": points})
-    elif points in names():
-        told = points_of(load(points))
+    elif points in known or points in names():
+        data, note = named_set(points), ""
     else:
         raise ValueError(f"{points!r} is neither a file nor a known data set; known: {', '.join(known)}")
-    say(told["sentence"])
-    return {**state_of(told["points"]), "axes": told["axes"], "classes": told["classes"]}
+    shown = points_of(data, note=note)
+    say(shown["sentence"])
+    return {**state_of(shown["points"]), "axes": shown["axes"], "classes": shown["classes"]}
 
 
 def _warm(begin: dict[str, Any]) -> None:
@@ -124,7 +119,7 @@ def lecture(
     n shows what the speaker says, f fills the screen; it prints a slide a page.
     Exercises and solutions are notebooks, pictures are SVG, programs are LaTeX.
     """
-    from polyopt.lecture import LECTURES, check_folder, find_lecture, lecture_files, write_folder
+    from polyopt.lecture import LECTURES, check_lecture_folder, find_lecture, lecture_files, write_folder
 
     if name is None:
         if out is not None or force:
@@ -135,7 +130,7 @@ def lecture(
         return
     found = find_lecture(name)
     folder = Path(f"lecture-{found.name}") if out is None else out
-    check_folder(folder, force)
+    check_lecture_folder(folder, force)
     with progress("part", quiet, total=4) as part:
 
         def begin(words: str) -> None:

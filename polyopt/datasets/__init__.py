@@ -16,14 +16,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from polyopt.datasets.dataset import Dataset
     from polyopt.datasets.generators import (
-        make_bananas,
-        make_checkerboard,
         make_polyceptron1,
         make_polyceptron2,
         make_polytope,
-        make_ringnorm,
         make_two_lines,
-        make_two_spirals,
         polyceptron_faces,
     )
     from polyopt.datasets.loading import DatasetUnavailable, load
@@ -35,9 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DataFileError", "Dataset", "DatasetUnavailable", "Source", "built_in", "catalogue", "features_of",
-    "fit_preparation", "is_svmlight", "load", "make_bananas", "make_checkerboard", "make_polyceptron1",
-    "make_polyceptron2", "make_polytope", "make_ringnorm", "make_two_lines", "make_two_spirals", "names",
-    "open_source", "polyceptron_faces", "read_csv", "read_svmlight", "read_table",
+    "fit_preparation", "is_svmlight", "load", "make_polyceptron1", "make_polyceptron2", "make_polytope",
+    "make_two_lines", "names", "open_source", "polyceptron_faces", "read_csv", "read_svmlight", "read_table",
 ]  # fmt: skip
 
 _HOMES = {
@@ -49,9 +44,12 @@ _HOMES = {
     "svmlight": ("is_svmlight", "read_svmlight"),
     "tables": ("read_csv", "read_table"),
 }
+_GONE = ("make_bananas", "make_checkerboard", "make_ringnorm", "make_two_spirals")
 
 
 def __getattr__(name: str) -> Any:
+    if name in _GONE:
+        raise AttributeError(f"{name} has gone: take make_moons or another set of sklearn.datasets")
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     home = next((home for home, names in _HOMES.items() if name in names), "generators")

@@ -1,4 +1,4 @@
-"""`Dataset`: features, labels and what they mean, in one frozen object."""
+"""A labelled data set: features, labels, and the meaning of both."""
 
 from __future__ import annotations
 
@@ -23,29 +23,24 @@ class Dataset:
     Parameters
     ----------
     name : str
-        Its name; for the public sets, what :func:`polyopt.datasets.load` calls it.
+        Its name; of a public set, its name for :func:`polyopt.datasets.load`.
     X : ndarray or csr_matrix, shape (n, m)
         Features, float64 (``mnist`` alone keeps its uint8 pixels).
     y : ndarray, shape (n,)
         Labels as published: integers where they are whole numbers, else floats or strings.
     target_names : tuple of str
-        What each label means, in the order of the sorted labels.
+        Meaning of each label, in the order of the sorted labels.
     feature_names : tuple of str, optional
-        Names of the m columns; ``None`` when the source names none.
+        Names of the m columns, if the source has some.
     description : str
-        What the rows are, source and licence.
+        Meaning of the rows, source and licence.
     X_test, y_test : optional
-        The publisher's test part, of the same width; ``None`` when there is none.
+        The publisher's test part, of the same width.
     preparation : ColumnTransformer, optional
-        What makes numbers of X, not yet fitted, where X holds texts or gaps
+        Unfitted transformer of X to numbers, if X has texts or missing values
         (:func:`polyopt.datasets.fit_preparation`).
     target : str or int, optional
-        The label column of the file: its name, or its place; ``None`` when it comes from no table.
-
-    Raises
-    ------
-    ValueError
-        When the shapes do not fit each other.
+        Name or place of the label column in its file.
     """
 
     name: str
@@ -84,27 +79,14 @@ class Dataset:
     def split(
         self, test_size: float = 0.25, random_state: int | np.random.RandomState | None = None
     ) -> tuple[Features, Features, Labels, Labels]:
-        """Training and test part, in scikit-learn's order.
+        """Return X_train, X_test, y_train, y_test, in scikit-learn's order.
 
-        A set published with a test part is split that way and no other; ``test_size`` and
-        ``random_state`` then have nothing to decide. Any other set is split at random, every class
-        in the same proportion on both sides.
-
-        Parameters
-        ----------
-        test_size : float
-            Share of the rows that goes to the test part, between 0 and 1.
-        random_state : int, RandomState or None
-            Seed of the random split.
-
-        Returns
-        -------
-        X_train, X_test, y_train, y_test
-            Same kinds as ``X`` and ``y``.
+        A set with a published test part is split into its two parts, whatever the arguments. Any other is
+        split at random, stratified by class: a fraction `test_size` of the rows is the test part.
         """
         if self.X_test is not None and self.y_test is not None:
             return self.X, self.X_test, self.y, self.y_test
-        from sklearn.model_selection import train_test_split  # slow to import, and often not needed
+        from sklearn.model_selection import train_test_split  # slow to import
 
         X_train, X_test, y_train, y_test = train_test_split(
             self.X, self.y, test_size=test_size, random_state=random_state, stratify=self.y

@@ -1,6 +1,6 @@
-"""`load`, the front door to every named data set: local files, the cache, and downloads.
+"""Named data sets from local files, the cache and downloads.
 
-A downloaded file is resumed, tried again, and checked against its digest if one is known.
+An interrupted download is resumed, a failed one is repeated, and files are checked against known digests.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     import pooch  # type: ignore[import-untyped]
 
 
-class DatasetUnavailable(OSError):  # noqa: N818 - named for the state it reports, as FileNotFoundError's kin
-    """A public data set that is neither on this machine nor to be downloaded now."""
+class DatasetUnavailable(OSError):  # noqa: N818 - a public name
+    """The error for a public data set that is not on this machine and cannot be downloaded now."""
 
 
 class Parts(NamedTuple):
@@ -49,34 +49,16 @@ class Parts(NamedTuple):
 def load(name: str) -> Dataset:
     """Load a named data set.
 
-    Sets and their labels are listed by :func:`polyopt.datasets.catalogue`; seven of them need no download.
-    Any other is taken from the folder that the environment variable
-    ``POLYOPT_DATA`` names, if it holds ``<name>.npz``; else from the cache
-    (``pooch.os_cache("polyopt")``); else it is downloaded from its publisher, checked against its
-    published figures and its digest (a warning says if none is known, then and whenever the set is read
-    from the cache), and put in the cache. An interrupted download is resumed. Nothing is scaled unless the
-    ``description`` says so, which also has source and licence.
+    The sets and their labels are listed by :func:`polyopt.datasets.catalogue`; seven need no download. Any
+    other is read from ``<name>.npz`` in the folder of the environment variable ``POLYOPT_DATA``, else from
+    the cache (``pooch.os_cache("polyopt")``), else it is downloaded from its publisher to the cache. A
+    download is checked against published figures and its digest; a warning says if no digest is known.
 
-    Parameters
-    ----------
-    name : str
-        One of :func:`polyopt.datasets.names`.
+    Features are float64, dense or CSR (``mnist``: uint8), labels are integers as published, and nothing is
+    scaled unless the ``description`` says so, which also names source and licence.
 
-    Returns
-    -------
-    Dataset
-        With float64 features (dense or CSR; ``mnist``: uint8) and integer labels as published.
-
-    Raises
-    ------
-    ValueError
-        When no set has that name.
-    DatasetUnavailable
-        When the set is not on this machine and cannot be downloaded; the message says how to get it.
-    DataFileError
-        When a local or cached file is broken.
-    NotADirectoryError
-        When ``POLYOPT_DATA`` is set to something that is not a folder.
+    Raises ValueError for an unknown name, DatasetUnavailable (which says how to get the set) if a download
+    fails, DataFileError for a broken file, and NotADirectoryError if ``POLYOPT_DATA`` is not a folder.
     """
     entry = find_entry(name)
     if entry.name in FETCHERS:
@@ -152,7 +134,7 @@ def _download(entry: Entry) -> Parts:
 
 
 def _download_folder(name: str) -> Path:
-    """A folder for a set's files: in the cache, or a temporary one if the cache cannot be written."""
+    """Make a folder for a set's files: in the cache, or a temporary one if the cache cannot be written."""
     folder = cache_folder() / "downloads" / name
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -193,7 +175,7 @@ def _how_to_get(entry: Entry) -> str:
 
 
 def cache_folder() -> Path:
-    """The folder of downloaded sets; a temporary one for users without a home."""
+    """Return the folder of downloaded sets; a temporary one for users without a home."""
     import pooch
 
     folder, spare = Path(pooch.os_cache("polyopt")), temporary_folder()
@@ -201,10 +183,10 @@ def cache_folder() -> Path:
 
 
 def retrieve(url: str, folder: Path, digest: str = "") -> Path:
-    """Download one file into a folder, under the last part of its address, or find it there.
+    """Download one file into a folder, under the last part of its address, unless it is there.
 
-    An interrupted download is resumed; a broken connection or a wrong digest is tried again three times, and
-    then an OSError. A file without a known digest comes with a warning that has its SHA-256.
+    An interrupted download is resumed; after a broken connection or a wrong digest it is repeated up to three
+    times, and then an OSError. The SHA-256 of a file without a known digest is printed in a warning.
     """
     import pooch
 
@@ -215,7 +197,7 @@ def retrieve(url: str, folder: Path, digest: str = "") -> Path:
     )
     try:
         path = Path(source.fetch(name, downloader=_resumed))
-    except ValueError as error:  # pooch's word for another digest
+    except ValueError as error:  # pooch's error for another digest
         raise OSError(f"what {url} sent is not the file it was: {error}") from error
     if not digest:
         with path.open("rb") as stream:
@@ -229,27 +211,27 @@ def retrieve(url: str, folder: Path, digest: str = "") -> Path:
 
 
 def _resumed(url: str, output: str, source: pooch.Pooch) -> None:
-    """Fetch into a file beside the target, from its end on, and move it there when it is complete."""
+    """Download into a file beside the target, continuing it, and move it there once it is complete."""
     import requests
     from urllib3.exceptions import HTTPError
 
     part = Path(source.abspath) / f"{url.rpartition('/')[2]}.part"
-    have = part.stat().st_size if part.exists() else 0
-    asked = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
-    with requests.get(url, headers=asked, stream=True, timeout=30) as answer:
-        if answer.status_code == 416:  # there is nothing after what we have, or it is another file now
+    n_bytes = part.stat().st_size if part.exists() else 0
+    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={n_bytes}-"} if n_bytes else {})
+    with requests.get(url, headers=headers, stream=True, timeout=30) as answer:
+        if answer.status_code == 416:  # the file ends there, or is another one now
             part.unlink()
             raise ValueError(f"{url} does not continue what was downloaded before")
         answer.raise_for_status()
-        goes_on = answer.status_code == 206
-        with part.open("ab" if goes_on else "wb") as stream:
+        is_rest = answer.status_code == 206
+        with part.open("ab" if is_rest else "wb") as stream:
             try:
-                # Where a connection breaks, nothing is kept of the last piece: pieces are small.
+                # A broken connection loses the last piece, so pieces are small.
                 shutil.copyfileobj(answer.raw, stream, 1 << 14)
             except HTTPError as error:
                 raise requests.ConnectionError(f"{url} broke off: {error}") from error
         size = answer.headers.get("Content-Length")
-        if size is not None and part.stat().st_size != int(size) + have * goes_on:
+        if size is not None and part.stat().st_size != int(size) + n_bytes * is_rest:
             raise requests.ConnectionError(f"{url} ended early")
     shutil.move(part, output)
 
@@ -318,13 +300,13 @@ def write_npz(path: Path, parts: Parts) -> None:
 
 
 def _files(entry: Entry, folder: Path) -> list[Path]:
-    """The publisher's files, which stand beside the entry's address."""
+    """Retrieve the publisher's files, whose addresses share the folder of the entry's."""
     base = entry.url.rpartition("/")[0]
     return [retrieve(f"{base}/{file}", folder, digest) for file, digest in entry.downloads.items()]
 
 
 def _fetch(entry: Entry, folder: Path) -> Parts:
-    """The arrays of a set whose files are in svmlight format or tables, label last or first."""
+    """Return the arrays of a set whose files are in svmlight format or tables, label last or first."""
     found: list[Any] = []
     for path in _files(entry, folder):
         if entry.form.startswith("svmlight"):

@@ -55,7 +55,7 @@ class Entry:
 
     @classmethod
     def of(cls, name: str, told: dict[str, Any]) -> Entry:
-        """The entry of a table of the catalogue."""
+        """Return the entry of a table of the catalogue."""
         unknown = [None] * len(told["labels"])
         counts, tests = told.get("counts", unknown), told.get("counts_test", unknown)
         n, n_test = (told.get(key, sum(some)) if None not in some else told.get(key, 0)
@@ -77,7 +77,7 @@ class Entry:
 
     @property
     def check(self) -> str:
-        """The kind of digest that downloaded files are compared with."""
+        """Kind of the digest that downloaded files are compared with."""
         if not self.url:
             return "in the package"
         if not self.is_checked:
@@ -112,17 +112,17 @@ ENTRIES = {name: Entry.of(name, told) for name, told in _TOLD.items()}
 
 
 def names() -> tuple[str, ...]:
-    """Names that :func:`polyopt.datasets.load` knows, those that need no download first."""
+    """Return the names that :func:`polyopt.datasets.load` knows, those without a download first."""
     return tuple(ENTRIES)
 
 
 def built_in() -> tuple[str, ...]:
-    """Names of the sets that need no download: those of the package, and of scikit-learn."""
+    """Return the names of the sets that need no download, of the package and of scikit-learn."""
     return tuple(entry.name for entry in ENTRIES.values() if not entry.url)
 
 
 def find_entry(name: str) -> Entry:
-    """The entry of that name; ValueError, with a suggestion, if there is none."""
+    """Return the entry of that name; ValueError, with a suggestion, if there is none."""
     if name in ENTRIES:
         return ENTRIES[name]
     close = difflib.get_close_matches(str(name), ENTRIES, n=1, cutoff=0.5)
@@ -131,14 +131,11 @@ def find_entry(name: str) -> Entry:
 
 
 def catalogue() -> pd.DataFrame:
-    """Every named set on one line, without loading any.
+    """Return a frame of all named sets, indexed by ``name``, without loading any.
 
-    Returns
-    -------
-    DataFrame
-        Indexed by ``name``: ``n`` and ``n_test`` (rows of the training and the publisher's test part), ``m``
-        (columns), ``classes`` (how many), ``kept`` ("built in" or "fetched"), ``checked`` (the digest that a
-        download is compared with: "SHA-256", "MD5", or "no digest known"), ``source`` and ``licence``.
+    Its columns are ``n`` and ``n_test`` (rows of the training and the publisher's test part), ``m``
+    (columns), ``classes`` (their number), ``kept`` ("built in" or "fetched"), ``checked`` (the digest that a
+    download is compared with: "SHA-256", "MD5", or "no digest known"), ``source`` and ``licence``.
     """
     import pandas as pd
 

@@ -1,4 +1,4 @@
-"""A table of numbers, texts and gaps made features: scikit-learn's imputer and encoder, column by column."""
+"""Features of a table with texts and missing values, by scikit-learn's imputer and encoder."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Impute: TypeAlias = Literal["median", "most-frequent"]
 def table_preparation(
     n_columns: int, text: Sequence[int] = (), impute: Impute | None = None
 ) -> ColumnTransformer | None:
-    """The unfitted transformer of a table: numbers first, then an indicator per text of the `text` columns.
+    """Return the unfitted transformer of a table: numbers first, then an indicator a text of `text` columns.
 
-    A text that the fit did not see is 0 in all indicators. Gaps are filled by the median or the most frequent
-    value of the column, those of texts always by the latter. None if the table needs no transformer.
+    A text that the fit did not see is 0 in all indicators. Missing numbers are filled by the median or the
+    most frequent value of the column, missing texts by the latter. None if the table needs no transformer.
     """
     from sklearn.compose import ColumnTransformer
     from sklearn.impute import SimpleImputer
@@ -46,21 +46,21 @@ def table_preparation(
 
 
 def fit_preparation(data: Dataset, train: Features | None = None) -> tuple[Dataset, ColumnTransformer | None]:
-    """Turn texts and gaps of a data set into numbers.
+    """Turn texts and missing values of a data set into numbers.
 
     Parameters
     ----------
     data : Dataset
-        As it was read.
+        The set as it was read.
     train : array, optional
-        Rows to learn from, such as the training part of a split; by default all.
+        Rows to fit the transformer to, such as the training part of a split; by default all.
 
     Returns
     -------
     Dataset
-        With float64 features and their new names.
+        The set with float64 features and their new names.
     ColumnTransformer or None
-        The fitted transformer; None if there was nothing to do.
+        The fitted transformer; None if the set needs none.
     """
     if data.preparation is None:
         return data, None
@@ -78,7 +78,7 @@ def fit_preparation(data: Dataset, train: Features | None = None) -> tuple[Datas
 
 
 def features_of(preparation: ColumnTransformer | None, X: Features) -> NDArray[np.float64]:
-    """The features (n, m) of rows of a table.
+    """Return the features (n, m) of rows of a table.
 
     Parameters
     ----------
@@ -91,10 +91,9 @@ def features_of(preparation: ColumnTransformer | None, X: Features) -> NDArray[n
 
 
 def feature_names(features: Sequence[tuple[int, str | None]], columns: Sequence[str]) -> list[str]:
-    """Names of features: the column's own or, for an indicator of a text, ``column_text``.
+    """Return names of features, pairs of a column and, for an indicator, its text.
 
-    If that is the name of another feature, the indicator is called ``column=text``. Features are pairs of a
-    column and, for an indicator, its text.
+    The name is the column's or, for an indicator, ``column_text``; ``column=text`` if that is taken.
     """
     found, taken = [], set(columns)
     for column, text in features:
@@ -108,7 +107,7 @@ def feature_names(features: Sequence[tuple[int, str | None]], columns: Sequence[
 
 
 def parts_of(preparation: ColumnTransformer) -> list[tuple[str, Any, list[int]]]:
-    """Name, step and columns of each part of a fitted ColumnTransformer that gives features."""
+    """Return name, step and columns of each part of a fitted ColumnTransformer that makes features."""
     names = list(getattr(preparation, "feature_names_in_", []))
     every = np.arange(int(preparation.n_features_in_))
     found = []
@@ -124,7 +123,7 @@ def parts_of(preparation: ColumnTransformer) -> list[tuple[str, Any, list[int]]]
 
 
 def _encoder(part: Any) -> OneHotEncoder | None:
-    """The fitted encoder of a part, which may be a step of a pipeline."""
+    """Return the fitted encoder of a part, which may be a step of a pipeline."""
     return next((step for step in _steps(part) if hasattr(step, "categories_")), None)
 
 
@@ -133,7 +132,7 @@ def _steps(part: Any) -> list[Any]:
 
 
 def column_texts(preparation: ColumnTransformer | None) -> dict[int, list[str]]:
-    """The categories of each column of texts, by the place of the column, of a fitted transformer."""
+    """Return the categories of each column of texts of a fitted transformer, by the column's place."""
     found = {}
     for _, part, places in [] if preparation is None else parts_of(preparation):
         encoder = _encoder(part)
@@ -144,7 +143,7 @@ def column_texts(preparation: ColumnTransformer | None) -> dict[int, list[str]]:
 
 
 def unseen_texts(preparation: ColumnTransformer | None, X: Features) -> dict[int, list[str]]:
-    """Texts of the rows X that the fit did not see, by the place of their column."""
+    """Return the texts of the rows X that the fit did not see, by the place of their column."""
     found = {}
     for place, known in column_texts(preparation).items():
         there = dict.fromkeys(text for text in np.asarray(X)[:, place].tolist() if text is not None)
@@ -154,7 +153,7 @@ def unseen_texts(preparation: ColumnTransformer | None, X: Features) -> dict[int
 
 
 def imputes(preparation: ColumnTransformer | None) -> bool:
-    """True if a transformer, fitted or not, fills gaps."""
+    """True if a transformer, fitted or not, fills missing values."""
     if preparation is None:
         return False
     from sklearn.impute import SimpleImputer

@@ -1,4 +1,4 @@
-"""The bytes behind a path: of a file, compressed or not, a pipe, or standard input."""
+"""Bytes of a file, compressed or not, of a pipe, or of standard input."""
 
 from __future__ import annotations
 
@@ -31,27 +31,15 @@ _KINDS: dict[tuple[bytes, ...], str] = {
     (b"SQLite format 3",): "an SQLite database; export the table as CSV",
     (b"\x28\xb5\x2f\xfd",): "compressed by zstd; unpack it (gzip, bzip2 and xz are read as they are)",
 }
-_FIRST_BYTES = 1 << 16  # by which a file is known
+_FIRST_BYTES = 1 << 16  # of a file, from which its format is guessed
 
 
 class DataFileError(ValueError):
-    """A data file that does not say what it should.
-
-    Attributes
-    ----------
-    path : Path
-        The file.
-    problem : str
-        The fault, as a sentence fragment.
-    line : int or None
-        Line number, counted from 1; ``None`` if the whole file is at fault.
-    """
+    """The error for a broken data file: its path, the problem, and the line from 1, None for the file."""
 
     def __init__(self, path: str | Path, problem: str, line: int | None = None) -> None:
         super().__init__(path, problem, line)
-        self.path = Path(path)
-        self.problem = problem
-        self.line = line
+        self.path, self.problem, self.line = Path(path), problem, line
 
     def __str__(self) -> str:
         name = visible(str(self.path))
@@ -66,7 +54,7 @@ class Source:
     Attributes
     ----------
     path : Path
-        The file, or the name of standard input for messages.
+        The file, or a name of standard input for messages.
     content : bytes or None
         The bytes of a pipe or a compressed file; None for a plain file.
     """
@@ -76,30 +64,30 @@ class Source:
 
     @property
     def name(self) -> str:
-        """The file's name, without its folder."""
+        """Name of the file without its folder."""
         return self.path.name
 
     @property
     def ending(self) -> str:
-        """The ending of the file's name, in small letters, before that of a compression."""
+        """Ending of the file's name in small letters, without that of a compression."""
         last = self.path.suffix.lower()
         return Path(self.path.stem).suffix.lower() if last in _OPENERS else last
 
     @property
     def size(self) -> int:
-        """Bytes, as they are read."""
+        """Number of bytes after decompression."""
         return self.path.stat().st_size if self.content is None else len(self.content)
 
     def open(self) -> BinaryIO:
-        """A stream from the first byte on."""
+        """Return a stream from the first byte on."""
         return self.path.open("rb") if self.content is None else io.BytesIO(self.content)
 
     def text(self) -> io.TextIOWrapper:
-        """A stream of its text, in UTF-8, with the ends of lines as they are."""
+        """Return a stream of its text, in UTF-8, with the ends of lines as they are."""
         return io.TextIOWrapper(self.open(), encoding="utf-8-sig", newline="")
 
     def beginning(self) -> str:
-        """Whole lines from the first on; bytes that are not UTF-8 are replaced."""
+        """Return the first whole lines; bytes that are not UTF-8 are replaced."""
         with self.open() as stream:
             block = stream.read(_FIRST_BYTES)
         if len(block) == _FIRST_BYTES and b"\n" in block:
@@ -108,22 +96,11 @@ class Source:
 
 
 def open_source(path: str | Path | Source) -> Source:
-    """The bytes behind a path.
+    """Return the bytes of a file, a pipe, or standard input (``-``); a Source is returned as it is.
 
-    Parameters
-    ----------
-    path : str, Path or Source
-        A file; one compressed by gzip, bzip2 or xz, known by its first bytes; a pipe; or ``-`` for
-        standard input. The last three are read at once, and only once. A source comes back as it is.
-
-    Raises
-    ------
-    FileNotFoundError
-        When there is no such file, or it is a folder.
-    PermissionError
-        When it may not be read.
-    DataFileError
-        When a compressed file is broken, or unpacks to more than the memory can hold.
+    A file compressed by gzip, bzip2 or xz is known by its first bytes. Compressed files, pipes and standard
+    input are read at once. Raises FileNotFoundError, PermissionError, or DataFileError if a compressed file
+    is broken or too large for the memory.
     """
     if isinstance(path, Source):
         return path
@@ -145,7 +122,7 @@ def open_source(path: str | Path | Source) -> Source:
 
 
 def check_there(path: Path) -> None:
-    """Raise FileNotFoundError if a path leads nowhere, or to a folder."""
+    """Raise FileNotFoundError if a path does not exist, or is a folder."""
     if not path.exists() or path.is_dir():
         kind = "is a folder" if path.is_dir() else "does not exist"
         raise FileNotFoundError(f"cannot read {str(path)!r}: it {kind} (looked at {path.absolute()})")
@@ -178,7 +155,7 @@ def text_kind(source: Source) -> str:
 
 
 def _packing(beginning: bytes) -> str | None:
-    """The ending of files with these first bytes, or None."""
+    """Return the ending of compressed files with these first bytes, or None."""
     for magic, ending in _MAGIC.items():
         if beginning.startswith(magic) and (ending != ".bz2" or beginning[4:10] in (_BLOCK[:6], _BLOCK[6:])):
             return ending
@@ -186,7 +163,7 @@ def _packing(beginning: bytes) -> str | None:
 
 
 def _kept(path: Path, stream: BinaryIO) -> Source:
-    """The whole content of a stream, unpacked."""
+    """Return the whole content of a stream, decompressed."""
     content = _whole(path, stream)
     ending = _packing(content[:16]) or path.suffix.lower()
     if ending not in _OPENERS or not content:
@@ -213,7 +190,7 @@ def _whole(path: Path, stream: BinaryIO) -> bytes:
 
 
 def memory() -> int:
-    """Bytes of this machine's memory; a terabyte if the system does not tell."""
+    """Return the bytes of this machine's memory; a terabyte if the system does not tell."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):

@@ -1,8 +1,8 @@
-"""Reading svmlight / LIBSVM files, whole or by blocks of lines, with every broken line named.
+"""Reader of svmlight / LIBSVM files, whole or by blocks of lines, with errors that name the line.
 
-scikit-learn's reader is fast, but it names no line, takes ``nan``, ``inf`` and ``1_0`` for numbers and drops
-query ids. A text that it refuses, or that may hold any of these, is read once more by a careful reader, which
-either names the line or finds the text right. Both take a byte order mark, and CR alone as the end of a line.
+scikit-learn's reader is fast, but names no line, accepts ``nan``, ``inf`` and ``1_0`` as numbers, and drops
+query ids. A text that it refuses, or that may hold any of these, is read again by a careful reader, which
+names the broken line or accepts the text. Both accept a byte order mark, and CR alone as the end of a line.
 """
 
 from __future__ import annotations
@@ -40,32 +40,23 @@ def is_svmlight(source: Source) -> bool:
 def read_svmlight(path: str | Path | Source, *, n_features: int | None = None) -> Dataset:
     """Read a file in svmlight / LIBSVM format.
 
-    Each row is ``label index:value index:value ...`` with indices from 1, increasing. Features that
-    are not listed are 0. Blank lines, tabs, comments from ``#`` on and rows that hold a label alone
-    are legal. Labels are numbers: ``+1``, ``1`` and ``1.0`` are one.
+    Each row is ``label index:value index:value ...`` with increasing indices from 1. Features that are not
+    listed are 0. Blank lines, tabs, comments from ``#`` on, and rows of a label alone are allowed. Labels are
+    numbers: ``+1``, ``1`` and ``1.0`` are the same.
 
     Parameters
     ----------
     path : str or Path
         The file, compressed (gzip, bzip2, xz) or not; a pipe; ``-`` for standard input.
     n_features : int, optional
-        Number of columns m; by default the largest index found. Give it for a test file, which may
-        lack the last features of its training file.
+        Number of columns m; by default the largest index. Pass it for a test file, which may lack the last
+        features of its training file.
 
     Returns
     -------
     Dataset
-        ``X`` is a CSR matrix (n, m) of float64; ``y`` holds int64 where all labels are whole numbers,
-        float64 otherwise (texts where that would make one label of two).
-
-    Raises
-    ------
-    FileNotFoundError
-        When there is no such file.
-    DataFileError
-        When a line is broken; the message has file name, line number and what is wrong.
-    ValueError
-        When ``n_features`` is less than 1.
+        ``X`` is a CSR matrix (n, m) of float64. ``y`` is int64 if all labels are whole numbers, else float64,
+        or texts if two labels are the same as floats. A broken line raises DataFileError, which names it.
     """
     source = open_source(path)
     if n_features is not None and n_features < 1:
@@ -94,7 +85,7 @@ def read_svmlight(path: str | Path | Source, *, n_features: int | None = None) -
 def svmlight_block(
     path: str | Path, text: bytes, first_line: int, n_features: int
 ) -> tuple[sparse.csr_matrix, NDArray[np.float64]]:
-    """Features (n, m) and labels (n,) of some lines of a file, the first of them numbered `first_line`."""
+    """Return features (n, m) and labels (n,) of some lines of a file, the first numbered `first_line`."""
     found = _read_fast(io.BytesIO(text), n_features)
     if found is not None:
         return found
@@ -103,7 +94,7 @@ def svmlight_block(
 
 
 def svmlight_lines(stream: BinaryIO) -> Iterator[bytes]:
-    """Lines of a stream with their ends, which are LF, CR LF or CR."""
+    """Yield the lines of a stream with their ends, which are LF, CR LF or CR."""
     for line in stream:
         yield from line.splitlines(keepends=True) if b"\r" in line else (line,)
 
@@ -111,7 +102,7 @@ def svmlight_lines(stream: BinaryIO) -> Iterator[bytes]:
 def _read_fast(
     stream: BinaryIO, n_features: int | None
 ) -> tuple[sparse.csr_matrix, NDArray[np.float64]] | None:
-    """Features and labels by scikit-learn, or None if these may differ from the text."""
+    """Return features and labels by scikit-learn, or None if these may differ from the text."""
     from sklearn.datasets import load_svmlight_file
 
     begin = len(_MARK) if stream.read(len(_MARK)) == _MARK else 0
@@ -132,14 +123,14 @@ def _read_fast(
 
 
 def _are_whole(y: NDArray[np.float64]) -> bool:
-    """True if no label has lost a digit as a float."""
+    """True if all labels are whole and exact as floats."""
     return bool((y == np.rint(y)).all() and (np.abs(y) < 2**53).all())
 
 
 def _read_carefully(
     path: Path, stream: BinaryIO, n_features: int | None = None, first_line: int = 1
 ) -> tuple[sparse.csr_matrix, list[str]]:
-    """Features, and each label as it is written."""
+    """Return the features, and each label as it is written."""
     labels: list[str] = []
     indices: list[int] = []
     values: list[float] = []

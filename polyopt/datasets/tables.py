@@ -384,19 +384,9 @@ def read_csv(
     Returns
     -------
     Dataset
-        ``X`` is a dense float64 array, or one of objects where there are texts; with texts or
-        ``impute`` the set has a ``preparation`` that makes numbers of it. ``y`` holds int64 where all
-        labels are plain whole numbers, and the texts of the file otherwise.
-
-    Raises
-    ------
-    FileNotFoundError
-        When there is no such file.
-    DataFileError
-        When a line is broken (too many or too few cells, a feature that is not a finite number, an
-        empty label); the message has file name, line number and what is wrong.
-    ValueError
-        When ``target`` or ``categorical`` names no column, or an option has no such value.
+        ``X`` is a dense float64 array, or one of objects if there are texts; with texts or ``impute`` the
+        set has a ``preparation`` that makes numbers of it. ``y`` is int64 if all labels are plain whole
+        numbers, else the texts of the file. A broken line raises DataFileError, which names it.
     """
     found = read_table(
         path, target, separator=separator, decimal=decimal, categorical=categorical, fill=impute is not None

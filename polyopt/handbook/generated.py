@@ -1,4 +1,4 @@
-"""The pages that the code tells: programs with their demonstrations, commands, API, and the kept results."""
+"""Generated pages: programs with their demonstrations, commands, reference, and kept results."""
 
 from __future__ import annotations
 
@@ -13,25 +13,24 @@ from typing import Any
 from formulations import FAMILIES, family
 from polyopt.methods.programs import pairs_of, programs_of
 
-# What there is to import besides the public names of polyopt.
+# Modules of the reference, besides the public names of polyopt.
 MODULES = (
     "formulations.language.program", "formulations.language.statement", "formulations.language.consistency",
     "formulations.error_bounds.margin_bounds", "formulations.mixture", "formulations.polyhedral",
     "formulations.error_bounds.rademacher", "formulations.language.toy_data",
-    "polyopt.check.check", "polyopt.compare", "polyopt.crosschecks", "polyopt.datasets",
-    "polyopt.exercises", "polyopt.exercises.exercise", "polyopt.explanations", "polyopt.lab", "polyopt.large",
-    "polyopt.lab.widget", "polyopt.models.explained", "polyopt.models.rules",
-    "polyopt.lecture", "polyopt.methods", "polyopt.plots", "polyopt.polytope", "polyopt.report",
-    "polyopt.verify", *(["polyopt.dask"] if find_spec("distributed") else []),
+    "polyopt.check.check", "polyopt.compare", "polyopt.datasets", "polyopt.exercises", "polyopt.explanations",
+    "polyopt.lab", "polyopt.lab.widget", "polyopt.large", "polyopt.methods", "polyopt.models.explained",
+    "polyopt.models.rules", "polyopt.plots", "polyopt.polytope", "polyopt.verify",
+    *(["polyopt.dask"] if find_spec("distributed") else []),
 )  # fmt: skip
 
 
 def program_pages(
     families: Iterable[str] | None = None, *, demonstrate: bool = True
 ) -> Iterator[tuple[str, str]]:
-    """The pages of the families of programs: of each its name and its text in Markdown.
+    """Yield name and Markdown text of the page of each family of programs.
 
-    demonstrate: whether every pair is solved, and what comes of it shown.
+    If `demonstrate`, every pair of primal and dual is solved, and the solutions are shown.
     """
     for name in FAMILIES if families is None else families:
         module = family(name)
@@ -49,7 +48,7 @@ def program_pages(
 
 
 def command_page() -> str:
-    """Every command with its arguments and options, in Markdown."""
+    """Return a page of all commands with their arguments and options, in Markdown."""
     import typer.main
 
     from polyopt.cli import app
@@ -76,16 +75,16 @@ def _command(name: str, command: Any) -> str:
 
 
 def public_names() -> list[str]:
-    """The public names of polyopt that are documented one by one."""
+    """Return the public names of polyopt that have pages of their own."""
     import polyopt
 
     return [name for name in polyopt.__all__ if name != "datasets"]
 
 
 def api_pages(names: Iterable[str] | None = None) -> Iterator[tuple[str, str]]:
-    """The pages of the reference: of each its name and its text, read from the docstrings when it is built.
+    """Yield name and text of each page of the reference, whose docstrings are read at the build.
 
-    names: public names of polyopt; by default all of them, and :data:`MODULES`.
+    The pages are of the public `names` of polyopt; by default of all, and of :data:`MODULES`.
     """
     import polyopt
 
@@ -102,7 +101,7 @@ def api_pages(names: Iterable[str] | None = None) -> Iterator[tuple[str, str]]:
 
 
 def results_pages() -> Iterator[tuple[str, str]]:
-    """The kept results with their commands, in Markdown, without pictures; nothing if they are not at hand.
+    """Yield the pages of the kept results, in Markdown without pictures; none if there are no results.
 
     The front page is ``results``, the others are ``results/pages/...``. A wheel has copies of RESULTS.md and
     results/pages beside this file; a clone has them in ``benchmarks/``.

@@ -10,9 +10,7 @@ import gc
 import hashlib
 import io
 import json
-import os
 import re
-import secrets
 import shutil
 import sys
 import tempfile
@@ -26,7 +24,7 @@ from typing import Any
 
 import formulations
 import polyopt
-from polyopt.base.files import is_writable, temporary_folder
+from polyopt.base.files import check_folder, is_writable, replacing_folder, temporary_folder
 from polyopt.base.text import visible
 
 
@@ -226,25 +224,17 @@ def build_site(
         The warnings of Sphinx.
     """
     check_installed()
-    _check_place(folder)
-    folder = Path(os.path.realpath(folder))  # a link stays one, and leads to the new site
-    made = folder.with_name(f".handbook.{secrets.token_hex(6)}.part")
-    try:
-        with tempfile.TemporaryDirectory() as work, _few_collections():
-            tell("solving the programs that it shows")
-            pages = Path(work) / "pages"
-            pages.mkdir()
-            write_sources(pages, families=families, names=names, demonstrate=demonstrate, results=results)
-            told = _run(pages, made, Path(work) / "trees", processes or _cores(), tell)
+    check_folder(folder, None if (folder / MARK).is_file() else ", and no handbook; name another folder")
+    with replacing_folder(folder) as made, tempfile.TemporaryDirectory() as work, _few_collections():
+        tell("solving the programs that it shows")
+        pages = Path(work) / "pages"
+        pages.mkdir()
+        write_sources(pages, families=families, names=names, demonstrate=demonstrate, results=results)
+        warned = _run(pages, made, Path(work) / "trees", processes or _cores(), tell)
         (made / MARK).write_text(f"polyopt {polyopt.__version__}\n", encoding="utf-8")
         for path in made.rglob("*.html"):
             path.write_text(finished(path.read_text(encoding="utf-8")), encoding="utf-8")
-        _put(made, folder)
-    except OSError as error:
-        raise type(error)(f"cannot write {visible(str(folder))}: {error.strerror or error}") from error
-    finally:  # after Ctrl-C as well
-        shutil.rmtree(made, ignore_errors=True)
-    return told
+    return warned
 
 
 @contextmanager
@@ -322,32 +312,6 @@ def finished(page: str) -> str:
         title = re.search(r"<title>([^<]*?)(?: - [^<]*)?</title>", page)
         page = page.replace(_TITLE, f"{_TITLE}<h1>{title[1] if title else 'The handbook'}</h1>", 1)
     return held(page)
-
-
-def _check_place(folder: Path) -> None:
-    name, place = visible(str(folder)), Path(os.path.realpath(folder))
-    if not place.parent.is_dir():
-        raise ValueError(f"the folder {visible(str(folder.parent))} does not exist")
-    if place == Path.cwd():
-        raise ValueError(f"{name} is the folder that you are in; name one in it, such as site")
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"{name} is a file; give the name of a folder")
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / MARK).is_file():
-        raise ValueError(f"{name} is not empty, and no handbook; name another folder")
-    for target in (place.parent, place):
-        if target.exists() and not os.access(target, os.W_OK | os.X_OK):
-            raise PermissionError(f"the folder {visible(str(target))} is write-protected")
-
-
-def _put(made: Path, folder: Path) -> None:
-    """Put the new site in the place of the old one, which is removed afterwards."""
-    if not folder.exists():
-        made.rename(folder)
-        return
-    old = folder.with_name(f"{made.name}.old")
-    folder.rename(old)
-    made.rename(folder)
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def page_of(site: Path, name: str | None) -> Path:

@@ -19,9 +19,9 @@ from polyopt.base.progress import Listener
 from polyopt.compare.trace import trace as history_of
 from polyopt.lab.fitting import Fitted, fit_state
 from polyopt.lab.picture import MAX_NODES, drawing, explained, picture, read_grid
-from polyopt.lab.programs import program_told
-from polyopt.lab.samples import rows_held, samples_of
-from polyopt.lab.sets import MAX_TEXT, beginning, columns_of, dataset, datasets
+from polyopt.lab.programs import program_shown
+from polyopt.lab.samples import dual_rows, samples_of
+from polyopt.lab.sets import MAX_TEXT, beginning, columns_of, dataset, menu
 from polyopt.lab.state import MAX_POINTS, State, machines, read_state, read_view
 
 MAX_STEPS = 400
@@ -74,7 +74,7 @@ def hello(begin: Mapping[str, Any] | None) -> dict[str, Any]:
 
     return {
         "kind": "hello", "v": 1, "version": polyopt.__version__,
-        "machines": [machine.shown() for machine in machines().values()], "datasets": datasets(),
+        "machines": [machine.shown() for machine in machines().values()], "datasets": menu(),
         "limits": {"points": MAX_POINTS, "grid": MAX_NODES, "text": MAX_TEXT},
         "state": dict(beginning() if begin is None else begin),
     }  # fmt: skip
@@ -133,7 +133,7 @@ def _film(context: Context) -> dict[str, Any]:
         fitted = context.fit(replace(state, settings={**state.settings, parameter: value}))
         frame = {
             "value": value, **drawing(fitted, view, grid),
-            "support": sum(samples_of(rows_held(fitted), fitted)["support"]),
+            "support": sum(samples_of(dual_rows(fitted), fitted)["support"]),
             "certificate": fitted.certificate.to_dict(), "settings": fitted.shown_settings,
         }  # fmt: skip
         frames.append(frame)
@@ -328,7 +328,7 @@ COMPUTED: dict[str, Callable[[Context], dict[str, Any]]] = {
     "columns": lambda context: columns_of(context.message),
     "trace": lambda context: _trace(context, context.state, context.message.get("most")),
     "path": _film,
-    "program": lambda context: program_told(context.solved()),
+    "program": lambda context: program_shown(context.solved()),
     "export": lambda context: exported(context.solved()),
 }
 """The requests that are computed one after the other."""

@@ -10,7 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyopt.lab.fitting import Fitted, status_of
-from polyopt.lab.samples import Words, faces_answering, family_rows, rows_by_sample, rows_held, samples_of
+from polyopt.lab.samples import (
+    NO_MULTIPLIERS,
+    Words,
+    active_faces,
+    dual_rows,
+    family_rows,
+    rows_by_sample,
+    samples_of,
+)
 from polyopt.lab.state import plain
 
 View = tuple[float, float, float, float]
@@ -34,7 +42,7 @@ def picture(
 ) -> dict[str, Any]:
     """Describe a solved state as it is shown, with `words` each point's rows in words too."""
     start = time.perf_counter()
-    rows = rows_held(fitted)
+    rows = dual_rows(fitted)
     samples = samples_of(rows, fitted)
     told: dict[str, Any] = {
         "kind": "picture", "state": fitted.state.told(**fitted.shown_settings), "tuned": fitted.tuned,
@@ -42,7 +50,7 @@ def picture(
         "stopped": fitted.is_stopped, "status": status_of(fitted), "solver": fitted.estimator.solver_,
         "iterations": int(fitted.estimator.n_iter_), "warnings": list(fitted.warnings), "samples": samples,
         "families": family_rows(rows, fitted) if rows.has_multipliers else [],
-        "no_duals": "" if rows.has_multipliers else "This solver leaves no multipliers; the exact one does.",
+        "no_duals": "" if rows.has_multipliers else NO_MULTIPLIERS,
         "rows": None, "why": None, "certificate": fitted.certificate.to_dict(),
     }  # fmt: skip
     if words:
@@ -60,7 +68,7 @@ def picture(
 
 def explained(fitted: Fitted, sample: int) -> dict[str, Any]:
     """One point's rows, and why it is a support vector."""
-    rows = rows_held(fitted)
+    rows = dual_rows(fitted)
     support = samples_of(rows, fitted)["support"]
     words, label = Words(fitted), int(fitted.state.y[sample])
     own = rows_by_sample(rows, len(support))[sample]
@@ -112,7 +120,7 @@ def _polytopes(fitted: Fitted) -> list[tuple[NDArray[np.float64], NDArray[np.flo
 
 def _faces(fitted: Fitted) -> list[dict[str, Any]]:
     polytopes = _polytopes(fitted)
-    own = faces_answering(fitted.estimator, len(fitted.state.y))
+    own = active_faces(fitted.estimator, len(fitted.state.y))
     total = sum(len(b) for _, b in polytopes)
     answers = np.bincount(own[(own >= 0) & (own < total)], minlength=total)
     found: list[dict[str, Any]] = []

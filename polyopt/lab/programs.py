@@ -1,4 +1,4 @@
-"""The program of a solved state, typeset, with these numbers in its rows; and its dual beside it."""
+"""The program of a solved state and its dual, typeset, with the state's numbers in their rows."""
 
 from __future__ import annotations
 
@@ -7,151 +7,152 @@ from typing import Any
 
 import numpy as np
 
-from formulations.language.program import Program
 from formulations.language.typeset import conditions_of, latex_name, symbols_of
 from polyopt.lab.fitting import Fitted
-from polyopt.lab.samples import Held, Words, number_told, rows_by_sample, rows_held
+from polyopt.lab.samples import (
+    NO_MULTIPLIERS,
+    RowAtPoint,
+    Words,
+    dual_rows,
+    number_text,
+    rows_by_sample,
+)
 from polyopt.lab.state import plain
 from polyopt.methods.programs import find_programs
 from polyopt.report.programs import mathml, objective_latex, prose
 
+_MAX_NUMBERS = 400  # points whose numbers are shown in a row
 
-def program_told(fitted: Fitted) -> dict[str, Any]:
-    """Primal and dual as they are printed, with the values of this state in their rows.
 
-    Values are the certificate's. A row binds where its multiplier counts as more than 0; a row of the
-    dual, where what it bounds from below is 0.
+def program_shown(fitted: Fitted) -> dict[str, Any]:
+    """Return the primal and the dual as they are printed, with the values of this state in their rows.
+
+    Values are the certificate's. A row of the primal is binding if its multiplier counts as positive, and a
+    row of the dual if the multiplier that it bounds from below counts as 0.
     """
     method, certificate = fitted.method, fitted.certificate
     primal, dual = method.programs_for(fitted.settings)
     primal = method.duals_of or primal
-    rows, words = rows_held(fitted), Words(fitted)
-    note = "" if rows.has_multipliers else "This solver leaves no multipliers; the exact one does."
-    held: dict[str, list[tuple[int, Held]]] = {}
-    if rows.has_multipliers:
-        for sample, own in enumerate(rows_by_sample(rows, len(fitted.state.y))):
-            for one in own:
-                held.setdefault(one.row, []).append((sample, one))
-    labels = fitted.state.y.tolist()
-    told = {
-        row: [{"sample": sample, **words.row(one, labels[sample])} for sample, one in own[:400]]
-        for row, own in held.items()
+    duals, words, labels = dual_rows(fitted), Words(fitted), fitted.state.y.tolist()
+    rows: dict[str, list[tuple[int, RowAtPoint]]] = {}
+    if duals.has_multipliers:
+        for sample, at_points in enumerate(rows_by_sample(duals, len(labels))):
+            for at_point in at_points:
+                rows.setdefault(at_point.row, []).append((sample, at_point))
+    numbers = {
+        name: [{"sample": i, **words.row(at_point, labels[i])} for i, at_point in at_points[:_MAX_NUMBERS]]
+        for name, at_points in rows.items()
     }
-    of = "" if certificate.scope == certificate.program else f", of {certificate.scope}"
+    scope = "" if certificate.scope == certificate.program else f", of {certificate.scope}"
 
-    def shown(name: str, is_dual: bool, variables: list[Any], value: float, what: str) -> dict[str, Any]:
+    def shown(name: str, is_dual: bool, variables: list[Any], value: float, noun: str) -> dict[str, Any]:
         return {
-            **_typeset(name, told, held, is_dual), "variables": variables, "value": value, "note": note,
-            "value_words": f"{what}: {number_told(value)}{of}",
+            **_with_numbers(name, numbers, rows, is_dual), "variables": variables, "value": value,
+            "note": "" if duals.has_multipliers else NO_MULTIPLIERS,
+            "value_words": f"{noun}: {number_text(value)}{scope}",
         }  # fmt: skip
 
+    value, bound = certificate.primal_value, certificate.dual_value
     return plain(
         {
             "kind": "program", "sentence": certificate.sentence,
-            "primal": shown(
-                primal, False, _variables(fitted), certificate.primal_value, "value of the point"
-            ),
-            "dual": shown(dual, True, _prices(held), certificate.dual_value, "proven bound"),
+            "primal": shown(primal, False, _variables(fitted), value, "value of the point"),
+            "dual": shown(dual, True, _multipliers(rows), bound, "proven bound"),
         }
     )  # fmt: skip
 
 
 @cache
-def _program(name: str) -> Program:
-    return find_programs(name)[0]
-
-
-def _typeset(
-    name: str, told: dict[str, list[dict[str, Any]]], held: dict[str, list[tuple[int, Held]]], is_dual: bool
-) -> dict[str, Any]:
-    """Return the mathematics, and beside each row its numbers."""
-    program = _program(name)
-    rows = []
-    for row, parts in _rows(name):
-        own = _of_dual(row, held) if is_dual else row
-        numbers = [dict(one) for one in told.get(own, [])]
-        if is_dual:
-            capped = _capped(own, held) if own != row else None
-            numbers = [_turned(one, capped) for one in numbers]
-        binding = sum(one.is_zero == is_dual for _, one in held.get(own, []))
-        count = len(held.get(own, []))
-        rows.append({**parts, "row": row, "count": count, "binding": binding, "numbers": numbers})
+def _typeset(name: str) -> dict[str, Any]:
+    """Return a program's mathematics: title, objective, rows by name, and conditions on its letters."""
+    [program] = find_programs(name)
+    where = (*conditions_of(program), *(symbol.latex for symbol in symbols_of(program)))
     return {
         "name": program.name, "title": program.title, "source": program.source, "sense": program.sense,
-        "objective": _objective(name), "rows": rows, "where": _where(name),
+        "objective": mathml(objective_latex(program), display=True),
+        "rows": {
+            row.name: {
+                "mathml": mathml(program.row_latex(row)), "meaning": row.meaning,
+                "letter": "" if row.multiplier == "–" else mathml(latex_name(row.multiplier)),
+            }
+            for row in program.rows
+        },
+        "where": [prose(formula) for formula in where],
     }  # fmt: skip
 
 
-def _turned(one: dict[str, Any], capped: dict[tuple[int, int | None], float] | None) -> dict[str, Any]:
-    """Return the numbers of a row of the dual: multiplier and slack of the primal's row change places."""
-    price = one["multiplier"]
+def _with_numbers(
+    name: str, numbers: dict[str, list[dict[str, Any]]], rows: dict[str, list[tuple[int, RowAtPoint]]],
+    is_dual: bool,
+) -> dict[str, Any]:  # fmt: skip
+    """Return a program's mathematics, each row with its numbers at the points."""
+    mathematics, shown = _typeset(name), []
+    for row, parts in mathematics["rows"].items():
+        source = _primal_row(row, rows) if is_dual else row
+        values = [dict(value) for value in numbers.get(source, [])]
+        if is_dual:
+            below_cap = _capped(source, rows) if source != row else None
+            values = [_exchanged(value, below_cap) for value in values]
+        at_points = rows.get(source, [])
+        binding = sum(at_point.is_zero == is_dual for _, at_point in at_points)
+        shown.append({**parts, "row": row, "count": len(at_points), "binding": binding, "numbers": values})
+    return {**mathematics, "rows": shown}
+
+
+def _exchanged(
+    values: dict[str, Any], below_cap: dict[tuple[int, int | None], float] | None
+) -> dict[str, Any]:
+    """Return the numbers of a dual row: those of the primal's with multiplier and slack exchanged."""
+    multiplier = values["multiplier"]
     return {
-        **one, "binding": not one["binding"], "multiplier": one["slack"], "slack": price,
-        "left": price if capped is None else capped.get((one["sample"], one["face"])),
-        "words": f"{one['letter']} = {number_told(price)}",
+        **values, "binding": not values["binding"], "multiplier": values["slack"], "slack": multiplier,
+        "left": multiplier if below_cap is None else below_cap.get((values["sample"], values["face"])),
+        "words": f"{values['letter']} = {number_text(multiplier)}",
     }  # fmt: skip
 
 
-def _capped(own: str, held: dict[str, list[tuple[int, Held]]]) -> dict[tuple[int, int | None], float]:
-    """Return the multipliers that the prices of slacks keep below their caps."""
-    suffix = own.removeprefix("slack")
-    family = held.get(f"bound{suffix}" if suffix else "margin", [])
-    return {(sample, one.face): one.multiplier for sample, one in family}
+def _capped(
+    slack_row: str, rows: dict[str, list[tuple[int, RowAtPoint]]]
+) -> dict[tuple[int, int | None], float]:
+    """Return the multipliers whose caps are the costs of these slacks, by sample and face."""
+    suffix = slack_row.removeprefix("slack")
+    family = rows.get(f"bound{suffix}" if suffix else "margin", [])
+    return {(sample, at_point.face): at_point.multiplier for sample, at_point in family}
 
 
-def _of_dual(row: str, held: dict[str, list[tuple[int, Held]]]) -> str:
-    """Return the row of the primal whose multiplier a dual's row keeps from falling below 0."""
-    if row in held:
+def _primal_row(row: str, rows: dict[str, list[tuple[int, RowAtPoint]]]) -> str:
+    """Return the primal row whose multiplier a dual row bounds below by 0; "" if there is none."""
+    if row in rows:
         return row
     return row.replace("xi", "slack", 1) if row.startswith("xi") else ""
 
 
-@cache
-def _rows(name: str) -> list[tuple[str, dict[str, str]]]:
-    program = _program(name)
-    letters = ["" if row.multiplier == "–" else mathml(latex_name(row.multiplier)) for row in program.rows]
-    return [
-        (row.name, {"mathml": mathml(program.row_latex(row)), "letter": letter, "meaning": row.meaning})
-        for row, letter in zip(program.rows, letters, strict=True)
-    ]
-
-
-@cache
-def _objective(name: str) -> str:
-    return mathml(objective_latex(_program(name)), display=True)
-
-
-@cache
-def _where(name: str) -> list[str]:
-    program = _program(name)
-    return [prose(formula) for formula in (*conditions_of(program), *(s.latex for s in symbols_of(program)))]
-
-
 def _variables(fitted: Fitted) -> list[dict[str, Any]]:
-    """Return the model's own numbers."""
-    estimator, found = fitted.estimator, []
+    """Return the weights of the machine: w and b, or those of each face."""
+    estimator, variables = fitted.estimator, []
     if getattr(estimator, "coef_", None) is not None:
-        found.append(_variable("w", np.ravel(estimator.coef_)))
+        variables.append(_variable("w", np.ravel(estimator.coef_)))
     if getattr(estimator, "intercept_", None) is not None:
-        found.append(_variable("b", np.ravel(estimator.intercept_)))
+        variables.append(_variable("b", np.ravel(estimator.intercept_)))
     if getattr(estimator, "W_", None) is not None:
         W = np.column_stack([estimator.W_, estimator.b_])
-        found += [_variable(f"W_{k}", row) for k, row in enumerate(W)]
-    return found
+        variables += [_variable(f"W_{k}", row) for k, row in enumerate(W)]
+    return variables
 
 
-def _prices(held: dict[str, list[tuple[int, Held]]]) -> list[dict[str, Any]]:
-    """Return the multipliers, family by family."""
-    families: dict[str, list[float]] = {}
-    for own in held.values():
-        for _, one in own:
-            families.setdefault(one.letter, []).append(0.0 if one.is_zero else one.multiplier)
-    return [_variable(name, np.array(values)) for name, values in families.items()]
+def _multipliers(rows: dict[str, list[tuple[int, RowAtPoint]]]) -> list[dict[str, Any]]:
+    """Return the multipliers of each letter."""
+    by_letter: dict[str, list[float]] = {}
+    for at_points in rows.values():
+        for _, at_point in at_points:
+            value = 0.0 if at_point.is_zero else at_point.multiplier
+            by_letter.setdefault(at_point.letter, []).append(value)
+    return [_variable(name, np.array(values)) for name, values in by_letter.items()]
 
 
 def _variable(name: str, values: np.ndarray[Any, Any]) -> dict[str, Any]:
     """Describe a vector by a few entries and their number."""
-    text = ", ".join(number_told(float(value)) for value in values[:4])
+    text = ", ".join(number_text(float(value)) for value in values[:4])
     more = f", … {values.size} in all" if values.size > 4 else ""
     text = text if values.size == 1 else f"({text}{more})"
     return {"name": name, "mathml": mathml(latex_name(name)), "value": text}

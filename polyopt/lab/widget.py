@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
 from importlib import resources
 from typing import Any
 
@@ -28,10 +27,10 @@ _EXPORT = re.compile(r"^export (?=(?:async )?function|const|let|class)", re.MULT
 
 
 def bundle() -> str:
-    """Return the page's script as one module, as a widget has no place from which it could import others.
+    """Return the page's script as one module, as a widget cannot import others.
 
-    The modules that it imports stand before it, each once; their names are unique, so the words ``import``
-    and ``export`` are all that has to go.
+    The imported modules precede it, each once. Their names are unique, so only the words ``import`` and
+    ``export`` are removed.
     """
     first, folder, parts, seen = "lab.js", resources.files("polyopt.lab") / "static", [], set()
 
@@ -40,8 +39,8 @@ def bundle() -> str:
             return
         seen.add(name)
         text = (folder / name).read_text(encoding="utf-8")
-        for found in _IMPORT.finditer(text):
-            add(found[1])
+        for imported in _IMPORT.finditer(text):
+            add(imported[1])
         text = _IMPORT.sub("", text)
         parts.append(text if name == first else _EXPORT.sub("", text))
 
@@ -55,16 +54,16 @@ def style() -> str:
 
 
 class Lab(anywidget.AnyWidget):
-    """Points that are drawn and dragged, and the program that they make, in a notebook.
+    """Points that are drawn and dragged, and the program of these points, in a notebook.
 
     Parameters
     ----------
     points : array_like of shape (n, 3), optional
-        Points and their labels, -1 or +1: what the lab begins with.
+        Points and their labels, -1 or +1, to begin with.
     estimator : estimator, optional
-        A classifier of this package, fitted or not: its machine and settings are those to begin with.
+        A classifier of this package, fitted or not, whose machine and settings are taken over.
     X : array_like of shape (n, 2), optional
-        Points, in the place of `points`.
+        Points, in place of `points`.
     y : array_like of shape (n,), optional
         Their labels, of two classes; the later one is +1.
     **settings
@@ -74,12 +73,7 @@ class Lab(anywidget.AnyWidget):
     Attributes
     ----------
     state : dict
-        What is shown: points, machine, method, settings and seed.
-
-    Raises
-    ------
-    ValueError
-        Points, labels or settings that the lab does not take.
+        The state: points, machine, method, settings and seed.
     """
 
     state = traitlets.Dict().tag(sync=True)
@@ -108,47 +102,46 @@ class Lab(anywidget.AnyWidget):
 
     def close(self) -> None:
         """End the engine, and the widget."""
-        if hasattr(self, "_engine"):  # which there is not where the constructor has refused
+        if hasattr(self, "_engine"):  # not if the constructor has refused
             self._engine.close()
         super().close()
 
 
 def _points(points: ArrayLike | None, X: ArrayLike | None, y: ArrayLike | None) -> list[list[float]] | None:
+    """Return points and labels as a state lists them, or None; :func:`read_state` checks their numbers."""
     if (X is None) != (y is None) or (points is not None and X is not None):
         raise ValueError("give points, or X and y")
-    if points is not None:
-        table = np.asarray(points, dtype=float)
-        if table.ndim != 2 or table.shape[1] != 3:
-            raise ValueError(f"points must be of shape (n, 3): x, y and label; not {table.shape}")
-        return [[u, v, int(label) if label in (-1, 1) else label] for u, v, label in table.tolist()]
-    if X is None or y is None:
+    if points is None and X is None:
         return None
-    plane, labels = np.asarray(X, dtype=float), np.asarray(y)
-    if plane.ndim != 2 or plane.shape[1] != 2 or labels.shape != plane.shape[:1]:
-        shapes = f"{plane.shape} and {labels.shape}"
-        raise ValueError(f"X must be of shape (n, 2) and y of shape (n,), not {shapes}")
-    classes, codes = np.unique(labels, return_inverse=True)
-    if len(classes) != 2:
-        raise ValueError(f"y must be of two classes, not {len(classes)}")
-    return [[u, v, 2 * int(code) - 1] for (u, v), code in zip(plane.tolist(), codes, strict=True)]
+    if points is None:
+        plane, labels = np.asarray(X, dtype=float), np.asarray(y)
+        if plane.shape != (*labels.shape, 2):
+            raise ValueError(f"X must be (n, 2) and y (n,), not {plane.shape} and {labels.shape}")
+        classes, codes = np.unique(labels, return_inverse=True)
+        if len(classes) != 2:
+            raise ValueError(f"y must be of two classes, not {len(classes)}")
+        points = np.column_stack([plane, 2 * codes - 1])
+    table = np.asarray(points, dtype=float)
+    if table.ndim != 2 or table.shape[1] != 3:
+        raise ValueError(f"points must be of shape (n, 3): x, y and label; not {table.shape}")
+    return table.tolist()
 
 
-def _begin(points: list[list[float]] | None, estimator: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the state to begin with, checked."""
+def _begin(points: list[list[float]] | None, estimator: Any, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the state to begin with, checked; keys of a state are taken out of the `settings`."""
     state = beginning() if points is None else state_of(points)
-    settings = dict(given)
     if estimator is not None:
         method = method_of(estimator)
         if method is None:
             raise ValueError(f"estimator must be a classifier of polyopt, not a {type(estimator).__name__}")
-        machine = next(one for one in machines().values() if one.method.home == method.home)
-        told = estimator.get_params()
-        shown = {}
-        for name, one in machine.settings.items():
-            value = told.get(name, one.default)
-            of_data = one.tuned and (value in (None, math.inf) or isinstance(value, str))
-            shown[name] = None if of_data else value
-        state |= {"machine": machine.name, "method": told["solver"], "settings": shown}
+        machine = next(entry for entry in machines().values() if entry.method.home == method.home)
+        parameters = estimator.get_params()
+        values = {}
+        for name, setting in machine.settings.items():
+            value = parameters.get(name, setting.default)
+            is_tuned = setting.tuned and (value in (None, math.inf) or isinstance(value, str))
+            values[name] = None if is_tuned else value
+        state |= {"machine": machine.name, "method": parameters["solver"], "settings": values}
     elif "machine" in settings:
         state |= {"machine": settings.pop("machine"), "settings": {}}
         state.pop("method")

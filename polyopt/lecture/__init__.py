@@ -2,7 +2,7 @@
 
 In the order to read:
 
-lectures  the lectures, the files of one, and writing a folder whole or not at all
+lectures  the lectures, the files of a lecture, and writing them into a folder
 slides    a chapter of the handbook, cut into slides, and the slides as one page
 handouts  the exercises as notebooks, and the programs as LaTeX
 figures   the pictures
@@ -11,10 +11,10 @@ figures   the pictures
 from polyopt.lecture.lectures import (
     LECTURES,
     Lecture,
-    check_folder,
+    check_lecture_folder,
     find_lecture,
     lecture_files,
     write_folder,
 )
 
-__all__ = ["LECTURES", "Lecture", "check_folder", "find_lecture", "lecture_files", "write_folder"]
+__all__ = ["LECTURES", "Lecture", "check_lecture_folder", "find_lecture", "lecture_files", "write_folder"]

@@ -1,17 +1,14 @@
-"""The lectures, the files of one, and writing them into a folder whole, or not at all."""
+"""The lectures, the files of a lecture, and writing them into a folder."""
 
 from __future__ import annotations
 
-import os
-import secrets
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
 from formulations.language.program import Program
-from polyopt.base.text import visible
+from polyopt.base.files import check_folder, replacing_folder
 from polyopt.exercises import exercises
 from polyopt.lecture.figures import MAKERS, svg_file
 from polyopt.lecture.handouts import exercise_notebook, latex_file
@@ -24,16 +21,10 @@ from polyopt.methods.registry import families
 class Lecture:
     """A lecture.
 
-    Attributes
-    ----------
-    name : str
-        Of the chapter in ``polyopt/handbook/chapters``, and on the command line.
-    title : str
-        What it is about.
-    chapters : tuple of str
-        The chapters of :mod:`polyopt.exercises` that belong to it.
-    families : tuple of str
-        The families of programs: each, and those whose names begin with its own.
+    name: its name on the command line, and of its chapter in ``polyopt/handbook/chapters``.
+    title: its heading.
+    chapters: its chapters of :mod:`polyopt.exercises`.
+    families: its families of programs; each name stands for all that begin with it.
     """
 
     name: str
@@ -89,16 +80,9 @@ def chapter_of(lecture: Lecture) -> str:
 def lecture_files(
     lecture: Lecture, *, chapter: str | None = None, on_step: Callable[[str], None] | None = None
 ) -> dict[str, str]:
-    """Make the files of a lecture: their texts by their names.
+    """Return the texts of a lecture's files by their names.
 
-    Parameters
-    ----------
-    lecture : Lecture
-        The lecture.
-    chapter : str, optional
-        Its chapter, in Markdown; by default the handbook's.
-    on_step : callable, optional
-        Called with a few words before each part is made.
+    `chapter` is Markdown, by default the handbook's; `on_step` is called with a few words before each part.
     """
     step = on_step or (lambda words: None)
     text = chapter_of(lecture) if chapter is None else chapter
@@ -116,59 +100,20 @@ def lecture_files(
     return dict(sorted(files.items()))
 
 
-def check_folder(folder: str | Path, force: bool) -> None:
-    """Refuse a folder before the work for it begins: with `force`, files in it may be replaced."""
-    place = Path(os.path.realpath(folder))
-    name = visible(str(folder))
-    if place.exists() and not place.is_dir():
-        raise ValueError(f"--out: {name} is a file; give the name of a folder")
-    if not place.parent.is_dir():
-        raise ValueError(f"--out: the folder {visible(str(place.parent))} does not exist")
-    if place.is_dir() and any(place.iterdir()) and not force:
-        raise ValueError(f"--out: {name} is not empty; name another folder, or add --force")
-    for target in (place.parent, place):
-        if target.exists() and not os.access(target, os.W_OK | os.X_OK):
-            raise PermissionError(f"--out: the folder {visible(str(target))} is write-protected")
-
-
 def write_folder(folder: str | Path, files: Mapping[str, str], *, force: bool = False) -> None:
     """Write texts by their names into a folder, or leave it as it was.
 
-    All are written beside the folder first. A folder that was not there, or was empty, then comes into being
-    at once. In one that has files, `force` replaces those of the same names, one after the other. A slash in
-    a name is a folder in the folder.
+    In a folder with files, `force` replaces those of the same names. A slash in a name is a folder in the
+    folder.
     """
-    check_folder(folder, force)
-    place = Path(os.path.realpath(folder))
-    unfinished = place.with_name(f".lecture.{secrets.token_hex(6)}.part")
-    try:
+    check_lecture_folder(folder, force)
+    with replacing_folder(folder, copies_old=True) as made:
         for name, text in files.items():
-            target = unfinished / name
+            target = made / name
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(text, encoding="utf-8")
-        if place.is_dir() and any(place.iterdir()):
-            _replace(unfinished, place, files)
-        else:
-            if place.is_dir():
-                place.rmdir()
-            unfinished.rename(place)
-    except OSError as error:
-        named = type(error)(f"cannot write {visible(str(folder))!r}: {error.strerror or error}")
-        named.errno = error.errno
-        raise named from error
-    finally:  # after Ctrl-C as well
-        shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def _replace(new: Path, old: Path, files: Mapping[str, str]) -> None:
-    """Put each new file into the place of the old one, once it is known that every place can be taken."""
-    for name in files:
-        target = old / name
-        if target.is_dir() or any(part.is_file() for part in target.parents if part != old):
-            raise IsADirectoryError(
-                None, f"{name} is in the way: a folder for a file, or a file for a folder"
-            )
-    for name in files:
-        target = old / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        os.replace(new / name, target)
+def check_lecture_folder(folder: str | Path, force: bool) -> None:
+    """Refuse a folder before the work for it begins: with `force`, files in it may be replaced."""
+    check_folder(folder, None if force else "; name another folder, or add --force")

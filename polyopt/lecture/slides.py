@@ -1,8 +1,9 @@
-"""The slides of a lecture: one file that needs no network, for keys, fingers, phones and paper.
+"""The slides of a lecture as one file without network access, for keyboards, phones and paper.
 
-:func:`slides_of` cuts a chapter of the handbook into slides. A paragraph is shown by its first sentence, and
-is there in full among the speaker's notes; formulas, programs, tables, lists and code are shown as they are.
-Content that does not fit on a slide goes to the next one. :func:`slide_page` makes the page.
+:func:`slides_of` cuts a chapter of the handbook into slides, a slide for each heading. A long paragraph is
+shown by its first sentence, and in full in the speaker's notes; formulas, programs, tables, lists and code
+are shown as they are. A full slide is continued on another one with the same heading; the page's script makes
+the letters of a slide smaller if its content is too high. :func:`slide_page` makes the page.
 """
 
 from __future__ import annotations
@@ -27,37 +28,29 @@ from polyopt.plots.figure import svg
 from polyopt.report import frame
 from polyopt.report.programs import held, mathml, program_section
 
-_MAX_LINES, _MAX_LINES_SMALLER = 13.0, 16.5  # lines on a slide, and with letters that are made smaller
-_MIN_LINES = 3.5  # for a slide of its own
-_MAX_FULL_LINES = 12.0  # on a slide whose paragraphs are shown in full
-_MAX_PARAGRAPH_LINES = 6.5  # of a paragraph that is shown in full
-_CODE, _MATH, _ROW = 0.6, 1.5, 1.15  # lines of text that a line of each takes
+_MAX_LINES = 15.0  # lines of text on a slide; the letters of a fuller slide would be too small
+_LINE_LETTERS = 74  # letters on a line of text
+_CODE_LINE, _FORMULA_LINE, _TABLE_ROW = 0.6, 1.5, 1.15  # heights, in lines of text
 _KEYS = "<p class='quiet keys'>→ next, ← back, n notes, f full screen</p>"
 _MISSING = "slides are made by markdown-it-py and mdit-py-plugins: pip install polyopt[lecture]"
 
 
 @dataclass(frozen=True)
 class Block:
-    """A part of a slide as HTML, the lines of text that it takes, and a note if more is said than shown."""
+    """A part of a slide as HTML, its height in lines of text, and the full text as a note if it is cut."""
 
     html: str
     lines: float
     note: str = ""
-    note_lines: float = 0.0
 
 
 @dataclass(frozen=True)
 class Slide:
-    """A heading as HTML, the section that it is a part of (empty for the section's own), and its blocks."""
+    """A heading as HTML, the heading of its section (empty for the section's own slide), and the blocks."""
 
     title: str
     section: str = ""
     blocks: list[Block] = field(default_factory=list)
-
-    @property
-    def lines(self) -> float:
-        """Lines that are taken."""
-        return sum(block.lines for block in self.blocks)
 
 
 def slides_of(text: str, special: Callable[[str, str], Block | None]) -> list[Slide]:
@@ -79,43 +72,14 @@ def slides_of(text: str, special: Callable[[str, str], Block | None]) -> list[Sl
                 slides.append(Slide(title, own if len(slides) > 1 else ""))
             continue
         block = _block(reader, tokens, special)
-        if block is not None:
-            _put(slides, block)
-    return [_filled(slide) for slide in _joined(slides) if slide.blocks or slide.title == slides[0].title]
-
-
-def _put(slides: list[Slide], block: Block) -> None:
-    """Put a block on the last slide or, where it has no room, on another one with the same heading."""
-    last = slides[-1]
-    # A line alone on a slide is worse than smaller letters.
-    room = _MAX_LINES_SMALLER if last.lines <= _MIN_LINES else _MAX_LINES
-    if last.blocks and last.lines + block.lines > room and len(slides) > 1:
-        slides.append(Slide(last.title, last.section))
-    slides[-1].blocks.append(block)
-
-
-def _joined(slides: list[Slide]) -> Iterator[Slide]:
-    """Yield the slides; what is left of a heading and too little for a slide goes to the one before."""
-    kept = slides[0]
-    for slide in slides[1:]:
-        goes_on = (slide.title, slide.section) == (kept.title, kept.section)
-        if goes_on and slide.lines <= _MIN_LINES and kept.lines + slide.lines <= _MAX_LINES_SMALLER:
-            kept = replace(kept, blocks=[*kept.blocks, *slide.blocks])
+        if block is None:
             continue
-        yield kept
-        kept = slide
-    yield kept
-
-
-def _filled(slide: Slide) -> Slide:
-    """Return the slide with its first paragraphs in full, as far as there is room for them."""
-    blocks, lines = list(slide.blocks), slide.lines
-    for place, block in enumerate(blocks):
-        more = block.note_lines - block.lines
-        if block.note and block.note_lines <= _MAX_PARAGRAPH_LINES and lines + more <= _MAX_FULL_LINES:
-            blocks[place] = Block(block.note, block.note_lines)
-            lines += more
-    return replace(slide, blocks=blocks)
+        last = slides[-1]
+        lines = block.lines + sum(other.lines for other in last.blocks)
+        if last.blocks and lines > _MAX_LINES and len(slides) > 1:
+            slides.append(Slide(last.title, last.section))
+        slides[-1].blocks.append(block)
+    return [slide for slide in slides if slide.blocks or slide is slides[0]]
 
 
 def _reader() -> MarkdownIt:
@@ -141,7 +105,7 @@ def _reader() -> MarkdownIt:
 
 
 def _blocks(tokens: Sequence[Token]) -> Iterator[list[Token]]:
-    """Yield the blocks of a text, one after the other, with what is in them."""
+    """Yield the tokens of each block of a text."""
     block: list[Token] = []
     depth = 0
     for token in tokens:
@@ -153,7 +117,7 @@ def _blocks(tokens: Sequence[Token]) -> Iterator[list[Token]]:
 
 
 def _with_outputs(blocks: Iterator[list[Token]]) -> Iterator[list[Token]]:
-    """Yield the blocks, with code and what it prints as one."""
+    """Yield the blocks, those of code together with their printed output."""
     kept: list[Token] = []
     for block in blocks:
         if kept and kept[-1].type == "fence" and block[0].type == "fence" and block[0].info == "output":
@@ -175,11 +139,11 @@ def _block(reader: MarkdownIt, tokens: list[Token], special: Callable[[str, str]
         return _paragraph(reader, tokens)
     html = reader.renderer.render(tokens, reader.options, {})
     if first.type == "fence":
-        lines = sum(token.content.count("\n") * _CODE + 0.7 for token in tokens)
+        lines = sum(token.content.count("\n") * _CODE_LINE + 0.7 for token in tokens)
     elif first.type == "math_block":
-        lines = (first.content.count(r"\\") + 1) * _MATH + 0.6
+        lines = (first.content.count(r"\\") + 1) * _FORMULA_LINE + 0.6
     elif first.type == "table_open":
-        lines = sum(token.type == "tr_open" for token in tokens) * _ROW + 0.5
+        lines = sum(token.type == "tr_open" for token in tokens) * _TABLE_ROW + 0.5
         html = f"<div class='scroll' tabindex='0'>{html}</div>"
     else:  # a list, a quotation
         inlines = [token.content for token in tokens if token.type == "inline"]
@@ -188,20 +152,18 @@ def _block(reader: MarkdownIt, tokens: list[Token], special: Callable[[str, str]
 
 
 def _paragraph(reader: MarkdownIt, tokens: list[Token]) -> Block:
-    """Return a paragraph by its first sentence, and as a note in full."""
+    """Return a paragraph, or its first sentence with the full text as a note."""
     whole = reader.renderer.render(tokens, reader.options, {})
     source = " ".join(tokens[1].content.split())
     lead = source if len(source) <= 120 else _lead(source)
-    shown = whole if lead == source else reader.render(lead)
-    if lead == source:
-        return Block(shown, _lines_of(lead) + 0.4)
-    return Block(shown, _lines_of(lead) + 0.4, whole, _lines_of(source) + 0.4)
+    lines = _lines_of(lead) + 0.4
+    return Block(whole, lines) if lead == source else Block(reader.render(lead), lines, whole)
 
 
 def _lead(source: str) -> str:
-    """Return the first sentence, and the last one if it leads to what follows: a formula may be its end.
+    """Return the first sentence, and the last one if a formula continues it.
 
-    Where the first is a heading, bold or slanted, the next one as well.
+    If the first is a heading, bold or slanted, the next one is returned as well.
     """
     ends = [match.end(1) for match in re.finditer(r"([.!?][*_)”\"]*)\s+(?=[^\sa-z])", _masked(source))]
     if not ends:
@@ -215,7 +177,7 @@ def _lead(source: str) -> str:
 
 
 def _masked(source: str) -> str:
-    """Return the text with formulas, code, brackets and headings masked: no sentence ends within them."""
+    """Return the text with formulas, code, brackets and headings masked, as no sentence ends in them."""
     inner = r"(?<=\*\*)[^*]+(?=[.:]\*\*)"
     pattern = rf"\$[^$]*\$|`[^`]*`|\([^()]*\)|\b(?:al|eq|vs|cf|e\.g|i\.e)\.|{inner}"
     return re.sub(pattern, lambda match: "X" * len(match[0]), source)
@@ -223,11 +185,11 @@ def _masked(source: str) -> str:
 
 def _lines_of(text: str) -> float:
     plain = re.sub(r"\\[a-zA-Z]+|[{}$\\*`_^]", "", text)
-    return float(-(-len(plain) // 74.0))  # letters of a line of text
+    return float(-(-len(plain) // _LINE_LETTERS))
 
 
 def _code(token: Token) -> str:
-    """Code in colours, and what it prints."""
+    """Return code in colours, or its printed output."""
     kind = token.info.strip()
     if kind != "python":
         style = "output" if kind == "output" else "plain"

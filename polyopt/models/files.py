@@ -1,4 +1,4 @@
-"""A fitted model in a file of skops, which holds data and no code; only the types named here are loaded."""
+"""Model files in the format of skops, which holds data and no code; only the types named here are loaded."""
 
 from __future__ import annotations
 
@@ -27,13 +27,12 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
 _FORMAT = "polyopt model, version 2"
-_FIRST = "polyopt model, version 1"
-# A file that grows by more than this factor, and beyond this size, was not made by a fit.
+# A file that decompresses to more than this multiple of its size, and to more bytes than this, is refused.
 _MAX_GROWTH, _MIN_SUSPICIOUS_BYTES = 200, 1 << 26
 _GROWN = "it would grow from {} to {} bytes, as no model does"
 _MAPPINGS = ("settings", "parameters", "claim", "data", "versions")  # of the facts
 _FOREIGN = "is not a model saved by 'polyopt fit'"
-# Parameters that machines had in earlier versions, and the value of each that changed nothing.
+# Removed parameters, each with the value at which it has no effect.
 _NEUTRAL = {"l1": 0.0, "group": 0.0, "signs": None, "max_features": None, "integers": None}
 _REMOVED: dict[tuple[str, str], Any] = {
     (owner, name): neutral
@@ -43,8 +42,8 @@ _REMOVED: dict[tuple[str, str], Any] = {
 _REMOVED["CrossEntropySVM", "l2"] = 0.0
 _REMOVED["ConvexPolytopeMachine", "ties"] = "scores"
 _GONE = {"SoftRelativeMarginMachine": "fit RelativeMarginMachine(bound_cost=...) instead"}
-"""Estimators of earlier versions, and what to use instead."""
-# Modules of earlier versions whose classes files name, and where these are now.
+"""Removed estimators, and their replacements."""
+# Modules of earlier versions that files name, and the modules that now have their classes.
 _MOVED = {
     "polyopt.estimators.calibrated": "polyopt.estimators.calibration",
     "formulations.families.families": "formulations.families",
@@ -67,7 +66,7 @@ _MOVED = {
     "polyopt.outer.l0.settings": "polyopt.sparse.settings",
 }
 _PROTOCOL = 2  # of skops; files of another are left to it
-_STEPS = frozenset({
+_SKLEARN_STEPS = frozenset({
     "sklearn.calibration.CalibratedClassifierCV",
     "sklearn.compose._column_transformer.ColumnTransformer",
     "sklearn.impute._base.SimpleImputer",
@@ -76,7 +75,7 @@ _STEPS = frozenset({
     "sklearn.preprocessing._data.StandardScaler",
     "sklearn.preprocessing._encoders.OneHotEncoder",
 })  # fmt: skip
-"""Estimators of scikit-learn of which a model may be made."""
+"""Classes of scikit-learn that a pipeline may have."""
 _PLAIN = {f"builtins.{kind.__name__}": kind for kind in (str, int, float, bool)}
 _SCALARS = {
     f"numpy.{kind.__name__}": kind for kind in (np.bool_, np.float32, np.float64, np.int32, np.int64, np.str_)
@@ -85,12 +84,12 @@ _KINDS = _PLAIN | _SCALARS
 _SPARSE = {f"{kind.__module__}.{kind.__qualname__}" for kind in (sp.csr_matrix, sp.csr_array)}
 
 
-# What a fitted CalibratedClassifierCV is made of, which skops does not trust unasked.
+# Parts of a fitted CalibratedClassifierCV that skops does not trust by default.
 _OF_CALIBRATION = ("sklearn.calibration._CalibratedClassifier", "sklearn.calibration._SigmoidCalibration")
 
 
 def _own_types() -> list[str]:
-    """The types that a file may have besides containers, arrays and the estimators that skops trusts."""
+    """List the types that a file may have besides containers, arrays and the estimators that skops trusts."""
     own = (Solution, Families, Family, ScoreClassifier, Hinges)
     kinds = (*own, sp.csr_matrix, sp.csr_array, np.dtype)  # an imputer keeps the type of its columns
     shared = {f"{kind.__module__}.{kind.__qualname__}" for kind in kinds}.union(_OF_CALIBRATION)
@@ -98,25 +97,11 @@ def _own_types() -> list[str]:
 
 
 def save_model(model: Model | BaseEstimator, path: str | Path) -> None:
-    """Write a model, with the training data that its machine holds.
+    """Write a model, a fitted machine, or a pipeline that ends with one, to a file.
 
-    What is written is read back first, as :func:`load_model` reads it: a file that is there is replaced only
-    by one that can be loaded.
-
-    Parameters
-    ----------
-    model : Model or estimator
-        A model; :meth:`polyopt.models.Model.without_data` leaves the data behind. A fitted machine, or a
-        pipeline that ends with one, is saved as its :meth:`polyopt.models.Model.of`.
-    path : str or Path
-        The file.
-
-    Raises
-    ------
-    ValueError
-        A model that no file can hold, such as one with a function for a kernel; the message names the object.
-    OSError
-        When the file cannot be written.
+    The training data that the machine holds are written too; :meth:`polyopt.models.Model.without_data` drops
+    them. The content is loaded once before it replaces a file. Raises ValueError for a model that no file can
+    hold, such as one with a function as its kernel, and OSError if the file cannot be written.
     """
     import skops.io
 
@@ -135,28 +120,19 @@ def save_model(model: Model | BaseEstimator, path: str | Path) -> None:
     try:
         content = {"format": _FORMAT, "about": json.dumps(about), "pipeline": model.pipeline}
         made = skops.io.dumps(content, compression=zipfile.ZIP_DEFLATED)
-        if _has_grown(len(made), _whole_size(io.BytesIO(made))):  # mostly zeros: faces of many columns
+        if _has_grown(len(made), _unpacked_size(io.BytesIO(made))):  # zeros of faces over many columns
             made = skops.io.dumps(content, compression=zipfile.ZIP_STORED)
         _read(io.BytesIO(made))
     except Exception as error:  # of any kind: a step may hold objects of any package
-        raise ValueError(f"the model cannot be saved, as its file {_words(error)}") from error
+        raise ValueError(f"the model cannot be saved, as its file {_clause(error)}") from error
     write_bytes(path, made)
 
 
 def load_model(path: str | Path) -> Model:
-    """Read a model.
+    """Read a model from a file of :func:`save_model`.
 
-    Parameters
-    ----------
-    path : str or Path
-        A file of :func:`save_model`, or of the first version of polyopt.
-
-    Raises
-    ------
-    FileNotFoundError
-        When there is no such file.
-    ValueError
-        When it is not a model of polyopt, is damaged, or would make anything a model has no need of.
+    Raises FileNotFoundError, and ValueError if the file is not a model of polyopt, is damaged, or holds
+    objects that no model needs.
     """
     path = Path(path)
     check_is_file(path, "model")
@@ -169,19 +145,19 @@ def load_model(path: str | Path) -> Model:
         with path.open("rb") as stream:
             return _read(stream)
     except Exception as error:  # of any kind: a damaged file raises all of them
-        raise ValueError(f"{path} {_words(error)}") from error
+        raise ValueError(f"{path} {_clause(error)}") from error
 
 
 class _RefusedError(Exception):
-    """Content that no model needs."""
+    """Error for content that no model needs."""
 
 
 class _ForeignError(Exception):
-    """The reason why a file is not a model, as the rest of a sentence."""
+    """Error for a file that is not a model; its text ends a sentence on the file."""
 
 
-def _words(error: BaseException) -> str:
-    """The error of a read, as the rest of a sentence."""
+def _clause(error: BaseException) -> str:
+    """Return the error of a read as the end of a sentence on the file."""
     if isinstance(error, _RefusedError):
         return f"is refused: {error}"
     if isinstance(error, _ForeignError):
@@ -192,42 +168,40 @@ def _words(error: BaseException) -> str:
 
 
 def _read(stream: IO[bytes]) -> Model:
-    """Read a model whose parts are those of one."""
+    """Read a model and check its parts."""
     _check_members(stream)
     content = _content(stream)
-    found = content.get("format") if isinstance(content, dict) else None
-    if found == _FORMAT:
+    version = content.get("format") if isinstance(content, dict) else None
+    if version == _FORMAT:
         about = json.loads(content["about"])
-        own = (about[name] for name in ("feature_names", "target", "method", "facts"))
-        return _checked(Model(content["pipeline"], *own))
-    if found == _FIRST:  # the machine with its data, a scaler, and no facts of the fit
-        steps = [] if content["scaler"] is None else [("scaler", content["scaler"])]
-        known = {name: content[name] for name in ("feature_names", "target", "method")}
-        return _checked(Model.of(content["estimator"], steps, **known))
-    if isinstance(found, str) and found.startswith("polyopt model, version "):
-        raise _ForeignError(f"was saved by a later polyopt ({found}), which this one cannot read")
+        fields = (about[name] for name in ("feature_names", "target", "method", "facts"))
+        return _checked(Model(content["pipeline"], *fields))
+    if version == "polyopt model, version 1":
+        raise _ForeignError("was saved by an early polyopt (model, version 1): fit the model again")
+    if isinstance(version, str) and version.startswith("polyopt model, version "):
+        raise _ForeignError(f"was saved by a later polyopt ({version}), which this one cannot read")
     raise _ForeignError(f"{_FOREIGN} of this version")
 
 
-def _whole_size(stream: IO[bytes]) -> int:
-    """Decompressed bytes of an archive's members, as it declares them."""
+def _unpacked_size(stream: IO[bytes]) -> int:
+    """Return the decompressed size of an archive's members, as the archive declares it."""
     with zipfile.ZipFile(stream) as archive:
         return sum(member.file_size for member in archive.infolist())
 
 
-def _has_grown(size: int, whole: int) -> bool:
+def _has_grown(size: int, unpacked: int) -> bool:
     """True if a file of `size` bytes has suspiciously many when it is decompressed."""
-    return whole > max(_MIN_SUSPICIOUS_BYTES, _MAX_GROWTH * size)
+    return unpacked > max(_MIN_SUSPICIOUS_BYTES, _MAX_GROWTH * size)
 
 
 def _check_members(stream: IO[bytes]) -> None:
     """Refuse a file that would fill the memory, has texts that are not Unicode, or indices out of range.
 
-    A member is known by its first bytes, as numpy knows it, whatever its name is.
+    The kind of a member is read from its first bytes, as numpy does, and not from its name.
     """
-    size, whole = stream.seek(0, io.SEEK_END), _whole_size(stream)
-    if _has_grown(size, whole):
-        raise _RefusedError(_GROWN.format(size, whole))
+    size, unpacked = stream.seek(0, io.SEEK_END), _unpacked_size(stream)
+    if _has_grown(size, unpacked):
+        raise _RefusedError(_GROWN.format(size, unpacked))
     with zipfile.ZipFile(stream) as archive:
         for member in archive.infolist():
             with archive.open(member) as content:
@@ -237,14 +211,14 @@ def _check_members(stream: IO[bytes]) -> None:
                     _check_texts(array)
             elif beginning == b"PK" or member.filename.endswith(".npz"):  # a sparse matrix, compressed again
                 matrix = io.BytesIO(archive.read(member))
-                whole += _whole_size(matrix)
-                if _has_grown(size, whole):
-                    raise _RefusedError(_GROWN.format(size, whole))
+                unpacked += _unpacked_size(matrix)
+                if _has_grown(size, unpacked):
+                    raise _RefusedError(_GROWN.format(size, unpacked))
                 check_indices(sp.load_npz(matrix))
 
 
 def _check_texts(array: IO[bytes]) -> None:
-    """Refuse an array of texts with numbers beyond those of Unicode, on which numpy fails when it is used."""
+    """Refuse an array of texts with code points beyond Unicode, which numpy cannot convert."""
     version = np.lib.format.read_magic(array)
     read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     if version not in read_header:
@@ -259,7 +233,7 @@ def _check_texts(array: IO[bytes]) -> None:
 
 
 def _renamed(stream: IO[bytes]) -> IO[bytes]:
-    """The archive with the modules of today in place of those of earlier versions (``_MOVED``)."""
+    """Return the archive with today's module names in place of earlier versions' (``_MOVED``)."""
     with zipfile.ZipFile(stream) as archive:
         schema = archive.read("schema.json").decode()
         old = [name for name in _MOVED if f'"__module__": "{name}"' in schema]
@@ -284,7 +258,7 @@ def _content(stream: IO[bytes]) -> Any:
 
 
 def _content_by_skops(stream: IO[bytes], trusted: list[str]) -> Any:
-    """The content of a file by skops, with its checks."""
+    """Return the content of a file by skops, with its checks."""
     import skops.io
     from skops.io.exceptions import UntrustedTypesFoundException
 
@@ -329,7 +303,7 @@ def _checked(model: Model) -> Model:
 
 
 def _check_parameters(estimator: BaseEstimator) -> None:
-    """Refuse a machine that was fitted with a parameter that is no more."""
+    """Refuse a machine that was fitted with a removed parameter."""
     kind = type(estimator).__name__
     for (owner, name), neutral in _REMOVED.items():
         if kind == owner and np.any(vars(estimator).get(name, neutral) != neutral):
@@ -343,11 +317,11 @@ def _check_parameters(estimator: BaseEstimator) -> None:
 
 
 class UnknownContentError(Exception):
-    """Content of an archive that is left to skops to read, or to refuse."""
+    """Error for content of an archive that only skops can read, or refuse."""
 
 
 def read_archive(stream: IO[bytes], trusted: Collection[str]) -> Any:
-    """The object that ``skops.io.load`` makes of an archive of the types that nearly all models are made of.
+    """Return the object that ``skops.io.load`` makes of an archive of common types, without skops.
 
     An import of skops imports all of scikit-learn, which takes longer than most predictions. `trusted` are
     types besides containers, numbers, texts, arrays and scikit-learn's steps. UnknownContentError for any
@@ -357,14 +331,14 @@ def read_archive(stream: IO[bytes], trusted: Collection[str]) -> Any:
         schema = json.loads(archive.read("schema.json"))
         if not isinstance(schema, dict) or schema.get("protocol") != _PROTOCOL:
             raise UnknownContentError
-        reader = _Reader(archive, _STEPS.union(trusted))
+        reader = _Reader(archive, _SKLEARN_STEPS.union(trusted))
         for node in _nodes(schema):
             reader.maker(node)
         return reader.make(schema)
 
 
 def _nodes(part: Any) -> Iterator[dict[str, Any]]:
-    """All objects that a part of the schema describes."""
+    """Yield the descriptions of all objects in a part of the schema."""
     if isinstance(part, dict):
         if "__loader__" in part:
             yield part
@@ -376,10 +350,10 @@ def _nodes(part: Any) -> Iterator[dict[str, Any]]:
 
 
 class _Reader:
-    """Makes the objects of one archive.
+    """Reader of the objects of one archive.
 
     A node of the schema has the name of its form in ``__loader__``, and its type in ``__module__`` and
-    ``__class__``. Nodes of one ``__id__`` are one object.
+    ``__class__``. Nodes with the same ``__id__`` are one object.
     """
 
     def __init__(self, archive: zipfile.ZipFile, trusted: Collection[str]):
@@ -399,7 +373,7 @@ class _Reader:
         }
 
     def maker(self, node: dict[str, Any]) -> Callable[[dict[str, Any]], Any]:
-        """The function that makes an object of this form; UnknownContentError for other forms and types."""
+        """Return the function that makes a node's object; UnknownContentError for other forms and types."""
         form = node["__loader__"]
         types, make = self.forms.get(form, ((), None)) if isinstance(form, str) else ((), None)
         if make is None or _type_of(node) not in types:
@@ -407,7 +381,7 @@ class _Reader:
         return make
 
     def make(self, node: dict[str, Any]) -> Any:
-        """The object of a node."""
+        """Return the object of a node."""
         number = node.get("__id__")
         if number is None:
             return self.maker(node)(node)
@@ -427,7 +401,7 @@ class _Reader:
         return io.BytesIO(self.archive.read(node["file"]))
 
     def _array(self, node: dict[str, Any]) -> Any:
-        """An array, a number or a text of numpy; an array of objects is a list of nodes."""
+        """Return an array, a number or a text of numpy; an array of objects is a list of nodes."""
         if node["type"] == "numpy":
             found = np.load(self._file(node), allow_pickle=False)
             scalar = _SCALARS.get(_type_of(node))
@@ -441,7 +415,7 @@ class _Reader:
         return found
 
     def _object(self, node: dict[str, Any]) -> Any:
-        """An object with its attributes; its class is not called."""
+        """Return an object with its attributes; its class is not called."""
         kind = getattr(import_module(node["__module__"]), node["__class__"])
         found = kind.__new__(kind)
         attributes = self.make(node["content"]) if node.get("content") is not None else None

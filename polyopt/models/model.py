@@ -1,4 +1,4 @@
-"""A fitted model: a pipeline whose last step is the machine, and the facts of its fit."""
+"""A fitted model: a pipeline with the machine as its last step, and the facts of its fit."""
 
 from __future__ import annotations
 
@@ -34,24 +34,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Model:
-    """A fitted pipeline and what it needs to read new data.
+    """A fitted pipeline with the names of its columns and the facts of its fit.
 
-    The columns of a frame are found by their names, in whatever order; an array's are taken in the order of
-    the fit.
+    Columns of a frame are found by their names, in any order; those of an array are in the order of the fit.
 
     Attributes
     ----------
     pipeline : Pipeline
-        scikit-learn's: an imputer, an encoder, a scaler, whichever there are, and the machine last.
+        scikit-learn's: imputer, encoder and scaler, as far as the fit had them, and the machine last.
     feature_names : list of str or None
         Names of the columns, in the order of the fit.
     target : str or int
-        The label column of the file it was fitted to: its name, or its place.
+        Name or place of the label column in the file of the fit.
     method : str
         Name of the method.
     facts : mapping
-        What was written down at the fit, as :func:`polyopt.models.model_of_fit` gives it; empty in files of
-        the first version.
+        Facts of the fit, as of :func:`polyopt.models.facts_of_fit`; empty if a machine alone was saved.
     """
 
     pipeline: Pipeline
@@ -71,18 +69,10 @@ class Model:
         method: str = "",
         facts: Mapping[str, Any] | None = None,
     ) -> Self:
-        """A model of a fitted machine.
+        """Return the model of a fitted machine, a pipeline that ends with one, or a search over either.
 
-        Parameters
-        ----------
-        machine : estimator
-            Fitted to what the steps make of the data; a pipeline that ends with one; or a search, whose
-            ``best_estimator_`` it is then.
-        steps : sequence of (str, transformer)
-            The fitted steps before it, by name.
-        feature_names, target, method, facts
-            As the attributes; by default the names of the frame it was fitted to, and the method whose
-            machine it is.
+        The machine was fitted to the output of the `steps`, transformers by name. By default
+        `feature_names` are those of the frame of the fit, and the `method` is the machine's own.
         """
         from sklearn.pipeline import Pipeline
 
@@ -101,25 +91,22 @@ class Model:
 
     @property
     def estimator(self) -> Any:
-        """The machine: the last step."""
+        """Machine, the last step."""
         return self.pipeline.steps[-1][1]
 
     @property
     def steps(self) -> list[tuple[str, Any]]:
-        """The steps before the machine, by name."""
+        """Steps before the machine, by name."""
         return list(self.pipeline.steps[:-1])
 
     @property
     def preparation(self) -> ColumnTransformer | None:
-        """The step that imputes and encodes; None for none."""
+        """Step that imputes and encodes, if there is one."""
         return next((step for _, step in self.steps if hasattr(step, "transformers_")), None)
 
     @cached_property
     def raw_units(self) -> RawUnits:
-        """The machine's features in the columns of the table.
-
-        ValueError: a step through which they cannot be followed.
-        """
+        """Features of the machine in the columns of the table; ValueError for a step of another kind."""
         from polyopt.models.raw_units import RawUnits
 
         names = self.feature_names or [f"x{j}" for j in range(self.n_features)]
@@ -141,22 +128,22 @@ class Model:
 
     @property
     def scaler(self) -> StandardScaler | None:
-        """The step that scales; None for none."""
+        """Step that scales, if there is one."""
         return next((step for _, step in self.steps if hasattr(step, "scale_")), None)
 
     @property
     def n_features(self) -> int:
-        """Number of columns it reads."""
+        """Number of columns that the model reads."""
         first = self.pipeline.steps[0][1]
         return int(first.n_features_in_)
 
     @property
     def holds_data(self) -> bool:
-        """True if it holds training data, as a machine of another package may."""
+        """True if the machine holds training data; one of another package may."""
         return bool(getattr(self.estimator, "holds_data", True))
 
     def without_data(self) -> Self:
-        """The same model without training data, where its machine can do without."""
+        """Return the same model without training data, if its machine can predict without."""
         light = getattr(self.estimator, "without_data", None)
         if light is None:
             return self
@@ -164,13 +151,10 @@ class Model:
         return replace(self, pipeline=made.pipeline)
 
     def in_order(self, X: Matrix) -> Any:
-        """Samples with their columns in the order of the fit, and their cells as the fit read them.
+        """Return samples with their columns in the order of the fit, and their cells as the fit read them.
 
-        Raises
-        ------
-        ValueError
-            A frame that lacks a column of the fit, has another one, or has two of one name; or an array with
-            another number of columns.
+        Raises ValueError for a frame with other columns than the fit's, or two of one name, and for an array
+        with another number of columns.
         """
         from polyopt.datasets.preparation import column_texts
 
@@ -183,23 +167,17 @@ class Model:
         was_frame = hasattr(self.pipeline.steps[0][1], "feature_names_in_")
         if not texts or is_sparse(X) or (was_frame and found is not None):
             return X
-        # The model was fitted to the texts of a file: 10115 of a frame is its text "10115".
+        # The model was fitted to the texts of a file: the number 10115 of a frame is the text "10115".
         is_text = np.isin(np.arange(self.n_features), list(texts))
         table = read_columns(X, is_text.tolist(), [other_spellings(own) for own in texts.values()])
-        if was_frame:  # whose missing texts are NaN
+        if was_frame:  # its missing texts are NaN
             table.texts[table.texts == None] = np.nan  # noqa: E711
         cells = np.empty((len(table.texts), self.n_features), dtype=object)
         cells[:, is_text], cells[:, ~is_text] = table.texts, table.numbers
         return cells
 
     def transform(self, X: Matrix) -> Any:
-        """Features of samples as the machine takes them.
-
-        Raises
-        ------
-        ValueError
-            Other columns than those of the fit, as in :meth:`in_order`.
-        """
+        """Return the machine's features of samples; ValueError as of :meth:`in_order`."""
         X = self.in_order(X)
         for _, step in self.steps:
             if is_sparse(X) and getattr(step, "with_mean", False):
@@ -208,30 +186,24 @@ class Model:
         return named_as(self.estimator, X)
 
     def raw_values(self, X: Matrix) -> Any:
-        """The values that make the machine's features, in the units of the table."""
+        """Return the values behind the machine's features, in the units of the table."""
         return self.raw_units.values(self.in_order(X))
 
     def predict(self, X: Matrix) -> NDArray[Any]:
-        """Labels of samples."""
+        """Return the labels of samples."""
         return self.estimator.predict(self.transform(X))
 
     def predict_proba(self, X: Matrix) -> NDArray[Any]:
-        """Probabilities of the classes, in the order of the machine's ``classes_``.
-
-        Raises
-        ------
-        ValueError
-            A machine that has none.
-        """
+        """Return probabilities in the order of the machine's ``classes_``; ValueError if it has none."""
         machine = self.estimator
         try:
-            answer = machine.predict_proba
+            predict_proba = machine.predict_proba
         except AttributeError as error:
             raise ValueError(str(error.__cause__ or error)) from None
-        return answer(self.transform(X))
+        return predict_proba(self.transform(X))
 
     def to_onnx(self) -> ModelProto:
-        """The whole pipeline as an ONNX model; see :func:`polyopt.models.onnx.to_onnx`."""
+        """Return the whole pipeline as an ONNX model; see :func:`polyopt.models.onnx.to_onnx`."""
         from polyopt.models.onnx import to_onnx
 
         return to_onnx(self)
@@ -241,7 +213,7 @@ class Model:
 
 
 def digest(data: Dataset) -> str:
-    """SHA-256 of the features, the labels and the names of the columns, without the test part."""
+    """Return the SHA-256 of features, labels and names of the columns, without the test part."""
     found = hashlib.sha256()
     X: Any = data.X
     parts = (X.data, X.indices, X.indptr) if sp.issparse(X) else (X,)
@@ -264,20 +236,12 @@ def facts_of_fit(
     certificate: Certificate | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The facts of a fit that a saved model has, as plain text and numbers.
+    """Return the facts of a fit for a saved model, as plain text and numbers.
 
-    Parameters
-    ----------
-    estimator : estimator
-        The fitted machine.
-    data : Dataset
-        Its training data.
-    certificate : Certificate, optional
-        Its certificate.
-    settings : mapping, optional
-        The settings that were given or chosen; by default all parameters of the estimator.
+    The facts are of a fitted `estimator`, its training data and its certificate; `settings` were passed or
+    chosen by the data, and are by default all parameters.
     """
-    asked: Any = estimator.get_params(deep=False)  # type: ignore[attr-defined]
+    parameters: Any = estimator.get_params(deep=False)  # type: ignore[attr-defined]
     each = solutions_of(estimator) if hasattr(estimator, "solution_") else []
     n, m = data.X.shape
     packages = {"polyopt": "polyopt", "numpy": "numpy", "scikit-learn": "scikit-learn", "skops": "skops"}
@@ -285,8 +249,8 @@ def facts_of_fit(
         "fitted": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {"python": python_version()} | {name: _version(of) for name, of in packages.items()},
         "data": {"name": data.name, "samples": int(n), "features": int(m), "sha256": digest(data)},
-        "settings": {name: _plain(value) for name, value in (settings or asked).items()},
-        "parameters": {name: _plain(value) for name, value in asked.items()},
+        "settings": {name: _plain(value) for name, value in (settings or parameters).items()},
+        "parameters": {name: _plain(value) for name, value in parameters.items()},
         "status": sorted({str(one.status) for one in each}),
         "claim": None if certificate is None else _claim(certificate),
     }
@@ -313,7 +277,7 @@ def _version(package: str) -> str:
 
 
 def _plain(value: Any) -> bool | int | float | str | None:
-    """A parameter for JSON; one that is not a number, a text or None as text."""
+    """Return a parameter for JSON; one that is not a number, a text or None as text."""
     if isinstance(value, np.generic):
         value = value.item()
     return value if value is None or isinstance(value, (bool, int, float, str)) else repr(value)

@@ -13,16 +13,7 @@ from formulations.language.types import Matrix
 from polyopt.methods import METHODS, find_method
 from polyopt.models.model import Model
 from polyopt.polytope import Polytope
-from polyopt.polytope.code import (
-    Label,
-    Reading,
-    as_python,
-    as_sql,
-    two_as_python,
-    two_as_sql,
-    union_as_python,
-    union_as_sql,
-)  # fmt: skip
+from polyopt.polytope.code import Label, Reading, as_python, as_sql, difference_as_python, difference_as_sql
 from polyopt.polytope.rules import union_as_json, union_rules
 
 
@@ -142,7 +133,7 @@ class Rules:
         As in the model, missing values may be filled, and a text that the fit did not see has no term.
         ValueError: steps that no such expression can have, or two polytopes of too many sums.
         """
-        return self._code(as_sql, two_as_sql, union_as_sql)
+        return self._code(as_sql, difference_as_sql)
 
     def to_python(self) -> str:
         """The source of a function ``classify`` of a mapping from the columns' names to values.
@@ -150,9 +141,9 @@ class Rules:
         A missing value is None or NaN; texts and gaps are as in :meth:`to_sql`.
         ValueError: steps that no such function can have.
         """
-        return self._code(as_python, two_as_python, union_as_python)
+        return self._code(as_python, difference_as_python)
 
-    def _code(self, one: Callable[..., str], two: Callable[..., str], union: Callable[..., str]) -> str:
+    def _code(self, of_union: Callable[..., str], of_difference: Callable[..., str]) -> str:
         raw = self.model.raw_units
         if not raw.is_flat:
             raise ValueError(
@@ -160,14 +151,12 @@ class Rules:
                 "hinges or tell of missing values"
             )
         reading = Reading(raw.columns, [(f.column, f.text) for f in raw.features], raw.fills)
-        if self.is_union:
-            return union(self.polytopes, self.inside[0], self.outside[0], reading)
-        if len(self.polytopes) == 1:
-            return one(self.polytopes[0], self.inside[0], self.outside[0], reading)
+        if len(self.inside) == 1:
+            return of_union(self.polytopes, self.inside[0], self.outside[0], reading)
         second = _label(self.model.estimator.classes_[1])  # the outer label of the larger sum
         both = zip(self.outside, self.polytopes, strict=True)
         (_, first), (label, other) = sorted(both, key=lambda pair: pair[0] != second)
-        return two([first, other], [second, label], reading)
+        return of_difference([first, other], [second, label], reading)
 
     def agreement(self, X: Matrix) -> Agreement:
         """The agreement of the rules with the machine on samples as the model reads them."""

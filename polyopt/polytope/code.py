@@ -1,6 +1,6 @@
-"""A polytope as a rule of other programs: an expression of SQL, a function of Python.
+"""A polytope as code: an expression of SQL, a function of Python.
 
-Names of columns and texts, which are from outside, are quoted in SQL and literals in Python.
+Names of columns and texts come from outside: they are quoted in SQL, and literals in Python.
 """
 
 from __future__ import annotations
@@ -8,19 +8,23 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from polyopt.polytope.faces import Faces
 from polyopt.polytope.spellings import number_spelled, other_spellings
+
+if TYPE_CHECKING:
+    from polyopt.polytope.polytope import Polytope
 
 Label: TypeAlias = "str | bool | int | float"
 """The name of a class."""
 Terms: TypeAlias = "dict[int, float | dict[str, float]]"
-"""A face's terms by column: a coefficient or, for a column of texts, one for each text."""
+"""Terms of a face by column: a coefficient or, for a column of texts, one for each text."""
+SumOf: TypeAlias = "Callable[[Reading, Terms], str]"
+"""Writes the sum of some terms."""
 
-_MAX_CHAIN = 50  # terms of a sum that stand side by side: parsers count their depth
+_MAX_CHAIN = 50  # terms of a sum without brackets: parsers limit the depth of expressions
 _MAX_LENGTH = 1_000_000  # characters of a statement, as many as SQLite takes by default
 
 
@@ -39,30 +43,30 @@ class Reading:
 
     @classmethod
     def plain(cls, names: Sequence[str]) -> Reading:
-        """Each feature is a column of numbers."""
+        """Return a reading in which each feature is a column of numbers."""
         return cls(names, [(j, None) for j in range(len(names))], [None] * len(names))
 
-    def used(self, polytopes: Sequence[Faces]) -> list[int]:
-        """Columns that a face has a term of."""
+    def used(self, polytopes: Sequence[Polytope]) -> list[int]:
+        """Return the columns with a term in some face."""
         weights = np.vstack([polytope.W for polytope in polytopes])
         places = np.flatnonzero((weights != 0).any(axis=0)).tolist()
         return list(dict.fromkeys(self.features[j][0] for j in places))
 
-    def terms(self, polytope: Faces, k: int) -> Terms:
-        """The terms of face k."""
-        found: Terms = {}
+    def terms(self, polytope: Polytope, k: int) -> Terms:
+        """Return the terms of face k."""
+        terms: Terms = {}
         for j in np.flatnonzero(polytope.W[k]).tolist():
             (column, text), weight = self.features[j], float(polytope.W[k, j])
             if text is None:
-                found[column] = weight
+                terms[column] = weight
                 continue
-            texts = found.setdefault(column, {})
+            texts = terms.setdefault(column, {})
             assert isinstance(texts, dict)
             texts[text] = weight
-        return found
+        return terms
 
     def spelled(self, column: int, weights: dict[str, float]) -> dict[str, float]:
-        """The weights of a column's texts, by every spelling of its truths."""
+        """Return the weights of a column's texts, by every spelling of true and false."""
         other = other_spellings(text for place, text in self.features if place == column)
         return weights | {one: weights[text] for one, text in other.items() if text in weights}
 
@@ -76,21 +80,19 @@ class Reading:
             )
 
 
-def _conditions(
-    polytope: Faces, reading: Reading, sum_of: Callable[[Reading, Terms], str], sign: str, constant: str
-) -> list[str]:
-    """A comparison for each face with terms, and a constant for each that shuts everything out."""
-    found = []
-    for k in range(polytope.n_faces):
+def _conditions(polytope: Polytope, reading: Reading, sum_of: SumOf, never: str) -> list[str]:
+    """Return the conditions of the inside: a comparison a face, and `never` for a face that excludes all."""
+    conditions = []
+    for k, b in enumerate(polytope.b):
         if terms := reading.terms(polytope, k):
-            found.append(f"{sum_of(reading, terms)} {sign} {0.0 - float(polytope.b[k])!r}")
-        elif polytope.are_beyond(polytope.b[k]):
-            found.append(constant)
-    return found
+            conditions.append(f"{sum_of(reading, terms)} {polytope.inside_sign} {0.0 - float(b)!r}")
+        elif polytope.are_beyond(b):
+            conditions.append(never)
+    return conditions
 
 
-def _sums(polytope: Faces, reading: Reading, sum_of: Callable[[Reading, Terms], str]) -> list[str]:
-    """The sums of all faces, with their offsets."""
+def _sums(polytope: Polytope, reading: Reading, sum_of: Callable[[Reading, Terms], str]) -> list[str]:
+    """Write the scores of all faces: their sums with their offsets."""
     pairs = ((sum_of(reading, reading.terms(polytope, k)), float(b)) for k, b in enumerate(polytope.b))
     return [f"({terms or '0.0'} + {b!r})" for terms, b in pairs]
 
@@ -98,22 +100,24 @@ def _sums(polytope: Faces, reading: Reading, sum_of: Callable[[Reading, Terms], 
 # -- SQL ---------------------------------------------------------------------------------------------
 
 
-def as_sql(polytope: Faces, inside: Label, outside: Label, reading: Reading) -> str:
-    """A CASE expression over the columns: the label of a row, NULL if a value is missing.
+def as_sql(pieces: Sequence[Polytope], inside: Label, outside: Label, reading: Reading) -> str:
+    """Return a CASE expression over the columns: the label of a row, NULL if a value is missing.
 
-    ValueError: two columns of one name, or a text with a NUL, which SQL cannot hold.
+    A row has the label `inside` if it is in one of the pieces, at least one. ValueError: two columns of one
+    name, or a text with a NUL, which SQL cannot hold.
     """
-    rows = _conditions(polytope, reading, _sql_sum, polytope.outside_sign, "1 = 1")
-    # SQL has no CASE without WHEN
-    lines = [f"  WHEN {beyond} THEN {_literal(outside)}" for beyond in rows or ["1 = 0"]]
-    return "\n".join([*_beginning(reading, [polytope]), *lines, f"  ELSE {_literal(inside)}", "END"])
+    lines = _beginning(reading, pieces)
+    for piece in pieces:
+        conditions = _chain(_conditions(piece, reading, _sql_sum, "1 = 0"), "\n    AND ")
+        lines.append(f"  WHEN {conditions or '1 = 1'}\n    THEN {_literal(inside)}")
+    return "\n".join([*lines, f"  ELSE {_literal(outside)}", "END"])
 
 
-def two_as_sql(polytopes: Sequence[Faces], labels: Sequence[Label], reading: Reading) -> str:
-    """The same for two polytopes: the outer label of the one with the larger largest sum, or the second.
+def difference_as_sql(polytopes: Sequence[Polytope], labels: Sequence[Label], reading: Reading) -> str:
+    """Return the same for two polytopes: the outer label of the one with the larger score, or the second.
 
-    SQL has no largest of several sums that all programs know, so each sum of the first stands against each of
-    the second. ValueError also for an expression of more than a million characters.
+    No function for the largest of several sums is common to all SQL databases, so each sum of the first is
+    compared with each of the second. ValueError also for an expression of more than a million characters.
     """
     first, second = (_sums(polytope, reading, _sql_sum) for polytope in polytopes)
     length = sum(map(len, first)) * len(second) + sum(map(len, second)) * len(first)
@@ -124,23 +128,13 @@ def two_as_sql(polytopes: Sequence[Faces], labels: Sequence[Label], reading: Rea
             "or the rules as Python"
         )
     lines = _beginning(reading, polytopes)
-    for own in first:
-        above = _chain([f"{own} > {other}" for other in second], "\n    AND ")
+    for score in first:
+        above = _chain([f"{score} > {other}" for other in second], "\n    AND ")
         lines.append(f"  WHEN {above}\n    THEN {_literal(labels[0])}")
     return "\n".join([*lines, f"  ELSE {_literal(labels[1])}", "END"])
 
 
-def union_as_sql(polytopes: Sequence[Faces], inside: Label, outside: Label, reading: Reading) -> str:
-    """The same for a union: the inner label of a point that is in one of the polytopes, at least one."""
-    lines = _beginning(reading, polytopes)
-    for polytope in polytopes:
-        all_of = _conditions(polytope, reading, _sql_sum, polytope.inside_sign, "1 = 0")
-        together = "\n    AND ".join(all_of) or "1 = 1"
-        lines.append(f"  WHEN {together}\n    THEN {_literal(inside)}")
-    return "\n".join([*lines, f"  ELSE {_literal(outside)}", "END"])
-
-
-def _beginning(reading: Reading, polytopes: Sequence[Faces]) -> list[str]:
+def _beginning(reading: Reading, polytopes: Sequence[Polytope]) -> list[str]:
     reading.check()
     missing = [_identifier(reading.columns[j]) for j in reading.used(polytopes) if reading.fills[j] is None]
     if not missing:
@@ -172,7 +166,7 @@ def _identifier(name: str) -> str:
 
 
 def _literal(value: Label) -> str:
-    """A label or another value in SQL."""
+    """Write a label or another value in SQL."""
     if isinstance(value, str):
         if "\x00" in value:
             raise ValueError("a label or a text holds the character NUL, which SQL cannot")
@@ -183,35 +177,27 @@ def _literal(value: Label) -> str:
 # -- Python ------------------------------------------------------------------------------------------
 
 
-def as_python(polytope: Faces, inside: Label, outside: Label, reading: Reading) -> str:
-    """A function of a mapping from columns' names to values, without imports."""
-    lines = _head(reading, [polytope])
-    for beyond in _conditions(polytope, reading, _python_sum, polytope.outside_sign, "True"):
-        lines += [f"    if {beyond}:", f"        return {outside!r}"]
-    return "\n".join([*lines, f"    return {inside!r}"])
-
-
-def two_as_python(polytopes: Sequence[Faces], labels: Sequence[Label], reading: Reading) -> str:
-    """The same for two polytopes."""
-    lines = _head(reading, polytopes)
-    for name, polytope in zip(("first", "second"), polytopes, strict=True):
-        terms = [f"        {own}," for own in _sums(polytope, reading, _python_sum)]
-        lines += [f"    {name} = max([", *terms, "    ])"]
-    return "\n".join([*lines, f"    return {labels[0]!r} if first > second else {labels[1]!r}"])
-
-
-def union_as_python(polytopes: Sequence[Faces], inside: Label, outside: Label, reading: Reading) -> str:
-    """The same for a union."""
-    lines = _head(reading, polytopes)
-    for polytope in polytopes:
-        all_of = _conditions(polytope, reading, _python_sum, polytope.inside_sign, "False")
-        lines += ["    if all([", *(f"        {one}," for one in all_of), "    ]):"]
+def as_python(pieces: Sequence[Polytope], inside: Label, outside: Label, reading: Reading) -> str:
+    """Return a function of a mapping from columns' names to values, without imports; see :func:`as_sql`."""
+    lines = _head(reading, pieces)
+    for piece in pieces:
+        conditions = _conditions(piece, reading, _python_sum, "False")
+        lines += ["    if all([", *(f"        {one}," for one in conditions), "    ]):"]
         lines.append(f"        return {inside!r}")
     return "\n".join([*lines, f"    return {outside!r}"])
 
 
-def _head(reading: Reading, polytopes: Sequence[Faces]) -> list[str]:
-    """The beginning of the function, which looks for missing values."""
+def difference_as_python(polytopes: Sequence[Polytope], labels: Sequence[Label], reading: Reading) -> str:
+    """Return the same function for two polytopes; labels as of :func:`difference_as_sql`."""
+    lines = _head(reading, polytopes)
+    for name, polytope in zip(("first", "second"), polytopes, strict=True):
+        scores = [f"        {score}," for score in _sums(polytope, reading, _python_sum)]
+        lines += [f"    {name} = max([", *scores, "    ])"]
+    return "\n".join([*lines, f"    return {labels[0]!r} if first > second else {labels[1]!r}"])
+
+
+def _head(reading: Reading, polytopes: Sequence[Polytope]) -> list[str]:
+    """Write the beginning of the function, which checks for missing values."""
     reading.check()
     used = reading.used(polytopes)
     is_text = any(text is not None for _, text in reading.features)
@@ -243,7 +229,7 @@ def _python_sum(reading: Reading, terms: Terms) -> str:
         if isinstance(weights, float):
             parts.append(f"{weights!r} * {value}")
             continue
-        # A table may hold a category as a number, or a truth as a bool, which is a key equal to 0 or 1.
+        # A table may hold a category as a number, or as a bool, which as a key equals 0 or 1.
         texts = reading.spelled(j, weights)
         numbers = {number: texts[text] for text in texts if (number := number_spelled(text)) is not None}
         parts.append(f"{texts | numbers!r}.get({value}, 0.0)")
@@ -251,7 +237,7 @@ def _python_sum(reading: Reading, terms: Terms) -> str:
 
 
 def _chain(parts: list[str], sign: str) -> str:
-    """The parts with a sign between them, some in brackets together."""
+    """Join the parts by a sign; of many parts, groups in brackets."""
     while len(parts) > _MAX_CHAIN:
         groups = [parts[i : i + _MAX_CHAIN] for i in range(0, len(parts), _MAX_CHAIN)]
         parts = [f"({sign.join(group)})" for group in groups]

@@ -36,27 +36,38 @@ _OPTIMAL, _UNBOUNDED, _NEITHER = 0, 3, 4  # statuses of scipy's linprog
 
 
 @dataclass(frozen=True)
-class InnerBall:
-    """The largest ball within the half-spaces, or the least violated point where there is no point inside.
+class Ball:
+    """The largest ball within some half-spaces.
 
-    centre (m,): its centre; of an infinitely large ball, some point inside.
-    radius: its radius; inf where balls of any size fit. Of an empty set, minus the distance by which every
-        face has to give way until a point is left; of a flat one 0.
+    Attributes
+    ----------
+    centre : ndarray of shape (m,)
+        Its centre, the Chebyshev centre; some point inside if the radius is inf.
+    radius : float
+        Its radius in the units of x: 0 for a flat set, and inf if balls of any size fit. For an empty set,
+        minus the distance by which every face has to move outwards until a point is inside.
     """
 
     centre: Array
     radius: float
 
+    def __str__(self) -> str:
+        if np.isinf(self.radius):
+            return "balls of any size fit inside; the centre is only some point inside"
+        if not self.radius:
+            return "the polytope is flat: no ball fits inside; the centre is a point of it"
+        return f"the largest ball inside has radius {self.radius:.6g}"
 
-def inner_ball(W: Array, b: Array) -> InnerBall:
+
+def inner_ball(W: Array, b: Array) -> Ball:
     """The Chebyshev centre and radius: max r subject to W_k x + b_k + r ‖W_k‖ ≤ 0."""
     m = W.shape[1]
     norms = np.linalg.norm(W, axis=1)
     if np.any(b[norms == 0] > 0):
-        return InnerBall(np.zeros(m), -np.inf)
+        return Ball(np.zeros(m), -np.inf)
     W, b, norms = W[norms > 0], b[norms > 0], norms[norms > 0]
     if not len(W):
-        return InnerBall(np.zeros(m), np.inf)
+        return Ball(np.zeros(m), np.inf)
     A, rows, columns = _equilibrated(np.column_stack([W, norms]))
     centre, cost = np.zeros(m), np.append(np.zeros(m), 1.0)
     length = _typical(rows * b)
@@ -67,7 +78,7 @@ def inner_ball(W: Array, b: Array) -> InnerBall:
         found = _maximise(cost, A, room / length)
         if found.status == _UNBOUNDED:
             capped = _maximise(cost, np.vstack([A, cost]), np.append(room / length, 1.0))
-            return InnerBall(centre + columns[:-1] * length * capped.point[:-1], np.inf)
+            return Ball(centre + columns[:-1] * length * capped.point[:-1], np.inf)
         centre = centre + columns[:-1] * length * found.point[:-1]
         radius = columns[-1] * length * found.point[-1]
         active = found.multipliers > 0
@@ -75,11 +86,11 @@ def inner_ball(W: Array, b: Array) -> InnerBall:
         noise = 16 * _EPS * rows * (np.abs(W) @ np.abs(centre) + np.abs(b))
         tight = np.max(np.abs(slack[active]), initial=0.0)
         if tight <= np.max(noise[active], initial=0.0):
-            return InnerBall(centre, 0.0)
+            return Ball(centre, 0.0)
         if tight > 1e-3 * length:
             break
         length = tight  # the set is small beside the frame it was seen in: look again from nearby
-    return InnerBall(centre, float(radius))
+    return Ball(centre, float(radius))
 
 
 def redundant_faces(W: Array, b: Array) -> NDArray[np.bool_]:

@@ -7,21 +7,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.types import Array
 from polyopt.polytope.code import Label
-from polyopt.polytope.faces import Faces
+
+if TYPE_CHECKING:
+    from polyopt.polytope.polytope import Polytope
 
 Places = NDArray[np.intp]
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|<>~&])")
 
 
 def rules_of(
-    polytope: Faces, digits: int, threshold: float, max_terms: int | None, inside: str | None,
+    polytope: Polytope, digits: int, threshold: float, max_terms: int | None, inside: str | None,
     outside: str | None,
 ) -> str:  # fmt: skip
     """The text of a polytope's ``rules``; arguments as of that method."""
@@ -43,7 +45,7 @@ def rules_of(
 
 
 def union_rules(
-    polytopes: Sequence[Faces], digits: int = 4, threshold: float = 0.0, max_terms: int | None = None, *,
+    polytopes: Sequence[Polytope], digits: int = 4, threshold: float = 0.0, max_terms: int | None = None, *,
     inside: str | None = None, outside: str | None = None,
 ) -> str:  # fmt: skip
     """The polytopes of a union as text that reads as a classifier: a list of conditions for each."""
@@ -67,12 +69,12 @@ def _classes(inside: str | None, outside: str | None) -> tuple[str, str]:
     return within, "outside" if outside is None else f"outside, class '{outside}'"
 
 
-def _note(polytope: Faces, k: int) -> str:
+def _note(polytope: Polytope, k: int) -> str:
     return "  [redundant: leaving it out changes nothing]" if polytope.redundant[k] else ""
 
 
 def shortened_faces(
-    polytope: Faces, digits: int | None, threshold: float, max_terms: int | None
+    polytope: Polytope, digits: int | None, threshold: float, max_terms: int | None
 ) -> tuple[Array, Array]:
     """Normals and offsets of the faces as the rules state them: rounded, hidden features at the centre."""
     _check_digits(1 if digits is None else digits)
@@ -92,7 +94,7 @@ def _rounded(values: ArrayLike, digits: int | None) -> Array:
     return np.array([float(f"{value:.{digits}g}") for value in found.ravel()]).reshape(found.shape)
 
 
-def _terms(polytope: Faces, threshold: float, max_terms: int | None) -> list[tuple[Places, Places]]:
+def _terms(polytope: Polytope, threshold: float, max_terms: int | None) -> list[tuple[Places, Places]]:
     """The shown and the hidden features of each face by decreasing weight, |W_kj| times the spread."""
     if not 0.0 <= threshold <= 1.0:
         raise ValueError(f"threshold must be from 0 to 1, a share of the largest term, not {threshold!r}")
@@ -110,12 +112,12 @@ def _terms(polytope: Faces, threshold: float, max_terms: int | None) -> list[tup
     return found
 
 
-def _at_centre(polytope: Faces, k: int, hidden: Places) -> float:
+def _at_centre(polytope: Polytope, k: int, hidden: Places) -> float:
     """The sum of the hidden terms at the centre; 0 if that is not known."""
     return 0.0 if polytope.centre is None else float(polytope.W[k, hidden] @ polytope.centre[hidden])
 
 
-def _sums(polytope: Faces, digits: int, threshold: float, max_terms: int | None) -> list[str]:
+def _sums(polytope: Polytope, digits: int, threshold: float, max_terms: int | None) -> list[str]:
     """The terms of each face as "0.52 length − 1.2 width"; empty if it has none but rounding."""
     _check_digits(digits)
     found = []
@@ -138,7 +140,7 @@ def _check_digits(digits: int) -> None:
         raise ValueError(f"digits must be from 1 to 17, not {digits!r}")
 
 
-def _spread(polytope: Faces) -> Array:
+def _spread(polytope: Polytope) -> Array:
     """The spread of each feature: as given, else the polytope's own width, else 1."""
     if polytope.spread is not None:
         return polytope.spread
@@ -151,7 +153,7 @@ def _spread(polytope: Faces) -> Array:
 # -- for other programs ------------------------------------------------------------------------------
 
 
-def union_as_json(polytopes: Sequence[Faces], inside: Label, outside: Label) -> dict[str, Any]:
+def union_as_json(polytopes: Sequence[Polytope], inside: Label, outside: Label) -> dict[str, Any]:
     """The polytopes of a union for JSON, each a list of faces."""
     closed = all(polytope.is_closed for polytope in polytopes)
     reached = "more than its limit" if closed else "its limit or more"
@@ -163,7 +165,7 @@ def union_as_json(polytopes: Sequence[Faces], inside: Label, outside: Label) -> 
     return {"inside": inside, "outside": outside, "rule": meaning, "pieces": pieces}
 
 
-def as_json(polytope: Faces, inside: Label, outside: Label) -> dict[str, Any]:
+def as_json(polytope: Polytope, inside: Label, outside: Label) -> dict[str, Any]:
     """The faces for JSON: terms, limits, and redundant faces."""
     faces = [
         {

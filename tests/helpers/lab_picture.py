@@ -14,18 +14,17 @@ if __name__ == "__main__":
 
 import numpy as np
 from PIL import Image
-
-from polyopt.datasets import make_bananas
+from sklearn.datasets import make_moons
 
 SIZE = {"width": 1240, "height": 810}
 COLOURS = 192  # which keep the file small
 
 
 def state():
-    """What is shown: two bananas, and the Relative Margin Machine."""
-    X, y = make_bananas(90, random_state=3)
+    """What is shown: two moons, and the Relative Margin Machine."""
+    X, y = make_moons(90, noise=0.2, random_state=3)
     X = np.round((X - X.mean(axis=0)) / X.std(axis=0), 3)
-    points = [[float(u), float(v), int(label)] for (u, v), label in zip(X, y, strict=True)]
+    points = [[float(u), float(v), 2 * int(label) - 1] for (u, v), label in zip(X, y, strict=True)]
     settings = {"kernel": "rbf", "gamma": 0.5, "C": 1.0}
     return {"v": 1, "points": points, "machine": "rmm", "method": "auto", "settings": settings, "seed": 0}
 

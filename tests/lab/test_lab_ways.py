@@ -170,7 +170,7 @@ def test_the_claim_is_proven_by_the_checker_and_a_better_one_refused(client, tmp
         check(claim, str(data), [].append)
 
 
-@pytest.mark.parametrize("name", ["blobs", "two-lines", "polytope", "sonar", "pima"])
+@pytest.mark.parametrize("name", ["blobs", "two-lines", "moons", "quantiles", "polytope", "sonar", "pima"])
 def test_a_data_set_comes_as_points_that_can_be_solved(client, name):
     told = client.ask("dataset", name=name, most=30, seed=2)
     assert len(told["points"]) == 30

@@ -13,7 +13,7 @@ from polyopt.datasets import load
 from polyopt.models import load_model
 from polyopt.models.rules import Rules
 from polyopt.polytope import Polytope
-from polyopt.polytope.code import Reading, two_as_python, two_as_sql
+from polyopt.polytope.code import Reading, difference_as_python, difference_as_sql
 
 
 @pytest.fixture(scope="module", params=["wdbc", "ionosphere"])
@@ -257,8 +257,8 @@ def test_what_code_cannot_have_is_refused_in_a_sentence():
             Rules.of(Model.of(machine, [("step", step)], method="cpm"))
     two = [Polytope(rng.normal(size=(60, 50)), rng.normal(size=60)) for _ in range(2)]
     with pytest.raises(ValueError, match="the 60 sums of one side against the 60 of the other take"):
-        two_as_sql(two, ["a", "b"], Reading.plain(two[0].names))
-    assert len(two_as_python(two, ["a", "b"], Reading.plain(two[0].names))) < 400_000
+        difference_as_sql(two, ["a", "b"], Reading.plain(two[0].names))
+    assert len(difference_as_python(two, ["a", "b"], Reading.plain(two[0].names))) < 400_000
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -273,8 +273,8 @@ def test_two_polytopes_of_any_form_decide_by_their_largest_sums(seed):
     first, second = (polytope.scores(X).max(axis=1) for polytope in two)
     labels = np.where(first > second, 7, 9).tolist()
     assert (first == second).any()
-    assert by_sql(two_as_sql(two, [7, 9], Reading.plain(two[0].names)), X, names) == labels
-    assert by_python(two_as_python(two, [7, 9], Reading.plain(two[0].names)), X, names) == labels
+    assert by_sql(difference_as_sql(two, [7, 9], Reading.plain(two[0].names)), X, names) == labels
+    assert by_python(difference_as_python(two, [7, 9], Reading.plain(two[0].names)), X, names) == labels
 
 
 def test_names_on_the_screen_and_in_markdown_are_text(tmp_path):
