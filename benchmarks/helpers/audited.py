@@ -169,14 +169,11 @@ def _program(family: str, X: Any, y: Any) -> tuple[Any, dict[str, Any]]:
 
 def _fields(problem: cp.Problem, duals: dict[str, Any]) -> dict[str, Any]:
     """The point and the multipliers of a solved problem, as `certify_solution` takes them."""
-    known = {"w", "b", "alpha", "lam", "lam_star"}
-    found = {one.name(): one.value for one in problem.variables() if one.name() in known}
+    rows = {"alpha": "margin", "lam": "bound_above", "lam_star": "bound_below"}
+    found = {one.name(): one.value for one in problem.variables() if one.name() in ("w", "b", *rows)}
     if "w" not in found:  # a dual, whose variables are the multipliers
-        return found
-    named = {
-        row: duals[row] for row in ("margin", "bound_above", "bound_below") if duals.get(row) is not None
-    }
-    return {**found, "multipliers": named}
+        return {rows.get(name, name): value for name, value in found.items()}
+    return found | {row: duals[row] for row in rows.values() if duals.get(row) is not None}
 
 
 def _told_gap(problem: cp.Problem) -> float:

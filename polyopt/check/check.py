@@ -1,62 +1,29 @@
 """Check a claim about a large-margin classifier in exact arithmetic: ``python check.py claim.json data``.
 
-This file needs Python 3.11 and nothing else; copy it where you like. FORMAT.md describes the claim and the
-data files. ``--help`` says how to run it.
+This file needs Python 3.11 and nothing else; copy it where you like. ``--help`` says how to run it. FORMAT.md
+describes the claim and the data files, and has the mathematics: the program, the bound that multipliers
+prove, the price of a face, rays and trees.
 
-THE PROGRAM. Samples x_i with labels y_i = -1 or +1; K faces w_k; scores f_ik = w_k'phi(x_i) + b_k, where b_k
-is free (intercept) or 0, as where x_i ends with a 1 (lifted). Families of rows have a side s (-1, +1 or the
-label), a kink c, a cap C for each sample, and say at which faces a sample answers:
-
-    minimise  size(W) + losses C phi(t),  t_k = c - s f_ik, or c - s (f_ik - f_il) where l is the face less
-
-phi(t) is max(0, t), or, logistic, ln(1 + e^t), or, linear, t. A sample at several faces pays the sum, or for
-the worst t_k, or softly for (1/g) ln sum_k exp(g t_k), or at "one" of all the least. An infinite cap is a
-row to keep: t_k <= 0.
-
-A BOUND BY MULTIPLIERS m_k >= 0. Let m be m_k where the sum is paid, else sum_k m_k; H(u) = -sum_k u_k ln
-u_k.
-
-    C max(0, t) >= m t, if m <= C      C ln(1 + e^t) >= m t + C H(m/C, 1 - m/C)      C t = m t, if m = C
-    m max_k t_k >= sum_k m_k t_k       (m/g) ln sum_k exp(g t_k) >= sum_k m_k t_k + (m/g) H(m_1/m, m_2/m, ...)
-
-are tangents of convex functions. Let beta_ik be the sum of s m_k over the rows of sample i at face k, less
-that of all s m where k is the face less; v_k = sum_i beta_ik phi(x_i); where b_k is free, sum_i beta_ik = 0.
-Adding up, the objective is at least the sum of c m and of H, less a price >= sum_k v_k'w_k - size(W),
-whatever W is.
-
-THE SIZE is a sum over faces and weights of h w^2 + l |w| + (n if w is not 0), where low <= w <= high. Its
-price is the largest v w less that. For size "worst" h max_k |w_k|^2 >= sum_k t_k h |w_k|^2, with shares t_k
->= 0 of sum 1. With a kernel w = sum_j a_j phi(x_j), so f = K a + b, |w|^2 = a'Ka and |v|^2 = beta'K beta,
-for K semidefinite, and the price of h |w|^2 is |v|^2 / (4h). In an expansion phi_j(x_i) = K_ij y_j. A group
-of features may pay for its length, r |W_l| >= q'W_l for any q of |q| <= r, which v then loses; and a share D
-of the variance of scores,
-
-    D/2 sum_i p_i (f_i - mean f)^2 / P >= D sum_i z_i f_i - D/2 sum_i P z_i^2 / p_i,   where sum_i z_i = 0,
-
-which takes D z from beta, at z_i = p_i (f_i - mean f) / P of the point, with P = sum p.
-
-A ray has v = 0, sum c m > 0 and no caps: adding up s f >= c says 0 > 0, so no point keeps these rows.
-
-A TREE goes through cases. A node says that a weight is 0, or that it pays n; or, of a sample that answers at
-one face, at which: all faces are alike, so of those without such a sample the first stands for all. A leaf
-has multipliers for what is decided, and leaves out the other samples at one face, which pay 0 or more.
-
-ARITHMETIC. A double is a whole number times a power of two, so sums and products are exact. exp and ln alone
-are computed, with 192 bits, and taken to be within UNIT = 2^-128.
+A double is a whole number times a power of two, so sums and products are exact. exp, ln and roots alone are
+computed, and taken to be within UNIT = 2^-128.
 """
 
+import argparse
 import ast
 import csv
 import hashlib
 import json
 import os
 import re
+import signal
 import struct
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from decimal import Context, Decimal
 from fractions import Fraction
 from itertools import chain, islice
-from math import gcd, inf, isfinite, isqrt, lcm, nextafter
+from math import ceil, gcd, inf, isfinite, isqrt, lcm, nextafter
 from operator import mul, sub, truediv
 from time import process_time
 from typing import Any
@@ -75,16 +42,13 @@ MOST_FILE, MOST_LINE = 64 << 20, 16 << 20  # bytes of a claim file, and of a lin
 MOST_FACES, MOST_FEATURES, MOST_LEVELS = 10_000, 2_000_000, 400  # the last: of a tree
 MOST_NUMBERS = 5_000_000  # multipliers, scores and weights at once, each some 100 bytes
 SECONDS, MEMORY = 50, 1_000_000_000  # of the processor, and bytes
-HELP = """usage: python check.py [--seconds N] CLAIM DATA
-
+HELP = """\
 Prove every claim of the file CLAIM (JSON, written by polyopt) about the samples in DATA, in exact arithmetic,
 or refuse it. DATA is a CSV table, an svmlight file or a .npy matrix with the label last. A claim says that a
 point of a large-margin classifier's program is worth at most a value, and that no point is worth less than a
 bound; or that no point keeps the constraints. Each step that holds is printed. The last line is "Every step
-holds.", or it begins with "Refused:" and says why. FORMAT.md describes the claim. A claim may take 50 seconds
-of the processor, or N, and a gigabyte.
-
-exit status: 0 if every step holds, 1 if a claim is refused or a file cannot be read, 2 for wrong arguments"""
+holds.", or it begins with "Refused:" and says why. FORMAT.md describes the claim."""
+STATUS = "exit status: 0 if every step holds, 1 if a claim is refused, 2 for wrong arguments"
 
 
 class Refused(Exception):
@@ -108,23 +72,6 @@ def rounded(value: Fraction, up: bool) -> str:
     found = float(value)
     wrong = found < value if up else found > value
     return repr(nextafter(found, inf if up else -inf) if wrong else found)
-
-
-class Clock:
-    """A limit of processor time."""
-
-    def __init__(self, seconds: float = inf):
-        self.seconds, self.end = seconds, process_time() + seconds
-
-    def each(self, items: Iterable[Any]) -> Iterator[Any]:
-        """The items, as long as there is time."""
-        for item in items:
-            if process_time() > self.end:
-                raise Refused(f"the claim takes more than {self.seconds:g} seconds (--seconds allows more)")
-            yield item
-
-
-ENDLESS = Clock()
 
 
 def is_number(given: Json) -> bool:
@@ -287,23 +234,14 @@ def dot(a: Vector, b: Vector) -> Fraction:
     return Fraction(sum(map(mul, p, r)), q * t)
 
 
-LN2 = 2 * sum((1 << WORK) // (j * 3**j) for j in range(1, 140, 2))  # 2 artanh(1/3), times 2^192
+# decimal rounds ln correctly.
+DIGITS, MORE_DIGITS = Context(prec=50), Context(prec=60)
+LN2 = int(Fraction(MORE_DIGITS.ln(Decimal(2))) * (1 << WORK))  # times 2^192
 
 
 def log(x: Fraction) -> Fraction:
-    """The logarithm, within UNIT: x = 2^k m with 1 <= m < 2, and ln m = 2 artanh z, z = (m-1)/(m+1) <= 1/3.
-
-    What is left of the series after 70 terms is below 2^-220, and each step loses less than 2^-191.
-    """
-    k = x.numerator.bit_length() - x.denominator.bit_length()
-    k -= x < Fraction(2) ** k
-    one, m = 1 << WORK, (x.numerator << WORK + max(-k, 0)) // (x.denominator << max(k, 0))
-    power = z = (m - one << WORK) // (m + one)
-    total = 0
-    for j in range(1, 140, 2):
-        total += power // j
-        power = (power * z >> WORK) * z >> WORK
-    return Fraction(2 * total + k * LN2, one)
+    """The logarithm, within UNIT for numbers of at most MOST_BITS bits."""
+    return Fraction(DIGITS.ln(DIGITS.divide(Decimal(x.numerator), Decimal(x.denominator))))
 
 
 def exp_minus(top: int, den: int) -> int:
@@ -482,25 +420,24 @@ def digest(rows: list[Cells], m: int, y: list[int]) -> str:
 class Samples:
     """Samples as whole numbers over one denominator; lifted, each ends with a 1."""
 
-    def __init__(self, rows: list[Cells], m: int, lifted: bool, clock: Clock = ENDLESS):
+    def __init__(self, rows: list[Cells], m: int, lifted: bool):
         self.den = den = lcm(*{x.as_integer_ratio()[1] for row in rows for x in row.values()})
         self.n, self.m, (place, one) = len(rows), m + lifted, ([m], [den]) if lifted else ([], [])
-        self.clock = clock
-        ratios = ((row, [x.as_integer_ratio() for x in row.values()]) for row in self.clock.each(rows))
+        ratios = ((row, [x.as_integer_ratio() for x in row.values()]) for row in rows)
         self.rows = [([*row, *place], [p * (den // q) for p, q in own] + one) for row, own in ratios]
         self.columns: dict[int, list[int]] = {}  # of the kernel matrix
 
     def times(self, w: Vector) -> Vector:
         """X w."""
         (v, den), found = whole(w), []
-        for at, x in self.clock.each(self.rows):
+        for at, x in self.rows:
             found.append(Fraction(sum(map(mul, x, map(v.__getitem__, at))), den * self.den))
         return found
 
     def pull(self, beta: Vector) -> Vector:
         """X' beta."""
         (factors, den), found = whole(beta), [0] * self.m
-        for b, (at, x) in self.clock.each(zip(factors, self.rows)):
+        for b, (at, x) in zip(factors, self.rows):
             for j, value in zip(at, x) if b else ():
                 found[j] += b * value
         return [Fraction(v, den * self.den) for v in found]
@@ -528,9 +465,9 @@ class Samples:
                 inner = [sum(map(mul, x, map(row.__getitem__, at))) for at, x in self.rows]  # times den^2
                 if kind == "rbf":
                     away = (norms[j] + b - 2 * a for a, b in zip(inner, norms))
-                    column = [exp_minus(top * square, low) for square in self.clock.each(away)]
+                    column = [exp_minus(top * square, low) for square in away]
                 else:
-                    column = [(top * a + plus) ** degree for a in self.clock.each(inner)]
+                    column = [(top * a + plus) ** degree for a in inner]
                 size = 60 + max(map(int.bit_length, column)) // 8  # bytes of a number
                 if len(self.columns) * self.n * size < MEMORY // 4:  # the leaves of a tree want it again
                     self.columns[j] = column
@@ -550,7 +487,7 @@ def each(given: Json, n: int, read: Callable[[Json], Any]) -> list[Any]:
 class Rows:
     """A family of rows: side, kink, caps (None for infinite), and the faces at which a sample answers."""
 
-    def __init__(self, told: Json, y: list[int], faces: int, clock: Clock):
+    def __init__(self, told: Json, y: list[int], faces: int):
         known: Json = {"all": range(faces), "none": (), "one": ()}
 
         def places(a: Json) -> Any:
@@ -559,7 +496,6 @@ class Rows:
             demand(there, f"{self.title}: there is no such face")
             return found  # a sequence in which a face is soon found
 
-        self.clock = clock
         n, side, self.name, self.title = len(y), told["side"], told["name"], shown(told["name"])
         self.loss, self.pays = told.get("loss", "hinge"), told.get("pays", "sum")
         self.kink, self.sharp = number(told["kink"]), number(told.get("sharp", 0))
@@ -578,8 +514,7 @@ class Rows:
     def value(self, f: list[Vector], off: Fraction) -> Fraction:
         """The losses at scores that are each within off: their sum, or more."""
         total, phi = ZERO, PHI[self.loss]
-        each = self.clock.each(zip(self.side, self.cap, self.at, self.less))
-        for i, (s, cap, at, less) in enumerate(each):
+        for i, (s, cap, at, less) in enumerate(zip(self.side, self.cap, self.at, self.less)):
             start = self.kink + off + sum(s * f[k][i] + off for k in less)
             t = [start - s * f[k][i] for k in (range(len(f)) if self.one[i] else at)]
             if cap is None:
@@ -598,7 +533,7 @@ class Rows:
         total = self.kink * sum(self.each_kept(k, *whole(part)) for k, part in enumerate(m))
         if self.loss == "hinge" and self.pays == "sum":
             return total
-        for i, (cap, at, own) in enumerate(self.clock.each(zip(self.cap, self.at, zip(*m)))):
+        for i, (cap, at, own) in enumerate(zip(self.cap, self.at, zip(*m))):
             if any(own) or (linear and at):
                 every = sum(own)
                 parts = [own[k] for k in at] if self.pays == "sum" else [every]
@@ -649,19 +584,19 @@ def conjugate(v: Fraction, price: tuple[Fraction, ...], share: Fraction, off: Fr
 class Program:
     """Features, size and rows: the value of a point, and the bound of multipliers."""
 
-    def __init__(self, told: Json, rows: list[Cells], m: int, y: list[int], clock: Clock = ENDLESS):
+    def __init__(self, told: Json, rows: list[Cells], m: int, y: list[int]):
         self.features, self.size, self.y = told["features"], told["size"], y
         self.kind, self.shape = self.features["kind"], self.size["kind"]
         self.faces, self.intercept = told["faces"], told["intercept"]
         by_sample, weighed = self.kind in ("kernel", "expansion"), self.kind != "kernel"
         demand(1 <= self.faces <= (1 if by_sample else MOST_FACES), "the number of faces is out of range")
-        n, self.clock = len(rows), clock
+        n = len(rows)
         self.width = n if by_sample else m + (self.kind == "lifted")
         count = self.faces * (n + self.width) * (len(told["rows"]) + 2)
         demand(count <= MOST_NUMBERS, f"the program has more than {MOST_NUMBERS} multipliers and weights")
-        self.samples = Samples(rows, m, self.kind == "lifted", self.clock)
+        self.samples = Samples(rows, m, self.kind == "lifted")
         self.constant = number(told.get("constant", 0))
-        self.rows = [Rows(row, y, self.faces, self.clock) for row in told["rows"]]
+        self.rows = [Rows(row, y, self.faces) for row in told["rows"]]
         demand(len({row.name for row in self.rows}) == len(self.rows), "two families have one name")
         self.leaves, self.choice = 0, [row for row in self.rows if any(row.one)]
         self.is_square = set(self.size) <= {"kind", "factor"} and self.shape == "square"
@@ -730,7 +665,7 @@ class Program:
             tops = whole(w[: self.width - (self.kind == "lifted")])[0]
             kept = max(map(abs, tops), default=0) <= self.most * gcd(*tops)
             demand(kept, "the weights are no such whole numbers times a scale")
-        squares = sum((h * v * v for v, (h, *_) in self.clock.each(zip(w, self.prices[k])) if v), ZERO)
+        squares = sum((h * v * v for v, (h, *_) in zip(w, self.prices[k]) if v), ZERO)
         return squares, sum((l1 * abs(v) + n for v, (_, l1, n, _, _) in zip(w, self.prices[k]) if v), ZERO)
 
     def value(self, point: Json) -> tuple[Fraction, list[Vector]]:
@@ -756,8 +691,7 @@ class Program:
         if self.kind == "kernel":
             return (dot(beta, v) + off * sum(map(abs, beta))) / (4 * self.factor)
         v = [a - q for a, q in zip(v, held)] if held else v
-        each = self.clock.each(zip(v, self.prices[k]))
-        return sum((conjugate(a, price, share, off) for a, price in each), ZERO)
+        return sum((conjugate(a, price, share, off) for a, price in zip(v, self.prices[k])), ZERO)
 
     def known(self, told: Json, above: Held) -> Held:
         """Multipliers by family and face: what a node tells, and elsewhere what the node above has."""
@@ -781,7 +715,7 @@ class Program:
             i, rows = told["sample"], self.choice[0]
             may = 0 <= i < self.samples.n and rows.one[i] and not rows.at[i]
             demand(may and len(ways) == min(used + 1, self.faces), f"sample {i} has other ways, or none")
-            for k, way in enumerate(self.clock.each(ways)):
+            for k, way in enumerate(ways):
                 rows.at[i] = [k]
                 found.append(self.least(way, slopes, known, max(used, k + 1)))
             rows.at[i] = []
@@ -790,7 +724,7 @@ class Program:
         demand(self.kind != "kernel" and 0 <= j < self.width and len(ways) == 2, f"weight {j} has no 2 ways")
         h, l1, n, low, high = kept = self.prices[0][j]
         either = ((h, l1, n, ZERO, ZERO), constant), ((h, l1, ZERO, low, high), constant + n)
-        for way, changed in self.clock.each(zip(ways, either)):
+        for way, changed in zip(ways, either):
             self.prices[0][j], self.constant = changed
             found.append(self.least(way, slopes, known))
         self.prices[0][j], self.constant = kept, constant
@@ -833,7 +767,7 @@ def doubles(values: Vector, what: str) -> list[float]:
     return [known[value] for value in values]
 
 
-def load_samples(told: Json, path: str, clock: Clock = ENDLESS) -> tuple[list[Cells], int, list[int]]:
+def load_samples(told: Json, path: str) -> tuple[list[Cells], int, list[int]]:
     """The samples that a claim is about, as the machine saw them, and their labels -1 and +1."""
     m, runs, labels = told["features"], told["rows"], told["labels"]
     ends = [end for run in runs for end in run]
@@ -855,7 +789,7 @@ def load_samples(told: Json, path: str, clock: Clock = ENDLESS) -> tuple[list[Ce
         samples = from_table(path, target)
     wanted = (k for a, z in runs for k in range(a, z))
     rows, y, at = [], [], next(wanted, None)
-    for i, (cells, label) in enumerate(clock.each(samples)):
+    for i, (cells, label) in enumerate(samples):
         demand(len(cells) == m or is_sparse, f"the data have {len(cells)} features, not {m}")
         if i == at:
             rows.append(prepared(cells, m, steps))
@@ -866,33 +800,35 @@ def load_samples(told: Json, path: str, clock: Clock = ENDLESS) -> tuple[list[Ce
     return rows, m, y
 
 
-def check(claim: Json, path: str, say: Callable[[str], None], clock: Clock = ENDLESS) -> None:
-    """Prove a claim step by step, within the time of the clock if there is one, or raise Refused."""
+@contextmanager
+def refusing(what: str) -> Iterator[None]:
+    """Refuse whatever a broken file leads to: it is no proof."""
     try:
-        prove(claim, path, say, clock)
+        yield
     except (Refused, MemoryError):
         raise
-    except OSError as error:
-        raise Refused(f"{shown(path)} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise Refused("the data are not text in UTF-8, nor a .npy file") from error
-    except csv.Error as error:
-        raise Refused(f"the table is broken: {error}") from error
-    except Exception as error:  # whatever a broken file leads to, it is no proof
-        raise Refused(f"a file is broken ({type(error).__name__}: {shown(str(error))})") from error
+    except Exception as error:
+        why = error.strerror if isinstance(error, OSError) else f"{type(error).__name__}: {shown(str(error))}"
+        raise Refused(f"{what} cannot be read: {why}") from error
 
 
-def prove(claim: Json, path: str, say: Callable[[str], None], clock: Clock) -> None:
+def check(claim: Json, path: str, say: Callable[[str], None]) -> None:
+    """Prove a claim step by step, or raise Refused."""
+    with refusing("the claim or the data"):
+        prove(claim, path, say)
+
+
+def prove(claim: Json, path: str, say: Callable[[str], None]) -> None:
     told = read(claim, CLAIM, "claim")
     trees = [(told["multipliers"], 0)] if told["kind"] == "bounds" else []
-    for tree, level in clock.each(trees):
+    for tree, level in trees:
         demand(level <= MOST_LEVELS, f"the tree has more than {MOST_LEVELS} levels")
         trees += [(way, level + 1) for way in read(tree, TREE, "tree").get("ways", [])]
-    rows, m, y = load_samples(told["data"], path, clock)
+    rows, m, y = load_samples(told["data"], path)
     say(f"the data are read: {len(y)} samples of {m} features, {y.count(1)} of them +1")
     demand(digest(rows, m, y) == told["data"]["sha256"], "the samples are not those of the claim")
     say("they have the digest of the claim")
-    program, multipliers = Program(told["program"], rows, m, y, clock), told["multipliers"]
+    program, multipliers = Program(told["program"], rows, m, y), told["multipliers"]
     if told["kind"] == "infeasible":
         gain, price = program.bound(multipliers, [])
         hard = all(cap is None for rows in program.rows for cap in rows.cap)
@@ -916,74 +852,59 @@ def prove(claim: Json, path: str, say: Callable[[str], None], clock: Clock) -> N
 
 def claims_of(path: str) -> Json:
     """The claims in a file, each read by itself later."""
-    try:
-        with open(path, "rb") as file:
-            content = file.read(MOST_FILE + 1)
+    with refusing(shown(path)), open(path, "rb") as file:
+        content = file.read(MOST_FILE + 1)
         demand(len(content) <= MOST_FILE, f"a claim file has at most {MOST_FILE >> 20} MB")
         told = read(parsed(content.decode("utf-8")), FILE, "file of claims")
-    except OSError as error:
-        raise Refused(f"{shown(path)} cannot be read: {error.strerror}") from error
-    except RecursionError as error:
-        raise Refused("the claim file is nested too deeply") from error
-    except ValueError as error:
-        raise Refused(f"the claim file is not JSON in UTF-8: {shown(str(error))}") from error
     demand(1 <= len(told["claims"]) <= 5000, "a file has from 1 to 5000 claims")
     return told["claims"]
 
 
-def limit_memory() -> None:
-    """Let this process have no more than MEMORY, where the system can say so."""
+def limit(seconds: int) -> None:
+    """Let this process take so many seconds of the processor more, and no more than MEMORY."""
     try:
         import resource
-    except ImportError:
+    except ImportError:  # Windows has no such limits
         return
-    most = resource.getrlimit(resource.RLIMIT_AS)[1]
-    known = MEMORY if most == resource.RLIM_INFINITY else min(MEMORY, most)
-    resource.setrlimit(resource.RLIMIT_AS, (known, most))
+
+    def is_over(*_: Any) -> None:
+        signal.signal(signal.SIGXCPU, signal.SIG_IGN)
+        raise Refused(f"the claims take more than {seconds} seconds (--seconds allows more)")
+
+    signal.signal(signal.SIGXCPU, is_over)
+    for what, most in ((resource.RLIMIT_CPU, seconds + ceil(process_time())), (resource.RLIMIT_AS, MEMORY)):
+        hard = resource.getrlimit(what)[1]
+        resource.setrlimit(what, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
-def main(arguments: list[str]) -> int:
-    """The exit status."""
-    if arguments in (["-h"], ["--help"]):
-        print(HELP)
-        return 0
-    seconds = SECONDS
-    if arguments[:1] == ["--seconds"] and re.fullmatch("[0-9]{1,7}", "".join(arguments[1:2])):
-        seconds, arguments = int(arguments[1]), arguments[2:]
-    if len(arguments) != 2 or arguments[0].startswith("-"):
-        print("usage: python check.py [--seconds N] CLAIM DATA (--help says more)", file=sys.stderr)
-        return 2
+def main(arguments: list[str] | None = None) -> int:
+    """The exit status; the arguments of a process of its own, which is limited, are those of the command."""
+    parser = argparse.ArgumentParser("check.py", description=HELP, epilog=STATUS)
+    seconds = "of the processor, for all claims together (50); these and a gigabyte are no limits on Windows"
+    parser.add_argument("--seconds", type=int, default=SECONDS, help=seconds)
+    parser.add_argument("claim")
+    parser.add_argument("data")
+    told = parser.parse_args(arguments)
+    if arguments is None:
+        limit(told.seconds)
     steps: list[str] = []
-    clock = Clock(seconds)
 
     def say(text: str) -> None:
         steps.append(text)
         print(f"{len(steps):3}. {text}: yes")
 
     try:
-        for claim in claims_of(arguments[0]):
+        for claim in claims_of(told.claim):
             title = claim.get("title")
             say(f"a claim on {shown(title if type(title) is str else '')} is read")
-            check(claim, arguments[1], say, clock)
-    except Refused as why:
-        print(f"Refused: {why}")
-        return 1
-    except MemoryError:
-        print("Refused: the claim takes more than a gigabyte")
-        return 1
-    except KeyboardInterrupt:
-        print("Refused: interrupted")
-        return 130
+            check(claim, told.data, say)
+    except (Refused, MemoryError, KeyboardInterrupt) as why:
+        words = {MemoryError: "the claim takes more than a gigabyte", KeyboardInterrupt: "interrupted"}
+        print(f"Refused: {words.get(type(why), why)}")
+        return 130 if isinstance(why, KeyboardInterrupt) else 1
     print("Every step holds.")
     return 0
 
 
 if __name__ == "__main__":
-    limit_memory()
-    try:
-        status = main(sys.argv[1:])
-        sys.stdout.flush()
-    except BrokenPipeError:  # nobody reads on
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        status = 141
-    sys.exit(status)
+    sys.exit(main())

@@ -184,49 +184,24 @@ class _OnDask(BlockClassifier):
         return mapped(X, super(_OnDask, self._checked(X)).predict, (), self.classes_.dtype)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of samples whose label is right.
+        """Accuracy of samples in memory.
 
         Parameters
         ----------
         X, y, sample_weight
-            As of ``fit``, or labels and weights in memory.
+            Samples, their labels and, optionally, their weights.
+
+        Raises
+        ------
+        TypeError
+            `X` is a Dask collection.
         """
-        if not is_collection(X):
-            return float(super().score(X, y, sample_weight))
-        y = _column(y, "y")
-        found, right = _sized(self.predict(X), y), _sized(y, X)
-        _check_lengths("y", right, found)
-        hits = (found == right).astype(float)
-        if sample_weight is None:
-            return float(hits.mean().compute())
-        weights = _sized(_column(sample_weight, "sample_weight"), hits)
-        _check_lengths("sample_weight", weights, hits)
-        hits = _sized(hits, weights)
-        return float(((hits * weights).sum() / weights.sum()).compute())
-
-
-def _column(values: Any, name: str) -> Any:
-    """Labels or weights (n,), of a list, a series, an array, or one column of either."""
-    refuse_masked(name, values)
-    values = getattr(values, "values", values)
-    values = values if hasattr(values, "dtype") else np.asarray(values)
-    return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
-
-
-def _sized(values: Any, other: Any) -> Any:
-    """Values (n,) with known lengths of partitions, if those of `other` are known; frames have none."""
-    return values.compute_chunk_sizes() if np.isnan(values.shape[0]) and _has_length(other) else values
-
-
-def _check_lengths(name: str, values: Any, answers: Any) -> None:
-    """Raise ValueError for lengths that are known and different."""
-    given, needed = values.shape[0], answers.shape[0]
-    if not (np.isnan(given) or np.isnan(needed) or given == needed):
-        raise ValueError(f"{name} has {given} entries, and X has {needed} rows")
-
-
-def _has_length(values: Any) -> bool:
-    return not hasattr(values, "to_dask_array") and not np.isnan(values.shape[0])
+        if is_collection(X):
+            raise TypeError(
+                "score takes samples in memory; of a Dask collection X with labels y in an array cut alike, "
+                "the accuracy is (machine.predict(X) == y).mean().compute()"
+            )
+        return float(super().score(X, y, sample_weight))
 
 
 class SVM(_OnDask, linear.SVM):

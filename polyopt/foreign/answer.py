@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias
@@ -14,16 +14,20 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from formulations.language.arguments import as_weights, real_array, real_number
-from formulations.language.types import Matrix, MatrixLike, Vector, as_csr, canonical, is_sparse
+from formulations.language.arguments import real_array, real_number
+from formulations.language.types import Matrix, MatrixLike, Vector
 from polyopt.base.text import visible
 from polyopt.check.check import plain
+from polyopt.estimators.validation import checked_weights, validated_pair
 from polyopt.linalg.kernels import Kernel
 from polyopt.margin.kernel_classifier import variance
+from polyopt.margin.svm import SVM
 
 Intercept: TypeAlias = Literal["free", "penalised", "none"]
 
-_LETTERS = {"alpha": "margin", "lam": "bound_above", "lam_star": "bound_below"}
+ROWS = ("margin", "bound_above", "bound_below")
+"""Names of the families of rows that have multipliers."""
+
 _KERNELS = {"linear": "linear", "poly": "poly", "rbf": "rbf", 0: "linear", 1: "poly", 2: "rbf"}
 """Kernels by the names of scikit-learn and the numbers of LIBSVM."""
 _C_SVC, _L1_LOSS_DUAL = 0, 3  # numbers of LIBSVM's and LIBLINEAR's programs
@@ -37,11 +41,11 @@ class Answer:
     w: normal vector (m,); with a kernel, signed coefficients (n,) of all samples of all classes.
     b: intercept; the best one for w if it is missing.
     faces (K, m+1): faces of a polytope, the bias last.
-    multipliers: by the names of the rows, (n,), or (n, K) of a polytope; not negative.
-    labels: the labels on the sides -1 and +1.
-    intercept: the intercept's price: none, ½b² as one more weight, or b = 0; None if unknown.
-    costs: settings of the program that the package tells, such as C.
-    weights (n,): factors of the samples' costs that the package tells, such as weights of classes.
+    multipliers: by the names of their rows, (n,), or (n, K) of a polytope; not negative.
+    labels: the labels on the sides -1 and +1; None if unknown.
+    intercept: as of :func:`certify_solution`; None if unknown.
+    C: cost of a unit of slack; None if unknown.
+    weights (n,): factors of the samples' costs by the weights of classes.
     """
 
     source: str
@@ -52,7 +56,7 @@ class Answer:
     labels: tuple[Any, Any] | None = None
     kernel: Kernel | None = None
     intercept: Intercept | None = None
-    costs: dict[str, Any] = field(default_factory=dict)
+    C: float | None = None
     weights: Vector | None = None
 
 
@@ -68,46 +72,24 @@ class Samples:
     @classmethod
     def of(cls, X: MatrixLike, y: ArrayLike, weights: ArrayLike | None = None) -> Self:
         """Check samples X (n, m), labels y (n,) of two classes or more, and weights (n,), 1 by default."""
-        made: Matrix = canonical(as_csr(X, float)) if is_sparse(X) else real_array("X", X)
-        if made.ndim != 2 or not made.shape[0]:
-            raise ValueError(f"X must have two dimensions and at least one row, not shape {made.shape}")
-        if sp.issparse(made) and not np.isfinite(made.data).all():
-            raise ValueError("X must be finite; it has NaN or infinite values")
-        labels = np.asarray(y)
-        if labels.shape != made.shape[:1]:
-            raise ValueError(f"y must have shape ({made.shape[0]},) to match X, not {labels.shape}")
-        if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-            raise ValueError("y must be finite; it has NaN or infinite values")
+        checked, labels = validated_pair(SVM(), X, y, accept_sparse="csr", dtype=np.float64)
         classes = np.unique(labels)
         if len(classes) < 2:
             raise ValueError(f"y must have two classes; all of it is {visible(str(classes[0]))!r}")
-        n = made.shape[0]
-        return cls(made, labels, np.ones(n) if weights is None else as_weights(weights, n), classes)
+        return cls(checked, labels, checked_weights(weights, checked), classes)
 
-    @property
-    def n(self) -> int:
-        """Number of samples."""
-        return len(self.y)
-
-    @property
-    def m(self) -> int:
-        """Number of features."""
-        return int(self.X.shape[1])
-
-    def two(self, positive: object = None) -> tuple[Any, Any]:
-        """The labels of the sides -1 and +1: in sorted order, unless `positive` is the label of +1."""
+    def sides(self, positive: object = None) -> tuple[Any, Any]:
+        """Return the labels of the sides -1 and +1: in sorted order, unless `positive` is the label of +1."""
         if len(self.classes) != 2:
             raise ValueError(f"the solution is of two classes, and y has {len(self.classes)}")
         low, high = self.classes
-        if positive is not None and label_among(positive, self.classes) == low:
-            return high, low
-        return low, high
+        return (low, high) if positive is None or label_among(positive, self.classes) == high else (high, low)
 
 
 def gamma_by(rule: str, samples: Samples) -> float:
     """A kernel's gamma by scikit-learn's rules "scale" and "auto"."""
-    spread = variance(samples.X, np.ones(samples.n)) if rule == "scale" else 1.0
-    return 1.0 / (samples.m * (spread or 1.0))
+    spread = variance(samples.X, np.ones(len(samples.y))) if rule == "scale" else 1.0
+    return 1.0 / (samples.X.shape[1] * (spread or 1.0))
 
 
 def label_among(label: object, classes: NDArray[Any]) -> Any:
@@ -145,7 +127,7 @@ def _in_file(path: Path, names: Sequence[str] | None) -> Answer:
     if content.startswith((b"\x93NUMPY", b"PK\x03\x04")):
         try:
             found = np.load(io.BytesIO(content), allow_pickle=False)
-            parts = found if isinstance(found, np.ndarray) else {name: found[name] for name in found.files}
+            parts = found if isinstance(found, np.ndarray) else dict(found)
         except Exception as error:  # a broken archive may raise anything
             raise ValueError(
                 f"{source} is no file of numpy's that is safe to read ({str(error)[:80]})"
@@ -159,15 +141,11 @@ def _in_file(path: Path, names: Sequence[str] | None) -> Answer:
 
 
 def _of_fields(fields: Mapping[str, Any], source: str) -> Answer:
-    """A solution by the names of its parts: w and b, or W; and the multipliers, by letter or by row."""
-    known = ("w", "b", "W", "multipliers", *_LETTERS)
+    """Read a mapping with w and b, or W, and multipliers by the names of their rows."""
+    known = ("w", "b", "W", *ROWS)
     if unknown := [visible(str(name)) for name in fields if name not in known]:
         raise ValueError(f"{source} has a field {unknown[0]!r}; there are {', '.join(known)}")
-    rows, given = tuple(_LETTERS.values()), fields.get("multipliers", {})
-    if not isinstance(given, Mapping) or not set(given) <= set(rows):
-        raise ValueError(f"the multipliers of {source} must be named {', '.join(rows)}")
-    multipliers = {_LETTERS[name]: fields[name] for name in _LETTERS if name in fields} | dict(given)
-    found = {row: real_array(row, values) for row, values in multipliers.items()}
+    found = {row: real_array(row, fields[row]) for row in ROWS if row in fields}
     answer = Answer(source, multipliers=found or None)
     if "W" in fields:
         return replace(answer, faces=np.atleast_2d(real_array("W", fields["W"])))
@@ -197,21 +175,20 @@ def _of_table(table: ArrayLike, source: str) -> Answer:
 
 
 def _of_csv(text: str, source: str, names: Sequence[str] | None) -> Answer:
-    """A solution in a CSV table, whose first line may name the features of the data in another order."""
+    """Read a CSV table, whose first line may name the features of the data in another order."""
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
         raise ValueError(f"{source} is empty")
-    delimiter = max(",;\t", key=lines[0].count)
-    rows = list(csv.reader(lines, delimiter=delimiter))
+    rows = list(csv.reader(lines, delimiter=max(",;\t", key=lines[0].count)))
     head = None
     if any(isinstance(plain(cell), str) for cell in rows[0]):
         head = [cell.strip() for cell in rows.pop(0)]
-    if not rows or len({len(row) for row in rows}) != 1 or (head and len(head) != len(rows[0])):
-        raise ValueError(f"{source} is no table of numbers: its rows are of several lengths, or it has none")
     try:
         numbers = np.array(rows, dtype=float)
-    except ValueError:
+    except ValueError:  # texts, or rows of several lengths
         raise ValueError(f"{source} is no table of numbers") from None
+    if not rows or (head and numbers.shape[1] != len(head)):
+        raise ValueError(f"{source} is no table of numbers: its rows are not as long as its head, or missing")
     if head and names is not None:
         if sorted(head[:-1]) != sorted(names) or len(set(names)) < len(names):
             raise ValueError(
@@ -264,14 +241,13 @@ def _of_svc(machine: Any, samples: Samples) -> list[Answer]:
         gamma = getattr(machine, "_gamma", None) or gamma_by(gamma, samples)
     kernel = _kernel(name, machine.kernel, gamma, machine.degree, machine.coef0)
     classes = [label_among(label, samples.classes) for label in machine.classes_]
-    weights = np.ones(samples.n)
+    weights = np.ones(len(samples.y))
     for label, weight in zip(classes, np.broadcast_to(machine.class_weight_, k), strict=True):
         weights[samples.y == label] = weight
     found = _pairs(
         name, samples, classes, np.asarray(machine.support_), machine.support_vectors_, coefficients, b
     )
-    told = {"C": float(machine.C)}
-    return [replace(answer, kernel=kernel, costs=told, weights=weights) for answer in found]
+    return [replace(answer, kernel=kernel, C=float(machine.C), weights=weights) for answer in found]
 
 
 def _of_libsvm(model: Any, samples: Samples) -> list[Answer]:
@@ -287,15 +263,15 @@ def _of_libsvm(model: Any, samples: Samples) -> list[Answer]:
     classes = [label_among(label, samples.classes) for label in model.get_labels()]
     k = len(classes)
     coefficients = real_array("get_sv_coef()", np.array(model.get_sv_coef()).reshape(len(places), k - 1).T)
-    vectors = sp.lil_array((len(places), samples.m))
+    vectors = sp.lil_array((len(places), samples.X.shape[1]))
     for i, cells in enumerate(model.get_SV()):
         for j, value in cells.items():
-            if j > samples.m:
-                raise ValueError(f"{name} has {j} features, and the data have {samples.m}")
+            if j > samples.X.shape[1]:
+                raise ValueError(f"{name} has {j} features, and the data have {samples.X.shape[1]}")
             vectors[i, j - 1] = value
     b = -np.array([model.rho[number] for number in range(k * (k - 1) // 2)])
     found = _pairs(name, samples, classes, places, vectors, coefficients, b)
-    return [replace(answer, kernel=kernel, costs={"C": float(param.C)}) for answer in found]
+    return [replace(answer, kernel=kernel, C=float(param.C)) for answer in found]
 
 
 def _need_given_weights(name: str, param: Any, samples: Samples) -> None:
@@ -323,12 +299,12 @@ def _pairs(
     k = len(classes)
     if coefficients.shape != (k - 1, len(places)) or len(b) != k * (k - 1) // 2:
         raise ValueError(f"the coefficients of {name} do not fit its classes and support vectors")
-    if places.max(initial=-1) >= samples.n or not _are_equal(vectors, samples.X[places]):
+    if places.max(initial=-1) >= len(samples.y) or not _are_equal(vectors, samples.X[places]):
         raise ValueError(f"{name} was fitted to other samples: its support vectors are not among them")
     found, own = [], samples.y[places]
     for number, (i, j) in enumerate(combinations(range(k), 2)):
         first, second = own == classes[i], own == classes[j]
-        w = np.zeros(samples.n)
+        w = np.zeros(len(samples.y))
         w[places[first]] = coefficients[j - 1, first]
         w[places[second]] = coefficients[i, second]
         alpha = w * np.where(samples.y == classes[i], 1.0, -1.0)
@@ -377,13 +353,13 @@ def _of_linear_svc(machine: Any, samples: Samples) -> Answer:
             "give sample_weight in the place of class_weight='balanced', which LinearSVC does not keep"
         )
     labels = tuple(label_among(label, samples.classes) for label in machine.classes_)
-    weights = np.ones(samples.n)
+    weights = np.ones(len(samples.y))
     for label, own in zip(labels, machine.classes_, strict=True):
         weights[samples.y == label] = float((machine.class_weight or {}).get(own, 1.0))
     b = float(np.ravel(real_array("intercept_", machine.intercept_))[0])
     return Answer(
         "LinearSVC", real_array("coef_", machine.coef_)[0], b, labels=labels, weights=weights,
-        intercept="penalised" if machine.fit_intercept else "none", costs={"C": float(machine.C)},
+        intercept="penalised" if machine.fit_intercept else "none", C=float(machine.C),
     )  # fmt: skip
 
 
@@ -403,12 +379,12 @@ def _of_liblinear(model: Any, samples: Samples) -> Answer:
     _need_given_weights(name, param, samples)
     w, b = model.get_decfun()
     w = real_array("get_decfun()", w)
-    if len(w) > samples.m:
-        raise ValueError(f"{name} has {len(w)} features, and the data have {samples.m}")
+    if len(w) > samples.X.shape[1]:
+        raise ValueError(f"{name} has {len(w)} features, and the data have {samples.X.shape[1]}")
     high, low = (label_among(label, samples.classes) for label in labels)
-    w = np.concatenate([w, np.zeros(samples.m - len(w))])  # features that no training sample has
+    w = np.concatenate([w, np.zeros(samples.X.shape[1] - len(w))])  # features that no training sample has
     answer = Answer(
-        name, w, float(b) if model.bias >= 0 else 0.0, labels=(low, high), costs={"C": float(param.C)},
+        name, w, float(b) if model.bias >= 0 else 0.0, labels=(low, high), C=float(param.C),
         intercept="penalised" if model.bias >= 0 else "none",
     )  # fmt: skip
     return _in_order(answer, samples)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from dataclasses import KW_ONLY
 from itertools import combinations
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -21,7 +22,7 @@ from polyopt.base.progress import counted, heard_by, printer
 from polyopt.base.types import ClassWeight, SamplesLike
 from polyopt.certificates.certificate import Certificate
 from polyopt.estimators.frames import check_names
-from polyopt.estimators.parameters import check_parameters
+from polyopt.estimators.parameters import check_parameters, estimator, shared
 from polyopt.estimators.status import FINE
 from polyopt.estimators.validation import check_total, class_weights, validated
 from polyopt.large.blocks import Report
@@ -34,19 +35,40 @@ MIN_CERTIFICATE_TOL = 1e-6
 _NUMBERS = (np.float64, np.float32)  # types that samples to be scored may keep
 
 
+@estimator
 class BlockClassifier(ClassifierMixin, BaseEstimator):
-    """Base of the classifiers whose samples are read by blocks."""
+    """Base of the classifiers whose samples are read by blocks.
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]]
+    Parameters
+    ----------
+    tol : float, default=1e-8
+        Relative duality gap at which a fit ends.
+    max_iter : int, optional
+        Iterations at most; the point reached is kept.
+    time_limit : float, optional
+        Seconds for the whole fit; the point reached is kept.
+    class_weight : dict or "balanced", optional
+        Weights of the classes; they multiply the samples' weights.
+    verbose : bool or int, default=False
+        If True, print the progress, a line a second, on standard error.
 
-    C: float
-    tol: float
-    max_iter: int | None
-    time_limit: float | None
-    class_weight: ClassWeight
-    verbose: bool | int
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    """
 
-    _frames = 1  # calls between a person's and the one that fits
+    _: KW_ONLY
+    tol: float = 1e-8
+    max_iter: int | None = None
+    time_limit: float | None = None
+    class_weight: ClassWeight = None
+    verbose: bool | int = False
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = shared(
+        "tol", "time_limit", "class_weight", "verbose", optional=["max_iter"]
+    )
+    _frames: ClassVar[int] = 1  # calls between the user's and that of BlockClassifier.fit
 
     def fit(
         self,

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 from zlib import crc32
 
+import joblib
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
@@ -36,15 +37,15 @@ _OTHERS = (
 
 
 class Checksum(NamedTuple):
-    """Checksums of a block: of all of it, and of some rows."""
+    """Checksums of a block: of all its rows, and of some 64."""
 
     all: int
     some: int
 
 
 def checksum_of(samples: Samples) -> Checksum:
-    """The checksum of a block."""
-    return Checksum(_checksum(samples, 1), _checksum(samples, _stride(samples)))
+    """Return the checksum of a block."""
+    return Checksum(_checksum(samples, whole=True), _checksum(samples, whole=False))
 
 
 def check_block(samples: Samples, number: int, checksum: Checksum | None, *, whole: bool) -> Samples:
@@ -54,42 +55,21 @@ def check_block(samples: Samples, number: int, checksum: Checksum | None, *, who
     """
     if checksum is not None:
         samples = unframed(samples)
-        found = _checksum(samples, 1 if whole else _stride(samples))
-        if found != (checksum.all if whole else checksum.some):
+        if _checksum(samples, whole=whole) != (checksum.all if whole else checksum.some):
             raise ValueError(_OTHERS.format(number=number))
     return samples
 
 
-def _stride(samples: Samples) -> int:
-    return max(len(samples.y) // 64, 1)  # some 64 rows are compared whenever a block is read
-
-
-def _checksum(samples: Samples, stride: int) -> int:
-    """The checksum of every stride-th row, or stride-th entry of CSR."""
-    X, y, weights = samples
-    rows, found = as_csr(X) if sp.issparse(X) else None, 0
-    for part in (*((X,) if rows is None else (rows.data, rows.indices, rows.indptr)), y, weights):
-        if part is not None:
-            found = _extended(found, np.asarray(part), stride)
-    return found
-
-
-def _extended(found: int, values: Any, stride: int) -> int:
-    """A checksum continued with an array."""
-    if values.dtype == object:
-        values, stride = values[::stride], 1
-        if values.ndim > 1:
-            values = values.astype(np.float64)
+def _checksum(samples: Samples, *, whole: bool) -> int:
+    stride, found = 1 if whole else max(len(samples.y) // 64, 1), 0
+    X = as_csr(samples.X)[::stride] if sp.issparse(samples.X) else np.asarray(samples.X)[::stride]
+    rows = (np.asarray(each)[::stride] for each in samples[1:] if each is not None)
+    for part in (*((X.data, X.indices, X.indptr) if sp.issparse(X) else (X,)), *rows):
+        found = crc32(repr((part.shape, str(part.dtype))).encode(), found)
+        if part.dtype == object:  # labels that are texts or missing
+            found = crc32(str(joblib.hash(part)).encode(), found)
         else:
-            from pandas.util import hash_array  # which knows missing labels
-
-            values = hash_array(values)
-    found = crc32(repr((values.shape, str(values.dtype))).encode(), found)
-    values = values[::stride]
-    rows = max((1 << 20) // max(values[:1].nbytes, 1), 1)  # a megabyte is copied at once, if at all
-    for first in range(0, len(values), rows):
-        piece = np.ascontiguousarray(values[first : first + rows])
-        found = crc32(piece.reshape(-1).view(np.uint8).data, found)
+            found = crc32(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data, found)
     return found
 
 

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from formulations.families import hinge_families
 from formulations.language.clock import Clock
 from polyopt.base.progress import listener
-from polyopt.base.types import ClassWeight
-from polyopt.estimators.parameters import shared
+from polyopt.estimators.parameters import estimator, shared
 from polyopt.large.base import MIN_CERTIFICATE_TOL, BlockClassifier
 from polyopt.large.blocks import Recipe
 from polyopt.large.checkpoint import CheckpointWriter, load, probe
@@ -23,6 +22,7 @@ from polyopt.margin.interior_point.driver import solve_problem
 from polyopt.margin.interior_point.problem import Problem, state
 
 
+@estimator
 class LinearBlockClassifier(BlockClassifier):
     """Base of the linear machines whose samples are read by blocks.
 
@@ -30,21 +30,9 @@ class LinearBlockClassifier(BlockClassifier):
     ----------
     C : float, default=1.0
         Cost of a unit of slack; positive.
-    tol : float, default=1e-8
-        Relative duality gap at which a fit ends.
-    max_iter : int, optional
-        Iterations at most; the point reached is kept.
-    time_limit : float, optional
-        Seconds for the whole fit; the point reached is kept.
-    class_weight : dict or "balanced", optional
-        Weights of the classes; they multiply the samples' weights.
-    verbose : bool or int, default=False
-        If True, print the progress, a line a second, on standard error.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels.
     coef_, intercept_ : ndarray of shape (pairs, m), (pairs,)
         The hyperplanes: one for two classes, else one for each pair, in the order of `pairs_`.
     pairs_ : list of tuple
@@ -55,9 +43,11 @@ class LinearBlockClassifier(BlockClassifier):
         Iterations, the most of all; features.
     """
 
+    C: float = 1.0
+
     _title: ClassVar[str]
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = shared(
-        "C", "tol", "time_limit", "class_weight", "verbose", optional=["max_iter"]
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = BlockClassifier._parameter_constraints | shared(
+        "C"
     )
 
     def _begin(self, pairs: int) -> None:
@@ -115,20 +105,14 @@ class LinearBlockClassifier(BlockClassifier):
         return np.asarray(X @ self.coef_.T) + self.intercept_
 
 
+@estimator
 class SVM(LinearBlockClassifier):
     """Support vector machine with linear features, of samples that are read by blocks."""
 
-    _title = "the SVM"
-
-    def __init__(
-        self, C: float = 1.0, *, tol: float = 1e-8, max_iter: int | None = None,
-        time_limit: float | None = None, class_weight: ClassWeight = None,
-        verbose: bool | int = False,
-    ):  # fmt: skip
-        self.C, self.tol, self.max_iter, self.time_limit = C, tol, max_iter, time_limit
-        self.class_weight, self.verbose = class_weight, verbose
+    _title: ClassVar[str] = "the SVM"
 
 
+@estimator
 class SigmaSVM(LinearBlockClassifier):
     """Sigma-SVM with linear features, of samples that are read by blocks.
 
@@ -138,18 +122,13 @@ class SigmaSVM(LinearBlockClassifier):
         Share of the output variance in the regulariser, within [0, 1].
     """
 
-    _title = "the Sigma-SVM"
+    D: float = 0.5
+
+    _title: ClassVar[str] = "the Sigma-SVM"
     _parameter_constraints = LinearBlockClassifier._parameter_constraints | shared("D")
 
-    def __init__(
-        self, C: float = 1.0, D: float = 0.5, *, tol: float = 1e-8, max_iter: int | None = None,
-        time_limit: float | None = None, class_weight: ClassWeight = None,
-        verbose: bool | int = False,
-    ):  # fmt: skip
-        self.C, self.D, self.tol, self.max_iter, self.time_limit = C, D, tol, max_iter, time_limit
-        self.class_weight, self.verbose = class_weight, verbose
 
-
+@estimator
 class RelativeMarginMachine(LinearBlockClassifier):
     """Relative Margin Machine with linear features, of samples that are read by blocks.
 
@@ -159,13 +138,7 @@ class RelativeMarginMachine(LinearBlockClassifier):
         Bound on the absolute output at every training sample, at least 1.
     """
 
-    _title = "the Relative Margin Machine"
-    _parameter_constraints = LinearBlockClassifier._parameter_constraints | shared("B")
+    B: float = 2.0
 
-    def __init__(
-        self, C: float = 1.0, B: float = 2.0, *, tol: float = 1e-8, max_iter: int | None = None,
-        time_limit: float | None = None, class_weight: ClassWeight = None,
-        verbose: bool | int = False,
-    ):  # fmt: skip
-        self.C, self.B, self.tol, self.max_iter, self.time_limit = C, B, tol, max_iter, time_limit
-        self.class_weight, self.verbose = class_weight, verbose
+    _title: ClassVar[str] = "the Relative Margin Machine"
+    _parameter_constraints = LinearBlockClassifier._parameter_constraints | shared("B")

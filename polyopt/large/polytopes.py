@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -13,10 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 from formulations.language.arguments import one_of, positive, real_array, whole, within
 from formulations.language.clock import Clock
 from formulations.language.solution import Solution, Status
-from polyopt.base.types import ClassWeight, SamplesLike, Seed
+from polyopt.base.types import SamplesLike, Seed
 from polyopt.certificates.certificate import Certificate, Claim
 from polyopt.estimators.faces import check_sizes, inside_place, refuse_inside_label
-from polyopt.estimators.parameters import Ruled, shared
+from polyopt.estimators.parameters import estimator, ruled, shared
 from polyopt.estimators.validation import validated
 from polyopt.large.alternation import Limits, Rounds
 from polyopt.large.base import MIN_CERTIFICATE_TOL, BlockClassifier
@@ -29,13 +30,13 @@ from polyopt.large.sources import Source
 from polyopt.margin.interior_point.crew import total
 from polyopt.polytope import Polytope
 
-_SOLVERS = ("auto", "interior point", "dual ascent")
 # Features up to which solver="auto" is the interior point. For a coarse tolerance passes are cheaper beyond
 # than n m² for every face; for others m² numbers are too many for a block (chosen, not measured).
 _MAX_FEATURES_COARSE, _MIN_COARSE_TOL = 256, 1e-4
 _MAX_FEATURES = 5_000
 
 
+@estimator
 class ConvexPolytopeMachine(BlockClassifier):
     """Convex Polytope Machine of samples that are read by blocks; see :class:`polyopt.ConvexPolytopeMachine`.
 
@@ -49,8 +50,12 @@ class ConvexPolytopeMachine(BlockClassifier):
 
     Parameters
     ----------
-    n_faces, C, inside_label, class_weight, verbose
-        As of :class:`polyopt.ConvexPolytopeMachine`.
+    n_faces : int, default=3
+        Number of faces K.
+    C : float, default=1.0
+        Cost of a unit of slack; positive.
+    inside_label : object, optional
+        The class inside the polytope; by default ``classes_[0]``.
     pilot : int, default=20000
         Samples of the pilot, roughly.
     n_shards : int, default=8
@@ -103,38 +108,30 @@ class ConvexPolytopeMachine(BlockClassifier):
         Rounds, the most of all; features.
     """
 
+    n_faces: int = 3
+    C: float = 1.0
+    _: KW_ONLY
+    inside_label: object = None
+    pilot: int = 20_000
+    n_shards: int = 8
+    max_passes: int = 30
+    max_rounds: int = 50
+    least_fall: float = 1e-4
+    random_state: Seed = 0
+    solver: str = "auto"
+    feature_scale: float = 1.0
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **shared(
-            "n_faces", "C", "tol", "time_limit", "class_weight", "random_state", "verbose",
-            optional=["max_iter"],
-        ),
+        **BlockClassifier._parameter_constraints,
+        **shared("n_faces", "C", "random_state"),
+        **{name: ruled(name, whole) for name in ("pilot", "n_shards", "max_passes", "max_rounds")},
         "inside_label": "no_validation",  # type: ignore[dict-item]
-        "pilot": [Ruled(lambda value: whole("pilot", value))],
-        "n_shards": [Ruled(lambda value: whole("n_shards", value))],
-        "max_passes": [Ruled(lambda value: whole("max_passes", value))],
-        "max_rounds": [Ruled(lambda value: whole("max_rounds", value))],
-        "least_fall": [Ruled(lambda value: within("least_fall", value, 0.0, 1.0))],
-        "solver": [Ruled(lambda value: one_of("solver", value, _SOLVERS))],
-        "feature_scale": [Ruled(lambda value: positive("feature_scale", value))],
-    }  # fmt: skip
-
-    _beginning: Vector | None = None
-    _frames = 2
-
-    def __init__(
-        self, n_faces: int = 3, C: float = 1.0, *, inside_label: object = None, pilot: int = 20_000,
-        n_shards: int = 8, max_passes: int = 30, max_rounds: int = 50, least_fall: float = 1e-4,
-        tol: float = 1e-8, max_iter: int | None = None, time_limit: float | None = None,
-        class_weight: ClassWeight = None, random_state: Seed = 0, solver: str = "auto",
-        feature_scale: float = 1.0,
-        verbose: bool | int = False,
-    ):  # fmt: skip
-        self.n_faces, self.C, self.inside_label, self.pilot = n_faces, C, inside_label, pilot
-        self.n_shards, self.max_passes = n_shards, max_passes
-        self.max_rounds, self.least_fall, self.tol, self.max_iter = max_rounds, least_fall, tol, max_iter
-        self.time_limit, self.class_weight = time_limit, class_weight
-        self.random_state, self.verbose = random_state, verbose
-        self.solver, self.feature_scale = solver, feature_scale
+        "least_fall": ruled("least_fall", within, 0.0, 1.0),
+        "solver": ruled("solver", one_of, ("auto", "interior point", "dual ascent")),
+        "feature_scale": ruled("feature_scale", positive),
+    }
+    _frames: ClassVar[int] = 2
+    _given_faces: Vector | None = field(init=False)
 
     def fit(
         self,
@@ -172,11 +169,11 @@ class ConvexPolytopeMachine(BlockClassifier):
             raise ValueError(
                 "faces are what a fit begins from, and resume goes on with one that has begun: give one"
             )
-        self._beginning = None if faces is None else real_array("faces", faces)
+        self._given_faces = None if faces is None else real_array("faces", faces)
         try:
             return super().fit(X, y, sample_weight, checkpoint=checkpoint, resume=resume)
         finally:
-            self._beginning = None
+            self._given_faces = None
 
     # -- fitting ---------------------------------------------------------------------------------
 
@@ -185,9 +182,9 @@ class ConvexPolytopeMachine(BlockClassifier):
         self.faces_ = np.zeros((pairs, K, m + 1))
         self.starts_: list[Solution | None] = []
         self._flip = self._is_flipped(pairs)
-        if self._beginning is not None and (pairs > 1 or self._beginning.shape != (K, m + 1)):
+        if self._given_faces is not None and (pairs > 1 or self._given_faces.shape != (K, m + 1)):
             raise ValueError(
-                f"faces must be of two classes and of shape {(K, m + 1)}, not {self._beginning.shape} for "
+                f"faces must be of two classes and of shape {(K, m + 1)}, not {self._given_faces.shape} for "
                 f"{len(self.classes_)} classes"
             )
 
@@ -217,11 +214,11 @@ class ConvexPolytopeMachine(BlockClassifier):
         limits = Limits(self.tol, self.max_iter, self.max_rounds, self.least_fall, proof_tol)
         rounds = Rounds(executor, recipe, limits, clock, writer, ascents, scale)
         start = None
-        steps = self._beginning is None and self.n_faces > 1  # a single face has one assignment
+        steps = self._given_faces is None and self.n_faces > 1  # a single face has one assignment
         if resume is not None and not (steps and machine_of(resume) == MACHINE):
             held = rounds.recall(*load(resume, about))
-        elif self._beginning is not None:
-            held = scaled(self._beginning, 1.0 / scale)
+        elif self._given_faces is not None:
+            held = scaled(self._given_faces, 1.0 / scale)
         elif not steps:
             held = np.zeros((1, self.n_features_in_ + 1))
         else:

@@ -19,13 +19,6 @@ API double cpm_dual_error(index_t n, index_t d, const Samples *data, const doubl
     return dual_error(data, a, w);
 }
 
-/* blur (2): the numbers of slope_blur, after hyperplane_error, which is returned. */
-API double cpm_slope_blur(index_t n, index_t d, index_t t, const Samples *data, const double *a, const double *w,
-                          double *blur) {
-    slope_blur(data, a, w, blur, blur + 1);
-    return hyperplane_error(data, a);
-}
-
 API void cpm_caps_of(index_t p, index_t n, const Samples *data, const index_t *face, index_t k, double *caps) {
     caps_of(data, face, k, caps);
 }

@@ -417,15 +417,3 @@ API void sweep_groups(index_t size, index_t groups, const double *H, double *r, 
                 lower_group(H, r, v, size, group, count, up, down, prices[g], steep[g], cut);
         }
 }
-
-/* ---- the elementary functions, for tests ---- */
-
-API void exponentials(index_t n, const double *x, double *out) {
-    for (index_t i = 0; i < n; i++)
-        out[i] = exp_within(x[i]);
-}
-
-API void logarithms(index_t n, const double *x, double *out) {
-    for (index_t i = 0; i < n; i++)
-        out[i] = log_above(x[i]);
-}

@@ -56,15 +56,16 @@ def test_a_polytope_on_dask_has_the_bits_of_one_machine(client, data, tmp_path):
 def test_answers_are_lazy_and_those_of_one_machine(client, data):
     from polyopt.dask import SVM
 
-    X, y, weights = data
-    dX, dy, dw = on_dask(X, y, weights)
+    X, y, _ = data
+    dX, dy = on_dask(X, y)
     machine = SVM(max_iter=2).fit(dX, dy)
     scores, labels = machine.decision_function(dX), machine.predict(dX)
     assert scores.chunks == (dX.chunks[0],)
     assert np.array_equal(scores.compute(), machine.decision_function(X))
     assert np.array_equal(labels.compute(), machine.predict(X))
-    for columns in ((dy, dw), (dy[:, None], dw[:, None])):
-        assert machine.score(dX, *columns) == pytest.approx(machine.score(X, y, weights))
+    assert float((labels == dy).mean().compute()) == machine.score(X, y)
+    with pytest.raises(TypeError, match=r"\(machine\.predict\(X\) == y\)\.mean\(\)"):
+        machine.score(dX, dy)
     with pytest.raises(NotFittedError):
         SVM().predict(dX)
     many = SVM(max_iter=2).fit(dX, da.where(dX[:, 0] > 1.0, "other", dy))
@@ -115,38 +116,6 @@ def test_columns_of_frames_are_in_order_or_refused(client, data):
         machine.predict(on_dask(X[:, :3], y)[0])
     with pytest.raises(ValueError, match=r"partition 1 lacks the columns 'c', 'd'"):
         SVM().fit(frames([names, list("ab")]), labels)
-
-
-def test_a_frame_is_scored_by_labels_of_any_container(client, data):
-    """The score of a frame is the same for labels and weights as arrays of any chunks, or as series."""
-    dd = pytest.importorskip("dask.dataframe")
-    import pandas as pd
-
-    from polyopt.dask import SVM
-
-    X, y, weights = data
-    frame = dd.from_pandas(pd.DataFrame(X, columns=list("abcd")), npartitions=3)
-    series = [dd.from_pandas(pd.Series(values), npartitions=3) for values in (y, weights)]
-    machine = SVM(max_iter=2).fit(frame, series[0])
-    wanted = machine.score(pd.DataFrame(X, columns=list("abcd")), y, weights)
-    chunked = [da.from_array(values, chunks=47) for values in (y, weights)]
-    for columns in ([y, weights], chunked, series, [chunked[0], series[1]], [series[0], weights]):
-        assert machine.score(frame, *columns) == pytest.approx(wanted)
-
-
-def test_a_score_of_wrong_labels_is_refused(client, data):
-    """Labels that are too few, or masked, are a ValueError in a sentence; a list is as good as an array."""
-    from polyopt.dask import SVM
-
-    X, y, weights = data
-    dX, dy, _ = on_dask(X, y, weights)
-    machine = SVM(max_iter=2).fit(dX, dy)
-    assert machine.score(dX, y.tolist()) == machine.score(X, y)
-    with pytest.raises(ValueError, match=f"y has {len(y) - 1} entries, and X has {len(y)} rows"):
-        machine.score(dX, y[1:])
-    masked = np.ma.masked_array(y, mask=np.arange(len(y)) == 3)
-    with pytest.raises(ValueError, match="y has a masked entry"):
-        machine.score(dX, masked)
 
 
 @pytest.mark.parametrize("what", ["X", "y", "sample_weight"])

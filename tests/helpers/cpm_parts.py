@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+from helpers.c_parts import kernel
 
 from formulations.language.clock import Clock
 from polyopt.cpm.global_search.assignment_tree import Moves, Node
 from polyopt.cpm.global_search.face import Best, Samples, alternate
 from polyopt.cpm.global_search.prices import FaceBox
-from polyopt.native.library import kernel
 
 assert {Best, FaceBox, Moves, Node, Samples}  # the signatures below name them
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.c_parts import kernel
 from helpers.draws import anywhere, drawn_calls, length, pick
 from scipy.special import logsumexp, softmax
 
 from formulations.class_faces import Owners
-from polyopt.native.library import kernel
 from polyopt.polyhedral.logistic_descent import OPTIONS, _descend, _objective, _samples
 from polyopt.polyhedral.logistic_loss import FaceLoss, Units, pulled
 from polyopt.polyhedral.logistic_newton import _sweep
