@@ -9,10 +9,8 @@ from polyopt.base.files import write_text
 from polyopt.base.table import Column
 from polyopt.base.text import escape
 from polyopt.crosschecks import Outcome
-from polyopt.crosschecks.registry import summary, tolerance_of
-from polyopt.methods.programs import Entry
-from polyopt.report.frame import Contents, columns, framed, head_cells, scrolling, table_row
 from polyopt.crosschecks.registry import CROSSCHECK_COLUMNS, VERDICT_COLOURS, summary
+from polyopt.methods.programs import Entry
 from polyopt.report.frame import Contents, badge, framed, rows_table
 from polyopt.report.programs import program_section
 from polyopt.verify import CHECK_COLUMNS, TOLERANCE, Check, falls_short
