@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from formulations.language.clock import Clock
 from polyopt.base.parallel import run_tasks
 from polyopt.certificates.certificate import Certificate, combine
-from polyopt.estimators.status import Part
+from polyopt.estimators.base import Part
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,12 +1,12 @@
 """Base of the classifiers: classes, weights, one-vs-one, certificate, multipliers and history.
 
-A subclass solves one binary problem in :meth:`PairwiseClassifier._fit_binary` and answers for it in
-four small methods; this class turns labels into -1 and +1, makes a sample's weight equal to its
-repetition, and trains one classifier per pair of classes if there are more than two.
+A subclass solves one binary problem in :meth:`PairwiseClassifier._fit_binary` and has its scores,
+certificate, multipliers and history. The base turns labels into -1 and +1, makes a sample's weight equal to
+its repetition, and trains one classifier per pair of classes if there are more than two.
 
 One rule decides everywhere, scikit-learn's: ``classes_[1]`` is predicted if the score is above 0, and
 ``classes_[0]`` if it is 0 or below. Votes of pairs, probabilities, rules as text, SQL and Python, and ONNX
-graphs follow it; the polytope of a machine includes its faces if ``classes_[0]`` is inside, and excludes them
+graphs follow it. The polytope of a machine includes its faces if ``classes_[0]`` is inside, and excludes them
 if ``classes_[1]`` is.
 """
 
@@ -17,7 +17,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from copy import copy
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
@@ -29,16 +29,16 @@ from sklearn.utils.multiclass import _ovr_decision_function, check_classificatio
 from sklearn.utils.validation import check_is_fitted
 
 from formulations.language.arguments import refuse_masked
-from formulations.language.clock import Clock, running
+from formulations.language.clock import Clock, current_clock, running
 from formulations.language.solution import Status
 from polyopt.base.onnx_graph import Graph
-from polyopt.base.parallel import run_tasks
+from polyopt.base.parallel import run_tasks, time_share
 from polyopt.base.progress import heard_by, printer
 from polyopt.base.text import visible
 from polyopt.base.types import SamplesLike
 from polyopt.certificates.certificate import Certificate, Claim, combine
 from polyopt.estimators.parameters import Settings, check_parameters, refuse_moved
-from polyopt.estimators.status import FINE, Part, broken_off, note_interruption, warn, warn_of_interruption
+from polyopt.estimators.status import FINE, solutions_of, warn
 from polyopt.estimators.validation import (
     check_targets,
     check_total,
@@ -55,11 +55,10 @@ if TYPE_CHECKING:
 
 
 class PairwiseClassifier(ClassifierMixin, BaseEstimator):
-    """Base of the classifiers: a binary problem at heart, one-vs-one around it.
+    """Base of the classifiers of binary problems, one-vs-one for more than two classes.
 
-    A subclass has those of the parameters below that it declares; ``class_weight`` is at least None. Its
-    :meth:`_drop_data` keeps the attributes that predictions need (by default all), its :meth:`_draw_scores`
-    makes the ONNX graph (by default none).
+    A subclass has those of the parameters below that it declares. Its :meth:`_drop_data` keeps the attributes
+    that predictions need (by default all), its :meth:`_draw_scores` makes the ONNX graph (by default none).
 
     Parameters
     ----------
@@ -67,31 +66,31 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         Weights of the classes; they multiply the samples' weights.
     time_limit : float, optional
         Seconds at most for the whole fit, shared by the pairs of classes; the best point is kept. "exact"
-        looks at the clock only between its programs and their iterations.
+        checks the clock only between its programs and their iterations.
     random_state : int, RandomState instance or None, default=None
-        Seed of the starts, of the order of the samples and of all other draws. The answer depends on it, not
+        Seed of the starts, of the order of the samples and of all other draws. The model depends on it, not
         on `n_jobs`.
     n_jobs : int, optional
-        Work done at once, as joblib counts: pairs of classes or, with two classes, starts, sides, nodes of a
-        global search or linear programs.
+        Number of workers, as joblib counts, for pairs of classes or, with two classes, for starts, sides,
+        nodes of a global search or linear programs.
     verbose : bool or int, default=False
         Whether to print the progress of long runs, a line a second, on standard error.
 
     Attributes
     ----------
     solution_ : Solution or list of Solution
-        The solver's answer; one per pair of classes where there are more than two.
+        The solver's solution; one per pair of classes if there are more than two.
     solver_ : str
-        The solver that was used (binary problems).
+        The solver of the fit (binary problems).
     duals_ : pandas.DataFrame
         One row per constraint, in input order: its name, its sample and its multiplier first, its state last.
     history_ : pandas.DataFrame
-        One row per iteration, as many as ``n_iter_`` says, and one numbered 0 for a start that is a point
-        itself; empty if the solver records nothing.
+        One row per iteration, as many as ``n_iter_`` says, and one numbered 0 for a start that is a feasible
+        point; empty if the solver records nothing.
     classes_ : ndarray of shape (n_classes,)
         The labels. In a binary problem the second one is +1.
     estimators_ : list
-        The binary classifiers, one per pair of classes; only where there are more than two.
+        The binary classifiers, one per pair of classes, if there are more than two.
     pairs_ : list of tuple
         The classes of each of them.
     """
@@ -102,12 +101,12 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
     n_features_in_: int
     classes_: NDArray[Any]
     estimators_: list[Any]
-    _asked: dict[str, Any]  # the parameters of the fit: later ones are for the next fit
-    _rows: Any  # numbers of the samples of the fit in the data given
-    _pair_places: list[NDArray[np.intp]]  # places of each pair's samples among those
-    _dtypes: ClassVar[list[Any]] = [np.float64]  # of X, as the solver takes it without a conversion
-    _scored_dtypes: ClassVar[Any] = np.float64  # of X, as it is scored without one
-    _earlier: Any = None  # attributes of the earlier fit, for a warm start, while a fit goes on
+    _asked: dict[str, Any]  # parameters of the fit; later changes are for the next fit
+    _rows: Any  # row numbers of the samples of the fit in the data passed to it
+    _pair_places: list[NDArray[np.intp]]  # indices of each pair's samples among those of the fit
+    _dtypes: ClassVar[list[Any]] = [np.float64]  # types of X that the solver takes without a conversion
+    _scored_dtypes: ClassVar[Any] = np.float64  # types of X that are scored without a conversion
+    _earlier: Any = None  # attributes of the earlier fit, for a warm start, during a fit
     _fit_inputs: ClassVar[tuple[str, ...]] = ()  # attributes that are set for a fit, besides the parameters
     _parameter_constraints: ClassVar[dict[str, list[Any]]]
     _settings: ClassVar[dict[str, type[Settings]]] = {}  # parameters that are groups of parameters
@@ -119,8 +118,8 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
     def _fit_binary(self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
         """Solve the binary problem and set the fitted attributes, ``solution_`` and ``n_iter_`` among them.
 
-        `X` (n, m) dense or CSR, `y` of -1 and +1, `weights` (n,) positive; `rows` (n,) are
-        the numbers of these samples in the data given to ``fit``.
+        X (n, m) is dense or CSR, y has -1 and +1, weights (n,) are positive; rows (n,) are the row numbers of
+        these samples in the data passed to ``fit``.
         """
 
     @abstractmethod
@@ -156,17 +155,17 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         return machine.set_params(**{name: None for name in ("class_weight", "n_jobs") if name in known})
 
     def _at_once(self) -> str:
-        """Return the solver that is the first to have a point, for a pair to which no time is left."""
+        """Return the solver with the earliest first point, for a pair that has no time left."""
         return "auto"
 
     def _further_samples(
         self, X: Any, codes: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any], n: int
     ) -> tuple[Any, NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """Append samples without a label, of the class -1 and weight 0, numbered from `n` on; here none."""
+        """Append samples without a label: class -1, weight 0, row numbers from `n` on. Here: none."""
         return X, codes, weights, rows
 
     def _calibrate(self, X: Any, y: NDArray[Any], weights: NDArray[Any], whole: Clock) -> None:
-        """Fit the probabilities of the binary machine just fitted, in the time left; here none."""
+        """Calibrate the probabilities of the binary machine just fitted, in the time left of `whole`."""
 
     def _settle(self) -> None:
         """Finish the fit once all pairs of classes are fitted."""
@@ -203,10 +202,10 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
 
     def _as_fitted(self) -> Self:
         """Return the model with the parameters of its fit, whatever ``set_params`` did since."""
-        then = getattr(self, "_asked", {})
-        if all(_is_same(getattr(self, name), value) for name, value in then.items()):
+        parameters = getattr(self, "_asked", {})
+        if all(_is_same(getattr(self, name), value) for name, value in parameters.items()):
             return self
-        return copy(self).set_params(**then)
+        return copy(self).set_params(**parameters)
 
     def _part_like(self, **changes: Any) -> Self:
         """Return an unfitted machine for a part of this one's binary problem, with other parameters."""
@@ -220,7 +219,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         return machine
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take the attributes of a saved model; parameters of earlier versions go where they are now."""
+        """Restore a saved model; parameters of earlier versions are moved into their groups."""
         if not self._moved.keys().isdisjoint(state):
             asked = self._with_moved(dict(state.get("_asked", {})))
             state = self._with_moved(dict(state))
@@ -236,11 +235,11 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
             group, _, part = new.partition("__")
             if part and old in values:
                 changes[group][part] = values.pop(old)
-        for group, given in changes.items():
-            if given and group not in values:
-                own, default = cls._settings[group](**given), cls._settings[group]().get_params()
-                is_default = all(_is_same(value, default[name]) for name, value in given.items())
-                values[group] = None if is_default else own
+        for group, moved in changes.items():
+            if moved and group not in values:
+                default = cls._settings[group]().get_params()
+                is_default = all(_is_same(value, default[name]) for name, value in moved.items())
+                values[group] = None if is_default else cls._settings[group](**moved)
         return values
 
     # -- fitting -----------------------------------------------------------------------------
@@ -248,8 +247,8 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
     def fit(self, X: SamplesLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the classifier.
 
-        Nothing of an earlier fit is left, but what ``warm_start`` begins from. A fit that fails leaves the
-        classifier as it was.
+        Attributes of an earlier fit are removed, except the starting point of ``warm_start``. A fit that
+        fails leaves the classifier unchanged.
 
         Parameters
         ----------
@@ -258,8 +257,8 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         y : array_like of shape (n,)
             Labels of two or more classes, of any type.
         sample_weight : array_like of shape (n,), optional
-            Non-negative weights; a weight of 2 is the same as giving the sample twice, a weight of 0
-            the same as leaving it out.
+            Non-negative weights; a weight of 2 is the same as repeating the sample, a weight of 0 the same
+            as leaving it out.
 
         Returns
         -------
@@ -274,17 +273,17 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         self._validate_params()
         with self._anew():
             self._asked = self.get_params(deep=False)
-            # A copy: the model and its certificate must outlive what the caller does to X.
+            # A copy: later changes of X by the caller must not reach the model and its certificate.
             samples, labels = validated_pair(
                 self, X, y, accept_sparse=self._accept_sparse, dtype=self._dtypes, copy=True
             )
             check_targets(type(self).__name__, labels)
             weights = checked_weights(sample_weight, samples)
-            # A sample without weight is left out, and so is a class that has no other.
+            # Samples of weight 0 are left out, and so are classes without other samples.
             rows = np.flatnonzero(weights > 0)
             self.classes_, codes = np.unique(labels[rows], return_inverse=True)
             if 2 * len(self.classes_) > len(labels):
-                check_classification_targets(labels)  # warns: these may be no labels
+                check_classification_targets(labels)  # warns: these may be regression targets
             if len(self.classes_) < 2:
                 raise ValueError(
                     f"{type(self).__name__} needs samples of at least two classes with positive weight; "
@@ -295,7 +294,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
             samples, codes, weights, rows = self._further_samples(
                 self._select(samples, rows), codes, weights, rows, len(labels)
             )
-            with running(Clock()) as fit, self._heard(), broken_off():
+            with running(Clock()) as fit, self._heard(), _no_point_is_interruption():
                 if len(self.classes_) == 2:
                     self._fit_signs(samples, np.where(codes == 1, 1.0, -1.0), weights, rows)
                 else:
@@ -307,29 +306,29 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
 
     def _fit_signs(self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
         """Fit the binary machine, and its probabilities in the time that is left."""
-        whole = Clock(getattr(self, "time_limit", None))
+        clock = Clock(getattr(self, "time_limit", None))
         self._fit_binary(X, y, weights, rows)
-        note_interruption(self)
-        self._calibrate(X, y, weights, whole)
+        _note_interruption(self)
+        self._calibrate(X, y, weights, clock)
 
     def _fit_pairs(self, X: Any, codes: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
         pairs = list(combinations(range(len(self.classes_)), 2))
         machine = self._for_pairs(X, weights)
-        asked, machines = machine.get_params(deep=False), [machine] * len(pairs)
+        parameters, machines = machine.get_params(deep=False), [machine] * len(pairs)
         earlier = (self._earlier or {}).get("estimators_", ())
         if len(earlier) == len(pairs):
-            machines = earlier  # each begins with what it found
-        machines = [copy(each).set_params(**asked) for each in machines]
+            machines = earlier  # warm starts
+        machines = [copy(each).set_params(**parameters) for each in machines]
         whole = Clock(getattr(self, "time_limit", None))
-        # The arrays go to the workers as they are (memory-mapped, if they are large); each takes its rows.
+        # All workers share the whole arrays (memory-mapped, if they are large) and select their rows.
         tasks = [
-            Pair(machine, X, codes, weights, pair, Part("pair", number, len(pairs), whole, self.n_jobs))
+            _PairTask(machine, X, codes, weights, pair, Part("pair", number, len(pairs), whole, self.n_jobs))
             for number, (machine, pair) in enumerate(zip(machines, pairs, strict=True))
         ]
-        self.estimators_ = run_tasks(fit_pair, tasks, self.n_jobs, "pair")
+        self.estimators_ = run_tasks(_fit_pair, tasks, self.n_jobs, "pair")
         self.pairs_ = [(self.classes_[i], self.classes_[j]) for i, j in pairs]
         self._rows = rows
-        self._pair_places = [places_of(pair, codes) for pair in pairs]
+        self._pair_places = [_places_of(pair, codes) for pair in pairs]
         self.n_iter_ = max(estimator.n_iter_ for estimator in self.estimators_)
         self.solution_ = [estimator.solution_ for estimator in self.estimators_]
 
@@ -344,22 +343,22 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
 
     def _heard(self, part: str = "") -> AbstractContextManager[None]:
         """With ``verbose``, print the progress of the work within, a line a second."""
-        is_told = getattr(self, "verbose", False)
-        return heard_by(printer(type(self).__name__ + part) if is_told else None)
+        verbose = getattr(self, "verbose", False)
+        return heard_by(printer(type(self).__name__ + part) if verbose else None)
 
     def _clear_fit(self) -> dict[str, Any]:
         """Remove all attributes of an earlier fit, and return the attributes as they were.
 
-        They are those that end with an underscore, and the private ones that a class declares. Parameters,
-        ``_fit_inputs`` and attributes of other packages stay. With ``warm_start`` the earlier ones are in
-        ``_earlier``.
+        Names of removed attributes end with an underscore, or are private and declared by a class.
+        Parameters, ``_fit_inputs`` and attributes of other packages stay. With ``warm_start`` the earlier
+        attributes are in ``_earlier``.
         """
         before = self.__dict__
-        stay, declared = {*self._get_param_names(), *self._fit_inputs}, self._declared()
+        kept, declared = {*self._get_param_names(), *self._fit_inputs}, self._declared()
         self.__dict__ = {
             name: value
             for name, value in before.items()
-            if name in stay or not (name.endswith("_") or name in declared)
+            if name in kept or not (name.endswith("_") or name in declared)
         }
         if getattr(self, "warm_start", False):
             self._earlier = before
@@ -374,7 +373,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
 
     @contextmanager
     def _anew(self) -> Iterator[None]:
-        """Fit within, without anything of an earlier fit; if that fails, all attributes are as before."""
+        """Fit within, without attributes of an earlier fit; if that fails, all attributes are restored."""
         before = self._clear_fit()
         try:
             yield
@@ -384,13 +383,12 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         self.__dict__.pop("_earlier", None)
 
     def _warn_if_short(self, certify: Callable[[], Certificate] | None) -> None:
-        """Warn of an end short of the tolerance asked, and of an exact solver that was less than exact.
+        """Warn if the fit is short of its tolerance, or the exact solver's solution is not certified.
 
-        `certify` makes the binary solution's certificate. It is called for exact solvers, which only claim to
-        be exact, and where rounding ended a run, which may have come near enough. It is None where a
-        certificate would cost too much.
+        `certify` makes the binary solution's certificate; None if that would cost too much. It is called for
+        exact solvers, and if rounding ended a run, whose point may still be within the tolerance.
         """
-        if note_interruption(self):
+        if _note_interruption(self):
             return  # one warning for the whole fit
         status = self.solution_.status
         text = "" if status in FINE else str(status)
@@ -404,7 +402,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         if text:
             warn(self, text)
 
-    # -- answering ---------------------------------------------------------------------------
+    # -- predictions -------------------------------------------------------------------------
 
     @property
     def _is_binary(self) -> bool:
@@ -415,13 +413,13 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         return "csr" if self.__sklearn_tags__().input_tags.sparse else False
 
     def _prepared(self, X: SamplesLike) -> tuple[Self, Any]:
-        """Return the model as it was fitted, and samples as it scores them."""
+        """Return the model with the parameters of its fit, and samples as it scores them."""
         check_is_fitted(self)
         model = self._as_fitted()
         return model, model._scorable(X)
 
     def _scorable(self, X: SamplesLike) -> Any:
-        """Return samples as they are scored: of the training data's features, finite."""
+        """Return samples for scoring; other features than those of the fit, and gaps, are refused."""
         return validated(self, X, accept_sparse=self._accept_sparse, dtype=self._scored_dtypes, reset=False)
 
     def decision_function(self, X: SamplesLike) -> NDArray[Any]:
@@ -464,7 +462,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         return (scores > 0).astype(np.intp) if self._is_binary else scores.argmax(axis=1)
 
     def predict(self, X: SamplesLike) -> NDArray[Any]:
-        """Predicted labels.
+        """Predict labels.
 
         Parameters
         ----------
@@ -476,14 +474,14 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (t,)
             Labels from ``classes_``. Two classes: ``classes_[1]`` if the score is positive, ``classes_[0]``
             if it is 0 or negative; so a point on a face is inside if ``classes_[0]`` is the class inside.
-            More: each pair votes by the same rule, and the class with the most votes is taken.
+            More: each pair votes by the same rule, and the class with the most votes is predicted.
         """
         model, samples = self._prepared(X)
         return self.classes_[model._labels(samples)]
 
     @property
     def predict_proba(self) -> Any:
-        """Nothing: a classifier of scores alone has no probabilities.
+        """Absent: a classifier of scores alone has no probabilities.
 
         Raises
         ------
@@ -497,7 +495,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         )
 
     def score(self, X: SamplesLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Accuracy on samples.
+        """Return the accuracy on samples.
 
         Parameters
         ----------
@@ -521,7 +519,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def holds_data(self) -> bool:
-        """True if it holds its training data, of which certificates and multipliers are made."""
+        """True if it holds its training data, which certificates and multipliers need."""
         return True
 
     def _need_data(self, what: str) -> None:
@@ -544,36 +542,37 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         Certificate
-            With more than two classes, of all pairs together: their values are summed and the
-            weakest claim stands.
+            With more than two classes, of all pairs together: the values are summed, and the claim is the
+            weakest of theirs.
         """
         self._need_data("certificate()")
         if self._is_binary:
             return self._with_names(self._as_fitted()._binary_certificate(tol))
         names = [visible(f"{first} vs {second}") for first, second in self.pairs_]
-        found = [e.certificate(tol) for e in self.estimators_]
-        whole = [self._of_pair(each, places) for each, places in zip(found, self._pair_places, strict=True)]
-        return combine(whole, names)
+        certificates = [
+            self._of_pair(part.certificate(tol), places)
+            for part, places in zip(self.estimators_, self._pair_places, strict=True)
+        ]
+        return combine(certificates, names)
 
     def _with_names(self, certificate: Certificate) -> Certificate:
-        """Return the certificate with labels and numbers of the samples as ``fit`` had them."""
+        """Return the certificate with the labels and row numbers of the data passed to ``fit``."""
         side, rows = getattr(self, "_side", 1.0), getattr(self, "_rows", None)
         low, high = (str(label) for label in (self.classes_ if side > 0 else self.classes_[::-1]))
         parts = certificate.evidence
-        if rows is None:  # the sides of a machine of two know their own
-            known = all(p.rows is not None for p in parts)
+        if rows is None:  # the evidence of a machine of two sides has the row numbers of its sides
+            known = all(part.rows is not None for part in parts)
             return replace(certificate, evidence=parts if known else ())
-        named = tuple(
-            p if p.rows is not None else p.of((low, high), rows, self._feature_scale()) for p in parts
-        )
-        return replace(certificate, evidence=named)
+        factor = self._feature_scale()
+        named = [p if p.rows is not None else p.of((low, high), rows, factor) for p in parts]
+        return replace(certificate, evidence=tuple(named))
 
     def _feature_scale(self) -> float:
         """Return the factor by which the fit multiplied its samples."""
         return 1.0
 
     def _of_pair(self, certificate: Certificate, places: NDArray[Any]) -> Certificate:
-        """Return the certificate of a pair with this machine's labels and numbers of samples."""
+        """Return the certificate of a pair with this machine's labels and row numbers."""
         named = []
         for part in certificate.evidence:
             assert part.rows is not None
@@ -583,7 +582,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def duals_(self) -> pd.DataFrame:
-        """The multipliers: one row per constraint, samples in the order they were given to ``fit``."""
+        """Multipliers: one row per constraint, samples in the order of the data passed to ``fit``."""
         import pandas as pd
 
         self._need_data("duals_")
@@ -592,8 +591,9 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         frames = []
         for estimator, pair, places in zip(self.estimators_, self.pairs_, self._pair_places, strict=True):
             frame = estimator.duals_
-            own, codes = frame["sample"].to_numpy(), frame["label"].to_numpy()
-            frame["sample"] = np.where(own >= 0, self._rows[places[own]], -1)  # -1 in rows of no sample
+            samples, codes = frame["sample"].to_numpy(), frame["label"].to_numpy()
+            # -1 marks rows of no sample
+            frame["sample"] = np.where(samples >= 0, self._rows[places[samples]], -1)
             if codes.dtype == object:
                 labels = [None if code is None else self.classes_[code] for code in codes]
                 frame["label"] = np.array(labels, dtype=object)
@@ -619,9 +619,9 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
     # -- without the data, and for other programs --------------------------------------------
 
     def without_data(self) -> Self:
-        """Return a copy that predicts, with faces or support vectors, but no other training data.
+        """Return a copy for predictions, with faces or support vectors and no other training data.
 
-        It cannot be certified and has no ``duals_``. For files, and for machines that only predict.
+        The copy cannot be certified and has no ``duals_``.
         """
         check_is_fitted(self)
         light = copy(self)
@@ -634,28 +634,28 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         return light
 
     def _drop_data(self, whole: Self) -> None:
-        """Keep of a binary machine, of which this is a copy, the attributes that predictions need."""
+        """Remove the attributes that predictions do not need; this is a copy of `whole`, a binary machine."""
 
     def _drop_data_of_pairs(self, whole: Self) -> None:
-        """Do the same for the attributes of several classes, whose pairs are light already."""
+        """Do the same for a machine of several classes, whose pairs have no data already."""
 
     def _keep_no_solution(self, whole: Self) -> None:
-        """Keep of the whole machine's solution its status, without its vectors and its history."""
+        """Keep the status of the whole machine's solution, without its vectors and its history."""
         self.solution_ = replace(whole.solution_, primal={}, duals={}, history=(), runs=())
 
     def to_onnx(self) -> ModelProto:
         """Return the fitted machine as an ONNX model, in double precision (opset 19).
 
-        It takes ``X`` (n, m), double, and gives ``label`` (n,) and ``scores``: (n,) of two classes, (n,
-        n_classes) of more, as ``predict`` and ``decision_function`` do; and ``probabilities`` (n, n_classes),
-        as ``predict_proba``, where the model has them. A pipeline is exported by
-        :class:`polyopt.models.Model`.
+        Its input is ``X`` (n, m), double. Its outputs are ``label`` (n,), ``scores``, (n,) for two classes
+        and (n, n_classes) for more, and ``probabilities`` (n, n_classes) if the model has them: those of
+        ``predict``, ``decision_function`` and ``predict_proba``. :class:`polyopt.models.Model` exports
+        pipelines.
 
         Raises
         ------
         ValueError
-            Where the package onnx is not installed, or for a machine that has no such graph: with a kernel
-            that is a function or a Gram matrix.
+            The package onnx is not installed, or the machine has no such graph: its kernel is a function or
+            a Gram matrix.
         """
         from polyopt.base.onnx_graph import Graph
 
@@ -672,31 +672,55 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         graph : Graph
             A graph.
         x : str
-            Its tensor of the features that this machine sees.
+            Name of the tensor of this machine's features.
         """
         return draw_scores_and_labels(self._as_fitted().without_data(), graph, x)
 
 
 def _with_columns_in_order(frame: pd.DataFrame) -> pd.DataFrame:
-    """Put the important columns at both ends: pandas leaves out the middle in a narrow terminal."""
+    """Put the important columns at both ends: pandas omits the middle ones in a narrow terminal."""
     first = ("row", "sample", "multiplier")
     last = [name for name in ("feature", "piece", "face", "outside", "pair", "state") if name in frame]
     return frame[[*first, *(name for name in frame if name not in (*first, *last)), *last]]
 
 
 def _is_same(value: Any, other: Any) -> bool:
-    """Return True for one object, or equal numbers or strings, which a saved model holds twice."""
+    """Return True for one object, or equal numbers or strings, which are two objects in a loaded model."""
     plain = type(value) is type(other) and isinstance(value, (int, float, str))
     return value is other or (plain and value == other)
 
 
-def places_of(pair: tuple[int, int], codes: NDArray[Any]) -> NDArray[np.intp]:
-    """Return the places of the samples of both classes of a pair, and of those without a label (-1)."""
-    return np.flatnonzero((codes == pair[0]) | (codes == pair[1]) | (codes < 0))
+# -- parts of a fit: pairs of classes, sides, folds ------------------------------------------------------
 
 
-class Pair(NamedTuple):
-    """One machine to be fitted to two of the classes in data that were checked; the second is +1."""
+@dataclass(frozen=True)
+class Part:
+    """One of several machines that are fitted as parts of another one, and its share of the time."""
+
+    what: str  # name of a part in progress messages, such as "pair"
+    number: int  # from 0
+    count: int  # of the parts
+    whole: Clock  # the limit for all of them
+    n_jobs: int | None  # parts fitted at once
+
+    @contextmanager
+    def of_fit(self, machine: Any) -> Iterator[None]:
+        """Fit the machine within, in its share of the time; an interruption is noted in its status."""
+        time_limit = getattr(machine, "time_limit", None)
+        limit = time_share(self.whole, self.number, self.count, self.n_jobs)
+        if limit is not None:
+            machine.time_limit = limit
+        try:
+            with running(self.whole), machine._heard(f", {self.what} {self.number + 1} of {self.count}"):
+                yield
+        finally:
+            if limit is not None:
+                machine.time_limit = time_limit
+        _note_interruption(machine)
+
+
+class _PairTask(NamedTuple):
+    """A machine to be fitted to two of the classes in data that were checked; the second class is +1."""
 
     machine: Any
     X: Any
@@ -705,31 +729,79 @@ class Pair(NamedTuple):
     pair: tuple[int, int]
     part: Part
 
-    def fit(self) -> Any:
-        """Return the fitted machine; the pairs share the seconds of the whole fit."""
-        machine = self.machine
-        machine._clear_fit()
-        machine._asked = machine.get_params(deep=False)
-        places = places_of(self.pair, self.codes)
-        machine.classes_ = np.array(self.pair)
-        samples = machine._select(self.X, places)
-        y = np.where(self.codes[places] == self.pair[1], 1.0, -1.0)
-        machine.n_features_in_ = samples.shape[1]
-        with self.part.of_fit(machine):
-            machine._fit_signs(samples, y, self.weights[places], np.arange(len(places)))
-        vars(machine).pop("_earlier", None)
-        return machine
 
-
-def fit_pair(task: Pair) -> Any:
+def _fit_pair(task: _PairTask) -> Any:
     """Fit a pair of classes; after the time limit, by the solver that is the first to have a point."""
+    machine = task.machine
     if not task.part.whole.is_over:
         try:
-            return task.fit()
+            return _fit_codes(task)
         except RuntimeError:
             if not task.part.whole.is_over:
                 raise
-    machine = task.machine
     if "solver" in machine.get_params(deep=False):
         machine.set_params(solver=machine._at_once())
-    return task.fit()
+    return _fit_codes(task)
+
+
+def _fit_codes(task: _PairTask) -> Any:
+    machine, X, codes, weights, pair, part = task
+    machine._clear_fit()
+    machine._asked = machine.get_params(deep=False)
+    places = _places_of(pair, codes)
+    machine.classes_ = np.array(pair)
+    samples = machine._select(X, places)
+    machine.n_features_in_ = samples.shape[1]
+    y = np.where(codes[places] == pair[1], 1.0, -1.0)
+    with part.of_fit(machine):
+        machine._fit_signs(samples, y, weights[places], np.arange(len(places)))
+    vars(machine).pop("_earlier", None)
+    return machine
+
+
+def _places_of(pair: tuple[int, int], codes: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the places of the samples of both classes of a pair, and of those without a label (-1)."""
+    return np.flatnonzero(np.isin(codes, pair) | (codes < 0))
+
+
+def _note_interruption(machine: Any) -> bool:
+    """Stop the clock after a fit that Ctrl-C ended, and return True if the fit fell short by that.
+
+    A fit that began with the clock stopped has the status of a time limit: it is changed here. The machine is
+    one of two classes.
+    """
+    clock, solutions = current_clock(), solutions_of(machine)
+    if clock is None:
+        return False
+    if any(solution.status is Status.INTERRUPTED for solution in solutions):
+        clock.stop()
+    if not clock.is_stopped or all(solution.status in FINE for solution in solutions):
+        return False
+    noted = [replace(s, status=Status.INTERRUPTED) if s.status not in FINE else s for s in solutions]
+    machine.solution_ = noted if isinstance(machine.solution_, list) else noted[0]
+    return True
+
+
+@contextmanager
+def _no_point_is_interruption() -> Iterator[None]:
+    """Raise KeyboardInterrupt in place of a RuntimeError if the clock is stopped: there is no point."""
+    try:
+        yield
+    except RuntimeError:
+        clock = current_clock()
+        if clock is None or not clock.is_stopped:
+            raise
+        raise KeyboardInterrupt from None
+
+
+def warn_of_interruption(machine: Any) -> None:
+    """Warn, once for a whole fit, that it was interrupted, and of how much is solved."""
+    if len(machine.classes_) == 2:
+        if any(solution.status is Status.INTERRUPTED for solution in solutions_of(machine)):
+            warn(machine, str(Status.INTERRUPTED))
+        return
+    pairs = machine.estimators_
+    solved = sum(all(solution.status in FINE for solution in solutions_of(pair)) for pair in pairs)
+    if solved < len(pairs):
+        rest = f"{solved} of {len(pairs)} pairs of classes were solved, the others are as far as they came"
+        warn(machine, f"{Status.INTERRUPTED} {rest}.")

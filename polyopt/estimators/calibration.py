@@ -13,7 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 from formulations.language.clock import Clock, current_clock
 from formulations.language.solution import Status
 from formulations.language.types import Array
-from polyopt.estimators.status import Part, solutions_of, warn
+from polyopt.estimators.base import Part
+from polyopt.estimators.status import solutions_of, warn
 
 MAX_FOLDS = 5
 

@@ -1,9 +1,9 @@
-"""Base of the classifiers with faces: polytope, scores of faces, probabilities, life without the data."""
+"""Base of the classifiers with faces: polytope, scores of faces, probabilities, explanations."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, field
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -33,35 +33,51 @@ if TYPE_CHECKING:
 
     from polyopt.explanations import ModelExplanation, SampleExplanation
 
-MAX_SIZE = 1e100
-"""Largest entry of X and sum of costs: squares and products of larger ones may leave double precision."""
 MAX_SPREAD_RATIO = 1e4
-"""Ratio of spreads, or distance of a spread from 1, above which scaling is advised."""
-_MAX_OFFSET_SPREADS = 1e3  # distance of a feature's mean from 0 above which centring is advised
-_MAX_MEASURED_ENTRIES = 1 << 18  # of X; of larger samples, rows at equal distances are measured
-_ROWS_PER_BLOCK = 1 << 9  # dense samples scored at a time: they are still in the cache when multiplied
-_MAX_SCORE_ERROR = 1e-4  # by single precision
+"""Ratio of two features' spreads above which scaling is advised."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Numbers of the checks of samples and of the scoring.
+
+    max_size: largest entry of X and largest sum of costs; squares and products of larger numbers may leave
+        double precision.
+    max_offset: distance of a feature's mean from 0, in spreads, above which centring is advised.
+    measured_entries: entries of X that the advice measures, in rows at equal distances.
+    rows_per_block: dense samples of single precision scored at a time; a block stays in the cache.
+    max_score_error: largest error of a score in single precision.
+    """
+
+    max_size: float = 1e100
+    max_offset: float = 1e3
+    measured_entries: int = 1 << 18
+    rows_per_block: int = 1 << 9
+    max_score_error: float = 1e-4
+
+
+OPTIONS = Options()
 
 
 # -- sizes and sides -------------------------------------------------------------------------------------
 
 
-def check_sizes(largest: float, costs: float) -> None:
-    """Refuse the largest entry of X, and the sum of all costs, whose products may leave double precision."""
-    if largest > MAX_SIZE:
+def check_sizes(max_entry: float, total_cost: float, options: Options = OPTIONS) -> None:
+    """Refuse a largest entry of X, or a sum of all costs, whose products may leave double precision."""
+    if max_entry > options.max_size:
         raise ValueError(
-            f"X must have entries of at most {MAX_SIZE:g} in size, not {largest:.3g}: squares leave "
-            "double precision. Scale the features to unit variance (StandardScaler)"
+            f"X must have entries of at most {options.max_size:g} in size, not {max_entry:.3g}: squares "
+            "leave double precision. Scale the features to unit variance (StandardScaler)"
         )
-    if costs > MAX_SIZE:
+    if total_cost > options.max_size:
         raise ValueError(
-            f"sample_weight, times the class's weight and C, must add up to at most {MAX_SIZE:g}, not "
-            f"{costs:.3g}: products leave double precision. Divide the weights by their mean"
+            f"sample_weight, times the class's weight and C, must add up to at most {options.max_size:g}, "
+            f"not {total_cost:.3g}: products leave double precision. Divide the weights by their mean"
         )
 
 
 def inside_place(label: object, classes: NDArray[Any]) -> int:
-    """Return the place of the class inside among two classes; ValueError if it is none of them."""
+    """Return 0 or 1, the number of the class inside; another label is refused."""
     matches = [each == label for each in classes]
     if not any(matches):
         raise ValueError(f"inside_label must be one of {classes.tolist()}, not {label!r}")
@@ -69,7 +85,7 @@ def inside_place(label: object, classes: NDArray[Any]) -> int:
 
 
 def refuse_inside_label(label: object, count: int, inside: str = "earlier") -> None:
-    """Refuse a class inside if there are more than two; `inside` says which class of a pair is inside."""
+    """Refuse an inside label if there are more than two classes; `inside` describes the default of a pair."""
     if label is not None:
         raise ValueError(
             f"inside_label={label!r} needs two classes, but there are {count}; "
@@ -78,55 +94,56 @@ def refuse_inside_label(label: object, count: int, inside: str = "earlier") -> N
 
 
 def scaling_advice(
-    X: Matrix, wide: float = MAX_SPREAD_RATIO, names: Sequence[object] | None = None
-) -> list[str]:
-    """Return warnings of features that penalties and boxes treat unequally, or that biases hardly reach.
+    X: Matrix, max_ratio: float = MAX_SPREAD_RATIO, names: Sequence[object] | None = None,
+    options: Options = OPTIONS,
+) -> list[str]:  # fmt: skip
+    """Return warnings about features far from 0, relative to their spread, and about very different spreads.
 
-    Biases are priced or bounded, as weights are, so that centred samples are another problem, and an easier
-    one. Of sparse samples, which cannot be centred, spreads around 0 alone are measured. `wide` is the ratio
-    of spreads, or the distance of a spread from 1, that is warned of.
+    Weights and biases are penalised or bounded alike, so that centring and scaling change the program, for
+    the better. The spreads of sparse samples, which cannot be centred, are measured around 0. `max_ratio` is
+    the ratio of two spreads, and of a spread to 1, above which scaling is advised.
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        middle, spread = _measured(X)
-    found = []
-    if middle is not None:
-        far = np.divide(np.abs(middle), spread, out=np.zeros_like(middle), where=spread > 0)
-        if len(far) and far.max() > _MAX_OFFSET_SPREADS:
-            j = int(far.argmax())
-            found.append(
-                f"feature {j if names is None else repr(names[j])} lies around {middle[j]:.3g} with a spread "
-                f"of {spread[j]:.3g}, and a bias that reaches so far is priced or bounded as weights are; "
+        mean, spread = _mean_and_spread(X, options)
+    advice = []
+    if mean is not None:
+        offset = np.divide(np.abs(mean), spread, out=np.zeros_like(mean), where=spread > 0)
+        if len(offset) and offset.max() > options.max_offset:
+            j = int(offset.argmax())
+            advice.append(
+                f"feature {j if names is None else repr(names[j])} lies around {mean[j]:.3g} with a spread "
+                f"of {spread[j]:.3g}, and a bias that reaches so far is penalised or bounded as weights are; "
                 "take the mean away first (StandardScaler)"
             )
     spread = spread[spread > 0]
-    if len(spread) and (spread.max() > wide * min(spread.min(), 1.0) or spread.min() < 1.0 / wide):
-        found.append(
+    if len(spread) and (spread.max() > max_ratio * min(spread.min(), 1.0) or spread.min() < 1.0 / max_ratio):
+        advice.append(
             f"the features' spreads are from {spread.min():.3g} to {spread.max():.3g}, and its steps "
             "and penalties treat all alike; scale them to unit variance first (StandardScaler)"
         )
-    return found
+    return advice
 
 
-def _measured(X: Any) -> tuple[Array | None, Array]:
+def _mean_and_spread(X: Any, options: Options) -> tuple[Array | None, Array]:
     """Return mean and spread (m,) of each feature, in double precision; no mean of sparse samples."""
     if sp.issparse(X):
-        own = X.astype(np.float64)  # bytes have no squares
-        return None, np.sqrt(np.asarray(own.multiply(own).mean(axis=0)).ravel())
-    X = X[:: X.size // _MAX_MEASURED_ENTRIES | 1]  # an odd step, as rows may take turns
-    middle = X.mean(axis=0, dtype=np.float64)
-    spread = np.sqrt(((X - middle) ** 2).mean(axis=0))
-    spread[X.max(axis=0) == X.min(axis=0)] = 0.0  # whatever rounding makes of it
-    return middle, spread
+        floats = X.astype(np.float64)  # bytes overflow when squared
+        return None, np.sqrt(np.asarray(floats.multiply(floats).mean(axis=0)).ravel())
+    X = X[:: X.size // options.measured_entries | 1]  # an odd step: classes may alternate from row to row
+    mean = X.mean(axis=0, dtype=np.float64)
+    spread = np.sqrt(((X - mean) ** 2).mean(axis=0))
+    spread[X.max(axis=0) == X.min(axis=0)] = 0.0  # exactly, without rounding errors
+    return mean, spread
 
 
 # -- scores ----------------------------------------------------------------------------------------------
 
 
-def scores_at(X: Matrix, W: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
+def scores_at(X: Matrix, W: NDArray[Any], b: NDArray[Any], options: Options = OPTIONS) -> NDArray[np.float64]:
     """Return ``W_k'x + b_k`` (t, K) for samples X (t, m) and faces W (K, m), b (K,).
 
-    Samples of float32 or bytes are scored in single precision. If a sample's terms are so large that
-    rounding them may move a score by more than 1e-4, the sample is scored in double.
+    Samples of float32 or bytes are scored in single precision, except those whose terms are so large that
+    rounding may move a score by more than 1e-4.
     """
     if X.dtype == np.float64:
         if sp.issparse(X):
@@ -136,43 +153,38 @@ def scores_at(X: Matrix, W: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64
         by_face += b[:, None]
         return by_face.T
     scores = np.empty((X.shape[0], len(b)), order="F")
-    largest = _largest_single_entry(W, b)
-    with np.errstate(over="ignore"):  # where these overflow, they are not used
-        narrow, offsets = W.T.astype(np.float32), b.astype(np.float32)
-    for part, rows in _in_single_precision(X):
-        doubtful = _rows_beyond(rows, largest)
+    max_entry = _max_single_entry(W, b, options.max_score_error)
+    with np.errstate(over="ignore"):  # overflowing weights are not used: no entry is small enough
+        single_W, single_b = W.T.astype(np.float32), b.astype(np.float32)
+    step = max(X.shape[0], 1) if sp.issparse(X) else options.rows_per_block
+    for first in range(0, X.shape[0], step):
+        block = slice(first, first + step)
+        rows: Any = (X if step >= X.shape[0] else X[block]).astype(np.float32, copy=False)
+        in_double = _rows_beyond(rows, max_entry)
         with np.errstate(over="ignore", invalid="ignore"):
-            scores[part] = np.asarray(rows @ narrow) + offsets
-        if len(doubtful):
-            scores[part.start + doubtful] = rows[doubtful].astype(np.float64) @ W.T + b
+            scores[block] = np.asarray(rows @ single_W) + single_b
+        if len(in_double):
+            scores[first + in_double] = rows[in_double].astype(np.float64) @ W.T + b
     return scores
 
 
-def _in_single_precision(X: Any) -> Iterator[tuple[slice, Any]]:
-    """Yield sparse samples at once, dense ones by blocks."""
-    step = X.shape[0] if sp.issparse(X) else _ROWS_PER_BLOCK
-    for first in range(0, X.shape[0], step):
-        part = slice(first, first + step)
-        yield part, (X if step == X.shape[0] else X[part]).astype(np.float32, copy=False)
-
-
-def _largest_single_entry(W: NDArray[Any], b: NDArray[Any]) -> float:
-    """Return the largest entry of a sample for which single precision keeps the scores; -1 if none does."""
+def _max_single_entry(W: NDArray[Any], b: NDArray[Any], max_error: float) -> float:
+    """Return the largest entry of a sample for which single precision suffices; -1 if it never does."""
     length = float(np.abs(W).sum(axis=1).max())
-    room = _MAX_SCORE_ERROR * 2.0**24 - float(np.abs(b).max())
-    if not room > 0.0:
+    max_term = max_error * 2.0**24 - float(np.abs(b).max())
+    if not max_term > 0.0:
         return -1.0
     # Up to 1e30, entries of W that are 0 in single precision do not change the sum.
-    return min(room / length, 1e30) if length > 0.0 else 1e30
+    return min(max_term / length, 1e30) if length > 0.0 else 1e30
 
 
-def _rows_beyond(rows: Any, largest: float) -> NDArray[np.intp]:
-    """Return the samples with an entry larger than that."""
+def _rows_beyond(rows: Any, limit: float) -> NDArray[np.intp]:
+    """Return the numbers of the samples with an entry larger in size than the limit."""
     entries = rows.data if sp.issparse(rows) else rows
-    if max(float(entries.max(initial=0.0)), -float(entries.min(initial=0.0))) <= largest:
+    if max(float(entries.max(initial=0.0)), -float(entries.min(initial=0.0))) <= limit:
         return np.zeros(0, dtype=np.intp)
     sizes = abs(rows).max(axis=1)
-    return np.flatnonzero((sizes.toarray() if sp.issparse(rows) else sizes).ravel() > largest)
+    return np.flatnonzero((sizes.toarray() if sp.issparse(rows) else sizes).ravel() > limit)
 
 
 # -- the class -------------------------------------------------------------------------------------------
@@ -189,12 +201,12 @@ class FaceClassifier(PairwiseClassifier):
     ----------
     calibration : {"sigmoid", "isotonic"}, optional
         Probabilities for ``predict_proba`` by scikit-learn's ``CalibratedClassifierCV``: Platt's sigmoid of
-        the score, or an isotonic curve, which wants a thousand samples. The curve is fitted to the scores of
-        samples by machines that were not fitted to them: the training data are cut into five stratified
-        folds, fewer if a class has fewer samples, which costs as many further fits; the machine itself is
-        fitted to all. ``predict``, the polytope and its rules are those of the machine without calibration:
-        near its boundary the class predicted may be the less probable one, as with ``SVC(probability=True)``.
-        The probabilities of more than two classes are those that agree best with the calibrated ones of all
+        the score, or an isotonic curve, which needs about a thousand samples. The curve is fitted to scores
+        of held-out samples: the training data are split into five stratified folds, fewer if a class has
+        fewer samples, which costs as many further fits; the machine itself is fitted to all samples.
+        ``predict``, the polytope and its rules are those of the machine without calibration: near its
+        boundary the class predicted may be the less probable one, as with ``SVC(probability=True)``. The
+        probabilities of more than two classes are those that agree best with the calibrated ones of all
         pairs. Probabilities are those of the samples as they are weighted, `class_weight` included.
         `time_limit` includes the folds: if it expires before the last fold, or on Ctrl-C, there are no
         calibrated probabilities, and a warning says so.
@@ -208,39 +220,38 @@ class FaceClassifier(PairwiseClassifier):
     polytope_ : Polytope
         The inside as a set: redundant faces, vertices, volume, rules (binary problems with one polytope).
     assignment_ : ndarray of int, shape (n,)
-        The face that answers for each sample (binary problems with one polytope; samples of zero weight
-        left out).
+        The active face of each sample (binary problems with one polytope; samples of zero weight left out).
     inside_label_, outer_label_ : label
         The class inside, and the one outside (binary problems with one polytope).
     features_ : ndarray of int
-        The features in use: those with a weight on some face.
+        The features with a weight other than 0 on some face.
     n_nonzero_ : int
-        The weights in use, biases left out, over all faces.
+        The number of weights other than 0, without biases, over all faces.
     """
 
     calibration_: CalibratedClassifierCV | None = field(init=False, default=None)
     _: KW_ONLY
     calibration: Literal["sigmoid", "isotonic"] | None = None
 
-    # Parameters of most subclasses, and of some.
+    # Parameters of most subclasses.
     inside_label: object = field(init=False, default=None)
     penalty: FacePenalty | None = field(init=False, default=None)
     random_state: Seed = field(init=False, default=None)
     W_: NDArray[Any] = field(init=False)
     b_: NDArray[Any] = field(init=False)
     _side: float = field(init=False, default=1.0)
-    # Of a fit on whole data: the samples, their labels in the paper's signs, numbers and costs, and faces.
+    # Training data, None after partial_fit and without_data.
     _X: Any = field(init=False, default=None)
-    _y: Any = field(init=False, default=None)
-    _rows: Any = field(init=False, default=None)
+    _y: Any = field(init=False, default=None)  # labels in the paper's signs
+    _rows: Any = field(init=False, default=None)  # row numbers in the data passed to fit
     _costs: Any = field(init=False, default=None)
     _assignment: NDArray[np.int64] | None = field(init=False, default=None)
     _stream: object = field(init=False, default=None)  # the state of partial_fit between two chunks
-    _polytope: tuple[Any, Polytope] | None = field(init=False, default=None)  # with the faces it was made of
-    _typical: tuple[Any, Any] | None = field(init=False, default=None)  # without data: means and spreads
-    _uncalibrated: str = field(init=False, default="")  # why a fit that was to be calibrated is not
+    _polytope: tuple[Any, Polytope] | None = field(init=False, default=None)  # W_ and the polytope of it
+    _typical: tuple[Any, Any] | None = field(init=False, default=None)  # means and spreads, without data
+    _uncalibrated: str = field(init=False, default="")  # reason for missing calibrated probabilities
     _sides: tuple[Any, ...] | None = field(init=False, default=None)  # machines of two polytopes
-    _wide: ClassVar[float] = 1e6  # ratio of the features' spreads at which scaling is advised
+    _wide: ClassVar[float] = 1e6  # ratio of the features' spreads above which scaling is advised
     _outward: ClassVar[float] = 1.0  # +1 where the faces are positive outside, -1 where they are inside
     _models_probabilities: ClassVar[bool] = False  # True if the model itself has probabilities
     _is_double_sided: ClassVar[bool] = False  # True if it learns a polytope for each class
@@ -258,9 +269,9 @@ class FaceClassifier(PairwiseClassifier):
     def _check_sizes(self, X: Any, weights: NDArray[Any], C: float = 1.0) -> None:
         """Refuse numbers whose squares and products may leave double precision."""
         entries = X.data if sp.issparse(X) else X
-        largest = float(max(entries.max(initial=0), -float(entries.min(initial=0))))
+        max_entry = float(max(entries.max(initial=0), -float(entries.min(initial=0))))
         with np.errstate(over="ignore"):
-            check_sizes(largest, float(np.sum(C * weights)))
+            check_sizes(max_entry, float(np.sum(C * weights)))
 
     def _advise_scaling(self, X: Any) -> None:
         names = getattr(self, "feature_names_in_", None)
@@ -311,19 +322,18 @@ class FaceClassifier(PairwiseClassifier):
         return getattr(self, "_asked", {}).get("penalty", self.penalty) or FacePenalty()
 
     def _face_penalty(self) -> Any:
-        """Return prices and signs for the polytope at hand, in the signs of its faces; None without any."""
-        found = self._asked_penalty.of_features(self.n_features_in_, self._names(), self._side)
-        return None if found.is_absent else found
+        """Return penalty and signs in the signs of the paper's faces; None if there are none."""
+        penalty = self._asked_penalty.of_features(self.n_features_in_, self._names(), self._side)
+        return None if penalty.is_absent else penalty
 
     def _warn_if_empty(self, W: NDArray[Any]) -> None:
-        """Warn if the penalty has taken every feature out of use."""
+        """Warn if the penalty has made every weight 0."""
         penalty = self._asked_penalty
         if penalty.has_prices and not W[:, :-1].any():
             warn(
                 self,
-                "every weight is zero, as no feature is worth its price at "
-                f"l1={penalty.l1!r}, group={penalty.group!r}: one class is predicted everywhere. Lower the "
-                "price",
+                f"every weight is zero at the penalty l1={penalty.l1!r}, group={penalty.group!r}: one class "
+                "is predicted everywhere. Lower the penalty",
                 UserWarning,
             )
 
@@ -336,13 +346,13 @@ class FaceClassifier(PairwiseClassifier):
 
     @property
     def features_(self) -> NDArray[np.int64]:
-        """The features in use."""
+        """Features with a weight other than 0."""
         used = [np.flatnonzero((machine.W_ != 0).any(axis=0)) for machine in self._polytopes()]
         return np.unique(np.concatenate(used))
 
     @property
     def n_nonzero_(self) -> int:
-        """The weights in use, biases left out."""
+        """Number of weights other than 0, without biases."""
         return sum(int(np.count_nonzero(machine.W_)) for machine in self._polytopes())
 
     # -- the faces ---------------------------------------------------------------------------
@@ -353,7 +363,7 @@ class FaceClassifier(PairwiseClassifier):
         Parameters
         ----------
         X : array_like or CSR matrix of shape (t, m)
-            Samples. float32 and bytes are scored in single precision, where that keeps scores to 1e-4.
+            Samples. float32 and bytes are scored in single precision if that changes no score by 1e-4.
 
         Returns
         -------
@@ -363,10 +373,10 @@ class FaceClassifier(PairwiseClassifier):
         return self._scores_of_faces(self._check_for_scoring(X, "face_scores"))
 
     def active_face(self, X: SamplesLike) -> NDArray[np.int64]:
-        """Return the face that answers for each sample: the one that the sample is farthest outside of.
+        """Return the active face (t,) of each sample: the face that the sample is farthest outside of.
 
-        An array of int of shape (t,): the face with the highest score where the faces are positive
-        outside, as the Convex Polytope Machine's are, and with the lowest where they are positive inside.
+        It has the highest score if the faces are positive outside, as the Convex Polytope Machine's are, and
+        the lowest if they are positive inside.
         """
         scores = self._scores_of_faces(self._check_for_scoring(X, "active_face"))
         return (self._outward * scores).argmax(axis=1)
@@ -394,11 +404,11 @@ class FaceClassifier(PairwiseClassifier):
     def _need_one_polytope(self, what: str) -> None:
         check_is_fitted(self)
         if not self._is_one_polytope:
-            raise AttributeError(f"{what} is of one polytope: ask the machines in sides_ or estimators_")
+            raise AttributeError(f"{what} is of one polytope: use the machines in sides_ or estimators_")
 
     @property
     def polytope_(self) -> Polytope:
-        """The inside as a set, in the units of X."""
+        """Polytope of the class inside, in the units of X."""
         from polyopt.polytope import Polytope
 
         self._need_one_polytope("polytope_")
@@ -413,7 +423,7 @@ class FaceClassifier(PairwiseClassifier):
 
     @property
     def assignment_(self) -> NDArray[np.int64]:
-        """The face that answers for each sample of the training data."""
+        """Active face of each sample of the training data."""
         if self._assignment is None:
             raise AttributeError("assignment_ needs a fit on whole data with one polytope")
         return self._assignment
@@ -449,14 +459,14 @@ class FaceClassifier(PairwiseClassifier):
         return model._coupled(samples, calibrated=is_calibrated(model))
 
     def _second(self, X: Any, calibrated: bool = True) -> Array:
-        """Return probabilities of ``classes_[1]``, of two classes: by the curve if there is one.
+        """Return probabilities of ``classes_[1]``, of two classes: calibrated if there is a curve.
 
-        The model's own probabilities agree with the labels also at ties and where they round: of two equal
-        probabilities the first is the larger one to ``argmax``.
+        The model's probabilities are rounded to the side of 1/2 of the label, also at a tie, which ``argmax``
+        gives to the first class.
         """
         if calibrated and self.calibration_ is not None:
-            found: Array = self.calibration_.predict_proba(self._binary_scores(X)[:, None])[:, 1]
-            return found
+            second: Array = self.calibration_.predict_proba(self._binary_scores(X)[:, None])[:, 1]
+            return second
         odds = self._log_odds(X)
         second = expit(odds)
         return np.where(odds > 0, np.maximum(second, MIN_WINNING), np.minimum(second, 0.5))
@@ -467,12 +477,12 @@ class FaceClassifier(PairwiseClassifier):
         return couple_pairs(np.column_stack(pairs), len(self.classes_))
 
     def _log_odds(self, X: Any) -> Array:
-        """Return the logarithm of P(classes_[1] | x) / P(classes_[0] | x) by the model: here the score."""
+        """Return the log-odds ln P(classes_[1] | x) / P(classes_[0] | x) of the model; here the score."""
         return self._binary_scores(X)
 
     @property
     def _decides_by_model(self) -> bool:
-        """True if the model's probabilities decide."""
+        """True if labels are those of the larger probability of the model."""
         return self._models_probabilities
 
     def _scores(self, X: Any) -> Array:
@@ -498,18 +508,18 @@ class FaceClassifier(PairwiseClassifier):
         x : array_like, frame or CSR matrix of shape (m,) or (1, m)
             The sample.
         held : sequence of str or int
-            Features that may not change: their names, or their places.
+            Features that may not change: their names, or their numbers.
         bounds : "data" or pair of array_like of shape (m,), optional
             The least and the largest value of each feature at the nearest point; "data" takes those of the
-            training data, made wider where the sample itself is beyond them.
+            training data, extended to the sample's own values.
         top : int
-            Terms and changes that are shown; all are in the answer.
+            Number of terms and changes that are shown.
 
         Returns
         -------
         SampleExplanation
-            Print it; ``to_dict()`` has everything, and ``certificate()`` proves its nearest point. Lengths
-            are in standard deviations of the features, where the machine knows them.
+            Its text has `top` terms, ``to_dict()`` all of them, and ``certificate()`` proves the nearest
+            point. Lengths are in standard deviations of the features, if the machine knows them.
 
         Raises
         ------
@@ -528,11 +538,11 @@ class FaceClassifier(PairwiseClassifier):
         Parameters
         ----------
         X : array_like of shape (n, m), optional
-            Samples on which it is counted; by default those of the fit.
+            Samples on which faces are counted; by default those of the fit.
         y : array_like of shape (n,), optional
             Their labels.
         top : int
-            Features that are shown; all are in the answer.
+            Number of features that are shown.
 
         Raises
         ------
@@ -556,18 +566,18 @@ class FaceClassifier(PairwiseClassifier):
         self._hold_no_rows()
 
     def _forget(self) -> None:
-        """Drop the attributes of an earlier fit, but its answer."""
+        """Remove the training data and what was computed from them."""
         self._X = self._y = self._rows = self._costs = None
         self._assignment = self._stream = self._polytope = self._typical = None
 
     def _hold_no_rows(self) -> None:
-        """Note that no pair of classes has training data."""
-        nothing = np.empty(0, dtype=int)
-        self._rows, self._pair_places = nothing, [nothing] * len(self.pairs_)
+        """Set the row numbers of a machine whose pairs of classes have no training data."""
+        none = np.empty(0, dtype=int)
+        self._rows, self._pair_places = none, [none] * len(self.pairs_)
 
     @property
     def holds_data(self) -> bool:
-        """True if it holds its training data, of which certificates and multipliers are made."""
+        """True if it holds its training data, which certificates and multipliers need."""
         if not self._is_binary:
             return all(part.holds_data for part in self.estimators_)
         return self._X is not None

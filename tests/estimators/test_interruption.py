@@ -27,8 +27,8 @@ from polyopt import (
     SigmaSVM,
 )  # fmt: skip
 from polyopt.base.parallel import iter_joblib, run_tasks, time_share
-from polyopt.estimators.base import PairwiseClassifier
-from polyopt.estimators.status import status_of, warn_of_interruption
+from polyopt.estimators.base import PairwiseClassifier, warn_of_interruption
+from polyopt.estimators.status import status_of
 from polyopt.margin.fit import HingeClassifier
 from polyopt.margin.path import rmm_path
 from polyopt.sparse.expansion_classifier import ExpansionClassifier

@@ -475,7 +475,7 @@ def test_what_is_advised_is_measured_in_double_precision_with_signs_and_in_littl
     [text] = scaling_advice(single)
     assert re.match(r"feature \d lies around -1e\+03 with a spread of 0\.(89|9)", text)
     # In bytes the square of 16 is 0.
-    [text] = scaling_advice(sp.csr_array(np.full((3, 1), 16, dtype=np.uint8)), wide=0.1)
+    [text] = scaling_advice(sp.csr_array(np.full((3, 1), 16, dtype=np.uint8)), max_ratio=0.1)
     assert "spreads are from 16 to 16" in text
     many = np.zeros((20_000, 200), dtype=np.uint8)
     many[::2] = 1

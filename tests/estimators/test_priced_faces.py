@@ -162,7 +162,7 @@ def test_slopes_are_those_of_the_optimum(frame):
 
 
 def test_a_price_above_every_worth_leaves_nothing_and_says_so(frame):
-    with pytest.warns(UserWarning, match="every weight is zero, as no feature is worth its price"):
+    with pytest.warns(UserWarning, match="every weight is zero at the penalty"):
         machine = CPM(2, penalty=FacePenalty(l1=1e6), n_init=1, random_state=0).fit(*frame)
     assert machine.features_.tolist() == []
     assert machine.n_nonzero_ == 0
