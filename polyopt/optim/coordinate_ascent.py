@@ -310,19 +310,6 @@ class FaceAscent:
         self.assignment = np.where(self._y > 0, assignment, 0).astype(np.int64)
         self._group_positives()
 
-    def begin_from(self, alpha: ArrayLike) -> None:
-        """Start from the given multipliers (n, K), made feasible."""
-        given = np.clip(np.asarray(alpha, dtype=float), 0.0, self._caps)
-        if given.shape != self.alpha.shape or not np.isfinite(given).all():
-            raise ValueError(f"alpha must be finite, of shape {self.alpha.shape}; its shape is {given.shape}")
-        at, faces = self._positives, self.assignment[self._positives]
-        on_own_face = given[at, faces]
-        given[at] = 0.0
-        given[at, faces] = on_own_face
-        self.alpha[:] = given
-        self._reset_active()
-        self.check()
-
     def check(self) -> float:
         """Recompute everything from the multipliers in double precision, and return the relative gap."""
         self.single, single = False, self.single

@@ -2,39 +2,33 @@
 
 Rubinstein's method (R. Y. Rubinstein and D. P. Kroese, The Cross-Entropy Method, 2004) with one Bernoulli
 variable for each coordinate. Of N patterns drawn with probabilities p, the elite are those whose score is
-at most γ, the ρ-quantile of the N scores; with p̂_j the share of them that have coordinate j,
+at most γ, the ρ-quantile of the N scores; with p̂_j the fraction of them that have coordinate j,
 
     p ← β p + (1 − β) p̂.
 
 Only the ranks of the scores matter, not their sizes. The iteration is :meth:`_Run.step`. Each pattern is
-scored once (:class:`_PatternScores`), in parallel or in batches (:class:`_Evaluator`).
+scored once (:class:`_PatternScores`).
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Generator
-from contextlib import closing
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
 from numbers import Real
-from typing import Any, Literal, NamedTuple
-from warnings import catch_warnings, simplefilter
+from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import delayed
 from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.arguments import seconds, whole
-from formulations.language.clock import Clock, OutOfTimeError, current_clock, interrupted
+from formulations.language.clock import Clock, OutOfTimeError, interrupted
 from formulations.language.solution import Status
-from polyopt.base.parallel import call_timed, iter_joblib
+from formulations.language.types import Vector
 from polyopt.base.progress import show
 from polyopt.optim.starts import TIE
 
 Bits = NDArray[np.bool_]
-Improve = Callable[[Bits, float], "tuple[Any, float] | None"]
-Rank = Literal["improved", "drawn"]
 
 
 def require(holds: bool, name: str, value: object, allowed: str) -> None:
@@ -76,33 +70,32 @@ class CrossEntropyResult:
 
     pattern (n,): the best pattern scored; None without a finite score.
     value: its score; nan if there is none.
-    p (n,): probabilities at the end of the run that found it (of the first run, if an incumbent is the best).
-    status: how that run ended, or what ended the search; ``FAILED`` if no pattern has a finite score.
+    p (n,): probabilities at the end.
+    status: how the search ended; ``FAILED`` if no pattern has a finite score.
     reason: why, in words.
-    history: one record per iteration: ``restart`` (the first run is 0) and ``iteration``; ``best`` score so
-        far and ``elite_threshold``; ``mean_p`` and ``entropy`` of p after the iteration (mean over the
-        coordinates, in nats, at most log 2); ``evaluations``, ``cache_hits``, ``screened`` and ``failures``
-        of this iteration; ``seconds`` since the start.
-    iterations, restarts: iterations of all runs, and runs begun after the first.
+    history: one record per iteration: ``iteration``; ``best`` score so far and ``elite_threshold``;
+        ``mean_p`` and ``entropy`` of p after the iteration (mean over the coordinates, in nats, at most
+        log 2); ``evaluations``, ``cache_hits``, ``screened`` and ``failures`` of this iteration; ``seconds``
+        since the start.
+    iterations: number of iterations.
     evaluations: patterns scored, incumbents and failures among them.
     cache_hits: patterns drawn that did not need the scoring function.
     screened: patterns that a batch scorer proved not to be elite.
-    failures: number of failures, by cause.
+    failures: patterns whose score is infinite or nan.
     seconds: time taken.
     """
 
     pattern: Bits | None
     value: float
-    p: NDArray[np.float64]
+    p: Vector
     status: Status
     reason: str
     history: tuple[dict[str, float], ...]
     iterations: int
-    restarts: int
     evaluations: int
     cache_hits: int
     screened: int
-    failures: dict[str, int]
+    failures: int
     seconds: float
 
     def __getstate__(self) -> dict[str, Any]:
@@ -125,83 +118,66 @@ def cross_entropy_minimize(
     max_iter: int = 100,
     tol: float = 1e-3,
     lower_bound: float = -np.inf,
-    restarts: int = 0,
     incumbents: ArrayLike | None = None,
     batch: bool = False,
-    improve: Improve | None = None,
-    rank: Rank = "improved",
-    errors: tuple[type[Exception], ...] = (),
-    cache_size: int = 100_000,
+    improve: Callable[[Bits, float], tuple[Any, float] | None] | None = None,
     time_limit: float | None = None,
     random_state: int | np.random.Generator | None = 0,
-    n_jobs: int | None = None,
     progress: Callable[[dict[str, float]], None] | None = None,
 ) -> CrossEntropyResult:
     """Minimise a score of 0-1 patterns by the cross-entropy method.
 
-    A search, not a proof: nothing but a `lower_bound` tells how far the result is from the optimum.
+    The method is a heuristic: only a `lower_bound` tells how far the result is from the optimum.
 
     Parameters
     ----------
     score : callable
         Takes a pattern, a read-only bool array of shape (n,), and returns a number, to be minimised. It
-        must depend on the pattern alone: each pattern is scored once. Infinity, nan, and the exceptions
-        in `errors` count as failures, and end nothing.
+        must depend on the pattern alone: each pattern is scored once. A score that is infinite or nan counts
+        as a failure, and the search goes on.
     n : int
         Coordinates of a pattern.
     p0 : float or array_like of shape (n,), default=0.5
-        Probabilities of a one to start from. A coordinate at 0 or 1 stays there, unless an incumbent or
-        `improve` brings another value into the elite. Low values may end a search at once: where most
-        good patterns need more ones than are drawn, the empty pattern wins.
+        Initial probabilities of a one. A coordinate at 0 or 1 stays there, unless an incumbent or `improve`
+        brings another value into the elite. Low values may end a search at once: if most good patterns need
+        more ones than are drawn, the empty pattern wins.
     n_samples : int
         Patterns drawn in an iteration, N.
     rho : float
-        Share of them that is elite, the lowest scores, over 0 and up to 1; ties with the last, up to 1e-9
+        Fraction of them that is elite, the lowest scores, over 0 and up to 1; ties with the last, up to 1e-9
         relative, are elite too. (A slide that takes the "1 − ρ percentile" of a minimisation keeps nearly
         all: rho=0.9 is that rule, and does not concentrate.)
     beta : float
-        Smoothing, from 0 (p is the elite's share) to under 1.
+        Smoothing, from 0 (p is the fraction p̂ of the elite) to under 1.
     patience : int
-        Iterations in a row that may lower neither the best score of the run nor the elite threshold.
+        Iterations in a row that may lower neither the best score nor the elite threshold.
     max_iter : int
-        Iterations of a run, at most.
+        Maximal number of iterations.
     tol : float
-        A run ends when every probability is this close to 0 or 1. It ends as well when an iteration draws
-        no pattern that had not been drawn before.
+        The search ends when every probability is this close to 0 or 1. It ends as well when an iteration
+        draws no pattern that had not been drawn before.
     lower_bound : float, default=-inf
         A number that no score is below: the search ends with the iteration whose best score meets it, up to
-        1e-9 relative, and makes no further runs.
-    restarts : int
-        Further runs from `p0`, with the same cache; the best pattern of all is kept.
+        1e-9 relative.
     incumbents : array_like of shape (r, n), optional
         Patterns scored before all others. They stand beside the patterns drawn, and belong to the elite
         of every iteration whose threshold they meet.
     batch : bool, default=False
-        Whether `score` takes many patterns at once, shape (s, n), a threshold, and how many of their scores
+        True if `score` takes many patterns at once, shape (s, n), a threshold, and the number of scores that
         are wanted, and returns s scores. It may then return infinity for a pattern if it can prove that its
-        score is above a finite threshold, or above the wanted-th least of the scores that it returns; and so
-        is, unless the rank is "drawn", the score of what `improve` would make of it. The threshold is the
-        last iteration's; patterns are passed again, with a higher one, where that turns out too low, so that
-        the search is the same as without such proofs. A failure is nan; infinity, where there is nothing to
-        prove, is one as well.
+        score is above a finite threshold, or above the wanted-th least of the scores that it returns. The
+        threshold is the last iteration's; patterns are passed again, with a higher one, if that turns out
+        too low, so that the search is the same as without such proofs. A failure is nan; an infinite score
+        without such a proof is a failure as well.
     improve : callable, optional
-        Takes a pattern and its score, once for each pattern (but see `rank`), and returns None, or a pattern
-        that is no worse and its score. That takes the place of the first in the cache, in the elite and
-        among the incumbents. A worse one is left alone.
-    rank : {"improved", "drawn"}, default="improved"
-        Score by which a pattern is elite: that of its improvement, or its own, as it was drawn. With "drawn"
-        only the elite and the incumbents are improved: p moves towards their improvements.
-    errors : tuple of exception classes
-        Exceptions of `score` and `improve` that count as failures; all others pass.
-    cache_size : int
-        Patterns whose scores are remembered, at most; those longest unused are forgotten.
+        Takes a pattern of the elite or an incumbent, and its score, and returns None, or a pattern that is no
+        worse and its score. Each pattern is improved once, and an improved one is not improved again. The
+        probabilities move towards the improved patterns. A worse one is not used.
     time_limit : float, optional
         Seconds for the whole search; checked after each pattern. A batch is taken whole: a batch scorer that
-        is to stop earlier returns nan for what it leaves out.
+        is to stop earlier returns nan for the patterns that it leaves out.
     random_state : int, Generator or None, default=0
-        Of the patterns drawn. The result depends on it alone, not on `n_jobs`.
-    n_jobs : int, optional
-        Patterns scored at once, as joblib counts. A batch scorer does its own work in parallel.
+        Seed of the patterns drawn.
     progress : callable, optional
         Called with each record of the history.
 
@@ -227,30 +203,29 @@ def cross_entropy_minimize(
     (0.0, 100)
     """
     whole("n", n, 1)
-    whole("restarts", restarts, 0)
-    whole("cache_size", cache_size, 0)
     seconds(time_limit)
     rules = Rules(n_samples, rho, beta, patience, max_iter, tol)
-    start, given = _probabilities(p0, n), _patterns(incumbents, n)
-    evaluator = _Evaluator(score, batch, improve, rank, errors, n_jobs)
-    clock = Clock(time_limit)
-    scores = _PatternScores(evaluator, n, cache_size, clock)
+    p, patterns = _probabilities(p0, n), _patterns(incumbents, n)
+    require(callable(score), "score", score, "callable")
+    require(improve is None or callable(improve), "improve", improve, "callable, or None")
     require(lower_bound < np.inf, "lower_bound", lower_bound, "a number below infinity")
-    search = _Search(scores, rules, start, clock, progress, lower_bound)
+    clock = Clock(time_limit)
+    scores = _PatternScores(score, batch, improve, clock)
+    run = _Run(rules, p, lower_bound, scores, clock)
     try:
-        search.run(given, restarts + 1, np.random.default_rng(random_state))
+        run.iterate(patterns, np.random.default_rng(random_state), progress)
     except OutOfTimeError:
         if clock.is_stopped:
-            return search.result(Status.INTERRUPTED, "the search was interrupted")
-        return search.result(Status.TIME_LIMIT, f"the limit of {time_limit} seconds has passed")
+            return run.result(Status.INTERRUPTED, "the search was interrupted")
+        return run.result(Status.TIME_LIMIT, f"the limit of {time_limit} seconds has passed")
     except KeyboardInterrupt:
         if scores.best is None:
             raise
-        return search.result(interrupted(), "the search was interrupted")
-    return search.result()
+        return run.result(interrupted(), "the search was interrupted")
+    return run.result(run.status or Status.CONVERGED, run.reason)
 
 
-def _probabilities(p0: ArrayLike, n: int) -> NDArray[np.float64]:
+def _probabilities(p0: ArrayLike, n: int) -> Vector:
     p = np.asarray(p0, dtype=np.float64)
     if p.shape not in ((), (n,)):
         raise ValueError(f"p0 must be a number or of shape ({n},); its shape is {p.shape}")
@@ -259,105 +234,61 @@ def _probabilities(p0: ArrayLike, n: int) -> NDArray[np.float64]:
 
 
 def _patterns(incumbents: ArrayLike | None, n: int) -> Bits:
-    given = np.empty((0, n)) if incumbents is None else np.asarray(incumbents)
-    if given.ndim != 2 or given.shape[1] != n:
+    patterns = np.empty((0, n)) if incumbents is None else np.asarray(incumbents)
+    if patterns.ndim != 2 or patterns.shape[1] != n:
         raise ValueError(
-            f"incumbents must have shape (r, {n}), one pattern a row; their shape is {given.shape}"
+            f"incumbents must have shape (r, {n}), one pattern a row; their shape is {patterns.shape}"
         )
-    if not np.isin(given, (0, 1)).all():
+    if not np.isin(patterns, (0, 1)).all():
         raise ValueError("incumbents must hold zeros and ones only")
-    return given.astype(bool)
-
-
-class _Search:
-    """The runs from one start, which share the scores."""
-
-    def __init__(
-        self, scores: _PatternScores, rules: Rules, start: NDArray[np.float64], clock: Clock,
-        progress: Callable[[dict[str, float]], None] | None, lower_bound: float,
-    ):  # fmt: skip
-        self.lower_bound = lower_bound
-        self.scores, self.rules, self.start, self.clock, self.progress = scores, rules, start, clock, progress
-        self.runs: list[tuple[_Run, float]] = []  # each with the best value before it
-        self.history: list[dict[str, float]] = []
-
-    def run(self, given: Bits, count: int, rng: np.random.Generator) -> None:
-        """Score the incumbents, then make the runs; OutOfTimeError at the limit."""
-        scores, standing = self.scores, _Scored(np.empty(0), given, True)
-        if len(given):
-            standing = scores.improved(_elite_of(scores.of(given, elite=len(given)), np.inf))
-        for number in range(count):
-            if number > 0 and meets(scores.best_value, self.lower_bound):
-                return
-            run = _Run(self.rules, self.start, self.lower_bound)
-            self.runs.append((run, scores.best_value))
-            while run.status is None:
-                if scores.evaluations:
-                    self.clock.check()
-                record = {"restart": float(number), **run.step(scores, standing, rng)}
-                self.history.append({**record, "seconds": self.clock.seconds})
-                show(self.history[-1], lambda: {"p": run.p})  # noqa: B023 - called at once
-                if self.progress is not None:
-                    self.progress(self.history[-1])
-
-    def result(self, status: Status | None = None, reason: str = "") -> CrossEntropyResult:
-        """The result; `status` and `reason` are those of the search, by default those of the best run."""
-        scores, runs = self.scores, self.runs
-        # The last run that began without the best value found it; no run, if an incumbent has it.
-        finder = next((run for run, before in reversed(runs) if scores.best_value < before), None)
-        kept = finder or (runs[0][0] if runs else _Run(self.rules, self.start))
-        if status is None:
-            status, reason = kept.status or Status.CONVERGED, kept.reason
-        if scores.best is None:
-            status, reason = Status.FAILED, f"no pattern has a finite score: {dict(scores.failures)}"
-        return CrossEntropyResult(
-            pattern=scores.best,
-            value=np.nan if scores.best is None else scores.best_value,
-            p=kept.p,
-            status=status,
-            reason=reason,
-            history=tuple(self.history),
-            iterations=len(self.history),
-            restarts=max(len(runs) - 1, 0),
-            evaluations=scores.evaluations,
-            cache_hits=scores.cache_hits,
-            screened=scores.screened,
-            failures=dict(scores.failures),
-            seconds=self.clock.seconds,
-        )
+    return patterns.astype(bool)
 
 
 class _Run:
-    """The iterations from one start: probabilities p (n,), and the status, None until the run ends."""
+    """The iterations: probabilities p (n,), history, and the status, None until the search ends."""
 
-    def __init__(self, rules: Rules, p: NDArray[np.float64], lower_bound: float = -np.inf):
-        self.rules, self.p, self.lower_bound = rules, p, lower_bound
+    def __init__(self, rules: Rules, p: Vector, lower_bound: float, scores: _PatternScores, clock: Clock):
+        self.rules, self.p, self.lower_bound, self.scores, self.clock = rules, p, lower_bound, scores, clock
         self.status: Status | None = None
         self.reason = ""
+        self.history: list[dict[str, float]] = []
         self.threshold = np.inf  # γ of the last iteration
         self.least = {"best": np.inf, "threshold": np.inf}  # for patience
-        self.idle = self.iterations = 0
+        self.idle = 0
 
-    def step(self, scores: _PatternScores, standing: _Scored, rng: np.random.Generator) -> dict[str, float]:
-        """Draw, score, choose the elite, and move p towards them.
+    def iterate(
+        self, incumbents: Bits, rng: np.random.Generator, progress: Callable[[dict[str, float]], None] | None
+    ) -> None:
+        """Score the incumbents, then iterate until a rule ends the search; OutOfTimeError at the limit."""
+        scores, standing = self.scores, _Scored(incumbents, np.empty(0))
+        if len(incumbents):
+            standing = scores.improved(scores.of(incumbents, elite=len(incumbents)).up_to(np.inf))
+        while self.status is None:
+            if scores.evaluations:
+                self.clock.check()
+            record = {**self.step(standing, rng), "seconds": self.clock.seconds}
+            self.history.append(record)
+            show(record, lambda: {"p": self.p})
+            if progress is not None:
+                progress(record)
 
-        The patterns of `standing` belong to the elite whenever their values meet the threshold.
-        """
-        rules, before = self.rules, scores.counts
-        drawn = rng.random((rules.n_samples, len(self.p))) < self.p
-        found = scores.of(drawn, rules.elite, self.threshold)
-        self.threshold = kth_least(found.values, rules.elite)
+    def step(self, incumbents: _Scored, rng: np.random.Generator) -> dict[str, float]:
+        """Draw, score, choose the elite, and move p towards them; return the iteration's record."""
+        rules, scores, before = self.rules, self.scores, self.scores.counts
+        patterns = rng.random((rules.n_samples, len(self.p))) < self.p
+        was_drawn = scores.were_drawn(patterns)
+        drawn = scores.of(patterns, rules.elite, self.threshold)
+        self.threshold = kth_least(drawn.values, rules.elite)
         if self.threshold == np.inf:  # fewer scores than elite places: all of them are elite
-            self.threshold = max(found.values[found.values < np.inf], default=np.inf)
-        own = scores.improved(_elite_of(found, self.threshold))
-        elite = np.concatenate([own.patterns, _elite_of(standing, self.threshold).patterns])
+            self.threshold = max(drawn.values[drawn.values < np.inf], default=np.inf)
+        improved = scores.improved(drawn.up_to(self.threshold))
+        elite = np.concatenate([improved.patterns, incumbents.up_to(self.threshold).patterns])
         if len(elite):
             self.p = rules.beta * self.p + (1 - rules.beta) * elite.mean(axis=0)
-        self.iterations += 1
-        self._stop(found, scores.best_value)
+        self._stop(float(drawn.values.min()), was_drawn)
         q = np.stack([self.p, 1 - self.p])
         return {
-            "iteration": float(self.iterations),
+            "iteration": float(len(self.history) + 1),
             "best": scores.best_value,
             "elite_threshold": self.threshold,
             "mean_p": float(self.p.mean()),
@@ -365,25 +296,42 @@ class _Run:
             **{name: float(count - before[name]) for name, count in scores.counts.items()},
         }
 
-    def _stop(self, found: _Scored, best: float) -> None:
+    def _stop(self, best_drawn: float, was_drawn: bool) -> None:
         """Set the status if a stopping rule holds."""
         rules = self.rules
         self.idle += 1
-        for name, value in (("best", found.values.min()), ("threshold", self.threshold)):
+        for name, value in (("best", best_drawn), ("threshold", self.threshold)):
             least = self.least[name]
             if value < least - (TIE * abs(least) if least < np.inf else 0.0):
                 self.least[name], self.idle = value, 0
-        if meets(best, self.lower_bound):
+        if meets(self.scores.best_value, self.lower_bound):
             self.status, self.reason = Status.CONVERGED, "the best score meets the lower bound"
         elif np.minimum(self.p, 1 - self.p).max() <= rules.tol:
             self.status, self.reason = Status.CONVERGED, f"every probability is within {rules.tol} of 0 or 1"
-        elif found.asked_before:
+        elif was_drawn:
             self.status, self.reason = Status.CONVERGED, "an iteration drew no new pattern"
         elif self.idle >= rules.patience:
             lowered = "lowered neither the best score nor the elite threshold"
             self.status, self.reason = Status.CONVERGED, f"{rules.patience} iterations in a row {lowered}"
-        elif self.iterations >= rules.max_iter:
+        elif len(self.history) + 1 >= rules.max_iter:
             self.status, self.reason = Status.ITERATION_LIMIT, f"{rules.max_iter} iterations were made"
+
+    def result(self, status: Status, reason: str) -> CrossEntropyResult:
+        """Return the result of a search that ended with this status, for this reason."""
+        scores = self.scores
+        if scores.best is None:
+            status, reason = Status.FAILED, "no pattern has a finite score"
+        return CrossEntropyResult(
+            pattern=scores.best,
+            value=np.nan if scores.best is None else scores.best_value,
+            p=self.p,
+            status=status,
+            reason=reason,
+            history=tuple(self.history),
+            iterations=len(self.history),
+            **scores.counts,
+            seconds=self.clock.seconds,
+        )
 
 
 def meets(best: float, lower_bound: float) -> bool:
@@ -391,277 +339,163 @@ def meets(best: float, lower_bound: float) -> bool:
     return best < np.inf and best - lower_bound <= TIE * abs(best)
 
 
-def kth_least(values: NDArray[np.float64], k: int) -> float:
-    """The k-th least of the values, counted from 1."""
+def kth_least(values: Vector, k: int) -> float:
+    """Return the k-th least of the values, counted from 1."""
     return float(np.partition(values, k - 1)[k - 1])
 
 
 def with_ties(value: float) -> float:
-    """The largest score that ties with this one: solvers' scores differ in their last digits."""
+    """Return the largest score that ties with this one: solvers' scores differ in their last digits."""
     return value + TIE * abs(value)
 
 
 class _Scored(NamedTuple):
-    """Scores of s patterns of n bits.
+    """Patterns (s, n) and their scores (s,), infinite after a failure, or if proven not to be elite."""
 
-    values (s,): infinite if the scoring failed, or proved that the pattern is not elite.
-    patterns (s, n): the patterns with those scores: the given ones, or their improvements.
-    asked_before: True if all of them occurred in an earlier call.
-    """
-
-    values: NDArray[np.float64]
     patterns: Bits
-    asked_before: bool
+    values: Vector
 
-
-def _elite_of(group: _Scored, threshold: float) -> _Scored:
-    """The patterns that have a score up to the threshold, ties included."""
-    elite = (group.values <= with_ties(threshold)) & (group.values < np.inf)
-    return _Scored(group.values[elite], group.patterns[elite], group.asked_before)
-
-
-class _Known(NamedTuple):
-    """A cached score, and the packed bits of the pattern that has it.
-
-    floor: threshold that an infinite value exceeds; infinite after a failure.
-    asked: False if the pattern has only occurred as the improvement of another one.
-    """
-
-    value: float
-    packed: bytes
-    floor: float = np.inf
-    asked: bool = True
+    def up_to(self, threshold: float) -> _Scored:
+        """Return the patterns with a score up to the threshold, ties included."""
+        kept = (self.values <= with_ties(threshold)) & (self.values < np.inf)
+        return _Scored(self.patterns[kept], self.values[kept])
 
 
 class _PatternScores:
-    """Scores of patterns, from a cache or from the evaluator; the best pattern, and counts."""
+    """Scores of patterns, each evaluated once; the best pattern, and counts. Keys are packed bits."""
 
-    def __init__(self, evaluator: _Evaluator, n: int, cache_size: int, clock: Clock):
-        self._evaluator, self._n, self._cache_size, self._clock = evaluator, n, cache_size, clock
-        self._cache: dict[bytes, _Known] = {}  # least recently used first
-        self._improved: dict[bytes, _Known] = {}  # improvements of elite patterns; likewise
-        self.evaluations = self.cache_hits = self.screened = 0
-        self.failures: Counter[str] = Counter()
+    def __init__(
+        self, score: Callable[..., Any], is_batch: bool,
+        improve: Callable[[Bits, float], tuple[Any, float] | None] | None, clock: Clock,
+    ):  # fmt: skip
+        self._score, self._is_batch, self._improve, self._clock = score, is_batch, improve, clock
+        self._values: dict[bytes, float] = {}  # infinite after a failure, and for a screened pattern
+        self._floors: dict[bytes, float] = {}  # thresholds that the scores of screened patterns exceed
+        self._improved: dict[bytes, tuple[Bits, float]] = {}
+        self._drawn: set[bytes] = set()
+        self.evaluations = self.cache_hits = self.screened = self.failures = 0
         self.best_value = np.inf
         self.best: Bits | None = None
 
     @property
     def counts(self) -> dict[str, int]:
-        return {
-            "evaluations": self.evaluations, "cache_hits": self.cache_hits, "screened": self.screened,
-            "failures": self.failures.total(),
-        }  # fmt: skip
+        names = ("evaluations", "cache_hits", "screened", "failures")
+        return {name: getattr(self, name) for name in names}
 
-    def of(self, patterns: Bits, elite: int = 1, guess: float = np.inf) -> _Scored:
-        """Scores of patterns (s, n): exact for all known ones and for the `elite` least, ties included.
+    def were_drawn(self, patterns: Bits) -> bool:
+        """True if all patterns were drawn before."""
+        return self._drawn.issuperset(_keys(patterns))
+
+    def of(self, patterns: Bits, elite: int, guess: float = np.inf) -> _Scored:
+        """Score patterns (s, n): exactly, if known before or among the `elite` least, ties included.
 
         A batch scorer may screen by the threshold `guess`. If fewer than `elite` scores turn out to be so
         low, the screened patterns are scored again with a certain threshold: the result does not depend on
-        the guess. OutOfTimeError at the limit; the scores so far are kept.
+        the guess. OutOfTimeError at the limit; the best pattern so far is kept.
         """
-        keys = [row.tobytes() for row in np.packbits(patterns, axis=1)]
-        known = {key: self._cache[key] for key in keys if key in self._cache}
-        asked_before = all(key in known and known[key].asked for key in keys)
-        passed: set[bytes] = set()
-        values = _values(known, keys)
+        keys = _keys(patterns)
+        evaluated: set[bytes] = set()
         # If `elite` scores are known already, the threshold is at most the last of them.
-        threshold = with_ties(min(guess, kth_least(values, elite))) if self._evaluator.batch else np.inf
+        threshold = with_ties(min(guess, kth_least(self._known(keys), elite))) if self._is_batch else np.inf
         while True:
-            rows = {key: row for row, key in enumerate(keys) if not _is_settled(known.get(key), threshold)}
-            passed |= rows.keys()
-            self._score(rows, patterns, threshold, elite, known)
-            values = _values(known, keys)
+            rows = {key: row for row, key in enumerate(keys) if not self._is_settled(key, threshold)}
+            evaluated |= rows.keys()
+            if rows:
+                self._evaluate(list(rows), patterns[list(rows.values())], threshold, elite)
+            values = self._known(keys)
             certain = with_ties(kth_least(values, elite))
             if certain <= threshold:
                 break
             threshold = certain
-        self.cache_hits += len(keys) - len(passed)
-        self.screened += sum(known[key].value == np.inf and known[key].floor < np.inf for key in passed)
-        for key in dict.fromkeys(keys):
-            self._store(self._cache, key, known[key]._replace(asked=True))
-        return _Scored(values, self._unpacked([known[key] for key in keys]), asked_before)
+        self.cache_hits += len(keys) - len(evaluated)
+        self.screened += len(evaluated & self._floors.keys())
+        self._drawn.update(keys)
+        return _Scored(patterns, values)
 
     def improved(self, elite: _Scored) -> _Scored:
-        """The elite after `improve` with rank="drawn"; otherwise unchanged."""
-        made = [
-            self._improvement(pattern, value)
-            for pattern, value in zip(elite.patterns, elite.values.tolist(), strict=True)
+        """Improve patterns with finite scores, each once."""
+        if self._improve is None or not len(elite.patterns):
+            return elite
+        pairs = [
+            self._improvement(key, pattern, value)
+            for key, pattern, value in zip(
+                _keys(elite.patterns), elite.patterns, elite.values.tolist(), strict=True
+            )
         ]
-        values = np.array([entry.value for entry in made])
-        return _Scored(values, self._unpacked(made), elite.asked_before)
+        return _Scored(np.array([pattern for pattern, _ in pairs]), np.array([value for _, value in pairs]))
 
-    def _improvement(self, pattern: Bits, value: float) -> _Known:
-        key = np.packbits(pattern).tobytes()
-        entry = self._improved.get(key)
-        if entry is None:
-            outcome = self._evaluator.improved(pattern, value)
-            entry = _Known(outcome.value, np.packbits(outcome.pattern).tobytes(), asked=False)
-            self._note(outcome)
-            if entry.packed not in self._cache:
-                self._store(self._cache, entry.packed, entry)
-        self._store(self._improved, key, entry)
-        return entry
+    def _improvement(self, key: bytes, pattern: Bits, value: float) -> tuple[Bits, float]:
+        if key not in self._improved:
+            assert self._improve is not None
+            better = self._improve(pattern, value)
+            if better is not None:
+                other, least = np.asarray(better[0]).astype(bool), float(better[1])
+                if other.shape != pattern.shape:
+                    raise ValueError(
+                        f"improve must return a pattern of shape {pattern.shape}, not {other.shape}"
+                    )
+                if -np.inf < least <= value:
+                    pattern, value = other, least
+                    other_key = _keys(other)[0]
+                    self._values.setdefault(other_key, value)
+                    self._improved.setdefault(other_key, (pattern, value))  # it is not improved again
+                    self._offer(pattern, value)
+            self._improved[key] = pattern, value
+        return self._improved[key]
 
-    def _unpacked(self, entries: list[_Known]) -> Bits:
-        packed = np.frombuffer(b"".join(entry.packed for entry in entries), np.uint8)
-        rows = packed.reshape(len(entries), -(-self._n // 8))
-        return np.unpackbits(rows, axis=1, count=self._n).astype(bool)
+    def _known(self, keys: list[bytes]) -> Vector:
+        return np.array([self._values.get(key, np.inf) for key in keys])
 
-    def _note(self, outcome: _Outcome) -> None:
-        self.failures.update([outcome.cause] if outcome.cause else [])
-        if outcome.value < self.best_value:
-            self.best_value, self.best = outcome.value, outcome.pattern.copy()
+    def _is_settled(self, key: bytes, threshold: float) -> bool:
+        value = self._values.get(key)
+        return value is not None and (value < np.inf or self._floors.get(key, np.inf) >= threshold)
 
-    def _score(
-        self, rows: dict[bytes, int], patterns: Bits, threshold: float, elite: int, known: dict[bytes, _Known]
-    ) -> None:
-        """Score the patterns of these rows, and enter them in `known`."""
-        if not rows:
-            return
-        screened: list[bytes] = []
-        wanted = patterns[list(rows.values())]
-        wanted.setflags(write=False)
-        with closing(self._evaluator.outcomes(wanted, threshold, elite)) as outcomes:
-            for key, outcome in zip(rows, outcomes, strict=True):
-                packed = np.packbits(outcome.pattern).tobytes()
-                known[key] = _Known(outcome.value, packed)
-                if outcome.value == np.inf and not outcome.cause:
-                    screened.append(key)
-                else:
-                    self.evaluations += 1
-                if packed not in known and packed not in self._cache:
-                    self._store(self._cache, packed, _Known(outcome.value, packed, asked=False))
-                self._note(outcome)
-                # A batch has been computed when its first outcome comes: it is taken whole.
-                if self._clock.is_over and not self._evaluator.batch:
+    def _evaluate(self, keys: list[bytes], patterns: Bits, threshold: float, elite: int) -> None:
+        """Score patterns and enter their values; OutOfTimeError once time is up."""
+        patterns.setflags(write=False)
+        if not self._is_batch:
+            for key, pattern in zip(keys, patterns, strict=True):
+                self._enter(key, pattern, _number(self._score(pattern)))
+                if self._clock.is_over:
                     raise OutOfTimeError
-        if screened:
-            values = np.array([known[key].value for key in rows])
-            floor = min(threshold, with_ties(kth_least(values, min(elite, len(values)))))
-            known.update({key: known[key]._replace(floor=floor) for key in screened})
-
-    def _store(self, cache: dict[bytes, _Known], key: bytes, entry: _Known) -> None:
-        """Enter it as the most recently used; drop the least recently used if the cache is full."""
-        cache.pop(key, None)
-        cache[key] = entry
-        if len(cache) > self._cache_size:
-            del cache[next(iter(cache))]
-
-
-def _values(known: dict[bytes, _Known], keys: list[bytes]) -> NDArray[np.float64]:
-    return np.array([known[key].value if key in known else np.inf for key in keys])
-
-
-def _is_settled(entry: _Known | None, threshold: float) -> bool:
-    return entry is not None and (entry.value < np.inf or entry.floor >= threshold)
-
-
-class _Outcome(NamedTuple):
-    """A score, the pattern that has it, and the cause of a failure."""
-
-    value: float
-    pattern: Bits
-    cause: str | None = None
-
-
-class _Evaluator:
-    """Calls the scoring function and `improve`, with the parameters of :func:`cross_entropy_minimize`."""
-
-    def __init__(
-        self, score: Callable[..., Any], batch: bool, improve: Improve | None, rank: Rank,
-        errors: tuple[type[Exception], ...], n_jobs: int | None,
-    ):  # fmt: skip
-        require(callable(score), "score", score, "callable")
-        require(improve is None or callable(improve), "improve", improve, "callable, or None")
-        require(not batch or n_jobs in (None, 1), "n_jobs", n_jobs, "None with batch=True")
-        known = isinstance(errors, tuple) and all(
-            isinstance(e, type) and issubclass(e, Exception) for e in errors
-        )
-        require(known, "errors", errors, "a tuple of exception classes")
-        require(rank in ("improved", "drawn"), "rank", rank, '"improved" or "drawn"')
-        self.batch = batch
-        self._score, self._errors, self._n_jobs = score, errors, n_jobs
-        self._of_all = improve if rank == "improved" else None
-        self._of_elite = improve if rank == "drawn" else None
-
-    def improved(self, pattern: Bits, value: float) -> _Outcome:
-        """Improve an elite pattern, if only the elite are improved."""
-        return _improve(self._of_elite, self._errors, pattern, value)
-
-    def outcomes(self, patterns: Bits, threshold: float, elite: int) -> Generator[_Outcome]:
-        """Yield the outcomes of patterns (s, n), in their order.
-
-        A batch scorer may leave out scores above the threshold, or above the `elite`-th least: such an
-        outcome has an infinite value and no cause.
-        """
-        if self.batch:
-            yield from self._of_batch(patterns, threshold, elite)
             return
-        run = delayed(call_timed)
-        tasks = (
-            run(current_clock(), _evaluate, self._score, self._of_all, self._errors, pattern)
-            for pattern in patterns
-        )
-        outcomes = iter_joblib(tasks, self._n_jobs)
-        try:
-            for outcome in outcomes:  # noqa: UP028 - `yield from` would close them before the filter is set
-                yield outcome
-        finally:
-            with catch_warnings():  # joblib warns of calls that a time limit leaves out
-                simplefilter("ignore", UserWarning)
-                outcomes.close()
-
-    def _of_batch(self, patterns: Bits, threshold: float, elite: int) -> Generator[_Outcome]:
-        try:
-            values = np.asarray(self._score(patterns, threshold, elite), dtype=np.float64)
-        except self._errors as error:
-            for pattern in patterns:
-                yield _Outcome(np.inf, pattern, type(error).__name__)
-            return
+        values = np.asarray(self._score(patterns, threshold, elite), dtype=np.float64)
         if values.shape != (len(patterns),):
             raise ValueError(
                 f"score must return {len(patterns)} scores for as many patterns; "
                 f"what it returned has shape {values.shape}"
             )
         # An infinite score is above the threshold, or above the elite, if `elite` scores are finite.
-        proven = threshold < np.inf or np.isfinite(values).sum() >= elite
-        for pattern, value in zip(patterns, values.tolist(), strict=True):
-            if value == np.inf and proven:
-                yield _Outcome(np.inf, pattern)
+        is_proof = threshold < np.inf or np.isfinite(values).sum() >= elite
+        finite = np.where(np.isfinite(values), values, np.inf)
+        floor = min(threshold, with_ties(kth_least(finite, min(elite, len(values)))))
+        for key, pattern, value in zip(keys, patterns, values.tolist(), strict=True):
+            if value == np.inf and is_proof:
+                self._values[key], self._floors[key] = np.inf, floor
             else:
-                yield _improve(self._of_all, self._errors, pattern, value)
+                self._floors.pop(key, None)
+                self._enter(key, pattern, value)
+
+    def _enter(self, key: bytes, pattern: Bits, value: float) -> None:
+        """Enter a score that was evaluated."""
+        self.evaluations += 1
+        self.failures += not np.isfinite(value)
+        self._values[key] = value if np.isfinite(value) else np.inf
+        self._offer(pattern, self._values[key])
+
+    def _offer(self, pattern: Bits, value: float) -> None:
+        """Keep the pattern if it is the best."""
+        if value < self.best_value:
+            self.best_value, self.best = value, pattern.copy()
 
 
-def _evaluate(
-    score: Callable[[Bits], Any], improve: Improve | None, errors: tuple[type[Exception], ...], pattern: Bits
-) -> _Outcome:
-    """Score a pattern, and improve it; a function that can be sent to a worker."""
+def _keys(patterns: Bits) -> list[bytes]:
+    """Return the packed bits of each pattern (s, n), or of one pattern (n,)."""
+    return [row.tobytes() for row in np.packbits(np.atleast_2d(patterns), axis=1)]
+
+
+def _number(score: Any) -> float:
     try:
-        found = score(pattern)
-    except errors as error:
-        return _Outcome(np.inf, pattern, type(error).__name__)
-    try:
-        value = float(found)
+        return float(score)
     except (TypeError, ValueError):
-        raise TypeError(f"score must return a number, not {found!r}") from None
-    return _improve(improve, errors, pattern, value)
-
-
-def _improve(
-    improve: Improve | None, errors: tuple[type[Exception], ...], pattern: Bits, value: float
-) -> _Outcome:
-    """Improve a pattern that has a finite score."""
-    if not np.isfinite(value):
-        return _Outcome(np.inf, pattern, f"a score of {value}")
-    if improve is None:
-        return _Outcome(value, pattern)
-    try:
-        better = improve(pattern, value)
-    except errors as error:
-        return _Outcome(value, pattern, f"improve: {type(error).__name__}")
-    if better is None:
-        return _Outcome(value, pattern)
-    other, least = np.asarray(better[0]).astype(bool), float(better[1])
-    if other.shape != pattern.shape:
-        raise ValueError(f"improve must return a pattern of shape {pattern.shape}, not {other.shape}")
-    return _Outcome(least, other) if -np.inf < least <= value else _Outcome(value, pattern)
+        raise TypeError(f"score must return a number, not {score!r}") from None

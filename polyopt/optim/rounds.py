@@ -16,7 +16,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,52 +55,48 @@ class Round(Generic[State]):
     is_fixed: bool = False
 
 
-class Problem(Protocol[State]):
-    """The methods that the loop calls; a state is an assignment or faces."""
+class Problem(PicklesWithout, ABC, Generic[State]):
+    """The methods that the loop calls; a state is an assignment or faces.
 
-    @property
-    def unit(self) -> str:
-        """Name of a round in the history."""
-
-    def generators(self, seed: int, count: int) -> list[np.random.Generator]:
-        """Random generators for `count` starts."""
-
-    def start(self, rng: np.random.Generator, time_limit: float | None = None) -> State:
-        """A random initial state, improved if the problem can do that."""
-
-    def judge(self, state: State) -> Round[State] | None:
-        """The state as a first point; None if a round must come first."""
-
-    def round(self, state: State, time_limit: float | None) -> Round[State]:
-        """The next point."""
-
-
-class AlternatingProblem(PicklesWithout, ABC):
-    """Alternation between an assignment and its faces.
-
-    The state is an assignment (n,), -1 for samples that need none; the solution has it as ``assignment``.
+    unit: name of a round in the history.
     """
 
     unit = "round"
 
+    def generators(self, seed: int, count: int) -> list[np.random.Generator]:
+        """Return random generators for `count` starts."""
+        return generators_of(seed, count)
+
+    @abstractmethod
+    def start(self, rng: np.random.Generator, time_limit: float | None = None) -> State:
+        """Draw an initial state; improve it if the problem can do that."""
+
+    def judge(self, state: State) -> Round[State] | None:
+        """Return the state as a first point; None if a round must come first."""
+        return None
+
+    @abstractmethod
+    def round(self, state: State, time_limit: float | None) -> Round[State]:
+        """Return the next point."""
+
+
+class AlternatingProblem(Problem[Assignment]):
+    """Alternation between an assignment and its faces.
+
+    The state is an assignment (n,), -1 for samples that need none; the solution has it as ``assignment``. It
+    is no point before its program is solved.
+    """
+
     @abstractmethod
     def solve(self, assignment: Assignment, time_limit: float | None) -> Solution:
-        """The optimum for an assignment, its objective evaluated from its point."""
+        """Return the optimum for an assignment, its objective evaluated from its point."""
 
     @abstractmethod
     def reassign(self, point: Solution, assignment: Assignment) -> Assignment:
-        """A better assignment for the point, or the same one."""
-
-    def generators(self, seed: int, count: int) -> list[np.random.Generator]:
-        """Random generators for `count` starts."""
-        return generators_of(seed, count)
-
-    def judge(self, state: Assignment) -> None:
-        """None: an assignment has no point before its program is solved."""
-        return
+        """Return a better assignment for the point, or the same one."""
 
     def round(self, state: Assignment, time_limit: float | None) -> Round[Assignment]:
-        """The optimum for an assignment, and the next assignment."""
+        """Return the optimum for an assignment, and the next assignment."""
         point = self.solve(state, time_limit)
         following = self.reassign(point, state)
         moved = int((following != state).sum())
@@ -109,21 +105,22 @@ class AlternatingProblem(PicklesWithout, ABC):
         return Round(point, following, record, is_fixed=moved == 0)
 
 
-class HeldProblem:
-    """The program of an assignment that stays: one round, which is the last."""
-
-    unit = "round"
+class HeldProblem(Problem[Assignment]):
+    """The program of a fixed assignment: one round, which is the last."""
 
     def __init__(self, problem: Problem[Assignment]):
-        self.generators, self.start, self.judge = problem.generators, problem.start, problem.judge
-        self._round = problem.round
+        self._problem = problem
+
+    def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Assignment:
+        """Draw an initial assignment."""
+        return self._problem.start(rng, time_limit)
 
     def round(self, state: Assignment, time_limit: float | None) -> Round[Assignment]:
-        """The optimum for the assignment, which stays."""
-        return replace(self._round(state, time_limit), following=state, is_fixed=True)
+        """Return the optimum for the assignment."""
+        return replace(self._problem.round(state, time_limit), following=state, is_fixed=True)
 
 
-class DescentProblem(PicklesWithout, ABC):
+class DescentProblem(Problem[Faces]):
     """Steps from faces to faces; the state is W (K, m+1), bias last.
 
     The objective is never negative.
@@ -133,30 +130,26 @@ class DescentProblem(PicklesWithout, ABC):
 
     @abstractmethod
     def value(self, W: Faces) -> float:
-        """The objective at W, to be minimised."""
+        """Return the objective at W, to be minimised."""
 
     @abstractmethod
     def step(self, W: Faces, time_limit: float | None) -> Solution:
-        """The next point: primal ``W``, multipliers if there are any, its objective by :meth:`value`.
+        """Return the next point: primal ``W``, multipliers if there are any, its objective by :meth:`value`.
 
         A limit in the status of the step ends the run.
         """
 
     @abstractmethod
     def record(self, W: Faces) -> dict[str, float]:
-        """Entries of the history besides the objective, such as the number of faces in use."""
-
-    def generators(self, seed: int, count: int) -> list[np.random.Generator]:
-        """Random generators for `count` starts."""
-        return generators_of(seed, count)
+        """Return entries of the history besides the objective, such as the number of faces in use."""
 
     def judge(self, state: Faces) -> Round[Faces] | None:
-        """The faces as a point; None if only the faces of a step are a point."""
+        """Return the faces as a point; None if only the faces of a step are a point."""
         point = Solution(Status.CONVERGED, {"W": state}, {}, self.value(state), None, "start")
         return Round(point, state, self.record(state))
 
     def round(self, state: Faces, time_limit: float | None) -> Round[Faces]:
-        """A step; an objective of 0 is minimal."""
+        """Make a step; an objective of 0 is minimal."""
         point = self.step(state, time_limit)
         W = point["W"]
         return Round(point, W, self.record(W), is_fixed=point.objective == 0.0)
@@ -332,7 +325,7 @@ class _Run(Generic[State]):
         show(self.history[-1], lambda: found.point.primal)
 
     def _end(self, found: Round[State], has_settled: bool) -> Status | None:
-        """The status with which the stage ends here; None if it goes on."""
+        """Return the status with which the stage ends here; None if it goes on."""
         status = found.point.status
         settled = Status.CONVERGED if status is Status.SOLVED else status
         if status in (*_STOPPED, Status.ITERATION_LIMIT):

@@ -104,8 +104,7 @@ def solve_l0(
     how = settings or CrossEntropySettings()
     clock = Clock(time_limit)
     relaxation = solve_relaxation(data, time_limit=time_limit)
-    screening = how.screening and how.rank == "drawn"
-    scorer = PatternScorer(data, screening=screening, n_jobs=n_jobs, clock=clock, options=options)
+    scorer = PatternScorer(data, n_jobs=n_jobs, clock=clock, options=options)
     search = _Search(scorer, relaxation, clock, progress, options)
     p0 = (
         np.clip(relaxation["sigma"], options.min_p, options.max_p) if how.prior == "relaxation" else how.prior

@@ -53,9 +53,7 @@ if TYPE_CHECKING:
     Marks = NDArray[np.int8]
 
 AT_ZERO, INSIDE, AT_CAP = 0, 1, 2  # position of a column or of a multiplier
-INTERCEPT = -1  # its number among the columns of the basis
 OFF, FREE, ON = -1, 0, 1  # decision of a node about a centre
-OPTIMAL, STOPPED, FAILED = 0, 1, 2  # end of a run of pivots
 PERTURBATION = 1e-8
 """Relative change of costs and caps, so that no two steps tie."""
 FEASIBILITY = 1e-9
@@ -125,16 +123,6 @@ def begin(given: Given, at: State) -> bool:
     at.rows[of_label[:paid]] = AT_CAP
     at.rows[of_label[min(paid, len(of_label) - 1)]] = INSIDE
     return bool(load(given, at))
-
-
-# Pivot from a dual feasible state until it is optimal; OPTIMAL, STOPPED by one of the limits, or FAILED.
-# given: the program; its caps may have changed since the state was made. on: the centres that are on, all of
-# the state's included. most: largest number of pivots. cutoff: dual value that is enough.
-pivot_to_optimum = kernel(
-    "l0_pivot_to_optimum",
-    f"given: {Given.__name__}; at: {State.__name__}; on: i1 (p); most: i8; cutoff: f8",
-    returns="i8",
-)
 
 
 class Problem(Struct):

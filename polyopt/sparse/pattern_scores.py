@@ -58,18 +58,15 @@ class Work:
 
 
 class PatternScorer:
-    """Scores batches of patterns, for ``cross_entropy_minimize(batch=True, rank="drawn")``.
+    """Scores batches of patterns, for ``cross_entropy_minimize(batch=True)``.
 
-    screening: True if proofs may spare programs. The scores that count are the same.
     n_jobs: threads, each with a model of its own, as joblib counts. The scores do not depend on it.
     clock: when time is up, the patterns left have no score.
     """
 
-    def __init__(
-        self, data: L0Data, *, screening: bool, n_jobs: int | None, clock: Clock, options: Options = OPTIONS
-    ):
+    def __init__(self, data: L0Data, *, n_jobs: int | None, clock: Clock, options: Options = OPTIONS):
         self.data, self.work, self.pool = data, Work(), CutPool(data, options)
-        self._screening, self._clock, self._options = screening, clock, options
+        self._clock, self._options = clock, options
         threads = min(effective_n_jobs(n_jobs), options.patterns_per_look)
         self._models = [PatternLP(data, options) for _ in range(threads)]
         self._supports: dict[bytes, tuple[bytes, float]] = {}  # of the patterns solved
@@ -120,8 +117,6 @@ class PatternScorer:
         def ceiling() -> float:
             """Return the largest score of interest, as far as is known now."""
             known = values[np.isfinite(values)]
-            if not self._screening:
-                return np.inf
             return min(threshold, with_ties(kth_least(known, wanted)) if len(known) >= wanted else np.inf)
 
         rows = self._promising(patterns, rows, ceiling())

@@ -10,15 +10,16 @@ import numpy as np
 
 from formulations.language.arguments import whole
 from polyopt.estimators.parameters import Settings
-from polyopt.optim.cross_entropy import Rank, Rules, require
+from polyopt.optim.cross_entropy import Rules, require
 
 
 @dataclass(frozen=True, kw_only=True)
 class CrossEntropySettings(Settings, Rules):
     """Settings of the search for the support vectors of a :class:`polyopt.CrossEntropySVM`.
 
-    A pattern says which samples may be support vectors. Each run draws patterns, lets the best of them, the
-    elite, change the probabilities that it draws with, and ends with a descent.
+    A pattern says which samples may be support vectors. Each run draws patterns, ranks them by their scores
+    1'σ + C L(σ), moves the probabilities towards the supports of the best, the elite, and ends with a
+    descent.
 
     Parameters
     ----------
@@ -39,13 +40,6 @@ class CrossEntropySettings(Settings, Rules):
     prior : {"relaxation"} or float, default="relaxation"
         Probabilities to start from: the relaxation's α_j/C, held between 0.05 and 0.95, or one number for
         all. Under 0.1 a search may end at once where most good patterns need more.
-    rank : {"drawn", "improved"}, default="drawn"
-        Score by which a pattern is elite: its own, 1'σ + C L(σ), as the slides have it, or that of its pruned
-        support. With either, the probabilities move towards the supports.
-    screening : bool, default=True
-        True if proofs from known multipliers may spare programs; the answer is the same. They prove too
-        little
-        of supports: with the rank "improved" no program is spared.
     flips : bool, default=True
         True if each run ends with flips and swaps of single centres until none lowers the score.
     svm_screen : bool, default=False
@@ -67,8 +61,6 @@ class CrossEntropySettings(Settings, Rules):
 
     n_init: int = 1
     prior: str | float = "relaxation"
-    rank: Rank = "drawn"
-    screening: bool = True
     flips: bool = True
     svm_screen: bool = False
 
@@ -80,12 +72,11 @@ class CrossEntropySettings(Settings, Rules):
             self.prior == "relaxation" or is_share, "prior", self.prior,
             '"relaxation", or a number over 0 and under 1',
         )  # fmt: skip
-        require(self.rank in ("drawn", "improved"), "rank", self.rank, '"drawn" or "improved"')
-        for name in ("screening", "flips", "svm_screen"):
+        for name in ("flips", "svm_screen"):
             value = getattr(self, name)
             require(isinstance(value, bool | np.bool_), name, value, "True or False")
 
     @property
     def of_a_run(self) -> dict[str, Any]:
         """Arguments of :func:`~polyopt.optim.cross_entropy.cross_entropy_minimize` for each run."""
-        return {"rank": self.rank, **{field.name: getattr(self, field.name) for field in fields(Rules)}}
+        return {field.name: getattr(self, field.name) for field in fields(Rules)}

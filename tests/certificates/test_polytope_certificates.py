@@ -6,13 +6,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from helpers.cpm import add_up
 
 from formulations.polyhedral import cells
 from polyopt import certify_cpm, certify_pc_slp, certify_plume, certify_polyceptron, certify_spla1
 from polyopt.certificates import Claim
 from polyopt.certificates.points import within_shared_caps
 from polyopt.cpm.certificate import CpmPoint, bound_of
-from polyopt.cpm.global_search.assignment_tree import add_up, moves_for, try_move
+from polyopt.cpm.global_search.assignment_tree import moves_for, try_move
 from polyopt.cpm.global_search.face import Samples, climb, dual_error, dual_value, hyperplane
 from polyopt.cpm.global_search.search import solve_cpm_global
 from polyopt.margin.geometry import LinearGeometry

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.cpm import INSIDE, NPOS, WIDTH, half_assigned
+from helpers.cpm import INSIDE, NPOS, WIDTH, add_up, half_assigned
 from helpers.cpm_parts import MARGIN, charge, cost_on, hyperplane_error, joint_move, shift
 
-from polyopt.cpm.global_search.assignment_tree import add_up, moves_for, try_move
+from polyopt.cpm.global_search.assignment_tree import moves_for, try_move
 from polyopt.cpm.global_search.face import UNIT, Samples, climb, dual_error, dual_value, hyperplane
 
 

@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.cpm import brute_force, clusters, face_value
+from helpers.cpm import add_up, brute_force, clusters, face_value
 from helpers.cpm_parts import cost_on
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,7 +24,7 @@ from polyopt.certificates import Claim
 from polyopt.compare.data import prepare
 from polyopt.cpm.certificate import certify_cpm
 from polyopt.cpm.global_search import assignment_tree
-from polyopt.cpm.global_search.assignment_tree import add_up, moves_for, try_move
+from polyopt.cpm.global_search.assignment_tree import moves_for, try_move
 from polyopt.cpm.global_search.face import Best, Samples, caps_of, climb, dual_value, hyperplane, total_cost
 from polyopt.cpm.global_search.incumbent import find_incumbent
 from polyopt.cpm.global_search.search import Options, merge, solve_cpm_global

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.cpm import FACES, INSIDE, NPOS, WIDTH, drawn_node, half_assigned
+from helpers.cpm import FACES, INSIDE, NPOS, WIDTH, add_up, drawn_node, half_assigned
 from helpers.cpm_parts import ASSIGNED, CLOSED, OPEN, cost_on, forbid_dear, solve_faces, try_incumbent
 
-from polyopt.cpm.global_search.assignment_tree import add_up, largest, node_for, paying, try_move
+from polyopt.cpm.global_search.assignment_tree import largest, node_for, paying, try_move
 from polyopt.cpm.global_search.face import UNIT, Best, dual_error, dual_value
 
 

@@ -447,7 +447,7 @@ def test_ctrl_c_keeps_the_best_point(monkeypatch):
 
     monkeypatch.setattr(PatternLP, "solve", stopped)
     with pytest.warns(ConvergenceWarning, match="The run was interrupted"):
-        machine = quick(C=3.0, screening=False).fit(X, y)
+        machine = quick(C=3.0).fit(X, y)
     assert machine.solution_.status is Status.INTERRUPTED
     assert machine.certificate().primal_value == pytest.approx(machine.score_)
     assert machine.score_ <= 3.0 * 40
@@ -487,9 +487,7 @@ def test_a_bad_setting_is_named(settings, sentence):
         ("prior", 0.0, '"relaxation", or a number over 0 and under 1'),
         ("prior", 1.0, '"relaxation", or a number over 0 and under 1'),
         ("prior", "svm", '"relaxation", or a number over 0 and under 1'),
-        ("rank", "best", '"drawn" or "improved"'),
         ("n_init", 0, "an integer of at least 1"),
-        ("screening", 1, "True or False"),
         ("flips", "no", "True or False"),
         ("svm_screen", None, "True or False"),
     ],

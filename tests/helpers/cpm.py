@@ -10,6 +10,7 @@ import pytest
 from formulations import cpm
 from polyopt.cpm.global_search.assignment_tree import moves_for, node_for
 from polyopt.cpm.global_search.face import Samples, caps_of, climb, dual_value, hyperplane
+from polyopt.native.library import kernel
 
 LOSSES = ["sum", "max"]
 INSIDE, NPOS, WIDTH, FACES = 4, 6, 3, 4  # of a drawn node
@@ -80,3 +81,23 @@ def half_assigned(seed):
         climb(data, np.zeros(n), caps[k], alpha[k], W[k], 3, np.inf, 0.0)
         hyperplane(data, alpha[k], W[k])
     return rng, data, caps, alpha, W, moves_for(NPOS, n, WIDTH, faces)
+
+
+_add_up = kernel(
+    "cpm_add_up",
+    "data: Samples; caps: f8 (K, n); alpha: f8 (K, n); W: f8 (K, d); moves: Moves; allowed: b1 (p, K); "
+    "order: i8 (r); used: i8; enough: f8",
+    returns="f8",
+)
+
+
+def add_up(data, caps, alpha, W, moves, allowed, order, used, enough):
+    """Sum the increases of the bound by the positives in `order`: Σ_i min_k (...) of the theorem of the tree.
+
+    `allowed` (npos, K) are the faces, among the first `used`, that each may go to; :func:`try_move` has been
+    called for them. The sum ends early once it is `enough`.
+    """
+    total = _add_up(data, caps, alpha, W, moves, allowed, order, used, enough)
+    if total < 0.0:
+        raise MemoryError
+    return float(total)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.cpm import add_up
 from helpers.draws import anywhere, drawn_calls, length, pick
 
 from formulations.language.clock import Clock
 from polyopt.cpm.global_search.assignment_tree import (
-    add_up,
     examine,
     largest,
     moves_for,

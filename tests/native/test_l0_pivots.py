@@ -7,9 +7,19 @@ import pytest
 from helpers.draws import anywhere, drawn_calls
 from scipy.optimize import linprog
 
+from polyopt.native.library import kernel
 from polyopt.sparse import node_program as bases
-from polyopt.sparse import node_program as pivots
-from polyopt.sparse.node_program import AT_CAP, AT_ZERO, INSIDE, INTERCEPT
+from polyopt.sparse.node_program import AT_CAP, AT_ZERO, INSIDE
+
+INTERCEPT = -1  # its number among the columns of the basis
+OPTIMAL, STOPPED, FAILED = 0, 1, 2  # end of a run of pivots
+
+# Pivot from a dual feasible state until it is optimal; OPTIMAL, STOPPED by one of the limits, or FAILED.
+# given: the program; its caps may have changed since the state was made. on: the centres that are on, all of
+# the state's included. most: largest number of pivots. cutoff: dual value that is enough.
+pivot_to_optimum = kernel(
+    "l0_pivot_to_optimum", "given: Given; at: State; on: i1 (p); most: i8; cutoff: f8", returns="i8"
+)
 
 FIELDS = ("A", "columns", "y", "h", "g", "cap", "full", "free", "paid", "near")
 POINT = (
@@ -28,7 +38,7 @@ def copy(source, target):
 
 
 def run(given, at, on, most=200, cutoff=np.inf):
-    return pivots.pivot_to_optimum(given, at, on, most, cutoff)
+    return pivot_to_optimum(given, at, on, most, cutoff)
 
 
 def program(seed, N=9, p=6, g=None):
@@ -165,7 +175,7 @@ def test_every_step_is_a_basis_that_raises_the_dual():
                 kinds[leaving[0]] += 1
                 u, k, made, value = at.u.copy(), at.sizes[0], at.sizes[1], at.rest[1]
                 before = (at.rows.copy(), at.cols.copy(), at.on.copy(), at.Q.copy())
-                assert run(given, at, some, 1) != pivots.FAILED
+                assert run(given, at, some, 1) != FAILED
                 check(given, at)
                 assert has_left(before, at, *leaving)
                 others = [
@@ -182,7 +192,7 @@ def test_every_step_is_a_basis_that_raises_the_dual():
                     there = u + share * (at.u - u)
                     if (there >= -1e-12).all() and (there <= given.h + 1e-12).all():
                         assert dual(given, at.on, there) <= at.rest[1] + 1e-9
-            assert run(given, at, some) == pivots.OPTIMAL
+            assert run(given, at, some) == OPTIMAL
             assert at.sizes[2] == 0
             assert (at.on == some).all()
             assert at.rest[1] == pytest.approx(optimum(given, some), rel=1e-9)
@@ -197,11 +207,11 @@ def test_a_child_goes_on_from_its_parents_basis():
     for seed in range(6):
         given, on = program(seed, 14, 8)
         at, work = begun(given), bases.empty_state(14, 8)
-        assert run(given, at, np.zeros(8, np.int8)) == pivots.OPTIMAL
+        assert run(given, at, np.zeros(8, np.int8)) == OPTIMAL
         copy(at, work)
         child = changed(given, cap=np.where(np.arange(8) % 3 == 0, 0.0, given.full))
         on[::3] = 0
-        assert run(child, work, on) == pivots.OPTIMAL
+        assert run(child, work, on) == OPTIMAL
         check(child, work)
         assert work.rest[1] == pytest.approx(optimum(child, on), rel=1e-9)
         fresh = bases.empty_state(14, 8)
@@ -210,7 +220,7 @@ def test_a_child_goes_on_from_its_parents_basis():
         check(child, fresh)
         assert fresh.sizes[1] == 0
         assert fresh.rest == pytest.approx(work.rest, rel=1e-9)
-        assert run(child, fresh, on, 0) == pivots.OPTIMAL
+        assert run(child, fresh, on, 0) == OPTIMAL
         steps += work.sizes[2]
     assert steps > 3
 
@@ -220,14 +230,14 @@ def test_runs_end_at_their_limits():
     for seed in range(6):
         given, on = program(seed, 14, 8)
         once, twice = begun(given), begun(given)
-        assert run(given, once, on, 2) == pivots.STOPPED
+        assert run(given, once, on, 2) == STOPPED
         for _ in range(2):
-            assert run(given, twice, on, 1) == pivots.STOPPED
+            assert run(given, twice, on, 1) == STOPPED
         assert twice.rest == pytest.approx(once.rest, rel=1e-12)
         enough = begun(given)
         run(given, enough, on, 0)
         value = enough.rest[1]
-        assert run(given, enough, on, 9, value) == pivots.STOPPED
+        assert run(given, enough, on, 9, value) == STOPPED
         assert enough.sizes[1] == 0
 
 
@@ -241,7 +251,7 @@ def test_programs_of_any_shape_are_solved(shape):
 def check_program(seed, *shape):
     given, on = program(seed, *shape)
     at = begun(given)
-    assert run(given, at, on, 500) == pivots.OPTIMAL
+    assert run(given, at, on, 500) == OPTIMAL
     check(given, at)
     assert at.rest[1] == pytest.approx(optimum(given, on), rel=1e-9)
     return given, at
@@ -262,7 +272,7 @@ def test_the_inverse_is_made_anew():
     """A run of more steps than one inverse is kept for comes to the optimum."""
     given, on = program(1, 120, 60)
     at = begun(given)
-    assert run(given, at, on, 5000) == pivots.OPTIMAL
+    assert run(given, at, on, 5000) == OPTIMAL
     assert at.sizes[2] > 60
     check(given, at)
     assert at.rest[1] == pytest.approx(optimum(given, on), rel=1e-9)

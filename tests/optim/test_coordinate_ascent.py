@@ -94,17 +94,3 @@ def test_a_reassigned_positive_loses_its_multiplier(ascent):
     fresh = FaceAscent(as_rows(A[:, :-1]), y, np.broadcast_to(C[:, None], (60, 5)), other)
     run(fresh, 1e-6)
     assert of.dual == pytest.approx(fresh.dual, rel=1e-5)
-
-
-def test_multipliers_to_begin_from_are_made_feasible(ascent):
-    of, A, y, C, z = ascent
-    given = 2.0 * np.random.default_rng(5).random((60, 5)) * C[:, None] - 0.1
-    of.begin_from(given)
-    answers = (y < 0)[:, None] | (z[:, None] == np.arange(5))
-    held = np.clip(given, 0.0, C[:, None]) * answers
-    assert (of.alpha[:, :4] == held[:, :4]).all()
-    assert (of.alpha[:, 4] == of.alpha[:, 3]).all()  # the faces without positives are one
-    assert of.W == pytest.approx(0.5 * (of.alpha * y[:, None]).T @ A)
-    for wrong in (np.ones((1, 60, 5)), np.where(given > 0, np.nan, given)):
-        with pytest.raises(ValueError, match="alpha must be finite, of shape"):
-            of.begin_from(wrong)

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from joblib import parallel_config
 from sklearn.linear_model import LinearRegression
 
 from formulations.language import clock
@@ -20,7 +19,7 @@ from polyopt import cross_entropy_minimize
 from polyopt.optim import cross_entropy
 
 COUNTS = ("evaluations", "cache_hits", "screened", "failures")
-COURSE = ("restart", "iteration", "best", "elite_threshold", "mean_p", "entropy")
+COURSE = ("iteration", "best", "elite_threshold", "mean_p", "entropy")
 
 
 def separable(n, seed):
@@ -114,9 +113,9 @@ def max_cut(seed):
 def test_small_problems_are_solved_as_by_enumeration(problem):
     for seed in range(5):
         score = problem(seed)
-        found = cross_entropy_minimize(score, 12, restarts=3, random_state=seed)
-        assert found.value == least(score, 12)
-        assert found.value == score(found.pattern)
+        runs = [cross_entropy_minimize(score, 12, random_state=[seed, run]) for run in range(4)]
+        assert min(found.value for found in runs) == least(score, 12)
+        assert all(found.value == score(found.pattern) for found in runs)
 
 
 def test_the_printed_quantile_does_not_concentrate():
@@ -249,58 +248,17 @@ def test_only_the_ranks_of_scores_matter(transformation):
 # -- seeds and workers -----------------------------------------------------------------------
 
 
-def troubled_and_shorter():
-    """A score and what improves it; within a function, so that no worker has to import this file."""
-
-    def troubled(pattern):  # of 30 bits, the first 20 should be three; and fails now and then
-        if pattern[:3].all():
-            raise ZeroDivisionError
-        return nan if pattern[3:7].all() else abs(pattern[:20].sum() - 3.0) + 0.01 * pattern[20:].sum()
-
-    def shorter(pattern, value):  # the last five bits are better not there
-        other = pattern.copy()
-        other[25:] = False
-        return other, value - 0.01 * pattern[25:].sum()
-
-    return troubled, shorter
-
-
-@pytest.mark.parametrize("backend", ["loky", "threading"])
-def test_one_worker_is_as_good_as_two(backend):
-    troubled, shorter = troubled_and_shorter()
-    settings = {"n_samples": 40, "max_iter": 8, "restarts": 1, "random_state": 4}
-    options = {"improve": shorter, "errors": (ZeroDivisionError,), **settings}
-    one = cross_entropy_minimize(troubled, 30, **options)
-    with parallel_config(backend=backend):
-        two = cross_entropy_minimize(troubled, 30, n_jobs=2, **options)
-    assert (one.pattern == two.pattern).all()
-    assert (one.p == two.p).all()
-    assert course(one, *COURSE, *COUNTS) == course(two, *COURSE, *COUNTS)
-    assert one.failures == two.failures
-    assert sum(one.failures.values()) > 5
-
-
 # -- the cache -------------------------------------------------------------------------------
 
 
 def test_no_pattern_is_scored_twice_and_the_counts_are_right():
     seen = Recorder(rugged(12, 1))
-    found = cross_entropy_minimize(seen, 12, restarts=2, incumbents=np.eye(12, dtype=int)[[0, 1, 0]])
+    found = cross_entropy_minimize(seen, 12, incumbents=np.eye(12, dtype=int)[[0, 1, 0]])
     assert len(seen.asked) == len(set(seen.asked)) == found.evaluations
     assert found.evaluations + found.cache_hits == 100 * found.iterations + 3
     assert sum(r["evaluations"] for r in found.history) == found.evaluations - 2
     assert sum(r["cache_hits"] for r in found.history) == found.cache_hits - 1
     assert found.cache_hits > 100
-
-
-@pytest.mark.parametrize("cache_size", [0, 30])
-def test_a_small_cache_costs_evaluations_and_nothing_else(cache_size):
-    score = rugged(14, 2)
-    small = cross_entropy_minimize(score, 14, cache_size=cache_size, max_iter=8)
-    large = cross_entropy_minimize(score, 14, max_iter=8)
-    assert course(small) == course(large)
-    assert small.evaluations > large.evaluations
-    assert small.evaluations + small.cache_hits == large.evaluations + large.cache_hits
 
 
 # -- failures --------------------------------------------------------------------------------
@@ -312,8 +270,6 @@ def test_failures_are_counted_and_never_win():
     def score(pattern):
         if pattern[0]:
             return -inf
-        if pattern[1] and pattern[2]:
-            raise np.linalg.LinAlgError
         return (
             nan
             if pattern[3] and pattern[4] and pattern[5]
@@ -323,21 +279,18 @@ def test_failures_are_counted_and_never_win():
         )
 
     seen = Recorder(score)
-    found = cross_entropy_minimize(seen, 16, errors=(np.linalg.LinAlgError,), patience=10)
+    found = cross_entropy_minimize(seen, 16, patience=10)
     asked = np.array(seen.asked)
-    raised = ~asked[:, 0] & asked[:, 1] & asked[:, 2]
-    assert found.failures["a score of -inf"] == asked[:, 0].sum()
-    assert found.failures["LinAlgError"] == raised.sum()
-    assert sum(found.failures.values()) == sum(r["failures"] for r in found.history)
-    assert found.failures["a score of nan"] > 0
+    failed = asked[:, 0] | asked[:, 3:6].all(axis=1) | ~asked[:, 6:].any(axis=1)
+    assert found.failures == failed.sum() == sum(r["failures"] for r in found.history)
     allowed = [p for p in map(np.array, product((False, True), repeat=16)) if not p[0] and p[6:].any()]
-    best = min(good(p) for p in allowed if not (p[1] and p[2]) and not (p[3] and p[4] and p[5]))
+    best = min(good(p) for p in allowed if not (p[3] and p[4] and p[5]))
     assert found.value == best
 
 
-def test_other_exceptions_pass():
+def test_exceptions_pass():
     with pytest.raises(ZeroDivisionError):
-        cross_entropy_minimize(lambda pattern: 1 / 0, 5, errors=(KeyError,))
+        cross_entropy_minimize(lambda pattern: 1 / 0, 5)
     with pytest.raises(TypeError, match="score must return a number, not None"):
         cross_entropy_minimize(lambda pattern: None, 5)
 
@@ -347,8 +300,8 @@ def test_where_nothing_has_a_score_that_is_said():
     assert found.status is Status.FAILED
     assert found.pattern is None
     assert np.isnan(found.value)
-    assert found.failures == {"a score of nan": found.evaluations}
-    assert "nan" in found.reason
+    assert found.failures == found.evaluations
+    assert found.reason == "no pattern has a finite score"
     assert (found.p == 0.4).all()
 
 
@@ -392,7 +345,7 @@ def test_fixed_coordinates_stay_unless_an_incumbent_moves_them():
     asked = np.array(seen.asked)
     assert not asked[:, :5].any()
     assert asked[:, 5:8].all()
-    best = cross_entropy_minimize(score, 20, restarts=3).pattern
+    best = cross_entropy_minimize(score, 20).pattern
     assert best[:5].any()
     freed = cross_entropy_minimize(score, 20, p0=p0, incumbents=[best])
     assert (freed.p[:5] > 0).tolist() == best[:5].tolist()
@@ -406,33 +359,7 @@ def pruning(mask, score):
     return lambda pattern, value: (pattern & mask, score(pattern & mask))
 
 
-def test_an_improved_pattern_takes_the_place_of_the_first():
-    mask = np.arange(20) < 8
-    target = np.isin(np.arange(20), [1, 4, 5])
-
-    def score(pattern):
-        return 3.0 * (pattern ^ target)[mask].sum() + pattern[~mask].sum()
-
-    seen = Recorder(score)
-    once = cross_entropy_minimize(seen, 20, improve=pruning(mask, score), beta=0.0, max_iter=1)
-    drawn = np.random.default_rng(0).random((100, 20)) < 0.5
-    values = np.array([score(pattern & mask) for pattern in drawn])
-    threshold = np.sort(values)[9]
-    assert once.history[0]["elite_threshold"] == threshold
-    assert (once.p == (drawn & mask)[values <= threshold].mean(axis=0)).all()
-    seen.asked.clear()
-    found = cross_entropy_minimize(seen, 20, improve=pruning(mask, score), beta=0.0)
-    assert (found.pattern == target).all()
-    assert found.value == 0.0
-    # In the cache as well: after the first iteration all patterns drawn are within the mask, and every
-    # such pattern that the first iteration's pruning had met was not scored again.
-    first = {tuple((np.array(pattern) & mask).tolist()) for pattern in seen.asked[:100]}
-    assert len(first) > 50
-    assert not first & set(seen.asked[100:])
-    assert found.evaluations == len(seen.asked) == len(set(seen.asked))
-
-
-def test_ranked_as_drawn_the_elite_alone_are_improved():
+def test_the_elite_alone_are_improved():
     n, keep = 12, np.arange(12) < 6
     improved = []
 
@@ -444,56 +371,38 @@ def test_ranked_as_drawn_the_elite_alone_are_improved():
         return pattern & keep, score(pattern & keep)
 
     drawn = Recorder(score)
-    found = cross_entropy_minimize(drawn, n, improve=improve, rank="drawn", max_iter=1, beta=0.0)
+    found = cross_entropy_minimize(drawn, n, improve=improve, max_iter=1, beta=0.0)
     values = sorted(score(np.array(pattern)) for pattern in drawn.asked)
     assert len(set(improved)) == len(improved) < 30
-    assert {value for _, value in improved} == {v for v in values if v <= values[9] + 1e-9}
+    assert {value for _, value in improved} <= {v for v in values if v <= values[9] + 1e-9}
     # p is the mean of what the elite became, and the best of that is the answer.
     assert found.p[~keep].max() == 0
     assert found.value == min(score(np.array(pattern) & keep) for pattern, _ in improved)
 
 
-def test_a_failed_improvement_leaves_the_score():
-    def improve(pattern, value):
-        raise RuntimeError
-
-    score = rugged(15, 0)
-    found = cross_entropy_minimize(score, 15, improve=improve, errors=(RuntimeError,))
-    assert course(found) == course(cross_entropy_minimize(score, 15))
-    assert found.failures == {"improve: RuntimeError": found.evaluations}
-    with pytest.raises(ValueError, match="improve must return a pattern of shape"):
-        cross_entropy_minimize(score, 15, improve=lambda b, v: (b[:3], v))
-
-
 # -- batches and screening -------------------------------------------------------------------
 
 
-@given(
-    st.integers(0, 10_000), st.sampled_from([None, "improved", "drawn"]), st.sampled_from([0.05, 0.1, 0.3])
-)
+@given(st.integers(0, 10_000), st.booleans(), st.sampled_from([0.05, 0.1, 0.3]))
 @settings(max_examples=4)
-def test_screening_changes_nothing_but_the_evaluations(seed, rank, rho):
+def test_screening_changes_nothing_but_the_evaluations(seed, improves, rho):
     n = 14 + seed % 10
     raw, mask = rugged(n, seed, digits=0 if seed % 2 else None), np.arange(n) < 10
 
     def score(pattern):
         return raw(pattern & mask) + pattern[~mask].sum()
 
-    improve = pruning(mask, score) if rank else None
-    # What screens must know what `improve` would make of a pattern, where that decides.
-    bound = (lambda pattern: score(pattern & mask)) if rank == "improved" else score
+    improve = pruning(mask, score) if improves else None
 
     def screened(patterns, threshold, wanted):
         values = np.array([score(p) for p in patterns])
         if len(values) >= wanted:
             threshold = min(threshold, np.sort(values)[wanted - 1])
-        return np.where([bound(p) <= threshold for p in patterns], values, inf)
+        return np.where([score(p) <= threshold for p in patterns], values, inf)
 
     options = {
         "improve": improve,
-        "rank": rank or "improved",
         "rho": rho,
-        "restarts": 1,
         "incumbents": np.eye(n)[:2],
         "random_state": seed,
     }
@@ -507,23 +416,7 @@ def test_screening_changes_nothing_but_the_evaluations(seed, rank, rho):
     assert plain.reason == spared.reason
     assert spared.evaluations < plain.evaluations
     assert spared.screened > 0
-    assert spared.failures == {}
-
-
-def test_a_batch_that_fails_is_a_failure_of_each_of_its_patterns():
-    score = AsBatch(rugged(30, 0))
-
-    def sometimes(patterns, threshold, wanted):
-        if len(score.thresholds) == 2:
-            score.thresholds.append(nan)
-            raise RuntimeError
-        return score(patterns, threshold, wanted)
-
-    found = cross_entropy_minimize(sometimes, 30, batch=True, errors=(RuntimeError,), max_iter=6)
-    assert found.failures["RuntimeError"] > 50
-    assert found.iterations == 6
-    with pytest.raises(ValueError, match="score must return 100 scores for as many patterns"):
-        cross_entropy_minimize(lambda patterns, threshold, wanted: np.zeros(3), 30, batch=True)
+    assert spared.failures == 0
 
 
 # -- how it ends -----------------------------------------------------------------------------
@@ -546,6 +439,13 @@ def test_patience_waits_for_the_best_and_for_the_threshold():
     found = cross_entropy_minimize(scripted(rounding), 60, n_samples=4, batch=True, patience=5)
     assert found.iterations == 1 + 5
     assert found.value == rounding[5][0]
+
+
+def test_a_batch_or_an_improvement_of_the_wrong_shape_is_refused():
+    with pytest.raises(ValueError, match="score must return 100 scores for as many patterns"):
+        cross_entropy_minimize(lambda patterns, threshold, wanted: np.zeros(3), 30, batch=True)
+    with pytest.raises(ValueError, match="improve must return a pattern of shape"):
+        cross_entropy_minimize(rugged(15, 0), 15, improve=lambda b, v: (b[:3], v))
 
 
 def test_an_iteration_that_draws_nothing_new_is_the_last():
@@ -580,17 +480,12 @@ def test_the_time_limit_keeps_the_best(monkeypatch):
         hand[0] += 0.002
 
     score = rugged(40, 0)
-    for n_jobs in (None, 2):
-        seen = Recorder(score, slow)
-        with parallel_config(backend="threading"):
-            found = cross_entropy_minimize(seen, 40, n_samples=50, time_limit=0.25, n_jobs=n_jobs)
-        assert found.status is Status.TIME_LIMIT
-        # By many hands a round of 50 is begun as a whole.
-        assert 0.25 <= found.seconds <= 0.251 + (0.0 if n_jobs is None else 0.1)
-        assert found.value == score(found.pattern)
-        if n_jobs is None:
-            assert found.value == min(score(np.array(pattern)) for pattern in seen.asked)
-            assert len(seen.asked) == found.evaluations
+    seen = Recorder(score, slow)
+    found = cross_entropy_minimize(seen, 40, n_samples=50, time_limit=0.25)
+    assert found.status is Status.TIME_LIMIT
+    assert 0.25 <= found.seconds <= 0.251
+    assert found.value == score(found.pattern) == min(score(np.array(pattern)) for pattern in seen.asked)
+    assert len(seen.asked) == found.evaluations
     least_time = cross_entropy_minimize(Recorder(score, slow), 40, time_limit=1e-9)
     assert (least_time.evaluations, least_time.iterations) == (1, 0)
     assert least_time.value == score(least_time.pattern)
@@ -617,23 +512,6 @@ def test_ctrl_c_keeps_the_best(when):
     assert found.value == min(score(np.array(pattern)) for pattern in seen.asked[:-1])
     assert found.value == score(found.pattern)
     assert found.iterations == (when - 1) // 100
-
-
-def test_restarts_keep_the_best_of_all():
-    score = rugged(40, 3)
-    settings = {"n_samples": 30, "patience": 2}
-    found = cross_entropy_minimize(score, 40, restarts=5, **settings)
-    alone = cross_entropy_minimize(score, 40, **settings)
-    starts = [record for record in found.history if record["iteration"] == 1]
-    assert [record["restart"] for record in starts] == [0, 1, 2, 3, 4, 5]
-    assert found.restarts == 5
-    assert found.value < alone.value
-    assert course(found)[: alone.iterations] == course(alone)
-    bests = [record["best"] for record in found.history]
-    assert (np.diff(bests) <= 0).all()
-    winner = found.history[bests.index(found.value)]["restart"]
-    last = [record for record in found.history if record["restart"] == winner][-1]
-    assert found.p.mean() == pytest.approx(last["mean_p"], abs=1e-15)
 
 
 def test_the_history_is_told_as_it_happens():
@@ -670,15 +548,10 @@ def test_the_history_is_told_as_it_happens():
         ({"patience": 0}, "patience must be an integer of at least 1"),
         ({"max_iter": 0}, "max_iter must be an integer of at least 1"),
         ({"tol": 0.5}, "tol must be at least 0 and under 0.5"),
-        ({"restarts": -1}, "restarts must be an integer of at least 0"),
-        ({"cache_size": -1}, "cache_size must be an integer of at least 0"),
         ({"time_limit": -1.0}, "time_limit must be seconds, at least 0, or None"),
         ({"incumbents": [[0, 1]]}, r"incumbents must have shape \(r, 4\)"),
         ({"incumbents": [0, 1, 0, 1]}, "incumbents must have shape"),
         ({"incumbents": [[0, 1, 2, 0]]}, "incumbents must hold zeros and ones only"),
-        ({"errors": ValueError}, "errors must be a tuple of exception classes"),
-        ({"errors": (KeyboardInterrupt,)}, "errors must be a tuple of exception classes"),
-        ({"batch": True, "n_jobs": 2}, "n_jobs must be None with batch=True, not 2"),
     ],
 )
 def test_nonsense_is_refused(change, message):
@@ -693,21 +566,20 @@ def test_the_example_is_true():
     assert results.failed == 0
 
 
-def test_a_score_that_meets_the_lower_bound_ends_all_runs(rng):
+def test_a_score_that_meets_the_lower_bound_ends_the_search(rng):
     weights = rng.integers(1, 20, 12).astype(float)
     goal = weights[:5].sum()
 
     def score(chosen):
         return 1.0 + abs(weights[chosen].sum() - goal)
 
-    found = cross_entropy_minimize(score, 12, lower_bound=1.0, restarts=3, n_samples=30)
-    plain = cross_entropy_minimize(score, 12, restarts=3, n_samples=30)
+    found = cross_entropy_minimize(score, 12, lower_bound=1.0, n_samples=30)
+    plain = cross_entropy_minimize(score, 12, n_samples=30)
     assert found.value == plain.value == 1.0
     assert found.reason == "the best score meets the lower bound"
-    assert found.restarts == 0 < plain.restarts
     first = next(record["iteration"] for record in plain.history if record["best"] == 1.0)
     assert found.iterations == first
-    below = cross_entropy_minimize(score, 12, lower_bound=0.9, restarts=3, n_samples=30)
+    below = cross_entropy_minimize(score, 12, lower_bound=0.9, n_samples=30)
     assert (below.history[-1]["best"], below.iterations) == (1.0, plain.iterations)
     with pytest.raises(ValueError, match="lower_bound"):
         cross_entropy_minimize(score, 12, lower_bound=np.inf)

@@ -1,4 +1,4 @@
-"""The search for the L0 machine's pattern: never under the optimum, the same with screening, never killed."""
+"""The search for the L0 machine's pattern: never under the optimum, the same on any workers, never killed."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def least_class(data):
     return min(data.weights[data.y > 0].sum(), data.weights[data.y < 0].sum())
 
 
-# -- screening changes nothing -------------------------------------------------------------
+# -- workers change nothing ----------------------------------------------------------------
 
 
 def of_ionosphere(seed, n=40):
@@ -152,51 +152,29 @@ def assert_same(first, second):
         assert (run.value, run.iterations, run.reason) == (other.value, other.iterations, other.reason)
 
 
-# Two runs: what the first has seen the second draws again.
-@pytest.mark.parametrize("C", [0.3, 10.0])
 @pytest.mark.parametrize(
     ("name", "seed"),
     [
-        ("indefinite", 0), ("rectangular", 0), ("rbf", 2), *((d, 0) for d in DEGENERATE), ("ionosphere", 0),
+        ("indefinite", 3), ("duplicates", 0), ("ionosphere", 2),
     ],
 )  # fmt: skip
-def test_the_search_with_screening_is_the_search_without(name, seed, C):
-    K, y, _, weights, centres = of_a_name(name, seed)
-    data = as_l0_data(K, y, C, weights, centres)
-    settings = {"n_init": 2, "n_samples": 30, "max_iter": 8, "seed": seed}
-    screened, plain = searched(data, **settings), searched(data, screening=False, **settings)
-    assert_same(screened, plain)
-    assert plain[1].work.screened == 0
-    assert screened[1].work.screened > 0
-    assert screened[1].work.programs < plain[1].work.programs
-    assert is_sound(data, screened[0])
-
-
-@pytest.mark.parametrize(
-    ("name", "seed", "screening"),
-    [
-        ("indefinite", 3, True), ("indefinite", 3, False), ("duplicates", 0, True), ("ionosphere", 2, True),
-    ],
-)  # fmt: skip
-def test_the_search_is_the_same_on_one_worker_and_on_two(name, seed, screening):
+def test_the_search_is_the_same_on_one_worker_and_on_two(name, seed):
     K, y, C, weights, centres = of_a_name(name, seed)
     data = as_l0_data(K, y, 3.0 * C, weights, centres)
-    settings = {"n_init": 2, "n_samples": 30, "max_iter": 6, "seed": seed, "screening": screening}
+    settings = {"n_init": 2, "n_samples": 30, "max_iter": 6, "seed": seed}
     one, two = searched(data, n_jobs=1, **settings), searched(data, n_jobs=2, **settings)
     assert_same(one, two)
     assert one[1].work == two[1].work
 
 
-@pytest.mark.parametrize("rank", ["drawn", "improved"])
 @pytest.mark.parametrize("flips", [True, False])
-def test_flips_only_help_and_both_ranks_are_sound(rank, flips):
+def test_flips_only_help(flips):
     K, y, _, weights, _ = problem("indefinite", 2, n=30)
     data = as_l0_data(K, y, 3.0, weights)
-    solution, search = searched(data, rank=rank, flips=flips, n_samples=30)
+    solution, search = searched(data, flips=flips, n_samples=30)
     assert is_sound(data, solution)
     assert search.is_local_optimum is flips
     assert search.scores[0] <= search.runs[0].value * (1 + 1e-9)
-    assert rank == "drawn" or search.work.screened == 0
 
 
 # -- what is ruled out is over the ceiling -------------------------------------------------
@@ -207,7 +185,7 @@ def test_flips_only_help_and_both_ranks_are_sound(rank, flips):
 def test_every_pattern_ruled_out_is_over_the_ceiling(kernel, C):
     K, y, _, weights, centres = degenerate(kernel) if kernel in DEGENERATE else problem(kernel, n=30)
     data = as_l0_data(K, y, C, weights, centres)
-    scorer = PatternScorer(data, screening=True, n_jobs=None, clock=Clock())
+    scorer = PatternScorer(data, n_jobs=None, clock=Clock())
     p, ruled_out, threshold = K.shape[1], 0, np.inf
     for batch in range(2):
         drawn = np.unique(late(p, 15, seed=batch).astype(bool), axis=0)
@@ -351,13 +329,12 @@ def troubled(monkeypatch):
     return trouble
 
 
-@pytest.mark.parametrize("screening", [True, False])
 @pytest.mark.parametrize("share", [0.2, 0.8])
-def test_failures_kill_no_search_and_are_counted(troubled, share, screening):
+def test_failures_kill_no_search_and_are_counted(troubled, share):
     data = of_thirty()
     sound = searched(data)[0]
     told = troubled(share)
-    solution, search = searched(data, screening=screening, n_samples=50, time_limit=1e3)
+    solution, search = searched(data, n_samples=50, time_limit=1e3)
     assert (search.work.failed, search.work.timed_out) == (told[Status.FAILED], told[Status.TIME_LIMIT])
     assert min(told.values()) > 0
     assert is_sound(data, solution)
@@ -383,7 +360,7 @@ def test_a_time_limit_keeps_the_best_point(limit):
     assert rounded.objective <= data.C * 2 * least_class(data) * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("call", [0, 5, 60])
+@pytest.mark.parametrize("call", [0, 5, 20])
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_ctrl_c_keeps_the_best_point(call, n_jobs, monkeypatch):
     data, solve, calls = of_thirty(), PatternLP.solve, iter(range(10**6))
@@ -394,7 +371,7 @@ def test_ctrl_c_keeps_the_best_point(call, n_jobs, monkeypatch):
         return solve(self, *arguments, **settings)
 
     monkeypatch.setattr(PatternLP, "solve", stopped)
-    solution, search = searched(data, screening=False, n_jobs=n_jobs)
+    solution, search = searched(data, n_jobs=n_jobs)
     assert solution.status is Status.INTERRUPTED
     assert is_sound(data, solution)
     assert not search.is_local_optimum

@@ -95,12 +95,6 @@ _try_move = kernel(
     "enough: f8; out!: f8 (t)",
     returns="i8",
 )
-_add_up = kernel(
-    "cpm_add_up",
-    "data: Samples; caps: f8 (K, n); alpha: f8 (K, n); W: f8 (K, d); moves: Moves; allowed: b1 (p, K); "
-    "order: i8 (r); used: i8; enough: f8",
-    returns="f8",
-)
 
 
 def try_move(
@@ -115,21 +109,6 @@ def try_move(
         raise MemoryError
     gain, error = out.tolist()
     return gain, error
-
-
-def add_up(
-    data: Samples, caps: Vector, alpha: Vector, W: Vector, moves: Moves, allowed: NDArray[np.bool_],
-    order: NDArray[np.int64], used: int, enough: float,
-) -> float:  # fmt: skip
-    """Sum the increases of the bound by the positives in `order`: Σ_i min_k (...) of the theorem above.
-
-    `allowed` (npos, K) are the faces, among the first `used`, that each may go to; :func:`try_move` has been
-    called for them. The sum ends early once it is `enough`.
-    """
-    total = _add_up(data, caps, alpha, W, moves, allowed, order, used, enough)
-    if total < 0.0:
-        raise MemoryError
-    return float(total)
 
 
 class Node(Struct):
