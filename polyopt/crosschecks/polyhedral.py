@@ -21,7 +21,7 @@ from polyopt.polyhedral.logistic_descent import descend
 from polyopt.polyhedral.logistic_loss import FaceLoss
 from polyopt.polyhedral.logistic_polytopes import random_start, solve_logistic_polytopes
 from polyopt.polyhedral.plume import minimise
-from polyopt.polyhedral.polyceptron_online import OnlinePolyceptron, solve_batch
+from polyopt.polyhedral.polyceptron import OnlinePolyceptron, solve_batch
 from polyopt.polyhedral.spla1 import LogisticCells
 
 CHECKS = Registry("polyhedral")
