@@ -143,7 +143,7 @@ def test_an_interruption_keeps_the_point(monkeypatch):
     def stopped(*arguments, **named):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("polyopt.polyhedral.polyceptron_exact.mixed_integer", stopped)
+    monkeypatch.setattr("formulations.polyceptron.mixed_integer", stopped)
     found = solve_polyceptron_global(X, y, 1.0, 2, n_init=1)
     assert (found.status, found.bound) == (Status.INTERRUPTED, 0.0)
     assert found.objective == pytest.approx(margin_error(X, y, found["W"]))
