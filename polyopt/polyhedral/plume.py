@@ -55,30 +55,19 @@ Method = Literal["auto", "exact", "newton", "bfgs", "gradient"]
 
 @dataclass(frozen=True)
 class Options:
-    """Numbers of PLUME's descent.
+    """Sizes, tolerances and limits of PLUME's descent."""
 
-    first_gamma, gamma_ratio, steps_per_gamma: annealing begins at this γ, and multiplies it by the ratio
-        after so many steps, up to the γ asked.
-    steps_before_polish, min_rel_decrease_em: EM hands on to the polish after so many steps, as on separable
-        data L falls for long, or when a step lowers L by no more than this.
-    max_newton_entries: entries of W up to which Newton's method is allowed: a Hessian of 200 MB.
-    newton_entries: entries of W up to which Newton is quicker than L-BFGS.
-    min_rel_decrease_bfgs, bfgs_span: L-BFGS hands on to Newton when so many iterations lower L by less.
-    one_thread_products: multiplications of X W' up to which BLAS gets one thread: they take milliseconds.
-    rel_rounding: relative difference of values that counts as rounding.
-    """
-
-    first_gamma: float = 0.25
-    gamma_ratio: float = 2.0
+    first_gamma: float = 0.25  # sharpness of the gate at which annealing begins
+    gamma_ratio: float = 2.0  # between two of its stages, up to the γ asked
     steps_per_gamma: int = 5
-    steps_before_polish: int = 15
-    min_rel_decrease_em: float = 0.01
-    max_newton_entries: int = 5000
-    newton_entries: int = 600
-    min_rel_decrease_bfgs: float = 1e-5
+    steps_before_polish: int = 15  # EM steps at most; on separable data L falls for long
+    min_rel_decrease_em: float = 0.01  # decrease of L by a step below which the polish begins
+    max_newton_entries: int = 5000  # entries of W up to which Newton's method is allowed: a Hessian of 200 MB
+    newton_entries: int = 600  # entries of W up to which Newton is quicker than L-BFGS
+    min_rel_decrease_bfgs: float = 1e-5  # in `bfgs_span` iterations, below which Newton follows
     bfgs_span: int = 10
-    one_thread_products: float = 2e7
-    rel_rounding: float = 1e-14
+    one_thread_products: float = 2e7  # multiplications of X W' up to which BLAS has one thread
+    rel_rounding: float = 1e-14  # relative difference of values that counts as rounding
 
 
 OPTIONS = Options()
@@ -220,18 +209,11 @@ def solve_plume(
 
     Without `anneal` and `polish` it is the paper's Algorithm 1.
 
-    max_iter: iterations of each run at most: EM steps, at softer gates too, and iterations of the polish.
     tol: relative tolerance of the certificate that the polish is to reach. Without a polish, a run ends when
         a step lowers the objective by no more than `tol`, relative.
-    anneal: begin each run at a soft gate, and sharpen it every few steps until γ is as asked.
-    polish: minimise L itself as soon as EM becomes slow.
-    time_limit: seconds, for everything together.
-    Returns: ``primal`` has ``W``; ``duals`` has ``score``, the pull of each sample at each face
-        (:func:`formulations.mixture.multipliers`). ``history`` has a record per iteration with its ``gamma``,
-        and one of the start, numbered 0; only objectives of one γ compare. The faces in use are recorded for
-        the steps and for the end of the polish. The status is CONVERGED if the polish ended at a stationary
-        point, or without a polish if the steps settled, which need not be at one. A limit, or Ctrl-C, keeps
-        the best point.
+    Other arguments are as in :class:`PLUME`. ``duals`` has ``score``, the multipliers of
+    :func:`formulations.mixture.multipliers`. The status is CONVERGED if the polish ended at a stationary
+    point, or without a polish if the steps settled, which need not be at one.
     """
     whole("max_iter", max_iter)
     options = problem.options
@@ -275,17 +257,11 @@ def minimise(
     of L is a fixed point of EM. L has no bound; without a ridge, on separable data, its descent ends when the
     mean loss of a sample is `tol`.
 
-    X, y, c: samples (n, m), labels (+1 inside, -1 outside) and weights (n,). Float32 samples are not copied.
-    R (n, K): responsibilities; rows add up to 1.
     method: "newton" with the full Hessian; "bfgs", of limited memory; "gradient", with steps of Barzilai and
         Borwein; or "bfgs-newton", L-BFGS while it makes progress, and then Newton. Each backtracks until the
         objective falls.
-    max_iter: iterations at most, of both methods together.
     tol: relative tolerance: of the proven gap ‖∇F‖²/(2ρ), if there is a ridge, and of the gradient relative
         to the terms that cancel in it (:func:`formulations.mixture.turnover`).
-    Returns: ``primal`` has ``W``, and ``bound`` the proven one of F if there is a ridge. The status is SOLVED
-        within `tol`. A limit, or Ctrl-C, keeps the best point. ``history`` has a record of each iteration:
-        ``seconds`` and ``objective``.
     """
     methods: dict[str, Callable[[_Run, Options], None]] = {
         "newton": _newton, "bfgs": _bfgs, "gradient": _gradient, "bfgs-newton": _bfgs_then_newton,

@@ -70,13 +70,6 @@ class Sweep(Struct):
         ROWS + "y: f8 (n); c: f8 (n); W!: f8 (r, L); tally!: f8 (three); sizes!: i8 (K); scores!: f8 (L)"
     )
     types = ROW_TYPES
-    values: NDArray[Any]
-    starts: NDArray[np.int64]
-    y: Vector
-    c: Vector
-    W: Vector
-    tally: Vector
-    sizes: NDArray[np.int64]
 
 
 # Algorithm 2: every misclassified sample in `order` adds step * c * y * x̃ to the face of its cell.
@@ -120,18 +113,11 @@ def solve_batch(
 ) -> Solution:  # fmt: skip
     """Run Algorithm 1 from the faces W.
 
-    X, y, c: samples (n, m), labels (+1 inside, -1 outside) and weights (n,), positive.
-    W (K, m+1): where to begin, bias last.
-    step: η, positive.
-    threshold: γ, at least 0, compared with the sum over the faces of the norms of their updates before the
-        step; 0 continues until no sample is misclassified.
-    rule: the reading of the algorithm, see the module.
-    pocket: True returns the iterate with the fewest mistakes (by weight), False the last one.
-    patience: iterations in a row without fewer mistakes than ever before, after which the run has settled.
-    max_iter: updates at most; 0 judges the start.
-    Returns: ``primal`` has ``W``, the objective is its E_P, ``iterations`` counts updates. ``history`` has a
-        record for the faces after each update, and one numbered 0 for the start: criterion, weight of the
-        mistakes, the norm that is compared with the threshold, faces in use.
+    X, y, c: samples (n, m), labels (+1 inside, -1 outside) and positive weights (n,).
+    max_iter: updates at most; 0 evaluates the start.
+    Other arguments are as in :class:`PerceptronSettings`. The objective of the solution is E_P. ``history``
+    has a record for the faces after each update, and one numbered 0 for the start: criterion, weight of the
+    mistakes, the norm that is compared with the threshold, faces in use.
     """
     one_of("rule", rule, RULES)
     at_least("threshold", threshold, 0.0)
@@ -158,8 +144,8 @@ def solve_online(
 ) -> Solution:  # fmt: skip
     """Run Algorithm 2 from the faces W: passes through the samples, each in a random order of the seed.
 
-    Arguments are as in :func:`solve_batch`; `max_iter` counts passes. ``history`` has a record for each pass:
-    criterion and mistakes of the faces after it. The run has settled once a pass makes no mistake.
+    Arguments are as in :func:`solve_batch`; `max_iter` counts passes. The run has converged once a pass makes
+    no mistake.
     """
     _check(step, patience, max_iter)
     rows, machine = as_rows(X), OnlinePolyceptron(W, step, seed)
@@ -179,12 +165,7 @@ def solve_online(
 
 
 class OnlinePolyceptron:
-    """Algorithm 2 as a state that samples are shown to, for a stream of data.
-
-    W (K, m+1): where to begin, bias last.
-    step: η, positive.
-    seed: of the orders.
-    """
+    """The state of Algorithm 2 between chunks of a stream: faces W (K, m+1), bias last, and η."""
 
     def __init__(self, W: Vector, step: float = 1.0, seed: int = 0):
         self.state, self.step, self.rng = _Sweeps(W), step, np.random.default_rng(seed)

@@ -56,23 +56,11 @@ class PrimalDual(Struct):
     Z, T (r, n): multipliers and slacks, r = S + q.
     """
 
-    sides: NDArray[np.int8]
-    kinks: Vector
-    caps: Vector
-    f: Vector
-    Z: Vector
-    T: Vector
-
     signature = "sides: i1 (q, n); kinks: f8 (q); caps: f8 (s, n); f!: f8 (n); Z!: f8 (r, n); T!: f8 (r, n)"
 
 
 class Direction(Struct):
     """A direction: right-hand sides of the complementarity rows (r, n), and the changes of f, Z and T."""
-
-    aim: Vector
-    df: Vector
-    dZ: Vector
-    dT: Vector
 
     signature = "aim!: f8 (r, n); df!: f8 (n); dZ!: f8 (r, n); dT!: f8 (r, n)"
 
