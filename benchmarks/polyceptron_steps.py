@@ -21,7 +21,7 @@ from joblib import Parallel, delayed
 from polyopt import datasets
 from polyopt.base.files import replacing
 from polyopt.optim.rounds import random_faces
-from polyopt.polyhedral.polyceptron_online import solve_batch, solve_online
+from polyopt.polyhedral.polyceptron import solve_batch, solve_online
 
 PICTURE = Path(__file__).parent / "results" / "polyceptron_steps.png"
 STARTS, _LIMIT = 20, 5_000

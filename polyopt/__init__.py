@@ -59,10 +59,10 @@ if TYPE_CHECKING:
     from polyopt.polyhedral.logistic_certificate import certify_spla1 as certify_spla1
     from polyopt.polyhedral.lp_certificate import certify_pc_slp as certify_pc_slp
     from polyopt.polyhedral.lp_certificate import certify_polyceptron as certify_polyceptron
-    from polyopt.polyhedral.pc_slp_estimator import PCSLP as PCSLP
-    from polyopt.polyhedral.plume_estimator import PLUME as PLUME
-    from polyopt.polyhedral.polyceptron_estimator import Polyceptron as Polyceptron
-    from polyopt.polyhedral.spla1_estimator import SPLA1 as SPLA1
+    from polyopt.polyhedral.pc_slp import PCSLP as PCSLP
+    from polyopt.polyhedral.plume import PLUME as PLUME
+    from polyopt.polyhedral.polyceptron import Polyceptron as Polyceptron
+    from polyopt.polyhedral.spla1 import SPLA1 as SPLA1
     from polyopt.sensitivity import binding as binding
     from polyopt.sensitivity import centre_prices as centre_prices
     from polyopt.sensitivity import sensitivities as sensitivities

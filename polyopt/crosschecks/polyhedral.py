@@ -12,7 +12,8 @@ from formulations.polyhedral import scores
 from polyopt.crosschecks.registry import CPM, PC_SLP, PLUME, POLYCEPTRON, SPLA1, Pair, Registry, Vector
 from polyopt.crosschecks.samples import clusters, generator
 from polyopt.polyhedral.plume import minimise
-from polyopt.polyhedral.polyceptron_online import solve_batch
+from polyopt.polyhedral.polyceptron import solve_batch
+from polyopt.polyhedral.polyceptron import OnlinePolyceptron, solve_batch
 from polyopt.polyhedral.spla1 import LogisticCells
 
 CHECKS = Registry("polyhedral")

@@ -161,7 +161,7 @@ def _polyhedral(
         title,
         families={family: f"formulations.{family}"},
         programs=(f"{family}.{programs[0]}", f"{family}.{programs[1]}"),
-        home=f"polyopt.polyhedral.{family}_estimator.{estimator}",
+        home=f"polyopt.polyhedral.{family}.{estimator}",
         fast=fast[0],
         unit=fast[1],
         settings={"n_faces": 3, **settings},
@@ -172,9 +172,9 @@ def _polyhedral(
         crosschecks=("polyopt.crosschecks.polyhedral",),
         exports={
             f"certify_{family}": f"polyopt.polyhedral.{certificate}",
-            **({settings_class: f"polyopt.polyhedral.{family}_estimator"} if settings_class else {}),
+            **({settings_class: f"polyopt.polyhedral.{family}"} if settings_class else {}),
         },
-        keeps=(f"polyopt.polyhedral.{family}_estimator.{settings_class}",) if settings_class else (),
+        keeps=(f"polyopt.polyhedral.{family}.{settings_class}",) if settings_class else (),
     )
 
 

@@ -6,7 +6,7 @@ Minimises  L(w) = Σ c_i ln(1 + exp(−y_i w·x̃_i)) + ρ/2 ‖w‖²,  bias la
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -19,9 +19,7 @@ from formulations.language.solution import Solution, Status
 from formulations.language.types import Matrix, Vector, is_sparse
 from formulations.polyhedral import pull, scores
 
-if TYPE_CHECKING:
-    Method = Literal["newton", "bfgs"]
-
+Method = Literal["newton", "bfgs"]
 METHODS = ("newton", "bfgs")
 ARMIJO = 1e-4
 """Share of the decrease predicted by the slope that a step must attain (Armijo's condition)."""
@@ -29,18 +27,12 @@ ARMIJO = 1e-4
 
 @dataclass(frozen=True)
 class Options:
-    """Numbers of the solvers.
+    """Sizes and limits of the solvers."""
 
-    min_step: share of a Newton step at which the line search gives up.
-    max_bfgs_unknowns: unknowns up to which BFGS keeps its whole matrix; beyond it is L-BFGS.
-    max_newton_unknowns: unknowns of Newton's method.
-    ridges: additions to the unit diagonal of a scaled Hessian, until it has a Cholesky factor.
-    """
-
-    min_step: float = 1e-10
-    max_bfgs_unknowns: int = 200
+    min_step: float = 1e-10  # share of a Newton step at which the line search gives up
+    max_bfgs_unknowns: int = 200  # up to which BFGS keeps its whole matrix; beyond it is L-BFGS
     max_newton_unknowns: int = 6000
-    ridges: tuple[float, ...] = (0.0, 1e-14, 1e-11, 1e-8)
+    ridges: tuple[float, ...] = (0.0, 1e-14, 1e-11, 1e-8)  # added to a scaled Hessian's unit diagonal in turn
 
 
 DEFAULT = Options()

@@ -1,8 +1,23 @@
-"""Descent by linear programs, one assignment of the negatives after the other.
+"""Descent by linear programs that majorise the objective: the exact Polyceptron and PC-SLP.
 
-The exact Polyceptron (:mod:`polyopt.polyhedral.polyceptron_exact`) and PC-SLP
-(:mod:`polyopt.polyhedral.pc_slp`) share the assignment of negatives to faces, the treatment of faces without
-any, and the condition under which the faces change.
+A step assigns each negative to the face with the least score, at which its loss is least, and solves the
+linear program of that assignment. The program's value is at least the objective everywhere and equals it at
+the faces before the step, so no step raises the objective. The faces change only if the objective falls.
+Otherwise they stay, and the step returns the multipliers that belong to them.
+
+Many negatives have no loss at several faces. Each is assigned to the face that it is farthest beyond: at
+another it would constrain that face without need, and the descent would end at a higher value.
+
+A face without negatives has no loss once all positives are inside it. It is shifted until they are, and the
+next step may assign negatives to it. If a step brings no decrease, such a face is tried with other negatives:
+first with all that still have a loss, then with half of the negatives of the face with the largest loss.
+
+The samples determine the normals only in directions in which they differ (:mod:`polyopt.linalg.span`); the
+normals are projected onto these, unless that leaves the box. A face that touches the box, as a program with
+several optima may return, is replaced by the shortest with its margins.
+
+Consecutive steps keep HiGHS's basis. A step from other faces begins without one, so that a run depends on its
+start alone, not on earlier solves.
 """
 
 from __future__ import annotations
@@ -36,28 +51,7 @@ _LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT)
 
 
 class FacesByPrograms(DescentProblem):
-    """Descent by linear programs that bound the objective for a fixed assignment of the negatives.
-
-    A step assigns each negative to the face with the least score, at which its loss is least, and solves the
-    linear program of that assignment. The program's value is at least the objective everywhere and equals it
-    at the faces before the step, so no step raises the objective. The faces change only if the objective
-    falls. Otherwise they stay, and the step returns the multipliers that belong to them.
-
-    Many negatives have no loss at several faces. Each is assigned to the face that it is farthest beyond: at
-    another it would constrain that face without need, and the descent would end at a higher value.
-
-    A face without negatives has no loss once all positives are inside it. It is shifted until they are, and
-    the next step may assign negatives to it. If a step brings no decrease, such a face is tried with other
-    negatives: first with all that still have a loss, then with half of the negatives of the face with the
-    largest loss, those that score least at the unused face or, if it has no weights, those with most loss.
-
-    The samples determine the normals only in directions in which they differ (:mod:`polyopt.linalg.span`);
-    the normals are projected onto these, unless that leaves the box. A face that touches the box, as a
-    program with several optima may return, is replaced by the shortest with its margins. At the end
-    :meth:`settled` replaces the faces without negatives by constants.
-
-    Consecutive steps keep HiGHS's basis. A step from other faces begins without one, so that a run depends on
-    its start alone, not on earlier solves.
+    """Descent by linear programs that majorise the objective: PC-SLP and the exact Polyceptron.
 
     X, y, c, n_faces: as in :func:`~polyopt.optim.rounds.random_faces`; the weights are positive costs.
     radius: R, the largest absolute value of an entry of W, or inf.

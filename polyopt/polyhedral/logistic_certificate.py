@@ -256,33 +256,24 @@ def certify_logistic_polytopes(
 
     Parameters
     ----------
-    X : array_like or CSR of shape (n, m)
-        The training data.
-    y : array_like of shape (n,)
-        Labels -1 and +1.
+    X, y, C, tol
+        As in :func:`~polyopt.polyhedral.lp_certificate.certify_polyceptron`; C is the weight of each sample.
     W : array_like of shape (K, m+1)
         Faces, the bias last: those of the class -1, then those of +1, and zeros for a class without faces.
     n_faces : tuple of int
         Numbers of faces of the classes -1 and +1.
-    ridge, bias_ridge, l1 : float
-        ρ, η (by default a hundredth of ρ), both positive, and λ.
-    C : float or array_like of shape (n,)
-        Weight of each sample.
+    ridge, bias_ridge, l1, group : float
+        ρ, η (by default a hundredth of ρ), both positive, λ and τ.
     alpha : array_like of shape (n, K), optional
-        Multipliers of the margin constraints, at the faces of the other class. By default those that W
-        suggests.
+        Multipliers of the margin constraints, at the faces of the other class; by default from W.
     assignment : array_like of int, shape (n,), optional
         The face of each sample, of its own class; by default the best for W.
     support : array_like of bool, shape (K, m), optional
         True for weights that may differ from 0; by default all.
     signs : array_like of int, shape (m,), optional
         The sign that the log-odds keep with each feature; by default none has one.
-    group : float
-        τ.
     groups : array_like of shape (m,), or sequence of sequences of int, optional
         As in :meth:`formulations.face_penalty.FacePenalty.of`; by default each feature is its own.
-    tol : float
-        Relative tolerance for the gap and for every residual.
 
     Returns
     -------

@@ -37,27 +37,16 @@ Report = Callable[[float], None]
 
 @dataclass(frozen=True)
 class Options:
-    """Numbers of descents and of elimination.
+    """Sizes, tolerances and limits of descents and of elimination."""
 
-    lbfgs_pairs: pairs of steps and slopes that the compiled L-BFGS keeps.
-    products_per_look: products of the compiled L-BFGS between two looks at the clock, about a tenth of a
-        second.
-    recent_objectives: proximal steps need only be below the largest of so many objectives (SpaRSA).
-    min_rel_curvature: lower limit of a proximal step's curvature L, relative to the weight of the samples.
-    sharp_softness: softness of the maxima after the first descent, in elimination and on paths.
-    first_max_iter: iterations of a path's first descent, at each softness.
-    refit_max_iter: iterations of a descent that starts near its end.
-    kept_share: share of the numbers that a step of elimination keeps.
-    """
-
-    lbfgs_pairs: int = 10
-    products_per_look: float = 1e8
-    recent_objectives: int = 5
-    min_rel_curvature: float = 1e-10
-    sharp_softness: float = 0.3
-    first_max_iter: int = 40
-    refit_max_iter: int = 20
-    kept_share: float = 0.85
+    lbfgs_pairs: int = 10  # pairs of steps and slopes that the compiled L-BFGS keeps
+    products_per_look: float = 1e8  # products between two looks at the clock: about a tenth of a second
+    recent_objectives: int = 5  # a proximal step need only be below the largest of these (SpaRSA)
+    min_rel_curvature: float = 1e-10  # of a proximal step, relative to the weight of the samples
+    sharp_softness: float = 0.3  # of the maxima after the first descent, in elimination and on paths
+    first_max_iter: int = 40  # of a path's first descent, at each softness
+    refit_max_iter: int = 20  # of a descent that starts near its end
+    kept_share: float = 0.85  # of the numbers, by a step of elimination
 
 
 OPTIONS = Options()

@@ -63,30 +63,20 @@ class Units(NamedTuple):
 
 @dataclass(frozen=True)
 class FaceLoss:
-    """Samples with weights, the classes of the faces, and the penalties of faces.
+    """Samples with weights, the classes of the faces, and the penalties of faces."""
 
-    X, y, c: samples (n, m), labels -1 and +1, and weights (n,).
-    owners: the number of faces of each class.
-    ridge, bias_ridge, l1: ρ, η and λ.
-    support (K, m): True for weights that may differ from 0; by default all.
-    signs (m,): the sign that the log-odds keep with each feature; by default none has one.
-    group: τ.
-    groups (m,): the group of each feature, from 0; by default each is its own.
-    known_units: :attr:`units`, if they are known.
-    """
-
-    X: Matrix
-    y: Array
-    c: Array
-    owners: Owners
-    ridge: float
-    bias_ridge: float
-    l1: float = 0.0
-    support: Bits | None = None
-    signs: NDArray[np.int64] | None = None
-    group: float = 0.0
-    groups: NDArray[np.int64] | None = None
-    known_units: Units | None = None
+    X: Matrix  # samples (n, m)
+    y: Array  # labels -1 and +1
+    c: Array  # weights (n,)
+    owners: Owners  # number of faces of each class
+    ridge: float  # ρ
+    bias_ridge: float  # η
+    l1: float = 0.0  # λ
+    support: Bits | None = None  # (K, m), True for weights that may differ from 0; None for all
+    signs: NDArray[np.int64] | None = None  # (m,), the sign that the log-odds keep with each feature
+    group: float = 0.0  # τ
+    groups: NDArray[np.int64] | None = None  # (m,), the group of each feature, from 0; None: each its own
+    known_units: Units | None = None  # `units`, if they are known
 
     def of_features(self, used: NDArray[np.intp], support: Bits | None = None) -> FaceLoss:
         """Restrict the problem to some features; `support` (K, m) is of all of them."""

@@ -46,32 +46,20 @@ _sweep = kernel(
 
 @dataclass(frozen=True)
 class Options:
-    """Numbers of Newton's method.
+    """Sizes, tolerances and limits of Newton's method."""
 
-    max_entries: entries of W other than 0 up to which the curvature is a dense matrix.
-    first_softness, softness_ratio, last_softness: t of the maxima at the first stage, the ratio of the next
-        stage's to it, and the smallest one. (A ratio that adapts to the steps of a stage changed nothing on
-        ten data sets.)
-    stage_steps: Newton steps at one softness, at most.
-    stage_tol_ratio, last_tol_ratio: tolerance of a stage, and of the last one, relative to the one asked.
-    model_gap_ratio: gap to which a model with groups is solved, relative to the gap at hand.
-    max_legs: legs of a step within an orthant, each up to an entry that comes to 0.
-    sweeps, max_model_rounds: sweeps between two Newton steps of a model, and such rounds at most.
-    model_halvings: halvings of a Newton step of a model.
-    """
-
-    max_entries: int = 2500
-    first_softness: float = 0.1
-    softness_ratio: float = 0.2
+    max_entries: int = 2500  # nonzero entries of W up to which the curvature is a dense matrix
+    first_softness: float = 0.1  # t of the maxima at the first stage
+    softness_ratio: float = 0.2  # between stages; a ratio that adapts changed nothing on ten data sets
     last_softness: float = 1e-10
-    stage_steps: int = 200
-    stage_tol_ratio: float = 0.1
-    last_tol_ratio: float = 1e-5
-    model_gap_ratio: float = 0.01
-    max_legs: int = 60
-    sweeps: int = 3
-    max_model_rounds: int = 60
-    model_halvings: int = 6
+    stage_steps: int = 200  # Newton steps at one softness, at most
+    stage_tol_ratio: float = 0.1  # tolerance of a stage, relative to the one asked
+    last_tol_ratio: float = 1e-5  # the same, of the last stage
+    model_gap_ratio: float = 0.01  # gap to which a model with groups is solved, relative to the gap at hand
+    max_legs: int = 60  # of a step within an orthant, each up to an entry that comes to 0
+    sweeps: int = 3  # between two Newton steps of a model
+    max_model_rounds: int = 60  # of sweeps and a Newton step, at most
+    model_halvings: int = 6  # of a Newton step of a model
 
 
 OPTIONS = Options()

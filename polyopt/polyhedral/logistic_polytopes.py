@@ -50,20 +50,13 @@ def solve_logistic_polytopes(
 ) -> Solution:  # fmt: skip
     """Descend from every start, and make the best end stationary.
 
-    method: "newton" polishes the best end by Newton's method, "exact" by the explicit program.
-    n_init, seed, n_jobs: random starts, their seed, and the number that runs at once.
     max_iter: iterations at most, per start: of the descent, and for the best start those of Newton's method,
         or rounds of the explicit program, that follow. Descents of the elimination are not counted.
     tol: relative gap of the assignment's program to which the end is polished.
     begin (K, m+1): faces of a further start, the first.
-    max_numbers: weights and biases other than 0 at most: the best end loses weights until no more are left
-        (:func:`polyopt.polyhedral.logistic_descent.eliminate`).
-    knots (m,): numbers that a feature itself takes, once for all faces.
-    Returns: ``primal`` has ``W`` and ``assignment`` and, if weights were held at 0 for their number alone,
-        ``support``, which may differ from it; ``duals`` has ``margin``. CONVERGED if the end is stationary;
-        a limit, or Ctrl-C, keeps the best point. ``history`` has a record per iteration: for a descent the
-        softness and the ``smoothed`` objective, and the ``objective`` at its end; for the rest the
-        ``objective``.
+    max_numbers, knots: arguments of :func:`polyopt.polyhedral.logistic_descent.eliminate`, for the best end.
+    In the solution, ``primal`` has ``W``, ``assignment`` and, if weights were held at 0 for their number
+    alone, ``support``; ``duals`` has ``margin``. CONVERGED if the end is stationary.
     """
     clock = Clock(time_limit)
     generators, given = generators_of(seed, n_init), int(begin is not None)

@@ -21,10 +21,10 @@ from polyopt.margin.fit import HingeClassifier
 from polyopt.margin.sigma_svm import SigmaSVM
 from polyopt.polyhedral.logistic_estimator import LogisticPolytopes
 from polyopt.polyhedral.lp_certificate import is_at_box
-from polyopt.polyhedral.pc_slp_estimator import PCSLP
-from polyopt.polyhedral.plume_estimator import PLUME
-from polyopt.polyhedral.polyceptron_estimator import Polyceptron
-from polyopt.polyhedral.spla1_estimator import SPLA1
+from polyopt.polyhedral.pc_slp import PCSLP
+from polyopt.polyhedral.plume import PLUME
+from polyopt.polyhedral.polyceptron import Polyceptron
+from polyopt.polyhedral.spla1 import SPLA1
 from polyopt.sensitivity.frames import ROW_TOL, are_independent, need_multipliers, paid, value_of, warn_of
 from polyopt.sparse.estimator import CrossEntropySVM
 from polyopt.sparse.expansion_classifier import ExpansionClassifier

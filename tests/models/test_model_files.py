@@ -22,7 +22,7 @@ from polyopt.datasets import Dataset
 from polyopt.margin.svm import SVM
 from polyopt.models import Model, facts_of_fit, load_model, save_model
 from polyopt.models.model import digest
-from polyopt.polyhedral.spla1_estimator import SPLA1
+from polyopt.polyhedral.spla1 import SPLA1
 
 FILES = Path(__file__).parent / "files"
 # What the kept models answered when they were made, on the points they were fitted to.

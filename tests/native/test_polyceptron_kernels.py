@@ -7,7 +7,7 @@ import pytest
 from helpers.draws import anywhere, drawn_calls, length, pick, rows_anywhere
 
 from polyopt.linalg.rows import as_rows
-from polyopt.polyhedral.polyceptron_online import _clear, _iterate, _judge, _pass, _Sweeps
+from polyopt.polyhedral.polyceptron import _clear, _iterate, _judge, _pass, _Sweeps
 
 KINDS = ("pass", "judge", "iterate")
 

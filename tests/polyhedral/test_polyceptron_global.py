@@ -17,7 +17,7 @@ from formulations.polyhedral import margin_error
 from formulations.polytope import lift
 from polyopt import Polyceptron, certify_polyceptron
 from polyopt.certificates import Claim
-from polyopt.polyhedral.polyceptron_global import MAX_SAMPLES, solve_polyceptron_global
+from polyopt.polyhedral.polyceptron_exact import MAX_SAMPLES, solve_polyceptron_global
 
 
 def brute_force(X, y, c, K, R):
@@ -143,7 +143,7 @@ def test_an_interruption_keeps_the_point(monkeypatch):
     def stopped(*arguments, **named):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("polyopt.polyhedral.polyceptron_global.mixed_integer", stopped)
+    monkeypatch.setattr("formulations.polyceptron.mixed_integer", stopped)
     found = solve_polyceptron_global(X, y, 1.0, 2, n_init=1)
     assert (found.status, found.bound) == (Status.INTERRUPTED, 0.0)
     assert found.objective == pytest.approx(margin_error(X, y, found["W"]))

@@ -10,8 +10,8 @@ from formulations import polyhedral
 from formulations.language.solution import Status
 from polyopt.datasets import make_polyceptron1, make_polytope
 from polyopt.linalg.rows import as_rows
-from polyopt.polyhedral import polyceptron_online as polyceptron
-from polyopt.polyhedral.polyceptron_online import OnlinePolyceptron, solve_batch, solve_online
+from polyopt.polyhedral import polyceptron
+from polyopt.polyhedral.polyceptron import OnlinePolyceptron, solve_batch, solve_online
 
 
 @pytest.fixture

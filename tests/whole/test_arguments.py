@@ -27,8 +27,8 @@ from polyopt.optim.rounds import Stage, run_from_many_starts, run_rounds
 from polyopt.optim.starts import best_of
 from polyopt.polyhedral.pc_slp import SuccessiveLP
 from polyopt.polyhedral.plume import PlumeProblem, minimise, solve_plume
+from polyopt.polyhedral.polyceptron import solve_batch, solve_online
 from polyopt.polyhedral.polyceptron_exact import ExactPolyceptron
-from polyopt.polyhedral.polyceptron_online import solve_batch, solve_online
 from polyopt.polyhedral.spla1 import LogisticCells
 from polyopt.sparse.cross_entropy import solve_l0
 from polyopt.sparse.tree import solve_l0_tree

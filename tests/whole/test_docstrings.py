@@ -81,8 +81,6 @@ def public_callables():
         "polyopt.verify",
         "polyopt.certificates",
         "polyopt.datasets",
-        "polyopt.margin.decomposition",
-        "polyopt.margin.interior_point",
         "polyopt.methods.method",
         "polyopt.methods.registry",
         "polyopt.polytope",
@@ -95,7 +93,6 @@ def public_callables():
             found[f"{module.__name__}.{name}"] = getattr(module, name)
     for name in FAMILIES:
         found |= {f"{name}.{key}": value for key, value in makers(family(name)).items()}
-    found["certify_hinge"] = import_module("polyopt.margin.certificate").certify_hinge
     found["solve_cpm_global"] = import_module("polyopt.cpm.global_search.search").solve_cpm_global
     for name in polyopt.__all__:
         found[f"polyopt.{name}"] = getattr(polyopt, name)

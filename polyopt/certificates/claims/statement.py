@@ -19,78 +19,38 @@ Number: TypeAlias = "float | Fraction"
 
 @dataclass(frozen=True)
 class Statement:
-    """A claim and its program; the numbers are exact, the multipliers not yet feasible.
+    """A claim and its program; the numbers are exact, the multipliers not yet feasible."""
 
-    Attributes
-    ----------
-    title : str
-        What the machine is called.
-    X : ndarray or CSR of shape (n, m)
-        Samples, as the machine sees them.
-    y : ndarray of shape (n,)
-        Labels -1 and +1 of the program.
-    program : dict
-        As in the file, with numerals.
-    W : sequence of K sequences
-        The point.
-    b : sequence of K numbers
-        Intercepts; empty where the program has none.
-    multipliers : dict
-        By the names of the rows, arrays of shape (K, n).
-    kind : str
-        ``"bounds"``; or ``"infeasible"``, of multipliers that are a ray.
-    bits : int
-        Digits, in bits, of what is made feasible and of the claim.
-    tree : dict, optional
-        In the place of the multipliers, those of a tree's leaves, as in the file,
-    bound : float
-        and a number that all of them prove.
-    """
-
-    title: str
-    X: Matrix
-    y: NDArray[Any]
-    program: dict[str, Any]
-    W: Sequence[Sequence[Number] | NDArray[Any]] | NDArray[Any]
-    b: Sequence[Number]
-    multipliers: dict[str, Any]
-    kind: str = "bounds"
-    bits: int = 53
-    tree: dict[str, Any] | None = None
-    bound: float = 0.0
+    title: str  # name of the machine
+    X: Matrix  # samples (n, m), as the machine sees them
+    y: NDArray[Any]  # labels -1 and +1 of the program
+    program: dict[str, Any]  # as in the file, with numerals
+    W: Sequence[Sequence[Number] | NDArray[Any]] | NDArray[Any]  # the point, (K, m)
+    b: Sequence[Number]  # intercepts; empty for a program without them
+    multipliers: dict[str, Any]  # arrays (K, n) by the names of the rows
+    kind: str = "bounds"  # or "infeasible", of multipliers that are a ray
+    bits: int = 53  # precision of the repaired multipliers and of the claim
+    tree: dict[str, Any] | None = None  # multipliers of a tree's leaves, in place of the others
+    bound: float = 0.0  # lower bound that all leaves of the tree prove
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """The statement of a certificate's claim, made when it is asked for.
-
-    Attributes
-    ----------
-    state : callable
-        Returns the statement.
-    names : tuple of str
-        The labels, as in the data, of -1 and of +1.
-    rows : ndarray of int, optional
-        The samples of the data in the statement; all by default.
-    factor : float
-        The factor of their features.
-    fixed : callable, optional
-        Of a claim by cases: returns the statement of the convex program of the point's own case.
-    """
+    """The statement of a certificate's claim, made when it is asked for."""
 
     state: Callable[[], Statement]
-    names: tuple[str, str] = ("-1", "1")
-    rows: NDArray[Any] | None = None
-    factor: float = 1.0
-    fixed: Callable[[], Statement] | None = None
+    names: tuple[str, str] = ("-1", "1")  # labels of the classes -1 and +1 in the data
+    rows: NDArray[Any] | None = None  # samples of the data in the statement; None for all
+    factor: float = 1.0  # factor of their features
+    fixed: Callable[[], Statement] | None = None  # statement of the program of one case of several
 
     def of(self, names: tuple[str, str], rows: NDArray[Any], factor: float) -> Evidence:
-        """The same of these samples of data whose labels have these names, times a factor."""
+        """Return the same evidence for other label names, sample numbers and a factor of the features."""
         return replace(self, names=names, rows=rows, factor=factor)
 
 
 def without_form(reason: str) -> tuple[Evidence, ...]:
-    """The evidence of a certificate that no file can hold: asking for its statement raises the reason."""
+    """Return the evidence of a certificate that no file can hold; its statement raises the reason."""
     return (Evidence(partial(_refuse, reason)),)
 
 
@@ -99,7 +59,7 @@ def _refuse(reason: str) -> Statement:
 
 
 def numeral(value: Number) -> int | str:
-    """A number for the file: whole, a hexadecimal float of any length, or a fraction."""
+    """Return a number for the file: an integer, a hexadecimal float of any length, or a fraction."""
     exact = Fraction(value)
     top, den = exact.numerator, exact.denominator
     if den == 1 and abs(top) < 1 << 53:
@@ -111,13 +71,13 @@ def numeral(value: Number) -> int | str:
 
 
 def cap_of(costs: Iterable[Number]) -> Any:
-    """Caps of a family (inf for a hard row) for the file: one for all if they are the same."""
+    """Return the caps of a family (inf for a hard row) for the file: one number if all are equal."""
     found = ["inf" if isinstance(cost, float) and math.isinf(cost) else numeral(cost) for cost in costs]
     return found[0] if len(set(found)) == 1 else found
 
 
 def numerals(values: Sequence[Number] | NDArray[Any]) -> Any:
-    """Numbers for the file: one for all if they are the same, only the nonzero ones if few."""
+    """Return numbers for the file: one number if all are equal, and only the nonzero ones if they are few."""
     plain: Sequence[Number] = values.tolist() if isinstance(values, np.ndarray) else values
     exact = [Fraction(value) for value in plain]
     if len(exact) > 1 and all(value == exact[0] for value in exact):
