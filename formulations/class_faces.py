@@ -74,7 +74,7 @@ class Owners:
         return np.asarray(free & given)
 
     def ways(self, m: int, signs: ArrayLike | None = None) -> Array:
-        """The sign (K, m) that each weight keeps, 0 where it is free, for the signs of the log-odds.
+        """Return the sign (K, m) that each weight keeps, 0 where it is free, for the signs of the log-odds.
 
         A face of class +1 keeps the sign σ_j of a feature, one of class −1 the other one.
         """
@@ -109,7 +109,7 @@ def scores(X: Matrix, w: Array, b: Array) -> Array:
 
 
 def natural_assignment(y: Array, s: Array, owners: Owners) -> Assignment:
-    """Each sample's best face of its own class, an array of int of shape (n,), for the scores s (n, K)."""
+    """Return each sample's best face of its class (n,), for the scores s (n, K)."""
     return np.asarray(np.where(owners.others(y), -np.inf, s).argmax(axis=1))
 
 
@@ -127,7 +127,7 @@ def value(
     ridge: float = 1e-3, bias_ridge: float = 1e-5, l1: float = 0.0, group: float = 0.0,
     groups: ArrayLike | None = None, assignment: Assignment | None = None,
 ) -> float:  # fmt: skip
-    """The objective at faces w (K, m), b (K,), for the best assignment unless one is given."""
+    """Return the objective at faces w (K, m), b (K,), for the best assignment unless one is given."""
     X, y = as_data(X, y)
     xi = shortfall(y, scores(X, w, b), owners, assignment)
     penalty = FacePenalty.of(X.shape[1], l1=l1, group=group, groups=groups)
@@ -139,7 +139,7 @@ def value(
 def shrunk(
     q: Array, l1: float, ways: ArrayLike = 0.0, group: float = 0.0, groups: ArrayLike | None = None
 ) -> Array:
-    """Every entry nearer to 0 by `l1`, and no further; 0 where `ways` has the other sign.
+    """Return every entry nearer to 0 by `l1`, and no further; 0 where `ways` has the other sign.
 
     Then every group of features over all faces is shorter by `group`, or 0.
     """
@@ -152,7 +152,7 @@ def shrunk(
 
 
 def pulls(X: Matrix, y: Array, owners: Owners, assignment: ArrayLike, alpha: Array) -> tuple[Array, Array]:
-    """The pulls q (K, m) at the weights and r (K,) at the biases, of multipliers alpha (n, K)."""
+    """Return the pulls q (K, m) at the weights and r (K,) at the biases, of multipliers alpha (n, K)."""
     net = owners.assignment_matrix(y, assignment) * alpha.sum(axis=1, keepdims=True) - alpha
     pulled = pull(X, net * owners.free)
     return pulled[:, :-1], pulled[:, -1]

@@ -107,7 +107,7 @@ class FaceTerms:
     def added_to(
         self, plain: Program, *, name: str, source: str, objective: cp.Minimize | cp.Maximize, text: str
     ) -> Program:
-        """The plain program with the rows, the variables and the parameters of the price besides.
+        """State the plain program with the rows, the variables and the parameters of the price besides.
 
         `objective` is the one with the price, `text` the same as it is printed.
         """
@@ -126,7 +126,7 @@ class FaceTerms:
 
 
 def primal_terms(penalty: FacePenalty, W: cp.Variable) -> FaceTerms:
-    """The price of the faces W (K, m+1), the bias last, and its rows."""
+    """Return the price of the faces W (K, m+1), the bias last, and its rows."""
     K, m = W.shape[0], penalty.n_features
     terms, faces = FaceTerms(), W[:, :-1]
     if penalty.l1 > 0:
@@ -162,7 +162,7 @@ def primal_terms(penalty: FacePenalty, W: cp.Variable) -> FaceTerms:
 
 
 def dual_terms(penalty: FacePenalty, K: int) -> FaceTerms:
-    """The terms taken off the pulls (K, m+1) in the dual, and their rows."""
+    """Return the terms taken off the pulls (K, m+1) in the dual, and their rows."""
     m, terms = penalty.n_features, FaceTerms()
     left = "what is left of the pull at a weight"
     terms.letters["Nₖⱼ"] = f"= Σᵢ αᵢₖ yᵢ x̃ᵢⱼ − rₖⱼ − qₖⱼ + σⱼ δₖⱼ: {left}"
@@ -205,7 +205,7 @@ def dual_terms(penalty: FacePenalty, K: int) -> FaceTerms:
 
 
 def rows_of_prices() -> tuple[Row, ...]:
-    """The rows that prices and signs have in any program, on one face of one feature."""
+    """Return the rows that prices and signs have in any program, on one face of one feature."""
     penalty = FacePenalty.of(1, l1=1.0, group=1.0, signs=[1])
     return primal_terms(penalty, cp.Variable((1, 2))).rows
 
@@ -221,7 +221,7 @@ def sizes(penalty: FacePenalty, W: NDArray[Any]) -> dict[str, NDArray[Any]]:
 
 
 def _padded(part: cp.Expression, K: int) -> cp.Expression:
-    """With a column of zeros in the place of the biases."""
+    """Append a column of zeros for the biases."""
     return cp.hstack([part, np.zeros((K, 1))])
 
 
@@ -244,7 +244,7 @@ def _signed_places(penalty: FacePenalty, K: int) -> NDArray[np.int64]:
 
 
 def membership(penalty: FacePenalty) -> NDArray[np.float64]:
-    """The 0/1 matrix (L, m+1) of the features of each group, 0 at the bias."""
+    """Return the 0/1 matrix (L, m+1) of the features of each group, 0 at the bias."""
     own = penalty.groups == np.arange(penalty.n_groups)[:, None]
     return np.hstack([own.astype(float), np.zeros((penalty.n_groups, 1))])
 
@@ -272,7 +272,7 @@ def fixed_assignment(
     X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, loss: Loss = "sum",
     margin: Margin = "total", *, penalty: FacePenalty,
 ) -> Program:  # fmt: skip
-    """The machine with priced weights for a fixed assignment.
+    """State the machine with priced weights for a fixed assignment.
 
     Parameters
     ----------
@@ -303,7 +303,7 @@ def fixed_assignment_dual(
     X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, loss: Loss = "sum",
     margin: Margin = "total", *, penalty: FacePenalty,
 ) -> Program:  # fmt: skip
-    """Dual of :func:`fixed_assignment`, with the same parameters; arguments as in the primal."""
+    """State the dual of :func:`fixed_assignment`, with the same parameters; arguments as in the primal."""
     one_of("margin", margin, ("total", "worst"))
     plain = cpm.fixed_assignment_dual(X, y, n_faces, assignment, C, loss)
     terms = dual_terms(_checked(penalty, X), n_faces)
@@ -328,7 +328,7 @@ def recover(
     X: MatrixLike, y: ArrayLike, alpha: NDArray[Any], penalty: FacePenalty, loss: Loss = "sum",
     radius: NDArray[Any] | None = None,
 ) -> dict[str, NDArray[Any]]:  # fmt: skip
-    """The primal variables from the dual's alpha (n, K)."""
+    """Return the primal variables from the dual's alpha (n, K)."""
     X, y = as_data(X, y)
     if radius is None:
         W = 0.5 * penalty.shrunk((lift(X).T @ (alpha * y[:, None])).T)
@@ -340,7 +340,7 @@ def recover(
 
 
 def pairs(seed: int = 0) -> list[Duality]:
-    """Every program of this module on random data, as primal-dual pairs."""
+    """Return every program of this module on random data, as primal-dual pairs."""
     X, y = two_blobs(n=24, m=5, seed=seed)
     side = np.where(np.arange(len(y)) % 2, 1.0, -1.0)
     X[:, 0] = np.where(y > 0, 2.0 * side, 0.0) + 0.7 * (X[:, 0] - X[:, 0].mean())

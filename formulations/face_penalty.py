@@ -62,7 +62,7 @@ class FacePenalty:
         n_features: int, *, l1: float = 0.0, group: float = 0.0,
         signs: Mapping[int, int] | ArrayLike | None = None, groups: ArrayLike | None = None,
     ) -> FacePenalty:  # fmt: skip
-        """A penalty on the faces of so many features."""
+        """Return a penalty on the faces of so many features."""
         m = whole("n_features", n_features, 0)
         return FacePenalty(
             at_least("l1", l1, 0.0), at_least("group", group, 0.0), _signs(signs, m), _groups(groups, m)
@@ -74,13 +74,13 @@ class FacePenalty:
         return len(self.signs)
 
     def checked(self, n_features: int) -> FacePenalty:
-        """The same, refused where the features are not as many."""
+        """Return the same, refused where the features are not as many."""
         if self.n_features != n_features:
             raise ValueError(f"penalty must be for {n_features} features, not {self.n_features}")
         return self
 
     def of_features(self, used: NDArray[np.int64]) -> FacePenalty:
-        """The price of some of the features, by their numbers."""
+        """Return the price of some of the features, by their numbers."""
         own = np.unique(self.groups[used], return_inverse=True)[1]
         return FacePenalty(self.l1, self.group, self.signs[used], own.astype(np.int64))
 
@@ -101,17 +101,17 @@ class FacePenalty:
         return up, np.where(self.signs > 0, np.inf, self.l1)
 
     def value(self, W: Vector) -> float:
-        """The price of some faces (K, m+1), the bias last; signs are not looked at."""
+        """Return the price of some faces (K, m+1), the bias last; signs are not looked at."""
         faces = W[:, :-1]
         return float(self.l1 * np.abs(faces).sum() + self.group * self.lengths(faces).sum())
 
     def lengths(self, faces: Vector) -> Vector:
-        """The length of each group, shape (groups,), of weights or pulls (K, m) without biases."""
+        """Return the length of each group, shape (groups,), of weights or pulls (K, m) without biases."""
         squares = np.bincount(self.groups, (faces * faces).sum(axis=0), minlength=self.n_groups)
         return np.asarray(np.sqrt(squares))
 
     def cut(self, V: Vector) -> Vector:
-        """The pulls (K, m+1) after the first step: each λ nearer to 0, and 0 where its sign is forbidden."""
+        """Soft-threshold the gradients (K, m+1) by λ, with 0 for weights of a forbidden sign: step 1."""
         up, down = self.thresholds
         faces = np.maximum(V[:, :-1] - up, 0.0) - np.maximum(-V[:, :-1] - down, 0.0)
         return np.column_stack([faces, V[:, -1:]])
@@ -131,7 +131,7 @@ class FacePenalty:
         return cut
 
     def held(self, V: Vector) -> tuple[Vector, Vector, Vector]:
-        """The best r, q and δ of the dual's rows, (K, m) each, for pulls (K, m+1).
+        """Return the best r, q and δ of the dual's rows, (K, m) each, for pulls (K, m+1).
 
         What is left of a pull is V − r − q + σδ, which is :meth:`shrunk`.
         """
@@ -140,12 +140,12 @@ class FacePenalty:
         return r, cut - left, np.where(self.signs == 0, 0.0, np.abs(V[:, :-1] - r - cut))
 
     def allowed(self, W: Vector) -> Vector:
-        """The faces (K, m+1) with 0 where the sign is not allowed."""
+        """Return the faces (K, m+1) with 0 where the sign is not allowed."""
         weights = W[:, :-1]
         return np.column_stack([np.where(self.signs * weights < 0, 0.0, weights), W[:, -1:]])
 
     def features(self, W: Vector) -> NDArray[np.int64]:
-        """The features that some face (K, m or m+1) uses, in order."""
+        """Return the features that some face (K, m or m+1) uses, in order."""
         return np.flatnonzero((W[:, : self.n_features] != 0).any(axis=0))
 
 

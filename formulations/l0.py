@@ -100,17 +100,17 @@ class Expansion(NamedTuple):
     label: str = "t"
 
     def unknowns(self) -> Unknowns:
-        """New variables of a primal."""
+        """Return new variables of a primal."""
         n, p = self.K.shape
         return Unknowns(cp.Variable(p, name="alpha"), cp.Variable(name="b"), cp.Variable(n, name="xi"))
 
     def multipliers(self) -> tuple[cp.Variable, cp.Variable]:
-        """New variables of a dual: u (n,) of the margins, s (p,) of the caps."""
+        """Return new variables of a dual: u (n,) of the margins, s (p,) of the caps."""
         n, p = self.K.shape
         return cp.Variable(n, name="u"), cp.Variable(p, name="s")
 
     def primal_rows(self, at: Unknowns, price: str) -> tuple[Row, Row, Row]:
-        """The rows ``margin``, ``slack`` and ``sign``; `price` is what a unit of slack costs, as printed."""
+        """Return the rows ``margin``, ``slack`` and ``sign``; `price` is the cost of slack as printed."""
         t = self.label
         margin = Row(
             "margin",
@@ -124,14 +124,14 @@ class Expansion(NamedTuple):
         return margin, slack, Row("sign", at.alpha >= 0, "αⱼ ≥ 0", "r", worth)
 
     def rates(self, u: cp.Variable) -> cp.Expression:
-        """The saving of a unit of each coefficient: t_j Σ_i K_ij y_i u_i, shape (p,)."""
+        """Return the saving of a unit of each coefficient: t_j Σ_i K_ij y_i u_i, shape (p,)."""
         return cp.multiply(self.centres, self.K.T @ cp.multiply(self.y, u))
 
     def dual_rows(
         self, u: cp.Variable, s: cp.Variable, used: Row, most: cp.Expression | Vector, most_text: str, cap:
         str,
     ) -> tuple[Row, ...]:  # fmt: skip
-        """The rows of a dual."""
+        """Return the rows of a dual."""
         return (
             Row("b", self.y @ u == 0, "Σᵢ yᵢ uᵢ = 0", "b", "the intercept $b$, sign included"),
             used,
@@ -142,7 +142,7 @@ class Expansion(NamedTuple):
 
 
 def duality(primal: Program, dual: Program, on: Expansion, costs: Vector, used: ArrayLike = 1.0) -> Duality:
-    """A pair of linear programs; the multipliers of the dual's row ``alpha`` are the coefficients."""
+    """Return a pair of linear programs; the multipliers of the dual's row ``alpha`` are the coefficients."""
     row = next(row for row in dual.rows if row.name == "alpha")
 
     def recover(_: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
@@ -172,7 +172,7 @@ _CAP, _CAP_OF_PATTERN = "αⱼ ≤ C", "αⱼ ≤ C σⱼ"  # the row cap, as pr
 def pattern(
     K: ArrayLike, y: ArrayLike, sigma: ArrayLike, C: float = 1.0, weights: Given = None, centres: Given = None
 ) -> Program:
-    """The linear program of one pattern, eq. (2).
+    """State the linear program of one pattern, eq. (2).
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ def pattern(
 def pattern_dual(
     K: ArrayLike, y: ArrayLike, sigma: ArrayLike, C: float = 1.0, weights: Given = None, centres: Given = None
 ) -> Program:
-    """Dual of :func:`pattern`, eq. (5), with the same parameters; arguments as in the primal."""
+    """State the dual of :func:`pattern`, eq. (5), with the same parameters; arguments as in the primal."""
     data = as_l0_data(K, y, C, weights, centres)
     price, chosen, on = _price_of(data), _chosen_of(data, sigma), _rows_of(data)
     u, s = on.multipliers()
@@ -230,7 +230,7 @@ def pattern_dual(
 def relaxation(
     K: ArrayLike, y: ArrayLike, C: float = 1.0, weights: Given = None, centres: Given = None
 ) -> Program:
-    """The relaxation of the exact program, eq. (4): its value bounds every score from below.
+    """State the relaxation of the exact program, eq. (4): its value bounds every score from below.
 
     Arguments as in :func:`pattern`; C is the price of loss too, besides the cap of the coefficients.
     """
@@ -252,7 +252,7 @@ def relaxation(
 def relaxation_dual(
     K: ArrayLike, y: ArrayLike, C: float = 1.0, weights: Given = None, centres: Given = None
 ) -> Program:
-    """Dual of :func:`relaxation`, eq. (6); arguments as in the primal."""
+    """State the dual of :func:`relaxation`, eq. (6); arguments as in the primal."""
     data = as_l0_data(K, y, C, weights, centres)
     price, on = _price_of(data), _rows_of(data)
     u, s = on.multipliers()
@@ -268,7 +268,7 @@ def _dual(
     data: L0Data, u: cp.Variable, s: cp.Variable, used: Row, most: cp.Expression | Vector, most_text: str,
     parameters: dict[str, cp.Parameter], *, name: str, title: str, equation: str,
 ) -> Program:  # fmt: skip
-    """A dual: its row of the coefficients is `used`, and `most` is the price of slack."""
+    """State a dual: its row of the coefficients is `used`, and `most` is the price of slack."""
     return Program(
         name=name,
         title=title,
@@ -286,7 +286,7 @@ def _dual(
 def mixed_integer(
     K: ArrayLike, y: ArrayLike, C: float = 1.0, weights: Given = None, centres: Given = None
 ) -> Program:
-    """The exact program, eq. (3), over all patterns; HiGHS solves it, to ``mip_rel_gap`` (1e-4 by default).
+    """State the exact program over all patterns, eq. (3); HiGHS solves it to ``mip_rel_gap`` (1e-4).
 
     Arguments as in :func:`relaxation`.
     """
@@ -312,45 +312,45 @@ def _price_of(data: L0Data) -> cp.Parameter:
 
 
 def _inverse_of(price: cp.Parameter) -> cp.Parameter:
-    """One over a parameter, as a parameter."""
+    """Return the inverse of a parameter as a parameter."""
     return cp.CallbackParam(lambda: 1.0 / price.value, shape=(), nonneg=True)
 
 
 def _chosen_of(data: L0Data, sigma: ArrayLike) -> cp.Parameter:
-    """A pattern as a parameter of shape (p,)."""
+    """Return a pattern as a parameter of shape (p,)."""
     p = len(data.centres)
     return cp.Parameter(p, nonneg=True, name="sigma", value=as_patterns(sigma, p))
 
 
 def _numbers_of(data: L0Data) -> dict[str, Vector]:
-    """The letters that are data."""
+    """Return the letters that are data."""
     return {"K": data.K, "y": data.y, "t": data.centres, "w": data.weights}
 
 
 def _rows_of(data: L0Data) -> Expansion:
-    """The kernel matrix with its labels."""
+    """Return the kernel matrix with its labels."""
     return Expansion(data.K, data.y, data.centres)
 
 
 def _primal_rows(data: L0Data, at: Unknowns, cap: cp.Constraint, text: str = _CAP) -> tuple[Row, ...]:
-    """The rows of a primal, of which `cap` is printed as `text`."""
+    """Return the rows of a primal, of which `cap` is printed as `text`."""
     return (*_rows_of(data).primal_rows(at, "its price of slack"), Row("cap", cap, text, "s", SAVED))
 
 
 def _opening(data: L0Data) -> tuple[L0Data, cp.Parameter, Unknowns]:
-    """The data, the price of loss and the variables of a primal program."""
+    """Return the data, the price of loss and the variables of a primal program."""
     return data, _price_of(data), _rows_of(data).unknowns()
 
 
 def _sample(seed: int, n: int = 40) -> tuple[Vector, Vector, Vector]:
-    """An asymmetric indefinite kernel matrix (n, n), labels and weights (n,)."""
+    """Return an asymmetric indefinite kernel matrix (n, n), labels and weights (n,)."""
     X, y = two_blobs(n=n, seed=seed)
     noise = np.random.default_rng(seed).normal(size=(len(y), len(y)))
     return np.tanh(0.5 * X @ X.T - 0.3) + 0.1 * noise, y, np.where(y > 0, 1.0, 0.7)
 
 
 def pairs(seed: int = 0) -> list[Duality]:
-    """The linear programs of this module on random data, as primal-dual pairs."""
+    """Return the linear programs of this module on random data, as primal-dual pairs."""
     K, y, weights = _sample(seed)
     K, centres = K[:, :30], y[:30]
     C, sigma, on = 2.0, np.arange(30) % 3 == 0, Expansion(K, y, centres)
@@ -360,6 +360,6 @@ def pairs(seed: int = 0) -> list[Duality]:
 
 
 def singles(seed: int = 0) -> list[Program]:
-    """The exact program, which has no dual, on random data."""
+    """Return the exact program, which has no dual, on random data."""
     K, y, weights = _sample(seed, n=20)
     return [mixed_integer(K[:, :15], y, 2.0, weights, y[:15])]

@@ -101,17 +101,17 @@ _LETTERS = {
 
 
 def _places_of(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """The place of each pair among those chosen, -1 where it is not."""
+    """Return the place of each pair among those chosen, -1 where it is not."""
     return np.where(mask, np.cumsum(mask).reshape(mask.shape) - 1, -1)
 
 
 def _chosen(values: cp.Expression, mask: NDArray[np.bool_]) -> cp.Expression:
-    """The values of the pairs chosen, row by row."""
+    """Return the values of the pairs chosen, row by row."""
     return cp.vec(values, order="C")[np.flatnonzero(mask.ravel())]
 
 
 def _priced_groups(m: int, group: float, groups: ArrayLike | None) -> tuple[FacePenalty, dict[str, Any]]:
-    """The price of groups, and the letters of a program for it: none without a price."""
+    """Return the price of groups, and the letters of a program for it: none without a price."""
     penalty = FacePenalty.of(m, group=group, groups=groups)
     return penalty, {"τ": penalty.group, "G": membership(penalty)[:, :-1]} if penalty.group else {}
 
@@ -125,7 +125,7 @@ def fixed_assignment(
     ridge: float = 1e-3, bias_ridge: float = 1e-5, l1: float = 0.0, support: ArrayLike | None = None,
     signs: ArrayLike | None = None, group: float = 0.0, groups: ArrayLike | None = None,
 ) -> Program:  # fmt: skip
-    """The machine for a fixed assignment.
+    """State the machine for a fixed assignment.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ def fixed_assignment_dual(
     ridge: float = 1e-3, bias_ridge: float = 1e-5, l1: float = 0.0, support: ArrayLike | None = None,
     signs: ArrayLike | None = None, group: float = 0.0, groups: ArrayLike | None = None,
 ) -> Program:  # fmt: skip
-    """Dual of :func:`fixed_assignment`; arguments as in the primal."""
+    """State the dual of :func:`fixed_assignment`; arguments as in the primal."""
     X, y = as_data(X, y)
     rho, eta, price = _checked(ridge, bias_ridge, l1)
     (n, m), K, others, free = X.shape, owners.count, owners.others(y), owners.free
@@ -286,7 +286,7 @@ def recover(
     ridge: float = 1e-3, bias_ridge: float = 1e-5, l1: float = 0.0, support: ArrayLike | None = None,
     signs: ArrayLike | None = None, group: float = 0.0, groups: ArrayLike | None = None,
 ) -> dict[str, Array]:  # fmt: skip
-    """Primal variables from the multipliers alpha (n, K) of the row margin, C_i v_ik."""
+    """Return primal variables from the multipliers alpha (n, K) of the row margin, C_i v_ik."""
     X, y = as_data(X, y)
     q, r = pulls(X, y, owners, assignment, np.where(owners.others(y), alpha, 0.0))
     m = X.shape[1]
@@ -298,7 +298,7 @@ def recover(
 
 
 def pairs(seed: int = 0) -> list[Duality]:
-    """The programs of this module on random data, as primal-dual pairs.
+    """Return the programs of this module on random data, as primal-dual pairs.
 
     With faces for both classes, of which some weights are held at 0, with a class at rest, signs, groups.
     """

@@ -65,7 +65,7 @@ _SLIDES = "Mannor, Peleg & Rubinstein, slides"
 
 
 def primal(K: ArrayLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
-    """The one-norm SVM, eq. (1).
+    """State the one-norm SVM, eq. (1).
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def primal(K: ArrayLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
 
 
 def dual(K: ArrayLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
-    """Dual of :func:`primal`, eq. (2); its positive part is written out as the variable s.
+    """State the dual of :func:`primal`, eq. (2); its positive part is written out as the variable s.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def _checked(K: ArrayLike, y: ArrayLike, C: ArrayLike) -> tuple[Expansion, cp.Pa
 
 
 def pairs(seed: int = 0) -> list[Duality]:
-    """The programs of this module on random data, as a primal-dual pair."""
+    """Return the programs of this module on random data, as a primal-dual pair."""
     X, y = two_blobs(seed=seed)
     C, K = np.where(y > 0, 1.0, 0.7), (X @ X.T + 1.0) ** 2
     return [duality(primal(K, y, C), dual(K, y, C), Expansion(K, y, y), C)]

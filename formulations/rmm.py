@@ -120,7 +120,7 @@ _LETTERS = {
 
 
 def bound_parameter(B: float) -> cp.Parameter:
-    """The parameter B, finite and non-negative: for B = infinity it is the SVM."""
+    """Return the parameter B, finite and non-negative: for B = infinity it is the SVM."""
     return cp.Parameter(nonneg=True, name="B", value=at_least("B", B, 0.0))
 
 
@@ -150,7 +150,7 @@ def qcqp(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Pro
 
 
 def qcqp_dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Program:
-    """Dual of the QCQP, eq. (6) with its missing term, as a semidefinite program of size m + 2.
+    """State the dual of the QCQP, eq. (6) with its missing term, as a semidefinite program of size m + 2.
 
     The linear matrix inequality needs no special case at λ = 0, where it forces Σ α_i y_i = 0.
     Arguments as in :func:`qcqp`; X dense.
@@ -187,7 +187,7 @@ def qcqp_dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -
 def recover_qcqp(
     X: MatrixLike, y: ArrayLike, C: ArrayLike, B: float, alpha: NDArray[Any], lam: NDArray[Any]
 ) -> dict[str, NDArray[Any]]:
-    """Primal variables w, b, xi of (5) from the multipliers of (6).
+    """Return primal variables w, b, xi of (5) from the multipliers of (6).
 
     (w, b) solves M(λ) (w, b) = q; where λ vanishes, M does not determine b, and the intercept is
     found as the SVM's is.
@@ -268,7 +268,7 @@ def qp(
 def bound_rows(
     f: cp.Expression, bound: cp.Parameter, D: ArrayLike | None, point: str = "xᵢ", where: str = "sample i"
 ) -> tuple[tuple[Row, ...], cp.Expression, dict[str, cp.Variable], dict[str, cp.Parameter]]:
-    """The bounds on the outputs f: their rows, and the cost of their slacks, these, and the parameter D."""
+    """Return the rows of the bounds on f, the cost of their slacks, these variables, and the parameter D."""
     i = point[-1]
     slack, slack_star = (cp.Variable(f.shape[0], name=name) for name in ("tau", "tau_star"))
     ends, texts, more = (bound, bound), ("B", "B"), ""
@@ -296,7 +296,7 @@ def _slack_cost(D: ArrayLike, count: int) -> cp.Parameter:
 def bound_dual_rows(
     lam: cp.Variable, lam_star: cp.Variable, D: ArrayLike | None, i: str = "ᵢ"
 ) -> tuple[tuple[Row, ...], dict[str, cp.Parameter]]:
-    """The rows of the multipliers of the bounds, which D caps, and the parameter D."""
+    """Return the rows of the multipliers of the bounds, which D caps, and the parameter D."""
     room, room_star = f"room under the bound: $B − f{i}$", f"room above it: $B + f{i}$"
     if D is not None:
         room = f"room under the bound and its slack: $B + τ{i} − f{i}$"
@@ -335,7 +335,7 @@ def _dual_from_factor(
 def qp_dual(
     X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0, D: ArrayLike | None = None
 ) -> Program:
-    """Dual of the QP, eq. (8), with the linear kernel K = XX'; arguments as in :func:`qp`."""
+    """State the dual of the QP, eq. (8), with the linear kernel K = XX'; arguments as in :func:`qp`."""
     X, y = as_data(X, y)
     return _dual_from_factor(X, y, C, B, D, "qp_dual", {"x": X})
 
@@ -343,7 +343,7 @@ def qp_dual(
 def kernel_dual(
     K: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0, D: ArrayLike | None = None
 ) -> Program:
-    """Dual of the QP, eq. (8), for a Gram matrix.
+    """State the dual of the QP, eq. (8), for a Gram matrix.
 
     Parameters
     ----------
@@ -417,7 +417,7 @@ def recover(
     X: MatrixLike, y: ArrayLike, C: ArrayLike, B: float, dual: Mapping[str, NDArray[Any]],
     D: ArrayLike | None = None,
 ) -> dict[str, NDArray[Any]]:  # fmt: skip
-    """Primal variables of (7) from the dual's, by name."""
+    """Return primal variables of (7) from the dual's, by name."""
     X, y = as_data(X, y)
     rows = hinge_families(y, C, B, np.inf if D is None else D)
     w = X.T @ rows.beta(rows.stacked(rows.of_letters(dual)))
@@ -430,7 +430,7 @@ def recover(
 
 
 def bounding_spread(X: MatrixLike, lam: ArrayLike, lam_star: ArrayLike, B: float) -> tuple[Vector, Vector]:
-    """The mean μ_λ (m,) and the matrix Σ_λ (m, m) of the samples that bound a Relative Margin Machine."""
+    """Return the mean μ_λ (m,) and the matrix Σ_λ (m, m) of the samples whose bounds are active."""
     own = (np.asarray(lam, dtype=float) + np.asarray(lam_star, dtype=float)) / B
     total = float(own.sum())
     if total == 0.0:
@@ -441,7 +441,7 @@ def bounding_spread(X: MatrixLike, lam: ArrayLike, lam_star: ArrayLike, B: float
 
 
 def pairs(seed: int = 0) -> list[Duality]:
-    """Every primal of this module with its dual, on random data."""
+    """Return every primal of this module with its dual, on random data."""
     X, y = two_blobs(seed=seed)
     C, B = 1.0, 1.5
     K = (X @ X.T + 1.0) ** 2
@@ -458,7 +458,7 @@ def pairs(seed: int = 0) -> list[Duality]:
 
 
 def singles(seed: int = 0) -> list[Program]:
-    """The programs of this module that stand without a partner, on random data."""
+    """Return the programs of this module that stand without a partner, on random data."""
     X, y = two_blobs(seed=seed)
     K = (X @ X.T + 1.0) ** 2
     # A feasible point of (8) that is far from optimal: equal multipliers for both classes.
