@@ -234,7 +234,7 @@ def _subset_data(
 def recover_subset(
     X: MatrixLike, y: ArrayLike, s: int, alpha: NDArray[Any], z: NDArray[Any]
 ) -> dict[str, NDArray[Any]]:
-    """Return primal variables of the relaxation from the dual's alpha and z, the row feature's multipliers."""
+    """Return primal variables of the relaxation from the dual's alpha, and z of its row feature."""
     X, y = as_data(X, y)
     z = np.clip(z, 0.0, 1.0)
     v = X.T @ (alpha * y)
