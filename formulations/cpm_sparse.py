@@ -154,7 +154,7 @@ def primal_terms(penalty: FacePenalty, W: cp.Variable) -> FaceTerms:
         kept = cp.multiply(np.tile(penalty.signs[signed].astype(float), (K, 1)), W[:, signed])
         terms.rows += (
             Row("sign", kept >= 0, "σⱼ Wₖⱼ ≥ 0 for σⱼ² > 0", "delta",
-                "rate of decrease of the cost with a weight of the forbidden sign", _signed_index(penalty, K)),
+                "rate of decrease of the cost at weights of the forbidden sign", _signed_index(penalty, K)),
         )  # fmt: skip
         terms.data["σ"] = np.append(penalty.signs.astype(float), 0.0)
     return terms
