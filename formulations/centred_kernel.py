@@ -78,15 +78,15 @@ class CentredKernel:
         return 1.0 / ((1.0 - D) + D * self.eigenvalues / self.total)
 
     def gram(self, D: float) -> Array:
-        """The kernel between the training points, shape (n, n)."""
+        """Return the kernel between the training points, shape (n, n)."""
         return (self.root * self.shrinkage(D)) @ self.root.T
 
     def cross(self, K_test: ArrayLike, D: float) -> Array:
-        """The kernel between test and training points, shape (t, n), from ``K_test[t, j] = k(t, x_j)``."""
+        """Return the kernel (t, n) of test and training points, from ``K_test[t, j] = k(t, x_j)``."""
         # Coordinates of a test point in the basis of `root`: V' S^(1/2) kc_t / sqrt(kappa).
         weighted = self.root * (self.weights[:, None] / self.eigenvalues)
         return (self._centre(K_test) @ weighted * self.shrinkage(D)) @ self.root.T
 
     def is_degenerate(self) -> bool:
-        """True if every centred point is independent of the others, so that D = 1 forgets the data."""
+        """Return True if every centred point is independent of the others, so that D = 1 forgets the data."""
         return len(self.eigenvalues) >= len(self.weights) - 1

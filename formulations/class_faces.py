@@ -1,7 +1,7 @@
-"""Faces of two classes: whose they are, what they say of samples, and what they cost.
+"""Faces of two classes: their numbers, scores, assignment and objective.
 
-Each class has faces, or one face at rest, whose score is 0. The log-odds of class +1 at x are the best score
-of its faces less the best of the others'; :mod:`formulations.logistic_polytopes` has the programs.
+Each class has faces, or one zero face, whose score is 0. The log-odds of class +1 at x are the best score of
+its faces less the best of the other class; :mod:`formulations.logistic_polytopes` has the programs.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Assignment = NDArray[np.int64]
 
 
 BIAS = 0.01
-"""η over ρ where nothing else is said: what the square of a bias costs, next to that of a weight."""
+"""Default of η/ρ, the ridge on the biases relative to that on the weights."""
 
 
 @dataclass(frozen=True)
 class Owners:
     """Numbers of faces of the two classes: first those of class −1, then those of class +1.
 
-    A class without faces of its own has one face of zeros.
+    A class without faces has one zero face.
     """
 
     minus: int
@@ -42,12 +42,12 @@ class Owners:
 
     @property
     def count(self) -> int:
-        """K, the faces in all, those at rest among them."""
+        """K, the number of all faces, zero faces included."""
         return len(self.classes)
 
     @property
     def first(self) -> int:
-        """The faces of class −1, or its face at rest."""
+        """The number of faces of class −1, its zero face included."""
         return max(self.minus, 1)
 
     @property
@@ -57,11 +57,11 @@ class Owners:
 
     @property
     def free(self) -> NDArray[np.bool_]:
-        """Mask of the faces (K,) that are not at rest."""
+        """Mask (K,) of the faces that are not zero faces."""
         return np.asarray(np.where(self.classes < 0, self.minus > 0, self.plus > 0))
 
     def support(self, m: int, chosen: ArrayLike | None = None) -> NDArray[np.bool_]:
-        """S (K, m): which weights may differ from 0, those chosen (K, m) of faces that are not at rest."""
+        """Return S (K, m): True for the weights that may differ from 0, by default all but zero faces'."""
         free = np.broadcast_to(self.free[:, None], (self.count, m))
         if chosen is None:
             return free
@@ -74,17 +74,17 @@ class Owners:
         return np.asarray(free & given)
 
     def ways(self, m: int, signs: ArrayLike | None = None) -> Array:
-        """The sign (K, m) that each weight keeps, 0 where it is free, for the signs of the log-odds.
+        """Return the sign (K, m) required of each weight, or 0, for signs σ of the log-odds.
 
-        A face of class +1 keeps the sign σ_j of a feature, one of class −1 the other one.
+        It is σ_j for a face of class +1, −σ_j for one of class −1.
         """
         if signs is None:
             return np.zeros((self.count, m))
-        kept = FacePenalty.of(m, signs=signs).signs
-        return np.asarray(np.where(self.free[:, None], self.classes[:, None] * kept, 0.0))
+        sigma = FacePenalty.of(m, signs=signs).signs
+        return np.asarray(np.where(self.free[:, None], self.classes[:, None] * sigma, 0.0))
 
     def others(self, y: Array) -> NDArray[np.bool_]:
-        """O (n, K): which faces are of the other class than a sample."""
+        """Return O (n, K): True for the faces of the other class than the sample."""
         return np.asarray(y[:, None] * self.classes < 0)
 
     def assignment_matrix(self, y: Array, assignment: ArrayLike) -> Array:
@@ -92,7 +92,7 @@ class Owners:
         given = np.asarray(assignment)
         is_whole = np.issubdtype(given.dtype, np.number) and np.isrealobj(given) and (given % 1 == 0).all()
         if given.shape != y.shape or not is_whole:
-            raise ValueError(f"assignment must be integers of shape {y.shape}, the numbers of faces")
+            raise ValueError(f"assignment must be integers of shape {y.shape}, the indices of faces")
         z = given.astype(np.int64)
         if not (len(z) == 0 or (z.min() >= 0 and z.max() < self.count)):
             raise ValueError(f"assignment must be from 0 to {self.count - 1}, not {z.min()} to {z.max()}")
@@ -104,22 +104,22 @@ class Owners:
 
 
 def scores(X: Matrix, w: Array, b: Array) -> Array:
-    """w_k·x_i + b_k, an array of shape (n, K)."""
+    """Return w_k·x_i + b_k (n, K)."""
     return np.asarray(X @ w.T) + b
 
 
 def natural_assignment(y: Array, s: Array, owners: Owners) -> Assignment:
-    """Each sample's best face of its own class, an array of int of shape (n,), for the scores s (n, K)."""
+    """Return each sample's best face of its class (n,), for the scores s (n, K)."""
     return np.asarray(np.where(owners.others(y), -np.inf, s).argmax(axis=1))
 
 
 def shortfall(y: Array, s: Array, owners: Owners, assignment: Assignment | None = None) -> Array:
-    """ξ (n,): the best score of the other class less that of the sample's own face, by default its best."""
+    """Return ξ (n,): the best score of the other class less that of the sample's face (or best face)."""
     others = owners.others(y)
-    own = np.where(others, -np.inf, s).max(axis=1)
+    score = np.where(others, -np.inf, s).max(axis=1)
     if assignment is not None:
-        own = np.take_along_axis(s, assignment[:, None], axis=1)[:, 0]
-    return np.asarray(np.where(others, s, -np.inf).max(axis=1) - own)
+        score = np.take_along_axis(s, assignment[:, None], axis=1)[:, 0]
+    return np.asarray(np.where(others, s, -np.inf).max(axis=1) - score)
 
 
 def value(
@@ -127,32 +127,17 @@ def value(
     ridge: float = 1e-3, bias_ridge: float = 1e-5, l1: float = 0.0, group: float = 0.0,
     groups: ArrayLike | None = None, assignment: Assignment | None = None,
 ) -> float:  # fmt: skip
-    """The objective at faces w (K, m), b (K,), for the best assignment unless one is given."""
+    """Return the objective at faces w (K, m), b (K,), for the best assignment unless one is given."""
     X, y = as_data(X, y)
     xi = shortfall(y, scores(X, w, b), owners, assignment)
     penalty = FacePenalty.of(X.shape[1], l1=l1, group=group, groups=groups)
-    paid = 0.5 * ridge * (w**2).sum() + 0.5 * bias_ridge * (b**2).sum()
-    paid += penalty.value(np.column_stack([w, b]))
-    return float(as_costs(C, len(y)) @ np.logaddexp(0.0, xi) + paid)
-
-
-def shrunk(
-    q: Array, l1: float, ways: ArrayLike = 0.0, group: float = 0.0, groups: ArrayLike | None = None
-) -> Array:
-    """Every entry nearer to 0 by `l1`, and no further; 0 where `ways` has the other sign.
-
-    Then every group of features over all faces is shorter by `group`, or 0.
-    """
-    up, down = np.maximum(q - l1, 0.0), np.maximum(-q - l1, 0.0)
-    cut = np.where(np.asarray(ways) < 0, 0.0, up) - np.where(np.asarray(ways) > 0, 0.0, down)
-    if group == 0.0:
-        return cut
-    shares = FacePenalty.of(q.shape[1], group=group, groups=groups).shares
-    return np.asarray(cut * shares(np.column_stack([cut, np.zeros(len(cut))])))
+    regulariser = 0.5 * ridge * (w**2).sum() + 0.5 * bias_ridge * (b**2).sum()
+    regulariser += penalty.value(np.column_stack([w, b]))
+    return float(as_costs(C, len(y)) @ np.logaddexp(0.0, xi) + regulariser)
 
 
 def pulls(X: Matrix, y: Array, owners: Owners, assignment: ArrayLike, alpha: Array) -> tuple[Array, Array]:
-    """The pulls q (K, m) at the weights and r (K,) at the biases, of multipliers alpha (n, K)."""
+    """Return q (K, m) and r (K,) of the dual from the multipliers alpha (n, K)."""
     net = owners.assignment_matrix(y, assignment) * alpha.sum(axis=1, keepdims=True) - alpha
-    pulled = pull(X, net * owners.free)
-    return pulled[:, :-1], pulled[:, -1]
+    lifted = pull(X, net * owners.free)
+    return lifted[:, :-1], lifted[:, -1]

@@ -157,7 +157,7 @@ _FACE_LETTERS = {"x̃ᵢ": LETTERS["x̃ᵢ"], **ONE_FACE_LETTERS}
 
 
 def face(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
-    """One face of the fixed-assignment program with loss="sum".
+    """State one face of the fixed-assignment program with loss="sum".
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def face(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
 
 
 def face_dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
-    """Dual of :func:`face`; arguments as in the primal."""
+    """State the dual of :func:`face`; arguments as in the primal."""
     X, y = as_data(X, y)
     n = X.shape[0]
     alpha, costs = cp.Variable(n, name="alpha"), cost_parameter(C, n)
@@ -205,7 +205,7 @@ def face_dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
 def _parameters(
     y: NDArray[Any], n_faces: int, assignment: ArrayLike, C: ArrayLike, loss: Loss
 ) -> tuple[dict[str, cp.Parameter], cp.Parameter]:
-    """The parameters C and Z, and the cost of each slack, which follows from both."""
+    """Return the parameters C and Z, and the cost of each slack, which follows from both."""
     check_loss(loss)
     whole("n_faces", n_faces)
     n = len(y)
@@ -227,7 +227,7 @@ def fixed_assignment(
     X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, loss: Loss = "sum",
     margin: Margin = "total",
 ) -> Program:  # fmt: skip
-    """The convex polytope machine for a fixed assignment, eq. (6).
+    """State the convex polytope machine for a fixed assignment, eq. (6).
 
     Parameters
     ----------
@@ -303,7 +303,7 @@ def fixed_assignment_dual(
     X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, loss: Loss = "sum",
     margin: Margin = "total",
 ) -> Program:  # fmt: skip
-    """Dual of :func:`fixed_assignment`, with the same parameters; arguments as in the primal."""
+    """State the dual of :func:`fixed_assignment`, with the same parameters; arguments as in the primal."""
     X, y = as_data(X, y)
     parameters, costs = _parameters(y, n_faces, assignment, C, loss)
     alpha = cp.Variable((len(y), n_faces), name="alpha")
@@ -339,7 +339,7 @@ def fixed_assignment_dual(
 
 
 def norm_row(s: cp.Variable, pulls: cp.Expression, text: str) -> Row:
-    """The row ``norm`` of a dual with the worst-case margin: s (K,) and the pulls (m+1, K).
+    """Return the row ``norm`` of a dual with the worst-case margin: s (K,) and the pulls (m+1, K).
 
     It is a cone: if a face is not needed its pull is 0, where the norm has no gradient.
     """
@@ -351,7 +351,7 @@ def recover(
     X: MatrixLike, y: ArrayLike, alpha: NDArray[Any], loss: Loss = "sum", margin: Margin = "total",
     radius: NDArray[Any] | None = None,
 ) -> dict[str, NDArray[Any]]:  # fmt: skip
-    """Primal variables W, xi, and t of margin="worst", from the dual's alpha (n, K).
+    """Return primal variables W, xi, and t of margin="worst", from the dual's alpha (n, K).
 
     `radius` (m+2, K) are the multipliers of the dual's row norm, which hold the faces. Without them W_k is 0
     where v_k is, which need not be optimal.
@@ -367,7 +367,7 @@ def recover(
 
 
 def with_slacks(X: MatrixLike, y: ArrayLike, W: NDArray[Any], loss: Loss = "sum") -> dict[str, NDArray[Any]]:
-    """Primal variables W and xi of (6) at the faces W (K, m+1): the least slacks that they need."""
+    """Return primal variables W and xi of (6) at the faces W (K, m+1): the least slacks that they need."""
     X, y = as_data(X, y)
     check_loss(loss)
     hinge = slacks(lift(X) @ W.T, y[:, None])
@@ -415,7 +415,7 @@ def mixed_integer(
     X: MatrixLike, y: ArrayLike, n_faces: int, C: ArrayLike = 1.0, upper: float | None = None,
     loss: Loss = "sum", margin: Margin = "total",
 ) -> Program:  # fmt: skip
-    """The machine over all assignments.
+    """State the machine over all assignments.
 
     Parameters
     ----------
@@ -498,21 +498,21 @@ _GLOBAL_SOURCES = {
 
 
 def at_all(values: NDArray[np.float64], samples: NDArray[np.bool_], other: float) -> NDArray[np.float64]:
-    """Values of some samples among those of all, the others being `other`."""
+    """Return values of some samples among those of all, the others being `other`."""
     found = np.full((len(samples), *values.shape[1:]), other)
     found[samples] = values
     return found
 
 
 def pairs_at(samples: NDArray[np.int64], faces: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The places (n, K) of the pairs of a sample and a face, -1 where one of them has none."""
+    """Return the places (n, K) of the pairs of a sample and a face, -1 where one of them has none."""
     width = int(faces.max(initial=0)) + 1
     none = (samples[:, None] < 0) | (faces < 0)
     return np.where(none, -1, samples[:, None] * width + faces)
 
 
 def pairs(seed: int = 0) -> list[Duality]:
-    """Every program of this module on random data, as primal-dual pairs."""
+    """Return every program of this module on random data, as primal-dual pairs."""
     X, y = two_blobs(seed=seed)
     C, K = np.where(y > 0, 1.0, 0.7), 3
     assignment = np.arange(len(y)) % K
@@ -545,7 +545,7 @@ def _pair(
 
 
 def singles(seed: int = 0) -> list[Program]:
-    """The machine over all assignments, which has no dual, on random data."""
+    """Return the machine over all assignments, which has no dual, on random data."""
     X, y = two_blobs(n=16, m=2, seed=seed)
     C = np.where(y > 0, 1.3, 0.7)
     return [mixed_integer(X, y, 2, C), mixed_integer(X, y, 2, C, loss="max", margin="worst")]

@@ -111,7 +111,7 @@ _INTEGER_SOURCE = f"{PAPER}, {SOURCE}, with whole coefficients"
 
 
 def subset_face(X: MatrixLike, y: ArrayLike, s: int, C: ArrayLike = 1.0) -> Program:
-    """The face with at most s features, over all choices of them; SCIP solves it.
+    """State the face with at most s features, over all choices of them; SCIP solves it.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def subset_face(X: MatrixLike, y: ArrayLike, s: int, C: ArrayLike = 1.0) -> Prog
 def subset_relaxation(
     X: MatrixLike, y: ArrayLike, s: int, C: ArrayLike = 1.0, given: ArrayLike | None = None
 ) -> Program:
-    """The perspective relaxation: its value is a bound on every choice of s features.
+    """State the perspective relaxation: its value is a bound on every choice of s features.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ def subset_relaxation(
 def subset_relaxation_dual(
     X: MatrixLike, y: ArrayLike, s: int, C: ArrayLike = 1.0, given: ArrayLike | None = None
 ) -> Program:
-    """Dual of :func:`subset_relaxation`; arguments as in the primal."""
+    """State the dual of :func:`subset_relaxation`; arguments as in the primal."""
     X, y, g = _subset_data(X, y, s, given)
     n, m = X.shape
     alpha, lam = cp.Variable(n, name="alpha"), cp.Variable(name="lam")
@@ -234,7 +234,7 @@ def _subset_data(
 def recover_subset(
     X: MatrixLike, y: ArrayLike, s: int, alpha: NDArray[Any], z: NDArray[Any]
 ) -> dict[str, NDArray[Any]]:
-    """Primal variables w, b, xi, t and z of the relaxation from the dual's alpha, and its row feature's z."""
+    """Return primal variables of the relaxation from the dual's alpha, and z of its row feature."""
     X, y = as_data(X, y)
     z = np.clip(z, 0.0, 1.0)
     v = X.T @ (alpha * y)
@@ -243,7 +243,7 @@ def recover_subset(
 
 
 def integer_face(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLike = 1.0) -> Program:
-    """The face of whole coefficients at a fixed scale; SCIP solves it.
+    """State the face of whole coefficients at a fixed scale; SCIP solves it.
 
     Parameters
     ----------
@@ -258,7 +258,7 @@ def integer_face(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLike
 
 
 def integer_relaxation(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLike = 1.0) -> Program:
-    """The same with real coefficients from −M to M; arguments as in :func:`integer_face`."""
+    """State the same with real coefficients from −M to M; arguments as in :func:`integer_face`."""
     return _integer(X, y, scale, M, C, exact=False)
 
 
@@ -289,7 +289,7 @@ def _integer(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLike, ex
 
 
 def integer_relaxation_dual(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLike = 1.0) -> Program:
-    """Dual of :func:`integer_relaxation`; arguments as in the primal."""
+    """State the dual of :func:`integer_relaxation`; arguments as in the primal."""
     X, y = as_data(X, y)
     scale, M = positive("scale", scale), whole("M", M)
     n, m = X.shape
@@ -317,14 +317,14 @@ def integer_relaxation_dual(X: MatrixLike, y: ArrayLike, scale: float, M: int, C
 def recover_integer(
     X: MatrixLike, y: ArrayLike, scale: float, alpha: NDArray[Any], mu: NDArray[Any], nu: NDArray[Any]
 ) -> dict[str, NDArray[Any]]:
-    """Primal variables p, b and xi of the relaxation from the dual's alpha (n,), mu and nu (m,)."""
+    """Return primal variables p, b and xi of the relaxation from the dual's alpha (n,), mu and nu (m,)."""
     X, y = as_data(X, y)
     p, b = (scale * (X.T @ (alpha * y)) - mu + nu) / (2.0 * scale**2), 0.5 * float(alpha @ y)
     return {"p": p, "b": np.array(b), "xi": slacks(scale * (X @ p) + b, y)}
 
 
 def pairs(seed: int = 0) -> list[Duality]:
-    """The relaxations on random data, one feature of the first in for certain, with their duals."""
+    """Return the relaxations on random data, one feature of the first in for certain, with their duals."""
     X, y = two_blobs(n=40, m=6, seed=seed)
     C, s, given = np.where(y > 0, 0.3, 0.2), 2, np.eye(6)[-1]
     dual = subset_relaxation_dual(X, y, s, C, given)
@@ -344,7 +344,7 @@ def pairs(seed: int = 0) -> list[Duality]:
 
 
 def singles(seed: int = 0) -> list[Program]:
-    """The exact programs, which have no dual, on random data."""
+    """Return the exact programs, which have no dual, on random data."""
     X, y = two_blobs(n=20, m=5, seed=seed)
     X2, y2 = two_blobs(n=20, m=4, seed=seed)
     return [

@@ -1,47 +1,46 @@
-"""The Convex Polytope Machine with sparse faces: a price on their weights, few features, and signs to keep.
+"""The Convex Polytope Machine with a penalty on the weights of its faces, and sign constraints.
 
 Problem
 -------
-As in :mod:`formulations.cpm`, for a fixed assignment, with any of its losses and margins. Besides, the
-weights have a price that makes most of them zero, and may be asked to keep a sign, which makes the decision
-monotone in a feature. The price, its letters and the map from the dual's pulls back to the faces are in
-:mod:`formulations.face_penalty`. Biases are free of it.
+The program of :mod:`formulations.cpm` for a fixed assignment, with any of its losses and margins. In addition
+the weights have a penalty that makes most of them zero, and may have sign constraints, which make the
+decision monotone in a feature. The penalty, its letters and the map from the dual's V to the faces are in
+:mod:`formulations.face_penalty`. Biases have no penalty.
 
 Variables and shapes
 --------------------
-As in :mod:`formulations.cpm`; besides T (K, m), the sizes of the weights, and s (L,), the lengths of L groups
-of features over all faces. In the dual alpha (n, K), r and q (K, m), delta with a column for each feature
-that has a sign. σ (m,) of -1, 0, +1.
+As in :mod:`formulations.cpm`; and T (K, m), the absolute values of the weights, and s (L,), the norms of L
+groups of features over all faces. In the dual alpha (n, K), r and q (K, m), delta with a column for each
+feature that has a sign. σ (m,) of -1, 0, +1.
 
 Programs
 --------
-fixed_assignment pays λ Σ_kj |W_kj| + τ Σ_l ‖(W_kj : j in group l)‖ and keeps the signs, for either loss and
-margin. In fixed_assignment_dual N_kj = Σ_i α_ik y_i x̃_ij − r_kj − q_kj + σ_j δ_kj is what is left of a pull.
-For margin="total" the best r, q and δ are known: N is the pull V, shrunk. So any α within its caps bounds the
-optimum by Σ α − ¼ ‖shrunk V‖².
+fixed_assignment adds λ Σ_kj |W_kj| + τ Σ_l ‖(W_kj : j in group l)‖ to the objective, and the signs, for
+either loss and margin. fixed_assignment_dual has N_kj = Σ_i α_ik y_i x̃_ij − r_kj − q_kj + σ_j δ_kj. For
+margin="total" the optimal r, q and δ are known, and N = shrunk V for V_k = Σ_i α_ik y_i x̃_i. So any α within
+its caps bounds the optimum by Σ α − ¼ ‖shrunk V‖².
 
 Recovery
 --------
 margin="total": W = ½ shrunk V. margin="worst": W from the multipliers of the dual's row norm, as in
-:mod:`formulations.cpm`. T, s and ξ are what W asks for.
+:mod:`formulations.cpm`. T, s and ξ follow from W.
 
 Multipliers
 -----------
-alpha, beta, theta as without the price. r_kj is λ or −λ where W_kj is positive or negative; where it is 0,
-|r_kj| < λ says by how much the feature falls short of being worth its price. q says the same for whole
-groups. δ_kj is what a weight of the forbidden sign would gain. The optimum rises with λ at the rate Σ |W_kj|,
-and with τ at the rate of the groups' lengths, Σ_l s_l.
+alpha, beta, theta as without the penalty. r_kj is λ or −λ if W_kj is positive or negative; if W_kj = 0, the
+weight stays 0 until λ falls to |r_kj|. q is the same for whole groups. δ_kj is the rate at which the cost
+would fall with a weight of the forbidden sign. The optimum rises with λ at the rate Σ |W_kj|, and with τ at
+the rate Σ_l s_l.
 
 Infeasible when
 ---------------
-Never for finite C: W = 0, ξ = 1 is feasible; with a price that is high enough all weights are 0, and that is
-the optimum.
+Never for finite C: W = 0, ξ = 1 is feasible. All weights are 0 at the optimum if λ or τ is large enough.
 
 Reference
 ---------
 Kantchelian et al., Large-Margin Convex Polytope Machine (2014), eq. (6), for the machine. Zhu, Rosset, Hastie
 & Tibshirani, 1-norm Support Vector Machines (2003), and Wang, Zhu & Zou, The doubly regularized support
-vector machine (2006), for one face; Simon et al., A Sparse-Group Lasso (2013), for the price. The programs
+vector machine (2006), for one face; Simon et al., A Sparse-Group Lasso (2013), for the penalty. The programs
 are derived.
 
 Example
@@ -77,16 +76,16 @@ from formulations.language.toy_data import two_blobs
 from formulations.language.types import MatrixLike
 from formulations.polytope import Loss, Margin, lift
 
-_SOURCE = "Kantchelian et al. (2014), eq. (6), with a price on the weights"
+_SOURCE = "Kantchelian et al. (2014), eq. (6), with a penalty on the weights"
 _LETTERS = {
-    "Gₗⱼ": "1 where feature $j$ is in group $l$, else 0, and 0 at the bias",
-    "Fⱼ": "1 at a feature, 0 at the bias",
-    "rₖⱼ": "what the price $λ$ holds against a pull, 0 at a bias",
-    "qₖⱼ": "what the price $τ$ holds against a pull, 0 at a bias",
-    "δₖⱼ": "what a sign holds against a pull, 0 where there is none",
-    "λ": "≥ 0: the price of a unit of a weight's size",
-    "τ": "≥ 0: the price of a unit of a group's length over all faces",
-    "σⱼ": "+1 where no face may fall with feature $j$, −1 where none may rise, 0 where it is free",
+    "Gₗⱼ": "1 if feature $j$ is in group $l$, else 0; 0 for the bias",
+    "Fⱼ": "1 for a feature, 0 for the bias",
+    "rₖⱼ": "in $[−λ, λ]$, 0 for a bias",
+    "qₖⱼ": "of norm up to $τ$ in each group, 0 for a bias",
+    "δₖⱼ": "≥ 0: the multiplier of the sign constraint, 0 without one",
+    "λ": "≥ 0: the ℓ1 penalty on the weights",
+    "τ": "≥ 0: the penalty on the norms of groups over all faces",
+    "σⱼ": "+1 for weights ≥ 0 of feature $j$, −1 for weights ≤ 0, 0 without a constraint",
 }
 
 
@@ -96,7 +95,7 @@ class FaceTerms:
 
     cost: Any = 0.0  # the term of the objective, in the primal
     text: str = ""  # the term as printed, with its first ``+``; empty without one
-    taken: Any = 0.0  # (K, m+1): the term subtracted from the gradients, in the dual
+    subtracted: Any = 0.0  # (K, m+1): the term subtracted from the gradients, in the dual
     # as of :class:`formulations.language.program.Program`
     rows: tuple[Row, ...] = ()
     variables: dict[str, cp.Variable] = field(default_factory=dict)
@@ -107,13 +106,13 @@ class FaceTerms:
     def added_to(
         self, plain: Program, *, name: str, source: str, objective: cp.Minimize | cp.Maximize, text: str
     ) -> Program:
-        """The plain program with the rows, the variables and the parameters of the price besides.
+        """Add the rows, variables and parameters to a program without penalty.
 
-        `objective` is the one with the price, `text` the same as it is printed.
+        `objective` includes the penalty; `text` is the objective as printed.
         """
         return Program(
             name=name,
-            title=f"{plain.title}, with a price on the weights",
+            title=f"{plain.title}, with a penalty on the weights",
             source=source,
             objective=objective,
             objective_text=text,
@@ -126,17 +125,17 @@ class FaceTerms:
 
 
 def primal_terms(penalty: FacePenalty, W: cp.Variable) -> FaceTerms:
-    """The price of the faces W (K, m+1), the bias last, and its rows."""
+    """Return the penalty of the faces W (K, m+1), the bias last, and its rows."""
     K, m = W.shape[0], penalty.n_features
     terms, faces = FaceTerms(), W[:, :-1]
     if penalty.l1 > 0:
         lam = cp.Parameter(nonneg=True, name="lam", value=penalty.l1)
         T = cp.Variable((K, m), name="T")
         terms.cost, terms.text = lam * cp.sum(T), " + λ Σₖⱼ Tₖⱼ"
-        saved = "what the price $λ$ holds against the weight from this side; both add up to $λ$"
+        says = "part of $λ$ on this side of the weight; both parts add up to $λ$"
         terms.rows = (
-            Row("upper", faces <= T, "Wₖⱼ ≤ Tₖⱼ for Fⱼ > 0", "r_plus", saved, _inner(K, m)),
-            Row("lower", -faces <= T, "−Wₖⱼ ≤ Tₖⱼ for Fⱼ > 0", "r_minus", saved, _inner(K, m)),
+            Row("upper", faces <= T, "Wₖⱼ ≤ Tₖⱼ for Fⱼ > 0", "r_plus", says, _inner(K, m)),
+            Row("lower", -faces <= T, "−Wₖⱼ ≤ Tₖⱼ for Fⱼ > 0", "r_minus", says, _inner(K, m)),
         )
         terms.variables["T"], terms.parameters["lam"] = T, lam
         terms.data |= {"Tₖⱼ": _padded(T, K), "F": _features(m)}
@@ -146,7 +145,7 @@ def primal_terms(penalty: FacePenalty, W: cp.Variable) -> FaceTerms:
         terms.cost, terms.text = terms.cost + tau * cp.sum(s), f"{terms.text} + τ Σₗ sₗ"
         terms.rows += (
             Row("group", cp.SOC(s, by_groups(penalty, faces), axis=0), "sqrt(Σₖⱼ Gₗⱼ Wₖⱼ²) ≤ sₗ", "q",
-                "$τ$; and under it what it holds against the group's weights on all faces, with its sign"),
+                "$τ$; and under it $τ$ times a subgradient of the group's norm, with its sign changed"),
         )  # fmt: skip
         terms.variables["s"], terms.parameters["tau"] = s, tau
         terms.data["G"] = membership(penalty)
@@ -155,17 +154,16 @@ def primal_terms(penalty: FacePenalty, W: cp.Variable) -> FaceTerms:
         kept = cp.multiply(np.tile(penalty.signs[signed].astype(float), (K, 1)), W[:, signed])
         terms.rows += (
             Row("sign", kept >= 0, "σⱼ Wₖⱼ ≥ 0 for σⱼ² > 0", "delta",
-                "what a weight of the sign that is not allowed would gain", _signed_places(penalty, K)),
+                "rate of decrease of the cost at weights of the forbidden sign", _signed_index(penalty, K)),
         )  # fmt: skip
         terms.data["σ"] = np.append(penalty.signs.astype(float), 0.0)
     return terms
 
 
 def dual_terms(penalty: FacePenalty, K: int) -> FaceTerms:
-    """The terms taken off the pulls (K, m+1) in the dual, and their rows."""
+    """Return the terms subtracted from V (K, m+1) in the dual, and their rows."""
     m, terms = penalty.n_features, FaceTerms()
-    left = "what is left of the pull at a weight"
-    terms.letters["Nₖⱼ"] = f"= Σᵢ αᵢₖ yᵢ x̃ᵢⱼ − rₖⱼ − qₖⱼ + σⱼ δₖⱼ: {left}"
+    terms.letters["Nₖⱼ"] = "= Σᵢ αᵢₖ yᵢ x̃ᵢⱼ − rₖⱼ − qₖⱼ + σⱼ δₖⱼ: twice the weight, for the total margin"
     zero, signs = np.zeros((K, m + 1)), np.append(penalty.signs.astype(float), 0.0)
     terms.data.update({"rₖⱼ": zero, "qₖⱼ": zero, "δₖⱼ": zero, "σ": signs})
     if penalty.l1 > 0:
@@ -180,48 +178,48 @@ def dual_terms(penalty: FacePenalty, K: int) -> FaceTerms:
             terms.letters["Wₖ"] = "face $k$ of the primal"
         terms.variables["r"], terms.parameters["lam"] = r, lam
         terms.data |= {"rₖⱼ": _padded(r, K), "F": _features(m)}
-        terms.taken = terms.taken + _padded(r, K)
+        terms.subtracted = terms.subtracted + _padded(r, K)
     if penalty.group > 0:
         tau, q = cp.Parameter(nonneg=True, name="tau", value=penalty.group), cp.Variable((K, m), name="q")
-        most = tau * np.ones(penalty.n_groups)
+        radii = tau * np.ones(penalty.n_groups)
         terms.rows += (
-            Row("group", cp.SOC(most, by_groups(penalty, q), axis=0), "sqrt(Σₖⱼ Gₗⱼ qₖⱼ²) ≤ τ", "W",
-                "the group's length over all faces; and under it, with the other sign, its weights"),
+            Row("group", cp.SOC(radii, by_groups(penalty, q), axis=0), "sqrt(Σₖⱼ Gₗⱼ qₖⱼ²) ≤ τ", "W",
+                "the norm of the group; and under it its weights, with the sign changed"),
         )  # fmt: skip
         terms.variables["q"], terms.parameters["tau"] = q, tau
         terms.data |= {"qₖⱼ": _padded(q, K), "G": membership(penalty)}
-        terms.taken = terms.taken + _padded(q, K)
+        terms.subtracted = terms.subtracted + _padded(q, K)
     if penalty.signs.any():
         signed = np.flatnonzero(penalty.signs)
         delta = cp.Variable((K, len(signed)), name="delta")
         terms.rows += (
             Row("sign", delta >= 0, "δₖⱼ ≥ 0 for σⱼ² > 0", "sigma W",
-                "the size of the weight, where it has a sign to keep", _signed_places(penalty, K)),
+                "the absolute value of a weight with a required sign", _signed_index(penalty, K)),
         )  # fmt: skip
-        spread = delta @ np.eye(m + 1)[signed]
-        terms.variables["delta"], terms.data["δₖⱼ"] = delta, spread
-        terms.taken = terms.taken - cp.multiply(np.tile(signs, (K, 1)), spread)
+        padded = delta @ np.eye(m + 1)[signed]
+        terms.variables["delta"], terms.data["δₖⱼ"] = delta, padded
+        terms.subtracted = terms.subtracted - cp.multiply(np.tile(signs, (K, 1)), padded)
     return terms
 
 
 def rows_of_prices() -> tuple[Row, ...]:
-    """The rows that prices and signs have in any program, on one face of one feature."""
+    """Return the rows of penalties and signs for one face of one feature."""
     penalty = FacePenalty.of(1, l1=1.0, group=1.0, signs=[1])
     return primal_terms(penalty, cp.Variable((1, 2))).rows
 
 
 def sizes(penalty: FacePenalty, W: NDArray[Any]) -> dict[str, NDArray[Any]]:
     """Return the values of the variables T and s of :func:`primal_terms` at given faces."""
-    found: dict[str, NDArray[Any]] = {}
+    values: dict[str, NDArray[Any]] = {}
     if penalty.l1 > 0:
-        found["T"] = np.abs(W[:, :-1])
+        values["T"] = np.abs(W[:, :-1])
     if penalty.group > 0:
-        found["s"] = penalty.lengths(W[:, :-1])
-    return found
+        values["s"] = penalty.lengths(W[:, :-1])
+    return values
 
 
 def _padded(part: cp.Expression, K: int) -> cp.Expression:
-    """With a column of zeros in the place of the biases."""
+    """Append a column of zeros for the biases."""
     return cp.hstack([part, np.zeros((K, 1))])
 
 
@@ -230,38 +228,39 @@ def _features(m: int) -> NDArray[np.float64]:
 
 
 def _inner(K: int, m: int) -> NDArray[np.int64]:
-    """By feature and face, as the formulas' indices go, the place in a row that leaves out the biases."""
-    places = np.full((m + 1, K), -1, dtype=np.int64)
-    places[:m] = np.arange(K * m).reshape(K, m).T
-    return places
+    """Return the index (m+1, K) of each entry of a (K, m) constraint, as printed; -1 for biases."""
+    index = np.full((m + 1, K), -1, dtype=np.int64)
+    index[:m] = np.arange(K * m).reshape(K, m).T
+    return index
 
 
-def _signed_places(penalty: FacePenalty, K: int) -> NDArray[np.int64]:
+def _signed_index(penalty: FacePenalty, K: int) -> NDArray[np.int64]:
+    """Return the same index for a constraint on the features with a sign."""
     signed = np.flatnonzero(penalty.signs)
-    places = np.full((penalty.n_features + 1, K), -1, dtype=np.int64)
-    places[signed] = np.arange(K * len(signed)).reshape(K, len(signed)).T
-    return places
+    index = np.full((penalty.n_features + 1, K), -1, dtype=np.int64)
+    index[signed] = np.arange(K * len(signed)).reshape(K, len(signed)).T
+    return index
 
 
 def membership(penalty: FacePenalty) -> NDArray[np.float64]:
-    """The 0/1 matrix (L, m+1) of the features of each group, 0 at the bias."""
-    own = penalty.groups == np.arange(penalty.n_groups)[:, None]
-    return np.hstack([own.astype(float), np.zeros((penalty.n_groups, 1))])
+    """Return the matrix (L, m+1): 1 if the feature is in the group, else 0; 0 for the bias."""
+    is_in = penalty.groups == np.arange(penalty.n_groups)[:, None]
+    return np.hstack([is_in.astype(float), np.zeros((penalty.n_groups, 1))])
 
 
 def by_groups(penalty: FacePenalty, part: cp.Expression) -> cp.Expression:
     """Stack the entries of each group in a column of its own, filled up with zeros to the longest group."""
     K, m = part.shape
     counts = np.bincount(penalty.groups, minlength=penalty.n_groups)
-    most, L = int(counts.max()), penalty.n_groups
+    longest, L = int(counts.max()), penalty.n_groups
     order = np.argsort(penalty.groups, kind="stable")
     rank = np.arange(m) - np.concatenate([[0], np.cumsum(counts)])[penalty.groups[order]]
-    # Entry (k, j) of the part stands at k m + j, and goes to row k most + rank of its group's column.
+    # Entry (k, j) has the index k m + j, and goes to row k * longest + rank of its group's column.
     k = np.repeat(np.arange(K), m)
-    to = (k * most + np.tile(rank, K)) * L + np.tile(penalty.groups[order], K)
-    come = k * m + np.tile(order, K)
-    chosen = sp.csr_array((np.ones(K * m), (to, come)), shape=(K * most * L, K * m))
-    return cp.reshape(chosen @ cp.vec(part, order="C"), (K * most, L), order="C")
+    target = (k * longest + np.tile(rank, K)) * L + np.tile(penalty.groups[order], K)
+    source = k * m + np.tile(order, K)
+    placing = sp.csr_array((np.ones(K * m), (target, source)), shape=(K * longest * L, K * m))
+    return cp.reshape(placing @ cp.vec(part, order="C"), (K * longest, L), order="C")
 
 
 def _checked(penalty: FacePenalty, X: MatrixLike) -> FacePenalty:
@@ -272,30 +271,31 @@ def fixed_assignment(
     X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, loss: Loss = "sum",
     margin: Margin = "total", *, penalty: FacePenalty,
 ) -> Program:  # fmt: skip
-    """The machine with priced weights for a fixed assignment.
+    """State the machine with a penalty for a fixed assignment.
 
     Parameters
     ----------
     X, y, n_faces, assignment, C, loss
         As in :func:`formulations.cpm.fixed_assignment`.
     margin : {"total", "worst"}
-        Whether the squared norms of all faces are paid for, or the largest.
+        The sum of the squared norms of the faces, or the largest of them.
     penalty : FacePenalty
-        The price; a part that is 0 has no rows.
+        The penalty; a part that is 0 has no rows.
 
     Returns
     -------
     Program
-        With the parameters C, Z and, where there are such prices, lam and tau.
+        With the parameters C, Z, and lam and tau for parts that are not 0.
     """
     one_of("margin", margin, ("total", "worst"))
     plain = cpm.fixed_assignment(X, y, n_faces, assignment, C, loss, margin)
     terms = primal_terms(_checked(penalty, X), plain.variables["W"])
-    length, paid = plain.objective.args[0].args
-    first, rest = plain.objective_text.split(" + ", 1)
+    squared_norm, slack_cost = plain.objective.args[0].args
+    norm_text, slack_text = plain.objective_text.split(" + ", 1)
     return terms.added_to(
         plain, name=f"cpm_sparse.{loss}_{margin}", source=_SOURCE,
-        objective=cp.Minimize(length + terms.cost + paid), text=f"{first}{terms.text} + {rest}",
+        objective=cp.Minimize(squared_norm + terms.cost + slack_cost),
+        text=f"{norm_text}{terms.text} + {slack_text}",
     )  # fmt: skip
 
 
@@ -303,19 +303,19 @@ def fixed_assignment_dual(
     X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, loss: Loss = "sum",
     margin: Margin = "total", *, penalty: FacePenalty,
 ) -> Program:  # fmt: skip
-    """Dual of :func:`fixed_assignment`, with the same parameters; arguments as in the primal."""
+    """State the dual of :func:`fixed_assignment`, with the same parameters; arguments as in the primal."""
     one_of("margin", margin, ("total", "worst"))
     plain = cpm.fixed_assignment_dual(X, y, n_faces, assignment, C, loss)
     terms = dual_terms(_checked(penalty, X), n_faces)
     X, y = as_data(X, y)
     alpha = plain.variables["alpha"]
-    left = (lift(X).T @ cp.multiply(y[:, None], alpha)).T - terms.taken
+    N = (lift(X).T @ cp.multiply(y[:, None], alpha)).T - terms.subtracted
     if margin == "total":
-        objective, text = cp.sum(alpha) - 0.25 * cp.sum_squares(left), "Σᵢₖ αᵢₖ − ¼ ‖N‖²"
+        objective, text = cp.sum(alpha) - 0.25 * cp.sum_squares(N), "Σᵢₖ αᵢₖ − ¼ ‖N‖²"
     else:
         s = cp.Variable(n_faces, name="s")
         objective, text = cp.sum(alpha) - 0.25 * cp.square(cp.sum(s)), "Σᵢₖ αᵢₖ − ¼ (Σₖ sₖ)²"
-        terms.rows += (cpm.norm_row(s, left.T, "‖Nₖ‖ ≤ sₖ"),)
+        terms.rows += (cpm.norm_row(s, N.T, "‖Nₖ‖ ≤ sₖ"),)
         terms.variables["s"] = s
     terms.letters["Wₖ"] = "face $k$ of the primal"
     return terms.added_to(
@@ -328,7 +328,7 @@ def recover(
     X: MatrixLike, y: ArrayLike, alpha: NDArray[Any], penalty: FacePenalty, loss: Loss = "sum",
     radius: NDArray[Any] | None = None,
 ) -> dict[str, NDArray[Any]]:  # fmt: skip
-    """The primal variables from the dual's alpha (n, K)."""
+    """Return the primal variables from the dual's alpha (n, K)."""
     X, y = as_data(X, y)
     if radius is None:
         W = 0.5 * penalty.shrunk((lift(X).T @ (alpha * y[:, None])).T)
@@ -340,31 +340,31 @@ def recover(
 
 
 def pairs(seed: int = 0) -> list[Duality]:
-    """Every program of this module on random data, as primal-dual pairs."""
+    """Return every program of this module on random data, as primal-dual pairs."""
     X, y = two_blobs(n=24, m=5, seed=seed)
     side = np.where(np.arange(len(y)) % 2, 1.0, -1.0)
     X[:, 0] = np.where(y > 0, 2.0 * side, 0.0) + 0.7 * (X[:, 0] - X[:, 0].mean())
     C, K, assignment = np.where(y > 0, 1.0, 0.7), 2, (side > 0).astype(int)
-    # Features 1 to 3 are one group; in the first price 1 and 2 may not raise a score, 3 may not lower it.
-    # That holds feature 1 at 0, and not the others: a group that is 0 has no slope.
+    # Features 1 to 3 are one group; weights of 1 and 2 are at most 0, of 3 at least 0. Only that of 1 is 0 by
+    # its sign: a group of zeros would have no gradient.
     X = X * np.where((y @ X < 0) == np.isin(np.arange(5), (2, 4)), 1.0, -1.0)
     full = FacePenalty.of(5, l1=0.1, group=0.2, signs={1: -1, 2: -1, 3: +1}, groups=[[1, 2, 3]])
     plain = FacePenalty.of(5, l1=0.2, signs={4: -1})
 
-    def of(loss: Loss, margin: Margin, penalty: FacePenalty) -> Duality:
+    def pair(loss: Loss, margin: Margin, penalty: FacePenalty) -> Duality:
         arguments = (X, y, K, assignment, C, loss, margin)
         dual = fixed_assignment_dual(*arguments, penalty=penalty)
 
         def recovered(v: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-            # As the last solve left them.
+            # The multipliers of the last solve.
             radius = dual.rows[-1].multipliers if margin == "worst" else None
             return recover(X, y, v["alpha"], penalty, loss, radius)
 
         return Duality(fixed_assignment(*arguments, penalty=penalty), dual, recovered)
 
     return [
-        of("sum", "total", plain),
-        of("max", "total", full),
-        of("sum", "worst", full),
-        of("max", "worst", plain),
+        pair("sum", "total", plain),
+        pair("max", "total", full),
+        pair("sum", "worst", full),
+        pair("max", "worst", plain),
     ]

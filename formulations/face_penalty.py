@@ -1,28 +1,29 @@
-"""A price on the weights of faces that makes them sparse, and signs that they must keep.
+"""A penalty on the weights of faces that makes them sparse, and sign constraints on them.
 
 Problem
 -------
-A machine with faces W (K, m) and biases pays, besides what it pays without it,
+The objective of a machine with faces W (K, m) and biases has the additional terms, and the weights the
+constraints,
 
     λ Σ_kj |W_kj| + τ Σ_l ‖(W_kj : k = 1..K, j in group l)‖,      σ_j W_kj ≥ 0.
 
-The first term makes single weights zero. The second makes all weights of a group of features zero at
-once, on all faces, so that few features are in use at all. Biases are free of both. A sign σ_j of +1 or -1
-lets no face fall, or rise, with feature j; 0 leaves it free. The largest and the least of functions that do
-not fall do not fall either, so the decision is monotone in that feature.
+The first term makes single weights zero. The second makes all weights of a group of features zero, on all
+faces at once, so that the machine uses few features. Biases have no penalty. A sign σ_j = +1 requires that no
+face decreases with feature j, σ_j = −1 that no face increases; σ_j = 0 is no constraint. The maximum and the
+minimum of nondecreasing functions are nondecreasing, so the decision is monotone in that feature.
 
-What it makes of a dual
------------------------
-Every machine here has the squared length of its faces as well, a ‖W‖² with a > 0 (1 for the Convex Polytope
-Machine, ρ/2 where there is a ridge ρ). Its dual then has −1/(4a) ‖V‖² with the pulls V = Σ_i α_ik y_i x̃_i.
-With the price that becomes −1/(4a) ‖shrunk V‖², where each pull
+The dual
+--------
+Every machine here also has the squared norm of its faces, a ‖W‖² with a > 0 (1 for the Convex Polytope
+Machine, ρ/2 for a ridge ρ). Without the penalty its dual has −1/(4a) ‖V‖² with V = Σ_i α_ik y_i x̃_i, the
+gradient of the loss with its sign changed. With the penalty the dual has −1/(4a) ‖shrunk V‖², where
 
-1. goes λ towards 0, and becomes 0 where it is nearer than that, or where its sign is not allowed;
-2. is then shrunk with its group: by the factor 1 − τ/‖group‖, or to 0 where the group is shorter than τ.
+1. each entry is soft-thresholded by λ, and becomes 0 if its sign is forbidden;
+2. each group is then multiplied by 1 − τ/‖group‖, or becomes 0 if its norm is below τ.
 
-The faces are W = shrunk V / (2a): with zeros that are exact, and not the small numbers of a solver. It is the
-proximal map of the sparse group lasso (Simon, Friedman, Hastie & Tibshirani, A Sparse-Group Lasso, 2013) with
-one-sided thresholds. V ↦ shrunk V is a projection's complement: it is Lipschitz with the constant 1.
+The faces are W = shrunk V / (2a), with exact zeros. V ↦ shrunk V is the proximal map of the sparse group
+lasso (Simon, Friedman, Hastie & Tibshirani, A Sparse-Group Lasso, 2013) with one-sided thresholds; it is V
+less a projection of V, hence Lipschitz with the constant 1.
 
 Example
 -------
@@ -62,7 +63,7 @@ class FacePenalty:
         n_features: int, *, l1: float = 0.0, group: float = 0.0,
         signs: Mapping[int, int] | ArrayLike | None = None, groups: ArrayLike | None = None,
     ) -> FacePenalty:  # fmt: skip
-        """A penalty on the faces of so many features."""
+        """Check the numbers, and return a penalty for `n_features` features."""
         m = whole("n_features", n_features, 0)
         return FacePenalty(
             at_least("l1", l1, 0.0), at_least("group", group, 0.0), _signs(signs, m), _groups(groups, m)
@@ -74,19 +75,19 @@ class FacePenalty:
         return len(self.signs)
 
     def checked(self, n_features: int) -> FacePenalty:
-        """The same, refused where the features are not as many."""
+        """Return the penalty itself; raise ValueError if it is for another number of features."""
         if self.n_features != n_features:
             raise ValueError(f"penalty must be for {n_features} features, not {self.n_features}")
         return self
 
     def of_features(self, used: NDArray[np.int64]) -> FacePenalty:
-        """The price of some of the features, by their numbers."""
-        own = np.unique(self.groups[used], return_inverse=True)[1]
-        return FacePenalty(self.l1, self.group, self.signs[used], own.astype(np.int64))
+        """Return the penalty restricted to some features, by their indices."""
+        groups = np.unique(self.groups[used], return_inverse=True)[1]
+        return FacePenalty(self.l1, self.group, self.signs[used], groups.astype(np.int64))
 
     @property
     def is_absent(self) -> bool:
-        """True if nothing is priced and no sign is asked."""
+        """True if there is neither a penalty nor a sign constraint."""
         return self.l1 == 0.0 and self.group == 0.0 and not self.signs.any()
 
     @property
@@ -96,28 +97,28 @@ class FacePenalty:
 
     @cached_property
     def thresholds(self) -> tuple[Vector, Vector]:
-        """First losses of a positive and of a negative pull, (m,) each; infinite if the sign forbids it."""
+        """Thresholds of positive and of negative gradients, (m,) each; infinite for a forbidden sign."""
         up = np.where(self.signs < 0, np.inf, self.l1)
         return up, np.where(self.signs > 0, np.inf, self.l1)
 
     def value(self, W: Vector) -> float:
-        """The price of some faces (K, m+1), the bias last; signs are not looked at."""
+        """Return the penalty of faces (K, m+1), the bias last, whatever their signs."""
         faces = W[:, :-1]
         return float(self.l1 * np.abs(faces).sum() + self.group * self.lengths(faces).sum())
 
     def lengths(self, faces: Vector) -> Vector:
-        """The length of each group, shape (groups,), of weights or pulls (K, m) without biases."""
+        """Return the norm of each group, shape (groups,), of weights or gradients (K, m) without biases."""
         squares = np.bincount(self.groups, (faces * faces).sum(axis=0), minlength=self.n_groups)
         return np.asarray(np.sqrt(squares))
 
     def cut(self, V: Vector) -> Vector:
-        """The pulls (K, m+1) after the first step: each λ nearer to 0, and 0 where its sign is forbidden."""
+        """Soft-threshold the gradients (K, m+1) by λ, with 0 for weights of a forbidden sign: step 1."""
         up, down = self.thresholds
         faces = np.maximum(V[:, :-1] - up, 0.0) - np.maximum(-V[:, :-1] - down, 0.0)
         return np.column_stack([faces, V[:, -1:]])
 
     def shares(self, cut: Vector) -> Vector:
-        """Shares of the features left by the second step, (m,) from 0 to 1, for pulls after the first."""
+        """Return the factors (m,) of step 2, from 0 to 1, for gradients after step 1."""
         if self.group == 0.0:
             return np.ones(self.n_features)
         lengths = self.lengths(cut[:, :-1])
@@ -125,42 +126,39 @@ class FacePenalty:
         return np.asarray(np.divide(left, lengths, out=np.zeros_like(left), where=lengths > 0)[self.groups])
 
     def shrunk(self, V: Vector) -> Vector:
-        """Both steps of pulls (K, m+1); half of it are the faces of the Convex Polytope Machine."""
+        """Apply both steps to gradients (K, m+1); half the result are the faces of the CPM."""
         cut = self.cut(V)
         cut[:, :-1] *= self.shares(cut)
         return cut
 
     def held(self, V: Vector) -> tuple[Vector, Vector, Vector]:
-        """The best r, q and δ of the dual's rows, (K, m) each, for pulls (K, m+1).
-
-        What is left of a pull is V − r − q + σδ, which is :meth:`shrunk`.
-        """
+        """Return the optimal r, q, δ of the dual, (K, m) each, for V: shrunk V = V − r − q + σδ."""
         cut, left = self.cut(V)[:, :-1], self.shrunk(V)[:, :-1]
         r = np.clip(V[:, :-1], -self.l1, self.l1)
         return r, cut - left, np.where(self.signs == 0, 0.0, np.abs(V[:, :-1] - r - cut))
 
     def allowed(self, W: Vector) -> Vector:
-        """The faces (K, m+1) with 0 where the sign is not allowed."""
+        """Return the faces (K, m+1) with 0 for weights of a forbidden sign."""
         weights = W[:, :-1]
         return np.column_stack([np.where(self.signs * weights < 0, 0.0, weights), W[:, -1:]])
 
     def features(self, W: Vector) -> NDArray[np.int64]:
-        """The features that some face (K, m or m+1) uses, in order."""
+        """Return the indices of the features with a nonzero weight, for faces (K, m or m+1)."""
         return np.flatnonzero((W[:, : self.n_features] != 0).any(axis=0))
 
 
 def _signs(signs: Mapping[int, int] | ArrayLike | None, m: int) -> NDArray[np.int64]:
-    found = np.zeros(m, dtype=np.int64)
+    sigma = np.zeros(m, dtype=np.int64)
     if signs is None:
-        return found
+        return sigma
     if isinstance(signs, Mapping):
         for feature, sign in signs.items():
-            found[_feature("signs", feature, m)] = _sign(sign)
-        return found
-    given: Any = np.asarray(signs, dtype=object)
-    if given.shape != (m,):
+            sigma[_feature("signs", feature, m)] = _sign(sign)
+        return sigma
+    values: Any = np.asarray(signs, dtype=object)
+    if values.shape != (m,):
         raise ValueError(f"signs must name features, or have one entry for each of the {m}, not {signs!r}")
-    return np.array([_sign(sign) for sign in given], dtype=np.int64)
+    return np.array([_sign(sign) for sign in values], dtype=np.int64)
 
 
 def _sign(sign: object) -> int:
@@ -186,15 +184,15 @@ def _groups(groups: ArrayLike | None, m: int) -> NDArray[np.int64]:
             raise ValueError(f"groups must have a label for each of the {m} features, not {len(parts)}")
         labels = list(dict.fromkeys(parts))
         return np.array([labels.index(label) for label in parts], dtype=np.int64)
-    found = np.full(m, -1, dtype=np.int64)
+    group_of = np.full(m, -1, dtype=np.int64)
     for number, part in enumerate(parts):
         if not isinstance(part, Sequence | np.ndarray) or isinstance(part, str) or not len(part):
             raise ValueError(f"groups must be lists of features, none of them empty, not {part!r}")
         for feature in part:
-            place = _feature("groups", feature, m)
-            if found[place] >= 0:
-                raise ValueError(f"groups must not share features, but feature {place} is in two")
-            found[place] = number
-    alone = np.flatnonzero(found < 0)
-    found[alone] = len(parts) + np.arange(len(alone))
-    return found
+            j = _feature("groups", feature, m)
+            if group_of[j] >= 0:
+                raise ValueError(f"groups must not share features, but feature {j} is in two")
+            group_of[j] = number
+    ungrouped = np.flatnonzero(group_of < 0)
+    group_of[ungrouped] = len(parts) + np.arange(len(ungrouped))
+    return group_of

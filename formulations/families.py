@@ -60,7 +60,7 @@ class Family:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def room(self, f: Vector) -> Vector:
-        """The distance of outputs f (n,) beyond the kink; negative if slack is needed."""
+        """Return the distance of outputs f (n,) beyond the kink; negative if slack is needed."""
         return self.side * f - self.kink
 
     @cached_property
@@ -104,20 +104,20 @@ class Family:
 
 
 def _has_price(caps: ArrayLike) -> bool:
-    """True if some cap is finite and above 0."""
+    """Return True if some cap is finite and above 0."""
     if isinstance(caps, float):
         return 0.0 < caps < np.inf
     return bool(np.logical_and(np.greater(caps, 0.0), np.less(caps, np.inf)).any())
 
 
 def margin_family(y: Vector, costs: Vector) -> Family:
-    """The margins ``y_i f_i >= 1 - xi_i``; a margin of infinite cost has no slack."""
+    """Return the margins ``y_i f_i >= 1 - xi_i``; a margin of infinite cost has no slack."""
     states = ("beyond the margin", "on the margin", "inside the margin")
     return Family("margin", "alpha", y, 1.0, costs, ("slack", "beta"), states, price="C")
 
 
 def bound_families(n: int, B: float, cost: ArrayLike = np.inf) -> tuple[Family, ...]:
-    """The bounds ``f_i <= B`` and ``-f_i <= B`` of all n samples, or no rows if B is infinite.
+    """Return the bounds ``f_i <= B`` and ``-f_i <= B`` of all n samples, or no rows if B is infinite.
 
     `cost` is the price of a unit beyond B, infinite for bounds that must hold.
     """
@@ -173,7 +173,7 @@ class Families:
         return len(self._families)
 
     def __getitem__(self, name: str) -> Family:
-        """The family of this name."""
+        """Return the family of this name."""
         return next(family for family in self if family.name == name)
 
     @property
@@ -209,27 +209,27 @@ class Families:
         return all(any((pulls & (up == way)).any() for up, pulls in pulling) for way in (True, False))
 
     def part(self, samples: NDArray[np.intp]) -> Families:
-        """The same families of some samples only."""
+        """Return the same families of some samples only."""
         return Families(
             *(replace(family, side=family.side[samples], cap=family.cap[samples]) for family in self)
         )
 
     def repriced(self, factor: float) -> Families:
-        """The same families with all costs times a factor."""
+        """Return the same families with all costs times a factor."""
         return Families(*(replace(family, cap=factor * family.cap) for family in self))
 
     # -- multipliers ---------------------------------------------------------------------------
 
     def named(self, Z: Vector) -> dict[str, Vector]:
-        """Multipliers (q, n) by the names of their families."""
+        """Return multipliers (q, n) by the names of their families."""
         return {family.name: row for family, row in zip(self, Z, strict=True)}
 
     def of_letters(self, vectors: Mapping[str, Vector]) -> dict[str, Vector]:
-        """Multipliers by the names of their families, from those by letter, as an explicit dual has them."""
+        """Return multipliers by family, from the variables of an explicit dual by letter."""
         return {family.name: vectors[family.letter] for family in self if family.letter in vectors}
 
     def stacked(self, multipliers: Mapping[str, Vector]) -> Vector:
-        """Multipliers by name as an array (q, n): zeros where a family has none; other names do not count."""
+        """Return multipliers by family as an array (q, n), 0 for missing families; ignore other names."""
         zeros = np.zeros(self.n)
         return np.stack([np.asarray(multipliers.get(family.name, zeros), dtype=float) for family in self])
 
@@ -239,7 +239,7 @@ class Families:
         return beta
 
     def gain(self, Z: Vector) -> float:
-        """The linear part of the dual objective at multipliers (q, n)."""
+        """Return the linear part of the dual objective at multipliers (q, n)."""
         sums = Z.sum(axis=1)
         return float(sum(kink * total for kink, total in zip(self.kinks, sums, strict=True) if total))
 
@@ -253,7 +253,7 @@ class Families:
         return self._layout.pieces
 
     def split(self, beta: Vector) -> Vector:
-        """The multipliers (q, n) that earn the most for these coefficients of w (n,)."""
+        """Return the multipliers (q, n) that earn the most for these coefficients of w (n,)."""
         return np.clip(self.sides * (beta - self._layout.anchors), 0.0, self.caps)
 
     # -- outputs -------------------------------------------------------------------------------
@@ -270,7 +270,7 @@ class Families:
         return [(family, None if family.is_soft else np.isfinite(family.cap)) for family in some]
 
     def cost(self, f: Vector) -> float:
-        """The cost of the slacks of outputs f (n,); rows without slack do not count."""
+        """Return the cost of the slacks of outputs f (n,); rows without slack do not count."""
         total = 0.0
         for family, soft in self._soft:
             slack = np.maximum(0.0, -family.room(f))
@@ -282,15 +282,15 @@ class Families:
         return bounds_of(self._families)
 
     def shrink(self, f: Vector) -> float:
-        """The factor, at most 1, that brings outputs f (n,) within every bound without slack."""
+        """Return the factor, at most 1, that brings outputs f (n,) within every bound without slack."""
         return shrink_of(self.reaches(f))
 
     def reaches(self, f: Vector) -> Reaches:
-        """The largest outputs f (n,) towards each bound without slack."""
+        """Return the largest outputs f (n,) towards each bound without slack."""
         return reaches_of(self._bounds, f)
 
     def best_intercept(self, g: Vector) -> float:
-        """The intercept that is optimal for given scores: exact, and free of tolerances on multipliers.
+        """Return the optimal intercept for scores g (n,), exact and without tolerances on multipliers.
 
         Minimises the cost of the slacks of ``g + b`` over the b that keep every bound without slack. Where a
         whole interval is optimal (no free support vector), the midpoint is taken, as LIBSVM does. Where no b
@@ -301,7 +301,7 @@ class Families:
     def intercept_interval(
         self, g: Vector, multipliers: Mapping[str, Vector], tol: float = 1e-6
     ) -> tuple[float, float]:
-        """The interval [lo, hi] of every optimal b, read off the multipliers by the optimality conditions.
+        """Return the interval [lo, hi] of the optimal b, by the optimality conditions of the multipliers.
 
         `g` are scores without the intercept. A multiplier within `tol` times the largest cost of an end is
         taken for it.
@@ -312,7 +312,7 @@ class Families:
 def hinge_families(
     y: ArrayLike, C: ArrayLike, B: float = np.inf, D: ArrayLike = np.inf, *, hard: bool = False
 ) -> Families:
-    """The families of the SVM and the Sigma-SVM, or for finite B of the Relative Margin Machine.
+    """Return the families of the SVM and the Sigma-SVM, or for finite B of the Relative Margin Machine.
 
     D is the cost of slack on the bounds, infinite for bounds that must hold. With `hard` C may be infinite.
     """
@@ -325,7 +325,7 @@ def hinge_families(
 def bounded_families(
     y: Vector, costs: Vector, B: float, further: int, *, price: ArrayLike = np.inf, training: bool = True
 ) -> Families:
-    """The families of a Relative Margin Machine with bounds at `further` samples after the n with labels.
+    """Return the families of a Relative Margin Machine with bounds at `further` unlabelled samples.
 
     The further samples have no margins. Without `training` the bounds hold at them alone.
     """
@@ -357,7 +357,7 @@ class Pieces(NamedTuple):
     slopes: Vector
 
     def of(self, samples: NDArray[np.intp]) -> Pieces:
-        """Those of some samples."""
+        """Return those of some samples."""
         return Pieces(self.ends.take(samples, 1), self.slopes.take(samples, 1))
 
 
@@ -398,7 +398,7 @@ def _kinds(families: Sequence[Family]) -> list[tuple[Mask, tuple[bool, ...]]]:
 
 
 def _of_kind(families: Sequence[Family], ups: Sequence[bool]) -> Vector:
-    """Positions of the kinks, anchors and slopes of samples of this kind, in rows.
+    """Return positions of the kinks, anchors and slopes of samples of this kind, in rows.
 
     One column where all agree.
     """
@@ -439,7 +439,7 @@ class Priced(NamedTuple):
 
 
 def priced(families: Sequence[Family]) -> Priced:
-    """The rows with slack, for :func:`cheapest`; a hard margin outweighs all soft rows together."""
+    """Return the rows with slack, for :func:`cheapest`; a hard margin outweighs all soft rows together."""
     rows = [family for family in families if family.kink > 0.0 or family.has_slack]
     if not rows:
         return Priced(np.zeros(0), np.zeros(0), 0.0, 0.0, False, 0)
@@ -463,7 +463,7 @@ def _finite_costs(row: Family, families: Sequence[Family]) -> Vector:
 
 
 def cheapest(rows: Priced, g: Vector) -> tuple[float, float]:
-    """The interval of b at which the slacks of ``g + b`` cost least.
+    """Return the interval of b at which the slacks of ``g + b`` cost least.
 
     The slope of this piecewise linear function rises by a row's cost at its breakpoint ``side * kink - g``.
     """
@@ -483,7 +483,7 @@ def cheapest(rows: Priced, g: Vector) -> tuple[float, float]:
 
 
 def breaks_of(rows: Priced, g: Vector) -> Vector:
-    """The values of b at which the slope of the cost of slacks of ``g + b`` rises, by each of the costs."""
+    """Return the breakpoints in b of the cost of the slacks of ``g + b``, in the order of the costs."""
     scores = g if rows.repeats == 1 else np.tile(g, rows.repeats)
     return np.asarray(rows.places - (scores if rows.kept is None else scores[rows.kept]))
 
@@ -496,7 +496,7 @@ class Bound(NamedTuple):
     rows: NDArray[np.bool_] | None  # which of the samples; None for all
 
     def reach(self, f: Vector) -> float:
-        """The largest output of f (n,) towards this bound; -inf without a row."""
+        """Return the largest output of f (n,) towards this bound; -inf without a row."""
         if self.rows is None:
             return float(-f.min() if self.is_lower else f.max())
         mine = f[self.rows]
@@ -504,7 +504,7 @@ class Bound(NamedTuple):
 
 
 def bounds_of(families: Sequence[Family]) -> list[Bound]:
-    """The bounds without slack."""
+    """Return the bounds without slack."""
     found = []
     for family in families:
         if family.kink <= 0.0 and not family.is_soft:
@@ -517,7 +517,7 @@ def bounds_of(families: Sequence[Family]) -> list[Bound]:
 
 
 def reaches_of(bounds: Sequence[Bound], f: Vector) -> Reaches:
-    """The largest outputs of f (n,) towards each of these bounds."""
+    """Return the largest outputs of f (n,) towards each of these bounds."""
     found: Reaches = {}
     for bound in bounds:
         key = bound.is_lower, bound.end
@@ -526,12 +526,12 @@ def reaches_of(bounds: Sequence[Bound], f: Vector) -> Reaches:
 
 
 def shrink_of(reaches: Reaches) -> float:
-    """The factor, at most 1, that brings outputs that reach so far within every bound."""
+    """Return the factor, at most 1, that brings outputs that reach so far within every bound."""
     return min((end / reach for (_, end), reach in reaches.items() if reach > end), default=1.0)
 
 
 def allowed(reaches: Reaches) -> tuple[float, float]:
-    """The interval of b that keeps every bound without slack; empty where its ends are in no order."""
+    """Return the interval of b that keeps every bound without slack; empty where its ends are in no order."""
     least, most = -np.inf, np.inf
     for (is_lower, end), reach in reaches.items():
         room = end - reach
@@ -543,7 +543,7 @@ def allowed(reaches: Reaches) -> tuple[float, float]:
 
 
 def within(interval: tuple[float, float], bounds: tuple[float, float]) -> float:
-    """The midpoint of an interval of b, clipped to `bounds`; the midpoint of `bounds` if they are empty."""
+    """Return the midpoint of an interval of b clipped to `bounds`, or that of `bounds` if they are empty."""
     (low, high), (least, most) = interval, bounds
     if least > most:
         return (least + most) / 2
@@ -554,7 +554,7 @@ def within(interval: tuple[float, float], bounds: tuple[float, float]) -> float:
 
 
 def optimal_interval(families: Sequence[Family], g: Vector, Z: Vector, tol: float) -> tuple[float, float]:
-    """The interval [lo, hi] of every optimal b, by the optimality conditions.
+    """Return the interval [lo, hi] of every optimal b, by the optimality conditions.
 
     A row with a multiplier above 0 is not beyond its kink, and one with a multiplier below its cap needs no
     slack. Each bounds b on one side.

@@ -2,18 +2,17 @@
 
 Problem
 -------
-Separate two classes by f(x) = Σ_j t_j α_j k(x, t_j) + b with as few centres as can be: each α_j that is not
-zero costs 1, each unit of loss costs C,
-(1)  S* = min  ‖α‖₀ + C Σ_i w_i ξ_i   s.t.  y_i f(x_i) ≥ 1 − ξ_i,  ξ ≥ 0,  0 ≤ α ≤ C.
-The same C caps α and prices the loss. A pattern σ of zeros and ones says which centres may be used. For a
-fixed pattern what is left is a linear program of value L(σ), and S* is the least of S(σ) = 1'σ + C L(σ).
-Nothing is asked of the kernel: K may be asymmetric, indefinite, or rectangular.
+Separate two classes by f(x) = Σ_j t_j α_j k(x, c_j) + b with few centres c_j: each nonzero α_j costs 1, each
+unit of loss costs C, (1)  S* = min  ‖α‖₀ + C Σ_i w_i ξ_i   s.t.  y_i f(x_i) ≥ 1 − ξ_i,  ξ ≥ 0,  0 ≤ α ≤ C. C
+is both the cap on α and the cost of loss. A pattern σ of zeros and ones says which centres may be used. For a
+fixed pattern a linear program of value L(σ) remains, and S* is the least of S(σ) = 1'σ + C L(σ). The kernel
+is arbitrary: K may be asymmetric, indefinite, or rectangular.
 
 Variables and shapes
 --------------------
 alpha (p,), b scalar, xi (n,), sigma (p,) of 0 and 1; u (n,) and s (p,) in the duals. K is (n, p), samples
-by centres; y (n,) and t (p,) are the labels -1 and +1 of samples and centres; the centres are the samples,
-and t is y, unless told otherwise. C is a number, the weights w are (n,), 1 by default.
+by centres; y (n,) and t (p,) are the labels -1 and +1 of samples and centres; by default the centres are the
+samples, and t is y. C is a number, the weights w are (n,), 1 by default.
 
 Programs
 --------
@@ -21,31 +20,31 @@ pattern is (2), L(σ) = min Σ_i w_i ξ_i over α ≤ C σ; mixed_integer is (3)
 of 0 and 1, where C is its own big M; relaxation is (4), with σ in [0, 1], where the best σ is α/C.
 pattern_dual is (5) and relaxation_dual (6).
 
-It is K' in (5), the transpose. What u may be does not depend on σ, so any u of any pattern gives a cut, L(σ')
-≥ Σ u − C Σ_j σ'_j [t_j (K'Yu)_j]_+ for every σ', tight where u is optimal.
+The dual (5) has the transpose K'. Its constraints on u do not depend on σ, so any u feasible for one pattern
+gives a cut, L(σ') ≥ Σ u − C Σ_j σ'_j [t_j (K'Yu)_j]_+ for every σ', tight if u is optimal for σ'.
 
 Recovery
 --------
-alpha are the multipliers of the dual's row alpha, where σ_j = 1; b minimises the loss for them and is the
-multiplier of the row b where that is unique; ξ_i = [1 − y_i f_i]_+.
+alpha are the multipliers of the dual's row alpha, times σ; b minimises the loss for this alpha, and is the
+multiplier of the row b if that is unique; ξ_i = [1 − y_i f_i]_+.
 
 Multipliers
 -----------
-u_i is the price of sample i's margin: 0 beyond it, between 0 and w_i on it, w_i inside it. s_j is the loss
-saved per unit of a larger cap on α_j; for a centre that is off, [t_j (K'Yu)_j]_+ is what switching it on
-saves at first.
+u_i is the rate at which the loss rises with the margin required of sample i: 0 beyond the margin, between 0
+and w_i on it, w_i inside it. s_j is the rate at which the loss falls as the cap on α_j rises; for a centre
+with σ_j = 0, [t_j (K'Yu)_j]_+ is the initial rate if it is added.
 
 Infeasible when
 ---------------
-Never: α = 0, ξ = 1 + |b| is feasible. L(0) = 2 min(Σ_pos w, Σ_neg w); L never rises as σ grows; and replacing
-σ by the support of its α keeps L, so that S can only fall: score the pruned support.
+Never: α = 0, ξ = 1 + |b| is feasible. L(0) = 2 min(Σ_pos w, Σ_neg w); L does not increase as σ grows; and
+replacing σ by the support of its α keeps L, so that S does not increase: the pruned support is scored.
 
 Reference
 ---------
 Mannor, Peleg & Rubinstein, slides on the cross-entropy method for classification: eq. (1) and (2), as they
 are numbered here; eq. (3) to (6) are derived. Their one-norm machine is :mod:`formulations.one_norm`.
-Its objective is no bound on the 0-norm, as the slides say it is, for ‖α‖₁ ≤ C‖α‖₀ is all that holds; with
-the price 1/C on α it is the relaxation (4). The paper: Mannor, Peleg & Rubinstein, The cross entropy method
+Its objective does not bound the 0-norm, against the slides: only ‖α‖₁ ≤ C‖α‖₀ is true. With the cost 1/C on α
+it is the relaxation (4). The paper: Mannor, Peleg & Rubinstein, The cross entropy method
 for classification (2005).
 
 Example
@@ -66,7 +65,8 @@ Example
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
@@ -79,113 +79,120 @@ from formulations.language.recovery import slacks
 from formulations.language.toy_data import two_blobs
 from formulations.language.types import Vector
 
-SAVED = "loss saved per unit of a larger cap on $αⱼ$"
-
-
-class Unknowns(NamedTuple):
-    """The variables of a primal: coefficients (p,), intercept, slacks (n,)."""
-
-    alpha: cp.Variable
-    b: cp.Variable
-    xi: cp.Variable
-
-
-class Expansion(NamedTuple):
-    """A kernel matrix and its labels, and the rows that they make."""
-
-    K: Vector  # (n, p): ``K[i, j] = k(x_i, c_j)``, of samples x_i and centres c_j
-    y: Vector  # (n,): labels -1 and +1 of the samples
-    centres: Vector  # (p,): labels -1 and +1 of the centres
-    # letter of the labels of the centres: ``"t"``, or ``"y"`` if the centres are the samples
-    label: str = "t"
-
-    def unknowns(self) -> Unknowns:
-        """New variables of a primal."""
-        n, p = self.K.shape
-        return Unknowns(cp.Variable(p, name="alpha"), cp.Variable(name="b"), cp.Variable(n, name="xi"))
-
-    def multipliers(self) -> tuple[cp.Variable, cp.Variable]:
-        """New variables of a dual: u (n,) of the margins, s (p,) of the caps."""
-        n, p = self.K.shape
-        return cp.Variable(n, name="u"), cp.Variable(p, name="s")
-
-    def primal_rows(self, at: Unknowns, price: str) -> tuple[Row, Row, Row]:
-        """The rows ``margin``, ``slack`` and ``sign``; `price` is what a unit of slack costs, as printed."""
-        t = self.label
-        margin = Row(
-            "margin",
-            cp.multiply(self.y, self.K @ cp.multiply(self.centres, at.alpha) + at.b) >= 1 - at.xi,
-            f"yᵢ(Σⱼ Kᵢⱼ {t}ⱼ αⱼ + b) ≥ 1 − ξᵢ",
-            "u",
-            f"price of sample i's margin: 0 beyond it, {price} inside it",
-        )
-        slack = Row("slack", at.xi >= 0, "ξᵢ ≥ 0", "v", f"what $uᵢ$ leaves of {price}")
-        worth = "what coefficient j lacks to be worth using"
-        return margin, slack, Row("sign", at.alpha >= 0, "αⱼ ≥ 0", "r", worth)
-
-    def rates(self, u: cp.Variable) -> cp.Expression:
-        """The saving of a unit of each coefficient: t_j Σ_i K_ij y_i u_i, shape (p,)."""
-        return cp.multiply(self.centres, self.K.T @ cp.multiply(self.y, u))
-
-    def dual_rows(
-        self, u: cp.Variable, s: cp.Variable, used: Row, most: cp.Expression | Vector, most_text: str, cap:
-        str,
-    ) -> tuple[Row, ...]:  # fmt: skip
-        """The rows of a dual."""
-        return (
-            Row("b", self.y @ u == 0, "Σᵢ yᵢ uᵢ = 0", "b", "the intercept $b$, sign included"),
-            used,
-            Row("cap", s >= 0, "sⱼ ≥ 0", "room", f"room left under the cap: ${cap} − αⱼ$"),
-            Row("margin", u >= 0, "uᵢ ≥ 0", "surplus", "how far sample i is beyond its margin row"),
-            Row("xi", u <= most, f"uᵢ ≤ {most_text}", "xi", "the slack $ξᵢ$ of sample i"),
-        )
-
-
-def duality(primal: Program, dual: Program, on: Expansion, costs: Vector, used: ArrayLike = 1.0) -> Duality:
-    """A pair of linear programs; the multipliers of the dual's row ``alpha`` are the coefficients."""
-    row = next(row for row in dual.rows if row.name == "alpha")
-
-    def recover(_: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        alpha = np.array(row.constraint.dual_value, dtype=float) * np.asarray(used)
-        outputs = on.K @ (on.centres * alpha)
-        b = best_intercept(outputs, on.y, costs)
-        return {"alpha": alpha, "b": np.array(b), "xi": slacks(outputs + b, on.y)}
-
-    return Duality(primal, dual, recover)
-
-
-Given = ArrayLike | None
-
+Weights = ArrayLike | None
 
 _SOURCE = "Mannor, Peleg & Rubinstein, slides"
 _LETTERS = {
     "Kᵢⱼ": "the kernel of sample $i$ and centre $j$",
     "tⱼ": "the label of centre $j$, +1 or −1",
-    "σⱼ": "whether centre $j$ may be used, 1 or 0",
+    "σⱼ": "1 if centre $j$ may be used, else 0",
     "wᵢ": "the weight of sample $i$, 1 by default",
-    "C": "the price of loss, and the cap on a coefficient",
+    "C": "the cost of loss, and the cap on a coefficient",
     "yᵢ": "the label of sample $i$, +1 or −1",
 }
-_CAP, _CAP_OF_PATTERN = "αⱼ ≤ C", "αⱼ ≤ C σⱼ"  # the row cap, as printed
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """The rows of f(x_i) = Σ_j K_ij t_j α_j + b; shared by :mod:`formulations.one_norm`."""
+
+    K: Vector  # (n, p)
+    y: Vector  # (n,), labels of the samples
+    centres: Vector  # (p,), labels t of the centres
+    label: str = "t"  # letter of the labels of the centres: "y" if the centres are the samples
+
+    def variables(self) -> tuple[cp.Variable, cp.Variable, cp.Variable]:
+        """Return new variables alpha (p,), b and xi (n,)."""
+        n, p = self.K.shape
+        return cp.Variable(p, name="alpha"), cp.Variable(name="b"), cp.Variable(n, name="xi")
+
+    def primal_rows(self, alpha: cp.Variable, b: cp.Variable, xi: cp.Variable, cost: str) -> tuple[Row, ...]:
+        """Return the rows ``margin``, ``slack`` and ``sign``; `cost` is the cost of slack as printed."""
+        f = self.K @ cp.multiply(self.centres, alpha) + b
+        margin = Row(
+            "margin",
+            cp.multiply(self.y, f) >= 1 - xi,
+            f"yᵢ(Σⱼ Kᵢⱼ {self.label}ⱼ αⱼ + b) ≥ 1 − ξᵢ",
+            "u",
+            f"rate at which the cost rises with sample i's margin: 0 beyond it, {cost} inside it",
+        )
+        slack = Row("slack", xi >= 0, "ξᵢ ≥ 0", "v", f"{cost} less $uᵢ$")
+        reduced = "reduced cost of coefficient j, 0 if it is used"
+        return margin, slack, Row("sign", alpha >= 0, "αⱼ ≥ 0", "r", reduced)
+
+    def dual_variables(self) -> tuple[cp.Variable, cp.Variable]:
+        """Return new variables u (n,) of the margins and s (p,) of the caps."""
+        n, p = self.K.shape
+        return cp.Variable(n, name="u"), cp.Variable(p, name="s")
+
+    def rates(self, u: cp.Variable) -> cp.Expression:
+        """Return t_j Σ_i K_ij y_i u_i (p,), the rate at which the cost falls as α_j rises."""
+        return cp.multiply(self.centres, self.K.T @ cp.multiply(self.y, u))
+
+    def dual_rows(
+        self, u: cp.Variable, s: cp.Variable, alpha: Row, cost: tuple[cp.Expression | Vector, str], cap: str
+    ) -> tuple[Row, ...]:
+        """Return the rows of a dual: `alpha`, and those for a cost of slack (and its text) and a cap."""
+        return (
+            Row("b", self.y @ u == 0, "Σᵢ yᵢ uᵢ = 0", "b", "the intercept $b$, sign included"),
+            alpha,
+            Row("cap", s >= 0, "sⱼ ≥ 0", "slack", f"slack of the cap: ${cap} − αⱼ$"),
+            Row("margin", u >= 0, "uᵢ ≥ 0", "surplus", "surplus of sample i over its margin row"),
+            Row("xi", u <= cost[0], f"uᵢ ≤ {cost[1]}", "xi", "the slack $ξᵢ$ of sample i"),
+        )
+
+
+def duality(
+    primal: Program, dual: Program, expansion: Expansion, costs: Vector, pattern: ArrayLike = 1.0
+) -> Duality:
+    """Pair two linear programs; alpha is read off the multipliers of the dual's row ``alpha``."""
+    row = next(row for row in dual.rows if row.name == "alpha")
+
+    def recover(_: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        alpha = np.array(row.constraint.dual_value, dtype=float) * np.asarray(pattern)
+        outputs = expansion.K @ (expansion.centres * alpha)
+        b = best_intercept(outputs, expansion.y, costs)
+        return {"alpha": alpha, "b": np.array(b), "xi": slacks(outputs + b, expansion.y)}
+
+    return Duality(primal, dual, recover)
+
+
+def _program(
+    name: str, title: str, equation: str, data: L0Data, objective: cp.Minimize | cp.Maximize, text: str,
+    variables: tuple[cp.Variable, ...], rows: tuple[Row, ...], parameters: tuple[cp.Parameter, ...],
+) -> Program:  # fmt: skip
+    return Program(
+        name=f"l0.{name}",
+        title=f"L0 support vector machine{title}",
+        source=f"{_SOURCE}, {equation}",
+        objective=objective,
+        objective_text=text,
+        variables={variable.name(): variable for variable in variables},
+        rows=rows,
+        parameters={parameter.name(): parameter for parameter in parameters},
+        letters=_LETTERS,
+        data={"K": data.K, "y": data.y, "t": data.centres, "w": data.weights},
+    )
 
 
 def pattern(
-    K: ArrayLike, y: ArrayLike, sigma: ArrayLike, C: float = 1.0, weights: Given = None, centres: Given = None
-) -> Program:
-    """The linear program of one pattern, eq. (2).
+    K: ArrayLike, y: ArrayLike, sigma: ArrayLike, C: float = 1.0, weights: Weights = None,
+    centres: Weights = None,
+) -> Program:  # fmt: skip
+    """State the linear program of one pattern, eq. (2).
 
     Parameters
     ----------
     K : array_like of shape (n, p)
-        ``K[i, j] = k(x_i, t_j)``; any matrix.
+        ``K[i, j] = k(x_i, c_j)``; any matrix.
     y : array_like of shape (n,)
         Labels -1 and +1.
     sigma : array_like of shape (p,)
-        The pattern, 1 where a centre may be used.
+        The pattern, 1 if a centre may be used.
     C : float
         Cap of the coefficients.
     weights : array_like of shape (n,), optional
-        What each sample counts in the loss.
+        Weights of the samples in the loss.
     centres : array_like of shape (p,), optional
         Labels of the centres; by default they are the samples.
 
@@ -195,171 +202,131 @@ def pattern(
         With the parameters C and sigma, so that ``program.set(sigma=...)`` changes the pattern.
     """
     data = as_l0_data(K, y, C, weights, centres)
-    price, chosen = _price_of(data), _chosen_of(data, sigma)
-    caps = cp.CallbackParam(lambda: price.value * chosen.value, shape=data.centres.shape, nonneg=True)
-    at = _rows_of(data).unknowns()
-    return Program(
-        name="l0.pattern",
-        title="L0 support vector machine, the program of one pattern",
-        source=f"{_SOURCE}, eq. (2)",
-        objective=cp.Minimize(data.weights @ at.xi),
-        objective_text="Σᵢ wᵢ ξᵢ",
-        variables=at._asdict(),
-        rows=_primal_rows(data, at, at.alpha <= caps, _CAP_OF_PATTERN),
-        parameters={"C": price, "sigma": chosen},
-        letters=_LETTERS,
-        data=_numbers_of(data),
-    )
+    expansion, cost, chosen = _expansion(data), _cost(data), _pattern(data, sigma)
+    caps = cp.CallbackParam(lambda: cost.value * chosen.value, shape=data.centres.shape, nonneg=True)
+    alpha, b, xi = expansion.variables()
+    return _program(
+        "pattern", ", the program of one pattern", "eq. (2)", data, cp.Minimize(data.weights @ xi),
+        "Σᵢ wᵢ ξᵢ", (alpha, b, xi), _primal_rows(expansion, alpha, b, xi, alpha <= caps, "αⱼ ≤ C σⱼ"),
+        (cost, chosen),
+    )  # fmt: skip
 
 
 def pattern_dual(
-    K: ArrayLike, y: ArrayLike, sigma: ArrayLike, C: float = 1.0, weights: Given = None, centres: Given = None
-) -> Program:
-    """Dual of :func:`pattern`, eq. (5), with the same parameters; arguments as in the primal."""
+    K: ArrayLike, y: ArrayLike, sigma: ArrayLike, C: float = 1.0, weights: Weights = None,
+    centres: Weights = None,
+) -> Program:  # fmt: skip
+    """State the dual of :func:`pattern`, eq. (5), with the same parameters; arguments as in the primal."""
     data = as_l0_data(K, y, C, weights, centres)
-    price, chosen, on = _price_of(data), _chosen_of(data, sigma), _rows_of(data)
-    u, s = on.multipliers()
-    says = "the coefficient $αⱼ$ where $σⱼ = 1$"
-    used = Row("alpha", cp.multiply(chosen, on.rates(u)) - s <= 0, "σⱼ tⱼ Σᵢ Kᵢⱼ yᵢ uᵢ ≤ sⱼ", "alpha", says)
-    return _dual(
-        data, u, s, used, data.weights, "wᵢ", {"C": price, "sigma": chosen}, name="l0.pattern_dual",
-        title="L0 support vector machine, the program of one pattern, dual", equation="eq. (5)",
+    expansion, cost, chosen = _expansion(data), _cost(data), _pattern(data, sigma)
+    u, s = expansion.dual_variables()
+    says, text = "the coefficient $αⱼ$ if $σⱼ = 1$", "σⱼ tⱼ Σᵢ Kᵢⱼ yᵢ uᵢ ≤ sⱼ"
+    alpha = Row("alpha", cp.multiply(chosen, expansion.rates(u)) - s <= 0, text, "alpha", says)
+    rows = expansion.dual_rows(u, s, alpha, (data.weights, "wᵢ"), "C")
+    return _program(
+        "pattern_dual", ", the program of one pattern, dual", "eq. (5) (derived)", data,
+        cp.Maximize(cp.sum(u) - cost * cp.sum(s)), "Σᵢ uᵢ − C Σⱼ sⱼ", (u, s), rows, (cost, chosen),
     )  # fmt: skip
 
 
 def relaxation(
-    K: ArrayLike, y: ArrayLike, C: float = 1.0, weights: Given = None, centres: Given = None
+    K: ArrayLike, y: ArrayLike, C: float = 1.0, weights: Weights = None, centres: Weights = None
 ) -> Program:
-    """The relaxation of the exact program, eq. (4): its value bounds every score from below.
+    """State the relaxation of the exact program, eq. (4): its value bounds every score from below.
 
-    Arguments as in :func:`pattern`; C is the price of loss too, besides the cap of the coefficients.
+    Arguments as in :func:`pattern`; C is the cost of loss and the cap of the coefficients.
     """
-    data, price, at = _opening(as_l0_data(K, y, C, weights, centres))
-    return Program(
-        name="l0.relaxation",
-        title="L0 support vector machine, relaxed",
-        source=f"{_SOURCE}, eq. (4) (derived)",
-        objective=cp.Minimize(_inverse_of(price) * cp.sum(at.alpha) + price * (data.weights @ at.xi)),
-        objective_text="(1/C) Σⱼ αⱼ + C Σᵢ wᵢ ξᵢ",
-        variables=at._asdict(),
-        rows=_primal_rows(data, at, at.alpha <= price),
-        parameters={"C": price},
-        letters=_LETTERS,
-        data=_numbers_of(data),
-    )
-
-
-def relaxation_dual(
-    K: ArrayLike, y: ArrayLike, C: float = 1.0, weights: Given = None, centres: Given = None
-) -> Program:
-    """Dual of :func:`relaxation`, eq. (6); arguments as in the primal."""
     data = as_l0_data(K, y, C, weights, centres)
-    price, on = _price_of(data), _rows_of(data)
-    u, s = on.multipliers()
-    says = "the coefficient $αⱼ$"
-    used = Row("alpha", on.rates(u) - s <= _inverse_of(price), "tⱼ Σᵢ Kᵢⱼ yᵢ uᵢ − sⱼ ≤ 1/C", "alpha", says)
-    return _dual(
-        data, u, s, used, price * data.weights, "C wᵢ", {"C": price}, name="l0.relaxation_dual",
-        title="L0 support vector machine, relaxed, dual", equation="eq. (6)",
+    expansion, cost = _expansion(data), _cost(data)
+    alpha, b, xi = expansion.variables()
+    objective = cp.Minimize(_inverse(cost) * cp.sum(alpha) + cost * (data.weights @ xi))
+    return _program(
+        "relaxation", ", relaxed", "eq. (4) (derived)", data, objective, "(1/C) Σⱼ αⱼ + C Σᵢ wᵢ ξᵢ",
+        (alpha, b, xi), _primal_rows(expansion, alpha, b, xi, alpha <= cost, "αⱼ ≤ C"), (cost,),
     )  # fmt: skip
 
 
-def _dual(
-    data: L0Data, u: cp.Variable, s: cp.Variable, used: Row, most: cp.Expression | Vector, most_text: str,
-    parameters: dict[str, cp.Parameter], *, name: str, title: str, equation: str,
-) -> Program:  # fmt: skip
-    """A dual: its row of the coefficients is `used`, and `most` is the price of slack."""
-    return Program(
-        name=name,
-        title=title,
-        source=f"{_SOURCE}, {equation} (derived)",
-        objective=cp.Maximize(cp.sum(u) - parameters["C"] * cp.sum(s)),
-        objective_text="Σᵢ uᵢ − C Σⱼ sⱼ",
-        variables={"u": u, "s": s},
-        rows=_rows_of(data).dual_rows(u, s, used, most, most_text, "C"),
-        parameters=parameters,
-        letters=_LETTERS,
-        data=_numbers_of(data),
-    )
+def relaxation_dual(
+    K: ArrayLike, y: ArrayLike, C: float = 1.0, weights: Weights = None, centres: Weights = None
+) -> Program:
+    """State the dual of :func:`relaxation`, eq. (6); arguments as in the primal."""
+    data = as_l0_data(K, y, C, weights, centres)
+    expansion, cost = _expansion(data), _cost(data)
+    u, s = expansion.dual_variables()
+    text = "tⱼ Σᵢ Kᵢⱼ yᵢ uᵢ − sⱼ ≤ 1/C"
+    alpha = Row("alpha", expansion.rates(u) - s <= _inverse(cost), text, "alpha", "the coefficient $αⱼ$")
+    rows = expansion.dual_rows(u, s, alpha, (cost * data.weights, "C wᵢ"), "C")
+    return _program(
+        "relaxation_dual", ", relaxed, dual", "eq. (6) (derived)", data,
+        cp.Maximize(cp.sum(u) - cost * cp.sum(s)), "Σᵢ uᵢ − C Σⱼ sⱼ", (u, s), rows, (cost,),
+    )  # fmt: skip
 
 
 def mixed_integer(
-    K: ArrayLike, y: ArrayLike, C: float = 1.0, weights: Given = None, centres: Given = None
+    K: ArrayLike, y: ArrayLike, C: float = 1.0, weights: Weights = None, centres: Weights = None
 ) -> Program:
-    """The exact program, eq. (3), over all patterns; HiGHS solves it, to ``mip_rel_gap`` (1e-4 by default).
+    """State the exact program over all patterns, eq. (3); HiGHS solves it to ``mip_rel_gap`` (1e-4).
 
     Arguments as in :func:`relaxation`.
     """
-    data, price, at = _opening(as_l0_data(K, y, C, weights, centres))
+    data = as_l0_data(K, y, C, weights, centres)
+    expansion, cost = _expansion(data), _cost(data)
+    alpha, b, xi = expansion.variables()
     sigma = cp.Variable(len(data.centres), boolean=True, name="sigma")
-    return Program(
-        name="l0.mixed_integer",
-        title="L0 support vector machine over all patterns",
-        source=f"{_SOURCE}, eq. (3) (derived)",
-        objective=cp.Minimize(cp.sum(sigma) + price * (data.weights @ at.xi)),
-        objective_text="Σⱼ σⱼ + C Σᵢ wᵢ ξᵢ",
-        variables={**at._asdict(), "sigma": sigma},
-        rows=without_multipliers(_primal_rows(data, at, at.alpha <= price * sigma, _CAP_OF_PATTERN)),
-        parameters={"C": price},
-        letters=_LETTERS,
-        data=_numbers_of(data),
-    )
+    objective = cp.Minimize(cp.sum(sigma) + cost * (data.weights @ xi))
+    rows = _primal_rows(expansion, alpha, b, xi, alpha <= cost * sigma, "αⱼ ≤ C σⱼ")
+    return _program(
+        "mixed_integer", " over all patterns", "eq. (3) (derived)", data, objective, "Σⱼ σⱼ + C Σᵢ wᵢ ξᵢ",
+        (alpha, b, xi, sigma), without_multipliers(rows), (cost,),
+    )  # fmt: skip
 
 
-def _price_of(data: L0Data) -> cp.Parameter:
-    """C as a parameter."""
+def _expansion(data: L0Data) -> Expansion:
+    return Expansion(data.K, data.y, data.centres)
+
+
+def _cost(data: L0Data) -> cp.Parameter:
+    """Return C as a parameter."""
     return cp.Parameter(nonneg=True, name="C", value=data.C)
 
 
-def _inverse_of(price: cp.Parameter) -> cp.Parameter:
-    """One over a parameter, as a parameter."""
-    return cp.CallbackParam(lambda: 1.0 / price.value, shape=(), nonneg=True)
+def _inverse(parameter: cp.Parameter) -> cp.Parameter:
+    """Return the inverse of a parameter as a parameter."""
+    return cp.CallbackParam(lambda: 1.0 / parameter.value, shape=(), nonneg=True)
 
 
-def _chosen_of(data: L0Data, sigma: ArrayLike) -> cp.Parameter:
-    """A pattern as a parameter of shape (p,)."""
+def _pattern(data: L0Data, sigma: ArrayLike) -> cp.Parameter:
+    """Return a pattern as a parameter of shape (p,)."""
     p = len(data.centres)
     return cp.Parameter(p, nonneg=True, name="sigma", value=as_patterns(sigma, p))
 
 
-def _numbers_of(data: L0Data) -> dict[str, Vector]:
-    """The letters that are data."""
-    return {"K": data.K, "y": data.y, "t": data.centres, "w": data.weights}
-
-
-def _rows_of(data: L0Data) -> Expansion:
-    """The kernel matrix with its labels."""
-    return Expansion(data.K, data.y, data.centres)
-
-
-def _primal_rows(data: L0Data, at: Unknowns, cap: cp.Constraint, text: str = _CAP) -> tuple[Row, ...]:
-    """The rows of a primal, of which `cap` is printed as `text`."""
-    return (*_rows_of(data).primal_rows(at, "its price of slack"), Row("cap", cap, text, "s", SAVED))
-
-
-def _opening(data: L0Data) -> tuple[L0Data, cp.Parameter, Unknowns]:
-    """The data, the price of loss and the variables of a primal program."""
-    return data, _price_of(data), _rows_of(data).unknowns()
+def _primal_rows(
+    expansion: Expansion, alpha: cp.Variable, b: cp.Variable, xi: cp.Variable, cap: cp.Constraint, text: str
+) -> tuple[Row, ...]:
+    """Return the rows of a primal; `text` is the constraint `cap` as printed."""
+    says = "rate at which the loss falls as the cap on $αⱼ$ rises"
+    return (*expansion.primal_rows(alpha, b, xi, "its cost of slack"), Row("cap", cap, text, "s", says))
 
 
 def _sample(seed: int, n: int = 40) -> tuple[Vector, Vector, Vector]:
-    """An asymmetric indefinite kernel matrix (n, n), labels and weights (n,)."""
+    """Return an asymmetric indefinite kernel matrix (n, n), labels and weights (n,)."""
     X, y = two_blobs(n=n, seed=seed)
     noise = np.random.default_rng(seed).normal(size=(len(y), len(y)))
     return np.tanh(0.5 * X @ X.T - 0.3) + 0.1 * noise, y, np.where(y > 0, 1.0, 0.7)
 
 
 def pairs(seed: int = 0) -> list[Duality]:
-    """The linear programs of this module on random data, as primal-dual pairs."""
+    """Return the linear programs of this module on random data, as primal-dual pairs."""
     K, y, weights = _sample(seed)
     K, centres = K[:, :30], y[:30]
-    C, sigma, on = 2.0, np.arange(30) % 3 == 0, Expansion(K, y, centres)
-    one = pattern(K, y, sigma, C, weights, centres), pattern_dual(K, y, sigma, C, weights, centres)
+    C, sigma, expansion = 2.0, np.arange(30) % 3 == 0, Expansion(K, y, centres)
+    of_pattern = pattern(K, y, sigma, C, weights, centres), pattern_dual(K, y, sigma, C, weights, centres)
     relaxed = relaxation(K, y, C, weights, centres), relaxation_dual(K, y, C, weights, centres)
-    return [duality(*one, on, weights, sigma), duality(*relaxed, on, weights)]
+    return [duality(*of_pattern, expansion, weights, sigma), duality(*relaxed, expansion, weights)]
 
 
 def singles(seed: int = 0) -> list[Program]:
-    """The exact program, which has no dual, on random data."""
+    """Return the exact program, which has no dual, on random data."""
     K, y, weights = _sample(seed, n=20)
     return [mixed_integer(K[:, :15], y, 2.0, weights, y[:15])]

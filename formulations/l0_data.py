@@ -36,7 +36,7 @@ class L0Data:
         return column_sizes(self.K, self.entry_error)
 
     def within(self, columns: NDArray[np.intp]) -> L0Data:
-        """The same problem with some of the centres only."""
+        """Return the same problem with some of the centres only."""
         error = self.entry_error
         return replace(
             self,
@@ -46,29 +46,29 @@ class L0Data:
         )
 
     def outputs(self, alpha: Vector, b: float) -> Vector:
-        """The outputs f_i = Σ_j K_ij t_j α_j + b, shape (n,); t_j is the label of centre j."""
+        """Return the outputs f_i = Σ_j K_ij t_j α_j + b, shape (n,); t_j is the label of centre j."""
         return np.asarray(self.K @ (self.centres * alpha) + b)
 
     def loss(self, alpha: Vector, b: float) -> float:
-        """The loss Σ_i w_i [1 − y_i f_i]_+ ."""
+        """Return the loss Σ_i w_i [1 − y_i f_i]_+ ."""
         return float(self.weights @ slacks(self.outputs(alpha, b), self.y))
 
     def support(self, alpha: Vector) -> NDArray[np.bool_]:
-        """The pruned pattern, shape (p,): the coefficients above rounding."""
+        """Return the pruned pattern, shape (p,): the coefficients above rounding."""
         # Less is a solver's rounding: it is dropped, and the loss that counts is the one without it.
         return alpha > 1e-9 * self.C
 
     def score(self, alpha: Vector, b: float) -> float:
-        """The score ‖α‖₀ + C times the loss, of the support alone: what is pruned does not help the loss."""
+        """Return ‖α‖₀ + C times the loss of α pruned to its support."""
         kept = self.support(alpha)
         return float(kept.sum()) + self.C * self.loss(np.where(kept, alpha, 0.0), b)
 
     def pattern_score(self, sigma: ArrayLike, loss: float) -> float:
-        """The slides' score S(σ) = 1'σ + C L(σ), given L(σ); never under the score of the pruned support."""
+        """Return the slides' score 1'σ + C L(σ) from L(σ); it is at least the score of the pruned support."""
         return float(np.sum(sigma)) + self.C * loss
 
     def rates(self, u: Vector) -> Vector:
-        """The rates r_j = t_j Σ_i K_ij y_i u_i, shape (p,).
+        """Return the rates r_j = t_j Σ_i K_ij y_i u_i, shape (p,).
 
         At optimal multipliers u of a pattern: the rate at which the loss falls as the cap of α_j rises,
         whether or not j is in the pattern.
@@ -105,7 +105,7 @@ def as_l0_data(
 
 
 def as_patterns(sigma: ArrayLike, p: int) -> Vector:
-    """One pattern, shape (p,), or several, (m, p), as zeros and ones in double precision."""
+    """Return one pattern, shape (p,), or several, (m, p), as zeros and ones in double precision."""
     patterns = np.asarray(sigma, dtype=float)
     if patterns.ndim not in (1, 2) or patterns.shape[-1] != p:
         raise ValueError(f"sigma must have shape ({p},), or (m, {p}) for several, not {patterns.shape}")
@@ -115,6 +115,6 @@ def as_patterns(sigma: ArrayLike, p: int) -> Vector:
 
 
 def column_sizes(K: Vector, entry_error: ArrayLike) -> tuple[Vector, Vector]:
-    """Largest absolute entry of each column, and largest error of one, each of shape (p,)."""
+    """Return the largest absolute entry of each column, and its largest error, each (p,)."""
     errors = np.broadcast_to(np.asarray(entry_error, dtype=float), K.shape)
     return np.maximum(K.max(axis=0), -K.min(axis=0)), errors.max(axis=0)

@@ -1,44 +1,44 @@
-"""Logistic polytopes: each class has faces, and the log-odds are the best of the one's less the other's.
+"""Logistic polytopes: the log-odds are the best score of one class's faces less that of the other's.
 
 Problem
 -------
 With scores s_k(x) = w_k·x + b_k, the log-odds of class +1 are the largest score of its faces less the largest
-of the faces of class −1: a difference of two convex piecewise linear functions. A class without faces has the
-one score 0, its face at rest. One face against none is logistic regression; K faces against none have a
-polytope, on whose outside their class is; K against L have a union of polytopes on either side.
+of the faces of class −1: a difference of two convex piecewise linear functions. A class without faces has a
+zero face, whose score is 0. One face against none is logistic regression; K faces against none make a
+polytope with their class outside; K against L make a union of polytopes on either side.
 
-For a fixed assignment of every sample to a face of its own class the penalised log-likelihood has an upper
-bound that is convex, and that it attains where the assignment is the best one. Everything here is for a fixed
-assignment; :func:`formulations.class_faces.value` alone takes the best. Solving and assigning in turns never
-raises it.
+For a fixed assignment of every sample to a face of its class, the penalised negative log-likelihood has a
+convex upper bound, attained if the assignment is the best one. The programs are for a fixed assignment;
+:func:`formulations.class_faces.value` alone takes the best. Alternating between the program and the
+assignment never increases the objective.
 
 Variables and shapes
 --------------------
-K faces in all, those at rest among them. w (K, m), b (K,), 0 for a face at rest; xi (n,); t (K, m); h (L,),
-the lengths of L groups of features over all faces. v (n, K), p (n,) and g (K, m) in the dual. X is (n, m), y
-is (n,) of -1 and +1, C is a scalar or (n,). Z (n, K) is 1 where a face answers for a sample, a face of its
-own class; O (n, K) is 1 at the faces of the other class. F_k is 0 for a face at rest, else 1. S_kj is 1 where
-a weight may differ from 0: at every one of a face not at rest, or at the few that were chosen. σ_kj is +1 or
-−1 where a weight keeps that sign, else 0: log-odds do not fall with a feature where the faces of class +1
-have no negative weight for it, and those of class −1 no positive one.
+K faces in all, zero faces included. w (K, m), b (K,), 0 for a zero face; xi (n,); t (K, m); h (L,), the norms
+of L groups of features over all faces. v (n, K), p (n,) and g (K, m) in the dual. X is (n, m), y is (n,) of
+-1 and +1, C is a scalar or (n,). Z (n, K) is 1 if the sample is assigned to the face, one of its class; O (n,
+K) is 1 for the faces of the other class. F_k is 0 for a zero face, else 1. S_kj is 1 if the weight may differ
+from 0. σ_kj is the sign required of a weight, or 0: the log-odds do not fall with a feature if the faces of
+class +1 have no negative weight for it, and those of class −1 no positive one.
 
 Programs
 --------
 fixed_assignment with the scores s_ik = w_k·x_i + b_k, and fixed_assignment_dual with alpha_ik = C_i v_ik, the
-entropy H(p) = −p ln p − (1 − p) ln(1 − p), and the pulls q_k = Σ_i C_i (Z_ik p_i − v_ik) x_i, r_k the same of
-1 in place of x_i.
+entropy H(p) = −p ln p − (1 − p) ln(1 − p), q_k = Σ_i C_i (Z_ik p_i − v_ik) x_i, and r_k the same with 1 in
+place of x_i.
 
 Recovery
 --------
-w_kj = (q_kj − u⁺_kj + u⁻_kj − g_kj + σ_kj δ_kj)/ρ where S_kj = 1, and b_k = r_k/η of a face not at rest. For
-any v the best u, δ and g shrink q: every entry comes nearer to 0 by λ, and no further, and is 0 where its
-sign is not allowed; then each group comes nearer to 0 by τ. So any v ≥ 0 with Σ_k v_ik ≤ 1 gives a bound.
+w_kj = (q_kj − u⁺_kj + u⁻_kj − g_kj + σ_kj δ_kj)/ρ if S_kj = 1, and b_k = r_k/η if F_k = 1. For any v the
+optimal u, δ and g soft-threshold q: every entry by λ, with 0 for a forbidden sign, and then each group by τ
+(:mod:`formulations.face_penalty`). So any v ≥ 0 with Σ_k v_ik ≤ 1 gives a bound.
 
 Multipliers
 -----------
-alpha_ik is what sample i pulls at face k of the other class, and Σ_k alpha_ik what it pulls at its own: near
-its weight where it is on the wrong side, near 0 well on its own. δ_kj is what a weight of the forbidden sign
-would gain. g is τ times the direction of a group in use, and shorter where a group is not worth its price.
+alpha_ik is the derivative of the loss by the score of face k of the other class, and Σ_k alpha_ik minus that
+by the score of the assigned face: near C_i for a sample on the wrong side, near 0 far on the right side. δ_kj
+is the rate at which the cost would fall with a weight of the forbidden sign. g is τ times the unit vector of
+a group in use, and shorter than τ for a group of zeros.
 
 Infeasible when
 ---------------
@@ -59,8 +59,6 @@ Example
 >>> solution = program.solve()
 >>> solution["w"].ravel().round(2) + 0.0
 array([ 0.  , -3.57,  3.57])
-
-Rows of programs of faces of two classes: some of the pairs alone, prices of groups, and signs to keep.
 """
 
 from __future__ import annotations
@@ -71,7 +69,7 @@ import cvxpy as cp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from formulations.class_faces import Owners, pulls, scores, shortfall, shrunk
+from formulations.class_faces import Owners, pulls, scores, shortfall
 from formulations.cpm_sparse import by_groups, membership
 from formulations.face_penalty import FacePenalty
 from formulations.language.arguments import at_least, positive
@@ -84,34 +82,34 @@ from formulations.svm import cost_parameter
 _SOURCE = "after Kantchelian et al. (2014), eq. (6), and Manwani & Sastry (2010) (derived)"
 _LETTERS = {
     "H(v)": "= −v ln v − (1 − v) ln(1 − v): it keeps $v$ between 0 and 1",
-    "fᵢ": "= Σₖ Zᵢₖ (wₖ·xᵢ + bₖ): the score of the face that answers for sample $i$",
-    "Zᵢₖ": "1 where face $k$ answers for sample $i$, a face of its own class, else 0",
-    "Oᵢₖ": "1 where face $k$ is of the class that sample $i$ is not of, else 0",
-    "Sₖⱼ": "1 where the weight $j$ of face $k$ may differ from 0, else 0: at a face at rest, or not chosen",
-    "Fₖ": "0 where face $k$ is at rest, the one face of a class without faces, else 1",
+    "fᵢ": "= Σₖ Zᵢₖ (wₖ·xᵢ + bₖ): the score of the face assigned to sample $i$",
+    "Zᵢₖ": "1 if sample $i$ is assigned to face $k$, one of its class, else 0",
+    "Oᵢₖ": "1 if face $k$ is of the other class than sample $i$, else 0",
+    "Sₖⱼ": "1 if the weight $j$ of face $k$ may differ from 0, else 0",
+    "Fₖ": "0 for a zero face, the face of a class without faces, else 1",
     "xᵢ": "sample $i$",
-    "σₖⱼ": "+1 where the weight $j$ of face $k$ may not be negative, −1 where not positive, else 0",
+    "σₖⱼ": "+1 if the weight $j$ of face $k$ may not be negative, −1 if not positive, else 0",
     "ρ": "> 0: the ridge on the weights",
     "η": "> 0: the ridge on the biases",
-    "λ": "≥ 0: the price of a unit of a weight",
-    "τ": "≥ 0: the price of a unit of a group's length over all faces",
-    "Gₗⱼ": "1 where feature $j$ is in group $l$, else 0",
+    "λ": "≥ 0: the ℓ1 penalty on the weights",
+    "τ": "≥ 0: the penalty on the norms of groups over all faces",
+    "Gₗⱼ": "1 if feature $j$ is in group $l$, else 0",
     "Cᵢ": "the weight of sample $i$",
 }
 
 
-def _places_of(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """The place of each pair among those chosen, -1 where it is not."""
+def _index_in(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return the index of each pair among those of the mask, -1 for other pairs."""
     return np.where(mask, np.cumsum(mask).reshape(mask.shape) - 1, -1)
 
 
-def _chosen(values: cp.Expression, mask: NDArray[np.bool_]) -> cp.Expression:
-    """The values of the pairs chosen, row by row."""
+def _select(values: cp.Expression, mask: NDArray[np.bool_]) -> cp.Expression:
+    """Return the values of the pairs of the mask, row by row."""
     return cp.vec(values, order="C")[np.flatnonzero(mask.ravel())]
 
 
-def _priced_groups(m: int, group: float, groups: ArrayLike | None) -> tuple[FacePenalty, dict[str, Any]]:
-    """The price of groups, and the letters of a program for it: none without a price."""
+def _group_penalty(m: int, group: float, groups: ArrayLike | None) -> tuple[FacePenalty, dict[str, Any]]:
+    """Return the penalty on groups and its letters; none for τ = 0."""
     penalty = FacePenalty.of(m, group=group, groups=groups)
     return penalty, {"τ": penalty.group, "G": membership(penalty)[:, :-1]} if penalty.group else {}
 
@@ -125,22 +123,22 @@ def fixed_assignment(
     ridge: float = 1e-3, bias_ridge: float = 1e-5, l1: float = 0.0, support: ArrayLike | None = None,
     signs: ArrayLike | None = None, group: float = 0.0, groups: ArrayLike | None = None,
 ) -> Program:  # fmt: skip
-    """The machine for a fixed assignment.
+    """State the machine for a fixed assignment.
 
     Parameters
     ----------
     X, y, C
         Samples (n, m), labels -1 and +1, and the weight of each sample, or of all.
     owners : Owners
-        How many faces each class has.
+        The numbers of faces of the classes.
     assignment : array_like of int, shape (n,)
-        The face of each sample, one of its own class (the numbers of :class:`Owners`).
+        The face of each sample, one of its class, in the order of :class:`Owners`.
     ridge, bias_ridge, l1 : float
         ρ and η, positive, and λ, at least 0.
     support : array_like of bool, shape (K, m), optional
-        Which weights may differ from 0; by default all.
+        True for the weights that may differ from 0; by default all.
     signs : array_like of int, shape (m,), optional
-        +1 for a feature with which the log-odds may not fall, -1 where they may not rise, 0 for a free one.
+        +1 if the log-odds may not fall with the feature, -1 if they may not rise, else 0.
     group : float
         τ, at least 0.
     groups : array_like of shape (m,), or sequence of sequences of int, optional
@@ -149,53 +147,53 @@ def fixed_assignment(
     Returns
     -------
     Program
-        With the parameter C. Its variables w and b have the faces at rest too, which rows hold at 0.
+        With the parameter C. Its variables w and b include zero faces, which have rows w = 0 and b = 0.
     """
     X, y = as_data(X, y)
-    rho, eta, price = _checked(ridge, bias_ridge, l1)
+    rho, eta, lam = _checked(ridge, bias_ridge, l1)
     (n, m), K, others, free = X.shape, owners.count, owners.others(y), owners.free
     Z, costs = owners.assignment_matrix(y, assignment), cost_parameter(C, n)
     w, b, t = cp.Variable((K, m), name="w"), cp.Variable(K, name="b"), cp.Variable((K, m), name="t")
     xi = cp.Variable(n, name="xi")
     s = X @ w.T + np.ones((n, 1)) @ cp.reshape(b, (1, K), order="C")
-    own = cp.sum(cp.multiply(Z, s), axis=1, keepdims=True) @ np.ones((1, K))
+    assigned = cp.sum(cp.multiply(Z, s), axis=1, keepdims=True) @ np.ones((1, K))
     short = cp.reshape(xi, (n, 1), order="C") @ np.ones((1, K))
     margin = Row(
-        "margin", _chosen(short, others) >= _chosen(s - own, others),
+        "margin", _select(short, others) >= _select(s - assigned, others),
         "ξᵢ ≥ wₖ·xᵢ + bₖ − fᵢ for Oᵢₖ > 0", "alpha",
-        "pull of sample $i$ at face $k$ of the other class, and with it at its own", _places_of(others),
+        "derivative of the loss by the score of face $k$ of the other class", _index_in(others),
     )  # fmt: skip
     by_weight = np.arange(K * m).reshape(K, m).T  # the printed rows count features first
     S = owners.support(m, support)
     rows = [
         margin,
-        Row("above", w <= t, "wₖⱼ ≤ tₖⱼ", "u_plus", "price that keeps a weight from growing", by_weight),
-        Row("below", -w <= t, "−wₖⱼ ≤ tₖⱼ", "u_minus", "price that keeps a weight from falling", by_weight),
+        Row("above", w <= t, "wₖⱼ ≤ tₖⱼ", "u_plus", "part of $λ$ at positive weights", by_weight),
+        Row("below", -w <= t, "−wₖⱼ ≤ tₖⱼ", "u_minus", "part of $λ$ at negative weights", by_weight),
     ]
-    cost = 0.5 * rho * cp.sum_squares(w) + 0.5 * eta * cp.sum_squares(b) + price * cp.sum(t)
+    cost = 0.5 * rho * cp.sum_squares(w) + 0.5 * eta * cp.sum_squares(b) + lam * cp.sum(t)
     variables, more = {"w": w, "b": b, "xi": xi, "t": t}, ""
-    group_price, group_data = _priced_groups(m, group, groups)
+    group_penalty, group_data = _group_penalty(m, group, groups)
     if group_data:
-        h = variables["h"] = cp.Variable(group_price.n_groups, name="h")
-        cost, more = cost + group_price.group * cp.sum(h), " + τ Σₗ hₗ"
+        h = variables["h"] = cp.Variable(group_penalty.n_groups, name="h")
+        cost, more = cost + group_penalty.group * cp.sum(h), " + τ Σₗ hₗ"
         rows.append(
-            Row("group", cp.SOC(h, by_groups(group_price, w), axis=0), "sqrt(Σₖⱼ Gₗⱼ wₖⱼ²) ≤ hₗ", "g",
-                "$τ$; and under it what it holds against the group's weights on all faces, with its sign")
+            Row("group", cp.SOC(h, by_groups(group_penalty, w), axis=0), "sqrt(Σₖⱼ Gₗⱼ wₖⱼ²) ≤ hₗ", "g",
+                "$τ$; and under it a subgradient of $τ$ times the group's norm, with its sign changed")
         )  # fmt: skip
     ways = owners.ways(m, signs) * S
     if ways.any():
         rows.append(
-            Row("sign", _chosen(cp.multiply(ways, w), ways != 0) >= 0, "σₖⱼ wₖⱼ ≥ 0 for σₖⱼ² > 0", "delta",
-                "what a weight of the sign that is not allowed would gain", _places_of(ways != 0).T)
+            Row("sign", _select(cp.multiply(ways, w), ways != 0) >= 0, "σₖⱼ wₖⱼ ≥ 0 for σₖⱼ² > 0", "delta",
+                "rate of decrease of the cost with a weight of the forbidden sign", _index_in(ways != 0).T)
         )  # fmt: skip
     if not S.all():
         rows.append(
-            Row("rest", _chosen(w, ~S) == 0, "wₖⱼ = 0 for Sₖⱼ < 1", "held",
-                "pull at a weight that stays 0", _places_of(~S).T)
+            Row("zero", _select(w, ~S) == 0, "wₖⱼ = 0 for Sₖⱼ < 1", "fixed",
+                "rate at which the cost would change with this weight", _index_in(~S).T)
         )  # fmt: skip
     for k in np.flatnonzero(~free):
-        place, says = np.where(free, -1, 0), "pull at its bias"
-        rows.append(Row("still", b[k : k + 1] == 0, "bₖ = 0 for Fₖ < 1", "stopped", says, place))
+        place, says = np.where(free, -1, 0), "rate at which the cost would change with the bias"
+        rows.append(Row("zero_bias", b[k : k + 1] == 0, "bₖ = 0 for Fₖ < 1", "fixed_bias", says, place))
     return Program(
         name="logistic_polytopes.fixed_assignment",
         title="Logistic polytopes, fixed assignment",
@@ -207,7 +205,7 @@ def fixed_assignment(
         parameters={"C": costs},
         letters=_LETTERS,
         data={"x": X, "y": y, "Z": Z, "O": others, "S": S, "F": free, "σ": ways, "ρ": rho,
-              "η": eta, "λ": price, **group_data},
+              "η": eta, "λ": lam, **group_data},
     )  # fmt: skip
 
 
@@ -216,9 +214,9 @@ def fixed_assignment_dual(
     ridge: float = 1e-3, bias_ridge: float = 1e-5, l1: float = 0.0, support: ArrayLike | None = None,
     signs: ArrayLike | None = None, group: float = 0.0, groups: ArrayLike | None = None,
 ) -> Program:  # fmt: skip
-    """Dual of :func:`fixed_assignment`; arguments as in the primal."""
+    """State the dual of :func:`fixed_assignment`; arguments as in the primal."""
     X, y = as_data(X, y)
-    rho, eta, price = _checked(ridge, bias_ridge, l1)
+    rho, eta, lam = _checked(ridge, bias_ridge, l1)
     (n, m), K, others, free = X.shape, owners.count, owners.others(y), owners.free
     Z, costs = owners.assignment_matrix(y, assignment), cost_parameter(C, n)
     v = cp.Variable((n, K), name="v")
@@ -226,58 +224,58 @@ def fixed_assignment_dual(
     p = cp.Variable(n, name="p")
     pull = cp.multiply(Z, cp.reshape(p, (n, 1), order="C") @ np.ones((1, K))) - v
     pull = cp.multiply(cp.reshape(costs, (n, 1), order="C") @ np.ones((1, K)), pull)
-    on = free.astype(float)
     S = owners.support(m, support).astype(float)
-    left, kept, last = pull.T @ X - u_plus + u_minus, "", []
+    residual, terms, last = pull.T @ X - u_plus + u_minus, "", []
     variables = {"v": v, "p": p, "u_plus": u_plus, "u_minus": u_minus}
-    group_price, group_data = _priced_groups(m, group, groups)
+    group_penalty, group_data = _group_penalty(m, group, groups)
     if group_data:
         g = variables["g"] = cp.Variable((K, m), name="g")
-        left, kept = left - g, " − gₖⱼ"
-        most = group_price.group * np.ones(group_price.n_groups)
+        residual, terms = residual - g, " − gₖⱼ"
+        radii = group_penalty.group * np.ones(group_penalty.n_groups)
         last.append(
-            Row("group", cp.SOC(most, by_groups(group_price, g), axis=0), "sqrt(Σₖⱼ Gₗⱼ gₖⱼ²) ≤ τ", "w",
-                "the group's length over all faces; and under it, with the other sign, its weights")
+            Row("group", cp.SOC(radii, by_groups(group_penalty, g), axis=0), "sqrt(Σₖⱼ Gₗⱼ gₖⱼ²) ≤ τ", "w",
+                "the norm of the group; and under it its weights, with the sign changed")
         )  # fmt: skip
     ways = owners.ways(m, signs) * S
     if ways.any():
-        delta, kept = cp.Variable((K, m), name="delta"), f"{kept} + σₖⱼ δₖⱼ"
-        left, variables["delta"] = left + cp.multiply(ways, delta), delta
+        delta, terms = cp.Variable((K, m), name="delta"), f"{terms} + σₖⱼ δₖⱼ"
+        residual, variables["delta"] = residual + cp.multiply(ways, delta), delta
         last.append(
-            Row("sign", _chosen(delta, ways != 0) >= 0, "δₖⱼ ≥ 0 for σₖⱼ² > 0", "signed",
-                "the size of the weight, where it has a sign to keep", _places_of(ways != 0).T)
+            Row("sign", _select(delta, ways != 0) >= 0, "δₖⱼ ≥ 0 for σₖⱼ² > 0", "signed",
+                "the absolute value of a weight with a required sign", _index_in(ways != 0).T)
         )  # fmt: skip
-    q = cp.multiply(S, left)
-    r = cp.multiply(on, pull.T @ np.ones(n))
+    q = cp.multiply(S, residual)
+    r = cp.multiply(free.astype(float), pull.T @ np.ones(n))
     by_weight = np.arange(K * m).reshape(K, m).T
     rows = [
         Row("xi", cp.sum(v, axis=1) == p, "Σₖ vᵢₖ = pᵢ", "xi",
-            "by how much sample $i$ falls short: the other class's score less that of its own face"),
-        Row("margin", _chosen(v, others) >= 0, "vᵢₖ ≥ 0 for Oᵢₖ > 0", "surplus",
-            "how far face $k$ is from being the best of the other class", _places_of(others)),
-        Row("off", _chosen(v, ~others) == 0, "vᵢₖ = 0 for Oᵢₖ < 1", "beyond",
-            "nothing: a face of sample $i$'s own class has no row", _places_of(~others)),
-        Row("t", u_plus + u_minus <= price, "u⁺ₖⱼ + u⁻ₖⱼ ≤ λ", "t", "the size of a weight", by_weight),
-        Row("above", u_plus >= 0, "u⁺ₖⱼ ≥ 0", "above", "how far a weight is below its size", by_weight),
-        Row("below", u_minus >= 0, "u⁻ₖⱼ ≥ 0", "below", "how far it is above minus its size", by_weight),
+            "best score of the other class less that of sample $i$'s face"),
+        Row("margin", _select(v, others) >= 0, "vᵢₖ ≥ 0 for Oᵢₖ > 0", "surplus",
+            "best score of the other class less that of face $k$", _index_in(others)),
+        Row("off", _select(v, ~others) == 0, "vᵢₖ = 0 for Oᵢₖ < 1", "beyond",
+            "none: a face of sample $i$'s class has no row", _index_in(~others)),
+        Row("t", u_plus + u_minus <= lam, "u⁺ₖⱼ + u⁻ₖⱼ ≤ λ", "t", "absolute value of the weight", by_weight),
+        Row("above", u_plus >= 0, "u⁺ₖⱼ ≥ 0", "above", "slack $tₖⱼ − wₖⱼ$", by_weight),
+        Row("below", u_minus >= 0, "u⁻ₖⱼ ≥ 0", "below", "slack $tₖⱼ + wₖⱼ$", by_weight),
         *last,
     ]  # fmt: skip
     entropy = costs @ (cp.entr(p) + cp.entr(1 - p))
-    pulled = "Σᵢ Cᵢ (Zᵢₖ pᵢ − vᵢₖ)"
+    gradient = "Σᵢ Cᵢ (Zᵢₖ pᵢ − vᵢₖ)"
     return Program(
         name="logistic_polytopes.fixed_assignment_dual",
         title="Logistic polytopes, fixed assignment, dual",
         source=_SOURCE,
         objective=cp.Maximize(entropy - cp.sum_squares(q) / (2 * rho) - cp.sum_squares(r) / (2 * eta)),
         objective_text=(
-            f"Σᵢ Cᵢ H(pᵢ) − 1/(2ρ) Σₖⱼ Sₖⱼ ({pulled} xᵢⱼ − u⁺ₖⱼ + u⁻ₖⱼ{kept})² − 1/(2η) Σₖ Fₖ ({pulled})²"
+            f"Σᵢ Cᵢ H(pᵢ) − 1/(2ρ) Σₖⱼ Sₖⱼ ({gradient} xᵢⱼ − u⁺ₖⱼ + u⁻ₖⱼ{terms})² "
+            f"− 1/(2η) Σₖ Fₖ ({gradient})²"
         ),
         variables=variables,
         rows=tuple(rows),
         parameters={"C": costs},
         letters=_LETTERS,
-        data={"x": X, "y": y, "Z": Z, "O": others, "S": S, "F": on, "σ": ways, "ρ": rho,
-              "η": eta, "λ": price, **group_data},
+        data={"x": X, "y": y, "Z": Z, "O": others, "S": S, "F": free.astype(float), "σ": ways, "ρ": rho,
+              "η": eta, "λ": lam, **group_data},
     )  # fmt: skip
 
 
@@ -286,36 +284,43 @@ def recover(
     ridge: float = 1e-3, bias_ridge: float = 1e-5, l1: float = 0.0, support: ArrayLike | None = None,
     signs: ArrayLike | None = None, group: float = 0.0, groups: ArrayLike | None = None,
 ) -> dict[str, Array]:  # fmt: skip
-    """Primal variables from the multipliers alpha (n, K) of the row margin, C_i v_ik."""
+    """Return primal variables from the multipliers alpha (n, K) of the row margin, C_i v_ik."""
     X, y = as_data(X, y)
     q, r = pulls(X, y, owners, assignment, np.where(owners.others(y), alpha, 0.0))
     m = X.shape[1]
-    q, ways = q * owners.support(m, support), owners.ways(m, signs)
-    w, b = shrunk(q, l1, ways, group, groups) / ridge, r / bias_ridge
+    penalty = FacePenalty.of(m, l1=l1, group=group, signs=signs, groups=groups)
+    classes = owners.classes[:, None]  # times its class, every face has the signs of the log-odds
+    gradients = np.column_stack([classes * q * owners.support(m, support), r])
+    w, b = classes * penalty.shrunk(gradients)[:, :-1] / ridge, r / bias_ridge
     xi = shortfall(y, scores(X, w, b), owners, np.asarray(assignment))
-    price, group_data = _priced_groups(m, group, groups)
-    return {"w": w, "b": b, "xi": xi, "t": np.abs(w), **({"h": price.lengths(w)} if group_data else {})}
+    norms = {"h": penalty.lengths(w)} if group else {}
+    return {"w": w, "b": b, "xi": xi, "t": np.abs(w), **norms}
 
 
 def pairs(seed: int = 0) -> list[Duality]:
-    """The programs of this module on random data, as primal-dual pairs.
+    """Return the programs of this module on random data, as primal-dual pairs.
 
-    With faces for both classes, of which some weights are held at 0, with a class at rest, signs, groups.
+    With faces for both classes and a support; without faces for one class; with signs; with groups.
     """
     X, y = two_blobs(seed=seed)
     C = np.where(y > 0, 1.0, 0.7)
 
-    def of(owners: Owners, **more: Any) -> Duality:
-        mine = np.where(owners.others(y), -np.inf, np.arange(len(y))[:, None] * np.arange(owners.count) % 3)
-        z = mine.argmax(axis=1)
-        settings: dict[str, Any] = {"ridge": 2.0, "bias_ridge": 0.7, "l1": 0.8, **more}
+    def pair(owners: Owners, **changes: Any) -> Duality:
+        order = np.arange(len(y))[:, None] * np.arange(owners.count) % 3
+        z = np.where(owners.others(y), -np.inf, order).argmax(axis=1)
+        settings: dict[str, Any] = {"ridge": 2.0, "bias_ridge": 0.7, "l1": 0.8, **changes}
         return Duality(
             fixed_assignment(X, y, owners, z, C, **settings),
             fixed_assignment_dual(X, y, owners, z, C, **settings),
             lambda v: recover(X, y, owners, z, C[:, None] * v["v"], **settings),
         )
 
-    some = np.arange(4 * X.shape[1]).reshape(4, -1) % 3 > 0
-    kept = np.append([1, -1], np.zeros(X.shape[1] - 2, dtype=int))
-    whole = of(Owners(2, 2), l1=0.2, group=0.4, groups=[[1, 2]], support=some | (np.arange(4)[:, None] > 1))
-    return [of(Owners(2, 2), support=some), of(Owners(0, 3)), of(Owners(2, 1), signs=kept), whole]
+    support = np.arange(4 * X.shape[1]).reshape(4, -1) % 3 > 0
+    signs = np.append([1, -1], np.zeros(X.shape[1] - 2, dtype=int))
+    wider = support | (np.arange(4)[:, None] > 1)
+    return [
+        pair(Owners(2, 2), support=support),
+        pair(Owners(0, 3)),
+        pair(Owners(2, 1), signs=signs),
+        pair(Owners(2, 2), l1=0.2, group=0.4, groups=[[1, 2]], support=wider),
+    ]

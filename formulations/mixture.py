@@ -65,7 +65,7 @@ def check_responsibilities(R: ArrayLike, shape: tuple[int, int | None]) -> Array
 
 
 def scores_in_blocks(X: Matrix, W: Array) -> Array:
-    """The scores s_ik = W_k·x̃_i, an array of shape (n, K), without a copy of X in float64.
+    """Return the scores s_ik = W_k·x̃_i, an array of shape (n, K), without a copy of X in float64.
 
     Arguments as in :func:`formulations.polyhedral.scores`.
     """
@@ -73,7 +73,7 @@ def scores_in_blocks(X: Matrix, W: Array) -> Array:
 
 
 def gate(X: Matrix, W: Array, gamma: float) -> Array:
-    """The gate g_k(x) of eq. (4), an array of shape (n, K) whose rows add up to 1."""
+    """Return the gate g_k(x) of eq. (4), an array of shape (n, K) whose rows add up to 1."""
     return _shares(_exponents(scores_in_blocks(X, W), gamma))
 
 
@@ -83,27 +83,27 @@ def posterior(X: Matrix, W: Array, gamma: float) -> Array:
 
 
 def log_odds(X: Matrix, W: Array, gamma: float) -> Array:
-    """The logarithm of P(+1|x) / P(−1|x), an array of shape (n,). Arguments as in :func:`gate`."""
+    """Return the logarithm of P(+1|x) / P(−1|x), an array of shape (n,). Arguments as in :func:`gate`."""
     s = scores_in_blocks(X, W)
     a = _exponents(s, gamma)
     return _log_sum(a - np.logaddexp(0.0, -s)) - _log_sum(a - np.logaddexp(0.0, s))
 
 
 def responsibilities(X: Matrix, y: Array, W: Array, gamma: float) -> Array:
-    """The responsibilities of eq. (6), an array of shape (n, K) whose rows add up to 1."""
+    """Return the responsibilities of eq. (6), an array of shape (n, K) whose rows add up to 1."""
     s = scores_in_blocks(X, W)
     return _shares(_exponents(s, gamma) - np.logaddexp(0.0, -y[:, None] * s))
 
 
 def loss(X: Matrix, y: Array, W: Array, gamma: float, c: Array | float = 1.0, ridge: float = 0.0) -> float:
-    """The penalised negative log-likelihood L(W)."""
+    """Return the penalised negative log-likelihood L(W)."""
     return _evaluate(X, y, W, None, gamma, c, ridge, slope=False)[0]
 
 
 def expected(
     X: Matrix, y: Array, W: Array, R: Array, gamma: float, c: Array | float = 1.0, ridge: float = 0.0
 ) -> float:
-    """The objective F(W; R) of the M-step."""
+    """Return the objective F(W; R) of the M-step."""
     return _evaluate(X, y, W, R, gamma, c, ridge, slope=False)[0]
 
 
@@ -117,7 +117,7 @@ def value_and_gradient(
 def hessian(
     X: Matrix, y: Array, W: Array, R: Array | None, gamma: float, c: Array | float = 1.0, ridge: float = 0.0
 ) -> Array:
-    """The Hessian of F(W; R), of L(W) where R is None: (K(m+1), K(m+1)), for W taken row by row.
+    """Return the Hessian of F(W; R), of L(W) where R is None: (K(m+1), K(m+1)), for W taken row by row.
 
     Each pair of faces is one product X̃'D X̃, made once. Arguments as in :func:`value_and_gradient`.
     """
@@ -139,7 +139,7 @@ def hessian(
 def multipliers(
     X: Matrix, y: Array, W: Array, R: Array | None, gamma: float, c: Array | float = 1.0
 ) -> Array:
-    """The pull of each sample at each face, α_ik = c_i [γ (g_ik − R_ik) + R_ik y_i u_ik], of shape (n, K).
+    """Return α_ik = c_i [γ (g_ik − R_ik) + R_ik y_i u_ik], shape (n, K): minus the slope of F by s_ik.
 
     At a stationary point ρ W_k = Σ_i α_ik x̃_i. Arguments as in :func:`value_and_gradient`.
     """
@@ -149,7 +149,7 @@ def multipliers(
 def turnover(
     X: Matrix, y: Array, W: Array, R: Array | None, gamma: float, c: Array | float = 1.0, ridge: float = 0.0
 ) -> float:
-    """The largest of Σ_i |α_ik| |x̃_ij| and ρ |W_kj|: what a gradient adds up before anything cancels.
+    """Return the largest of Σ_i |α_ik| |x̃_ij| and ρ |W_kj|: what a gradient adds up before anything cancels.
 
     The scale for the size of a gradient. Arguments as in :func:`value_and_gradient`.
     """
@@ -185,7 +185,7 @@ def _evaluate(
 
 
 def _terms(s: Array, y: Array, R: Array | None, gamma: float, slope: bool = True) -> tuple[Array, Array]:
-    """The terms of F or L for each sample (n,), and their derivatives by its scores (n, K).
+    """Return the terms of F or L for each sample (n,), and their derivatives by its scores (n, K).
 
     Without `slope` there are no derivatives. Faces are rows inside: over a few faces, sums of long rows are
     quicker than many short ones.
@@ -215,7 +215,7 @@ def _terms(s: Array, y: Array, R: Array | None, gamma: float, slope: bool = True
 
 
 def _curvature(s: Array, y: Array, R: Array | None, gamma: float) -> Array:
-    """The second derivatives by the scores of each sample: an array of shape (K, K, n)."""
+    """Return the second derivatives by the scores of each sample: an array of shape (K, K, n)."""
     S = np.ascontiguousarray(s.T)
     a, signed = _exponents(S, gamma, axis=0), y * S
     g, u = _shares(a, axis=0), expit(-signed)
@@ -232,7 +232,7 @@ def _curvature(s: Array, y: Array, R: Array | None, gamma: float) -> Array:
 
 
 def _exponents(s: Array, gamma: float, axis: int = 1) -> Array:
-    """The gate's logarithm up to a constant of each sample: at most 0, so that no large numbers cancel."""
+    """Return the gate's logarithm up to a constant of each sample, at most 0 to avoid cancellation."""
     return np.asarray(-gamma * (s - s.min(axis=axis, keepdims=True)))
 
 

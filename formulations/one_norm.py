@@ -2,18 +2,18 @@
 
 Problem
 -------
-Separate two classes by f(x) = Σ_j y_j α_j k(x, x_j) + b, paying 1 for each unit of a coefficient and C_i for
-each unit by which sample i falls short of y_i f(x_i) ≥ 1. The sum of the coefficients takes the place of the
-SVM's quadratic term, and makes many of them zero.
+Separate two classes by f(x) = Σ_j y_j α_j k(x, x_j) + b. The cost is the sum of the coefficients α ≥ 0, which
+replaces the SVM's quadratic term and makes many coefficients zero, plus C_i for each unit by which sample i
+violates y_i f(x_i) ≥ 1.
 
 Variables and shapes
 --------------------
-alpha (n,), b scalar, xi (n,); u (n,) and s (n,) in the dual. The kernel matrix K is (n, n), neither
-symmetric nor semidefinite unless it happens to be; y is (n,) of -1 and +1, C is a scalar or (n,).
+alpha (n,), b scalar, xi (n,); u (n,) and s (n,) in the dual. The kernel matrix K is (n, n), any matrix; y is
+(n,) of -1 and +1, C is a scalar or (n,).
 
 Programs
 --------
-primal (1) and dual (2), where it is K', the transpose.
+primal (1), and dual (2), which has the transpose K'.
 
 Recovery
 --------
@@ -22,8 +22,8 @@ alpha are the multipliers of the dual's row alpha; b minimises the cost of slack
 
 Multipliers
 -----------
-u_i is the price of sample i's margin: 0 beyond it, between 0 and C_i on it, C_i inside it. s_j is what a
-larger cap on α_j would save, per unit.
+u_i is the rate at which the cost rises with the margin required of sample i: 0 beyond the margin, between 0
+and C_i on it, C_i inside it. s_j is the rate at which the cost falls as the cap on α_j rises.
 
 Infeasible when
 ---------------
@@ -33,8 +33,8 @@ Reference
 ---------
 Mannor, Peleg & Rubinstein, slides on the cross-entropy method: the primal, eq. (1) here; the dual, eq. (2),
 is derived. The slides call the objective a bound on the 0-norm, which it is not: ‖α‖₁ may be below ‖α‖₀.
-:mod:`formulations.l0` has the program that does minimise the 0-norm, and the price at which this one bounds
-it. The paper: Mannor, Peleg & Rubinstein, The cross entropy method for classification (2005).
+:mod:`formulations.l0` has the program that minimises the 0-norm, and the cost of α at which this program
+bounds it. The paper: Mannor, Peleg & Rubinstein, The cross entropy method for classification (2005).
 
 Example
 -------
@@ -60,12 +60,12 @@ from formulations.language.recovery import as_data
 from formulations.language.toy_data import two_blobs
 from formulations.svm import KERNEL_LETTERS, cost_parameter
 
-LETTERS = {**KERNEL_LETTERS, "Cᵢ": "the price of sample $i$'s slack, and the cap on its coefficient"}
+LETTERS = {**KERNEL_LETTERS, "Cᵢ": "the cost of sample $i$'s slack, and the cap on its coefficient"}
 _SLIDES = "Mannor, Peleg & Rubinstein, slides"
 
 
 def primal(K: ArrayLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
-    """The one-norm SVM, eq. (1).
+    """State the one-norm SVM, eq. (1).
 
     Parameters
     ----------
@@ -76,35 +76,35 @@ def primal(K: ArrayLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
     C : float or array_like of shape (n,)
         Cost of slack, per sample. Following the slides, it caps alpha as well.
     """
-    on, costs = _checked(K, y, C)
-    at = on.unknowns()
-    saved = "saving per unit of extra cap on $αⱼ$"
-    cap = Row("cap", at.alpha <= costs, "αⱼ ≤ Cⱼ", "s", saved)
+    expansion, costs = _checked(K, y, C)
+    alpha, b, xi = expansion.variables()
+    cap = Row("cap", alpha <= costs, "αⱼ ≤ Cⱼ", "s", "rate at which the cost falls as the cap on $αⱼ$ rises")
     return Program(
         name="one_norm.primal",
         title="One-norm support vector machine",
         source=_SLIDES,
-        objective=cp.Minimize(cp.sum(at.alpha) + costs @ at.xi),
+        objective=cp.Minimize(cp.sum(alpha) + costs @ xi),
         objective_text="Σⱼ αⱼ + Σᵢ Cᵢ ξᵢ",
-        variables=at._asdict(),
-        rows=(*on.primal_rows(at, "$Cᵢ$"), cap),
+        variables={"alpha": alpha, "b": b, "xi": xi},
+        rows=(*expansion.primal_rows(alpha, b, xi, "$Cᵢ$"), cap),
         parameters={"C": costs},
         letters=LETTERS,
-        data={"K": on.K, "y": on.y},
+        data={"K": expansion.K, "y": expansion.y},
     )
 
 
 def dual(K: ArrayLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
-    """Dual of :func:`primal`, eq. (2); its positive part is written out as the variable s.
+    """State the dual of :func:`primal`, eq. (2); its positive part is written out as the variable s.
 
     Parameters
     ----------
     K, y, C
         As of :func:`primal`.
     """
-    on, costs = _checked(K, y, C)
-    u, s = on.multipliers()
-    used = Row("alpha", on.rates(u) - s <= 1, "yⱼ Σᵢ Kᵢⱼ yᵢ uᵢ − sⱼ ≤ 1", "alpha", "the coefficient $αⱼ$")
+    expansion, costs = _checked(K, y, C)
+    u, s = expansion.dual_variables()
+    text = "yⱼ Σᵢ Kᵢⱼ yᵢ uᵢ − sⱼ ≤ 1"
+    alpha = Row("alpha", expansion.rates(u) - s <= 1, text, "alpha", "the coefficient $αⱼ$")
     return Program(
         name="one_norm.dual",
         title="One-norm support vector machine, dual",
@@ -112,10 +112,10 @@ def dual(K: ArrayLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
         objective=cp.Maximize(cp.sum(u) - costs @ s),
         objective_text="Σᵢ uᵢ − Σⱼ Cⱼ sⱼ",
         variables={"u": u, "s": s},
-        rows=on.dual_rows(u, s, used, costs, "Cᵢ", "Cⱼ"),
+        rows=expansion.dual_rows(u, s, alpha, (costs, "Cᵢ"), "Cⱼ"),
         parameters={"C": costs},
         letters=LETTERS,
-        data={"K": on.K, "y": on.y},
+        data={"K": expansion.K, "y": expansion.y},
     )
 
 
@@ -125,7 +125,7 @@ def _checked(K: ArrayLike, y: ArrayLike, C: ArrayLike) -> tuple[Expansion, cp.Pa
 
 
 def pairs(seed: int = 0) -> list[Duality]:
-    """The programs of this module on random data, as a primal-dual pair."""
+    """Return the programs of this module on random data, as a primal-dual pair."""
     X, y = two_blobs(seed=seed)
     C, K = np.where(y > 0, 1.0, 0.7), (X @ X.T + 1.0) ** 2
     return [duality(primal(K, y, C), dual(K, y, C), Expansion(K, y, y), C)]

@@ -114,7 +114,7 @@ BOX_LETTERS = {"R": "the radius of the box that keeps the faces bounded"}
 
 
 def box_rows(faces: cp.Variable, radius: float, letter: str) -> tuple[Row, ...]:
-    """The rows ``upper`` and ``lower`` of the box |W| ≤ R; none where it is infinite."""
+    """Return the rows ``upper`` and ``lower`` of the box |W| ≤ R; none where it is infinite."""
     if np.isinf(positive("radius", radius, infinite=True)):
         return ()
     saved = "saving per unit of a wider box: not zero where the box holds the face"
@@ -127,7 +127,7 @@ def box_rows(faces: cp.Variable, radius: float, letter: str) -> tuple[Row, ...]:
 def box_duals(
     off: cp.Expression, radius: float, text: str, letter: str
 ) -> tuple[cp.Expression | float, str, dict[str, cp.Variable], tuple[Row, ...]]:
-    """The price of the box in a dual, its text, its variables, and its rows with ``balance``."""
+    """Return the price of the box in a dual, its text, its variables, and its rows with ``balance``."""
     meaning = f"the faces ${letter}$, sign included"
     if np.isinf(positive("radius", radius, infinite=True)):
         row = Row("balance", off == 0, f"{text} = 0", letter, meaning)
@@ -166,7 +166,7 @@ def assignment_matrix(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDAr
 def cell(
     X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, margin: float = 1.0, radius: float = 1e4
 ) -> Program:
-    """One face of the program for a fixed assignment.
+    """State one face of the program for a fixed assignment.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ def cell(
 def cell_dual(
     X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, margin: float = 1.0, radius: float = 1e4
 ) -> Program:
-    """Dual of :func:`cell`; arguments as in the primal."""
+    """State the dual of :func:`cell`; arguments as in the primal."""
     X, y = as_data(X, y)
     u, costs = cp.Variable(len(y), name="u"), cost_parameter(C, len(y))
     return _dual(
@@ -214,7 +214,7 @@ def fixed_assignment(
     X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike,
     C: ArrayLike = 1.0, margin: float = 1.0, radius: float = 1e4,
 ) -> Program:  # fmt: skip
-    """All faces for a fixed assignment: the sum of the programs of :func:`cell`.
+    """State all faces for a fixed assignment: the sum of the programs of :func:`cell`.
 
     Arguments as in :func:`cell` and :func:`assignment_matrix`.
 
@@ -246,7 +246,7 @@ def fixed_assignment_dual(
     X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike,
     C: ArrayLike = 1.0, margin: float = 1.0, radius: float = 1e4,
 ) -> Program:  # fmt: skip
-    """Dual of :func:`fixed_assignment`, with the same parameters; arguments as in the primal."""
+    """State the dual of :func:`fixed_assignment`, with the same parameters; arguments as in the primal."""
     X, y = as_data(X, y)
     parameters, costs = _parameters(y, n_faces, assignment, C)
     u = cp.Variable((len(y), n_faces), name="u")
@@ -262,7 +262,7 @@ def _dual(
     parameters: dict[str, cp.Parameter], margin: float, radius: float, *,
     face: str, name: str, title: str, letters: Mapping[str, str],
 ) -> Program:  # fmt: skip
-    """The dual of one face, w, or of all together, W; `off` is what must balance."""
+    """State the dual of one face, w, or of all together, W; `off` is what must balance."""
     sub = "ᵢ" if face == "w" else "ᵢₖ"
     price, price_text, variables, rows = box_duals(off, radius, f"Σᵢ u{sub} yᵢ x̃ᵢ", face)
     return Program(
@@ -280,7 +280,7 @@ def _dual(
 
 
 def _decimal(number: float) -> str:
-    """A number with all its digits, and no exponent."""
+    """Return a number with all its digits, and no exponent."""
     return np.format_float_positional(number, trim="-")
 
 
@@ -291,7 +291,7 @@ def _factor(margin: float) -> str:
 def _parameters(
     y: NDArray[Any], n_faces: int, assignment: ArrayLike, C: ArrayLike
 ) -> tuple[dict[str, cp.Parameter], cp.Parameter]:
-    """The parameters C and Z, and their product, the cost (n, K) of each slack."""
+    """Return the parameters C and Z, and their product, the cost (n, K) of each slack."""
     per_sample, Z_value = cost_parameter(C, len(y)), assignment_matrix(y, n_faces, assignment)
     Z = cp.Parameter(Z_value.shape, nonneg=True, name="Z", value=Z_value)
     costs = cp.CallbackParam(lambda: per_sample.value[:, None] * Z.value, shape=Z.shape, nonneg=True)
@@ -350,7 +350,7 @@ def mixed_integer(
     X: MatrixLike, y: ArrayLike, n_faces: int, C: ArrayLike = 1.0, radius: float = 1e4,
     shares: NDArray[np.float64] | None = None,
 ) -> Program:  # fmt: skip
-    """The machine over all assignments; HiGHS and SCIP solve it.
+    """State the machine over all assignments; HiGHS and SCIP solve it.
 
     Parameters
     ----------
@@ -421,7 +421,7 @@ def mixed_integer(
 
 
 def point_of(X: MatrixLike, y: ArrayLike, W: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-    """Values of all variables at faces: slacks as small as can be, faces in the order of their negatives."""
+    """Return all variables at faces W: the least slacks, faces in the order of their first negatives."""
     X, y = as_data(X, y)
     scores = lift(dense(X)) @ W.T
     best = scores[y < 0].argmin(axis=1)
@@ -449,7 +449,7 @@ def _row(name: str, constraint: Any, text: str, places: NDArray[np.int64]) -> Ro
 
 
 def pairs(seed: int = 0) -> list[Duality]:
-    """Every program of this module on random data, as primal-dual pairs."""
+    """Return every program of this module on random data, as primal-dual pairs."""
     X, y = two_blobs(m=2, seed=seed)
     C, K = np.where(y > 0, 0.7, 1.0), 2
     assignment = np.arange(len(y)) % K
@@ -472,6 +472,6 @@ def pairs(seed: int = 0) -> list[Duality]:
 
 
 def singles(seed: int = 0) -> list[Program]:
-    """The machine over all assignments, which has no dual, on random data."""
+    """Return the machine over all assignments, which has no dual, on random data."""
     X, y = two_blobs(n=16, m=2, separation=0.8, seed=seed)
     return [mixed_integer(X, y, 2, np.where(y > 0, 1.3, 0.7), radius=10.0)]

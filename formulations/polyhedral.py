@@ -56,7 +56,7 @@ def pull(X: Matrix, R: Array) -> Array:
 
 
 def cells(X: Matrix, W: Array) -> NDArray[np.int64]:
-    """The face with the least score for each sample, an array of int of shape (n,)."""
+    """Return the face with the least score for each sample, an array of int of shape (n,)."""
     return np.asarray(np.argmin(scores(X, W), axis=1))
 
 
@@ -87,7 +87,7 @@ def margin_error(X: Matrix, y: Array, W: Array, c: Array | float = 1.0) -> float
 
 
 def best_scale(X: Matrix, y: Array, W: Array, c: Array | float = 1.0) -> float:
-    """The t > 0 at which the margin error of t W is least: a convex, piecewise linear function of t.
+    """Return the t > 0 at which the margin error of t W is least: a convex, piecewise linear function of t.
 
     Predictions do not depend on the scale of the faces, hinges do, so this is what makes faces that were
     learnt without a margin comparable. Where the least is at t = 0, the scale says nothing, and the scores
@@ -121,7 +121,7 @@ def separation_error(X: Matrix, y: Array, W: Array, c: Array | float = 1.0) -> f
 
 
 def class_shares(y: Array, c: Array | float = 1.0) -> Array:
-    """The costs (n,) of the samples over those of their class: each class adds up to 1."""
+    """Return the costs (n,) of the samples over those of their class: each class adds up to 1."""
     costs = np.broadcast_to(np.asarray(c, dtype=float), y.shape)
     inside = y > 0
     return np.asarray(costs / np.where(inside, costs[inside].sum(), costs[~inside].sum()))
@@ -137,7 +137,7 @@ def hard_loss(
 
 
 def belonging(y: Array, assignment: NDArray[np.int64], n_faces: int, positives: Positives = "cell") -> Array:
-    """The 0/1 matrix (n, K) of which sample is in the program of which face."""
+    """Return the 0/1 matrix (n, K) of which sample is in the program of which face."""
     check_positives(positives)
     own = assignment[:, None] == np.arange(n_faces)
     return np.where((y > 0)[:, None] & (positives == "all"), True, own).astype(float)

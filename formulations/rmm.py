@@ -1,12 +1,11 @@
-"""The Relative Margin Machine: a large margin measured against the spread of the outputs.
+"""The Relative Margin Machine: a large margin relative to the range of the outputs.
 
 Problem
 -------
-A support vector machine whose outputs on the training samples must stay within ±B: the margin is
-then large relative to how far the data spread along w, and not merely large. For B above the SVM's
-largest output it is the SVM. One sample far out holds every output near its bound; with the cost D per unit
-an output may go beyond ±B. For D above every multiplier of the bounds that is the same machine, for D = 0 it
-would be the SVM.
+A support vector machine whose outputs on the training samples are bounded by ±B, so that the margin is large
+relative to the range of the outputs along w. For B above the SVM's largest output it is the SVM. A single
+outlier may then restrict all outputs; with a cost D per unit, an output may exceed ±B. For D above every
+multiplier of the bounds this is the same machine, and D = 0 would be the SVM.
 
 Variables and shapes
 --------------------
@@ -21,46 +20,48 @@ optimum. qcqp_dual (6) is solved as a semidefinite program with M(λ) = [I + X'�
 
     max  Σ α_i − ½ c'(I + Σ_λ)^{-1} c − (Σ α_i y_i)² / (2 Σ λ_i) − ½ B² Σ λ_i,   0 ≤ α ≤ C, λ ≥ 0,
 
-with μ_λ = Σ λ_i x_i / Σ λ_i, Σ_λ = Σ λ_i x_i x_i' − (Σ λ_i) μ_λ μ_λ', c = Σ α_i y_i (x_i − μ_λ), but without
-the third term, without which (6) is no bound at all. qp_dual and kernel_dual are (8). subproblem (9) is (8)
-over a working set of α, λ, λ*, the others held; its cross term has the coefficient 1, not the printed ½.
-With D the QP and its duals are the programs soft_rmm: a price per unit beyond B is a cap on the multiplier of
-the bound, as C is on alpha.
+with μ_λ = Σ λ_i x_i / Σ λ_i, Σ_λ = Σ λ_i x_i x_i' − (Σ λ_i) μ_λ μ_λ', c = Σ α_i y_i (x_i − μ_λ), but the
+paper omits the third term, without which (6) is not a bound. qp_dual and kernel_dual are (8). subproblem (9)
+is (8) over a working set of α, λ, λ*, the others fixed; its cross term has the coefficient 1, not the printed
+½. With D the QP and its duals are the programs soft_rmm: a cost per unit beyond B is a cap on the multiplier
+of the bound, as C is on alpha.
 
 The metric of a large relative margin
 -------------------------------------
-At the optimum of (5) its Lagrangian holds, besides the margins,
+At the optimum of (5) its Lagrangian contains, besides the margins,
 
     ½‖w‖² + ½ Σ λ_i (w·x_i + b)²  =  ½ w'(I + Σ_λ) w + ½ Λ (w·μ_λ + b)²,
     Λ = Σ λ_i,   μ_λ = Σ λ_i x_i / Λ,   Σ_λ = Σ λ_i (x_i − μ_λ)(x_i − μ_λ)',
 
 and its stationarity is (I + Σ_λ) w = Σ α_i y_i (x_i − μ_λ), the inverse matrix of the dual (6). So the RMM is
-a support vector machine in the metric I + Σ_λ, that is, of samples whitened by (I + Σ_λ)^{-1/2}, whose mean
-output at the samples that bound it is pressed towards 0. Only these samples, with |f_i| = B, are in Σ_λ; in
-the direction in which they spread, a change of x counts for less. The Sigma-SVM (3) has (1 − D) I + D Σ in
-its place, of all samples, chosen before any output is known. :func:`bounding_spread` gives μ_λ and Σ_λ.
+a support vector machine in the metric I + Σ_λ, that is, on samples whitened by (I + Σ_λ)^{-1/2}, with a
+penalty on its mean output at the samples with active bounds. Only these samples, with |f_i| = B, are in Σ_λ;
+changes of x along the directions in which they vary have less weight. The Sigma-SVM (3) has (1 − D) I + D Σ
+in its place, with the covariance Σ of all samples, which does not depend on the outputs.
+:func:`bounding_spread` returns μ_λ and Σ_λ.
 
 Recovery
 --------
 From (8): w = Σ δ_i x_i; f(t) = Σ δ_i k(x_i, t) + b; b minimises the cost within the bounds.
-From (6): (w, b) solves M(λ) (w, b) = q; where λ = 0 it is the SVM's.
+From (6): (w, b) solves M(λ) (w, b) = q; if λ = 0, b is found as for the SVM.
 
 Multipliers
 -----------
-alpha_i prices sample i's margin. lam_i (lam_star_i) is what the optimal cost falls by per unit by
-which the upper (lower) bound is relaxed at sample i; Σ(λ + λ*) = −dp*/dB. The QCQP's λ_i is
-(λ_i + λ*_i)/B. For B > 1 a sample with α_i > 0 can only meet the bound on its wrong side. With D, lam_i is 0
-within the bound, between 0 and D_i at it, and D_i beyond it; Σ(τ + τ*) = dp*/dD for one D of all samples.
+alpha_i is the rate at which the optimal cost rises with the margin required of sample i. lam_i (lam_star_i)
+is the rate at which it falls as the upper (lower) bound is relaxed at sample i; Σ(λ + λ*) = −dp*/dB. The
+QCQP's λ_i is (λ_i + λ*_i)/B. For B > 1 a sample with α_i > 0 can only meet the bound on its wrong side. With
+D, lam_i is 0 within the bound, between 0 and D_i at it, and D_i beyond it; Σ(τ + τ*) = dp*/dD for one D of
+all samples.
 
 Infeasible when
 ---------------
-B < 0 only: w = 0, b = 0, ξ = 1 is feasible for every B >= 0. For B < 1 no sample can reach its
-margin, every α_i is C_i, and the program has lost its purpose: the estimator asks for B >= 1.
+B < 0 only: w = 0, b = 0, ξ = 1 is feasible for every B >= 0. For B < 1 no sample can reach its margin and
+every α_i is C_i, so the estimator requires B >= 1.
 
 Reference
 ---------
-Shivaswamy & Jebara, Relative Margin Machines (2008), eq. (5)-(9), with three misprints mended: the sign of b
-in the stationarity of (5), the missing term of (6), the factor of the cross term of (9). Section 3.1 for D:
+Shivaswamy & Jebara, Relative Margin Machines (2008), eq. (5)-(9), with three misprints corrected: the sign of
+b in the stationarity of (5), the missing term of (6), the factor of the cross term of (9). Section 3.1 for D:
 the bound "can be relaxed with slack variables at the expense of one additional parameter", which the paper
 does not investigate.
 
@@ -79,8 +80,8 @@ True
 >>> bool(soft.objective <= qp.objective), bool(soft.duals["bound_above"].max() < 0.2 + 1e-6)
 (True, True)
 >>> mu, Sigma = rmm.bounding_spread(X, qp.duals["bound_above"], qp.duals["bound_below"], B=1.5)
->>> pull = (X - mu).T @ (qp.duals["margin"] * y)
->>> bool(abs(qp["w"] + Sigma @ qp["w"] - pull).max() < 1e-6)
+>>> gradient = (X - mu).T @ (qp.duals["margin"] * y)
+>>> bool(abs(qp["w"] + Sigma @ qp["w"] - gradient).max() < 1e-6)
 True
 """
 
@@ -120,17 +121,17 @@ _LETTERS = {
 
 
 def bound_parameter(B: float) -> cp.Parameter:
-    """The parameter B, finite and non-negative: for B = infinity it is the SVM."""
+    """Return the parameter B, finite and non-negative: for B = infinity it is the SVM."""
     return cp.Parameter(nonneg=True, name="B", value=at_least("B", B, 0.0))
 
 
 def _half_square(B: cp.Parameter) -> cp.Parameter:
-    """½B² as a parameter of its own, so that the program stays parametrised in B."""
+    """Return ½B² as a parameter, so that the program stays parametrised in B."""
     return cp.CallbackParam(lambda: 0.5 * B.value**2, nonneg=True)
 
 
 def qcqp(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Program:
-    """RMM as a quadratically constrained program, eq. (5).
+    """State the RMM as a quadratically constrained program, eq. (5).
 
     Parameters
     ----------
@@ -142,7 +143,7 @@ def qcqp(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Pro
     bound = bound_parameter(B)
 
     def spread(f: cp.Expression) -> tuple[Row]:
-        says = "saving per unit by which $½B²$ is relaxed at sample i; 0 unless its output is at $B$ or $−B$"
+        says = "rate at which the cost falls as $½B²$ rises at sample i; 0 unless its output is ±B"
         return (Row("spread", 0.5 * cp.square(f) <= _half_square(bound), "½(w·xᵢ + b)² ≤ ½B²", "lam", says),)
 
     named = {"name": "rmm.qcqp", "title": "Relative Margin Machine, QCQP", "source": f"{PAPER}, eq. (5)"}
@@ -150,7 +151,7 @@ def qcqp(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Pro
 
 
 def qcqp_dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Program:
-    """Dual of the QCQP, eq. (6) with its missing term, as a semidefinite program of size m + 2.
+    """State the dual of the QCQP, eq. (6) with its missing term, as a semidefinite program of size m + 2.
 
     The linear matrix inequality needs no special case at λ = 0, where it forces Σ α_i y_i = 0.
     Arguments as in :func:`qcqp`; X dense.
@@ -168,7 +169,7 @@ def qcqp_dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -
     rows = (
         Row("w_b", block >> 0, "[M(λ), q; q', t] ⪰ 0", "Z", "$½vv'$ with $v = (w, b, −1)$"),
         *alpha_rows(alpha, costs),
-        Row("spread", lam >= 0, "λᵢ ≥ 0", "room", "room left under the bound: $½(B² − fᵢ²)$"),
+        Row("spread", lam >= 0, "λᵢ ≥ 0", "slack", "slack of the bound: $½(B² − fᵢ²)$"),
     )
     return Program(
         name="rmm.qcqp_dual",
@@ -187,10 +188,9 @@ def qcqp_dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -
 def recover_qcqp(
     X: MatrixLike, y: ArrayLike, C: ArrayLike, B: float, alpha: NDArray[Any], lam: NDArray[Any]
 ) -> dict[str, NDArray[Any]]:
-    """Primal variables w, b, xi of (5) from the multipliers of (6).
+    """Return primal variables w, b, xi of (5) from the multipliers of (6).
 
-    (w, b) solves M(λ) (w, b) = q; where λ vanishes, M does not determine b, and the intercept is
-    found as the SVM's is.
+    (w, b) solves M(λ) (w, b) = q; if λ = 0, M does not determine b, which is then found as for the SVM.
     """
     X, y = as_data(X, y)
     n, m = X.shape
@@ -205,9 +205,9 @@ def recover_qcqp(
 LETTERS = {"δ": "= α∘y − λ + λ*", **BOUND_LETTERS}
 _KERNEL_LETTERS = {**LETTERS, **KERNEL_LETTERS}
 _SUBPROBLEM_LETTERS = {
-    "δ_f": "= α∘y − λ + λ*: of the samples that are free in this step, as are all letters without a mark",
-    "δ_h": "the same of the samples that are held",
-    "K_ff, K_fh": "the kernel matrix between the free samples, and between the free and the held",
+    "δ_f": "= α∘y − λ + λ*: of the working set, as are all letters without a mark",
+    "δ_h": "the same of the fixed samples",
+    "K_ff, K_fh": "the kernel matrix of the working set, and that between it and the fixed samples",
     **{letter: LETTERS[letter] for letter in ("B", "fᵢ", "yᵢ", "Cᵢ")},
 }
 
@@ -233,14 +233,14 @@ def _named(kind: str, D: ArrayLike | None) -> dict[str, Any]:
         "name": f"soft_rmm.{kind}",
         "title": f"{_TITLE} with slack on its bounds{words[kind]}",
         "source": f"{PAPER}, section 3.1, not investigated there",
-        "letters": {**letters, "Dᵢ": "> 0: what a unit of output beyond $B$ costs at sample $i$"},
+        "letters": {**letters, "Dᵢ": "> 0: the cost of a unit of output beyond $B$ at sample $i$"},
     }
 
 
 def qp(
     X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0, D: ArrayLike | None = None
 ) -> Program:
-    """RMM as a quadratic program with bounding constraints, eq. (7).
+    """State the RMM as a quadratic program with bounding constraints, eq. (7).
 
     Parameters
     ----------
@@ -253,14 +253,14 @@ def qp(
     n, m = X.shape
     w, b, xi = cp.Variable(m, name="w"), cp.Variable(name="b"), cp.Variable(n, name="xi")
     costs, bound, f = cost_parameter(C, n), bound_parameter(B), X @ w + b
-    rows, cost, beyond, prices = bound_rows(f, bound, D)
+    rows, slack_cost, slack_variables, parameters = bound_rows(f, bound, D)
     return Program(
         **_named("qp", D),
-        objective=cp.Minimize(0.5 * cp.sum_squares(w) + costs @ xi + cost),
+        objective=cp.Minimize(0.5 * cp.sum_squares(w) + costs @ xi + slack_cost),
         objective_text="½‖w‖² + Σᵢ Cᵢ ξᵢ" + ("" if D is None else " + Σᵢ Dᵢ (τᵢ + τ*ᵢ)"),
-        variables={"w": w, "b": b, "xi": xi, **beyond},
+        variables={"w": w, "b": b, "xi": xi, **slack_variables},
         rows=(*margin_rows(y, f, xi, "w·xᵢ + b"), *rows),
-        parameters={"C": costs, "B": bound, **prices},
+        parameters={"C": costs, "B": bound, **parameters},
         data={"x": X, "y": y},
     )
 
@@ -268,25 +268,24 @@ def qp(
 def bound_rows(
     f: cp.Expression, bound: cp.Parameter, D: ArrayLike | None, point: str = "xᵢ", where: str = "sample i"
 ) -> tuple[tuple[Row, ...], cp.Expression, dict[str, cp.Variable], dict[str, cp.Parameter]]:
-    """The bounds on the outputs f: their rows, and the cost of their slacks, these, and the parameter D."""
+    """Return the rows of the bounds on f, the cost of their slacks, these variables, and the parameter D."""
     i = point[-1]
-    slack, slack_star = (cp.Variable(f.shape[0], name=name) for name in ("tau", "tau_star"))
-    ends, texts, more = (bound, bound), ("B", "B"), ""
+    tau, tau_star = (cp.Variable(f.shape[0], name=name) for name in ("tau", "tau_star"))
+    limits, texts, at_cap = (bound, bound), ("B", "B"), ""
     if D is not None:
-        ends, texts = (bound + slack, bound + slack_star), (f"B + τ{i}", f"B + τ*{i}")
-        more = f": $D{i}$ beyond it"
-    says = f"saving per unit by which the {{}} bound is relaxed at {where}{more}"
-    above = Row("bound_above", f <= ends[0], f"w·{point} + b ≤ {texts[0]}", "lam", says.format("upper"))
-    below = Row("bound_below", -f <= ends[1], f"−(w·{point} + b) ≤ {texts[1]}", "lam_star",
+        limits, texts = (bound + tau, bound + tau_star), (f"B + τ{i}", f"B + τ*{i}")
+        at_cap = f": $D{i}$ beyond it"
+    says = f"rate at which the cost falls as the {{}} bound is relaxed at {where}{at_cap}"
+    above = Row("bound_above", f <= limits[0], f"w·{point} + b ≤ {texts[0]}", "lam", says.format("upper"))
+    below = Row("bound_below", -f <= limits[1], f"−(w·{point} + b) ≤ {texts[1]}", "lam_star",
                 says.format("lower"))  # fmt: skip
     if D is None:
         return (above, below), cp.Constant(0.0), {}, {}
-    price = _slack_cost(D, f.shape[0])
-    free = Row("slack_above", slack >= 0, f"τ{i} ≥ 0", "rho", f"unused price: $D{i}$ less lam")
-    free_star = Row("slack_below", slack_star >= 0, f"τ*{i} ≥ 0", "rho_star",
-                    f"unused price: $D{i}$ less lam_star")  # fmt: skip
-    variables = {"tau": slack, "tau_star": slack_star}
-    return (above, free, below, free_star), price @ (slack + slack_star), variables, {"D": price}
+    cost = _slack_cost(D, f.shape[0])
+    sign = Row("slack_above", tau >= 0, f"τ{i} ≥ 0", "rho", f"$D{i}$ less lam")
+    sign_star = Row("slack_below", tau_star >= 0, f"τ*{i} ≥ 0", "rho_star", f"$D{i}$ less lam_star")
+    variables = {"tau": tau, "tau_star": tau_star}
+    return (above, sign, below, sign_star), cost @ (tau + tau_star), variables, {"D": cost}
 
 
 def _slack_cost(D: ArrayLike, count: int) -> cp.Parameter:
@@ -296,19 +295,18 @@ def _slack_cost(D: ArrayLike, count: int) -> cp.Parameter:
 def bound_dual_rows(
     lam: cp.Variable, lam_star: cp.Variable, D: ArrayLike | None, i: str = "ᵢ"
 ) -> tuple[tuple[Row, ...], dict[str, cp.Parameter]]:
-    """The rows of the multipliers of the bounds, which D caps, and the parameter D."""
-    room, room_star = f"room under the bound: $B − f{i}$", f"room above it: $B + f{i}$"
+    """Return the rows of the multipliers of the bounds, which D caps, and the parameter D."""
+    upper, lower = f"$B − f{i}$", f"$B + f{i}$"
     if D is not None:
-        room = f"room under the bound and its slack: $B + τ{i} − f{i}$"
-        room_star = f"room above the bound and its slack: $B + τ*{i} + f{i}$"
-    above = Row("bound_above", lam >= 0, f"λ{i} ≥ 0", "room", room)
-    below = Row("bound_below", lam_star >= 0, f"λ*{i} ≥ 0", "room_star", room_star)
+        upper, lower = f"$B + τ{i} − f{i}$", f"$B + τ*{i} + f{i}$"
+    above = Row("bound_above", lam >= 0, f"λ{i} ≥ 0", "slack", f"slack of the bound: {upper}")
+    below = Row("bound_below", lam_star >= 0, f"λ*{i} ≥ 0", "slack_star", f"slack of the bound: {lower}")
     if D is None:
         return (above, below), {}
-    price = _slack_cost(D, lam.size)
-    cap = Row("tau", lam <= price, f"λ{i} ≤ D{i}", "tau", "the slack of the upper bound")
-    cap_star = Row("tau_star", lam_star <= price, f"λ*{i} ≤ D{i}", "tau_star", "the slack of the lower bound")
-    return (above, below, cap, cap_star), {"D": price}
+    cost = _slack_cost(D, lam.size)
+    cap = Row("tau", lam <= cost, f"λ{i} ≤ D{i}", "tau", "excess over the upper bound")
+    cap_star = Row("tau_star", lam_star <= cost, f"λ*{i} ≤ D{i}", "tau_star", "excess over the lower bound")
+    return (above, below, cap, cap_star), {"D": cost}
 
 
 def _dual_from_factor(
@@ -319,15 +317,15 @@ def _dual_from_factor(
     costs, bound = cost_parameter(C, n), bound_parameter(B)
     delta = cp.multiply(y, alpha) - lam + lam_star
     balance = Row("b", cp.sum(delta) == 0, "Σᵢ δᵢ = 0", "b", "the intercept $b$, sign included")
-    rows, prices = bound_dual_rows(lam, lam_star, D)
-    spread = -0.5 * cp.sum_squares(F.T @ delta)
+    rows, parameters = bound_dual_rows(lam, lam_star, D)
+    quadratic = -0.5 * cp.sum_squares(F.T @ delta)
     return Program(
         **_named(kind, D),
-        objective=cp.Maximize(spread + cp.sum(alpha) - bound * cp.sum(lam) - bound * cp.sum(lam_star)),
+        objective=cp.Maximize(quadratic + cp.sum(alpha) - bound * cp.sum(lam) - bound * cp.sum(lam_star)),
         objective_text="−½ δ'Kδ + Σᵢ αᵢ − B Σᵢ λᵢ − B Σᵢ λ*ᵢ",
         variables={"alpha": alpha, "lam": lam, "lam_star": lam_star},
         rows=(balance, *alpha_rows(alpha, costs), *rows),
-        parameters={"C": costs, "B": bound, **prices},
+        parameters={"C": costs, "B": bound, **parameters},
         data={**data, "y": y},
     )
 
@@ -335,7 +333,7 @@ def _dual_from_factor(
 def qp_dual(
     X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0, D: ArrayLike | None = None
 ) -> Program:
-    """Dual of the QP, eq. (8), with the linear kernel K = XX'; arguments as in :func:`qp`."""
+    """State the dual of the QP, eq. (8), with the linear kernel K = XX'; arguments as in :func:`qp`."""
     X, y = as_data(X, y)
     return _dual_from_factor(X, y, C, B, D, "qp_dual", {"x": X})
 
@@ -343,7 +341,7 @@ def qp_dual(
 def kernel_dual(
     K: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0, D: ArrayLike | None = None
 ) -> Program:
-    """Dual of the QP, eq. (8), for a Gram matrix.
+    """State the dual of the QP, eq. (8), for a Gram matrix.
 
     Parameters
     ----------
@@ -360,7 +358,7 @@ def subproblem(
     K: MatrixLike, y: ArrayLike, C: ArrayLike, B: float, alpha: NDArray[Any], lam: NDArray[Any],
     lam_star: NDArray[Any], free: ArrayLike,
 ) -> Program:  # fmt: skip
-    """Subproblem (9) of the decomposition: dual (8) over the samples in `free`, the others held.
+    """State subproblem (9) of the decomposition: dual (8) over a working set, the other samples fixed.
 
     Parameters
     ----------
@@ -369,29 +367,29 @@ def subproblem(
     alpha, lam, lam_star : ndarray of shape (n,)
         A feasible point of (8).
     free : array_like of int, shape (q,)
-        Samples whose alpha, lam and lam_star are free; at least one.
+        Working set: the samples whose alpha, lam and lam_star are free; at least one.
 
     Returns
     -------
     Program
-        Its value is the value of (8) less what the held variables contribute by themselves, so a
-        solution raises (8) by as much as it raises this.
+        Its value is that of (8) less the terms of the fixed variables alone, so both increase by the same
+        amount.
     """
     K, y = as_data(K, y)
     free = np.unique(np.asarray(free, dtype=int))
     if len(free) == 0 or free[0] < 0 or free[-1] >= len(y):
         raise ValueError(f"free must hold sample numbers from 0 to {len(y) - 1}, at least one; not {free}")
-    held = np.setdiff1d(np.arange(len(y)), free)
-    delta_held = (alpha * y - lam + lam_star)[held]
+    fixed = np.setdiff1d(np.arange(len(y)), free)
+    delta_fixed = (alpha * y - lam + lam_star)[fixed]
     a, above, below = (cp.Variable(len(free), name=name) for name in ("alpha", "lam", "lam_star"))
     delta = cp.multiply(y[free], a) - above + below
     costs, bound = (
         cost_parameter(np.broadcast_to(np.asarray(C, dtype=float), y.shape)[free], len(free)),
         bound_parameter(B),
     )
-    says = "the intercept $b$ as these samples see it"
-    balance = Row("b", cp.sum(delta) == -delta_held.sum(), "Σᵢ δ_{f,i} = −Σⱼ δ_{h,j}", "b", says)
-    K_ff, K_fh = K[np.ix_(free, free)], K[np.ix_(free, held)]
+    says = "the intercept $b$ that is optimal for the working set"
+    balance = Row("b", cp.sum(delta) == -delta_fixed.sum(), "Σᵢ δ_{f,i} = −Σⱼ δ_{h,j}", "b", says)
+    K_ff, K_fh = K[np.ix_(free, free)], K[np.ix_(free, fixed)]
     F = gram_factor(K_ff)
     return Program(
         name="rmm.subproblem",
@@ -399,7 +397,7 @@ def subproblem(
         source=f"{PAPER}, eq. (9), corrected",
         objective=cp.Maximize(
             -0.5 * cp.sum_squares(F.T @ delta)
-            - (K_fh @ delta_held) @ delta
+            - (K_fh @ delta_fixed) @ delta
             + cp.sum(a)
             - bound * cp.sum(above)
             - bound * cp.sum(below)
@@ -409,7 +407,7 @@ def subproblem(
         rows=(balance, *alpha_rows(a, costs), *bound_dual_rows(above, below, None)[0]),
         parameters={"C": costs, "B": bound},
         letters=_SUBPROBLEM_LETTERS,
-        data={"y": y[free], "K_ff": K_ff, "K_fh": K_fh, "δ_h": delta_held},
+        data={"y": y[free], "K_ff": K_ff, "K_fh": K_fh, "δ_h": delta_fixed},
     )
 
 
@@ -417,48 +415,48 @@ def recover(
     X: MatrixLike, y: ArrayLike, C: ArrayLike, B: float, dual: Mapping[str, NDArray[Any]],
     D: ArrayLike | None = None,
 ) -> dict[str, NDArray[Any]]:  # fmt: skip
-    """Primal variables of (7) from the dual's, by name."""
+    """Return primal variables of (7) from the dual's, by name."""
     X, y = as_data(X, y)
     rows = hinge_families(y, C, B, np.inf if D is None else D)
     w = X.T @ rows.beta(rows.stacked(rows.of_letters(dual)))
     b = rows.best_intercept(X @ w)
-    found = {"w": w, "b": np.array(b), "xi": slacks(X @ w + b, y)}
+    values = {"w": w, "b": np.array(b), "xi": slacks(X @ w + b, y)}
     if D is None:
-        return found
+        return values
     _, tau, tau_star = (np.maximum(0.0, -family.room(X @ w + b)) for family in rows)
-    return {**found, "tau": tau, "tau_star": tau_star}
+    return {**values, "tau": tau, "tau_star": tau_star}
 
 
 def bounding_spread(X: MatrixLike, lam: ArrayLike, lam_star: ArrayLike, B: float) -> tuple[Vector, Vector]:
-    """The mean μ_λ (m,) and the matrix Σ_λ (m, m) of the samples that bound a Relative Margin Machine."""
-    own = (np.asarray(lam, dtype=float) + np.asarray(lam_star, dtype=float)) / B
-    total = float(own.sum())
+    """Return the mean μ_λ (m,) and the matrix Σ_λ (m, m) of the samples whose bounds are active."""
+    weights = (np.asarray(lam, dtype=float) + np.asarray(lam_star, dtype=float)) / B
+    total = float(weights.sum())
     if total == 0.0:
         mean, covariance = moments(X)
         return mean, np.zeros_like(covariance)
-    mean, covariance = moments(X, own)
+    mean, covariance = moments(X, weights)
     return mean, total * covariance
 
 
 def pairs(seed: int = 0) -> list[Duality]:
-    """Every primal of this module with its dual, on random data."""
+    """Return every primal of this module with its dual, on random data."""
     X, y = two_blobs(seed=seed)
     C, B = 1.0, 1.5
     K = (X @ X.T + 1.0) ** 2
     F = gram_factor(K)
     primal, dual = qcqp(X, y, C, B), qcqp_dual(X, y, C, B)
-    found = [Duality(primal, dual, lambda v: recover_qcqp(X, y, C, B, v["alpha"], v["lam"]))]
+    dualities = [Duality(primal, dual, lambda v: recover_qcqp(X, y, C, B, v["alpha"], v["lam"]))]
     for D in (None, 0.2):
         linear, kernel = partial(recover, X, y, C, B, D=D), partial(recover, F, y, C, B, D=D)
-        found += [
+        dualities += [
             Duality(qp(X, y, C, B, D), qp_dual(X, y, C, B, D), linear),
             Duality(in_features(qp(F, y, C, B, D)), kernel_dual(K, y, C, B, D), kernel),
         ]
-    return found
+    return dualities
 
 
 def singles(seed: int = 0) -> list[Program]:
-    """The programs of this module that stand without a partner, on random data."""
+    """Return the subproblem, which has no dual here, on random data."""
     X, y = two_blobs(seed=seed)
     K = (X @ X.T + 1.0) ** 2
     # A feasible point of (8) that is far from optimal: equal multipliers for both classes.

@@ -93,7 +93,7 @@ def qp(
     X: MatrixLike, y: ArrayLike, U: MatrixLike, C: ArrayLike = 1.0, B: float = 2.0, *,
     training: bool = True, D: ArrayLike | None = None,
 ) -> Program:  # fmt: skip
-    """The machine as a quadratic program.
+    """State the machine as a quadratic program.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def _dual_from_factor(
     F: Matrix, y: Vector, C: ArrayLike, B: float, training: bool, D: ArrayLike | None,
     named: Mapping[str, str], letters: Mapping[str, str],
 ) -> Program:  # fmt: skip
-    """The dual for samples (n + k, m), the n with labels first."""
+    """State the dual for samples (n + k, m), the n with labels first."""
     n = len(y)
     X, Z = F[:n], F if training else F[n:]
     alpha = cp.Variable(n, name="alpha")
@@ -154,7 +154,7 @@ def qp_dual(
     X: MatrixLike, y: ArrayLike, U: MatrixLike, C: ArrayLike = 1.0, B: float = 2.0, *,
     training: bool = True, D: ArrayLike | None = None,
 ) -> Program:  # fmt: skip
-    """Dual of the QP, for the linear kernel; arguments as in :func:`qp`."""
+    """State the dual of the QP, for the linear kernel; arguments as in :func:`qp`."""
     Z, y = stacked(X, y, U)
     named = _named("qp_dual", ", dual", training, D)
     return _dual_from_factor(Z, y, C, B, training, D, named, _letters(training, D))
@@ -164,7 +164,7 @@ def kernel_dual(
     K: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0, *,
     training: bool = True, D: ArrayLike | None = None,
 ) -> Program:  # fmt: skip
-    """Dual of the QP for a Gram matrix.
+    """State the dual of the QP for a Gram matrix.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ def _letters(training: bool, D: ArrayLike | None) -> dict[str, str]:
 
 
 def _in_features(letters: Mapping[str, str], training: bool) -> dict[str, str]:
-    """The letters of a kernel's program, whose samples are rows of a factor of the Gram matrix."""
+    """Return the letters of a kernel's program, whose samples are rows of a factor of the Gram matrix."""
     whose = "of the samples with labels and the further ones" if training else "of the further samples"
     return {**letters, **IN_FEATURES, "zⱼ": f"the images there {whose}"}
 
@@ -204,7 +204,7 @@ def recover(
     X: MatrixLike, y: ArrayLike, U: MatrixLike, C: ArrayLike, B: float, dual: Mapping[str, NDArray[Any]], *,
     training: bool = True, D: ArrayLike | None = None,
 ) -> dict[str, NDArray[Any]]:  # fmt: skip
-    """Primal variables from the dual's, by name; other arguments as in :func:`qp`."""
+    """Return primal variables from the dual's, by name; other arguments as in :func:`qp`."""
     Z, y = stacked(X, y, U)
     n, count = len(y), Z.shape[0]
     held = slice(0 if training else n, None)
@@ -220,7 +220,7 @@ def recover(
 
 
 def pairs(seed: int = 0) -> list[Duality]:
-    """Every primal of this module with its dual, on random data."""
+    """Return every primal of this module with its dual, on random data."""
     (X, y), (U, _) = two_blobs(seed=seed), two_blobs(n=20, seed=seed + 1)
     C, B, n = 1.0, 1.5, len(y)
     Z = np.vstack([X, U])

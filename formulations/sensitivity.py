@@ -97,7 +97,7 @@ def cost(
     C: float, objective: float, xi: ArrayLike, weights: ArrayLike = 1.0, *,
     name: str = "C", letters: Sequence[str] = ("ξ",),
 ) -> Sensitivity:  # fmt: skip
-    """The price C of slack, where it is nothing but a price: dp/dC = Σ w_i ξ_i."""
+    """Return the price C of slack, where it is nothing but a price: dp/dC = Σ w_i ξ_i."""
     slacks = " + ".join(f"{letter}ᵢ" for letter in letters)
     formula = f"Σ wᵢ {slacks}" if len(letters) == 1 else f"Σ wᵢ ({slacks})"
     return Sensitivity(name, C, float(np.sum(np.multiply(weights, xi))), objective, formula)
@@ -106,13 +106,13 @@ def cost(
 def bound(
     B: float, objective: float, multipliers: Iterable[ArrayLike], two_sided: bool = True
 ) -> Sensitivity:
-    """The RMM's bound B on its outputs: dp/dB = −Σ (λ_i + λ*_i)."""
+    """Return the RMM's bound B on its outputs: dp/dB = −Σ (λ_i + λ*_i)."""
     slope = 0.0 - float(sum(np.sum(each) for each in multipliers))
     return Sensitivity("B", B, slope, objective, "−Σ (λᵢ + λ*ᵢ)", two_sided)
 
 
 def share(D: float, objective: float, norm: float, variance: float) -> Sensitivity:
-    """The Sigma-SVM's share D of the variance: dp/dD = ½ (w'Σw − ‖w‖²).
+    """Return the Sigma-SVM's share D of the variance: dp/dD = ½ (w'Σw − ‖w‖²).
 
     At 0 and 1 it is the slope on the side within; at 1, where w need not be unique, for the w of least norm.
     """
@@ -138,7 +138,7 @@ def pattern_cost(
 
 
 def switching_on(C: float, rates: ArrayLike) -> Vector:
-    """The least that the L0 score can change by when a centre is switched on, shape (p,).
+    """Return the least that the L0 score can change by when a centre is switched on, shape (p,).
 
     Its loss falls at the rate r_j = t_j (K'Yu)_j at first and never faster, for u is dual feasible whatever
     the pattern is (the cut of :mod:`formulations.l0`): the score rises by 1 − C² [r_j]_+ at least. A
@@ -148,18 +148,18 @@ def switching_on(C: float, rates: ArrayLike) -> Vector:
 
 
 def box(radius: float, objective: float, s: ArrayLike, two_sided: bool = True) -> Sensitivity:
-    """The radius R of the box |W| ≤ R: dp/dR = −Σ (s⁺ + s⁻)."""
+    """Return the radius R of the box |W| ≤ R: dp/dR = −Σ (s⁺ + s⁻)."""
     return Sensitivity("radius", radius, 0.0 - float(np.sum(s)), objective, "−Σ (s⁺ + s⁻)", two_sided)
 
 
 def price(name: str, value: float, objective: float, size: float, two_sided: bool = True) -> Sensitivity:
-    """A price on the weights of faces, "l1" or "group": dp/dλ = Σ |W_kj|, dp/dτ = Σ of groups' lengths."""
+    """Differentiate by the penalty "l1" or "group": dp/dλ = Σ |W_kj|, dp/dτ = Σ of the groups' norms."""
     formula = {"l1": "Σ |Wₖⱼ|", "group": "Σₗ ‖W of group l‖"}[name]
     return Sensitivity(name, value, size, objective, formula, two_sided and value > 0.0)
 
 
 def ridge(rho: float, objective: float, W: ArrayLike) -> Sensitivity:
-    """The ridge ρ on the faces, biases included: dp/dρ = ½ ‖W‖²."""
+    """Return the ridge ρ on the faces, biases included: dp/dρ = ½ ‖W‖²."""
     return Sensitivity("ridge", rho, 0.5 * float(np.sum(np.square(W))), objective, "½ ‖W‖²", rho > 0.0)
 
 

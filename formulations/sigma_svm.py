@@ -87,14 +87,14 @@ _WEIGHTED = {
 
 
 def _letters_and_data(x: Any, y: NDArray[Any], weights: ArrayLike | None) -> dict[str, Any]:
-    """The letters of a program and their numbers."""
+    """Return the letters of a program and their numbers."""
     if weights is None:
         return {"letters": LETTERS, "data": {"x": x, "y": y, "n": len(y)}}
     return {"letters": _WEIGHTED, "data": {"x": x, "y": y, "ω": weights}}
 
 
 def _share(D: float) -> cp.Parameter:
-    """The parameter D, within [0, 1]."""
+    """Return the parameter D, within [0, 1]."""
     return cp.Parameter(nonneg=True, name="D", value=within("D", D, 0.0, 1.0))
 
 
@@ -139,7 +139,7 @@ def _dual_in_basis(
     points: NDArray[Any], variances: NDArray[Any], y: NDArray[Any], C: ArrayLike, D: float, name: str, title:
     str, fields: dict[str, Any],
 ) -> Program:  # fmt: skip
-    """Dual (4) with the centred `points` (n, r) given in a basis where Sigma = diag(variances)."""
+    """State the dual (4) with the centred `points` (n, r) given in a basis where Sigma = diag(variances)."""
     n = len(y)
     alpha, costs, share = cp.Variable(n, name="alpha"), cost_parameter(C, n), _share(D)
     if not points.size:  # samples that are all the same; cvxpy has no empty sum of squares
@@ -207,7 +207,7 @@ def kernel_dual(
 def recover(
     X: MatrixLike, y: ArrayLike, C: ArrayLike, D: float, alpha: NDArray[Any], weights: ArrayLike | None = None
 ) -> dict[str, NDArray[Any]]:
-    """Primal variables w, b, xi of (3) from the dual's alpha."""
+    """Return primal variables w, b, xi of (3) from the dual's alpha."""
     X, y = as_data(X, y)
     mu, Sigma = moments(X, weights)
     c = X.T @ (alpha * y) - mu * (alpha @ y)
@@ -218,7 +218,7 @@ def recover(
 
 
 def pairs(seed: int = 0) -> list[Duality]:
-    """Every program of this module on random data, as primal-dual pairs."""
+    """Return every program of this module on random data, as primal-dual pairs."""
     X, y = two_blobs(seed=seed)
     C, D = 1.0, 0.7
     K = (X @ X.T + 1.0) ** 2

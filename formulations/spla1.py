@@ -80,7 +80,7 @@ LETTERS = {
 
 
 def cell(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, ridge: float = 1e-3) -> Program:
-    """The logistic regression of one cell.
+    """State the logistic regression of one cell.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def cell(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, ridge: float = 1e-3) -
 
 
 def cell_dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, ridge: float = 1e-3) -> Program:
-    """Dual of :func:`cell`; arguments as in the primal."""
+    """State the dual of :func:`cell`; arguments as in the primal."""
     X, y = as_data(X, y)
     n = X.shape[0]
     v, weights = cp.Variable(n, name="v"), cost_parameter(C, n)
@@ -140,7 +140,7 @@ def cell_dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, ridge: float = 1e
 def recover(
     X: MatrixLike, y: ArrayLike, v: NDArray[Any], C: ArrayLike = 1.0, ridge: float = 1e-3
 ) -> dict[str, NDArray[Any]]:
-    """Primal variables w and z of :func:`cell` from the dual's v."""
+    """Return primal variables w and z of :func:`cell` from the dual's v."""
     X, y = as_data(X, y)
     lifted = lift(X)
     w = lifted.T @ (np.asarray(C) * v * y) / ridge
@@ -148,7 +148,7 @@ def recover(
 
 
 def pairs(seed: int = 0) -> list[Duality]:
-    """Every program of this module on random data, as primal-dual pairs."""
+    """Return every program of this module on random data, as primal-dual pairs."""
     X, y = two_blobs(seed=seed)
     weights, ridge = np.where(y > 0, 1.0, 0.7), 3.0
     arguments = (X, y, weights, ridge)

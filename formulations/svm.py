@@ -77,12 +77,12 @@ IN_FEATURES = {"xᵢ": "the image of sample $i$ in the feature space of the kern
 
 
 def cost_parameter(C: ArrayLike, n: int) -> cp.Parameter:
-    """The costs C_i as a parameter named ``C`` of shape (n,)."""
+    """Return the costs C_i as a parameter named ``C`` of shape (n,)."""
     return cp.Parameter(n, nonneg=True, name="C", value=as_costs(C, n))
 
 
 def margin_rows(y: NDArray[Any], f: cp.Expression, xi: cp.Variable, f_text: str) -> tuple[Row, Row]:
-    """The rows ``margin`` and ``slack`` that every program of the hinge family begins with."""
+    """Return the rows ``margin`` and ``slack`` that every program of the hinge family begins with."""
     says = "price of sample i's margin: 0 beyond it, between 0 and $Cᵢ$ on it, $Cᵢ$ inside it"
     margin = Row("margin", cp.multiply(y, f) >= 1 - xi, f"yᵢ({f_text}) ≥ 1 − ξᵢ", "alpha", says)
     slack = Row("slack", xi >= 0, "ξᵢ ≥ 0", "beta", "unused price of slack: $Cᵢ − αᵢ$")
@@ -90,7 +90,7 @@ def margin_rows(y: NDArray[Any], f: cp.Expression, xi: cp.Variable, f_text: str)
 
 
 def alpha_rows(alpha: cp.Variable, C: cp.Parameter) -> tuple[Row, Row]:
-    """The box 0 <= alpha <= C of every dual of the hinge family."""
+    """Return the box 0 <= alpha <= C of every dual of the hinge family."""
     sign = Row("margin", alpha >= 0, "αᵢ ≥ 0", "surplus", "how far sample i is beyond its margin row")
     cap = Row("xi", alpha <= C, "αᵢ ≤ Cᵢ", "xi", "the slack $ξᵢ$ of sample i")
     return sign, cap
@@ -195,7 +195,7 @@ def kernel_dual(K: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
 
 
 def recover(X: MatrixLike, y: ArrayLike, C: ArrayLike, alpha: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """Primal variables w, b, xi of (1) from the dual's alpha."""
+    """Return primal variables w, b, xi of (1) from the dual's alpha."""
     X, y = as_data(X, y)
     w = X.T @ (alpha * y)
     b = best_intercept(X @ w, y, C)
@@ -203,12 +203,12 @@ def recover(X: MatrixLike, y: ArrayLike, C: ArrayLike, alpha: NDArray[Any]) -> d
 
 
 def in_features(program: Program) -> Program:
-    """The same primal, named as the partner of a kernel dual: its samples are rows of a kernel's factor."""
+    """State a primal as the partner of a kernel dual: its samples are rows of the kernel's factor."""
     return replace(program, name=f"{program.name} (kernel)", letters={**program.letters, **IN_FEATURES})
 
 
 def pairs(seed: int = 0) -> list[Duality]:
-    """Every program of this module on random data, as primal-dual pairs."""
+    """Return every program of this module on random data, as primal-dual pairs."""
     X, y = two_blobs(seed=seed)
     C = np.where(y > 0, 1.0, 0.7)
     K = (X @ X.T + 1.0) ** 2

@@ -19,14 +19,14 @@ from formulations.language.types import Matrix, MatrixLike, Vector, is_sparse
 
 
 def append(X: Matrix, U: Matrix) -> Matrix:
-    """The rows of X and, after them, those of U: CSR where one of them is."""
+    """Return the rows of X and, after them, those of U: CSR where one of them is."""
     if is_sparse(X) or is_sparse(U):
         return sp.csr_array(sp.vstack([sp.csr_array(X), sp.csr_array(U)]))
     return np.vstack([X, U])
 
 
 def stacked(X: MatrixLike, y: ArrayLike, U: MatrixLike) -> tuple[Matrix, Vector]:
-    """The samples with labels and after them the further ones, (n + k, m), and the labels (n,)."""
+    """Return the samples with labels and after them the further ones, (n + k, m), and the labels (n,)."""
     X, y = as_data(X, y)
     rows = np.shape(U)[0] if np.ndim(U) or is_sparse(U) else 0
     try:
@@ -41,7 +41,7 @@ def stacked(X: MatrixLike, y: ArrayLike, U: MatrixLike) -> tuple[Matrix, Vector]
 def families(
     y: ArrayLike, further: int, C: ArrayLike, B: float, *, training: bool = True, D: ArrayLike = np.inf
 ) -> Families:
-    """The families of rows, of the samples with labels and after them the further ones."""
+    """Return the families of rows, of the samples with labels and after them the further ones."""
     labels = as_labels(y)
     costs, count = as_costs(C, len(labels), hard=True), len(labels) + further
     bound, price = at_least("B", B, 0.0, infinite=True), as_costs(D, count, hard=True, name="D")

@@ -60,7 +60,7 @@ class ErrorBound:
 
 
 def rounded_up(radii: ArrayLike) -> tuple[Any, Any]:
-    """The least radii ρ^j of the grid that are no less than these, ρ = 1.1: j, and ρ^j."""
+    """Return the least radii ρ^j of the grid that are no less than these, ρ = 1.1: j, and ρ^j."""
     j = np.ceil(np.log(np.maximum(radii, _RATIO**_MIN_J)) / log(_RATIO))
     return j, _RATIO**j
 
@@ -76,13 +76,13 @@ def confidence(n: int, delta: float, log_inverse_share: ArrayLike = 0.0) -> Any:
 
 
 def ramp(margins: Array, gamma: float) -> tuple[float, float]:
-    """Means of the ramp and of the hinge at the margin γ."""
+    """Return the means of the ramp and of the hinge at the margin γ."""
     hinge = np.maximum(0.0, 1.0 - margins / gamma)
     return float(np.minimum(hinge, 1.0).mean()), float(hinge.mean())
 
 
 def margins_to_try(margins: Array, gamma: float | Literal["best"]) -> Array:
-    """The one margin that is asked for, or many from which to choose the best."""
+    """Return the one margin that is asked for, or many from which to choose the best."""
     if isinstance(gamma, str):
         if gamma != "best":
             raise ValueError(f"gamma must be positive or 'best', not {gamma!r}")

@@ -20,35 +20,35 @@ from formulations.language.types import Vector
 
 
 def positive(name: str, value: object, *, infinite: bool = False) -> float:
-    """A number above 0."""
+    """Return a number above 0."""
     if not (_is_number(value) and value > 0.0 and (infinite or value < np.inf)):
         _refuse(name, "positive" if infinite else "positive and finite", value)
     return float(value)
 
 
 def at_least(name: str, value: object, low: float, *, infinite: bool = False) -> float:
-    """A number of at least `low`; arguments and errors as of :func:`positive`."""
+    """Return a number of at least `low`; arguments and errors as of :func:`positive`."""
     if not (_is_number(value) and low <= value and (infinite or value < np.inf)):
         _refuse(name, f"at least {low:g}" + ("" if infinite else " and finite"), value)
     return float(value)
 
 
 def within(name: str, value: object, low: float, high: float) -> float:
-    """A number from `low` to `high`, both among them; errors as of :func:`positive`."""
+    """Return a number from `low` to `high`, both among them; errors as of :func:`positive`."""
     if not (_is_number(value) and low <= value <= high):
         raise ValueError(f"{name} must lie in [{low:g}, {high:g}], not {_short(value)}")
     return float(value)
 
 
 def whole(name: str, value: object, low: int = 1) -> int:
-    """An integer of at least `low`."""
+    """Return an integer of at least `low`."""
     if not _is_whole(value, low):
         _refuse(name, f"an integer of at least {low}", value)
     return int(value)
 
 
 def whole_or_none(name: str, value: object) -> int | None:
-    """An integer of at least 1, or None; arguments and errors as of :func:`whole`."""
+    """Return an integer of at least 1, or None; arguments and errors as of :func:`whole`."""
     if value is None:
         return None
     if not _is_whole(value, 1):
@@ -57,7 +57,7 @@ def whole_or_none(name: str, value: object) -> int | None:
 
 
 def seconds(value: object) -> float | None:
-    """A limit in seconds, at least 0, or None for no limit; errors as of :func:`positive`."""
+    """Return a limit in seconds, at least 0, or None for no limit; errors as of :func:`positive`."""
     if value is None:
         return None
     if not (_is_number(value) and 0.0 <= value < np.inf):
@@ -66,7 +66,7 @@ def seconds(value: object) -> float | None:
 
 
 def tolerance(value: object, name: str = "tol") -> float:
-    """A tolerance: above 0, and below 1, as margins and relative gaps are 1 at a point that is no answer.
+    """Return a tolerance, above 0 and below 1: margins and relative gaps of useless points are 1.
 
     Errors as of :func:`positive`.
     """
@@ -149,21 +149,21 @@ def real_array(
 
 
 def real_number(name: str, value: object, *, infinite: bool = False) -> float:
-    """One real number; arguments and errors as of :func:`positive`."""
+    """Return one real number; arguments and errors as of :func:`positive`."""
     if not _is_number(value) or np.isnan(value) or (np.isinf(value) and not infinite):
         _refuse(name, "one number" if infinite else "one finite number", value)
     return float(value)
 
 
 def _is_number(value: object) -> TypeGuard[float]:
-    """True for one real number, NaN and infinity included; not for True, or an array of one number."""
+    """Return True for one real number, NaN and infinity included; not for True, or an array of one number."""
     if isinstance(value, np.ndarray):
         return value.ndim == 0 and value.dtype.kind in "fiu"
     return isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
 
 
 def _shape(values: ArrayLike) -> tuple[int, ...] | None:
-    """The shape; None where there is none, as rows differ in length."""
+    """Return the shape; None where there is none, as rows differ in length."""
     try:
         return np.asarray(values).shape
     except ValueError:

@@ -89,13 +89,13 @@ class Clock:
         return None if self._until is None else max(self._until - time.perf_counter(), _MIN_LEFT)
 
     def part(self, share: float) -> Clock:
-        """A clock for a share, from 0 to 1, of the seconds left; without a limit where this has none."""
+        """Return a clock for a fraction of the seconds left; without a limit if this has none."""
         left = self.left
         return Clock(None if left is None else share * left)
 
 
 def _received(until: float | None, is_stopped: bool) -> Clock:
-    """A clock as it arrives in another process."""
+    """Return a clock as it arrives in another process."""
     clock = Clock(None if until is None else max(until - wall_time(), 0.0))
     if is_stopped:
         clock.stop()
@@ -106,12 +106,12 @@ _current: ContextVar[Clock | None] = ContextVar("clock", default=None)
 
 
 def current_clock() -> Clock | None:
-    """The clock that is current in this thread, if there is one."""
+    """Return the clock that is current in this thread, if there is one."""
     return _current.get()
 
 
 def is_out_of_time() -> bool:
-    """True if the clock that is current in this thread is over."""
+    """Return True if the clock that is current in this thread is over."""
     clock = _current.get()
     return clock is not None and clock.is_over
 

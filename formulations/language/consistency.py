@@ -90,14 +90,14 @@ class Trial:
                 self.ranges = dict(self.scope.ranges)
 
     def objective(self, formula: str) -> float:
-        """Relative difference between a formula and the objective."""
+        """Return the relative difference between a formula and the objective."""
         value = self._without_warnings(self.scope.value, read_expression(formula, self.functions))
         if value.rank or value.axes:
             raise UnreadableError(f"{formula!r} is not one number: {_describe(value)}")
         return _difference(value.array, np.array(self._objective))
 
     def row(self, formula: str, row: Row) -> float:
-        """Largest difference between a formula and a row, relative to the row's largest number."""
+        """Return the largest difference between a formula and a row, relative to the row's largest number."""
         claims = read_row(formula, self.functions)
         if row.is_matrix != any(claim.relation.sign == "⪰" for claim in claims):
             raise UnreadableError(f"{formula!r}: ⪰ is the sign of matrix inequalities, and only of them")
@@ -112,7 +112,7 @@ class Trial:
         return _difference(printed, computed)
 
     def _printed(self, claims: tuple[Claim, ...], row: Row, shape: tuple[int, ...]) -> Array:
-        """The violations of a row by its formula, of the shape of its constraint."""
+        """Return the violations of a row by its formula, of the shape of its constraint."""
         found = [(self.scope.residual(claim.relation), self.scope.stated(claim)) for claim in claims]
         if row.at is None:
             if len(found) > 1 or claims[0].conditions:
@@ -134,7 +134,7 @@ class Trial:
         return printed.reshape(shape)
 
     def _without_warnings(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Without numpy's warnings; what goes wrong inside numpy is a formula that cannot be evaluated."""
+        """Call a function without numpy's warnings; raise its numpy errors as UnreadableError."""
         self.scope.ranges = dict(self.ranges)
         try:
             with np.errstate(all="ignore"):
@@ -158,13 +158,13 @@ def _describe(value: Value) -> str:
 
 
 def _with_axes(value: Value, axes: tuple[str, ...]) -> Array:
-    """Its numbers with an axis for each of `axes`."""
+    """Return the array of a value with an axis for each of `axes`."""
     shape = iter(value.array.shape)
     return value.array.reshape(tuple(next(shape) if axis in value.axes else 1 for axis in axes))
 
 
 def _violations(row: Row) -> Array:
-    """The violation of each entry of a row, left less right; a matrix row as it is."""
+    """Return the violation of each entry of a row, left less right; a matrix row as it is."""
     if row.is_cone:
         length, vector = row.constraint.args
         lengths = np.linalg.norm(vector.value, axis=row.constraint.axis)
@@ -175,7 +175,7 @@ def _violations(row: Row) -> Array:
 
 
 def _numbers(given: Any) -> Any:
-    """The numbers of a datum: an array, a cvxpy expression, or a function of no arguments."""
+    """Return the numbers of a datum: an array, a cvxpy expression, or a function of no arguments."""
     given = given.value if isinstance(given, cp.Expression) else given() if callable(given) else given
     return given.toarray() if sp.issparse(given) else given
 

@@ -55,7 +55,7 @@ class Shown:
 
 
 def _html_function() -> str | None:
-    """The place of the function that makes HTML of a summary, as an imported package gives it."""
+    """Return the place of the function that makes HTML of a summary, as an imported package gives it."""
     packages = (vars(module) for module in list(sys.modules.values()) if hasattr(module, "__dict__"))
     return next((package["__drawer__"] for package in packages if "__drawer__" in package), None)
 
@@ -82,7 +82,7 @@ def short(lines: list[str], more: str = "") -> list[str]:
 
 
 def _wrapped(name: str, value: str) -> list[str]:
-    """A fact in two lines at most."""
+    """Return a fact in two lines at most."""
     import textwrap
 
     return textwrap.wrap(

@@ -27,7 +27,7 @@ SIMPLEX = {
 
 @cache
 def quiet_highs() -> Any:
-    """The package ``highspy``, after the first solver, whose banner is not printed."""
+    """Return the package ``highspy``, after the first solver, whose banner is not printed."""
     import highspy
 
     # `Highs` itself prints before an option can stop it.

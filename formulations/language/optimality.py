@@ -89,14 +89,14 @@ def conditions(
 
 
 def _summands(expression: cp.Expression) -> list[cp.Expression]:
-    """The terms that a scalar expression adds up."""
+    """Return the terms that a scalar expression adds up."""
     if type(expression).__name__ != "AddExpression":
         return [expression]
     return [term for argument in expression.args for term in _summands(argument)]
 
 
 def _lagrangian_terms(row: Row, mu: NDArray[Any]) -> list[tuple[cp.Expression, NDArray[Any]]]:
-    """The expressions of a row with the factors they have in the Lagrangian."""
+    """Return the expressions of a row with the factors they have in the Lagrangian."""
     if row.is_cone:
         bound, vector = row.constraint.args
         return [(bound, -mu[0]), (vector, -mu[1:])]
@@ -106,7 +106,7 @@ def _lagrangian_terms(row: Row, mu: NDArray[Any]) -> list[tuple[cp.Expression, N
 def _row_conditions(
     row: Row, mu: NDArray[Any], size: float, largest: float, scale: float
 ) -> tuple[float, list[Condition]]:
-    """The row's term in the Lagrangian, and its conditions. Rows are g(x) <= 0, h(x) = 0 or a cone."""
+    """Return the row's term in the Lagrangian, and its conditions. Rows are g(x) <= 0, h(x) = 0 or a cone."""
     if row.is_cone:
         bound, vector = (np.asarray(side.value, dtype=float) for side in row.constraint.args)
         product = mu[0] * bound + (mu[1:] * vector).sum(axis=0)
@@ -144,7 +144,7 @@ class _Entries(NamedTuple):
 
 
 def _jacobians(program: Statement, expression: cp.Expression) -> Mapping[cp.Variable, _Entries | None]:
-    """The derivatives of an expression, taken once for the same parameters, and at the same point."""
+    """Return the derivatives of an expression, taken once for the same parameters, and at the same point."""
     given = [parameter.value for parameter in expression.parameters()]
     if not expression.is_affine():
         given += [variable.value for variable in expression.variables()]
@@ -155,7 +155,7 @@ def _jacobians(program: Statement, expression: cp.Expression) -> Mapping[cp.Vari
 
 
 def _derivatives(expression: cp.Expression) -> dict[cp.Variable, _Entries | None]:
-    """The derivative in each variable; None where the point is outside of the expression's domain."""
+    """Return the derivative in each variable; None where the point is outside of the expression's domain."""
     found: dict[cp.Variable, _Entries | None] = {}
     for variable, jacobian in expression.grad.items():
         if jacobian is None:

@@ -24,7 +24,7 @@ __all__ = [
 
 
 def as_data(X: MatrixLike, y: ArrayLike) -> tuple[Matrix, Vector]:
-    """Data as a float matrix (CSR stays CSR) and labels as -1.0 and +1.0."""
+    """Return samples as a float matrix (CSR stays CSR) and labels as -1.0 and +1.0."""
     if is_sparse(X):
         if np.issubdtype(X.dtype, np.complexfloating):
             raise ValueError("X must be real; it has complex values")
@@ -42,7 +42,7 @@ def as_data(X: MatrixLike, y: ArrayLike) -> tuple[Matrix, Vector]:
 
 
 def as_labels(y: ArrayLike) -> Vector:
-    """Labels as -1.0 and +1.0."""
+    """Return labels as -1.0 and +1.0."""
     y = real_array("y", y)
     if y.ndim != 1 or len(y) == 0:
         raise ValueError(f"y must have one dimension and at least one label, not shape {y.shape}")
@@ -57,7 +57,7 @@ def square_sum(X: Matrix) -> float:
 
 
 def gram_factor(K: ArrayLike) -> Vector:
-    """A factor F with F F' = K, rank-revealing, so that beta'K beta = ||F'beta||^2.
+    """Return a factor F with F F' = K, rank-revealing, so that beta'K beta = ||F'beta||^2.
 
     A quadratic form on a numerically singular K is not recognised as convex; this is. Shape (n, r)
     with r the numerical rank, at least 1: eigenvalues under 1e-12 of the largest are dropped.
@@ -80,12 +80,12 @@ def gram_factor(K: ArrayLike) -> Vector:
 
 
 def slacks(f: Vector, y: Vector) -> Vector:
-    """The smallest feasible slacks, xi_i = [1 - y_i f_i]_+."""
+    """Return the smallest feasible slacks, xi_i = [1 - y_i f_i]_+."""
     return np.maximum(0.0, 1.0 - y * f)
 
 
 def moments(X: Matrix, weights: ArrayLike | None = None) -> tuple[Vector, Vector]:
-    """Mean (m,) and biased covariance (m, m) of the samples."""
+    """Return the mean (m,) and biased covariance (m, m) of the samples."""
     n = X.shape[0]
     s = np.ones(n) if weights is None else np.asarray(weights, dtype=float)
     total = s.sum()

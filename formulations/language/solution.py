@@ -135,7 +135,7 @@ def _numbers(name: str, values: NDArray[Any]) -> tuple[str, ...]:
 
 
 def _history(history: tuple[dict[str, float], ...]) -> list[Table]:
-    """The run as a table, its last records where there are many."""
+    """Return the run as a table, its last records where there are many."""
     if not history:
         return []
     columns, kept = tuple(history[-1]), history[-_MAX_RECORDS:]

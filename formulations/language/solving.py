@@ -245,7 +245,7 @@ def _without_point(status: Status, solver: str, elapsed: float, taken: float) ->
 
 
 def _status(backend: Backend, raw: Any, status: Status) -> Status:
-    """The status of the solver: cvxpy has one word for both limits, or calls them inaccurate."""
+    """Return the status of the solver: cvxpy has one word for both limits, or calls them inaccurate."""
     if status not in (Status.INACCURATE, Status.ITERATION_LIMIT):
         return status
     word = backend.word(raw)
@@ -253,7 +253,7 @@ def _status(backend: Backend, raw: Any, status: Status) -> Status:
 
 
 def _gap_and_nodes(solver: str, raw: Any) -> tuple[float, int | None]:
-    """The distance of the bound of an integer program from its value, and the nodes of its tree."""
+    """Return the distance of the bound of an integer program from its value, and the nodes of its tree."""
     if solver == "SCIP":
         model = raw["model"]
         return model.getObjVal() - model.getDualbound(), int(model.getNTotalNodes())
@@ -375,13 +375,13 @@ class _Run:
         self.shortfall = shortfall
 
     def _named(self, name: str, number: int) -> str:
-        """The solver's name, the number of the attempt, and the solvers that failed before."""
+        """Return the solver's name, the number of the attempt, and the solvers that failed before."""
         again = f", asked {number + 1} times" if number else ""
         before = ", ".join(f"{other} {how}" for other, how in self.tried.items() if other != name)
         return f"{name}{again}" + (f" (after {before})" if before else "")
 
     def answer(self) -> Solution:
-        """The best of the answers; the program's variables and rows then hold it."""
+        """Return the best of the answers; the program's variables and rows then hold it."""
         found = self.best or self.verdict
         if found is None:
             names = list(self.tried)

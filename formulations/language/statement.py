@@ -159,11 +159,11 @@ class Statement:
         return latex_of_expression(self.objective_tree)
 
     def row_tree(self, row: Row) -> tuple[Claim, ...]:
-        """A row's text, read."""
+        """Return a row's text, read."""
         return read_row(row.text, functions_of(self.letters))
 
     def row_latex(self, row: Row) -> str:
-        """A row as LaTeX."""
+        """Return a row as LaTeX."""
         return latex_of_claims(self.row_tree(row))
 
     def set(self, **values: ArrayLike) -> Self:
@@ -186,14 +186,14 @@ class Statement:
         return float(self.assign(values).objective.value)
 
     def violations(self, values: Mapping[str, ArrayLike]) -> dict[str, float]:
-        """Largest violation of each row at the point `values`, by row name."""
+        """Return the largest violation of each row at the point `values`, by row name."""
         self.assign(values)
         with np.errstate(invalid="ignore"):  # cvxpy divides by norms in cones, which may be 0
             return {row.name: float(np.max(row.constraint.violation())) for row in self.rows}
 
 
 def without_multipliers(rows: Iterable[Row]) -> tuple[Row, ...]:
-    """The rows as those of an integer program, which has no multipliers."""
+    """Return the rows as those of an integer program, which has no multipliers."""
     return tuple(
         replace(row, multiplier="–", says="none: an integer program has no multipliers") for row in rows
     )

@@ -16,7 +16,7 @@ Array: TypeAlias = "NDArray[np.float64]"
 
 
 def is_sparse(X: object) -> TypeGuard[csr_array]:
-    """True for a sparse matrix."""
+    """Return True for a sparse matrix."""
     return bool(sp.issparse(X))
 
 
@@ -52,7 +52,7 @@ def _has_valid_indices(X: Any) -> bool:
 
 
 def _are_within(places: NDArray[Any], length: int) -> bool:
-    """True if all places are from 0 up to the length."""
+    """Return True if all places are from 0 up to the length."""
     return len(places) == 0 or bool(places.min() >= 0 and places.max() < length)
 
 

@@ -61,7 +61,7 @@ class Symbol:
 
 
 def symbols_of(program: Statement) -> list[Symbol]:
-    """The letters of a program that need an explanation, in the order of its mapping."""
+    """Return the letters of a program that need an explanation, in the order of its mapping."""
     symbols = symbols_in(program.letters)
     used = {*_used(program), *INDICES}
     while True:
@@ -72,7 +72,7 @@ def symbols_of(program: Statement) -> list[Symbol]:
 
 
 def unexplained(program: Statement) -> set[str]:
-    """The letters of a program that are neither its variables, nor its multipliers, nor explained."""
+    """Return the letters of a program that are neither its variables, nor its multipliers, nor explained."""
     symbols = symbols_of(program)
     used = set(_used(program)).union(*(symbol.uses for symbol in symbols))
     known = {name for symbol in symbols for name in symbol.names} | _named(program)
@@ -83,19 +83,19 @@ def unexplained(program: Statement) -> set[str]:
 
 
 def symbols_in(letters: Mapping[str, str]) -> list[Symbol]:
-    """The entries of a mapping of letters, read."""
+    """Return the entries of a mapping of letters, read."""
     functions = functions_of(letters)
     return [_symbol(key, said, functions) for key, said in letters.items()]
 
 
 def letters_in(tree: object) -> set[str]:
-    """The letters and functions in a tree that need an explanation."""
+    """Return the letters and functions in a tree that need an explanation."""
     found = {node.name for node in nodes(tree) if isinstance(node, Letter | Call)}
     return found - _KNOWN
 
 
 def printed_name(name: str) -> str:
-    """The letter of a variable: ``lam_star`` is printed as λ*."""
+    """Return the letter of a variable: ``lam_star`` is printed as λ*."""
     base, _, mark = name.partition("_")
     return GREEK.get("lambda" if base == "lam" else base, base) + _TEXT_MARKS.get(
         mark, f"_{mark}" if mark else ""
@@ -103,18 +103,18 @@ def printed_name(name: str) -> str:
 
 
 def _named(program: Statement) -> set[str]:
-    """The letters of its variables and multipliers, which are explained where they stand."""
+    """Return the letters of its variables and multipliers, which are explained where they stand."""
     return {printed_name(name) for name in (*program.variables, *(row.multiplier for row in program.rows))}
 
 
 def _equations(tree: object) -> list[Any]:
-    """The claims of a formula that say what one letter is."""
+    """Return the claims of a formula that say what one letter is."""
     claims = tree if isinstance(tree, tuple) else ()
     return [c for c in claims if c.relation.sign == "=" and isinstance(c.relation.left, Letter)]
 
 
 def _used(program: Statement) -> Iterable[str]:
-    """The letters of its objective, its rows and the meanings of its multipliers."""
+    """Return the letters of its objective, its rows and the meanings of its multipliers."""
     functions = functions_of(program.letters)
     trees: list[object] = [program.objective_tree]
     for row in program.rows:
@@ -172,7 +172,7 @@ def _shape(variable: cp.Variable) -> str:
 
 
 def conditions_of(program: Statement) -> list[str]:
-    """The domains of a program's binary and integer variables, as LaTeX."""
+    """Return the domains of a program's binary and integer variables, as LaTeX."""
     found = []
     for name, variable in program.variables.items():
         if variable.boolean_idx or variable.integer_idx:
@@ -183,7 +183,7 @@ def conditions_of(program: Statement) -> list[str]:
 
 
 def _number(parameter: cp.Parameter) -> str:
-    """A parameter's value, or its range where it is a vector of different values."""
+    """Return a parameter's value, or its range where it is a vector of different values."""
     if parameter.value is None:
         return "(not set)"
     low, high = float(np.min(parameter.value)), float(np.max(parameter.value))
@@ -198,7 +198,7 @@ def size_of(program: Statement) -> str:
 
 
 def _statement(program: Statement) -> list[str]:
-    """The objective, the variables, the rows and the letters, each on a line."""
+    """Return the objective, the variables, the rows and the letters, each on a line."""
     over = ", ".join(f"{name} ∈ {_shape(variable)}" for name, variable in program.variables.items())
     name_width = max((len(row.name) for row in program.rows), default=0)
     text_width = max((len(row.text) for row in program.rows), default=0)
@@ -213,13 +213,13 @@ def _statement(program: Statement) -> list[str]:
 
 
 def statement_of(program: Statement) -> str:
-    """The program under its name, for the page of its family."""
+    """Return the program under its name, for the page of its family."""
     head = f"{program.name}: {program.title}", f"{'source':<11} {program.source}"
     return "\n     ".join([*head, *_statement(program)])
 
 
 def text_of(program: Statement) -> str:
-    """The program as aligned lines of text."""
+    """Return the program as aligned lines of text."""
     lines = [f"{program.title}  —  {program.source}", "", *_statement(program)]
     if program.parameters:
         values = ", ".join(f"{name} = {_number(p)}" for name, p in program.parameters.items())
@@ -236,7 +236,7 @@ def text_of(program: Statement) -> str:
 
 
 def latex_of(program: Statement) -> str:
-    """The program as a LaTeX display."""
+    """Return the program as a LaTeX display."""
     verb = r"\min" if program.sense == "minimise" else r"\max"
     over = ",\\,".join(latex_name(name) for name in program.variables)
     lines = [rf"{verb}_{{{over}}} \quad & {program.objective_latex} \\"]
@@ -252,7 +252,7 @@ def latex_of(program: Statement) -> str:
 
 
 def markdown_of(program: Statement) -> str:
-    """The program as Markdown: title, LaTeX display and the table of multipliers."""
+    """Return the program as Markdown: title, LaTeX display and the table of multipliers."""
     table = ["| row | multiplier | meaning |", "|---|---|---|"] if program.rows else []
     for row in program.rows:
         letter = "–" if row.multiplier == "–" else f"${latex_name(row.multiplier)}$"
@@ -265,7 +265,7 @@ _LATEX_MARKS = {"star": "*", "plus": "+", "minus": "-"}
 
 
 def latex_name(name: str) -> str:
-    """A variable's or multiplier's name as LaTeX; ``lam_star`` is the paper's lambda-star."""
+    """Return a variable's or multiplier's name as LaTeX; ``lam_star`` is the paper's lambda-star."""
     base, _, mark = name.partition("_")
     base = "lambda" if base == "lam" else base
     word = len(base) > 1 and base.isalpha()

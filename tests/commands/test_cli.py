@@ -240,7 +240,7 @@ def test_duals_of_prices_name_the_feature(table):
     assert all(row["meaning"] for row in rows)
     shown = run(*given, "--top", 2)
     assert shown.exit_code == 0, shown.output
-    assert "what the price λ holds against the weight" in " ".join(shown.stdout.split())
+    assert "part of λ on this side of the weight" in " ".join(shown.stdout.split())
 
 
 @pytest.mark.parametrize(

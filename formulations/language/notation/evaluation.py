@@ -55,7 +55,7 @@ class Value:
         return replace(self, array=np.swapaxes(self.array, -1, -2))
 
     def number_by_number(self, function: Callable[[Array], Array], name: str) -> Value:
-        """A function of numbers."""
+        """Return a function of numbers."""
         if self.rank:
             raise UnreadableError(f"{name} is of a number, not of {self.kind}")
         return replace(self, array=function(self.array))
@@ -68,7 +68,7 @@ class Value:
         return Value(np.sqrt((self.array**2).sum(axis=over)), self.axes)
 
     def summed(self, index: str) -> Value:
-        """The sum over one free index."""
+        """Return the sum over one free index."""
         if index not in self.axes:
             raise UnreadableError(f"a sum over {index} has no {index} in its terms")
         axes = tuple(axis for axis in self.axes if axis != index)
@@ -79,7 +79,7 @@ UNIT = Value(np.array(1.0), unit=True)
 
 
 def number(value: float) -> Value:
-    """A number."""
+    """Return a number."""
     return Value(np.array(float(value)))
 
 
@@ -165,7 +165,7 @@ def hadamard(left: Value, right: Value) -> Value:
 
 
 def power(base: Value, exponent: Value) -> Value:
-    """A power of a number, the inverse of a matrix, or its root."""
+    """Return a power of a number, the inverse of a matrix, or its root."""
     if exponent.rank:
         raise UnreadableError(f"an exponent is a number, not {exponent.kind}")
     if base.rank == 0:
@@ -185,7 +185,7 @@ def power(base: Value, exponent: Value) -> Value:
 
 
 def where(condition: Value, value: Value) -> Value:
-    """The value where the condition is not 0, and 0 elsewhere."""
+    """Return the value where the condition is not 0, and 0 elsewhere."""
     (mask, array), axes = aligned([condition, value])
     mask = mask.reshape(mask.shape + (1,) * (array.ndim - len(axes)))
     return Value(np.where(mask != 0.0, array, 0.0), axes, value.lying)
@@ -241,7 +241,7 @@ _COMPARE: dict[str, Callable[..., NDArray[np.bool_]]] = {
 
 
 def printed_letter(letter: t.Letter) -> str:
-    """A letter as plain text prints it, ``ξᵢₖ`` or ``ξ₍ᵢₖ₎``."""
+    """Return a letter as plain text prints it, ``ξᵢₖ`` or ``ξ₍ᵢₖ₎``."""
     subscript = "".join(_SUBSCRIPTS[index.letter] for index in letter.indices)
     if letter.name.endswith("₍₎"):
         return f"{letter.name[:-2]}₍{subscript}₎"
@@ -275,11 +275,11 @@ class Scope:
         self._open: list[str] = []
 
     def value(self, tree: t.Expression) -> Value:
-        """The value of an expression."""
+        """Return the value of an expression."""
         return self._RULES[type(tree)](self, tree)
 
     def residual(self, relation: t.Relation) -> Value:
-        """The violation of a relation: left less right, or for ≥ right less left.
+        """Return the violation of a relation: left less right, or for ≥ right less left.
 
         Both are numbers, or vectors or matrices of one size; only ``= 0`` and ``⪰ 0`` are short for a
         vector or a matrix of zeros.

@@ -328,7 +328,7 @@ class _Parser(_Cursor):
         return Claim(relation, tuple(conditions))
 
     def _continues_conditions(self) -> bool:
-        """True if the comma is followed by a condition on an index rather than by the next claim."""
+        """Return True if the comma is followed by a condition on an index rather than by the next claim."""
         after = self.tokens[self.index + 1 : self.index + 3]
         return after[0].kind == "letter" and after[0].text in INDICES and after[1].kind in RELATIONS
 
@@ -379,7 +379,7 @@ class _Parser(_Cursor):
                 raise self.fail("a factor is missing")
 
     def stops(self) -> bool:
-        """True if the next token ends a product."""
+        """Return True if the next token ends a product."""
         token = self.next
         if token.kind == "word" and token.text == "for":
             return True
@@ -465,7 +465,7 @@ class _Parser(_Cursor):
     # -- summations --------------------------------------------------------------------------------
 
     def _is_summation(self) -> bool:
-        """True if this Σ is a summation (its subscript has an index or a relation) and not the letter Σ."""
+        """Return True if this Σ has a subscript with an index or a relation: a summation, not the letter."""
         if self.tokens[self.index + 1].kind != "_{":
             return False
         after = self.tokens[self.index + 2]

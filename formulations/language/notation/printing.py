@@ -19,18 +19,18 @@ _WORDS = ("ln", "max", "min")
 
 
 def latex_of_expression(tree: t.Expression) -> str:
-    """An expression as LaTeX."""
+    """Return an expression as LaTeX."""
     return _RULES[type(tree)](tree)
 
 
 def latex_of_relation(relation: t.Relation) -> str:
-    """A relation as LaTeX."""
+    """Return a relation as LaTeX."""
     left, right = latex_of_expression(relation.left), latex_of_expression(relation.right)
     return f"{left} {_RELATIONS[relation.sign]} {right}"
 
 
 def latex_of_claims(claims: Sequence[t.Claim]) -> str:
-    """A row's relations as LaTeX, each with its conditions."""
+    """Return a row's relations as LaTeX, each with its conditions."""
     parts = []
     for claim in claims:
         conditions = r",\, ".join(latex_of_relation(condition) for condition in claim.conditions)
@@ -40,7 +40,7 @@ def latex_of_claims(claims: Sequence[t.Claim]) -> str:
 
 
 def latex_of_letter(letter: t.Letter) -> str:
-    """A letter with its marks and indices."""
+    """Return a letter with its marks and indices."""
     name, _, label = letter.name.removesuffix("₍₎").partition("_")
     marks = "".join(_MARKS[sign] for sign in name if sign in _MARKS)
     base = "".join(_COMMANDS.get(sign, sign) for sign in name if sign not in (*_MARKS, TILDE))
@@ -66,14 +66,14 @@ def _inside(tree: object, kinds: tuple[type, ...]) -> bool:
 
 
 def _size(tree: t.Expression | tuple[t.Expression, ...]) -> str:
-    """The size of the brackets around a tree."""
+    """Return the size of the brackets around a tree."""
     if _inside(tree, (t.Summation,)):
         return r"\Big"
     return r"\big" if _brackets(tree) > 1 else ""
 
 
 def _brackets(tree: object) -> int:
-    """The depth of nested sums; an exponent is small, and does not count."""
+    """Return the depth of nested sums; an exponent is small, and does not count."""
     if isinstance(tree, tuple):
         return max((_brackets(part) for part in tree), default=0)
     if not is_dataclass(tree) or (isinstance(tree, t.Call) and tree.name == "exp"):
@@ -184,17 +184,17 @@ _RULES: dict[type, Callable[..., str]] = {
 
 
 def plain(words: str) -> str:
-    """The sentence as plain text."""
+    """Return the sentence as plain text."""
     return words.replace("$", "")
 
 
 def formulas_in(words: str, functions: Collection[str] = ()) -> list[Expression | tuple[Claim, ...]]:
-    """The trees of the formulas in a sentence."""
+    """Return the trees of the formulas in a sentence."""
     return [read_formula(part, functions) for part in _split(words)[1::2]]
 
 
 def words_latex(words: str, functions: Collection[str] = ()) -> str:
-    """The sentence as LaTeX; arguments as in :func:`formulas_in`."""
+    """Return the sentence as LaTeX; arguments as in :func:`formulas_in`."""
     parts = []
     for i, part in enumerate(_split(words)):
         if i % 2:

@@ -160,7 +160,7 @@ Expression = (
 
 
 def nodes(tree: object) -> Iterator[object]:
-    """Every node of a tree, itself first."""
+    """Return every node of a tree, itself first."""
     if isinstance(tree, tuple):
         for part in tree:
             yield from nodes(part)
