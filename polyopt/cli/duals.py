@@ -118,7 +118,7 @@ def _rows_of(method: Method, settings: dict[str, Any], frame: pd.DataFrame, solv
 
 
 def _sorted(frame: pd.DataFrame, letters: list[str], leftovers: tuple[str, ...]) -> pd.DataFrame:
-    """Sort by letter in the program's order, leftovers last; within a letter, by absolute value, largest first."""
+    """Sort by letter in the program's order, leftovers last, then by absolute value, largest first."""
     order = {letter: i for i, letter in enumerate(sorted(letters, key=leftovers.__contains__))}
     sizes = frame["multiplier"].abs()
     # Rounded, so that samples at the same bound stay in input order.
