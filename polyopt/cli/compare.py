@@ -86,8 +86,8 @@ def compare(
         raise ValueError("--csv and --json exclude each other: one of them goes to standard output")
     check_target(report, "--report", inputs=data or (), replace_input=force, is_alone=False)
     given = options.read_settings(others, C=C, B=B, D=D, n_faces=faces, kernel=kernel, gamma=gamma)
-    usual = [name for name in DEFAULT_METHODS if METHODS[name].proving or not prove]
-    entries = [find_method(name) for name in (methods.split(",") if methods is not None else usual)]
+    default = [name for name in DEFAULT_METHODS if METHODS[name].proving or not prove]
+    entries = [find_method(name) for name in (methods.split(",") if methods is not None else default)]
     chosen = [entry.name for entry in entries]
     if prove and not any(entry.proving for entry in entries):
         able = ", ".join(method.name for method in METHODS.values() if method.proving)
@@ -103,28 +103,28 @@ def compare(
     from polyopt.compare import compare as run
 
     names = named or _with_built_in(PROVABLE_DATA if prove else DEFAULT_DATA)
-    of_kernel = [for_kernel(entry, given.get("kernel")) for entry in entries]
-    given = options.check_settings(of_kernel, given, others)
+    machines = [for_kernel(entry, given.get("kernel")) for entry in entries]
+    given = options.check_settings(machines, given, others)
     datasets = [load_data(text, target, form) for text in names]
-    for one in datasets:
-        check_faces(one, given, large)
+    for dataset in datasets:
+        check_faces(dataset, given, large)
     raise_if_stopped()
     with progress("", quiet):
-        found = run(
+        comparison = run(
             datasets, chosen, settings=given, seed=seed, seeds=seeds, splits=splits, time_limit=time_limit,
             prove=prove,
         )  # fmt: skip
     tell("what was done by then is printed")
     if json:
-        text = writer.dumps(found.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+        text = writer.dumps(comparison.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
         emit(f"{text}\n")
     elif csv:
-        emit(found.to_table().to_csv(index=False, lineterminator="\n"))
+        emit(comparison.to_table().to_csv(index=False, lineterminator="\n"))
     else:
-        output().print(found)
-    if report is not None and (not found.interrupted or is_replaced(report, force)):
-        _write_page(found, report, quiet)
-    end_if_stopped(found.interrupted)
+        output().print(comparison)
+    if report is not None and (not comparison.interrupted or is_replaced(report, force)):
+        _write_page(comparison, report, quiet)
+    end_if_stopped(comparison.interrupted)
 
 
 def _with_built_in(names: Sequence[str]) -> list[str]:
@@ -134,19 +134,19 @@ def _with_built_in(names: Sequence[str]) -> list[str]:
     return [name for given in names for name in (built_in() if given == "built-in" else (given,))]
 
 
-def _write_page(found: Comparison, report: Path, quiet: bool) -> None:
+def _write_page(comparison: Comparison, report: Path, quiet: bool) -> None:
     from polyopt.report import write_report
 
-    n_steps = len({(row.data, row.method) for row in found.rows}) + 1
+    n_steps = len({(row.data, row.method) for row in comparison.rows}) + 1
     tell(f"the comparison is printed, but not written to {report}")
     with progress("method", quiet, n_steps) as step:
 
         def drawing(text: str) -> None:
-            if not found.interrupted:  # a page with missing pictures is not written
+            if not comparison.interrupted:  # a page with missing pictures is not written
                 raise_if_stopped()
             step.name(text)
             step.done()
 
-        write_report(found, report, on_step=drawing)
+        write_report(comparison, report, on_step=drawing)
     tell(f"what was done by then is kept in {report}")
     say(f"report: {report}")

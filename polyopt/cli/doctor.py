@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 import typer
 
@@ -19,119 +18,14 @@ _LIBRARIES = (
     "numpy", "scipy", "scikit-learn", "cvxpy", "highspy", "osqp", "clarabel", "scs", "joblib",
     "threadpoolctl", "pandas", "matplotlib", "rich", "typer", "pooch", "skops",
 )  # fmt: skip
-_OPTIONAL = ("pyscipopt",)
-_THREADS = (
+_OPTIONAL_LIBRARY = "pyscipopt"
+_NEEDED_SOLVERS = ("HIGHS", "OSQP", "CLARABEL", "SCS")
+_THREAD_VARIABLES = (
     "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS", "NUMEXPR_NUM_THREADS", "OPENBLAS_CORETYPE",
 )  # fmt: skip
 
-NEEDED = ("HIGHS", "OSQP", "CLARABEL", "SCS")
-"""The solvers that polyopt cannot do without."""
-
-
-def examine() -> dict[str, Any]:
-    """Collect versions, machine, kernels, caches, solvers and problems, as plain values."""
-    from polyopt.datasets.loading import cache_folder
-
-    problems: list[str] = []
-    data = cache_folder()
-    kept = {"in": str(data), "size": _size(data.rglob("*")), "writable": is_writable(data)}
-    return {
-        "versions": _versions(problems),
-        "machine": _machine(),
-        "kernels": _kernels(problems),
-        "caches": {"data sets": kept},
-        "solvers": _solvers(problems),
-        "problems": problems,
-    }
-
-
-def _versions(problems: list[str]) -> dict[str, Any]:
-    import polyopt
-
-    found: dict[str, Any] = {"python": platform.python_version(), "polyopt": polyopt.__version__}
-    for name in (*_LIBRARIES, *_OPTIONAL):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "not installed"
-            if name not in _OPTIONAL:
-                problems.append(f"the library {name} is not installed")
-    return found
-
-
-def _machine() -> dict[str, Any]:
-    import scipy.linalg  # noqa: F401, loads the libraries whose threads are listed
-    from joblib import cpu_count
-    from threadpoolctl import threadpool_info
-
-    found: dict[str, Any] = {
-        "system": f"{platform.system()} {platform.release()}",
-        "processor": platform.machine(),
-        "cores": cpu_count(),
-    }
-    for pool in threadpool_info():
-        name = f"{pool['user_api']}, {Path(pool['filepath']).name.partition('.')[0]}"
-        found[name] = {
-            "version": pool.get("version"), "threads": pool["num_threads"],
-            **({"architecture": pool["architecture"]} if pool.get("architecture") else {}),
-        }  # fmt: skip
-    found["thread settings"] = {name: os.environ[name] for name in _THREADS if name in os.environ}
-    return found
-
-
-def _kernels(problems: list[str]) -> dict[str, Any]:
-    """Describe the compiled kernels, and try one."""
-    import numpy as np
-
-    from polyopt.native.library import LIBRARIES, kernel, level
-
-    square_norms = kernel("square_norms", "X: T (n, m); centre: f8 (m); squares!: f8 (n)", T="f8")
-    found: dict[str, Any] = {"in": str(LIBRARIES), "size": _size(LIBRARIES.glob("kernels.*.so"))}
-    squares = np.zeros(1)
-    try:
-        square_norms(np.array([[3.0, 4.0]]), np.zeros(2), squares)
-        found = {"for": level(), **found}
-    except (ImportError, OSError, AttributeError) as error:  # not built, for another machine, or outdated
-        problems.append(f"the compiled kernels: {' '.join(str(error).split())}")
-    else:
-        if squares[0] != 25.0:
-            problems.append(f"the compiled kernels: {squares[0]} where 25 is right")
-    return found
-
-
-def _size(files: Iterable[Path]) -> str:
-    return f"{sum(file.stat().st_size for file in files if file.is_file()) / 1e6:.1f} MB"
-
-
-def _solvers(problems: list[str]) -> dict[str, dict[str, Any]]:
-    import cvxpy as cp
-
-    here = cp.installed_solvers()
-    found = {}
-    for name in sorted({*NEEDED, "SCIP", *here}):
-        verdict = _tried(name) if name in here else "not installed"
-        needed = name in NEEDED
-        found[name] = {"verdict": verdict, "works": verdict.startswith("solves it"), "needed": needed}
-        if needed and not found[name]["works"]:
-            problems.append(f"the solver {name}: {verdict}")
-    return found
-
-
-def _tried(name: str) -> str:
-    """Solve ``maximise x + y, x + 2y ≤ 4, 3x + y ≤ 6, x, y ≥ 0``, whose value is 2.8."""
-    import cvxpy as cp
-
-    x = cp.Variable(2, nonneg=True)
-    program = cp.Problem(cp.Maximize(cp.sum(x)), [x[0] + 2 * x[1] <= 4, 3 * x[0] + x[1] <= 6])
-    began = time.perf_counter()
-    try:
-        value = program.solve(solver=name)
-    except Exception as error:  # of any kind: it is what is to be found out
-        return f"fails: {' '.join(f'{type(error).__name__}: {error}'.split())}"
-    if value is None or not abs(value - 2.8) <= 1e-3:  # what first-order solvers come to by default
-        return f"is wrong: {value} where 2.8 is right"
-    return f"solves it ({time.perf_counter() - began:.2f} s)"
+Facts = Iterator[tuple[str, str]]  # names and texts
 
 
 def doctor() -> None:
@@ -143,39 +37,113 @@ def doctor() -> None:
     """
     from rich.text import Text
 
-    found, console = examine(), output()
-    for line in _report_lines(found):
+    console, problems = output(), list[str]()
+    sections = {
+        "Versions": _versions(problems),
+        "Machine": _machine(),
+        "Kernels": _kernels(problems),
+        "Caches": _caches(),
+        "Solvers, on a program of two variables": _solvers(problems),
+    }
+    lines = []
+    for heading, facts in sections.items():
+        pairs = list(facts)
+        width = max(len(name) for name, _ in pairs)
+        lines += [heading, *(f"  {name:<{width}}  {text}" for name, text in pairs)]
+    if problems:
+        lines += ["Problems", *(f"  {problem}" for problem in problems)]
+    else:
+        lines.append("Everything that polyopt needs is there and works.")
+    for line in lines:
         console.print(Text(line), soft_wrap=True)
-    if found["problems"]:
+    if problems:
         raise typer.Exit(1)
 
 
-def _report_lines(found: Mapping[str, Any]) -> list[str]:
-    lines: list[str] = []
-    for heading in ("versions", "machine", "kernels", "caches"):
-        lines += [heading.capitalize(), *_entries(found[heading])]
-    lines.append("Solvers, on a program of two variables")
-    width = max(map(len, found["solvers"]))
-    for name, one in found["solvers"].items():
-        lines.append(f"  {name:<{width}}  {one['verdict']}")
-    if found["problems"]:
-        lines += ["Problems", *(f"  {problem}" for problem in found["problems"])]
+def _versions(problems: list[str]) -> Facts:
+    import polyopt
+
+    yield "python", platform.python_version()
+    yield "polyopt", polyopt.__version__
+    for name in (*_LIBRARIES, _OPTIONAL_LIBRARY):
+        try:
+            yield name, version(name)
+        except PackageNotFoundError:
+            yield name, "not installed"
+            if name != _OPTIONAL_LIBRARY:
+                problems.append(f"the library {name} is not installed")
+
+
+def _machine() -> Facts:
+    import scipy.linalg  # noqa: F401, loads the libraries whose threads are listed
+    from joblib import cpu_count
+    from threadpoolctl import threadpool_info
+
+    yield "system", f"{platform.system()} {platform.release()}"
+    yield "processor", platform.machine()
+    yield "cores", str(cpu_count())
+    for pool in threadpool_info():
+        name = f"{pool['user_api']}, {Path(pool['filepath']).name.partition('.')[0]}"
+        kind = f", architecture {pool['architecture']}" if pool.get("architecture") else ""
+        yield name, f"version {pool.get('version')}, threads {pool['num_threads']}{kind}"
+    settings = [f"{name} {os.environ[name]}" for name in _THREAD_VARIABLES if name in os.environ]
+    yield "thread settings", ", ".join(settings) or "none"
+
+
+def _kernels(problems: list[str]) -> Facts:
+    """Describe the compiled kernels, and try one."""
+    import numpy as np
+
+    from polyopt.native.library import LIBRARIES, kernel, level
+
+    square_norms = kernel("square_norms", "X: T (n, m); centre: f8 (m); squares!: f8 (n)", T="f8")
+    squares = np.zeros(1)
+    try:
+        square_norms(np.array([[3.0, 4.0]]), np.zeros(2), squares)
+        yield "for", level()
+    except (ImportError, OSError, AttributeError) as error:  # not built, for another machine, or outdated
+        problems.append(f"the compiled kernels: {' '.join(str(error).split())}")
     else:
-        lines.append("Everything that polyopt needs is there and works.")
-    return lines
+        if squares[0] != 25.0:
+            problems.append(f"the compiled kernels: {squares[0]} where 25 is right")
+    yield "in", str(LIBRARIES)
+    yield "size", _size(LIBRARIES.glob("kernels.*.so"))
 
 
-def _entries(values: Mapping[str, Any]) -> list[str]:
-    width = max(map(len, values))
-    lines = []
-    for name, value in values.items():
-        parts = value.items() if isinstance(value, dict) else ()
-        told = ", ".join(f"{key} {_word(each)}" for key, each in parts) or _word(value)
-        lines.append(f"  {name:<{width}}  {told}")
-    return lines
+def _caches() -> Facts:
+    from polyopt.datasets.loading import cache_folder
+
+    folder = cache_folder()
+    writable = "yes" if is_writable(folder) else "no"
+    yield "data sets", f"in {folder}, size {_size(folder.rglob('*'))}, writable {writable}"
 
 
-def _word(value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return "none" if value in (None, "", {}) else str(value)
+def _size(files: Iterable[Path]) -> str:
+    return f"{sum(file.stat().st_size for file in files if file.is_file()) / 1e6:.1f} MB"
+
+
+def _solvers(problems: list[str]) -> Facts:
+    import cvxpy as cp
+
+    installed = cp.installed_solvers()
+    for name in sorted({*_NEEDED_SOLVERS, "SCIP", *installed}):
+        verdict = _try_solver(name) if name in installed else "not installed"
+        yield name, verdict
+        if name in _NEEDED_SOLVERS and not verdict.startswith("solves it"):
+            problems.append(f"the solver {name}: {verdict}")
+
+
+def _try_solver(name: str) -> str:
+    """Solve ``maximise x + y, x + 2y ≤ 4, 3x + y ≤ 6, x, y ≥ 0``, whose value is 2.8."""
+    import cvxpy as cp
+
+    x = cp.Variable(2, nonneg=True)
+    program = cp.Problem(cp.Maximize(cp.sum(x)), [x[0] + 2 * x[1] <= 4, 3 * x[0] + x[1] <= 6])
+    began = time.perf_counter()
+    try:
+        value = program.solve(solver=name)
+    except Exception as error:  # of any kind: it becomes the verdict
+        return f"fails: {' '.join(f'{type(error).__name__}: {error}'.split())}"
+    if value is None or not abs(value - 2.8) <= 1e-3:  # accuracy of first-order solvers by default
+        return f"is wrong: {value} where 2.8 is right"
+    return f"solves it ({time.perf_counter() - began:.2f} s)"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
+from polyopt.base.table import Column, terminal_table
 from polyopt.base.text import visible
 from polyopt.cli import options
 from polyopt.cli.console import (
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from formulations.language.program import Row
 
 _COLUMNS = ("pair", "row", "letter", "sample", "face", "feature", "label", "multiplier", "state")
+_NUMBERS = ("sample", "face", "multiplier", "value", "p", "slope", "elasticity")
 
 
 def duals(
@@ -65,16 +68,16 @@ def duals(
     from polyopt.sensitivity import sensitivities
 
     given = options.check_settings([entry], given, others)
-    found = load_data(data, target, form)
-    check_dataset(found)
-    check_faces(found, given, large)
-    found, _ = fit_preparation(found)
-    X = scaler_for(found.X, found.feature_names).transform(found.X)
-    drawn = progress(f"{entry.name} on {found.name}", quiet)
+    dataset = load_data(data, target, form)
+    check_dataset(dataset)
+    check_faces(dataset, given, large)
+    dataset, _ = fit_preparation(dataset)
+    X = scaler_for(dataset.X, dataset.feature_names).transform(dataset.X)
+    shown_progress = progress(f"{entry.name} on {dataset.name}", quiet)
     raise_if_stopped()
-    with warnings_as_sentences(), answering_for(entry), drawn:
-        settings = entry.settings_for(X, found.y, **given)
-        estimator = entry.make(named, settings, time_limit=time_limit, seed=seed).fit(X, found.y)
+    with warnings_as_sentences(), answering_for(entry), shown_progress:
+        settings = entry.settings_for(X, dataset.y, **given)
+        estimator = entry.make(named, settings, time_limit=time_limit, seed=seed).fit(X, dataset.y)
         frame = estimator.duals_
     end_if_stopped(status_of(estimator) is Status.INTERRUPTED)
     rows = _rows_of(entry, settings, frame, named)
@@ -84,7 +87,7 @@ def duals(
         emit(frame.assign(meaning=meanings).to_csv(index=False, lineterminator="\n"))
         return
     console = output()
-    title = f"{entry.title_for(settings)} on {found.name} ({settings_text(settings)})"
+    title = f"{entry.title_for(settings)} on {dataset.name} ({settings_text(settings)})"
     console.print(f"{title}, all rows, features scaled.\n")
     largest = float(frame["multiplier"].abs().max())
     for letter in dict.fromkeys(frame["letter"]):
@@ -106,7 +109,7 @@ def _rows_of(method: Method, settings: dict[str, Any], frame: pd.DataFrame, solv
         raise ValueError(f"the solver {solver!r} of {method.name} has no multipliers; take --solver exact")
     program = find_programs(method.duals_of or method.programs_for(settings)[0])[0]
     rows = {row.multiplier: row for row in program.rows}
-    if "feature" in frame:  # prices and signs of weights, which a machine has where they are asked
+    if "feature" in frame:  # the machine has a penalty or signs of weights
         present = set(frame["letter"])
         rows |= {row.multiplier: row for row in rows_of_prices() if row.multiplier in present}
     if foreign := sorted(set(frame["letter"]) - set(rows)):
@@ -115,8 +118,8 @@ def _rows_of(method: Method, settings: dict[str, Any], frame: pd.DataFrame, solv
 
 
 def _sorted(frame: pd.DataFrame, letters: list[str], leftovers: tuple[str, ...]) -> pd.DataFrame:
-    """Letters in the program's order, leftovers last; within a letter, largest first, of either sign."""
-    order = {letter: i for i, letter in enumerate(sorted(letters, key=lambda one: one in leftovers))}
+    """Sort by letter in the program's order, leftovers last, then by absolute value, largest first."""
+    order = {letter: i for i, letter in enumerate(sorted(letters, key=leftovers.__contains__))}
     sizes = frame["multiplier"].abs()
     # Rounded, so that samples at the same bound stay in input order.
     rounded = -(sizes / max(float(sizes.max()), 1e-300)).round(9)
@@ -125,59 +128,54 @@ def _sorted(frame: pd.DataFrame, letters: list[str], leftovers: tuple[str, ...])
 
 
 def _print_letter(console: Console, frame: pd.DataFrame, row: Row, top: int, small: float) -> None:
-    """One letter: its row and its meaning, its largest multipliers, and how many there are."""
-    from rich.table import Table
+    """Print a letter: its row and meaning, its largest multipliers, and how many there are."""
     from rich.text import Text
 
-    from polyopt.compare.tables import number
-
-    held = frame[frame["multiplier"].abs() > small]
-    signed = bool((held["multiplier"] < 0).any())
+    nonzero = frame[frame["multiplier"].abs() > small]
     console.print(Text(f"{row.multiplier}   {row.text}", style="bold"))
     console.print(Text(row.meaning))
-    if not len(held):
+    if not len(nonzero):
         console.print(f"None of the {len(frame)} is above zero.")
     else:
-        total = float(held["multiplier"].sum())
-        where = "not zero" if signed else "above zero"
-        console.print(f"{len(held)} of {len(frame)} are {where}; they add up to {total:.6g}.")
-        table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-        # A price has features and no samples, the other rows the other way round.
-        priced = "feature" in frame and (frame["sample"] == -1).all()
-        absent = ("sample", "label") if priced else ("feature",)
-        shown = [name for name in _COLUMNS if name in frame and name not in absent]
-        for name in shown:
-            justify: Any = "right" if name in ("sample", "face", "multiplier") else "left"
-            table.add_column(name, justify=justify, no_wrap=True)
-        for values in held.head(top)[shown].itertuples(index=False):
-            table.add_row(*(number(v) if isinstance(v, float) else visible(str(v)) for v in values))
-        console.print(table)
-    if len(held) > top:
-        console.print(f"... and {len(held) - top} more: --top {len(held)}, or --csv for all", style="dim")
+        total = float(nonzero["multiplier"].sum())
+        relation = "not zero" if (nonzero["multiplier"] < 0).any() else "above zero"
+        console.print(f"{len(nonzero)} of {len(frame)} are {relation}; they add up to {total:.6g}.")
+        # A penalty on a weight has a feature and no sample, another row a sample and no feature.
+        is_penalty = "feature" in frame and (frame["sample"] == -1).all()
+        absent = ("sample", "label") if is_penalty else ("feature",)
+        _print_frame(console, nonzero.head(top)[[c for c in _COLUMNS if c in frame and c not in absent]])
+    if len(nonzero) > top:
+        more = f"... and {len(nonzero) - top} more: --top {len(nonzero)}, or --csv for all"
+        console.print(more, style="dim")
     console.print()
 
 
-def _print_sensitivities(console: Console, frame: pd.DataFrame) -> None:
-    """Slopes of the optimal value, a row for each parameter."""
-    from rich.table import Table
-    from rich.text import Text
-
+def _print_frame(console: Console, frame: pd.DataFrame, wrapped: str = "") -> None:
+    """Print a frame as a table, in which one column may be wrapped if the terminal is narrow."""
     from polyopt.compare.tables import number
+
+    def cell(name: str) -> Callable[[dict[str, Any]], str]:
+        return lambda row: number(row[name]) if isinstance(row[name], float) else visible(str(row[name]))
+
+    columns = [
+        Column(
+            name, cell(name), is_text=name not in _NUMBERS,
+            overflow="wrap" if name == wrapped else "",
+        ) for name in frame
+    ]  # fmt: skip
+    console.print(terminal_table(columns, frame.to_dict("records"), console.width, title=""))
+
+
+def _print_sensitivities(console: Console, frame: pd.DataFrame) -> None:
+    """Print the slopes of the optimal value, a row for each parameter."""
+    from rich.text import Text
 
     console.print(Text("How the optimal value p moves with its parameters", style="bold"))
     console.print("From these multipliers; elasticity is the percent of p for one percent of the parameter.")
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     keys = [name for name in ("pair", "outside") if name in frame]
-    for name in (*keys, "parameter", "value", "p", "slope", "elasticity", "from", ""):
-        numeric = name in ("value", "p", "slope", "elasticity")
-        # In a narrow terminal words are broken, numbers are not cut.
-        table.add_column(name, justify="right" if numeric else "left", no_wrap=numeric)
-    for row in frame.to_dict("records"):
-        numbers = (number(float(row[name])) for name in ("value", "objective", "derivative", "elasticity"))
-        side, shown = (
-            "" if row["two_sided"] else "may differ between its two sides",
-            [row[key] for key in keys],
-        )
-        table.add_row(*map(visible, shown), row["parameter"], *numbers, row["formula"], side)
-    console.print(table)
+    numbers = frame[["value", "objective", "derivative", "elasticity"]].astype(float)
+    shown = frame[[*keys, "parameter"]].join(numbers.set_axis(["value", "p", "slope", "elasticity"], axis=1))
+    shown["from"] = frame["formula"]
+    shown[""] = frame["two_sided"].map({True: "", False: "may differ between its two sides"})
+    _print_frame(console, shown, wrapped="from")
     console.print()

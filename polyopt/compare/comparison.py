@@ -17,28 +17,22 @@ from polyopt.methods import METHODS
 
 @dataclass(frozen=True)
 class Comparison:
-    """Rows, the data they were computed on, and how.
-
-    It prints itself on a rich console, at any width.
+    """Rows of a comparison, their data sets, and the arguments; a rich console prints it at any width.
 
     Attributes
     ----------
     rows : tuple of Row
-        In the order they were computed: the exact solver's row, then the fast one's.
+        In the order of computation: the exact solver's row, then the fast one's.
     datasets : tuple of Prepared
         The data sets.
-    seed : int
-        Seed of the split and of the stochastic solvers, the first of several.
-    time_limit : float or None
-        Seconds at most for each fit.
+    seed, seeds, splits, time_limit
+        Arguments of :func:`compare`.
     seconds : float
-        Seconds in all.
+        Total time.
     interrupted : bool
-        Whether the run was stopped before its end.
-    seeds, splits : int
-        Seeds of each solver that uses randomness, and splits of each data set without a published test part.
+        True if the run was stopped before its end.
     given : str
-        The settings that were given, as text.
+        The argument `settings` as text.
     """
 
     rows: tuple[Row, ...]
@@ -62,15 +56,15 @@ class Comparison:
         return tuple(row for row in self.rows if row.split == self.seed == row.seed)
 
     def summaries(self) -> list[Summary]:
-        """Means over splits and seeds, with intervals: one for each data set, method and solver."""
+        """Return means over splits and seeds, with intervals, for each data set, method and solver."""
         return summaries_of(self.rows, self._ratios())
 
     def differences(self) -> list[Difference]:
-        """Differences of test error between every two methods, split by split; none of a single split."""
+        """Return differences of test error between every two methods over several splits."""
         return differences_of(self.rows, self._ratios())
 
     def proofs(self) -> list[Proof]:
-        """Gap of each solver to the bound on all points, for the first split and seed."""
+        """Return the gap of each solver to the bound on all points, for the first split and seed."""
         return proofs_of(self.first_rows)
 
     def _ratios(self) -> dict[str, float]:
@@ -91,16 +85,16 @@ class Comparison:
             return self.to_frame()
         kinds: dict[str, list[dict[Any, Any]]] = {
             "fit": self.to_frame().to_dict("records"),
-            "mean": [one.to_dict() for one in self.summaries()],
-            "difference": [one.to_dict() for one in self.differences()],
+            "mean": [each.to_dict() for each in self.summaries()],
+            "difference": [each.to_dict() for each in self.differences()],
         }
-        lines = [{"kind": kind, **line} for kind, found in kinds.items() for line in found]
+        lines = [{"kind": kind, **line} for kind, each in kinds.items() for line in each]
         table = pd.DataFrame(lines)
         counts = [name for name in ("split", "seed", "fits", "splits", "failed") if name in table]
         return table.astype(dict.fromkeys(counts, "Int64"))
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, for JSON."""
+        """Return everything as plain values, for JSON."""
         sets = [
             {
                 "name": data.name, "n_train": data.X_train.shape[0], "n_test": data.X_test.shape[0],
@@ -112,19 +106,19 @@ class Comparison:
             "seed": self.seed, "time_limit": self.time_limit, "seconds": self.seconds,
             "interrupted": self.interrupted, "notes": self.notes(), "data": sets, "seeds": self.seeds,
             "splits": self.splits, "settings": self.given, "rows": [row.to_dict() for row in self.rows],
-            "means": [one.to_dict() for one in self.summaries()] if self.is_repeated else [],
-            "differences": [one.to_dict() for one in self.differences()],
+            "means": [each.to_dict() for each in self.summaries()] if self.is_repeated else [],
+            "differences": [each.to_dict() for each in self.differences()],
         }  # fmt: skip
 
     def notes(self) -> list[str]:
-        """Notes on how the numbers are computed, as sentences."""
+        """Return sentences on how the numbers are computed."""
         tests = f"a stratified quarter (seed {self.seed})"
         if all(d.published for d in self.datasets):
             tests = "the publisher's"
         elif self.splits > 1:
             tests = f"a stratified quarter (seeds {self.seed} to {self.seed + self.splits - 1})"
-            if own := [d.name for d in self.datasets if d.published]:
-                tests += f"; of {', '.join(own)} the publisher's, one split"
+            if published := [d.name for d in self.datasets if d.published]:
+                tests += f"; of {', '.join(published)} the publisher's, one split"
         notes = [f"Settings given: {self.given}."] if self.given else []
         if self.is_repeated:
             notes += repeat_notes(self.splits, self.seeds, *self._shown())
@@ -136,9 +130,8 @@ class Comparison:
             )
         notes += [
             f"Features are scaled to unit variance on the training part; the test part is {tests}.",
-            "Objective and bound come from certificates, computed from the data and the vectors; "
-            "a solver's word counts for nothing. Gap and worst residual are relative. Seconds are of the fit "
-            "alone, imports apart.",
+            "Objective and bound come from certificates, computed from the data and the vectors, not from "
+            "the solver. Gap and worst residual are relative. Seconds are of the fit, without imports.",
         ]
         anew = ", chosen on each split; on the first" if self.splits > 1 else ""
         tuned = self._tuned().items()
@@ -161,25 +154,25 @@ class Comparison:
         return notes
 
     def _shown(self) -> tuple[int, int]:
-        """Differences that the tables show, and all."""
-        found, means = self.differences(), self.summaries()
-        shown = 0
+        """Return the number of differences in the tables, and of all."""
+        differences, means = self.differences(), self.summaries()
+        n_shown = 0
         for data in self.datasets:
-            own = [one for one in found if one.data == data.name]
-            shown += len(shown_differences(own, [one for one in means if one.data == data.name]))
-        return shown, len(found)
+            pairs = [each for each in differences if each.data == data.name]
+            n_shown += len(shown_differences(pairs, [each for each in means if each.data == data.name]))
+        return n_shown, len(differences)
 
     def _tuned(self) -> dict[str, list[str]]:
-        """Settings chosen for the data, by the rule that chose them: ``B=8.47 (rmm on wbc)``."""
-        found: dict[str, dict[tuple[str, str], dict[str, None]]] = {}
+        """Return settings chosen for the data, such as ``B=8.47 (rmm on wbc)``, by their rule."""
+        by_rule: dict[str, dict[tuple[str, str], dict[str, None]]] = {}
         for row in self.first_rows:
             tuned = f"{METHODS[row.method].tuned}="
-            if value := next((part for part in row.settings.split(", ") if part.startswith(tuned)), ""):
-                places = found.setdefault(METHODS[row.method].rule, {})
-                places.setdefault((value, row.data), {})[row.method] = None
+            if setting := next((part for part in row.settings.split(", ") if part.startswith(tuned)), ""):
+                settings = by_rule.setdefault(METHODS[row.method].rule, {})
+                settings.setdefault((setting, row.data), {})[row.method] = None
         return {
-            rule: [f"{value} ({', '.join(methods)} on {data})" for (value, data), methods in places.items()]
-            for rule, places in found.items()
+            rule: [f"{text} ({', '.join(methods)} on {data})" for (text, data), methods in settings.items()]
+            for rule, settings in by_rule.items()
         }
 
     def table(self, width: int = 120) -> Group:

@@ -16,8 +16,8 @@ from sklearn.preprocessing import StandardScaler
 from formulations.language.types import Matrix
 from polyopt.datasets import Dataset, features_of, fit_preparation, load
 
-_TEST_SHARE = 0.25  # of the samples, scikit-learn's own default
-_MIN_RANGE = 1e-150  # of a feature that is no constant: the square of less is 0
+_TEST_FRACTION = 0.25  # of the samples, scikit-learn's default
+_MIN_RANGE = 1e-150  # range of a feature that is not constant; the square of a smaller one underflows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -46,7 +46,7 @@ def check_dataset(data: Dataset) -> None:
     """Refuse data that no method can use: features that are not finite, or fewer than two classes."""
     for label, X in (("X", data.X), ("X_test", data.X_test)):
         if X is None or data.preparation is not None:
-            continue  # gaps that are to be filled are none
+            continue  # missing values will be imputed
         bad = ~np.isfinite(X.data if sp.issparse(X) else X)
         if bad.any():
             place = ""
@@ -64,7 +64,7 @@ def check_dataset(data: Dataset) -> None:
 def scaler_for(X: Matrix, names: Sequence[str] | None = None) -> StandardScaler:
     """Fit a scaler to unit variance, which also centres unless X is sparse.
 
-    A feature whose variance leaves double precision is refused.
+    A feature whose variance overflows or underflows is refused.
     """
     from sklearn.preprocessing import StandardScaler
 
@@ -86,32 +86,32 @@ def scaler_for(X: Matrix, names: Sequence[str] | None = None) -> StandardScaler:
 
 
 def prepare(data: str | Dataset, seed: int = 0) -> Prepared:
-    """Check, split and scale a data set or one of a name; `seed` is of the split, unless one is published."""
-    found = load(data) if isinstance(data, str) else data
-    check_dataset(found)
-    labels, counts = np.unique(found.y, return_counts=True)
-    if found.X_test is None and counts.min() < 2:
+    """Check, split and scale a data set, or the one of a name, by the published split or that of a seed."""
+    raw = load(data) if isinstance(data, str) else data
+    check_dataset(raw)
+    labels, counts = np.unique(raw.y, return_counts=True)
+    if raw.X_test is None and counts.min() < 2:
         raise ValueError(
-            f"data {found.name!r}: class {labels[counts.argmin()]} has one sample; two are needed, "
+            f"data {raw.name!r}: class {labels[counts.argmin()]} has one sample; two are needed, "
             "one for training and one for testing"
         )
-    least = math.floor((len(labels) - 1) / _TEST_SHARE) + 1  # whose test part has a sample of each class
-    if found.X_test is None and len(found.y) < least:
+    least = math.floor((len(labels) - 1) / _TEST_FRACTION) + 1  # test part with a sample of each class
+    if raw.X_test is None and len(raw.y) < least:
         raise ValueError(
-            f"data {found.name!r} has {len(found.y)} samples of {len(labels)} classes; {least} are needed, "
+            f"data {raw.name!r} has {len(raw.y)} samples of {len(labels)} classes; {least} are needed, "
             "so that a quarter of them for testing has each class"
         )
-    X_train, X_test, y_train, y_test = found.split(_TEST_SHARE, random_state=seed)
-    feature_names = found.feature_names
-    if found.preparation is not None:
-        prepared, learnt = fit_preparation(found, X_train)
+    X_train, X_test, y_train, y_test = raw.split(_TEST_FRACTION, random_state=seed)
+    feature_names = raw.feature_names
+    if raw.preparation is not None:
+        prepared, preparation = fit_preparation(raw, X_train)
         feature_names = prepared.feature_names
-        X_train, X_test = features_of(learnt, X_train), features_of(learnt, X_test)
+        X_train, X_test = features_of(preparation, X_train), features_of(preparation, X_test)
     X_train, X_test = (
         X if sp.issparse(X) else np.asarray(X, dtype=float) for X in (X_train, X_test)
     )  # mnist is kept in bytes
     scaler = scaler_for(X_train, feature_names)
     return Prepared(
-        found.name, scaler.transform(X_train), scaler.transform(X_test), y_train, y_test,
-        found.target_names, found.X_test is not None,
+        raw.name, scaler.transform(X_train), scaler.transform(X_test), y_train, y_test,
+        raw.target_names, raw.X_test is not None,
     )  # fmt: skip

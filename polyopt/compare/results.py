@@ -30,33 +30,23 @@ class Row:
 
     Attributes
     ----------
-    data, method, solver : str
-        What was solved, and by what.
-    program : str
-        The program, as ``polyopt show`` calls it.
-    settings : str
-        The settings that matter, such as ``"C=1, B=8.47"``.
-    objective, bound : float
-        Primal value and proven bound, from the certificate.
-    gap, relative_gap : float
-        Their distance, absolute and relative.
-    residual : float
-        The worst residual of the optimality conditions, relative to its scale.
-    residual_at : str
-        Its condition, row and index; empty where every condition holds exactly.
+    data, method, solver, program, settings : str
+        Names of the data set, the method, the solver and the program, and the settings as text.
+    objective, bound, gap, relative_gap : float
+        Primal value and proven bound, from the certificate, and their distance.
+    residual, residual_at : float, str
+        The worst residual of the optimality conditions, relative to its scale; its condition, row and index,
+        empty if every condition holds exactly.
     claim : str
-        What the certificate proves: ``optimal``, ``suboptimal_by``, ``stationary``, ``infeasible``,
-        ``none``.
-    complexity : int or None
-        Support vectors, or faces.
-    counts : str
-        Which of the two.
+        Claim of the certificate: ``optimal``, ``suboptimal_by``, ``stationary``, ``infeasible``, ``none``.
+    complexity, counts : int or None, str
+        Number of support vectors or faces, and which of the two.
     test_error : float
-        Share of the test samples that are misclassified.
+        Fraction of the test samples that are misclassified.
     seconds : float
-        Time of the fit, imports apart.
+        Time of the fit, without imports.
     status : str
-        How the solver ended, by its own account, or why there is no fit.
+        Status of the solver, or the reason for which there is no fit.
     split, seed : int
         The seeds of the split and of the solver.
     estimator : object
@@ -101,15 +91,15 @@ LEVEL = 0.95
 """Confidence level of every interval."""
 
 _CLAIMS = [claim.name.lower() for claim in Claim]  # the strongest first
-_ROUNDING = 1e-12  # of shares: what rounding leaves of equal ones
+_ROUNDING = 1e-12  # difference of equal test errors by rounding
 
 
 @dataclass(frozen=True)
 class Summary:
-    """All fits of a method by a solver on a data set.
+    """Means over all fits of a method by a solver on a data set; largest gap and residual, weakest claim.
 
-    Means, but the largest gap and residual and the weakest claim. The interval of the mean test error is over
-    the splits, or over the seeds of one split; nan if there is none. Failed fits have no estimator.
+    The interval of the mean test error is over the splits, or over the seeds of one split; nan if there is
+    none. Failed fits have no estimator.
     """
 
     data: str
@@ -137,7 +127,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Difference:
-    """Mean of the test error of `method` less that of `other` over the splits of both, with its interval."""
+    """Mean over common splits of the test error of `method` minus that of `other`, with its interval."""
 
     data: str
     method: str
@@ -167,28 +157,28 @@ class Difference:
 def interval(values: Iterable[float], ratio: float = 0.0) -> tuple[float, float, float]:
     """Return the mean of values, one for each split or seed, and the ends of its interval.
 
-    `ratio` is of test to training samples of a split, 0 for values that share nothing. The ends are nan for
-    fewer than two values, or values without spread.
+    `ratio` is the number of test samples per training sample of a split, 0 for independent values. The ends
+    are nan for fewer than two values, or equal values.
     """
     from scipy.stats import t
 
-    found = np.asarray(list(values), dtype=float)
-    J = len(found)
-    mean = float(found.mean()) if J else np.nan
-    if J < 2 or not (s := float(found.std(ddof=1))) > _ROUNDING:
+    sample = np.asarray(list(values), dtype=float)
+    J = len(sample)
+    mean = float(sample.mean()) if J else np.nan
+    if J < 2 or not (s := float(sample.std(ddof=1))) > _ROUNDING:
         return mean, np.nan, np.nan
     half = float(t.ppf(0.5 + LEVEL / 2, J - 1)) * s * float(np.sqrt(1.0 / J + ratio))
     return mean, mean - half, mean + half
 
 
 def summaries_of(rows: Sequence[Row], ratios: Mapping[str, float]) -> list[Summary]:
-    """Return a summary for each data set, method and solver; ratios are of test to training samples."""
-    return [_summary(own, ratios[data]) for (data, _, _), own in _grouped(rows).items()]
+    """Return a summary for each data set, method and solver; `ratios` is n_test/n_train by data set."""
+    return [_summary(fits, ratios[data]) for (data, _, _), fits in _grouped(rows).items()]
 
 
 def differences_of(rows: Sequence[Row], ratios: Mapping[str, float]) -> list[Difference]:
-    """Return every two methods on each data set, by their fast solvers, on the splits that both have done."""
-    found = []
+    """Return differences of every two methods on each data set, by their fast solvers, on common splits."""
+    differences = []
     groups = _grouped(rows)
     for data in dict.fromkeys(row.data for row in rows):
         fast = [key for key in groups if key[0] == data and key[2] == METHODS[key[1]].fast]
@@ -197,8 +187,8 @@ def differences_of(rows: Sequence[Row], ratios: Mapping[str, float]) -> list[Dif
             common = [split for split in first if split in second]
             if len(common) > 1:
                 values = [first[split] - second[split] for split in common]
-                found.append(Difference(*one, *other[1:], len(common), *interval(values, ratios[data])))
-    return found
+                differences.append(Difference(*one, *other[1:], len(common), *interval(values, ratios[data])))
+    return differences
 
 
 def _grouped(rows: Iterable[Row]) -> dict[tuple[str, str, str], list[Row]]:
@@ -209,7 +199,7 @@ def _grouped(rows: Iterable[Row]) -> dict[tuple[str, str, str], list[Row]]:
 
 
 def _by_split(rows: Sequence[Row]) -> dict[int, float]:
-    """Return the mean test error of each split, of those whose fits all ended with an estimator."""
+    """Return the mean test error of each split whose fits all have an estimator."""
     errors: dict[int, list[float]] = {}
     for row in rows:
         errors.setdefault(row.split, []).append(row.test_error)
@@ -217,30 +207,30 @@ def _by_split(rows: Sequence[Row]) -> dict[int, float]:
 
 
 def _summary(rows: list[Row], ratio: float) -> Summary:
-    first, kept = rows[0], [row for row in rows if not np.isnan(row.test_error)]
+    first, fitted = rows[0], [row for row in rows if not np.isnan(row.test_error)]
     by_split = _by_split(rows)
-    failed = len(rows) - len(kept)
-    several = len({row.split for row in rows}) > 1
-    errors = list(by_split.values()) if several else [row.test_error for row in kept]
-    error = interval(errors, ratio if several else 0.0)
-    if failed:  # a mean over those that ended is not one over the splits
+    failed = len(rows) - len(fitted)
+    is_split = len({row.split for row in rows}) > 1
+    errors = list(by_split.values()) if is_split else [row.test_error for row in fitted]
+    error = interval(errors, ratio if is_split else 0.0)
+    if failed:  # a mean without the failed fits is not one over the splits
         error = (error[0], np.nan, np.nan)
     error = (error[0], *np.clip(error[1:], 0.0, 1.0).tolist())
 
     def mean(values: Iterable[float]) -> float:
-        found = list(values)
-        return float(np.mean(found)) if found else np.nan
+        each = list(values)
+        return float(np.mean(each)) if each else np.nan
 
     def largest(values: Iterable[float]) -> float:
         return max((value for value in values if not np.isnan(value)), default=np.nan)
 
-    sizes = [np.nan if row.complexity is None else float(row.complexity) for row in kept]
+    sizes = [np.nan if row.complexity is None else float(row.complexity) for row in fitted]
     return Summary(
         first.data, first.method, first.solver, len(rows), len({row.split for row in rows}), failed,
-        mean(row.objective for row in kept), mean(row.bound for row in kept),
-        largest(row.relative_gap for row in kept), largest(row.residual for row in kept),
+        mean(row.objective for row in fitted), mean(row.bound for row in fitted),
+        largest(row.relative_gap for row in fitted), largest(row.residual for row in fitted),
         max((row.claim for row in rows), key=_CLAIMS.index), mean(sizes), first.counts,
-        *error, mean(row.seconds for row in kept),
+        *error, mean(row.seconds for row in fitted),
     )  # fmt: skip
 
 
@@ -248,8 +238,8 @@ def _summary(rows: list[Row], ratio: float) -> Summary:
 class Proof:
     """Objectives and seconds of one method's solvers on one data set, and the proving solver's bound.
 
-    `run` (records, 2) has seconds and relative gap between that solver's own best point and its bound; empty
-    without records of both, and for several classes, where each pair has a run.
+    `run` (records, 2) has seconds and relative gap between the proving solver's best point and its bound. It
+    is empty without records of both, and for several classes, since each pair has a run.
     """
 
     data: str
@@ -262,26 +252,26 @@ class Proof:
 
     @property
     def gaps(self) -> dict[str, float]:
-        """Relative, from each objective to the bound."""
+        """Relative gaps from each objective to the bound."""
         return {solver: relative_gap(value, self.bound) for solver, value in self.objectives.items()}
 
 
 def proofs_of(rows: Iterable[Row]) -> list[Proof]:
     """Return a proof for each data set and method with a bound, from rows of one split and seed."""
-    found: dict[tuple[str, str], list[Row]] = {}
+    groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
-        found.setdefault((row.data, row.method), []).append(row)
+        groups.setdefault((row.data, row.method), []).append(row)
     proofs = []
-    for (data, method), own in found.items():
+    for (data, method), fits in groups.items():
         proving = METHODS[method].proving
-        last = next((row for row in own if proving and row.solver == proving), None)
+        last = next((row for row in fits if proving and row.solver == proving), None)
         if last is None or not np.isfinite(last.bound):
             continue
-        ended = [row for row in own if np.isfinite(row.objective)]
+        solved = [row for row in fits if np.isfinite(row.objective)]
         proofs.append(
             Proof(
-                data, method, last.bound, {row.solver: row.objective for row in ended},
-                {row.solver: row.seconds for row in ended}, proving, _run_of(last.estimator),
+                data, method, last.bound, {row.solver: row.objective for row in solved},
+                {row.solver: row.seconds for row in solved}, proving, _run_of(last.estimator),
             )
         )  # fmt: skip
     return proofs
@@ -292,6 +282,6 @@ def _run_of(estimator: Any) -> Vector:
     history = getattr(estimator, "history_", None)
     if history is None or "pair" in history or not {"seconds", "objective", "bound"} <= set(history):
         return np.empty((0, 2))
-    kept = history[["seconds", "objective", "bound"]].dropna().to_numpy(dtype=float)
-    gaps = [relative_gap(value, bound) for _, value, bound in kept]
-    return np.column_stack([kept[:, 0], np.array(gaps)]) if len(kept) else np.empty((0, 2))
+    records = history[["seconds", "objective", "bound"]].dropna().to_numpy(dtype=float)
+    gaps = [relative_gap(value, bound) for _, value, bound in records]
+    return np.column_stack([records[:, 0], np.array(gaps)]) if len(records) else np.empty((0, 2))

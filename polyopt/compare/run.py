@@ -21,7 +21,15 @@ from polyopt.compare.comparison import Comparison, Row
 from polyopt.compare.data import Prepared, prepare
 from polyopt.datasets import Dataset, load
 from polyopt.estimators.status import status_of
-from polyopt.methods.registry import BUILT_IN, DEFAULT_METHODS, Method, answering_for, find_method, for_kernel
+from polyopt.methods.method import Method
+from polyopt.methods.registry import (
+    BUILT_IN,
+    DEFAULT_METHODS,
+    MethodError,
+    answering_for,
+    find_method,
+    for_kernel,
+)
 
 
 def chosen_methods(names: Iterable[str], settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -39,9 +47,8 @@ def chosen_methods(names: Iterable[str], settings: Mapping[str, Any]) -> dict[st
             continue
         with answering_for(method):
             known |= set(method.parameters)
-            own = {name: value for name, value in settings.items() if name in method.parameters}
-            method.check(own)
-        given[method.name] = own
+            given[method.name] = {name: settings[name] for name in settings if name in method.parameters}
+            method.check(given[method.name])
     for name in settings:
         if name not in known:
             raise ValueError(f"no compared method has the setting {name}; compared: {', '.join(given)}")
@@ -49,7 +56,7 @@ def chosen_methods(names: Iterable[str], settings: Mapping[str, Any]) -> dict[st
 
 
 def settings_text(settings: Mapping[str, Any]) -> str:
-    """Settings as ``C=1, kernel=rbf, B=8.47``; those that are None are left out."""
+    """Format settings as ``C=1, kernel=rbf, B=8.47``, without those that are None."""
     return ", ".join(
         f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}"
         for name, value in settings.items()
@@ -58,19 +65,19 @@ def settings_text(settings: Mapping[str, Any]) -> str:
 
 
 def given_text(given: Mapping[str, Mapping[str, Any]]) -> str:
-    """Print the given settings, with their methods if not all: ``C=10, n_faces=5 (cpm)``; empty for none."""
+    """Format settings by method, such as ``C=10, n_faces=5 (cpm)``: methods are named unless all have one."""
     parts = []
-    for name in dict.fromkeys(name for own in given.values() for name in own):
-        having = [method for method, own in given.items() if name in own]
-        value = next(own[name] for own in given.values() if name in own)
-        where = "" if len(having) == len(given) else f" ({', '.join(having)})"
-        parts.append(f"{settings_text({name: value}) or f'{name}=None'}{where}")
+    for name in dict.fromkeys(name for settings in given.values() for name in settings):
+        methods = [method for method, settings in given.items() if name in settings]
+        text = settings_text({name: given[methods[0]][name]}) or f"{name}=None"
+        parts.append(text if len(methods) == len(given) else f"{text} ({', '.join(methods)})")
     return ", ".join(parts)
 
 
 DEFAULT_DATA = ("ionosphere", "wbc")
-PROVABLE_DATA = ("wdbc",)  # where a search over all assignments ends in seconds
+PROVABLE_DATA = ("wdbc",)  # a search over all assignments ends in seconds
 
+SEARCH_SECONDS = 60.0  # default time limit of a search over assignments or patterns
 _NUMBERS = ("objective", "bound", "gap", "relative_gap", "residual", "test_error")
 
 
@@ -84,7 +91,7 @@ def compare(
     Parameters
     ----------
     data : str, Dataset, or several of them
-        Names of data sets, or data sets.
+        Data sets, or names of data sets.
     methods : iterable of str, optional
         Names of methods, see :data:`polyopt.compare.METHODS`; :data:`polyopt.compare.DEFAULT_METHODS`
         by default.
@@ -101,9 +108,8 @@ def compare(
     time_limit : float, optional
         Seconds at most for each fit; the point reached is kept, and certified as it is.
     prove : bool
-        Whether methods that are not convex are also solved by search over all assignments, which proves
-        the optimum on small data, and a bound on it elsewhere; 60 seconds at most unless a limit
-        says otherwise.
+        True to solve methods that are not convex also by a search over all assignments, which proves the
+        optimum on small data and a bound on large data, by default for 60 seconds at most.
     on_row : callable, optional
         Called with each :class:`Row` when it is done.
 
@@ -115,33 +121,33 @@ def compare(
     Raises
     ------
     ValueError
-        An unknown data set or method, or data that no method can use. A method that cannot use a
-        data set which others can has a row that says so.
+        An unknown data set or method, or data that no method can use. If only some methods can, the rows
+        of the others say so.
     """
     began = time.perf_counter()
     time_limit = arguments.seconds(time_limit)
     seeds, splits = arguments.whole("seeds", seeds), arguments.whole("splits", splits)
     given = chosen_methods(methods or DEFAULT_METHODS, settings or {})
     several = [data] if not isinstance(data, Iterable) or isinstance(data, str) else list(data)
-    loaded = _named_apart([load(one) if isinstance(one, str) else one for one in several])
-    datasets = tuple(prepare(one, seed) for one in loaded)
+    loaded = _number_names([load(each) if isinstance(each, str) else each for each in several])
+    datasets = tuple(prepare(dataset, seed) for dataset in loaded)
     race = _Race(given, range(seed, seed + seeds), time_limit, prove, on_row)
     counts = [1 if first.published else splits for first in datasets]
     interrupted = False
     try:
         with running(Clock()) as race.clock, steps(sum(counts) * race.size, "fit") as step:
-            for name, own in given.items():
+            for name, of_method in given.items():
                 step.name(f"importing {name}")
-                _warm_up(find_method(name), prove, own)
-            for one, first, count in zip(loaded, datasets, counts, strict=True):
+                _warm_up(find_method(name), prove, of_method)
+            for dataset, first, count in zip(loaded, datasets, counts, strict=True):
                 for split in range(seed, seed + count):
-                    race.run(first if split == seed else prepare(one, split), split, step)
+                    race.run(first if split == seed else prepare(dataset, split), split, step)
             race.end_if_stopped()
     except KeyboardInterrupt:
         interrupted = True
-    whole = time.perf_counter() - began
+    seconds = time.perf_counter() - began
     return Comparison(
-        tuple(race.rows), datasets, seed, time_limit, whole, interrupted, seeds, splits, given_text(given)
+        tuple(race.rows), datasets, seed, time_limit, seconds, interrupted, seeds, splits, given_text(given)
     )
 
 
@@ -161,36 +167,37 @@ class _Race:
 
     @property
     def size(self) -> int:
-        """Fits on each split."""
+        """Number of fits on each split."""
         return sum(len(solvers) * len(self._seeds_of(name)) for name, solvers in self._solvers.items())
 
     def _seeds_of(self, name: str) -> range:
         try:
             with answering_for(find_method(name)):
                 return self._seeds if find_method(name).is_random else self._seeds[:1]
-        except RuntimeError:  # another package's entry is wrong: its fit says how
+        except MethodError:  # its fit says how another package's entry is wrong
             return self._seeds[:1]
 
     def run(self, data: Prepared, split: int, step: Step) -> None:
-        """Fit all methods on one split; rows that are done stay if it is interrupted."""
+        """Fit all methods on one split; finished rows are kept if it is interrupted."""
         for name, solvers in self._solvers.items():
             method = find_method(name)
-            settings, wrong = _settings(method, data, self._given[name])
+            settings, error = _settings(method, data, self._given[name])
             best: Row | None = None
             for solver in solvers:
                 for seed in self._seeds_of(name):
                     self.end_if_stopped()
                     step.name(f"{name} {solver} on {data.name}")
                     seconds = self._time_limit
-                    endless = solver == method.proving or (method.is_integer and solver == "exact")
-                    if seconds is None and endless:
-                        seconds = 60.0
-                    how = {"settings": settings, "time_limit": seconds, "seed": seed}
-                    begin = best.estimator if best is not None and solver == method.proving else None
-                    row = replace(_fit(method, solver, how, data, wrong, begin), split=split, seed=seed)
+                    searches = solver == method.proving or (method.is_integer and solver == "exact")
+                    if seconds is None and searches:
+                        seconds = SEARCH_SECONDS
+                    fit_args = {"settings": settings, "time_limit": seconds, "seed": seed}
+                    start = best.estimator if best is not None and solver == method.proving else None
+                    row = _fit(method, solver, fit_args, data, error, start)
+                    row = replace(row, split=split, seed=seed)
                     if row.estimator is not None and (best is None or row.objective < best.objective):
                         best = row
-                    self._take(row)
+                    self._append(row)
                     step.done()
 
     def end_if_stopped(self) -> None:
@@ -198,88 +205,86 @@ class _Race:
         if self.clock.is_stopped:
             raise KeyboardInterrupt
 
-    def _take(self, row: Row) -> None:
-        # Pictures are of the first split and seed; the others' estimators would fill the memory.
-        first = row.split == self._seeds.start == row.seed
-        self.rows.append(row if first else replace(row, estimator=None))
+    def _append(self, row: Row) -> None:
+        # Pictures need the estimators of the first split and seed; all others would fill the memory.
+        is_first = row.split == self._seeds.start == row.seed
+        self.rows.append(row if is_first else replace(row, estimator=None))
         if self._on_row is not None:
             self._on_row(row)
         if row.status == str(Status.INTERRUPTED):
             raise KeyboardInterrupt
 
 
-def _named_apart(datasets: list[Dataset]) -> list[Dataset]:
-    """Return the data sets, the second of a name as ``name (2)``: rows and tables are by name."""
-    taken: dict[str, int] = {}
-    found = []
+def _number_names(datasets: list[Dataset]) -> list[Dataset]:
+    """Return the data sets, the second of a name as ``name (2)``, since rows are found by name."""
+    counts: dict[str, int] = {}
+    numbered = []
     for data in datasets:
-        number = taken[data.name] = taken.get(data.name, 0) + 1
-        found.append(data if number == 1 else replace(data, name=f"{data.name} ({number})"))
-    return found
+        count = counts[data.name] = counts.get(data.name, 0) + 1
+        numbered.append(data if count == 1 else replace(data, name=f"{data.name} ({count})"))
+    return numbered
 
 
 def _settings(method: Method, data: Prepared, given: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
     """Return a method's settings for these data, and an error of another package's method as text."""
-    if method.name in BUILT_IN:
-        return method.settings_for(data.X_train, data.y_train, **given), ""
     try:
         with answering_for(method):
             return method.settings_for(data.X_train, data.y_train, **given), ""
-    except RuntimeError as error:
+    except MethodError as error:
         return {**method.settings, **given}, str(error)
 
 
 def _warm_up(method: Method, prove: bool, given: Mapping[str, Any]) -> None:
-    """Fit the method to a few samples by each solver: imports are not in the seconds of its fits."""
+    """Fit the method to a few samples by each solver, so that the seconds of its fits have no imports."""
     X, y = two_blobs()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for solver in method.solvers(prove):
-            # What another package's method raises here it raises again, for its row to tell; and what was
-            # given may be for other data than these.
+            # The fit of another package's method raises the error again, for its row; and the given settings
+            # may not suit these data.
             with nullcontext() if method.name in BUILT_IN and not given else suppress(Exception):
                 method.make(solver, method.settings_for(X, y, **given)).fit(X, y)
 
 
 def _fit(
-    method: Method, solver: str, given: Mapping[str, Any], data: Prepared, wrong: str = "", begin: Any = None
+    method: Method, solver: str, fit_args: Mapping[str, Any], data: Prepared, error: str, start: Any
 ) -> Row:
-    """Fit and certify, from the machine `begin` too if the method can; or a row that says what is `wrong`."""
-    settings = given["settings"]
-    known: dict[str, Any] = {
+    """Fit and certify, from the machine `start` if the method can, or return a row with an error."""
+    settings = fit_args["settings"]
+    names: dict[str, Any] = {
         "data": data.name, "method": method.name, "solver": solver, "counts": method.counts,
         "program": method.programs_for(settings)[0], "settings": settings_text(settings),
     }  # fmt: skip
     started = time.perf_counter()
     try:
-        if wrong:
-            raise RuntimeError(wrong)
+        if error:
+            raise RuntimeError(error)
         with answering_for(method), warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the row's status says it
-            estimator = method.make(solver, **given)
-            if begin is not None and hasattr(estimator, "begin_from"):
-                estimator.begin_from(begin)
+            estimator = method.make(solver, **fit_args)
+            if start is not None and hasattr(estimator, "begin_from"):
+                estimator.begin_from(start)
             started = time.perf_counter()
             estimator.fit(data.X_train, data.y_train)
             seconds = time.perf_counter() - started
         with answering_for(method):
-            return _judged(method, estimator, seconds, data, known)
-    except (ValueError, RuntimeError, MemoryError) as error:
-        nothing: dict[str, Any] = dict.fromkeys(_NUMBERS, np.nan)
+            return _row(method, estimator, seconds, data, names)
+    except (ValueError, RuntimeError, MemoryError) as failure:
+        numbers: dict[str, Any] = dict.fromkeys(_NUMBERS, np.nan)
         return Row(
-            **known, **nothing, residual_at="", claim="none", complexity=None,
-            seconds=time.perf_counter() - started, status=str(error),
+            **names, **numbers, residual_at="", claim="none", complexity=None,
+            seconds=time.perf_counter() - started, status=str(failure),
         )  # fmt: skip
 
 
-def _judged(method: Method, estimator: Any, seconds: float, data: Prepared, known: Mapping[str, Any]) -> Row:
+def _row(method: Method, estimator: Any, seconds: float, data: Prepared, names: Mapping[str, Any]) -> Row:
     """Return the row of a fitted estimator."""
     certificate = estimator.certificate()
     worst = certificate.worst
     if method.is_bound_stated and certificate.stated is not None:
         certificate = replace(certificate, dual_value=max(certificate.dual_value, certificate.stated))
     return Row(
-        **known, objective=float(certificate.primal_value), bound=float(certificate.dual_value),
+        **names, objective=float(certificate.primal_value), bound=float(certificate.dual_value),
         gap=float(certificate.gap), relative_gap=float(certificate.relative_gap),
         residual=np.nan if worst is None else float(worst.relative),
         residual_at="" if worst is None or worst.relative == 0.0 else worst.label,

@@ -1,4 +1,4 @@
-"""The bounds on the error of fitted machines, and the complexities in them."""
+"""Complexities of classes of machines, in the bounds on their error."""
 
 from __future__ import annotations
 
@@ -27,11 +27,10 @@ def classes_in_order(seed: int) -> Pair:
 
 @CHECKS.add("T24", f"{RMM}, appendix; the dual is derived", 1e-6)
 def semidefinite_and_conic(seed: int) -> Pair:
-    """Complexities: U_H as a semidefinite program = its dual, over weights held as the class is."""
+    """Complexities: U_H as a semidefinite program = its dual, a cone program over weights."""
     data = _sample(seed)
-    return rmm_bounds.h_complexity(*data).solve().objective, rmm_bounds.h_complexity_dual(
-        *data
-    ).solve().objective
+    primal, dual = rmm_bounds.h_complexity(*data), rmm_bounds.h_complexity_dual(*data)
+    return primal.solve().objective, dual.solve().objective
 
 
 @CHECKS.add("T25", f"{RMM}, appendix; derived", 1e-9)

@@ -1,4 +1,4 @@
-"""The Convex Polytope Machine: losses, faces, assignments, margins, restricted faces."""
+"""The Convex Polytope Machine: losses, faces, assignments, margins."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def one_face_is_an_svm(seed: int) -> Pair:
 def _rounds(seed: int, loss: Any) -> Pair:
     """Return the objective after and before each round of alternating minimisation, from random starts."""
     X, y = clusters(seed, spread=0.8)
-    problem, drawn = PolytopeProblem(X, y, np.ones(len(y)), 3, loss), generator(seed)
+    problem, rng = PolytopeProblem(X, y, np.ones(len(y)), 3, loss), generator(seed)
     after: list[float] = []
     before: list[float] = []
     for _ in range(4):
-        start = np.where(y > 0, np.argmax(X @ drawn.normal(size=(2, 3)), axis=1), -1)
+        start = np.where(y > 0, np.argmax(X @ rng.normal(size=(2, 3)), axis=1), -1)
         values = [record["objective"] for record in run_rounds(problem, start).history]
         after, before = after + values[1:], before + values[:-1]
     return after, before
@@ -65,7 +65,7 @@ def alternation_descends_with_the_worst_face(seed: int) -> Pair:
 def faces_are_independent(seed: int) -> Pair:
     """CPM, sum form: its value for a fixed assignment = Σ_k of the values of the faces.
 
-    The dual coordinate solver, which takes the faces apart, comes to it from both sides.
+    Objective and bound of the dual coordinate solver, which solves each face alone, are equal to it too.
     """
     X, y = clusters(seed, spread=0.8)
     z = generator(seed).integers(3, size=len(y))
@@ -86,7 +86,7 @@ def losses_in_order(seed: int) -> Pair:
 
 @CHECKS.add("T32", f"{CPM}, eq. (6), for one face", 1e-8, "≥")
 def more_positives_cost_more(seed: int) -> Pair:
-    """CPM: V(P ∪ {i}) ≥ V(P): a face that answers for one positive more costs no less."""
+    """CPM: V(P ∪ {i}) ≥ V(P): one more positive at a face costs no less."""
     X, y = clusters(seed, spread=0.8)
     positives, program = np.flatnonzero(y > 0), cpm.face(X, y)
     values = []
@@ -98,7 +98,7 @@ def more_positives_cost_more(seed: int) -> Pair:
 
 
 @CHECKS.add("N06", f"{CPM}, eq. (6) and the form after it", 1e-3, "<")
-def two_programs_behind_one_number(seed: int) -> Pair:
+def max_form_is_not_the_sum_form(seed: int) -> Pair:
     """CPM, K = 3, overlapping classes: the value of (6) as printed is below that of the sum form.
 
     The paper says that the one can be expressed as the other.
@@ -112,7 +112,7 @@ def two_programs_behind_one_number(seed: int) -> Pair:
 
 
 @CHECKS.add("N07", f"{CPM}, eq. (6)", 1e-6, ">")
-def not_the_free_bias(seed: int) -> Pair:
+def bias_is_penalised(seed: int) -> Pair:
     """CPM, K = 1: its value is above that of twice the SVM with a bias that is not penalised."""
     X, y, C = blobs(seed)
     one = cpm.fixed_assignment(X, y, 1, np.zeros(len(y), dtype=int), C).solve().objective
@@ -130,7 +130,7 @@ def branch_and_bound(seed: int) -> Pair:
 def _least_of_two_faces(program: Program, y: Vector) -> float:
     """Return the least optimum of a fixed-assignment program over all assignments to two faces."""
     positives, values = np.flatnonzero(y > 0), []
-    # The faces are alike: the first positive may stay at the first.
+    # By symmetry of the faces, the first positive is at the first face.
     for rest in product(range(2), repeat=len(positives) - 1):
         z = np.zeros(len(y), dtype=int)
         z[positives[1:]] = rest
@@ -163,36 +163,37 @@ def _entropy(faces: NDArray[Any]) -> float:
     return float(np.log(perplexity(faces))) if len(faces) else 0.0
 
 
-def _literal(kept: dict[int, int], key: int, scores: Vector, floor: float) -> int:
-    """Algorithm 2 with its dictionary UNADJ, to the letter; it does not say what to do if K_inc is empty."""
-    before, natural = dict(kept), int(scores.argmax())
-    kept[key] = natural
-    if _entropy(np.array(list(kept.values()))) >= floor - 1e-12:
+def _assign_literally(unadjusted: dict[int, int], i: int, scores: Vector, min_entropy: float) -> int:
+    """Algorithm 2 as printed, with its dictionary UNADJ, and the natural face if K_inc is empty."""
+    before, natural = dict(unadjusted), int(scores.argmax())
+    unadjusted[i] = natural
+    if _entropy(np.array(list(unadjusted.values()))) >= min_entropy - 1e-12:
         return natural
-    least = _entropy(np.array(list(before.values()), dtype=np.int64))
-    raising = [
+    entropy = _entropy(np.array(list(before.values()), dtype=np.int64))
+    increasing = [
         k
         for k in range(len(scores))
-        if before and _entropy(np.array(list({**before, key: k}.values()))) > least + 1e-12
+        if before and _entropy(np.array(list({**before, i: k}.values()))) > entropy + 1e-12
     ]
-    return max(raising, key=lambda k: scores[k]) if raising else natural
+    return max(increasing, key=lambda k: scores[k]) if increasing else natural
 
 
 @CHECKS.add("T33", f"{CPM}, Algorithm 2", 0.0)
 def assignment_by_counts(seed: int) -> Pair:
     """CPM: ASSIGN by counts of the faces = ASSIGN with its dictionary, in 300 calls.
 
-    Where no face would raise the entropy, the natural one answers.
+    If no face would raise the entropy, both return the natural face.
     """
-    drawn, n, K, floor = generator(seed), 30, 4, float(np.log(3.3))
-    kept: dict[int, int] = {}
+    rng, n, K, min_entropy = generator(seed), 30, 4, float(np.log(3.3))
+    dictionary: dict[int, int] = {}
     unadjusted, counts, tally = np.full(n, -1), np.zeros(K, dtype=np.int64), np.zeros(5)
     phi = np.append(0.0, np.arange(1.0, n + 2) * np.log(np.arange(1.0, n + 2)))
     by_counts, literal = [], []
     for _ in range(300):
-        i, scores = int(drawn.integers(n)), drawn.normal(size=K) + np.array([2.0, 0.0, 0.0, 0.0])
-        by_counts.append(assign(scores, int(scores.argmax()), i, floor, unadjusted, counts, phi, tally))
-        literal.append(_literal(kept, i, scores, floor))
+        i, scores = int(rng.integers(n)), rng.normal(size=K) + np.array([2.0, 0.0, 0.0, 0.0])
+        natural = int(scores.argmax())
+        by_counts.append(assign(scores, natural, i, min_entropy, unadjusted, counts, phi, tally))
+        literal.append(_assign_literally(dictionary, i, scores, min_entropy))
     return by_counts, literal
 
 
@@ -202,7 +203,7 @@ def _norms(W: Vector) -> Vector:
 
 @CHECKS.add("N21", f"{CPM}, eq. (2) and (3)", 1e-3, "<")
 def dividing_by_the_margins_changes_the_best_face(seed: int) -> Pair:
-    """CPM: faces of (2) over their ζ_k break (3): a negative whose own face keeps it is beyond another.
+    """CPM: faces of (2) divided by their ζ_k violate (3), for a negative with another face of largest score.
 
     The paper says that the programs are equivalent.
     """
@@ -220,7 +221,7 @@ def another_assignment_after_smoothing(seed: int) -> Pair:
     del seed
     positives = [[3.0, -2.0], [-4.0, -2.0], [-1.0, 3.0], [0.0, -4.0], [-1.0, 1.0]]
     X, y = np.array([*positives, [1.0, 1.0], [1.0, -1.0]]), np.array([1] * 5 + [-1] * 2)
-    # Of all assignments the one with the largest total margin, and the one with the least norms.
+    # The assignment with the largest total margin of all, and the one with the least norms.
     largest, least = (
         cpm_margins.hard_total(X, y, 2, [*z, 0, 0]).solve()["W"] for z in ([0, 1, 1, 0, 1], [0, 1, 1, 1, 1])
     )

@@ -17,21 +17,21 @@ from polyopt.sparse.pattern_lp import PatternLP
 
 CHECKS = Registry("l0")
 
-_N_SAMPLES = 20  # samples: few enough for the integer program to be solved to 1e-9 in moments
+_N_SAMPLES = 20  # samples; the integer program is then solved to 1e-9 within a second
 
 
 def _sample(seed: int) -> tuple[Vector, Vector, float, Vector]:
     """Return a kernel that is neither symmetric nor semidefinite, labels, C, and a pattern of centres."""
     X, y, _ = blobs(seed)
     C = (2.0, 1.0, 5.0)[seed % 3]
-    drawn = generator(seed)
-    K = rbf(X) + 0.1 * drawn.normal(size=(len(y), len(y)))
-    return K, y, C, (drawn.random(len(y)) < 0.3).astype(float)
+    rng = generator(seed)
+    K = rbf(X) + 0.1 * rng.normal(size=(len(y), len(y)))
+    return K, y, C, (rng.random(len(y)) < 0.3).astype(float)
 
 
 def _patterns(seed: int, count: int, p: int) -> Vector:
-    drawn = generator(seed + 1000)
-    return np.array([(drawn.random(p) < drawn.random()).astype(float) for _ in range(count)])
+    rng = generator(seed + 1000)
+    return np.array([(rng.random(p) < rng.random()).astype(float) for _ in range(count)])
 
 
 @CHECKS.add("T37a", f"{L0}; the dual is derived", 1e-7)
@@ -46,16 +46,16 @@ def duality_of_a_pattern(seed: int) -> Pair:
 def persistent_program(seed: int) -> Pair:
     """L0-SVM: the program kept in HiGHS = the explicit one, pattern after pattern."""
     K, y, C, sigma = _sample(seed)
-    explicit, kept = l0.pattern(K, y, sigma, C), PatternLP(as_l0_data(K, y, C))
+    explicit, lp = l0.pattern(K, y, sigma, C), PatternLP(as_l0_data(K, y, C))
     patterns = _patterns(seed, 5, len(y))
     return (
-        [kept.solve(pattern).value for pattern in patterns],
+        [lp.solve(pattern).value for pattern in patterns],
         [explicit.set(sigma=pattern).solve().objective for pattern in patterns],
     )
 
 
 @CHECKS.add("T38", f"{L0}; derived", 1e-7)
-def loss_of_nothing(seed: int) -> Pair:
+def loss_without_centres(seed: int) -> Pair:
     """L0-SVM: L(0) = 2 min(n₊, n₋)."""
     K, y, C, _ = _sample(seed)
     K, y = K[:-5, :-5], y[:-5]  # unequal classes
@@ -67,28 +67,28 @@ def loss_of_nothing(seed: int) -> Pair:
 def cut_of_one_pattern(seed: int) -> Pair:
     """L0-SVM: 1'u − C Σ σ'_j [y_j(K'Yu)_j]_+ ≤ L(σ') for every σ', whatever pattern u is from."""
     K, y, C, sigma = _sample(seed)
-    kept = PatternLP(as_l0_data(K, y, C))
-    constant, slopes = kept.solve(sigma).cut
+    lp = PatternLP(as_l0_data(K, y, C))
+    constant, slopes = lp.solve(sigma).cut
     patterns = _patterns(seed, 15, len(y))
-    return [constant - slopes @ pattern for pattern in patterns], [kept.solve(p).value for p in patterns]
+    return [constant - slopes @ pattern for pattern in patterns], [lp.solve(p).value for p in patterns]
 
 
 @CHECKS.add("T40", f"{L0}; derived", 1e-6)
 def pruned_pattern(seed: int) -> Pair:
     """L0-SVM: replacing σ by the support of its α keeps L."""
     K, y, C, sigma = _sample(seed)
-    kept = PatternLP(as_l0_data(K, y, C))
-    found = kept.solve(sigma)
-    return kept.solve(kept.data.support(found.alpha)).value, found.value
+    lp = PatternLP(as_l0_data(K, y, C))
+    solution = lp.solve(sigma)
+    return lp.solve(lp.data.support(solution.alpha)).value, solution.value
 
 
 @CHECKS.add("T41", f"{L0}; derived", 1e-7, "≤")
 def more_centres_lose_less(seed: int) -> Pair:
     """L0-SVM: L never rises as the pattern grows."""
     K, y, C, _ = _sample(seed)
-    kept, order = PatternLP(as_l0_data(K, y, C)), generator(seed).permutation(len(y))
-    grown = [np.isin(np.arange(len(y)), order[:count]) for count in range(0, len(y) + 1, 5)]
-    values = [kept.solve(pattern).value for pattern in grown]
+    lp, order = PatternLP(as_l0_data(K, y, C)), generator(seed).permutation(len(y))
+    patterns = [np.isin(np.arange(len(y)), order[:count]) for count in range(0, len(y) + 1, 5)]
+    values = [lp.solve(pattern).value for pattern in patterns]
     return values[1:], values[:-1]
 
 
@@ -107,19 +107,19 @@ def _small(seed: int) -> tuple[Vector, Vector, float, Vector]:
 def relaxed_program(seed: int) -> Pair:
     """L0-SVM: min 1'α/C + C 1'ξ, a linear program, ≤ the optimum over all patterns.
 
-    It is the relaxation; the one-norm machine of the slides has 1'α in its place.
+    This is the relaxation; the one-norm machine of the slides has 1'α instead of 1'α/C.
     """
     K, y, C, _ = _small(seed)
     return l0.relaxation(K, y, C).solve().objective, _exact(seed).objective
 
 
 @CHECKS.add("T42b", f"{L0}", 1e-6, "≤")
-def no_pattern_is_better(seed: int) -> Pair:
+def optimum_over_all_patterns(seed: int) -> Pair:
     """L0-SVM: the optimum of the integer program ≤ S(σ) = 1'σ + C L(σ) for any σ."""
     K, y, C, _ = _small(seed)
-    kept = PatternLP(as_l0_data(K, y, C))
+    lp = PatternLP(as_l0_data(K, y, C))
     patterns = [np.zeros(len(y)), np.ones(len(y)), *_patterns(seed, 15, len(y))]
-    scores = [kept.data.pattern_score(pattern, kept.solve(pattern).value) for pattern in patterns]
+    scores = [lp.data.pattern_score(pattern, lp.solve(pattern).value) for pattern in patterns]
     return _exact(seed).objective, scores
 
 
@@ -135,8 +135,8 @@ def elite_of_nine_tenths(seed: int) -> Pair:
         return float((pattern != best).sum())
 
     def entropy(rho: float) -> float:
-        found = cross_entropy_minimize(score, 20, rho=rho, max_iter=20, patience=20, random_state=seed)
-        return found.history[-1]["entropy"]
+        solution = cross_entropy_minimize(score, 20, rho=rho, max_iter=20, patience=20, random_state=seed)
+        return solution.history[-1]["entropy"]
 
     return entropy(0.9), entropy(0.1)
 

@@ -39,16 +39,17 @@ def translation(seed: int) -> Pair:
     """
     X, y, C = blobs(seed)
     t = 5.0 * generator(seed).normal(size=X.shape[1])
-    here, there = svm.primal(X, y, C).solve(), svm.primal(X + t, y, C).solve()
-    return np.append(there["w"], there["b"]), np.append(here["w"], here["b"] - here["w"] @ t)
+    original, moved = svm.primal(X, y, C).solve(), svm.primal(X + t, y, C).solve()
+    expected = np.append(original["w"], original["b"] - original["w"] @ t)
+    return np.append(moved["w"], moved["b"]), expected
 
 
 @CHECKS.add("T04a", f"{RMM}, eq. (1), by substitution", 1e-5)
 def scaling(seed: int) -> Pair:
     """SVM, (sX, C/s²): w' = w/s, b' = b."""
     X, y, C = blobs(seed)
-    here, there = svm.primal(X, y, C).solve(), svm.primal(3.0 * X, y, C / 9.0).solve()
-    return np.append(there["w"], there["b"]), np.append(here["w"] / 3.0, here["b"])
+    original, scaled = svm.primal(X, y, C).solve(), svm.primal(3.0 * X, y, C / 9.0).solve()
+    return np.append(scaled["w"], scaled["b"]), np.append(original["w"] / 3.0, original["b"])
 
 
 @CHECKS.add("T04b", f"{RMM}, eq. (1), by substitution", 1e-7)
@@ -88,12 +89,12 @@ def intercepts_without_a_free_vector(seed: int) -> Pair:
 def translation_of_a_polynomial_kernel(seed: int) -> Pair:
     """SVM with the kernel (x'z + 1)²: a translation does change the value.
 
-    So the paper's sentence on translations is right for kernels that do not see differences alone.
+    So the paper's sentence on translations is right for kernels that do not depend on differences alone.
     """
     X, y, C = blobs(seed)
     t = generator(seed).normal(size=X.shape[1])
-    here, there = (svm.kernel_dual((Z @ Z.T + 1.0) ** 2, y, C).solve().objective for Z in (X, X + t))
-    return abs(here - there) / here, 0.0
+    value, moved = (svm.kernel_dual((Z @ Z.T + 1.0) ** 2, y, C).solve().objective for Z in (X, X + t))
+    return abs(value - moved) / value, 0.0
 
 
 def _spread_weight(seed: int) -> float:
@@ -105,9 +106,9 @@ def _spread_weight(seed: int) -> float:
 def no_spread(seed: int) -> Pair:
     """Sigma-SVM at D = 0: w = w_svm, b = b_svm + w'μ."""
     X, y, C = blobs(seed)
-    plain, here = svm.primal(X, y, C).solve(), sigma_svm.primal(X, y, C, 0.0).solve()
+    plain, sigma = svm.primal(X, y, C).solve(), sigma_svm.primal(X, y, C, 0.0).solve()
     b = plain["b"] + plain["w"] @ X.mean(axis=0)
-    return np.append(here["w"], here["b"]), np.append(plain["w"], b)
+    return np.append(sigma["w"], sigma["b"]), np.append(plain["w"], b)
 
 
 @CHECKS.add("T07", f"{RMM}, eq. (3), (4)", 1e-7)
@@ -133,8 +134,8 @@ def outputs_of_new_samples(seed: int) -> Pair:
 def affine_invariance(seed: int) -> Pair:
     """Sigma-SVM at D = 1: outputs are invariant under x → Ax + c."""
     X, y, C = blobs(seed)
-    drawn = generator(seed)
-    mapped = X @ (drawn.normal(size=(3, 3)) + 2.0 * np.eye(3)).T + drawn.normal(size=3)
+    rng = generator(seed)
+    mapped = X @ (rng.normal(size=(3, 3)) + 2.0 * np.eye(3)).T + rng.normal(size=3)
 
     def outputs(Z: Vector) -> Vector:
         point = sigma_svm.primal(Z, y, C, 1.0).solve()
@@ -146,8 +147,8 @@ def affine_invariance(seed: int) -> Pair:
 def _unbalanced(seed: int) -> tuple[Vector, Vector]:
     """Return samples (30, 3) of which two thirds are positive, and their labels (30,)."""
     X, y = two_blobs(seed=seed)
-    kept = np.sort(np.concatenate([np.flatnonzero(y > 0), np.flatnonzero(y < 0)[:10]]))
-    return X[kept], y[kept]
+    rows = np.sort(np.concatenate([np.flatnonzero(y > 0), np.flatnonzero(y < 0)[:10]]))
+    return X[rows], y[rows]
 
 
 @CHECKS.add("T10a", f"{RMM}, eq. (4); derived", 1e-5)
@@ -157,9 +158,9 @@ def interpolation(seed: int) -> Pair:
     It holds for C at or above that.
     """
     X, y = _unbalanced(seed)
-    others = np.where(y > 0, (y < 0).sum(), (y > 0).sum())
+    n_other = np.where(y > 0, (y < 0).sum(), (y > 0).sum())
     alpha = sigma_svm.kernel_dual(rbf(X), y, 1.0, 1.0).solve()["alpha"]
-    return alpha, 2.0 * others / len(y) ** 2
+    return alpha, 2.0 * n_other / len(y) ** 2
 
 
 @CHECKS.add("T10b", f"{RMM}, eq. (4); derived", 1e-5)
@@ -167,9 +168,9 @@ def interpolated_labels(seed: int) -> Pair:
     """Sigma-SVM at D = 1 with a kernel of full rank: f(x_i) = y_i, and b = (n₊ − n₋)/n."""
     X, y = _unbalanced(seed)
     K = rbf(X)
-    found = sigma_svm.kernel_dual(K, y, 1.0, 1.0).solve()
-    b = found.duals["b"]
-    outputs = CentredKernel(K).gram(1.0) @ (found["alpha"] * y) + b
+    solution = sigma_svm.kernel_dual(K, y, 1.0, 1.0).solve()
+    b = solution.duals["b"]
+    outputs = CentredKernel(K).gram(1.0) @ (solution["alpha"] * y) + b
     return np.append(outputs, b), np.append(y, y.mean())
 
 

@@ -30,7 +30,7 @@ def _hinge(
         "families": {family: f"formulations.{family}"},
         "home": f"polyopt.margin.{home}",
         "leftovers": ("beta",),
-        "slopes": "polyopt.sensitivity.slopes.of_hinge",
+        "slopes": "polyopt.sensitivity.of_hinge",
         "crosschecks": tuple(f"polyopt.crosschecks.{checks}" for checks in crosschecks),
         **rest,
     }
@@ -96,7 +96,7 @@ _SPARSE_MACHINES = (
         fast="highs",
         unit="pivots",
         leftovers=("v", "r"),
-        slopes="polyopt.sensitivity.slopes.of_one_norm",
+        slopes="polyopt.sensitivity.of_one_norm",
         crosschecks=("polyopt.crosschecks.l0",),
         exports={"certify_one_norm": "polyopt.sparse.certificate"},
     ),
@@ -112,7 +112,7 @@ _SPARSE_MACHINES = (
         proving="global",
         is_integer=True,
         leftovers=("v", "r"),
-        slopes="polyopt.sensitivity.slopes.of_l0",
+        slopes="polyopt.sensitivity.of_l0",
         crosschecks=("polyopt.crosschecks.l0",),
         keeps=(
             "polyopt.optim.cross_entropy.CrossEntropyResult",
@@ -168,7 +168,7 @@ def _polyhedral(
         **_narrower("polytope"),
         proving=proving,
         is_bound_stated=bool(proving),
-        slopes=f"polyopt.sensitivity.slopes.of_{family}",
+        slopes=f"polyopt.sensitivity.of_{family}",
         crosschecks=("polyopt.crosschecks.polyhedral",),
         exports={
             f"certify_{family}": f"polyopt.polyhedral.{certificate}",
@@ -192,7 +192,7 @@ _POLYTOPE_MACHINES = (
         proving="global",
         besides=("dual",),
         leftovers=("beta",),
-        slopes="polyopt.sensitivity.slopes.of_cpm",
+        slopes="polyopt.sensitivity.of_cpm",
         crosschecks=("polyopt.crosschecks.cpm",),
         keeps=("polyopt.cpm.estimator.SGDSettings", "polyopt.estimators.face_penalty.FacePenalty"),
         exports={
@@ -229,7 +229,7 @@ _POLYTOPE_MACHINES = (
         counts="faces",
         settings={"n_faces": 2, "ridge": 0.1, "n_init": 2},
         leftovers=("u_plus", "u_minus", "held", "stopped"),
-        slopes="polyopt.sensitivity.slopes.of_logistic_polytopes",
+        slopes="polyopt.sensitivity.of_logistic_polytopes",
         crosschecks=("polyopt.crosschecks.polyhedral",),
         keeps=("formulations.class_faces.Owners", "polyopt.estimators.face_penalty.FacePenalty"),
         exports={

@@ -1,4 +1,4 @@
-"""Every method by name: those of this package, those of installed packages, those registered by hand."""
+"""Every method by name: of this package, of installed packages, and added by `register`."""
 
 from __future__ import annotations
 
@@ -17,12 +17,6 @@ from polyopt.methods.method import Method
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = [
-    "BUILT_IN", "DEFAULT_METHOD", "DEFAULT_METHODS", "GROUP", "METHODS", "answering_for", "families",
-    "family_module", "find_method", "for_kernel", "is_family", "method_of", "owner_of", "package_of",
-    "register",
-]  # fmt: skip
-
 GROUP = "polyopt.methods"
 """The group of entry points by which an installed package registers methods."""
 
@@ -30,68 +24,76 @@ BUILT_IN = {method.name: method for method in ENTRIES}
 """The methods of this package."""
 
 DEFAULT_METHODS = ("svm", "sigma-svm", "rmm", "rmm-rbf", "cpm")
-"""Those that are compared where none is named."""
+"""The methods that are compared by default."""
 
 DEFAULT_METHOD = "rmm"
-"""The one that is fitted where none is named."""
+"""The method that is fitted by default."""
 
 _OWN, _BY_HAND = "polyopt", ""
 
 
-class _Methods(Mapping[str, Method]):
-    """The methods by name. Entry points are looked at when it is first asked for more than is built in."""
+class MethodError(RuntimeError):
+    """An error of the code of another package's method."""
 
-    def __init__(self, found: Mapping[str, Method]):
-        self.found = dict(found)
-        self.packages = dict.fromkeys(found, _OWN)
-        self.families = {name: place for method in found.values() for name, place in method.families.items()}
+
+class _Methods(Mapping[str, Method]):
+    """The methods by name; entry points are read at the first use of a method that is not built in.
+
+    `by_name` has the methods known, `packages` the package of each, `families` the module of each family.
+    """
+
+    def __init__(self, built_in: Mapping[str, Method]):
+        self.by_name = dict(built_in)
+        self.packages = dict.fromkeys(built_in, _OWN)
+        self.families = {family: module for method in built_in.values()
+                         for family, module in method.families.items()}  # fmt: skip
 
     @cached_property
     def complete(self) -> dict[str, Method]:
-        """All of them, those of installed packages included."""
-        # Set before it is filled: a package may ask for methods while it is imported.
-        self.__dict__["complete"] = self.found
+        """All methods, those of installed packages included."""
+        # Set before it is filled: a package may use methods while it is imported.
+        self.__dict__["complete"] = self.by_name
         for point in _entry_points():
             self.read(point)
-        return self.found
+        return self.by_name
 
     def read(self, point: EntryPoint) -> None:
-        """Take what one entry point names; one that is wrong is left out with a warning."""
+        """Add the methods of an entry point; one that is wrong is left out with a warning."""
         package = (point.dist.name if point.dist is not None else None) or point.module
-        told = f"the package {package!r} registers {point.name!r} as a method of polyopt"
+        subject = f"the package {package!r} registers {point.name!r} as a method of polyopt"
         try:
             value = point.load()
             value = value if isinstance(value, (Method, Iterable)) or not callable(value) else value()
             methods: list[Any] = [value] if isinstance(value, (Method, str)) else list(value)
-        except (Exception, SystemExit) as error:  # of any kind: it is another's code
-            _warn(f"{told}, which cannot be read: {_words(error)}")
+        except (Exception, SystemExit) as error:  # of any kind: it is code of another package
+            _warn(f"{subject}, which cannot be read: {_words(error)}")
             return
         for method in methods:
             try:
                 self.add(method, package)
             except (TypeError, ValueError) as error:
-                _warn(f"{told}, which is left out: {error}")
+                _warn(f"{subject}, which is left out: {error}")
 
     def add(self, method: Method, package: str) -> None:
-        """Add one, unless it takes a name that is another's."""
+        """Add a method, unless another method or family has its name."""
         if not isinstance(method, Method):
             raise TypeError(f"a method is registered by a polyopt.Method, not by {type(method).__name__}")
-        last = self.found.get(method.name)
-        if method == last:
+        replaced = self.by_name.get(method.name)
+        if method == replaced:
             return
-        if last is not None and (self.packages[last.name], package) != (_BY_HAND, _BY_HAND):
-            owner = self.packages[last.name] or "this session"
+        if replaced is not None and (self.packages[replaced.name], package) != (_BY_HAND, _BY_HAND):
+            owner = self.packages[replaced.name] or "this session"
             raise ValueError(f"there is a method {method.name!r} already, of {owner}")
-        others = {name: place for each in self.found.values() if each is not last
-                  for name, place in each.families.items()}  # fmt: skip
-        for name, place in method.families.items():
-            if others.get(name, place) != place:
-                raise ValueError(f"there is a family {name!r} of programs already, in {others[name]}")
-        self.families = {**others, **method.families}
-        self.found[method.name], self.packages[method.name] = method, package
+        families = {family: module for each in self.by_name.values() if each is not replaced
+                    for family, module in each.families.items()}  # fmt: skip
+        for family, module in method.families.items():
+            if families.get(family, module) != module:
+                raise ValueError(f"there is a family {family!r} of programs already, in {families[family]}")
+        self.families = {**families, **method.families}
+        self.by_name[method.name], self.packages[method.name] = method, package
 
     def __getitem__(self, name: str) -> Method:
-        return self.found[name] if name in self.found else self.complete[name]
+        return self.by_name[name] if name in self.by_name else self.complete[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.complete)
@@ -106,14 +108,14 @@ def _entry_points() -> list[EntryPoint]:
 
     try:
         return list(entry_points(group=GROUP))
-    except Exception:  # of whichever kind: they are others' files
-        found: list[EntryPoint] = []
+    except Exception:  # of any kind: they are files of other packages
+        points: list[EntryPoint] = []
         for package in distributions():
             try:
-                found += package.entry_points.select(group=GROUP)
+                points += package.entry_points.select(group=GROUP)
             except Exception as error:
                 _warn(f"the entry points of the package {package.name!r} cannot be read: {_words(error)}")
-        return found
+        return points
 
 
 METHODS = _Methods(BUILT_IN)
@@ -121,13 +123,13 @@ METHODS = _Methods(BUILT_IN)
 
 
 def register(method: Method) -> None:
-    """Make a method known to this session: to :func:`polyopt.compare.compare`, to the reports, and so on.
+    """Add a method to this session, for :func:`polyopt.compare.compare`, the reports and the commands.
 
-    A method of an installed package is known without it: by an entry point in the group ``polyopt.methods``
-    that names a :class:`Method`, several, or a function that gives them.
+    A method of an installed package is added by an entry point in the group ``polyopt.methods``, which names
+    a :class:`Method`, several, or a function that returns them.
 
-    One of the same name that was registered before by this function is replaced; a name that is taken
-    otherwise is refused.
+    A method of the same name that was added by this function is replaced; any other method of that name is an
+    error.
     """
     _ = METHODS.complete
     METHODS.add(method, _BY_HAND)
@@ -144,42 +146,31 @@ def find_method(name: str) -> Method:
 
 
 def for_kernel(method: Method, kernel: str | None) -> Method:
-    """Return the entry of the same machine whose programs and fast solver are those of a kernel.
+    """Return the method of the same estimator whose programs and fast solver are those of a kernel.
 
-    Parameters
-    ----------
-    method : Method
-        A method, such as that of the linear machine.
-    kernel : str or None
-        ``"linear"``, or another kernel; None for the method's own.
-
-    Returns
-    -------
-    Method
-        The method itself if it fits, or if there is no other.
+    Return `method` itself if there is no such method, it has no kernel, or `kernel` is None.
     """
     if kernel is None or "kernel" not in method.settings:
         return method
-
-    def fits(one: Method) -> bool:
-        return (one.settings.get("kernel") == "linear") == (kernel == "linear")
-
-    kin = [one for one in METHODS.values() if one.home == method.home and "kernel" in one.settings]
-    return next((one for one in (method, *kin) if fits(one)), method)
+    siblings = [each for each in METHODS.values() if each.home == method.home and "kernel" in each.settings]
+    for each in (method, *siblings):
+        if (each.settings["kernel"] == "linear") == (kernel == "linear"):
+            return each
+    return method
 
 
 def method_of(estimator: object) -> Method | None:
-    """Return the method whose estimator this is, or descends from; None for that of no method."""
-    places = [f"{kind.__module__}.{kind.__qualname__}" for kind in type(estimator).__mro__]
-    for known in (BUILT_IN, METHODS):  # other packages are looked at where it is none of these
-        by_home = {method.home: method for method in reversed(list(known.values()))}
-        if found := next((by_home[place] for place in places if place in by_home), None):
-            return found
+    """Return the method of an estimator's class or of its nearest base class with one; None without any."""
+    classes = [f"{kind.__module__}.{kind.__qualname__}" for kind in type(estimator).__mro__]
+    for methods in (BUILT_IN, METHODS):  # other packages are read only if no built-in method has the class
+        by_home = {method.home: method for method in reversed(list(methods.values()))}
+        if method := next((by_home[name] for name in classes if name in by_home), None):
+            return method
     return None
 
 
 def package_of(method: Method) -> str:
-    """Return the package that a method is of; empty for one that was registered by hand."""
+    """Return the package of a method; empty if it was added by :func:`register`."""
     return METHODS.packages[method.name]
 
 
@@ -198,18 +189,18 @@ def owner_of(family: str) -> Method:
     """Return the first method that names a family of programs."""
     if not is_family(family):
         raise ValueError(f"no family is called {family!r}; there are {', '.join(families())}")
-    return next(method for method in METHODS.found.values() if family in method.families)
+    return next(method for method in METHODS.by_name.values() if family in method.families)
 
 
 def family_module(name: str) -> ModuleType:
-    """Import the module of one of the :func:`families`; a RuntimeError names another package that fails."""
+    """Import the module of a family; a :class:`MethodError` names another package that fails."""
     with answering_for(owner_of(name)):
         return import_module(METHODS.families[name])
 
 
 @contextmanager
 def answering_for(method: Method) -> Iterator[None]:
-    """Turn errors of another package's code inside into a RuntimeError that names the package of a method."""
+    """Turn errors of another package's method into a :class:`MethodError`, which names the package."""
     try:
         yield
     except Exception as error:
@@ -217,11 +208,11 @@ def answering_for(method: Method) -> Iterator[None]:
         if package == _OWN:
             raise
         owner = f" of the package {package!r}" if package else ""
-        raise RuntimeError(f"method {method.name!r}{owner}: {_words(error)}") from error
+        raise MethodError(f"method {method.name!r}{owner}: {_words(error)}") from error
 
 
 def _words(error: BaseException) -> str:
-    """Return the error in a line: a ValueError is a sentence, of others the kind says more."""
+    """Return the error in a line, with its class unless it is a ValueError, which is a sentence."""
     text = " ".join(str(error).split())
     return text if isinstance(error, ValueError) and text else f"{type(error).__name__}: {text}"
 

@@ -24,7 +24,7 @@ from polyopt.compare.results import Proof
 from polyopt.compare.tables import CLAIMS, DIFFERENCE_COLUMNS, fit_columns, mean_columns, proof_columns
 from polyopt.compare.trace import trace
 from polyopt.methods.programs import find_programs
-from polyopt.methods.registry import BUILT_IN, METHODS, answering_for
+from polyopt.methods.registry import BUILT_IN, METHODS, MethodError, answering_for
 from polyopt.plots import convergence, decision_boundary, gaps, multipliers
 from polyopt.plots.figure import CLASSES, INK, Panels, svg
 from polyopt.report.frame import Contents, badge, framed, part, rows_table
@@ -62,9 +62,7 @@ def pictures_of(data: Prepared, rows: list[Row]) -> list[Picture]:
         try:
             with answering_for(method):
                 pictures.append(draw())
-        except RuntimeError as error:
-            if method.name in BUILT_IN:
-                raise
+        except MethodError as error:
             warnings.warn(f"a picture is left out. {error}", UserWarning, stacklevel=2)
     return pictures
 

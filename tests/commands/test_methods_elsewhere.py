@@ -39,11 +39,11 @@ def table(tmp_path):
 @pytest.fixture
 def registry():
     """The registry, which forgets afterwards what a test registers."""
-    kept = METHODS.found, METHODS.packages, METHODS.families
-    METHODS.found, METHODS.packages, METHODS.families = (dict(part) for part in kept)
+    kept = METHODS.by_name, METHODS.packages, METHODS.families
+    METHODS.by_name, METHODS.packages, METHODS.families = (dict(part) for part in kept)
     METHODS.__dict__.pop("complete", None)
     yield METHODS
-    METHODS.found, METHODS.packages, METHODS.families = kept
+    METHODS.by_name, METHODS.packages, METHODS.families = kept
     METHODS.__dict__.pop("complete", None)
 
 

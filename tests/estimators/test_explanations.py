@@ -217,5 +217,5 @@ def test_each_face_is_drawn_with_its_weights(machines):
     assert len(panels) == len(roles)
     for axes, role in zip(panels, roles, strict=True):
         assert [bar.get_width() for bar in axes.patches] == [weight for _, weight in role.weights[:3]]
-        assert axes.get_title(loc="left") == f"face {role.name[1]}, answers for {role.active}"
+        assert axes.get_title(loc="left") == f"face {role.name[1]}, {role.active} samples"
         assert "2 others have" in axes.get_xlabel()
