@@ -217,8 +217,8 @@ def _columns(
         source, target, separator=form.separator, decimal=form.decimal, categorical=text or [],
         fill=model.fills_gaps, header=header, is_new=True,
     )  # fmt: skip
-    y = None if target is None else labels_of_text(found.cells.labels)
-    return found.cells.X, y, list(found.layout.names or ())
+    y = None if target is None else labels_of_text(found.labels)
+    return found.X, y, list(found.layout.names or ())
 
 
 def _same_names(file: str | Path, names: list[str], found: list[str]) -> None:

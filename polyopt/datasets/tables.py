@@ -1,8 +1,8 @@
-"""Tables of text: numbers and labels as text spells them, the layout of a table, and its cells.
+"""Tables of text: numbers and labels as texts, the layout of a table, and its cells.
 
-pandas reads the numbers of large tables. A table that is small, that pandas refuses, or that it reads as
-anything but finite numbers, is read here: this reader names the first broken line or accepts the table, and
-takes texts and gaps if asked to.
+pandas reads the numbers of large tables. A table that is small, that pandas refuses, or that does not hold
+finite numbers alone, is read cell by cell: this reader names the first broken line or accepts the table, and
+accepts texts and missing values on request.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def is_like_number(text: str) -> bool:
 
 
 def finite_number(text: str) -> float:
-    """The finite number that a text spells; else a ValueError whose message is a sentence fragment."""
+    """Return the finite number that a text spells; a ValueError's message ends a sentence on the text."""
     if not text:
         raise ValueError("is empty")
     if not _NUMBER.fullmatch(text):
@@ -70,12 +70,12 @@ def finite_number(text: str) -> float:
 
 
 def label_names(y: Labels) -> tuple[str, ...]:
-    """The labels themselves as names, for files that say no more about them."""
+    """Return the labels themselves as names, for files without names."""
     return tuple(str(label) for label in np.unique(y))
 
 
 def labels_of_text(cells: list[str]) -> Labels:
-    """Labels of a table: int64 where all are plain whole numbers and stay as many, else texts.
+    """Return labels of a table: int64 if all are plain, different whole numbers, else texts.
 
     ``-1`` and ``+1`` are numbers. If a file holds ``001``, ``1.0`` or ``-0``, all its labels stay texts.
     """
@@ -88,7 +88,7 @@ def labels_of_text(cells: list[str]) -> Labels:
 
 
 def alike(cells: Iterable[str]) -> list[tuple[str, str]]:
-    """Pairs of different labels that may be meant as one: one number, or one word but for its case."""
+    """Return pairs of different labels that may be the same: one number, or one word in two cases."""
     first: dict[Decimal | str, str] = {}
     pairs = []
     for cell in sorted(set(cells)):
@@ -101,9 +101,9 @@ def alike(cells: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def labels_of_numbers(words: list[str]) -> Labels:
-    """Labels of a format whose labels are numbers: ``+1``, ``1`` and ``1.0`` are one.
+    """Return labels of a format in which ``+1``, ``1`` and ``1.0`` are the same number.
 
-    int64 if it holds all of them, float64 if different numbers stay different, else each number's text.
+    They are int64 if all are whole numbers, float64 if different numbers stay different, else texts.
     """
     exact = {word: Decimal(word) for word in set(words)}
     numbers = set(exact.values())
@@ -119,9 +119,9 @@ def _fits(number: int) -> bool:
 
 
 def as_known(labels: Labels, known: Labels) -> Labels:
-    """Labels of a file, replaced by a model's known labels if these say the same.
+    """Return labels of a file, replaced by a model's known labels of the same meaning.
 
-    The number 1 of one file is the text ``1`` of another, whose other labels are no numbers.
+    The number 1 of one file is the text ``1`` of another that has labels besides numbers.
     """
     if labels.dtype.kind == known.dtype.kind or {labels.dtype.kind, known.dtype.kind} <= set("iuf"):
         return labels
@@ -130,10 +130,10 @@ def as_known(labels: Labels, known: Labels) -> Labels:
         by_number = {
             number: label for text, label in by_text.items() if (number := _number(text)) is not None
         }
-        found = [by_text.get(str(one), by_number.get(one, one)) for one in labels.tolist()]
+        replaced = [by_text.get(str(label), by_number.get(label, label)) for label in labels.tolist()]
     else:
-        found = [by_text.get(one, by_text.get(_plain(one), one)) for one in labels.tolist()]
-    return np.array(found, dtype=object)
+        replaced = [by_text.get(label, by_text.get(_plain(label), label)) for label in labels.tolist()]
+    return np.array(replaced, dtype=object)
 
 
 def _number(text: str) -> float | int | None:
@@ -144,7 +144,7 @@ def _number(text: str) -> float | int | None:
 
 
 def _plain(text: str) -> str:
-    """A whole number without its plus sign."""
+    """Return a whole number without its plus sign."""
     return str(int(text)) if _WHOLE.fullmatch(text) else text
 
 
@@ -152,7 +152,13 @@ def _plain(text: str) -> str:
 
 
 class Layout(NamedTuple):
-    """The columns of a table, as its first row names them, and its marks."""
+    """The layout of a table.
+
+    header, header_end: names of all columns, if the first row has them, and its last line number.
+    width: number of columns.
+    target: place of the label column, if there is one.
+    separator, decimal: separator of cells, and decimal mark.
+    """
 
     header: list[str] | None
     header_end: int
@@ -177,24 +183,23 @@ class Layout(NamedTuple):
 
     @property
     def target_name(self) -> str | int | None:
-        """The label's column: its name where there is one, else its place."""
+        """Name of the label column or, without a header, its place."""
         if self.target is None or self.header is None:
             return self.target
         return self.header[self.target]
 
 
 def separator_of(source: Source, given: str | None) -> str:
-    """The separator: the given one, or else the one that makes most numbers of the first lines."""
+    """Return the separator: the given one or, by default, the one with most numbers in the first lines."""
     if given is not None:
-        found = SEPARATORS.get(given, given)
-        if len(found) != 1 or found in '\r\n"':
+        separator = SEPARATORS.get(given, given)
+        if len(separator) != 1 or separator in '\r\n"':
             raise ValueError(
                 f"separator must be one character, or {', '.join(list(SEPARATORS)[:4])}; not {given!r}"
             )
-        return found
-    told = _separator_line(source)
-    if told is not None:
-        return told
+        return separator
+    if (named := _separator_line(source)) is not None:
+        return named
     lines = [line for line in source.beginning().splitlines() if line.strip()][:20]
 
     def score(separator: str) -> tuple[int, int, int]:
@@ -212,7 +217,7 @@ def separator_of(source: Source, given: str | None) -> str:
 
 
 def _separator_line(source: Source) -> str | None:
-    """The separator that a first line such as ``sep=;`` of a spreadsheet names, or None."""
+    """Return the separator that a first line such as ``sep=;`` of a spreadsheet names, or None."""
     with source.text() as stream:
         try:
             found = _SEPARATOR_LINE.fullmatch(stream.readline(16))
@@ -222,7 +227,7 @@ def _separator_line(source: Source) -> str | None:
 
 
 def first_cells(source: Source, separator: str | None = None) -> list[str]:
-    """Cells of the first row that is not blank, or none; `separator` as in :func:`read_csv`."""
+    """Return the cells of the first row that is not blank, if any; `separator` as in :func:`read_csv`."""
     return next(records(source, separator_of(source, separator)), (0, 0, []))[2]
 
 
@@ -245,7 +250,7 @@ def records(source: Source, separator: str) -> Iterator[tuple[int, int, list[str
             raise DataFileError(source.path, kind_of(source), _first_undecodable(source)) from error
 
 
-def is_well_quoted(source: Source, separator: str) -> bool:
+def _is_well_quoted(source: Source, separator: str) -> bool:
     """True if every quoted cell ends where its quotes do."""
     with source.open() as stream:
         if not any(b'"' in block for block in iter(lambda: stream.read(1 << 20), b"")):
@@ -278,7 +283,7 @@ def is_number(cell: str, decimal: str) -> bool:
 
 
 def number_of(cell: str, decimal: str) -> float:
-    """The number a cell spells; else a ValueError whose message is a sentence fragment."""
+    """Return the number that a cell spells; a ValueError as of :func:`finite_number`."""
     if decimal == ".":
         return finite_number(cell)
     if "." in cell:
@@ -289,7 +294,7 @@ def number_of(cell: str, decimal: str) -> float:
 def find_layout(
     source: Source, target: int | str | None, separator: str, decimal: str, header: bool | None = None
 ) -> Layout:
-    """Read the layout off the first row, which is a header by default if no feature cell is a number.
+    """Return the layout by the first row, which by default is a header if no feature cell is a number.
 
     `target` is the label's place or name, None if there is no label; ValueError if it names no column.
     """
@@ -343,11 +348,16 @@ def _place(source: Source, target: int | str | None, cells: list[str]) -> int | 
 
 
 class Table(NamedTuple):
-    """A table as read: its file, its columns, its features and the labels' text."""
+    """A table as read: features X (n, m), float64 or, with texts, objects, and the labels' cells.
+
+    text: places of the columns of texts among the features.
+    """
 
     source: Source
     layout: Layout
-    cells: Cells
+    X: NDArray[Any]
+    labels: list[str]
+    text: tuple[int, ...] = ()
 
 
 def read_csv(
@@ -388,33 +398,27 @@ def read_csv(
         set has a ``preparation`` that makes numbers of it. ``y`` is int64 if all labels are plain whole
         numbers, else the texts of the file. A broken line raises DataFileError, which names it.
     """
-    found = read_table(
-        path, target, separator=separator, decimal=decimal, categorical=categorical, fill=impute is not None
-    )
     if impute not in (None, "median", "most-frequent"):
         raise ValueError(f"impute must be 'median' or 'most-frequent', not {impute!r}")
-    source, layout, cells = found
+    table = read_table(
+        path, target, separator=separator, decimal=decimal, categorical=categorical, fill=impute is not None
+    )
     if isinstance(target, int):
-        _check_header(source, layout, cells)
-    y = labels_of_text(cells.labels)
-    if y.dtype.kind == "U" and (pairs := alike(cells.labels)):
-        one, other = pairs[0]
+        _check_header(table)
+    y = labels_of_text(table.labels)
+    if y.dtype.kind == "U" and (pairs := alike(table.labels)):
+        label, other = pairs[0]
         more = f", as {len(pairs) - 1} more" if len(pairs) > 1 else ""
         warnings.warn(
-            f"{source.path}: the labels {one!a} and {other!a} are two classes{more}, but may be meant as "
-            "one; if they are, write them alike",
+            f"{table.source.path}: the labels {label!a} and {other!a} are two classes{more}, but may be "
+            "meant as one; if they are, write them alike",
             stacklevel=2,
         )
+    layout, name = table.layout, table.source.name
     return Dataset(
-        source.name,
-        cells.X,
-        y,
-        target_names=label_names(y),
-        feature_names=layout.names,
-        description=f"Read from the table {source.name}.",
-        preparation=table_preparation(len(layout.features), cells.text, impute),
-        target=layout.target_name,
-    )
+        name, table.X, y, label_names(y), layout.names, f"Read from the table {name}.",
+        preparation=table_preparation(len(layout.features), table.text, impute), target=layout.target_name,
+    )  # fmt: skip
 
 
 def read_table(
@@ -430,9 +434,9 @@ def read_table(
 ) -> Table:
     """Read a table with or without labels.
 
-    Arguments as in :func:`read_csv`. `target` is None if there is no label; with `fill` values may be
-    missing; `header` says if the first row is one; `is_new` that a fitted model reads the table, of which a
-    column may then be all gaps.
+    Arguments as in :func:`read_csv`. `target` is None if there is no label. If `fill`, values may be missing;
+    `header` is True if the first row is one; `is_new` is True if a fitted model reads the table, which may
+    then have columns without any value.
     """
     if decimal not in (".", ","):
         raise ValueError(f"decimal must be '.' or ',', not {decimal!r}")
@@ -443,20 +447,21 @@ def read_table(
     layout = find_layout(source, target, mark, decimal, header)
     text = _text_columns(source, layout, categorical)
     _check_size(source, layout)
-    cells = None if text else _read_fast(source, layout)
-    cells = cells or read_cells(source, layout, text, fill, is_new)
-    if len(cells.X) == 0:
+    table = None if text else _read_by_pandas(source, layout)
+    table = table or _read_cells(source, layout, text, fill, is_new)
+    if len(table.X) == 0:
         raise DataFileError(source.path, f"holds a header and no rows{text_kind(source)}")
-    return Table(source, layout, cells)
+    return table
 
 
-def _check_header(source: Source, layout: Layout, cells: Cells) -> None:
-    """Refuse a first row that was wrongly taken for a header, or for a sample.
+def _check_header(table: Table) -> None:
+    """Refuse a first row that was wrongly read as a header, or as a sample.
 
-    It is no header if its label is a label of other rows too and no column has numbers; it is one if its
+    It is no header if its label is a label of other rows too and no column has numbers. It is a header if its
     label is the only one that is not a number.
     """
-    labels, is_text = cells.labels, len(cells.text) == len(layout.features)
+    source, layout, labels = table.source, table.layout, table.labels
+    is_text = len(table.text) == len(layout.features)
     if is_text and layout.header is not None and layout.target is not None:
         name = layout.header[layout.target]
         if name in labels:
@@ -488,47 +493,40 @@ def _check_header(source: Source, layout: Layout, cells: Cells) -> None:
 def _text_columns(
     source: Source, layout: Layout, categorical: Literal["all"] | Sequence[int | str]
 ) -> set[int] | None:
-    """Places of the named columns among the features; None for all columns found to hold text."""
+    """Return the places of the `categorical` columns among the features; None for all that hold text."""
     if categorical == "all":
         return None
-    found = set()
-    for one in categorical:
-        names = layout.header or []
-        place = names.index(one) if isinstance(one, str) and one in names else one
+    places, names = set(), layout.header or []
+    for column in categorical:
+        place = names.index(column) if isinstance(column, str) and column in names else column
         if not isinstance(place, int) or not 0 <= place < layout.width or place == layout.target:
-            having = f"it has {', '.join(layout.names)}" if layout.names else f"it has {layout.width}, from 0"
-            raise ValueError(f"categorical={one!r} is not a feature column of {source.path}; {having}")
-        found.add(layout.features.index(place))
-    return found
+            known = ", ".join(layout.names) if layout.names else f"{layout.width}, from 0"
+            raise ValueError(
+                f"categorical={column!r} is not a feature column of {source.path}; it has {known}"
+            )
+        places.add(layout.features.index(place))
+    return places
 
 
 def _check_size(source: Source, layout: Layout) -> None:
     """Refuse a table whose numbers would not fit in memory, before it is read."""
     beginning = source.beginning().encode()
     rows = source.size * max(beginning.count(b"\n"), 1) / max(len(beginning), 1)
-    need = 2 * 8 * rows * layout.width  # the numbers are copied once while a table is read
-    if need > memory():
+    n_bytes = 2 * 8 * rows * layout.width  # the numbers are copied once while a table is read
+    if n_bytes > memory():
         raise DataFileError(
             source.path,
-            f"has about {rows:,.0f} rows of {layout.width:,} columns, and takes {need / 1e9:.1f} GB to read; "
-            f"this machine has {memory() / 1e9:.1f} GB. Take a part of the rows, or the svmlight format",
+            f"has about {rows:,.0f} rows of {layout.width:,} columns, and takes {n_bytes / 1e9:.1f} GB to "
+            f"read; this machine has {memory() / 1e9:.1f} GB. Take some of the rows, or the svmlight format",
         )
 
 
-class Cells(NamedTuple):
-    """A table as it was read: X (n, m) of float64 or, with texts, of objects; the labels' cells."""
-
-    X: NDArray[Any]
-    labels: list[str]
-    text: tuple[int, ...] = ()
-
-
-def _read_fast(source: Source, layout: Layout, min_bytes: int = _PANDAS_MIN_BYTES) -> Cells | None:
+def _read_by_pandas(source: Source, layout: Layout, min_bytes: int = _PANDAS_MIN_BYTES) -> Table | None:
     """Read with pandas; None if that takes longer, or may differ from the file."""
-    is_narrow = layout.width > _PANDAS_MAX_COLUMNS and source.size < _PANDAS_MIN_COLUMN_BYTES * layout.width
-    if source.size < min_bytes or is_narrow:
+    is_flat = layout.width > _PANDAS_MAX_COLUMNS and source.size < _PANDAS_MIN_COLUMN_BYTES * layout.width
+    if source.size < min_bytes or is_flat:
         return None
-    if not is_well_quoted(source, layout.separator):
+    if not _is_well_quoted(source, layout.separator):
         return None  # pandas would read "1"2 as 12
     rows = (cells for _, end, cells in records(source, layout.separator) if end > layout.header_end)
     first = next(rows, [])
@@ -541,21 +539,14 @@ def _read_fast(source: Source, layout: Layout, min_bytes: int = _PANDAS_MIN_BYTE
     if layout.target is not None:
         kinds[layout.target] = "str"
     if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):
-        options["float_precision"] = "round_trip"  # exact; from 3.1 on the only way, and not to be asked for
+        options["float_precision"] = "round_trip"  # exact; from 3.1 on always
     try:
         with source.open() as stream:
             stream.seek(_first_byte(source, layout))
             frame = pd.read_csv(
-                stream,
-                header=None,
-                keep_default_na=False,
-                encoding="utf-8",
-                low_memory=False,
-                sep=layout.separator,
-                decimal=layout.decimal,
-                dtype=kinds,
-                **options,
-            )
+                stream, header=None, keep_default_na=False, encoding="utf-8", low_memory=False,
+                sep=layout.separator, decimal=layout.decimal, dtype=kinds, **options,
+            )  # fmt: skip
     except ValueError:  # pandas' own errors and undecodable bytes are ValueErrors
         return None
     if frame.shape[1] != layout.width:
@@ -570,14 +561,14 @@ def _read_fast(source: Source, layout: Layout, min_bytes: int = _PANDAS_MIN_BYTE
     X = frame.to_numpy(dtype=np.float64)
     if not np.isfinite(X).all() or any(cell.lower() in _NO_LABEL or "\0" in cell for cell in set(cells)):
         return None
-    return Cells(np.ascontiguousarray(X), cells)
+    return Table(source, layout, np.ascontiguousarray(X), cells)
 
 
 def _first_byte(source: Source, layout: Layout) -> int:
-    """The place of the first row, after the header and a byte order mark.
+    """Return the byte of the first row, after the header and a byte order mark.
 
-    pandas counts lines otherwise: a header over several lines as one, and a blank line that ends with a
-    carriage return not at all.
+    pandas counts lines in another way: a header over several lines as one, and no blank line that ends with a
+    carriage return.
     """
     with source.open() as stream:
         mark = 3 if stream.read(3) == b"\xef\xbb\xbf" else 0
@@ -586,7 +577,13 @@ def _first_byte(source: Source, layout: Layout) -> int:
 
 
 class _Column(NamedTuple):
-    """A column's numbers (NaN where there are none), its rows that are gaps or broken, and its texts."""
+    """A column of cells.
+
+    values (n,): its numbers, NaN for other cells.
+    gaps: rows without a value.
+    broken: errors of the cells that are neither numbers nor missing, by row.
+    texts: number of cells that do not spell a number.
+    """
 
     values: NDArray[np.float64]
     gaps: list[int]
@@ -595,17 +592,15 @@ class _Column(NamedTuple):
 
     @property
     def is_text(self) -> bool:
-        """True if at least half of the cells that are not gaps are no numbers."""
+        """True if at least half of the cells with a value are texts."""
         return 2 * self.texts >= max(len(self.values) - len(self.gaps), 1)
 
 
-def read_cells(
-    source: Source, layout: Layout, text: set[int] | None, fill: bool, is_new: bool = False
-) -> Cells:
+def _read_cells(source: Source, layout: Layout, text: set[int] | None, fill: bool, is_new: bool) -> Table:
     """Read every cell, or raise DataFileError for the first broken line.
 
-    `text` are the places of the text columns among the features; None for all whose cells are mostly no
-    numbers. `fill` and `is_new` as in :func:`read_table`.
+    `text` are the places of the text columns among the features; None for all that are mostly texts. `fill`
+    and `is_new` as in :func:`read_table`.
     """
     lines, rows, labels = _rows(source, layout)
     columns = [_column([row[i] for row in rows], layout.decimal) for i in layout.features]
@@ -613,22 +608,22 @@ def read_cells(
     _refuse_broken(source, layout, columns, chosen, lines, rows, fill, is_new)
     if not chosen:
         X = np.column_stack([column.values for column in columns]) if columns else np.empty((len(rows), 0))
-        return Cells(X, labels)
+        return Table(source, layout, X, labels)
     X = np.empty((len(rows), len(columns)), dtype=object)
     for k, (i, column) in enumerate(zip(layout.features, columns, strict=True)):
         if k not in chosen:
             X[:, k] = column.values
             continue
         cells = [row[i] for row in rows]
-        if text is None and (found := len(set(cells))) > _MAX_TEXTS:
+        if text is None and (n_texts := len(set(cells))) > _MAX_TEXTS:
             raise DataFileError(
                 source.path,
-                f"{layout.column(i)} holds {found:,} different texts, each of which would be a feature of "
+                f"{layout.column(i)} holds {n_texts:,} different texts, each of which would be a feature of "
                 f"{len(rows):,} numbers; leave it out, or name it to insist (option categorical)",
             )
         X[:, k] = cells
         X[column.gaps, k] = None
-    return Cells(X, labels, tuple(sorted(chosen)))
+    return Table(source, layout, X, labels, tuple(sorted(chosen)))
 
 
 def _rows(source: Source, layout: Layout) -> tuple[list[int], list[list[str]], list[str]]:

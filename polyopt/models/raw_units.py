@@ -114,7 +114,7 @@ class RawUnits:
     def polytope(self, own: Polytope, names: Sequence[str] | None = None) -> Polytope:
         """The machine's polytope over the values, whose names are by default :attr:`names`."""
         names = tuple(self.names if names is None else names)
-        centre, scale = self._scaling
+        centre, scale = self.scaling
         if not centre.any() and (scale == 1.0).all():
             return replace(own, feature_names=names)  # with its whole numbers, if it has some
         moved = Polytope.from_scaled(own.W, own.b, centre, scale)
@@ -129,7 +129,8 @@ class RawUnits:
         return Polytope(moved.W, moved.b, names, spread, known, own.is_closed)
 
     @property
-    def _scaling(self) -> tuple[Array, Array]:
+    def scaling(self) -> tuple[Array, Array]:
+        """Centre and scale (m,) of all features."""
         return np.array([f.centre for f in self.features]), np.array([f.scale for f in self.features])
 
     def values(self, X: Any) -> Any:
@@ -160,7 +161,7 @@ class RawUnits:
 
     def scaled(self, values: Array) -> Array:
         """The machine's features (n, m) of these values (n, m)."""
-        centre, scale = self._scaling
+        centre, scale = self.scaling
         return np.asarray((values - centre) / scale)
 
 

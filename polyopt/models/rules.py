@@ -1,4 +1,4 @@
-"""The rules of a saved polytope machine, and how often they agree with the machine itself."""
+"""Rules of a saved polytope machine, and their agreement with the machine."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from polyopt.polytope.rules import union_as_json, union_rules
 
 @dataclass(frozen=True)
 class Agreement:
-    """The number of samples to which rules give the machine's own label, and the number of samples."""
+    """Number of samples whose label by the rules is the machine's, and number of all samples."""
 
     same: int
     samples: int
 
     @property
     def share(self) -> float:
-        """The share of the samples."""
+        """Fraction of the samples with the machine's label."""
         return self.same / self.samples if self.samples else 1.0
 
 
@@ -48,23 +48,23 @@ class Rules:
 
     @classmethod
     def of(cls, model: Model, shown: Callable[[str], str] = str) -> Self:
-        """The whole rules of a polytope machine of two classes, with the features' names as `shown`.
+        """Return the rules of a polytope machine of two classes, with the features' names as `shown`.
 
         ValueError: a machine without faces, or of more than two classes.
         """
         machine = model.estimator
         if not find_method(model.method).has_faces:
-            having = ", ".join(method.name for method in METHODS.values() if method.has_faces)
-            raise ValueError(f"it is a model of {model.method}; rules are of a polytope, --method {having}")
+            known = ", ".join(method.name for method in METHODS.values() if method.has_faces)
+            raise ValueError(f"it is a model of {model.method}; rules are of a polytope, --method {known}")
         if not hasattr(machine, "W_") and not hasattr(machine, "sides_"):
             raise ValueError(f"it has {len(machine.classes_)} classes, and so no polytope of its own")
         raw = model.raw_units
         names = [shown(name) for name in raw.names]
         sides, pieces = getattr(machine, "sides_", (machine,)), getattr(machine, "polytopes_", None)
-        each = [side.polytope_ for side in sides] if pieces is None else pieces
+        polytopes = [side.polytope_ for side in sides] if pieces is None else pieces
         return cls(
             model,
-            tuple(raw.polytope(own, names) for own in each),
+            tuple(raw.polytope(polytope, names) for polytope in polytopes),
             tuple(_label(side.inside_label_) for side in sides),
             tuple(_label(side.outer_label_) for side in sides),
             pieces is not None,
@@ -72,30 +72,31 @@ class Rules:
 
     @property
     def decides(self) -> bool:
-        """True if the machine decides by these rules, and not by probabilities beside them."""
+        """True if the machine predicts by these rules, and not by probabilities."""
         return bool(getattr(self.model.estimator, "decision", "polytope") == "polytope")
 
     @property
     def most_terms(self) -> int:
-        """The most terms that a face has."""
+        """Largest number of terms of a face."""
         return max(int((polytope.W != 0).sum(axis=1).max()) for polytope in self.polytopes)
 
     def shortened(self, digits: int | None = None, terms: int | None = None) -> Self:
-        """The rules with so many significant digits and at most so many terms a face; by default all.
+        """Return the rules with so many significant digits and at most so many terms a face; by default all.
 
-        A face keeps its largest terms, by ``|W_kj|`` times the feature's spread; the features of other terms
-        are set to their typical values, the means of the training data if that is known.
+        A face keeps its largest terms, by ``|W_kj|`` times the feature's spread. Other features are set to
+        their typical values, the means of the training data if these are known.
         """
         short = tuple(polytope.shortened(digits, max_terms=terms) for polytope in self.polytopes)
         return replace(self, polytopes=short)
 
     def predict(self, X: Matrix) -> NDArray[Any]:
-        """Labels by these rules of samples as the model reads them."""
+        """Return labels by these rules, of samples as the model reads them."""
         X = self.model.raw_values(X)
         classes = self.model.estimator.classes_
         if len(self.inside) == 1:
-            [inside], within = self.inside, np.any([own.contains(X) for own in self.polytopes], axis=0)
-            return classes[np.where(_label(classes[1]) == inside, within, ~within).astype(int)]
+            is_inside = np.any([polytope.contains(X) for polytope in self.polytopes], axis=0)
+            is_second = is_inside if _label(classes[1]) == self.inside[0] else ~is_inside
+            return classes[is_second.astype(int)]
         signed = [
             (1.0 if outside == _label(classes[1]) else -1.0) * polytope.scores(X).max(axis=1)
             for polytope, outside in zip(self.polytopes, self.outside, strict=True)
@@ -103,23 +104,21 @@ class Rules:
         return classes[(sum(signed) > 0).astype(int)]
 
     def texts(self, digits: int, terms: int | None, shown: Callable[[str], str] = str) -> list[str]:
-        """The rules as text, one for each polytope, or one for a union, with labels as `shown`."""
+        """Return the rules as text, one for each polytope, or one for a union, with labels as `shown`."""
         inside, outside = ([shown(str(label)) for label in labels] for labels in (self.inside, self.outside))
         if self.is_union:
-            return [
-                union_rules(self.polytopes, digits, max_terms=terms, inside=inside[0], outside=outside[0])
-            ]
+            return [union_rules(self.polytopes, digits, terms, inside[0], outside[0])]
         return [
             polytope.rules(digits, max_terms=terms, inside=within, outside=beyond)
             for polytope, within, beyond in zip(self.polytopes, inside, outside, strict=True)
         ]
 
     def text(self, digits: int = 4, max_terms: int | None = None) -> str:
-        """All the rules as text, with so many significant digits and terms a face."""
+        """Return all rules as text, with so many significant digits and terms a face."""
         return "\n".join(self.texts(digits, max_terms))
 
     def to_json(self) -> list[dict[str, Any]]:
-        """The rules for JSON, one for each polytope, or one for a union."""
+        """Return the rules for JSON, one for each polytope, or one for a union."""
         if self.is_union:
             return [union_as_json(self.polytopes, self.inside[0], self.outside[0])]
         return [
@@ -128,15 +127,15 @@ class Rules:
         ]
 
     def to_sql(self) -> str:
-        """A CASE expression over the columns of the data: the label of a row, NULL if a value is missing.
+        """Return a CASE expression over the data's columns: a row's label, NULL if a value is missing.
 
-        As in the model, missing values may be filled, and a text that the fit did not see has no term.
+        Missing values are filled if the model fills them, and a text that the fit did not see has no term.
         ValueError: steps that no such expression can have, or two polytopes of too many sums.
         """
         return self._code(as_sql, difference_as_sql)
 
     def to_python(self) -> str:
-        """The source of a function ``classify`` of a mapping from the columns' names to values.
+        """Return the source of a function ``classify`` of a mapping from the columns' names to values.
 
         A missing value is None or NaN; texts and gaps are as in :meth:`to_sql`.
         ValueError: steps that no such function can have.
@@ -159,29 +158,30 @@ class Rules:
         return of_difference([first, other], [second, label], reading)
 
     def agreement(self, X: Matrix) -> Agreement:
-        """The agreement of the rules with the machine on samples as the model reads them."""
+        """Count the samples, as the model reads them, on which rules and machine agree."""
         same = self.predict(X) == self.model.predict(X)
         return Agreement(int(same.sum()), len(same))
 
     def fewest_terms(self, X: Matrix, fidelity: float, digits: int | None = None) -> int:
-        """The fewest terms a face with which :meth:`shortened` agrees on a share `fidelity` of the samples.
+        """Return the fewest terms a face with which :meth:`shortened` has a fidelity of at least this.
 
-        ValueError: a share that is not above 0 and at most 1, or that all terms do not reach.
+        The fidelity is the fraction of the samples with the machine's label. ValueError: a `fidelity` that is
+        not above 0 and at most 1, or that all terms do not reach.
         """
         if not 0.0 < fidelity <= 1.0:
             raise ValueError(f"--fidelity must be above 0 and at most 1, not {fidelity!r}")
         best = 0.0
         for terms in range(1, max(self.most_terms, 1) + 1):
-            found = self.shortened(digits, terms).agreement(X).share
-            if found >= fidelity:
+            reached = self.shortened(digits, terms).agreement(X).share
+            if reached >= fidelity:
                 return terms
-            best = max(best, found)
+            best = max(best, reached)
         raise ValueError(
             f"no number of terms reaches a fidelity of {fidelity:g}: the best share is {best:.6g}"
         )
 
 
 def _label(label: Any) -> Label:
-    """A label as a plain Python value."""
-    found: Label = label.item() if isinstance(label, np.generic) else label
-    return found
+    """Return a label as a plain Python value."""
+    plain: Label = label.item() if isinstance(label, np.generic) else label
+    return plain

@@ -1,6 +1,6 @@
-"""The faces of a polytope, or of a union of some, as sentences in the features' own names and units.
+"""The faces of a polytope or a union as sentences, JSON and Markdown.
 
-In JSON and Markdown a feature's name, which is text from outside, is quoted or escaped.
+Names of features come from outside: they are quoted in JSON and escaped in Markdown.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from polyopt.polytope.polytope import Polytope
 
 Places = NDArray[np.intp]
+_ROUNDED_NORMAL = 1e-9  # relative to |b|: a normal of less weight is rounding of a solver
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|<>~&])")
 
 
@@ -26,8 +27,8 @@ def rules_of(
     polytope: Polytope, digits: int, threshold: float, max_terms: int | None, inside: str | None,
     outside: str | None,
 ) -> str:  # fmt: skip
-    """The text of a polytope's ``rules``; arguments as of that method."""
-    within, beyond = _classes(inside, outside)
+    """Return the text of a polytope's ``rules``; arguments as of that method."""
+    within, beyond = _class_names(inside, outside)
     heading = f"{within}, unless one of these holds; then {beyond}:"
     if polytope.is_empty:
         heading = f"Always {beyond}: no point is inside all faces, the polytope is empty."
@@ -38,23 +39,22 @@ def rules_of(
         limit = 0.0 - polytope.b[k]  # never "-0"
         rule = f"outside if {text} {polytope.outside_sign} {limit:.{digits}g}"
         if not text:
-            why = "its normal is 0 but for rounding" if polytope.W[k].any() else "it has no normal"
-            rule = f"{'always' if polytope.are_beyond(-limit) else 'never'} outside: {why}"
+            reason = "its normal is 0 but for rounding" if polytope.W[k].any() else "it has no normal"
+            rule = f"{'always' if polytope.are_beyond(-limit) else 'never'} outside: {reason}"
         lines.append(f"  face {k:>{width}}: {rule}{_note(polytope, k)}")
     return "\n".join(lines)
 
 
 def union_rules(
-    polytopes: Sequence[Polytope], digits: int = 4, threshold: float = 0.0, max_terms: int | None = None, *,
-    inside: str | None = None, outside: str | None = None,
-) -> str:  # fmt: skip
-    """The polytopes of a union as text that reads as a classifier: a list of conditions for each."""
-    within, beyond = _classes(inside, outside)
+    pieces: Sequence[Polytope], digits: int, max_terms: int | None, inside: str, outside: str
+) -> str:
+    """Return a union of polytopes as text that reads as a classifier: a list of conditions for each."""
+    within, beyond = _class_names(inside, outside)
     lines, face = [f"{within}, if all conditions of one piece hold; else {beyond}:"], 0
-    for d, polytope in enumerate(polytopes):
+    for d, polytope in enumerate(pieces):
         note = "  [empty: no point is inside]" if polytope.is_empty else ""
         lines.append(f"  {'or' if d else 'if'} piece {d}:{note}")
-        for k, text in enumerate(_sums(polytope, digits, threshold, max_terms)):
+        for k, text in enumerate(_sums(polytope, digits, 0.0, max_terms)):
             limit = 0.0 - polytope.b[k]
             condition = f"{text} {polytope.inside_sign} {limit:.{digits}g}"
             if not text:
@@ -64,7 +64,7 @@ def union_rules(
     return "\n".join(lines)
 
 
-def _classes(inside: str | None, outside: str | None) -> tuple[str, str]:
+def _class_names(inside: str | None, outside: str | None) -> tuple[str, str]:
     within = "Inside" if inside is None else f"Inside, class '{inside}'"
     return within, "outside" if outside is None else f"outside, class '{outside}'"
 
@@ -76,7 +76,7 @@ def _note(polytope: Polytope, k: int) -> str:
 def shortened_faces(
     polytope: Polytope, digits: int | None, threshold: float, max_terms: int | None
 ) -> tuple[Array, Array]:
-    """Normals and offsets of the faces as the rules state them: rounded, hidden features at the centre."""
+    """Return normals and offsets as the rules state them: rounded, and hidden features at the centre."""
     _check_digits(1 if digits is None else digits)
     W, b = np.zeros(polytope.W.shape), np.array(polytope.b)
     for k, (shown, hidden) in enumerate(_terms(polytope, threshold, max_terms)):
@@ -87,40 +87,40 @@ def shortened_faces(
 
 
 def _rounded(values: ArrayLike, digits: int | None) -> Array:
-    """The numbers as they are printed."""
-    found = np.asarray(values, dtype=float)
+    """Return the numbers as they are printed."""
+    array = np.asarray(values, dtype=float)
     if digits is None:
-        return found
-    return np.array([float(f"{value:.{digits}g}") for value in found.ravel()]).reshape(found.shape)
+        return array
+    return np.array([float(f"{value:.{digits}g}") for value in array.ravel()]).reshape(array.shape)
 
 
 def _terms(polytope: Polytope, threshold: float, max_terms: int | None) -> list[tuple[Places, Places]]:
-    """The shown and the hidden features of each face by decreasing weight, |W_kj| times the spread."""
+    """Return the shown and the hidden features of each face by decreasing weight, |W_kj| times the spread."""
     if not 0.0 <= threshold <= 1.0:
         raise ValueError(f"threshold must be from 0 to 1, a share of the largest term, not {threshold!r}")
     if max_terms is not None and max_terms < 1:
         raise ValueError(f"max_terms must be at least 1, or None for all, not {max_terms!r}")
-    found, spread = [], _spread(polytope)
+    terms, spread = [], _spread(polytope)
     for row, b in zip(polytope.W, polytope.b, strict=True):
         weights = np.abs(row) * spread
         order = np.argsort(-weights, kind="stable")
         order = order[row[order] != 0]
-        if polytope.spread is not None and weights.sum() <= 1e-9 * abs(b):
-            order = order[:0]  # a normal that is a solver's rounding
+        if polytope.spread is not None and weights.sum() <= _ROUNDED_NORMAL * abs(b):
+            order = order[:0]
         n = len(order[weights[order] >= threshold * weights[order[:1]].max(initial=0.0)][:max_terms])
-        found.append((order[:n], order[n:]))
-    return found
+        terms.append((order[:n], order[n:]))
+    return terms
 
 
 def _at_centre(polytope: Polytope, k: int, hidden: Places) -> float:
-    """The sum of the hidden terms at the centre; 0 if that is not known."""
+    """Return the sum of the hidden terms at the centre; 0 if the centre is not known."""
     return 0.0 if polytope.centre is None else float(polytope.W[k, hidden] @ polytope.centre[hidden])
 
 
 def _sums(polytope: Polytope, digits: int, threshold: float, max_terms: int | None) -> list[str]:
-    """The terms of each face as "0.52 length − 1.2 width"; empty if it has none but rounding."""
+    """Return each face's terms as "0.52 length − 1.2 width"; empty if the normal is 0 or rounding."""
     _check_digits(digits)
-    found = []
+    texts = []
     for k, (shown, hidden) in enumerate(_terms(polytope, threshold, max_terms)):
         text, row = "", polytope.W[k]
         for j in shown:
@@ -128,11 +128,11 @@ def _sums(polytope: Polytope, digits: int, threshold: float, max_terms: int | No
             lead = ("-" if sign == "-" else "") if not text else f" {sign} "
             text += f"{lead}{abs(row[j]):.{digits}g} {polytope.names[j]}"
         if len(hidden):
-            rest = _at_centre(polytope, k, hidden)
-            usual = "" if polytope.centre is None else f", together {rest:.{digits}g} on average"
-            text += f" + ({len(hidden)} smaller term{'s' if len(hidden) > 1 else ''}{usual})"
-        found.append(text)
-    return found
+            value = _at_centre(polytope, k, hidden)
+            average = "" if polytope.centre is None else f", together {value:.{digits}g} on average"
+            text += f" + ({len(hidden)} smaller term{'s' if len(hidden) > 1 else ''}{average})"
+        texts.append(text)
+    return texts
 
 
 def _check_digits(digits: int) -> None:
@@ -141,7 +141,7 @@ def _check_digits(digits: int) -> None:
 
 
 def _spread(polytope: Polytope) -> Array:
-    """The spread of each feature: as given, else the polytope's own width, else 1."""
+    """Return the spread of each feature, by default the width of the polytope, or 1 if it is unbounded."""
     if polytope.spread is not None:
         return polytope.spread
     if polytope.is_empty or polytope.is_flat or not polytope.is_bounded:
@@ -153,21 +153,24 @@ def _spread(polytope: Polytope) -> Array:
 # -- for other programs ------------------------------------------------------------------------------
 
 
-def union_as_json(polytopes: Sequence[Polytope], inside: Label, outside: Label) -> dict[str, Any]:
-    """The polytopes of a union for JSON, each a list of faces."""
-    closed = all(polytope.is_closed for polytope in polytopes)
-    reached = "more than its limit" if closed else "its limit or more"
-    meaning = f"inside where, for one piece, the terms of no face add up to {reached}, else outside"
-    pieces = [
-        {"piece": d, "faces": as_json(polytope, inside, outside)["faces"]}
-        for d, polytope in enumerate(polytopes)
-    ]
-    return {"inside": inside, "outside": outside, "rule": meaning, "pieces": pieces}
+def union_as_json(pieces: Sequence[Polytope], inside: Label, outside: Label) -> dict[str, Any]:
+    """Return the polytopes of a union for JSON, each a list of faces."""
+    closed = all(polytope.is_closed for polytope in pieces)
+    exceeded = "more than its limit" if closed else "its limit or more"
+    rule = f"inside where, for one piece, the terms of no face add up to {exceeded}, else outside"
+    faces = [{"piece": d, "faces": _faces(polytope)} for d, polytope in enumerate(pieces)]
+    return {"inside": inside, "outside": outside, "rule": rule, "pieces": faces}
 
 
 def as_json(polytope: Polytope, inside: Label, outside: Label) -> dict[str, Any]:
-    """The faces for JSON: terms, limits, and redundant faces."""
-    faces = [
+    """Return the faces for JSON: terms, limits, and redundant faces."""
+    exceeded = "more than its limit" if polytope.is_closed else "its limit or more"
+    rule = f"outside where the terms of a face add up to {exceeded}, else inside"
+    return {"inside": inside, "outside": outside, "rule": rule, "faces": _faces(polytope)}
+
+
+def _faces(polytope: Polytope) -> list[dict[str, Any]]:
+    return [
         {
             "face": k,
             "terms": [
@@ -179,13 +182,10 @@ def as_json(polytope: Polytope, inside: Label, outside: Label) -> dict[str, Any]
         }
         for k in range(polytope.n_faces)
     ]
-    reached = "more than its limit" if polytope.is_closed else "its limit or more"
-    meaning = f"outside where the terms of a face add up to {reached}, else inside"
-    return {"inside": inside, "outside": outside, "rule": meaning, "faces": faces}
 
 
 def as_markdown(text: str) -> str:
-    """Rules of :meth:`Polytope.rules` as a Markdown list, in which names are only text."""
+    """Return rules of :meth:`Polytope.rules` as a Markdown list, in which names are only text."""
     heading, *rules = text.split("\n")
     # A list within the list is indented by two more.
     shown = [f"{rule[: len(rule) - len(rule.lstrip()) - 2]}- {_escaped(rule.strip())}" for rule in rules]

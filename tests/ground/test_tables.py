@@ -7,7 +7,7 @@ import pytest
 
 from polyopt.datasets import DataFileError
 from polyopt.datasets.source import open_source
-from polyopt.datasets.tables import _read_fast, find_layout, read_cells, separator_of
+from polyopt.datasets.tables import _read_by_pandas, _read_cells, find_layout, separator_of
 
 NUMBERS = [
     "1", "-1.5", "+2", "0", "-0", "-0.0", "1e5", "1E-300", "1e-400", "5e-324", "3.", ".5", "007", "1e+05",
@@ -45,9 +45,9 @@ def read_by_both(path):
     """Return the cells as pandas reads them, None if it is not to be used, and as the other reader does."""
     source = open_source(path)
     layout = find_layout(source, -1, separator_of(source, None), ".")
-    fast = _read_fast(source, layout, min_bytes=0)
+    fast = _read_by_pandas(source, layout, min_bytes=0)
     try:
-        return fast, read_cells(source, layout, set(), fill=False)
+        return fast, _read_cells(source, layout, set(), False, False)
     except DataFileError:
         return fast, None
 

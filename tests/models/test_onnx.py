@@ -20,7 +20,7 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
-from polyopt import PLUME, SPLA1, ConvexPolytopeMachine, LogisticPolytopes, OneNormSVM
+from polyopt import PLUME, SPLA1, ConvexPolytopeMachine, Hinges, LogisticPolytopes, OneNormSVM
 from polyopt.datasets import load
 from polyopt.margin.svm import SVM
 from polyopt.methods import METHODS
@@ -136,7 +136,7 @@ def test_probabilities_and_polytopes_of_three_classes(onnxruntime, machine):
     check(onnxruntime, machine.fit(X, y), None, X)
 
 
-SCALERS = (MinMaxScaler(clip=True), MinMaxScaler(), MaxAbsScaler(), RobustScaler())
+SCALERS = (MinMaxScaler(), MaxAbsScaler(), RobustScaler())
 
 
 @pytest.mark.parametrize("scaler", [*SCALERS, StandardScaler(with_mean=False)])
@@ -187,6 +187,20 @@ def test_numbers_with_gaps_come_in_as_one_matrix(onnxruntime):
         agrees(onnxruntime, model, {"X": X}, X)
 
 
+def test_hinges_and_indicators_of_gaps_have_a_graph(onnxruntime):
+    X, y = load_iris(return_X_y=True)
+    X[::7, 1] = np.nan
+    fill = SimpleImputer(strategy="median", add_indicator=True).fit(X)
+    scaler = StandardScaler().fit(X[~np.isnan(X).any(axis=1)])
+    hinges = Hinges(n_knots=3).fit(np.nan_to_num(X))
+    for steps, given in (([fill], X), ([hinges], np.nan_to_num(X)), ([scaler, hinges], np.nan_to_num(X))):
+        Z = given
+        for step in steps:
+            Z = step.transform(Z)
+        model = Model.of(SVM(kernel="rbf").fit(Z, y), [(f"s{i}", step) for i, step in enumerate(steps)])
+        agrees(onnxruntime, model, {"X": given}, given)
+
+
 def test_what_has_no_graph_is_told(onnxruntime):
     X, y = load_iris(return_X_y=True)
     K = X @ X.T
@@ -197,8 +211,11 @@ def test_what_has_no_graph_is_told(onnxruntime):
         with pytest.raises(ValueError, match=message):
             machine.fit(samples, y).to_onnx()
     step = Normalizer().fit(X)
-    with pytest.raises(ValueError, match="the step Normalizer has no ONNX graph here"):
+    with pytest.raises(ValueError, match="has no ONNX graph: the step Normalizer is before the machine"):
         Model.of(SVM(kernel="linear").fit(X, y), [("norm", step)]).to_onnx()
+    step = MinMaxScaler(clip=True).fit(X)
+    with pytest.raises(ValueError, match=r"has no ONNX graph: .* clips, .*: set clip=False"):
+        Model.of(SVM(kernel="linear").fit(X, y), [("scale", step)]).to_onnx()
 
 
 def test_the_command_writes_what_the_model_says(onnxruntime, tmp_path):
