@@ -9,7 +9,6 @@ computed, and taken to be within UNIT = 2^-128.
 """
 
 import argparse
-import ast
 import csv
 import hashlib
 import json
@@ -43,11 +42,11 @@ MOST_FACES, MOST_FEATURES, MOST_LEVELS = 10_000, 2_000_000, 400  # the last: of 
 MOST_NUMBERS = 5_000_000  # multipliers, scores and weights at once, each some 100 bytes
 SECONDS, MEMORY = 50, 1_000_000_000  # of the processor, and bytes
 HELP = """\
-Prove every claim of the file CLAIM (JSON, written by polyopt) about the samples in DATA, in exact arithmetic,
-or refuse it. DATA is a CSV table, an svmlight file or a .npy matrix with the label last. A claim says that a
-point of a large-margin classifier's program is worth at most a value, and that no point is worth less than a
-bound; or that no point keeps the constraints. Each step that holds is printed. The last line is "Every step
-holds.", or it begins with "Refused:" and says why. FORMAT.md describes the claim."""
+Prove every claim of the file CLAIM (JSON, written by polyopt) about the samples in DATA, a CSV table or an
+svmlight file, in exact arithmetic, or refuse it. A claim says that a point of a large-margin classifier's
+program is worth at most a value, and that no point is worth less than a bound; or that no point keeps the
+constraints. Each step that holds is printed. The last line is "Every step holds.", or it begins with
+"Refused:" and says why. FORMAT.md describes the claim."""
 STATUS = "exit status: 0 if every step holds, 1 if a claim is refused, 2 for wrong arguments"
 
 
@@ -287,31 +286,6 @@ def root(x: Fraction) -> Fraction:
     return UNIT * (isqrt((x.numerator << 2 * BITS) // x.denominator) + 1) if x else x
 
 
-def from_npy(path: str) -> Iterator[tuple[Cells, Any]]:
-    """Samples and labels, in the last column, of a matrix in numpy's format."""
-    with open(path, "rb") as file:
-        magic, version = file.read(6), file.read(2)
-        demand(magic == b"\x93NUMPY" and version in (b"\1\0", b"\2\0", b"\3\0"), "the data are no .npy file")
-        length = int.from_bytes(file.read(2 if version[0] == 1 else 4), "little")
-        demand(length <= 10_000, "the header of the .npy file is too long")
-        head = ast.literal_eval(file.read(length).decode("utf-8" if version[0] == 3 else "latin-1"))
-        fields = {"descr": str, "fortran_order": bool, "shape": tuple}
-        demand(misfit(head, fields) is None, "the header of the .npy file is broken")
-        kinds, shape = ["f8", "f4", "f2", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1"], head["shape"]
-        codes, order, kind = dict(zip(kinds, "dfeqihbQIHB")), head["descr"][:1], head["descr"][1:]
-        is_matrix = kind in codes and len(shape) == 2 and misfit(list(shape), [int]) is None
-        demand(is_matrix, "a .npy file must hold a matrix of real numbers")
-        demand(order in "<>" or (order == "|" and kind[1] == "1"), "its byte order is not known")
-        (n, m), size = shape, int(kind[1])
-        rest = os.fstat(file.fileno()).st_size - file.tell()
-        demand(min(n, m) > 0 and rest == n * m * size, "the .npy file is not as long as its header says")
-        each = struct.Struct(f"{order.replace('|', '<')}{n if head['fortran_order'] else m}{codes[kind]}")
-        rows: Any = (each.unpack(file.read(each.size)) for _ in range(m if head["fortran_order"] else n))
-        rows = zip(*rows) if head["fortran_order"] else rows
-        for *cells, label in rows:
-            yield dict(enumerate(map(float, cells))), label
-
-
 def real(text: str) -> float:
     """The finite number that a cell of the data stands for."""
     if not (DECIMAL.fullmatch(text) and isfinite(float(text))):
@@ -478,10 +452,10 @@ class Samples:
 
 def each(given: Json, n: int, read: Callable[[Json], Any]) -> list[Any]:
     """A value for each sample, from a list or from one value for all."""
-    told = given if type(given) is list else [given] * n
-    demand(len(told) == n, "a family's caps and faces must be told for every sample")
-    known = {shown: read(v) for shown, v in {repr(v): v for v in told}.items()}
-    return [known[repr(v)] for v in told]
+    if type(given) is not list:
+        return [read(given)] * n
+    demand(len(given) == n, "a family's caps and faces must be told for every sample")
+    return [read(v) for v in given]
 
 
 class Rows:
@@ -602,9 +576,7 @@ class Program:
         self.is_square = set(self.size) <= {"kind", "factor"} and self.shape == "square"
         if weighed:
             columns = [self.by_face(name) for name in ("factor", "l1", "count", "low", "high")]
-            different = {tuple(map(id, face)): face for face in zip(*columns)}
-            made: dict[Any, list[Any]] = {key: list(zip(*face)) for key, face in different.items()}
-            self.prices = [list(made[tuple(map(id, face))]) for face in zip(*columns)]
+            self.prices: list[Any] = [list(zip(*face)) for face in zip(*columns)]
             kept = all(min(h, l1, n) >= 0 and a <= z for face in self.prices for h, l1, n, a, z in face)
             demand(kept, "a price is negative, or a weight has no room")
             self.group, self.most = number(self.size.get("group", 0)), self.size.get("whole")
@@ -779,14 +751,9 @@ def load_samples(told: Json, path: str) -> tuple[list[Cells], int, list[int]]:
     given = [(name, vector(told[name], m, name)) for name in kinds if name in told]
     steps = [(kinds[name], doubles(by, name)) for name, by in given]
     demand("divide" not in told or all(dict(given)["divide"]), "a divisor is 0")
-    with open(path, "rb") as file:
-        is_npy = path.lower().endswith(".npy") or file.read(6) == b"\x93NUMPY"
-    is_sparse, target = not is_npy and is_svmlight(path), told.get("target", -1)
-    demand(target == -1 or not (is_npy or is_sparse), "the target is for tables")
-    if is_npy or is_sparse:
-        samples = from_npy(path) if is_npy else from_svmlight(path)
-    else:
-        samples = from_table(path, target)
+    is_sparse, target = is_svmlight(path), told.get("target", -1)
+    demand(target == -1 or not is_sparse, "the target is for tables")
+    samples = from_svmlight(path) if is_sparse else from_table(path, target)
     wanted = (k for a, z in runs for k in range(a, z))
     rows, y, at = [], [], next(wanted, None)
     for i, (cells, label) in enumerate(samples):

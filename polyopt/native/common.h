@@ -1,4 +1,4 @@
-/* Shared by all kernels: lengths and the export mark.
+/* Shared by all kernels: lengths, the export mark, and small loops.
 
    Arrays are C-contiguous; matrices are rows one after another. Each kernel's comment names shapes as Python's
    side does. A file that is compiled for several types includes its template once for each. */
@@ -18,5 +18,23 @@ typedef int64_t index_t;
 
 static inline double largest(double a, double b) { return a > b ? a : b; }
 static inline double smallest(double a, double b) { return a < b ? a : b; }
+
+/* x brought within [low, high]; NaN stays NaN. */
+static inline double clip(double x, double low, double high) { return x < low ? low : x > high ? high : x; }
+
+/* y += factor * x, of arrays (count,). */
+static inline void add_multiple(double *restrict y, double factor, const double *restrict x, index_t count) {
+    for (index_t i = 0; i < count; i++)
+        y[i] += factor * x[i];
+}
+
+/* x.y of arrays (count,), in any order. */
+static inline double simd_dot(const double *restrict x, const double *restrict y, index_t count) {
+    double total = 0.0;
+#pragma omp simd reduction(+ : total)
+    for (index_t i = 0; i < count; i++)
+        total += x[i] * y[i];
+    return total;
+}
 
 #endif

@@ -44,8 +44,6 @@ static inline double *take(Work *work, index_t count) {
 
 static inline index_t *take_places(Work *work, index_t count) { return (index_t *)take(work, count); }
 
-static inline double clipped(double x, double low, double high) { return x < low ? low : x > high ? high : x; }
-
 static inline const double *row_of(const Samples *data, index_t i) { return data->A + i * data->d; }
 
 static inline double dot(const double *x, const double *y, index_t d) {
@@ -63,12 +61,6 @@ static inline double slope_at(const double *x, const double *w, index_t d) {
     return slope;
 }
 
-/* y += factor * x */
-static inline void add_times(double *restrict y, double factor, const double *restrict x, index_t d) {
-    for (index_t j = 0; j < d; j++)
-        y[j] += factor * x[j];
-}
-
 /* Each multiplier in turn to where D is largest within its box [low, high]; returns by how much D rose. */
 static double sweep(const Samples *data, const double *low, const double *high, double *a, double *w) {
     const index_t d = data->d;
@@ -77,12 +69,12 @@ static double sweep(const Samples *data, const double *low, const double *high, 
         if (high[i] <= low[i])
             continue;
         const double *x = row_of(data, i), slope = slope_at(x, w, d);
-        const double new = clipped(a[i] + 2.0 * slope / data->q[i], low[i], high[i]), step = new - a[i];
+        const double new = clip(a[i] + 2.0 * slope / data->q[i], low[i], high[i]), step = new - a[i];
         if (step == 0.0)
             continue;
         a[i] = new; /* and not a[i] + step, which may be beyond the box by a rounding */
         gained += step * slope - 0.25 * data->q[i] * step * step;
-        add_times(w, 0.5 * step, x, d);
+        add_multiple(w, 0.5 * step, x, d);
     }
     return gained;
 }
@@ -113,7 +105,7 @@ static void hyperplane(const Samples *data, const double *a, double *w) {
         w[j] = 0.0;
     for (index_t i = 0; i < data->n; i++)
         if (a[i] != 0.0)
-            add_times(w, 0.5 * a[i], row_of(data, i), data->d);
+            add_multiple(w, 0.5 * a[i], row_of(data, i), data->d);
 }
 
 /* D(a) for the w that belongs to a. */

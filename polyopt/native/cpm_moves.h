@@ -56,9 +56,9 @@ static Cost try_move(const Samples *data, double *caps, const double *a, const d
     memcpy(trial, a, (size_t)n * sizeof(double));
     memcpy(v, w, (size_t)d * sizeof(double));
     const double slope = slope_at(row_of(data, i), w, d);
-    const double step = clipped(2.0 * slope / data->q[i], 0.0, data->C[i]), kept = caps[i];
+    const double step = clip(2.0 * slope / data->q[i], 0.0, data->C[i]), kept = caps[i];
     trial[i] = step;
-    add_times(v, 0.5 * step, row_of(data, i), d);
+    add_multiple(v, 0.5 * step, row_of(data, i), d);
     const double begun = step * slope - 0.25 * data->q[i] * step * step;
     caps[i] = data->C[i];
     climb(data, zero, caps, trial, v, TRIAL_SWEEPS, enough - begun, 5e-3 * smallest(begun, enough - begun));
@@ -81,7 +81,7 @@ static void shift(double *v, index_t p, index_t k, const Moves *moves, Order oth
         const index_t r = others.places[place];
         const double *shared = moves->shared + pair_of(moves, r, k) * d;
         if (r != p && dot(shared, pull, d) > 0.0)
-            add_times(v, 0.5, shared, d);
+            add_multiple(v, 0.5, shared, d);
     }
 }
 
@@ -117,7 +117,7 @@ static Worth worth_of(const Samples *data, const double *a, const double *w, con
         if (step == 0.0)
             continue;
         const double slope = slope_at(row_of(data, j), w, d), length = sqrt(data->q[j]);
-        add_times(e, step, row_of(data, j), d);
+        add_multiple(e, step, row_of(data, j), d);
         worth += step * slope;
         reach += fabs(step) * length;
         earned += fabs(step * slope);
@@ -144,9 +144,9 @@ static Worth joint_move(const Samples *data, const double *a, const double *w, i
     memcpy(v, w, (size_t)d * sizeof(double));
     shift(v, p, k, moves, others);
     for (index_t j = 0; j < n; j++) {
-        trial[j] = clipped(a[j] + guess[j], low[j], high[j]);
+        trial[j] = clip(a[j] + guess[j], low[j], high[j]);
         if (trial[j] != a[j])
-            add_times(v, 0.5 * (trial[j] - a[j]), row_of(data, j), d);
+            add_multiple(v, 0.5 * (trial[j] - a[j]), row_of(data, j), d);
     }
     climb(data, low, high, trial, v, SHARED_SWEEPS, INFINITY, 1e-2 * moves->gain[pair]);
     Worth move = worth_of(data, a, w, trial, change, e);

@@ -84,7 +84,7 @@ static double set_envelope(const Priced *at, const FaceBox *box, index_t i) {
         box->cap[i] = price / (1.0 - low) * (1.0 - 8.0 * UNIT);
         return -1.0;
     }
-    const double fixed = clipped((price - C * (1.0 - high)) / (high - low), 0.0, C);
+    const double fixed = clip((price - C * (1.0 - high)) / (high - low), 0.0, C);
     const double size = price + (C + fixed) * (2.0 + fabs(low) + fabs(high));
     box->shift[i] = smallest(price - fixed * (1.0 - low), (C - fixed) * (1.0 - high)) - 8.0 * UNIT * size;
     return fixed;
@@ -111,13 +111,13 @@ static void pull(const Samples *data, const FaceBox *box) {
     memset(box->v, 0, (size_t)box->d * sizeof(double));
     for (index_t i = 0; i < box->n; i++)
         if (box->up[i] != 0.0)
-            add_times(box->v, box->up[i], row_of(data, i), box->d);
+            add_multiple(box->v, box->up[i], row_of(data, i), box->d);
     for (index_t j = 0; j < box->d; j++)
-        box->w[j] = clipped(0.5 * box->v[j], box->low[j], box->high[j]);
+        box->w[j] = clip(0.5 * box->v[j], box->low[j], box->high[j]);
 }
 
 static inline double step_of(const FaceBox *box, index_t i, double wanted) {
-    return clipped(box->up[i] + wanted, 0.0, box->cap[i]) - box->up[i];
+    return clip(box->up[i] + wanted, 0.0, box->cap[i]) - box->up[i];
 }
 
 /* Raise the multiplier of sample i. */
@@ -135,13 +135,13 @@ static inline void raise_one(const Samples *data, const FaceBox *box, index_t i)
     if (step == 0.0)
         return;
     for (index_t j = 0; j < d; j++)
-        after -= x[j] * clipped(0.5 * (box->v[j] + step * x[j]), box->low[j], box->high[j]);
+        after -= x[j] * clip(0.5 * (box->v[j] + step * x[j]), box->low[j], box->high[j]);
     if (after * slope < 0.0) /* beyond the best place */
         step = step_of(box, i, 2.0 * slope / data->q[i]);
-    box->up[i] = clipped(box->up[i] + step, 0.0, box->cap[i]);
+    box->up[i] = clip(box->up[i] + step, 0.0, box->cap[i]);
     for (index_t j = 0; j < d; j++) {
         box->v[j] += step * x[j];
-        box->w[j] = clipped(0.5 * box->v[j], box->low[j], box->high[j]);
+        box->w[j] = clip(0.5 * box->v[j], box->low[j], box->high[j]);
     }
 }
 
@@ -288,7 +288,7 @@ API void cpm_examine_face_box(index_t p, index_t n, const Samples *data, const d
     for (index_t i = 0; i < n; i++)
         codes[i] = data->C[i] > 0.0 ? (uint8_t)(CODES * smallest(box->up[i] / data->C[i], 1.0)) : 0;
     box->found[COEFFICIENT] = is_cut ? (double)j : -1.0;
-    box->found[PLACE] = clipped(box->w[j], low + CUT_MARGIN * width, high - CUT_MARGIN * width);
+    box->found[PLACE] = clip(box->w[j], low + CUT_MARGIN * width, high - CUT_MARGIN * width);
 }
 
 /* G(w) */

@@ -39,22 +39,6 @@ typedef struct {
     double share, part, mu, along, bent;
 } Riser;
 
-/* NaN stays NaN, by which it is seen that numbers were too far apart. */
-static inline double clipped(double x, double low, double high) { return x < low ? low : x > high ? high : x; }
-
-static inline double dot(const double *x, const double *y, index_t d) {
-    double total = 0.0;
-#pragma omp simd reduction(+ : total)
-    for (index_t r = 0; r < d; r++)
-        total += x[r] * y[r];
-    return total;
-}
-
-static inline void add_times(double *restrict y, double factor, const double *restrict x, index_t d) {
-    for (index_t r = 0; r < d; r++)
-        y[r] += factor * x[r];
-}
-
 static inline const vector_f8 *tile_of(const Face *at, index_t first) {
     return at->tiles + first * at->d / VECTOR_DOUBLES;
 }
@@ -115,7 +99,7 @@ INLINE void raise_base(const Face *at, double mu, int strips) {
             const double slope = 1.0 - 0.5 * product(x, at->v, strips);
             const double up = mu / at->up[j], down = mu / at->down[j];
             const double curve = 0.5 * at->q[j] + up / at->up[j] + down / at->down[j];
-            const double step = clipped((slope + down - up) / curve, -MAX_ROOM_SHARE * at->down[j],
+            const double step = clip((slope + down - up) / curve, -MAX_ROOM_SHARE * at->down[j],
                                         MAX_ROOM_SHARE * at->up[j]);
             at->a[j] += step;
             at->down[j] += step;
@@ -159,7 +143,7 @@ INLINE void raise_own(const Face *at, const Riser *one, const vector_f8 *x, int 
     const double square = less_own(at, one, x, strips);
     const double slope = one->share - product(x, at->pull, strips);
     const double curve = one->along * product(x, x, strips) + one->bent * square;
-    const double new = clipped(at->own[i] + slope / curve, 0.0, at->B[i]), step = new - at->own[i];
+    const double new = clip(at->own[i] + slope / curve, 0.0, at->B[i]), step = new - at->own[i];
     at->own[i] = new;
     move_along(at, one, x, step, strips);
 }
@@ -311,7 +295,7 @@ static void follow_anew(const Face *at, const double *C, int strips) {
             at->up[j] -= largest(delta[j], 0.0);
             at->down[j] -= largest(-delta[j], 0.0);
         }
-        add_times((double *)at->v, at->share[i], at->e + i * d, d);
+        add_multiple((double *)at->v, at->share[i], at->e + i * d, d);
     }
     for (index_t j = 0; at->keeps && j < n; j++)
         times(at->M, (double *)(at->A + j * strips), at->rows + j * strips, d, strips);
@@ -392,7 +376,7 @@ static double move_share(const Fixed *at, index_t i) {
         const index_t on = k * at->p + i;
         if (!at->allowed[on])
             continue;
-        const double along = at->length[on] * at->share[on] - dot(at->e + on * d, at->pulled + k * d, d);
+        const double along = at->length[on] * at->share[on] - simd_dot(at->e + on * d, at->pulled + k * d, d);
         const double slope = at->slope[on] + 0.5 * along / at->times[k];
         if (slope < least)
             low = k, least = slope;
@@ -406,8 +390,8 @@ static double move_share(const Fixed *at, index_t i) {
     const double step = most - least < at->share[from] * bent ? (most - least) / bent : at->share[from];
     at->share[from] -= step;
     at->share[to] += step;
-    add_times(at->pulled + high * d, -step, at->e + from * d, d);
-    add_times(at->pulled + low * d, step, at->e + to * d, d);
+    add_multiple(at->pulled + high * d, -step, at->e + from * d, d);
+    add_multiple(at->pulled + low * d, step, at->e + to * d, d);
     return step * (most - least) - 0.5 * step * step * bent;
 }
 

@@ -1,6 +1,7 @@
 /* Working sets of the decomposition solver: slopes of φ, sums of kernel rows, and pair steps. */
 #include "decomposition.h"
 #include "elementary.h"
+#include "vectors.h"
 
 /* right, left (n): slopes of φ to the right and to the left of every β_i. */
 static void slopes_of(const pieces *phi, const double *restrict beta, double *restrict right,
@@ -41,39 +42,30 @@ API void gains(index_t n, index_t k, index_t l, index_t e, const double *g, cons
    the lanes is the answer. Vectors are of a width that is a multiple of eight. NaN is never the best.
 
    The eight lanes are cut into vectors that the processor has: comparisons of longer ones are taken apart by gcc. */
-enum { LANES = 8 };
-#if defined(__AVX512F__)
-enum { PART = 8, PARTS = 1 };
-#elif defined(__AVX__)
-enum { PART = 4, PARTS = 2 };
-#else
-enum { PART = 2, PARTS = 4 };
-#endif
-typedef double part_f8 __attribute__((vector_size(8 * PART), aligned(8), may_alias));
-typedef int64_t part_i8 __attribute__((vector_size(8 * PART), aligned(8), may_alias));
+enum { LANES = 8, PART = VECTOR_DOUBLES, PARTS = LANES / PART };
 
 static const double FLAT = 1e-12;   /* times the diagonal: least curvature of a pair, as that of like samples is noise */
 static const double LEAST = 1e-300; /* least curvature at all */
 
-static inline part_f8 load_f8(const double *from) { return *(const part_f8 *)from; }
+static inline vector_f8 load_f8(const double *from) { return from_f8(from); }
 
-static inline part_f8 load_f4(const float *from) {
+static inline vector_f8 load_f4(const float *from) {
     double wide[PART]; /* in gcc 12 quicker than __builtin_convertvector */
     for (int l = 0; l < PART; l++)
         wide[l] = from[l];
     return load_f8(wide);
 }
 
-static inline part_i8 choose_i8(part_i8 mask, part_i8 yes, part_i8 no) { return (mask & yes) | (~mask & no); }
+static inline vector_i8 choose_i8(vector_i8 mask, vector_i8 yes, vector_i8 no) { return (mask & yes) | (~mask & no); }
 
-static inline part_f8 choose_f8(part_i8 mask, part_f8 yes, part_f8 no) {
-    return (part_f8)choose_i8(mask, (part_i8)yes, (part_i8)no);
+static inline vector_f8 choose_f8(vector_i8 mask, vector_f8 yes, vector_f8 no) {
+    return (vector_f8)choose_i8(mask, (vector_i8)yes, (vector_i8)no);
 }
 
 /* In every lane a best value and its place, and the places at hand. */
 typedef struct {
-    part_f8 value[PARTS];
-    part_i8 place[PARTS], here[PARTS];
+    vector_f8 value[PARTS];
+    vector_i8 place[PARTS], here[PARTS];
 } champions;
 
 static inline champions champions_from(double value) {
@@ -87,7 +79,7 @@ static inline champions champions_from(double value) {
     return best;
 }
 
-static inline void keep(champions *best, int p, part_i8 is_better, part_f8 value) {
+static inline void keep(champions *best, int p, vector_i8 is_better, vector_f8 value) {
     best->value[p] = choose_f8(is_better, value, best->value[p]);
     best->place[p] = choose_i8(is_better, best->here[p], best->place[p]);
     best->here[p] += LANES;
@@ -116,8 +108,8 @@ static inline index_t partner(index_t width, const double *restrict g, const dou
 #pragma GCC unroll 4
         for (int p = 0; p < PARTS; p++) {
             const index_t at = r + p * PART;
-            const part_f8 drop = most - load_f8(down + at) + load_f8(g + at);
-            const part_f8 gain = drop * drop * load_f4(ease + at);
+            const vector_f8 drop = most - load_f8(down + at) + load_f8(g + at);
+            const vector_f8 gain = drop * drop * load_f4(ease + at);
             keep(&best, p, (drop > 0.0) & (gain > best.value[p]), gain);
         }
     index_t place;
@@ -155,14 +147,14 @@ static inline double power(double x, index_t degree) {
 /* products[j] = own'others[j] for BESIDE rows of m >= PART numbers each, one after another; `last` is the last vector
    of own, of zeros where the vectors before have its numbers. */
 enum { BESIDE = 8 };
-static inline void products_beside(index_t m, const double *restrict own, part_f8 last, const double *restrict others,
+static inline void products_beside(index_t m, const double *restrict own, vector_f8 last, const double *restrict others,
                                    double *restrict products) {
-    part_f8 sums[BESIDE];
+    vector_f8 sums[BESIDE];
 #pragma GCC unroll 8
     for (int j = 0; j < BESIDE; j++)
         sums[j] = last * load_f8(others + j * m + m - PART);
     for (index_t k = 0; k + PART <= m; k += PART) {
-        const part_f8 x = load_f8(own + k);
+        const vector_f8 x = load_f8(own + k);
 #pragma GCC unroll 8
         for (int j = 0; j < BESIDE; j++)
             sums[j] += x * load_f8(others + j * m + k);
@@ -187,7 +179,7 @@ static void row_products(index_t q, index_t m, const double *restrict own, const
         }
         return;
     }
-    part_f8 last;
+    vector_f8 last;
     for (index_t l = 0; l < PART; l++)
         last[l] = PART - l <= m % PART ? own[m - PART + l] : 0.0;
     for (index_t c = 0; c < q; c += BESIDE) {
@@ -210,7 +202,8 @@ static void compute_row(const void *given, index_t r, double *restrict row) {
 
 /* Pair steps with rows to compute; else as solve_pairs_held. */
 API void solve_pairs_computed(index_t q, index_t m, index_t k, index_t l, index_t r, index_t w, index_t v,
-                                 index_t e,                                 const double *left, const double *right, index_t degree, const double *diagonal,
+                                 index_t e, const double *left, const double *right, index_t degree,
+                                 const double *diagonal,
                                  double *g, double *beta, const double *ends, const double *slopes, double tol,
                                  index_t steps, double *K, float *ease, double *room, index_t *place,
                                  index_t *counts) {

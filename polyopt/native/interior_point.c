@@ -277,11 +277,6 @@ API void target(const PrimalDual *at, const Direction *way, double mean, double 
 
 /* ---- steps ---- */
 
-static void add_multiple(double *restrict x, double length, const double *restrict dx, index_t count) {
-    for (index_t i = 0; i < count; i++)
-        x[i] += length * dx[i];
-}
-
 /* Move everything by the same step. */
 API void step(const PrimalDual *at, const Direction *way, double length) {
     add_multiple(at->Z, length, way->dZ, at->rows * at->n);

@@ -79,7 +79,7 @@ static bool invert(const L0Given *given, L0State *at) {
             const double factor = W[r * stride + q];
             if (r != q && factor != 0.0) {
                 W[r * stride + q] = 0.0;
-                l0_add(k, W + r * stride, -factor, row);
+                add_multiple(W + r * stride, -factor, row, k);
             }
         }
     }
@@ -177,11 +177,11 @@ void l0_place_all(const L0Given *given, L0State *at) {
     for (index_t r = 0; r < k; r++)
         room.one[r] = -at->s[at->R[r]];
     for (index_t q = 0; q < k; q++) {
-        const double now = l0_inner(k, at->W + q * at->most, room.one);
+        const double now = simd_dot(at->W + q * at->most, room.one, k);
         room.two[q] = now;
         if (at->Q[q] == INTERCEPT) {
             at->rest[POINT_B] = now;
-            l0_add(at->N, at->s, now, given->y);
+            add_multiple(at->s, now, given->y, at->N);
         } else
             at->a[at->Q[q]] = now;
     }
@@ -194,14 +194,14 @@ static void weigh(const L0Given *given, L0State *at) {
     const L0Room room = l0_room(at);
     for (index_t q = 0; q < k; q++)
         if (at->Q[q] != INTERCEPT)
-            at->of_cols[at->Q[q]] = l0_inner(k, at->W + q * at->most, at->W + q * at->most);
+            at->of_cols[at->Q[q]] = simd_dot(at->W + q * at->most, at->W + q * at->most, k);
     for (index_t i = 0; i < at->N; i++)
         if (at->rows[i] != INSIDE) {
             for (index_t q = 0; q < k; q++)
                 room.one[q] = entry(given, i, at->Q[q]);
             memset(room.two, 0, k * sizeof(double));
             l0_combine(k, room.two, k, room.one, at->W, at->most, NULL);
-            at->of_rows[i] = 1.0 + l0_inner(k, room.two, room.two);
+            at->of_rows[i] = 1.0 + simd_dot(room.two, room.two, k);
         }
 }
 
@@ -237,7 +237,7 @@ void l0_column_of(const L0Given *given, const L0State *at, index_t j, double *fo
     for (index_t r = 0; r < k; r++)
         column[r] = given->columns[j * at->N + at->R[r]];
     for (index_t q = 0; q < k; q++)
-        found[q] = l0_inner(k, at->W + q * at->most, column);
+        found[q] = simd_dot(at->W + q * at->most, column, k);
 }
 
 /* Put a row in the place of another; it is `weights` times the rows of the basis. False if the pivot is too small. */
@@ -249,7 +249,7 @@ bool l0_replace_row(L0State *at, index_t leaving, index_t row, const double *wei
     at->R[leaving] = row;
     for (index_t q = 0; q < k; q++) {
         double *own = at->W + q * at->most, share = own[leaving] / pivot;
-        l0_add(k, own, -share, weights);
+        add_multiple(own, -share, weights, k);
         own[leaving] = share;
     }
     return true;
@@ -267,7 +267,7 @@ bool l0_replace_column(const L0Given *given, L0State *at, index_t place, index_t
         row[r] /= found[place];
     for (index_t q = 0; q < k; q++)
         if (q != place)
-            l0_add(k, at->W + q * at->most, -found[q], row);
+            add_multiple(at->W + q * at->most, -found[q], row, k);
     return true;
 }
 
@@ -280,7 +280,7 @@ bool l0_grow_basis(const L0Given *given, L0State *at, index_t row, index_t j, co
     l0_column_of(given, at, j, found);
     for (index_t q = 0; q < k; q++) {
         double *own = at->W + q * at->most;
-        l0_add(k, own, found[q] / pivot, weights);
+        add_multiple(own, found[q] / pivot, weights, k);
         own[k] = -found[q] / pivot;
     }
     for (index_t r = 0; r < k; r++)
@@ -300,7 +300,7 @@ bool l0_shrink_basis(L0State *at, index_t place, index_t leaving) {
         return false;
     for (index_t q = 0; q < k; q++)
         if (q != place)
-            l0_add(k, at->W + q * stride, -at->W[q * stride + leaving] / pivot, out);
+            add_multiple(at->W + q * stride, -at->W[q * stride + leaving] / pivot, out, k);
     if (place != k - 1)
         memcpy(at->W + place * stride, at->W + (k - 1) * stride, k * sizeof(double));
     for (index_t q = 0; q < k; q++)

@@ -50,12 +50,6 @@ static inline L0Room l0_room(const L0State *at) {
                     w + 5 * at->most + at->p, after, after + at->N};
 }
 
-/* target += factor * other. */
-static inline void l0_add(index_t n, double *restrict target, double factor, const double *restrict other) {
-    for (index_t j = 0; j < n; j++)
-        target[j] += factor * other[j];
-}
-
 /* target += sum of factors[r] * rows[r], for `count` rows; count is a constant where this is called. */
 static inline __attribute__((always_inline)) void l0_add_rows(const int count, index_t n, double *restrict target,
                                                               const double *factors, const double *const *rows) {
@@ -96,15 +90,7 @@ static inline void l0_combine(index_t n, double *target, index_t k, const double
     for (; done + 4 <= count; done += 4)
         l0_add_rows(4, n, target, f + done, rows + done);
     for (; done < count; done++)
-        l0_add(n, target, f[done], rows[done]);
-}
-
-static inline double l0_inner(index_t k, const double *restrict one, const double *restrict other) {
-    double total = 0.0;
-#pragma omp simd reduction(+ : total)
-    for (index_t r = 0; r < k; r++)
-        total += one[r] * other[r];
-    return total;
+        add_multiple(target, f[done], rows[done], n);
 }
 
 /* l0_basis.c */

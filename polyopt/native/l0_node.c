@@ -57,7 +57,7 @@ static void rates_of(const L0Problem *of, const double *near, double *middle) {
             }
         }
     for (int r = 0; r < count; r++)
-        l0_add(p, middle, factors[r], rows[r]);
+        add_multiple(middle, factors[r], rows[r], p);
 }
 
 /* A bound on the scores of a node, from the feasible multipliers nearest to u (n,), which may be any numbers.

@@ -89,7 +89,7 @@ void l0_offer(const L0Problem *of, const L0Given *given, L0Memory *memory, L0Des
         a[j] = smallest(largest(at->a[j] / given->full[j], 0.0), 1.0);
         if (a[j] > MIN_COEFFICIENT) {
             score += 1.0;
-            l0_add(n, margins, a[j] * given->full[j], given->columns + j * n);
+            add_multiple(margins, a[j] * given->full[j], given->columns + j * n, n);
         } else
             a[j] = 0.0;
     }

@@ -144,7 +144,7 @@ static void turned_columns(const L0Given *given, const L0State *at, const L0Room
     if (step->leaving < 0)
         l0_column_of(given, at, step->entering, enters);
     for (index_t q = 0; q < k; q++) {
-        turned[q] = l0_inner(k, at->W + q * at->most, room.du);
+        turned[q] = simd_dot(at->W + q * at->most, room.du, k);
         if (step->leaving >= 0)
             enters[q] = -at->W[q * at->most + step->leaving];
     }
@@ -152,13 +152,13 @@ static void turned_columns(const L0Given *given, const L0State *at, const L0Room
     memset(room.more_rows, 0, at->N * sizeof(double));
     for (index_t q = 0; q < k; q++)
         if (at->Q[q] == INTERCEPT) {
-            l0_add(at->N, room.of_rows, enters[q], given->y);
-            l0_add(at->N, room.more_rows, turned[q], given->y);
+            add_multiple(room.of_rows, enters[q], given->y, at->N);
+            add_multiple(room.more_rows, turned[q], given->y, at->N);
         }
     l0_combine(at->N, room.of_rows, k, enters, given->columns, at->N, at->Q);
     l0_combine(at->N, room.more_rows, k, turned, given->columns, at->N, at->Q);
     if (step->entering >= 0)
-        l0_add(at->N, room.of_rows, -1.0, given->columns + step->entering * at->N);
+        add_multiple(room.of_rows, -1.0, given->columns + step->entering * at->N, at->N);
     if (step->row >= 0)
         room.more_rows[step->row] -= step->sign;
 }
@@ -169,7 +169,7 @@ static void reweigh(const L0Given *given, L0State *at, const L0Room room, const 
     const bool of_row = step->row >= 0;
     turned_columns(given, at, room, step);
     const double *enters = room.one, *turned = room.two;
-    const double length = (of_row ? 1.0 : 0.0) + l0_inner(k, room.du, room.du);
+    const double length = (of_row ? 1.0 : 0.0) + simd_dot(room.du, room.du, k);
     const double pivot = of_row ? room.of_rows[step->row] : enters[step->place];
     const double turn = -2.0 * (of_row ? -step->sign : step->sign) / pivot, square = length / (pivot * pivot);
     for (index_t i = 0; i < at->N; i++) {
@@ -251,7 +251,7 @@ static void direction(const L0Given *given, const L0State *at, const L0Room room
         for (index_t q = 0; q < k; q++)
             room.one[q] = -step->sign * (at->Q[q] == INTERCEPT ? given->y[row] : entries[at->Q[q]]);
         l0_combine(k, room.du, k, room.one, at->W, at->most, NULL);
-        l0_add(at->p, room.dd, -step->sign, entries);
+        add_multiple(room.dd, -step->sign, entries, at->p);
     } else {
         const index_t j = at->Q[step->place];
         const bool rises = step->kind == COLUMN && at->a[j] > given->cap[j];
@@ -262,7 +262,7 @@ static void direction(const L0Given *given, const L0State *at, const L0Room room
             *slope = given->full[j] - at->a[j];
             *limit = given->free[j] - given->paid[j];
         }
-        l0_add(k, room.du, step->sign, at->W + step->place * at->most);
+        add_multiple(room.du, step->sign, at->W + step->place * at->most, k);
     }
     for (index_t r = 0; r < k; r++)
         room.less[r] = -room.du[r];
@@ -284,7 +284,7 @@ static bool make_step(const L0Given *given, L0State *at, Leaving leaving) {
         const index_t i = at->R[r];
         at->u[i] = smallest(largest(at->u[i] + step.far * room.du[r], 0.0), given->h[i]);
     }
-    l0_add(at->p, at->d, step.far, room.dd);
+    add_multiple(at->d, step.far, room.dd, at->p);
     if (of_row)
         at->u[step.row] += step.sign * step.far;
     if (step.entering < 0 && step.leaving < 0)

@@ -231,11 +231,6 @@ typedef struct {
     double *steps, *bends, *products;
 } Pairs;
 
-static void add_to(double *restrict y, double a, const double *restrict x, index_t count) {
-    for (index_t i = 0; i < count; i++)
-        y[i] += a * x[i];
-}
-
 /* d = less the slope g, times what the pairs say of the inverse of the curvature. shares (memory,): work space. */
 static void descent_direction(const Pairs *of, const double *g, double *d, double *shares) {
     const index_t size = of->size, memory = of->memory, last = (of->head - 1 + memory) % memory;
@@ -244,7 +239,7 @@ static void descent_direction(const Pairs *of, const double *g, double *d, doubl
     for (index_t back = 1; back <= of->kept; back++) {
         const index_t p = (of->head - back + memory) % memory;
         shares[p] = product_of(of->steps + p * size, d, size) / of->products[p];
-        add_to(d, -shares[p], of->bends + p * size, size);
+        add_multiple(d, -shares[p], of->bends + p * size, size);
     }
     if (of->kept) {
         const double *bend = of->bends + last * size;
@@ -254,7 +249,7 @@ static void descent_direction(const Pairs *of, const double *g, double *d, doubl
     }
     for (index_t back = of->kept; back >= 1; back--) {
         const index_t p = (of->head - back + memory) % memory;
-        add_to(d, shares[p] - product_of(of->bends + p * size, d, size) / of->products[p], of->steps + p * size, size);
+        add_multiple(d, shares[p] - product_of(of->bends + p * size, d, size) / of->products[p], of->steps + p * size, size);
     }
 }
 
@@ -369,7 +364,7 @@ static inline double shrunk(double z, double up, double down) {
 /* Set v_i, and keep r, the slope of the model's smooth part, at v. */
 static void set_entry(const double *H, double *r, double *v, index_t size, index_t i, double to) {
     if (to != v[i])
-        add_to(r, to - v[i], H + i * size, size);
+        add_multiple(r, to - v[i], H + i * size, size);
     v[i] = to;
 }
 

@@ -4,19 +4,10 @@
 #ifndef POLYOPT_ROWS_H
 #define POLYOPT_ROWS_H
 
-#include "common.h"
-
-/* Bytes of the processor's vectors: AVX-512, AVX2, or SSE and NEON. */
-#if defined(__AVX512F__)
-#define VECTOR 64
-#elif defined(__AVX2__)
-#define VECTOR 32
-#else
-#define VECTOR 16
-#endif
+#include "vectors.h"
 
 /* Weights in a vector: eight at most. */
-#define LANES (VECTOR / (index_t)sizeof(WEIGHT) < 8 ? VECTOR / (index_t)sizeof(WEIGHT) : 8)
+#define LANES (VECTOR_BYTES / (index_t)sizeof(WEIGHT) < 8 ? VECTOR_BYTES / (index_t)sizeof(WEIGHT) : 8)
 
 #define INLINE static inline __attribute__((always_inline))
 

@@ -210,7 +210,7 @@ def test_a_table_with_scaled_features_is_read_as_it_stands(data, tmp_path, capsy
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
-    # Sparse samples are multiplied and not divided; a matrix in numpy's format has its labels last.
+    # Sparse samples are multiplied and not divided; a table has its labels last.
     sparse = sp.csr_array(np.where(np.abs(X) > 0.7, X, 0.0))
     plain = StandardScaler(with_mean=False).fit(sparse)
     machine = polyopt.ConvexPolytopeMachine(
@@ -218,16 +218,22 @@ def test_a_table_with_scaled_features_is_read_as_it_stands(data, tmp_path, capsy
     )
     labels = (y == "in").astype(int)
     machine.fit(plain.transform(sparse), labels).certificate().save(tmp_path / "s.json", scaler=plain)
-    np.save(tmp_path / "s.npy", np.column_stack([sparse.toarray(), labels]))
-    assert verdict(tmp_path / "s.json", tmp_path / "s.npy", capsys)[0] == 0
+    write_table(tmp_path / "s.csv", sparse.toarray(), labels)
+    assert verdict(tmp_path / "s.json", tmp_path / "s.csv", capsys)[0] == 0
+
+
+def write_table(path, X, y):
+    """Write samples exactly, with the label last."""
+    rows = ([*map(repr, row), str(label)] for row, label in zip(X.tolist(), y, strict=True))
+    path.write_text("\n".join(map(",".join, rows)))
 
 
 def test_every_pair_of_classes_is_a_claim(tmp_path, capsys):
     rng = np.random.default_rng(2)
     X, y = rng.normal(size=(30, 2)), rng.permutation(np.repeat([3, 1, 2], 10))
     polyopt.SVM(kernel="linear").fit(X, y).certificate().save(tmp_path / "c.json")
-    np.save(tmp_path / "d.npy", np.column_stack([X, y]))
-    status, text = verdict(tmp_path / "c.json", tmp_path / "d.npy", capsys)
+    write_table(tmp_path / "d.csv", X, y)
+    status, text = verdict(tmp_path / "c.json", tmp_path / "d.csv", capsys)
     assert (status, text.count("is read")) == (0, 3)
 
 
@@ -237,10 +243,8 @@ def test_each_side_of_two_is_a_claim(data, tmp_path, capsys):
         inside_label="both", penalty=polyopt.FacePenalty(l1=0.1), **FEW
     ).fit(X, y)
     machine.certificate().save(tmp_path / "c.json")
-    np.save(tmp_path / "d.npy", np.column_stack([X, y == "in"]))
-    text = (tmp_path / "c.json").read_text()
-    (tmp_path / "c.json").write_text(text.replace('"in"', '"1.0"').replace('"out"', '"0.0"'))
-    status, said = verdict(tmp_path / "c.json", tmp_path / "d.npy", capsys)
+    write_table(tmp_path / "d.csv", X, y)
+    status, said = verdict(tmp_path / "c.json", tmp_path / "d.csv", capsys)
     assert (status, said.count("is read")) == (0, 2)
 
 
