@@ -13,7 +13,6 @@ from polyopt.crosschecks.registry import CPM, PC_SLP, PLUME, POLYCEPTRON, SPLA1,
 from polyopt.crosschecks.samples import clusters, generator
 from polyopt.polyhedral.plume import minimise
 from polyopt.polyhedral.polyceptron import solve_batch
-from polyopt.polyhedral.polyceptron import OnlinePolyceptron, solve_batch
 from polyopt.polyhedral.spla1 import LogisticCells
 
 CHECKS = Registry("polyhedral")
