@@ -266,9 +266,8 @@ def refuse_dates(X: Any) -> None:
     """Refuse dates and times: numpy converts them to numbers in a unit of its choice."""
     if is_frame(X):
         for name, kind in zip(X.columns, X.dtypes, strict=True):
-            if getattr(kind, "kind", "") in _TIME_KINDS or (
-                hasattr(kind, "is_temporal") and kind.is_temporal()
-            ):
+            is_polars_time = hasattr(kind, "is_temporal") and kind.is_temporal()
+            if is_polars_time or getattr(kind, "kind", "") in _TIME_KINDS:
                 raise _neither(name, kind)
     elif getattr(getattr(X, "dtype", None), "kind", "") in _TIME_KINDS:
         raise ValueError(f"X holds {X.dtype}, which is no number: make numbers of it (days of dates, say)")

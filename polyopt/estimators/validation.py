@@ -81,9 +81,7 @@ def class_weights(
     return per_class
 
 
-_LABEL_KINDS = (
-    "biuU"  # numpy kinds whose values are labels; scikit-learn's check takes a tenth of a small fit
-)
+_LABEL_KINDS = "biuU"  # numpy kinds of labels, not checked: that would take a tenth of a small fit
 _CELL_ERRORS = ("setting an array element with a sequence", "Cannot cast")  # of numpy and pandas
 
 
