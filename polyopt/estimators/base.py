@@ -164,9 +164,6 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         """Append samples without a label: class -1, weight 0, row numbers from `n` on. Here: none."""
         return X, codes, weights, rows
 
-    def _calibrate(self, X: Any, y: NDArray[Any], weights: NDArray[Any], whole: Clock) -> None:
-        """Calibrate the probabilities of the binary machine just fitted, in the time left of `whole`."""
-
     def _settle(self) -> None:
         """Finish the fit once all pairs of classes are fitted."""
 
@@ -305,11 +302,9 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _fit_signs(self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
-        """Fit the binary machine, and its probabilities in the time that is left."""
-        clock = Clock(getattr(self, "time_limit", None))
+        """Fit the binary machine to labels of -1 and +1."""
         self._fit_binary(X, y, weights, rows)
         _note_interruption(self)
-        self._calibrate(X, y, weights, clock)
 
     def _fit_pairs(self, X: Any, codes: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
         pairs = list(combinations(range(len(self.classes_)), 2))

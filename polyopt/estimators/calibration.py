@@ -1,4 +1,4 @@
-"""Probabilities for classifiers that score: scikit-learn's calibration of the scores of held-out samples."""
+"""Probabilities of classifiers with scores: scikit-learn's calibration on held-out samples."""
 
 from __future__ import annotations
 
@@ -20,16 +20,10 @@ MAX_FOLDS = 5
 
 
 class ScoreClassifier(ClassifierMixin, BaseEstimator):
-    """A classifier whose one feature is a score: ``CalibratedClassifierCV`` is wrapped around it.
-
-    Parameters
-    ----------
-    unit : float
-        The scores are divided by it, so that the fit of a sigmoid does not depend on their size.
-    """
+    """A classifier whose only feature is a score, for ``CalibratedClassifierCV`` to wrap."""
 
     def __init__(self, unit: float = 1.0):
-        self.unit = unit
+        self.unit = unit  # scale of the scores: the fit of a sigmoid shall not depend on it
 
     def fit(self, X: Array, y: Array, sample_weight: Array | None = None) -> Self:
         """Learn the labels; nothing else is fitted."""
@@ -42,14 +36,14 @@ class ScoreClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Array) -> NDArray[Any]:
         """Return labels (t,) by the signs of the scores."""
-        found: NDArray[Any] = self.classes_[(self.decision_function(X) > 0).astype(int)]
-        return found
+        labels: NDArray[Any] = self.classes_[(self.decision_function(X) > 0).astype(int)]
+        return labels
 
 
 def calibrate(machine: Any, X: Any, y: Array, weights: Array, whole: Clock) -> None:
-    """Set ``calibration_`` of a binary machine from the scores of folds that were held out.
+    """Set ``calibration_`` of a binary machine from the scores of held-out folds.
 
-    If a class has one sample, or the time is over before the last fold, ``_uncalibrated`` has the reason.
+    If a class has one sample, or the time is over before the last fold, set ``_uncalibrated`` to the reason.
     """
     from sklearn.calibration import CalibratedClassifierCV
     from sklearn.model_selection import StratifiedKFold
@@ -59,7 +53,7 @@ def calibrate(machine: Any, X: Any, y: Array, weights: Array, whole: Clock) -> N
         machine._uncalibrated = "a class has one sample"
         return
     scores = np.empty(len(y))
-    for number, (train, held) in enumerate(StratifiedKFold(count).split(scores, y)):
+    for number, (train, validation) in enumerate(StratifiedKFold(count).split(scores, y)):
         fold = machine._part_like(calibration=None, class_weight=None)  # the samples are weighted already
         part = Part("fold", number, count, whole, None)
         if not _is_fitted_in_time(fold, X[train], y[train], weights[train], part):
@@ -67,7 +61,7 @@ def calibrate(machine: Any, X: Any, y: Array, weights: Array, whole: Clock) -> N
             ended = "Ctrl-C" if clock is not None and clock.is_stopped else "the time limit"
             machine._uncalibrated = f"{ended} came before the end of its folds"
             return
-        scores[held] = fold._binary_scores(X[held])
+        scores[validation] = fold._binary_scores(X[validation])
     curve = CalibratedClassifierCV(
         ScoreClassifier(float(scores.std()) or 1.0), method=machine.calibration, cv=2, ensemble=False
     )
@@ -87,8 +81,7 @@ def _is_fitted_in_time(machine: Any, X: Any, y: Array, weights: Array, part: Par
         if not part.whole.is_over:
             raise
         return False
-    cut = (Status.TIME_LIMIT, Status.INTERRUPTED)
-    return all(found.status not in cut for found in solutions_of(machine))
+    return all(s.status not in (Status.TIME_LIMIT, Status.INTERRUPTED) for s in solutions_of(machine))
 
 
 def drop_incomplete(machine: Any) -> None:
@@ -100,19 +93,19 @@ def drop_incomplete(machine: Any) -> None:
     for part in parts:
         part.calibration_ = None
     machine._uncalibrated = reasons[0]
-    own = f"those of {type(machine).__name__}'s model are left"
-    left = own if machine._models_probabilities else "it has none"
-    warn(machine, f"the probabilities are not calibrated, as {reasons[0]}; {left}")
+    of_model = f"those of {type(machine).__name__}'s model are left"
+    rest = of_model if machine._models_probabilities else "it has none"
+    warn(machine, f"the probabilities are not calibrated, as {reasons[0]}; {rest}")
 
 
 def is_calibrated(machine: Any) -> bool:
-    """Return True if the fitted machine has a curve, for each pair of classes."""
+    """Return True if the fitted machine has a calibration curve, for each pair of classes."""
     parts = [machine] if machine._is_binary else machine.estimators_
     return all(part.calibration_ is not None for part in parts)
 
 
 def has_probabilities(machine: Any) -> bool:
-    """Return True if the machine has, or will have, probabilities; else AttributeError has the reason."""
+    """Return True if the machine has, or will have, probabilities; raise AttributeError if not."""
     name, is_fitted = type(machine).__name__, hasattr(machine, "classes_")
     if machine._models_probabilities or (is_calibrated(machine) if is_fitted else machine.calibration):
         return True

@@ -1,4 +1,4 @@
-"""The penalty of faces as a parameter: prices of weights, signs to keep, few features, whole numbers."""
+"""The penalty of faces as a parameter: ℓ1 and group penalty, signs, few features, whole numbers."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ class FacePenalty(Settings):
     Parameters
     ----------
     l1 : float, default=0.0
-        λ, the price of a unit of a weight's size: it makes weights zero, exactly. Biases are free of it. It
-        depends on the units of the features; scale them.
+        λ of the penalty λ Σ|w_kj|, without biases, which makes weights exactly zero. Its effect depends on
+        the units of the features: scale them.
     signs : dict or array_like of shape (m,), optional
-        +1 for a feature with which no score of ``classes_[1]`` may fall (of each pair, the later class), -1
-        for one with which none may rise, 0 for a free one: by names or numbers, or one for each. Kept
-        exactly.
+        +1 if no score of ``classes_[1]`` (of each pair, the later class) may decrease with a feature, -1 if
+        none may increase, 0 for a free feature: by names or numbers, or one sign for each feature. The signs
+        hold exactly.
     group : float, default=0.0
-        τ, the price of a unit of the length of a feature's weights over all faces: it takes features out of
-        use altogether.
+        τ of the penalty τ Σ_g ‖W_g‖, the norms of the weights of each group of features over all faces, which
+        makes all weights of a group zero.
     feature_groups : list of lists, or array_like of shape (m,), optional
-        Features that come and go together, such as the columns of one category: lists of names or numbers, or
-        a label for each feature. By default each is by itself.
+        Groups of `group`, such as the columns of one category: lists of names or numbers, or a label for each
+        feature. By default each feature is a group.
     max_features : int, optional
         Features of each face at most, whichever are best for it, the bias apart
         (:class:`~polyopt.ConvexPolytopeMachine`, solvers "exact" and "dual", loss="sum", margin="total";
@@ -80,46 +80,46 @@ class FacePenalty(Settings):
     }  # signs and groups are checked with the data
 
     @staticmethod
-    def of(n_features: int, **given: Any) -> FacePenaltyOfFeatures:
-        """Return the penalty of so many features, as ``certify_cpm`` takes it.
+    def of(n_features: int, **terms: Any) -> FacePenaltyOfFeatures:
+        """Return the penalty of a number of features, as ``certify_cpm`` takes it.
 
         Parameters
         ----------
         n_features : int
-            m.
-        **given
-            As of :meth:`formulations.face_penalty.FacePenalty.of`.
+            Number m of features.
+        **terms
+            l1, group, signs and groups, as of :meth:`formulations.face_penalty.FacePenalty.of`.
         """
-        return FacePenaltyOfFeatures.of(n_features, **given)
+        return FacePenaltyOfFeatures.of(n_features, **terms)
 
     @property
     def has_signs(self) -> bool:
-        """True if some feature has a sign to keep."""
-        given = list(self.signs.values()) if isinstance(self.signs, Mapping) else self.signs
-        return bool(given is not None and np.asarray(given, dtype=object).any())
+        """True if a feature has a sign constraint."""
+        signs = list(self.signs.values()) if isinstance(self.signs, Mapping) else self.signs
+        return bool(signs is not None and np.asarray(signs, dtype=object).any())
 
     @property
     def has_prices(self) -> bool:
-        """True if there is a price or a sign, as far as that can be told without data."""
+        """True if there is a penalty or a sign constraint."""
         return self.has_signs or bool(self.l1) or bool(self.group)
 
     @property
     def is_restricted(self) -> bool:
-        """True if the faces have few features, or whole numbers."""
+        """True if the number of features is limited, or coefficients are whole numbers."""
         return self.max_features is not None or self.integers is not None
 
     def of_features(self, m: int, names: Sequence[object], side: float = 1.0) -> FacePenaltyOfFeatures:
-        """Return the prices and signs of m features, which may be known by name; -1 turns the signs round."""
+        """Return the penalty of m features, which may have names; multiply the signs by `side`."""
         numbered = self.numbered(names)
-        found = FacePenaltyOfFeatures.of(
+        penalty = FacePenaltyOfFeatures.of(
             m, l1=self.l1, group=self.group, signs=numbered.signs, groups=numbered.feature_groups  # type: ignore[arg-type]
         )  # fmt: skip
         if side < 0:
-            return FacePenaltyOfFeatures(found.l1, found.group, -found.signs, found.groups)
-        return found
+            return FacePenaltyOfFeatures(penalty.l1, penalty.group, -penalty.signs, penalty.groups)
+        return penalty
 
     def numbered(self, names: Sequence[object]) -> FacePenalty:
-        """Return the same with features by number, from their `names`."""
+        """Return the same penalty with features by number, from their `names`."""
         known = [str(name) for name in names]
         signs: Any = self.signs
         if isinstance(signs, Mapping):
@@ -140,13 +140,13 @@ def _number(what: str, feature: object, names: list[str]) -> object:
     if feature in names:
         return names.index(feature)
     if names:
-        told = f"the features are {', '.join(names[:10])}{', …' if len(names) > 10 else ''}"
+        reason = f"the features are {', '.join(names[:10])}{', …' if len(names) > 10 else ''}"
     else:
-        told = (
+        reason = (
             "the training data have no names, so name features by their numbers (a pipeline keeps names by "
             "set_output(transform='pandas'))"
         )
-    raise ValueError(f"{what} names the feature {feature!r}, but {told}")
+    raise ValueError(f"{what} names the feature {feature!r}, but {reason}")
 
 
 def _is_list(part: object) -> bool:

@@ -430,9 +430,12 @@ class FaceClassifier(PairwiseClassifier):
 
     # -- probabilities -----------------------------------------------------------------------
 
-    def _calibrate(self, X: Any, y: Array, weights: Array, whole: Clock) -> None:
+    def _fit_signs(self, X: Any, y: Array, weights: Array, rows: NDArray[Any]) -> None:
+        """Fit the binary machine, and its probabilities in the time that is left."""
+        clock = Clock(getattr(self, "time_limit", None))
+        super()._fit_signs(X, y, weights, rows)
         if self.calibration is not None:
-            calibrate(self, X, y, weights, whole)
+            calibrate(self, X, y, weights, clock)
 
     def _settle(self) -> None:
         drop_incomplete(self)

@@ -1,6 +1,6 @@
-"""Tables as they come: columns of numbers and of texts, their names, order and cells.
+"""Tables with columns of numbers and of texts: their names, their order and their cells.
 
-Frames of pandas and polars are read by their own types, and arrays by their values.
+Columns of pandas and polars are read by their types, and columns of arrays by their values.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from polyopt.polytope.spellings import text_of_number
 if TYPE_CHECKING:
     Texts = NDArray[np.object_]
 
-_TIMES = ("m", "M")  # kinds of numpy's types of times and dates
-_MAX_NAMES = 50  # that a message lists
+_TIME_KINDS = ("m", "M")  # of numpy's types of durations and dates
+_MAX_NAMES = 50  # largest number of expected names in a message
 
 
 def is_frame(X: object) -> bool:
@@ -35,7 +35,7 @@ def is_frame(X: object) -> bool:
 
 
 def column_names(X: object) -> list[str] | None:
-    """Return the names of a frame's columns; None for anything else, and if not all of them are texts."""
+    """Return the names of a frame's columns; None for an array, and if a name is not a text."""
     names = list(X.columns) if is_frame(X) else []  # type: ignore[attr-defined]
     return names if names and all(isinstance(name, str) for name in names) else None
 
@@ -47,7 +47,7 @@ def listed(names: Sequence[object]) -> str:
 
 def check_unique(where: object, names: Any) -> None:
     """Refuse two columns of one name; the message names them, and the table `where`."""
-    if getattr(names, "is_unique", len(names) == 0):  # of pandas' index, in no time
+    if getattr(names, "is_unique", len(names) == 0):  # cached by pandas' index
         return
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
@@ -55,7 +55,7 @@ def check_unique(where: object, names: Any) -> None:
 
 
 def check_names(where: object, found: Sequence[object], names: Sequence[object]) -> None:
-    """Refuse columns that are not the expected ones, in whatever order; the message names them."""
+    """Refuse a table that lacks some of the columns `names`, or has others; their order is free."""
     check_unique(where, found)
     missing = [name for name in names if name not in set(found)]
     extra = [name for name in found if name not in set(names)]
@@ -78,9 +78,9 @@ def in_order(frame: Any, names: Sequence[Any], where: str) -> Any:
 
 
 def named_as(fitted: object, X: Any) -> Any:
-    """Return samples with names of columns if the estimator was fitted with names, and else without.
+    """Return samples with names of columns if the estimator was fitted with names, else without names.
 
-    So scikit-learn has nothing to warn of. The columns of X are in the order of the fit.
+    scikit-learn warns if names are missing or superfluous. The columns of X are in the order of the fit.
     """
     names = getattr(fitted, "feature_names_in_", None)
     if column_names(X) is None:
@@ -102,13 +102,13 @@ def named_as(fitted: object, X: Any) -> Any:
 def matrix_of_frame(frame: Any) -> NDArray[Any]:
     """Return the numbers (n, m) of a frame, in the common type of its columns; NaN for a gap, booleans 0, 1.
 
-    ValueError: a column of anything else, or two of one name, which the message names.
+    ValueError: a column of another type, or two columns of one name; the message has the name.
     """
     check_unique("X", frame.columns)
     if all(_is_plain(kind) for kind in frame.dtypes):
-        found = np.asarray(frame.to_numpy())
-        if found.dtype.kind in "biuf":
-            return found
+        matrix = np.asarray(frame.to_numpy())
+        if matrix.dtype.kind in "biuf":
+            return matrix
     columns = []
     for k, name in enumerate(frame.columns):
         column = frame.iloc[:, k] if hasattr(frame, "iloc") else frame[:, k]
@@ -123,18 +123,10 @@ def _is_plain(kind: Any) -> bool:
 
 @dataclass(frozen=True)
 class ColumnTable:
-    """Numbers and texts apart.
+    """The columns of numbers and the columns of texts of a table."""
 
-    Attributes
-    ----------
-    numbers : ndarray of shape (n, p)
-        The columns of numbers, NaN where a value is missing.
-    texts : ndarray of object, shape (n, q)
-        The columns of texts, None where a value is missing.
-    """
-
-    numbers: Array
-    texts: Texts
+    numbers: Array  # (n, p), NaN for a missing value
+    texts: Texts  # (n, q), None for a missing value
 
 
 def read_columns(
@@ -142,11 +134,10 @@ def read_columns(
 ) -> ColumnTable:
     """Return the numbers and the texts of a table X (n, m), in which "" is a missing text.
 
-    `is_text` says which columns hold texts, and None leaves a column out; `spellings` has, for each column of
-    texts, the spellings to be replaced.
+    is_text: for each column, True for texts, False for numbers, and None to leave it out.
+    spellings: for each column of texts, spellings and their replacements.
 
-    ValueError: another number of columns, dates and other types that are neither, or numbers that are no
-    numbers.
+    ValueError: another number of columns, dates and other types, or a text in a column of numbers.
     """
     if is_frame(X):
         frame: Any = X
@@ -157,15 +148,16 @@ def read_columns(
         names, columns = _columns_of_array(X)
     if len(is_text) != len(names):
         raise ValueError(f"X has {len(names)} features, but {len(is_text)} features are expected as input")
-    n = len(columns[0])
-    found: dict[bool, list[Any]] = {False: [], True: []}
+    n, number_columns, text_columns = len(columns[0]), [], []
     for name, column, as_text in zip(names, columns, is_text, strict=True):
-        if as_text is not None:
-            found[as_text].append(column if as_text else column_as_numbers(column, name))
-    numbers = np.column_stack(found[False]) if found[False] else np.empty((n, 0))
-    texts = np.empty((n, len(found[True])), dtype=object)
-    for k, (column, other) in enumerate(zip(found[True], spellings, strict=True)):
-        texts[:, k] = column_as_texts(column, other)
+        if as_text:
+            text_columns.append(column)
+        elif as_text is not None:
+            number_columns.append(column_as_numbers(column, name))
+    numbers = np.column_stack(number_columns) if number_columns else np.empty((n, 0))
+    texts = np.empty((n, len(text_columns)), dtype=object)
+    for k, (column, replacements) in enumerate(zip(text_columns, spellings, strict=True)):
+        texts[:, k] = column_as_texts(column, replacements)
     return ColumnTable(numbers, texts)
 
 
@@ -182,33 +174,34 @@ def _columns_of_array(X: Any) -> tuple[list[str], list[NDArray[Any]]]:
     return names, [_checked(column, name) for column, name in zip(table.T, names, strict=True)]
 
 
-def column_as_texts(column: NDArray[Any], other: Mapping[str, str] | None = None) -> NDArray[np.object_]:
+def column_as_texts(
+    column: NDArray[Any], replacements: Mapping[str, str] | None = None
+) -> NDArray[np.object_]:
     """Return cells as texts in their main spelling, None for a gap; whole numbers without a fraction."""
-    texts = [
-        None
-        if _is_gap(cell)
-        else text_of_number(float(cell))
-        if isinstance(cell, float | np.floating)
-        else str(cell)
-        for cell in column.tolist()
-    ]
-    return _objects([None if text is None else other.get(text, text) for text in texts] if other else texts)
+    texts = [None if _is_gap(cell) else _text_of(cell) for cell in column.tolist()]
+    if replacements:
+        texts = [None if text is None else replacements.get(text, text) for text in texts]
+    return _objects(texts)
+
+
+def _text_of(cell: Any) -> str:
+    return text_of_number(float(cell)) if isinstance(cell, float | np.floating) else str(cell)
 
 
 def column_as_numbers(column: NDArray[Any], name: str) -> Array:
-    """Return cells as numbers, NaN where one is missing; one that is no number, and infinity, are refused."""
+    """Return cells as numbers, NaN for a gap; texts and infinity are refused."""
     if column.dtype.kind in "biuf":
-        found = column.astype(float)
+        numbers = column.astype(float)
     else:
         cells = column.tolist()
         try:
-            found = np.array([np.nan if _is_gap(cell) else float(cell) for cell in cells])
+            numbers = np.array([np.nan if _is_gap(cell) else float(cell) for cell in cells])
         except (TypeError, ValueError):
             wrong = next(cell for cell in cells if not _is_gap(cell) and not _is_number(cell))
             raise ValueError(f"column {name!r} holds {wrong!r}, which is not a number") from None
-    if np.isinf(found).any():
+    if np.isinf(numbers).any():
         raise ValueError(f"column {name!r} contains infinity")
-    return found
+    return numbers
 
 
 def _is_number(cell: Any) -> bool:
@@ -223,9 +216,9 @@ def _is_number(cell: Any) -> bool:
 
 
 def cells_of_column(column: object, name: str) -> NDArray[Any]:
-    """Return the cells of a frame's or an array's column: numbers as floats, all others as objects.
+    """Return the cells of a frame's or an array's column: numbers as floats, texts and booleans as objects.
 
-    ValueError: dates, lists, bytes and other types that are neither numbers nor texts.
+    ValueError: dates, lists, bytes and other types.
     """
     if isinstance(column, np.ndarray):
         return _checked(column, name)
@@ -237,7 +230,7 @@ def _of_pandas(series: Any, name: str) -> NDArray[Any]:
 
     kind = series.dtype
     if isinstance(kind, pd.CategoricalDtype) or pd.api.types.is_bool_dtype(kind):
-        return _objects(series.astype(object).to_list())  # categories were declared, whatever their type
+        return _objects(series.astype(object).to_list())  # declared categories may have any type
     if pd.api.types.is_complex_dtype(kind) or pd.api.types.is_datetime64_any_dtype(kind):
         raise _neither(name, kind)
     if pd.api.types.is_numeric_dtype(kind):
@@ -257,27 +250,26 @@ def _of_polars(series: Any, name: str) -> NDArray[Any]:
 
 
 def _checked(cells: NDArray[Any], name: str) -> NDArray[Any]:
-    """Return cells of numbers, booleans, texts and gaps; of anything else each value would be a category."""
+    """Return cells of numbers, booleans, texts and gaps; refuse cells of another type."""
     if cells.dtype.kind in "mMSV":
         raise _neither(name, cells.dtype)
     if cells.dtype != object:
         return cells
-    every = cells.tolist()
-    plain = str, Number, np.bool_, type(None)
-    odd = {kind for kind in set(map(type, every)) if not issubclass(kind, plain) or issubclass(kind, complex)}
-    for cell in every if odd else ():
-        if type(cell) in odd and not _is_gap(cell):
-            raise _neither(name, f"values of type {type(cell).__name__}")
+    for kind in set(map(type, cells.tolist())):
+        is_plain = issubclass(kind, str | Number | np.bool_ | None) and not issubclass(kind, complex)
+        if not is_plain and not all(_is_gap(cell) for cell in cells.tolist() if type(cell) is kind):
+            raise _neither(name, f"values of type {kind.__name__}")
     return cells
 
 
 def refuse_dates(X: Any) -> None:
-    """Refuse dates and times, which numpy would convert to nanoseconds, or days, or microseconds."""
+    """Refuse dates and times: numpy converts them to numbers in a unit of its choice."""
     if is_frame(X):
         for name, kind in zip(X.columns, X.dtypes, strict=True):
-            if getattr(kind, "kind", "") in _TIMES or (hasattr(kind, "is_temporal") and kind.is_temporal()):
+            is_polars_time = hasattr(kind, "is_temporal") and kind.is_temporal()
+            if is_polars_time or getattr(kind, "kind", "") in _TIME_KINDS:
                 raise _neither(name, kind)
-    elif getattr(getattr(X, "dtype", None), "kind", "") in _TIMES:
+    elif getattr(getattr(X, "dtype", None), "kind", "") in _TIME_KINDS:
         raise ValueError(f"X holds {X.dtype}, which is no number: make numbers of it (days of dates, say)")
 
 
@@ -289,9 +281,9 @@ def _neither(name: str, kind: object) -> ValueError:
 
 
 def _objects(cells: list[Any]) -> NDArray[np.object_]:
-    found = np.empty(len(cells), dtype=object)
-    found[:] = cells
-    return found
+    column = np.empty(len(cells), dtype=object)
+    column[:] = cells
+    return column
 
 
 def is_missing(value: object) -> bool:

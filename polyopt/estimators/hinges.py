@@ -1,4 +1,4 @@
-"""Hinges: features that are 0 up to a knot and grow from there, so that a face may bend with a feature."""
+"""Hinges: features that are 0 up to a knot and linear above it, so that a face may bend with a feature."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Hinges(TransformerMixin, BaseEstimator):
     """Every feature as it is, and ``max(0, x - t)`` for some knots t of each.
 
     A face that is linear in these features is piecewise linear in every feature of X, as the hinges of
-    multivariate adaptive regression splines are (Friedman 1991, eq. (30)). A ridge on their weights makes it
-    smooth: a weight is by how much the slope changes at a knot. Put it after a
-    ``StandardScaler``, so that all features cost alike.
+    multivariate adaptive regression splines are (Friedman 1991, eq. (30)). The weight of a hinge is the
+    change of the slope at its knot, so that a ridge makes the face smooth. A ``StandardScaler`` before this
+    step makes the ridge treat all features alike.
 
-    Knots are quantiles of the training data, without the values that more than one in ``n_knots + 1`` samples
-    share, such as a pile at 0, which would take all knots to itself. A feature of two values has no knots.
+    Knots are quantiles of the training data, without the values of more than one in ``n_knots + 1`` samples,
+    such as a frequent 0, which would be several quantiles. A feature of two values has no knots.
 
     Parameters
     ----------
@@ -37,9 +37,9 @@ class Hinges(TransformerMixin, BaseEstimator):
     Attributes
     ----------
     knots_ : list of ndarray
-        Those of each feature, ascending.
+        Knots of each feature, ascending.
     numbers_ : ndarray of int, shape (n_features_out,)
-        The numbers that a feature of the output itself takes: 1 for a hinge, its knot, else 0.
+        Numbers that define a feature of the output: 1 for a hinge, its knot, else 0.
 
     Examples
     --------
@@ -83,11 +83,11 @@ class Hinges(TransformerMixin, BaseEstimator):
         return np.hstack([values, *hinges])
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
-        """Names: those of the input, and ``max(0, name - knot)``."""
+        """Return the names of the input, and ``max(0, name - knot)`` for the hinges."""
         check_is_fitted(self)
         if input_features is None:
-            own = getattr(self, "feature_names_in_", None)
-            input_features = [f"x{j}" for j in range(self.n_features_in_)] if own is None else own
+            default = [f"x{j}" for j in range(self.n_features_in_)]
+            input_features = getattr(self, "feature_names_in_", default)
         names = [str(name) for name in np.asarray(input_features)]
         if len(names) != self.n_features_in_:
             raise ValueError(f"input_features must be {self.n_features_in_} names, not {len(names)}")
@@ -100,14 +100,13 @@ class Hinges(TransformerMixin, BaseEstimator):
 
 
 def _knots(column: Array, count: int) -> Array:
-    """Quantiles of a column without its piles, or of its different values where there is little else."""
-    values, often = np.unique(column, return_counts=True)
+    """Return quantiles of a column without its frequent values, or of its distinct values if few are left."""
+    values, counts = np.unique(column, return_counts=True)
     if len(values) <= 2 or count == 0:
         return np.empty(0)
-    counted = np.where(often * (count + 1) > len(column), 0, often)
-    if np.count_nonzero(counted) <= 2:
-        counted = np.ones(len(values))
-    places = (np.cumsum(counted) - 0.5 * counted) / counted.sum()
-    wanted = np.arange(1, count + 1) / (count + 1)
-    found = values[np.searchsorted(places, wanted).clip(1, len(values) - 2)]
-    return np.unique(found)
+    weights = np.where(counts * (count + 1) > len(column), 0, counts)
+    if np.count_nonzero(weights) <= 2:
+        weights = np.ones(len(values))
+    levels = (np.cumsum(weights) - 0.5 * weights) / weights.sum()
+    quantiles = np.arange(1, count + 1) / (count + 1)
+    return np.unique(values[np.searchsorted(levels, quantiles).clip(1, len(values) - 2)])

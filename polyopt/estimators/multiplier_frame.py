@@ -1,4 +1,4 @@
-"""Frames of multipliers, ``duals_``: with one multiplier per sample and row, or one per sample and face."""
+"""Frames ``duals_``: a multiplier for each sample and family of constraints, or each sample and face."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from formulations.polyhedral import belonging, scores
 if TYPE_CHECKING:
     import pandas as pd
 
-_MARGIN_TOL = 1e-6  # of an output, whose margin is 1
+_MARGIN_TOL = 1e-6  # absolute tolerance of an output's distance from the margin 1
 
 RowsShown: TypeAlias = "tuple[str, str, NDArray[Any], NDArray[Any], NDArray[Any]]"
 """A family of constraints: name, letter of the multipliers, multipliers, slacks, states."""
@@ -48,10 +48,10 @@ def multiplier_frame(
 def hinge_columns(
     X: Matrix, y: Array, costs: Array, W: Array, assignment: NDArray[np.int64], multipliers: Array | None
 ) -> dict[str, Any]:
-    """Return a row for each sample and face at which it must keep its margin: Polyceptron and PC-SLP.
+    """Return a row for each margin constraint of the Polyceptron and of PC-SLP.
 
-    A sample inside (y = +1) has a row for every face, one outside for the face of its cell, `assignment`.
-    `costs` (n,) of slack are the largest multipliers; `multipliers` (n, K) of the margins are None without.
+    A sample inside (y = +1) has a constraint at every face, a sample outside at the face of its `assignment`.
+    The costs (n,) of slack bound the multipliers (n, K), which are None if the solver has none.
     """
     place, face = np.nonzero(belonging(y, assignment, len(W), "all"))
     margin = y[place] * scores(X, W)[place, face] - 1.0

@@ -1,8 +1,8 @@
 """Parameters of estimators: declared once as fields of a class, checked by rules, grouped in settings.
 
-A parameter is a field of the class, as in a dataclass, with its type and its default. Parameters of several
-classifiers are fields of the base that they share, and are described there; a classifier's own docstring
-describes its own parameters and those that differ. ``help`` shows all of them.
+A parameter is a field of the class, as in a dataclass, with its type and its default. A base class declares
+and describes the parameters that several classifiers share; the docstring of a classifier describes its
+further parameters and those that differ. ``help`` shows all of them.
 
 Parameters that belong together are the fields of one :class:`Settings` object, which has ``get_params``, so
 that a grid searches ``penalty__l1``. A parameter that moved into such an object is refused by name
@@ -41,20 +41,20 @@ _HEADING = re.compile(r"^(?=\S.*\n-+$)", re.MULTILINE)
 
 @dataclass_transform(eq_default=False, field_specifiers=(field,))
 def estimator(cls: type[T]) -> type[T]:
-    """Give a class its ``__init__``, which keeps its parameters, and the whole of its docstring.
+    """Give a class an ``__init__`` with its parameters, and a docstring that describes all of them.
 
     scikit-learn finds the parameters in the signature of ``__init__``, those of the bases first. An
-    annotated name that is no parameter is a ``ClassVar`` or a ``field(init=False)``.
+    annotated name that is not a parameter is a ``ClassVar`` or a ``field(init=False)``.
 
     The docstring's sections Parameters and Attributes are completed from the bases' docstrings. An entry of
     the class replaces a base's entry of the same names.
     """
-    own = cls.__doc__
-    made = dataclass(eq=False, repr=False)(cls)
-    made.__doc__ = _completed(made, own) if own else own
-    if getattr(made, "_moved", None):
-        made.__init__ = _refusing_moved(made.__init__)  # type: ignore[method-assign]
-    return made
+    docstring = cls.__doc__
+    declared = dataclass(eq=False, repr=False)(cls)
+    declared.__doc__ = _completed(declared, docstring) if docstring else docstring
+    if getattr(declared, "_moved", None):
+        declared.__init__ = _refusing_moved(declared.__init__)  # type: ignore[method-assign]
+    return declared
 
 
 def _refusing_moved(init: Callable[..., None]) -> Callable[..., None]:
@@ -72,38 +72,39 @@ def refuse_moved(cls: Any, names: Iterable[str]) -> None:
         if (new := getattr(cls, "_moved", {}).get(name)) is not None:
             group, _, part = new.partition("__")
             if part:
-                made = cls._settings[group].__name__
-                new = f"give {group}={made}({part}=...), or set_params({new}=...)"
+                settings = cls._settings[group].__name__
+                new = f"give {group}={settings}({part}=...), or set_params({new}=...)"
             raise TypeError(f"{cls.__name__} has no parameter {name!r}: {new}")
 
 
-def _completed(cls: type, own: str) -> str:
-    summary, *sections = _HEADING.split(inspect.cleandoc(own))
+def _completed(cls: type, docstring: str) -> str:
+    """Return the docstring with the entries of all bases."""
+    summary, *sections = _HEADING.split(inspect.cleandoc(docstring))
     described = _entries(cls, "Parameters")
     parameters = [described[name] for name in inspect.signature(cls).parameters if name in described]
     attributes = list(_entries(cls, "Attributes").values())
-    made = [
+    completed = [
         f"{heading}\n{'-' * len(heading)}\n" + "\n".join(entries)
         for heading, entries in (("Parameters", parameters), ("Attributes", attributes))
         if entries
     ]
     others = [text for text in sections if text.partition("\n")[0] not in ("Parameters", "Attributes")]
-    return "\n\n".join(part.strip() for part in (summary, *made, *others)) + "\n"
+    return "\n\n".join(part.strip() for part in (summary, *completed, *others)) + "\n"
 
 
 def _entries(cls: type, heading: str) -> dict[str, str]:
     """Return the entries of a section by their names, those of the bases last."""
-    found: dict[str, str] = {}
+    entries: dict[str, str] = {}
     for base in reversed(cls.__mro__):
-        own = dict(_own_entries(vars(base).get("__doc__") or "", heading))
-        found = {name: own[name] for name in own if name not in found} | found | own
-    return found
+        of_class = dict(_entries_of(vars(base).get("__doc__") or "", heading))
+        entries = {name: of_class[name] for name in of_class if name not in entries} | entries | of_class
+    return entries
 
 
-def _own_entries(docstring: str, heading: str) -> Iterator[tuple[str, str]]:
+def _entries_of(docstring: str, heading: str) -> Iterator[tuple[str, str]]:
     for section in _HEADING.split(inspect.cleandoc(docstring)):
         if section.startswith(f"{heading}\n"):
-            for entry in re.split(r"\n(?=\S)", section.rstrip())[2:]:  # after the heading and its rule
+            for entry in re.split(r"\n(?=\S)", section.rstrip())[2:]:  # after the heading and the line below
                 yield re.split(" : |\n", entry)[0], entry
 
 
@@ -113,8 +114,8 @@ def _own_entries(docstring: str, heading: str) -> Iterator[tuple[str, str]]:
 class Settings:
     """Base of a frozen dataclass whose fields are parameters of an estimator, as ``penalty__l1``.
 
-    It never changes: ``set_params`` of the estimator puts a changed copy in its place. A subclass has the
-    rules of its fields in ``_parameter_constraints``.
+    ``set_params`` of the estimator replaces it by a changed copy. A subclass has the rules of its fields in
+    ``_parameter_constraints``.
     """
 
     _parameter_constraints: ClassVar[Mapping[str, Any]] = {}
@@ -133,7 +134,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Ruled:
-    """A constraint that is a function: it takes the value, and raises ValueError to refuse it."""
+    """A constraint that is a function of the value, which raises ValueError to refuse it."""
 
     rule: Callable[[Any], object]
 
@@ -159,7 +160,7 @@ _SHARED: dict[str, list[Any]] = {
 MACHINE = (
     "n_faces", "C", "tol", "max_iter", "time_limit", "class_weight", "random_state", "n_jobs", "verbose",
 )  # fmt: skip
-"""Names of those that every Convex Polytope Machine has."""
+"""Names of the parameters that every Convex Polytope Machine has."""
 
 
 def shared(*names: str, optional: Sequence[str] = ()) -> dict[str, list[Any]]:
@@ -170,16 +171,16 @@ def shared(*names: str, optional: Sequence[str] = ()) -> dict[str, list[Any]]:
 def check_parameters(constraints: Mapping[str, Any], values: Mapping[str, Any], caller: str) -> None:
     """Raise ValueError for the first value that is not allowed.
 
-    A parameter with a :class:`Ruled` constraint is refused in the rule's sentence, any other in
-    scikit-learn's, which names the `caller`.
+    The message is that of the :class:`Ruled` constraint, if there is one, else scikit-learn's, which names
+    the `caller`.
     """
     plain = {}
     for name, allowed in constraints.items():
-        rules = [one for one in allowed if isinstance(one, Ruled)]
+        rules = [constraint for constraint in allowed if isinstance(constraint, Ruled)]
         if not rules:
             plain[name] = allowed
             continue
-        others = [make_constraint(one) for one in allowed if not isinstance(one, Ruled)]
+        others = [make_constraint(each) for each in allowed if not isinstance(each, Ruled)]
         if not any(other.is_satisfied_by(values[name]) for other in others):
             rules[0].rule(values[name])
     validate_parameter_constraints(plain, values, caller_name=caller)

@@ -24,10 +24,10 @@ from polyopt.base.types import ClassWeight
 from polyopt.estimators.frames import check_unique, is_frame, is_missing, matrix_of_frame, refuse_dates
 
 MAX_TOTAL = 1e304
-"""Largest sum of the samples' weights: their products with outputs stay within double precision."""
+"""Largest sum of the samples' weights whose products with outputs stay within double precision."""
 
 MIN_TOTAL = 1e-300
-"""Smallest sum of the samples' weights: quotients by them stay within double precision."""
+"""Smallest sum of the samples' weights whose reciprocal stays within double precision."""
 
 
 def checked_weights(sample_weight: ArrayLike | None, X: Matrix) -> NDArray[np.float64]:
@@ -57,20 +57,20 @@ def class_weights(
 ) -> NDArray[Any]:
     """Return the weight of each class; "balanced" gives every class the same total.
 
-    `codes` (n,) has the number of each sample's class, and `weights` (n,) its weight. A weight that is no
-    positive number, and a label that is none of the classes', are refused.
+    `codes` (n,) has the number of each sample's class, and `weights` (n,) its weight. Weights that are not
+    positive numbers, and unknown labels, are refused.
     """
     if class_weight is None:
         return np.ones(len(classes))
-    if isinstance(class_weight, str):  # "balanced", the only word
+    if isinstance(class_weight, str):  # "balanced"
         totals = np.bincount(codes, weights)
         return weights.sum() / (len(totals) * totals)
     labels = classes.tolist()
     # scikit-learn looks up the label "1" as the number 1, and 1.5 as 1.
-    without = [label for label in labels if label not in class_weight]
-    if without and len(labels) - len(without) != len(class_weight):
+    missing = [label for label in labels if label not in class_weight]
+    if missing and len(labels) - len(missing) != len(class_weight):
         raise ValueError(
-            f"class_weight has the labels {list(class_weight)}, and none for {without} of {labels}"
+            f"class_weight has the labels {list(class_weight)}, and none for {missing} of {labels}"
         )
     try:
         per_class = np.array([float(class_weight.get(label, 1.0)) for label in labels])
@@ -81,14 +81,13 @@ def class_weights(
     return per_class
 
 
-_PLAIN_KINDS = "biuU"  # numpy kinds that hold only labels: scikit-learn's check takes a tenth of a small fit
-# numpy's and pandas' words about cells that hold lists, and about categories.
-_OF_CELLS = ("setting an array element with a sequence", "Cannot cast")
+_LABEL_KINDS = "biuU"  # numpy kinds of labels, not checked: that would take a tenth of a small fit
+_CELL_ERRORS = ("setting an array element with a sequence", "Cannot cast")  # of numpy and pandas
 
 
 @contextmanager
 def explained(name: str, X: Any, y: Any = None) -> Iterator[None]:
-    """Turn scikit-learn's usual errors about `X` and `y` into one sentence that names columns and remedy."""
+    """Replace scikit-learn's usual errors about `X` and `y` by a sentence that names columns and remedy."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -124,8 +123,8 @@ def _check_container(X: Any) -> None:
 
 
 def check_targets(name: str, labels: NDArray[Any]) -> None:
-    """Refuse labels that are not classes: real numbers, or an array of objects that are not texts."""
-    if labels.dtype.kind in _PLAIN_KINDS:
+    """Refuse labels that are not classes: real numbers, or objects that are not texts."""
+    if labels.dtype.kind in _LABEL_KINDS:
         return
     try:
         check_classification_targets(labels)
@@ -146,7 +145,7 @@ def check_targets(name: str, labels: NDArray[Any]) -> None:
 
 
 def check_label_kinds(y: ArrayLike) -> None:
-    """Refuse missing labels, and texts mixed with other labels, which numpy would all convert to texts."""
+    """Refuse missing labels, and texts among numbers: numpy would convert all of them to texts."""
     labels = y if isinstance(y, (list, tuple)) else np.asarray(y)
     if isinstance(labels, np.ndarray) and labels.dtype.kind in "mM" and np.isnat(labels).any():
         raise _about_missing_labels(list(labels))
@@ -163,12 +162,11 @@ def check_label_kinds(y: ArrayLike) -> None:
 
 
 def _kinds(labels: Iterable[object]) -> set[str]:
-    """Return names of the types, all numbers and truth values as one."""
-    types = set(map(type, labels))
+    """Return names of the types, the same name for all numbers and booleans."""
     return {
-        "number" if issubclass(one, (Real, np.number, np.bool_)) else "str" if issubclass(one, str)
-        else one.__name__
-        for one in types
+        "number" if issubclass(kind, (Real, np.number, np.bool_)) else "str" if issubclass(kind, str)
+        else kind.__name__
+        for kind in set(map(type, labels))
     }  # fmt: skip
 
 
@@ -182,9 +180,9 @@ def _about_missing_labels(y: Any) -> ValueError:
 
 
 def _explained(error: Exception, name: str, X: Any, y: Any) -> Exception:
-    """Return one sentence for an error of scikit-learn, or the error itself if it has no sentence here."""
+    """Return an error with a sentence of ours for one of scikit-learn, or the error itself."""
     text = str(error)
-    if is_frame(X) and (isinstance(error, TypeError) or text.startswith(_OF_CELLS)):
+    if is_frame(X) and (isinstance(error, TypeError) or text.startswith(_CELL_ERRORS)):
         return _about_cells(error, name, X)
     if "could not convert string to float" in text:
         return ValueError(f"{text}: put a OneHotEncoder before, which makes features of texts")
@@ -209,16 +207,16 @@ def _explained(error: Exception, name: str, X: Any, y: Any) -> Exception:
 
 
 def _about_cells(error: Exception, name: str, frame: Any) -> Exception:
-    """Name the column of a frame whose cells are no numbers; return the same error if there is none."""
+    """Return an error that names the column of a frame whose cells are not numbers, or the same error."""
     try:
         values = matrix_of_frame(frame)
-    except ValueError as found:
-        return found
+    except ValueError as column_error:
+        return column_error
     return _about_gaps(frame, name, "NaN") if np.isnan(values).any() else error
 
 
 def _about_gaps(X: Any, name: str, what: str) -> ValueError:
-    """Return a sentence that names the columns with gaps, or with infinite values, and the remedy."""
+    """Return an error that names the columns with gaps, or with infinite values, and the remedy."""
     values: Any
     if is_frame(X) and what == "NaN":
         values = matrix_of_frame(X)
@@ -229,8 +227,8 @@ def _about_gaps(X: Any, name: str, what: str) -> ValueError:
         bad = np.unique(values.indices[is_bad(values.data)])
     else:
         bad = np.flatnonzero(is_bad(values).any(axis=0))
-    known = list(X.columns) if hasattr(X, "columns") else range(values.shape[1])
-    named = first_of([repr(known[column]) for column in bad], 5)
+    columns = list(X.columns) if hasattr(X, "columns") else range(values.shape[1])
+    named = first_of([repr(columns[number]) for number in bad], 5)
     remedy = (
         f"Fill the gaps before the machine, make_pipeline(SimpleImputer(), {name}()), or on the command line "
         "with polyopt fit --impute median"

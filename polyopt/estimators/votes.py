@@ -1,8 +1,8 @@
-"""Answers of several classes from those of their pairs, in numpy and as a part of an ONNX graph.
+"""Votes and probabilities of several classes from those of their pairs, in numpy and in ONNX graphs.
 
-A fitted classifier is drawn with scores, labels, and probabilities if it has any. The subclasses of
-:class:`polyopt.estimators.base.PairwiseClassifier` draw their own scores; votes, coupled probabilities and
-calibration curves are drawn here.
+The functions ``_draw_...`` add operations to a graph and return the names of the tensors. A subclass of
+:class:`polyopt.estimators.base.PairwiseClassifier` draws the scores of two classes; votes, coupled
+probabilities and calibration curves are drawn here.
 """
 
 from __future__ import annotations
@@ -17,12 +17,16 @@ from numpy.typing import NDArray
 from polyopt.base.onnx_graph import Graph
 
 MIN_WINNING = math.nextafter(0.5, 1.0)
-"""The least probability of a class, of two, that is the more probable one."""
+"""Smallest probability above 1/2."""
 _TYPES = {"i": "int64", "u": "int64", "f": "double", "b": "bool"}  # of labels, by their numpy kind
 
 
 def draw_scores_and_labels(machine: Any, graph: Graph, x: str) -> dict[str, tuple[str, str, int | None]]:
-    """Draw a fitted classifier on samples x (n, m); return name, tensor, type and number of columns."""
+    """Draw a fitted classifier on samples x (n, m).
+
+    Return for each output, ``label``, ``scores`` and ``probabilities`` if there are any, the name of its
+    tensor, its type and its number of columns, None for a vector.
+    """
     n_classes = len(machine.classes_)
     if n_classes == 2:
         scores, is_second, second = _draw_pair(machine, graph, x)
@@ -46,7 +50,7 @@ def draw_scores_and_labels(machine: Any, graph: Graph, x: str) -> dict[str, tupl
 
 
 def _draw_pair(machine: Any, graph: Graph, x: str) -> tuple[str, str, str | None]:
-    """Draw scores, whether they are of the second class, and its probability if any; each (n, 1)."""
+    """Draw scores, the mask of the second class, and its probability, None without one; each (n, 1)."""
     scores = machine._draw_scores(graph, x)
     is_second = graph.op("Greater", scores, graph.constant(0.0))
     if getattr(machine, "calibration_", None) is not None:
@@ -56,7 +60,7 @@ def _draw_pair(machine: Any, graph: Graph, x: str) -> tuple[str, str, str | None
 
 
 def _draw_several(machine: Any, graph: Graph, x: str) -> tuple[str, str, str | None]:
-    """Draw scores (n, n_classes), the predicted class's number (n,), and probabilities if any."""
+    """Draw scores (n, n_classes), the predicted class's number (n,), and probabilities, None without any."""
     n_classes, calibrated = len(machine.classes_), None
     parts = [part._as_fitted() for part in machine.estimators_]
     if all(getattr(part, "calibration_", None) is not None for part in parts):
@@ -75,7 +79,7 @@ def _draw_several(machine: Any, graph: Graph, x: str) -> tuple[str, str, str | N
 
 
 def _draw_votes(graph: Graph, scores: str, n_classes: int) -> str:
-    """Draw votes of the pairs (n, pairs), plus less than a third of a vote by the sum of scores."""
+    """Draw the votes (n, n_classes) of the pairs, plus less than a third of a vote by the sum of scores."""
     pairs = np.array(list(combinations(range(n_classes), 2)))
     first, second = np.eye(n_classes)[pairs[:, 0]], np.eye(n_classes)[pairs[:, 1]]
     won = graph.op("Cast", graph.op("Greater", scores, graph.constant(0.0)), to=11)  # double
@@ -83,8 +87,8 @@ def _draw_votes(graph: Graph, scores: str, n_classes: int) -> str:
     votes = graph.op("Add", votes, graph.constant(first.sum(axis=0)))
     total = graph.op("MatMul", scores, graph.constant(second - first))
     size = graph.op("Add", graph.op("Abs", total), graph.constant(1.0))
-    share = graph.op("Div", total, graph.op("Mul", graph.constant(3.0), size))
-    return graph.op("Add", votes, share)
+    tie_break = graph.op("Div", total, graph.op("Mul", graph.constant(3.0), size))
+    return graph.op("Add", votes, tie_break)
 
 
 def _draw_second_by_model(graph: Graph, scores: str, is_second: str) -> str:
@@ -104,41 +108,41 @@ def _draw_curve(graph: Graph, scores: str, calibrated: Any) -> str:
     if not isinstance(curve, IsotonicRegression):
         odds = graph.op("Mul", z, graph.constant(-float(curve.a_)))
         return graph.op("Sigmoid", graph.op("Sub", odds, graph.constant(float(curve.b_))))
-    # Straight pieces: how much of each the score is past, times what the piece rises. The last one is flat.
+    # Piecewise linear: the covered fraction of each piece times its rise. The last piece is constant.
     x = np.append(curve.X_thresholds_, np.nextafter(curve.X_thresholds_[-1], np.inf))
     p = np.append(curve.y_thresholds_, curve.y_thresholds_[-1])
     low, high = graph.constant(x[:-1]), graph.constant(x[1:])
-    within = graph.op("Min", graph.op("Max", z, low), high)
-    past = graph.op("Div", graph.op("Sub", within, low), graph.constant(np.diff(x)))
-    risen = graph.op("MatMul", past, graph.constant(np.diff(p)[:, None]))
-    return graph.op("Add", risen, graph.constant(float(p[0])))
+    clipped = graph.op("Min", graph.op("Max", z, low), high)
+    fraction = graph.op("Div", graph.op("Sub", clipped, low), graph.constant(np.diff(x)))
+    rise = graph.op("MatMul", fraction, graph.constant(np.diff(p)[:, None]))
+    return graph.op("Add", rise, graph.constant(float(p[0])))
 
 
 def _draw_coupling(graph: Graph, second: str, n_classes: int) -> str:
     """Draw the probabilities (n, n_classes) of :func:`couple_pairs`.
 
-    With Q as in that function, they are ``p / Σ p`` for ``(Q + e e') p = e``: Q is semidefinite, and its only
-    null vector can be p itself, so that the sum is definite and is solved by Gauss and Jordan's elimination
-    without pivots. `second` (n, pairs) has the probabilities of each pair's second class.
+    With its quadratic form p'Qp, the probabilities are ``p / Σ p`` for ``(Q + e e') p = e``. Q is positive
+    semidefinite, and p is its only possible null vector, so that Q + e e' is definite: Gauss-Jordan
+    elimination needs no pivots. `second` (n, pairs) has the probabilities of each pair's second class.
     """
     c = n_classes
     low, high = graph.constant(1e-12), graph.constant(1.0 - 1e-12)
     second = graph.op("Min", graph.op("Max", second, low), high)
     first = graph.op("Sub", graph.constant(1.0), second)
     n_pairs = c * (c - 1) // 2
-    product, of_second, of_first = (np.zeros((n_pairs, c, c + 1)) for _ in range(3))
+    off_diagonal, diagonal_i, diagonal_j = (np.zeros((n_pairs, c, c + 1)) for _ in range(3))
     for pair, (i, j) in enumerate(combinations(range(c), 2)):
-        product[pair, i, j] = product[pair, j, i] = -1.0
-        of_second[pair, i, i] = of_first[pair, j, j] = 1.0
+        off_diagonal[pair, i, j] = off_diagonal[pair, j, i] = -1.0
+        diagonal_i[pair, i, i] = diagonal_j[pair, j, j] = 1.0
     terms = [
-        graph.op("MatMul", left, graph.constant(right.reshape(n_pairs, -1)))
-        for left, right in (
-            (graph.op("Mul", first, second), product),
-            (graph.op("Mul", second, second), of_second),
-            (graph.op("Mul", first, first), of_first),
+        graph.op("MatMul", product, graph.constant(places.reshape(n_pairs, -1)))
+        for product, places in (
+            (graph.op("Mul", first, second), off_diagonal),
+            (graph.op("Mul", second, second), diagonal_i),
+            (graph.op("Mul", first, first), diagonal_j),
         )
     ]
-    ones = graph.constant(np.ones(c * (c + 1)))  # e e', and e on the right
+    ones = graph.constant(np.ones(c * (c + 1)))  # e e', and e as the right-hand side
     flat = graph.op("Add", graph.op("Sum", *terms), ones)
     system = graph.op("Reshape", flat, graph.constant(np.array([-1, c, c + 1])))
     for k in range(c):
@@ -166,7 +170,7 @@ def couple_pairs(second: NDArray[np.float64], n_classes: int) -> NDArray[np.floa
     """
     t = len(second)
     r = np.zeros((t, n_classes, n_classes))  # r[:, i, j]: probability of i among i and j
-    # Where pairs are certain, classes would have probabilities of exactly 0 and could not be told apart.
+    # Pairs without doubt would give several classes the probability 0, and no order among them.
     second = np.clip(second, 1e-12, 1.0 - 1e-12)
     for pair, (i, j) in enumerate(combinations(range(n_classes), 2)):
         r[:, j, i], r[:, i, j] = second[:, pair], 1.0 - second[:, pair]
@@ -184,16 +188,16 @@ def couple_pairs(second: NDArray[np.float64], n_classes: int) -> NDArray[np.floa
 def certain_winners(
     second: NDArray[np.bool_], first: NDArray[np.bool_], n_classes: int
 ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Return the classes (t,) with most certain votes, and a mask of those that no vote in doubt can change.
+    """Return the classes (t,) with most certain votes, and the mask of those that are certain to win.
 
-    `second` and `first` (t, pairs) are True if that class of the pair won for certain, pairs in the order of
-    ``itertools.combinations``.
+    `second` and `first` (t, pairs) are True if that class of the pair has the vote for certain, pairs in the
+    order of ``itertools.combinations``.
     """
     pairs = np.array(list(combinations(range(n_classes), 2)))
     is_first, is_second = (np.eye(n_classes, dtype=np.float32)[pairs[:, side]] for side in (0, 1))
     one, two = first.astype(np.float32), second.astype(np.float32)
-    least = one @ is_first + two @ is_second
-    most = (n_classes - 1) - (one @ is_second + two @ is_first)
-    winner, every = least.argmax(axis=1), np.arange(len(least))
-    most[every, winner] = -1.0
-    return winner, least[every, winner] > most.max(axis=1)
+    min_votes = one @ is_first + two @ is_second
+    max_votes = (n_classes - 1) - (one @ is_second + two @ is_first)
+    winner, rows = min_votes.argmax(axis=1), np.arange(len(min_votes))
+    max_votes[rows, winner] = -1.0
+    return winner, min_votes[rows, winner] > max_votes.max(axis=1)

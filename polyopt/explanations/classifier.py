@@ -65,9 +65,8 @@ def decision_model_of(machine: Any) -> DecisionModel:
         labels: NDArray[Any] = fitted.classes_[fitted._labels(X)]
         return labels
 
-    decides = getattr(fitted, "decision", "polytope") == "polytope"
     columns = columns_of(polytopes[0].names)
-    return DecisionModel(tuple(polytopes), kind, (inside, outside), predict, columns, decides)
+    return DecisionModel(tuple(polytopes), kind, (inside, outside), predict, columns)
 
 
 def _single_sample(machine: Any, x: Any) -> Array:

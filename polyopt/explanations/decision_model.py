@@ -103,7 +103,6 @@ class DecisionModel:
     labels: tuple[Any, Any]  # those of negative scores, the inside, and of positive scores
     predict: Callable[[Array], NDArray[Any]]  # labels of samples (n, m), by the classifier itself
     columns: tuple[Column, ...]
-    decides: bool = True  # False if the classifier decides by probabilities and not by these scores
 
     @property
     def n_features(self) -> int:

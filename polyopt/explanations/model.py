@@ -45,7 +45,6 @@ class ModelExplanation:
 
     model: DecisionModel
     samples: int
-    second: int | None  # samples whose true label is the second one
     shares: tuple[tuple[str, float], ...]  # column and its part of Σ|w_j| s_j over the active faces
     faces: tuple[FaceRole, ...]
     error: float | None  # share of wrong labels by the scores
@@ -67,7 +66,6 @@ class ModelExplanation:
             "kind": self.model.kind,
             "labels": np.array(self.model.labels).tolist(),
             "samples": self.samples,
-            "second": self.second,
             "shares": [{"feature": name, "share": share} for name, share in self.shares],
             "faces": faces,
             "error": self.error,
@@ -118,9 +116,9 @@ def explain_model(
     ]
     by_classifier = model.predict(samples) == model.labels[1]
     return ModelExplanation(
-        model, len(samples), None if is_second is None else int(is_second.sum()),
-        _shares(model, roles), tuple(roles), None if is_second is None else _share(by_scores != is_second),
-        _share(by_scores == by_classifier), top,
+        model, len(samples), _shares(model, roles), tuple(roles),
+        None if is_second is None else _share(by_scores != is_second), _share(by_scores == by_classifier),
+        top,
     )  # fmt: skip
 
 

@@ -56,7 +56,7 @@ def subject_of(model: Model) -> DecisionModel:
         answer: NDArray[Any] = model.estimator.predict(named_as(model.estimator, raw.scaled(X)))
         return answer
 
-    return DecisionModel(rules.polytopes, kind, labels, predict, _columns(raw), rules.decides)
+    return DecisionModel(rules.polytopes, kind, labels, predict, _columns(raw))
 
 
 def _columns(raw: RawUnits) -> tuple[Column, ...]:

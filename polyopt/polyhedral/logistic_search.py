@@ -50,27 +50,29 @@ class LogisticSearch(ClassifierMixin, BaseEstimator):
     beyond four only while the loss falls by more than its standard error; with every number of knots in
     `n_knots`. The second tries the best three, and the best of one face and of every number of knots, on all
     splits. The third removes weights from the best of them, those first whose removal costs the least. Each
-    point of a path is a warm start for the next. Of the candidates with at most `max_numbers` numbers the
-    best one is fitted to all data and made stationary: the best without knots if it is not worse by more
-    than a standard error, and of its path the one with the most weights of which that is true.
+    point of a path is a warm start for the next.
+
+    Among the candidates with at most `max_numbers` numbers the one with the lowest loss wins, unless one with
+    fewer knots, or one on its path with more weights, is worse by less than a standard error. The winner is
+    fitted to all data until it is stationary.
 
     Parameters
     ----------
     estimator : LogisticPolytopes, optional
-        The machine, with all other settings; by default ``LogisticPolytopes()``.
+        The machine, with all further settings; by default ``LogisticPolytopes()``.
     max_faces : int, default=4
         Faces of either class at most.
     max_numbers : int, optional
         Weights and biases other than 0, and knots in use, at most, over all pairs of classes; by default any
         number.
     n_knots : int or sequence of int, default=0
-        Knots of each feature that are tried (:class:`Hinges`). With more than 0 the faces may bend with every
-        feature, and ``best_estimator_`` is a pipeline of ``Hinges`` and the machine. With a feature that has
-        a sign to keep (`penalty__signs` of the machine) they bend one way only.
+        Numbers of knots of each feature that are tried (:class:`Hinges`). With more than 0 the faces may bend
+        with every feature, and ``best_estimator_`` is a pipeline of ``Hinges`` and the machine. The slope of
+        a feature with a sign (`penalty__signs` of the machine) changes in one direction only.
     n_init : int, default=1
         Starts of each path; the last fit has those of the machine as well.
     budget : int, optional
-        Fits at most, the points of the paths on each split; by default what the rounds take.
+        Largest number of fits, counted on each split; by default there is no limit.
     cv : int, splitter or iterable, optional
         As in :class:`sklearn.model_selection.GridSearchCV`; by default five stratified folds, three from
         1,000 samples on, and one split that holds out a quarter from 3,000 on.
