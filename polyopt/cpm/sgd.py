@@ -128,15 +128,16 @@ class CpmRun(Struct):
     The samples are :class:`polyopt.linalg.rows.Rows`, every entry times ``scale``. ``outside`` are the
     positives, ``gains`` a sample's weight divided by λ. ``steps`` is t; ``step_sizes`` and ``inverse_scales``
     are the step rule from ``first_step`` on. ``floor`` to ``phi`` are those of :func:`assign`; a floor of 0
-    switches Algorithm 2 off. Every ``spacing`` steps the iterate enters the average A with the weight t⁴; 0 is
-    for no average. ``faces`` has each positive's natural face at its last visit, -1 for none; ``work`` and
+    switches Algorithm 2 off. Every ``spacing`` steps the iterate enters the average A with the weight t⁴; 0
+    is for no average. ``faces`` has each positive's natural face at its last visit, -1 for none; ``work`` and
     ``answers`` are work space.
     """
 
     signature: ClassVar[str] = (
         ROWS + "outside: b1 (n); gains: f8 (n); scale: f8; floor: f8; spacing: i8; U!: W (r, L); "
         "A!: W (r, L); steps!: i8 (one); step_sizes: f8 (v); inverse_scales: f8 (w); first_step: i8 (one); "
-        "unadjusted!: i8 (n); counts!: i8 (K); phi: f8 (p); faces!: i8 (n); tally!: f8 (five); work!: W (two, L); answers!: f8 (K)"
+        "unadjusted!: i8 (n); counts!: i8 (K); phi: f8 (p); faces!: i8 (n); tally!: f8 (five); "
+        "work!: W (two, L); answers!: f8 (K)"
     )
     types: ClassVar[dict[str, str]] = {**ROW_TYPES, **WEIGHT_TYPES}
 
@@ -199,9 +200,10 @@ class CpmSgd:
         if len(self._phi) < size:
             counts = np.arange(2.0 * size)
             self._phi = counts * np.log(np.maximum(counts, 1.0))
+        n_sizes = OPTIONS.steps_per_call
         run = CpmRun(
             rows.values, rows.columns, rows.starts, rows.shared, outside, gains, self.scale, self.floor,
-            self.spacing, self.U, self.A, self.steps, np.empty(OPTIONS.steps_per_call), np.empty(OPTIONS.steps_per_call + 1),
+            self.spacing, self.U, self.A, self.steps, np.empty(n_sizes), np.empty(n_sizes + 1),
             np.zeros(1, dtype=np.int64), known, self.counts, self._phi, faces, self.tally, self._work,
             self._answers,
         )  # fmt: skip
