@@ -15,9 +15,7 @@ is at least h, return k; else the best face that would raise the entropy.
 
 Departures from the paper as printed:
 
-- The step is η_t = 1/(λ(t+1)), because 1/(λt) sets W to zero in the first step. So Algorithm 1 is a running
-  sum: W_t = U_t / (t+1), where step t adds (t/(t+1))/λ times its gradient to U. No face is ever rescaled, and
-  the margin test W·x̃ ≥ 1 becomes U·x̃ ≥ t.
+- The step is η_t = 1/(λ(t+1)), because 1/(λt) sets W to zero in the first step.
 - The first weights are small random numbers instead of zeros: with equal scores the first face would answer
   for every positive.
 - The answer is the average of the iterates with weights t⁴ or the last iterate, whichever has the smaller J.
@@ -26,6 +24,11 @@ Departures from the paper as printed:
   ``average=False``, or an entropy floor, which the least J would violate first, the answer is that of the
   last epoch; with a floor the one of average and last iterate that respects it.
 - ASSIGN keeps the natural face if no face would raise the entropy; the paper does not cover this case.
+
+Algorithm 1 is a running sum: W_t = s_t U_t with s_t = (1 − η_1 λ)···(1 − η_t λ), where step t adds
+η_t/s_(t−1) times its gradient to U. No face is ever rescaled, and the margin test W·x̃ ≥ 1 becomes
+U·x̃ ≥ 1/s_(t−1). For the step above s_t = 1/(t+1). :func:`step_sizes` and :func:`inverse_scales` alone state
+the step rule.
 
 The steps are compiled (``native/cpm_sgd.inc``). U has the shape (m+1, L) of :mod:`polyopt.linalg.rows`, and
 is float32 if the sizes of data and costs allow it: no step moves W by less than its rounding could matter.
@@ -78,7 +81,9 @@ class Options:
     first_measured_epoch: int = 5  # the first epoch after which the objective is measured
     measured_epoch_ratio: float = 1.5  # growth of the epochs up to the next: measuring costs about an epoch
     n_agreeing: int = 3  # measurements that must agree to `tol`: they span more than half of the epochs
-    steps_per_call: int = 1 << 16  # steps between two checks of the time limit
+    steps_per_call: int = (
+        1 << 12
+    )  # steps between two checks of the time limit, and whose sizes are computed at once
     start_size: float = 1e-3  # of the first weights, which only have to differ between the faces
     averaged_entries: int = 64  # entries of the average updated per step at most, in the mean
     perplexity_rounding_rel: float = 1e-9  # rounding error allowed below the floor
@@ -104,22 +109,44 @@ assign = kernel(
 # -- Algorithm 1 ------------------------------------------------------------------------------
 
 
+def inverse_scales(t: Any) -> Any:
+    """Return 1/s_t after t ≥ 0 steps."""
+    return t + 1.0
+
+
+def step_sizes(t: Vector, inverse_scales: Vector) -> Vector:
+    """Return λη_t/s_(t−1) at steps t ≥ 1: step t adds this number times its gradient over λ to U.
+
+    inverse_scales: 1/s_t.
+    """
+    return t / inverse_scales
+
+
 class CpmRun(Struct):
     """Arguments of Algorithm 1 over some samples (n,), as in ``native/cpm_sgd.inc``.
 
-    The samples are :class:`polyopt.linalg.rows.Rows`, every entry times ``scale``; ``outside`` are the
-    positives, ``gains`` a sample's weight divided by λ, ``steps`` is t. ``floor`` to ``phi`` are those of
-    :func:`assign`; a floor of 0 switches Algorithm 2 off. Every ``spacing`` steps the iterate enters the
-    average A with the weight t⁴; 0 is for no average. ``faces`` has each positive's natural face at its last
-    visit, -1 for none; ``work`` and ``answers`` are work space.
+    The samples are :class:`polyopt.linalg.rows.Rows`, every entry times ``scale``. ``outside`` are the
+    positives, ``gains`` a sample's weight divided by λ. ``steps`` is t; ``step_sizes`` and ``inverse_scales``
+    are the step rule from ``first_step`` on. ``floor`` to ``phi`` are those of :func:`assign`; a floor of 0
+    switches Algorithm 2 off. Every ``spacing`` steps the iterate enters the average A with the weight t⁴; 0
+    is for no average. ``faces`` has each positive's natural face at its last visit, -1 for none; ``work`` and
+    ``answers`` are work space.
     """
 
     signature: ClassVar[str] = (
         ROWS + "outside: b1 (n); gains: f8 (n); scale: f8; floor: f8; spacing: i8; U!: W (r, L); "
-        "A!: W (r, L); steps!: i8 (one); unadjusted!: i8 (n); counts!: i8 (K); phi: f8 (p); faces!: i8 (n); "
-        "tally!: f8 (five); work!: W (two, L); answers!: f8 (K)"
+        "A!: W (r, L); steps!: i8 (one); step_sizes: f8 (v); inverse_scales: f8 (w); first_step: i8 (one); "
+        "unadjusted!: i8 (n); counts!: i8 (K); phi: f8 (p); faces!: i8 (n); tally!: f8 (five); "
+        "work!: W (two, L); answers!: f8 (K)"
     )
     types: ClassVar[dict[str, str]] = {**ROW_TYPES, **WEIGHT_TYPES}
+
+    def apply_step_rule(self) -> None:
+        """Evaluate the step rule for the next steps."""
+        self.first_step[:] = self.steps
+        t = np.arange(self.steps[0], self.steps[0] + len(self.inverse_scales), dtype=np.float64)
+        self.inverse_scales[:] = inverse_scales(t)
+        self.step_sizes[:] = step_sizes(t[1:], self.inverse_scales[1:])
 
 
 # A step of Algorithm 1 for each sample in `order`, in place.
@@ -173,16 +200,22 @@ class CpmSgd:
         if len(self._phi) < size:
             counts = np.arange(2.0 * size)
             self._phi = counts * np.log(np.maximum(counts, 1.0))
-        return CpmRun(
+        n_sizes = OPTIONS.steps_per_call
+        run = CpmRun(
             rows.values, rows.columns, rows.starts, rows.shared, outside, gains, self.scale, self.floor,
-            self.spacing, self.U, self.A, self.steps, known, self.counts, self._phi, faces, self.tally,
-            self._work, self._answers,
+            self.spacing, self.U, self.A, self.steps, np.empty(n_sizes), np.empty(n_sizes + 1),
+            np.zeros(1, dtype=np.int64), known, self.counts, self._phi, faces, self.tally, self._work,
+            self._answers,
         )  # fmt: skip
+        run.apply_step_rule()
+        return run
 
     def take_steps(self, run: CpmRun, rows: Rows, order: Integers, clock: Clock | None = None) -> int:
         """Make one step for each sample in `order` until the clock is over; return the number of steps."""
         done = 0
         for first, done in stretches(len(order), rows, self.U.shape[1], OPTIONS.steps_per_call):
+            if self.steps[0] + done - first > run.first_step[0] + OPTIONS.steps_per_call:
+                run.apply_step_rule()
             _take_steps(run, order[first:done])
             if clock is not None and clock.is_over:
                 break
@@ -229,13 +262,13 @@ class CpmSgd:
 
 
 def iterate(U: NDArray[Any], steps: int) -> NDArray[Any]:
-    """Return W_t = U_t / (t+1), which follows from the step 1/(λ(t+1))."""
-    return np.asarray(U / (steps + 1.0))
+    """Return the iterate W_t of the running sum U_t."""
+    return np.asarray(U / inverse_scales(steps))
 
 
 def running_sum(W: Vector, steps: int) -> Vector:
     """Return U_t, the inverse of :func:`iterate`."""
-    return (steps + 1.0) * W
+    return inverse_scales(steps) * W
 
 
 def faces_of(lanes: NDArray[Any], n_faces: int) -> Vector:

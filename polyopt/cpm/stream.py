@@ -81,10 +81,9 @@ class PolytopeStream:
         # The gain ½ n_total C_i is the weight of a sample over λ (:mod:`polyopt.cpm.sgd`). LOSS sums gain
         # times hinge, so twice its mean over the chunk estimates Σ C_i hinge_i over n_total samples.
         sgd.show(rows, outside, 0.5 * self.n_total * C, order, faces, faces.copy())
-        last = sgd.U / (sgd.steps[0] + 1.0)
         return {
             "steps": float(sgd.steps[0]),
             "seconds": clock.seconds,
-            "estimate": float((last**2).sum() + 2.0 * sgd.tally[LOSS] / len(C)),
+            "estimate": float((sgd.last**2).sum() + 2.0 * sgd.tally[LOSS] / len(C)),
             "occupied": float(len(np.unique(faces[faces >= 0]))),
         }

@@ -17,7 +17,7 @@ from polyopt.base.progress import seen_by
 from polyopt.cpm import sgd as cpm_sgd
 from polyopt.cpm.alternating import PolytopeProblem
 from polyopt.cpm.certificate import certify_cpm
-from polyopt.cpm.sgd import CpmSgd, assign, solve_cpm_sgd
+from polyopt.cpm.sgd import CpmSgd, assign, inverse_scales, solve_cpm_sgd, step_sizes
 from polyopt.linalg.rows import as_rows
 from polyopt.optim.rounds import Stage, run_from_many_starts, run_rounds
 
@@ -267,6 +267,14 @@ def test_the_history_and_the_best_answer():
     loose = solve_cpm_sgd(X, y, np.ones(100), 3, max_iter=500, tol=1e-2)
     assert loose.status is Status.CONVERGED
     assert 10 <= loose.iterations < 500
+
+
+def test_the_scale_of_the_iterate_follows_from_the_steps():
+    """λη_t = 1/(t+1), and s_t = s_(t−1) (1 − λη_t) from s_0 = 1."""
+    t = np.arange(1.0, 50.0)
+    relative = step_sizes(t, inverse_scales(t)) / inverse_scales(t - 1.0)
+    assert relative == pytest.approx(1.0 / (t + 1.0))
+    assert 1.0 / inverse_scales(t) == pytest.approx(np.cumprod(1.0 - relative))
 
 
 def test_a_time_limit_keeps_a_point(ticking):
