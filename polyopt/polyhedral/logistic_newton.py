@@ -32,7 +32,7 @@ from formulations.language.clock import Clock
 from formulations.language.solution import Solution, Status
 from formulations.language.types import Array, dense
 from polyopt.native.library import kernel
-from polyopt.optim.logistic_newton import ARMIJO, solve_scaled
+from polyopt.optim.newton_steps import ARMIJO, solve_scaled
 from polyopt.polyhedral.logistic_loss import Bits, FaceLoss, shares_of
 
 # Lower the model in each group, one after the other, in so many sweeps; r is the slope of its smooth part

@@ -39,7 +39,7 @@ from polyopt.base.types import ClassWeight
 from polyopt.certificates.certificate import Certificate
 from polyopt.estimators.parameters import Settings, estimator, ruled, shared
 from polyopt.linalg.span import SampleSpan
-from polyopt.optim.logistic_newton import ARMIJO, positive_factor
+from polyopt.optim.newton_steps import ARMIJO, positive_factor
 from polyopt.optim.rounds import DescentProblem, Stage, random_faces, run_from_many_starts
 from polyopt.optim.starts import TIE
 from polyopt.polyhedral.estimator import SHARED, PolyhedralClassifier
