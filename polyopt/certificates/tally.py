@@ -17,25 +17,16 @@ SLICE_ROWS = 1 << 14
 
 @dataclass
 class Tally:
-    """Partial results over n samples.
+    """Partial results over n samples, by name.
 
-    Attributes
-    ----------
-    n : int
-        Number of samples.
-    sums : dict
-        Sums by name: numbers, arrays or intervals (:class:`polyopt.linalg.rounding.Ball`).
-    worst : dict
-        Largest violation and its sample, by condition and row.
-    least, largest : dict
-        Minima and maxima by name.
+    Sums are numbers, arrays or intervals (:class:`polyopt.linalg.rounding.Ball`).
     """
 
     n: int = 0
     sums: dict[str, Any] = field(default_factory=dict)
-    worst: dict[tuple[str, str], tuple[float, int]] = field(default_factory=dict)
-    least: dict[str, float] = field(default_factory=dict)
-    largest: dict[str, float] = field(default_factory=dict)
+    worst: dict[tuple[str, str], tuple[float, int]] = field(default_factory=dict)  # violation and sample
+    least: dict[str, float] = field(default_factory=dict)  # minima
+    largest: dict[str, float] = field(default_factory=dict)  # maxima
 
     def note(self, condition: str, row: str, violation: NDArray[Any]) -> None:
         """Record the largest of one violation per sample; the first NaN if there is one."""

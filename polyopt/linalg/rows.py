@@ -40,27 +40,13 @@ pack = kernel(
 
 
 class Rows(NamedTuple):
-    """Samples row by row: row i has the entries ``values[starts[i] : starts[i + 1]]``.
+    """Samples row by row: row i has the entries ``values[starts[i] : starts[i + 1]]``."""
 
-    Attributes
-    ----------
-    values : ndarray of float32, float64 or uint8
-        Stored entries.
-    columns : ndarray of int
-        Entry p of row i stands in column ``columns[p - shared * starts[i]]``.
-    starts : ndarray of int, shape (n + 1,)
-        First entry of each row.
-    shared : int
-        1 if every row has all columns and ``columns`` lists them once, else 0.
-    width : int
-        m, the number of features.
-    """
-
-    values: NDArray[Any]
-    columns: NDArray[Any]
-    starts: NDArray[np.int64]
-    shared: int
-    width: int
+    values: NDArray[Any]  # stored entries, float32, float64 or uint8
+    columns: NDArray[Any]  # entry p of row i stands in column ``columns[p - shared * starts[i]]``
+    starts: NDArray[np.int64]  # (n + 1,), first entry of each row
+    shared: int  # 1 if every row has all columns and ``columns`` lists them once, else 0
+    width: int  # m, the number of features
 
     def matrix(self) -> Matrix:
         """Return the samples as a dense or CSR matrix."""

@@ -1,7 +1,7 @@
-"""Base of the SVM, the Sigma-SVM and the RMM: choose a solver, solve, read the model from the solution.
+"""Base of the SVM, the Sigma-SVM and the RMM: choose a solver, solve, set the model from the solution.
 
-A subclass names its program (primal for linear features, dual for a Gram matrix), its families of rows and
-its Sigma share D.
+A subclass gives its programs (primal for linear features, dual for a Gram matrix), its families of rows and
+D, the share of the output variance in its regulariser.
 """
 
 from __future__ import annotations
@@ -46,8 +46,9 @@ _MAX_AUTO_SAMPLES = 2_000
 _MAX_AUTO_FEATURES = 2_000
 _MAX_OFFSET = 1e3  # centre times weights up to which samples are scored as they are, without centring
 _OUTPUT_ROUNDING = 1e-13  # relative error of an output, which the costs multiply
-# Relative gaps: of an optimal end, whatever `tol` is; of an inaccurate one; of an optimal one at most.
-_OPTIMAL_GAP, _INACCURATE_GAP, _MAX_GAP = 1e-5, 1e-3, 0.1
+_OPTIMAL_GAP = 1e-5  # relative gap that a solved machine may have, whatever `tol` is
+_MAX_OPTIMAL_GAP = 0.1  # relative gap that a solved machine may have, for a large `tol`
+_INACCURATE_GAP = 1e-3  # relative gap above which a machine that rounding ended is stalled
 
 
 @estimator
@@ -127,38 +128,38 @@ class HingeClassifier(KernelClassifier):
     _v: NDArray[np.float64] = field(init=False)
     _b: float = field(init=False)
     _centre: NDArray[np.float64] = field(init=False)  # of the samples, for the linear kernel
-    _share: ClassVar[float | None] = None
+    _variance_share: ClassVar[float | None] = None
 
     def _families(self, y: NDArray[Any], weights: NDArray[Any]) -> Families:
-        """The families of rows of the machine."""
+        """Return the families of rows of the machine."""
         return Families(margin_family(y, self.C * weights))
 
     @abstractmethod
     def _primal_program(self, X: Any, rows: Families, weights: NDArray[Any]) -> Program:
-        """The primal program in linear features, with variables w and b and rows named as the families."""
+        """Return the primal in linear features, with variables w and b and rows named as the families."""
 
     @abstractmethod
     def _dual_program(self, K: NDArray[Any], rows: Families) -> Program:
-        """The dual program for the Gram matrix of :meth:`_machine_gram`, with the families' letters."""
+        """Return the dual for the Gram matrix of :meth:`_solver_gram`, with the families' letters."""
 
-    def _machine_gram(self, X: Any, weights: NDArray[Any]) -> Gram:
-        """The Gram matrix the solver sees."""
+    def _solver_gram(self, X: Any, weights: NDArray[Any]) -> Gram:
+        """Return the Gram matrix that the solver takes."""
         if self.kernel == "precomputed":
             return MatrixGram(X)
-        # b is free, so samples may be taken from any point; amid them inner products keep their digits.
+        # b is free, so the origin does not matter: around the mean inner products keep most digits.
         return SampleGram(X, self._kernel, middle(X) if self.kernel == "linear" else None)
 
     def _feature_space(self) -> Any:
-        """The geometry of the program, for certificates: that of the true kernel, whatever the solver saw."""
+        """Return the geometry for certificates: that of the kernel itself, not of :meth:`_solver_gram`."""
         if self.kernel == "linear":
             return LinearGeometry(self._X, centred=True)
-        return KernelGeometry(self._given_gram(), self._short)
+        return KernelGeometry(self._kernel_gram(), self._short)
 
-    def _given_gram(self) -> Gram:
-        """The Gram matrix of the training samples, by the kernel as it is given."""
+    def _kernel_gram(self) -> Gram:
+        """Return the Gram matrix of the training samples under the kernel."""
         return MatrixGram(self._X) if self.kernel == "precomputed" else SampleGram(self._X, self._kernel)
 
-    # Whether an entry of the machine's Gram matrix depends on its two samples alone.
+    # True if an entry of the machine's Gram matrix depends on its two samples alone.
     _is_pairwise = True
 
     # -- fitting -----------------------------------------------------------------------------
@@ -187,62 +188,66 @@ class HingeClassifier(KernelClassifier):
         self.gamma_ = self._gamma_of(X, weights)
         self.solver_ = self._pick_solver(X)
         if is_out_of_time() and self.kernel != "linear":
-            self._fit_nothing()
+            self._set_empty_model()
             return
-        geometry = cache(self._feature_space)  # made where it is first wanted, and once
+        geometry = cache(self._feature_space)  # made at its first use, once
         if self.solver_ == "interior-point" or (self.solver_ == "exact" and self._is_tall(X)):
-            v, b = self._fit_features(X)
+            v, b = self._solve_features(X)
         else:
-            v, b = self._fit_gram(start, geometry)
-        self._read_off(v, b, geometry)
+            v, b = self._solve_gram(start, geometry)
+        self._set_model(v, b, geometry)
         certificate = None
-        # Whether the rounding of an output, times all costs together, matters beside the objective.
-        dear = _OUTPUT_ROUNDING * float(self._costs.sum()) > _OPTIMAL_GAP * abs(self.solution_.objective)
-        if self.solver_ == "exact" or dear or (self.solver_ == "decomposition" and b is None):
+        # True if the rounding of outputs, times the sum of all costs, is not negligible in the objective.
+        rounding_matters = _OUTPUT_ROUNDING * float(self._costs.sum()) > _OPTIMAL_GAP * abs(
+            self.solution_.objective
+        )
+        if self.solver_ == "exact" or rounding_matters or (self.solver_ == "decomposition" and b is None):
             certificate = self._certify(geometry(), tol=1e-6)
-            self._take_back(certificate.relative_gap)
+            self._withdraw_solved(certificate.relative_gap)
         elif v is None and self.solution_.bound is not None:
             # The vector was made of the multipliers: its value is compared with the solver's bound.
             certificate = self._certify(geometry(), tol=1e-6)
             bound = max(certificate.dual_value, self.solution_.bound)
-            self._take_back(relative_gap(certificate.primal_value, bound))
-        # For a kernel machine of many samples a certificate would cost too much here.
-        is_dear = certificate is None and self.solver_ == "decomposition" and X.shape[0] > _MAX_AUTO_SAMPLES
-        self._warn_if_short(None if is_dear else lambda: certificate or self._certify(geometry(), 1e-6))
+            self._withdraw_solved(relative_gap(certificate.primal_value, bound))
+        # A certificate of a kernel machine of many samples would cost too much here.
+        is_too_costly = (
+            certificate is None and self.solver_ == "decomposition" and X.shape[0] > _MAX_AUTO_SAMPLES
+        )
+        self._warn_if_short(None if is_too_costly else lambda: certificate or self._certify(geometry(), 1e-6))
 
-    def _fit_nothing(self) -> None:
-        """In a run that is over, before anything was made of the kernel: no support vectors."""
-        nothing = np.zeros(len(self._y))
-        self._v, self._b = nothing, self.families_.best_intercept(nothing)
-        self.outputs_ = nothing + self._b
+    def _set_empty_model(self) -> None:
+        """Set the model w = 0, without support vectors, if the time limit ends the fit before the solve."""
+        zeros = np.zeros(len(self._y))
+        self._v, self._b = zeros, self.families_.best_intercept(zeros)
+        self.outputs_ = zeros + self._b
         self.solution_ = Solution(
             status=Status.TIME_LIMIT,
-            primal={"coef": nothing, "b": np.array(self._b), "f": self.outputs_},
+            primal={"coef": zeros, "b": np.array(self._b), "f": self.outputs_},
             duals={},
             objective=self.families_.cost(self.outputs_),
             bound=0.0,
             solver="none: there was no time",
         )
         self._short = 0.0
-        self._keep({family.name: nothing for family in self.families_})
+        self._set_multipliers({family.name: zeros for family in self.families_})
         self.intercept_ = np.array([self._b])
-        self._set_support(np.empty(0, dtype=np.intp), nothing[:0], self._sample_weights > 0.0)
+        self._set_support(np.empty(0, dtype=np.intp), zeros[:0], self._sample_weights > 0.0)
         self._warn_if_short(None)
 
-    def _fit_features(self, X: Any) -> tuple[NDArray[Any] | None, float | None]:
-        """Solve in the features; set ``solution_`` and the multipliers; return w, and b if it is known."""
+    def _solve_features(self, X: Any) -> tuple[NDArray[Any] | None, float | None]:
+        """Solve in the features; set ``solution_`` and the multipliers; return w and b, None if unknown."""
         if self.solver_ == "interior-point":
             from polyopt.margin.interior_point import solve_interior_point
 
-            # An iteration on a million entries costs next to nothing.
+            # An iteration on a million entries costs almost nothing.
             tol = 1e-11 if X.size <= 1_000_000 else min(self.tol, 1e-8)
             self.solution_ = solve_interior_point(
-                X, self.families_, D=self._share, weights=self._sample_weights,
+                X, self.families_, D=self._variance_share, weights=self._sample_weights,
                 tol=tol, **self._limits(),
             )  # fmt: skip
         else:
-            # With D > 0 the regulariser has a scale of its own, and stays as it is.
-            unit = min(1.0, float(self._costs.max())) if self._share in (None, 0.0) else 1.0
+            # With D > 0 the regulariser has a scale of its own, so the program is not scaled.
+            unit = min(1.0, float(self._costs.max())) if self._variance_share in (None, 0.0) else 1.0
             rows = self.families_.repriced(1.0 / unit)
             program = self._primal_program(np.sqrt(unit) * X, rows, self._sample_weights)
             solution = self._solve(program, unit)
@@ -251,44 +256,46 @@ class HingeClassifier(KernelClassifier):
                 primal={**solution.primal, "w": np.sqrt(unit) * solution["w"]},
                 duals={name: unit * multipliers for name, multipliers in solution.duals.items()},
             )
-        self._keep(self.solution_.duals)
+        self._set_multipliers(self.solution_.duals)
         # At D = 1 w is unique only up to directions without spread: the multipliers give the least norm.
-        return (self.solution_["w"] if self._share != 1.0 else None), None
+        return (self.solution_["w"] if self._variance_share != 1.0 else None), None
 
-    def _fit_gram(self, start: Any, geometry: Callable[[], Any]) -> tuple[NDArray[Any] | None, float | None]:
-        """Solve for a Gram matrix; set ``solution_`` and the multipliers; return v and b if known."""
+    def _solve_gram(
+        self, start: Any, geometry: Callable[[], Any]
+    ) -> tuple[NDArray[Any] | None, float | None]:
+        """Solve for a Gram matrix; set ``solution_`` and the multipliers; return v and b, None if unknown."""
         self._short = 0.0
         if self.kernel == "precomputed" or not (self.kernel == "linear" or self._kernel_is_mercer):
-            self._short = require_psd(self._given_gram())
-        gram = self._machine_gram(self._X, self._sample_weights)
+            self._short = require_psd(self._kernel_gram())
+        gram = self._solver_gram(self._X, self._sample_weights)
         if self.solver_ == "exact":
             unit = min(1.0, float(self._costs.max()))
             K = gram.panel(None, np.float64).rows(np.arange(gram.n))
             solution = self._solve(self._dual_program(unit * K, self.families_.repriced(1.0 / unit)), unit)
             scaled = {name: unit * multipliers for name, multipliers in solution.primal.items()}
             self.solution_ = replace(solution, primal=scaled)
-            self._keep(self.families_.of_letters(scaled))
+            self._set_multipliers(self.families_.of_letters(scaled))
             return None, None
         limits = self._limits()
         machine = Decomposition(gram, cache_size=self.cache_size, progress=limits.pop("progress"))
         tol = min(self.tol, 1e-8) if self.solver == "auto" and gram.n <= _MAX_AUTO_SAMPLES else self.tol
         self.solution_ = machine.solve(self.families_, tol=tol, start=start, **limits)
-        self._keep(self.solution_.duals)
-        # The solver's coefficients, which it keeps within the bounds, and not what alpha implies.
+        self._set_multipliers(self.solution_.duals)
+        # The solver's coefficients are scaled back within the bounds; those implied by alpha are not.
         coef = self.solution_["coef"]
-        # The solver's own outputs and intercept are taken, unless more digits cancel than it accounts for, or
-        # than single precision has.
+        # The solver's outputs and intercept are taken, unless rounding is not negligible in the objective, or
+        # in an output in single precision.
         size = float(np.abs(gram.diagonal()).max(initial=0.0)) * float(np.abs(coef).sum())
         rounding = _OUTPUT_ROUNDING * size * float(self._costs.sum())
-        dear = rounding > _OPTIMAL_GAP * abs(self.solution_.objective)
-        if self.kernel == "linear" or not self._is_pairwise or dear or not size < 1e7:
+        rounding_matters = rounding > _OPTIMAL_GAP * abs(self.solution_.objective)
+        if self.kernel == "linear" or not self._is_pairwise or rounding_matters or not size < 1e7:
             return geometry().primal_from_dual(coef), None
         return coef, float(self.solution_["b"])
 
-    def _take_back(self, gap: float) -> None:
-        """Take back the status optimal where a certificate's gap shows that the kernel was too inexact."""
-        stated = max(10.0 * self.tol if self.solver_ == "decomposition" else 0.0, _OPTIMAL_GAP)
-        if self.solution_.status is Status.SOLVED and not gap <= min(stated, _MAX_GAP):
+    def _withdraw_solved(self, gap: float) -> None:
+        """Change the status SOLVED if a certificate's gap shows that the kernel was too inaccurate."""
+        allowed = max(10.0 * self.tol if self.solver_ == "decomposition" else 0.0, _OPTIMAL_GAP)
+        if self.solution_.status is Status.SOLVED and not gap <= min(allowed, _MAX_OPTIMAL_GAP):
             status = Status.INACCURATE if gap <= _INACCURATE_GAP else Status.STALLED
             self.solution_ = replace(self.solution_, status=status)
 
@@ -298,7 +305,7 @@ class HingeClassifier(KernelClassifier):
         progress = listener()
         return {"max_iter": self.max_iter, "time_limit": self.time_limit, "progress": progress}
 
-    def _keep(self, vectors: dict[str, NDArray[Any]]) -> None:
+    def _set_multipliers(self, vectors: dict[str, NDArray[Any]]) -> None:
         """Set the multipliers, from those of each family."""
         self.multipliers_ = self.families_.named(self.families_.stacked(vectors))
         self.n_iter_ = max(self.solution_.iterations, 1)
@@ -307,7 +314,7 @@ class HingeClassifier(KernelClassifier):
         """Solve the program for features scaled by √unit and costs divided by unit.
 
         That is the same program with the objective in units of `unit`: costs far below 1 would
-        otherwise drown in the solver's absolute tolerances.
+        otherwise be lost in the solver's absolute tolerances.
         """
         solution = program.solve(time_limit=self.time_limit, max_iter=self.max_iter)
         if not solution.primal:
@@ -317,17 +324,17 @@ class HingeClassifier(KernelClassifier):
             )
         return replace(solution, objective=unit * solution.objective)
 
-    def _read_off(self, v: NDArray[Any] | None, b: float | None, geometry: Callable[[], Any]) -> None:
+    def _set_model(self, v: NDArray[Any] | None, b: float | None, geometry: Callable[[], Any]) -> None:
         """Set the model from the solution: its vector, its intercept, its outputs, its support."""
         beta = self.families_.beta(self.families_.stacked(self.multipliers_))
         if b is None:
             space = geometry()
             v = space.primal_from_dual(beta) if v is None else v
-            # Where a whole interval of intercepts is optimal, every solver's answer is its midpoint.
+            # If a whole interval of intercepts is optimal, its midpoint is taken for every solver.
             b = self._program(space).best_intercept(v)
             outputs = space.outputs(v) + b
             self.outputs_ = outputs.mid
-            self._warn_if_vague(outputs)
+            self._warn_if_inaccurate(outputs)
         else:
             self.outputs_ = self.solution_["f"]
         assert v is not None
@@ -343,13 +350,13 @@ class HingeClassifier(KernelClassifier):
         places = np.flatnonzero(used)
         self._set_support(places, (v if is_expansion else beta)[places], self._sample_weights > 0.0)
 
-    def _warn_if_vague(self, outputs: Ball) -> None:
-        """Warn if rounding alone moves an output by more than 1e-3."""
-        vague = float(outputs.rad.max(initial=0.0))
-        if not vague <= 1e-3:
+    def _warn_if_inaccurate(self, outputs: Ball) -> None:
+        """Warn if rounding alone changes an output by more than 1e-3."""
+        error = float(outputs.rad.max(initial=0.0))
+        if not error <= 1e-3:
             warn(
                 self,
-                f"the outputs are known to {vague:.2g} only, as their terms cancel; "
+                f"the outputs are known to {error:.2g} only, as their terms cancel; "
                 "centre the features, scale them, or choose a smaller C",
             )
 
@@ -476,9 +483,9 @@ class HingeClassifier(KernelClassifier):
     def _binary_duals(self) -> pd.DataFrame:
         f, small = self.outputs_, 1e-6 * float(self._costs.max())
         shown: list[RowsShown] = []
-        there: list[NDArray[np.bool_]] = []
+        exists: list[NDArray[np.bool_]] = []
         for family in self.families_:
-            there += [family.cap > 0.0] * (2 if family.slack else 1)
+            exists += [family.cap > 0.0] * (2 if family.slack else 1)
             mu, room = self.multipliers_[family.name], family.room(f)
             slack = np.maximum(0.0, -room) if family.slack else np.zeros(len(f))
             idle, between, full = family.states
@@ -488,10 +495,10 @@ class HingeClassifier(KernelClassifier):
                 used = np.where(slack > 1e-6, "slack in use", "no slack")
                 shown.append((*family.slack, family.cap - mu, slack, used))
         label = np.where(self._y > 0, self.classes_[1], self.classes_[0])
-        unknown = self._sample_weights == 0.0
-        if not unknown.any():
+        unlabelled = self._sample_weights == 0.0
+        if not unlabelled.any():
             return multiplier_frame(shown, self._rows, label, f)
         label = label.astype(object)
-        label[unknown] = None
+        label[unlabelled] = None
         frame = multiplier_frame(shown, self._rows, label, f)
-        return frame[np.concatenate(there)].reset_index(drop=True)
+        return frame[np.concatenate(exists)].reset_index(drop=True)

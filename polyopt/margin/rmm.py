@@ -198,8 +198,8 @@ class RelativeMarginMachine(HingeClassifier):
             return rmm.kernel_dual(K, y, costs, self.B, rows["bound_above"].cap)
         return rmm.kernel_dual(K, y, costs, self.B)
 
-    def _keep(self, vectors: dict[str, NDArray[Any]]) -> None:
+    def _set_multipliers(self, vectors: dict[str, NDArray[Any]]) -> None:
         weights = self._sample_weights
         if not weights[-1] > 0.0:
             vectors = spread(vectors, int(np.count_nonzero(weights)), len(weights))
-        super()._keep(vectors)
+        super()._set_multipliers(vectors)

@@ -58,7 +58,7 @@ class SigmaSVM(HingeClassifier):
     _parameter_constraints = HingeClassifier._parameter_constraints | shared("D")
 
     @property
-    def _share(self) -> float:  # type: ignore[override]
+    def _variance_share(self) -> float:  # type: ignore[override]
         return float(self.D)
 
     def _primal_program(self, X: Any, rows: Families, weights: NDArray[Any]) -> Program:
@@ -72,14 +72,14 @@ class SigmaSVM(HingeClassifier):
 
         return svm.kernel_dual(K, rows["margin"].side, rows["margin"].cap)
 
-    def _machine_gram(self, X: Any, weights: NDArray[Any]) -> Gram:
+    def _solver_gram(self, X: Any, weights: NDArray[Any]) -> Gram:
         from formulations.centred_kernel import CentredKernel
 
-        given = super()._machine_gram(X, weights)
-        self._centred = CentredKernel(given.panel(None, np.float64).rows(np.arange(given.n)), weights)
+        plain = super()._solver_gram(X, weights)
+        self._centred = CentredKernel(plain.panel(None, np.float64).rows(np.arange(plain.n)), weights)
         if (
             self.kernel != "linear"
-            and self._share == 1.0
+            and self._variance_share == 1.0
             and (self.kernel == "rbf" or self._centred.is_degenerate())
         ):
             warn(
@@ -87,14 +87,18 @@ class SigmaSVM(HingeClassifier):
                 "at D=1 and a kernel of full rank it interpolates the labels whatever the data; choose D < 1",
                 UserWarning,
             )
-        return MatrixGram(self._centred.gram(self._share))
+        return MatrixGram(self._centred.gram(self._variance_share))
 
     def _feature_space(self) -> Any:
         if self.kernel == "linear":
-            return SigmaLinearGeometry(self._X, self._share, self._sample_weights)
+            return SigmaLinearGeometry(self._X, self._variance_share, self._sample_weights)
         if self._centred is None:
-            self._machine_gram(self._X, self._sample_weights)
+            self._solver_gram(self._X, self._sample_weights)
         assert self._centred is not None
         return SigmaKernelGeometry(
-            self._given_gram(), self._share, self._sample_weights, self._centred.factors, self._short
+            self._kernel_gram(),
+            self._variance_share,
+            self._sample_weights,
+            self._centred.factors,
+            self._short,
         )

@@ -2,5 +2,5 @@
 
 ``rounds`` (the loop of every outer method: limits, history, Ctrl-C) and ``starts`` (the best of many starts);
 ``best_first`` (branch and bound); ``coordinate_ascent`` (hinge duals of all faces at once),
-``logistic_newton``, ``warm_lp`` (a linear program kept in HiGHS) and ``cross_entropy``.
+``newton_steps``, ``warm_lp`` (a linear program kept in HiGHS) and ``cross_entropy``.
 """

@@ -29,7 +29,7 @@ from scipy.optimize import OptimizeResult, minimize
 from formulations.language.clock import Clock
 from formulations.language.types import Array, is_sparse
 from polyopt.native.library import kernel
-from polyopt.optim.logistic_newton import ARMIJO
+from polyopt.optim.newton_steps import ARMIJO
 from polyopt.polyhedral.logistic_loss import Bits, FaceLoss, Units, shares_of
 
 Report = Callable[[float], None]

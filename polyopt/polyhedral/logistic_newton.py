@@ -32,7 +32,7 @@ from formulations.language.clock import Clock
 from formulations.language.solution import Solution, Status
 from formulations.language.types import Array, dense
 from polyopt.native.library import kernel
-from polyopt.optim.logistic_newton import ARMIJO, solve_scaled
+from polyopt.optim.newton_steps import ARMIJO, solve_scaled
 from polyopt.polyhedral.logistic_loss import Bits, FaceLoss, shares_of
 
 # Lower the model in each group, one after the other, in so many sweeps; r is the slope of its smooth part
@@ -262,21 +262,14 @@ def step_within(H: Array, down: Array, at: Array, signs: Array, max_legs: int = 
 
 @dataclass(frozen=True)
 class Places:
-    """Groups of weights in faces (K, m+1) taken row by row, a bias being a group of its own.
+    """Groups of weights in faces (K, m+1) taken row by row, a bias being a group of its own."""
 
-    starts, members: the entries of group g are ``members[starts[g]:starts[g + 1]]``.
-    up, down (K(m+1),): thresholds of a positive and a negative pull at an entry; infinite if the sign forbids
-        it.
-    prices (groups,): τ, and 0 for a bias.
-    smooth (K(m+1),): True for entries without penalty and sign.
-    """
-
-    starts: NDArray[np.int64]
+    starts: NDArray[np.int64]  # the entries of group g are ``members[starts[g]:starts[g + 1]]``
     members: NDArray[np.int64]
-    up: Array
-    down: Array
-    prices: Array
-    smooth: Bits
+    up: Array  # threshold of a positive pull at each entry; infinite if the sign forbids it
+    down: Array  # the same, of a negative pull
+    prices: Array  # (groups,), τ, and 0 for a bias
+    smooth: Bits  # True for entries without penalty and sign
 
     @staticmethod
     def of(penalty: FacePenalty, n_faces: int) -> Places:

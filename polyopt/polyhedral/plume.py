@@ -39,7 +39,7 @@ from polyopt.base.types import ClassWeight
 from polyopt.certificates.certificate import Certificate
 from polyopt.estimators.parameters import Settings, estimator, ruled, shared
 from polyopt.linalg.span import SampleSpan
-from polyopt.optim.logistic_newton import ARMIJO, positive_factor
+from polyopt.optim.newton_steps import ARMIJO, positive_factor
 from polyopt.optim.rounds import DescentProblem, Stage, random_faces, run_from_many_starts
 from polyopt.optim.starts import TIE
 from polyopt.polyhedral.estimator import SHARED, PolyhedralClassifier
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from formulations.error_bounds.rademacher import PolytopeBound
 
 
-Climber = Literal["newton", "bfgs", "gradient"]
 Method = Literal["auto", "exact", "newton", "bfgs", "gradient"]
 
 
@@ -81,8 +80,8 @@ class PlumeProblem(DescentProblem):
     ridge: ρ, on the biases as well; positive for method="exact".
     method: the explicit program, or a method of :func:`minimise`; "auto" is Newton's for some hundred entries
         of W.
-    inner: iterations of an M-step at most; by default 1, 5 with "bfgs". The explicit program is always
-        solved.
+    inner: iterations of an M-step at most; by default 1, 5 with "bfgs". The explicit program is solved to
+        its end.
     """
 
     _program: Any = None  # the explicit program, built at its first use
@@ -99,20 +98,19 @@ class PlumeProblem(DescentProblem):
             raise ValueError("ridge must be positive with method='exact': its program needs an optimum")
         self.X, self.y, self.c, self.n_faces = X, y, as_costs(c, len(y)), n_faces
         self.gamma, self.ridge, self.options = gamma, ridge, options
-        entries = n_faces * (X.shape[1] + 1)
-        self.is_small = entries * X.shape[0] <= options.one_thread_products
-        few = entries <= options.newton_entries
-        self.polisher = "bfgs-newton" if few else "bfgs"
-        quick: Climber = "newton" if few else "bfgs"
-        self.climber: Climber = quick if method == "auto" or method == "exact" else method
-        self.method = self.climber if method == "auto" else method
-        self.inner = inner or (5 if self.climber == "bfgs" else 1)
-        self._known: tuple[Array, float] | None = None
+        n_entries = n_faces * (X.shape[1] + 1)
+        self.is_small = n_entries * X.shape[0] <= options.one_thread_products
+        has_few_entries = n_entries <= options.newton_entries
+        self.polish_method = "bfgs-newton" if has_few_entries else "bfgs"
+        if method == "auto":
+            method = "newton" if has_few_entries else "bfgs"
+        self.method, self.inner = method, inner or (5 if method == "bfgs" else 1)
+        self._cached_value: tuple[Array, float] | None = None
 
     def at(self, gamma: float) -> PlumeProblem:
         """Return the same problem with another sharpness of the gate."""
         other = copy.copy(self)
-        other.gamma, other._program, other._known = gamma, None, None
+        other.gamma, other._program, other._cached_value = gamma, None, None
         return other
 
     def generators(self, seed: int, count: int) -> list[np.random.Generator]:
@@ -125,30 +123,34 @@ class PlumeProblem(DescentProblem):
 
     def value(self, W: Array) -> float:
         """Return the penalised negative log-likelihood L(W)."""
-        # A step, its record and the next step ask for the same W.
-        if self._known is None or self._known[0] is not W:
-            self._known = W, mixture.loss(self.X, self.y, W, self.gamma, self.c, self.ridge)
-        return self._known[1]
+        # The step, its record and the next step evaluate the same W.
+        if self._cached_value is None or self._cached_value[0] is not W:
+            self._cached_value = W, mixture.loss(self.X, self.y, W, self.gamma, self.c, self.ridge)
+        return self._cached_value[1]
 
     def step(self, W: Array, time_limit: float | None = None) -> Solution:
         """Make an E-step and an M-step; return the same point, as STALLED, if they would not lower L."""
         R = mixture.responsibilities(self.X, self.y, W, self.gamma)
-        found = self._explicit(R, time_limit) if self.method == "exact" else self._climb(R, W, time_limit)
-        if found.status is Status.INTERRUPTED:
+        m_step = (
+            self._explicit_m_step(R, time_limit)
+            if self.method == "exact"
+            else self._fast_m_step(R, W, time_limit)
+        )
+        if m_step.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         before = self.value(W)
-        after = self.value(found["W"]) if found.primal else np.inf
-        over = found.status is Status.TIME_LIMIT
+        after = self.value(m_step["W"]) if m_step.primal else np.inf
+        is_out_of_time = m_step.status is Status.TIME_LIMIT
         if after <= before:
-            status = Status.TIME_LIMIT if over else Status.SOLVED
-            return replace(found, status=status, primal={"W": found["W"]}, objective=after, bound=None)
-        # A conic solver ends at its own accuracy, which at a fixed point may be above where it began.
-        fixed = Status.SOLVED if after <= before + TIE * abs(before) else Status.STALLED
-        status = Status.TIME_LIMIT if over else fixed
-        return replace(found, status=status, primal={"W": W}, duals={}, objective=before, bound=None)
+            status = Status.TIME_LIMIT if is_out_of_time else Status.SOLVED
+            return replace(m_step, status=status, primal={"W": m_step["W"]}, objective=after, bound=None)
+        # At a fixed point the accuracy of a conic solver may raise the objective a little.
+        is_fixed = after <= before + TIE * abs(before)
+        status = Status.TIME_LIMIT if is_out_of_time else Status.SOLVED if is_fixed else Status.STALLED
+        return replace(m_step, status=status, primal={"W": W}, duals={}, objective=before, bound=None)
 
     def record(self, W: Array) -> dict[str, float]:
-        """Return gate, log-likelihood without the ridge, and the number of faces in use."""
+        """Return sharpness, log-likelihood without the ridge, and the number of faces in use."""
         used = np.argmin(mixture.scores_in_blocks(self.X, W), axis=1)
         return {
             "gamma": self.gamma,
@@ -157,20 +159,21 @@ class PlumeProblem(DescentProblem):
             "perplexity": perplexity(used, self.c),
         }
 
-    def polish(self, found: Solution, max_iter: int, tol: float, time_limit: float | None) -> Solution:
+    def polish(self, em_end: Solution, max_iter: int, tol: float, time_limit: float | None) -> Solution:
         """Minimise L itself from the end of EM."""
         if max_iter <= 0:
-            return replace(found, status=Status.ITERATION_LIMIT)
+            return replace(em_end, status=Status.ITERATION_LIMIT)
         point = minimise(
-            self.X, self.y, self.c, None, found["W"], gamma=self.gamma, ridge=self.ridge,
-            method=self.polisher, max_iter=max_iter, tol=tol, time_limit=time_limit, options=self.options,
+            self.X, self.y, self.c, None, em_end["W"], gamma=self.gamma, ridge=self.ridge,
+            method=self.polish_method, max_iter=max_iter, tol=tol, time_limit=time_limit,
+            options=self.options,
         )  # fmt: skip
         records = [
             {
-                "step": found.iterations + number,
+                "step": em_end.iterations + number,
                 **record,
                 "gamma": self.gamma,
-                "seconds": found.solve_time + record["seconds"],
+                "seconds": em_end.solve_time + record["seconds"],
             }
             for number, record in enumerate(point.history, 1)
         ]
@@ -182,18 +185,18 @@ class PlumeProblem(DescentProblem):
             point,
             status=Status.CONVERGED if point.status is Status.SOLVED else point.status,
             bound=None,
-            iterations=found.iterations + point.iterations,
-            solve_time=found.solve_time + point.solve_time,
-            history=(*found.history, *records),
+            iterations=em_end.iterations + point.iterations,
+            solve_time=em_end.solve_time + point.solve_time,
+            history=(*em_end.history, *records),
         )
 
-    def _climb(self, R: Array, W: Array, time_limit: float | None) -> Solution:
+    def _fast_m_step(self, R: Array, W: Array, time_limit: float | None) -> Solution:
         return minimise(
-            self.X, self.y, self.c, R, W, gamma=self.gamma, ridge=self.ridge, method=self.climber,
+            self.X, self.y, self.c, R, W, gamma=self.gamma, ridge=self.ridge, method=self.method,
             max_iter=self.inner, time_limit=time_limit, options=self.options,
         )  # fmt: skip
 
-    def _explicit(self, R: Array, time_limit: float | None) -> Solution:
+    def _explicit_m_step(self, R: Array, time_limit: float | None) -> Solution:
         if self._program is None:
             from formulations.plume import m_step
 
@@ -366,21 +369,21 @@ class _Run:
         self.history.append({"seconds": self.clock.seconds, "objective": value})
 
     def descend(self, direction: Array, step: float = 1.0) -> bool:
-        """Backtrack along the direction; return False if no point on it is better."""
+        """Move along the direction by backtracking; return False if no point on it is better."""
         slope = float(np.sum(direction * self.gradient))
-        steepest, rounding = float(np.abs(self.gradient).max()), self.rel_rounding * abs(self.value)
+        largest, rounding = float(np.abs(self.gradient).max()), self.rel_rounding * abs(self.value)
         while True:
             W = self.W + step * direction
             with np.errstate(over="ignore", invalid="ignore"):
                 value, gradient = self.objective(W)
-            visible = -step * slope > rounding
-            if value <= self.value + (ARMIJO * step * slope if visible else rounding) and (
+            exceeds_rounding = -step * slope > rounding
+            if value <= self.value + (ARMIJO * step * slope if exceeds_rounding else rounding) and (
                 # If values differ by rounding alone, the gradient decides.
-                visible or float(np.abs(gradient).max()) < 0.5 * steepest
+                exceeds_rounding or float(np.abs(gradient).max()) < 0.5 * largest
             ):
                 self.move(W, value, gradient)
                 return True
-            if not visible:
+            if not exceeds_rounding:
                 return False
             step *= 0.5
 
@@ -399,19 +402,19 @@ def _gradient(run: _Run, options: Options) -> None:
         before, slope = run.W, run.gradient
         if not run.descend(-run.gradient, step):
             return
-        moved, turned = run.W - before, run.gradient - slope
-        bend = float(np.sum(moved * turned))
-        lengths = float(np.sum(moved**2)), float(np.sum(turned**2))
-        straight = bend <= options.rel_rounding * np.sqrt(lengths[0] * lengths[1])
-        step = 2.0 * step if straight else lengths[0] / bend
+        dW, dg = run.W - before, run.gradient - slope
+        curvature = float(np.sum(dW * dg))  # times ‖dW‖²
+        dW_sq, dg_sq = float(np.sum(dW**2)), float(np.sum(dg**2))
+        is_flat = curvature <= options.rel_rounding * np.sqrt(dW_sq * dg_sq)
+        step = 2.0 * step if is_flat else dW_sq / curvature  # Barzilai & Borwein
 
 
 def _bfgs_then_newton(run: _Run, options: Options) -> None:
     """Run L-BFGS while it makes progress, in the metric of logistic regression, and then Newton.
 
     Far from a minimum of L its Hessian is not positive definite, and Newton's steps bring no more than those
-    of L-BFGS, which cost a tenth or less. Near it Newton needs few. The metric, which bounds the Hessian of
-    logistic regression for any face (Böhning & Lindsay, 1988), leaves nothing to the units of the features.
+    of L-BFGS, which cost a tenth or less. Near it Newton needs few. The metric bounds the Hessian of logistic
+    regression for any face (Böhning & Lindsay, 1988), and makes L-BFGS independent of the features' units.
     """
     _bfgs(run, options, positive_factor(run.objective.metric())[0], options.min_rel_decrease_bfgs)
     if run.status is Status.STALLED:
@@ -442,8 +445,8 @@ def _bfgs(run: _Run, options: Options, root: Array | None = None, min_rel_decrea
         values.append(run.value)
         if run.is_over():
             raise StopIteration
-        fallen = values[-1 - span] - run.value if len(values) > span else np.inf
-        if fallen <= min_rel_decrease * abs(run.value) and min_rel_decrease:
+        decrease = values[-1 - span] - run.value if len(values) > span else np.inf
+        if decrease <= min_rel_decrease * abs(run.value) and min_rel_decrease:
             raise StopIteration
 
     if run.is_over():

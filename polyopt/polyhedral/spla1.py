@@ -1,39 +1,176 @@
 """SPLA1: a polyhedral classifier as a logistic model with one regression in each cell.
 
-A face with an empty cell appears in no subproblem and attains the minimum score for no sample: the loss is
-the same without it, and lower by its ridge. So it does not count. It waits, as it may have samples again when
-the others have moved; the points of a run are the faces that a step fitted, without those that wait.
+A step assigns each sample to the cell of the face with the least score, and solves a ridge logistic
+regression for each face, over the samples of its cell.
 
-The cells that faces were fitted to need not be those that they have then: with a positive in the program of
-its cell alone a run may never settle. So a point keeps its cells (``assignment``), and its faces are proven
-for them. A random start is not a candidate solution, however low its loss, because it was not fitted to any
-cells.
+A face with an empty cell appears in no subproblem and attains the minimum score for no sample: the loss is
+the same without the face, and lower by its ridge. The candidate solutions of a run are therefore the fitted
+faces. A face with an empty cell is kept for the next step, in which its cell may have samples again.
+
+After a step the cells may differ from those that the faces were fitted to, and if a positive is only in the
+subproblem of its cell, a run need not converge. So a candidate solution has its cells (``assignment``), and
+its certificate is for them. A random start is no candidate solution, because it was not fitted to any cells.
 """
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.utils._param_validation import StrOptions
 
 from formulations.language.arguments import as_costs, one_of, positive, tolerance, whole
 from formulations.language.clock import Clock
 from formulations.language.solution import Solution, Status
-from formulations.language.types import Array, Matrix, Vector, dense
-from formulations.polyhedral import Positives, belonging, cells, check_positives, hard_loss, scores
+from formulations.language.types import Array, Matrix, Vector, dense, is_sparse
+from formulations.polyhedral import Positives, belonging, cells, check_positives, hard_loss, pull, scores
 from polyopt.base.types import ClassWeight
 from polyopt.certificates.certificate import Certificate
 from polyopt.estimators.parameters import estimator, shared
-from polyopt.optim.logistic_newton import METHODS, solve_logistic
+from polyopt.optim.newton_steps import ARMIJO, solve_scaled
 from polyopt.optim.rounds import DescentProblem, Round, Stage, random_faces
 from polyopt.polyhedral.estimator import SHARED, PolyhedralClassifier
 from polyopt.polyhedral.logistic_certificate import certify_spla1
 
+Method = Literal["newton", "bfgs"]
 Engine = Literal["newton", "bfgs", "program"]
+METHODS = ("newton", "bfgs")
+
+
+# -- the logistic regression of a cell -------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Options:
+    """Sizes and limits of the logistic regressions."""
+
+    min_step: float = 1e-10  # share of a Newton step at which the line search gives up
+    max_bfgs_unknowns: int = 200  # up to which BFGS keeps its whole matrix; beyond it is L-BFGS
+    max_newton_unknowns: int = 6000
+
+
+DEFAULT = Options()
+
+
+def solve_logistic(
+    X: Matrix, y: Vector, c: Vector, w: Vector, *, ridge: float, method: Method = "newton",
+    max_iter: int = 100, tol: float = 1e-8, time_limit: float | None = None, options: Options = DEFAULT,
+) -> Solution:  # fmt: skip
+    """Minimise Σ c_i ln(1 + exp(−y_i w·x̃_i)) + ρ/2 ‖w‖² from w (m+1,), bias last: the program of a cell.
+
+    Newton's method with backtracking, or scipy's BFGS, stops at a relative gap of `tol` to the proven bound
+    L − ‖∇L‖²/(2ρ), L being the objective. The point is never worse than the start.
+    """
+    one_of("method", method, METHODS)
+    ridge, tol = positive("ridge", ridge), tolerance(tol)
+    whole("max_iter", max_iter)
+    if method == "newton" and len(w) > options.max_newton_unknowns:
+        raise ValueError(
+            f"method='newton' takes {options.max_newton_unknowns} unknowns at most, not {len(w)}; "
+            "choose method='bfgs'"
+        )
+    clock = Clock(time_limit)
+    run = _newton if method == "newton" else _bfgs
+    w, value, gradient, steps = run(X, y, c, w, ridge, max_iter, tol, clock, options)
+    gap = float(gradient @ gradient) / (2 * ridge)
+    if gap <= tol * value:
+        status = Status.SOLVED
+    elif clock.is_over:
+        status = Status.TIME_LIMIT
+    else:
+        status = Status.ITERATION_LIMIT if steps >= max_iter else Status.STALLED
+    return Solution(
+        status, {"w": w}, {}, value, value - gap, f"logistic, {method}", steps, solve_time=clock.seconds
+    )
+
+
+def _loss(X: Matrix, y: Vector, c: Vector, w: Vector, ridge: float) -> tuple[float, Vector, Vector]:
+    """Return L, its gradient, and σ(−z), the probability of the other label, at w."""
+    z = y * scores(X, w[None, :])[:, 0]
+    wrong = expit(-z)
+    value = float(c @ np.logaddexp(0.0, -z) + 0.5 * ridge * (w @ w))
+    return value, ridge * w - pull(X, (c * y * wrong)[:, None])[0], wrong
+
+
+def _newton(
+    X: Matrix, y: Vector, c: Vector, w: Vector, ridge: float, max_iter: int, tol: float, clock: Clock,
+    options: Options,
+) -> tuple[Vector, float, Vector, int]:  # fmt: skip
+    value, gradient, wrong = _loss(X, y, c, w, ridge)
+    for steps in range(max_iter):
+        if gradient @ gradient <= 2 * ridge * tol * value or clock.is_over:
+            return w, value, gradient, steps
+        direction = -solve_scaled(_hessian(X, c * wrong * (1.0 - wrong), ridge), gradient)
+        slope, size = float(gradient @ direction), 1.0
+        while True:
+            trial = w + size * direction
+            at_trial = _loss(X, y, c, trial, ridge)
+            if at_trial[0] <= value + ARMIJO * size * slope:
+                break
+            size *= 0.5
+            if size < options.min_step:  # no lower point in double precision
+                return w, value, gradient, steps
+        # If neither the loss nor its slope falls any more, only rounding is left.
+        if at_trial[0] >= value and at_trial[1] @ at_trial[1] >= gradient @ gradient:
+            return w, value, gradient, steps
+        w, (value, gradient, wrong) = trial, at_trial
+    return w, value, gradient, max_iter
+
+
+def _hessian(X: Matrix, d: Vector, ridge: float) -> Vector:
+    """Return Σ d_i x̃_i x̃_i' + ρ I."""
+    m = X.shape[1]
+    H = np.empty((m + 1, m + 1))
+    if is_sparse(X):
+        H[:m, :m] = (X.T @ X.multiply(d[:, None]).tocsr()).toarray()
+    else:
+        H[:m, :m] = X.T @ (X * d[:, None])
+    H[m, :m] = H[:m, m] = X.T @ d
+    H[m, m] = d.sum()
+    H.flat[:: m + 2] += ridge
+    return H
+
+
+def _bfgs(
+    X: Matrix, y: Vector, c: Vector, w: Vector, ridge: float, max_iter: int, tol: float, clock: Clock,
+    options: Options,
+) -> tuple[Vector, float, Vector, int]:  # fmt: skip
+    value, gradient, _ = _loss(X, y, c, w, ridge)
+    best, steps = (w, value, gradient), 0
+
+    def evaluate(trial: Vector) -> tuple[float, Vector]:
+        nonlocal best
+        value, gradient, _ = _loss(X, y, c, trial, ridge)
+        if value <= best[1]:
+            best = (trial.copy(), value, gradient)
+        return value, gradient
+
+    def after_step(_: Vector) -> None:
+        nonlocal steps
+        steps += 1
+        if best[2] @ best[2] <= 2 * ridge * tol * best[1] or clock.is_over:
+            raise StopIteration
+
+    small = len(w) <= options.max_bfgs_unknowns
+    tightest = {"gtol": 0.0} if small else {"gtol": 0.0, "ftol": 0.0}  # the gap stops it
+    before = np.inf
+    # Its line search gives up in narrow valleys; a restart continues from there.
+    while best[2] @ best[2] > 2 * ridge * tol * best[1] and best[1] < before and steps < max_iter:
+        before = best[1]
+        minimize(
+            evaluate, best[0], jac=True, method="BFGS" if small else "L-BFGS-B",
+            callback=after_step, options={"maxiter": max_iter - steps, **tightest},
+        )  # fmt: skip
+        if clock.is_over:
+            break
+    return *best, steps
+
+
+# -- the alternation -------------------------------------------------------------------------------------
 
 
 class LogisticCells(DescentProblem):
@@ -42,8 +179,7 @@ class LogisticCells(DescentProblem):
     ridge: ρ, positive.
     positives: "cell" puts a positive in the program of its cell, as in the paper; "all" in those of all
         faces, with which no step raises the objective.
-    engine: a solver of :mod:`polyopt.optim.logistic_newton`, or the explicit program of
-        :mod:`formulations.spla1`.
+    engine: a method of :func:`solve_logistic`, or the explicit program of :mod:`formulations.spla1`.
     inner: iterations of the engine in one step, at most.
     tol: relative gap to which a cell's program is solved.
     max_dense_entries: entries of X up to which sparse samples are made dense: many small products of sparse
@@ -67,7 +203,7 @@ class LogisticCells(DescentProblem):
         self.positives, self.engine, self.inner = positives, engine, inner
 
     def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Vector:
-        """Random faces around the mean of the positives."""
+        """Draw random faces around the mean of the positives."""
         return random_faces(self.X, self.y, self.c, self.n_faces, rng)
 
     def value(self, W: Vector) -> float:
@@ -81,17 +217,17 @@ class LogisticCells(DescentProblem):
         """Return None: a random start is not a candidate solution."""
 
     def round(self, state: Vector, time_limit: float | None) -> Round[Vector]:
-        """Make a step; its point has the faces that it fitted, without those that wait."""
-        W, chosen, status = self._fit(state, time_limit)
-        own = self._members(chosen, len(W)).any(axis=0)
-        kept = W[own]
-        primal = {"W": kept, "assignment": (np.cumsum(own) - 1)[chosen]}  # numbered among the faces kept
-        point = Solution(status, primal, {}, self._loss(kept), None, f"spla1, {self.engine}")
+        """Make a step; its point has the fitted faces alone."""
+        W, assignment, status = self._fit(state, time_limit)
+        is_fitted = self._members(assignment, len(W)).any(axis=0)
+        fitted = W[is_fitted]
+        primal = {"W": fitted, "assignment": (np.cumsum(is_fitted) - 1)[assignment]}
+        point = Solution(status, primal, {}, self._loss(fitted), None, f"spla1, {self.engine}")
         return Round(point, W, self.record(W))
 
-    def _members(self, chosen: NDArray[np.int64], n_faces: int) -> NDArray[np.bool_]:
+    def _members(self, assignment: NDArray[np.int64], n_faces: int) -> NDArray[np.bool_]:
         """Mark the samples (n, K) in the program of each face, for these cells."""
-        return belonging(self.y, chosen, n_faces, self.positives) > 0
+        return belonging(self.y, assignment, n_faces, self.positives) > 0
 
     def record(self, W: Vector) -> dict[str, float]:
         """Count the faces with samples in their cells."""
@@ -99,35 +235,35 @@ class LogisticCells(DescentProblem):
 
     def step(self, W: Vector, time_limit: float | None) -> Solution:
         """Fit each face in its cell, ``assignment`` (n,); a face whose cell is empty stays as it is."""
-        W, chosen, status = self._fit(W, time_limit)
-        primal = {"W": W, "assignment": chosen}
+        W, assignment, status = self._fit(W, time_limit)
+        primal = {"W": W, "assignment": assignment}
         return Solution(status, primal, {}, self.value(W), None, f"spla1, {self.engine}")
 
     def _fit(self, W: Vector, time_limit: float | None) -> tuple[Vector, NDArray[np.int64], Status]:
         """Return the faces after a step, the cells that they were fitted to, and the status."""
-        clock, chosen, W, status = Clock(time_limit), cells(self.X, W), W.copy(), Status.SOLVED
-        members = self._members(chosen, len(W))
+        clock, assignment, W, status = Clock(time_limit), cells(self.X, W), W.copy(), Status.SOLVED
+        members = self._members(assignment, len(W))
         for k in np.flatnonzero(members.any(axis=0)):
             W[k], ended = self._solve_cell(members[:, k], W[k], clock)
             # Iterations within a step are part of the method, not a limit of the run.
             status = ended if ended is Status.TIME_LIMIT else status
-        return W, chosen, status
+        return W, assignment, status
 
-    def _solve_cell(self, mine: NDArray[np.bool_], w: Vector, clock: Clock) -> tuple[Vector, Status]:
+    def _solve_cell(self, members: NDArray[np.bool_], w: Vector, clock: Clock) -> tuple[Vector, Status]:
         if self.engine == "program":
-            return self._solve_program(mine, clock)
+            return self._solve_program(members, clock)
         found = solve_logistic(
-            self.X[mine], self.y[mine], self.c[mine], w,
+            self.X[members], self.y[members], self.c[members], w,
             ridge=self.ridge, method=self.engine, max_iter=self.inner, tol=self.tol, time_limit=clock.left,
         )  # fmt: skip
         return found["w"], found.status
 
-    def _solve_program(self, mine: NDArray[np.bool_], clock: Clock) -> tuple[Vector, Status]:
+    def _solve_program(self, members: NDArray[np.bool_], clock: Clock) -> tuple[Vector, Status]:
         from formulations.spla1 import cell
 
         if self._program is None:
             self._program = cell(self.X, self.y, self.c, self.ridge)
-        found = self._program.set(C=self.c * mine).solve(time_limit=clock.left)
+        found = self._program.set(C=self.c * members).solve(time_limit=clock.left)
         if not found.primal:
             raise RuntimeError(
                 "no solver left a point for a cell of SPLA1: scale the features to unit variance, raise "

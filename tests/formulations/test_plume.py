@@ -573,10 +573,10 @@ def test_a_step_that_would_rise_is_not_taken(monkeypatch):
     X, y, c, W = square()
     problem = PlumeProblem(X, y, c, 3, ridge=RIDGE)
     worse = Solution(Status.SOLVED, {"W": W + 10.0}, {}, 0.0, None, "a bad one")
-    monkeypatch.setattr(problem, "_climb", lambda R, V, limit: worse)
+    monkeypatch.setattr(problem, "_fast_m_step", lambda R, V, limit: worse)
     assert problem.step(W).status is Status.STALLED
     assert problem.step(W)["W"] is W
-    monkeypatch.setattr(problem, "_climb", lambda R, V, limit: replace(worse, status=Status.TIME_LIMIT))
+    monkeypatch.setattr(problem, "_fast_m_step", lambda R, V, limit: replace(worse, status=Status.TIME_LIMIT))
     assert problem.step(W).status is Status.TIME_LIMIT
 
 

@@ -14,10 +14,9 @@ from formulations.language.solution import Status
 from formulations.language.toy_data import two_blobs
 from polyopt.certificates import Claim
 from polyopt.datasets import make_polytope
-from polyopt.optim.logistic_newton import solve_logistic
 from polyopt.optim.rounds import Stage, random_faces, run_from_many_starts, run_rounds
 from polyopt.polyhedral.logistic_certificate import certify_spla1
-from polyopt.polyhedral.spla1 import LogisticCells
+from polyopt.polyhedral.spla1 import LogisticCells, solve_logistic
 
 RIDGE = 0.05
 

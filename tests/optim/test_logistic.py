@@ -8,8 +8,9 @@ import scipy.sparse as sp
 
 from formulations.language.solution import Status
 from formulations.language.toy_data import two_blobs
-from polyopt.optim import logistic_newton as logistic
-from polyopt.optim.logistic_newton import solve_logistic, solve_scaled
+from polyopt.optim.newton_steps import solve_scaled
+from polyopt.polyhedral import spla1 as logistic
+from polyopt.polyhedral.spla1 import solve_logistic
 
 RIDGE = 0.3
 

@@ -243,10 +243,10 @@ def test_rounding_is_measured_where_g_is_of_this_point(rng):
     here.cache.set_active(np.arange(0, 300, 2))
     here.change(np.arange(0, 300, 10), 0.5 * y[::10])
     assert not here.is_up_to_date
-    assert here.is_trusted(1e-3)
+    assert here.is_accurate(1e-3)
     here.refresh(1e-3)
     here.update_all()
     K = here.gram.kernel(X)
     assert here.g == pytest.approx(K @ here.beta, abs=1e-5)
     here.g[::2] += 0.01
-    assert not here.is_trusted(1e-3)
+    assert not here.is_accurate(1e-3)

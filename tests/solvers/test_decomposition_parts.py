@@ -23,7 +23,7 @@ from polyopt.margin import decomposition
 from polyopt.margin.certify import certify_rmm
 from polyopt.margin.decomposition import Options, driver
 from polyopt.margin.decomposition import state as cache_module
-from polyopt.margin.decomposition.driver import CachedRows, ComputedRows, Watch, solve_pairs
+from polyopt.margin.decomposition.driver import CachedRows, ComputedRows, StallDetector, solve_pairs
 from polyopt.margin.decomposition.newton import ActiveSet
 from polyopt.margin.decomposition.state import Dual, RowCache
 
@@ -411,7 +411,7 @@ def test_a_walk_that_leaves_the_range_of_numbers_leaves_the_point(overlapping, m
 
 
 def test_a_run_whose_dual_value_no_longer_rises_is_seen():
-    flat, rising, unknown = (Watch(Options(max_flat_records=20)) for _ in range(3))
+    flat, rising, unknown = (StallDetector(Options(max_flat_records=20)) for _ in range(3))
     assert [flat.is_flat(7.0) for _ in range(21)] == [False] * 20 + [True]
     assert not any(rising.is_flat(7.0 + 1e-12 * k) for k in range(60))
     assert not any(unknown.is_flat(np.nan) for _ in range(60))

@@ -71,10 +71,10 @@ def test_trusted_outputs_are_right_for_every_sample(seed, size):
         error = np.abs(K @ point.beta - point.g)
         return (error <= np.maximum(1e-3, np.minimum(middle - rise, fall - middle))).all()
 
-    assert is_right() or not point.is_trusted(1e-3)
+    assert is_right() or not point.is_accurate(1e-3)
     for _ in range(3):  # what was computed anew may move the place from which others are near
         point.refresh(1e-3)
-    assert point.is_trusted(1e-3)
+    assert point.is_accurate(1e-3)
     assert is_right()
 
 
@@ -111,18 +111,18 @@ def test_values_are_of_the_point_and_the_program_at_hand():
     assert len(set(seen)) == 4
 
 
-@pytest.mark.parametrize(("error", "is_trusted"), [(0.9, True), (-0.9, True), (1.1, False), (-1.1, False)])
-def test_an_error_of_a_tenth_of_the_tolerance_matters_where_an_output_counts(error, is_trusted):
+@pytest.mark.parametrize(("error", "expected"), [(0.9, True), (-0.9, True), (1.1, False), (-1.1, False)])
+def test_an_error_of_a_tenth_of_the_tolerance_matters_where_an_output_counts(error, expected):
     """In tenths of the tolerance, at the sample nearest to where it would count, which is always probed."""
     point, K, beta = a_point(np.inf, np.float32)
     point.set_point(beta, K @ beta)
     rise, fall = point.gains()
     middle = (rise.max() + fall.min()) / 2
     point.g[np.minimum(middle - rise, fall - middle).argmin()] += error * 1e-3
-    assert point.is_trusted(1e-2) == is_trusted
+    assert point.is_accurate(1e-2) == expected
     point.use_double()
     point.g += 1.0
-    assert point.is_trusted(1e-2)  # in double precision rounding is none
+    assert point.is_accurate(1e-2)  # in double precision rounding is none
 
 
 @pytest.mark.parametrize("share", [0.999, 1.0])
@@ -144,7 +144,7 @@ def test_all_free_variables_at_once_are_solved_where_their_matrix_fits(share):
         assert point.violation() <= 0.5e-6
         assert point.g == pytest.approx(K @ point.beta, abs=1e-9)
         assert point.values()["bound"] > before
-        assert phase._spent_here > 0
+        assert phase._phase_work > 0
 
 
 def test_the_matrix_of_all_free_variables_is_of_double_precision_wherever_its_rows_come_from():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from formulations.families import Families, Family, hinge_families, margin_family
-from polyopt.margin.decomposition.driver import CachedRows, choose, solve_pairs
+from polyopt.margin.decomposition.driver import CachedRows, select_working_set, solve_pairs
 from polyopt.margin.decomposition.state import Dual, gains, recapped
 
 
@@ -99,7 +99,7 @@ def test_a_working_set_is_the_latest_half_and_the_worst_violators(seed):
     rise = rng.normal(size=n)
     fall = rise + rng.exponential(0.8, n)
     last = rng.permutation(n)[: rng.integers(0, 40)]
-    found = choose(rise, fall, last, size).tolist()
+    found = select_working_set(rise, fall, last, size).tolist()
     keep = last[-(size // 2) :].tolist()
     allowed = np.ones(n, dtype=bool)
     allowed[keep] = False

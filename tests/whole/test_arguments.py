@@ -22,14 +22,13 @@ from polyopt.cpm.sgd import solve_cpm_sgd
 from polyopt.estimators.parameters import check_parameters
 from polyopt.margin.decomposition.driver import solve_decomposition
 from polyopt.margin.interior_point.driver import solve_interior_point
-from polyopt.optim.logistic_newton import solve_logistic
 from polyopt.optim.rounds import Stage, run_from_many_starts, run_rounds
 from polyopt.optim.starts import best_of
 from polyopt.polyhedral.pc_slp import SuccessiveLP
 from polyopt.polyhedral.plume import PlumeProblem, minimise, solve_plume
 from polyopt.polyhedral.polyceptron import solve_batch, solve_online
 from polyopt.polyhedral.polyceptron_exact import ExactPolyceptron
-from polyopt.polyhedral.spla1 import LogisticCells
+from polyopt.polyhedral.spla1 import LogisticCells, solve_logistic
 from polyopt.sparse.cross_entropy import solve_l0
 from polyopt.sparse.tree import solve_l0_tree
 

@@ -33,7 +33,7 @@ from polyopt.margin.decomposition.state import Dual, Options
 def beta_of_clusters(
     gram: Gram, dual: Dual, solve: Callable[[SampleGram, Dual], Vector], clock: Clock, options: Options
 ) -> Vector | None:
-    """Return β to start from; None if there are no clusters, or if their multipliers are no good start.
+    """Return β to start from; None if the kernel or the multipliers of one cluster promise no gain.
 
     solve: finds β of one cluster from its Gram matrix and its program; called on threads.
     clock: no cluster is begun after its limit.
@@ -69,11 +69,11 @@ def find_clusters(X: Any, options: Options) -> list[Samples]:
 
     n = X.shape[0]
     count = min(-(-n // options.cluster_samples), options.max_clusters)
-    some = np.linspace(0, n - 1, min(n, options.kmeans_samples)).astype(np.intp)
+    subset = np.linspace(0, n - 1, min(n, options.kmeans_samples)).astype(np.intp)
     with warnings.catch_warnings(), threadpool_limits(1):  # sums on several threads differ in the last digits
         warnings.simplefilter("ignore")  # fewer clusters are fine
-        means = KMeans(count, n_init=1, max_iter=10, init="random", random_state=0).fit(X[some])
-        label = means.predict(X)
+        kmeans = KMeans(count, n_init=1, max_iter=10, init="random", random_state=0).fit(X[subset])
+        label = kmeans.predict(X)
     order, ends = np.argsort(label, kind="stable"), np.cumsum(np.bincount(label, minlength=count))
     clusters: list[Samples] = []
     for cluster in map(np.sort, np.split(order, ends[:-1])):
@@ -87,6 +87,6 @@ def _is_near_best(gram: SampleGram, dual: Dual, beta: Vector) -> bool:
     support = np.flatnonzero(beta)
     if not len(support):
         return False
-    some = support[np.linspace(0, len(support) - 1, min(len(support), 512)).astype(np.intp)]
-    energy = float(beta[some] @ outputs_at(gram, some, beta)) * len(support) / len(some)
+    rows = support[np.linspace(0, len(support) - 1, min(len(support), 512)).astype(np.intp)]
+    energy = float(beta[rows] @ outputs_at(gram, rows, beta)) * len(support) / len(rows)
     return dual.gain(beta) > 0.75 * energy

@@ -62,7 +62,7 @@ _REST = (
     "diagonal: f8 (q); g!: f8 (q); beta!: f8 (q); ends: f8 (k, q); slopes: f8 (l, q); tol: f8; steps: i8; "
     "K!: T (r, w); ease!: f4 (r, w); room!: f8 (v, w); place!: i8 (q); counts!: i8 (e)"
 )
-_solve_held = kernel(
+_solve_cached = kernel(
     "solve_pairs_held", "table: T (s, n); slots: i8 (q); places: i8 (q); " + _REST, T="f8 f4"
 )
 _solve_computed = kernel(
@@ -71,7 +71,7 @@ _solve_computed = kernel(
 )
 
 
-def choose(rise: Vector, fall: Vector, last: Samples, size: int) -> Samples:
+def select_working_set(rise: Vector, fall: Vector, last: Samples, size: int) -> Samples:
     """Choose up to `size` samples, by their places: those kept from the `last` set first, then the new ones.
 
     rise, fall (n,): ``φ'(β+) − g`` and ``φ'(β−) − g``.
@@ -123,7 +123,7 @@ def solve_pairs(
     width, most = -(-q // _LANES) * _LANES, max(1, min(q, rows))
     K, ease = np.empty((most, width), source[0].dtype), np.empty((most, width), np.float32)
     room, place, counts = np.empty((3, width)), np.empty(q, np.int64), np.empty(2, np.int64)
-    solve = _solve_held if isinstance(source, CachedRows) else _solve_computed
+    solve = _solve_cached if isinstance(source, CachedRows) else _solve_computed
     solve(*source, diagonal, g, beta, *phi, tol, steps, K, ease, room, place, counts)
     taken, read = counts.tolist()
     return taken, read
@@ -256,7 +256,7 @@ class _Run:
         self._state, self._history, self._tol = state, history, tol
         self._options, self._clock = state.options, history.clock
         self._newton = NewtonPhase(state, history)
-        self.has_restarted, self._watch, self._refreshes = False, Watch(state.options), 0
+        self.has_restarted, self._stall_detector, self._refreshes = False, StallDetector(state.options), 0
         self._set_size = min(
             self._options.max_working_set, max(self._options.min_working_set, state.gram.n // 8)
         )
@@ -270,7 +270,7 @@ class _Run:
     def solve(self) -> Status:
         """Alternate working sets to ever smaller violations with Newton phases; return the status."""
         state, options, tol = self._state, self._options, self._tol
-        self._newton.set_pace()
+        self._newton.start_forecast()
         self._walk()
         goal = max(tol, options.first_newton_violation)
         while True:
@@ -288,7 +288,7 @@ class _Run:
             violation, required = state.violation(), tol
             if not state.is_double:
                 required *= options.single_violation_ratio
-            if violation <= required and not state.is_trusted(tol, self._max_gap):
+            if violation <= required and not state.is_accurate(tol, self._max_gap):
                 self._refresh(tol)
             elif violation <= required and self._is_optimal():
                 return self._final_status()
@@ -377,7 +377,7 @@ class _Run:
         """Solve for one working set; False if not even the worst pair moves, because of rounding."""
         state = self._state
         size = min(self._set_size, state.cache.slots)
-        chosen = choose(view.rise, view.fall, state.last_set, size)
+        chosen = select_working_set(view.rise, view.fall, state.last_set, size)
         samples, beta = view.samples[chosen], view.beta[chosen]
         self._solve(view, chosen, size, beta)
         moved = np.flatnonzero(beta != view.beta[chosen])
@@ -405,10 +405,10 @@ class _Run:
 
     def _is_stuck(self, violation: float, is_due: bool) -> bool:
         """Return True if an output has overflowed or rounding prevents progress; record the state if due."""
-        watch = self._watch
-        if np.isnan(violation) or (violation <= self._state.rounding() and watch.is_idle(violation)):
+        detector = self._stall_detector
+        if np.isnan(violation) or (violation <= self._state.rounding() and detector.is_idle(violation)):
             return True
-        return is_due and watch.is_flat(self._history.record(violation)["bound"])
+        return is_due and detector.is_flat(self._history.record(violation)["bound"])
 
     def _is_refreshed(self, violation: float) -> bool:
         """Measure the rounding of single precision after 8 sets, 16, 32, ...; return True if g was refreshed.
@@ -418,7 +418,7 @@ class _Run:
         if self._history.iteration != self._next_probe:
             return False
         self._next_probe *= 2
-        if self._state.is_trusted(violation):
+        if self._state.is_accurate(violation):
             return False
         self._refresh(violation)
         return True
@@ -443,7 +443,7 @@ class _Run:
                 state.recompute(self._clock.check)
         if self.has_restarted:
             return False
-        self.has_restarted, self._watch = True, Watch(self._options)
+        self.has_restarted, self._stall_detector = True, StallDetector(self._options)
         state.activate_all()
         if state.is_double:
             state.recompute(self._clock.check)
@@ -452,7 +452,7 @@ class _Run:
         return True
 
 
-class Watch:
+class StallDetector:
     """Detection of a run that rounding has stopped: neither the violation falls nor the dual value rises."""
 
     def __init__(self, options: Options):

@@ -156,15 +156,16 @@ def solve_pivots(
 
 
 class _Estimate(NamedTuple):
-    """The samples of a phase, its work without pivots, the work of a pivot, and the pivots expected."""
+    """The samples of a phase, and the work that it is expected to take."""
 
     samples: Samples
-    fixed: float
-    pivot: float
-    pivots: float
+    fixed: float  # work without pivots
+    pivot: float  # work of a pivot
+    pivots: float  # number of pivots
 
     @property
     def total(self) -> float:
+        """Work of the phase."""
         return self.fixed + self.pivots * self.pivot
 
 
@@ -174,9 +175,11 @@ class NewtonPhase:
     def __init__(self, state: State, history: History):
         self._state, self._history, self._options = state, history, state.options
         self._rows_before, self._sets, self._steps = state.cache.computed, 0, 0.0
-        self._spent_here = 0.0  # work of this phase
-        self._weighed_at = 0.0  # work of the working sets when the phase was last considered
-        self._pace: tuple[float, float] | None = None  # violation, and work so far, at the last forecast
+        self._phase_work = 0.0  # work of this phase
+        self._work_at_estimate = 0.0  # work of the working sets when the phase was last considered
+        self._last_forecast: tuple[float, float] | None = (
+            None  # violation, and work so far, at the last forecast
+        )
 
     # -- work of the working sets -------------------------------------------------------------
 
@@ -185,11 +188,11 @@ class NewtonPhase:
         self._sets += 1
         self._steps += 30.0 * steps * size + pivots * self._pivot_work(size // 2, size)
 
-    def set_pace(self) -> None:
+    def start_forecast(self) -> None:
         """Begin to measure how fast working sets reduce the violation."""
-        self._pace = self._state.violation(), 0.0
+        self._last_forecast = self._state.violation(), 0.0
 
-    def _spent(self) -> float:
+    def _working_set_work(self) -> float:
         """Work of the working sets so far: kernel rows, steps, and 1e4 operations a sample for the rest."""
         cache, n = self._state.cache, self._state.gram.n
         rows = (cache.computed - self._rows_before) * self._row_work(cache.dtype)
@@ -204,13 +207,13 @@ class NewtonPhase:
 
     def _forecast(self, violation: float, tol: float) -> float:
         """Work of the working sets to come, at the pace since the last forecast; 0 if unknown."""
-        last, self._pace = self._pace, (violation, self._spent())
+        last, self._last_forecast = self._last_forecast, (violation, self._working_set_work())
         if last is None or not 0.0 < violation < last[0]:
             return 0.0
         fall = float(np.log(last[0]) - np.log(violation))
         if fall <= 0.0:  # they differ by rounding only
             return 0.0
-        return (self._pace[1] - last[1]) * float(np.log(violation / tol)) / fall
+        return (self._last_forecast[1] - last[1]) * float(np.log(violation / tol)) / fall
 
     # -- work of this phase -------------------------------------------------------------------
 
@@ -245,7 +248,7 @@ class NewtonPhase:
         if not state.is_up_to_date:
             return False
         estimate = self._estimate(state.violation()).total
-        return self._spent() - self._weighed_at > self._options.overdue_cost_ratio * estimate
+        return self._working_set_work() - self._work_at_estimate > self._options.overdue_cost_ratio * estimate
 
     def run(self, tol: float, *, force: bool = False) -> None:
         """Solve for all samples that matter, if memory allows and it costs less than working sets to come.
@@ -257,26 +260,26 @@ class NewtonPhase:
         before = state.violation()
         estimate = self._estimate(before)
         samples, ahead = estimate.samples, self._double_rows_ahead(tol)
-        allowed = self._options.max_newton_cost_ratio * (self._spent() + ahead) - self._spent_here
+        allowed = self._options.max_newton_cost_ratio * (self._working_set_work() + ahead) - self._phase_work
         if not force:
             allowed = min(allowed, self._forecast(before, tol) + ahead)
         memory = _BYTES_PER_ENTRY * len(samples) ** 2
-        self._weighed_at = self._spent()
-        is_out = memory > state.budget or estimate.total > allowed or history.clock.is_over
-        if not len(samples) or is_out:
+        self._work_at_estimate = self._working_set_work()
+        is_too_expensive = memory > state.budget or estimate.total > allowed
+        if not len(samples) or is_too_expensive or history.clock.is_over:
             return
         if memory + state.cache.bytes > state.budget:
             state.update_all()
             state.clear_cache()
-        self._pace = None
-        if not state.is_trusted(tol):
+        self._last_forecast = None
+        if not state.is_accurate(tol):
             state.recompute_at(samples, history.clock.check)
         beta, g = state.beta[samples], state.g[samples]
         limit = int(min((allowed - estimate.fixed) / estimate.pivot, history.limit - history.iteration))
         K, phi = self._matrix(samples), state.dual.phi.of(samples)
         pivots = solve_pivots(K, g, beta, phi, 0.5 * tol, limit, history.clock, self._options)
         history.iteration += pivots
-        self._spent_here += estimate.fixed + pivots * estimate.pivot
+        self._phase_work += estimate.fixed + pivots * estimate.pivot
         moved = beta != state.beta[samples]
         state.change(samples[moved], beta[moved])
         state.update_all()

@@ -7,11 +7,11 @@ only in β = α∘y − λ + λ*:
 
     max  Σ α_i − B Σ (λ_i + λ*_i) − ½ β'Kβ    s.t.  Σ β_i = 0,  0 ≤ α ≤ C,  λ, λ* ≥ 0.
 
-For a given β_i the best split into the three is plain: α takes what fits between 0 and its cap, and λ or λ*
-the rest. So the dual is max φ(β) − ½ β'Kβ with Σ β_i = 0, where φ_i is concave and piecewise linear. With
-the kinks 0 and y_i C_i in order, its slope is B below them, y_i between them, and −B above them (B ≥ 1). The
-three families are its three pieces, and a working set of samples holds all three at once. For the SVM B is
-infinite: the kinks are walls. For B < 1 the margin's piece is never worth its place: every α_i is C_i.
+For a given β_i the best split gives α all that fits between 0 and its cap, and λ or λ* the rest. So the dual
+is max φ(β) − ½ β'Kβ with Σ β_i = 0, where φ_i is concave and piecewise linear. With the kinks 0 and y_i C_i
+in order, its slope is B below them, y_i between them, and −B above them (B ≥ 1). The three families are its
+three pieces, and a working set of samples holds all three at once. For the SVM B is infinite: β_i stays
+between the kinks. For B < 1 every α_i is C_i.
 
 The same holds for any families of rows; :mod:`formulations.families` finds the kinks and slopes.
 
@@ -24,9 +24,9 @@ which are the m and M of the 3n-variable form; every b within [m, M] is an optim
 The iterate
 -----------
 g differs from Kβ for two reasons. Samples set aside (shrinking) keep the g of the last time that all were
-updated, at the β called ``_settled``. And kernel rows in single precision add rounding to g. That error is
-measured on some samples in double precision before a solution is returned, and estimated from there for the
-others; where it matters, g is recomputed, and single precision then carries only further changes.
+updated, at the β called ``_beta_of_outputs``. And kernel rows in single precision add rounding to g. Before a
+solution is returned, that error is measured on some samples in double precision, and from it the error of all
+others is estimated. If the error matters, g is recomputed, and only further changes are in single precision.
 
 Kernel rows
 -----------
@@ -181,7 +181,7 @@ class Dual:
         return balanced(self.rows.beta(np.clip(Z, 0.0, self.rows.caps)))
 
     def is_free(self, beta: Vector) -> NDArray[np.bool_]:
-        """Mask of the β_i that are not at a kink."""
+        """Return the mask of the β_i that are not at a kink."""
         is_free: NDArray[np.bool_] = (beta != self.phi.ends).all(axis=0)
         return is_free
 
@@ -204,7 +204,7 @@ class Dual:
         return self.rows.gain(self.rows.split(beta))
 
     def values(self, beta: Vector, g: Vector, b: float | None = None) -> dict[str, float]:
-        """Primal and dual objective at β and b (by default the best), with outputs scaled to the bounds."""
+        """Return both objectives at β and b (by default the best), with outputs scaled to the bounds."""
         with np.errstate(over="ignore", invalid="ignore"):  # an overflow shows in the value
             energy = float(beta @ g)
         f = g + (self.intercept(g) if b is None else b)
@@ -271,26 +271,26 @@ class RowCache:
         self._size = int(budget) // self.dtype.itemsize
         self._buffer = np.empty(max(min(self._size, gram.n * gram.n), _MIN_ROWS * gram.n), self.dtype)
         self.computed = self.hits = 0
-        # New memory costs more than cheap rows: up to `_filled` slots are used before old rows are replaced.
-        # The number doubles once half as many rows had to be computed again.
+        # New memory costs more than cheap rows, so only `_filled` slots are used before rows are replaced.
+        # The number is doubled once half as many rows had to be computed again.
         self._filled, self._recomputed = options.max_fresh_rows * max(1, gram.entry_cost // 16), 0
         self._was_cached = np.zeros(gram.n, dtype=bool)
         self._clear(np.arange(gram.n))
 
     def _clear(self, active: Samples) -> None:
-        self._lay_out(active)
+        self._set_columns(active)
         self._owner = np.full(self.slots, -1, dtype=np.intp)  # the sample of a slot
         self._slot = np.full(self._gram.n, -1, dtype=np.intp)  # the slot of a sample
         self._used = np.zeros(self.slots, dtype=np.int64)  # the time of a slot's last use
         self._now = 0
 
-    def _lay_out(self, active: Samples) -> None:
+    def _set_columns(self, active: Samples) -> None:
         self.active = active
         self.slots = len(self._buffer) // len(active)
         self.table = self._buffer[: self.slots * len(active)].reshape(self.slots, len(active))
-        every = len(active) == self._gram.n
+        all_active = len(active) == self._gram.n
         self._panel: Panel | None = None  # free the old one first
-        self._panel = self._gram.panel(None if every else active, self.dtype)
+        self._panel = self._gram.panel(None if all_active else active, self.dtype)
 
     def fetch(self, samples: Samples) -> Samples:
         """Return the slots of the rows of these samples, at most `slots` at a time; compute missing rows."""
@@ -300,21 +300,21 @@ class RowCache:
         missing = samples[slot < 0]
         self.hits += len(samples) - len(missing)
         if len(missing):
-            self._make_room(missing)
+            self._assign_slots(missing)
             self._compute(missing)
             self.computed += len(missing)
         return self._slot[samples]
 
     def _compute(self, missing: Samples) -> None:
         """Compute these rows into their slots."""
-        places = self._slot[missing]
+        slots = self._slot[missing]
         assert self._panel is not None
-        if places[-1] - places[0] == len(places) - 1:
-            self._panel.rows(missing, out=self.table[places[0] : places[-1] + 1])
+        if slots[-1] - slots[0] == len(slots) - 1:
+            self._panel.rows(missing, out=self.table[slots[0] : slots[-1] + 1])
         else:
-            self.table[places] = self._panel.rows(missing)
+            self.table[slots] = self._panel.rows(missing)
 
-    def _make_room(self, missing: Samples) -> None:
+    def _assign_slots(self, missing: Samples) -> None:
         """Assign slots to these samples: empty ones, else the least recently used."""
         self._recomputed += int(self._was_cached[missing].sum())
         if self._recomputed > self._filled // 2:
@@ -324,23 +324,23 @@ class RowCache:
         busy = int((used[owner >= 0] == self._now).sum())
         if len(owner) - busy < len(missing):  # the rows of one call always fit
             owner, used = self._owner, self._used
-        places = np.flatnonzero(owner < 0)[: len(missing)]
-        if len(places) < len(missing):
+        slots = np.flatnonzero(owner < 0)[: len(missing)]
+        if len(slots) < len(missing):
             oldest = np.argsort(np.where(owner < 0, self._now, used), kind="stable")
-            leaving = oldest[: len(missing) - len(places)]
-            self._slot[self._owner[leaving]] = -1
-            places = np.concatenate([places, leaving])
-        places = np.sort(places)
-        self._owner[places] = missing
-        self._slot[missing] = places
-        self._used[places] = self._now
+            evicted = oldest[: len(missing) - len(slots)]
+            self._slot[self._owner[evicted]] = -1
+            slots = np.concatenate([slots, evicted])
+        slots = np.sort(slots)
+        self._owner[slots] = missing
+        self._slot[missing] = slots
+        self._used[slots] = self._now
 
     def factors(self) -> tuple[Vector, Vector, int] | None:
-        """Return matrices with the kernel's argument as product, and its degree; None if there are none."""
+        """Return :meth:`polyopt.linalg.kernels.SamplePanel.factors` of the active samples, or None."""
         return self._panel.factors() if isinstance(self._panel, SamplePanel) else None
 
     def is_cached(self, samples: Samples) -> NDArray[np.bool_]:
-        """Mask of these samples whose rows are cached."""
+        """Return the mask of these samples whose rows are cached."""
         return self._slot[samples] >= 0
 
     @property
@@ -370,8 +370,8 @@ class RowCache:
     def set_active(self, active: Samples) -> None:
         """Change the active samples and keep the rows: drop columns of others, compute missing ones."""
         old, width = self.active, len(active)
-        place = np.searchsorted(old, active).clip(max=len(old) - 1)
-        source = np.where(old[place] == active, place, -1)
+        position = np.searchsorted(old, active).clip(max=len(old) - 1)
+        source = np.where(old[position] == active, position, -1)
         fit = len(self._buffer) // width
         filled = np.flatnonzero(self._owner >= 0)
         kept = filled[np.argsort(-self._used[filled], kind="stable")[:fit]]  # the most recent that fit
@@ -383,7 +383,7 @@ class RowCache:
         else:
             _move_rows(self._buffer, kept, len(old), source)
         self._slot[:] = -1
-        self._lay_out(active)
+        self._set_columns(active)
         self._owner, self._used = np.full(self.slots, -1, dtype=np.intp), np.zeros(self.slots, dtype=np.int64)
         self._owner[: len(kept)], self._used[: len(kept)] = owners, used
         self._filled = max(self._filled, len(kept))
@@ -433,11 +433,11 @@ class State:
         self.dual: Dual
         # The program and the point of the last evaluation, with its intercept and values.
         self._evaluation: tuple[Dual, Vector, Vector, float, dict[str, float]] | None = None
-        self.beta, self.g, self._settled = np.zeros(gram.n), np.zeros(gram.n), np.zeros(gram.n)
+        self.beta, self.g, self._beta_of_outputs = np.zeros(gram.n), np.zeros(gram.n), np.zeros(gram.n)
         # Σ |Δβ_j| √K_jj over all changes, now and when g_i was last recomputed: the rounding of g_i grows
         # with √K_ii times the difference.
-        self._changes, self._changes_at = 0.0, np.zeros(gram.n)
-        self._sizes = np.sqrt(np.maximum(self.diagonal, 0.0))
+        self._rounding_sum, self._rounding_at = 0.0, np.zeros(gram.n)
+        self._norms = np.sqrt(np.maximum(self.diagonal, 0.0))
         self.is_small = gram.n <= options.max_small_samples
         is_cheap = self.is_small and gram.n**2 * gram.entry_cost <= options.max_small_work
         self.cache = RowCache(
@@ -466,21 +466,21 @@ class State:
             self.g[active] += self.cache.combine(samples[part], change[part])
         self.beta[samples] = beta
         with np.errstate(over="ignore"):
-            self._changes += float(np.abs(change) @ self._sizes[samples])
+            self._rounding_sum += float(np.abs(change) @ self._norms[samples])
         if self.is_whole:
-            self._settled[samples] = beta
+            self._beta_of_outputs[samples] = beta
 
     def set_point(self, beta: Vector, g: Vector) -> None:
         """Set β, and g of every sample."""
-        self.beta, self.g, self._settled = beta, g, beta.copy()
+        self.beta, self.g, self._beta_of_outputs = beta, g, beta.copy()
         with np.errstate(over="ignore"):
-            self._changes = float(np.abs(beta) @ self._sizes)
-        self._changes_at[:] = 0.0
+            self._rounding_sum = float(np.abs(beta) @ self._norms)
+        self._rounding_at[:] = 0.0
 
     def set_outputs(self, samples: Samples, g: Vector) -> None:
         """Set g of these samples, computed in double precision."""
         self.g[samples] = g
-        self._changes_at[samples] = self._changes
+        self._rounding_at[samples] = self._rounding_sum
 
     @property
     def is_whole(self) -> bool:
@@ -490,19 +490,19 @@ class State:
     @property
     def is_up_to_date(self) -> bool:
         """True if g is Kβ for every sample, up to rounding."""
-        return self.is_whole or np.array_equal(self._settled, self.beta)
+        return self.is_whole or np.array_equal(self._beta_of_outputs, self.beta)
 
     def update_all(self) -> None:
         """Update g of the samples that are set aside."""
-        moved = np.flatnonzero(self.beta != self._settled)
+        moved = np.flatnonzero(self.beta != self._beta_of_outputs)
         if len(moved):
             aside = np.setdiff1d(np.arange(self.gram.n), self.cache.active, assume_unique=True)
             panel = self.gram.panel(moved, self.cache.dtype)
-            self.g[aside] += panel_matvec(panel, aside, self.beta[moved] - self._settled[moved])
-            self._settled[moved] = self.beta[moved]
+            self.g[aside] += panel_matvec(panel, aside, self.beta[moved] - self._beta_of_outputs[moved])
+            self._beta_of_outputs[moved] = self.beta[moved]
 
-    def _current(self) -> Samples:
-        """Samples whose g is that of this β, up to rounding."""
+    def _up_to_date_samples(self) -> Samples:
+        """Return the samples whose g is that of this β, up to rounding."""
         return np.arange(self.gram.n) if self.is_up_to_date else self.cache.active
 
     def recompute(self, tick: Callable[[], None] | None = None) -> None:
@@ -535,7 +535,7 @@ class State:
     # -- shrinking -----------------------------------------------------------------------------
 
     def shrink(self, rise: Vector, fall: Vector) -> bool:
-        """Set aside samples that violate with no other, if they are many; return True if any were."""
+        """Set aside samples that are in no violating pair, if they are many; return True if any were."""
         violate = (rise >= fall.min()) | (fall <= rise.max())
         if not 0 < violate.sum() <= self.options.max_active_share * len(violate):
             return False
@@ -577,16 +577,16 @@ class State:
         return m - M
 
     def gap(self) -> float:
-        """Relative gap between the primal and the dual objective, from g."""
+        """Return the relative duality gap, from g."""
         values = self.values()
         return relative_gap(values["objective"], values["bound"])
 
     def values(self) -> dict[str, float]:
-        """Primal and dual objective, from g."""
+        """Return the primal and the dual objective, from g."""
         return self._evaluate()[1]
 
     def intercept(self) -> float:
-        """Best intercept, from g."""
+        """Return the best intercept, from g."""
         return self._evaluate()[0]
 
     def _evaluate(self) -> tuple[float, dict[str, float]]:
@@ -597,7 +597,7 @@ class State:
         return last[3:]
 
     def near_margin(self, band: float) -> Samples:
-        """Samples that would move if the intercept moved by `band`."""
+        """Return the samples whose β would change if the intercept changed by `band`."""
         rise, fall = self.gains()
         middle = float(rise.max() + fall.min()) / 2
         return np.flatnonzero((rise > middle - band) | (fall < middle + band))
@@ -617,15 +617,15 @@ class State:
             self.recompute(tick)
 
     def rounding(self) -> float:
-        """Violation below the rounding of double precision, from the size of the terms of an output."""
+        """Return the rounding error of a violation in double precision, from the terms of an output."""
         return 4.0 * _EPS * float(np.abs(self.beta).sum()) * self._largest
 
     def relative_rounding(self) -> float:
-        """Relative error of the objective by the rounding of outputs, times the multipliers."""
+        """Return the relative error of the objective that the rounding of outputs may cause."""
         error = float(np.abs(self.beta).sum()) * self.rounding() / 4.0
         return error / max(abs(self.values()["objective"]), np.finfo(float).tiny)
 
-    def is_trusted(self, tol: float, gap: float = np.inf) -> bool:
+    def is_accurate(self, tol: float, gap: float = np.inf) -> bool:
         """Return True if the rounding of g, measured on some samples, does not matter within `tol`.
 
         An error matters if it is more than a tenth of `tol`, and more than a fifth of the output's distance
@@ -634,7 +634,7 @@ class State:
         if self.is_double:
             return True
         error, probe, matters = self._estimated_rounding(tol)
-        if matters[self._current()].any():
+        if matters[self._up_to_date_samples()].any():
             return False
         if not np.isfinite(gap):
             return True
@@ -652,24 +652,24 @@ class State:
         rise, fall = self.gains()
         middle = float(rise.max() + fall.min()) / 2
         distance = np.minimum(middle - rise, fall - middle)
-        tolerable, current = np.maximum(tol / 10, distance / 5), self._current()
-        expected = self._sizes * (self._changes - self._changes_at)
+        tolerable, current = np.maximum(tol / 10, distance / 5), self._up_to_date_samples()
+        expected = self._norms * (self._rounding_sum - self._rounding_at)
         half = min(128, self.gram.n // 32 + 2) // 2
         quarter = -(-half // 2)
         nearest, worst = np.argsort(distance[current])[:half], np.argsort(-(expected / tolerable)[current])
-        spread = np.linspace(0, len(current) - 1, quarter).astype(np.intp)
-        probe = current[np.unique(np.concatenate([nearest, worst[:quarter], spread]))]
-        measured = np.abs(outputs_at(self.gram, probe, self.beta) - self.g[probe])
-        counts = (measured > self.rounding()) & (expected[probe] > 0.0)
-        error = expected * (measured[counts] / expected[probe[counts]]).max(initial=0.0)
-        error[probe] = measured
+        evenly = np.linspace(0, len(current) - 1, quarter).astype(np.intp)
+        probe = current[np.unique(np.concatenate([nearest, worst[:quarter], evenly]))]
+        errors = np.abs(outputs_at(self.gram, probe, self.beta) - self.g[probe])
+        is_counted = (errors > self.rounding()) & (expected[probe] > 0.0)
+        error = expected * (errors[is_counted] / expected[probe[is_counted]]).max(initial=0.0)
+        error[probe] = errors
         return error, probe, ~(error <= tolerable)
 
     def refresh(self, tol: float, tick: Callable[[], None] | None = None) -> None:
         """Recompute g in double precision where its rounding may matter within `tol`; rows stay single."""
         matters = self._estimated_rounding(tol)[2]
         matters[self.near_margin(self.options.double_band)] = True
-        current = self._current()
+        current = self._up_to_date_samples()
         self.recompute_at(current[matters[current]], tick)
 
     def recompute_at(self, samples: Samples, tick: Callable[[], None] | None = None) -> None:

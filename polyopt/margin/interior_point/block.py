@@ -346,50 +346,31 @@ class Block:
 
 
 class Facts(NamedTuple):
-    """Counts and sums of some samples.
+    """Counts and sums of some samples."""
 
-    n, m: numbers of samples and features.
-    products: multiplications in X'DX.
-    costs: sum of the caps of rows with slack.
-    bounds: number of rows without slack.
-    pulls_up, pulls_down: True if some row with a positive kink and cap bounds an output below, or above.
-    """
-
-    n: int
-    m: int
-    products: float
-    costs: float
-    bounds: float
-    pulls_up: bool
-    pulls_down: bool
+    n: int  # samples
+    m: int  # features
+    products: float  # multiplications in X'DX
+    costs: float  # sum of the caps of rows with slack
+    bounds: float  # number of rows without slack
+    pulls_up: bool  # True if some row with a positive kink and cap bounds an output from below
+    pulls_down: bool  # the same, from above
 
 
 class Measurement(NamedTuple):
-    """Measurements of a block.
+    """Measurements of a block."""
 
-    gain: linear part of the dual objective.
-    fall: decrease of that part if every β_i falls by its room.
-    products: sum of the complementarity products z t.
-    largest: largest z t / max(|kink|, 1).
-    multiplier: largest multiplier.
-    violation: largest violation of a row.
-    size: Σ |β_i|.
-    cost: cost of the least slacks.
-    reaches: largest outputs towards each bound.
-    M, pulled: X'DX, and X' times beta, room and h (:meth:`Rows.normal`).
-    """
-
-    gain: float
-    fall: float
-    products: float
-    largest: float
-    multiplier: float
-    violation: float
-    size: float
-    cost: float
-    reaches: Reaches
-    M: Vector
-    pulled: Vector
+    gain: float  # linear part of the dual objective
+    fall: float  # decrease of that part if every β_i falls by its room
+    products: float  # sum of the complementarity products z t
+    largest: float  # largest z t / max(|kink|, 1)
+    multiplier: float  # largest multiplier
+    violation: float  # largest violation of a row
+    size: float  # Σ |β_i|
+    cost: float  # cost of the least slacks
+    reaches: Reaches  # largest outputs towards each bound
+    M: Vector  # X'DX, of :meth:`Rows.normal`
+    pulled: Vector  # X' times beta, room and h
 
 
 class Work(local):

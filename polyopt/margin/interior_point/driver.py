@@ -395,26 +395,16 @@ class Iterate:
 
 @dataclass(frozen=True)
 class Survey:
-    """Objectives, residuals and the normal matrix of an iterate.
+    """Objectives, residuals and the normal matrix of an iterate."""
 
-    objective: primal objective, scaled back within the bounds.
-    bound: dual objective of the repaired multipliers; -inf if they cannot be repaired.
-    violation: the largest residual of the optimality conditions, relative as in a certificate.
-    mu: mean product of multiplier and slack, per unit of cost.
-    share: part of each multiplier's room that the repair of Σ β_i = 0 takes.
-    M (m+1, m+1): the normal matrix.
-    left (m+1,): X'β − Rw, and Σ β_i.
-    push (m+1,): X'h of the affine-scaling direction, which aims at products of zero.
-    """
-
-    objective: float
-    bound: float
-    violation: float
-    mu: float
-    share: float
-    M: Vector
-    left: Vector
-    push: Vector
+    objective: float  # primal objective, scaled back within the bounds
+    bound: float  # dual objective of the repaired multipliers; -inf if they cannot be repaired
+    violation: float  # largest residual of the optimality conditions, relative as in a certificate
+    mu: float  # mean product of multiplier and slack, per unit of cost
+    share: float  # fraction of each multiplier's room that the repair of Σ β_i = 0 takes
+    M: Vector  # (m+1, m+1), the normal matrix
+    left: Vector  # (m+1,), X'β − Rw, and Σ β_i
+    push: Vector  # (m+1,), X'h of the affine-scaling direction, which aims at products of zero
 
     @property
     def gap(self) -> float:

@@ -32,22 +32,14 @@ _MIN_RIDGE, _RIDGE_FACTOR = 1e-14, 10.0  # of the scaled Newton matrix, and its 
 
 @dataclass(frozen=True)
 class Problem:
-    """One program of the family.
+    """One program of the family."""
 
-    crew: the samples and their families of rows, in blocks.
-    facts: counts and sums of all samples.
-    soft: number of families with slack, which are first.
-    shift (m,): the point that samples are centred at.
-    regulariser: ½ w'Rw.
-    is_centred: True if b is the intercept for centred inputs.
-    """
-
-    crew: Crew
-    facts: Facts
-    soft: int
-    shift: Vector
+    crew: Crew  # the samples and their families of rows, in blocks
+    facts: Facts  # counts and sums of all samples
+    soft: int  # number of families with slack, which are first
+    shift: Vector  # (m,), the point that samples are centred at
     regulariser: Regulariser
-    is_centred: bool
+    is_centred: bool  # True if b is the intercept for centred inputs
 
 
 def read(X: Matrix, rows: Families, D: float | None, weights: ArrayLike | None) -> Problem:

@@ -1,0 +1,37 @@
+"""Parts of Newton's method: linear systems whose matrix need not be definite, and Armijo's condition."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from formulations.language.types import Vector
+
+ARMIJO = 1e-4
+"""Share of the decrease predicted by the slope that a step must attain (Armijo's condition)."""
+
+
+def solve_scaled(H: Vector, b: Vector) -> Vector:
+    """Return H⁻¹ b for symmetric H; its diagonal is scaled to 1, and raised until H has a Cholesky factor."""
+    scale = 1.0 / np.sqrt(H.diagonal())
+    H = H * scale[:, None] * scale
+    for ridge in (0.0, 1e-14, 1e-11, 1e-8):
+        H.flat[:: len(H) + 1] += ridge
+        try:
+            return np.asarray(scale * cho_solve(cho_factor(H), scale * b))
+        except np.linalg.LinAlgError:
+            continue
+    return np.asarray(scale * scale * b)
+
+
+def positive_factor(H: Vector) -> tuple[Vector, bool]:
+    """Return the lower Cholesky factor of a symmetric H, whose diagonal is raised in place if necessary."""
+    size = float(np.abs(H).max()) or 1.0
+    lift = 0.0
+    while True:
+        try:
+            return cho_factor(H, lower=True)
+        except np.linalg.LinAlgError:
+            more = max(10.0 * lift, 1e-10 * size)
+            H.flat[:: len(H) + 1] += more - lift
+            lift = more
