@@ -2,18 +2,18 @@
 
 Problem
 -------
-A polytope of K faces separates the classes: f(x) = max_k W_k·x̃ is positive outside it, where the
-positive samples belong, and negative inside. A negative must be on the inner side of every face; a
-positive need only be on the outer side of one, and which one answers for it is its assignment z_i.
-For a fixed assignment the program is convex; over the assignments it is not. Everything here is
-for a fixed one; :func:`objective` alone takes the best.
+A polytope of K faces separates the classes: f(x) = max_k W_k·x̃ is positive outside it, where the positive
+samples belong, and negative inside. A negative must be on the inner side of every face; a positive need only
+be on the outer side of one face, its assignment z_i. For a fixed assignment the program is convex; over the
+assignments it is not. The programs are for a fixed assignment, but for the mixed-integer program;
+:func:`objective` takes the best assignment.
 
 Variables and shapes
 --------------------
 x̃ = (x, 1): the bias is the last coordinate, and it is penalised like the others. W (K, m+1),
 xi (n, K); alpha (n, K) in the dual. X is (n, m), y is (n,) of -1 and +1, C is a scalar or (n,), the
-assignment is (n,) of 0..K-1, its entries at the negatives ignored. Z (n, K) is the 0/1 matrix of
-who answers for whom: a row of ones at a negative, z_i's unit vector at a positive. With the shared
+assignment is (n,) of 0..K-1, its entries at the negatives ignored. Z (n, K) is 1 if face k is in sample i's
+constraints, else 0: a row of ones at a negative, z_i's unit vector at a positive. With the shared
 slack of loss="max", xi has one entry per negative and K per positive, sample by sample, and
 [ik] is the index of ξ_ik in it (:func:`slack_index`). The mixed-integer program has xi (n₋, K) for the
 negatives, or (n₋,) with loss="max", eta (n₊,) for the positives, and z (n₊, K) of 0 and 1. With
@@ -23,49 +23,48 @@ Programs
 --------
 fixed_assignment with loss="sum" is the paper's unconstrained form of (6), which its Algorithm 1 minimises: K
 independent programs, each a :func:`face` with the costs c_i = C_i Z_ik. With loss="max" it is (6) as printed:
-a negative has one slack for all faces, which ties them together. The paper takes both losses for one program.
-They are two: a negative that violates several faces pays for each of them in the first, for the worst of them
-in the second. J_max(W) ≤ J_sum(W), equal for K = 1. With margin="worst" the largest face is kept short, and
-not their sum: the smallest margin of them all is made large, and the faces share one multiplier budget, which
-ties them together. fixed_assignment_dual and face_dual have no balance row,
-since the bias is penalised. mixed_integer is the machine over all assignments, the independent check of
-polyopt's branch and bound; it has no dual.
+a negative has one slack for all faces, which couples them. The paper identifies the two losses, but they
+differ: a negative that violates several faces has the sum of its violations as its loss in the first, and the
+largest in the second. J_max(W) ≤ J_sum(W), equal for K = 1. margin="worst" minimises the largest squared norm
+of a face instead of their sum, and so maximises the smallest margin; the faces share one budget of
+multipliers, which couples them. fixed_assignment_dual and face_dual have no balance row, since the bias is
+penalised. mixed_integer is the machine over all assignments, an independent check of polyopt's branch and
+bound; it has no dual.
 
-The dual of margin="worst": with v_k = Σ_i α_ik y_i x̃_i, minimising the Lagrangian over t asks for Σ θ_k = 1
-and over W_k for 2 θ_k W_k = v_k, which leaves Σ α − ¼ Σ_k ‖v_k‖²/θ_k. The best θ for given α is θ_k = ‖v_k‖ /
-Σ_l ‖v_l‖, hence ¼ (Σ_k s_k)² with s_k ≥ ‖v_k‖.
+The dual of margin="worst": with v_k = Σ_i α_ik y_i x̃_i, minimising the Lagrangian over t requires Σ θ_k = 1
+and over W_k requires 2 θ_k W_k = v_k, which leaves Σ α − ¼ Σ_k ‖v_k‖²/θ_k. The optimal θ for given α is
+θ_k = ‖v_k‖ / Σ_l ‖v_l‖, hence ¼ (Σ_k s_k)² with s_k ≥ ‖v_k‖.
 
 A valid M of the mixed-integer program
 --------------------------------------
-Let U be the cost of any W at all, w₀ and V₀ the optimum and the value of the face that holds the negatives
-alone, R(w) = ‖w‖² + Σ_neg C_i [1 + w·x̃_i]_+. R is 2-strongly convex with minimum V₀ at w₀, so
-R(w) ≥ V₀ + ‖w − w₀‖². An optimal W has Σ_k R(W_k) ≤ U and each other face costs V₀ at least, hence
+Let U be the cost of some W, and let R(w) = ‖w‖² + Σ_neg C_i [1 + w·x̃_i]_+ be the cost of a face with the
+negatives alone. R is 2-strongly convex with a minimum V₀ at some w₀, so R(w) ≥ V₀ + ‖w − w₀‖². An optimal W
+has Σ_k R(W_k) ≤ U and every face has R(W_k) ≥ V₀, hence
 
     ‖W_k − w₀‖² ≤ U − K V₀ = ρ²   and   ‖W_k‖² ≤ R(W_k) ≤ U − (K−1) V₀,
 
-and with either the row of a face that does not answer is slack at η_i = 0:
+and by either bound the row of an unassigned face is inactive at η_i = 0:
 
     1 − W_k·x̃_i ≤ M_i = min( 1 − w₀·x̃_i + ρ‖x̃_i‖,  1 + ‖x̃_i‖ √(U − (K−1) V₀) ).
 
-V₀ is taken as the dual value of w₀, which never is above the optimum. With loss="max" or margin="worst" the
-faces share what they pay, so V₀ is not each face's, but no ‖W_k‖² is above U: M_i = 1 + ‖x̃_i‖ √U.
+V₀ is replaced by a dual value, which is at most V₀. With loss="max" or margin="worst" the costs of the faces
+do not add up, so V₀ is no bound for each face, but ‖W_k‖² ≤ U: M_i = 1 + ‖x̃_i‖ √U.
 
 Recovery
 --------
 W_k = ½ Σ_i α_ik y_i x̃_i; ξ_ik = [1 − y_i W_k·x̃_i]_+, and its largest over k where it is shared.
 
-With margin="worst", W_k = v_k/(2θ_k) = v_k S/(2‖v_k‖) with S = Σ_k ‖v_k‖, and t = S²/4. A face with v_k = 0
-needs no length to keep its margins free: any W_k with ‖W_k‖² ≤ t that violates none of its margins beyond its
-multipliers is optimal. alpha does not give it; the multipliers of the row norm do.
+With margin="worst", W_k = v_k/(2θ_k) = v_k S/(2‖v_k‖) with S = Σ_k ‖v_k‖, and t = S²/4. If v_k = 0, every W_k
+with ‖W_k‖² ≤ t that satisfies complementary slackness is optimal. alpha does not determine it; the
+multipliers of the row norm do.
 
 Multipliers
 -----------
-alpha_ik is the rate at which the optimal cost rises when sample i must reach a margin above 1 on
-face k: which samples hold which face, and how hard. With loss="max" the faces share a negative's
-C_i between them. beta is the unused price of slack. theta_k is the share of face k in the margin budget:
-0 for a face that could be shorter, all of it for a single one that is the longest. radius is the sum of the
-s_k over two, the same for all faces: the norm that the longest of them has. The row norm is a cone, and its
-multiplier (m+2, K): radius first, and under it −W, the faces themselves.
+alpha_ik is the rate at which the optimal cost rises with the margin required of sample i on face k. With
+loss="max" a negative's alpha_ik sum to at most C_i over the faces. beta is the cost of slack less alpha.
+theta_k is the weight of face k in the worst case: 0 for a face that could be shorter, 1 for a face that alone
+has the largest norm. radius is half the sum of the s_k, the same for all faces: the largest norm of a face.
+The row norm is a cone, and its multiplier is (m+2, K): radius first, and under it −W.
 
 Infeasible when
 ---------------
@@ -142,16 +141,16 @@ PAPER = "Kantchelian et al. (2014)"
 SOURCE = "unconstrained form of eq. (6)"
 
 LETTERS = {
-    "Zᵢₖ": "1 where sample $i$ is on face $k$, else 0: a negative is on all, a positive on one",
+    "Zᵢₖ": "1 if face $k$ is in sample $i$'s constraints, else 0: all for a negative, one for a positive",
     "ξ₍ᵢₖ₎": "$ξᵢ$, shared by the faces, at a negative, and $ξᵢₖ$ at a positive",
     "x̃ᵢ": "= (xᵢ, 1): with it the bias is the last weight",
     "xᵢ": "sample $i$",
     "yᵢ": "+1 outside the polytope, −1 inside",
-    "Cᵢ": "the price of sample $i$'s slack, $C$ times its weight",
+    "Cᵢ": "the cost of sample $i$'s slack, $C$ times its weight",
 }
 ONE_FACE_LETTERS = {
     **{letter: LETTERS[letter] for letter in ("xᵢ", "yᵢ")},
-    "Cᵢ": "the price of sample $i$'s slack, 0 where it is not on this face",
+    "Cᵢ": "the cost of sample $i$'s slack, 0 if it is assigned to another face",
 }
 _FACE_LETTERS = {"x̃ᵢ": LETTERS["x̃ᵢ"], **ONE_FACE_LETTERS}
 
@@ -164,7 +163,7 @@ def face(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
     X, y
         As in :func:`formulations.cpm.fixed_assignment`.
     C : float or array_like of shape (n,)
-        Cost of slack, per sample: 0 for the positives that other faces answer for.
+        Cost of slack, per sample: 0 for the positives assigned to other faces.
     """
     X, y = as_data(X, y)
     n, m = X.shape
@@ -205,7 +204,7 @@ def face_dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
 def _parameters(
     y: NDArray[Any], n_faces: int, assignment: ArrayLike, C: ArrayLike, loss: Loss
 ) -> tuple[dict[str, cp.Parameter], cp.Parameter]:
-    """Return the parameters C and Z, and the cost of each slack, which follows from both."""
+    """Return the parameters C and Z, and the cost of each slack, a function of both."""
     check_loss(loss)
     whole("n_faces", n_faces)
     n = len(y)
@@ -218,7 +217,7 @@ def _parameters(
 
     if loss == "sum":
         return parameters, cp.CallbackParam(by_pair, shape=(n, n_faces), nonneg=True)
-    # The entries of a negative share one place and are equal, so the first of each place will do.
+    # All entries of a negative are one slack and are equal: the first entry of each slack is taken.
     _, first = np.unique(slack_index(y, n_faces), return_index=True)
     return parameters, cp.CallbackParam(lambda: by_pair().ravel()[first], shape=first.shape, nonneg=True)
 
@@ -238,9 +237,9 @@ def fixed_assignment(
     assignment : array_like of int, shape (n,)
         The face of each positive; the entries of negatives are ignored.
     loss : {"sum", "max"}
-        Whether a negative pays for every face it violates, or for the worst.
+        The loss of a negative: the sum of its violations over the faces, or the largest.
     margin : {"total", "worst"}
-        Whether the squared norms of all faces are paid for, or the largest.
+        The regulariser: the sum of the squared norms of the faces, or the largest.
 
     Returns
     -------
@@ -254,27 +253,27 @@ def fixed_assignment(
     W, xi = cp.Variable((n_faces, m + 1), name="W"), cp.Variable(costs.shape, name="xi")
     variables = {"W": W, "xi": xi}
     if loss == "sum":
-        spread, text, paid, at, data = xi, "ξᵢₖ", "Σᵢₖ Cᵢ Zᵢₖ ξᵢₖ", None, {}
+        slack, text, cost_text, index, data = xi, "ξᵢₖ", "Σᵢₖ Cᵢ Zᵢₖ ξᵢₖ", None, {}
     else:
-        at = slack_index(y, n_faces)
-        spread = cp.reshape(xi[at.ravel()], (n, n_faces), order="C")
-        text, data = "ξ₍ᵢₖ₎", {"ξ₍ᵢₖ₎": spread, "ξᵢₖ": spread, "ξᵢ": xi[at[:, 0]]}
-        paid = "Σ_{yᵢ<0} Cᵢ ξᵢ + Σ_{yᵢ>0} Σₖ Cᵢ Zᵢₖ ξᵢₖ"
+        index = slack_index(y, n_faces)
+        slack = cp.reshape(xi[index.ravel()], (n, n_faces), order="C")
+        text, data = "ξ₍ᵢₖ₎", {"ξ₍ᵢₖ₎": slack, "ξᵢₖ": slack, "ξᵢ": xi[index[:, 0]]}
+        cost_text = "Σ_{yᵢ<0} Cᵢ ξᵢ + Σ_{yᵢ>0} Σₖ Cᵢ Zᵢₖ ξᵢₖ"
     rows = [
-        Row("margin", cp.multiply(y[:, None], lift(X) @ W.T) >= 1 - spread, f"yᵢ Wₖ·x̃ᵢ ≥ 1 − {text}", "alpha",
-            "price of sample i's margin on face k: 0 beyond it, up to its cost on it, all of it inside"),
-        Row("slack", xi >= 0, f"{text} ≥ 0", "beta", "unused price of slack", at),
+        Row("margin", cp.multiply(y[:, None], lift(X) @ W.T) >= 1 - slack, f"yᵢ Wₖ·x̃ᵢ ≥ 1 − {text}", "alpha",
+            "rate at which the cost rises with sample i's margin on face k: 0 beyond it, its cost inside it"),
+        Row("slack", xi >= 0, f"{text} ≥ 0", "beta", "cost of slack less alpha", index),
     ]  # fmt: skip
-    size, size_text = cp.sum_squares(W), "‖W‖²"
+    regulariser, regulariser_text = cp.sum_squares(W), "‖W‖²"
     if margin == "worst":
-        size = variables["t"] = cp.Variable(name="t")
-        size_text = "t"
-        says = "face k's share of the margin budget: 0 where it could be shorter; they add up to 1"
-        rows.append(Row("norm", cp.sum(cp.square(W), axis=1) <= size, "‖Wₖ‖² ≤ t", "theta", says))
+        regulariser = variables["t"] = cp.Variable(name="t")
+        regulariser_text = "t"
+        says = "weight of face k in the worst case: 0 if it could be shorter; the weights add up to 1"
+        rows.append(Row("norm", cp.sum(cp.square(W), axis=1) <= regulariser, "‖Wₖ‖² ≤ t", "theta", says))
     return Program(
         **_named(loss, margin, ""),
-        objective=cp.Minimize(size + cp.sum(cp.multiply(costs, xi))),
-        objective_text=f"{size_text} + {paid}",
+        objective=cp.Minimize(regulariser + cp.sum(cp.multiply(costs, xi))),
+        objective_text=f"{regulariser_text} + {cost_text}",
         variables=variables,
         rows=tuple(rows),
         parameters=parameters,
@@ -284,19 +283,19 @@ def fixed_assignment(
 
 
 def _named(loss: Loss, margin: Margin, side: str) -> dict[str, str]:
-    """Name, title and source of a program, or with ", dual" for `side` of its dual."""
+    """Return name, title and source of a program, or of its dual if `side` is ", dual"."""
     one_of("margin", margin, ("total", "worst"))
     family, words, source = "cpm", "", SOURCE if loss == "sum" else "eq. (6)"
     if margin == "worst":
         family, words, source = "cpm_worst", ", worst-case margin", "worst-case margin beside eq. (6)"
     return {
         "name": f"{family}.fixed_assignment_{loss}" + ("_dual" if side else ""),
-        "title": f"Convex polytope machine, fixed assignment{side}, {_PAYS[loss]}{words}",
+        "title": f"Convex polytope machine, fixed assignment{side}, {_LOSS_TEXT[loss]}{words}",
         "source": f"{PAPER}, {source}" + (" (derived)" if side else ""),
     }
 
 
-_PAYS = {"sum": "a negative pays for every face", "max": "a negative pays for its worst face"}
+_LOSS_TEXT = {"sum": "sum of a negative's violations", "max": "largest of a negative's violations"}
 
 
 def fixed_assignment_dual(
@@ -308,28 +307,28 @@ def fixed_assignment_dual(
     parameters, costs = _parameters(y, n_faces, assignment, C, loss)
     alpha = cp.Variable((len(y), n_faces), name="alpha")
     if loss == "sum":
-        used, text, at = alpha, "αᵢₖ ≤ Cᵢ Zᵢₖ", None
+        sums, text, index = alpha, "αᵢₖ ≤ Cᵢ Zᵢₖ", None
     else:
-        at = slack_index(y, n_faces)
-        places = at.ravel()
-        into = sp.csr_array((np.ones(len(places)), (places, np.arange(len(places)))))
-        used = into @ cp.vec(alpha, order="C")
+        index = slack_index(y, n_faces)
+        slack = index.ravel()
+        by_slack = sp.csr_array((np.ones(len(slack)), (slack, np.arange(len(slack)))))
+        sums = by_slack @ cp.vec(alpha, order="C")
         text = "Σₖ αᵢₖ ≤ Cᵢ for yᵢ < 0,  αᵢₖ ≤ Cᵢ Zᵢₖ for yᵢ > 0"
     rows = [
-        Row("margin", alpha >= 0, "αᵢₖ ≥ 0", "surplus", "how far sample i is beyond face k's margin"),
-        Row("xi", used <= costs, text, "xi", "the slacks $ξ$", at),
+        Row("margin", alpha >= 0, "αᵢₖ ≥ 0", "surplus", "surplus of sample i over the margin on face k"),
+        Row("xi", sums <= costs, text, "xi", "the slacks $ξ$", index),
     ]
-    variables, letters, pulls = {"alpha": alpha}, LETTERS, lift(X).T @ cp.multiply(y[:, None], alpha)
-    size, size_text = cp.sum_squares(pulls), "Σₖ ‖Σᵢ αᵢₖ yᵢ x̃ᵢ‖²"
+    variables, letters, v = {"alpha": alpha}, LETTERS, lift(X).T @ cp.multiply(y[:, None], alpha)
+    square, square_text = cp.sum_squares(v), "Σₖ ‖Σᵢ αᵢₖ yᵢ x̃ᵢ‖²"
     if margin == "worst":
         s = variables["s"] = cp.Variable(n_faces, name="s")
-        size, size_text = cp.square(cp.sum(s)), "(Σₖ sₖ)²"
-        rows.append(norm_row(s, pulls, "‖Σᵢ αᵢₖ yᵢ x̃ᵢ‖ ≤ sₖ"))
+        square, square_text = cp.square(cp.sum(s)), "(Σₖ sₖ)²"
+        rows.append(norm_row(s, v, "‖Σᵢ αᵢₖ yᵢ x̃ᵢ‖ ≤ sₖ"))
         letters = {**LETTERS, "Wₖ": "face $k$ of the primal"}
     return Program(
         **_named(loss, margin, ", dual"),
-        objective=cp.Maximize(cp.sum(alpha) - 0.25 * size),
-        objective_text=f"Σᵢₖ αᵢₖ − ¼ {size_text}",
+        objective=cp.Maximize(cp.sum(alpha) - 0.25 * square),
+        objective_text=f"Σᵢₖ αᵢₖ − ¼ {square_text}",
         variables=variables,
         rows=tuple(rows),
         parameters=parameters,
@@ -338,13 +337,13 @@ def fixed_assignment_dual(
     )
 
 
-def norm_row(s: cp.Variable, pulls: cp.Expression, text: str) -> Row:
-    """Return the row ``norm`` of a dual with the worst-case margin: s (K,) and the pulls (m+1, K).
+def norm_row(s: cp.Variable, v: cp.Expression, text: str) -> Row:
+    """Return the row ``norm`` of a dual with the worst-case margin, for s (K,) and v (m+1, K).
 
-    It is a cone: if a face is not needed its pull is 0, where the norm has no gradient.
+    It is a cone: the norm has no gradient at v_k = 0.
     """
-    says = "the norm of the longest face; and under it, for every k, a face $−Wₖ$ itself"
-    return Row("norm", cp.SOC(s, pulls, axis=0), text, "radius", says)
+    says = "the largest norm of a face; and under it, for every k, the face with its sign changed, $−Wₖ$"
+    return Row("norm", cp.SOC(s, v, axis=0), text, "radius", says)
 
 
 def recover(
@@ -353,29 +352,29 @@ def recover(
 ) -> dict[str, NDArray[Any]]:  # fmt: skip
     """Return primal variables W, xi, and t of margin="worst", from the dual's alpha (n, K).
 
-    `radius` (m+2, K) are the multipliers of the dual's row norm, which hold the faces. Without them W_k is 0
-    where v_k is, which need not be optimal.
+    `radius` (m+2, K) are the multipliers of the dual's row norm, which contain the faces. Without them W_k =
+    0 if v_k = 0, which need not be optimal.
     """
     X, y = as_data(X, y)
-    pulls = (lift(X).T @ (alpha * y[:, None])).T
+    v = (lift(X).T @ (alpha * y[:, None])).T
     if margin == "total":
-        return with_slacks(X, y, 0.5 * pulls, loss)
-    theta = margin_weights(pulls)
-    W = pulls * np.divide(0.5, theta, out=np.zeros_like(theta), where=theta > 0)[:, None]
+        return with_slacks(X, y, 0.5 * v, loss)
+    theta = margin_weights(v)
+    W = v * np.divide(0.5, theta, out=np.zeros_like(theta), where=theta > 0)[:, None]
     W = W if radius is None else -radius[1:].T
     return {**with_slacks(X, y, W, loss), "t": np.array((W**2).sum(axis=1).max())}
 
 
 def with_slacks(X: MatrixLike, y: ArrayLike, W: NDArray[Any], loss: Loss = "sum") -> dict[str, NDArray[Any]]:
-    """Return primal variables W and xi of (6) at the faces W (K, m+1): the least slacks that they need."""
+    """Return the primal variables W and xi of (6) at faces W (K, m+1), with the least slacks."""
     X, y = as_data(X, y)
     check_loss(loss)
     hinge = slacks(lift(X) @ W.T, y[:, None])
     if loss == "sum":
         return {"W": W, "xi": hinge}
-    places = slack_index(y, len(W))
-    xi = np.zeros(places.max() + 1)
-    np.maximum.at(xi, places, hinge)
+    index = slack_index(y, len(W))
+    xi = np.zeros(index.max() + 1)
+    np.maximum.at(xi, index, hinge)
     return {"W": W, "xi": xi}
 
 
@@ -383,32 +382,33 @@ def big_m(
     X: MatrixLike, y: ArrayLike, n_faces: int, C: ArrayLike = 1.0, upper: float | None = None,
     loss: Loss = "sum", margin: Margin = "total",
 ) -> NDArray[np.float64]:  # fmt: skip
-    """M_i of each positive, shape (n₊,)."""
+    """Return M_i of each positive, shape (n₊,)."""
     X, y = as_data(X, y)
     costs, lifted = as_costs(C, len(y)), lift(X)
     inside = np.where(y < 0, costs, 0.0)
     if upper is None:
-        outside, paid = costs[y > 0].sum(), n_faces if loss == "sum" else 1
-        long = n_faces if margin == "total" else 1
-        upper = min(paid * inside.sum() + outside, long + 2 * outside)
+        outside, n_losses = costs[y > 0].sum(), n_faces if loss == "sum" else 1
+        n_norms = n_faces if margin == "total" else 1
+        # The costs of W = 0, and of faces of norm 1 with the negatives beyond their margins.
+        upper = min(n_losses * inside.sum() + outside, n_norms + 2 * outside)
     points = lifted[y > 0]
     lengths = np.sqrt(np.asarray((points * points).sum(axis=1)).ravel())
     if (loss, margin) != ("sum", "total"):
         return np.asarray(1.0 + lengths * np.sqrt(upper))
     w, value = np.zeros(lifted.shape[1]), 0.0
     if inside.any():
-        found = face(X, y, inside).solve()
-        w = found["w"]
-        alpha = np.clip(found.duals["margin"], 0.0, inside)
+        solution = face(X, y, inside).solve()
+        w = solution["w"]
+        alpha = np.clip(solution.duals["margin"], 0.0, inside)
         value = max(0.0, float(alpha.sum() - 0.25 * np.sum((lifted.T @ (alpha * y)) ** 2)))
-        # What w costs above V₀ bounds how far it is from w₀.
+        # R(w) − V₀ bounds the squared distance of w from w₀.
         excess = float(w @ w + inside @ np.maximum(0.0, 1.0 + lifted @ w)) - value
-        off = np.sqrt(max(excess, 0.0))
+        distance = np.sqrt(max(excess, 0.0))
     else:
-        off = 0.0
-    rho = off + np.sqrt(max(upper - n_faces * value, 0.0))
-    longest = np.sqrt(max(upper - (n_faces - 1) * value, 0.0))
-    return np.asarray(np.minimum(1.0 - points @ w + rho * lengths, 1.0 + lengths * longest))
+        distance = 0.0
+    rho = distance + np.sqrt(max(upper - n_faces * value, 0.0))
+    largest_norm = np.sqrt(max(upper - (n_faces - 1) * value, 0.0))
+    return np.asarray(np.minimum(1.0 - points @ w + rho * lengths, 1.0 + lengths * largest_norm))
 
 
 def mixed_integer(
@@ -424,9 +424,9 @@ def mixed_integer(
     upper : float, optional
         The cost of any point, for :func:`big_m`.
     loss : {"sum", "max"}
-        Whether a negative pays for every face it violates, or for the worst.
+        The loss of a negative: the sum of its violations over the faces, or the largest.
     margin : {"total", "worst"}
-        Whether the squared norms of all faces are paid for, or the largest.
+        The regulariser: the sum of the squared norms of the faces, or the largest.
     """
     X, y = as_data(X, y)
     check_loss(loss)
@@ -440,54 +440,55 @@ def mixed_integer(
     xi = cp.Variable((len(y) - n, K) if loss == "sum" else (len(y) - n,), name="xi")
     z = cp.Variable((n, K), boolean=True, name="z")
     none = "none: an integer program has no multipliers"
-    # Where the rows of negatives and of positives stand among those of all samples; -1 where they do not.
+    # Index of each sample among the negatives and among the positives, else -1.
     of_inside, of_outside = (np.where(of, np.cumsum(of) - 1, -1) for of in (y < 0, y > 0))
     faces = np.arange(K)
-    each, slack = (xi, "ξᵢₖ") if loss == "sum" else (xi[:, None], "ξᵢ")
-    at_slack = pairs_at(of_inside, faces) if loss == "sum" else of_inside
+    slack, text = (xi, "ξᵢₖ") if loss == "sum" else (xi[:, None], "ξᵢ")
+    slack_places = pairs_at(of_inside, faces) if loss == "sum" else of_inside
     rows = [
-        Row("inside", -(inside @ W.T) >= 1 - each, f"−Wₖ·x̃ᵢ ≥ 1 − {slack} for yᵢ < 0", "–", none,
+        Row("inside", -(inside @ W.T) >= 1 - slack, f"−Wₖ·x̃ᵢ ≥ 1 − {text} for yᵢ < 0", "–", none,
             pairs_at(of_inside, faces)),
         Row("outside", outside @ W.T >= 1 - eta[:, None] - cp.multiply(M[:, None], 1 - z),
             "Wₖ·x̃ᵢ ≥ 1 − ηᵢ − Mᵢ (1 − zᵢₖ) for yᵢ > 0", "–", none, pairs_at(of_outside, faces)),
         Row("choice", cp.sum(z, axis=1) == 1, "Σₖ zᵢₖ = 1 for yᵢ > 0", "–", none, of_outside),
-        Row("slack", xi >= 0, f"{slack} ≥ 0 for yᵢ < 0", "–", none, at_slack),
+        Row("slack", xi >= 0, f"{text} ≥ 0 for yᵢ < 0", "–", none, slack_places),
         Row("excess", eta >= 0, "ηᵢ ≥ 0 for yᵢ > 0", "–", none, of_outside),
     ]  # fmt: skip
     if K > 1:
-        opened = np.tril(np.ones((n, n)), -1) @ z  # how many before i are on each face
+        before = np.tril(np.ones((n, n)), -1) @ z  # number of earlier positives on each face
         rows.append(
-            Row("symmetry", z[:, 1:] <= opened[:, : K - 1], "zᵢₖ ≤ Σ_{j<i} z_{j,k−1} for yᵢ > 0, k > 0", "–",
+            Row("symmetry", z[:, 1:] <= before[:, : K - 1], "zᵢₖ ≤ Σ_{j<i} z_{j,k−1} for yᵢ > 0, k > 0", "–",
                 none, pairs_at(of_outside, faces - 1))
         )  # fmt: skip
-    variables, size, text = {"W": W, "xi": xi, "eta": eta, "z": z}, cp.sum_squares(W), "‖W‖²"
+    variables = {"W": W, "xi": xi, "eta": eta, "z": z}
+    regulariser, regulariser_text = cp.sum_squares(W), "‖W‖²"
     if margin == "worst":
         variables["t"] = t = cp.Variable(name="t")
         rows.append(Row("norm", cp.sum(cp.square(W), axis=1) <= t, "‖Wₖ‖² ≤ t", "–", none))
-        size, text = t, "t"
+        regulariser, regulariser_text = t, "t"
     data = {"x": X, "y": y, "C": costs, "M": at_all(M, y > 0, 1.0), "z": np.eye(len(y))[:, y > 0] @ z}
     data["ξ"] = lambda: at_all(xi.value, y < 0, np.nan)
     data["η"] = lambda: at_all(eta.value, y > 0, np.nan)
-    paid = costs[y < 0] @ (cp.sum(xi, axis=1) if loss == "sum" else xi) + costs[y > 0] @ eta
+    slack_cost = costs[y < 0] @ (cp.sum(xi, axis=1) if loss == "sum" else xi) + costs[y > 0] @ eta
     sums = "Σ_{yᵢ<0} Cᵢ Σₖ ξᵢₖ" if loss == "sum" else "Σ_{yᵢ<0} Cᵢ ξᵢ"
     return Program(
         name="cpm.mixed_integer" + _NAMES.get((loss, margin), ""),
         title="Convex polytope machine over all assignments" + _TITLES.get((loss, margin), ""),
         source=f"Kantchelian et al. (2014), {_GLOBAL_SOURCES[loss, margin]}, as a mixed-integer program",
-        objective=cp.Minimize(size + paid),
-        objective_text=f"{text} + {sums} + Σ_{{yᵢ>0}} Cᵢ ηᵢ",
+        objective=cp.Minimize(regulariser + slack_cost),
+        objective_text=f"{regulariser_text} + {sums} + Σ_{{yᵢ>0}} Cᵢ ηᵢ",
         variables=variables,
         rows=tuple(rows),
-        letters={"Mᵢ": "so large that the row holds where $zᵢₖ = 0$ (from the data)", **LETTERS},
+        letters={"Mᵢ": "so large that the row is inactive if $zᵢₖ = 0$ (from the data)", **LETTERS},
         data=data,
     )
 
 
 _NAMES = {("max", "total"): "_max", ("sum", "worst"): "_worst", ("max", "worst"): "_max_worst"}
 _TITLES = {
-    ("max", "total"): ", a negative pays for its worst face",
+    ("max", "total"): ", largest of a negative's violations",
     ("sum", "worst"): ", worst-case margin",
-    ("max", "worst"): ", worst-case margin, a negative pays for its worst face",
+    ("max", "worst"): ", worst-case margin, largest of a negative's violations",
 }
 _GLOBAL_SOURCES = {
     ("sum", "total"): "unconstrained form of eq. (6)",
@@ -498,14 +499,14 @@ _GLOBAL_SOURCES = {
 
 
 def at_all(values: NDArray[np.float64], samples: NDArray[np.bool_], other: float) -> NDArray[np.float64]:
-    """Return values of some samples among those of all, the others being `other`."""
-    found = np.full((len(samples), *values.shape[1:]), other)
-    found[samples] = values
-    return found
+    """Return the values of the samples of a mask as an array over all samples, `other` elsewhere."""
+    result = np.full((len(samples), *values.shape[1:]), other)
+    result[samples] = values
+    return result
 
 
 def pairs_at(samples: NDArray[np.int64], faces: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the places (n, K) of the pairs of a sample and a face, -1 where one of them has none."""
+    """Return the flat index (n, K) of pairs of a sample and a face, -1 if either index is negative."""
     width = int(faces.max(initial=0)) + 1
     none = (samples[:, None] < 0) | (faces < 0)
     return np.where(none, -1, samples[:, None] * width + faces)
@@ -516,20 +517,20 @@ def pairs(seed: int = 0) -> list[Duality]:
     X, y = two_blobs(seed=seed)
     C, K = np.where(y > 0, 1.0, 0.7), 3
     assignment = np.arange(len(y)) % K
-    one = C * assignment_matrix(y, K, assignment)[:, 0]
+    costs = C * assignment_matrix(y, K, assignment)[:, 0]
 
     def recover_face(alpha: NDArray[Any]) -> dict[str, NDArray[Any]]:
         point = recover(X, y, alpha[:, None])
         return {"w": point["W"][0], "xi": point["xi"][:, 0]}
 
-    found = [_pair(X, y, K, assignment, C, loss, "total") for loss in ("sum", "max")]
-    found.append(Duality(face(X, y, one), face_dual(X, y, one), lambda v: recover_face(v["alpha"])))
+    dualities = [_pair(X, y, K, assignment, C, loss, "total") for loss in ("sum", "max")]
+    dualities.append(Duality(face(X, y, costs), face_dual(X, y, costs), lambda v: recover_face(v["alpha"])))
     # Negatives between two groups of positives, so that both faces are needed and theta > 0.
     X2, y2 = two_blobs(m=2, seed=seed)
     side = np.where(np.arange(len(y)) % 2, 1.0, -1.0)
     X2[:, 0] = np.where(y2 > 0, 2.5 * side, 0.0) + 0.7 * (X2[:, 0] - X2[:, 0].mean())
     C2, group = np.where(y2 > 0, 1.0, 0.7), (side > 0).astype(int)
-    return [*found, *(_pair(X2, y2, 2, group, C2, loss, "worst") for loss in ("sum", "max"))]
+    return [*dualities, *(_pair(X2, y2, 2, group, C2, loss, "worst") for loss in ("sum", "max"))]
 
 
 def _pair(
@@ -538,7 +539,7 @@ def _pair(
     dual = fixed_assignment_dual(X, y, K, assignment, C, loss, margin)
 
     def recovered(v: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        radius = dual.rows[-1].multipliers if margin == "worst" else None  # as the last solve left them
+        radius = dual.rows[-1].multipliers if margin == "worst" else None  # of the last solve
         return recover(X, y, v["alpha"], loss, margin, radius)
 
     return Duality(fixed_assignment(X, y, K, assignment, C, loss, margin), dual, recovered)

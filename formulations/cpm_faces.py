@@ -1,55 +1,56 @@
-"""A restricted face of the Convex Polytope Machine: with at most s features, or with whole coefficients.
+"""A restricted face of the Convex Polytope Machine: at most s features, or integer coefficients.
 
 Problem
 -------
 With the assignment fixed and loss="sum" the faces are independent (:mod:`formulations.cpm`). A face of few
-features may use s of the m, whichever are best for it; the bias is free for all, and penalised as ever:
+features has at most s nonzero weights; the bias is not counted, and penalised as before:
 
      min  ‖w‖² + b² + Σ C_i [1 − y_i (w·x_i + b)]_+     s.t.  ‖w‖₀ ≤ s.
 
-A face of whole coefficients reads like `2 age + 3 bmi − chol > 41.5`: numbers p_j from −M to M, a scale δ > 0
-that all of them share, and a threshold −b/δ. Its weights are w = δ p, and for a fixed scale
+A face of integer coefficients reads like `2 age + 3 bmi − chol > 41.5`: integers p_j from −M to M, a common
+scale δ > 0, and a threshold −b/δ. Its weights are w = δ p, and for a fixed scale
 
-     min  δ² ‖p‖² + b² + Σ C_i [1 − y_i (δ p·x_i + b)]_+     over whole p from −M to M and b
+     min  δ² ‖p‖² + b² + Σ C_i [1 − y_i (δ p·x_i + b)]_+     over integer p from −M to M and b
 
-is a mixed-integer quadratic program. Over the scale there is one more number to search.
+is a mixed-integer quadratic program. The scale is one more variable, over which solvers search.
 
 Variables and shapes
 --------------------
 w or p (m,), b scalar, xi (n,); alpha (n,), mu and nu (m,) in the duals. X is (n, m), y is (n,) of -1 and +1,
-C a scalar or (n,). z (m,) says which features are used, and t_j pays for w_j² where it is; lam is a scalar; s
-is a whole number; g (m,) of 0 and 1 says which features are in for certain, as at a node of a search; a
-feature that is out is left out of X. δ is a positive number, M a whole one.
+C a scalar or (n,). z (m,) is 1 for features in use, and t_j is the cost of w_j; lam is a scalar; s is an
+integer; g (m,) is 1 for features that are required, as at a node of a search, else 0; features that are
+excluded are not in X. δ is a positive number, M an integer.
 
 Programs
 --------
-subset_face is exact, with z of 0 and 1; R² = Σ C_i is what w = 0, b = 0 costs, so that no optimal face is
-longer than R. subset_relaxation has z in [0, 1] and no R: t_j ≥ w_j²/z_j is what feature j costs, the
-perspective of its square. With z of 0 and 1 both are the same, but a solver, to which w_j² ≤ 10⁻⁹ is w_j = 0,
-finds the first more exactly. What the relaxation pays for w is the square of its s-support norm, for small
-w_j like (Σ|w_j|)²/s.
+subset_face is exact, with z of 0 and 1; R² = Σ C_i is the cost of w = 0, b = 0, so that every optimal face
+has ‖w‖ ≤ R. subset_relaxation has z in [0, 1] and no R: t_j ≥ w_j²/z_j is the perspective of the square. With
+z of 0 and 1 both programs are equal, but solvers, with a feasibility tolerance on w_j² ≤ 0, solve the first
+more accurately. The relaxation's term in w is the square of the s-support norm, for small w_j like
+(Σ|w_j|)²/s.
 
-subset_relaxation_dual has v_j = Σ_i α_i y_i x_ij. For a given alpha the best λ, μ, ν leave
+subset_relaxation_dual has v_j = Σ_i α_i y_i x_ij. For a given alpha, optimal λ, μ, ν leave
 
-     Σ α − ¼ (v_b² + Σ_{j in} v_j² + the s − |in| largest v_j² of the others),
+     Σ α − ¼ (v_b² + Σ_{j required} v_j² + the sum of the s − Σ g largest v_j² of the others),
 
-which is a bound on the optimum for every choice of s features that has those in it: a face of the features S
-has the dual value Σ α − ¼ (v_b² + Σ_{j∈S} v_j²) at alpha, and S cannot take more off than the largest.
+a lower bound on the optimum for every choice of s features that includes the required ones: a face of the
+features S has the dual value Σ α − ¼ (v_b² + Σ_{j∈S} v_j²) at alpha, and the bound subtracts the largest
+terms.
 
-integer_face is exact, with p whole; integer_relaxation has p real, and integer_relaxation_dual is its dual.
-Without the limits M, for whatever scale, that is the dual of the face itself, Σ α − ¼ ‖Σ α_i y_i x̃_i‖²: what
-a face of whole numbers costs beyond the value of that at some α is at least what whole numbers can have lost.
+integer_face is exact, with p integer; integer_relaxation has p real, and integer_relaxation_dual is its dual.
+Without the limits M, for any scale, it is the dual of the unrestricted face, Σ α − ¼ ‖Σ α_i y_i x̃_i‖², so
+the cost of an integer face less this value bounds its loss against the unrestricted face.
 
 Recovery
 --------
 Few features: z are the multipliers of the dual's row feature; w_j = ½ z_j v_j, b = ½ Σ α_i y_i, t_j = ¼ z_j
-v_j². Whole coefficients: p_j = (δ v_j − μ_j + ν_j)/(2δ²), b = ½ Σ α_i y_i, ξ_i = [1 − y_i (δ p·x_i + b)]_+.
+v_j². Integer coefficients: p_j = (δ v_j − μ_j + ν_j)/(2δ²), b = ½ Σ α_i y_i, ξ_i = [1 − y_i (δ p·x_i + b)]_+.
 
 Multipliers
 -----------
-Few features: lam is what one more feature would save, at first, in the relaxation; mu_j what feature j is
-worth above that, nu_j by how much it falls short of it where it must be in. Whole coefficients: mu_j and nu_j
-are what a larger M would save at feature j.
+Few features: lam is the rate at which the relaxation's value falls with s; mu_j is the excess of ¼ v_j² over
+lam for a feature in use, nu_j the shortfall for a required feature. Integer coefficients: mu_j and nu_j are
+the rates at which the cost falls as M rises at feature j.
 
 Infeasible when
 ---------------
@@ -60,7 +61,7 @@ Reference
 Kantchelian et al., Large-Margin Convex Polytope Machine (2014), unconstrained form of eq. (6), for the face;
 Argyriou, Foygel & Srebro, Sparse prediction with the k-support norm (2012), for the norm; Pilanci, Wainwright
 & El Ghaoui, Sparse learning via Boolean relaxations (2015), for the relaxation; Ustun & Rudin, Supersparse
-linear integer models for optimized medical scoring systems (2016), for whole coefficients. The programs are
+linear integer models for optimized medical scoring systems (2016), for integer coefficients. The programs are
 derived here.
 
 Example
@@ -72,7 +73,7 @@ Example
 >>> relaxed["z"].round(3) + 0.0, round(relaxed.objective, 6)
 (array([1., 0.]), 0.25)
 >>> X = np.array([[2.0, 1.1], [-2.0, -0.9]])
->>> cpm_faces.integer_relaxation(X, y, 0.2, 1, C=10.0).solve()["p"].round(3)  # both numbers at their limit
+>>> cpm_faces.integer_relaxation(X, y, 0.2, 1, C=10.0).solve()["p"].round(3)  # both at the limit M
 array([1., 1.])
 """
 
@@ -95,19 +96,19 @@ from formulations.svm import alpha_rows, cost_parameter, margin_rows
 
 _SUBSET_LETTERS = {
     **ONE_FACE_LETTERS,
-    "s": "how many features the face may use",
-    "gⱼ": "1 where feature $j$ is in for certain, else 0",
+    "s": "the largest number of features",
+    "gⱼ": "1 if feature $j$ is required, else 0",
     "w, b": "the face of the primal",
 }
 _SUBSET_SOURCE = f"{PAPER}, {SOURCE}, with at most s features"
 _INTEGER_LETTERS = {
     **ONE_FACE_LETTERS,
-    "δ": "> 0: the scale of the whole numbers",
-    "M": "the largest of the whole numbers",
+    "δ": "> 0: the scale of the integers",
+    "M": "the largest absolute value of the integers",
     "p, b": "the face of the primal",
 }
-_INTEGER_TITLE = "Convex polytope machine, one face of whole coefficients"
-_INTEGER_SOURCE = f"{PAPER}, {SOURCE}, with whole coefficients"
+_INTEGER_TITLE = "Convex polytope machine, one face of integer coefficients"
+_INTEGER_SOURCE = f"{PAPER}, {SOURCE}, with integer coefficients"
 
 
 def subset_face(X: MatrixLike, y: ArrayLike, s: int, C: ArrayLike = 1.0) -> Program:
@@ -118,7 +119,7 @@ def subset_face(X: MatrixLike, y: ArrayLike, s: int, C: ArrayLike = 1.0) -> Prog
     X, y, C
         As in :func:`formulations.cpm.face`.
     s : int
-        Features at most, at least 1.
+        Largest number of features, at least 1.
     """
     X, y = as_data(X, y)
     whole("s", s)
@@ -149,28 +150,28 @@ def subset_face(X: MatrixLike, y: ArrayLike, s: int, C: ArrayLike = 1.0) -> Prog
 def subset_relaxation(
     X: MatrixLike, y: ArrayLike, s: int, C: ArrayLike = 1.0, given: ArrayLike | None = None
 ) -> Program:
-    """State the perspective relaxation: its value is a bound on every choice of s features.
+    """State the perspective relaxation: its value is a lower bound for every choice of s features.
 
     Parameters
     ----------
     X, y, s, C
         As in :func:`subset_face`.
     given : array_like of shape (m,), optional
-        g: 1 where a feature is in for certain. None is by default.
+        g: 1 for required features; by default none.
     """
     X, y, g = _subset_data(X, y, s, given)
     n, m = X.shape
     w, b, xi = cp.Variable(m, name="w"), cp.Variable(name="b"), cp.Variable(n, name="xi")
     t, z, costs = cp.Variable(m, name="t"), cp.Variable(m, name="z"), cost_parameter(C, n)
-    # As a cone: w²/z has no gradient where both are 0.
+    # A cone, because w²/z has no gradient if both are 0.
     cone = cp.SOC(t + z, cp.vstack([2.0 * w, t - z]), axis=0)
     rows = (
         *margin_rows(y, X @ w + b, xi, "w·xᵢ + b"),
         Row("feature", cone, "‖(2 wⱼ, tⱼ − zⱼ)‖ ≤ tⱼ + zⱼ", "cone",
-            "under its first entry, for every j, minus what a change of $2 wⱼ$ and $tⱼ − zⱼ$ would save"),
-        Row("count", cp.sum(z) <= float(s), "Σⱼ zⱼ ≤ s", "lam", "what one more feature would save at first"),
-        Row("most", z <= 1, "zⱼ ≤ 1", "mu", "what feature j is worth above that"),
-        Row("least", z >= g, "zⱼ ≥ gⱼ", "nu", "what feature j falls short of that, where it must be in"),
+            "under its first entry, for every j, minus the derivatives by $2 wⱼ$ and $tⱼ − zⱼ$"),
+        Row("count", cp.sum(z) <= float(s), "Σⱼ zⱼ ≤ s", "lam", "rate at which the value falls with $s$"),
+        Row("at_most", z <= 1, "zⱼ ≤ 1", "mu", "excess of feature j over $λ$"),
+        Row("at_least", z >= g, "zⱼ ≥ gⱼ", "nu", "shortfall of required feature j below $λ$"),
     )  # fmt: skip
     return Program(
         name="cpm_subset.relaxation",
@@ -197,18 +198,18 @@ def subset_relaxation_dual(
     costs = cost_parameter(C, n)
     rows = (
         Row("feature", 0.25 * cp.square(X.T @ cp.multiply(y, alpha)) <= lam + mu - nu,
-            "¼ (Σᵢ αᵢ yᵢ xᵢⱼ)² ≤ λ + μⱼ − νⱼ", "z", "how far feature j is used: $wⱼ = ½ zⱼ Σᵢ αᵢ yᵢ xᵢⱼ$"),
+            "¼ (Σᵢ αᵢ yᵢ xᵢⱼ)² ≤ λ + μⱼ − νⱼ", "z", "$zⱼ$, with $wⱼ = ½ zⱼ Σᵢ αᵢ yᵢ xᵢⱼ$"),
         *alpha_rows(alpha, costs),
-        Row("count", lam >= 0, "λ ≥ 0", "rest", "how many features are left over"),
-        Row("most", mu >= 0, "μⱼ ≥ 0", "above", "$1 − zⱼ$"),
-        Row("least", nu >= 0, "νⱼ ≥ 0", "below", "$zⱼ − gⱼ$"),
+        Row("count", lam >= 0, "λ ≥ 0", "unused", "$s − Σⱼ zⱼ$"),
+        Row("at_most", mu >= 0, "μⱼ ≥ 0", "above", "$1 − zⱼ$"),
+        Row("at_least", nu >= 0, "νⱼ ≥ 0", "below", "$zⱼ − gⱼ$"),
     )  # fmt: skip
-    paid = cp.sum(alpha) - 0.25 * cp.square(y @ alpha) - float(s) * lam - cp.sum(mu) + g @ nu
+    value = cp.sum(alpha) - 0.25 * cp.square(y @ alpha) - float(s) * lam - cp.sum(mu) + g @ nu
     return Program(
         name="cpm_subset.relaxation_dual",
         title="Convex polytope machine, one face of few features, relaxed, dual",
         source=f"{_SUBSET_SOURCE} (derived)",
-        objective=cp.Maximize(paid),
+        objective=cp.Maximize(value),
         objective_text="Σᵢ αᵢ − ¼ (Σᵢ αᵢ yᵢ)² − s λ − Σⱼ μⱼ + Σⱼ gⱼ νⱼ",
         variables={"alpha": alpha, "lam": lam, "mu": mu, "nu": nu},
         rows=rows,
@@ -221,13 +222,13 @@ def subset_relaxation_dual(
 def _subset_data(
     X: MatrixLike, y: ArrayLike, s: int, given: ArrayLike | None
 ) -> tuple[Matrix, Vector, Vector]:
-    """Samples, labels and g, checked."""
+    """Check samples, labels and g."""
     X, y = as_data(X, y)
     whole("s", s)
     shape = (X.shape[1],)
     g = np.zeros(shape) if given is None else np.asarray(given, dtype=float)
     if g.shape != shape or not np.isin(g, (0.0, 1.0)).all() or g.sum() > s:
-        raise ValueError(f"given must be numbers of 0 and 1, of shape {shape}, at most {s} of them 1")
+        raise ValueError(f"given must be 0 or 1, of shape {shape}, with at most {s} ones")
     return X, y, g
 
 
@@ -243,7 +244,7 @@ def recover_subset(
 
 
 def integer_face(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLike = 1.0) -> Program:
-    """State the face of whole coefficients at a fixed scale; SCIP solves it.
+    """State the face of integer coefficients at a fixed scale; SCIP solves it.
 
     Parameters
     ----------
@@ -268,11 +269,11 @@ def _integer(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLike, ex
     n, m = X.shape
     p, b, xi = cp.Variable(m, name="p", integer=exact), cp.Variable(name="b"), cp.Variable(n, name="xi")
     costs = cost_parameter(C, n)
-    says = "what a larger M would save at feature j"
+    says = "rate at which the cost falls as $M$ rises at feature j"
     rows = (
         *margin_rows(y, scale * (X @ p) + b, xi, "δ p·xᵢ + b"),
-        Row("most", p <= float(M), "pⱼ ≤ M", "mu", says),
-        Row("least", -float(M) <= p, "−M ≤ pⱼ", "nu", says),
+        Row("at_most", p <= float(M), "pⱼ ≤ M", "mu", says),
+        Row("at_least", -float(M) <= p, "−M ≤ pⱼ", "nu", says),
     )
     return Program(
         name="cpm_integer.mixed_integer" if exact else "cpm_integer.relaxation",
@@ -294,19 +295,19 @@ def integer_relaxation_dual(X: MatrixLike, y: ArrayLike, scale: float, M: int, C
     scale, M = positive("scale", scale), whole("M", M)
     n, m = X.shape
     alpha, mu, nu = cp.Variable(n, name="alpha"), cp.Variable(m, name="mu"), cp.Variable(m, name="nu")
-    costs, pull = cost_parameter(C, n), scale * (X.T @ cp.multiply(y, alpha)) - mu + nu
-    paid = float(M) * cp.sum(mu + nu) + cp.sum_squares(pull) / (4.0 * scale**2)
+    costs, gradient = cost_parameter(C, n), scale * (X.T @ cp.multiply(y, alpha)) - mu + nu
+    subtracted = float(M) * cp.sum(mu + nu) + cp.sum_squares(gradient) / (4.0 * scale**2)
     return Program(
         name="cpm_integer.relaxation_dual",
         title=f"{_INTEGER_TITLE}, relaxed, dual",
         source=f"{_INTEGER_SOURCE} (derived)",
-        objective=cp.Maximize(cp.sum(alpha) - 0.25 * cp.square(y @ alpha) - paid),
+        objective=cp.Maximize(cp.sum(alpha) - 0.25 * cp.square(y @ alpha) - subtracted),
         objective_text="Σᵢ αᵢ − ¼ (Σᵢ αᵢ yᵢ)² − M Σⱼ (μⱼ + νⱼ) − 1/(4 δ²) Σⱼ (δ Σᵢ αᵢ yᵢ xᵢⱼ − μⱼ + νⱼ)²",
         variables={"alpha": alpha, "mu": mu, "nu": nu},
         rows=(
             *alpha_rows(alpha, costs),
-            Row("most", mu >= 0, "μⱼ ≥ 0", "above", "$M − pⱼ$"),
-            Row("least", nu >= 0, "νⱼ ≥ 0", "below", "$M + pⱼ$"),
+            Row("at_most", mu >= 0, "μⱼ ≥ 0", "above", "$M − pⱼ$"),
+            Row("at_least", nu >= 0, "νⱼ ≥ 0", "below", "$M + pⱼ$"),
         ),
         parameters={"C": costs},
         letters=_INTEGER_LETTERS,
@@ -324,23 +325,23 @@ def recover_integer(
 
 
 def pairs(seed: int = 0) -> list[Duality]:
-    """Return the relaxations on random data, one feature of the first in for certain, with their duals."""
+    """Return the relaxations on random data with their duals; the first has one required feature."""
     X, y = two_blobs(n=40, m=6, seed=seed)
     C, s, given = np.where(y > 0, 0.3, 0.2), 2, np.eye(6)[-1]
     dual = subset_relaxation_dual(X, y, s, C, given)
 
     def recovered(v: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        return recover_subset(X, y, s, v["alpha"], dual.rows[0].multipliers)  # as the last solve left them
+        return recover_subset(X, y, s, v["alpha"], dual.rows[0].multipliers)  # of the last solve
 
-    few = Duality(subset_relaxation(X, y, s, C, given), dual, recovered)
+    subset = Duality(subset_relaxation(X, y, s, C, given), dual, recovered)
     X2, y2 = two_blobs(m=4, seed=seed)
-    numbers = (X2, y2, 0.3, 2, np.where(y2 > 0, 1.0, 0.7))
-    whole_numbers = Duality(
-        integer_relaxation(*numbers),
-        integer_relaxation_dual(*numbers),
+    arguments = (X2, y2, 0.3, 2, np.where(y2 > 0, 1.0, 0.7))
+    integer = Duality(
+        integer_relaxation(*arguments),
+        integer_relaxation_dual(*arguments),
         lambda v: recover_integer(X2, y2, 0.3, v["alpha"], v["mu"], v["nu"]),
     )
-    return [few, whole_numbers]
+    return [subset, integer]
 
 
 def singles(seed: int = 0) -> list[Program]:

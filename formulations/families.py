@@ -1,24 +1,25 @@
-"""Families of rows: what a hinge-type machine asks of its outputs, and its multipliers by name.
+"""Families of rows: the constraints of a hinge-type machine on its outputs, and its multipliers by name.
 
-A hinge-type machine minimises a quadratic in ``w`` plus prices of its outputs ``f_i = w'x_i + b``. Each
-family q of its rows asks of every sample
+A hinge-type machine minimises a quadratic in ``w`` plus the cost of the slacks of its outputs ``f_i = w'x_i +
+b``. Each family q of rows has one constraint for every sample,
 
-    side_qi f_i >= kink_q - slack_qi      [mu_qi],     a unit of slack costs cap_qi
+    side_qi f_i >= kink_q - slack_qi      [mu_qi],     cost of a unit of slack: cap_qi
 
-and a family without slack has an infinite cap; a sample with a cap of 0 has no such row. The SVM has one
-family, the margins; the Relative Margin Machine adds an upper and a lower bound on the outputs. Whatever the
-families are, the dual is
+A family without slack (hard rows) has an infinite cap; a sample with a cap of 0 has no such row. The SVM has
+one family, the margins; the Relative Margin Machine also has an upper and a lower bound on the outputs. For
+any families the dual is
 
     max  sum_q kink_q sum_i mu_qi - 1/2 beta'K beta,    beta_i = sum_q side_qi mu_qi
     s.t. sum_i beta_i = 0,    0 <= mu <= cap
 
-and b, the slacks and the multipliers are found alike. Certificates, solvers, duals, sensitivities and plots
-go over the families that a machine has; a new machine states its own, and they work for it.
+and b, the slacks and the multipliers are computed in the same way. Certificates, solvers, duals,
+sensitivities and plots take the families of a machine, so that they also work for a new machine that states
+its own.
 
-For a given beta_i one split into multipliers earns the most: a unit of beta earns ``side * kink`` in each of
-the sample's families, and the one that earns most is filled first. So the dual is max phi(beta) - 1/2
-beta'K beta, where phi_i is concave and piecewise linear: each family is one of its pieces, as long as its
-cap, and where the last piece ends, phi_i ends.
+For a given beta_i the multipliers with the largest linear term are known: a unit of beta contributes ``side *
+kink`` in each of the sample's families, and families are filled in decreasing order of this slope. So the
+dual is max phi(beta) - 1/2 beta'K beta, where phi_i is concave and piecewise linear: each family is one of
+its pieces, of the length of its cap, and phi_i is -infinity beyond the last piece.
 """
 
 from __future__ import annotations
@@ -60,50 +61,50 @@ class Family:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def room(self, f: Vector) -> Vector:
-        """Return the distance of outputs f (n,) beyond the kink; negative if slack is needed."""
+        """Return the surplus (n,) of outputs f over the kink; minus the slack needed if negative."""
         return self.side * f - self.kink
 
     @cached_property
     def up(self) -> NDArray[np.bool_]:
-        """True for rows that hold outputs up, shape (n,), or () if that is the same for all samples."""
-        same = self.side.strides == (0,)
-        return (self.side[0] if same else self.side) > 0.0
+        """True for lower bounds on the output, shape (n,), or () if all samples have the same side."""
+        is_common = self.side.strides == (0,)
+        return (self.side[0] if is_common else self.side) > 0.0
 
     @cached_property
     def common_cap(self) -> float | Vector:
-        """The cap of all samples where it is one number, else those of each."""
+        """The cap of all samples if it is one number, else the caps (n,)."""
         first = float(self.cap[0])
         return first if self.cap.strides == (0,) or bool((self.cap == first).all()) else self.cap
 
     @property
     def is_there(self) -> NDArray[np.bool_] | None:
         """Mask of the samples with such a row, shape (n,); None if all have one."""
-        there = np.greater(self.common_cap, 0.0)
-        return None if there.all() else np.broadcast_to(there, self.cap.shape)
+        is_there = np.greater(self.common_cap, 0.0)
+        return None if is_there.all() else np.broadcast_to(is_there, self.cap.shape)
 
     @cached_property
     def _finite(self) -> tuple[bool, bool]:
         caps = self.common_cap
         finite = caps < np.inf
-        return _has_price(caps), finite if isinstance(finite, bool) else bool(finite.all())
+        return _has_cost(caps), finite if isinstance(finite, bool) else bool(finite.all())
 
     @property
     def has_slack(self) -> bool:
-        """True if some row may be short at a price."""
+        """True if some row has slack."""
         return self._finite[0]
 
     @property
     def is_soft(self) -> bool:
-        """True if every row may be short at a price."""
+        """True if every row has slack."""
         return self._finite[1]
 
     @property
     def unit(self) -> float:
-        """The size of an output at this row, at least 1: what its residuals are relative to."""
+        """The scale of residuals of this row: the kink's absolute value, at least 1."""
         return max(abs(self.kink), 1.0)
 
 
-def _has_price(caps: ArrayLike) -> bool:
+def _has_cost(caps: ArrayLike) -> bool:
     """Return True if some cap is finite and above 0."""
     if isinstance(caps, float):
         return 0.0 < caps < np.inf
@@ -119,11 +120,11 @@ def margin_family(y: Vector, costs: Vector) -> Family:
 def bound_families(n: int, B: float, cost: ArrayLike = np.inf) -> tuple[Family, ...]:
     """Return the bounds ``f_i <= B`` and ``-f_i <= B`` of all n samples, or no rows if B is infinite.
 
-    `cost` is the price of a unit beyond B, infinite for bounds that must hold.
+    `cost` is the cost of a unit beyond B, infinite for hard bounds.
     """
     if np.isinf(at_least("B", B, 0.0, infinite=True)):
         return ()
-    caps, soft = np.broadcast_to(np.asarray(cost, dtype=float), (n,)), _has_price(cost)
+    caps, soft = np.broadcast_to(np.asarray(cost, dtype=float), (n,)), _has_cost(cost)
     beyond = "beyond" if soft else "held at"
     return tuple(
         Family(
@@ -139,7 +140,7 @@ def bound_families(n: int, B: float, cost: ArrayLike = np.inf) -> tuple[Family, 
 
 
 class Families:
-    """The families of rows of one machine.
+    """The families of rows of one machine; a sequence of :class:`Family`.
 
     Parameters
     ----------
@@ -204,9 +205,9 @@ class Families:
 
     @cached_property
     def pulls_both_ways(self) -> bool:
-        """True if rows pull some output up and some down; else one intercept serves them all."""
-        pulling = [(family.up, np.greater(family.common_cap, 0.0)) for family in self if family.kink > 0]
-        return all(any((pulls & (up == way)).any() for up, pulls in pulling) for way in (True, False))
+        """True if rows with a positive kink bound outputs from both sides; else the best b is unbounded."""
+        rows = [(family.up, np.greater(family.common_cap, 0.0)) for family in self if family.kink > 0]
+        return all(any((present & (up == side)).any() for up, present in rows) for side in (True, False))
 
     def part(self, samples: NDArray[np.intp]) -> Families:
         """Return the same families of some samples only."""
@@ -244,30 +245,44 @@ class Families:
         return float(sum(kink * total for kink, total in zip(self.kinks, sums, strict=True) if total))
 
     @cached_property
-    def _layout(self) -> Layout:
-        return lay_out(self._families, self.n)
+    def _table(self) -> tuple[Pieces, Vector]:
+        """The pieces of phi, and the anchor of each family, shape (q, n).
+
+        A family's multiplier is ``side * (beta - anchor)``, clipped to [0, cap]: its piece begins (side +1)
+        or ends (side -1) at the anchor, which is infinite if the multiplier is always at its cap.
+        """
+        count = len(self)
+        table = np.empty((3 * count + 3, self.n))
+        for samples, ups in _kinds(self._families):
+            np.copyto(table, _of_kind(self._families, ups), where=samples)
+        positions, slopes = table[: count + 1], table[2 * count + 1 :]
+        # An end of phi at infinity for all samples is no kink.
+        first = 1 if np.isneginf(positions[0]).all() else 0
+        last = count if np.isposinf(positions[-1]).all() else count + 1
+        pieces = Pieces(positions[first:last], slopes[first : last + 1])
+        return pieces, table[count + 1 : 2 * count + 1]
 
     @property
     def pieces(self) -> Pieces:
         """The kinks and slopes of phi."""
-        return self._layout.pieces
+        return self._table[0]
 
     def split(self, beta: Vector) -> Vector:
-        """Return the multipliers (q, n) that earn the most for these coefficients of w (n,)."""
-        return np.clip(self.sides * (beta - self._layout.anchors), 0.0, self.caps)
+        """Return the multipliers (q, n) with the largest linear term for the coefficients beta (n,) of w."""
+        return np.clip(self.sides * (beta - self._table[1]), 0.0, self.caps)
 
     # -- outputs -------------------------------------------------------------------------------
 
     @cached_property
     def priced(self) -> Priced:
-        """The rows with slack of all families, for the search for an intercept."""
+        """The rows with slack of all families, for :func:`cheapest`."""
         return priced(self._families)
 
     @cached_property
     def _soft(self) -> list[tuple[Family, NDArray[np.bool_] | None]]:
-        """The families with slack, and which of their rows have it (None for all)."""
-        some = [family for family in self if family.has_slack]
-        return [(family, None if family.is_soft else np.isfinite(family.cap)) for family in some]
+        """The families with slack, and the mask of their rows with slack (None for all)."""
+        soft = [family for family in self if family.has_slack]
+        return [(family, None if family.is_soft else np.isfinite(family.cap)) for family in soft]
 
     def cost(self, f: Vector) -> float:
         """Return the cost of the slacks of outputs f (n,); rows without slack do not count."""
@@ -279,22 +294,35 @@ class Families:
 
     @cached_property
     def _bounds(self) -> list[Bound]:
-        return bounds_of(self._families)
+        """The bounds without slack."""
+        bounds = []
+        for family in self:
+            if family.kink <= 0.0 and not family.is_soft:
+                hard = np.isinf(family.common_cap)
+                for is_lower in (True, False):
+                    rows = hard & (family.up == is_lower)
+                    if rows.any():
+                        bounds.append(Bound(is_lower, -family.kink, None if rows.all() else rows))
+        return bounds
 
     def shrink(self, f: Vector) -> float:
-        """Return the factor, at most 1, that brings outputs f (n,) within every bound without slack."""
+        """Return the factor, at most 1, that scales outputs f (n,) to satisfy every hard bound."""
         return shrink_of(self.reaches(f))
 
     def reaches(self, f: Vector) -> Reaches:
-        """Return the largest outputs f (n,) towards each bound without slack."""
-        return reaches_of(self._bounds, f)
+        """Return the largest outputs f (n,) towards each hard bound."""
+        reaches: Reaches = {}
+        for bound in self._bounds:
+            key = bound.is_lower, bound.end
+            reaches[key] = max(bound.reach(f), reaches.get(key, -np.inf))
+        return reaches
 
     def best_intercept(self, g: Vector) -> float:
         """Return the optimal intercept for scores g (n,), exact and without tolerances on multipliers.
 
-        Minimises the cost of the slacks of ``g + b`` over the b that keep every bound without slack. Where a
-        whole interval is optimal (no free support vector), the midpoint is taken, as LIBSVM does. Where no b
-        keeps the bounds, the middle of what they ask for is taken.
+        It minimises the cost of the slacks of ``g + b`` over the b that satisfy every hard bound. If a whole
+        interval is optimal (no free support vector), the midpoint is returned, as LIBSVM does. If no b
+        satisfies the hard bounds, the midpoint of their limits is returned.
         """
         return within(cheapest(self.priced, g), allowed(self.reaches(g)))
 
@@ -303,10 +331,18 @@ class Families:
     ) -> tuple[float, float]:
         """Return the interval [lo, hi] of the optimal b, by the optimality conditions of the multipliers.
 
-        `g` are scores without the intercept. A multiplier within `tol` times the largest cost of an end is
-        taken for it.
+        A row with a multiplier above 0 is not beyond its kink, and a row with a multiplier below its cap
+        needs no slack; each bounds b on one side. `g` are scores without the intercept; multipliers within
+        `tol` times the largest cost of 0 or their cap count as equal to it.
         """
-        return optimal_interval(self._families, g, self.stacked(multipliers), tol)
+        costs = [float(family.cap.max(initial=0.0, where=np.isfinite(family.cap))) for family in self]
+        error, lo, hi = tol * max(costs), -np.inf, np.inf
+        for family, mu in zip(self, self.stacked(multipliers), strict=True):
+            breaks, up = family.side * family.kink - g, family.side > 0
+            positive, below_cap = mu > error, mu < family.cap - error
+            lo = max(lo, float(breaks[np.where(up, below_cap, positive)].max(initial=-np.inf)))
+            hi = min(hi, float(breaks[np.where(up, positive, below_cap)].min(initial=np.inf)))
+        return lo, hi
 
 
 def hinge_families(
@@ -314,7 +350,7 @@ def hinge_families(
 ) -> Families:
     """Return the families of the SVM and the Sigma-SVM, or for finite B of the Relative Margin Machine.
 
-    D is the cost of slack on the bounds, infinite for bounds that must hold. With `hard` C may be infinite.
+    D is the cost of slack on the bounds, infinite for hard bounds. With `hard` C may be infinite.
     """
     y = as_labels(y)
     n = len(y)
@@ -327,12 +363,13 @@ def bounded_families(
 ) -> Families:
     """Return the families of a Relative Margin Machine with bounds at `further` unlabelled samples.
 
-    The further samples have no margins. Without `training` the bounds hold at them alone.
+    The unlabelled samples, after the n labelled ones, have no margins. Without `training` only they are
+    bounded.
     """
     n = len(y)
     caps = np.array(np.broadcast_to(np.asarray(price, dtype=float), (n + further,)))
     caps[: 0 if training else n] = 0.0
-    # Of which side a margin would be that is none does not matter.
+    # A margin with a cap of 0 is no row, whatever its side.
     margins = margin_family(np.append(y, np.ones(further)), np.append(costs, np.zeros(further)))
     return Families(margins, *bound_families(n + further, B, caps))
 
@@ -350,43 +387,19 @@ class Pieces(NamedTuple):
     """The piecewise linear phi of each sample, for compiled code.
 
     Column i of ``ends`` (k, n) has the kinks of sample i in ascending order, that of ``slopes`` (k + 1, n)
-    its slopes, from below the first kink to above the last. Slopes are infinite where phi has ended.
+    its slopes, from below the first kink to above the last. Slopes are infinite where phi is -infinity.
     """
 
     ends: Vector
     slopes: Vector
 
     def of(self, samples: NDArray[np.intp]) -> Pieces:
-        """Return those of some samples."""
+        """Return the pieces of some samples."""
         return Pieces(self.ends.take(samples, 1), self.slopes.take(samples, 1))
 
 
-class Layout(NamedTuple):
-    """The pieces, and the anchor of each family, shape (q, n).
-
-    A family's multiplier is ``side * (beta - anchor)``, clipped to [0, cap]: the anchor is where its piece
-    begins (side +1) or ends (side -1), infinite where it is always full.
-    """
-
-    pieces: Pieces
-    anchors: Vector
-
-
-def lay_out(families: Sequence[Family], n: int) -> Layout:
-    """Find the pieces."""
-    count = len(families)
-    table = np.empty((3 * count + 3, n))
-    for samples, ups in _kinds(families):
-        np.copyto(table, _of_kind(families, ups), where=samples)
-    positions, anchors, slopes = table[: count + 1], table[count + 1 : 2 * count + 1], table[2 * count + 1 :]
-    # Where no sample's phi ends there is no kink.
-    first = 1 if np.isneginf(positions[0]).all() else 0
-    last = count if np.isposinf(positions[-1]).all() else count + 1
-    return Layout(Pieces(positions[first:last], slopes[first : last + 1]), anchors)
-
-
 def _kinds(families: Sequence[Family]) -> list[tuple[Mask, tuple[bool, ...]]]:
-    """Samples on whose outputs every family holds on one side, with whether it holds them up."""
+    """Return masks of the samples with equal sides in every family, and whether each side is +1."""
     kinds: list[tuple[Mask, tuple[bool, ...]]] = [(np.array(True), ())]
     for up in (family.up for family in families):
         if up.size == 1:
@@ -398,44 +411,36 @@ def _kinds(families: Sequence[Family]) -> list[tuple[Mask, tuple[bool, ...]]]:
 
 
 def _of_kind(families: Sequence[Family], ups: Sequence[bool]) -> Vector:
-    """Return positions of the kinks, anchors and slopes of samples of this kind, in rows.
-
-    One column where all agree.
-    """
-    every = range(len(families))
+    """Return the kinks, anchors and slopes of samples of one kind, in rows; one column if all are equal."""
+    indices = range(len(families))
     caps = [family.common_cap for family in families]
-    earned = [family.kink if up else -family.kink for family, up in zip(families, ups, strict=True)]
-    # The one that earns most is first; of two that earn the same, the one that is empty from there on.
-    order = sorted(every, key=[(-earned[q], ups[q]) for q in every].__getitem__)
+    gains = [family.kink if up else -family.kink for family, up in zip(families, ups, strict=True)]
+    # In decreasing order of gain; of equal gains, side -1 first.
+    order = sorted(indices, key=[(-gains[q], ups[q]) for q in indices].__getitem__)
     full = list(accumulate([caps[q] if ups[q] else 0.0 for q in order], initial=0.0))
     empty = list(accumulate([0.0 if ups[q] else caps[q] for q in reversed(order)], initial=0.0))[::-1]
     positions = [filled - owed for filled, owed in zip(full, empty, strict=True)]
-    anchors = [positions[order.index(q) + (not ups[q])] for q in every]
-    rows = [*positions, *anchors, np.inf, *[earned[q] for q in order], -np.inf]
+    anchors = [positions[order.index(q) + (not ups[q])] for q in indices]
+    rows = [*positions, *anchors, np.inf, *[gains[q] for q in order], -np.inf]
     if all(isinstance(cap, float) for cap in caps):
         return np.array(rows)[:, None]
     return np.stack(np.broadcast_arrays(*rows))
 
 
 Reaches = dict[tuple[bool, float], float]
-"""The largest outputs towards each bound without slack, by its side (True: lower) and its end."""
+"""The largest outputs towards each hard bound, by its side (True: lower) and its limit."""
 
 
 class Priced(NamedTuple):
-    """The rows with slack of all families, one after the other: where they begin to hold, and their costs.
+    """The rows with slack of all families, one family after the other."""
 
-    `total` is the sum of the costs, `rising` that of the rows that hold outputs up, `any_rise` whether there
-    are such rows, `repeats` the number of families. Of the samples of all families in a row, `kept` are those
-    that have such a row (None for all).
-    """
-
-    places: Vector
+    places: Vector  # side * kink
     costs: Vector
-    total: float
-    rising: float
-    any_rise: bool
-    repeats: int
-    kept: NDArray[np.intp] | None = None
+    total: float  # sum of the costs
+    rising: float  # sum of the costs of the rows of side +1
+    any_rise: bool  # True if there are rows of side +1
+    repeats: int  # number of families
+    kept: NDArray[np.intp] | None = None  # indices among the samples of all families; None for all
 
 
 def priced(families: Sequence[Family]) -> Priced:
@@ -447,23 +452,23 @@ def priced(families: Sequence[Family]) -> Priced:
     ups = [row.up for row in rows]
     rising = sum(float(cost[up].sum()) for cost, up in zip(costs, ups, strict=True))
     places = np.concatenate([row.side * row.kink for row in rows])
-    whole, any_rise, kept = np.concatenate(costs), any(up.any() for up in ups), None
-    if not whole.all() and whole.any():  # b need not stop where a row that costs nothing would begin to hold
-        kept = np.flatnonzero(whole)
-        places, whole = places[kept], whole[kept]
+    all_costs, any_rise, kept = np.concatenate(costs), any(up.any() for up in ups), None
+    if not all_costs.all() and all_costs.any():  # rows of cost 0 give no breakpoint
+        kept = np.flatnonzero(all_costs)
+        places, all_costs = places[kept], all_costs[kept]
         any_rise = rising > 0.0
-    return Priced(places, whole, float(whole.sum()), rising, any_rise, len(rows), kept)
+    return Priced(places, all_costs, float(all_costs.sum()), rising, any_rise, len(rows), kept)
 
 
 def _finite_costs(row: Family, families: Sequence[Family]) -> Vector:
-    """Costs with a finite one for rows without slack: for a bound 0, for a margin more than all soft rows."""
+    """Return finite costs: for a hard bound 0, for a hard margin more than all rows with slack together."""
     soft = sum(float(family.cap[np.isfinite(family.cap)].sum()) for family in families)
-    dear = 1.0 + len(row.cap) * soft if row.kink > 0.0 else 0.0
-    return np.where(np.isfinite(row.cap), row.cap, dear)
+    hard_cost = 1.0 + len(row.cap) * soft if row.kink > 0.0 else 0.0
+    return np.where(np.isfinite(row.cap), row.cap, hard_cost)
 
 
 def cheapest(rows: Priced, g: Vector) -> tuple[float, float]:
-    """Return the interval of b at which the slacks of ``g + b`` cost least.
+    """Return the interval of b that minimises the cost of the slacks of ``g + b``.
 
     The slope of this piecewise linear function rises by a row's cost at its breakpoint ``side * kink - g``.
     """
@@ -489,57 +494,30 @@ def breaks_of(rows: Priced, g: Vector) -> Vector:
 
 
 class Bound(NamedTuple):
-    """Rows without slack, on one side, that hold outputs up to `end` >= 0 away from 0."""
+    """Hard rows of one side: f <= end, or -f <= end if `is_lower`, with end >= 0."""
 
     is_lower: bool
     end: float
-    rows: NDArray[np.bool_] | None  # which of the samples; None for all
+    rows: NDArray[np.bool_] | None  # mask (n,); None for all
 
     def reach(self, f: Vector) -> float:
         """Return the largest output of f (n,) towards this bound; -inf without a row."""
         if self.rows is None:
             return float(-f.min() if self.is_lower else f.max())
-        mine = f[self.rows]
-        return float(-mine.min(initial=np.inf) if self.is_lower else mine.max(initial=-np.inf))
-
-
-def bounds_of(families: Sequence[Family]) -> list[Bound]:
-    """Return the bounds without slack."""
-    found = []
-    for family in families:
-        if family.kink <= 0.0 and not family.is_soft:
-            hard = np.isinf(family.common_cap)
-            for is_lower in (True, False):
-                rows = hard & (family.up == is_lower)
-                if rows.any():
-                    found.append(Bound(is_lower, -family.kink, None if rows.all() else rows))
-    return found
-
-
-def reaches_of(bounds: Sequence[Bound], f: Vector) -> Reaches:
-    """Return the largest outputs of f (n,) towards each of these bounds."""
-    found: Reaches = {}
-    for bound in bounds:
-        key = bound.is_lower, bound.end
-        found[key] = max(bound.reach(f), found.get(key, -np.inf))
-    return found
+        outputs = f[self.rows]
+        return float(-outputs.min(initial=np.inf) if self.is_lower else outputs.max(initial=-np.inf))
 
 
 def shrink_of(reaches: Reaches) -> float:
-    """Return the factor, at most 1, that brings outputs that reach so far within every bound."""
+    """Return the factor, at most 1, that scales outputs with these largest values to satisfy every bound."""
     return min((end / reach for (_, end), reach in reaches.items() if reach > end), default=1.0)
 
 
 def allowed(reaches: Reaches) -> tuple[float, float]:
-    """Return the interval of b that keeps every bound without slack; empty where its ends are in no order."""
-    least, most = -np.inf, np.inf
-    for (is_lower, end), reach in reaches.items():
-        room = end - reach
-        if is_lower:
-            least = max(least, -room)
-        else:
-            most = min(most, room)
-    return least, most
+    """Return the interval of b that satisfies every hard bound; empty if its first end is the larger."""
+    low = max((reach - end for (is_lower, end), reach in reaches.items() if is_lower), default=-np.inf)
+    high = min((end - reach for (is_lower, end), reach in reaches.items() if not is_lower), default=np.inf)
+    return low, high
 
 
 def within(interval: tuple[float, float], bounds: tuple[float, float]) -> float:
@@ -548,22 +526,6 @@ def within(interval: tuple[float, float], bounds: tuple[float, float]) -> float:
     if least > most:
         return (least + most) / 2
     low, high = min(max(low, least), most), min(max(high, least), most)
-    if np.isinf(low) or np.isinf(high):  # bounds alone, on one side: any b beyond its end does
+    if np.isinf(low) or np.isinf(high):  # every b beyond the finite end is optimal
         return high if np.isfinite(high) else low if np.isfinite(low) else 0.0
     return (low + high) / 2
-
-
-def optimal_interval(families: Sequence[Family], g: Vector, Z: Vector, tol: float) -> tuple[float, float]:
-    """Return the interval [lo, hi] of every optimal b, by the optimality conditions.
-
-    A row with a multiplier above 0 is not beyond its kink, and one with a multiplier below its cap needs no
-    slack. Each bounds b on one side.
-    """
-    costs = [float(family.cap.max(initial=0.0, where=np.isfinite(family.cap))) for family in families]
-    slack, lo, hi = tol * max(costs), -np.inf, np.inf
-    for family, mu in zip(families, Z, strict=True):
-        place, up = family.side * family.kink - g, family.side > 0
-        held, open_ = mu > slack, mu < family.cap - slack
-        lo = max(lo, float(place[np.where(up, open_, held)].max(initial=-np.inf)))
-        hi = min(hi, float(place[np.where(up, held, open_)].min(initial=np.inf)))
-    return lo, hi

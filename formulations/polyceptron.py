@@ -2,25 +2,26 @@
 
 Problem
 -------
-A sample is inside where min_k W_k·x̃ ≥ 0, and the positives belong there: each must be on the inner side of
-every face. A negative need be beyond one face only, the one of its cell, its assignment z_i. The paper
-splits the criterion E_P over the cells and descends on it face by face,
+A sample is inside if min_k W_k·x̃ ≥ 0. The positives belong inside: each must be on the inner side of every
+face. A negative must be on the outer side of one face only, that of its cell, its assignment z_i. The paper
+splits the criterion E_P over the cells and decreases it face by face,
 (4)  min  Σ_{i: z_i = k} [−y_i w·x̃_i]_+.
-Solved exactly that says nothing: w = 0 attains 0, its minimum, on any data. Here it is the cell's program
-at margin=0, and margin=1 excludes w = 0.
+The exact solution is trivial: w = 0 attains the minimum 0 on any data. Here (4) is the cell's program with
+margin=0, and margin=1 excludes w = 0.
 
-The paper's cells split both classes. A positive that is frozen to its cell bounds its loss from below, not
-from above, and exact steps may then raise the criterion. Here every positive is in the program of every
-face, so that the programs bound the objective from above, touch it at the current faces, and descend.
+The paper's cells split both classes. The loss of a positive in its cell alone is a lower bound on its loss,
+not an upper bound, so exact steps may increase the criterion. Here every positive is in the program of every
+face, so that the programs majorise the objective, are tight at the current faces, and alternation decreases
+it.
 
-This is the Convex Polytope Machine with loss="sum" (:mod:`formulations.cpm`), its labels and faces negated
-and without its norm; a box takes the norm's place.
+This is the Convex Polytope Machine with loss="sum" (:mod:`formulations.cpm`) with negated labels and faces,
+and with a box |W| ≤ R in place of the norm.
 
 Variables and shapes
 --------------------
 x̃ = (x, 1). W (K, m+1), its bias last, xi (n, K); u (n, K), s_plus and s_minus (K, m+1) in the dual. X is
 (n, m), y is (n,) of -1 and +1, C is a scalar or (n,); the assignment is (n,) of 0..K-1, its entries at the
-positives ignored. Z (n, K) is 1 where a sample is in a face's program: a row of ones at a positive, z_i's
+positives ignored. Z (n, K) is 1 if the sample is in the face's program: a row of ones at a positive, z_i's
 unit vector at a negative. R is the radius of the box, or infinite; the margin is a number. The
 mixed-integer program has xi (n₊, K) for the positives, eta (n₋,) for the negatives, z (n₋, K) of 0 and 1, a
 finite R, and λ (n, n), at least 0, and h (n,) from the data.
@@ -28,24 +29,23 @@ finite R, and λ (n, n), at least 0, and h (n,) from the data.
 Programs
 --------
 cell is the program of one face, with c_i = C_i Z_ik; fixed_assignment has all faces, which are independent.
-In cell_dual and fixed_assignment_dual the value at the best s is margin Σ u − R ‖Σ u y x̃‖_1: any u within
-its caps gives a bound, and what it lacks in balance it pays for at the rate R. Without the box (R infinite)
-balance is an equation in u alone. mixed_integer is the machine over all assignments of the negatives, with
-the margin 1 and no dual.
+In cell_dual and fixed_assignment_dual eliminating s leaves margin Σ u − R ‖Σ u y x̃‖_1, so any u within its
+caps gives a bound, with a penalty R on its imbalance. Without the box (R infinite) balance is an equation in
+u alone. mixed_integer is the machine over all assignments of the negatives, with the margin 1 and no dual.
 
 A valid M, and negatives between positives
 ------------------------------------------
-No face in the box has a score above R ‖x̃_i‖_1 at a negative, so that the row of a face that does not answer
-is slack at η_i = 0 for M_i = 1 + R ‖x̃_i‖_1. The bound is attained, by a face at a corner of the box.
+No face in the box has a score above R ‖x̃_i‖_1 at a negative, so that the row of an unassigned face is
+inactive at η_i = 0 for M_i = 1 + R ‖x̃_i‖_1. The bound is attained by a face at a corner of the box.
 
-The row between cuts off no point with z of 0 and 1; it is there for the relaxation, whose value is 0 without
-it, as M is large. Let x̃_i = Σ_j λ_ij x̃_j + e_i, over positives j. The face k that answers for i has
+The row between is valid for every point with z of 0 and 1; it strengthens the relaxation, whose value is 0
+without it, as M is large. Let x̃_i = Σ_j λ_ij x̃_j + e_i, over positives j. The face k assigned to i has
 
      η_i ≥ 1 + W_k·x̃_i   and   Σ_j λ_ij ξ_jk ≥ Σ_j λ_ij − Σ_j λ_ij W_k·x̃_j,
 
 which add up to η_i + Σ_j λ_ij ξ_jk ≥ 1 + Σ_j λ_ij + W_k·e_i ≥ h_i = 1 + Σ_j λ_ij − R ‖e_i‖_1. A negative in
-the convex hull of the positives has such λ with e_i = 0, but for rounding, and h_i = 2: it costs 2, of itself
-or of those around it, whatever the faces and however many. Of others λ and h are 0.
+the convex hull of the positives has such λ with e_i = 0, but for rounding, and h_i = 2: the losses of i and
+of these positives sum to at least 2 for any faces. For other negatives λ and h are 0.
 
 Recovery
 --------
@@ -53,10 +53,10 @@ w are the multipliers of balance; ξ_i = [margin − y_i w·x̃_i]_+.
 
 Multipliers
 -----------
-u_i is the rate at which the face's cost rises with the margin asked of sample i: 0 beyond the margin, c_i
-inside it. The optimum is a vertex, so m+1 samples hold a face and the rest have u at a bound. s⁺ and s⁻
-are what a wider box would save: where one is not zero the box holds the face, a larger R would lower the
-cost, and the answer is one about units. Raise the radius, or scale the features.
+u_i is the rate at which the face's cost rises with the margin required of sample i: 0 beyond the margin, c_i
+inside it. The optimum is a vertex: m+1 samples determine a face and the others have u at a bound. s⁺ and s⁻
+are the rates at which the cost falls as R rises. If one is not zero, the box is active and the solution
+depends on the units: raise the radius, or scale the features.
 
 Infeasible when
 ---------------
@@ -64,8 +64,8 @@ Never: w = 0, ξ = margin is feasible, and with it the optimum lies between 0 an
 
 Reference
 ---------
-Manwani & Sastry, Polyceptron: A Polyhedral Learning Algorithm (2011), eq. (3) and (4). Margin, box,
-positives in every program, and the mixed-integer program are of this package. Kantchelian et al. (2014) for
+Manwani & Sastry, Polyceptron: A Polyhedral Learning Algorithm (2011), eq. (3) and (4). Margin, box, positives
+in every program, and the mixed-integer program are additions of this package. Kantchelian et al. (2014) for
 the machine with a norm.
 
 Example
@@ -114,45 +114,45 @@ BOX_LETTERS = {"R": "the radius of the box that keeps the faces bounded"}
 
 
 def box_rows(faces: cp.Variable, radius: float, letter: str) -> tuple[Row, ...]:
-    """Return the rows ``upper`` and ``lower`` of the box |W| ≤ R; none where it is infinite."""
+    """Return the rows ``upper`` and ``lower`` of the box |W| ≤ R, or none if R is infinite."""
     if np.isinf(positive("radius", radius, infinite=True)):
         return ()
-    saved = "saving per unit of a wider box: not zero where the box holds the face"
+    says = "rate at which the cost falls as $R$ rises; not zero if the box is active"
     return (
-        Row("upper", faces <= radius, f"{letter}ₗ ≤ R", "s_plus", saved),
-        Row("lower", -faces <= radius, f"−{letter}ₗ ≤ R", "s_minus", saved),
+        Row("upper", faces <= radius, f"{letter}ₗ ≤ R", "s_plus", says),
+        Row("lower", -faces <= radius, f"−{letter}ₗ ≤ R", "s_minus", says),
     )
 
 
 def box_duals(
-    off: cp.Expression, radius: float, text: str, letter: str
+    imbalance: cp.Expression, radius: float, text: str, letter: str
 ) -> tuple[cp.Expression | float, str, dict[str, cp.Variable], tuple[Row, ...]]:
-    """Return the price of the box in a dual, its text, its variables, and its rows with ``balance``."""
+    """Return the term of the box in a dual, its text, its variables, and its rows with ``balance``."""
     meaning = f"the faces ${letter}$, sign included"
     if np.isinf(positive("radius", radius, infinite=True)):
-        row = Row("balance", off == 0, f"{text} = 0", letter, meaning)
+        row = Row("balance", imbalance == 0, f"{text} = 0", letter, meaning)
         return 0.0, "", {}, (row,)
-    k = "ₖ" if off.ndim == 2 else ""
-    s_plus, s_minus = cp.Variable(off.shape, name="s_plus"), cp.Variable(off.shape, name="s_minus")
+    k = "ₖ" if imbalance.ndim == 2 else ""
+    s_plus, s_minus = (cp.Variable(imbalance.shape, name=name) for name in ("s_plus", "s_minus"))
     text = f"{text} − s⁺{k} + s⁻{k} = 0"
     rows = (
-        Row("balance", off - s_plus + s_minus == 0, text, letter, meaning),
-        Row("upper", s_plus >= 0, f"s⁺{k}ₗ ≥ 0", "R - W", "room left under the box"),
-        Row("lower", s_minus >= 0, f"s⁻{k}ₗ ≥ 0", "R + W", "room left above the box's floor"),
+        Row("balance", imbalance - s_plus + s_minus == 0, text, letter, meaning),
+        Row("upper", s_plus >= 0, f"s⁺{k}ₗ ≥ 0", "R - W", "slack of the upper limit"),
+        Row("lower", s_minus >= 0, f"s⁻{k}ₗ ≥ 0", "R + W", "slack of the lower limit"),
     )
-    price = radius * (cp.sum(s_plus) + cp.sum(s_minus))
-    return price, f" − R Σ{k}ₗ (s⁺{k}ₗ + s⁻{k}ₗ)", {"s_plus": s_plus, "s_minus": s_minus}, rows
+    term = radius * (cp.sum(s_plus) + cp.sum(s_minus))
+    return term, f" − R Σ{k}ₗ (s⁺{k}ₗ + s⁻{k}ₗ)", {"s_plus": s_plus, "s_minus": s_minus}, rows
 
 
 _PAPER = "Manwani & Sastry (2011), eq. (4), with a margin, a box and every positive in it"
 
 LETTERS = {
-    "Zᵢₖ": "1 where sample $i$ is on face $k$, else 0: a positive is on all, a negative on one",
+    "Zᵢₖ": "1 if sample $i$ is in the program of face $k$, else 0: a positive in all, a negative in one",
     **BOX_LETTERS,
     **SAMPLE_LETTERS,
-    "Cᵢ": "the price of sample $i$'s slack, $C$ times its weight",
+    "Cᵢ": "the cost of sample $i$'s slack, $C$ times its weight",
 }
-_CELL_LETTERS = {**LETTERS, "Cᵢ": "the price of sample $i$'s slack, 0 where it is not on this face"}
+_CELL_LETTERS = {**LETTERS, "Cᵢ": "the cost of sample $i$'s slack, 0 if it is not in this program"}
 
 
 def assignment_matrix(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.float64]:
@@ -173,7 +173,7 @@ def cell(
     X, y
         Samples, labels: +1 inside, -1 outside.
     C : float or array_like of shape (n,)
-        Cost of slack, per sample: 0 for the negatives that other faces answer for.
+        Cost of slack, per sample: 0 for the negatives of other faces.
     margin : float
         1, or 0 for the paper's (4), whose optimum is 0.
     radius : float
@@ -221,7 +221,7 @@ def fixed_assignment(
     Returns
     -------
     Program
-        With the parameters C and Z, of which :func:`assignment_matrix` gives the one for another assignment.
+        With the parameters C and Z; :func:`assignment_matrix` gives Z for another assignment.
     """
     X, y = as_data(X, y)
     n, m = X.shape
@@ -258,19 +258,19 @@ def fixed_assignment_dual(
 
 
 def _dual(
-    X: Matrix, y: NDArray[Any], u: cp.Variable, off: cp.Expression, costs: cp.Parameter,
+    X: Matrix, y: NDArray[Any], u: cp.Variable, imbalance: cp.Expression, costs: cp.Parameter,
     parameters: dict[str, cp.Parameter], margin: float, radius: float, *,
     face: str, name: str, title: str, letters: Mapping[str, str],
 ) -> Program:  # fmt: skip
-    """State the dual of one face, w, or of all together, W; `off` is what must balance."""
+    """State the dual of one face, w, or of all faces, W; `imbalance` is Σ u y x̃."""
     sub = "ᵢ" if face == "w" else "ᵢₖ"
-    price, price_text, variables, rows = box_duals(off, radius, f"Σᵢ u{sub} yᵢ x̃ᵢ", face)
+    term, term_text, variables, rows = box_duals(imbalance, radius, f"Σᵢ u{sub} yᵢ x̃ᵢ", face)
     return Program(
         name=name,
         title=title,
         source=f"{_PAPER} (derived)",
-        objective=cp.Maximize(margin * cp.sum(u) - price),
-        objective_text=f"{_factor(margin)}Σ{sub} u{sub}{price_text}",
+        objective=cp.Maximize(margin * cp.sum(u) - term),
+        objective_text=f"{_factor(margin)}Σ{sub} u{sub}{term_text}",
         variables={"u": u, **variables},
         rows=(*rows, *_cap_rows(u, costs, sub)),
         parameters=parameters,
@@ -306,44 +306,44 @@ def _margin_rows(
         cp.multiply(y, f) >= margin - xi,
         f"yᵢ {letter}·x̃ᵢ ≥ {_decimal(margin)} − ξ{sub}",
         "u",
-        "price of sample i's margin on the face: 0 beyond it, its cost inside it",
+        "rate at which the cost rises with sample i's margin: 0 beyond it, its cost inside it",
     )
-    slack = Row("slack", xi >= 0, f"ξ{sub} ≥ 0", "v", "unused price of slack: its cost less $u$")
+    slack = Row("slack", xi >= 0, f"ξ{sub} ≥ 0", "v", "cost of slack less $u$")
     return row, slack
 
 
 def _cap_rows(u: cp.Variable, costs: cp.Parameter, sub: str) -> tuple[Row, Row]:
     cap = "Cᵢ" if sub == "ᵢ" else "Cᵢ Zᵢₖ"
-    sign = Row("margin", u >= 0, f"u{sub} ≥ 0", "surplus", "how far sample i is beyond the face's margin")
+    sign = Row("margin", u >= 0, f"u{sub} ≥ 0", "surplus", "surplus of sample i over the face's margin")
     cap_row = Row("xi", u <= costs, f"u{sub} ≤ {cap}", "xi", "the slacks $ξ$")
     return sign, cap_row
 
 
 def big_m(X: MatrixLike, y: ArrayLike, radius: float = 1e4) -> NDArray[np.float64]:
-    """M_i of each negative, shape (n₋,)."""
+    """Return M_i of each negative, shape (n₋,)."""
     X, y = as_data(X, y)
     return np.asarray(1.0 + positive("radius", radius) * np.abs(lift(dense(X)[y < 0])).sum(axis=1))
 
 
 def shares_between(X: MatrixLike, y: ArrayLike, time_limit: float | None = None) -> NDArray[np.float64]:
-    """λ (n₋, n₊): each negative in the convex hull as a combination of near positives; 0 for others."""
+    """Return λ (n₋, n₊): negatives in the convex hull as combinations of near positives; 0 for others."""
     X, y = as_data(X, y)
     lifted, clock = lift(dense(X)), Clock(time_limit)
     unit = np.abs(lifted).max(axis=0)
     unit[unit == 0.0] = 1.0
     points, negatives = lifted[y > 0] / unit, lifted[y < 0] / unit
-    found = np.zeros((len(negatives), len(points)))
-    for i, own in enumerate(negatives):
+    shares = np.zeros((len(negatives), len(points)))
+    for i, negative in enumerate(negatives):
         if clock.is_over:
             break
-        distance = np.square(points - own).sum(axis=1)
-        solved = linprog(distance, A_eq=points.T, b_eq=own, bounds=(0.0, None))
+        distance = np.square(points - negative).sum(axis=1)
+        solved = linprog(distance, A_eq=points.T, b_eq=negative, bounds=(0.0, None))
         if solved.status == 0:
-            # The solver's shares meet its tolerance; these of the same positives are exact but for rounding.
+            # The solver is accurate to its tolerance; least squares over the same positives, to rounding.
             used = np.flatnonzero(solved.x > 1e-9)
-            exact = np.linalg.lstsq(points[used].T, own, rcond=None)[0]
-            found[i, used] = np.maximum(exact, 0.0)
-    return found
+            exact = np.linalg.lstsq(points[used].T, negative, rcond=None)[0]
+            shares[i, used] = np.maximum(exact, 0.0)
+    return shares
 
 
 def mixed_integer(
@@ -357,10 +357,10 @@ def mixed_integer(
     X, y, n_faces, C
         As in :func:`formulations.polyceptron.fixed_assignment`; both classes are needed for a program.
     radius : float
-        R, finite. In a wide box M is large, and a solver's tolerance of z, times M, is a score: prefer a
-        radius that is not much larger than the weights.
+        R, finite. In a wide box M is large, and the tolerance of z times M is an error of the scores: prefer
+        a radius that is not much larger than the weights.
     shares : ndarray of shape (n₋, n₊), optional
-        λ, at least 0; by default that of :func:`shares_between`.
+        λ, at least 0; by default from :func:`shares_between`.
     """
     X, y = as_data(X, y)
     if not ((y > 0).any() and (y < 0).any()):
@@ -369,10 +369,10 @@ def mixed_integer(
     inside, outside, K = lifted[y > 0], lifted[y < 0], n_faces
     p, q = len(inside), len(outside)
     M, shares = big_m(X, y, R), shares_between(X, y) if shares is None else shares
-    held = _hull_bounds(inside, outside, shares, R)
+    h = _hull_bounds(inside, outside, shares, R)
     W, xi = cp.Variable((K, lifted.shape[1]), name="W"), cp.Variable((p, K), name="xi")
     eta, z = cp.Variable(q, name="eta"), cp.Variable((q, K), boolean=True, name="z")
-    # Places of the rows of positives and of negatives among those of all samples; -1 if there is none.
+    # Index of each sample among the positives and among the negatives, else -1.
     of_inside, of_outside = (np.where(of, np.cumsum(of) - 1, -1) for of in (y > 0, y < 0))
     faces = np.arange(K)
     rows = [
@@ -380,21 +380,21 @@ def mixed_integer(
         _row("outside", -(outside @ W.T) >= 1 - eta[:, None] - cp.multiply(M[:, None], 1 - z),
              "−Wₖ·x̃ᵢ ≥ 1 − ηᵢ − Mᵢ (1 − zᵢₖ) for yᵢ < 0", pairs_at(of_outside, faces)),
         _row("choice", cp.sum(z, axis=1) == 1, "Σₖ zᵢₖ = 1 for yᵢ < 0", of_outside),
-        _row("between", eta + shares @ cp.sum(xi, axis=1) >= held,
+        _row("between", eta + shares @ cp.sum(xi, axis=1) >= h,
              "ηᵢ + Σⱼ λᵢⱼ Σₖ ξⱼₖ ≥ hᵢ for yᵢ < 0", of_outside),
         _row("slack", xi >= 0, "ξᵢₖ ≥ 0 for yᵢ > 0", pairs_at(of_inside, faces)),
         _row("excess", eta >= 0, "ηᵢ ≥ 0 for yᵢ < 0", of_outside),
         *box_rows(W, R, "Wₖ"),
     ]  # fmt: skip
     if K > 1:
-        opened = np.tril(np.ones((q, q)), -1) @ z  # how many before i are on each face
+        before = np.tril(np.ones((q, q)), -1) @ z  # number of earlier negatives on each face
         rows.append(
-            _row("symmetry", z[:, 1:] <= opened[:, : K - 1], "zᵢₖ ≤ Σ_{j<i} z_{j,k−1} for yᵢ < 0, k > 0",
+            _row("symmetry", z[:, 1:] <= before[:, : K - 1], "zᵢₖ ≤ Σ_{j<i} z_{j,k−1} for yᵢ < 0, k > 0",
                  pairs_at(of_outside, faces - 1))
         )  # fmt: skip
     data = {
         "x": X, "y": y, "C": costs, "R": R, "M": at_all(M, y < 0, 1.0),
-        "h": at_all(held, y < 0, 0.0),
+        "h": at_all(h, y < 0, 0.0),
         "λ": np.eye(len(y))[:, y < 0] @ shares @ np.eye(len(y))[y > 0],
         "z": np.eye(len(y))[:, y < 0] @ z,
         "ξ": lambda: at_all(xi.value, y > 0, 0.0),
@@ -411,10 +411,10 @@ def mixed_integer(
         letters={
             **BOX_LETTERS,
             **SAMPLE_LETTERS,
-            "Cᵢ": "the price of sample $i$'s slack, $C$ times its weight",
-            "Mᵢ": "so large that the row holds where $zᵢₖ = 0$ (from the data)",
-            "λᵢⱼ": "the share of the positive $j$ in a negative $i$ between positives, else 0",
-            "hᵢ": "2 for a negative between positives, but for rounding, else 0",
+            "Cᵢ": "the cost of sample $i$'s slack, $C$ times its weight",
+            "Mᵢ": "so large that the row is inactive if $zᵢₖ = 0$ (from the data)",
+            "λᵢⱼ": "weight of positive $j$ in the combination that is negative $i$, else 0",
+            "hᵢ": "2 for a negative in the hull of the positives, but for rounding, else 0",
         },
         data=data,
     )  # fmt: skip
@@ -425,27 +425,28 @@ def point_of(X: MatrixLike, y: ArrayLike, W: NDArray[np.float64]) -> dict[str, N
     X, y = as_data(X, y)
     scores = lift(dense(X)) @ W.T
     best = scores[y < 0].argmin(axis=1)
-    opened = list(dict.fromkeys([*best.tolist(), *range(len(W))]))
-    scores, own = scores[:, opened], np.argsort(opened)[best]
+    order = list(dict.fromkeys([*best.tolist(), *range(len(W))]))
+    scores, z = scores[:, order], np.argsort(order)[best]
     return {
-        "W": W[opened],
+        "W": W[order],
         "xi": np.maximum(0.0, 1.0 - scores[y > 0]),
         "eta": np.maximum(0.0, 1.0 + scores[y < 0].min(axis=1)),
-        "z": np.eye(len(W))[own],
+        "z": np.eye(len(W))[z],
     }
 
 
 def _hull_bounds(
     inside: NDArray[Any], outside: NDArray[Any], shares: NDArray[np.float64], radius: float
 ) -> NDArray[np.float64]:
-    """H (n₋,), at least 0, with twice what the combinations are seen to miss."""
-    missed = np.abs(outside - shares @ inside).sum(axis=1)
-    held = 1.0 + shares.sum(axis=1) - 2.0 * radius * missed
-    return np.where(shares.any(axis=1), np.maximum(held, 0.0), 0.0)
+    """Return h (n₋,), at least 0, with twice the residual of the combinations for rounding."""
+    residual = np.abs(outside - shares @ inside).sum(axis=1)
+    h = 1.0 + shares.sum(axis=1) - 2.0 * radius * residual
+    return np.where(shares.any(axis=1), np.maximum(h, 0.0), 0.0)
 
 
-def _row(name: str, constraint: Any, text: str, places: NDArray[np.int64]) -> Row:
-    return Row(name, constraint, text, "–", "", places)
+def _row(name: str, constraint: Any, text: str, index: NDArray[np.int64]) -> Row:
+    """Return a row of an integer program, which has no multipliers."""
+    return Row(name, constraint, text, "–", "", index)
 
 
 def pairs(seed: int = 0) -> list[Duality]:
@@ -453,21 +454,20 @@ def pairs(seed: int = 0) -> list[Duality]:
     X, y = two_blobs(m=2, seed=seed)
     C, K = np.where(y > 0, 0.7, 1.0), 2
     assignment = np.arange(len(y)) % K
-    one = C * assignment_matrix(y, K, assignment)[:, 0]
-    lifted = lift(X)
+    costs, lifted = C * assignment_matrix(y, K, assignment)[:, 0], lift(X)
 
-    def of(primal: Program, dual: Program, name: str) -> Duality:
+    def pair(primal: Program, dual: Program, name: str) -> Duality:
         def recover(_: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-            # A linear program's primal is read off the multipliers of its dual.
+            # The primal of a linear program from the multipliers of its dual.
             W = np.asarray(dual.rows[0].constraint.dual_value)
             return {name: W, "xi": np.maximum(0.0, 1.0 - (y * (lifted @ W.T).T).T)}
 
         return Duality(primal, dual, recover)
 
-    together = (X, y, K, assignment, C)
+    arguments = (X, y, K, assignment, C)
     return [
-        of(cell(X, y, one), cell_dual(X, y, one), "w"),
-        of(fixed_assignment(*together), fixed_assignment_dual(*together), "W"),
+        pair(cell(X, y, costs), cell_dual(X, y, costs), "w"),
+        pair(fixed_assignment(*arguments), fixed_assignment_dual(*arguments), "W"),
     ]
 
 

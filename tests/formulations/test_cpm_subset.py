@@ -71,5 +71,5 @@ def test_the_best_prices_leave_the_largest_squares(data):
 @pytest.mark.parametrize("given", [[1, 0], np.full(5, 0.5), np.ones(5)])
 def test_given_features_that_are_none_are_refused(data, given):
     X, y, C = data
-    with pytest.raises(ValueError, match=r"given must be numbers of 0 and 1, of shape \(5,\), at most 2"):
+    with pytest.raises(ValueError, match=r"given must be 0 or 1, of shape \(5,\), with at most 2 ones"):
         cpm_faces.subset_relaxation(X, y, S, C, given)
