@@ -25,7 +25,7 @@ from polyopt.lecture.figures import Picture
 from polyopt.methods.programs import find_programs
 from polyopt.plots.figure import svg
 from polyopt.report import frame
-from polyopt.report.programs import held, mathml, program_section
+from polyopt.report.programs import keep_punctuation, mathml, program_section
 
 _MAX_LINES, _MAX_LINES_SMALLER = 13.0, 16.5  # lines on a slide, and with letters that are made smaller
 _MIN_LINES = 3.5  # for a slide of its own
@@ -264,7 +264,7 @@ def slide_page(chapter: str, pictures: Sequence[Picture], exercises: Mapping[str
     parts[at:at] = [_picture(picture) for picture in pictures]
     return frame.page(
         re.sub(r"<[^>]*>", "", slides[0].title),
-        Template(_part("slides.html")).substitute(slides=held("\n".join(parts))).rstrip(),
+        Template(_part("slides.html")).substitute(slides=keep_punctuation("\n".join(parts))).rstrip(),
         style=frame.part("style.css") + _part("slides.css"), script=_part("slides.js"),
     )  # fmt: skip
 
