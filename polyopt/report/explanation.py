@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from pathlib import Path
 
 from polyopt.base.files import write_text
+from polyopt.base.table import Column
 from polyopt.base.text import escape
 from polyopt.explanations import ModelExplanation, SampleExplanation
 from polyopt.explanations.model import face_sentence, heading_of_model, share_sentence
@@ -19,7 +21,7 @@ from polyopt.explanations.sample import (
 from polyopt.explanations.subject import number, others
 from polyopt.plots.figure import svg
 from polyopt.plots.polytope import face_weights
-from polyopt.report.frame import Contents, cells_table, columns, framed
+from polyopt.report.frame import Contents, framed, rows_table
 
 _PICTURE = (
     "Weights of the features times their standard deviations: with a bar to the right a large value is "
@@ -57,8 +59,13 @@ def write_explanation(
     return Path(path)
 
 
-def _table(headings: str, rows: Sequence[Sequence[str]]) -> str:
-    return cells_table(columns(headings), rows, sortable=True)
+def _table(heads: str, rows: Sequence[Sequence[str]]) -> str:
+    """Return a table; a star marks the head of a column of texts."""
+    columns: list[Column[Sequence[str]]] = [
+        Column(head.removesuffix("*"), itemgetter(i), is_text=head.endswith("*"))
+        for i, head in enumerate(heads.split(", "))
+    ]
+    return rows_table(columns, rows, sortable=True)
 
 
 def _sample(e: SampleExplanation) -> str:

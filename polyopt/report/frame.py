@@ -76,20 +76,6 @@ def page(title: str, body: str, *, style: str, script: str) -> str:
     )
 
 
-def columns(headings: str) -> list[tuple[str, str]]:
-    """Return head and class of each column; a star marks a column of texts, as in ``"name*, size"``."""
-    names = headings.split(", ")
-    return [(name.removesuffix("*"), "text" if name.endswith("*") else "") for name in names]
-
-
-def cells_table(
-    columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]], *, sortable: bool = False
-) -> str:
-    """Return a table of plain texts under columns of (head, class), as by :func:`scrolling`."""
-    body = "".join(table_row([escape(cell) for cell in row], columns) for row in rows)
-    return scrolling(head_cells(columns), body, sortable=sortable)
-
-
 def rows_table(
     columns: Sequence[Column[R]], rows: Sequence[R], style: str = "", *, sortable: bool = False,
     group: Callable[[R], object] | None = None, is_group_named: bool = False,
@@ -100,39 +86,31 @@ def rows_table(
     If `is_group_named`, the first cell names the group, and is repeated only once rows are sorted. A `note`
     that is not empty stands under its row.
     """
-    heads = [(column.head, "text" if column.is_text else "") for column in columns]
+    kinds = ["text" if column.is_text else "" for column in columns]
+    head = "".join(
+        f"<th scope='col' class='{kind}'>{escape(column.head)}</th>" if column.head else "<td></td>"
+        for column, kind in zip(columns, kinds, strict=True)
+    )
     body = []
     for i, row in enumerate(rows):
         begins_group = group is not None and (i == 0 or group(row) != group(rows[i - 1]))
-        cells = [_cell(column, row) for column in columns]
+        cells = [escape(column.cell(row)).replace("\n", "<br>") for column in columns]
+        for j, column in enumerate(columns):
+            if column.colour is not None:
+                cells[j] = badge(cells[j], column.colour(row))
         if is_group_named and not begins_group:
             cells[0] = f"<span class='again'>{cells[0]}</span>"
-        body.append(table_row(cells, heads, f" class='{'first' if begins_group else ''}'"))
+        text = "".join(f"<td class='{kind}'>{cell}</td>" for kind, cell in zip(kinds, cells, strict=True))
+        body.append(f"<tr class='{'first' if begins_group else ''}'>{text}</tr>")
         if note is not None and (text := note(row)):
             text = f"<td colspan='{len(columns)}' class='text quiet'>{escape(text)}</td>"
             body.append(f"<tr class='note'>{text}</tr>")
-    return scrolling(head_cells(heads), "".join(body), style, sortable=sortable)
-
-
-def _cell(column: Column[R], row: R) -> str:
-    text = escape(column.cell(row)).replace("\n", "<br>")
-    return text if column.colour is None else badge(text, column.colour(row))
+    return scrolling(head, "".join(body), style, sortable=sortable)
 
 
 def badge(text: str, colour: str) -> str:
     """Return HTML on a coloured ground."""
     return f"<span class='badge {colour}'>{text}</span>"
-
-
-def head_cells(columns: Sequence[tuple[str, str]]) -> str:
-    """Return the cells of a table's head, from head and class of each column."""
-    return "".join(f"<th scope='col' class='{kind}'>{escape(name)}</th>" for name, kind in columns)
-
-
-def table_row(cells: Sequence[str], columns: Sequence[tuple[str, str]], attributes: str = "") -> str:
-    """Return a row of a table; cells and attributes are HTML."""
-    shown = (f"<td class='{kind}'>{cell}</td>" for cell, (_, kind) in zip(cells, columns, strict=True))
-    return f"<tr{attributes}>{''.join(shown)}</tr>"
 
 
 def scrolling(head: str, body: str, style: str = "", *, sortable: bool = False) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
+from operator import itemgetter
 
 from math_core import LatexError, LatexToMathML
 
@@ -12,8 +13,9 @@ from formulations.language.display import Summary, Table
 from formulations.language.program import Program
 from formulations.language.statement import Statement
 from formulations.language.typeset import conditions_of, latex_name, size_of, symbols_of
+from polyopt.base.table import Column
 from polyopt.base.text import escape
-from polyopt.report.frame import Contents, framed, head_cells, part, scrolling, table_row
+from polyopt.report.frame import Contents, framed, part, rows_table, scrolling
 
 _OPENING = '<math display="block">'
 _TEXT_COMMAND = r"\text{"
@@ -141,16 +143,15 @@ def html_of(summary: Summary) -> str:
 
 
 def _folding_table(table: Table) -> str:
-    is_text = [not all(_is_number(row[i]) for row in table.rows) for i in range(len(table.columns))]
-    columns = [(name, "text" if text else "") for name, text in zip(table.columns, is_text, strict=True)]
-    head = "".join(head_cells([column]) if column[0] else "<td></td>" for column in columns)
-    body = "".join(table_row([escape(cell) for cell in row], columns) for row in table.rows[:_MAX_ROWS])
-    left = len(table.rows) - _MAX_ROWS
-    more = f"<p class='quiet'>and {left} more</p>" if left > 0 else ""
-    is_open = " open" if table.is_open else ""
+    columns: list[Column[tuple[str, ...]]] = [
+        Column(head, itemgetter(i), is_text=not all(_is_number(row[i]) for row in table.rows))
+        for i, head in enumerate(table.columns)
+    ]
+    n_hidden = len(table.rows) - _MAX_ROWS
+    more = f"<p class='quiet'>and {n_hidden} more</p>" if n_hidden > 0 else ""
     return (
-        f"<details{is_open}><summary>{escape(table.title)}</summary>"
-        f"{scrolling(head, body, 'prose')}{more}</details>"
+        f"<details{' open' if table.is_open else ''}><summary>{escape(table.title)}</summary>"
+        f"{rows_table(columns, table.rows[:_MAX_ROWS], 'prose')}{more}</details>"
     )
 
 
