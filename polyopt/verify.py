@@ -29,6 +29,8 @@ from polyopt.methods.registry import MethodError, answering_for, families, famil
 if TYPE_CHECKING:
     from rich.table import Table
 
+__all__ = ["TOLERANCE", "Check", "falls_short", "verify"]
+
 TOLERANCE = 1e-6  # relative, for values and rows: all solvers reach it on small data
 # HiGHS stops an integer program at a gap of 1e-4 by default.
 _OPTIONS: dict[str, dict[str, Any]] = {"HIGHS": {"mip_rel_gap": 1e-9}}

@@ -304,14 +304,14 @@ def finished(page: str) -> str:
     Captions of the contents get the level of their heading, blocks that scroll sideways can be reached by the
     keyboard, the two columns beside a page have names, and a point does not begin a line after a formula.
     """
-    from polyopt.report.programs import held
+    from polyopt.report.programs import keep_punctuation
 
     for before, after in _CHANGES:
         page = page.replace(before, after)
     if "<h1" not in page:  # the page of the search
         title = re.search(r"<title>([^<]*?)(?: - [^<]*)?</title>", page)
         page = page.replace(_TITLE, f"{_TITLE}<h1>{title[1] if title else 'The handbook'}</h1>", 1)
-    return held(page)
+    return keep_punctuation(page)
 
 
 def page_of(site: Path, name: str | None) -> Path:

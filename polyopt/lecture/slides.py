@@ -26,7 +26,7 @@ from polyopt.lecture.figures import Picture
 from polyopt.methods.programs import find_programs
 from polyopt.plots.figure import svg
 from polyopt.report import frame
-from polyopt.report.programs import held, mathml, program_section
+from polyopt.report.programs import keep_punctuation, mathml, program_section
 
 _MAX_LINES = 15.0  # lines of text on a slide; the letters of a fuller slide would be too small
 _LINE_LETTERS = 74  # letters on a line of text
@@ -226,7 +226,7 @@ def slide_page(chapter: str, pictures: Sequence[Picture], exercises: Mapping[str
     parts[at:at] = [_picture(picture) for picture in pictures]
     return frame.page(
         re.sub(r"<[^>]*>", "", slides[0].title),
-        Template(_part("slides.html")).substitute(slides=held("\n".join(parts))).rstrip(),
+        Template(_part("slides.html")).substitute(slides=keep_punctuation("\n".join(parts))).rstrip(),
         style=frame.part("style.css") + _part("slides.css"), script=_part("slides.js"),
     )  # fmt: skip
 

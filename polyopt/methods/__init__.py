@@ -1,9 +1,8 @@
-"""The methods: one entry each, from which the commands, the comparison and the reports know all they know.
+"""The methods: one entry each, on which the commands, the comparison and the reports are based.
 
-An entry is a :class:`Method`, plain data that names the code by where it is. Those of this package are in
-``entries``; other packages register theirs by the entry point ``polyopt.methods``, a notebook by
-:func:`register`. CONTRIBUTING.md has an example. To be read in the order ``method``, ``entries``,
-``registry``.
+An entry is a :class:`Method`, plain data that names the code. The entries of this package are in ``entries``;
+other packages add theirs by the entry point ``polyopt.methods``, a notebook by :func:`register`.
+CONTRIBUTING.md has an example. Read ``method``, ``entries``, ``registry``.
 """
 
 from polyopt.methods.method import Method

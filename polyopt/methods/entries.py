@@ -20,10 +20,10 @@ def _hinge(
     variants: Mapping[str, str] = MappingProxyType({}),
     **rest: Any,
 ) -> tuple[Method, Method]:
-    """Return the linear machine, and that with a Gaussian kernel; `home` is its module, and the class.
+    """Return the linear machine and the one with a Gaussian kernel; `home` is module and class.
 
-    Programs and cross-checks are without their modules; `variants` names, by a setting, the module of the
-    same programs for that setting's other values.
+    Programs and cross-checks are named without their packages. `variants` has, by a setting, the module of
+    the same programs for other values of the setting.
     """
     family = home.partition(".")[0]
     shared: dict[str, Any] = {
@@ -36,14 +36,14 @@ def _hinge(
     }
     shared["exports"] = {f"certify_{family}": "polyopt.margin.certify", **rest.get("exports", {})}
 
-    def machine(own_name: str, words: str, kernel: str, own: tuple[str, str], fast: str, unit: str) -> Method:
-        def pair(module: str) -> tuple[str, str]:
-            return f"{module}.{own[0]}", f"{module}.{own[1]}"
+    def machine(method: str, words: str, kernel: str, pair: tuple[str, str], fast: str, unit: str) -> Method:
+        def in_module(module: str) -> tuple[str, str]:
+            return f"{module}.{pair[0]}", f"{module}.{pair[1]}"
 
         return Method(
-            own_name, f"{title}, {words}", programs=pair(family), fast=fast, unit=unit,
+            method, f"{title}, {words}", programs=in_module(family), fast=fast, unit=unit,
             settings={"C": 1.0, "kernel": kernel},
-            variants={name: pair(module) for name, module in variants.items()}, **shared,
+            variants={setting: in_module(module) for setting, module in variants.items()}, **shared,
         )  # fmt: skip
 
     return (
@@ -79,7 +79,7 @@ _KERNEL_MACHINES = (
 
 
 def _sparse(name: str, title: str, **rest: Any) -> tuple[Method, Method]:
-    """Return the linear machine, and that with a Gaussian kernel: one program of the kernel's matrix."""
+    """Return the linear machine and the one with a Gaussian kernel; both have one program in the kernel."""
     return (
         Method(name, f"{title}, linear", settings={"C": 1.0, "kernel": "linear"}, **rest),
         Method(f"{name}-rbf", f"{title}, RBF kernel", settings={"C": 1.0, "kernel": "rbf"}, **rest),
@@ -135,25 +135,23 @@ _CPM_FAMILIES = (
 )  # fmt: skip
 
 
-def _narrower(what: str) -> dict[str, Any]:
-    """Return the tuning of a machine of faces, and the unit of its size; `what` its faces make."""
-    return {
-        "counts": "faces",
-        "tuned": "inside_label",
-        "rule": f"the class inside of the {what} is the one whose samples spread less widely",
-        "tuning": "polyopt.methods.tuning.narrower_class",
-    }
+_INSIDE_LABEL: dict[str, Any] = {
+    "counts": "faces",
+    "tuned": "inside_label",
+    "rule": "the class inside of the polytope is the one whose samples spread less widely",
+    "tuning": "polyopt.methods.tuning.narrower_class",
+}
 
 
 def _polyhedral(
     name: str, title: str, home: str, programs: tuple[str, str], fast: tuple[str, str],
     settings: Mapping[str, Any], certificate: str, proving: str = "", settings_class: str = "",
 ) -> Method:  # fmt: skip
-    """Return a machine that has its positives inside: `home` is the module of its programs, and the class.
+    """Return a machine with the positives inside; `home` is the module of its programs and the class.
 
-    `programs` are without their module; `fast` is the fast solver, and its unit;
-    `certificate` is the certificate's module; `proving` is an integer solver, with a bound on all
-    assignments; `settings_class` is a public class of settings beside the estimator.
+    `programs` are named without their module; `fast` is the fast solver and its unit; `certificate` is the
+    module of the certificate; `proving` is an integer solver with a bound over all assignments;
+    `settings_class` is a public class of settings beside the estimator.
     """
     family, _, estimator = home.partition(".")
     return Method(
@@ -165,7 +163,7 @@ def _polyhedral(
         fast=fast[0],
         unit=fast[1],
         settings={"n_faces": 3, **settings},
-        **_narrower("polytope"),
+        **_INSIDE_LABEL,
         proving=proving,
         is_bound_stated=bool(proving),
         slopes=f"polyopt.sensitivity.of_{family}",
@@ -188,7 +186,7 @@ _POLYTOPE_MACHINES = (
         fast="sgd",
         unit="epochs",
         settings={"n_faces": 3, "C": 1.0, "max_iter": 1000},
-        **_narrower("polytope"),
+        **_INSIDE_LABEL,
         proving="global",
         besides=("dual",),
         leftovers=("beta",),

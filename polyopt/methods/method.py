@@ -1,4 +1,4 @@
-"""`Method`: all that the commands, the comparison and the reports know of a method."""
+"""`Method`: the description of a method for the commands, the comparison and the reports."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from inspect import signature
 from itertools import chain
 from typing import Any
 
-__all__ = ["Method", "named"]
-
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
 _LIMITS = ("solver", "time_limit", "random_state")
@@ -19,7 +17,7 @@ _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
 def named(place: str) -> Any:
-    """Import what a dotted name such as ``"polyopt.margin.svm.SVM"`` stands for."""
+    """Import the object of a dotted name, such as ``"polyopt.margin.svm.SVM"``."""
     module, _, name = place.rpartition(".")
     return getattr(import_module(module), name)
 
@@ -28,68 +26,63 @@ def named(place: str) -> Any:
 class Method:
     """One method: its estimator with settings, its programs, its exact solver and its fast one.
 
-    It is plain data. Code is named by where it is, such as ``"polyopt.margin.svm.SVM"``, and imported
-    when it is needed.
+    It is plain data: code is given by a dotted name, such as ``"polyopt.margin.svm.SVM"``, and imported when
+    it is needed.
 
     Attributes
     ----------
     name : str
-        What a user types, such as ``"rmm-rbf"``.
+        Name in commands, such as ``"rmm-rbf"``.
     title : str
-        What it is, in words.
+        Name in words.
     families : mapping of str to str
-        Its families of programs: the name, and the module whose ``pairs(seed)``, and ``singles(seed)`` where
-        there is one, state the programs on small random data. Their names begin with the family's.
+        Families of programs: the name, and the module whose ``pairs(seed)`` and, if it has one,
+        ``singles(seed)`` state the programs on small random data. Their names begin with the family's.
     programs : tuple of str
-        The program, such as ``"rmm.qp"``, and its dual: both solvers' answers are answers to both.
+        The program, such as ``"rmm.qp"``, and its dual, which both solvers solve.
     variants : mapping of str to (str, str)
-        By a setting, the program and its dual in the place of `programs` if that setting has another value
-        than the estimator's default.
+        Program and dual instead of `programs` by a setting, if it has another value than the estimator's
+        default.
     home : str
         Module and class of the estimator. It takes the settings, `time_limit`, and `solver`: ``"exact"``,
-        ``"auto"`` or the others named here. Besides what scikit-learn asks for it has ``certificate(tol)``,
-        ``solution_`` and ``duals_``, and for the report ``history_``; a subclass of
-        :class:`polyopt.estimators.base.PairwiseClassifier` has these.
+        ``"auto"`` or the others named here. Besides scikit-learn's interface it has ``certificate(tol)``,
+        ``solution_`` and ``duals_``, and for the report ``history_``, as subclasses of
+        :class:`polyopt.estimators.base.PairwiseClassifier` do.
     fast : str
         Its fast or stochastic solver; the other is ``"exact"``.
     unit : str
-        What an iteration of the fast solver is.
+        Noun for the iterations of the fast solver.
     counts : str
-        What :meth:`complexity` counts: ``"support vectors"``, from ``support_``, or ``"faces"``, from
+        Unit of :meth:`complexity`: ``"support vectors"``, from ``support_``, or ``"faces"``, from
         ``assignment_``.
     settings : dict
-        Parameters of the estimator, solver and limits apart.
-    tuned : str
-        The setting that depends on the data; empty for none.
-    rule : str
-        How it is chosen, in words.
-    tuning : str
-        Module and name of the function that chooses it, from the training data, the labels and the other
-        settings.
+        Parameters of the estimator, without solver and limits.
+    tuned, rule, tuning : str
+        The setting that depends on the data, empty for none; the rule for it in words; and the dotted name
+        of the function that chooses it from the training data, the labels and the other settings.
     proving : str
-        The solver that proves the optimum where the others prove less; empty where they do not.
+        The solver that proves the optimum if the others prove less; empty for none.
     is_bound_stated : bool
-        True if the bound of the proving solver is an integer solver's word.
+        True if the bound of the proving solver is stated by an integer solver.
     besides : tuple of str
-        Further solvers, compared where the optimum is to be proven.
+        Further solvers, compared together with the proving one.
     is_integer : bool
-        Whether the program has integer variables, and so may take very long.
+        True if the program has integer variables, and so may take very long.
     duals_of : str
-        The program whose multipliers the estimator keeps, where it is not the first of `programs`.
+        The program whose multipliers the estimator has, if it is not the first of `programs`.
     leftovers : tuple of str
-        Letters of the multipliers that only say what the others leave of a price; they are printed last.
+        Letters of multipliers that are a cost minus another multiplier; they are printed last.
     slopes : str
-        Module and name of the function that says how the optimal value moves with the parameters: it takes
-        a fitted binary machine and a tolerance to a list of
-        :class:`formulations.sensitivity.Sensitivity`. Empty where nobody has worked it out.
+        Dotted name of the function for derivatives of the optimal value in the parameters, which takes a
+        fitted binary machine and a tolerance to a list of :class:`formulations.sensitivity.Sensitivity`;
+        empty for none.
     crosschecks : tuple of str
         Modules whose ``CHECKS`` are the method's identities.
     keeps : tuple of str
-        Classes, besides the estimator's and :class:`formulations.language.solution.Solution`, of which a
-        fitted estimator keeps objects; a saved model may hold no others.
+        Classes of objects in a fitted estimator, besides the estimator's and
+        :class:`formulations.language.solution.Solution`; a saved model may contain no others.
     exports : mapping of str to str
-        Further names that users find in :mod:`polyopt` itself, and their modules; the estimator is there
-        without it.
+        Further names in :mod:`polyopt` itself, besides the estimator, and their modules.
     """
 
     name: str
@@ -121,7 +114,7 @@ class Method:
 
     @property
     def has_faces(self) -> bool:
-        """True if it is a polytope, whose answer is an optimum for the assignment reached alone."""
+        """True if it is a polytope machine, which is optimal only for the assignment reached."""
         return self.counts == "faces"
 
     def solvers(self, prove: bool = False) -> tuple[str, ...]:
@@ -131,14 +124,14 @@ class Method:
 
     @property
     def estimator_class(self) -> type:
-        """The estimator's class, imported when asked for."""
-        found: type = named(self.home)
-        return found
+        """The estimator's class, imported at first use."""
+        cls: type = named(self.home)
+        return cls
 
     def title_for(self, settings: Mapping[str, Any]) -> str:
         """Return the title, with the kernel of these settings if it is another than the entry's."""
-        own, kernel = self.settings.get("kernel"), settings.get("kernel")
-        if kernel == own or not self.title.endswith("RBF kernel"):
+        kernel = settings.get("kernel")
+        if kernel == self.settings.get("kernel") or not self.title.endswith("RBF kernel"):
             return self.title
         return f"{self.title.removesuffix('RBF kernel')}{kernel} kernel"
 
@@ -152,7 +145,7 @@ class Method:
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """The parameters of the estimator that are settings: all but the solver, its limit and its seed."""
+        """The parameters of the estimator that are settings: all but solver, time limit and seed."""
         return tuple(name for name in signature(self.estimator_class).parameters if name not in _LIMITS)
 
     @property
@@ -161,20 +154,20 @@ class Method:
         return "random_state" in signature(self.estimator_class).parameters
 
     def check(self, settings: Mapping[str, Any]) -> None:
-        """Refuse settings, the others being this entry's, by the estimator's own validation without data."""
-        refused: list[ValueError] = []
+        """Refuse settings that the estimator's validation refuses for each solver, before there are data."""
+        errors: list[ValueError] = []
         for solver in (self.fast, "exact"):
             machine = self.make(solver, {**self.settings, **settings})
             try:
                 if hasattr(machine, "_validate_params"):
                     machine._validate_params()
-                return  # what one solver takes is a setting of the method
+                return  # valid for one solver
             except ValueError as error:
-                refused.append(error)
-        raise refused[0]
+                errors.append(error)
+        raise errors[0]
 
     def settings_for(self, X: Any, y: Any, **given: Any) -> dict[str, Any]:
-        """Return settings for scaled training samples and labels; `given` ones replace this entry's."""
+        """Return settings for scaled training samples and labels; `given` ones come first."""
         settings = {**self.settings, **given}
         if self.tuning and self.tuned not in settings:
             choose: Callable[..., Any] = named(self.tuning)
@@ -184,7 +177,7 @@ class Method:
     def make(
         self, solver: str, settings: Mapping[str, Any], *, time_limit: float | None = None, seed: int = 0
     ) -> Any:
-        """Make an unfitted estimator with settings of :meth:`settings_for`, and the seed if it has one."""
+        """Make an unfitted estimator with settings of :meth:`settings_for`, and the seed if it uses one."""
         estimator = self.estimator_class(solver=solver, time_limit=time_limit)
         estimator.set_params(**settings)
         if "random_state" in estimator.get_params():
@@ -192,38 +185,42 @@ class Method:
         return estimator
 
     def complexity(self, estimator: object) -> int | None:
-        """Count support vectors, or faces in use, over all pairs of classes; None if they are not kept."""
-        parts = getattr(estimator, "estimators_", [estimator])
-        kept = [getattr(part, "assignment_" if self.has_faces else "support_", None) for part in parts]
-        each = [{int(k) for k in own if k >= 0} if self.has_faces else own for own in kept if own is not None]
-        return sum(map(len, each)) if len(each) == len(parts) else None
+        """Count support vectors, or faces with samples, over all pairs of classes; None if unknown."""
+        total = 0
+        for part in getattr(estimator, "estimators_", [estimator]):
+            indices = getattr(part, "assignment_" if self.has_faces else "support_", None)
+            if indices is None:
+                return None
+            total += len({int(k) for k in indices if k >= 0}) if self.has_faces else len(indices)
+        return total
 
 
 def _check(method: Method) -> None:
-    """Refuse an entry that no command could use."""
+    """Refuse an invalid description."""
     name = method.name
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ValueError(f"a method's name must be small letters, digits and hyphens, not {name!r}")
 
-    for what in ("title", "fast", "unit"):
-        value = getattr(method, what)
+    for attribute in ("title", "fast", "unit"):
+        value = getattr(method, attribute)
         if not isinstance(value, str) or not value:
-            _refuse(method, what, value, "a word or more")
+            _refuse(method, attribute, value, "a word or more")
     if method.counts not in ("support vectors", "faces"):
         _refuse(method, "counts", method.counts, "'support vectors' or 'faces'")
     for family in method.families:
         if not family.isidentifier():
             _refuse(method, "families", family, "named by letters, digits and underscores")
     pair = method.programs
-    if not isinstance(pair, tuple) or len(pair) != 2 or not all(isinstance(one, str) for one in pair):
+    if not isinstance(pair, tuple) or len(pair) != 2 or not all(isinstance(each, str) for each in pair):
         _refuse(method, "programs", pair, "the names of a program and of its dual")
-    for one in filter(None, (*pair, method.duals_of, *chain(*method.variants.values()))):
-        if one.partition(".")[0] not in method.families:
+    for program in filter(None, (*pair, method.duals_of, *chain(*method.variants.values()))):
+        if program.partition(".")[0] not in method.families:
             known = ", ".join(method.families) or "there are none"
-            _refuse(method, "programs", one, f"of its families ({known})")
-    for what, place in (("home", method.home), ("tuning", method.tuning), ("slopes", method.slopes)):
-        if (place or what == "home") and not (isinstance(place, str) and _DOTTED.fullmatch(place)):
-            _refuse(method, what, place, "a module and a name in it, with a dot between")
+            _refuse(method, "programs", program, f"of its families ({known})")
+    for attribute in ("home", "tuning", "slopes"):
+        value = getattr(method, attribute)
+        if (value or attribute == "home") and not (isinstance(value, str) and _DOTTED.fullmatch(value)):
+            _refuse(method, attribute, value, "a module and a name in it, with a dot between")
     for module in (*method.families.values(), *method.crosschecks, *method.exports.values()):
         if not isinstance(module, str) or not _MODULE.fullmatch(module):
             _refuse(method, "families, crosschecks and exports", module, "the names of modules")
@@ -232,5 +229,5 @@ def _check(method: Method) -> None:
         _refuse(method, "tuned, rule and tuning", tuned, "given together")
 
 
-def _refuse(method: Method, what: str, value: object, allowed: str) -> None:
-    raise ValueError(f"method {method.name!r}: {what} must be {allowed}, not {value!r}")
+def _refuse(method: Method, attribute: str, value: object, allowed: str) -> None:
+    raise ValueError(f"method {method.name!r}: {attribute} must be {allowed}, not {value!r}")

@@ -1,7 +1,7 @@
 """`write_report`: a comparison as one HTML page that needs no network.
 
-Each data set has a section: of repeated runs first the means, the differences and every single fit, then a
-table and pictures of each method. A last section measures every solver against one proven bound.
+Each data set has a section: for repeated runs means, differences and every single fit, then a table and
+pictures of each method. A last section compares every solver with a proven bound.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from polyopt.plots.figure import CLASSES, INK, Panels, svg
 from polyopt.report.frame import Contents, badge, framed, part, rows_table
 from polyopt.report.programs import program_section
 
-_MAX_POINTS = 1500  # samples of a boundary: each is a shape in the page
+_MAX_POINTS = 1500  # samples in a picture of the boundary, each a shape in the page
 
 
 @dataclass(frozen=True)
 class Picture:
-    """An SVG element, what it shows in short, and a caption of whole sentences."""
+    """An SVG element with a label and a caption of whole sentences."""
 
     image: str
     label: str
@@ -43,22 +43,23 @@ class Picture:
 
 
 def pictures_of(data: Prepared, rows: list[Row]) -> list[Picture]:
-    """Outputs, boundary in the plane, multipliers and run of one method on one data set of two classes."""
+    """Draw outputs, boundary in the plane, multipliers and run of one method on data of two classes."""
     method = METHODS[rows[0].method]
-    ended = [row for row in rows if row.estimator is not None]
-    exact = next((row for row in ended if row.solver == "exact"), None)
-    fast = next((row for row in ended if row.solver != "exact"), None)
-    fitted = exact or fast
-    drawn: list[Callable[[], Picture]] = [] if fitted is None else [lambda: _outputs(data, fitted)]
-    is_plane = data.X_train.shape[1] == 2 and not sp.issparse(data.X_train)
-    if fitted is not None and is_plane and data.X_train.shape[0] <= _MAX_POINTS:
-        drawn.append(lambda: _boundary(data, fitted))
+    fitted = [row for row in rows if row.estimator is not None]
+    exact = next((row for row in fitted if row.solver == "exact"), None)
+    fast = next((row for row in fitted if row.solver != "exact"), None)
+    functions: list[Callable[[], Picture]] = []
+    if first := exact or fast:
+        functions.append(lambda: _outputs(data, first))
+        is_plane = data.X_train.shape[1] == 2 and not sp.issparse(data.X_train)
+        if is_plane and data.X_train.shape[0] <= _MAX_POINTS:
+            functions.append(lambda: _boundary(data, first))
     if exact is not None:
-        drawn.append(lambda: _multipliers_of(exact))
+        functions.append(lambda: _multipliers_of(exact))
     if fast is not None and len(trace(fast.estimator)):
-        drawn.append(lambda: _run(data, fast, exact))
+        functions.append(lambda: _run(fast, exact))
     pictures = []
-    for draw in drawn:
+    for draw in functions:
         try:
             with answering_for(method):
                 pictures.append(draw())
@@ -68,15 +69,16 @@ def pictures_of(data: Prepared, rows: list[Row]) -> list[Picture]:
 
 
 def _outputs(data: Prepared, row: Row) -> Picture:
-    """Return the outputs of the model of the table on the test samples, by class."""
+    """Draw the outputs of the model of the table on the test samples, by class."""
     method, f = METHODS[row.method], row.estimator.decision_function(data.X_test)
     with Panels(None, 5.0, 4.6) as panels:
         axes = panels.axes()
         edges = np.histogram_bin_edges(f, 30).tolist()
         for label, name, (colour, _) in zip(row.estimator.classes_, data.target_names, CLASSES, strict=True):
-            own, shown = f[data.y_test == label], in_picture(_name(str(name)))
-            axes.hist(own, edges, histtype="stepfilled", alpha=0.3, lw=0, color=colour)
-            axes.hist(own, edges, histtype="step", lw=1.4, color=colour, label=shown)
+            of_class = f[data.y_test == label]
+            axes.hist(of_class, edges, histtype="stepfilled", alpha=0.3, lw=0, color=colour)
+            label = in_picture(_legend_name(str(name)))
+            axes.hist(of_class, edges, histtype="step", lw=1.4, color=colour, label=label)
         axes.axvline(0.0, color=INK, lw=1.2, label="f = 0")
         axes.set(xlabel="output f of the test sample", ylabel="samples")
         axes.grid(axis="y")
@@ -89,8 +91,8 @@ def _outputs(data: Prepared, row: Row) -> Picture:
 
 
 def _boundary(data: Prepared, row: Row) -> Picture:
-    """Return the boundary of the model of the table, in the plane of its two features."""
-    names, classes = ("x₁ (scaled)", "x₂ (scaled)"), [_name(str(name)) for name in data.target_names]
+    """Draw the boundary of the model of the table, in the plane of its two features."""
+    names, classes = ("x₁ (scaled)", "x₂ (scaled)"), [_legend_name(str(name)) for name in data.target_names]
     X, y = data.X_train, data.y_train
     figure = decision_boundary(row.estimator, X, y, axis_names=names, class_names=classes)
     caption = f"Of the model in the table ({row.solver}), with the training samples."
@@ -98,8 +100,8 @@ def _boundary(data: Prepared, row: Row) -> Picture:
     return Picture(svg(figure, label), "Decision boundary", caption)
 
 
-def _name(text: str) -> str:
-    """Return a class's name for a legend: no formula, never left out, cut to its room."""
+def _legend_name(text: str) -> str:
+    """Return a class's name for a legend, which is not empty and at most 28 letters long."""
     text = visible(text).strip() or "(no name)"
     return cut_short(text, 28)
 
@@ -107,18 +109,18 @@ def _name(text: str) -> str:
 def _multipliers_of(row: Row) -> Picture:
     figure = multipliers(row.estimator.duals_, B=getattr(row.estimator, "B", None))
     caption = (
-        "Of the exact solution on all features. Above, the multipliers by size, zeros left out; below, each "
-        "against its sample's output f."
+        "Multipliers of the exact solution on all features: above by size, without zeros, below against the "
+        "sample's output f."
     )
     return Picture(svg(figure, f"Multipliers of {row.method} on {row.data}"), "Multipliers", caption)
 
 
-def _run(data: Prepared, row: Row, exact: Row | None) -> Picture:
+def _run(row: Row, exact: Row | None) -> Picture:
     history = trace(row.estimator)
     reference = None if exact is None else exact.objective
     figure = convergence(history, reference=reference, unit=METHODS[row.method].unit)
-    caption = f"The run of the fast solver ({row.solver}) on all features"
-    caption += f": its objective{' and bound' if 'bound' in history else ''} as it went."
+    values = "objective and bound" if "bound" in history else "objective"
+    caption = f"The {values} by iteration of the fast solver ({row.solver}) on all features."
     return Picture(svg(figure, f"Run of {row.solver} for {row.method} on {row.data}"), "The run", caption)
 
 
@@ -126,9 +128,8 @@ _COMPARED = (
     "Relative gap from each solver's objective to the bound on all points, in percent, and its seconds."
 )
 _CAPTION = (
-    "A line is the run of a proving solver, from its best point to its bound as they were (of several "
-    "classes there is none); a mark is where a solver ended, from its objective to the bound that was proven "
-    "in the end."
+    "A line is the run of a proving solver, from its best point to its bound at that time (not for several "
+    "classes); a marker is the end of a solver, from its objective to the final bound."
 )
 
 
@@ -140,12 +141,12 @@ def write_report(
     Parameters
     ----------
     comparison : Comparison
-        What :func:`polyopt.compare.compare` gave.
+        The result of :func:`polyopt.compare.compare`.
     path : str or Path
         The file to write, in UTF-8; one that is there is replaced.
     on_step : callable, optional
-        Called with a few words before each set of pictures is drawn, and before the file is written; what it
-        raises ends the work, and leaves the file as it was.
+        Called with a few words before each set of pictures is drawn, and before the file is written. If it
+        raises, the file is not written.
     """
     contents = Contents()
     sections = [_data_section(comparison, data, on_step, contents) for data in comparison.datasets]
@@ -154,8 +155,8 @@ def write_report(
         sections.append(_proof_section(proofs, title))
     reading = contents.heading(2, "how to read it", "How to read it")
     programs = contents.heading(2, "the programs", "The programs")
-    stated = dict.fromkeys((row.method, row.program) for row in comparison.rows)
-    mathematics = "\n".join(_programs(name, program, contents) for name, program in stated)
+    pairs = dict.fromkeys((row.method, row.program) for row in comparison.rows)
+    mathematics = "\n".join(_programs(name, program, contents) for name, program in pairs)
     body = Template(part("page.html")).substitute(
         summary=escape(_summary(comparison)), contents=contents.nav(), reading=reading,
         sections="\n".join(sections), programs=f"{programs}\n{mathematics}",
@@ -169,16 +170,12 @@ def write_report(
 
 
 def _summary(comparison: Comparison) -> str:
-    methods = _counted(len({row.method for row in comparison.rows}), "method")
+    n_methods, n_fits = len({row.method for row in comparison.rows}), len(comparison.rows)
     text = (
-        f"{methods} on {', '.join(data.name for data in comparison.datasets)}; "
-        f"{_counted(len(comparison.rows), 'fit')}, certified, in {comparison.seconds:.0f} s."
+        f"{n_methods} method{'s' * (n_methods != 1)} on {', '.join(d.name for d in comparison.datasets)}; "
+        f"{n_fits} fit{'s' * (n_fits != 1)}, certified, in {comparison.seconds:.0f} s."
     )
     return text + (" Interrupted before its end." if comparison.interrupted else "")
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _data_section(
@@ -194,19 +191,19 @@ def _data_section(
             is_group_named=True, note=lambda row: "" if row.estimator is not None else row.status,
         ),
     ]  # fmt: skip
-    two_classes = len(np.unique(data.y_train)) == 2
-    if not two_classes:
+    is_binary = len(np.unique(data.y_train)) == 2
+    if not is_binary:
         parts.append("<p class='quiet'>Pictures are drawn of data with two classes.</p>")
-    for name in dict.fromkeys(row.method for row in rows) if two_classes else ():
-        mine = [row for row in rows if row.method == name]
-        if all(row.estimator is None for row in mine):
+    for name in dict.fromkeys(row.method for row in rows) if is_binary else ():
+        fits = [row for row in rows if row.method == name]
+        if all(row.estimator is None for row in fits):
             continue
         if on_step is not None:
             on_step(f"pictures of {name} on {data.name}")
-        settings = f" <span class='quiet'>{escape(mine[0].settings)}</span>"
+        settings = f" <span class='quiet'>{escape(fits[0].settings)}</span>"
         parts.append(contents.heading(3, f"{data.name}-{name}", escape(METHODS[name].title), settings))
         parts.append("<div class='pictures'>")
-        parts += [_figure(picture) for picture in pictures_of(data, mine)]
+        parts += [_figure(picture) for picture in pictures_of(data, fits)]
         parts.append("</div>")
     return "\n".join([*parts, "</section>"])
 
@@ -260,7 +257,7 @@ def _badge(claim: str) -> str:
 
 
 def _programs(name: str, primal: str, contents: Contents) -> str:
-    """Return the mathematics of a method with this primal program, and its dual, for those who open it."""
+    """Return a part to unfold: a method's primal program and its dual."""
     method = METHODS[name]
     pair = next(each for each in (method.programs, *method.variants.values()) if each[0] == primal)
     try:

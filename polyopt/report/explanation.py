@@ -1,11 +1,13 @@
-"""`write_explanation`: a model and, if asked, one of its samples explained on a page."""
+"""`write_explanation`: the explanation of a model, and of a sample if there is one, as a page."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from pathlib import Path
 
 from polyopt.base.files import write_text
+from polyopt.base.table import Column
 from polyopt.base.text import escape
 from polyopt.explanations import ModelExplanation, SampleExplanation
 from polyopt.explanations.model import face_rows, face_sentence, heading_of_model, share_sentence
@@ -19,11 +21,11 @@ from polyopt.explanations.sample import (
 )
 from polyopt.plots.figure import svg
 from polyopt.plots.polytope import face_weights
-from polyopt.report.frame import Contents, cells_table, columns, framed
+from polyopt.report.frame import Contents, framed, rows_table
 
 _PICTURE = (
-    "Weights of the features times their spreads: a bar to the right raises the score, which is positive "
-    "outside, if the feature is large."
+    "Weights of the features times their standard deviations: with a bar to the right a large value is "
+    "evidence for the outside, with a bar to the left for the inside."
 )
 
 
@@ -57,8 +59,13 @@ def write_explanation(
     return Path(path)
 
 
-def _table(headings: str, rows: Sequence[Sequence[str]]) -> str:
-    return cells_table(columns(headings), rows, sortable=True)
+def _table(heads: str, rows: Sequence[Sequence[str]]) -> str:
+    """Return a table; a star marks the head of a column of texts."""
+    columns: list[Column[Sequence[str]]] = [
+        Column(head.removesuffix("*"), itemgetter(i), is_text=head.endswith("*"))
+        for i, head in enumerate(heads.split(", "))
+    ]
+    return rows_table(columns, rows, sortable=True)
 
 
 def _sample(e: SampleExplanation) -> str:
@@ -66,7 +73,7 @@ def _sample(e: SampleExplanation) -> str:
     return "".join(
         [
             f"<p>{escape(heading_of_sample(e))}</p>",
-            f"<p class='quiet'>The score of the mean sample is {e.base:.4g}; what makes the difference:</p>",
+            f"<p class='quiet'>The score of the mean sample is {e.base:.4g}; terms of the difference:</p>",
             _table("feature*, value, mean, adds", term_rows(e)),
             f"<p>{escape(fidelity_sentence(e))}</p><p>{escape(distance_sentence(e))}</p>",
             _table("changes*, from, to, by spreads", changes) if changes else "",

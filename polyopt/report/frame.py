@@ -1,4 +1,4 @@
-"""Parts of every page: its frame, contents and tables; one file, no network."""
+"""Parts of a page: its frame, contents and tables. A page is one file that needs no network."""
 
 from __future__ import annotations
 
@@ -20,39 +20,38 @@ def part(name: str) -> str:
 
 
 class Contents:
-    """The headings of a page, each with an id of its own, and the list that leads to them."""
+    """The headings of a page, with unique ids, and the list of links to them."""
 
     def __init__(self) -> None:
-        self._entries: list[tuple[int, str, str]] = []
-        self._taken: set[str] = set()
+        self._entries: list[tuple[int, str, str]] = []  # level, id and label
 
     def anchor(self, name: str, label: str, level: int = 2) -> str:
-        """Return an id that depends on the name alone; the list leads to it, at level 2 or 3."""
+        """Return a new id made of the name, and add a link to it to the list, at level 2 or 3."""
         stem = re.sub(r"[^\w.]+", "-", name.lower()).strip("-") or "part"
-        known, copy = stem, 1
-        while known in self._taken:
+        used = {each for _, each, _ in self._entries}
+        anchor, copy = stem, 1
+        while anchor in used:
             copy += 1
-            known = f"{stem}-{copy}"
-        self._taken.add(known)
-        self._entries.append((level, known, label))
-        return known
+            anchor = f"{stem}-{copy}"
+        self._entries.append((level, anchor, label))
+        return anchor
 
     def heading(self, level: int, name: str, label: str, more: str = "") -> str:
-        """Return a heading that the list leads to; `more` HTML follows in the heading alone."""
+        """Return a heading with a link in the list; `more` HTML follows in the heading alone."""
         return f"<h{level} id='{self.anchor(name, label, level)}'>{label}{more}</h{level}>"
 
     def nav(self) -> str:
-        """Return the list, as HTML: of sections, and of the parts of each."""
-        lines, inside = [], False
+        """Return the list of sections and of the parts of each, as HTML."""
+        lines, is_nested = [], False
         for level, anchor, label in self._entries:
             link = f"<a href='#{anchor}'>{label}</a>"
             if level > 2:
-                lines.append(f"{'' if inside else '<ul>'}<li>{link}</li>")
-                inside = True
+                lines.append(f"{'' if is_nested else '<ul>'}<li>{link}</li>")
+                is_nested = True
                 continue
-            lines.append(f"{'</ul>' if inside else ''}{'</li>' if lines else ''}<li>{link}")
-            inside = False
-        end = "</ul></li>" if inside else "</li>"
+            lines.append(f"{'</ul>' if is_nested else ''}{'</li>' if lines else ''}<li>{link}")
+            is_nested = False
+        end = "</ul></li>" if is_nested else "</li>"
         plain = (re.sub(r"<[^>]*>", "", label) for _, _, label in self._entries)
         # Short headings stand beside each other on a phone.
         kind = " class='short'" if max(map(len, plain), default=0) <= 20 else ""
@@ -60,35 +59,21 @@ class Contents:
 
 
 def framed(title: str, body: str, *, wide: bool = False) -> str:
-    """Return a whole page, printed across if `wide`, which loads nothing and runs only its own script."""
-    across = "@page { size: landscape; }\n" if wide else ""
+    """Return a whole page, printed in landscape if `wide`."""
+    landscape = "@page { size: landscape; }\n" if wide else ""
     footer = f"<footer>polyopt {escape(polyopt.__version__)}</footer>"
     return page(
         escape(title), f"<main>\n{body}\n{footer}\n</main>",
-        style=part("style.css") + across, script=part("page.js"),
+        style=part("style.css") + landscape, script=part("page.js"),
     )  # fmt: skip
 
 
 def page(title: str, body: str, *, style: str, script: str) -> str:
-    """Return a file with all of its CSS and JavaScript, which may load nothing and run only `script`."""
+    """Return a file with its CSS and JavaScript, whose policy is to load nothing and run only `script`."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     return Template(part("frame.html")).substitute(
         title=title, style=style, body=body, script=script, digest=digest
     )
-
-
-def columns(headings: str) -> list[tuple[str, str]]:
-    """Return heading and class of each column; a star marks a column of texts, as in ``"name*, size"``."""
-    names = headings.split(", ")
-    return [(name.removesuffix("*"), "text" if name.endswith("*") else "") for name in names]
-
-
-def cells_table(
-    columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]], *, sortable: bool = False
-) -> str:
-    """Return a table of plain texts under columns of (heading, class), as :func:`scrolling` makes it."""
-    body = "".join(table_row([escape(cell) for cell in row], columns) for row in rows)
-    return scrolling(head_cells(columns), body, sortable=sortable)
 
 
 def rows_table(
@@ -101,23 +86,26 @@ def rows_table(
     If `is_group_named`, the first cell names the group, and is repeated only once rows are sorted. A `note`
     that is not empty stands under its row.
     """
-    heads = [(column.head, "text" if column.is_text else "") for column in columns]
+    kinds = ["text" if column.is_text else "" for column in columns]
+    head = "".join(
+        f"<th scope='col' class='{kind}'>{escape(column.head)}</th>" if column.head else "<td></td>"
+        for column, kind in zip(columns, kinds, strict=True)
+    )
     body = []
     for i, row in enumerate(rows):
         begins_group = group is not None and (i == 0 or group(row) != group(rows[i - 1]))
-        cells = [_cell(column, row) for column in columns]
+        cells = [escape(column.cell(row)).replace("\n", "<br>") for column in columns]
+        for j, column in enumerate(columns):
+            if column.colour is not None:
+                cells[j] = badge(cells[j], column.colour(row))
         if is_group_named and not begins_group:
             cells[0] = f"<span class='again'>{cells[0]}</span>"
-        body.append(table_row(cells, heads, f" class='{'first' if begins_group else ''}'"))
+        text = "".join(f"<td class='{kind}'>{cell}</td>" for kind, cell in zip(kinds, cells, strict=True))
+        body.append(f"<tr class='{'first' if begins_group else ''}'>{text}</tr>")
         if note is not None and (text := note(row)):
             text = f"<td colspan='{len(columns)}' class='text quiet'>{escape(text)}</td>"
             body.append(f"<tr class='note'>{text}</tr>")
-    return scrolling(head_cells(heads), "".join(body), style, sortable=sortable)
-
-
-def _cell(column: Column[R], row: R) -> str:
-    text = escape(column.cell(row)).replace("\n", "<br>")
-    return text if column.colour is None else badge(text, column.colour(row))
+    return scrolling(head, "".join(body), style, sortable=sortable)
 
 
 def badge(text: str, colour: str) -> str:
@@ -125,27 +113,15 @@ def badge(text: str, colour: str) -> str:
     return f"<span class='badge {colour}'>{text}</span>"
 
 
-def head_cells(columns: Sequence[tuple[str, str]]) -> str:
-    """Return the cells of a table's head, from heading and class of each column."""
-    return "".join(f"<th scope='col' class='{kind}'>{escape(name)}</th>" for name, kind in columns)
-
-
-def table_row(cells: Sequence[str], columns: Sequence[tuple[str, str]], attributes: str = "") -> str:
-    """Return a row of a table; cells and attributes are HTML."""
-    shown = (f"<td class='{kind}'>{cell}</td>" for cell, (_, kind) in zip(cells, columns, strict=True))
-    return f"<tr{attributes}>{''.join(shown)}</tr>"
-
-
 def scrolling(head: str, body: str, style: str = "", *, sortable: bool = False) -> str:
-    """Return a table, of HTML cells and rows, that scrolls sideways within its own box.
+    """Return a table of HTML cells and rows in a box that scrolls sideways.
 
-    If `sortable`, a click on a heading sorts: by words under class ``text``, else by number. A row of class
-    ``note`` stays under the row before it; an element of class ``again`` repeats a cell, and shows once rows
-    move.
+    If `sortable`, a click on a heading sorts, by words under class ``text``, else by number. A row of class
+    ``note`` stays under the row before it; an element of class ``again`` is shown once rows are sorted.
     """
-    kinds = " ".join(filter(None, (style, "sortable" if sortable else "")))
-    kind = f" class='{kinds}'" if kinds else ""
+    classes = " ".join(filter(None, (style, "sortable" if sortable else "")))
+    attribute = f" class='{classes}'" if classes else ""
     return (
-        f"<div class='scroll' tabindex='0'><table{kind}><thead><tr>{head}</tr></thead>"
+        f"<div class='scroll' tabindex='0'><table{attribute}><thead><tr>{head}</tr></thead>"
         f"<tbody>{body}</tbody></table></div>"
     )

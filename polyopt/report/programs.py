@@ -1,23 +1,25 @@
-"""Programs and formulas in HTML: sections of a page, the catalogue, and summaries for a notebook."""
+"""Programs and formulas in HTML: sections of a page, and summaries for a notebook."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
+from operator import itemgetter
 
 from math_core import LatexError, LatexToMathML
 
 from formulations.language.display import Summary, Table
-from formulations.language.program import Program, Row
+from formulations.language.program import Program
 from formulations.language.statement import Statement
 from formulations.language.typeset import conditions_of, latex_name, size_of, symbols_of
+from polyopt.base.table import Column
 from polyopt.base.text import escape
-from polyopt.report.frame import Contents, framed, head_cells, part, scrolling, table_row
+from polyopt.report.frame import Contents, framed, part, rows_table, scrolling
 
 _OPENING = '<math display="block">'
-_WORDS = r"\text{"
-_FOLLOWED = re.compile(r"(<math displaystyle(?:(?!</math>).)*</math>)([.,;:)!?]+)", re.S)
+_TEXT_COMMAND = r"\text{"
+_FORMULA_AND_POINT = re.compile(r"(<math displaystyle(?:(?!</math>).)*</math>)([.,;:)!?]+)", re.S)
 
 
 @cache
@@ -26,25 +28,25 @@ def _converter() -> LatexToMathML:
 
 
 def mathml(latex: str, *, display: bool = False) -> str:
-    """Convert a formula to a ``<math>`` element; a ValueError names an unknown command or a lone brace."""
+    """Convert a formula to a ``<math>`` element; a ValueError names an unknown command or an open brace."""
     try:
         drawn = _converter().convert_with_local_state(latex, displaystyle=True)
     except LatexError as error:
-        place, _, what = str(error).partition(": ")
-        where = f"at character {int(place) + 1} of the formula {latex}"
-        raise ValueError(f"{what.rstrip('.')}, {where}") from None
-    # The names of HTML are none of XML, in which pictures and formulas are read as well.
+        offset, _, message = str(error).partition(": ")
+        where = f"at character {int(offset) + 1} of the formula {latex}"
+        raise ValueError(f"{message.rstrip('.')}, {where}") from None
+    # Formulas are also read as XML, which does not have the names of HTML.
     body = drawn.removeprefix(_OPENING).replace("&ApplyFunction;", "\u2061")
     block = " display='block'" if display else ""
     return f"<math{block} displaystyle='true' alttext='{escape(latex, quote=True)}'>{body}"
 
 
-def held(html: str) -> str:
-    """Return a page whose points and brackets stay in the line of the formula that they follow.
+def keep_punctuation(html: str) -> str:
+    """Return a page in which no line breaks between a formula and the punctuation after it.
 
-    A browser may break a line on either side of a formula, as it does of a picture.
+    A browser may break a line on either side of a formula, as of a picture.
     """
-    return _FOLLOWED.sub(r"<span style='white-space:nowrap'>\1\2</span>", html)
+    return _FORMULA_AND_POINT.sub(r"<span style='white-space:nowrap'>\1\2</span>", html)
 
 
 def prose(latex: str) -> str:
@@ -57,18 +59,18 @@ def prose(latex: str) -> str:
 
 def pieces(latex: str) -> Iterator[tuple[bool, str]]:
     """Yield the words of a formula (True) and the formulas between them (False), in their order."""
-    formula, place, depth = "", 0, 0
-    while place < len(latex):
-        if depth == 0 and latex.startswith(_WORDS, place) and not formula.endswith(("_", "^")):
-            end = latex.find("}", place)
+    formula, i, depth = "", 0, 0
+    while i < len(latex):
+        if depth == 0 and latex.startswith(_TEXT_COMMAND, i) and not formula.endswith(("_", "^")):
+            end = latex.find("}", i)
             if formula.strip():
                 yield False, formula
-            yield True, latex[place + len(_WORDS) : end]
-            formula, place = "", end + 1
+            yield True, latex[i + len(_TEXT_COMMAND) : end]
+            formula, i = "", end + 1
             continue
-        step = 2 if latex[place] == "\\" else 1
-        depth += {"{": 1, "}": -1}.get(latex[place], 0)
-        formula, place = formula + latex[place : place + step], place + step
+        step = 2 if latex[i] == "\\" else 1
+        depth += {"{": 1, "}": -1}.get(latex[i], 0)
+        formula, i = formula + latex[i : i + step], i + step
     if formula.strip():
         yield False, formula
 
@@ -89,7 +91,7 @@ def program_section(program: Statement) -> str:
     rows = "".join(
         f"<tr><td class='text'><code>{escape(row.name)}</code></td>"
         f"<td class='text'>{mathml(program.row_latex(row))}</td>"
-        f"<td class='text'>{_multiplier(row)}</td>"
+        f"<td class='text'>{'–' if row.multiplier == '–' else mathml(latex_name(row.multiplier))}</td>"
         f"<td class='text'>{escape(row.meaning)}</td></tr>"
         for row in program.rows
     )
@@ -97,21 +99,16 @@ def program_section(program: Statement) -> str:
     if program.rows:
         head = "".join(f"<th scope='col' class='text'>{heading}</th>" for heading in _HEADINGS)
         table = scrolling(head, rows, "prose rows")
-    told = [*conditions_of(program), *(symbol.latex for symbol in symbols_of(program))]
+    formulas = [*conditions_of(program), *(symbol.latex for symbol in symbols_of(program))]
     where = ""
-    if told:
-        items = "".join(f"<li>{prose(formula)}</li>" for formula in told)
+    if formulas:
+        items = "".join(f"<li>{prose(formula)}</li>" for formula in formulas)
         where = f"<div class='where'><p class='quiet'>where</p><ul>{items}</ul></div>"
     return (
         f"<div class='program'><p class='quiet'>{escape(program.title)} — {escape(program.source)}. "
         f"{escape(size_of(program))}.</p>"
         f"<div class='scroll' tabindex='0'>{objective}</div>{table}{where}</div>"
     )
-
-
-def _multiplier(row: Row) -> str:
-    """Return its letter, or a dash."""
-    return "–" if row.multiplier == "–" else mathml(latex_name(row.multiplier))
 
 
 def programs_page(programs: Sequence[Program]) -> str:
@@ -125,15 +122,12 @@ def programs_page(programs: Sequence[Program]) -> str:
     return framed(title, f"<h1>Programs</h1>{contents.nav()}{sections}")
 
 
-_MAX_ROWS = 400  # rows of a table: more make a notebook slow
+_MAX_ROWS = 400  # rows of a table in a notebook, which more make slow
 
 
 def html_of(summary: Summary) -> str:
-    """Return a summary as a part of a page, with its style, in the colours of the page that it comes into.
-
-    Nothing in it runs, and nothing is loaded. Its tables fold.
-    """
-    # Not a <dl>: Jupyter makes the labels of one a fifth of the width, and breaks them letter by letter.
+    """Return a summary as a part of a notebook, with its style and tables to unfold; it loads nothing."""
+    # Not a <dl>: Jupyter gives its labels a fifth of the width, and breaks them letter by letter.
     facts = "".join(
         f"<tr><th scope='row'>{escape(name)}</th><td>{escape(value)}</td></tr>"
         for name, value in summary.facts
@@ -149,16 +143,15 @@ def html_of(summary: Summary) -> str:
 
 
 def _folding_table(table: Table) -> str:
-    is_text = [not all(_is_number(row[place]) for row in table.rows) for place in range(len(table.columns))]
-    columns = [(name, "text" if text else "") for name, text in zip(table.columns, is_text, strict=True)]
-    head = "".join(head_cells([column]) if column[0] else "<td></td>" for column in columns)
-    body = "".join(table_row([escape(cell) for cell in row], columns) for row in table.rows[:_MAX_ROWS])
-    left = len(table.rows) - _MAX_ROWS
-    more = f"<p class='quiet'>and {left} more</p>" if left > 0 else ""
-    opened = " open" if table.is_open else ""
+    columns: list[Column[tuple[str, ...]]] = [
+        Column(head, itemgetter(i), is_text=not all(_is_number(row[i]) for row in table.rows))
+        for i, head in enumerate(table.columns)
+    ]
+    n_hidden = len(table.rows) - _MAX_ROWS
+    more = f"<p class='quiet'>and {n_hidden} more</p>" if n_hidden > 0 else ""
     return (
-        f"<details{opened}><summary>{escape(table.title)}</summary>"
-        f"{scrolling(head, body, 'prose')}{more}</details>"
+        f"<details{' open' if table.is_open else ''}><summary>{escape(table.title)}</summary>"
+        f"{rows_table(columns, table.rows[:_MAX_ROWS], 'prose')}{more}</details>"
     )
 
 
