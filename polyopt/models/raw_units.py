@@ -75,7 +75,7 @@ class RawUnits:
 
     @classmethod
     def of(cls, steps: Sequence[tuple[str, Any]], columns: Sequence[str]) -> RawUnits:
-        """Return the features after the fitted steps before a machine; ValueError for a step of another kind."""
+        """Return the features after the fitted steps; ValueError for a step of another kind."""
         fills: list[float | str | None] = [None] * len(columns)
         features: Features = [Feature(j) for j in range(len(columns))]
         for _, step in steps:
