@@ -38,23 +38,23 @@ def info(
     model: Annotated[Path, Argument(help="Model saved by polyopt fit.")],
     as_json: Annotated[bool, Option("--json", help="Print it as JSON instead.")] = False,
 ) -> None:
-    """Print what a saved model is: method, parameters, what was proven, features, classes, data, versions."""
+    """Print a saved model's method, parameters, claim, features, classes, data and versions."""
     check_is_file(model, "model")
-    found = _facts(load_saved(model), model.stat().st_size)
+    facts = _facts(load_saved(model), model.stat().st_size)
     if as_json:
-        typer.echo(json.dumps(found, indent=2, allow_nan=False, default=str))
+        typer.echo(json.dumps(facts, indent=2, allow_nan=False, default=str))
         return
-    pairs = list(_lines(found))
+    pairs = list(_lines(facts))
     width = max(len(name) for name, _ in pairs)
-    room = max(output().width - width - 2, 20)
+    line_width = max(output().width - width - 2, 20)
     for name, text in pairs:
-        lines = textwrap.wrap(visible(text), room, break_long_words=False, break_on_hyphens=False)
+        lines = textwrap.wrap(visible(text), line_width, break_long_words=False, break_on_hyphens=False)
         for heading, line in zip_longest([name], lines, fillvalue=""):
             typer.echo(f"{heading:<{width}}  {line}".rstrip())
 
 
 def size_text(size: int) -> str:
-    """Return a size in bytes as people read it."""
+    """Return a size in bytes with three digits and a unit."""
     amount = float(size)
     for unit in ("B", "kB", "MB"):
         if amount < 1000.0:
@@ -77,13 +77,13 @@ def probabilities_of(machine: object) -> str:
 
 
 def _facts(model: Model, size: int) -> dict[str, Any]:
-    """Contents of a model file, as plain values for JSON."""
+    """Return the content of a model file as plain values for JSON."""
     facts: dict[str, Any] = dict(model.facts)
     classes = model.estimator.classes_.tolist()
     claim = facts.get("claim")
     if isinstance(claim, dict):  # JSON has no infinite numbers
-        endless = {k: str(v) for k, v in claim.items() if isinstance(v, float) and not math.isfinite(v)}
-        claim = {**claim, **endless}
+        infinite = {k: str(v) for k, v in claim.items() if isinstance(v, float) and not math.isfinite(v)}
+        claim = {**claim, **infinite}
     parameters = {name: str(value) for name, value in model.estimator.get_params().items()}
     return {
         "method": model.method, "title": find_method(model.method).title, "settings": facts.get("settings"),
@@ -97,37 +97,37 @@ def _facts(model: Model, size: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _lines(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield names and texts, in the order of print."""
-    yield "method", f"{found['method']}: {found['title']}"
-    settings = found["settings"] or {}
+def _lines(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the printed lines, each a name and a text."""
+    yield "method", f"{facts['method']}: {facts['title']}"
+    settings = facts["settings"] or {}
     yield "settings", ", ".join(f"{name}={value}" for name, value in settings.items()) or _UNKNOWN
-    yield "parameters", ", ".join(f"{name}={value}" for name, value in found["parameters"].items())
-    claim = found["claim"]
+    yield "parameters", ", ".join(f"{name}={value}" for name, value in facts["parameters"].items())
+    claim = facts["claim"]
     if isinstance(claim, dict):
         yield "claim", str(claim.get("sentence"))
         names = ("primal", "bound", "gap", "relative_gap")
         yield "", ", ".join(f"{name.replace('_', ' ')} {claim.get(name)}" for name in names)
     else:
-        why = "none: the fit was interrupted before it was certified"
-        yield "claim", why if found["fitted"] else _UNKNOWN
-    yield "status", " ".join(map(str, found["status"] or [_UNKNOWN]))
-    yield "classes", f"{len(found['classes'])}: {_some(found['classes'])}"
-    yield "probabilities", found["probabilities"]
-    yield "target", str(found["target"])
-    named = "without names" if found["features"] is None else _some(found["features"])
-    yield "features", f"{found['n_features']}: {named}"
-    yield "steps", ", then ".join(f"{name} ({kind})" for name, kind in found["steps"])
-    data, text = found["data"], "{name}: {samples} samples, SHA-256 {sha256}"
+        reason = "none: the fit was interrupted before it was certified"
+        yield "claim", reason if facts["fitted"] else _UNKNOWN
+    yield "status", " ".join(map(str, facts["status"] or [_UNKNOWN]))
+    yield "classes", f"{len(facts['classes'])}: {_first_values(facts['classes'])}"
+    yield "probabilities", facts["probabilities"]
+    yield "target", str(facts["target"])
+    names = "without names" if facts["features"] is None else _first_values(facts["features"])
+    yield "features", f"{facts['n_features']}: {names}"
+    yield "steps", ", then ".join(f"{name} ({kind})" for name, kind in facts["steps"])
+    data, text = facts["data"], "{name}: {samples} samples, SHA-256 {sha256}"
     yield "data", text.format(**data) if isinstance(data, dict) else _UNKNOWN
-    yield "holds data", "yes" if found["holds_data"] else "no (fit with --keep-data for it)"
-    yield "fitted", str(found["fitted"] or _UNKNOWN)
-    versions = found["versions"] or {}
-    yield "versions", ", ".join(f"{name} {of}" for name, of in versions.items()) or _UNKNOWN
-    yield "size", size_text(found["size"])
+    yield "holds data", "yes" if facts["holds_data"] else "no (fit with --keep-data for it)"
+    yield "fitted", str(facts["fitted"] or _UNKNOWN)
+    versions = facts["versions"] or {}
+    yield "versions", ", ".join(f"{name} {version}" for name, version in versions.items()) or _UNKNOWN
+    yield "size", size_text(facts["size"])
 
 
-def _some(values: list[Any]) -> str:
+def _first_values(values: list[Any]) -> str:
     more = f", ... ({len(values)} in all)" if len(values) > 20 else ""
     return ", ".join(str(value) for value in values[:20]) + more
 
@@ -136,7 +136,7 @@ def export(
     model: Annotated[Path, Argument(help="Model saved by polyopt fit.")],
     out: Annotated[Path, Option(help="File to write, such as model.onnx.")],
 ) -> None:
-    """Write a saved model as other programs read it: the whole pipeline as an ONNX graph.
+    """Write the whole pipeline of a saved model as an ONNX graph, for other programs.
 
     The graph takes the features as the model does and gives "label" and "scores". It needs the extra
     polyopt[onnx].
@@ -146,12 +146,12 @@ def export(
     made = load_saved(model).to_onnx()
     content = made.SerializeToString()
     write_bytes(out, content)
-    inputs = ", ".join(one.name for one in made.graph.input)
+    inputs = ", ".join(tensor.name for tensor in made.graph.input)
     opset = made.opset_import[0].version
     say(f"saved: {out} ({size_text(len(content))}), onnx, opset {opset}, input {inputs}")
 
 
-_DIGITS = 3  # of numbers for people
+_DIGITS = 3  # significant digits in text and Markdown, by default
 
 
 class Output(StrEnum):
@@ -184,42 +184,43 @@ def rules(
 ) -> None:
     """Print the faces of a learnt polytope as rules, in the units of the data they were learnt from.
 
-    With --data it says how often the rules as they are printed agree with the model. The terms kept of a face
-    are its largest, coefficient times the feature's spread; the others are put at their typical values.
+    With --data it prints how often these rules agree with the model. A shortened face has its largest terms,
+    coefficient times the feature's spread; features of other terms are set to their typical values.
     """
     if fidelity is not None and (terms is not None or data is None):
         raise ValueError("--fidelity finds the number of terms on --data: give that, and no --terms")
     check_is_file(model, "model")
     if data is not None:
         check_data(data)
-    found, is_for_people = load_saved(model), form in (Output.TEXT, Output.MARKDOWN)
-    digits = _DIGITS if digits is None and is_for_people else digits
+    saved, is_text = load_saved(model), form in (Output.TEXT, Output.MARKDOWN)
+    digits = _DIGITS if digits is None and is_text else digits
     from polyopt.models.rules import Rules
 
     try:
-        whole = Rules.of(found, visible if is_for_people else str)
+        whole = Rules.of(saved, visible if is_text else str)
     except ValueError as error:
         raise ValueError(f"{model}: {error}") from None
-    parts = [] if data is None else _parts_of(found, data, Form(separator, decimal))
+    parts = [] if data is None else _parts_of(saved, data, Form(separator, decimal))
     if fidelity is not None:
         terms = whole.fewest_terms(parts[0][1], fidelity, digits)
     short = whole.shortened(digits, terms)
     counts = [(name, short.agreement(X)) for name, X in parts]
     remarks = _cost(whole, terms, fidelity, digits, counts)
-    if is_for_people:
+    if is_text:
         from polyopt.polytope.rules import as_markdown
 
-        dressed: Callable[[str], str] = as_markdown if form is Output.MARKDOWN else str
-        texts = [dressed(text) for text in whole.texts(digits or _DIGITS, terms, visible)]
+        formatted: Callable[[str], str] = as_markdown if form is Output.MARKDOWN else str
+        texts = [formatted(text) for text in whole.texts(digits or _DIGITS, terms, visible)]
         emit("".join(f"{text}\n\n" for text in texts))
-        emit("".join(dressed(remark) + ("\n\n" if form is Output.MARKDOWN else "\n") for remark in remarks))
+        end = "\n\n" if form is Output.MARKDOWN else "\n"
+        emit("".join(f"{formatted(remark)}{end}" for remark in remarks))
     elif form is Output.JSON:
-        agreement = [{"data": name, "same": one.same, "samples": one.samples} for name, one in counts]
-        told = {
-            "method": found.method, "terms": terms, "polytopes": short.to_json(),
+        agreement = [{"data": name, "same": part.same, "samples": part.samples} for name, part in counts]
+        content = {
+            "method": saved.method, "terms": terms, "polytopes": short.to_json(),
             "agreement": agreement, "remarks": remarks,
         }  # fmt: skip
-        emit(json.dumps(told, indent=2) + "\n")
+        emit(json.dumps(content, indent=2) + "\n")
     elif form is Output.CSV:
         emit("".join(polytope.to_frame().to_csv(lineterminator="\n") for polytope in short.polytopes))
         for remark in remarks:
@@ -230,41 +231,41 @@ def rules(
 
 
 def _parts_of(model: Model, data: str, form: Form) -> list[tuple[str, Any]]:
-    """Return names and features of the data, training and test part apart if published so."""
+    """Return names and features of the data, or of its published training and test part."""
     from polyopt.datasets import names
 
     X, _ = read_rows(model, data, form, False)
     is_named = data in names() and not Path(data).is_file()
-    found = load_data(data) if is_named else None  # a pipe can be read but once
-    if found is None or found.X_test is None:
+    named = load_data(data) if is_named else None  # a pipe can be read only once
+    if named is None or named.X_test is None:
         return [(f"{X.shape[0]} samples of {visible(data)}", X)]
     return [
         (f"{part.shape[0]} {name} samples of {visible(data)}", part)
-        for name, part in (("training", X), ("test", found.X_test))
+        for name, part in (("training", X), ("test", named.X_test))
     ]
 
 
 def _cost(
     whole: Rules, terms: int | None, fidelity: float | None, digits: int | None, counts: list[tuple[str, Any]]
 ) -> list[str]:
-    """Describe the loss of agreement by shortening, in sentences."""
-    of = f"{terms} term{'s' if terms != 1 else ''} a face (of {whole.most_terms})"
-    said = [] if fidelity is None else [f"The fewest terms that agree on {100 * fidelity:g} %: {of}."]
-    for name, found in counts:
-        share = f"{100 * found.share:.2f} % of the {name} ({found.same} of {found.samples})"
-        said.append(f"These rules agree with the model on {share}.")
+    """Return sentences on the agreement of shortened rules with the model."""
+    length = f"{terms} term{'s' if terms != 1 else ''} a face (of {whole.most_terms})"
+    remarks = [] if fidelity is None else [f"The fewest terms that agree on {100 * fidelity:g} %: {length}."]
+    for name, agreement in counts:
+        percent = f"{100 * agreement.share:.2f} % of the {name} ({agreement.same} of {agreement.samples})"
+        remarks.append(f"These rules agree with the model on {percent}.")
     is_cut = terms is not None and terms < whole.most_terms
     if not counts and (is_cut or digits is not None):
-        what = f"cut to {of}" if is_cut else f"rounded to {digits} digits"
-        said.append(f"How often these rules, {what}, agree with the model is not known: give --data.")
+        change = f"cut to {length}" if is_cut else f"rounded to {digits} digits"
+        remarks.append(f"How often these rules, {change}, agree with the model is not known: give --data.")
     if not whole.decides:
-        said.append(
+        remarks.append(
             "The model decides by its probabilities, and these rules are its polytope: some labels may "
             f"differ, {'as counted above' if counts else 'which --data counts'}."
         )
     if len(whole.inside) > 1:
-        said.append("The model decides by both polytopes: by the difference of their scores.")
-    return said
+        remarks.append("The model decides by both polytopes: by the difference of their scores.")
+    return remarks
 
 
 def explain(
@@ -288,10 +289,10 @@ def explain(
     decimal: options.Decimal = ".",
     force: options.Force = False,
 ) -> None:
-    """Say what a polytope machine goes by, or why a row has its label and what would change it.
+    """Explain a polytope machine, or the label of a row and its nearest change.
 
-    Of the model: which columns count, and what each face catches that no other does. Of a row (--row): the
-    face that answers for it, what its columns add, and the nearest point that has the other label.
+    The model: the importance of columns, and the samples that each face alone excludes. A row (--row): its
+    active face, the terms of its columns, and the nearest point that has the other label.
     """
     if row is None and hold:
         raise ValueError("--hold is about a row: say which by --row")
@@ -299,24 +300,24 @@ def explain(
     check_data(data)
     check_target(report, "--report", inputs=(model, data), replace_input=force)
 
-    from polyopt.explanations import explain_model  # takes seconds, and so only when the paths are right
+    from polyopt.explanations import explain_model  # takes seconds, so it comes after the checks of paths
 
-    found = load_saved(model)
+    saved = load_saved(model)
     from polyopt.models.explained import features_of_table, subject_of
 
     try:
-        subject = subject_of(found)
+        subject = subject_of(saved)
     except ValueError as error:
         raise ValueError(f"{model}: {error}") from None
-    X, y = read_rows(found, data, Form(separator, decimal), by_position)
-    X = features_of_table(found, X)
+    X, y = read_rows(saved, data, Form(separator, decimal), by_position)
+    X = features_of_table(saved, X)
     if not len(X):
         raise ValueError(f"{data} has no rows")
     one = None if row is None else _explain_row(subject, X, row, hold or [], top or 5)
     whole = explain_model(subject, X, y, top=top or 8) if one is None or report is not None else None
-    told = one or whole
-    assert told is not None
-    emit(json.dumps(told.to_dict(), indent=2, allow_nan=False) + "\n" if as_json else f"{told.text()}\n")
+    shown = one or whole
+    assert shown is not None
+    emit(json.dumps(shown.to_dict(), indent=2, allow_nan=False) + "\n" if as_json else f"{shown.text()}\n")
     if report is not None:
         from polyopt.report import write_explanation
 

@@ -1,11 +1,10 @@
-"""The handbook's extension of Sphinx: formulas as MathML, and the directives ``program`` and ``exercises``.
+"""Extension of Sphinx: formulas as MathML, and the directives ``program`` and ``exercises``.
 
-Formulas are drawn by the browser itself, so that a page needs no script and no network for them. A program
-is shown from its own printed text, which a reader checks against what is computed.
+Browsers draw MathML without a script or a network.
 
-The contents beside each page are made once for each folder of the site, and then marked with the page's own
-line and those above it. Sphinx would make the contents anew for each page from all titles: on a site of 140
-pages that was two fifths of the whole build.
+The contents beside each page are made once for each folder of the site, and the lines of the page and of its
+parents are marked. Sphinx makes the contents of each page anew: on a site of 140 pages, two fifths of the
+build.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import posixpath
 import re
 from collections.abc import Callable
 from functools import cache
+from itertools import starmap
 from typing import Any, ClassVar
 
 from docutils import nodes
@@ -31,7 +31,7 @@ _WHOLE = {"collapse": False, "titles_only": True, "maxdepth": -1, "includehidden
 _LINE = re.compile(r'<li class="toctree-l(\d+)')
 _NAME = r"\*{0,2}(?:[a-z_]|[A-Z](?![a-z]))\w*(?: \([^)]*\))?"  # with its shape
 _ARGUMENT = re.compile(rf"({_NAME}(?:, {_NAME})*|\w+(?:Error|Warning)(?:, \w+Error)*|Returns[\w, ]*): ")
-_HOW = (
+_USAGE = (
     "<p>They check themselves: <code>from polyopt.exercises import {0}</code>, then "
     "<code>{0}.check(answer)</code>. The data of which a task speaks are <code>{0}.data</code>.</p>"
 )
@@ -48,7 +48,7 @@ def _display(writer: Any, node: nodes.math_block) -> None:
 
 
 class _Raw(Directive):
-    """A directive whose argument becomes HTML; what is wrong with the argument is a warning of the build."""
+    """A directive whose argument becomes HTML; an error in the argument is a warning of the build."""
 
     required_arguments = 1
     final_argument_whitespace = True
@@ -66,38 +66,42 @@ class _Raw(Directive):
 
 
 class _Program(_Raw):
-    """A program by its name, as ``polyopt show`` finds it."""
+    """A program by its name, as of ``polyopt show``."""
 
     def html(self, argument: str) -> str:
         return "".join(program_section(program) for program in find_programs(argument))
 
 
 class _Exercises(_Raw):
-    """The exercises of a chapter: tasks, with hints and solutions to be opened."""
+    """The exercises of a chapter: tasks, with hints and solutions that unfold."""
 
     def html(self, argument: str) -> str:
         stem = argument.removesuffix("s")
-        own = {name: one for name, one in exercises().items() if name.rpartition("_")[0] in (argument, stem)}
-        if not own:
+        members = {
+            name: exercise
+            for name, exercise in exercises().items()
+            if name.rpartition("_")[0] in (argument, stem)
+        }
+        if not members:
             raise ValueError(f"there are no exercises of {argument!r}")
-        return _HOW.format(next(iter(own))) + "".join(_exercise(name, one) for name, one in own.items())
+        return _USAGE.format(next(iter(members))) + "".join(starmap(_exercise, members.items()))
 
 
-def _exercise(name: str, one: Exercise) -> str:
-    solution = str(one.solution) if isinstance(one.solution, str) else repr(one.solution)
+def _exercise(name: str, exercise: Exercise) -> str:
+    solution = exercise.solution if isinstance(exercise.solution, str) else repr(exercise.solution)
     answer = f"<p><code>{escape(solution)}</code></p>" if len(solution) <= 300 and "<" not in solution else ""
-    task = " ".join(filter(None, [one.task, one.form]))
+    task = " ".join(filter(None, [exercise.task, exercise.form]))
     return (
-        f"<div class='exercise' id='exercise-{name}'><p><code>{name}</code> <b>{escape(one.title)}.</b> "
-        f"{escape(task)}</p><details><summary>Hint</summary><p>{escape(one.hint)}</p></details>"
-        f"<details><summary>Solution</summary>{answer}<p>{escape(one.why)}</p></details></div>"
+        f"<div class='exercise' id='exercise-{name}'><p><code>{name}</code> <b>{escape(exercise.title)}.</b> "
+        f"{escape(task)}</p><details><summary>Hint</summary><p>{escape(exercise.hint)}</p></details>"
+        f"<details><summary>Solution</summary>{answer}<p>{escape(exercise.why)}</p></details></div>"
     )
 
 
 def _readable(
     _app: Sphinx, what: str, _name: str, _thing: object, _options: object, lines: list[str]
 ) -> None:
-    """Docstrings in the words of reStructuredText: bars are bars, and references are plain numbers.
+    """Convert a docstring to reStructuredText: escape bars, and make references plain numbers.
 
     Indented formulas of a module keep their lines, and lines on arguments become a list.
     """
@@ -108,7 +112,7 @@ def _readable(
         if i in formulas:
             continue
         parts = re.split(r"(``.*?``)", re.sub(r"\[(\d)\]_", r"[\1]", line))
-        # In a table columns stay where they are: a bar there becomes another sign of the same width.
+        # In a table a bar becomes another sign of the same width, so that columns stay aligned.
         bar = "\u2223" if re.search(r"``.*``   ", line) else r"\|"
         lines[i] = "".join(part if part.startswith("``") else part.replace("|", bar) for part in parts)
         lines[i] = re.sub(r"^(\s*)\.\. \[(\d)\] ", r"\1[\2] ", lines[i])
@@ -134,28 +138,25 @@ def _list_arguments(lines: list[str]) -> None:
 
 
 def _indented(lines: list[str]) -> set[int]:
-    """Return the places of lines that stand indented after a blank line, and belong to no list."""
-    found: set[int] = set()
-    above = ""  # the last line that is neither blank nor found
+    """Return the places of indented lines after a blank line that belong to no list."""
+    places: set[int] = set()
+    above = ""  # the last line that is neither blank nor one of these
     for i, line in enumerate(lines):
-        after = i > 0 and (i - 1 in found or not lines[i - 1].strip())
-        if line.startswith("    ") and after and not re.match(r"(-|\*|\d+\.|\.\.) ", above):
-            found.add(i)
+        is_after = i > 0 and (i - 1 in places or not lines[i - 1].strip())
+        if line.startswith("    ") and is_after and not re.match(r"(-|\*|\d+\.|\.\.) ", above):
+            places.add(i)
         elif line.strip():
             above = line
-    return found
+    return places
 
 
 def marked(contents: str, link: str) -> str:
-    """Return the contents of a folder as they stand beside one of its pages.
-
-    link: where the page is, from its folder.
-    """
+    """Return the contents of a folder with the lines of one of its pages marked, whose path is `link`."""
     lines = contents.split("\n")
-    own = f'<a class="reference internal" href="{link}">'
-    places = [place for place, line in enumerate(lines) if own in line and _LINE.match(line)]
+    reference = f'<a class="reference internal" href="{link}">'
+    places = [place for place, line in enumerate(lines) if reference in line and _LINE.match(line)]
     for place in places:
-        lines[place] = lines[place].replace(own, '<a class="current reference internal" href="#">', 1)
+        lines[place] = lines[place].replace(reference, '<a class="current reference internal" href="#">', 1)
         _mark_above(lines, place)
     if places:
         lines[places[-1]] = re.sub(r'^(<li class="[^"]*)', r"\1 current-page", lines[places[-1]])
@@ -163,7 +164,7 @@ def marked(contents: str, link: str) -> str:
 
 
 def _mark_above(lines: list[str], place: int) -> None:
-    """Mark a line, those above it in the tree, and the lists in which they stand."""
+    """Mark a line, its parents in the tree, and their lists."""
     lines[place] = _current(lines[place])
     level = int(_LINE.match(lines[place])[1])  # type: ignore[index]
     for above in range(place - 1, -1, -1):
@@ -182,7 +183,7 @@ def _current(line: str) -> str:
 
 
 def connect(app: Sphinx) -> None:
-    """Have the contents made once for each folder; the theme is furo."""
+    """Make the contents once for each folder, in place of the theme furo."""
     from furo.navigation import get_navigation_tree
 
     makers: dict[str, Callable[..., str]] = {}
@@ -205,7 +206,7 @@ def connect(app: Sphinx) -> None:
 
 
 class _English(SearchEnglish):
-    """English words for the search; the stem of a word is found once for all pages."""
+    """English words for the search, with a cache of their stems."""
 
     stem = cache(SearchEnglish.stem)
 

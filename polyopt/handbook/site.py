@@ -1,7 +1,7 @@
-"""The handbook as a site: built by Sphinx aside, then renamed, and kept until its sources are others.
+"""The handbook as a site, built by Sphinx and cached until its sources change.
 
-Sphinx with MyST and the theme furo: Markdown with formulas, docstrings, and a search that works in files.
-They are installed by ``pip install 'polyopt[handbook]'``.
+Sphinx with MyST and the theme furo makes pages of Markdown with formulas and of docstrings, and a search that
+works in files. ``pip install 'polyopt[handbook]'`` installs them.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ def package() -> Path:
 
 
 def hand_written() -> dict[str, Path]:
-    """Return the places in the package of the pages by hand, by short names such as ``rmm`` or ``tour``."""
+    """Return the paths of the handwritten pages in the package, by short names such as ``rmm``."""
     root = package()
-    found = [*root.glob("handbook/chapters/*.md"), *root.glob("handbook/*.md"), root / "check/FORMAT.md"]
-    apart = ("index", "results")
-    return {path.stem.lower(): path.relative_to(root) for path in sorted(found) if path.stem not in apart}
+    pages = [*root.glob("handbook/chapters/*.md"), *root.glob("handbook/*.md"), root / "check/FORMAT.md"]
+    others = ("index", "results")
+    return {path.stem.lower(): path.relative_to(root) for path in sorted(pages) if path.stem not in others}
 
 
 def write_sources(
@@ -47,10 +47,10 @@ def write_sources(
 ) -> None:  # fmt: skip
     """Write the sources of the site into an empty folder.
 
-    By default all families of programs and all public names have pages, the programs are solved if
-    `demonstrate`, and the kept results have pages if they are at hand.
+    By default all families of programs and all public names have pages. If `demonstrate`, the programs are
+    solved; if `results`, the kept results have pages, as far as they are installed.
     """
-    # Here, for a site that is kept is opened without the programs.
+    # Imported here, as a cached site is opened without the programs.
     from polyopt.handbook.generated import api_pages, command_page, program_pages, results_pages
 
     for path in hand_written().values():
@@ -74,7 +74,7 @@ def write_sources(
         (folder / f"{name}.md").parent.mkdir(parents=True, exist_ok=True)
         (folder / f"{name}.md").write_text(text, encoding="utf-8")
     index = (package() / "handbook/index.md").read_text(encoding="utf-8")
-    index = index.replace("](chapters/", "](handbook/chapters/")  # it stands above all others here
+    index = index.replace("](chapters/", "](handbook/chapters/")  # the index is at the root here
     if not kept:
         index = index.replace("\nresults\n", "\n")
     (folder / "index.md").write_text(index, encoding="utf-8")
@@ -93,7 +93,7 @@ def _list_of(part: str, names: list[str]) -> str:
 
 
 def _notebook_page(path: Path) -> str:
-    """Return a notebook as a page: its words and its code, to be run where it is."""
+    """Return a notebook as a page of its text and code."""
     parts = []
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         text = "".join(cell["source"]).rstrip()
@@ -104,10 +104,10 @@ def _notebook_page(path: Path) -> str:
 
 
 MARK = ".polyopt-handbook"
-"""A file that says that a folder is a site of ours, which may be replaced."""
+"""Name of a file that marks a folder as a handbook, which may be replaced."""
 
 _NEEDED = ("sphinx", "myst_parser", "furo")
-# scikit-learn makes these methods, and its words for them lead to its own pages.
+# scikit-learn makes these methods; their docstrings link to its own pages.
 _OF_OTHERS = [f"set_{what}_request" for what in ("fit", "partial_fit", "predict", "score", "transform")]
 _SETTINGS: dict[str, Any] = {
     "project": "polyopt",
@@ -119,7 +119,7 @@ _SETTINGS: dict[str, Any] = {
     "html_math_renderer": "polyopt",
     "html_static_path": [],
     "html_copy_source": False,
-    "html_show_search_summary": False,  # it is fetched, which a page in a file may not do
+    "html_show_search_summary": False,  # a page in a file may not fetch it
     "html_show_copyright": False,
     "myst_enable_extensions": ["dollarmath"],
     "myst_heading_anchors": 3,
@@ -130,7 +130,7 @@ _SETTINGS: dict[str, Any] = {
     "autodoc_use_type_comments": False,
     "autodoc_default_options": {"exclude-members": ", ".join(_OF_OTHERS)},
     "napoleon_custom_sections": [("Attributes", "params_style")],  # a list, as of parameters
-    "suppress_warnings": ["ref.python"],  # a word of a docstring that several things are called
+    "suppress_warnings": ["ref.python"],  # names in docstrings with several meanings
     "highlight_language": "text",
     "toc_object_entries": False,
     "maximum_signature_line_length": 88,
@@ -175,16 +175,16 @@ def digest() -> str:
 
 
 def site_folder() -> Path:
-    """Return the folder of this version's site: in the cache or, if that is read-only, aside."""
+    """Return the folder of this version's site: in the cache or, if that is read-only, a temporary one."""
     from polyopt.datasets.loading import cache_folder
 
-    own = Path("handbook", f"{polyopt.__version__}-{digest()}")
-    kept, spare = cache_folder() / own, temporary_folder()
-    return kept if spare is None or (kept / MARK).is_file() or is_writable(kept) else spare / own
+    name = Path("handbook", f"{polyopt.__version__}-{digest()}")
+    cached, spare = cache_folder() / name, temporary_folder()
+    return cached if spare is None or (cached / MARK).is_file() or is_writable(cached) else spare / name
 
 
 def kept_site(tell: Callable[[str], None] = lambda _: None) -> Path:
-    """Return the folder of the site, kept or built now; `tell` hears the steps of the build."""
+    """Return the folder of the site, cached or built now; `tell` is called with the steps of the build."""
     check_installed()
     folder = site_folder()
     if not (folder / MARK).is_file():
@@ -194,7 +194,7 @@ def kept_site(tell: Callable[[str], None] = lambda _: None) -> Path:
             raise type(error)(f"the cache cannot be written, where the handbook is kept ({error}); "
                               "name another place: polyopt handbook --out FOLDER") from error  # fmt: skip
         build_site(folder, tell=tell)
-        for other in folder.parent.iterdir():  # of older versions; one in the making begins with a dot
+        for other in folder.parent.iterdir():  # older versions; an unfinished one begins with a dot
             if other != folder and not other.name.startswith("."):
                 shutil.rmtree(other, ignore_errors=True)
     return folder
@@ -205,23 +205,10 @@ def build_site(
     demonstrate: bool = True, results: bool = True, processes: int | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> list[str]:  # fmt: skip
-    """Build the site aside, and put it into its place when it is whole.
+    """Build the site in a new folder that then replaces `folder`; return the warnings of Sphinx.
 
-    Parameters
-    ----------
-    folder : Path
-        The place; a site that is there is replaced, and so is an empty folder.
-    families, names, demonstrate, results
-        As of :func:`write_sources`.
-    processes : int, optional
-        Processes that read and write pages; by default as many as there are cores, four at most.
-    tell : callable
-        It hears what the build is at, in a few words.
-
-    Returns
-    -------
-    list of str
-        The warnings of Sphinx.
+    An older site, or an empty folder, is replaced. Pages are as of :func:`write_sources`. Up to four
+    `processes`, by default one a core, read and write pages; `tell` is called with the steps of the build.
     """
     check_installed()
     check_folder(folder, None if (folder / MARK).is_file() else ", and no handbook; name another folder")
@@ -239,10 +226,7 @@ def build_site(
 
 @contextmanager
 def _few_collections() -> Iterator[None]:
-    """Look for unused cycles seldom: the pages are trees of nodes that are used to the end.
-
-    Python's own thresholds took a quarter of the build.
-    """
+    """Collect garbage rarely, as nodes of pages live to the end; it took a quarter of the build."""
     thresholds = gc.get_threshold()
     gc.set_threshold(1_000_000, 20, 100)
     try:
@@ -258,23 +242,22 @@ def _cores() -> int:
     return min(4, cpu_count()) if sys.platform == "linux" else 1
 
 
-class _Said(io.StringIO):
-    """A stream that passes Sphinx's progress on, one sentence at a time, without colours."""
+class _ProgressStream(io.StringIO):
+    """A stream that calls `tell` with Sphinx's progress, a sentence at a time, without colours."""
 
     def __init__(self, tell: Callable[[str], None]):
         super().__init__()
-        self._hearer = tell
+        self._tell = tell
 
     def write(self, text: str) -> int:
-        """Pass on the first words."""
         words = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text).split("... ")[0].strip()
         if words:
-            self._hearer(words)
+            self._tell(words)
         return len(text)
 
 
 def _run(pages: Path, made: Path, trees: Path, processes: int, tell: Callable[[str], None]) -> list[str]:
-    """Sphinx, with its warnings as lines."""
+    """Run Sphinx, and return the lines of its warnings."""
     from sphinx.application import Sphinx
     from sphinx.util.docutils import docutils_namespace, patch_docutils
 
@@ -282,12 +265,20 @@ def _run(pages: Path, made: Path, trees: Path, processes: int, tell: Callable[[s
         **_SETTINGS, "version": polyopt.__version__, "release": polyopt.__version__,
         "html_title": f"polyopt {polyopt.__version__}",
     }  # fmt: skip
-    told = io.StringIO()
-    # Sphinx registers its words in docutils: they are taken back, so that a second build warns of nothing.
+    log = io.StringIO()
+    # Sphinx registers names in docutils, which a second build would warn of: they are removed.
     with warnings.catch_warnings(), patch_docutils(), docutils_namespace():
         warnings.simplefilter("ignore")
         app = Sphinx(
-            pages, None, made, trees, "html", settings, status=_Said(tell), warning=told, parallel=processes
+            pages,
+            None,
+            made,
+            trees,
+            "html",
+            settings,
+            status=_ProgressStream(tell),
+            warning=log,
+            parallel=processes,
         )
         app.add_css_file("handbook.css")
         app.build()
@@ -295,14 +286,14 @@ def _run(pages: Path, made: Path, trees: Path, processes: int, tell: Callable[[s
     shutil.rmtree(made / "_sources", ignore_errors=True)
     for name in (".buildinfo", "objects.inv"):
         (made / name).unlink(missing_ok=True)
-    return [line for line in told.getvalue().splitlines() if line.strip()]
+    return [line for line in log.getvalue().splitlines() if line.strip()]
 
 
 def finished(page: str) -> str:
-    """Return a page for screen readers, keys and narrow lines, from the theme's HTML.
+    """Return a page of the theme with changes for screen readers, keyboards and narrow windows.
 
-    Captions of the contents get the level of their heading, blocks that scroll sideways can be reached by the
-    keyboard, the two columns beside a page have names, and a point does not begin a line after a formula.
+    Captions of the contents get the level of their heading, blocks that scroll sideways get the keyboard's
+    focus, the two columns beside a page get names, and no line begins with the full stop after a formula.
     """
     from polyopt.report.programs import keep_punctuation
 

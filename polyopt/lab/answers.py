@@ -1,7 +1,7 @@
-"""The answers to the requests of a client, by their names in :data:`COMPUTED`.
+"""Answers to a client's requests, by their names in :data:`COMPUTED`.
 
-A path over one parameter is a film strip, a small picture of each value; a trace is a film of a solver's
-iterates. A state is exported as the Python lines that reproduce it and the certificate's claim as a file.
+A path is a row of small pictures, one for each value of a parameter; a trace shows the iterates of a solver.
+A state is exported as Python lines that reproduce it, and as a file with the certificate's claim.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from polyopt.lab.state import MAX_POINTS, State, machines, read_state, read_view
 
 MAX_STEPS = 400
 _UNITS = ("iteration", "epoch", "step", "round", "pass")
-_BEGUN = (
+_FROM_RANDOM = (
     "Alternation from a random assignment: a round solves the convex program of each face, then moves "
     "samples to the face where they pay less. It may end above the answer, which is the best of many "
     "prepared starts."
 )
 _HELD = "The assignment is held, so there is one convex program, and no round but this."
-_SHOWN = ("W", "w", "assignment", "p")  # faces, a machine of one function, who answers, probabilities
-_VALUES = ("objective", "criterion", "best")  # what a loop calls the value that it lowers
+_POINT_FIELDS = ("W", "w", "assignment", "p")  # faces, one function, active faces, probabilities
+_OBJECTIVES = ("objective", "criterion", "best")  # names of the objective in records of solvers
 MAX_FRAMES = 24
-_DECADES = 2.0  # to both sides of the state's own value
-_SMALL_GRID = (24, 24)  # nodes of a frame
+_DECADES = 2.0  # of a path, on both sides of the state's value
+_SMALL_GRID = (24, 24)  # nodes of a small picture
 _CLAIM, _DATA = "claim.json", "points.svm"
 
 
 @dataclass
 class Context:
-    """A request of a client, the means to answer it, the last picture, and the one that the answer draws."""
+    """A request of a client, the means to answer it, the last picture, and the one of the answer."""
 
     message: Mapping[str, Any]
     run: Clock
@@ -53,7 +53,7 @@ class Context:
 
     @property
     def state(self) -> State:
-        """The state of the message, checked."""
+        """State of the message, checked."""
         return read_state(self.message.get("state"))
 
     def fit(self, state: State, **more: Any) -> Fitted:
@@ -63,7 +63,7 @@ class Context:
     def solved(self) -> Fitted:
         """Return the state of the message, solved; the last picture's if it is the same."""
         state, last = self.state, self.last
-        if last is not None and last.state.told() == state.told() and not last.is_stopped:
+        if last is not None and last.state.to_dict() == state.to_dict() and not last.is_stopped:
             return last
         return self.fit(state)
 
@@ -81,7 +81,7 @@ def hello(begin: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def explain(told: Mapping[str, Any], last: tuple[int, Fitted] | None) -> dict[str, Any]:
-    """One point of the last picture."""
+    """Explain one point of the last picture."""
     if last is None:
         raise ValueError("there is no picture yet whose point could be explained")
     number, fitted = last
@@ -99,7 +99,7 @@ def _solve(context: Context) -> dict[str, Any]:
 
 
 def read_values(state: State, parameter: object, values: object, count: object) -> list[float]:
-    """Return the values of a path: as asked, or `count` (9 by default) spread about the state's own."""
+    """Return the `values` of a path or, by default, `count` values (9) around the state's own."""
     paths = state.machine.shown()["paths"]
     if parameter not in paths:
         raise ValueError(f"parameter must be one of {', '.join(paths)} for {state.machine.name}")
@@ -111,17 +111,17 @@ def read_values(state: State, parameter: object, values: object, count: object) 
     number = 9 if count is None else count
     if type(number) is not int or not 2 <= number <= MAX_FRAMES:
         raise ValueError(f"count must be a whole number from 2 to {MAX_FRAMES}")
-    own = state.settings[setting.name]
+    value = state.settings[setting.name]
     if not setting.log:
         return np.linspace(setting.low, setting.high, number + 2)[1:-1].tolist()
-    middle = np.log10(float(own)) if own is not None else np.log10(max(setting.low, 1.0)) + _DECADES / 4
-    wide = _DECADES if setting.low < 1.0 else _DECADES / 4  # a bound from 1 on is most telling near 1
-    spread = np.logspace(middle - wide, middle + wide, number)
-    return np.unique(np.clip(spread, setting.low, setting.high)).tolist()
+    middle = np.log10(float(value)) if value is not None else np.log10(max(setting.low, 1.0)) + _DECADES / 4
+    decades = _DECADES if setting.low < 1.0 else _DECADES / 4  # a bound from 1 on changes most near 1
+    path = np.logspace(middle - decades, middle + decades, number)
+    return np.unique(np.clip(path, setting.low, setting.high)).tolist()
 
 
-def _film(context: Context) -> dict[str, Any]:
-    """Draw the small pictures of a path, each told as soon as it is there; a stopped run keeps those made."""
+def _path(context: Context) -> dict[str, Any]:
+    """Draw the small pictures of a path, and send each at once; a stopped run keeps those drawn."""
     message, state, parameter = context.message, context.state, str(context.message.get("parameter"))
     values = read_values(state, message.get("parameter"), message.get("values"), message.get("count"))
     view = read_view(message.get("view"), state.X)
@@ -144,78 +144,85 @@ def _film(context: Context) -> dict[str, Any]:
 
 
 class _Trajectory:
-    """The points of a run: of several starts those of the one that ended best, of equal ones the longest."""
+    """The iterates of a run; of several starts those with the best end, of equal ones the most.
+
+    unit: name of a step of the solver.
+    """
 
     def __init__(self) -> None:
         self._best: list[dict[str, Any]] = []
-        self._now: list[dict[str, Any]] = []
+        self._current: list[dict[str, Any]] = []
         self.unit = "step"
 
     def add(self, record: Mapping[str, float], point: Mapping[str, Any]) -> None:
-        """Add a point of the run."""
+        """Add an iterate; one with a smaller number, or other fields, begins another start."""
         unit = next((name for name in _UNITS if name in record), "")
-        number = int(record.get(unit, len(self._now)))
-        shown = {name: np.array(point[name]) for name in _SHOWN if point.get(name) is not None}
-        if not shown:
+        number, current = int(record.get(unit, len(self._current))), self._current
+        fields = {name: np.array(point[name]) for name in _POINT_FIELDS if point.get(name) is not None}
+        if not fields:
             return
-        if self._now and (number <= self._now[-1]["step"] or shown.keys() != self._now[-1]["point"].keys()):
+        if current and (number <= current[-1]["step"] or fields.keys() != current[-1]["point"].keys()):
             self._end_start()
         self.unit = unit or self.unit
-        value = point.get("objective", next((record[name] for name in _VALUES if name in record), np.nan))
-        step = {"step": number, "objective": float(value), "bound": record.get("bound"), "point": shown}
-        self._now.append(step)
+        value = point.get("objective", next((record[name] for name in _OBJECTIVES if name in record), np.nan))
+        iterate = {"step": number, "objective": float(value), "bound": record.get("bound"), "point": fields}
+        self._current.append(iterate)
 
     def _end_start(self) -> None:
-        """Keep the points of the start that ends here, if it is the best so far."""
-        ends = [visited[-1]["objective"] for visited in (self._now, self._best) if visited]
-        near = len(ends) == 2 and abs(ends[0] - ends[1]) <= 1e-6 * abs(ends[1])
-        if len(ends) == 1 or (len(self._now) > len(self._best) if near else ends[0] < ends[1]):
-            self._best = self._now
-        self._now = []
+        """Keep the iterates of the current start if it is the best."""
+        current, best, self._current = self._current, self._best, []
+        if not best:
+            self._best = current
+            return
+        value, least = current[-1]["objective"], best[-1]["objective"]
+        is_equal = abs(value - least) <= 1e-6 * abs(least)
+        if len(current) > len(best) if is_equal else value < least:
+            self._best = current
 
-    def visited(self) -> list[dict[str, Any]]:
-        """Return the points of the best start."""
-        if self._now:
+    def iterates(self) -> list[dict[str, Any]]:
+        """Return the iterates of the best start."""
+        if self._current:
             self._end_start()
         return self._best
 
 
 def _trace(context: Context, state: State, most: object) -> dict[str, Any]:
-    """Solve a state, and tell `most` of the points on the way."""
+    """Solve a state, and return at most `most` of the iterates (60 by default)."""
     most = 60 if most is None else most
     if type(most) is not int or not 2 <= most <= MAX_STEPS:
         raise ValueError(f"most must be a whole number from 2 to {MAX_STEPS}")
     trajectory = _Trajectory()
     fitted = context.fit(state, seeing=trajectory.add)
-    # Rounds from a random assignment tell more than the run of the answer, which is prepared.
+    # Rounds from a random assignment show more than the run of the answer, which has a good start.
     is_free = state.machine.takes_assignments and state.assignment is None
-    begun = is_free and fitted.estimator.solver_ == "exact" and len(fitted.estimator.W_) > 1
-    if begun:
+    is_random = is_free and fitted.estimator.solver_ == "exact" and len(fitted.estimator.W_) > 1
+    if is_random:
         trajectory = _Trajectory()
         first = np.random.default_rng(state.seed).integers(len(fitted.estimator.W_), size=len(state.y))
         context.fit(state, seeing=trajectory.add, begin=first)
-    visited = trajectory.visited()
-    if not visited:
+    iterates = trajectory.iterates()
+    if not iterates:
         return _history(fitted, most)
-    kept = np.unique(np.linspace(0, len(visited) - 1, most).round().astype(int))
+    places = np.unique(np.linspace(0, len(iterates) - 1, most).round().astype(int)).tolist()
     steps: list[dict[str, Any]] = []
-    for place in kept.tolist():
-        steps.append(_step(visited[place], fitted, steps[-1]["assignment"] if steps else None))
-    some = "" if len(kept) == len(visited) else f" {len(kept)} of its {len(visited)} are told."
-    which = _BEGUN if begun else _HELD if state.assignment is not None else ""
-    points = "1 point" if len(visited) == 1 else f"{len(visited)} points"
-    which = which or f"The run of the answer: {points}, one each {trajectory.unit}.{some}"
+    for place in places:
+        steps.append(_step(iterates[place], fitted, steps[-1]["assignment"] if steps else None))
+    shown = "" if len(places) == len(iterates) else f" {len(places)} of its {len(iterates)} are shown."
+    points = "1 point" if len(iterates) == 1 else f"{len(iterates)} points"
+    sentence = f"The run of the answer: {points}, one each {trajectory.unit}.{shown}"
+    if is_random or state.assignment is not None:
+        sentence = _FROM_RANDOM if is_random else _HELD
     exact = fitted
     if state.solver != "exact" and not context.run.is_over:
         exact = context.fit(replace(state, solver="exact"))
-    point = visited[0]["point"]
+    point = iterates[0]["point"]
     kind = "alternation" if "assignment" in point and fitted.estimator.solver_ != "sgd" else "descent"
     kind = "cross-entropy" if "p" in point else "run" if "w" in point else kind
-    shown = drawing(exact, (0.0, 1.0, 0.0, 1.0), None)
-    lines = shown["faces"] or ([shown["line"]] if shown["line"] is not None else [])
+    drawn = drawing(exact, (0.0, 1.0, 0.0, 1.0), None)
+    lines = drawn["faces"] or ([drawn["line"]] if drawn["line"] is not None else [])
     return {
         "kind": "trace", "what": kind, "unit": trajectory.unit, "steps": steps,
-        "optimum": _optimum(exact, lines), "sentence": which,
+        "optimum": _optimum(exact, lines), "sentence": sentence,
     }  # fmt: skip
 
 
@@ -227,9 +234,9 @@ def _optimum(exact: Fitted, faces: list[Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _step(page: Mapping[str, Any], fitted: Fitted, before: list[int] | None) -> dict[str, Any]:
-    """One point as plain values; the assignment is the highest of the faces where the loop has none."""
-    point, estimator = page["point"], fitted.estimator
+def _step(iterate: Mapping[str, Any], fitted: Fitted, before: list[int] | None) -> dict[str, Any]:
+    """Return an iterate as plain values; by default the assignment is to the face of largest score."""
+    point, estimator = iterate["point"], fitted.estimator
     W, assignment, faces = point.get("W"), point.get("assignment"), None
     if "w" in point:
         faces = [{"w": point["w"][:-1].tolist(), "b": float(point["w"][-1])}]
@@ -238,26 +245,26 @@ def _step(page: Mapping[str, Any], fitted: Fitted, before: list[int] | None) -> 
         faces = [{"w": w[:-1].tolist(), "b": float(w[-1])} for w in W]
         if assignment is None:
             assignment = (fitted.state.X @ W[:, :-1].T + W[:, -1]).argmax(axis=1)
-    told = None if assignment is None else assignment.astype(int).tolist()
+    active = None if assignment is None else assignment.astype(int).tolist()
     changed = None
-    if told is not None and before is not None and len(before) == len(told):
-        changed = sum(a != b for a, b in zip(before, told, strict=True))
+    if active is not None and before is not None and len(before) == len(active):
+        changed = sum(a != b for a, b in zip(before, active, strict=True))
     return {
-        "step": page["step"], "objective": page["objective"], "bound": page["bound"], "faces": faces,
-        "assignment": told, "changed": changed,
+        "step": iterate["step"], "objective": iterate["objective"], "bound": iterate["bound"],
+        "faces": faces, "assignment": active, "changed": changed,
         "probabilities": point["p"].tolist() if "p" in point else None,
     }  # fmt: skip
 
 
 def _history(fitted: Fitted, most: int) -> dict[str, Any]:
-    """Objective and bound alone, of a solver that shows no points."""
+    """Return objective and bound alone, for a solver that shows no iterates."""
     frame = fitted.estimator.history_
     frame = history_of(fitted.estimator) if set(_UNITS) & set(frame) else frame.iloc[:0]
     if len(frame) > most:
         frame = frame.iloc[np.unique(np.linspace(0, len(frame) - 1, most).round().astype(int))]
-    nothing = {"faces": None, "assignment": None, "changed": None, "probabilities": None}
+    empty = {"faces": None, "assignment": None, "changed": None, "probabilities": None}
     steps = [
-        {"step": int(row["iteration"]), "objective": row["objective"], "bound": row.get("bound"), **nothing}
+        {"step": int(row["iteration"]), "objective": row["objective"], "bound": row.get("bound"), **empty}
         for row in frame.to_dict("records")
     ]
     sentence = (
@@ -282,18 +289,17 @@ def exported(fitted: Fitted) -> dict[str, Any]:
 
 
 def python_lines(fitted: Fitted) -> str:
-    """Lines of Python that give the same estimator and the same certificate."""
+    """Return lines of Python that give the same estimator and the same certificate."""
     state, name = fitted.state, type(fitted.estimator).__name__
     held = state.assignment
-    chosen = {"solver": state.solver if held is None else "exact", **fitted.settings}
+    values = {"solver": state.solver if held is None else "exact", **fitted.settings}
     if fitted.method.is_random:
-        chosen["random_state"] = state.seed
-    words = {
-        key: f"{key}={getattr(value, 'item', lambda value=value: value)()!r}" for key, value in chosen.items()
-    }
-    settings = ", ".join(word for key, word in words.items() if "__" not in key)
-    grouped = ", ".join(word for key, word in words.items() if "__" in key)
-    grouped = f"set_params({grouped})." if grouped else ""
+        values["random_state"] = state.seed
+    values = {key: value.item() if isinstance(value, np.generic) else value for key, value in values.items()}
+    arguments = {key: f"{key}={value!r}" for key, value in values.items()}
+    settings = ", ".join(text for key, text in arguments.items() if "__" not in key)
+    nested = ", ".join(text for key, text in arguments.items() if "__" in key)
+    nested = f"set_params({nested})." if nested else ""
     points = ",\n".join(
         f"    [{u!r}, {v!r}, {label}]"
         for (u, v), label in zip(state.X.tolist(), state.y.tolist(), strict=True)
@@ -304,22 +310,22 @@ def python_lines(fitted: Fitted) -> str:
         f"from polyopt import {name}\n\n"
         f"points = np.array([\n{points},\n])\n"
         "X, y = points[:, :2], points[:, 2].astype(int)\n"
-        f"model = {name}({settings}).{grouped}{fit}\n"
+        f"model = {name}({settings}).{nested}{fit}\n"
         "print(model.certificate())\n"
         "print(model.duals_)\n"
     )
 
 
 def _claim(fitted: Fitted) -> tuple[str | None, str | None, str]:
-    """Return the claim and the points that it is about; a sentence on them, or on why there are none."""
+    """Return the claim's file, the file of its points, and a sentence; None, None and the reason if none."""
     with tempfile.TemporaryDirectory(prefix="polyopt-lab-") as folder:
         claim, data = Path(folder) / _CLAIM, Path(folder) / _DATA
         try:
             fitted.certificate.save(claim, data=data)
         except ValueError as error:
             return None, None, f"There is no claim to save: {error}"
-        told, points = claim.read_text(encoding="utf-8"), data.read_text(encoding="utf-8")
-    return told, points, f"Checked anywhere by: python check.py {_CLAIM} {_DATA}"
+        texts = claim.read_text(encoding="utf-8"), data.read_text(encoding="utf-8")
+    return *texts, f"Checked anywhere by: python check.py {_CLAIM} {_DATA}"
 
 
 COMPUTED: dict[str, Callable[[Context], dict[str, Any]]] = {
@@ -327,8 +333,8 @@ COMPUTED: dict[str, Callable[[Context], dict[str, Any]]] = {
     "dataset": lambda context: dataset(context.message),
     "columns": lambda context: columns_of(context.message),
     "trace": lambda context: _trace(context, context.state, context.message.get("most")),
-    "path": _film,
+    "path": _path,
     "program": lambda context: program_shown(context.solved()),
     "export": lambda context: exported(context.solved()),
 }
-"""The requests that are computed one after the other."""
+"""Requests that are computed one after the other."""

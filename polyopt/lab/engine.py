@@ -35,8 +35,8 @@ class ProgressReporter:
         self._number, self._send, self._watch = number, send, watch
         self._start = time.perf_counter()
         self._last = self._start + 0.2  # an answer within 0.3 s needs no progress
-        self._one = threading.Lock()
-        self._over = threading.Event()
+        self._lock = threading.Lock()
+        self._is_over = threading.Event()
         self._clock = threading.Thread(target=self._tick, name="polyopt lab, clock", daemon=True)
 
     def __enter__(self) -> Self:
@@ -44,8 +44,8 @@ class ProgressReporter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._clock.join()  # nothing is told after the answer
+        self._is_over.set()
+        self._clock.join()  # no progress after the answer
 
     def on_record(self, record: Mapping[str, float]) -> None:
         """Send a solver record, at most one every `_MIN_SECONDS`."""
@@ -54,14 +54,14 @@ class ProgressReporter:
 
     def send(self, **values: object) -> None:
         """Send a progress message now, with further `values`."""
-        with self._one:
+        with self._lock:
             now = self._last = time.perf_counter()
-            told: dict[str, Any] = {"objective": None, "bound": None, "seconds": now - self._start}
-            told |= {"share": self._watch.share, "text": self._watch.text, **values}
-            self._send(plain({"id": self._number, "kind": "progress", **told}))
+            progress: dict[str, Any] = {"objective": None, "bound": None, "seconds": now - self._start}
+            progress |= {"share": self._watch.share, "text": self._watch.text, **values}
+            self._send(plain({"id": self._number, "kind": "progress", **progress}))
 
     def _tick(self) -> None:
-        while not self._over.wait(_MAX_SECONDS):
+        while not self._is_over.wait(_MAX_SECONDS):
             if time.perf_counter() >= self._last + _MAX_SECONDS:
                 self.send()
 
@@ -77,12 +77,12 @@ class Job:
 
     @property
     def who(self) -> object:
-        """View, of those that share an engine, that sent the request."""
+        """Sender of the request, among the views of one engine."""
         return self.message.get("who")
 
 
 class Engine:
-    """Answers one client's messages by calls of `send` from any thread, one after the other."""
+    """Answers to one client's messages, by calls of `send` from any thread, one after the other."""
 
     def __init__(self, send: Callable[[dict[str, Any]], None], begin: Mapping[str, Any] | None = None):
         self._send, self._begin = send, begin
@@ -96,14 +96,14 @@ class Engine:
     # -- messages -----------------------------------------------------------------------------
 
     def receive(self, message: object) -> None:
-        """Answer a message, JSON if it is a text, at once or when it is computed; raise nothing."""
+        """Answer a message, JSON if it is a text, now or once it is computed; raise nothing."""
         number: int | None = None
         try:
-            told = self._parsed(message)
-            number = told.get("id") if type(told.get("id")) is int else None
+            request = self._parsed(message)
+            number = request.get("id") if type(request.get("id")) is int else None
             if number is None:
                 raise ValueError("a message needs a whole number as its id")
-            self._dispatch(number, told)
+            self._dispatch(number, request)
         except (ValueError, TypeError, RecursionError) as error:
             self._fail(number, error)
 
@@ -122,17 +122,17 @@ class Engine:
             raise ValueError("a message must be an object with id and op")
         return message
 
-    def _dispatch(self, number: int, told: Mapping[str, Any]) -> None:
-        op = told.get("op")
+    def _dispatch(self, number: int, request: Mapping[str, Any]) -> None:
+        op = request.get("op")
         if op == "hello":
             self._send(plain({"id": number, **answers.hello(self._begin)}))
         elif op == "stop":
-            self._stop(told.get("who"))
+            self._stop(request.get("who"))
             self._send({"id": number, "kind": "stopped", "sentence": "What ran is stopped."})
         elif op == "explain":
-            self._send(plain({"id": number, **answers.explain(told, self._last)}))
+            self._send(plain({"id": number, **answers.explain(request, self._last)}))
         elif isinstance(op, str) and op in answers.COMPUTED:
-            self._enqueue(Job(number, op, told))
+            self._enqueue(Job(number, op, request))
         else:
             known = ", ".join(("hello", "stop", "explain", *answers.COMPUTED))
             raise ValueError(f"op must be one of {known}, not {str(op)[:40]!r}")
@@ -189,26 +189,26 @@ class Engine:
                 last = None if self._last is None else self._last[1]
                 run = Clock(30.0, outer=job.run)  # the seconds begin with the work
                 context = answers.Context(job.message, run, reporter.on_record, reporter.send, last)
-                told = plain(answers.COMPUTED[job.op](context))
+                answer = plain(answers.COMPUTED[job.op](context))
             if context.drawn is not None:
                 self._last = (job.number, context.drawn)
-            self._send({"id": job.number, **told})
+            self._send({"id": job.number, **answer})
         except KeyboardInterrupt:
             sentence = "It was stopped before there was a point to show."
             self._send({"id": job.number, "kind": "stopped", "sentence": sentence})
-        except Exception as error:  # of whatever kind: the engine goes on
+        except Exception as error:  # of any kind: the engine goes on
             self._fail(job.number, error)
 
     def _fail(self, number: int | None, error: BaseException) -> None:
         self._send({"id": number, "kind": "error", "sentence": sentence_of(error)})
 
     def wait(self, seconds: float = 60.0) -> bool:
-        """Wait until nothing is computed; return False if that takes longer."""
+        """Wait until no request is left; return False after a timeout."""
         with self._change:
             return self._change.wait_for(lambda: not self._waiting and self._current is None, seconds)
 
     def close(self) -> None:
-        """End it: what runs is stopped, and nothing more is answered."""
+        """Stop the current job, and answer no further message."""
         with self._change:
             self._is_closed = True
             self._waiting.clear()
@@ -222,10 +222,7 @@ def _refuse_constant(name: str) -> float:
 
 
 def sentence_of(error: BaseException) -> str:
-    """Say what went wrong, in a sentence.
-
-    error: A ValueError says it itself, as does what is not installed; of others the kind says more.
-    """
+    """Return an error as a sentence: the text of a ValueError or ImportError, else with its type."""
     text = " ".join(str(error).split())
     if isinstance(error, ValueError | ImportError) and text:
         return text

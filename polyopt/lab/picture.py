@@ -1,4 +1,4 @@
-"""A solved state as a picture: values on a grid, faces, every point's numbers, and the certificate's."""
+"""A solved state as a picture: values on a grid, faces, and the numbers of points and certificate."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ View = tuple[float, float, float, float]
 MAX_NODES = 200
 
 
-def read_grid(told: object, default: tuple[int, int] = (72, 72)) -> tuple[int, int] | None:
+def read_grid(grid: object, default: tuple[int, int] = (72, 72)) -> tuple[int, int] | None:
     """Check a client's grid: two whole numbers, None for no grid, or ``"default"``."""
-    if told is None or told == "default":
-        return None if told is None else default
-    if not isinstance(told, (list, tuple)) or len(told) != 2 or any(type(k) is not int for k in told):
+    if grid is None or grid == "default":
+        return None if grid is None else default
+    if not isinstance(grid, (list, tuple)) or len(grid) != 2 or any(type(k) is not int for k in grid):
         raise ValueError("grid must be two whole numbers")
-    if not all(2 <= k <= MAX_NODES for k in told):
+    if not all(2 <= k <= MAX_NODES for k in grid):
         raise ValueError(f"grid must be two numbers from 2 to {MAX_NODES}")
-    return told[0], told[1]
+    return grid[0], grid[1]
 
 
 def picture(
     fitted: Fitted, view: View, grid: tuple[int, int] | None, *, words: bool = True
 ) -> dict[str, Any]:
-    """Describe a solved state as it is shown, with `words` each point's rows in words too."""
+    """Describe a solved state; with `words`, each point's rows in sentences, too."""
     start = time.perf_counter()
     rows = dual_rows(fitted)
     samples = samples_of(rows, fitted)
-    told: dict[str, Any] = {
-        "kind": "picture", "state": fitted.state.told(**fitted.shown_settings), "tuned": fitted.tuned,
+    shown: dict[str, Any] = {
+        "kind": "picture", "state": fitted.state.to_dict(**fitted.shown_settings), "tuned": fitted.tuned,
         "title": fitted.method.title_for(fitted.settings), "program": fitted.certificate.program,
         "stopped": fitted.is_stopped, "status": status_of(fitted), "solver": fitted.estimator.solver_,
         "iterations": int(fitted.estimator.n_iter_), "warnings": list(fitted.warnings), "samples": samples,
@@ -54,30 +54,31 @@ def picture(
         "rows": None, "why": None, "certificate": fitted.certificate.to_dict(),
     }  # fmt: skip
     if words:
-        own, y = Words(fitted), fitted.state.y.tolist()
-        held = rows_by_sample(rows, len(y))
-        told["rows"] = [[own.row(row, label) for row in each] for each, label in zip(held, y, strict=True)]
-        told["why"] = [own.why(*one) for one in zip(held, y, samples["support"], strict=True)]
+        sentences, y = Words(fitted), fitted.state.y.tolist()
+        by_sample = rows_by_sample(rows, len(y))
+        points = list(zip(by_sample, y, samples["support"], strict=True))
+        shown["rows"] = [[sentences.row(row, label) for row in at_point] for at_point, label, _ in points]
+        shown["why"] = [sentences.why(*point) for point in points]
     described = time.perf_counter()
-    told |= drawing(fitted, view, grid)
+    shown |= drawing(fitted, view, grid)
     end = time.perf_counter()
     timings = {**fitted.seconds, "samples": described - start, "grid": end - described}
-    told["timings"] = {**timings, "total": sum(timings.values())}
-    return plain(told)
+    shown["timings"] = {**timings, "total": sum(timings.values())}
+    return plain(shown)
 
 
 def explained(fitted: Fitted, sample: int) -> dict[str, Any]:
-    """One point's rows, and why it is a support vector."""
+    """Return a point's rows in sentences, and whether and why it is a support vector."""
     rows = dual_rows(fitted)
     support = samples_of(rows, fitted)["support"]
     words, label = Words(fitted), int(fitted.state.y[sample])
-    own = rows_by_sample(rows, len(support))[sample]
-    told = {"rows": [words.row(row, label) for row in own], "why": words.why(own, label, support[sample])}
-    return plain({"sample": sample, **told})
+    at_point = rows_by_sample(rows, len(support))[sample]
+    sentences = [words.row(row, label) for row in at_point]
+    return plain({"sample": sample, "rows": sentences, "why": words.why(at_point, label, support[sample])})
 
 
 def drawing(fitted: Fitted, view: View, grid: tuple[int, int] | None) -> dict[str, Any]:
-    """Draw what lies under the points: values on a grid, lines, faces, and the levels of the program."""
+    """Return the drawing under the points: values on a grid, lines, faces, and levels of the program."""
     estimator = fitted.estimator
     coef = getattr(estimator, "coef_", None)
     return {
@@ -95,10 +96,10 @@ def _grid(fitted: Fitted, view: View, nx: int, ny: int) -> dict[str, Any]:
     U, V = np.meshgrid(np.linspace(x0, x1, nx), np.linspace(y0, y1, ny))
     nodes = np.column_stack([U.ravel(), V.ravel()])
     values = np.asarray(fitted.estimator.decision_function(nodes), dtype=float)
-    values = np.nan_to_num(np.clip(values, -1e30, 1e30))  # within what float32 holds
+    values = np.nan_to_num(np.clip(values, -1e30, 1e30))  # in the range of float32
     polytopes = _polytopes(fitted)
     cells = None
-    if len(polytopes) == 1 and polytopes[0][0].shape[0] <= 255:  # a byte for each face
+    if len(polytopes) == 1 and polytopes[0][0].shape[0] <= 255:  # a cell is a byte
         W, b = polytopes[0]
         cells = _base64((nodes @ W.T + b).argmax(axis=1).astype("<u1"))
     return {"nx": nx, "ny": ny, "values": _base64(values.astype("<f4")), "cells": cells}
@@ -109,36 +110,36 @@ def _base64(values: NDArray[Any]) -> str:
 
 
 def _polytopes(fitted: Fitted) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """Normals, pointing outside, and offsets of each polytope."""
+    """Return normals, pointing outside, and offsets of each polytope."""
     if not fitted.method.has_faces:
         return []
-    several = getattr(fitted.estimator, "polytopes_", None)
-    if several is None:
-        several = [fitted.estimator.polytope_]
-    return [(np.asarray(one.W), np.asarray(one.b)) for one in several]
+    polytopes = getattr(fitted.estimator, "polytopes_", None)
+    if polytopes is None:
+        polytopes = [fitted.estimator.polytope_]
+    return [(np.asarray(polytope.W), np.asarray(polytope.b)) for polytope in polytopes]
 
 
 def _faces(fitted: Fitted) -> list[dict[str, Any]]:
     polytopes = _polytopes(fitted)
-    own = active_faces(fitted.estimator, len(fitted.state.y))
+    active = active_faces(fitted.estimator, len(fitted.state.y))
     total = sum(len(b) for _, b in polytopes)
-    answers = np.bincount(own[(own >= 0) & (own < total)], minlength=total)
-    found: list[dict[str, Any]] = []
+    counts = np.bincount(active[(active >= 0) & (active < total)], minlength=total)
+    faces: list[dict[str, Any]] = []
     for piece, (W, b) in enumerate(polytopes):
         for w, offset in zip(W, b, strict=True):
-            k = len(found)
-            face = {"k": k, "piece": piece, "w": w.tolist(), "b": float(offset), "answers": int(answers[k])}
-            found.append(face)
-    return found
+            k = len(faces)
+            face = {"k": k, "piece": piece, "w": w.tolist(), "b": float(offset), "answers": int(counts[k])}
+            faces.append(face)
+    return faces
 
 
 def _levels(fitted: Fitted) -> list[dict[str, Any]]:
-    """Return the values of f at which something is told: 0, the margins, the bounds."""
-    found: list[dict[str, Any]] = [{"value": 0.0, "name": "boundary"}]
+    """Return the levels of f that are drawn: 0, the margins, the bounds."""
+    levels: list[dict[str, Any]] = [{"value": 0.0, "name": "boundary"}]
     states = fitted.duals["state"].astype(str)
     if not fitted.method.has_faces or states.str.contains("margin").any():
-        found += [{"value": value, "name": "margin"} for value in (1.0, -1.0)]
+        levels += [{"value": value, "name": "margin"} for value in (1.0, -1.0)]
     B = float(getattr(fitted.estimator, "B", np.inf))
     if np.isfinite(B):
-        found += [{"value": value, "name": "bound"} for value in (B, -B)]
-    return found
+        levels += [{"value": value, "name": "bound"} for value in (B, -B)]
+    return levels

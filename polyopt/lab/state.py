@@ -1,4 +1,4 @@
-"""The state of the lab, which a link holds: points with labels, a machine, its solver and settings."""
+"""State of the lab, which a link holds: points with labels, a machine, its solver and settings."""
 
 from __future__ import annotations
 
@@ -19,37 +19,39 @@ from polyopt.methods.registry import METHODS, for_kernel
 
 
 def plain(value: object) -> Any:
-    """Return a value for JSON; what is infinite, or no number, is None."""
+    """Return a value for JSON; infinite numbers and NaN are None."""
     kind = type(value)
     if kind is float:
         return value if math.isfinite(value) else None  # type: ignore[arg-type]
     if value is None or kind in (str, int, bool):
         return value
     if isinstance(value, Mapping):
-        return {str(key): plain(one) for key, one in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, np.ndarray):
         return plain(value.tolist())
     if isinstance(value, np.generic):
         return plain(value.item())
     if isinstance(value, (list, tuple)):
-        return [plain(one) for one in value]
+        return [plain(item) for item in value]
     return str(value)
 
 
 HELD = "fixed"
-"""The lab's own way for machines of faces: the assignment stays as it is, and what is left is convex."""
+"""The lab's own solver for machines of faces: the convex program of a fixed assignment."""
 
 _KERNELS = ("linear", "rbf", "poly")
-_WIDE = ("rbf", "poly")
+_WITH_GAMMA = ("rbf", "poly")
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A parameter of estimators that a person can set: its title, kind, range or choices, and default.
+    """A parameter of estimators with a control on the page.
 
-    A kind is ``"number"``, ``"integer"``, ``"flag"`` or ``"choice"``. With `log` a slider runs over the
-    orders of magnitude; if `tuned`, the data choose a value that is not given; `kernels` is empty for all
-    kernels.
+    kind: ``"number"``, ``"integer"``, ``"flag"`` or ``"choice"``.
+    low, high, log: range of a number; its slider is logarithmic if `log`.
+    choices: values of a choice.
+    tuned: True if the data choose the value by default.
+    kernels: kernels with this parameter; empty for all.
     """
 
     name: str
@@ -65,12 +67,13 @@ class Setting:
 
     def shown(self) -> dict[str, Any]:
         """Return plain values."""
-        told: dict[str, Any] = {"name": self.name, "title": self.title, "kind": self.kind}
-        told |= {"default": self.default, "tuned": self.tuned}
-        told["needs"] = {"kernel": list(self.kernels)} if self.kernels else {}
+        shown: dict[str, Any] = {
+            "name": self.name, "title": self.title, "kind": self.kind, "default": self.default,
+            "tuned": self.tuned, "needs": {"kernel": list(self.kernels)} if self.kernels else {},
+        }  # fmt: skip
         if self.kind in ("number", "integer"):
-            told |= {"low": self.low, "high": self.high, "log": self.log}
-        return told | ({"choices": list(self.choices)} if self.kind == "choice" else {})
+            shown |= {"low": self.low, "high": self.high, "log": self.log}
+        return shown | ({"choices": list(self.choices)} if self.kind == "choice" else {})
 
     def read(self, value: object) -> object:
         """Return the value, checked."""
@@ -100,7 +103,7 @@ def _short(value: object) -> str:
 
 _SHOWN = (
     Setting("kernel", "kernel", "choice", choices=_KERNELS),
-    Setting("gamma", "gamma of the kernel", "number", 1e-4, 1e4, log=True, tuned=True, kernels=_WIDE),
+    Setting("gamma", "gamma of the kernel", "number", 1e-4, 1e4, log=True, tuned=True, kernels=_WITH_GAMMA),
     Setting("degree", "degree", "integer", 1, 6, kernels=("poly",)),
     Setting("coef0", "constant of the kernel", "number", 0.0, 100.0, kernels=("poly",)),
     Setting("C", "C, the price of slack", "number", 1e-4, 1e4, log=True),
@@ -117,21 +120,21 @@ _SHOWN = (
     Setting("n_init", "starts", "integer", 1, 20),
     Setting("max_iter", "epochs or rounds at most", "integer", 1, 10_000, log=True),
 )
-"""The settings that the lab shows, of the machines that have them."""
+"""The settings with controls, as far as a machine has them."""
 
-_PATHS = ("C", "B", "bound_cost", "D", "ridge", "gamma")  # parameters that a film may run over
-_OF_LOOPS = ("max_iter",)  # which a convex machine needs no person to choose
+_PATHS = ("C", "B", "bound_cost", "D", "ridge", "gamma")  # parameters of a path
+_NOT_CONVEX = ("max_iter",)  # settings without a control if the program is convex
 _TITLES = {
     "auto": "fast, as suits the data",
     "exact": "exact, the explicit program",
     HELD: "held assignment, convex",
 }
-_LOWER_ENDS = (0.999, 0.99, 0.9)  # tried where a machine refuses the upper end of a setting
+_LOWER_ENDS = (0.999, 0.99, 0.9)  # tried if a machine refuses the upper end of a setting
 
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine of the lab: a method of the registry, by its first entry, with all its kernels."""
+    """A machine of the lab: an estimator with all its kernels, by its first method in the registry."""
 
     method: Method
 
@@ -147,11 +150,11 @@ class Machine:
 
     @property
     def is_convex(self) -> bool:
-        """True if the program is convex, so that a certificate proves its optimum at once."""
+        """True if the program is convex."""
         return not self.method.has_faces and not self.method.is_integer
 
     def _options(self, name: str) -> set[str]:
-        """Return the words that a parameter of the estimator takes."""
+        """Return the texts that a parameter of the estimator accepts."""
         rules = getattr(self.method.estimator_class, "_parameter_constraints", {})[name]
         return set().union(*(rule.options for rule in rules if isinstance(rule, StrOptions)))
 
@@ -160,41 +163,41 @@ class Machine:
         """Names of the solvers, the default first."""
         known = self._options("solver")
         first = ("auto", "exact", self.method.fast, self.method.proving)
-        own = tuple(dict.fromkeys(name for name in (*first, *sorted(known)) if name in known))
-        return (*own, HELD) if self.takes_assignments else own
+        names = tuple(dict.fromkeys(name for name in (*first, *sorted(known)) if name in known))
+        return (*names, HELD) if self.takes_assignments else names
 
     @property
     def takes_assignments(self) -> bool:
-        """True if a fit can begin at an assignment, or hold it."""
+        """True if a fit can begin at an assignment, or keep it fixed."""
         return hasattr(self.method.estimator_class, "fit_from")
 
     @cached_property
     def settings(self) -> dict[str, Setting]:
         """Settings of the machine by name."""
-        given = self.method.estimator_class().get_params(deep=False)
+        defaults = self.method.estimator_class().get_params(deep=False)
         for group, kind in getattr(self.method.estimator_class, "_settings", {}).items():
-            given |= {f"{group}__{name}": value for name, value in kind().get_params().items()}
-        defaults = {**given, **self.method.settings}
-        shown = [
-            one for one in _SHOWN if one.name in defaults and not (one.name in _OF_LOOPS and self.is_convex)
-        ]
-        return {one.name: self._own(one, defaults[one.name]) for one in shown}
+            defaults |= {f"{group}__{name}": value for name, value in kind().get_params().items()}
+        defaults |= self.method.settings
+        hidden = _NOT_CONVEX if self.is_convex else ()
+        shown = [setting for setting in _SHOWN if setting.name in defaults and setting.name not in hidden]
+        return {setting.name: self._adapted(setting, defaults[setting.name]) for setting in shown}
 
-    def _own(self, one: Setting, default: object) -> Setting:
+    def _adapted(self, setting: Setting, default: object) -> Setting:
         """Return a setting with this machine's default, choices and range."""
-        if one.kernels and "kernel" not in self.method.parameters:
-            one = replace(one, title=one.name, kernels=(), tuned=False)
-        if one.kind == "choice" and not one.choices:
-            one = replace(one, choices=tuple(sorted(self._options(one.name))))
-        if one.kind == "number" and not self._takes(one.name, one.high):
-            ends = (end for end in _LOWER_ENDS if self._takes(one.name, end))
-            one = replace(one, high=next(ends, one.high), log=False)
-        of_data = default in (None, math.inf) or isinstance(default, str) != (one.kind == "choice")
-        if of_data or one.name == self.method.tuned:
-            return replace(one, tuned=True)
-        return replace(one, tuned=False, default=default)
+        name = setting.name
+        if setting.kernels and "kernel" not in self.method.parameters:
+            setting = replace(setting, title=name, kernels=(), tuned=False)
+        if setting.kind == "choice" and not setting.choices:
+            setting = replace(setting, choices=tuple(sorted(self._options(name))))
+        if setting.kind == "number" and not self._accepts(name, setting.high):
+            ends = (end for end in _LOWER_ENDS if self._accepts(name, end))
+            setting = replace(setting, high=next(ends, setting.high), log=False)
+        is_tuned = default in (None, math.inf) or isinstance(default, str) != (setting.kind == "choice")
+        if is_tuned or name == self.method.tuned:
+            return replace(setting, tuned=True)
+        return replace(setting, tuned=False, default=default)
 
-    def _takes(self, name: str, value: float) -> bool:
+    def _accepts(self, name: str, value: float) -> bool:
         try:
             self.method.check({name: value})
         except ValueError:
@@ -243,9 +246,11 @@ MAX_COORDINATE = 1e6
 
 @dataclass(frozen=True)
 class State:
-    """A checked state: points X (n, 2), labels y (n,) of -1 and +1, settings (None if the data choose).
+    """A checked state.
 
-    A held `assignment` (n,) has the face of each point, -1 for those that need none.
+    X (n, 2), y (n,): points, and their labels -1 and +1.
+    settings: values by name; None if the data choose.
+    assignment (n,): the face of each point that the solver keeps fixed, -1 for none.
     """
 
     X: Array
@@ -256,8 +261,8 @@ class State:
     seed: int = 0
     assignment: NDArray[np.int64] | None = None
 
-    def told(self, **settings: object) -> dict[str, Any]:
-        """Return plain values, with other settings in the place of some."""
+    def to_dict(self, **settings: object) -> dict[str, Any]:
+        """Return plain values, with some other settings."""
         points = [[float(u), float(v), int(label)] for (u, v), label in zip(self.X, self.y, strict=True)]
         held = {} if self.assignment is None else {"assignment": self.assignment.tolist()}
         return {
@@ -266,59 +271,59 @@ class State:
         }  # fmt: skip
 
 
-def read_state(told: object) -> State:
-    """Check a client's state; a ValueError says what is wrong with it, in a sentence."""
-    if not isinstance(told, Mapping):
+def read_state(state: object) -> State:
+    """Check a client's state; a ValueError says in a sentence why it is refused."""
+    if not isinstance(state, Mapping):
         raise ValueError("state must be an object with points, machine, method and settings")
-    if told.get("v", 1) != 1:
+    if state.get("v", 1) != 1:
         raise ValueError("the state is of a later version of the lab than this one")
-    machine = find_machine(told.get("machine"))
-    solver = told.get("method", machine.solvers[0])
+    machine = find_machine(state.get("machine"))
+    solver = state.get("method", machine.solvers[0])
     if solver not in machine.solvers:
         known = ", ".join(machine.solvers)
         raise ValueError(f"method must be one of {known} for {machine.name}, not {str(solver)[:40]!r}")
-    given = told.get("settings", {})
+    given = state.get("settings", {})
     if not isinstance(given, Mapping):
         raise ValueError("settings must be an object of names and values")
     if unknown := [name for name in given if name not in machine.settings]:
         known = ", ".join(machine.settings)
         raise ValueError(f"{machine.name} has no setting {str(unknown[0])[:40]!r}; it has {known}")
     settings = {
-        name: one.read(given[name]) if name in given else one.default
-        for name, one in machine.settings.items()
+        name: setting.read(given[name]) if name in given else setting.default
+        for name, setting in machine.settings.items()
     }
-    seed = told.get("seed", 0)
+    seed = state.get("seed", 0)
     if type(seed) is not int or not 0 <= seed < 2**31:
         raise ValueError(f"seed must be a whole number from 0 to {2**31 - 1}")
-    X, y = _points(told.get("points"))
-    held = _assignment(told.get("assignment"), len(y)) if solver == HELD else None
-    return State(X, y, machine, solver, settings, seed, held)
+    X, y = _points(state.get("points"))
+    assignment = _assignment(state.get("assignment"), len(y)) if solver == HELD else None
+    return State(X, y, machine, solver, settings, seed, assignment)
 
 
-def _assignment(told: object, count: int) -> NDArray[np.int64]:
-    if not isinstance(told, (list, tuple)) or len(told) != count:
-        raise ValueError(f"assignment must be a list of {count} faces, one for each point, to be held")
-    if any(type(face) is not int or not -1 <= face < MAX_POINTS for face in told):
+def _assignment(faces: object, n: int) -> NDArray[np.int64]:
+    if not isinstance(faces, (list, tuple)) or len(faces) != n:
+        raise ValueError(f"assignment must be a list of {n} faces, one for each point, to be held")
+    if any(type(face) is not int or not -1 <= face < MAX_POINTS for face in faces):
         raise ValueError("assignment must be of whole numbers: the face of each point, -1 for none")
-    return np.array(told, dtype=np.int64)
+    return np.array(faces, dtype=np.int64)
 
 
-def _points(told: object) -> tuple[Array, NDArray[np.int64]]:
-    if not isinstance(told, (list, tuple)) or not told:
+def _points(points: object) -> tuple[Array, NDArray[np.int64]]:
+    if not isinstance(points, (list, tuple)) or not points:
         raise ValueError("there are no points: draw some of both classes, or load a data set")
-    if len(told) > MAX_POINTS:
-        raise ValueError(f"there are {len(told)} points; the lab takes {MAX_POINTS} at most")
-    for i, point in enumerate(told):
+    if len(points) > MAX_POINTS:
+        raise ValueError(f"there are {len(points)} points; the lab takes {MAX_POINTS} at most")
+    for i, point in enumerate(points):
         if not isinstance(point, (list, tuple)) or len(point) != 3:
             raise ValueError(f"point {i} must be [x, y, label]")
         if any(type(value) not in (int, float) for value in point):
             raise ValueError(f"point {i} must be three numbers")
-        if not all(abs(value) <= MAX_COORDINATE for value in point[:2]):  # which NaN is not, either
+        if not all(abs(value) <= MAX_COORDINATE for value in point[:2]):  # false for NaN
             limits = f"{-MAX_COORDINATE:g} to {MAX_COORDINATE:g}"
             raise ValueError(f"point {i} must have coordinates from {limits}")
         if point[2] not in (-1, 1):
             raise ValueError(f"point {i} must have the label 1 or -1, not {point[2]}")
-    table = np.array(told, dtype=np.float64)
+    table = np.array(points, dtype=np.float64)
     y = table[:, 2].astype(np.int64)
     if len(np.unique(y)) < 2:
         which = f"all {len(y)} are" if len(y) > 1 else "the only one is"
@@ -326,20 +331,20 @@ def _points(told: object) -> tuple[Array, NDArray[np.int64]]:
     return np.ascontiguousarray(table[:, :2]), y
 
 
-def read_view(told: Any, X: Array) -> tuple[float, float, float, float]:
-    """Return the part of the plane that is shown: ``[x0, x1, y0, y1]`` as asked, or the points' box."""
-    if told is None:
+def read_view(view: Any, X: Array) -> tuple[float, float, float, float]:
+    """Check a client's view, ``[x0, x1, y0, y1]`` of the plane; None is the points' box with a margin."""
+    if view is None:
         low, high = X.min(axis=0), X.max(axis=0)
         pad = 0.12 * np.where(high > low, high - low, 1.0)
         x0, y0, x1, y1 = (float(value) for value in (*(low - pad), *(high + pad)))
         return x0, x1, y0, y1
-    is_four = isinstance(told, (list, tuple)) and len(told) == 4
-    if not is_four or any(type(value) not in (int, float) for value in told):
+    is_four = isinstance(view, (list, tuple)) and len(view) == 4
+    if not is_four or any(type(value) not in (int, float) for value in view):
         raise ValueError("view must be four numbers: x0, x1, y0, y1")
-    x0, x1, y0, y1 = (float(value) for value in told)
+    x0, x1, y0, y1 = (float(value) for value in view)
     if not all(abs(value) <= 10 * MAX_COORDINATE for value in (x0, x1, y0, y1)):
         raise ValueError("view must be within ten million")
-    # A view narrower than its numbers' last digits is no picture.
+    # A narrower view has no digits left between its ends.
     if any(not high - low > 1e-10 * max(abs(low), abs(high)) for low, high in ((x0, x1), (y0, y1))):
         raise ValueError("view must have x0 below x1 and y0 below y1, and not by next to nothing")
     return x0, x1, y0, y1

@@ -147,4 +147,4 @@ def _begin(points: list[list[float]] | None, estimator: Any, settings: dict[str,
         state.pop("method")
     state |= {name: settings.pop(name) for name in ("method", "seed") if name in settings}
     state["settings"] = {**state["settings"], **settings}
-    return read_state(state).told()
+    return read_state(state).to_dict()

@@ -1,7 +1,7 @@
-"""The features of a machine in the columns of the table, followed back through the steps before it.
+"""Features of a machine in the columns of the table, through the steps before the machine.
 
-Every feature is ``(value - centre) / scale``. The value is read off one column: its number, 1 if it has a
-certain text, 1 if it is missing, or ``max(0, number - knot)``. So a face of the features is a face of the
+Every feature is ``(value - centre) / scale``. The value depends on one column: it is the number, 1 for a
+certain text, 1 for a missing cell, or ``max(0, number - knot)``. So a face of the features is a face of the
 values, in the units of the table. The steps are scikit-learn's imputers, scalers and one-hot encoders, and
 :class:`polyopt.Hinges`, in pipelines and column transformers.
 """
@@ -36,13 +36,13 @@ _SCALERS = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
 
 
 class Feature(NamedTuple):
-    """One feature of the machine, ``(value - centre) / scale``.
+    """A feature of the machine, ``(value - centre) / scale``.
 
     column: the column of the table.
     text: for an indicator, the text for which the value is 1.
     is_gap: True if the value is 1 for a missing cell and 0 for others.
     knot: for a hinge, the knot: the value is ``max(0, number - knot)``.
-    centre, scale: shift and divisor of all scalers together.
+    centre, scale: shift and divisor of the composition of all scalers.
     mean: the mean, or the median, that a scaler subtracted.
     """
 
@@ -56,7 +56,7 @@ class Feature(NamedTuple):
 
     @property
     def is_number(self) -> bool:
-        """True if the value is the column's number itself."""
+        """True if the value is the column's number."""
         return self.text is None and self.knot is None and not self.is_gap
 
 
@@ -75,10 +75,7 @@ class RawUnits:
 
     @classmethod
     def of(cls, steps: Sequence[tuple[str, Any]], columns: Sequence[str]) -> RawUnits:
-        """Follow the columns through the fitted steps before a machine.
-
-        ValueError: a step through which features cannot be followed; the message names it.
-        """
+        """Return the features after the fitted steps; ValueError for a step of another kind."""
         fills: list[float | str | None] = [None] * len(columns)
         features: Features = [Feature(j) for j in range(len(columns))]
         for _, step in steps:
@@ -88,45 +85,42 @@ class RawUnits:
     @property
     def names(self) -> list[str]:
         """Names of the values."""
-        texts = ["(missing)" if f.is_gap else f.text for f in self.features]
-        columns = [f.column for f in self.features]
-        found = feature_names(list(zip(columns, texts, strict=True)), self.columns)
-        knots = [0.0 if f.knot is None else f.knot for f in self.features]
+        pairs = [(f.column, "(missing)" if f.is_gap else f.text) for f in self.features]
         return [
-            name if f.knot is None else f"max(0, {name} {'-' if t >= 0 else '+'} {abs(t):.4g})"
-            for f, name, t in zip(self.features, found, knots, strict=True)
+            name if f.knot is None else f"max(0, {name} {'-' if f.knot >= 0 else '+'} {abs(f.knot):.4g})"
+            for f, name in zip(self.features, feature_names(pairs, self.columns), strict=True)
         ]
 
     @property
     def texts(self) -> dict[int, list[str]]:
-        """The texts of each column that has indicators."""
-        found: dict[int, list[str]] = {}
+        """Texts of each column with indicators."""
+        texts: dict[int, list[str]] = {}
         for f in self.features:
             if f.text is not None:
-                found.setdefault(f.column, []).append(f.text)
-        return found
+                texts.setdefault(f.column, []).append(f.text)
+        return texts
 
     @property
     def is_flat(self) -> bool:
         """True if every value is a column's number, or an indicator of a text."""
         return not any(f.is_gap or f.knot is not None for f in self.features)
 
-    def polytope(self, own: Polytope, names: Sequence[str] | None = None) -> Polytope:
-        """The machine's polytope over the values, whose names are by default :attr:`names`."""
+    def polytope(self, polytope: Polytope, names: Sequence[str] | None = None) -> Polytope:
+        """Return the machine's polytope over the values, which by default have the names :attr:`names`."""
         names = tuple(self.names if names is None else names)
         centre, scale = self.scaling
         if not centre.any() and (scale == 1.0).all():
-            return replace(own, feature_names=names)  # with its whole numbers, if it has some
-        moved = Polytope.from_scaled(own.W, own.b, centre, scale)
-        # The scaler's own mean and spread where it has them; of data that are not known, none.
+            return replace(polytope, feature_names=names)  # which keeps whole numbers
+        moved = Polytope.from_scaled(polytope.W, polytope.b, centre, scale)
+        # Mean and spread are the scaler's, as far as it has them.
         unknown = np.full(len(scale), np.nan)
         mean = np.array([np.nan if f.mean is None else f.mean for f in self.features])
-        usual = unknown if own.centre is None else centre + scale * own.centre
-        spread = scale if own.spread is None else scale * own.spread
+        typical = unknown if polytope.centre is None else centre + scale * polytope.centre
+        spread = scale if polytope.spread is None else scale * polytope.spread
         is_scaled = np.isfinite(mean)
-        usual, spread = np.where(is_scaled, mean, usual), np.where(is_scaled, scale, spread)
-        known = usual if np.isfinite(usual).all() else None
-        return Polytope(moved.W, moved.b, names, spread, known, own.is_closed)
+        typical, spread = np.where(is_scaled, mean, typical), np.where(is_scaled, scale, spread)
+        known = typical if np.isfinite(typical).all() else None
+        return Polytope(moved.W, moved.b, names, spread, known, polytope.is_closed)
 
     @property
     def scaling(self) -> tuple[Array, Array]:
@@ -134,19 +128,19 @@ class RawUnits:
         return np.array([f.centre for f in self.features]), np.array([f.scale for f in self.features])
 
     def values(self, X: Any) -> Any:
-        """The values (n, m) of a table's rows, sparse for a sparse table without gaps."""
+        """Return the values (n, m) of a table's rows, sparse for a sparse table without missing values."""
         if is_sparse(X):
             if all(f.is_number and self.fills[f.column] is None for f in self.features):
                 return X[:, [f.column for f in self.features]]
             X = X.toarray()
-        texts, used = self.texts, {f.column for f in self.features}
-        numbers = sorted(used.difference(texts))
-        is_text = [k in texts if k in used else None for k in range(len(self.columns))]
+        texts, columns = self.texts, {f.column for f in self.features}
+        numbers = sorted(columns.difference(texts))
+        is_text = [k in texts if k in columns else None for k in range(len(self.columns))]
         table = read_columns(X, is_text, [other_spellings(texts[k]) for k in sorted(texts)])
         cells = dict(zip(sorted(texts), table.texts.T, strict=True))
         cells |= dict(zip(numbers, table.numbers.T, strict=True))
-        found = [self._value(cells[f.column], f) for f in self.features]
-        return np.column_stack(found) if found else np.empty((len(table.numbers), 0))
+        values = [self._value(cells[f.column], f) for f in self.features]
+        return np.column_stack(values) if values else np.empty((len(table.numbers), 0))
 
     def _value(self, cells: Any, f: Feature) -> Array:
         is_text = cells.dtype == object
@@ -160,13 +154,13 @@ class RawUnits:
         return np.asarray(filled if f.knot is None else np.maximum(filled - f.knot, 0.0))
 
     def scaled(self, values: Array) -> Array:
-        """The machine's features (n, m) of these values (n, m)."""
+        """Return the machine's features (n, m) of these values (n, m)."""
         centre, scale = self.scaling
         return np.asarray((values - centre) / scale)
 
 
 def _after(step: Any, features: Features, fills: list[float | str | None]) -> Features:
-    """The features after a fitted step; fills are noted."""
+    """Return the features after a fitted step, and set the fills of the columns."""
     if step in ("passthrough", None) or (isinstance(step, FunctionTransformer) and step.func is None):
         return features
     if isinstance(step, Pipeline):
@@ -186,7 +180,7 @@ def _after(step: Any, features: Features, fills: list[float | str | None]) -> Fe
         return _after_imputer(step, features, fills)
     if isinstance(step, ColumnTransformer):
         parts = [(part, [features[place] for place in places]) for _, part, places in parts_of(step)]
-        return [made for part, own in parts for made in _after(part, own, fills)]
+        return [made for part, members in parts for made in _after(part, members, fills)]
     raise ValueError(
         f"the step {type(step).__name__} is before the machine; the table's units are known through "
         "scikit-learn's scalers, SimpleImputer, OneHotEncoder, ColumnTransformer and Pipeline, and Hinges"
@@ -202,7 +196,7 @@ def _after_scaler(step: Any, features: Features) -> Features:
     if isinstance(step, MinMaxScaler):  # x · scale_ + min_
         shift, scale = -step.min_ / scale, 1.0 / scale
     if shift is None or not getattr(step, "with_mean", True):
-        shift = np.zeros(len(features))  # a mean that is not taken off is kept as a record
+        shift = np.zeros(len(features))  # the mean is recorded, but not subtracted
     return [
         f._replace(
             centre=f.centre + f.scale * float(shift[j]),
@@ -219,12 +213,10 @@ def _after_imputer(step: Any, features: Features, fills: list[float | str | None
     for f, fill in zip(features, step.statistics_.tolist(), strict=True):
         if not f.is_number or is_missing(fill):
             raise ValueError(f"{step!r} fills indicators or hinges, or leaves out a column without any value")
-        own = fill if isinstance(fill, str) else f.centre + f.scale * float(fill)
-        if fills[f.column] not in (None, own):
-            raise ValueError(
-                f"{step!r} fills a column by {own!r} that is filled by {fills[f.column]!r} as well"
-            )
-        fills[f.column] = own
+        raw_fill = fill if isinstance(fill, str) else f.centre + f.scale * float(fill)
+        if (other := fills[f.column]) not in (None, raw_fill):
+            raise ValueError(f"{step!r} fills a column by {raw_fill!r} that is filled by {other!r} as well")
+        fills[f.column] = raw_fill
     marked = [] if step.indicator_ is None else step.indicator_.features_.tolist()
     return [*features, *(Feature(features[j].column, is_gap=True) for j in marked)]
 
@@ -232,23 +224,23 @@ def _after_imputer(step: Any, features: Features, fills: list[float | str | None
 def _after_encoder(step: Any, features: Features, fills: list[float | str | None]) -> Features:
     if getattr(step, "_infrequent_enabled", False):
         raise ValueError("OneHotEncoder joins rare texts: set min_frequency and max_categories to None")
-    found = []
+    indicators = []
     for j, (f, categories) in enumerate(zip(features, step.categories_, strict=True)):
         if f != Feature(f.column):
-            raise ValueError("OneHotEncoder encodes what is no column of the table, but scaled or encoded")
+            raise ValueError("OneHotEncoder encodes a scaled or encoded feature, and no column of the table")
         fill, dropped = fills[f.column], None if step.drop_idx_ is None else step.drop_idx_[j]
         fills[f.column] = text_of_number(fill) if isinstance(fill, float) else fill
         for place, text in enumerate(column_as_texts(categories)):
             if place != dropped:
-                found.append(Feature(f.column, text, is_gap=text is None))
-    return found
+                indicators.append(Feature(f.column, text, is_gap=text is None))
+    return indicators
 
 
 def _after_hinges(step: Hinges, features: Features) -> Features:
-    found = list(features)
+    made = list(features)
     for f, knots in zip(features, step.knots_, strict=True):
         if len(knots) and not f.is_number:
             raise ValueError("Hinges bend at knots of hinges or indicators, and not of the table's numbers")
         # max(0, (x - centre) / scale - t) = max(0, x - knot) / scale
-        found += [Feature(f.column, knot=f.centre + f.scale * float(t), scale=f.scale) for t in knots]
-    return found
+        made += [Feature(f.column, knot=f.centre + f.scale * float(t), scale=f.scale) for t in knots]
+    return made

@@ -1,11 +1,11 @@
-"""The point of a region that is nearest to a sample, by best-first branch and bound.
+"""Nearest point of a region to a sample, by best-first branch and bound.
 
-A node has made some of the region's choices (:mod:`polyopt.polytope.region`). Its bound is the distance to
-the chosen rows, by a projection; the first explored node without an open choice is the optimum. Indicator
-features of a categorical column, one of which is 1, are a choice as well, among the categories. So is a
-missing number: it stays missing, at its imputed value, or becomes known, and its indicator becomes 0.
+A node has made some of the region's choices (:mod:`polyopt.polytope.region`). Its lower bound is the distance
+to the chosen rows, by a projection; the first node explored without an open choice is the optimum. The
+indicators of a categorical column, one of which is 1, are a choice among the categories. A missing number is
+a choice, too: it stays missing, at its imputed value, or becomes known, and its indicator becomes 0.
 
-This search has a loop of its own and not :mod:`polyopt.optim.best_first`, which stands on a higher floor.
+This search does not use :mod:`polyopt.optim.best_first`, which is on a higher floor.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,17 +25,19 @@ from formulations.language.types import Array
 from polyopt.polytope.projection import project
 from polyopt.polytope.region import Region, Rows
 
+_MIN_VIOLATION = 1e-9  # in spreads, of a row; a projection on a row satisfies it up to rounding
+
 
 @dataclass(frozen=True)
 class Question:
-    """The sample, the units of distance, and the features that may change.
+    """The sample, the units of distance, and the changes that are allowed.
 
     x (m,): the sample.
     spread (m,): the unit in which each feature's change is measured.
     low, high (m,): bounds on the features.
-    held (m,): the features that may not change.
-    groups: index arrays of features of which one is 1 and the others are 0.
-    gaps: pairs of indices, of a missing number and of its indicator.
+    held (m,): mask of the features that may not change.
+    groups: places of indicators of which one is 1 and the others are 0, an array for each column.
+    gaps: pairs of places, of a missing number and of its indicator.
     """
 
     x: Array
@@ -52,10 +54,10 @@ class Question:
         high: ArrayLike | None = None, held: ArrayLike | None = None,
         groups: Sequence[ArrayLike] = (), gaps: Sequence[ArrayLike] = (),
     ) -> Self:  # fmt: skip
-        """A question with defaults: spreads of 1, no bounds, no fixed features.
+        """Return a question, by default with spreads of 1, without bounds, and with all features free.
 
         An indicator of a group stays 0 if its upper bound is below 1, unless it is 1 now. Known numbers stay
-        known: a pair of `gaps` is kept if its indicator is set.
+        known: only pairs of `gaps` with their indicator at 1 remain.
         """
         point = real_array("x", x)
         m = len(point)
@@ -63,31 +65,30 @@ class Question:
             np.array(np.broadcast_to(value if end is None else np.asarray(end, dtype=float), m))
             for end, value in ((low, -np.inf), (high, np.inf))
         ]
-        fixed = np.zeros(m, dtype=bool) if held is None else np.array(held)
+        is_fixed = np.zeros(m, dtype=bool) if held is None else np.array(held)
         unit = np.ones(m) if spread is None else real_array("spread", spread, (m,))
-        own = []
+        free_groups, missing = [], []
         for places in (np.asarray(group, dtype=np.intp) for group in groups):
-            if fixed[places].any():  # a category that may not change
-                fixed[places] = True
+            if is_fixed[places].any():  # a category that may not change
+                is_fixed[places] = True
                 continue
-            may = (ends[1][places] >= 1.0) | (point[places] == 1.0)
-            ends[0][places], ends[1][places] = 0.0, may
-            own.append(places)
-        missing = []
+            is_allowed = (ends[1][places] >= 1.0) | (point[places] == 1.0)
+            ends[0][places], ends[1][places] = 0.0, is_allowed
+            free_groups.append(places)
         for pair in (np.asarray(gap, dtype=np.intp) for gap in gaps):
             if not point[pair[1]]:
-                fixed[pair[1]] = True
-            elif fixed[pair].any():
-                fixed[pair] = True
+                is_fixed[pair[1]] = True
+            elif is_fixed[pair].any():
+                is_fixed[pair] = True
             else:
                 ends[0][pair[1]], ends[1][pair[1]] = 0.0, 1.0
                 missing.append(pair)
-        return cls(point, unit, ends[0], ends[1], fixed, tuple(own), tuple(missing))
+        return cls(point, unit, ends[0], ends[1], is_fixed, tuple(free_groups), tuple(missing))
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a region, with multipliers that bound the distance to it, or prove that it is empty.
+    """A part of a region, with multipliers that bound its distance from below, or prove it empty.
 
     question: the question with the bounds of this part.
     rows, multipliers (r,): rows that hold in the part, and their multipliers.
@@ -105,9 +106,9 @@ class Nearest:
     """The nearest point of a region.
 
     status: ``SOLVED``; ``INFEASIBLE`` if the region has no point that the question allows; or a limit, with
-        the best point found.
+        an incumbent.
     point (m,): the point.
-    distance, bound: its distance, in spreads, and a lower bound on all distances.
+    distance, bound: its distance, in spreads, and a lower bound on the distance of the region.
     rows: the rows of its case and of its choices.
     solution: the projection on these rows, with its multipliers.
     question: the question with the bounds of the choices among categories.
@@ -126,15 +127,15 @@ class Nearest:
     parts: tuple[Part, ...]
 
     def deciding(self) -> list[tuple[tuple[int, ...], float]]:
-        """The binding rows, the strongest first, and their multipliers in spreads."""
+        """Return the active rows with their multipliers in spreads, the largest first."""
         if self.solution is None:
             return []
-        pull = self.solution["face"] * np.linalg.norm(self.rows.W * self.question.spread, axis=1)
-        order = [int(k) for k in np.argsort(-pull, kind="stable") if pull[k] > 0.0]
-        return [(self.rows.names[k], float(pull[k])) for k in order]
+        multipliers = self.solution["face"] * np.linalg.norm(self.rows.W * self.question.spread, axis=1)
+        order = [int(k) for k in np.argsort(-multipliers, kind="stable") if multipliers[k] > 0.0]
+        return [(self.rows.names[k], float(multipliers[k])) for k in order]
 
     def deeper(self, depth: float) -> Array | None:
-        """The point nearest to x that satisfies the same rows by `depth` spreads more, if there is one."""
+        """Return the nearest point that satisfies the same rows with a slack of `depth` spreads, if any."""
         q = self.question
         shifted = self.rows.b + depth * np.linalg.norm(self.rows.W * q.spread, axis=1)
         found = project(q.x, self.rows.W, shifted, spread=q.spread, low=q.low, high=q.high, held=q.held)
@@ -143,72 +144,92 @@ class Nearest:
 
 @dataclass(frozen=True)
 class _Node:
+    """A node: the number of its case, and its choices, -1 if a choice is open.
+
+    chosen: row of each choice of the case.
+    categories: feature of each group that is 1; -2 if all are 0.
+    gaps: 1 if a missing number stays missing, else 0.
+    """
+
     case: int
-    chosen: tuple[int, ...]  # row of each choice, -1 if open
-    categories: tuple[int, ...]  # feature of each group that is 1, -1 if open, -2 if all are 0
-    gaps: tuple[int, ...]  # 1 if a missing number stays missing, 0 if not, -1 if open
+    chosen: tuple[int, ...]
+    categories: tuple[int, ...]
+    gaps: tuple[int, ...]
+
+
+class _Projected(NamedTuple):
+    """The projection on the rows of a node, under the bounds of its choices."""
+
+    solution: Solution
+    rows: Rows
+    question: Question
+
+    @property
+    def distance(self) -> float:
+        """Distance from the sample, in spreads."""
+        return float(np.sqrt(2.0 * self.solution.objective))
 
 
 def nearest(question: Question, region: Region, *, max_nodes: int = 20_000) -> Nearest:
-    """The point of the region that is nearest to the sample, by at most `max_nodes` projections."""
+    """Return the point of the region that is nearest to the sample, by at most `max_nodes` projections."""
     return _Search(question, region).run(max_nodes)
 
 
 class _Search:
-    """The open nodes, by their bounds; a node is solved when it is explored."""
+    """The open nodes: a heap of bound, number, node, and its projection once that is the optimum of a node.
+
+    parts: the parts of the region in the leaves, open and closed.
+    """
 
     def __init__(self, question: Question, region: Region):
         self.question, self.region, self.nodes = question, region, 0
-        self.order, self.open = count(), list[tuple[float, int, _Node]]()
-        self.parts: dict[_Node, Part] = {}  # of all nodes without children
+        self.numbers, self.heap = count(), list[tuple[float, int, _Node, _Projected | None]]()
+        self.parts: dict[_Node, Part] = {}
         nothing = Part(question, Rows.together((), len(question.x)), np.zeros(0))
         for number, case in enumerate(region.cases):
             open_gaps = (-1,) * len(question.gaps)
             start = _Node(number, (-1,) * len(case.choices), (-1,) * len(question.groups), open_gaps)
             self.push(0.0, start, nothing)
 
-    def push(self, bound: float, node: _Node, part: Part) -> None:
+    def push(self, bound: float, node: _Node, part: Part, optimum: _Projected | None = None) -> None:
+        """Make a node open; if it has an optimum, its bound is the distance of that."""
         self.parts[node] = part
-        heapq.heappush(self.open, (bound, next(self.order), node))
+        heapq.heappush(self.heap, (bound, next(self.numbers), node, optimum))
 
     def run(self, max_nodes: int) -> Nearest:
-        """Explore the nodes by their bounds: each once to be solved, and once as the optimum."""
-        solved: dict[int, tuple[Solution, Rows, Question]] = {}
-        while self.open:
-            bound, place, node = heapq.heappop(self.open)
-            if place in solved:
-                return self.answer(Status.SOLVED, bound, *solved[place])
+        """Explore the nodes by their bounds, until the first has its optimum."""
+        while self.heap:
+            bound, _, node, optimum = heapq.heappop(self.heap)
+            if optimum is not None:
+                return self.result(Status.SOLVED, bound, optimum)
             if self.nodes >= max_nodes:
                 return self.dive(node, bound)
-            found = self.solve(node)
-            if found is None:
+            projected = self.solve(node)
+            if projected is None:
                 continue
-            distance = _length(found[0])
-            children = list(self.children(node, found[0]["z"], found[2]))
+            distance = projected.distance
+            children = list(self.children(node, projected.solution["z"], projected.question))
             part = self.parts.pop(node)
             if not children:
-                self.parts[node] = part
-                place = next(self.order)
-                solved[place] = self.completed(node, found)
-                heapq.heappush(self.open, (distance, place, node))
-            for least, child, row in children:
-                own = part if row is None or least <= distance else self.behind(row)
-                self.push(max(distance, least), child, own)
-        return self.nothing(Status.INFEASIBLE, np.inf)
+                self.push(distance, node, part, self.completed(node, projected))
+            for bound, child, row in children:
+                child_part = part if row is None or bound <= distance else self.half_space(row)
+                self.push(max(distance, bound), child, child_part)
+        return self.without_point(Status.INFEASIBLE, np.inf)
 
-    def behind(self, row: Rows) -> Part:
-        """The half-space of one row, as a part."""
+    def half_space(self, row: Rows) -> Part:
+        """Return the half-space of one row as a part."""
         q = self.question
         size = float(np.sum((row.W[0] * q.spread) ** 2))
         amount = float(row.W[0] @ q.x + row.b[0]) / size if size else 1.0
         return Part(q, row, np.array([amount]), is_empty=not size)
 
-    def nothing(self, status: Status, bound: float) -> Nearest:
+    def without_point(self, status: Status, bound: float) -> Nearest:
         rows, parts = Rows.together((), len(self.question.x)), tuple(self.parts.values())
         return Nearest(status, None, np.inf, bound, rows, None, self.question, self.nodes, parts)
 
-    def solve(self, node: _Node) -> tuple[Solution, Rows, Question] | None:
-        """The projection on the chosen rows of a node; None if it is empty."""
+    def solve(self, node: _Node) -> _Projected | None:
+        """Return the projection on the chosen rows of a node; None if the node is empty."""
         self.nodes += 1
         case, q = self.region.cases[node.case], self.question
         chosen = [rows.row(k) for rows, k in zip(case.choices, node.chosen, strict=True) if k >= 0]
@@ -223,51 +244,48 @@ class _Search:
             if stays == 1:
                 low[pair[0]] = high[pair[0]] = q.x[pair[0]]
         q = replace(q, low=low, high=high)
-        found = project(q.x, rows.W, rows.b, spread=q.spread, low=low, high=high, held=q.held)
-        is_empty = found.status is Status.INFEASIBLE
-        self.parts[node] = Part(q, rows, found["face"], is_empty)
-        return None if is_empty else (found, rows, q)
+        solution = project(q.x, rows.W, rows.b, spread=q.spread, low=low, high=high, held=q.held)
+        is_empty = solution.status is Status.INFEASIBLE
+        self.parts[node] = Part(q, rows, solution["face"], is_empty)
+        return None if is_empty else _Projected(solution, rows, q)
 
-    def completed(
-        self, node: _Node, found: tuple[Solution, Rows, Question]
-    ) -> tuple[Solution, Rows, Question]:
-        """The projection on one more row of each open choice: the one that its point satisfies best."""
+    def completed(self, node: _Node, projected: _Projected) -> _Projected:
+        """Return the projection with one more row of each open choice, which the point satisfies best."""
         if -1 not in node.chosen:
-            return found
-        z, spread = found[0]["z"], self.question.spread
+            return projected
+        z, spread = projected.solution["z"], self.question.spread
         chosen = tuple(
             int(np.argmin(_beyond(rows, z, spread))) if k < 0 else k
             for rows, k in zip(self.region.cases[node.case].choices, node.chosen, strict=True)
         )
-        whole = replace(node, chosen=chosen)
-        found = self.solve(whole) or found
-        del self.parts[whole]  # it is contained in the node's own part
-        return found
+        complete = replace(node, chosen=chosen)
+        projected = self.solve(complete) or projected
+        del self.parts[complete]  # the node's part contains it
+        return projected
 
     def children(self, node: _Node, z: Array, q: Question) -> Iterator[tuple[float, _Node, Rows | None]]:
-        """Children that make one more choice, each with a bound, and the row whose distance that is.
+        """Yield children that make one more choice, each with a bound, and the row whose distance that is.
 
-        There are none if the point satisfies all open choices.
+        The node has no children if the point satisfies all open choices.
         """
         case = self.region.cases[node.case]
-        # A row violated by less counts as satisfied, as its projection satisfies it up to rounding.
-        worst, place = 1e-9, -1
+        worst, place = _MIN_VIOLATION, -1
         for number, rows in enumerate(case.choices):
             if node.chosen[number] < 0:
-                short = float(np.min(_beyond(rows, z, q.spread), initial=np.inf))
-                worst, place = (short, number) if short > worst else (worst, place)
+                violation = float(np.min(_beyond(rows, z, q.spread), initial=np.inf))
+                worst, place = (violation, number) if violation > worst else (worst, place)
         if place >= 0:
             rows = case.choices[place]
-            for k, least in enumerate(_beyond(rows, q.x, q.spread)):
+            for k, distance in enumerate(_beyond(rows, q.x, q.spread)):
                 chosen = (*node.chosen[:place], k, *node.chosen[place + 1 :])
-                yield max(float(least), 0.0), replace(node, chosen=chosen), rows.row(k)
+                yield max(float(distance), 0.0), replace(node, chosen=chosen), rows.row(k)
             return
         for number, places in enumerate(q.groups):
             if node.categories[number] == -1 and not _is_category(z[places], q.x[places]):
                 options = [int(j) for j in places if q.high[j] > 0.0] + ([] if q.x[places].any() else [-2])
                 for category in options:
-                    own = (*node.categories[:number], category, *node.categories[number + 1 :])
-                    yield 0.0, replace(node, categories=own), None
+                    categories = (*node.categories[:number], category, *node.categories[number + 1 :])
+                    yield 0.0, replace(node, categories=categories), None
                 return
         for number, pair in enumerate(q.gaps):
             if node.gaps[number] == -1 and z[pair[1]] and (z[pair] != q.x[pair]).any():
@@ -277,41 +295,35 @@ class _Search:
                 return
 
     def dive(self, node: _Node, bound: float) -> Nearest:
-        """At the limit: follow the best children of the best node down to a point."""
+        """At the limit, follow the best child of each node to a point."""
         parts = self.parts
         while True:
-            self.parts = dict(parts)  # the nodes on the way are not leaves
-            found = self.solve(node)
+            self.parts = dict(parts)  # the nodes on this path are not leaves
+            projected = self.solve(node)
             self.parts = parts
-            if found is None:
-                break
-            children = sorted(self.children(node, found[0]["z"], found[2]), key=lambda child: child[0])
+            if projected is None:
+                return self.without_point(Status.ITERATION_LIMIT, bound)
+            children = list(self.children(node, projected.solution["z"], projected.question))
             if not children:
-                return self.answer(Status.ITERATION_LIMIT, bound, *self.completed(node, found))
-            node = children[0][1]
-        return self.nothing(Status.ITERATION_LIMIT, bound)
+                return self.result(Status.ITERATION_LIMIT, bound, self.completed(node, projected))
+            node = min(children, key=lambda child: child[0])[1]
 
-    def answer(
-        self, status: Status, bound: float, solution: Solution, rows: Rows, question: Question
-    ) -> Nearest:
+    def result(self, status: Status, bound: float, projected: _Projected) -> Nearest:
+        """Return the result of a search that ends with this point."""
+        solution, rows, question = projected
         status = solution.status if status is Status.SOLVED else status
-        z = solution["z"]
-        parts = tuple(self.parts.values())
-        return Nearest(status, z, _length(solution), bound, rows, solution, question, self.nodes, parts)
-
-
-def _length(solution: Solution) -> float:
-    return float(np.sqrt(2.0 * solution.objective))
+        distance, parts = projected.distance, tuple(self.parts.values())
+        return Nearest(status, solution["z"], distance, bound, rows, solution, question, self.nodes, parts)
 
 
 def _beyond(rows: Rows, z: Array, spread: Array) -> Array:
-    """Distance of a point from each half-space, in spreads; negative inside, infinite if it is empty."""
+    """Return the distance of a point to each half-space, in spreads; negative inside, inf if it is empty."""
     size, scores = np.linalg.norm(rows.W * spread, axis=1), rows.W @ z + rows.b
     flat = np.where(scores > 0.0, np.inf, -np.inf)
     return np.where(size > 0.0, scores / np.where(size > 0.0, size, 1.0), flat)
 
 
 def _is_category(values: Array, before: Array) -> bool:
-    """True if indicators are those of one category, or as they were."""
-    one = np.sort(values)
-    return bool((values == before).all() or (one[-1] == 1.0 and not one[:-1].any()))
+    """True if indicators are those of one category, or have not changed."""
+    ascending = np.sort(values)
+    return bool((values == before).all() or (ascending[-1] == 1.0 and not ascending[:-1].any()))

@@ -1,26 +1,24 @@
-"""The nearest point of a polytope, by non-negative least squares.
+"""Nearest point of a polytope, by non-negative least squares.
 
 min  ½ Σ_j ((z_j − x_j)/s_j)²   s.t.  W z + b ≤ 0 [face],  low ≤ z ≤ high [below, above],
-                                      z_j = x_j for the held features [held]
+                                      z_j = x_j for the features that may not change [held]
 
 The multipliers are the rates at which the optimal value decreases as the constraint is relaxed; the dual, and
-the ray that proves that no point is feasible, are in :mod:`polyopt.certificates.projection`. In the units of
-the features, u_j = (z_j − x_j)/s_j, the program minimises ‖u‖ subject to A u ≤ c, with rows of length 1 for
-the faces and the bounds. By Lawson and
-Hanson, with the residual r of the least squares min ‖[−A'; −c'/d] y − e‖ over y ≥ 0, e the last unit vector,
-u = −d (r_1, …, r_f) / r_(f+1), and y > 0 at the rows that hold with equality; r = 0 if no point is feasible,
-and y is a ray then. The point is accurate if its distance is of the order of d, which is raised until it is.
-From the rows that hold it is then computed anew, to rounding.
+the ray that proves that no point is feasible, are in :mod:`polyopt.certificates.projection`.
+
+In the units of the features, u_j = (z_j − x_j)/s_j, it is min ‖u‖ subject to A u ≤ c, with rows of length 1
+for the faces and the bounds. By Lawson and Hanson, let r be the residual of min ‖[−A'; −c'/d] y − e‖ over
+y ≥ 0, with e the last unit vector. Then u = −d (r_1, …, r_f) / r_(f+1), and y > 0 at active rows. If no point
+is feasible, r = 0 and y is a ray of the dual. The point is accurate if ‖u‖ is of the order of d, so d is
+raised until it is. The point is then computed anew from the active rows, to rounding.
 
 Reference: C. L. Lawson, R. J. Hanson, Solving Least Squares Problems (1974), chapter 23.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 from scipy.optimize import nnls
 
@@ -28,186 +26,153 @@ from formulations.language.arguments import real_array
 from formulations.language.solution import Solution, Status
 from formulations.language.types import Array
 
-_EPS = float(np.finfo(float).eps)
-_NOISE = 32.0 * _EPS  # rounding of a row, relative to the sizes that make it up
-
-
-@dataclass(frozen=True)
-class LeastLength:
-    """The least ‖u‖ subject to N u ≤ c and low_u ≤ u ≤ high_u, the rows of N of length 1, or 0.
-
-    N, c, noise (K, f): the rows of the faces, and the rounding of c.
-    length (K,): divisors of the normals; a row of length 0 is no row.
-    low_u, high_u (f,): bounds, below and above each other.
-    """
-
-    N: Array
-    c: Array
-    noise: Array
-    length: Array
-    low_u: Array
-    high_u: Array
-
-
-def _least_length(q: LeastLength) -> tuple[Array | None, Array]:
-    """The point u and the multipliers of the faces; None and a ray of them if no point is feasible."""
-    size = q.N.shape[1]
-    eye, high, low = np.eye(size), np.isfinite(q.high_u), np.isfinite(q.low_u)
-    A = np.vstack([q.N, eye[high], -eye[low]])
-    c = np.concatenate([q.c, q.high_u[high], -q.low_u[low]])
-    noise = np.concatenate([q.noise, np.zeros(len(c) - len(q.c))])
-    usable = np.concatenate([q.length > 0.0, np.ones(len(c) - len(q.c), dtype=bool)])
-    A, c, noise, places = A[usable], c[usable], noise[usable], np.flatnonzero(usable)
-    u, faces = np.zeros(size), np.zeros(len(q.c))
-    beyond = -c - noise
-    if not len(c) or beyond.max() <= 0.0:
-        return u, faces
-    distance = float(beyond.max())  # a lower bound, as rows have the length 1
-    far, first = 1e12 * distance, np.zeros(0)  # the first multipliers are the most accurate ray
-    while distance <= far:
-        E = np.vstack([-A.T, -c / distance])
-        y, _ = nnls(E, np.append(np.zeros(size), 1.0), maxiter=100 * len(c))
-        rest, first = E @ y, first if len(first) else y
-        left = 1.0 - float(rest[-1])  # the squared length of the residual, 0 if no point is feasible
-        if left > 1e-13:
-            u, active = rest[:-1] / left * distance, np.flatnonzero(y > 0.0)
-            if np.linalg.norm(u) > 100.0 * distance:  # once more, in units in which it is accurate
-                distance = float(np.linalg.norm(u))
-                continue
-            u, lam = _on_rows(A[active], c[active], u, y[active] / left * distance)
-            length = np.linalg.norm(u)
-            if length <= far and (A @ u - c <= noise + 1e-10 * length).all():
-                own = places[active] < len(q.c)
-                faces[places[active][own]] = lam[own]
-                return u, faces / np.where(q.length > 0.0, q.length, 1.0)
-        distance *= 1e5
-    ray = np.zeros(len(q.c))
-    own = places < len(q.c)
-    ray[places[own]] = first[own]
-    ray = ray / np.where(q.length > 0.0, q.length, 1.0)
-    return None, ray / ray.max() if ray.max() > 0.0 else ray
-
-
-def _on_rows(A: Array, c: Array, u: Array, lam: Array) -> tuple[Array, Array]:
-    """The point of least length on these rows, and its multipliers, computed anew."""
-    if len(A) > A.shape[1]:
-        return u, lam
-    Q, R = np.linalg.qr(A.T)
-    along = solve_triangular(R, c, trans="T", check_finite=False)
-    point, own = Q @ along, -solve_triangular(R, along, check_finite=False)
-    return (point, np.maximum(own, 0.0)) if np.isfinite(point).all() else (u, lam)
+_NOISE = 32.0 * float(np.finfo(float).eps)  # rounding of a row, relative to the sum of its terms' sizes
 
 
 def project(
     x: ArrayLike, W: ArrayLike, b: ArrayLike, *, spread: ArrayLike | None = None,
     low: ArrayLike | None = None, high: ArrayLike | None = None, held: ArrayLike | None = None,
 ) -> Solution:  # fmt: skip
-    """The point of {z : W z + b ≤ 0} that is nearest to x, exact to rounding, or a proof that there is none.
+    """Return the point of {z : W z + b ≤ 0} nearest to x, exact to rounding, or a proof that there is none.
 
-    x (m,): A point, in the units of the features.
-    W (K, m): normals of the faces, pointing outside; a row of zeros only asks for b_k ≤ 0.
+    x (m,): a point, in the units of the features.
+    W (K, m): normals of the faces, pointing outside; a row of zeros only requires b_k ≤ 0.
     b (K,): offsets of the faces.
     spread (m,): the unit in which each feature's change is measured, positive; by default 1.
     low, high (m,): bounds on the features, which may be infinite; x itself may be beyond them.
-    held (m,): the features that may not move.
-    Returns: ``z``, and the multipliers of the module's program: ``face`` (K,), ``above``, ``below`` (m,) and
-        ``held`` (m,; 0 for the features that are free). The objective is
-        half the squared distance. If the status is ``INFEASIBLE`` there is no point, and the multipliers
+    held (m,): mask of the features that may not change.
+    Returns: of the module's program: ``z``, and the multipliers of the rows ``face`` (K,), ``above``,
+        ``below`` (m,) and ``held`` (m,; 0 for a feature that may change). The objective is half the squared
+        distance. If the status is ``INFEASIBLE`` there is no point, and the multipliers
         are a ray of the dual.
     ValueError: arrays that do not fit each other, numbers that are not finite, a spread that is not positive,
         or a low above its high.
     """
-    q, solver = _Question.of(x, W, b, spread, low, high, held), "non-negative least squares"
-    ray, u = q.contradiction(), None
-    if ray is None:
-        u, ray = _least_length(q.rows)
+    program, solver = _Projection(x, W, b, spread, low, high, held), "non-negative least squares"
+    multipliers, u = program.contradiction(), None
+    if multipliers is None:
+        u, multipliers = program.least_length()
     if u is None:
-        return Solution(Status.INFEASIBLE, {}, q.duals_of_ray(ray), np.nan, None, solver)
-    z = q.point(u)
-    value = 0.5 * float(np.sum(((z - q.x) / q.spread) ** 2))
-    return Solution(Status.SOLVED, {"z": z}, q.duals(ray, z), value, None, solver)
+        return Solution(Status.INFEASIBLE, {}, program.duals_of_ray(multipliers), np.nan, None, solver)
+    z = program.point(u)
+    value = 0.5 * float(np.sum(((z - program.x) / program.spread) ** 2))
+    return Solution(Status.SOLVED, {"z": z}, program.duals(multipliers, z), value, None, solver)
 
 
-@dataclass(frozen=True)
-class _Question:
-    """The program in the units of the features, without those that cannot move."""
+class _Projection:
+    """The program over the features that can change, in the units of the features.
 
-    x: Array
-    W: Array
-    b: Array
-    spread: Array
-    low: Array
-    high: Array
-    held: NDArray[np.bool_]
-    start: Array  # x, with the features that cannot move where they must be
-    free: NDArray[np.intp]
-    rows: LeastLength  # over these
+    x, W, b, spread, low, high, held: arguments of :func:`project`.
+    start (m,): x, with the other features at their only value.
+    free (f,): places of the features that can change.
+    N (K, f), c, noise (K,): rows N u ≤ c of the faces with normals of length 1, and the rounding of c.
+    length (K,): lengths of the normals before; 0 for a normal of zeros, which is no row.
+    low_u, high_u (f,): bounds on u.
+    """
 
-    @classmethod
-    def of(
-        cls, x: ArrayLike, W: ArrayLike, b: ArrayLike, spread: ArrayLike | None, low: ArrayLike | None,
+    def __init__(
+        self, x: ArrayLike, W: ArrayLike, b: ArrayLike, spread: ArrayLike | None, low: ArrayLike | None,
         high: ArrayLike | None, held: ArrayLike | None,
-    ) -> _Question:  # fmt: skip
-        point, normals = real_array("x", x), real_array("W", W)
-        if point.ndim != 1 or normals.ndim != 2 or normals.shape[1] != len(point):
-            raise ValueError(f"W must be of shape (K, {point.size}) to fit x, not {normals.shape}")
-        m = len(point)
-        offsets = real_array("b", b, normals.shape[:1])
-        unit = real_array("spread", np.ones(m) if spread is None else spread, (m,))
-        if not (unit > 0.0).all():
-            raise ValueError(f"spread must be positive; its least entry is {unit.min()!r}")
-        ends = [
+    ):  # fmt: skip
+        self.x, self.W = real_array("x", x), real_array("W", W)
+        if self.x.ndim != 1 or self.W.ndim != 2 or self.W.shape[1] != len(self.x):
+            raise ValueError(f"W must be of shape (K, {self.x.size}) to fit x, not {self.W.shape}")
+        m = len(self.x)
+        self.b = real_array("b", b, self.W.shape[:1])
+        self.spread = real_array("spread", np.ones(m) if spread is None else spread, (m,))
+        if not (self.spread > 0.0).all():
+            raise ValueError(f"spread must be positive; its least entry is {self.spread.min()!r}")
+        self.low, self.high = (
             real_array(
                 name, np.broadcast_to(value if end is None else np.asarray(end), m), (m,), finite=False
             )
             for name, end, value in (("low", low, -np.inf), ("high", high, np.inf))
-        ]
-        crossed = (ends[0] > ends[1]) | (ends[0] == np.inf) | (ends[1] == -np.inf)
+        )
+        crossed = (self.low > self.high) | (self.low == np.inf) | (self.high == -np.inf)
         if crossed.any():
             j = int(np.argmax(crossed))
-            raise ValueError(
-                f"low must not be above high; of feature {j} they are {ends[0][j]} and {ends[1][j]}"
-            )
-        fixed = np.zeros(m, dtype=bool) if held is None else np.asarray(held)
-        if fixed.dtype != bool or fixed.shape != (m,):
+            ends = f"{self.low[j]} and {self.high[j]}"
+            raise ValueError(f"low must not be above high; of feature {j} they are {ends}")
+        self.held = np.zeros(m, dtype=bool) if held is None else np.asarray(held)
+        if self.held.dtype != bool or self.held.shape != (m,):
             raise ValueError(f"held must be {m} truth values, not {held!r}")
-        start = np.where(fixed, point, np.where(ends[0] == ends[1], ends[0], point))
-        free = np.flatnonzero(~fixed & (ends[0] < ends[1]))
-        N, length = _unit_rows(normals[:, free] * unit[free])
-        safe = np.where(length > 0.0, length, 1.0)
-        terms = normals * start
-        sizes = np.abs(terms).sum(axis=1) + np.abs(offsets)
-        room = [(end[free] - point[free]) / unit[free] for end in ends]
-        rows = LeastLength(N, -(terms.sum(axis=1) + offsets) / safe, _NOISE * sizes / safe, length, *room)
-        return cls(point, normals, offsets, unit, ends[0], ends[1], fixed, start, free, rows)
+        is_point = self.low == self.high
+        self.start = np.where(is_point & ~self.held, self.low, self.x)
+        self.free = np.flatnonzero(~self.held & ~is_point)
+        self.N, self.length = _unit_rows(self.W[:, self.free] * self.spread[self.free])
+        divisor = np.where(self.length > 0.0, self.length, 1.0)
+        terms = self.W * self.start
+        self.c = -(terms.sum(axis=1) + self.b) / divisor
+        self.noise = _NOISE * (np.abs(terms).sum(axis=1) + np.abs(self.b)) / divisor
+        self.low_u, self.high_u = (
+            (end[self.free] - self.x[self.free]) / self.spread[self.free] for end in (self.low, self.high)
+        )
 
     def contradiction(self) -> Array | None:
-        """Multipliers of the faces that prove that the features which cannot move allow no point."""
-        beyond = self.held & ((self.x < self.low) | (self.x > self.high))
-        if beyond.any():
+        """Return multipliers of the faces that prove infeasibility by the features that cannot change."""
+        if (self.held & ((self.x < self.low) | (self.x > self.high))).any():
             return np.zeros(len(self.b))
-        stuck = np.flatnonzero((self.rows.length == 0.0) & (-self.rows.c > self.rows.noise))
-        return np.eye(len(self.b))[stuck[0]] if len(stuck) else None
+        violated = np.flatnonzero((self.length == 0.0) & (-self.c > self.noise))
+        return np.eye(len(self.b))[violated[0]] if len(violated) else None
+
+    def least_length(self) -> tuple[Array | None, Array]:
+        """Return the point u and the multipliers of the faces; None and a ray if no point is feasible."""
+        size, K = len(self.free), len(self.c)
+        eye, high, low = np.eye(size), np.isfinite(self.high_u), np.isfinite(self.low_u)
+        A = np.vstack([self.N, eye[high], -eye[low]])
+        c = np.concatenate([self.c, self.high_u[high], -self.low_u[low]])
+        noise = np.concatenate([self.noise, np.zeros(len(c) - K)])
+        is_row = np.concatenate([self.length > 0.0, np.ones(len(c) - K, dtype=bool)])
+        A, c, noise, places = A[is_row], c[is_row], noise[is_row], np.flatnonzero(is_row)
+        divisor = np.where(self.length > 0.0, self.length, 1.0)
+
+        def of_faces(rows: Array, values: Array) -> Array:
+            """Return multipliers of the faces from those of some rows, of unit length."""
+            multipliers, is_face = np.zeros(K), rows < K
+            multipliers[rows[is_face]] = values[is_face]
+            return multipliers / divisor
+
+        violation = -c - noise
+        if not len(c) or violation.max() <= 0.0:
+            return np.zeros(size), np.zeros(K)
+        distance = float(violation.max())  # a lower bound, as rows have the length 1
+        limit, first = 1e12 * distance, np.zeros(0)  # the first multipliers are the most accurate ray
+        while distance <= limit:
+            E = np.vstack([-A.T, -c / distance])
+            y, _ = nnls(E, np.append(np.zeros(size), 1.0), maxiter=100 * len(c))
+            residual, first = E @ y, first if len(first) else y
+            squared = 1.0 - float(residual[-1])  # the squared length of the residual
+            if squared > 1e-13:
+                u, active = residual[:-1] / squared * distance, np.flatnonzero(y > 0.0)
+                if np.linalg.norm(u) > 100.0 * distance:  # once more, in units in which it is accurate
+                    distance = float(np.linalg.norm(u))
+                    continue
+                u, values = _on_rows(A[active], c[active], u, y[active] / squared * distance)
+                length = np.linalg.norm(u)
+                if length <= limit and (A @ u - c <= noise + 1e-10 * length).all():
+                    return u, of_faces(places[active], values)
+            distance *= 1e5
+        ray = of_faces(places, first)
+        return None, ray / ray.max() if ray.max() > 0.0 else ray
 
     def point(self, u: Array) -> Array:
-        """The point in the units of x; what is at a bound, and what has not moved, is there exactly."""
+        """Return the point in the units of x; exact for features at a bound, or that have not changed."""
         z, free = self.start.copy(), self.free
         moved = self.x[free] + self.spread[free] * u
-        at_low, at_high = u == self.rows.low_u, u == self.rows.high_u
+        at_low, at_high = u == self.low_u, u == self.high_u
         z[free] = np.where(at_low, self.low[free], np.where(at_high, self.high[free], moved))
         return np.clip(z, self.low, self.high)
 
     def duals(self, faces: Array, z: Array) -> dict[str, Array]:
-        """The multipliers of every row, from those of the faces: what is left is the bounds'."""
-        own = -(z - self.x) / self.spread**2 - self.W.T @ faces  # ρ⁺ − ρ⁻ + ν
-        nu = np.where(self.held, own, 0.0)
-        rest = np.where(self.held, 0.0, own)
-        above = np.where(z == self.high, np.maximum(rest, 0.0), 0.0)
-        below = np.where(z == self.low, np.maximum(-rest, 0.0), 0.0)
-        return {"face": faces, "above": above, "below": below, "held": nu}
+        """Return the multipliers of all rows: the remainder of the gradient is the bounds'."""
+        remainder = -(z - self.x) / self.spread**2 - self.W.T @ faces  # ρ⁺ − ρ⁻ + ν
+        of_bounds = np.where(self.held, 0.0, remainder)
+        above = np.where(z == self.high, np.maximum(of_bounds, 0.0), 0.0)
+        below = np.where(z == self.low, np.maximum(-of_bounds, 0.0), 0.0)
+        return {"face": faces, "above": above, "below": below, "held": np.where(self.held, remainder, 0.0)}
 
     def duals_of_ray(self, faces: Array) -> dict[str, Array]:
-        """A ray of the dual: the bounds take up the normals' sum, as far as they are finite."""
+        """Return a ray of the dual: finite bounds balance the sum of the normals."""
         m = len(self.x)
         above, below, nu = np.zeros(m), np.zeros(m), np.zeros(m)
         beyond = self.held & ((self.x < self.low) | (self.x > self.high))
@@ -216,15 +181,25 @@ class _Question:
             side = 1.0 if self.x[j] > self.high[j] else -1.0
             above[j], below[j], nu[j] = max(side, 0.0), max(-side, 0.0), -side
         else:
-            pull = -(self.W.T @ faces)
-            nu = np.where(self.held, pull, 0.0)
-            above = np.where(~self.held & np.isfinite(self.high), np.maximum(pull, 0.0), 0.0)
-            below = np.where(~self.held & np.isfinite(self.low), np.maximum(-pull, 0.0), 0.0)
+            remainder = -(self.W.T @ faces)
+            nu = np.where(self.held, remainder, 0.0)
+            above = np.where(~self.held & np.isfinite(self.high), np.maximum(remainder, 0.0), 0.0)
+            below = np.where(~self.held & np.isfinite(self.low), np.maximum(-remainder, 0.0), 0.0)
         return {"face": faces, "above": above, "below": below, "held": nu}
 
 
+def _on_rows(A: Array, c: Array, u: Array, multipliers: Array) -> tuple[Array, Array]:
+    """Return the point of least length on these rows, and its multipliers, computed anew."""
+    if len(A) > A.shape[1]:
+        return u, multipliers
+    Q, R = np.linalg.qr(A.T)
+    coordinates = solve_triangular(R, c, trans="T", check_finite=False)
+    point, exact = Q @ coordinates, -solve_triangular(R, coordinates, check_finite=False)
+    return (point, np.maximum(exact, 0.0)) if np.isfinite(point).all() else (u, multipliers)
+
+
 def _unit_rows(A: Array) -> tuple[Array, Array]:
-    """The rows at length 1, and their lengths; a row of zeros stays as it is."""
+    """Return the rows at length 1, and their lengths; a row of zeros stays as it is."""
     largest = np.abs(A).max(axis=1, initial=0.0)
     rows = A / np.where(largest > 0.0, largest, 1.0)[:, None]
     length = np.linalg.norm(rows, axis=1)

@@ -1,11 +1,9 @@
-"""Sets that are made of half-spaces: of polytopes their insides, outsides, unions and differences.
+"""Sets of half-spaces: insides and outsides of polytopes, unions and differences.
 
-The inside of a polytope asks for all of its rows. Its outside asks for one row of them: a choice. A union's
-inside is a choice among polytopes, and its outside a choice of a face in every one of them. Where two
-polytopes decide by the difference of their scores, f₁ ≥ f₂ is a choice of the face of f₁ that is above all
-of f₂'s. So a :class:`Region` is a union of cases, each a polytope and some choices among rows.
-
-Rows are W z + b ≤ 0 everywhere.
+A point inside a polytope satisfies all of its rows W z + b ≤ 0, a point outside the reverse of at least one:
+that row is a choice. A point inside a union is inside a chosen polytope, and a point outside is beyond a
+chosen face of each. For a difference of two scores, f₁ ≥ f₂ chooses the face of f₁ that is above all faces
+of f₂. So a :class:`Region` is a union of cases, each a polytope and some choices among rows.
 """
 
 from __future__ import annotations
@@ -31,18 +29,18 @@ class Rows:
 
     @classmethod
     def of(cls, W: ArrayLike, b: ArrayLike, piece: int = 0, sign: float = 1.0) -> Self:
-        """Faces of a polytope, each called (piece, face); with the sign -1 their other sides."""
+        """Return the faces of a polytope, named (piece, face); with the sign -1 the reverse of each."""
         normals, offsets = real_array("W", W), real_array("b", b)
         names = tuple((piece, k) for k in range(len(offsets)))
         return cls(sign * normals, sign * offsets, names)
 
     def row(self, k: int) -> Rows:
-        """One of them."""
+        """Return row k."""
         return Rows(self.W[k : k + 1], self.b[k : k + 1], self.names[k : k + 1])
 
     @staticmethod
     def together(parts: Sequence[Rows], m: int) -> Rows:
-        """Rows of all the parts, over m features."""
+        """Return the rows of all the parts, over m features."""
         W = np.vstack([np.zeros((0, m)), *(part.W for part in parts)])
         b = np.concatenate([np.zeros(0), *(part.b for part in parts)])
         return Rows(W, b, tuple(name for part in parts for name in part.names))
@@ -50,7 +48,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Case:
-    """A polytope, all of whose rows hold, and choices, sets of rows of which at least one holds."""
+    """A polytope, whose rows all hold, and choices: sets of rows, one or more of which hold."""
 
     rows: Rows
     choices: tuple[Rows, ...] = ()
@@ -64,19 +62,19 @@ class Region:
 
     @classmethod
     def inside(cls, pieces: Sequence[tuple[ArrayLike, ArrayLike]]) -> Self:
-        """The union of polytopes {z : W z + b ≤ 0}, given as pairs (W, b); of one, that polytope."""
+        """Return the union of polytopes {z : W z + b ≤ 0}, given as pairs (W, b)."""
         return cls(tuple(Case(Rows.of(W, b, piece)) for piece, (W, b) in enumerate(pieces)))
 
     @classmethod
     def outside(cls, pieces: Sequence[tuple[ArrayLike, ArrayLike]]) -> Self:
-        """The points beyond, or on, some face of each of the polytopes."""
+        """Return the points beyond, or on, some face of each of the polytopes."""
         choices = tuple(Rows.of(W, b, piece, -1.0) for piece, (W, b) in enumerate(pieces))
         m = choices[0].W.shape[1] if choices else 0
         return cls((Case(Rows.together((), m), choices),))
 
     @classmethod
     def above(cls, first: tuple[ArrayLike, ArrayLike], second: tuple[ArrayLike, ArrayLike]) -> Self:
-        """The points where max_k (W_k·z + b_k) of the first is at least the second's, named (k, l)."""
+        """Return the points where max_k (W_k·z + b_k) of the first is at least the second's, named (k, l)."""
         (W1, b1), (W2, b2) = ((real_array("W", W), real_array("b", b)) for W, b in (first, second))
         cases = []
         for k in range(len(b1)):
