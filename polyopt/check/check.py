@@ -12,7 +12,6 @@ import argparse
 import csv
 import hashlib
 import json
-import os
 import re
 import signal
 import struct
@@ -21,7 +20,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from decimal import Context, Decimal
 from fractions import Fraction
-from itertools import chain, islice
 from math import ceil, gcd, inf, isfinite, isqrt, lcm, nextafter
 from operator import mul, sub, truediv
 from time import process_time
@@ -88,7 +86,8 @@ LIMITS: Json = (LIMIT, [LIMIT], {"at": [int], "is": [LIMIT]})
 PRICE, RANGE = (VECTOR, {"faces": [VECTOR]}), (LIMITS, {"faces": [LIMITS]})
 CAP, LESS, FACES = (is_number, "inf"), (int, "none"), ("all", "none", "one", int, [int])
 DATA = {
-    "features": int, "labels": {"-1": str, "+1": str}, "rows": [[int]], "target?": (int, str), "sha256": str,
+    "features": int, "labels": {"-1": str, "+1": str}, "rows": [[int]], "sha256": str,
+    "table?": {"separator": str, "header": bool, "target": int},
     "shift?": VECTOR, "divide?": VECTOR, "factor?": VECTOR, "times?": VECTOR,
 }  # fmt: skip
 KERNELS: Json = (
@@ -124,7 +123,7 @@ BOUNDS = {
 }  # fmt: skip
 RAY = {"kind": "infeasible", "point?": {}, "multipliers": {"rows": MULTIPLIERS}, "claim?": {}}
 CLAIM = (PROVEN | BOUNDS, PROVEN | RAY)
-FILE = {"format": "polyopt claim", "version": 1, "claims": [dict]}
+FILE = {"format": "polyopt claim", "version": (1, 2), "claims": [dict]}
 
 
 def misfit(value: Json, form: Json) -> str | None:
@@ -301,15 +300,6 @@ def lines_of(path: str) -> Iterator[bytes]:
             yield line if k else line.removeprefix(b"\xef\xbb\xbf")
 
 
-def is_svmlight(path: str) -> bool:
-    """True by the ending of the file's name, or else by its first line: label column:value ..."""
-    ending = os.path.splitext(path)[1].lower()
-    if ending in (".svm", ".svmlight", ".libsvm", ".csv", ".tsv"):
-        return ending not in (".csv", ".tsv")
-    first = next((line for line in lines_of(path) if line.partition(b"#")[0].strip()), b"")
-    return bool(re.fullmatch(rb"\s*[^\s,:]+(\s+-?\d+:\S+)+\s*(#.*)?", first, re.DOTALL))
-
-
 def from_svmlight(path: str) -> Iterator[tuple[Cells, Any]]:
     """Samples and labels of lines "label column:value ...", columns from 1 and rising, comments from # on."""
     for line in lines_of(path):
@@ -325,50 +315,19 @@ def from_svmlight(path: str) -> Iterator[tuple[Cells, Any]]:
             yield row, words[0]
 
 
-def from_table(path: str, target: str | int) -> Iterator[tuple[Cells, Any]]:
-    """Samples and labels of a CSV table.
-
-    Its first row is a header if the target is a name, or if no feature in it is a number. The separator is
-    that of comma, semicolon, tab and blank which makes most numbers of the first 20 rows.
-    """
-
-    def rows(mark: str) -> Iterator[list[str]]:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            lines = iter(lambda: file.readline(MOST_LINE), "")
-            for cells in csv.reader(lines, delimiter=mark, strict=True):
-                cells = [cell.strip() for cell in cells]
-                if cells not in ([], [""]):
-                    yield cells
-
-    def numbers(mark: str) -> tuple[int, int, int]:
-        try:
-            first = list(islice(rows(mark), 20))
-        except csv.Error:
-            return 0, 0, 0
-        cells = [cell.replace(",", ".", mark in ";\t") for row in first for cell in row]
-        width = len(first[0]) if first else 0
-        count = sum(map(bool, map(DECIMAL.fullmatch, cells)))
-        return (count, sum(len(row) == width for row in first), width) if width > 1 else (0, 0, 0)
-
-    table = rows(max(",;\t ", key=numbers))
-    names = next(table, [])
-    width = len(names)
-    if isinstance(target, str):
-        demand(target in names, f"the table has no column {shown(target)}")
-        place = names.index(target)
-    else:
-        demand(width > 1 and -width <= target < width, "the table has no such label column")
-        place = target % width
-    features = names[:place] + names[place + 1 :]
-    if isinstance(target, str) or not any(map(DECIMAL.fullmatch, features)):
-        demand(len(set(names)) == width and all(names), "two columns have one name, or one has none")
-    else:
-        table = chain([names], table)
-    for texts in table:
-        demand(len(texts) == width, f"a row of the table has {len(texts)} cells, the first one {width}")
-        label = texts.pop(place)
-        demand(label, "a label is missing")
-        yield dict(enumerate(map(real, texts))), label
+def from_table(path: str, separator: str, header: bool, target: int) -> Iterator[tuple[Cells, Any]]:
+    """Samples and labels of a CSV table, with the label in the column `target`."""
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        lines = iter(lambda: file.readline(MOST_LINE), "")
+        rows = ([cell.strip() for cell in row] for row in csv.reader(lines, delimiter=separator, strict=True))
+        rows = (row for row in rows if row not in ([], [""]))
+        width = len(next(rows, [])) if header else 0
+        for row in rows:
+            width = width or len(row)
+            demand(len(row) == width, f"a row of the table has {len(row)} cells, the first one {width}")
+            demand(0 <= target < width and row[target], "a label is missing")
+            label = row.pop(target)
+            yield dict(enumerate(map(real, row))), label
 
 
 def prepared(cells: Cells, m: int, steps: list[tuple[Any, list[float]]]) -> Cells:
@@ -751,13 +710,12 @@ def load_samples(told: Json, path: str) -> tuple[list[Cells], int, list[int]]:
     given = [(name, vector(told[name], m, name)) for name in kinds if name in told]
     steps = [(kinds[name], doubles(by, name)) for name, by in given]
     demand("divide" not in told or all(dict(given)["divide"]), "a divisor is 0")
-    is_sparse, target = is_svmlight(path), told.get("target", -1)
-    demand(target == -1 or not is_sparse, "the target is for tables")
-    samples = from_svmlight(path) if is_sparse else from_table(path, target)
+    is_table = "table" in told
+    samples = from_table(path, **told["table"]) if is_table else from_svmlight(path)
     wanted = (k for a, z in runs for k in range(a, z))
     rows, y, at = [], [], next(wanted, None)
     for i, (cells, label) in enumerate(samples):
-        demand(len(cells) == m or is_sparse, f"the data have {len(cells)} features, not {m}")
+        demand(len(cells) == m or not is_table, f"the data have {len(cells)} features, not {m}")
         if i == at:
             rows.append(prepared(cells, m, steps))
             y.append(signs.get(plain(label), 0))
