@@ -201,7 +201,7 @@ def test_fields_twice_are_refused_in_every_object():
     ):
         at = text.index(f"{field}: ")
         with pytest.raises(checker.Refused, match="stands twice"):
-            checker.parsed(f"{text[:at]}{field}: 0, {text[at:]}")
+            checker.parse_json(f"{text[:at]}{field}: 0, {text[at:]}")
 
 
 TABLES = {

@@ -236,11 +236,10 @@ def save_claims(
     layout, claims = {} if table is None else {"table": _layout(table, target)}, []
     for part in evidence:
         statement = part.state()
-        told = (
-            _data(statement, part, scaler) | layout
-            if data is None
-            else _data(statement, Evidence(part.state))
-        )
+        if data is None:
+            told = _data(statement, part, scaler) | layout
+        else:
+            told = _data(statement, Evidence(part.state))
         claims.append({"title": statement.title, "data": told, **claim_of(statement)})
         if data is not None:
             write_text(data, _svmlight(statement))
