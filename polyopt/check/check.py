@@ -750,7 +750,7 @@ def refusing(what: str) -> Iterator[None]:
     except (Refused, MemoryError):
         raise
     except Exception as error:
-        why = f"{type(error).__name__}: {quoted(str(error))}"
+        why: Any = f"{type(error).__name__}: {quoted(str(error))}"
         why = error.strerror if isinstance(error, OSError) else why
         raise Refused(f"{what} cannot be read: {why}") from error
 
