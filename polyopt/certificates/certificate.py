@@ -197,8 +197,8 @@ class Certificate(Shown):
         }
 
     def save(
-        self, path: str | Path, *, scaler: StandardScaler | None = None, target: str | int | None = None,
-        data: str | Path | None = None,
+        self, path: str | Path, *, scaler: StandardScaler | None = None, table: str | Path | None = None,
+        target: str | int = -1, data: str | Path | None = None,
     ) -> list[dict[str, Any]]:  # fmt: skip
         """Write the claim as a file that ``polyopt/check/check.py``, copied anywhere, proves or refuses.
 
@@ -209,9 +209,11 @@ class Certificate(Shown):
         path : str or Path
             The file; ``polyopt/check/FORMAT.md`` says what is in it.
         scaler : StandardScaler, optional
-            What made the samples of the data that are going to be checked; the checker does the same.
-        target : str or int, optional
-            The label column of these data: its name, or its place; the last by default.
+            Scaler of the samples of the data to be checked, which the checker applies as well.
+        table : str or Path, optional
+            The data to be checked, if they are a CSV table; by default they are an svmlight file.
+        target : str or int
+            The label column of the table: its name or its place.
         data : str or Path, optional
             Where to write the samples as the machine sees them, in svmlight form, for the checker to read.
 
@@ -227,7 +229,7 @@ class Certificate(Shown):
         """
         from polyopt.certificates.claims.file import save_claims
 
-        return save_claims(path, self.evidence, scaler=scaler, target=target, data=data)
+        return save_claims(path, self.evidence, scaler=scaler, table=table, target=target, data=data)
 
     def refine(self, digits: int = 30) -> Certificate:
         """The certificate of the optimum next to the point; the gap that it saves is below ``10**-digits``.

@@ -282,18 +282,19 @@ def write_claim(
 
 def _write_claim(
     certificate: Certificate, data: str, out: Path, *, scaler: StandardScaler | None = None,
-    target: str | int | None = None, plain: bool = True, inputs: tuple[str, ...] | list[str] = (),
+    target: str | int = -1, plain: bool = True, inputs: tuple[str, ...] | list[str] = (),
 ) -> None:  # fmt: skip
     from polyopt.check.check import Refused, check
+    from polyopt.datasets import is_svmlight, open_source
 
     file, plain = Path(data), plain and Path(data).is_file()
     steps: list[str] = []
     if plain:
-        claims = certificate.save(out, scaler=scaler, target=target)
+        table = None if is_svmlight(open_source(data)) else data
         try:
-            for claim in claims:
+            for claim in certificate.save(out, scaler=scaler, table=table, target=target):
                 check(claim, data, steps.append)
-        except Refused:
+        except (Refused, ValueError):
             plain = False
     if not plain:
         file = out.with_suffix(".svm")

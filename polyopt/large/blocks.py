@@ -62,7 +62,7 @@ def check_block(samples: Samples, number: int, checksum: Checksum | None, *, who
 
 def _checksum(samples: Samples, *, whole: bool) -> int:
     stride, found = 1 if whole else max(len(samples.y) // 64, 1), 0
-    X = as_csr(samples.X)[::stride] if sp.issparse(samples.X) else np.asarray(samples.X)[::stride]
+    X: Any = as_csr(samples.X)[::stride] if sp.issparse(samples.X) else np.asarray(samples.X)[::stride]
     rows = (np.asarray(each)[::stride] for each in samples[1:] if each is not None)
     for part in (*((X.data, X.indices, X.indptr) if sp.issparse(X) else (X,)), *rows):
         found = crc32(repr((part.shape, str(part.dtype))).encode(), found)

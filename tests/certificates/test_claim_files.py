@@ -200,7 +200,7 @@ def test_a_table_with_scaled_features_is_read_as_it_stands(data, tmp_path, capsy
     table.write_text("answer;a;b;c\n" + "\n".join(rows) + "\n")
     scaler = StandardScaler().fit(X)
     machine = polyopt.SVM(kernel="linear").fit(scaler.transform(X), y, sample_weight=np.arange(26) % 3)
-    machine.certificate().save(tmp_path / "c.json", scaler=scaler, target="answer")
+    machine.certificate().save(tmp_path / "c.json", scaler=scaler, table=table, target="answer")
     alone = tmp_path / "alone.py"
     alone.write_text(CHECKER.read_text())
     done = subprocess.run(
@@ -217,8 +217,9 @@ def test_a_table_with_scaled_features_is_read_as_it_stands(data, tmp_path, capsy
         n_faces=1, sgd=polyopt.SGDSettings(feature_scale=0.3), solver="exact"
     )
     labels = (y == "in").astype(int)
-    machine.fit(plain.transform(sparse), labels).certificate().save(tmp_path / "s.json", scaler=plain)
     write_table(tmp_path / "s.csv", sparse.toarray(), labels)
+    found = machine.fit(plain.transform(sparse), labels).certificate()
+    found.save(tmp_path / "s.json", scaler=plain, table=tmp_path / "s.csv")
     assert verdict(tmp_path / "s.json", tmp_path / "s.csv", capsys)[0] == 0
 
 
@@ -231,8 +232,8 @@ def write_table(path, X, y):
 def test_every_pair_of_classes_is_a_claim(tmp_path, capsys):
     rng = np.random.default_rng(2)
     X, y = rng.normal(size=(30, 2)), rng.permutation(np.repeat([3, 1, 2], 10))
-    polyopt.SVM(kernel="linear").fit(X, y).certificate().save(tmp_path / "c.json")
     write_table(tmp_path / "d.csv", X, y)
+    polyopt.SVM(kernel="linear").fit(X, y).certificate().save(tmp_path / "c.json", table=tmp_path / "d.csv")
     status, text = verdict(tmp_path / "c.json", tmp_path / "d.csv", capsys)
     assert (status, text.count("is read")) == (0, 3)
 
@@ -242,8 +243,8 @@ def test_each_side_of_two_is_a_claim(data, tmp_path, capsys):
     machine = polyopt.ConvexPolytopeMachine(
         inside_label="both", penalty=polyopt.FacePenalty(l1=0.1), **FEW
     ).fit(X, y)
-    machine.certificate().save(tmp_path / "c.json")
     write_table(tmp_path / "d.csv", X, y)
+    machine.certificate().save(tmp_path / "c.json", table=tmp_path / "d.csv")
     status, said = verdict(tmp_path / "c.json", tmp_path / "d.csv", capsys)
     assert (status, said.count("is read")) == (0, 2)
 

@@ -48,7 +48,7 @@ def proven(certificate, X, y, folder):
     """The checker's verdict on the claim, from a table of the data."""
     lines = [",".join([*map(repr, row), str(label)]) for row, label in zip(X.tolist(), y, strict=True)]
     (folder / "d.csv").write_text("\n".join(lines))
-    claims = certificate.save(folder / "c.json")
+    claims = certificate.save(folder / "c.json", table=folder / "d.csv")
     assert checker.main([str(folder / "c.json"), str(folder / "d.csv")]) == 0
     return [float(checker.number(claim["claim"]["gap"])) for claim in claims]
 

@@ -216,7 +216,8 @@ def save_claims(
     evidence: Sequence[Evidence],
     *,
     scaler: StandardScaler | None = None,
-    target: str | int | None = None,
+    table: str | Path | None = None,
+    target: str | int = -1,
     data: str | Path | None = None,
 ) -> list[dict[str, Any]]:
     """Write claims, one for each pair of classes; see :meth:`polyopt.certificates.Certificate.save`.
@@ -230,18 +231,19 @@ def save_claims(
         raise ValueError(
             "this certificate has no statement that can be saved: its program is of no known form"
         )
-    if data is not None and (len(evidence) > 1 or scaler is not None):
+    if data is not None and (len(evidence) > 1 or scaler is not None or table is not None):
         raise ValueError("data are written for two classes, as the machine saw them")
-    claims = []
+    layout, claims = {} if table is None else {"table": _layout(table, target)}, []
     for part in evidence:
         statement = part.state()
-        told = (
-            _data(statement, part, scaler, target) if data is None else _data(statement, Evidence(part.state))
-        )
+        if data is None:
+            told = _data(statement, part, scaler) | layout
+        else:
+            told = _data(statement, Evidence(part.state))
         claims.append({"title": statement.title, "data": told, **claim_of(statement)})
         if data is not None:
             write_text(data, _svmlight(statement))
-    whole = {"format": "polyopt claim", "version": 1, "claims": claims}
+    whole = {"format": "polyopt claim", "version": 2, "claims": claims}
     write_text(path, json.dumps(whole, ensure_ascii=True, separators=(",", ":")) + "\n")
     return claims
 
@@ -316,11 +318,21 @@ def _rounded(value: Fraction, way: int, bits: int) -> Fraction:
     return -way * ((-way * value) // unit) * unit
 
 
+def _layout(table: str | Path, target: str | int) -> dict[str, Any]:
+    """Separator, header and label column of a CSV table, as in the file."""
+    from polyopt.datasets.source import open_source
+    from polyopt.datasets.tables import find_layout, separator_of
+
+    source = open_source(table)
+    separator = separator_of(source, None)
+    found = find_layout(source, target, separator, decimal=".")
+    return {"separator": separator, "header": found.header is not None, "target": found.target}
+
+
 def _data(
     statement: Statement,
     part: Evidence,
     scaler: StandardScaler | None = None,
-    target: str | int | None = None,
 ) -> dict[str, Any]:
     cells = cells_of(statement.X)
     rows = np.arange(len(statement.y)) if part.rows is None else np.asarray(part.rows)
@@ -331,8 +343,6 @@ def _data(
         "rows": [[int(run[0]), int(run[-1]) + 1] for run in np.split(rows, breaks)],
         "sha256": digest(cells, statement.X.shape[1], [int(s) for s in statement.y]),
     }
-    if target is not None:
-        told["target"] = target
     if scaler is not None:
         if scaler.with_mean:
             told |= {"shift": numerals(scaler.mean_), "divide": numerals(scaler.scale_)}
