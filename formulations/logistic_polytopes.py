@@ -91,7 +91,7 @@ _LETTERS = {
     "σₖⱼ": "+1 if the weight $j$ of face $k$ may not be negative, −1 if not positive, else 0",
     "ρ": "> 0: the ridge on the weights",
     "η": "> 0: the ridge on the biases",
-    "λ": "≥ 0: the ℓ1 penalty on the weights",
+    "λ": "≥ 0: the one-norm penalty of the weights",
     "τ": "≥ 0: the penalty on the norms of groups over all faces",
     "Gₗⱼ": "1 if feature $j$ is in group $l$, else 0",
     "Cᵢ": "the weight of sample $i$",
@@ -255,8 +255,8 @@ def fixed_assignment_dual(
         Row("off", _select(v, ~others) == 0, "vᵢₖ = 0 for Oᵢₖ < 1", "beyond",
             "none: a face of sample $i$'s class has no row", _index_in(~others)),
         Row("t", u_plus + u_minus <= lam, "u⁺ₖⱼ + u⁻ₖⱼ ≤ λ", "t", "absolute value of the weight", by_weight),
-        Row("above", u_plus >= 0, "u⁺ₖⱼ ≥ 0", "above", "slack $tₖⱼ − wₖⱼ$", by_weight),
-        Row("below", u_minus >= 0, "u⁻ₖⱼ ≥ 0", "below", "slack $tₖⱼ + wₖⱼ$", by_weight),
+        Row("above", u_plus >= 0, "u⁺ₖⱼ ≥ 0", "above", "slack of the bound on a positive weight", by_weight),
+        Row("below", u_minus >= 0, "u⁻ₖⱼ ≥ 0", "below", "slack of the bound on a negative weight", by_weight),
         *last,
     ]  # fmt: skip
     entropy = costs @ (cp.entr(p) + cp.entr(1 - p))
