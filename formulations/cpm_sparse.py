@@ -85,7 +85,7 @@ _LETTERS = {
     "δₖⱼ": "≥ 0: the multiplier of the sign constraint, 0 without one",
     "λ": "≥ 0: the one-norm penalty of the weights",
     "τ": "≥ 0: the penalty on the norms of groups over all faces",
-    "σⱼ": "+1 for weights ≥ 0 of feature $j$, −1 for weights ≤ 0, 0 without a constraint",
+    "σⱼ": "+1 if the weights of feature $j$ may not be negative, −1 if not positive, else 0",
 }
 
 
