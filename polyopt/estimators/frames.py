@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Number
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,6 @@ from formulations.language.types import Array
 from polyopt.base.text import first_of, visible
 from polyopt.base.types import SamplesLike
 from polyopt.polytope.spellings import text_of_number
-
-if TYPE_CHECKING:
-    Texts = NDArray[np.object_]
 
 _TIME_KINDS = ("m", "M")  # of numpy's types of durations and dates
 _MAX_NAMES = 50  # largest number of expected names in a message
@@ -126,7 +123,7 @@ class ColumnTable:
     """The columns of numbers and the columns of texts of a table."""
 
     numbers: Array  # (n, p), NaN for a missing value
-    texts: Texts  # (n, q), None for a missing value
+    texts: NDArray[np.object_]  # (n, q), None for a missing value
 
 
 def read_columns(
