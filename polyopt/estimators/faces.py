@@ -437,7 +437,7 @@ class FaceClassifier(PairwiseClassifier):
         if self.calibration is not None:
             calibrate(self, X, y, weights, clock)
 
-    def _settle(self) -> None:
+    def _finish_fit(self) -> None:
         drop_incomplete(self)
 
     @available_if(has_probabilities)
