@@ -1,4 +1,4 @@
-"""`write_explanation`: a model and, if asked, one of its samples explained on a page."""
+"""`write_explanation`: the explanation of a model, and of a sample if there is one, as a page."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from polyopt.plots.polytope import face_weights
 from polyopt.report.frame import Contents, cells_table, columns, framed
 
 _PICTURE = (
-    "Weights of the features times their spreads: a bar to the right raises the score, which is positive "
-    "outside, if the feature is large."
+    "Weights of the features times their standard deviations: with a bar to the right a large value is "
+    "evidence for the outside, with a bar to the left for the inside."
 )
 
 
@@ -37,7 +37,7 @@ def write_explanation(
     model : ModelExplanation
         The model.
     path : str or Path
-        The file to write, in UTF-8; an existing file is replaced.
+        The file to write, in UTF-8; one that is there is replaced.
     title : str
         Title of the page.
     sample : SampleExplanation, optional
@@ -66,7 +66,7 @@ def _sample(e: SampleExplanation) -> str:
     return "".join(
         [
             f"<p>{escape(heading_of_sample(e))}</p>",
-            f"<p class='quiet'>The score of the mean sample is {e.base:.4g}; what makes the difference:</p>",
+            f"<p class='quiet'>The score of the mean sample is {e.base:.4g}; terms of the difference:</p>",
             _table("feature*, value, mean, adds", term_rows(e)),
             f"<p>{escape(fidelity_sentence(e))}</p><p>{escape(distance_sentence(e))}</p>",
             _table("changes*, from, to, by spreads", changes) if changes else "",
