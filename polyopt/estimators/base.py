@@ -164,7 +164,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         """Append samples without a label: class -1, weight 0, row numbers from `n` on. Here: none."""
         return X, codes, weights, rows
 
-    def _settle(self) -> None:
+    def _finish_fit(self) -> None:
         """Finish the fit once all pairs of classes are fitted."""
 
     # -- parameters --------------------------------------------------------------------------
@@ -172,7 +172,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
     @classmethod
     @cache
     def _get_param_names(cls) -> list[str]:
-        names: list[str] = super()._get_param_names()  # read off the signature, a tenth of a small fit
+        names: list[str] = super()._get_param_names()  # without the cache a tenth of a small fit
         return names
 
     def set_params(self, **params: Any) -> Self:
@@ -218,10 +218,10 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a saved model; parameters of earlier versions are moved into their groups."""
         if not self._moved.keys().isdisjoint(state):
-            asked = self._with_moved(dict(state.get("_asked", {})))
+            of_fit = self._with_moved(dict(state.get("_asked", {})))
             state = self._with_moved(dict(state))
-            known = [name for name in asked if name in self._get_param_names()]
-            state["_asked"] = {name: state[name] if name in self._settings else asked[name] for name in known}
+            names = [name for name in of_fit if name in self._get_param_names()]
+            state["_asked"] = {name: (state if name in self._settings else of_fit)[name] for name in names}
         super().__setstate__(state)
 
     @classmethod
@@ -291,14 +291,14 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
             samples, codes, weights, rows = self._further_samples(
                 self._select(samples, rows), codes, weights, rows, len(labels)
             )
-            with running(Clock()) as fit, self._heard(), _no_point_is_interruption():
+            with running(Clock()) as clock, self._printing_progress(), _no_point_is_interruption():
                 if len(self.classes_) == 2:
                     self._fit_signs(samples, np.where(codes == 1, 1.0, -1.0), weights, rows)
                 else:
                     self._fit_pairs(samples, codes, weights, rows)
-                if fit.is_stopped:
+                if clock.is_stopped:
                     warn_of_interruption(self)
-            self._settle()
+            self._finish_fit()
         return self
 
     def _fit_signs(self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
@@ -314,10 +314,10 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         if len(earlier) == len(pairs):
             machines = earlier  # warm starts
         machines = [copy(each).set_params(**parameters) for each in machines]
-        whole = Clock(getattr(self, "time_limit", None))
+        clock = Clock(getattr(self, "time_limit", None))
         # All workers share the whole arrays (memory-mapped, if they are large) and select their rows.
         tasks = [
-            _PairTask(machine, X, codes, weights, pair, Part("pair", number, len(pairs), whole, self.n_jobs))
+            _PairTask(machine, X, codes, weights, pair, Part("pair", number, len(pairs), clock, self.n_jobs))
             for number, (machine, pair) in enumerate(zip(machines, pairs, strict=True))
         ]
         self.estimators_ = run_tasks(_fit_pair, tasks, self.n_jobs, "pair")
@@ -336,7 +336,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
             return X
         return X[np.ix_(rows, rows)] if self.__sklearn_tags__().input_tags.pairwise else X[rows]
 
-    def _heard(self, part: str = "") -> AbstractContextManager[None]:
+    def _printing_progress(self, part: str = "") -> AbstractContextManager[None]:
         """With ``verbose``, print the progress of the work within, a line a second."""
         verbose = getattr(self, "verbose", False)
         return heard_by(printer(type(self).__name__ + part) if verbose else None)
@@ -628,15 +628,15 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         light.solution_ = [part.solution_ for part in light.estimators_]
         return light
 
-    def _drop_data(self, whole: Self) -> None:
-        """Remove the attributes that predictions do not need; this is a copy of `whole`, a binary machine."""
+    def _drop_data(self, original: Self) -> None:
+        """Remove the attributes that predictions do not need; this is a copy of a binary machine."""
 
-    def _drop_data_of_pairs(self, whole: Self) -> None:
-        """Do the same for a machine of several classes, whose pairs have no data already."""
+    def _drop_data_of_pairs(self, original: Self) -> None:
+        """Do the same for a copy of a machine of several classes, whose pairs have no data already."""
 
-    def _keep_no_solution(self, whole: Self) -> None:
-        """Keep the status of the whole machine's solution, without its vectors and its history."""
-        self.solution_ = replace(whole.solution_, primal={}, duals={}, history=(), runs=())
+    def _keep_no_solution(self, original: Self) -> None:
+        """Keep the status of the original's solution, without its vectors and its history."""
+        self.solution_ = replace(original.solution_, primal={}, duals={}, history=(), runs=())
 
     def to_onnx(self) -> ModelProto:
         """Return the fitted machine as an ONNX model, in double precision (opset 19).
@@ -652,23 +652,13 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
             The package onnx is not installed, or the machine has no such graph: its kernel is a function or
             a Gram matrix.
         """
-        from polyopt.base.onnx_graph import Graph
-
         check_is_fitted(self)
         graph = Graph()
         outputs = self.draw(graph, graph.input("X", int(self.n_features_in_)))
         return graph.model(outputs, {"machine": type(self).__name__})
 
     def draw(self, graph: Graph, x: str) -> dict[str, tuple[str, str, int | None]]:
-        """Draw the machine into a graph, and name its outputs ``label``, ``scores`` and ``probabilities``.
-
-        Parameters
-        ----------
-        graph : Graph
-            A graph.
-        x : str
-            Name of the tensor of this machine's features.
-        """
+        """Draw the machine into a graph, on the tensor x of its features, and describe its outputs."""
         return draw_scores_and_labels(self._as_fitted().without_data(), graph, x)
 
 
@@ -695,18 +685,19 @@ class Part:
     what: str  # name of a part in progress messages, such as "pair"
     number: int  # from 0
     count: int  # of the parts
-    whole: Clock  # the limit for all of them
+    clock: Clock  # with the time limit for all of them
     n_jobs: int | None  # parts fitted at once
 
     @contextmanager
     def of_fit(self, machine: Any) -> Iterator[None]:
         """Fit the machine within, in its share of the time; an interruption is noted in its status."""
         time_limit = getattr(machine, "time_limit", None)
-        limit = time_share(self.whole, self.number, self.count, self.n_jobs)
+        limit = time_share(self.clock, self.number, self.count, self.n_jobs)
         if limit is not None:
             machine.time_limit = limit
+        title = f", {self.what} {self.number + 1} of {self.count}"
         try:
-            with running(self.whole), machine._heard(f", {self.what} {self.number + 1} of {self.count}"):
+            with running(self.clock), machine._printing_progress(title):
                 yield
         finally:
             if limit is not None:
@@ -728,18 +719,18 @@ class _PairTask(NamedTuple):
 def _fit_pair(task: _PairTask) -> Any:
     """Fit a pair of classes; after the time limit, by the solver that is the first to have a point."""
     machine = task.machine
-    if not task.part.whole.is_over:
+    if not task.part.clock.is_over:
         try:
-            return _fit_codes(task)
+            return _fit_two_classes(task)
         except RuntimeError:
-            if not task.part.whole.is_over:
+            if not task.part.clock.is_over:
                 raise
     if "solver" in machine.get_params(deep=False):
         machine.set_params(solver=machine._at_once())
-    return _fit_codes(task)
+    return _fit_two_classes(task)
 
 
-def _fit_codes(task: _PairTask) -> Any:
+def _fit_two_classes(task: _PairTask) -> Any:
     machine, X, codes, weights, pair, part = task
     machine._clear_fit()
     machine._asked = machine.get_params(deep=False)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 
-from formulations.language.clock import Clock, current_clock
+from formulations.language.clock import Clock
 from formulations.language.solution import Status
 from formulations.language.types import Array
 from polyopt.estimators.base import Part
@@ -40,7 +40,7 @@ class ScoreClassifier(ClassifierMixin, BaseEstimator):
         return labels
 
 
-def calibrate(machine: Any, X: Any, y: Array, weights: Array, whole: Clock) -> None:
+def calibrate(machine: Any, X: Any, y: Array, weights: Array, clock: Clock) -> None:
     """Set ``calibration_`` of a binary machine from the scores of held-out folds.
 
     If a class has one sample, or the time is over before the last fold, set ``_uncalibrated`` to the reason.
@@ -55,10 +55,9 @@ def calibrate(machine: Any, X: Any, y: Array, weights: Array, whole: Clock) -> N
     scores = np.empty(len(y))
     for number, (train, validation) in enumerate(StratifiedKFold(count).split(scores, y)):
         fold = machine._part_like(calibration=None, class_weight=None)  # the samples are weighted already
-        part = Part("fold", number, count, whole, None)
+        part = Part("fold", number, count, clock, None)
         if not _is_fitted_in_time(fold, X[train], y[train], weights[train], part):
-            clock = current_clock()
-            ended = "Ctrl-C" if clock is not None and clock.is_stopped else "the time limit"
+            ended = "Ctrl-C" if clock.is_stopped else "the time limit"
             machine._uncalibrated = f"{ended} came before the end of its folds"
             return
         scores[validation] = fold._binary_scores(X[validation])
@@ -70,15 +69,15 @@ def calibrate(machine: Any, X: Any, y: Array, weights: Array, whole: Clock) -> N
 
 def _is_fitted_in_time(machine: Any, X: Any, y: Array, weights: Array, part: Part) -> bool:
     """Fit the machine of a fold; return False if the limit or Ctrl-C came before its own end."""
-    if part.whole.is_over:
+    if part.clock.is_over:
         return False
     try:
-        with warnings.catch_warnings(), part.of_fit(machine):  # the whole machine has warned of the same
+        with warnings.catch_warnings(), part.of_fit(machine):  # the machine itself has warned of the same
             warnings.simplefilter("ignore", ConvergenceWarning)
             warnings.simplefilter("ignore", UserWarning)
             machine._fit_binary(X, y, weights, np.arange(len(y)))
     except RuntimeError:
-        if not part.whole.is_over:
+        if not part.clock.is_over:
             raise
         return False
     return all(s.status not in (Status.TIME_LIMIT, Status.INTERRUPTED) for s in solutions_of(machine))

@@ -35,24 +35,22 @@ class FacePenalty(Settings):
         Groups of `group`, such as the columns of one category: lists of names or numbers, or a label for each
         feature. By default each feature is a group.
     max_features : int, optional
-        Features of each face at most, whichever are best for it, the bias apart
-        (:class:`~polyopt.ConvexPolytopeMachine`, solvers "exact" and "dual", loss="sum", margin="total";
-        with `signs` or without).
-        Alternating minimisation from many starts, then branch and bound over the features of each face:
-        "exact" to 1e-6 with at most 1,000 nodes a face, "dual" to `tol` with 50. The certificate has the gap
-        that is left.
+        Largest number of features of a face (:class:`~polyopt.ConvexPolytopeMachine`, solvers "exact" and
+        "dual", loss="sum", margin="total"; with `signs` or without). The fit is alternating minimisation from
+        many starts, then branch and bound over the features of each face: "exact" to 1e-6 with at most 1,000
+        nodes a face, "dual" to `tol` with 50. The certificate has the remaining gap.
     integers : int, optional
-        M: the coefficients of each face are whole numbers from -M to M times a scale of the face, and its
+        M: the coefficients of each face are integers from -M to M times a scale of the face, and its
         threshold a number of few digits, so that its rule reads ``2 age + 3 bmi - 1 chol > 41.5``
         (:class:`~polyopt.ConvexPolytopeMachine`, solvers "exact" and "dual", loss="sum", margin="total"; with
-        `max_features` and `signs` or without). Real faces are rounded one after the other, and the others are
-        refitted to the rounded ones. The loss by rounding is at most ``integer_loss_``, and in the
-        certificate. Whole numbers count in the units of X: of standardised features they are multiples of a
-        standard deviation; features over round units (age in tens of years) make rules to check by hand.
-        Features of very different spreads leave whole numbers little choice.
+        `max_features` and `signs` or without). Faces are rounded one after the other, and the other faces are
+        refitted to the rounded ones. ``integer_loss_`` bounds the increase of the objective by rounding, and
+        the certificate includes it. Integers are in the units of X: for standardised features they are
+        multiples of a standard deviation, for features in round units (age in tens of years) they make rules
+        to check by hand. Few integers fit features of very different spreads.
     margin : {"total", "worst"}, default="total"
         Norm of the faces that is penalised (:class:`~polyopt.ConvexPolytopeMachine`): "total", the sum of the
-        squared norms; "worst", the largest of them, which is the face with the least margin (solvers "exact"
+        squared norms; "worst", the largest of them, of the face with the smallest margin (solvers "exact"
         and "global").
 
     Examples

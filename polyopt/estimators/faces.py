@@ -437,7 +437,7 @@ class FaceClassifier(PairwiseClassifier):
         if self.calibration is not None:
             calibrate(self, X, y, weights, clock)
 
-    def _settle(self) -> None:
+    def _finish_fit(self) -> None:
         drop_incomplete(self)
 
     @available_if(has_probabilities)
@@ -558,13 +558,13 @@ class FaceClassifier(PairwiseClassifier):
 
     # -- without the data --------------------------------------------------------------------
 
-    def _drop_data(self, whole: Self) -> None:
-        typical = whole._typical_values() if whole._is_one_polytope else None
+    def _drop_data(self, original: Self) -> None:
+        typical = original._typical_values() if original._is_one_polytope else None
         self._forget()
         self._typical = typical
-        self._keep_no_solution(whole)
+        self._keep_no_solution(original)
 
-    def _drop_data_of_pairs(self, whole: Self) -> None:
+    def _drop_data_of_pairs(self, original: Self) -> None:
         self._forget()
         self._hold_no_rows()
 

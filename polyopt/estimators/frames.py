@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Number
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,6 @@ from formulations.language.types import Array
 from polyopt.base.text import first_of, visible
 from polyopt.base.types import SamplesLike
 from polyopt.polytope.spellings import text_of_number
-
-if TYPE_CHECKING:
-    Texts = NDArray[np.object_]
 
 _TIME_KINDS = ("m", "M")  # of numpy's types of durations and dates
 _MAX_NAMES = 50  # largest number of expected names in a message
@@ -45,36 +42,36 @@ def listed(names: Sequence[object]) -> str:
     return first_of([repr(name) for name in names])
 
 
-def check_unique(where: object, names: Any) -> None:
-    """Refuse two columns of one name; the message names them, and the table `where`."""
+def check_unique(table: object, names: Any) -> None:
+    """Refuse two columns of one name; the message has the name, and that of the table."""
     if getattr(names, "is_unique", len(names) == 0):  # cached by pandas' index
         return
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        raise ValueError(f"{where} has two columns named {listed(twice)}: rename or drop one of them")
+        raise ValueError(f"{table} has two columns named {listed(twice)}: rename or drop one of them")
 
 
-def check_names(where: object, found: Sequence[object], names: Sequence[object]) -> None:
-    """Refuse a table that lacks some of the columns `names`, or has others; their order is free."""
-    check_unique(where, found)
-    missing = [name for name in names if name not in set(found)]
-    extra = [name for name in found if name not in set(names)]
+def check_names(table: object, names: Sequence[object], expected: Sequence[object]) -> None:
+    """Refuse a table that lacks an expected column, or has another one; their order is free."""
+    check_unique(table, names)
+    missing = [name for name in expected if name not in set(names)]
+    extra = [name for name in names if name not in set(expected)]
     plural, others = "s" if len(missing) > 1 else "", "columns" if len(extra) > 1 else "a column"
     problems = ([f"lacks the column{plural} {listed(missing)}"] if missing else []) + (
         [f"has {others} {listed(extra)}"] if extra else []
     )
     if problems:
-        shown = visible(", ".join(str(name) for name in names[:_MAX_NAMES]))
-        raise ValueError(f"{where} {' and '.join(problems)}; expected are the columns {shown}")
+        shown = visible(", ".join(str(name) for name in expected[:_MAX_NAMES]))
+        raise ValueError(f"{table} {' and '.join(problems)}; expected are the columns {shown}")
 
 
-def in_order(frame: Any, names: Sequence[Any], where: str) -> Any:
-    """Return the frame with its columns in the order of the names; others are refused."""
-    found = list(frame.columns)
-    if found == list(names) and len(set(found)) == len(found):
+def in_order(frame: Any, expected: Sequence[Any], table: str) -> Any:
+    """Return the frame with its columns in the expected order; other columns are refused."""
+    names = list(frame.columns)
+    if names == list(expected) and len(set(names)) == len(names):
         return frame
-    check_names(where, found, names)
-    return frame[list(names)]
+    check_names(table, names, expected)
+    return frame[list(expected)]
 
 
 def named_as(fitted: object, X: Any) -> Any:
@@ -126,7 +123,7 @@ class ColumnTable:
     """The columns of numbers and the columns of texts of a table."""
 
     numbers: Array  # (n, p), NaN for a missing value
-    texts: Texts  # (n, q), None for a missing value
+    texts: NDArray[np.object_]  # (n, q), None for a missing value
 
 
 def read_columns(

@@ -18,6 +18,7 @@ from polyopt.base.onnx_graph import Graph
 
 MIN_WINNING = math.nextafter(0.5, 1.0)
 """Smallest probability above 1/2."""
+_MIN_PROBABILITY = 1e-12  # smallest probability of a class of a pair, before pairs are coupled
 _TYPES = {"i": "int64", "u": "int64", "f": "double", "b": "bool"}  # of labels, by their numpy kind
 
 
@@ -126,7 +127,7 @@ def _draw_coupling(graph: Graph, second: str, n_classes: int) -> str:
     elimination needs no pivots. `second` (n, pairs) has the probabilities of each pair's second class.
     """
     c = n_classes
-    low, high = graph.constant(1e-12), graph.constant(1.0 - 1e-12)
+    low, high = graph.constant(_MIN_PROBABILITY), graph.constant(1.0 - _MIN_PROBABILITY)
     second = graph.op("Min", graph.op("Max", second, low), high)
     first = graph.op("Sub", graph.constant(1.0), second)
     n_pairs = c * (c - 1) // 2
@@ -171,7 +172,7 @@ def couple_pairs(second: NDArray[np.float64], n_classes: int) -> NDArray[np.floa
     t = len(second)
     r = np.zeros((t, n_classes, n_classes))  # r[:, i, j]: probability of i among i and j
     # Pairs without doubt would give several classes the probability 0, and no order among them.
-    second = np.clip(second, 1e-12, 1.0 - 1e-12)
+    second = np.clip(second, _MIN_PROBABILITY, 1.0 - _MIN_PROBABILITY)
     for pair, (i, j) in enumerate(combinations(range(n_classes), 2)):
         r[:, j, i], r[:, i, j] = second[:, pair], 1.0 - second[:, pair]
     system = np.zeros((t, n_classes + 1, n_classes + 1))

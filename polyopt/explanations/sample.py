@@ -34,7 +34,11 @@ from polyopt.polytope.nearest import Nearest, Question, nearest
 
 @dataclass(frozen=True)
 class Options:
-    """Numbers of the search for a point to which the classifier itself gives the other label.
+    """Numbers of an explanation.
+
+    min_rel_mean: means of a feature below this multiple of its spread are rounding errors, shown as 0.
+
+    The search for a point to which the classifier itself gives the other label:
 
     first_depth, max_depth: distance beyond the boundary at first and at most, in spreads.
     depth_factor: factor by which the distance grows.
@@ -42,11 +46,15 @@ class Options:
     bisections: halvings of the last interval of depths.
     """
 
+    min_rel_mean: float = 1e-12
     first_depth: float = 1e-15
     max_depth: float = 2.0
     depth_factor: float = 8.0
     rounding_depth: float = 1e-6
     bisections: int = 30
+
+
+OPTIONS = Options()
 
 
 # -- the explanation -------------------------------------------------------------------------------------
@@ -238,10 +246,10 @@ def _terms(model: DecisionModel, face: ActiveFace, x: Array) -> list[Term]:
     return sorted(terms, key=lambda term: -abs(term.amount))
 
 
-def _mean(model: DecisionModel, j: int) -> float:
-    """Return the mean of a feature, 0 if it is nothing but rounding."""
+def _mean(model: DecisionModel, j: int, options: Options = OPTIONS) -> float:
+    """Return the mean of a feature, 0 if the mean is a rounding error."""
     mean = float(model.centre[j])
-    return mean if abs(mean) > 1e-12 * model.spread[j] else 0.0
+    return mean if abs(mean) > options.min_rel_mean * model.spread[j] else 0.0
 
 
 def _fidelity(model: DecisionModel, face: ActiveFace, shown: list[Term], data: Array) -> tuple[int, int]:
@@ -261,7 +269,7 @@ def _fidelity(model: DecisionModel, face: ActiveFace, shown: list[Term], data: A
 
 def _counterfactual(
     model: DecisionModel, x: Array, held: Sequence[str | int], bounds: tuple[ArrayLike, ArrayLike] | None,
-    options: Options = Options(),
+    options: Options = OPTIONS,
 ) -> Counterfactual:  # fmt: skip
     """Return the nearest point of the other label, whose columns `held` are those of the sample x (m,)."""
     low, high = (None, None) if bounds is None else bounds

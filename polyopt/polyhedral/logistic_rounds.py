@@ -35,23 +35,26 @@ if TYPE_CHECKING:
 class Options:
     """Numbers of the search.
 
-    rel_ridges: ridges that are tried, relative to the weight of the samples; test losses are flat between
-        neighbours.
-    first_round_samples: training samples of the first round at most: they tell structures apart.
-    one_split_min_samples, three_folds_min_samples: samples from which one split, or three folds, suffice by
-        default; otherwise there are five folds.
-    best_structures: structures that the second round tries.
-    always_doubled: faces up to which the first round goes on, whatever the losses are.
-    clear_errors: standard errors by which a loss with fewer weights must be worse to end the third round.
+    rel_ridges: ridges that are tried, relative to the weight of the samples.
+    first_round_samples: largest number of training samples of the first round, which only has to rank
+        structures.
+    one_split_min_samples, three_folds_min_samples: numbers of samples from which one split, or three folds,
+        are the default; with fewer samples there are five folds.
+    max_faces_always_tried: faces up to which the first round goes on, whatever the losses are.
+    second_round_structures, third_round_structures: number of structures of these rounds.
+    numbers_per_face: numbers of each face that the third round aims at without `max_numbers`.
+    stop_errors: standard errors by which a loss with fewer weights must be worse to end the third round.
     """
 
     rel_ridges: tuple[float, ...] = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
     first_round_samples: int = 3000
     one_split_min_samples: int = 3000
     three_folds_min_samples: int = 1000
-    best_structures: int = 3
-    always_doubled: int = 4
-    clear_errors: float = 2.0
+    max_faces_always_tried: int = 4
+    second_round_structures: int = 3
+    third_round_structures: int = 2
+    numbers_per_face: int = 4
+    stop_errors: float = 2.0
 
 
 OPTIONS = Options()
@@ -259,7 +262,7 @@ class SearchRounds:
         try:
             for structure in self._try_structures():
                 self._try_ridges(structure)
-            for structure in self._best_structures(self.splits, 2):
+            for structure in self._best_structures(self.splits, self.options.third_round_structures):
                 self._remove_weights(structure)
         except KeyboardInterrupt:
             interrupted()
@@ -319,12 +322,12 @@ class SearchRounds:
                 for n_faces in [(0, 1)] if faces == 1 else [(0, faces), (faces, 0), (faces, faces)]:
                     self._follow([Candidate(n_faces, ridge, n_knots) for ridge in self.ridges], self.first)
                 best = self._best_of([c for c in self.candidates if c.n_knots == n_knots], self.first)
-                if faces > self.options.always_doubled and (
+                if faces > self.options.max_faces_always_tried and (
                     best is None or previous is None or not self._is_better(best, previous)
                 ):
                     break
                 faces, previous = 2 * faces, best
-        return self._best_structures(self.first, self.options.best_structures)
+        return self._best_structures(self.first, self.options.second_round_structures)
 
     def _try_ridges(self, structure: Structure) -> None:
         """Try ridges around the best on all splits."""
@@ -344,16 +347,15 @@ class SearchRounds:
             dense = best_dense._replace(ridge=ridge)
             if not self._follow([dense], self.splits):
                 return
-            # By default four numbers for each face.
-            wanted = 4 * sum(dense.n_faces) if self.max_numbers is None else self.max_numbers
-            sizes = sizes_down_to(max(wanted // 2, 1), self.fits.numbers(dense, self.splits))
+            target = self.max_numbers or self.options.numbers_per_face * sum(dense.n_faces)
+            sizes = sizes_down_to(max(target // 2, 1), self.fits.numbers(dense, self.splits))
             path, best = [dense], dense
-            for size in sorted({*sizes[1:], wanted}, reverse=True):
+            for size in sorted({*sizes[1:], target}, reverse=True):
                 path.append(dense._replace(max_numbers=size))
                 if not self._follow(path, self.splits):
                     return
                 best = min(best, path[-1], key=lambda c: self.fits.loss(c, self.splits))
-                if size < wanted and self._is_better(best, path[-1], self.options.clear_errors):
+                if size < target and self._is_better(best, path[-1], self.options.stop_errors):
                     break
 
     def _dense_of(self, structure: Structure) -> list[Candidate]:

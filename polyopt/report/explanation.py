@@ -39,7 +39,7 @@ def write_explanation(
     model : ModelExplanation
         The model.
     path : str or Path
-        The file to write, in UTF-8; an existing file is replaced.
+        The file to write, in UTF-8; one that is there is replaced.
     title : str
         Title of the page.
     sample : SampleExplanation, optional
