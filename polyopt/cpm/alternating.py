@@ -345,7 +345,6 @@ def solve_explicit_face(
 
         min  ‖w‖² + c·ξ    subject to    A w + ξ ≥ 1  [alpha],    ξ ≥ 0  [beta].
 
-    lifted (n, m+1): the rows x̃ = (x, 1).
     costs (n,): cost of slack per sample, 0 if another face answers; at least one is positive.
     Returns: primal ``w`` (m+1,), duals ``margin`` (n,); None if Clarabel left no point, as for data whose
         squares overflow, or if the time was over.

@@ -41,7 +41,7 @@ from formulations.language.recovery import as_costs, as_data
 from formulations.language.solution import Solution
 from formulations.language.types import Matrix, MatrixLike, Vector
 from formulations.polytope import assignment_matrix, check_loss, lift, margin_weights, natural_assignment
-from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
+from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, relative_gap, residual
 from polyopt.certificates.claims.statement import Evidence, Statement
 from polyopt.certificates.points import checked_faces, within_shared_caps
 from polyopt.cpm.claim import priced, state_faces
@@ -54,14 +54,16 @@ from polyopt.cpm.penalty_term import (
     sign_residuals,
 )
 from polyopt.linalg.rounding import Ball, product, transposed_product
-from polyopt.margin.certificate import HingeProgram, ascend, certify_hinge
+from polyopt.linalg.rows import as_rows
+from polyopt.margin.certificate import HingeProgram, certify_hinge
 from polyopt.margin.geometry import LinearGeometry
 
 Loss = Literal["sum", "max"]
 Margin = Literal["total", "worst"]
 
 _NAME = "the Convex Polytope Machine"
-_MAX_GRADIENT_ENTRIES = 500_000  # of X; above, the bound is sought one multiplier at a time
+_LARGE_ENTRIES = 500_000  # of X; above, a bound without given multipliers is sought with less effort
+_LARGE_ROUNDS = 30  # of the ascent for it
 _MOVES = "At these faces a sample outside would pay less at another face, so another assignment costs less."
 _STAYS = "No sample outside would pay less at another face, yet another assignment may have a lower optimum."
 
@@ -81,7 +83,7 @@ def certify_cpm(
     global_bound: float | None = None,
     penalty: FacePenalty | None = None,
     tol: float = 1e-6,
-    max_iter: int = 2000,
+    max_iter: int = 300,
 ) -> Certificate:
     """Certify a point of the Convex Polytope Machine, eq. (6) of Kantchelian et al. (2014).
 
@@ -114,7 +116,7 @@ def certify_cpm(
     tol : float
         Relative tolerance for the gap and for every residual.
     max_iter : int
-        Ascent steps spent on the bound of each face when `alpha` is absent and X is not large.
+        Rounds of coordinate ascent at most for the bound, if `alpha` is absent.
 
     Returns
     -------
@@ -209,12 +211,7 @@ def certify_cpm_held(X: MatrixLike, y: ArrayLike, C: ArrayLike, **given: Any) ->
     moving = [one for one in whole.residuals if one.row == "assignment"]
     if not moving:  # one face has one assignment
         return whole
-    note = (
-        "No sample outside would pay less at another face, yet another assignment may have a lower optimum."
-    )
-    if moving[0].relative > whole.tol:
-        note = "At these faces a sample outside would pay less at another face, so another assignment is "
-        note += "cheaper."
+    note = _MOVES if moving[0].relative > whole.tol else _STAYS
     held = conclude(
         f"{_NAME} for the assignment that is held", whole.primal_value, whole.dual_value,
         [one for one in whole.residuals if one.row != "assignment"], whole.tol, notes=[note],
@@ -226,7 +223,7 @@ def certify_cpm_held(X: MatrixLike, y: ArrayLike, C: ArrayLike, **given: Any) ->
 def _certified(
     X: MatrixLike, y: ArrayLike, C: ArrayLike, *, W: ArrayLike | None = None,
     alpha: ArrayLike | None = None, assignment: ArrayLike | None = None, loss: Loss = "sum",
-    margin: Margin = "total", tol: float = 1e-6, max_iter: int = 2000, penalty: FacePenalty | None = None,
+    margin: Margin = "total", tol: float = 1e-6, max_iter: int = 300, penalty: FacePenalty | None = None,
 ) -> tuple[CpmPoint, Certificate]:  # fmt: skip
     """Return the point, and its certificate within the fixed assignment."""
     X, y = as_data(X, y)
@@ -401,7 +398,7 @@ def _multipliers(point: CpmPoint, loss: Loss, margin: Margin, tol: float, max_it
         worst = point.hinge >= point.hinge.max(axis=1, keepdims=True) - 1e-6
         parts = np.where((y < 0)[:, None], worst / worst.sum(axis=1, keepdims=True), Z)
         costs = point.C[:, None] * parts
-    is_large = X.shape[0] * X.shape[1] > _MAX_GRADIENT_ENTRIES
+    is_large = X.shape[0] * X.shape[1] > _LARGE_ENTRIES
     if penalty is not None:
         from polyopt.cpm.penalised_face_dual import PenalisedAscent
 
@@ -409,29 +406,29 @@ def _multipliers(point: CpmPoint, loss: Loss, margin: Margin, tol: float, max_it
         ascent.begin_at(point.W)
         ascent.reach(max(tol, 1e-4) if is_large else tol)
         return ascent.alpha
-    if is_large:
-        from polyopt.optim.coordinate_ascent import dual_multipliers
-
-        caps, value = costs if loss == "max" else point.C, float(point.value(loss).mid)
-        return dual_multipliers(X[:, :-1], y, caps, len(point.W), Z.argmax(axis=1), value, tol)
-    return ascend_faces(point, costs, tol, max_iter)
+    caps = costs if loss == "max" else np.repeat(point.C[:, None], len(point.W), axis=1)
+    value = float(point.value(loss).mid)
+    return ascend_faces(point, caps, tol, min(max_iter, _LARGE_ROUNDS) if is_large else max_iter, value)
 
 
-def ascend_faces(point: CpmPoint, costs: Vector, tol: float, max_iter: int) -> Vector:
-    """Return multipliers (n, K) by ascent on the dual of each face, for costs (n, K)."""
-    X, alpha = point.geometry.X, np.zeros_like(costs)
-    # Half of a face's program is a hinge program: ½‖w‖² + Σ (c/2) ξ.
-    values = 0.5 * (np.einsum("kj,kj->k", point.W, point.W) + (costs * point.hinge).sum(axis=0))
-    done: dict[bytes, int] = {}
-    for k in np.argsort(values, kind="stable").tolist():  # the best of the faces with the same program first
-        first = done.setdefault(costs[:, k].tobytes(), k)
-        if first == k:
-            w, program = point.W[k], _face(point.geometry, point.y, costs[:, k])
-            dual = ascend(program, w, np.asarray(X @ w), float(values[k]), tol, max_iter)
-            alpha[:, k] = 2.0 * dual[0]
-        else:
-            alpha[:, k] = alpha[:, first]
-    return alpha
+def ascend_faces(
+    point: CpmPoint, caps: Vector, tol: float, max_rounds: int, primal_value: float = np.inf
+) -> Vector:
+    """Return multipliers (n, K) within caps (n, K) by coordinate ascent on the dual of each face.
+
+    The ascent ends if its bound is within a relative `tol` of the smaller of its own primal value and
+    `primal_value`, an upper bound on the optimum.
+    """
+    from polyopt.optim.coordinate_ascent import FaceAscent
+
+    ascent = FaceAscent(as_rows(point.geometry.X[:, :-1]), point.y, caps, point.Z.argmax(axis=1))
+    ascent.sweep(times=2)
+    for _ in range(max_rounds):
+        ascent.scan()
+        if relative_gap(min(float(ascent.primal.sum()), primal_value), float(ascent.dual.sum())) <= tol:
+            break
+        ascent.climb(tol)
+    return ascent.alpha
 
 
 def _face(geometry: LinearGeometry, y: Vector, costs: Vector) -> HingeProgram:

@@ -54,6 +54,7 @@ from polyopt.margin.geometry import LinearGeometry
 Bits = NDArray[np.bool_]
 
 _BLOCK_NODES = 64  # nodes whose multipliers are evaluated together
+_ROOT_GAP, _ROOT_ROUNDS = 1e-9, 300  # of the ascent that bounds faces without a tree
 _NO_FORM = (
     "faces with at most s features are bounded by searches over their features, and claims in files have no "
     "such trees, nor integers with signs: certificate() evaluates them"
@@ -216,7 +217,7 @@ def bound_of_few(point: CpmPoint, s: int, trees: Sequence[ArrayLike] | None) -> 
     X, y, K, m = point.geometry.X, point.y, len(point.W), point.geometry.X.shape[1] - 1
     if trees is None:
         none = np.zeros(m, dtype=bool)
-        ascended = np.clip(ascend_faces(point, point.costs, 0.0, 2000), 0.0, point.costs)
+        ascended = np.clip(ascend_faces(point, point.costs, _ROOT_GAP, _ROOT_ROUNDS), 0.0, point.costs)
         sizes = _sizes(transposed_product(X, ascended * y[:, None]), point.penalty)
         return [max(bound_of_subsets(ascended[:, k], sizes[:, k], s, none, none), 0.0) for k in range(K)]
     if len(trees) != K:

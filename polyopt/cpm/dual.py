@@ -72,17 +72,12 @@ def solve_cpm_dual(
     tol: float = 1e-3, max_iter: int = 1000, time_limit: float | None = None,
     seed: int = 0, options: Options = OPTIONS,
 ) -> Solution:  # fmt: skip
-    """Solve the fixed-assignment program to a relative gap.
+    """Solve the fixed-assignment program to a relative gap `tol`, over all samples and in double precision.
 
-    tol: relative duality gap, over all samples and in double precision.
     max_iter: rounds of a scan and an ascent at most.
-    time_limit: seconds.
-    seed: of the order of the steps.
     Returns: primal ``W`` (K, m+1), bias last; duals ``margin`` (n, K); ``objective`` at W and the proven
-        ``bound``, both in double precision from the multipliers. ``iterations`` counts passes over the data,
-        and ``history`` has one record per round: objective, bound, active pairs, passes and seconds. A limit,
-        or Ctrl-C, keeps the last point and its valid bound.
-    ValueError: an argument does not fit; see the message.
+        ``bound``, both in double precision from the multipliers. ``iterations`` counts passes over the data.
+        A limit, or Ctrl-C, keeps the last point and its valid bound.
     """
     clock, tol = Clock(time_limit), tolerance(tol)
     whole("n_faces", n_faces)

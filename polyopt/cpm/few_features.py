@@ -36,16 +36,12 @@ def search_subset(
     face: SubsetFace, *, tol: float = 1e-6, max_nodes: int = 1000, time_limit: float | None = None,
     features: Features | None = None, seed: int = 0,
 ) -> tuple[SubsetSearch, Status]:  # fmt: skip
-    """Search for the best features of a face, with a bound.
+    """Search for the best features of a face; SOLVED if the relative gap `tol` is reached.
 
-    tol: relative gap at which to end.
     max_nodes: nodes of the tree at most; with 0 there are swaps alone, and without features the root before
         them.
-    time_limit: seconds. One face is always made.
     features: features to begin with.
-    seed: of the patterns that are drawn.
-    Returns: the search, with its best face, bound and tree; and ``SOLVED`` if the gap is closed. A limit, or
-        Ctrl-C, keeps the best face and the bound.
+    A limit, or Ctrl-C, keeps the best face and the bound; one face is always made.
     """
     search = SubsetSearch(face, tol, Clock(time_limit))
     try:
@@ -76,11 +72,8 @@ class _Incumbent:
 class SubsetProblem(PolytopeProblem):
     """Alternating minimisation with at most s features a face, loss="sum".
 
-    max_features: s, at least 1.
     large: True if the starts are those of the dual solver, for large data.
-    tol: relative gap at which the search of a face ends.
-    max_nodes: nodes for each face at most; 0 for swaps alone.
-    seed: of the patterns drawn.
+    tol, max_nodes: relative gap at which the search of a face ends, and its nodes at most; 0 for swaps alone.
     signs (m,): signs of the weights, as of :class:`~polyopt.cpm.few_feature_face.SubsetFace`.
     """
 
@@ -118,11 +111,11 @@ class SubsetProblem(PolytopeProblem):
         parts = list[tuple[SubsetSearch, Status]]()
         for k, mask in enumerate(Z.T):
             left = None if clock.left is None else clock.left / (self.n_faces - k)
-            own = last.features[k] if last is not None and is_next else None
-            parts.append(self._face(mask, own, left))
-        found = self._solution(parts, Z)
-        self.begin_from(found["W"], assignment)
-        return found
+            features = last.features[k] if last is not None and is_next else None
+            parts.append(self._face(mask, features, left))
+        solution = self._solution(parts, Z)
+        self.begin_from(solution["W"], assignment)
+        return solution
 
     def reassign(self, point: Solution, assignment: Assignment) -> Assignment:
         """Move each positive to its best face if that lowers its hinge."""
@@ -170,16 +163,9 @@ def solve_cpm_subset(
     time_limit: float | None = None, seed: int = 0, n_jobs: int | None = None,
     signs: Features | None = None,
 ) -> Solution:  # fmt: skip
-    """Alternate from many starts, and bound the best end as far as the nodes go.
+    """Alternate from many starts, and bound the best end with `max_nodes` nodes for each face at most.
 
-    large: True if the starts are those of the dual solver, for large data.
-    max_nodes: nodes for each face at most, at the end.
-    n_init: starts.
     max_iter: rounds at most, per start; for the best start those that prove its end are among them.
-    time_limit: seconds; half of them for the starts.
-    seed: of all that is random.
-    n_jobs: starts run at once.
-    signs (m,): +1 or -1 for features whose weights may not be negative or positive, else 0.
     Returns: primal ``W`` (K, m+1) and ``assignment`` (n,), -1 at the negatives; duals ``margin`` (n, K), of
         each face with its own features, and ``tree_0`` to ``tree_K-1``; ``bound``, for that assignment.
         ``ITERATION_LIMIT`` if the nodes did not suffice.

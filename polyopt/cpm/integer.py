@@ -71,13 +71,10 @@ def round_faces(
 ) -> Solution:  # fmt: skip
     """Round the faces of a solution to integers from −M to M, times a scale for each face.
 
-    real: faces ``W`` (K, m+1) and, if it has one, their ``assignment``.
-    max_features: nonzero integers at most, for each face; the bound is then among faces of so few features.
-    max_nodes, tol, seed: of the search for that bound, as of
-        :func:`polyopt.cpm.few_features.search_subset`.
+    real: faces ``W`` (K, m+1), which satisfy the signs.
+    max_features: nonzero integers at most, for each face; the bound is then among faces of so few features,
+        by :func:`polyopt.cpm.few_features.search_subset`, which has `max_nodes`, `tol` and `seed`.
     time_limit: seconds. Every face is rounded once in any case.
-    signs (m,): +1 or -1 for features whose integers may not be negative or positive, else 0. The faces of
-        `real` satisfy them.
     Returns: primal ``integers`` (K, m), ``scales`` (K,), ``thresholds`` (K,), the faces ``W`` (K, m+1) that
         they make, and ``assignment`` (n,); duals ``margin`` (n, K) of the real program for that assignment,
         with trees if `max_features` is given; ``bound``, that program's.

@@ -16,8 +16,8 @@ is at least h, return k; else the best face that would raise the entropy.
 Departures from the paper as printed:
 
 - The step is η_t = 1/(λ(t+1)), because 1/(λt) sets W to zero in the first step.
-- The first weights are small random numbers instead of zeros: with equal scores the first face would answer
-  for every positive.
+- The first weights are small random numbers instead of zeros: with equal scores every positive would be
+  assigned to the first face.
 - The answer is the average of the iterates with weights t⁴ or the last iterate, whichever has the smaller J.
   (If faces exchange their roles, no average is useful.) ``average=False`` gives the last iterate.
 - Samples are visited in shuffled epochs, and of the measured answers the one with the least J is kept. With
@@ -156,10 +156,7 @@ _take_steps = kernel("cpm_sgd", "run: CpmRun; order: i8 (o)")
 class CpmSgd:
     """The state of Algorithm 1: U, the average A, the number of steps and UNADJ's counts.
 
-    n_features, n_faces: m and K.
     perplexity: exp(h) of Algorithm 2; 1 switches it off.
-    average: whether an average is kept.
-    scale: factor of every entry of the samples.
     seed: of the first weights and of the order of samples.
     dtype: of the weights, float32 or float64.
     """
@@ -223,7 +220,7 @@ class CpmSgd:
 
     @property
     def last(self) -> NDArray[Any]:
-        """The last iterate W_t = U_t / (t+1) as lanes."""
+        """The last iterate W_t as lanes."""
         return iterate(self.U, self.steps[0])
 
     @property
@@ -238,12 +235,16 @@ class CpmSgd:
         With a floor, an iterate that respects it is better than one that does not; if none does, the one
         with the higher perplexity.
         """
-        found = [(W, self._objective(W, rows, outside, C)) for W in self.iterates]
-        if self.floor == 0.0 or len(found) == 1:
-            return min(found, key=itemgetter(1))
+        candidates = [(W, self._objective(W, rows, outside, C)) for W in self.iterates]
+        if self.floor == 0.0 or len(candidates) == 1:
+            return min(candidates, key=itemgetter(1))
         floor = (1.0 - OPTIONS.perplexity_rounding_rel) * math.exp(self.floor)
-        kept = [min(self._perplexity(W, rows, outside, C), floor) for W, _ in found]
-        return min(zip(kept, found, strict=True), key=lambda one: (-one[0], one[1][1]))[1]
+
+        def rank(candidate: tuple[Vector, float]) -> tuple[float, float]:
+            W, objective = candidate
+            return -min(self._perplexity(W, rows, outside, C), floor), objective
+
+        return min(candidates, key=rank)
 
     def _perplexity(self, W: Vector, rows: Rows, outside: Bits, C: Vector) -> float:
         """Return the perplexity of the positives' best faces, each weighted by its cost."""
@@ -252,9 +253,9 @@ class CpmSgd:
             return 1.0
         X, faces = rows.matrix(), np.empty(len(positives), dtype=np.int64)
         for first in range(0, len(positives), SCORED_ROWS):
-            some = slice(first, first + SCORED_ROWS)
-            scores = X[positives[some]].astype(np.float64) @ (self.scale * W[:, :-1].T) + W[:, -1]
-            faces[some] = np.asarray(scores).argmax(axis=1)
+            batch = slice(first, first + SCORED_ROWS)
+            scores = X[positives[batch]].astype(np.float64) @ (self.scale * W[:, :-1].T) + W[:, -1]
+            faces[batch] = np.asarray(scores).argmax(axis=1)
         return perplexity(faces, C[positives])
 
     def _objective(self, W: Vector, rows: Rows, outside: Bits, C: Vector) -> float:
@@ -307,28 +308,15 @@ def solve_cpm_sgd(
     scale: float = 1.0, max_iter: int = 100, tol: float = 1e-4, time_limit: float | None = None,
     seed: int = 0,
 ) -> Solution:  # fmt: skip
-    """Minimise J(W) by Algorithm 1.
+    """Minimise J(W) by Algorithm 1; the parameters are those of the estimator.
 
     X (n, m): samples: float32, float64, or uint8, which is not copied into floats.
-    y (n,): labels: -1 inside, +1 outside; both present.
-    C (n,): cost of slack per sample, positive.
-    n_faces: K, at least 1.
-    perplexity: floor of the effective number of faces in use, from 1 (off) to K: the exponential of Algorithm
-        2's entropy h. It controls the samples inside their margin, as in the paper; the perplexity over all
-        positives, which ``history`` records, can be lower.
-    average: answer with the better of the average of the iterates and the last, at the epoch where it was
-        best; or always with the last iterate of the last epoch. With a floor, the better at the last epoch.
-    scale: factor of every entry of X, such as 1/255 for pixels held as bytes.
-    max_iter: epochs at most.
+    average: if False, the answer is the last iterate of the last epoch.
     tol: the run ends when its last three measurements, over more than half of its epochs, lie within this
-        share of the least. The error of such methods falls like one over the epochs, so about as much is
-        left.
-    time_limit: seconds.
-    seed: of the order of the samples and of the first weights.
+        share of the least. The error falls like one over the epochs, so about as much is left.
     Returns: ``primal`` has ``W`` (K, m+1), bias last; there are no multipliers. ``history`` has one record
         per epoch: the estimate of the objective from the steps, the objective of the answer where it was
-        measured (at epochs 5, 7, 10, 15, ... and the last; else nan), perplexity, positives whose face has
-        changed, and faces in use. A limit, or Ctrl-C, keeps the best point.
+        measured (else nan), perplexity, positives whose face has changed, and faces in use.
     """
     clock, tol = Clock(time_limit), tolerance(tol)
     whole("n_faces", n_faces)
@@ -346,24 +334,13 @@ def solve_cpm_sgd(
 
 
 class Epochs(ABC):
-    """Epochs over one set of samples, until the measured objectives agree.
-
-    Attributes
-    ----------
-    best : ndarray of shape (K, m+1)
-        The answer.
-    least : float
-        The least objective that was measured.
-    measured : list of float
-        All measured objectives.
-    history : list of dict
-        A record of each epoch.
-    """
+    """Epochs over one set of samples, until the measured objectives agree."""
 
     def __init__(self, first: Vector):
-        self.best, self.least = first, np.inf
+        self.best = first  # the answer (K, m+1)
+        self.least = np.inf  # the smallest of the measured objectives
         self.measured: list[float] = []
-        self.history: list[dict[str, float]] = []
+        self.history: list[dict[str, float]] = []  # a record of each epoch
 
     @abstractmethod
     def epoch(self, clock: Clock) -> None:
@@ -460,10 +437,11 @@ def _precision(rows: Rows, scale: float, gains: Vector) -> type[np.floating[Any]
     return precision(size * abs(scale), float(gains.min()), float(gains.max()))
 
 
-def precision(size: float, least: float, most: float) -> type[np.floating[Any]]:
+def precision(size: float, min_gain: float, max_gain: float) -> type[np.floating[Any]]:
     """Return float32 for the weights unless it could overflow or vanish, else float64.
 
-    size: the largest absolute entry of the samples; least, most: the smallest and the largest gain. A product
-    of three numbers up to 1e12 is within the range of single precision.
+    size: the largest absolute entry of the samples. A product of three numbers up to 1e12 is within the range
+    of single precision.
     """
-    return np.float32 if all(1e-12 <= s <= 1e12 for s in (size, most, least)) else np.float64
+    sizes = (size, min_gain, max_gain)
+    return np.float32 if all(1e-12 <= each <= 1e12 for each in sizes) else np.float64

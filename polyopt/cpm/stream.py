@@ -20,27 +20,13 @@ _MAX_SELECTION_ROWS = 4096  # rows of a chunk on which the last iterate and the 
 
 @dataclass
 class PolytopeStream:
-    """The state between two chunks.
+    """The state between two chunks."""
 
-    Attributes
-    ----------
-    learners : list of CpmSgd
-        State of Algorithm 1, one for each polytope: one polytope, or one per class.
-    outside_labels : list of float
-        Label of the class outside each polytope: +1 for ``classes_[1]``, -1 for ``classes_[0]``.
-    n_total : int
-        Number n of samples of the whole data set: the objective is ‖W‖² + Σ C_i hinge_i over n samples.
-    chunks : int
-        Number of chunks seen.
-    history : list
-        For each polytope one record per chunk.
-    """
-
-    learners: list[CpmSgd]
-    outside_labels: list[float]
-    n_total: int
-    chunks: int = 0
-    history: list[list[dict[str, float]]] = field(init=False)
+    learners: list[CpmSgd]  # state of Algorithm 1, for the one polytope or for each class's
+    outside_labels: list[float]  # class outside each polytope: +1 for ``classes_[1]``, -1 for ``classes_[0]``
+    n_total: int  # samples of the whole data set: the objective is ‖W‖² + Σ C_i hinge_i over so many
+    chunks: int = 0  # seen so far
+    history: list[list[dict[str, float]]] = field(init=False)  # for each polytope one record per chunk
 
     def __post_init__(self) -> None:
         self.history = [[] for _ in self.outside_labels]
@@ -65,7 +51,7 @@ class PolytopeStream:
             W, _ = sgd.answer(subset_rows, outside[subset], subset_costs)
             solutions.append(
                 Solution(
-                    Status.CONVERGED, {"W": W}, {}, history[-1]["estimate"], None, "sgd, a stream",
+                    Status.CONVERGED, {"W": W}, {}, history[-1]["estimate"], None, "sgd (streaming)",
                     iterations=self.chunks, history=tuple(history),
                 )
             )  # fmt: skip

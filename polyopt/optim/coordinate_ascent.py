@@ -13,8 +13,7 @@ Most pairs of a sample and a face are inactive: far beyond the margin, with the 
 samples finds the active pairs, and the primal values at no extra cost. Between two scans each face *climbs*:
 coordinate steps over copies of its own active samples, which fit the cache. A face is left alone once its
 duality gap is closed. Faces without positives have the same program: one of them, the representative, is
-solved, and its solution is copied. :func:`dual_multipliers` returns the multipliers for the bound of a
-polytope's certificate.
+solved, and its solution is copied.
 
 The kernels are in ``native/coordinate_scans.c`` and ``coordinate_climbs.c``. Samples are
 :class:`polyopt.linalg.rows.Rows`, whose entries are multiplied by `scale`. Many faces are stored as columns
@@ -30,9 +29,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from formulations.language.types import Matrix, Vector
+from formulations.language.types import Vector
 from polyopt.certificates.certificate import relative_gap
-from polyopt.linalg.rows import ROW_TYPES, ROWS, WEIGHT_TYPES, Rows, as_rows, in_lanes, stretches
+from polyopt.linalg.rows import ROW_TYPES, ROWS, WEIGHT_TYPES, Rows, in_lanes, stretches
 from polyopt.native.library import kernel
 
 Integers = NDArray[np.int64]
@@ -410,32 +409,3 @@ class FaceAscent:
         for values in (self.W, self._inside, self._alpha_sums, self._is_climbed, self._accuracy):
             values[faces] = values[k]
         self.scores[:, faces] = self.scores[:, [k]]
-
-
-def dual_multipliers(
-    X: Matrix,
-    y: Vector,
-    costs: ArrayLike,
-    n_faces: int,
-    assignment: Integers,
-    primal_value: float,
-    tol: float,
-) -> Vector:
-    """Return nearly optimal multipliers (n, K) of the faces of a polytope, for its bound.
-
-    costs (n,) or (n, K): costs of slack.
-    primal_value: an upper bound on the optimum. The ascent ends if its dual value is within a relative `tol`
-        of this bound or of its own primal value, the smaller of the two.
-    ``Σ α − ¼ Σ_k ‖Σ_i α_ik y_i x̃_i‖²`` is a lower bound on the optimum.
-    """
-    given = np.asarray(costs, dtype=float)
-    caps = np.broadcast_to(given[:, None] if given.ndim == 1 else given, (len(y), n_faces)).copy()
-    ascent = FaceAscent(as_rows(X), y, caps, assignment)
-    ascent.sweep(times=2)
-    for _ in range(30):
-        ascent.scan()
-        least = min(float(ascent.primal.sum()), primal_value)
-        if relative_gap(least, float(ascent.dual.sum())) <= tol:
-            break
-        ascent.climb(tol)
-    return ascent.alpha
