@@ -64,7 +64,6 @@ class PatternSolution:
     cut: the constant and the slopes (p,) of L(σ') ≥ constant − slopes·σ', valid for every σ' whatever the
         status.
     warm: True if the answer comes from a basis of another pattern.
-    restarted: True if HiGHS failed from that basis and the program was solved once more from nothing.
     """
 
     status: Status
@@ -76,7 +75,6 @@ class PatternSolution:
     cut: tuple[float, Vector]
     iterations: int
     warm: bool
-    restarted: bool
 
 
 class PatternLP:
@@ -127,7 +125,7 @@ class PatternLP:
             found = self._read(pattern, lp.solve_from_anchor(self._upper(pattern), time_limit))
         if found.status is Status.INACCURATE and found.warm:
             lp.forget()
-            again = self._read(pattern, lp.solve(time_limit=time_limit), restarted=True)
+            again = self._read(pattern, lp.solve(time_limit=time_limit))
             found = again if again.status is not Status.FAILED else found
         return found
 
@@ -143,14 +141,14 @@ class PatternLP:
     def _upper(self, sigma: Vector) -> Vector:
         return np.concatenate([sigma[self._columns], np.full(len(self.data.y) + 1, np.inf)])
 
-    def _read(self, sigma: Vector, found: LinearSolution, restarted: bool = False) -> PatternSolution:
+    def _read(self, sigma: Vector, found: LinearSolution) -> PatternSolution:
         """Evaluate the point and its bound from the data."""
-        data, restarted = self.data, restarted or found.restarted
+        data = self.data
         alpha, b, value = np.full(len(sigma), np.nan), np.nan, np.inf
         if np.isnan(found.duals).any():
             cut = 0.0, np.zeros(len(sigma))
             return PatternSolution(
-                Status.FAILED, value, 0.0, alpha, b, np.zeros(len(data.y)), cut, 0, False, restarted
+                Status.FAILED, value, 0.0, alpha, b, np.zeros(len(data.y)), cut, 0, warm=False
             )
         status, u = found.status, -found.duals
         constant, slopes = cut_of(data, u)
@@ -168,7 +166,7 @@ class PatternLP:
             status = Status.SOLVED if is_proven else Status.INACCURATE
         return PatternSolution(
             status, value, max(float(proven.lower), 0.0), alpha, b, u,
-            (float(constant.lower), slopes.upper), found.iterations, found.warm and not restarted, restarted,
+            (float(constant.lower), slopes.upper), found.iterations, found.warm,
         )  # fmt: skip
 
 

@@ -31,7 +31,6 @@ class Work:
     programs: linear programs begun, those of the batches' means among them.
     cut_off: programs that ended at a proof that the pattern is not elite.
     screened: patterns that needed no program, since known cuts prove that they are not elite.
-    restarted: programs that HiGHS failed in at first, and that were solved anew from nothing.
     timed_out, failed: programs that the time limit stopped, and programs that HiGHS left without an answer;
         both scored as infinite.
     """
@@ -39,7 +38,6 @@ class Work:
     programs: int = 0
     cut_off: int = 0
     screened: int = 0
-    restarted: int = 0
     timed_out: int = 0
     failed: int = 0
 
@@ -47,7 +45,6 @@ class Work:
         """Add one program."""
         self.programs += 1
         self.cut_off += found.status is Status.CUT_OFF
-        self.restarted += found.restarted
         self.timed_out += found.status is Status.TIME_LIMIT
         self.failed += found.status is Status.FAILED
 
