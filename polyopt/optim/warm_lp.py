@@ -126,12 +126,12 @@ class PersistentLP:
             if (self._lower > self._upper).any():
                 return self._without_point(Status.INFEASIBLE)
             self._highs.changeColsBounds(p, self._columns, self._lower, self._upper)
-            found = self._run(time_limit, cutoff)
-            if found.status in (Status.FAILED, Status.STALLED):
+            solution = self._run(time_limit, cutoff)
+            if solution.status in (Status.FAILED, Status.STALLED):
                 self._highs.clearSolver()
                 self._has_basis = False
-                found = self._run(time_limit, None)
-            return found
+                solution = self._run(time_limit, None)
+            return solution
 
     def _run(self, time_limit: float | None, cutoff: float | None) -> LinearSolution:
         highs, warm = self._highs, self._has_basis
@@ -185,9 +185,9 @@ def margin_rows(signed: Vector, y: Vector) -> sp.csc_array:
 
 
 def _vector(name: str, values: ArrayLike, size: int) -> Vector:
-    given = np.asarray(values, dtype=float)
-    if given.shape not in ((), (size,)):
-        raise ValueError(f"{name} must be a number or of shape ({size},), not of shape {given.shape}")
-    if np.isnan(given).any():
-        raise ValueError(f"{name} must not be nan; it is at {int(np.argmax(np.isnan(given)))}")
-    return np.ascontiguousarray(np.broadcast_to(given, (size,)))
+    array = np.asarray(values, dtype=float)
+    if array.shape not in ((), (size,)):
+        raise ValueError(f"{name} must be a number or of shape ({size},), not of shape {array.shape}")
+    if np.isnan(array).any():
+        raise ValueError(f"{name} must not be nan; it is at {int(np.argmax(np.isnan(array)))}")
+    return np.ascontiguousarray(np.broadcast_to(array, (size,)))
