@@ -227,8 +227,8 @@ class _ClaimTree:
     def __init__(self, data: L0Data, point: tuple[Vector, float], goal: float, max_nodes: int):
         self._search = L0Tree(data, 0.0, Clock(None), max_nodes)
         self._search.offer(*point)
-        self._search.memory.values[tree.GOAL] = goal
-        self._search.memory.counts[tree.MAX_DEPTH] = DEFAULT.claim_depth
+        self._search.search_state.values[tree.GOAL] = goal
+        self._search.search_state.counts[tree.MAX_DEPTH] = DEFAULT.claim_depth
         self.problem, self.y = self._search.problem, data.y.astype(np.int64)
         self.unit = 2.0 ** float(np.frexp(self.problem.caps.max())[1] - DEFAULT.claim_bits)
         self.root: dict[str, Any] = {}
@@ -243,9 +243,9 @@ class _ClaimTree:
         root = self._opened_after(0)
         self._add(self.root, free, search.root, None, root[0][1] if root else None)
         while ended not in (tree.SOLVED, tree.NODE_LIMIT):
-            n_expanded, last_number = search.memory.counts[[tree.NODES, tree.MADE]]
+            n_expanded, last_number = search.search_state.counts[[tree.NODES, tree.MADE]]
             ended = search.advance(1)
-            if search.memory.counts[tree.NODES] > n_expanded:
+            if search.search_state.counts[tree.NODES] > n_expanded:
                 self._split(int(last_number))
         return float(min([self._closed_bound, *(leaf.bound for leaf in self._open.values())]))
 
@@ -257,14 +257,14 @@ class _ClaimTree:
 
     def _split(self, last_number: int) -> None:
         """Add the children of the node expanded last; those that are open have numbers over `last_number`."""
-        expanded, opened = self._search.memory.looked, self._opened_after(last_number)
+        expanded, opened = self._search.search_state.last_node, self._opened_after(last_number)
         parent, j = self._open.pop(int(expanded[tree.NUMBER])), int(expanded[tree.CENTRE])
         parent.entry["weight"], parent.entry["ways"] = j, [{}, {}]
         sides = (OFF, tree.OFF_PLACE), (ON, tree.ON_PLACE)
         for entry, (mark, place) in zip(parent.entry["ways"], sides, strict=True):
             fixed = parent.fixed.copy()
             fixed[j] = mark
-            u = self._search.desk.states[int(expanded[place])].u
+            u = self._search.workspace.states[int(expanded[place])].u
             number = next((number for decisions, number in opened if decisions[j] == mark), None)
             self._add(entry, fixed, u, parent.u, number)
 
