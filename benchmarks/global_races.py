@@ -99,7 +99,7 @@ def _l0(K: Any, y: Any) -> dict[str, Callable[[float], tuple[float, float]]]:
         def search(seconds: float | None) -> Any:
             return solve_l0(data, time_limit=seconds, seed=0)[0]
 
-        return _value(solve_globally(data, search, Clock(limit), share=0.3)[0])
+        return _value(solve_globally(data, search, Clock(limit), search_time=0.3)[0])
 
     def scip(limit: float) -> tuple[float, float]:
         return _value(l0.mixed_integer(K, y, 1.0).solve("SCIP", time_limit=limit, **_MIP))

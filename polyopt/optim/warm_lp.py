@@ -37,8 +37,7 @@ class LinearSolution:
         most 0 at a lower one; nan if there are none. Those of CUT_OFF prove a minimum above the cutoff, to
         HiGHS's tolerance.
     objective: c·x; nan without a point.
-    warm: True if the solve started from the last basis.
-    restarted: True if HiGHS failed from that basis, and the program was solved again without it.
+    warm: True if the solve started from the last basis, and did not fail.
     """
 
     status: Status
@@ -47,7 +46,6 @@ class LinearSolution:
     objective: float
     iterations: int
     warm: bool
-    restarted: bool
 
 
 class PersistentLP:
@@ -55,8 +53,6 @@ class PersistentLP:
 
     ValueError for shapes that do not fit, and numbers that are not finite or too large for HiGHS (1e15 in A).
     Solves use one thread, and those of several threads wait for each other. A pickled copy has no basis.
-
-    restarts: number of solves in which HiGHS failed and that were restarted.
     """
 
     def __init__(
@@ -70,7 +66,6 @@ class PersistentLP:
             raise ValueError("cost and A must be finite; infinite numbers are for bounds")
         self._rows = _vector("row_lower", row_lower, q), _vector("row_upper", row_upper, q)
         self._lower, self._upper = _vector("lower", lower, p), _vector("upper", upper, p)
-        self.restarts = 0
         self._build()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -129,17 +124,16 @@ class PersistentLP:
             if upper is not None:
                 self._upper = _vector("upper", upper, p)
             if (self._lower > self._upper).any():
-                return self._nothing(Status.INFEASIBLE)
+                return self._without_point(Status.INFEASIBLE)
             self._highs.changeColsBounds(p, self._columns, self._lower, self._upper)
-            found = self._run(time_limit, cutoff, restarted=False)
-            if found.status in (Status.FAILED, Status.STALLED):
-                self.restarts += 1
+            solution = self._run(time_limit, cutoff)
+            if solution.status in (Status.FAILED, Status.STALLED):
                 self._highs.clearSolver()
                 self._has_basis = False
-                found = self._run(time_limit, None, restarted=True)
-            return found
+                solution = self._run(time_limit, None)
+            return solution
 
-    def _run(self, time_limit: float | None, cutoff: float | None, *, restarted: bool) -> LinearSolution:
+    def _run(self, time_limit: float | None, cutoff: float | None) -> LinearSolution:
         highs, warm = self._highs, self._has_basis
         # HiGHS's clock is not reset between solves.
         highs.setOptionValue("time_limit", np.inf if time_limit is None else highs.getRunTime() + time_limit)
@@ -152,19 +146,17 @@ class PersistentLP:
         solution, info = highs.getSolution(), highs.getInfo()
         self._has_basis = bool(info.basis_validity)
         if status not in _WITH_DUALS or not (solution.value_valid and solution.dual_valid):
-            return self._nothing(Status.FAILED if status in _WITH_DUALS else status, restarted)
+            return self._without_point(Status.FAILED if status in _WITH_DUALS else status)
         # After a cutoff the basis is not primal feasible yet.
         x = np.full(len(self._cost), np.nan) if status is Status.CUT_OFF else np.array(solution.col_value)
         return LinearSolution(
             status, x, -np.array(solution.row_dual), float(self._cost @ x), int(info.simplex_iteration_count),
-            warm=warm, restarted=restarted,
+            warm,
         )  # fmt: skip
 
-    def _nothing(self, status: Status, restarted: bool = False) -> LinearSolution:
+    def _without_point(self, status: Status) -> LinearSolution:
         q, p = self._A.shape
-        return LinearSolution(
-            status, np.full(p, np.nan), np.full(q, np.nan), np.nan, 0, warm=False, restarted=restarted
-        )
+        return LinearSolution(status, np.full(p, np.nan), np.full(q, np.nan), np.nan, 0, warm=False)
 
 
 _STATUSES = {
@@ -193,9 +185,9 @@ def margin_rows(signed: Vector, y: Vector) -> sp.csc_array:
 
 
 def _vector(name: str, values: ArrayLike, size: int) -> Vector:
-    given = np.asarray(values, dtype=float)
-    if given.shape not in ((), (size,)):
-        raise ValueError(f"{name} must be a number or of shape ({size},), not of shape {given.shape}")
-    if np.isnan(given).any():
-        raise ValueError(f"{name} must not be nan; it is at {int(np.argmax(np.isnan(given)))}")
-    return np.ascontiguousarray(np.broadcast_to(given, (size,)))
+    array = np.asarray(values, dtype=float)
+    if array.shape not in ((), (size,)):
+        raise ValueError(f"{name} must be a number or of shape ({size},), not of shape {array.shape}")
+    if np.isnan(array).any():
+        raise ValueError(f"{name} must not be nan; it is at {int(np.argmax(np.isnan(array)))}")
+    return np.ascontiguousarray(np.broadcast_to(array, (size,)))

@@ -49,8 +49,8 @@ def cut_of(data: L0Data, u: Vector) -> tuple[Ball, Ball]:
     constant's lower end and the upper ends of the slopes.
     """
     feasible = balanced(u, data.y, data.weights)
-    found = rates(data.rates(feasible.mid), *data.column_sizes, feasible)
-    return feasible.sum(), (data.C * found).positive()
+    enclosed_rates = rates(data.rates(feasible.mid), *data.column_sizes, feasible)
+    return feasible.sum(), (data.C * enclosed_rates).positive()
 
 
 def score_bound(data: L0Data, u: Vector) -> float:
@@ -115,11 +115,11 @@ def certify_l0_data(
     stated: a bound that an integer solver states.
     """
     tol = tolerance(tol)
-    given = real_array("alpha", alpha, data.centres.shape)
-    of_pattern = checked_vector("u", u, data.y.shape)
-    of_relaxation = checked_vector("v", v, data.y.shape)
+    point = real_array("alpha", alpha, data.centres.shape)
+    pattern_u = checked_vector("u", u, data.y.shape)
+    relaxation_v = checked_vector("v", v, data.y.shape)
     b = checked_number("b", b)
-    at = np.clip(given, 0.0, data.C)
+    at = np.clip(point, 0.0, data.C)
     pattern = data.support(at)
     at = np.where(pattern, at, 0.0)
     b = best_intercept(data.outputs(at, 0.0), data.y, data.weights) if b is None else b
@@ -127,43 +127,43 @@ def certify_l0_data(
     centres = float(pattern.sum())
     hinge_loss = loss(f, data.y, data.weights)
     value = centres + data.C * hinge_loss if hinge_loss.mid or hinge_loss.rad else Ball(centres)
-    residuals, feasible = _box_residuals(given, data.C, data.C, tol)
+    residuals, feasible = _box_residuals(point, data.C, data.C, tol)
     notes = [_BROKEN] if not feasible else []
-    if feasible and (at != given).any():
+    if feasible and (at != point).any():
         notes = [f"{_CLIPPED}, without coefficients under 1e-9 of the cap."]
 
-    if of_pattern is None:
+    if pattern_u is None:
         from formulations.l0 import pattern_dual
 
         dual = pattern_dual(data.K, data.y, pattern, data.C, data.weights, data.centres)
         constant, slopes = cut_of(data, _solved(dual, len(data.y)))
     else:
-        constant, slopes = cut_of(data, of_pattern)
-    least = centres + data.C * (constant - slopes[pattern].sum()).positive()
-    if float(least.lower) < centres:  # a loss is not negative
-        least = Ball(centres)
+        constant, slopes = cut_of(data, pattern_u)
+    pattern_bound = centres + data.C * (constant - slopes[pattern].sum()).positive()
+    if float(pattern_bound.lower) < centres:  # a loss is not negative
+        pattern_bound = Ball(centres)
     size = float(value.mid)
-    residuals.append(residual("stationarity", "pattern", value.mid - least.mid, size))
-    if of_pattern is not None:
-        gains = np.where(pattern, data.rates(of_pattern), 0.0)
+    residuals.append(residual("stationarity", "pattern", value.mid - pattern_bound.mid, size))
+    if pattern_u is not None:
+        gains = np.where(pattern, data.rates(pattern_u), 0.0)
         unit = float(data.weights.max())
-        residuals += _dual_residuals(data.y, data.weights, of_pattern, unit)
+        residuals += _dual_residuals(data.y, data.weights, pattern_u, unit)
         residuals += _complementarity(
-            data.y, data.weights, data.C, at, f.mid, of_pattern, gains, size / data.C
+            data.y, data.weights, data.C, at, f.mid, pattern_u, gains, size / data.C
         )
 
-    best = Ball(0.0)  # a score is not negative
-    if of_relaxation is not None:
-        relaxed = _score_ball(data, of_relaxation / data.C)
-        best = relaxed if relaxed.lower >= best.lower else best
-    if searched is not None and Ball(searched).lower > best.lower:
-        best = Ball(searched)
+    best_bound = Ball(0.0)  # a score is not negative
+    if relaxation_v is not None:
+        relaxed = _score_ball(data, relaxation_v / data.C)
+        best_bound = relaxed if relaxed.lower >= best_bound.lower else best_bound
+    if searched is not None and Ball(searched).lower > best_bound.lower:
+        best_bound = Ball(searched)
         notes.append(_LEAVES)
-    every = of_relaxation is not None or searched is not None or stated is not None
+    is_global = relaxation_v is not None or searched is not None or stated is not None
     return conclude(
-        "the L0 support vector machine", value, best if every else least, residuals, tol,
-        feasible=feasible, reached=Claim.OPTIMAL if every else Claim.STATIONARY,
-        scope="the program" if every else "its pattern", notes=notes if every else [*notes, _OTHERS],
+        "the L0 support vector machine", value, best_bound if is_global else pattern_bound, residuals, tol,
+        feasible=feasible, reached=Claim.OPTIMAL if is_global else Claim.STATIONARY,
+        scope="the program" if is_global else "its pattern", notes=notes if is_global else [*notes, _OTHERS],
         stated=stated,
     )  # fmt: skip
 
@@ -246,11 +246,11 @@ def _box_residuals(
 
 def _dual_residuals(y: Vector, costs: Vector, u: Vector, unit: float) -> list[Residual]:
     """Return the residuals of 0 ≤ u ≤ costs, and of the balance Σ y_i u_i = 0."""
-    off, size = abs(float(y @ u)), float(np.abs(u).sum())
+    imbalance, size = abs(float(y @ u)), float(np.abs(u).sum())
     return [
         residual("sign", "margin", -u, unit),
         residual("sign", "slack", u - costs, unit),
-        Residual("stationarity", "b", off, off / size if size > 0 else off),
+        Residual("stationarity", "b", imbalance, imbalance / size if size > 0 else imbalance),
     ]
 
 

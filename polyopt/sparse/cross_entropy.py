@@ -47,14 +47,14 @@ _LOCAL, _NOT_LOCAL = "no other one lowers the score", "that none lowers the scor
 class L0Search(Shown):
     """The record of a search for a pattern.
 
-    relaxed: the bound that the relaxation proves of every score.
-    rounded: the score of the relaxation's own support: the one-norm machine with the price 1/C, pruned; nan
-        without runs.
-    runs: each run of the cross-entropy method; none where branch and bound proved its point before.
-    scores: the score that each run came to in the end, after its flips.
+    relaxed: lower bound of the relaxation on every score.
+    rounded: score of the relaxation's support, the one-norm machine with the price 1/C, pruned; nan without
+        runs.
+    runs: results of the cross-entropy method; empty if branch and bound proved its point before.
+    scores: final score of each run, after its flips.
     moves: flips and swaps made, in all runs.
-    is_local_optimum: True if it is proven that no flip and no swap of centres lowers the score of the answer.
-    work: programs solved, cut off, spared, and gone wrong.
+    is_local_optimum: True if it is proven that no flip and no swap of centres lowers the best score.
+    work: numbers of programs solved, cut off, screened and failed.
     """
 
     relaxed: float
@@ -101,26 +101,26 @@ def solve_l0(
     ``bound``. The caller leaves columns out of `data` for ``svm_screen``. The programs of a batch are solved
     in `n_jobs` threads, on which the answer does not depend.
     """
-    how = settings or CrossEntropySettings()
+    settings = settings or CrossEntropySettings()
     clock = Clock(time_limit)
     relaxation = solve_relaxation(data, time_limit=time_limit)
     scorer = PatternScorer(data, n_jobs=n_jobs, clock=clock, options=options)
     search = _Search(scorer, relaxation, clock, progress, options)
-    p0 = (
-        np.clip(relaxation["sigma"], options.min_p, options.max_p) if how.prior == "relaxation" else how.prior
-    )
+    p0: float | Vector | str = settings.prior
+    if settings.prior == "relaxation":
+        p0 = np.clip(relaxation["sigma"], options.min_p, options.max_p)
     status = Status.CONVERGED
     try:
-        for run in range(how.n_init):
+        for run in range(settings.n_init):
             rng = np.random.default_rng([seed, run])
-            ended = search.run(how.flips, p0=p0, random_state=rng, **how.of_a_run)
+            ended = search.run(settings.flips, p0=p0, random_state=rng, **settings.of_a_run)
             status = ended if ended is not Status.CONVERGED else status
             if ended is Status.INTERRUPTED or clock.is_over or search.is_optimal:
                 break
     except KeyboardInterrupt:
         status = interrupted()
     solution = _solution(data, search.pattern, relaxation, status, f"cross-entropy ({search})", clock)
-    iterations = sum(found.iterations for found in search.found)
+    iterations = sum(result.iterations for result in search.runs)
     return replace(solution, iterations=iterations, history=tuple(search.history)), search.record()
 
 
@@ -147,44 +147,44 @@ class _Search:
     ):  # fmt: skip
         self._scorer, self._relaxation, self._clock, self._progress = scorer, relaxation, clock, progress
         self._options, self._bound = options, float(relaxation.bound or 0.0)
-        self.found: list[CrossEntropyResult] = []
+        self.runs: list[CrossEntropyResult] = []
         self.history: list[dict[str, float]] = []
         self._scores: list[float] = []
         self._moves, self._is_local_optimum = 0, False
-        # The relaxation's own support is there from the start, so that there always is an answer.
+        # The relaxation's support is the first pattern, so that there always is one.
         self._rounded = scorer.data.support(relaxation["alpha"])
         self.pattern, self._score = self._rounded, np.inf
 
     def run(self, flips: bool, **settings: Any) -> Status:
         """Run the cross-entropy method once, then flips; return the status."""
         scorer, clock = self._scorer, self._clock
-        # Flips are worth half of the time.
+        # The flips get half of the time.
         limit = clock.left if clock.left is None or not flips else 0.5 * clock.left
         scorer.begin(Clock(limit))
         incumbents = np.stack([self._rounded, np.zeros_like(self._rounded)])
-        found = cross_entropy_minimize(
+        result = cross_entropy_minimize(
             scorer, len(self._rounded), batch=True, improve=scorer.improve, incumbents=incumbents,
             time_limit=limit, progress=self._tell, lower_bound=self._bound, **settings,
         )  # fmt: skip
-        self.found.append(found)
+        self.runs.append(result)
         pattern, score = self._rounded, np.inf
-        if found.pattern is not None:
-            pattern, score = found.pattern, found.value
-            self._keep(pattern, score, meets(score, self._bound))
-        stopped = found.status is Status.INTERRUPTED or clock.is_over
+        if result.pattern is not None:
+            pattern, score = result.pattern, result.value
+            self._offer(pattern, score, meets(score, self._bound))
+        stopped = result.status is Status.INTERRUPTED or clock.is_over
         if flips and not (stopped or meets(self._score, self._bound)):
             model = PatternLP(scorer.data, self._options)
-            end = descend_by_flips(model, scorer.pool, pattern, clock=clock, work=scorer.work)
-            self._moves += end.moves
-            self._keep(end.pattern, end.score, end.is_local_optimum)
-            score = min(score, end.score)
-            if end.interrupted:
-                found = replace(found, status=Status.INTERRUPTED)
+            descent = descend_by_flips(model, scorer.pool, pattern, clock=clock, work=scorer.work)
+            self._moves += descent.moves
+            self._offer(descent.pattern, descent.score, descent.is_local_optimum)
+            score = min(score, descent.score)
+            if descent.interrupted:
+                result = replace(result, status=Status.INTERRUPTED)
         if np.isfinite(score):
             self._scores.append(score)
-        if found.status is Status.INTERRUPTED:
-            return found.status
-        return Status.TIME_LIMIT if clock.is_over else found.status
+        if result.status is Status.INTERRUPTED:
+            return result.status
+        return Status.TIME_LIMIT if clock.is_over else result.status
 
     @property
     def is_optimal(self) -> bool:
@@ -192,11 +192,12 @@ class _Search:
         return meets(self._score, self._bound)
 
     def record(self) -> L0Search:
+        """Return the record of the runs so far."""
         rounded = self._scorer.improve(self._rounded, np.inf)
         return L0Search(
             relaxed=self._bound,
             rounded=np.nan if rounded is None else rounded[1],
-            runs=tuple(self.found),
+            runs=tuple(self.runs),
             scores=tuple(self._scores),
             moves=self._moves,
             is_local_optimum=self._is_local_optimum,
@@ -206,7 +207,8 @@ class _Search:
     def __str__(self) -> str:
         return f"{self._scorer.work}; {self._moves} flips"
 
-    def _keep(self, pattern: Bits, score: float, is_local_optimum: bool = False) -> None:
+    def _offer(self, pattern: Bits, score: float, is_local_optimum: bool = False) -> None:
+        """Keep the pattern if none has a lower score, ties apart."""
         if score <= with_ties(self._score):  # a support's own program may differ in the last digit
             self._is_local_optimum = is_local_optimum
             self.pattern, self._score = pattern, score
@@ -215,7 +217,7 @@ class _Search:
         self.history.append(
             {
                 **record,
-                "restart": float(len(self.found)),
+                "restart": float(len(self.runs)),
                 "iteration": float(len(self.history) + 1),
                 "objective": record["best"],
                 "bound": self._bound,
@@ -232,15 +234,15 @@ def _solution(
     """Solve the pattern's program, and prune its point."""
     at_the_cap = np.where(pattern, data.C, 0.0)  # any point with this support
     bound = float(relaxation.bound or 0.0)
-    found = finished(
+    solution = finished(
         data, (at_the_cap, 0.0), bound, status, tol=TIE, left=clock.left,
         solver=solver, iterations=relaxation.iterations, build_time=relaxation.build_time,
         solve_time=clock.seconds - relaxation.build_time,
     )  # fmt: skip
     return replace(
-        found,
-        status=Status.SOLVED if meets(found.objective, bound) else status,
-        duals={**found.duals, "relaxation": relaxation["margin"]},
+        solution,
+        status=Status.SOLVED if meets(solution.objective, bound) else status,
+        duals={**solution.duals, "relaxation": relaxation["margin"]},
     )
 
 
@@ -271,63 +273,63 @@ def descend_by_flips(model: PatternLP, pool: CutPool, pattern: Bits, *, clock: C
     time is up, and after Ctrl-C once there is a score, the best pattern so far is the answer.
     """
     descent = _Descent(model, pool, clock, work)
-    here = descent.settle(pattern, 0)
-    if not np.isfinite(here.score):
-        return here
+    current = descent.settle(pattern, 0)
+    if not np.isfinite(current.score):
+        return current
     try:
         while True:
-            there = descent.step(here)
-            if there.moves == here.moves:
-                return there
-            here = there
+            following = descent.step(current)
+            if following.moves == current.moves:
+                return following
+            current = following
     except KeyboardInterrupt:
         interrupted()
-        return replace(here, interrupted=True)
+        return replace(current, interrupted=True)
 
 
 class _Descent:
-    """The models of neighbours and of patterns moved to, and the cuts."""
+    """Programs of neighbours, and those of patterns moved to, each solved from nothing; and the cuts."""
 
     def __init__(self, model: PatternLP, pool: CutPool, clock: Clock, work: Work):
         self.data, self.model, self.pool, self.clock, self.work = model.data, model, pool, clock, work
-        self.apart = PatternLP(model.data, model.options)
+        self.model_from_nothing = PatternLP(model.data, model.options)
 
     def settle(self, pattern: Bits, moves: int, best: PatternSolution | None = None) -> Flipped:
-        """Move to the support of the coefficients, whose own program tells of its neighbours.
+        """Move to the support of the coefficients; the cut of its program bounds its neighbours.
 
         The result is not worse than `best`, which need not be the optimum that another basis leads to.
         """
         data = self.data
         while True:
-            own = self._learn(self.apart.prepare(pattern, time_limit=self.clock.left))
-            if best is not None and not self._score(own) <= with_ties(self._score(best)):
+            solution = self._learn(self.model_from_nothing.prepare(pattern, time_limit=self.clock.left))
+            if best is not None and not self._score(solution) <= with_ties(self._score(best)):
                 break
-            if not np.isfinite(own.value):  # HiGHS failed
-                return Flipped(pattern, own, np.inf, moves, is_local_optimum=False)
-            best, size = own, pattern.sum()
-            pattern = data.support(own.alpha)
+            if not np.isfinite(solution.value):  # HiGHS failed
+                return Flipped(pattern, solution, np.inf, moves, is_local_optimum=False)
+            best, size = solution, pattern.sum()
+            pattern = data.support(solution.alpha)
             if pattern.sum() == size:
                 break
         return Flipped(data.support(best.alpha), best, self._score(best), moves, is_local_optimum=False)
 
-    def step(self, here: Flipped) -> Flipped:
+    def step(self, current: Flipped) -> Flipped:
         """Move to the first better neighbour; stay if there is none, or no time to find it."""
-        aim = here.score - TIE * abs(here.score)
+        aim = current.score - TIE * abs(current.score)
         is_proven = True
-        for flips in self._flips(here, aim):
+        for flips in self._flips(current, aim):
             if self.clock.is_over:
-                return here
-            for neighbour in self._promising(here.pattern, flips, aim):
+                return current
+            for neighbour in self._promising(current.pattern, flips, aim):
                 cutoff = (aim - neighbour.sum()) / self.data.C
-                tried = self._learn(self.model.solve(neighbour, time_limit=self.clock.left, cutoff=cutoff))
+                solution = self._learn(self.model.solve(neighbour, time_limit=self.clock.left, cutoff=cutoff))
                 # Its support is not scored: of several optima, the basis decides which one is found.
-                if self.data.pattern_score(neighbour, tried.value) < aim:
-                    settled = self.settle(neighbour, here.moves + 1, tried)
+                if self.data.pattern_score(neighbour, solution.value) < aim:
+                    settled = self.settle(neighbour, current.moves + 1, solution)
                     if settled.score < aim:
                         return settled
                     is_proven = False
-                is_proven &= tried.status in (Status.SOLVED, Status.CUT_OFF)
-        return replace(here, is_local_optimum=is_proven)
+                is_proven &= solution.status in (Status.SOLVED, Status.CUT_OFF)
+        return replace(current, is_local_optimum=is_proven)
 
     def _promising(self, pattern: Bits, flips: NDArray[np.intp], aim: float) -> Bits:
         """Return the neighbours that these flips lead to, except those that a cut rules out."""
@@ -337,27 +339,27 @@ class _Descent:
         bounds = neighbours.sum(axis=1) + self.data.C * self.pool.bounds(neighbours)
         return neighbours[bounds < aim]
 
-    def _learn(self, found: PatternSolution) -> PatternSolution:
-        self.work.count(found)
-        self.pool.add(*found.cut)
-        return found
+    def _learn(self, solution: PatternSolution) -> PatternSolution:
+        self.work.count(solution)
+        self.pool.add(*solution.cut)
+        return solution
 
-    def _score(self, found: PatternSolution) -> float:
-        return self.data.score(found.alpha, found.b) if np.isfinite(found.value) else np.inf
+    def _score(self, solution: PatternSolution) -> float:
+        return self.data.score(solution.alpha, solution.b) if np.isfinite(solution.value) else np.inf
 
-    def _flips(self, here: Flipped, aim: float) -> list[NDArray[np.intp]]:
-        """Return flips that the pattern's own cut does not rule out, the most promising first, in batches.
+    def _flips(self, current: Flipped, aim: float) -> list[NDArray[np.intp]]:
+        """Return flips that the pattern's cut does not rule out, the lowest bound first, in batches.
 
-        Each is a pair (i, j): i goes off, j comes on; -1 stands for none.
+        Each is a pair (i, j): centre i goes off, centre j comes on; -1 stands for no centre.
         """
-        C, at, (constant, slopes) = self.data.C, here.pattern, here.solution.cut
-        score = at.sum() + C * (constant - float(slopes[at].sum()))
-        on, off = np.flatnonzero(at), np.flatnonzero(~at)
-        loses, gains = C * slopes[on] - 1.0, C * slopes[off] - 1.0
-        swaps, offs, ons = loses[:, None] - gains[None, :], loses[:, None], -gains[None, :]
-        after = score + np.block([[swaps, offs], [ons, np.full((1, 1), np.inf)]])
-        i, j = np.nonzero(after < aim)
-        order = np.argsort(after[i, j], kind="stable")
+        C, pattern, (constant, slopes) = self.data.C, current.pattern, current.solution.cut
+        score = pattern.sum() + C * (constant - float(slopes[pattern].sum()))
+        on, off = np.flatnonzero(pattern), np.flatnonzero(~pattern)
+        losses, gains = C * slopes[on] - 1.0, C * slopes[off] - 1.0
+        swaps, removals, additions = losses[:, None] - gains[None, :], losses[:, None], -gains[None, :]
+        bounds = score + np.block([[swaps, removals], [additions, np.full((1, 1), np.inf)]])
+        i, j = np.nonzero(bounds < aim)
+        order = np.argsort(bounds[i, j], kind="stable")
         pairs = np.column_stack([np.append(on, -1)[i], np.append(off, -1)[j]])[order]
-        look = self.model.options.patterns_per_look
-        return [pairs[start : start + look] for start in range(0, len(pairs), look)]
+        size = self.model.options.patterns_per_look
+        return [pairs[start : start + size] for start in range(0, len(pairs), size)]

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from polyopt.sparse.cross_entropy import L0Search
 
 _SOLVERS = ("auto", "ce", "one-norm", "highs", "global", "exact")
-# Shares of a time limit: with "global" and "highs" that of the cross-entropy method at most, which has the
-# best point of a search too large to end; with "exact" that of the integer program.
-_SHARE_OF_THE_START, _SHARE_OF_THE_PROGRAM = 0.9, 0.75
+# Fractions of a time limit: that of the cross-entropy method with "global" and "highs", at most, which has
+# the best point if the proof does not end; and that of the integer program with "exact".
+_START_TIME, _PROGRAM_TIME = 0.9, 0.75
 
 
 @estimator
@@ -115,8 +115,8 @@ class CrossEntropySVM(ExpansionClassifier):
 
     _searches: L0Search | None = field(init=False, default=None)
     _known: tuple[Array, float] | None = field(init=False, default=None)  # a point to be no worse than
-    _searched: float | None = field(init=False, default=None)  # what a branch and bound proves of every score
-    # The candidates, and what is proven of them.
+    _searched: float | None = field(init=False, default=None)  # the bound of branch and bound on every score
+    # The candidates, and the lower bound on every score within them.
     _screened: tuple[NDArray[np.intp], float] | None = field(init=False, default=None)
 
     # A coefficient under 1e-9 of the cap C counts as 0: it must not change an output by much over 0.1.
@@ -146,26 +146,26 @@ class CrossEntropySVM(ExpansionClassifier):
 
     def _solve(self, K: Array, y: Array, weights: Array, error: float | Array, clock: Clock) -> Solution:
         self.solver_ = "ce" if self.solver == "auto" else self.solver
-        how = self.search or CrossEntropySettings()
+        settings = self.search or CrossEntropySettings()
         data = replace(as_l0_data(K, y, self.C, weights), entry_error=error)
-        if not how.svm_screen:
-            found, self._searched = self._find(data, how, clock)
-            return found
+        if not settings.svm_screen:
+            solution, self._searched = self._find(data, settings, clock)
+            return solution
         from polyopt.sparse.one_norm import solve_relaxation
 
         kept = self._screen(K, y, weights, clock)
-        found, _ = self._find(data.within(kept), how, clock)
-        self._screened = self._rows[kept], float(found.bound or 0.0)
-        self._searched = None  # what was proven is about the candidates alone
-        everything = solve_relaxation(data, time_limit=clock.left)
+        solution, _ = self._find(data.within(kept), settings, clock)
+        self._screened = self._rows[kept], float(solution.bound or 0.0)
+        self._searched = None  # the bound proven is for the candidates alone
+        relaxation = solve_relaxation(data, time_limit=clock.left)
         return replace(
-            found,
+            solution,
             primal={
-                **found.primal,
-                **{name: _spread(found[name], kept, len(y)) for name in ("alpha", "sigma")},
+                **solution.primal,
+                **{name: _filled(solution[name], kept, len(y)) for name in ("alpha", "sigma")},
             },
-            duals={**found.duals, "relaxation": everything["margin"]},
-            bound=everything.bound,
+            duals={**solution.duals, "relaxation": relaxation["margin"]},
+            bound=relaxation.bound,
         )
 
     def _unsolved(self, y: Array, weights: Array) -> Solution:
@@ -180,18 +180,20 @@ class CrossEntropySVM(ExpansionClassifier):
         """Return the support vectors of the SVM."""
         from polyopt.margin.svm import SVM
 
-        every = np.arange(len(y))
+        everything = np.arange(len(y))
         if clock.is_over:
-            return every
+            return everything
         svm = SVM(self.C, kernel="precomputed", time_limit=clock.left)
         try:
-            kept = np.asarray(svm.fit(K, y, sample_weight=weights).support_)
+            candidates = np.asarray(svm.fit(K, y, sample_weight=weights).support_)
         except ValueError as error:
             raise ValueError(f"svm_screen=True needs a kernel that the SVM can take: {error}") from error
-        return kept if kept.size else every  # a fit stopped at once has none
+        return candidates if candidates.size else everything  # a fit stopped at once has none
 
-    def _find(self, data: L0Data, how: CrossEntropySettings, clock: Clock) -> tuple[Solution, float | None]:
-        """Return the solver's answer, and what our own branch and bound, if asked, proves of every score."""
+    def _find(
+        self, data: L0Data, settings: CrossEntropySettings, clock: Clock
+    ) -> tuple[Solution, float | None]:
+        """Return the solution, and the lower bound on every score by branch and bound, None without one."""
         from polyopt.sparse.cross_entropy import L0Search, round_relaxation
         from polyopt.sparse.proof import better_of, solve_globally, solve_integer_program
 
@@ -199,36 +201,36 @@ class CrossEntropySVM(ExpansionClassifier):
         if self.solver_ == "one-norm":
             return round_relaxation(data, time_limit=clock.left), None
         if self.solver_ == "ce":
-            return self._search(data, how, clock.left), None
+            return self._search(data, settings, clock.left), None
         if known is not None and len(known[0]) != len(data.centres):
             known = None
         if self.solver_ == "exact":
-            program = Clock(None if clock.left is None else _SHARE_OF_THE_PROGRAM * clock.left)
+            program = Clock(None if clock.left is None else _PROGRAM_TIME * clock.left)
             answer, searched = solve_integer_program(data, program)
             if answer.status not in (Status.SOLVED, Status.INTERRUPTED):
-                start = self._search(data, how, clock.left)
+                start = self._search(data, settings, clock.left)
                 answer = better_of(data, answer, (start["alpha"], float(start["b"])))
             return answer if known is None else better_of(data, answer, known), searched
         if self.solver_ == "global":
-            search = partial(self._search, data, how)
-            found = solve_globally(
-                data, search, clock, share=_SHARE_OF_THE_START, known=known, progress=self._progress()
+            search = partial(self._search, data, settings)
+            solution = solve_globally(
+                data, search, clock, search_time=_START_TIME, known=known, progress=self._progress()
             )
             if self._searches is None:
-                self._searches = L0Search.none(data, found[0]["relaxation"])
-            return found
-        start = self._search(data, how, None if clock.left is None else _SHARE_OF_THE_START * clock.left)
+                self._searches = L0Search.none(data, solution[0]["relaxation"])
+            return solution
+        start = self._search(data, settings, None if clock.left is None else _START_TIME * clock.left)
         start = start if known is None else better_of(data, start, known)
         if start.status in (Status.SOLVED, Status.INTERRUPTED):
             return start, None
         return solve_integer_program(data, clock, start)
 
-    def _search(self, data: L0Data, how: CrossEntropySettings, time_limit: float | None) -> Solution:
+    def _search(self, data: L0Data, settings: CrossEntropySettings, time_limit: float | None) -> Solution:
         from polyopt.sparse.cross_entropy import solve_l0
 
         solution, self._searches = solve_l0(
             data,
-            how,
+            settings,
             time_limit=time_limit,
             seed=int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)),
             n_jobs=self.n_jobs,
@@ -274,7 +276,7 @@ class CrossEntropySVM(ExpansionClassifier):
         data = as_l0_data(K, self._y, self.C, self._weights)
         data = replace(data, entry_error=error)
         alpha, b = self._coefficients(), float(self.intercept_[0])
-        found = certify_l0_data(
+        certificate = certify_l0_data(
             data,
             alpha,
             b,
@@ -285,17 +287,17 @@ class CrossEntropySVM(ExpansionClassifier):
             tol=tol,
         )
         if self.kernel == "precomputed":  # no form in the file
-            return found
+            return certificate
         from polyopt.sparse.proof import evidence_of
 
-        known = max(found.dual_value, found.stated or 0.0)
-        goal = min(known, found.primal_value) * (1.0 - 0.5 * tol)
+        known = max(certificate.dual_value, certificate.stated or 0.0)
+        goal = min(known, certificate.primal_value) * (1.0 - 0.5 * tol)
         evidence = evidence_of(data, self._X, self._kernel, alpha, b, self.solution_["margin"], goal)
-        return replace(found, evidence=(evidence,))
+        return replace(certificate, evidence=(evidence,))
 
 
-def _spread(values: Array, places: NDArray[np.intp], n: int) -> Array:
-    """Return the values at their places among n, and zeros elsewhere."""
-    spread = np.zeros(n)
-    spread[places] = values
-    return spread
+def _filled(values: Array, positions: NDArray[np.intp], n: int) -> Array:
+    """Return the values at their positions among n, and zeros elsewhere."""
+    filled = np.zeros(n)
+    filled[positions] = values
+    return filled

@@ -60,14 +60,14 @@ FEASIBILITY = 1e-9
 """Distance of a row from its margin that counts as zero."""
 
 
-class Given(Struct):
+class PivotProgram(Struct):
     """The arrays of the program of a basis.
 
     A (n, p), columns (p, n): the matrix and its transpose, both by rows.
     y, h, g (n,): labels, largest multipliers, and right-hand sides.
     cap, full (p,): m, and its value unless the centre is off.
     free, paid (p,): costs of a free centre and of one that is on.
-    near: tolerance for the place of a row or a column.
+    near: tolerance for the position of a row or a column.
     """
 
     signature: ClassVar[str] = (
@@ -97,32 +97,32 @@ class State(Struct):
 
 def empty_state(N: int, p: int, beside: State | None = None) -> State:
     """Allocate a state; it shares the work space of `beside`, a state of the same program."""
-    most, longer = min(N, p + 1) + 1, max(N, p)
+    max_rows, longer = min(N, p + 1) + 1, max(N, p)
     return State(
-        np.zeros(N, np.int8), np.zeros(p, np.int8), np.zeros(p, np.int8), np.zeros(most, np.int64),
-        np.zeros(most, np.int64), np.zeros((most, most)), np.zeros(N), np.zeros(N), np.zeros(p), np.zeros(p),
-        np.ones(N), np.ones(p), np.zeros(3, np.int64), np.zeros(2),
-        np.zeros(5 * most + p + longer + 2 * N) if beside is None else beside.work,
+        np.zeros(N, np.int8), np.zeros(p, np.int8), np.zeros(p, np.int8), np.zeros(max_rows, np.int64),
+        np.zeros(max_rows, np.int64), np.zeros((max_rows, max_rows)), np.zeros(N), np.zeros(N), np.zeros(p),
+        np.zeros(p), np.ones(N), np.ones(p), np.zeros(3, np.int64), np.zeros(2),
+        np.zeros(5 * max_rows + p + longer + 2 * N) if beside is None else beside.work,
         np.zeros(longer, np.int64) if beside is None else beside.list,
     )  # fmt: skip
 
 
-# Compute the point of the basis given by ``rows`` and ``cols``; 1 if it is dual feasible, else 0.
-load = kernel("l0_load", "given: Given; at: State", returns="i8")
+# Compute the point of the basis of ``rows`` and ``cols``; 1 if it is dual feasible, else 0.
+load = kernel("l0_load", "program: PivotProgram; at: State", returns="i8")
 
 
-def begin(given: Given, at: State) -> bool:
+def begin(program: PivotProgram, at: State) -> bool:
     """Set the basis of the constant classifier: u = h in the lighter class, and as much in the heavier."""
-    plus, minus = float(given.h[given.y > 0.0].sum()), float(given.h[given.y < 0.0].sum())
+    plus, minus = float(program.h[program.y > 0.0].sum()), float(program.h[program.y < 0.0].sum())
     light, label = (plus, -1.0) if plus <= minus else (minus, 1.0)
-    of_label = np.flatnonzero(given.y == label)
-    paid = int((np.cumsum(given.h[of_label]) <= light).sum())
+    of_label = np.flatnonzero(program.y == label)
+    paid = int((np.cumsum(program.h[of_label]) <= light).sum())
     for marks in (at.cols, at.rows, at.on):
         marks[:] = AT_ZERO
-    at.rows[given.y == -label] = AT_CAP
+    at.rows[program.y == -label] = AT_CAP
     at.rows[of_label[:paid]] = AT_CAP
     at.rows[of_label[min(paid, len(of_label) - 1)]] = INSIDE
-    return bool(load(given, at))
+    return bool(load(program, at))
 
 
 class Problem(Struct):
@@ -137,7 +137,7 @@ class Problem(Struct):
 
 
 def problem_of(data: L0Data) -> Problem:
-    """The data of an L0 machine for the kernels."""
+    """Return the data of an L0 machine for the kernels."""
     sizes, errors = (np.ascontiguousarray(data.C * of, dtype=float) for of in data.column_sizes)
     return Problem(
         np.ascontiguousarray(data.y[:, None] * data.K * (data.C * data.centres)),
@@ -148,15 +148,15 @@ def problem_of(data: L0Data) -> Problem:
     )
 
 
-def given_of(of: Problem) -> Given:
-    """The program of the nodes, with perturbed costs and caps, so that no two steps tie."""
+def pivot_program_of(of: Problem) -> PivotProgram:
+    """Return the program of the nodes, with perturbed costs and caps, so that no two steps tie."""
     n, p = of.signed.shape
     # In units in which a column's largest entry is between 1 and 2; powers of two, which round nothing.
     sizes = np.abs(of.signed).max(axis=0, initial=0.0)
     units = np.ldexp(1.0, np.where(sizes > 0.0, np.frexp(sizes)[1] - 1, 0))
     rng = np.random.default_rng(0)
     scaled = of.signed / units
-    return Given(
+    return PivotProgram(
         scaled, np.ascontiguousarray(scaled.T), of.y, of.caps * (1.0 - PERTURBATION * rng.random(n)),
         np.ones(n), units.copy(), units, (np.ones(p) + PERTURBATION * rng.random(p)) / units,
         PERTURBATION * rng.random(p) / units, FEASIBILITY,
@@ -172,7 +172,7 @@ _bound_of = kernel(
 
 
 def bound_of(of: Problem, fixed: Marks, u: Vector, rates: Vector | None = None) -> float:
-    """A bound on the scores of a node, from the feasible multipliers nearest to u (n,), which is arbitrary.
+    """Bound the scores of a node from below by the feasible multipliers nearest to any u (n,).
 
     fixed (p,) is ON, OFF or FREE; rates (2, p) receive lower and upper bounds on the rates r_j.
     """
@@ -191,11 +191,11 @@ def solve_by_highs(of: Problem, fixed: Marks, seconds: float | None) -> tuple[bo
     n, p = of.signed.shape
     # A small error in u is multiplied by K: costs are scaled so that HiGHS's tolerance suffices.
     scale = max(1.0, float(of.sizes.max(initial=0.0)))
-    program = PersistentLP(
+    lp = PersistentLP(
         scale * np.concatenate([fixed != ON, [0.0], of.caps]), margin_rows(of.signed, of.y), 1.0, np.inf,
         np.concatenate([np.zeros(p), [-np.inf], np.zeros(n)]),
         np.concatenate([fixed != OFF, np.full(n + 1, np.inf)]),
     )  # fmt: skip
-    found = program.solve(time_limit=seconds)
-    x, u = np.nan_to_num(found.x), np.nan_to_num(-found.duals / scale)
-    return found.status is Status.SOLVED, np.clip(x[:p], 0.0, 1.0), float(x[p]), u
+    solution = lp.solve(time_limit=seconds)
+    x, u = np.nan_to_num(solution.x), np.nan_to_num(-solution.duals / scale)
+    return solution.status is Status.SOLVED, np.clip(x[:p], 0.0, 1.0), float(x[p]), u

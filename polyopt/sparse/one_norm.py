@@ -61,21 +61,21 @@ def solve_one_norm(
     unit = min(float(costs.max()), price * float(caps.max()))
     program = expansion_lp(PersistentLP, K, y, labels, caps, price * caps / unit, costs / unit)
     built = clock.seconds
-    found = program.solve(time_limit=clock.left)
-    there = not np.isnan(found.x).any()
-    alpha = caps * np.clip(found.x[:p], 0.0, 1.0) if there else np.zeros(p)
-    u = np.clip(-unit * found.duals, 0.0, costs) if there else np.zeros(len(y))
+    solution = program.solve(time_limit=clock.left)
+    there = not np.isnan(solution.x).any()
+    alpha = caps * np.clip(solution.x[:p], 0.0, 1.0) if there else np.zeros(p)
+    u = np.clip(-unit * solution.duals, 0.0, costs) if there else np.zeros(len(y))
     g = K @ (labels * alpha)
     b = best_intercept(g, y, costs)
     xi = slacks(g + b, y)
     return Solution(
-        found.status,
+        solution.status,
         {"alpha": alpha, "b": np.array(b), "xi": xi},
         {"margin": u, "cap": np.maximum(labels * (K.T @ (y * u)) - price, 0.0)},
         float(price * alpha.sum() + costs @ xi),
         None,
         "HiGHS, dual simplex",
-        found.iterations,
+        solution.iterations,
         build_time=built,
         solve_time=clock.seconds - built,
     )
@@ -88,12 +88,12 @@ def solve_relaxation(data: L0Data, *, time_limit: float | None = None) -> Soluti
     prove, and the best ``sigma`` (p,) from 0 to 1, α/C.
     """
     caps = np.full(len(data.centres), data.C)
-    found = solve_one_norm(
+    solution = solve_one_norm(
         data.K, data.y, data.C * data.weights, caps,
         price=1.0 / data.C, centres=data.centres, time_limit=time_limit,
     )  # fmt: skip
     return replace(
-        found,
-        primal={**found.primal, "sigma": found["alpha"] / data.C},
-        bound=max(score_bound(data, found["margin"] / data.C), 0.0),
+        solution,
+        primal={**solution.primal, "sigma": solution["alpha"] / data.C},
+        bound=max(score_bound(data, solution["margin"] / data.C), 0.0),
     )

@@ -64,7 +64,6 @@ class PatternSolution:
     cut: the constant and the slopes (p,) of L(σ') ≥ constant − slopes·σ', valid for every σ' whatever the
         status.
     warm: True if the answer comes from a basis of another pattern.
-    restarted: True if HiGHS failed from that basis and the program was solved once more from nothing.
     """
 
     status: Status
@@ -76,7 +75,6 @@ class PatternSolution:
     cut: tuple[float, Vector]
     iterations: int
     warm: bool
-    restarted: bool
 
 
 class PatternLP:
@@ -102,9 +100,9 @@ class PatternLP:
         patterns = np.atleast_2d(as_patterns(Sigma, len(self.data.centres)))
         mean = patterns.mean(axis=0) if len(patterns) else np.zeros(patterns.shape[1])
         lp = self._build(np.flatnonzero(mean))
-        found = self._read(mean, lp.solve(upper=self._upper(mean), time_limit=time_limit))
+        solution = self._read(mean, lp.solve(upper=self._upper(mean), time_limit=time_limit))
         lp.drop_anchor()
-        return found
+        return solution
 
     def solve(
         self, sigma: ArrayLike, *, time_limit: float | None = None, cutoff: float | None = None
@@ -122,14 +120,14 @@ class PatternLP:
         lp = self._lp
         if lp is None or np.delete(pattern, self._columns).any():
             lp = self._build(np.arange(len(pattern)))
-        found = self._read(pattern, lp.solve_from_anchor(self._upper(pattern), time_limit, cutoff))
-        if cutoff is not None and found.status is Status.CUT_OFF and found.bound <= cutoff:
-            found = self._read(pattern, lp.solve_from_anchor(self._upper(pattern), time_limit))
-        if found.status is Status.INACCURATE and found.warm:
+        solution = self._read(pattern, lp.solve_from_anchor(self._upper(pattern), time_limit, cutoff))
+        if cutoff is not None and solution.status is Status.CUT_OFF and solution.bound <= cutoff:
+            solution = self._read(pattern, lp.solve_from_anchor(self._upper(pattern), time_limit))
+        if solution.status is Status.INACCURATE and solution.warm:
             lp.forget()
-            again = self._read(pattern, lp.solve(time_limit=time_limit), restarted=True)
-            found = again if again.status is not Status.FAILED else found
-        return found
+            fresh = self._read(pattern, lp.solve(time_limit=time_limit))
+            solution = fresh if fresh.status is not Status.FAILED else solution
+        return solution
 
     def _build(self, columns: NDArray[np.intp]) -> _AnchoredLP:
         # In units of C: HiGHS's tolerance on a column's price is then one on what its cap saves in all.
@@ -143,21 +141,21 @@ class PatternLP:
     def _upper(self, sigma: Vector) -> Vector:
         return np.concatenate([sigma[self._columns], np.full(len(self.data.y) + 1, np.inf)])
 
-    def _read(self, sigma: Vector, found: LinearSolution, restarted: bool = False) -> PatternSolution:
+    def _read(self, sigma: Vector, lp_solution: LinearSolution) -> PatternSolution:
         """Evaluate the point and its bound from the data."""
-        data, restarted = self.data, restarted or found.restarted
+        data = self.data
         alpha, b, value = np.full(len(sigma), np.nan), np.nan, np.inf
-        if np.isnan(found.duals).any():
+        if np.isnan(lp_solution.duals).any():
             cut = 0.0, np.zeros(len(sigma))
             return PatternSolution(
-                Status.FAILED, value, 0.0, alpha, b, np.zeros(len(data.y)), cut, 0, False, restarted
+                Status.FAILED, value, 0.0, alpha, b, np.zeros(len(data.y)), cut, 0, warm=False
             )
-        status, u = found.status, -found.duals
+        status, u = lp_solution.status, -lp_solution.duals
         constant, slopes = cut_of(data, u)
         proven = constant - slopes.dot(sigma)
         if status is not Status.CUT_OFF:
             alpha = np.zeros(len(sigma))
-            alpha[self._columns] = data.C * found.x[: len(self._columns)]
+            alpha[self._columns] = data.C * lp_solution.x[: len(self._columns)]
             alpha = np.clip(alpha, 0.0, data.C * sigma)
             b = best_intercept(data.outputs(alpha, 0.0), data.y, data.weights)
             value = data.loss(alpha, b)
@@ -168,7 +166,7 @@ class PatternLP:
             status = Status.SOLVED if is_proven else Status.INACCURATE
         return PatternSolution(
             status, value, max(float(proven.lower), 0.0), alpha, b, u,
-            (float(constant.lower), slopes.upper), found.iterations, found.warm and not restarted, restarted,
+            (float(constant.lower), slopes.upper), lp_solution.iterations, lp_solution.warm,
         )  # fmt: skip
 
 

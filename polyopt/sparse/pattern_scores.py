@@ -1,8 +1,8 @@
 """Scores of patterns of the L0 machine for the cross-entropy method: in batches, screened, in parallel.
 
 The score is the slides' S(σ) = 1'σ + C L(σ). Every linear program solved leaves a cut, valid for all patterns
-(:class:`polyopt.sparse.pattern_lp.CutPool`); a pattern whose S is thereby proven to be over the threshold is
-not solved at all, and the others no further than to such a proof.
+(:class:`polyopt.sparse.pattern_lp.CutPool`); the program of a pattern whose S is thereby proven to be above
+the threshold is not solved, and the others are solved no further than to such a proof.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ class Work:
     programs: linear programs begun, those of the batches' means among them.
     cut_off: programs that ended at a proof that the pattern is not elite.
     screened: patterns that needed no program, since known cuts prove that they are not elite.
-    restarted: programs that HiGHS failed in at first, and that were solved anew from nothing.
     timed_out, failed: programs that the time limit stopped, and programs that HiGHS left without an answer;
         both scored as infinite.
     """
@@ -39,17 +38,15 @@ class Work:
     programs: int = 0
     cut_off: int = 0
     screened: int = 0
-    restarted: int = 0
     timed_out: int = 0
     failed: int = 0
 
-    def count(self, found: PatternSolution) -> None:
+    def count(self, solution: PatternSolution) -> None:
         """Add one program."""
         self.programs += 1
-        self.cut_off += found.status is Status.CUT_OFF
-        self.restarted += found.restarted
-        self.timed_out += found.status is Status.TIME_LIMIT
-        self.failed += found.status is Status.FAILED
+        self.cut_off += solution.status is Status.CUT_OFF
+        self.timed_out += solution.status is Status.TIME_LIMIT
+        self.failed += solution.status is Status.FAILED
 
     def __str__(self) -> str:
         return ", ".join(
@@ -82,9 +79,9 @@ class PatternScorer:
         self._batches.clear()
 
     def __call__(self, patterns: Bits, threshold: float, wanted: int) -> Vector:
-        """Score each pattern (s, p): infinite if proven to be too high, nan without an answer.
+        """Score each pattern (s, p): infinite if proven to be too high, nan if its program was not solved.
 
-        Scores over the threshold, or over the `wanted`-th least, need not be known.
+        Scores above the threshold, or above the `wanted`-th least, need not be known.
         """
         values = np.full(len(patterns), np.inf)
         keys = [_key(pattern) for pattern in patterns]
@@ -123,14 +120,14 @@ class PatternScorer:
         if len(rows) and not self._clock.is_over:
             self._prepare(batch)
             rows = self._promising(patterns, rows, ceiling())
-        look = self._options.patterns_per_look
+        size = self._options.patterns_per_look
         while len(rows):
             if self._clock.is_over:
                 values[rows] = np.nan
                 return
-            chunk, rows = rows[:look], rows[look:]
-            for row, found in zip(chunk, self._solve(patterns[chunk], ceiling()), strict=True):
-                values[row] = self._learn(patterns[row], found)
+            chunk, rows = rows[:size], rows[size:]
+            for row, solution in zip(chunk, self._solve(patterns[chunk], ceiling()), strict=True):
+                values[row] = self._learn(patterns[row], solution)
             rows = self._promising(patterns, rows, ceiling())
 
     def _promising(self, patterns: Bits, rows: Rows, ceiling: float) -> Rows:
@@ -146,17 +143,18 @@ class PatternScorer:
 
     def _prepare(self, batch: Bits) -> None:
         time_left = self._clock.left
-        made = Parallel(n_jobs=len(self._models), require="sharedmem")(
+        """Let all models begin from the program of the batch's mean, and keep its cut."""
+        solved = Parallel(n_jobs=len(self._models), require="sharedmem")(
             delayed(model.prepare)(batch, time_limit=time_left) for model in self._models
         )
         self.work.programs += 1
-        self.pool.add(*made[0].cut)
+        self.pool.add(*solved[0].cut)
 
     def _solve(self, patterns: Bits, ceiling: float) -> list[PatternSolution]:
         """Solve the patterns' programs, dealt out to the models; the solutions are in the patterns' order."""
         threads = len(self._models)
 
-        def play(thread: int) -> list[PatternSolution]:
+        def solve_every_th(thread: int) -> list[PatternSolution]:
             return [
                 self._models[thread].solve(
                     pattern,
@@ -166,20 +164,22 @@ class PatternScorer:
                 for pattern in patterns[thread::threads]
             ]
 
-        played = Parallel(n_jobs=threads, require="sharedmem")(delayed(play)(k) for k in range(threads))
-        return [played[place % threads][place // threads] for place in range(len(patterns))]
+        solved = Parallel(n_jobs=threads, require="sharedmem")(
+            delayed(solve_every_th)(k) for k in range(threads)
+        )
+        return [solved[row % threads][row // threads] for row in range(len(patterns))]
 
-    def _learn(self, pattern: Bits, found: PatternSolution) -> float:
+    def _learn(self, pattern: Bits, solution: PatternSolution) -> float:
         """Keep the program's cut and support, and return its score."""
-        self.work.count(found)
-        self.pool.add(*found.cut)
-        if found.status is Status.CUT_OFF:
+        self.work.count(solution)
+        self.pool.add(*solution.cut)
+        if solution.status is Status.CUT_OFF:
             return np.inf
-        if found.status in (Status.FAILED, Status.TIME_LIMIT):
+        if solution.status in (Status.FAILED, Status.TIME_LIMIT):
             return np.nan
-        support = np.packbits(self.data.support(found.alpha)).tobytes()
-        self._supports[_key(pattern)] = support, self.data.score(found.alpha, found.b)
-        return self.data.pattern_score(pattern, found.value)
+        support = np.packbits(self.data.support(solution.alpha)).tobytes()
+        self._supports[_key(pattern)] = support, self.data.score(solution.alpha, solution.b)
+        return self.data.pattern_score(pattern, solution.value)
 
 
 def _key(pattern: Bits) -> bytes:

@@ -22,7 +22,7 @@ _GRACE_SECONDS = 0.5  # after a limit, for the program that gives the answer its
 
 
 def as_start(data: L0Data, start: tuple[ArrayLike, float]) -> tuple[Vector, float]:
-    """A start, pruned and clipped to its box; ValueError for another shape or infinite numbers."""
+    """Return a start, pruned and clipped to its box; ValueError for another shape or infinite numbers."""
     alpha, b = np.asarray(start[0], dtype=float), float(start[1])
     if alpha.shape != data.centres.shape or not (np.isfinite(alpha).all() and np.isfinite(b)):
         raise ValueError(
@@ -36,7 +36,7 @@ def finished(
     data: L0Data, point: tuple[Vector, float], bound: float, status: Status, *, tol: float,
     left: float | None = None, **run: Any,
 ) -> Solution:  # fmt: skip
-    """The solution of a search: the program of the pattern of its best point (alpha, b), solved again.
+    """Solve the program of the pattern of a search's best point (alpha, b) again; return the solution.
 
     SOLVED becomes INACCURATE if the relative gap between score and bound is above `tol`. `left` are the
     seconds left, which may be passed by half a second; `run` are further fields of the solution.
@@ -45,9 +45,10 @@ def finished(
     (alpha, b), lp = point, PatternLP(data)
     while True:
         pattern = data.support(alpha)
-        found = lp.prepare(pattern, time_limit=clock.left)
-        if found.status is not Status.FAILED and data.score(found.alpha, found.b) <= data.score(alpha, b):
-            alpha, b = found.alpha, found.b
+        solution = lp.prepare(pattern, time_limit=clock.left)
+        has_point = solution.status is not Status.FAILED
+        if has_point and data.score(solution.alpha, solution.b) <= data.score(alpha, b):
+            alpha, b = solution.alpha, solution.b
         # If the support has shrunk, its own program counts.
         if (data.support(alpha) == pattern).all() or clock.is_over:
             break
@@ -68,11 +69,11 @@ def finished(
         "sigma": pattern.astype(float),
     }
     run["solve_time"] += clock.seconds
-    return Solution(status, primal, {"margin": found.u}, score, bound, **run)
+    return Solution(status, primal, {"margin": solution.u}, score, bound, **run)
 
 
 def idle(data: L0Data) -> float:
-    """The best intercept without any centre."""
+    """Return the best intercept without any centre."""
     plus, minus = (float(data.weights[data.y == side].sum()) for side in (1.0, -1.0))
     if min(plus, minus) > 0.0 and abs(plus - minus) > _SUM_ROUNDING * max(plus, minus):
         return 1.0 if plus > minus else -1.0

@@ -31,7 +31,7 @@ from polyopt.sparse.tree import L0Tree, solve_l0_tree
 
 if TYPE_CHECKING:
     Marks = NDArray[np.int8]
-    Whole = NDArray[np.int64]
+    Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,11 @@ class Options:
     """Numbers of the proofs.
 
     tree_gap: relative gap of a tree: half of a certificate's 1e-6, which leaves the other half to rounding.
-    first_steps, first_time: pivots of a tree before the cross-entropy method is asked for a point, and their
-        share of a time limit: on 20 to 150 samples about as long as that method takes.
-    check_nodes: nodes of a tree that checks an integer solver.
-    claim_nodes, claim_depth, claim_bits: of the tree of a claim: nodes, decisions one under the other, which
-        every reader of JSON accepts, and bits of a multiplier relative to the largest cap.
+    first_steps, first_time: pivots of the tree before the cross-entropy method is called, and the fraction of
+        the time limit for them: on 20 to 150 samples they take about as long as that method.
+    check_nodes: nodes of the tree that checks an integer solver.
+    claim_nodes, claim_depth, claim_bits: nodes and depth of the tree of a claim, which every reader of JSON
+        accepts, and bits of a multiplier relative to the largest cap.
     """
 
     tree_gap: float = 5e-7
@@ -63,7 +63,7 @@ def solve_globally(
     search: Callable[[float | None], Solution],
     clock: Clock,
     *,
-    share: float = 0.9,
+    search_time: float = 0.9,
     known: tuple[NDArray[np.float64], float] | None = None,
     progress: Callable[[dict[str, float]], None] | None = None,
     options: Options = DEFAULT,
@@ -73,25 +73,25 @@ def solve_globally(
     A small problem is often solved in less time than the search for a point takes. So the tree comes first,
     for a number of pivots; if it is still open, it goes on from the better of its point and the search's.
 
-    search: returns the solution of the cross-entropy method, given its seconds, None for no limit.
-    share: share of the remaining time that the search may take.
+    search: the cross-entropy method, a function of its time limit in seconds or None.
+    search_time: fraction of the remaining time that the search may take.
     known: a point (alpha, b) that the answer is to be no worse than.
-    Returns: the solution, and the bound of every score that the tree proves.
+    Returns: the solution, and the lower bound on every score that the tree proves.
     """
-    ours = L0Tree(data, options.tree_gap, Clock(clock.left), None, progress)
+    tree_search = L0Tree(data, options.tree_gap, Clock(clock.left), None, progress)
     if known is not None:
-        ours.offer(*as_start(data, known))
-    ours.pause(options.first_steps, None if clock.left is None else options.first_time * clock.left)
-    status, relaxation, below = ours.run(), ours.root, 0.0
+        tree_search.offer(*as_start(data, known))
+    tree_search.pause(options.first_steps, None if clock.left is None else options.first_time * clock.left)
+    status, relaxation, relaxation_bound = tree_search.run(), tree_search.root, 0.0
     if status not in (Status.SOLVED, Status.INTERRUPTED):
-        start = search(None if clock.left is None else share * clock.left)
-        ours.offer(*as_start(data, (start["alpha"], float(start["b"]))))
-        relaxation, below = start["relaxation"], float(start.bound or 0.0)
-        ours.pause(np.inf, None)
-        status = Status.INTERRUPTED if start.status is Status.INTERRUPTED else ours.run()
-    found = ours.solution(status)
-    bound = min(max(float(found.bound or 0.0), below), found.objective)
-    return replace(found, duals={**found.duals, "relaxation": relaxation}, bound=bound), bound
+        start = search(None if clock.left is None else search_time * clock.left)
+        tree_search.offer(*as_start(data, (start["alpha"], float(start["b"]))))
+        relaxation, relaxation_bound = start["relaxation"], float(start.bound or 0.0)
+        tree_search.pause(np.inf, None)
+        status = Status.INTERRUPTED if start.status is Status.INTERRUPTED else tree_search.run()
+    solution = tree_search.solution(status)
+    bound = min(max(float(solution.bound or 0.0), relaxation_bound), solution.objective)
+    return replace(solution, duals={**solution.duals, "relaxation": relaxation}, bound=bound), bound
 
 
 def solve_integer_program(
@@ -127,9 +127,9 @@ def solve_integer_program(
         )  # fmt: skip
         bound, multipliers = start.bound, start["relaxation"]
     points = [(np.zeros(len(data.centres)), idle(data))]
-    for solution in (found, start):
-        if solution is not None and solution.primal:
-            points.append(as_start(data, (solution["alpha"], float(solution["b"]))))
+    for known in (found, start):
+        if known is not None and known.primal:
+            points.append(as_start(data, (known["alpha"], float(known["b"]))))
     pruned = finished(
         data, min(points, key=lambda point: data.score(*point)),
         max(float(found.bound or 0.0), float(bound or 0.0)), found.status, tol=1e-6, left=clock.left,
@@ -137,50 +137,52 @@ def solve_integer_program(
         solve_time=found.solve_time,
     )  # fmt: skip
     record(pruned)
-    whole = replace(pruned, duals={**pruned.duals, "relaxation": multipliers}, history=tuple(history))
-    return _checked(data, whole, clock, options)
+    solution = replace(pruned, duals={**pruned.duals, "relaxation": multipliers}, history=tuple(history))
+    return _checked(data, solution, clock, options)
 
 
-def better_of(data: L0Data, found: Solution, point: tuple[NDArray[np.float64], float]) -> Solution:
-    """The solution, with the other point (alpha, b) if that has a lower score."""
+def better_of(data: L0Data, solution: Solution, point: tuple[NDArray[np.float64], float]) -> Solution:
+    """Return the solution, with the other point (alpha, b) if that has a lower score."""
     alpha, b = as_start(data, point)
-    if data.score(alpha, b) >= found.objective * (1.0 - TIE):
-        return found
+    if data.score(alpha, b) >= solution.objective * (1.0 - TIE):
+        return solution
     better = finished(
-        data, (alpha, b), float(found.bound or 0.0), found.status, tol=TIE, solver=found.solver,
-        iterations=found.iterations, build_time=found.build_time, solve_time=found.solve_time,
-        history=found.history,
+        data, (alpha, b), float(solution.bound or 0.0), solution.status, tol=TIE, solver=solution.solver,
+        iterations=solution.iterations, build_time=solution.build_time, solve_time=solution.solve_time,
+        history=solution.history,
     )  # fmt: skip
-    return replace(better, duals={**found.duals, **better.duals})
+    return replace(better, duals={**solution.duals, **better.duals})
 
 
-def _checked(data: L0Data, found: Solution, clock: Clock, options: Options) -> tuple[Solution, float | None]:
-    """An integer solver's answer, after a small tree has looked for a proof, or for a better point."""
-    if clock.is_over or found.status is Status.INTERRUPTED:
-        return found, None
-    ours = solve_l0_tree(
-        data, start=(found["alpha"], float(found["b"])), time_limit=clock.left, tol=options.tree_gap,
+def _checked(
+    data: L0Data, solution: Solution, clock: Clock, options: Options
+) -> tuple[Solution, float | None]:
+    """Search for a proof of an integer solver's optimum, or for a better point, by a small tree."""
+    if clock.is_over or solution.status is Status.INTERRUPTED:
+        return solution, None
+    tree_search = solve_l0_tree(
+        data, start=(solution["alpha"], float(solution["b"])), time_limit=clock.left, tol=options.tree_gap,
         max_nodes=options.check_nodes,
     )  # fmt: skip
-    if ours.objective >= found.objective * (1.0 - TIE):
-        return found, ours.bound
+    if tree_search.objective >= solution.objective * (1.0 - TIE):
+        return solution, tree_search.bound
     better = replace(
-        found,
-        status=Status.CONVERGED if ours.status is not Status.SOLVED else ours.status,
-        primal=ours.primal,
-        duals={**found.duals, **ours.duals},
-        objective=ours.objective,
-        bound=ours.bound,
-        solver=f"{found.solver}; then a better point by {ours.solver}",
+        solution,
+        status=Status.CONVERGED if tree_search.status is not Status.SOLVED else tree_search.status,
+        primal=tree_search.primal,
+        duals={**solution.duals, **tree_search.duals},
+        objective=tree_search.objective,
+        bound=tree_search.bound,
+        solver=f"{solution.solver}; then a better point by {tree_search.solver}",
     )
-    return better, ours.bound
+    return better, tree_search.bound
 
 
 def evidence_of(
     data: L0Data, X: Matrix, kernel: Kernel, alpha: NDArray[np.float64], b: float,
     u: NDArray[np.float64], goal: float,
 ) -> Evidence:  # fmt: skip
-    """The statement that no score is below `goal`, or less if the nodes do not suffice, by a tree's leaves.
+    """State that no score is below `goal`, or a lower bound if the nodes do not suffice, by a tree's leaves.
 
     alpha, b, u are the point, and the multipliers of its pattern; an integer solver may have stated the goal.
     """
@@ -192,31 +194,31 @@ def evidence_of(
 def _state(
     data: L0Data, X: Matrix, kernel: Kernel, alpha: NDArray[np.float64], b: float, goal: float
 ) -> Statement:
-    grown, bound = prove_by_leaves(data, (alpha, b), goal, DEFAULT.claim_nodes)
-    return state_l0(X, data.y, data.C, data.weights, kernel, alpha, b, grown, bound)
+    root, bound = prove_by_leaves(data, (alpha, b), goal, DEFAULT.claim_nodes)
+    return state_l0(X, data.y, data.C, data.weights, kernel, alpha, b, root, bound)
 
 
-class _Kept(NamedTuple):
+class _Leaf(NamedTuple):
     """An open node: its part of the file, decisions, multipliers in units, and bound."""
 
     entry: dict[str, Any]
     fixed: Marks
-    u: Whole
+    u: Integers
     bound: float
 
 
 def prove_by_leaves(
     data: L0Data, point: tuple[Vector, float], goal: float, max_nodes: int
 ) -> tuple[dict[str, Any], float]:
-    """A tree in the form of the file, and the bound of its leaves on every score.
+    """Return a tree in the form of the file, and the bound of its leaves on every score.
 
     It is the search of :mod:`polyopt.sparse.tree` from a good point (alpha, b), except that every decision is
     a node: two or three times as many, of a tree that is simple to check. Multipliers are rounded to a grid,
     in balance exactly, before they are evaluated. The bound is below `goal` if that is above the optimum, or
     `max_nodes` nodes that branch do not suffice.
     """
-    grown = _ClaimTree(data, point, goal, max_nodes)
-    return grown.root, grown.grow()
+    claim_tree = _ClaimTree(data, point, goal, max_nodes)
+    return claim_tree.root, claim_tree.grow()
 
 
 class _ClaimTree:
@@ -225,75 +227,76 @@ class _ClaimTree:
     def __init__(self, data: L0Data, point: tuple[Vector, float], goal: float, max_nodes: int):
         self._search = L0Tree(data, 0.0, Clock(None), max_nodes)
         self._search.offer(*point)
-        self._search.memory.values[tree.GOAL] = goal
-        self._search.memory.counts[tree.MAX_DEPTH] = DEFAULT.claim_depth
+        self._search.search_state.values[tree.GOAL] = goal
+        self._search.search_state.counts[tree.MAX_DEPTH] = DEFAULT.claim_depth
         self.problem, self.y = self._search.problem, data.y.astype(np.int64)
         self.unit = 2.0 ** float(np.frexp(self.problem.caps.max())[1] - DEFAULT.claim_bits)
         self.root: dict[str, Any] = {}
-        self._open: dict[int, _Kept] = {}  # nodes by their numbers in the search
-        self._closed = np.inf  # the least bound of the other leaves
+        self._open: dict[int, _Leaf] = {}  # nodes by their numbers in the search
+        self._closed_bound = np.inf  # the least of the other leaves
 
     def grow(self) -> float:
         """Branch until all leaves prove the goal, or as much as they can."""
         search, ended = self._search, tree.PAUSED
         search.solve_root()
         free = np.full(len(self.problem.sizes), FREE, dtype=np.int8)
-        self._keep(self.root, free, search.root, None, self._opened(0))
+        root = self._opened_after(0)
+        self._add(self.root, free, search.root, None, root[0][1] if root else None)
         while ended not in (tree.SOLVED, tree.NODE_LIMIT):
-            looked, made = search.memory.counts[[tree.NODES, tree.MADE]]
+            n_expanded, last_number = search.search_state.counts[[tree.NODES, tree.MADE]]
             ended = search.advance(1)
-            if search.memory.counts[tree.NODES] > looked:
-                self._split(int(made))
-        return float(min([self._closed, *(kept.bound for kept in self._open.values())]))
+            if search.search_state.counts[tree.NODES] > n_expanded:
+                self._split(int(last_number))
+        return float(min([self._closed_bound, *(leaf.bound for leaf in self._open.values())]))
 
-    def _opened(self, made: int) -> list[tuple[Marks, int]]:
-        """Decisions and numbers of the open nodes with larger numbers than `made`."""
-        found = self._search.nodes
-        slots = np.flatnonzero(found.number > made)
-        return [(found.fixed[slot], int(found.number[slot])) for slot in slots]
+    def _opened_after(self, last_number: int) -> list[tuple[Marks, int]]:
+        """Return decisions and number of each open node with a number above `last_number`."""
+        nodes = self._search.nodes
+        slots = np.flatnonzero(nodes.number > last_number)
+        return [(nodes.fixed[slot], int(nodes.number[slot])) for slot in slots]
 
-    def _split(self, made: int) -> None:
-        """Keep the children of the node expanded last; those that are open have numbers over `made`."""
-        looked, opened = self._search.memory.looked, self._opened(made)
-        kept, j = self._open.pop(int(looked[tree.NUMBER])), int(looked[tree.CENTRE])
-        kept.entry["weight"], kept.entry["ways"] = j, [{}, {}]
+    def _split(self, last_number: int) -> None:
+        """Add the children of the node expanded last; those that are open have numbers over `last_number`."""
+        expanded, opened = self._search.search_state.last_node, self._opened_after(last_number)
+        parent, j = self._open.pop(int(expanded[tree.NUMBER])), int(expanded[tree.CENTRE])
+        parent.entry["weight"], parent.entry["ways"] = j, [{}, {}]
         sides = (OFF, tree.OFF_PLACE), (ON, tree.ON_PLACE)
-        for entry, (mark, place) in zip(kept.entry["ways"], sides, strict=True):
-            fixed = kept.fixed.copy()
+        for entry, (mark, place) in zip(parent.entry["ways"], sides, strict=True):
+            fixed = parent.fixed.copy()
             fixed[j] = mark
-            u = self._search.desk.states[int(looked[place])].u
-            self._keep(entry, fixed, u, kept.u, [one for one in opened if one[0][j] == mark])
+            u = self._search.workspace.states[int(expanded[place])].u
+            number = next((number for decisions, number in opened if decisions[j] == mark), None)
+            self._add(entry, fixed, u, parent.u, number)
 
-    def _keep(
-        self, entry: dict[str, Any], fixed: Marks, u: Vector, above: Whole | None,
-        opened: list[tuple[Marks, int]],
-    ) -> None:  # fmt: skip
-        """Note a node's multipliers, or its parent's if they prove more, and whether it is open."""
-        own = self._on_grid(u)
-        bound = bound_of(self.problem, fixed, own * self.unit)
-        of_above = -np.inf if above is None else bound_of(self.problem, fixed, above * self.unit)
-        if above is not None and of_above >= bound:
-            own, bound = above, of_above
+    def _add(
+        self, entry: dict[str, Any], fixed: Marks, u: Vector, parent_u: Integers | None, number: int | None
+    ) -> None:
+        """Add a node, with its parent's multipliers if they prove more; `number` is None if it is closed."""
+        units = self._on_grid(u)
+        bound = bound_of(self.problem, fixed, units * self.unit)
+        parent_bound = -np.inf if parent_u is None else bound_of(self.problem, fixed, parent_u * self.unit)
+        if parent_u is not None and parent_bound >= bound:
+            units, bound = parent_u, parent_bound
         else:
-            entry["rows"] = {"margin": [self._changes(own, above)]}
-        if opened:
-            self._open[opened[0][1]] = _Kept(entry, fixed, own, bound)
+            entry["rows"] = {"margin": [self._changes(units, parent_u)]}
+        if number is None:
+            self._closed_bound = min(self._closed_bound, bound)
         else:
-            self._closed = min(self._closed, bound)
+            self._open[number] = _Leaf(entry, fixed, units, bound)
 
-    def _on_grid(self, u: Vector) -> Whole:
-        """Multipliers in whole units, within their caps and in balance."""
+    def _on_grid(self, u: Vector) -> Integers:
+        """Round multipliers down to whole units, within their caps and in balance."""
         y, caps = self.y, np.floor(self.problem.caps / self.unit).astype(np.int64)
-        found = np.clip(np.floor(u / self.unit).astype(np.int64), 0, caps)
-        off = int((y * found).sum())
-        heavy = np.flatnonzero((y == np.sign(off)) & (found > 0))
-        # Those between their bounds first, at the least cost.
-        order = heavy[np.lexsort((-found[heavy], found[heavy] == caps[heavy]))]
-        taken = np.minimum(np.cumsum(found[order]), abs(off))
-        found[order] -= np.diff(taken, prepend=0)
-        return found
+        units = np.clip(np.floor(u / self.unit).astype(np.int64), 0, caps)
+        imbalance = int((y * units).sum())
+        larger = np.flatnonzero((y == np.sign(imbalance)) & (units > 0))  # of the class with the larger sum
+        # Those between their bounds are lowered first, at the least cost.
+        order = larger[np.lexsort((-units[larger], units[larger] == caps[larger]))]
+        lowered = np.minimum(np.cumsum(units[order]), abs(imbalance))
+        units[order] -= np.diff(lowered, prepend=0)
+        return units
 
-    def _changes(self, u: Whole, above: Whole | None) -> dict[str, Any]:
-        """The multipliers that differ from the parent's, in the form of the file."""
-        at = np.flatnonzero(u if above is None else u != above)
+    def _changes(self, u: Integers, parent_u: Integers | None) -> dict[str, Any]:
+        """Return the multipliers that differ from the parent's, in the form of the file."""
+        at = np.flatnonzero(u if parent_u is None else u != parent_u)
         return {"at": at.tolist(), "is": [numeral(v) for v in (u[at] * self.unit).tolist()]}

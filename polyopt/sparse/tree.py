@@ -42,11 +42,11 @@ from polyopt.sparse.node_program import (
     FREE,
     OFF,
     ON,
-    Given,
+    PivotProgram,
     Problem,
     State,
     empty_state,
-    given_of,
+    pivot_program_of,
     problem_of,
     solve_by_highs,
 )
@@ -62,7 +62,7 @@ class Options:
     """Numbers of the search.
 
     first_slots: slots for open nodes at the start.
-    work_per_call: multiplications, roughly, between two looks at the clock.
+    work_per_call: approximate number of multiplications between two checks of the clock.
     max_open_bytes: memory for open nodes; beyond it the search goes depth first.
     """
 
@@ -73,18 +73,18 @@ class Options:
 
 DEFAULT = Options()
 
-# Places in Nodes.counts: nodes in the heap, on the stack, free slots, and the largest number in the heap.
-HEAP, STACK, SPARE, ROOM = 0, 1, 2, 3
-# Places in Memory.counts: nodes expanded, nodes opened, the limit of the former, pivots, and the largest
-# number of decisions of a node; if the last is not 0, each decision is a node of its own.
+# Indices of Nodes.counts: nodes in the heap, on the stack, free slots, and the largest number in the heap.
+HEAP, STACK, SPARE, MAX_HEAP = 0, 1, 2, 3
+# Indices of SearchState.counts: nodes expanded, nodes opened, the limit of nodes expanded, pivots, and the
+# largest number of decisions of a node; if that is not 0, each decision is a node of its own.
 NODES, MADE, MAX_NODES, STEPS, MAX_DEPTH = 0, 1, 2, 3, 4
-# Places in Memory.looked, about the node expanded last: its number, the centre decided (-1 before), the
-# places in Desk.states of its children with that centre off and on, and how many children are done.
+# Indices of SearchState.last_node, the node expanded last: its number, the centre decided (-1 before), the
+# indices in Workspace.states of its children with that centre off and on, and the number of children done.
 NUMBER, CENTRE, OFF_PLACE, ON_PLACE, DONE_SIDES = 0, 1, 2, 3, 4
-# Places in Memory.values: the best score, its intercept, the least bound of closed nodes, the tolerance, and
-# a bound that is enough.
+# Indices of SearchState.values: the best score, its intercept, the least bound of closed nodes, the
+# tolerance, and the bound at which the search ends.
 BEST, BEST_B, CLOSED, TOL, GOAL = 0, 1, 2, 3, 4
-# Places in Desk.states: a node, its two children, the best two so far, and one for patterns.
+# Indices of Workspace.states: a node, its two children, the best two so far, and one for patterns.
 BASE, OFF_SIDE, ON_SIDE, BEST_OFF, BEST_ON, PATTERN = 0, 1, 2, 3, 4, 5
 # Ends of `explore`; after NEED_SLOTS and PIVOTS_FAILED it can go on.
 SOLVED, PAUSED, NODE_LIMIT, NEED_SLOTS, PIVOTS_FAILED = 0, 1, 2, 3, 4
@@ -100,26 +100,26 @@ class Nodes(Struct):
     )
 
 
-class Memory(Struct):
+class SearchState(Struct):
     """State of a search between calls.
 
     a (p,): the best point.
     gain, seen (2, p): increases of the bound per unit that a centre moved off or on, and their numbers.
     tried: hashes of the patterns rounded to last.
-    looked, counts, values: see the places above.
+    last_node, counts, values: see the indices above.
     """
 
     signature: ClassVar[str] = (
-        "a!: f8 (p); gain!: f8 (s, p); seen!: f8 (s, p); tried!: i8 (hashes); looked!: i8 (five); "
+        "a!: f8 (p); gain!: f8 (s, p); seen!: f8 (s, p); tried!: i8 (hashes); last_node!: i8 (five); "
         "counts!: i8 (m); values!: f8 (seven)"
     )
 
 
-class Desk(Struct):
+class Workspace(Struct):
     """Work space.
 
     fixed, marks (p,): decisions of the current node, and the centres that are on.
-    shares (p,): coefficients of its point, relative to their caps.
+    shares (p,): coefficients of its point, divided by their caps.
     rates (2, p): lower and upper bounds on the rate of each centre.
     addresses: of the six states.
     """
@@ -132,19 +132,19 @@ class Desk(Struct):
     states: list[State]
 
 
-def nodes_of(n: int, p: int, slots: int, room: int) -> Nodes:
-    """Allocate free slots."""
+def empty_nodes(n: int, p: int, slots: int, max_heap: int) -> Nodes:
+    """Allocate free slots; beyond `max_heap` nodes in the heap the search goes depth first."""
     return Nodes(
         np.zeros((slots, p), np.int8), np.zeros((slots, n), np.int8), np.zeros((slots, p), np.int8),
         np.zeros((slots, p), np.int8), np.zeros(slots), np.zeros(slots, np.int64), np.zeros(slots, np.int64),
-        np.zeros(slots, np.int64), np.arange(slots)[::-1].copy(), np.array([0, 0, slots, room]),
+        np.zeros(slots, np.int64), np.arange(slots)[::-1].copy(), np.array([0, 0, slots, max_heap]),
     )  # fmt: skip
 
 
 def enlarged(nodes: Nodes, slots: int) -> Nodes:
     """Copy the nodes into more slots."""
     old = len(nodes.bound)
-    new = nodes_of(nodes.rows.shape[1], nodes.fixed.shape[1], slots, int(nodes.counts[ROOM]))
+    new = empty_nodes(nodes.rows.shape[1], nodes.fixed.shape[1], slots, int(nodes.counts[MAX_HEAP]))
     for name in ("fixed", "rows", "cols", "on", "bound", "number", "heap", "stack"):
         getattr(new, name)[:old] = getattr(nodes, name)
     more, kept = slots - old, int(nodes.counts[SPARE])
@@ -154,24 +154,24 @@ def enlarged(nodes: Nodes, slots: int) -> Nodes:
     return new
 
 
-def memory_of(p: int, best: float, tol: float, most: int) -> Memory:
-    """The state of a new search, with an incumbent of score `best`."""
-    return Memory(
+def new_search_state(p: int, best: float, tol: float, max_nodes: int) -> SearchState:
+    """Return the state of a new search, with an incumbent of score `best`."""
+    return SearchState(
         np.zeros(p), np.zeros((2, p)), np.zeros((2, p)), np.zeros(256, np.int64), np.zeros(5, np.int64),
-        np.array([0, 0, most, 0, 0]), np.array([best, np.nan, np.inf, tol, np.inf]),
+        np.array([0, 0, max_nodes, 0, 0]), np.array([best, np.nan, np.inf, tol, np.inf]),
     )  # fmt: skip
 
 
-def desk_of(n: int, p: int) -> Desk:
+def new_workspace(n: int, p: int) -> Workspace:
     """Allocate work space."""
     first = empty_state(n, p)
     states = [first, *(empty_state(n, p, first) for _ in range(PATTERN))]
-    desk = Desk(
+    workspace = Workspace(
         *(np.zeros(p, np.int8) for _ in range(5)), *(np.zeros(p) for _ in range(3)), np.zeros((2, p)),
         np.zeros(n), np.zeros(n), np.array([state.address for state in states]),
     )  # fmt: skip
-    desk.states = states
-    return desk
+    workspace.states = states
+    return workspace
 
 
 # The slot of the next node, -1 if none is open.
@@ -179,21 +179,21 @@ next_node = kernel("l0_first_open", "nodes: Nodes", returns="i8")
 # Remove a node, the first of the heap or any of the stack, and free its slot.
 remove_node = kernel("l0_close", "nodes: Nodes; slot: i8")
 # The proven lower bound on every score.
-lower_bound = kernel("l0_proven", "nodes: Nodes; record: Memory", returns="f8")
+lower_bound = kernel("l0_proven", "nodes: Nodes; search: SearchState", returns="f8")
 
-_SEARCH = "of: Problem; given: Given; nodes: Nodes; record: Memory; desk: Desk"
+_SEARCH = "of: Problem; program: PivotProgram; nodes: Nodes; search: SearchState; workspace: Workspace"
 
-# Solve a node's program from the first state of the desk, and open it; 1 if it was solved, else 0. The state
-# has its multipliers. A node that decides all centres is a pattern: its point is an incumbent.
+# Solve a node's program from the first state of the workspace, and open it; 1 if it was solved, else 0. The
+# state has its multipliers. A node that decides all centres is a pattern: its point is an incumbent.
 solve_root = kernel("l0_plant", f"{_SEARCH}; decided!: i1 (p)", returns="i8")
 
-# Open a node whose program was solved elsewhere, or not at all. The desk's state at `place` has a basis to
-# start from, multipliers, a and b; `least` is a known bound of the node.
+# Open a node whose program was solved elsewhere, or not at all. The workspace's state at `place` has a basis
+# to start from, multipliers, a and b; `least` is a known bound of the node.
 adopt = kernel("l0_adopt", f"{_SEARCH}; decided!: i1 (p); place: i8; least: f8; is_solved: i8")
 
 # Expand nodes until none is open, a limit is reached, or `steps` pivots are made; the current node is
 # completed. Returns SOLVED, PAUSED, NODE_LIMIT, NEED_SLOTS, or PIVOTS_FAILED in the first open node, whose
-# progress is in ``memory.looked``.
+# progress is in ``search_state.last_node``.
 explore = kernel("l0_grow", f"{_SEARCH}; steps: i8", returns="i8")
 
 
@@ -243,12 +243,12 @@ class L0Tree:
         self.history: list[dict[str, float]] = []
         self.root, self._pause = np.zeros(n), (np.inf, np.inf)
         self.problem = problem_of(data)
-        self.given, self.desk = given_of(self.problem), desk_of(n, p)
-        room = options.max_open_bytes // (64 + n + 3 * p)
-        self._most_slots = room + p + 4  # and those of a dive
-        self.nodes = nodes_of(n, p, min(options.first_slots, self._most_slots), room)
-        most = np.iinfo(np.int64).max if max_nodes is None else max_nodes
-        self.memory = memory_of(p, self.best, tol, most)
+        self.program, self.workspace = pivot_program_of(self.problem), new_workspace(n, p)
+        max_heap = options.max_open_bytes // (64 + n + 3 * p)
+        self._max_slots = max_heap + p + 4  # and those of a depth-first descent
+        self.nodes = empty_nodes(n, p, min(options.first_slots, self._max_slots), max_heap)
+        max_nodes = np.iinfo(np.int64).max if max_nodes is None else max_nodes
+        self.search_state = new_search_state(p, self.best, tol, max_nodes)
         self._steps = max(int(options.work_per_call / (n * p + 100)), 1)
         self._has_root = False
 
@@ -257,7 +257,7 @@ class L0Tree:
         score = self.data.score(alpha, b)
         if score < self.best:
             self.alpha, self.b, self.best = alpha, b, score
-            self.memory.values[BEST] = score
+            self.search_state.values[BEST] = score
 
     def pause(self, steps: float, seconds: float | None) -> None:
         """Let :meth:`run` end with STALLED after so many pivots, or seconds since the start, in all."""
@@ -272,7 +272,7 @@ class L0Tree:
                 self._read()
                 if self.clock.is_over:
                     return Status.TIME_LIMIT
-                left = self._pause[0] - int(self.memory.counts[STEPS])
+                left = self._pause[0] - int(self.search_state.counts[STEPS])
                 if left <= 0 or self.clock.seconds >= self._pause[1]:
                     return Status.STALLED
                 ended = self.advance(int(min(self._steps, left)))
@@ -285,27 +285,27 @@ class L0Tree:
     def solve_root(self) -> bool:
         """Solve and open the root; True if it was solved."""
         free = np.full(len(self.data.centres), FREE, dtype=np.int8)
-        self._has_root = node_program.begin(self.given, self.desk.states[BASE]) and bool(
+        self._has_root = node_program.begin(self.program, self.workspace.states[BASE]) and bool(
             solve_root(*self._state, free)
         )
         if not self._has_root:
             self._has_root = self._adopt(free, BASE, 0.0)
             self._read()
-        self.root = self.desk.states[BASE].u.copy()
+        self.root = self.workspace.states[BASE].u.copy()
         return self._has_root
 
     def advance(self, steps: int) -> int:
-        """Expand nodes for so many pivots, at least one node; return the end, as of ``explore``."""
+        """Expand nodes for so many pivots, at least one node; return what ``explore`` returns."""
         ended = int(explore(*self._state, steps))
         if ended == NEED_SLOTS:
-            slots = min(2 * len(self.nodes.bound), self._most_slots)
+            slots = min(2 * len(self.nodes.bound), self._max_slots)
             self.nodes = enlarged(self.nodes, slots)
         elif ended == PIVOTS_FAILED:
             self._expand_by_highs()
         return ended
 
     def solution(self, status: Status) -> Solution:
-        """The solution of a search that has run, and ended with a status."""
+        """Return the solution of a search that ended with this status."""
         solve_time = self.clock.seconds
         return finished(
             self.data,
@@ -315,46 +315,46 @@ class L0Tree:
             tol=self.tol,
             left=self.clock.left,
             solver="branch and bound on the relaxation (simplex)",
-            iterations=int(self.memory.counts[NODES]),
+            iterations=int(self.search_state.counts[NODES]),
             solve_time=solve_time,
             history=tuple(self.history),
         )
 
     @property
-    def _state(self) -> tuple[Problem, Given, Nodes, Memory, Desk]:
-        return self.problem, self.given, self.nodes, self.memory, self.desk
+    def _state(self) -> tuple[Problem, PivotProgram, Nodes, SearchState, Workspace]:
+        return self.problem, self.program, self.nodes, self.search_state, self.workspace
 
     def _expand_by_highs(self) -> None:
         """Open the children of a node in which the pivots failed, by HiGHS."""
-        slot, looked = int(next_node(self.nodes)), self.memory.looked
+        slot, last_node = int(next_node(self.nodes)), self.search_state.last_node
         fixed, least = self.nodes.fixed[slot].copy(), float(self.nodes.bound[slot])
-        if looked[CENTRE] < 0:
+        if last_node[CENTRE] < 0:
             _, a, _, _ = solve_by_highs(self.problem, fixed, self.clock.left)
             free = np.flatnonzero(fixed == FREE)
-            looked[CENTRE] = free[np.abs(a[free] - 0.5).argmin()]
-            looked[OFF_PLACE], looked[ON_PLACE] = OFF_SIDE, ON_SIDE
-            self.memory.counts[NODES] += 1
-        for mark, place in ((OFF, OFF_PLACE), (ON, ON_PLACE))[looked[DONE_SIDES] :]:
+            last_node[CENTRE] = free[np.abs(a[free] - 0.5).argmin()]
+            last_node[OFF_PLACE], last_node[ON_PLACE] = OFF_SIDE, ON_SIDE
+            self.search_state.counts[NODES] += 1
+        for mark, place in ((OFF, OFF_PLACE), (ON, ON_PLACE))[last_node[DONE_SIDES] :]:
             child = fixed.copy()
-            child[looked[CENTRE]] = mark
-            self._adopt(child, int(looked[place]), least)
+            child[last_node[CENTRE]] = mark
+            self._adopt(child, int(last_node[place]), least)
         remove_node(self.nodes, slot)  # last: an interruption must not lose it
 
     def _adopt(self, fixed: Marks, place: int, least: float) -> bool:
         """Solve a node by HiGHS and open it with the constant classifier's basis; True if it was solved."""
         is_solved, a, b, u = solve_by_highs(self.problem, fixed, self.clock.left)
-        at = self.desk.states[place]
-        node_program.begin(self.given, at)
-        at.u[:], at.a[:], at.rest[0] = u, a * self.given.full, b
+        at = self.workspace.states[place]
+        node_program.begin(self.program, at)
+        at.u[:], at.a[:], at.rest[0] = u, a * self.program.full, b
         adopt(*self._state, fixed, place, least, is_solved)
         return is_solved
 
     def _read(self) -> None:
         """Read the state of the compiled search; add a record from time to time."""
-        values = self.memory.values
+        values = self.search_state.values
         if values[BEST] < self.best:
-            self.offer(self.data.C * self.memory.a, float(values[BEST_B]))
-        self.bound = max(self.bound, float(lower_bound(self.nodes, self.memory)))
+            self.offer(self.data.C * self.search_state.a, float(values[BEST_B]))
+        self.bound = max(self.bound, float(lower_bound(self.nodes, self.search_state)))
         now = self.clock.seconds
         if self.history and now <= self.history[-1]["seconds"] + RECORD_SECONDS:
             return
@@ -362,7 +362,7 @@ class L0Tree:
             "seconds": now,
             "objective": self.best,
             "bound": self.bound,
-            "nodes": float(self.memory.counts[NODES]),
+            "nodes": float(self.search_state.counts[NODES]),
             "open": float(self.nodes.counts[:SPARE].sum()),
         }
         self.history.append(record)

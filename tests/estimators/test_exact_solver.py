@@ -59,7 +59,7 @@ def test_exact_and_no_other_solver_is_the_explicit_program(name, solver, monkeyp
     X, y = two_blobs(n=24, m=2, seed=0)
     solver_ = machine.set_params(solver=solver).fit(X, y).solver_
     assert solver == "auto" or solver_ == solver
-    explicit = solver_ == "exact" or (name, solver_) == ("polyceptron", "global")
+    explicit = solver_ == "exact" or (name, solver_) in {("polyceptron", "global"), ("l0", "highs")}
     assert set(asked) == ({family} if explicit else set())
 
 

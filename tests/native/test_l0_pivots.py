@@ -18,7 +18,7 @@ OPTIMAL, STOPPED, FAILED = 0, 1, 2  # end of a run of pivots
 # given: the program; its caps may have changed since the state was made. on: the centres that are on, all of
 # the state's included. most: largest number of pivots. cutoff: dual value that is enough.
 pivot_to_optimum = kernel(
-    "l0_pivot_to_optimum", "given: Given; at: State; on: i1 (p); most: i8; cutoff: f8", returns="i8"
+    "l0_pivot_to_optimum", "program: PivotProgram; at: State; on: i1 (p); most: i8; cutoff: f8", returns="i8"
 )
 
 FIELDS = ("A", "columns", "y", "h", "g", "cap", "full", "free", "paid", "near")
@@ -29,7 +29,7 @@ POINT = (
 
 def changed(given, **changes):
     """The same program, of which some arrays are others."""
-    return bases.Given(*(changes.get(name, getattr(given, name)) for name in FIELDS))
+    return bases.PivotProgram(*(changes.get(name, getattr(given, name)) for name in FIELDS))
 
 
 def copy(source, target):
@@ -55,7 +55,7 @@ def program(seed, N=9, p=6, g=None):
         rng.uniform(0.0, 0.3, p) / full,
     )  # fmt: skip
     on = ((rng.random(p) < 0.3) & (cap > 0)).astype(np.int8)
-    return bases.Given(*(anywhere(rng, part) for part in parts), 1e-9), on
+    return bases.PivotProgram(*(anywhere(rng, part) for part in parts), 1e-9), on
 
 
 def begun(given):

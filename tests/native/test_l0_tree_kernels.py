@@ -13,7 +13,7 @@ from polyopt.sparse import node_program as bases
 from polyopt.sparse import tree as branch
 from polyopt.sparse import tree as nodes
 from polyopt.sparse.certificate import UNDERFLOW
-from polyopt.sparse.node_program import FREE, OFF, ON, Problem, bound_of, given_of, problem_of
+from polyopt.sparse.node_program import FREE, OFF, ON, Problem, bound_of, pivot_program_of, problem_of
 
 SHAPES = [(1, 1), (2, 1), (1, 9), (3, 7), (8, 8), (17, 5), (33, 40)]
 
@@ -96,8 +96,8 @@ def parts(n, p, slots=64, room=64, rng=None):
     rng = rng or np.random.default_rng(n)
     y = np.where(np.arange(n) % 2, 1.0, -1.0)
     of = problem_of(as_l0_data(rng.normal(size=(n, p)), y, 1.0, None, np.where(np.arange(p) % 3, 1.0, -1.0)))
-    memory = nodes.memory_of(p, np.inf, 0.0, 10)
-    return of, given_of(of), nodes.nodes_of(n, p, slots, room), memory, nodes.desk_of(n, p)
+    memory = nodes.new_search_state(p, np.inf, 0.0, 10)
+    return of, pivot_program_of(of), nodes.empty_nodes(n, p, slots, room), memory, nodes.new_workspace(n, p)
 
 
 def opened(bounds, room=64):

@@ -66,10 +66,10 @@ def scores(kernel):
 def planted(data, fixed, best=np.inf):
     """A search whose first node decides so much, with a best score of that size, and the multipliers."""
     search = L0Tree(data, 1e-6, Clock())
-    search.memory.values[l0_nodes.BEST] = best
-    assert begin(search.given, search.desk.states[l0_nodes.BASE])
+    search.search_state.values[l0_nodes.BEST] = best
+    assert begin(search.program, search.workspace.states[l0_nodes.BASE])
     assert branch.solve_root(*search._state, fixed.copy())
-    return search, search.desk.states[l0_nodes.BASE].u.copy()
+    return search, search.workspace.states[l0_nodes.BASE].u.copy()
 
 
 @cache
@@ -184,7 +184,7 @@ def losing(monkeypatch, share):
         slot = int(l0_nodes.next_node(nodes))
         if slot < 0 or rng.random() >= share or nodes.counts[l0_nodes.SPARE] < 2:
             return grow(of, given, nodes, memory, desk, steps)
-        memory.looked[:] = nodes.number[slot], -1, l0_nodes.OFF_SIDE, l0_nodes.ON_SIDE, 0
+        memory.last_node[:] = nodes.number[slot], -1, l0_nodes.OFF_SIDE, l0_nodes.ON_SIDE, 0
         return branch.PIVOTS_FAILED
 
     monkeypatch.setattr(branch, "explore", lost)
@@ -289,8 +289,8 @@ def test_what_multipliers_decide_leaves_out_no_better_pattern(kernel):
         best = values[within].min() * rng.choice([1.001, 1.05, 1.2])
         search, _ = planted(data, fixed, best)
         closed, enough = (
-            search.memory.values[l0_nodes.CLOSED],
-            (1 - 1e-6) * search.memory.values[l0_nodes.BEST],
+            search.search_state.values[l0_nodes.CLOSED],
+            (1 - 1e-6) * search.search_state.values[l0_nodes.BEST],
         )
         slot = int(l0_nodes.next_node(search.nodes))
         if slot < 0:

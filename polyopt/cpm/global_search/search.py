@@ -50,17 +50,16 @@ class Options(best_first.Options):
     max_samples_prices: samples for prices: 20,000 of two features take 0.6 GB, and reach 8 % in two minutes.
     max_samples_spread: samples for the spread, whose moves take 8 bytes per positive, sample and face.
     min_assignments_prices: number of assignments from which prices are tried.
-    work_before_prices, min_nodes_before_prices: samples times positives times faces times nodes of the tree
-        before prices, and nodes from which these are worth making: for fewer, prices take less time.
+    work_before_prices, min_nodes_before_prices: work of the tree before prices, in samples times positives
+        times faces times nodes; if it is less than so many nodes, prices come first, as they take less time.
     starts, starts_large: random starts of the incumbent, up to 500 samples and beyond.
-    starts_time: share of the time for the starts.
+    starts_time: fraction of the time limit for the starts.
     turn: nodes of the tree per node of the spread and dimension; the latter take longer.
-    turns_before_spread: such turns of the tree before the spread: with 3 of them 60 samples of pima took
-        twice as long, with 100 a fifth more.
+    turns_before_spread: such turns of the tree before the spread begins: 3 doubled the time of 60 samples of
+        pima, 100 added a fifth.
     slowdown_if_behind: factor of the turn if the bound of the spread is the lower one.
-    time_before_spread: share of a time limit after which the spread begins in any case.
-    time_far_ahead, time_ahead, time_behind: shares of the time since then for the spread: if its gap is less
-        than half of the tree's, if its bound is the larger, and if not.
+    time_ahead, time_behind: with a time limit, fractions of the time for the spread, if its bound is the
+        larger, and if not. The spread begins after the latter fraction of the limit in any case.
     """
 
     max_samples_prices: int = 20_000
@@ -74,9 +73,7 @@ class Options(best_first.Options):
     turn: int = 2
     turns_before_spread: int = 100
     slowdown_if_behind: int = 10
-    time_before_spread: float = 0.1
-    time_far_ahead: float = 0.8
-    time_ahead: float = 0.5
+    time_ahead: float = 0.8
     time_behind: float = 0.1
 
 
@@ -88,49 +85,21 @@ def solve_cpm_global(
     max_nodes: int | None = None, time_limit: float | None = None, seed: int = 0, n_jobs: int | None = None,
     known: Sequence[ArrayLike] = (), options: Options = DEFAULT,
 ) -> Solution:  # fmt: skip
-    """Minimise eq. (6) over the faces and over all assignments.
+    """Minimise eq. (6) of the Convex Polytope Machine over the faces and over all assignments.
 
-    Parameters
-    ----------
-    X : array_like or CSR of shape (n, m)
-        Samples, at most 2,000, or 20,000 with up to four features; 500 with one face. Sparse ones are made
-        dense.
-    y : array_like of shape (n,)
-        Labels: -1 inside, +1 outside.
-    C : float or array_like of shape (n,)
-        Cost of slack, per sample.
-    n_faces : int
-        K, at least 1.
-    tol : float
-        Relative gap between point and bound at which the search ends.
-    max_nodes : int, optional
-        Maximal number of partial assignments and rounds of prices.
-    time_limit : float, optional
-        Seconds, a fifth of them at most for the starts.
-    seed : int
-        Of random starts and of the order of the samples: the same seed, the same search.
-    n_jobs : int, optional
-        Nodes of the spread explored in parallel, as joblib counts.
-    known : sequence of array_like of shape (K, m+1)
-        Faces that the answer is to be no worse than.
-    options : Options
-        Numbers of the search.
-
-    Returns
-    -------
-    Solution
-        ``primal`` W (K, m+1) and assignment (n,), -1 at the negatives; ``duals`` margin (n, K), for that
-        assignment, and, if they prove the bound, price (n,); ``objective`` at the point; ``bound``, a lower
-        bound on the optimum of every assignment, lowered by running error bounds. ``SOLVED`` if the two are
-        within `tol`; a limit, or Ctrl-C, keeps the best point and the bound reached. ``iterations`` counts
-        nodes, and rounds of prices; ``history`` has a record for each fifth of a second. Beyond 500 samples
-        without a limit the root of the spread ends the search. Open nodes beyond 256 MiB are explored depth
-        first.
-
-    Raises
-    ------
-    ValueError
-        More samples than that, or arguments that make no program.
+    X (n, m): at most 2,000 samples, or 20,000 with up to four features, and 500 with one face; made dense.
+    y, C (n,): labels, -1 inside and +1 outside, and costs of slack.
+    max_nodes: maximal number of partial assignments and rounds of prices.
+    time_limit: seconds, a fifth of them at most for the starts.
+    seed: of random starts and of the order of the samples; without a time limit it fixes the search.
+    n_jobs: nodes of the spread explored in parallel, as joblib counts.
+    known: faces (K, m+1) that the answer is to be no worse than.
+    Returns: ``primal`` W (K, m+1) and assignment (n,), -1 at the negatives; ``duals`` margin (n, K), for that
+        assignment, and, if they prove the bound, price (n,). ``bound`` is a lower bound on the optimum over
+        all assignments, less its rounding errors; the status is SOLVED if it is within `tol` of the
+        objective. A limit, or Ctrl-C, keeps the best point and the bound. ``iterations`` counts nodes, and
+        rounds of prices. Beyond 500 samples without a limit the root of the spread ends the search.
+    ValueError: more samples than that, or arguments that make no program.
     """
     X, y = as_data(X, y)
     costs = as_costs(C, len(y))
@@ -144,6 +113,8 @@ def solve_cpm_global(
 class _Search(AssignmentTree):
     """The tree over assignments, with prices and the spread beside it."""
 
+    options: Options
+
     def __init__(
         self, X: Vector, y: Vector, C: Vector, n_faces: int, tol: float, clock: Clock, seed: int,
         n_jobs: int | None, options: Options,
@@ -152,7 +123,7 @@ class _Search(AssignmentTree):
         is_large = len(y) > MAX_SAMPLES
         self.takes_prices = several and X.shape[1] <= MAX_FEATURES and len(y) <= options.max_samples_prices
         self.takes_spread = several and len(y) <= options.max_samples_spread
-        if is_large and self.takes_prices:  # of so many, prices prove more
+        if is_large and self.takes_prices:  # prices prove more for so many samples
             self.takes_spread = False
         if is_large and not (self.takes_prices or self.takes_spread):
             most = options.max_samples_spread if several else MAX_SAMPLES
@@ -161,32 +132,27 @@ class _Search(AssignmentTree):
                 f"{options.max_samples_prices:,} with up to {MAX_FEATURES} features and several faces, not "
                 f"{len(y):,}: use alternating minimisation from many starts (solver='exact' or 'dual')"
             )
-        self.given, self.rng, self.jobs, self.numbers = (
-            (X, y, C),
-            np.random.default_rng(seed),
-            n_jobs,
-            options,
-        )
+        self.original, self.rng, self.n_jobs = (X, y, C), np.random.default_rng(seed), n_jobs
         data, self.merged = merge(X, y, C, self.rng)
         super().__init__(data, no_best(n_faces, data.A.shape[1]), tol, clock, options)
         self.is_large = len(data.C) > MAX_SAMPLES  # too many for the tree
         self.prices: PriceSearch | None = None
         self.spread: SpreadSearch | None = None
-        self.spread_since = self.spread_seconds = 0.0  # when it could begin, and its time
+        self.spread_since = self.spread_seconds = 0.0  # time at which it was ready, and its seconds so far
         self._proven = 0.0
 
     def solve(self, known: Sequence[Vector], max_nodes: int | None) -> Status:
         """Search until the gap is closed or a limit is reached."""
-        data, best, clock, numbers = self.data, self.best, self.clock, self.numbers
+        data, best, clock, options = self.data, self.best, self.clock, self.options
         try:
-            starts, precision = (numbers.starts_large, 1e-7) if self.is_large else (numbers.starts, 1e-9)
-            find_incumbent(data, best, precision, starts, clock.part(numbers.starts_time), self.rng)
+            starts, precision = (options.starts_large, 1e-7) if self.is_large else (options.starts, 1e-9)
+            find_incumbent(data, best, precision, starts, clock.part(options.starts_time), self.rng)
             for W in known:
                 try_faces(data, best, precision, W, clock)
             K = len(best.W)
-            if self.takes_prices and (self.is_large or K**data.npos > numbers.min_assignments_prices):
-                first = 0 if self.is_large else numbers.work_before_prices // (len(data.C) * data.npos * K)
-                if first >= numbers.min_nodes_before_prices:
+            if self.takes_prices and (self.is_large or K**data.npos > options.min_assignments_prices):
+                first = 0 if self.is_large else options.work_before_prices // (len(data.C) * data.npos * K)
+                if first >= options.min_nodes_before_prices:
                     first = first if max_nodes is None else min(first, max_nodes)
                     status = self.run(clock, first)
                     if status is not Status.ITERATION_LIMIT or first == max_nodes:
@@ -199,7 +165,7 @@ class _Search(AssignmentTree):
                 if self.prices.is_closed:
                     return self.record(clock)
             if self.takes_spread:
-                self.spread = SpreadSearch(data, best, self.tol, clock, effective_n_jobs(self.jobs))
+                self.spread = SpreadSearch(data, best, self.tol, clock, effective_n_jobs(self.n_jobs))
                 self.spread_since = clock.seconds
             return self._without_tree(max_nodes) if self.is_large else self.run(clock, max_nodes)
         except KeyboardInterrupt:
@@ -234,40 +200,37 @@ class _Search(AssignmentTree):
             self.spread_seconds += self.clock.seconds - before
 
     def _has_turn(self, spread: SpreadSearch) -> bool:
-        clock, numbers, best = self.clock, self.numbers, self.best.cost
-        turn = numbers.turn * self.data.A.shape[1]
+        """True if a node of the spread comes next."""
+        clock, options = self.clock, self.options
+        turn = options.turn * self.data.A.shape[1]
         if spread.is_done or clock.is_over:
             return False
         since = clock.seconds - self.spread_since
-        is_late = clock.left is not None and since > numbers.time_before_spread * (since + clock.left)
-        # What prices leave open, the tree does not prove soon.
-        if self.prices is None and self.nodes < numbers.turns_before_spread * turn and not is_late:
+        is_late = clock.left is not None and since > options.time_behind * (since + clock.left)
+        # If prices leave a gap, the tree does not close it soon.
+        if self.prices is None and self.nodes < options.turns_before_spread * turn and not is_late:
             return False
-        tree = self.proven
-        is_ahead = spread.nodes > 0 and spread.bound >= tree
+        is_ahead = spread.nodes > 0 and spread.bound >= self.proven
         if clock.left is None:
-            return self.nodes >= turn * (1 if is_ahead else numbers.slowdown_if_behind) * spread.nodes
-        share = numbers.time_behind
-        if is_ahead:
-            is_far = best - tree > 2.0 * (best - spread.bound)
-            share = numbers.time_far_ahead if is_far else numbers.time_ahead
-        return spread.nodes == 0 or self.spread_seconds <= share * since
+            return self.nodes >= turn * (1 if is_ahead else options.slowdown_if_behind) * spread.nodes
+        fraction = options.time_ahead if is_ahead else options.time_behind
+        return spread.nodes == 0 or self.spread_seconds <= fraction * since
 
     @property
     def bound(self) -> float:
-        """The largest of the bounds, less all rounding."""
+        """Largest of the bounds, less all rounding errors."""
         least = self.proven
         for other in (self.spread, self.prices):
             if other is not None:
                 least = max(least, min(other.bound, self.best.cost))
         # Costs of equal samples were added up, which scales the optimum by no more than this.
-        scaled = 2.0 * gamma(len(self.given[1]) + 4) * abs(least)
+        scaled = 2.0 * gamma(len(self.original[1]) + 4) * abs(least)
         self._proven = max(self._proven, float(np.nextafter(least - scaled, -np.inf)))
         return self._proven
 
     def solution(self, status: Status) -> Solution:
-        """The incumbent, its faces solved nearly to rounding."""
-        (X, y, C), data, best = self.given, self.data, self.best
+        """Return the incumbent, its faces solved nearly to rounding."""
+        (X, y, C), data, best = self.original, self.data, self.best
         K = len(best.W)
         face = (data.points @ best.W.T).argmax(axis=1)
         faces = [polished_face(data, face, k, 0.1 * self.tol * best.cost / K, self.clock) for k in range(K)]
@@ -295,10 +258,10 @@ class _Search(AssignmentTree):
 
 
 def merge(X: Vector, y: Vector, C: Vector, rng: np.random.Generator) -> tuple[Samples, NDArray[np.int64]]:
-    """Merge equal samples of a class into one with the sum of their costs; return the place (n,) of each.
+    """Merge equal samples of a class into one with the sum of their costs; return the position (n,) of each.
 
-    The optimum is the same: some optimal assignment gives equal samples the same face. The place is -1 if the
-    cost is 0. Within a class the order is random, as sweeps over sorted samples favour some directions.
+    The optimum is the same: some optimal assignment gives equal samples the same face. The position is -1 if
+    the cost is 0. Within a class the order is random, as sweeps over sorted samples favour some directions.
     """
     rows = np.column_stack([y, X])
     kept = np.flatnonzero(C > 0)
@@ -315,6 +278,6 @@ def merge(X: Vector, y: Vector, C: Vector, rng: np.random.Generator) -> tuple[Sa
 
 
 def unmerge(a: Vector, merged_costs: Vector, merged: NDArray[np.int64], C: Vector) -> Vector:
-    """Share out multipliers of merged samples in proportion to the costs."""
-    share = np.where(merged >= 0, C / merged_costs[merged], 0.0)
-    return a[merged] * share[:, None]
+    """Divide multipliers of merged samples among them, in proportion to their costs."""
+    fraction = np.where(merged >= 0, C / merged_costs[merged], 0.0)
+    return a[merged] * fraction[:, None]
