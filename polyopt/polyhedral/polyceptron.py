@@ -259,7 +259,7 @@ class PerceptronSettings(Settings):
     pocket : bool, default=True
         True: the answer is the iterate with the fewest mistakes. False: the last iterate.
     patience : int or None, default=200
-        Iterations ("batch") or passes ("online") without fewer mistakes before a run has settled; None
+        Iterations ("batch") or passes ("online") without fewer mistakes before a run has converged; None
         goes on to `max_iter`.
 
     Examples
@@ -392,7 +392,7 @@ class Polyceptron(PolyhedralClassifier):
             )  # fmt: skip
         engine: Engine = "highs" if self.solver_ == "highs" else "program"
         problem = ExactPolyceptron(X, y, c, self.n_faces, self.radius, engine)
-        return problem.settled(self._run(Stage(problem, self.max_iter), seed, fast))
+        return problem.without_idle_faces(self._run(Stage(problem, self.max_iter), seed, fast))
 
     def _fast_end(self, X: Any, y: Array, c: Array, seed: int, time_left: float | None) -> Array:
         """Return the faces in the box that "batch" ends with, in a tenth of the time limit."""

@@ -27,7 +27,7 @@ from formulations.polytope import lift
 from polyopt.base.progress import tell
 from polyopt.optim.rounds import Stage, run_from_many_starts, run_rounds
 from polyopt.optim.warm_lp import PersistentLP
-from polyopt.polyhedral.faces_by_programs import Assignment, FacesByPrograms, box_columns, worse
+from polyopt.polyhedral.faces_by_programs import Assignment, FacesByPrograms, box_columns, worst_status
 
 MAX_SAMPLES = 1_000
 """Maximal number of samples: HiGHS proves the optimum of some hundred in few dimensions."""
@@ -55,7 +55,7 @@ class ExactPolyceptron(FacesByPrograms):
         for k in range(self.n_faces):
             ended, w, multipliers, count = solve(k, self.c * members[:, k], clock)
             iterations += count
-            status = worse(status, ended)
+            status = worst_status(status, ended)
             if np.isfinite(w).all():
                 faces[k], u[:, k] = w, multipliers
         return status, faces, {"margin": u}, iterations
@@ -131,7 +131,7 @@ def solve_polyceptron_global(
                 point = _better(problem, point, found["W"], clock)
         except KeyboardInterrupt:
             status = interrupted()
-    point = problem.settled(point)
+    point = problem.without_idle_faces(point)
     bound = float(np.clip(bound, 0.0, point.objective))
     record = {"bound": bound, "objective": point.objective, "seconds": clock.seconds}
     tell(record)
