@@ -98,15 +98,14 @@ def solve_polyceptron_global(
     n_init: int = 10, time_limit: float | None = None, seed: int = 0, n_jobs: int | None = None,
     first: Callable[[float | None], Vector] | None = None,
 ) -> Solution:  # fmt: skip
-    """A good point of the exact Polyceptron, and HiGHS's bound on all faces in the box |W| ≤ `radius`.
+    """Minimise the exact Polyceptron over all faces in the box |W| ≤ `radius` and all assignments.
 
     There are at most 1,000 samples, of both classes, +1 inside. `n_init` starts of the descent take a tenth
     of the time limit; `first` returns the faces (K, m+1) of an additional first start, from the seconds left.
     Without a limit HiGHS runs until the gap is closed.
 
-    Returns: primal ``W``; duals ``margin`` (n, K), of the assignment of W. ``bound`` is HiGHS's, between 0
-        and the objective; ``SOLVED`` if the two are within `tol`. A limit or Ctrl-C keeps the best point and
-        the bound reached. ``iterations`` counts HiGHS's; the last record of ``history`` has the bound.
+    In the solution, ``bound`` is HiGHS's, between 0 and the objective; SOLVED if the two are within `tol`.
+    ``duals`` has ``margin`` (n, K), for the assignment of W. ``iterations`` counts HiGHS's.
     """
     X, y = as_data(X, y)
     tol, radius = tolerance(tol), positive("radius", radius)
@@ -160,7 +159,7 @@ def _solve(problem: ExactPolyceptron, W: Vector, tol: float, clock: Clock) -> So
 
 
 def _better(problem: ExactPolyceptron, point: Solution, W: Vector, clock: Clock) -> Solution:
-    """The point, or the end of a descent from the optimal faces of W's assignment, if that costs less.
+    """Return the point, or the end of a descent from the optimal faces of W's assignment if it is lower.
 
     HiGHS's own faces have weights as large as the box if these cost nothing.
     """
