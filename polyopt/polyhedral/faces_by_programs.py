@@ -46,7 +46,7 @@ from polyopt.optim.warm_lp import PersistentLP
 Assignment = NDArray[np.int64]
 Engine = Literal["highs", "program"]
 
-_SAFE_MARGIN = 1.0 + 1e-12  # so that a margin of 1 is not missed by rounding
+_SAFE_MARGIN = 1.0 + 1e-12  # a margin that is at least 1 in spite of rounding
 _LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT)
 
 
@@ -83,40 +83,40 @@ class FacesByPrograms(DescentProblem):
         return W * np.minimum(1.0, self.radius / np.abs(W).max(axis=1, keepdims=True))
 
     def record(self, W: Vector) -> dict[str, float]:
-        """Count the faces that some negative is at."""
+        """Count the faces with negatives."""
         return {"occupied": float(len(np.unique(scores(self.X, W).argmin(axis=1)[self.y < 0])))}
 
     def step(self, W: Vector, time_limit: float | None) -> Solution:
         """Return the next faces, with the multipliers of the programs that found them."""
         clock, before = Clock(time_limit), self.value(W)
-        # The same object: this step continues from the last one.
+        # If W is the object that the last step returned, this step continues from it.
         last = self._last if self._last is not None and W is self._last["W"] else None
         if last is None:
             for model in self._models:
                 model.forget()
         assignment = self._assign(W)
-        found = self._attempt(W, before, assignment, clock)
-        iterations = found.iterations
-        if found["W"] is W and found.status is Status.SOLVED:
-            for offered in self._offers(W, assignment):
+        point = self._descend(W, before, assignment, clock)
+        iterations = point.iterations
+        if point["W"] is W and point.status is Status.SOLVED:
+            for other_assignment in self._other_assignments(W, assignment):
                 if clock.is_over:
                     break
-                other = self._attempt(W, before, offered, clock)
+                other = self._descend(W, before, other_assignment, clock)
                 iterations += other.iterations
                 if other.objective < (1.0 - 1e-6) * before:
-                    found = other
+                    point = other
                     break
-        if last is not None and found["W"] is W and found.status is not Status.SOLVED:
-            found = replace(last, status=found.status)  # with multipliers of solved programs
-        self._last = replace(found, iterations=iterations, solve_time=clock.seconds)
+        if last is not None and point["W"] is W and point.status is not Status.SOLVED:
+            point = replace(last, status=point.status)  # with multipliers of solved programs
+        self._last = replace(point, iterations=iterations, solve_time=clock.seconds)
         return self._last
 
     def _assign(self, W: Vector) -> Assignment:
         """Return the face with the least score for each negative; -1 at positives."""
         return np.where(self.y < 0, scores(self.X, W).argmin(axis=1), -1)
 
-    def _offers(self, W: Vector, assignment: Assignment) -> Iterator[Assignment]:
-        """Yield assignments that give an unused face some negatives of the others."""
+    def _other_assignments(self, W: Vector, assignment: Assignment) -> Iterator[Assignment]:
+        """Yield assignments in which an unused face has some negatives of the other faces."""
         unused = np.setdiff1d(np.arange(self.n_faces), assignment)
         if unused.size == 0 or unused.size == self.n_faces:
             return
@@ -129,13 +129,13 @@ class FacesByPrograms(DescentProblem):
         totals[unused] = -np.inf
         worst = totals.argmax()
         order = s[:, face] if W[face, :-1].any() else -losses[:, worst]
-        near = order <= np.median(order[assignment == worst])
-        yield np.where((assignment == worst) & near, face, assignment)
+        is_nearer_half = order <= np.median(order[assignment == worst])
+        yield np.where((assignment == worst) & is_nearer_half, face, assignment)
 
-    def _attempt(self, W: Vector, before: float, assignment: Assignment, clock: Clock) -> Solution:
+    def _descend(self, W: Vector, before: float, assignment: Assignment, clock: Clock) -> Solution:
         """Solve the program for an assignment; return the faces W themselves if it is no better."""
         status, faces, duals, iterations = self._solve(W, assignment, clock)
-        faces = self._finish(W, self._least_norm(faces, assignment), assignment)
+        faces = self._repair(W, self._least_norm(faces, assignment), assignment)
         value = self.value(faces)
         if not value < (1.0 - TIE) * before:
             faces, value = W, before
@@ -148,15 +148,15 @@ class FacesByPrograms(DescentProblem):
         _, faces, _, _ = self._solve(W, assignment, clock)
         return np.clip(self._least_norm(faces, assignment), -self.radius, self.radius)
 
-    def settled(self, found: Solution) -> Solution:
+    def without_idle_faces(self, point: Solution) -> Solution:
         """Put a constant in place of each face without negatives, whose direction is arbitrary.
 
         The faces are kept if a constant would leave the box or raise the objective.
         """
-        faces = without_idle_faces(self.X[self.y < 0], found["W"])
-        if np.abs(faces).max() > self.radius or self.value(faces) > found.objective:
-            return found
-        return replace(found, primal={**found.primal, "W": faces})
+        faces = without_idle_faces(self.X[self.y < 0], point["W"])
+        if np.abs(faces).max() > self.radius or self.value(faces) > point.objective:
+            return point
+        return replace(point, primal={**point.primal, "W": faces})
 
     def _least_norm(self, faces: Vector, assignment: Assignment) -> Vector:
         """Return the shortest of the optimal faces: with their margins if they touch the box, projected."""
@@ -164,18 +164,18 @@ class FacesByPrograms(DescentProblem):
         if touching.any():
             faces = faces.copy()
         for k in np.flatnonzero(touching):
-            own = (self.y > 0) | (assignment == k)
-            shorter = shortest_face(self.X[own], self.y[own], faces[k])
+            members = (self.y > 0) | (assignment == k)
+            shorter = shortest_face(self.X[members], self.y[members], faces[k])
             if np.abs(shorter).max() <= self.radius:
                 faces[k] = shorter
         return self.within_span(faces)
 
     def within_span(self, W: Vector) -> Vector:
         """Return faces in the box with the same scores of the samples and the shortest normals."""
-        found = self._span.project(W, self.radius)
-        if self.value(W) == 0.0 < self.value(found):  # rounding shall not make a loss of none
-            found = np.clip(found * (1.0 + 1e-9), -self.radius, self.radius)
-        return found
+        projected = self._span.project(W, self.radius)
+        if self.value(W) == 0.0 < self.value(projected):  # by rounding alone
+            projected = np.clip(projected * (1.0 + 1e-9), -self.radius, self.radius)
+        return projected
 
     @abstractmethod
     def _solve(
@@ -186,40 +186,40 @@ class FacesByPrograms(DescentProblem):
         A program without a point leaves its faces as in W, with the status STALLED.
         """
 
-    def _finish(self, W: Vector, faces: Vector, assignment: Assignment) -> Vector:
-        """Move unused faces until the positives are inside; stretch faces whose margins rounding missed."""
+    def _repair(self, W: Vector, faces: Vector, assignment: Assignment) -> Vector:
+        """Shift unused faces until the positives are inside; scale faces with margins below 1 by rounding."""
         members = belonging(self.y, assignment, self.n_faces, "all") > 0
         unused = np.setdiff1d(np.arange(self.n_faces), assignment)
-        moved = W[unused]
-        nearest = self._certain_margins(moved)[self.y > 0].min(axis=0, initial=np.inf)
-        moved[:, -1] += np.maximum(0.0, _SAFE_MARGIN - nearest)
-        fits = np.abs(moved).max(axis=1, initial=0.0) <= self.radius
+        shifted = W[unused]
+        smallest = self._certain_margins(shifted)[self.y > 0].min(axis=0, initial=np.inf)
+        shifted[:, -1] += np.maximum(0.0, _SAFE_MARGIN - smallest)
+        is_in_box = np.abs(shifted).max(axis=1, initial=0.0) <= self.radius
         faces = np.clip(faces, -self.radius, self.radius)  # by rounding alone
-        faces[unused[fits]] = moved[fits]
+        faces[unused[is_in_box]] = shifted[is_in_box]
         margins = np.where(members, self._certain_margins(faces), np.inf).min(axis=0)
         factor = np.where((margins > 0.0) & (margins < 1.0), _SAFE_MARGIN / np.maximum(margins, 1e-300), 1.0)
-        fits = factor * np.abs(faces).max(axis=1) <= self.radius
-        return faces * np.where(fits, factor, 1.0)[:, None]
+        is_in_box = factor * np.abs(faces).max(axis=1) <= self.radius
+        return faces * np.where(is_in_box, factor, 1.0)[:, None]
 
     def _certain_margins(self, W: Vector) -> Vector:
         """Return the margins y_i W_k·x̃_i (n, K) less twice their rounding: 1 can then be certified."""
-        found = product(lift(self.X), W.T)
-        return self.y[:, None] * found.mid - 2.0 * found.rad
+        outputs = product(lift(self.X), W.T)
+        return self.y[:, None] * outputs.mid - 2.0 * outputs.rad
 
 
 def box_columns(units: Vector, radius: float) -> tuple[Vector, sp.csc_array]:
-    """Return costs and columns of s⁺ and s⁻, which let balance fail at the price R; none for R = inf.
+    """Return costs R and columns of s⁺ and s⁻, the multipliers of the box in the balance; none for R = inf.
 
     Each row of the balance is multiplied by its unit.
     """
-    rows = len(units)
+    n_rows = len(units)
     if np.isinf(radius):
-        return np.zeros(0), sp.csc_array((rows, 0))
-    one = sp.eye_array(rows, format="csc")
-    return np.tile(radius / units, 2), sp.hstack([-one, one])
+        return np.zeros(0), sp.csc_array((n_rows, 0))
+    identity = sp.eye_array(n_rows, format="csc")
+    return np.tile(radius / units, 2), sp.hstack([-identity, identity])
 
 
-def worse(*ends: Status) -> Status:
+def worst_status(*ends: Status) -> Status:
     """Return the status of several solves: a limit before a failure, a failure before success."""
     for limit in _LIMITS:
         if limit in ends:

@@ -30,12 +30,12 @@ from polyopt.polyhedral.faces_by_programs import (
     FacesByPrograms,
     Vector,
     box_columns,
-    worse,
+    worst_status,
 )
 
 
 class SuccessiveLP(FacesByPrograms):
-    """PC-SLP: the least mean miss of both classes, by a linear program for each choice of faces.
+    """Steps of PC-SLP, which minimises the mean margin violation of both classes.
 
     The objective is :func:`formulations.polyhedral.separation_error`; the multipliers of a step are
     ``inside``, of shape (n, K), 0 at negatives, and ``outside``, of shape (n,), 0 at positives.
@@ -61,22 +61,22 @@ class SuccessiveLP(FacesByPrograms):
         status, faces, u, q, iterations = solve(assignment, clock)
         duals = {"inside": np.zeros((len(self.y), self.n_faces)), "outside": np.zeros(len(self.y))}
         if not np.isfinite(faces).all():
-            return worse(status), W, duals, iterations
+            return worst_status(status), W, duals, iterations
         duals["inside"][self.y > 0], duals["outside"][self.y < 0] = u, q
-        return worse(status), faces, duals, iterations
+        return worst_status(status), faces, duals, iterations
 
     def _build(self) -> PersistentLP:
         """Build columns u, q (face by face), s⁺ and s⁻; rows of balance (face by face) and Σ_k u_ik ≤ a_i."""
         lifted, each, inside = lift(self.X) * self._units, sp.eye_array(self.n_faces), self.y > 0
         shares = self._shares[inside] / self._unit
-        pushes, pulls = sp.csc_array(lifted[inside].T), sp.csc_array(-lifted[~inside].T)
-        price, box = box_columns(np.tile(self._units, self.n_faces), self.radius)
-        balance = sp.hstack([sp.kron(each, pushes), sp.kron(each, pulls), box])
+        positives, negatives = sp.csc_array(lifted[inside].T), sp.csc_array(-lifted[~inside].T)
+        box_costs, box = box_columns(np.tile(self._units, self.n_faces), self.radius)
+        balance = sp.hstack([sp.kron(each, positives), sp.kron(each, negatives), box])
         totals = sp.hstack([sp.eye_array(len(shares))] * self.n_faces)
         rest = sp.csc_array((len(shares), balance.shape[1] - totals.shape[1]))
         zeros = np.zeros(balance.shape[0])
         return PersistentLP(
-            np.concatenate([np.full(self.n_faces * len(self.y), -1.0), price]),
+            np.concatenate([np.full(self.n_faces * len(self.y), -1.0), box_costs]),
             sp.vstack([balance, sp.hstack([totals, rest])]),
             np.concatenate([zeros, np.full(len(shares), -np.inf)]),
             np.concatenate([zeros, shares]),
@@ -89,11 +89,11 @@ class SuccessiveLP(FacesByPrograms):
             self._models = [self._build()]
         (model,), K, inside = self._models, self.n_faces, self.y > 0
         shares = self._shares / self._unit
-        own = assignment[~inside] == np.arange(K)[:, None]
+        is_assigned = assignment[~inside] == np.arange(K)[:, None]
         upper = np.full(model.shape[1], np.inf)
         m, n = int(inside.sum()), len(self.y)
         upper[: K * m] = np.tile(shares[inside], K)
-        upper[K * m : K * n] = (own * shares[~inside]).ravel()
+        upper[K * m : K * n] = (is_assigned * shares[~inside]).ravel()
         found = model.solve(upper=upper, time_limit=clock.left)
         faces = found.duals[: model.shape[0] - m].reshape(K, -1) * self._units
         x = np.clip(found.x[: K * n], 0.0, upper[: K * n]) * self._unit
@@ -117,12 +117,13 @@ class SuccessiveLP(FacesByPrograms):
 class PCSLP(PolyhedralClassifier):
     """Polyhedral separability by successive linear programs, after Astorino & Gaudioso [1]_.
 
-    With scores ``W_k'x + b_k``, samples inside are to have 1 at least at every face, samples outside -1 at
-    most at one. Minimises the mean over the samples inside of the worst miss, plus the mean over those
-    outside of the least; a weight of a class would cancel in its mean. Each linear program fixes the face
-    of every sample outside, bounds the error from above and equals it at the faces before, so that the
-    error falls with every program until none lowers it; an error of 0 separates the classes. The problem is
-    not convex for more than one face, and the box alone bounds the size of the faces.
+    With scores ``W_k'x + b_k``, the margin constraints are a score of at least 1 at every face for samples
+    inside, and of at most -1 at one face for samples outside. Minimises the mean of the largest violation
+    over the samples inside, plus the mean of the least violation over the samples outside; a weight of a
+    class would cancel in its mean. Each linear program fixes the face of every sample outside. It majorises
+    the error and equals it at the faces before, so every program lowers the error, until the run has
+    converged; an error of 0 separates the classes. The problem is not convex for more than one face, and the
+    box alone bounds the size of the faces.
 
     Changes that alter no training sample's score are not determined by the error. A feature that is constant
     in training has the weight 0, equal features have equal weights, each normal is the shortest with its
@@ -176,7 +177,7 @@ class PCSLP(PolyhedralClassifier):
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
         engine: Engine = "highs" if self.solver_ == "highs" else "program"
         problem = SuccessiveLP(X, y, c, self.n_faces, self.radius, engine)
-        return problem.settled(self._run(Stage(problem, self.max_iter), seed))
+        return problem.without_idle_faces(self._run(Stage(problem, self.max_iter), seed))
 
     def _certify(self, W: Array, tol: float) -> Certificate:
         from polyopt.polyhedral.lp_certificate import certify_pc_slp
@@ -188,10 +189,9 @@ class PCSLP(PolyhedralClassifier):
         )  # fmt: skip
 
     def _multipliers(self) -> dict[str, Any]:
-        W, duals, together = self.solution_["W"], self.solution_.duals, None
+        W, duals, multipliers = self.solution_["W"], self.solution_.duals, None
         if duals:
-            own = self.assignment_[:, None] == np.arange(len(W))
-            together = duals["inside"] + own * duals["outside"][:, None]
-        return hinge_columns(
-            self._X, self._y, class_shares(self._y, self._costs), W, self.assignment_, together
-        )
+            is_assigned = self.assignment_[:, None] == np.arange(len(W))
+            multipliers = duals["inside"] + is_assigned * duals["outside"][:, None]
+        shares = class_shares(self._y, self._costs)
+        return hinge_columns(self._X, self._y, shares, W, self.assignment_, multipliers)

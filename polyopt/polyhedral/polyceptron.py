@@ -6,13 +6,12 @@ positive factor changes no mistake and no prediction, so any positive multiple o
 answer.
 
 The paper's Algorithm 1 cannot be run as printed: its loop continues *while* the update is smaller than the
-threshold, so that it ends at once, and it sums the update over all samples of a cell. ``rule`` says
-which reading is meant:
+threshold, so that it ends at once, and it sums the update over all samples of a cell. The parameter ``rule``
+is the reading of the algorithm:
 
-- "corrected": continues while the update is at least the threshold; update and test are of the
-  misclassified samples. The only one with the paper's run time, and the gradient of E_P.
-- "cells": continues while it is at least the threshold; update and test are of all samples of a cell, as
-  printed. It never ends by itself.
+- "corrected": continues while the norm of the update is at least the threshold; the update sums over the
+  misclassified samples. This is the gradient of E_P, and only this reading has the paper's run time.
+- "cells": the same, with an update that sums over all samples of a cell, as printed. It never ends by itself.
 - "printed": to the letter.
 """
 
@@ -55,14 +54,14 @@ RULES = ("corrected", "cells", "printed")
 
 
 class Sweep(Struct):
-    """Samples, faces and counts of a visit, as ``native/polyceptron.inc`` has them.
+    """Samples, faces and counts of a pass over the samples, as ``native/polyceptron.inc`` has them.
 
     values, columns, starts, shared: the samples, :class:`polyopt.linalg.rows.Rows`.
     y, c (n,): labels, +1 inside, and weights.
     W (m+1, L): faces as lanes.
-    tally (3,): E_P and the weight of the mistakes, as they were met, and the sum of the norms of the faces'
-        updates (Algorithm 1); added to.
-    sizes (K,): the samples of each cell, as they were met; added to.
+    tally (3,): E_P, the weight of the mistakes, and the sum of the norms of the faces' updates (Algorithm 1);
+        each sample is added with the faces at its turn.
+    sizes (K,): number of samples of each cell; added to.
     scores (L,): work space.
     """
 
@@ -75,8 +74,8 @@ class Sweep(Struct):
 # Algorithm 2: every misclassified sample in `order` adds step * c * y * x̃ to the face of its cell.
 _pass = kernel("polyceptron_pass", "sweep: Sweep; order: i8 (o); step: f8")
 
-# Visits to samples `first` to `last` - 1 that change no face.
-_judge = kernel("polyceptron_judge", "sweep: Sweep; first: i8; last: i8")
+# Evaluate samples `first` to `last` - 1, without a change of the faces.
+_evaluate = kernel("polyceptron_judge", "sweep: Sweep; first: i8; last: i8")
 
 # Algorithm 1: an iteration, of samples `first` to `last` - 1. The first call of an iteration moves the faces
 # by step times the update (m+1, L) of the one before, and clears it. Then every misclassified sample (with
@@ -99,7 +98,7 @@ class _Sweeps:
         return self.W[:, : self.n_faces].T.copy()
 
     def over(self, rows: Rows, y: Vector, c: Vector) -> Sweep:
-        """Bind some samples and the faces in a struct."""
+        """Return the struct of some samples and the faces."""
         return Sweep(
             rows.values, rows.columns, rows.starts, rows.shared, y, c, self.W, np.zeros(3),
             np.zeros(self.n_faces, dtype=np.int64), np.zeros(self.W.shape[1]),
@@ -126,16 +125,16 @@ def solve_batch(
     sweep, update = state.over(rows, y, c), np.zeros_like(state.W)
     calls = list(stretches(len(y), rows, state.W.shape[1]))
 
-    def visit() -> tuple[dict[str, float], bool]:
+    def run_pass() -> tuple[dict[str, float], bool]:
         _clear(sweep)
         for first, last in calls:
             _iterate(sweep, first, last, step, rule != "corrected", update)
         _, mistakes, norm = sweep.tally.tolist()
-        goes_on = norm < threshold if rule == "printed" else norm >= threshold and mistakes > 0
-        return {"norm": norm}, not goes_on
+        continues = norm < threshold if rule == "printed" else norm >= threshold and mistakes > 0
+        return {"norm": norm}, not continues
 
     numbers = range(max_iter + 1)
-    return _run("batch", "iteration", numbers, visit, state, sweep, W, pocket, patience, Clock(time_limit))
+    return _run("batch", "iteration", numbers, run_pass, state, sweep, W, pocket, patience, Clock(time_limit))
 
 
 def solve_online(
@@ -150,18 +149,18 @@ def solve_online(
     _check(step, patience, max_iter)
     rows, machine = as_rows(X), OnlinePolyceptron(W, step, seed)
     state = machine.state
-    sweep, weighty = state.over(rows, y, c), np.flatnonzero(c > 0)
+    sweep, weighted = state.over(rows, y, c), np.flatnonzero(c > 0)
     calls = list(stretches(len(y), rows, state.W.shape[1]))
 
-    def visit() -> tuple[dict[str, float], bool]:
-        made = machine.pass_through(sweep, weighty, rows)
+    def run_pass() -> tuple[dict[str, float], bool]:
+        made = machine.pass_through(sweep, weighted, rows)
         _clear(sweep)
         for first, last in calls:
-            _judge(sweep, first, last)
+            _evaluate(sweep, first, last)
         return {"made": made}, made == 0
 
     numbers = range(1, max_iter + 1)
-    return _run("online", "pass", numbers, visit, state, sweep, W, pocket, patience, Clock(time_limit))
+    return _run("online", "pass", numbers, run_pass, state, sweep, W, pocket, patience, Clock(time_limit))
 
 
 class OnlinePolyceptron:
@@ -204,30 +203,30 @@ def _check(step: float, patience: int | None, max_iter: int) -> None:
 
 
 def _run(
-    name: str, unit: str, numbers: range, visit: Callable[[], tuple[dict[str, float], bool]], state: _Sweeps,
+    name: str, unit: str, numbers: range, run_pass: Callable[[], tuple[dict[str, float], bool]], state: _Sweeps,
     sweep: Sweep, W: Vector, pocket: bool, patience: int | None, clock: Clock,
 ) -> Solution:  # fmt: skip
-    """Visit all samples until a limit; keep the last faces, or those with the fewest mistakes.
+    """Pass over all samples until a limit; keep the last faces, or those with the fewest mistakes.
 
-    `visit` returns entries of the record, and True if no further visit is needed. (The loop of
+    `run_pass` returns entries of the record, and True if no further pass is needed. (The loop of
     :mod:`polyopt.optim.rounds` keeps the least objective instead.)
     """
-    criterion, fewest, waited = np.inf, np.inf, 0
+    criterion, fewest, idle_passes = np.inf, np.inf, 0
     history: list[dict[str, float]] = []
     status = Status.ITERATION_LIMIT
     try:
         for number in numbers:
-            more, is_last = visit()
-            found, mistakes, _ = sweep.tally.tolist()
-            record = {unit: float(number), "seconds": clock.seconds, "criterion": found, "mistakes": mistakes}
-            history.append({**record, "occupied": float(np.count_nonzero(sweep.sizes)), **more})
+            entries, is_last = run_pass()
+            value, mistakes, _ = sweep.tally.tolist()
+            record = {unit: float(number), "seconds": clock.seconds, "criterion": value, "mistakes": mistakes}
+            history.append({**record, "occupied": float(np.count_nonzero(sweep.sizes)), **entries})
             tell(history[-1])
             show(history[-1], lambda: {"W": state.faces})
-            waited = 0 if mistakes < fewest else waited + 1
-            if not pocket or mistakes <= fewest:  # of equals the later
-                W, criterion = state.faces, found
+            idle_passes = 0 if mistakes < fewest else idle_passes + 1
+            if not pocket or mistakes <= fewest:  # the later one of equals
+                W, criterion = state.faces, value
             fewest = min(mistakes, fewest)
-            if is_last or (patience is not None and waited >= patience):
+            if is_last or (patience is not None and idle_passes >= patience):
                 status = Status.CONVERGED
                 break
             if clock.is_over:
@@ -259,7 +258,7 @@ class PerceptronSettings(Settings):
     pocket : bool, default=True
         True: the answer is the iterate with the fewest mistakes. False: the last iterate.
     patience : int or None, default=200
-        Iterations ("batch") or passes ("online") without fewer mistakes before a run has settled; None
+        Iterations ("batch") or passes ("online") without fewer mistakes before a run has converged; None
         goes on to `max_iter`.
 
     Examples
@@ -392,7 +391,7 @@ class Polyceptron(PolyhedralClassifier):
             )  # fmt: skip
         engine: Engine = "highs" if self.solver_ == "highs" else "program"
         problem = ExactPolyceptron(X, y, c, self.n_faces, self.radius, engine)
-        return problem.settled(self._run(Stage(problem, self.max_iter), seed, fast))
+        return problem.without_idle_faces(self._run(Stage(problem, self.max_iter), seed, fast))
 
     def _fast_end(self, X: Any, y: Array, c: Array, seed: int, time_left: float | None) -> Array:
         """Return the faces in the box that "batch" ends with, in a tenth of the time limit."""
@@ -479,12 +478,12 @@ class Polyceptron(PolyhedralClassifier):
         return learn_chunk(self, X, y, classes, sample_weight)
 
     def _begin(self, X: Any, n_total: int) -> PolyceptronStream:
-        """Algorithm 2 before the first sample: small random faces."""
+        """Return Algorithm 2 before the first sample, with small random faces."""
         self._side, self.solver_ = self._chosen_side(), "online"
         seed = self._seed()
         step = (self._asked["passes"] or PerceptronSettings()).step
         W = np.random.default_rng(seed).normal(size=(self.n_faces, X.shape[1] + 1))
-        W[:, :-1] *= present_features(X)  # others have the weight 0 until a chunk shows them
+        W[:, :-1] *= present_features(X)  # a feature without entries has the weight 0 until a chunk has one
         return PolyceptronStream(OnlinePolyceptron(W / np.sqrt(W.shape[1]), step, seed))
 
     def _learn(self, X: Any, codes: NDArray[np.int64], weights: Array) -> None:
@@ -501,7 +500,7 @@ class PolyceptronStream:
     history: tuple[dict[str, float], ...] = ()
 
     def show(self, X: NDArray[Any] | sp.csr_array, y: Array, c: Array) -> Solution:
-        """Return one pass over a chunk, with labels +1 inside and weights; the faces as they are then."""
+        """Make one pass over a chunk, with labels +1 inside and weights; return the faces after it."""
         own_arrays(self.machine.state)
         made = self.machine.show(as_rows(X), y, c)
         record = {"chunk": float(len(self.history) + 1), "samples": float(len(y)), "made": made}

@@ -27,7 +27,7 @@ from formulations.polytope import lift
 from polyopt.base.progress import tell
 from polyopt.optim.rounds import Stage, run_from_many_starts, run_rounds
 from polyopt.optim.warm_lp import PersistentLP
-from polyopt.polyhedral.faces_by_programs import Assignment, FacesByPrograms, box_columns, worse
+from polyopt.polyhedral.faces_by_programs import Assignment, FacesByPrograms, box_columns, worst_status
 
 MAX_SAMPLES = 1_000
 """Maximal number of samples: HiGHS proves the optimum of some hundred in few dimensions."""
@@ -55,7 +55,7 @@ class ExactPolyceptron(FacesByPrograms):
         for k in range(self.n_faces):
             ended, w, multipliers, count = solve(k, self.c * members[:, k], clock)
             iterations += count
-            status = worse(status, ended)
+            status = worst_status(status, ended)
             if np.isfinite(w).all():
                 faces[k], u[:, k] = w, multipliers
         return status, faces, {"margin": u}, iterations
@@ -98,15 +98,14 @@ def solve_polyceptron_global(
     n_init: int = 10, time_limit: float | None = None, seed: int = 0, n_jobs: int | None = None,
     first: Callable[[float | None], Vector] | None = None,
 ) -> Solution:  # fmt: skip
-    """A good point of the exact Polyceptron, and HiGHS's bound on all faces in the box |W| ≤ `radius`.
+    """Minimise the exact Polyceptron over all faces in the box |W| ≤ `radius` and all assignments.
 
     There are at most 1,000 samples, of both classes, +1 inside. `n_init` starts of the descent take a tenth
     of the time limit; `first` returns the faces (K, m+1) of an additional first start, from the seconds left.
     Without a limit HiGHS runs until the gap is closed.
 
-    Returns: primal ``W``; duals ``margin`` (n, K), of the assignment of W. ``bound`` is HiGHS's, between 0
-        and the objective; ``SOLVED`` if the two are within `tol`. A limit or Ctrl-C keeps the best point and
-        the bound reached. ``iterations`` counts HiGHS's; the last record of ``history`` has the bound.
+    In the solution, ``bound`` is HiGHS's, between 0 and the objective; SOLVED if the two are within `tol`.
+    ``duals`` has ``margin`` (n, K), for the assignment of W. ``iterations`` counts HiGHS's.
     """
     X, y = as_data(X, y)
     tol, radius = tolerance(tol), positive("radius", radius)
@@ -131,7 +130,7 @@ def solve_polyceptron_global(
                 point = _better(problem, point, found["W"], clock)
         except KeyboardInterrupt:
             status = interrupted()
-    point = problem.settled(point)
+    point = problem.without_idle_faces(point)
     bound = float(np.clip(bound, 0.0, point.objective))
     record = {"bound": bound, "objective": point.objective, "seconds": clock.seconds}
     tell(record)
@@ -160,7 +159,7 @@ def _solve(problem: ExactPolyceptron, W: Vector, tol: float, clock: Clock) -> So
 
 
 def _better(problem: ExactPolyceptron, point: Solution, W: Vector, clock: Clock) -> Solution:
-    """The point, or the end of a descent from the optimal faces of W's assignment, if that costs less.
+    """Return the point, or the end of a descent from the optimal faces of W's assignment if it is lower.
 
     HiGHS's own faces have weights as large as the box if these cost nothing.
     """

@@ -7,7 +7,7 @@ import pytest
 from helpers.draws import anywhere, drawn_calls, length, pick, rows_anywhere
 
 from polyopt.linalg.rows import as_rows
-from polyopt.polyhedral.polyceptron import _clear, _iterate, _judge, _pass, _Sweeps
+from polyopt.polyhedral.polyceptron import _clear, _evaluate, _iterate, _pass, _Sweeps
 
 KINDS = ("pass", "judge", "iterate")
 
@@ -54,8 +54,8 @@ def check_visit(rng, share, dtype, K, update_all, kind, n, m):
         met = plain_visit(X.astype(float), y, c, order, plain, plain, 0.3, False)
     elif kind == "judge":
         cut = int(rng.integers(n + 1))
-        _judge(sweep, 0, cut)
-        _judge(sweep, cut, n)
+        _evaluate(sweep, 0, cut)
+        _evaluate(sweep, cut, n)
         met = plain_visit(X.astype(float), y, c, range(n), plain, plain, 0.0, False)
     else:
         cut = int(rng.integers(1, max(n, 2)))
@@ -93,5 +93,5 @@ def test_a_count_begins_anew():
     sweep = _Sweeps(np.ones((2, 3))).over(as_rows(np.ones((1, 2))), -np.ones(1), np.ones(1))
     for _ in range(2):
         _clear(sweep)
-        _judge(sweep, 0, 1)
+        _evaluate(sweep, 0, 1)
         assert (sweep.tally.tolist(), sweep.sizes.tolist()) == ([3.0, 1.0, 0.0], [1, 0])

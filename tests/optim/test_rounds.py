@@ -167,7 +167,7 @@ def test_a_face_without_negatives_is_moved_off_the_positives_as_far_as_the_box_h
     X, y = np.array([[10.0], [12.0], [-10.0]]), np.array([1.0, 1.0, -1.0])
     problem = ExactPolyceptron(X, y, np.ones(3), 3, radius=0.5)
     W = np.array([[0.5, 0.0], [0.1, -0.3], [0.01, 0.2]])
-    found = problem._finish(W, W.copy(), np.array([-1, -1, 0]))
+    found = problem._repair(W, W.copy(), np.array([-1, -1, 0]))
     assert found == pytest.approx(np.array([[0.5, 0.0], [0.1, 0.0], [0.01, 0.2]]), abs=1e-9)
     assert (found[1, 0] * X[:2, 0] + found[1, 1] >= 1.0).all()
 
