@@ -40,8 +40,8 @@ class Backend:
     time: str  # the solver's name for a limit on seconds
     iterations: tuple[str, ...]  # the solver's names for limits on iterations; all are set
     word: Callable[[Any], str]  # returns the solver's own status from its result
-    ends: Mapping[str, Status]  # statuses that cvxpy does not tell apart, by a part of the solver's own
-    by_kind: Mapping[str, Settings] = field(default_factory=dict)  # further settings for a class of programs
+    ends: Mapping[str, Status]  # statuses that cvxpy does not distinguish
+    by_kind: Mapping[str, Settings] = field(default_factory=dict)  # by class of programs
     again: tuple[Settings, ...] = ()  # further settings of the second attempt and after
 
     def attempts(self, kind: str) -> Iterator[Settings]:
@@ -52,9 +52,9 @@ class Backend:
             yield {**first, **others}
 
 
-# In order of preference. Clarabel is an interior-point solver, accurate to about 1e-9 unless the data are badly
-# scaled. HiGHS returns exact vertices of LPs, but its QP solver rejects some convex programs ("Non-convex"), so
-# it is never the only solver.
+# In order of preference. Clarabel is an interior-point solver, accurate to about 1e-9 unless the data are
+# badly scaled. HiGHS returns exact vertices of LPs, but its QP solver rejects some convex programs
+# ("Non-convex"), so it is never the only solver.
 PREFERRED = {
     "LP": ("HIGHS", "CLARABEL"),
     "QP": ("CLARABEL", "OSQP", "HIGHS"),
