@@ -255,8 +255,8 @@ def fixed_assignment_dual(
         Row("off", _select(v, ~others) == 0, "vᵢₖ = 0 for Oᵢₖ < 1", "beyond",
             "none: a face of sample $i$'s class has no row", _index_in(~others)),
         Row("t", u_plus + u_minus <= lam, "u⁺ₖⱼ + u⁻ₖⱼ ≤ λ", "t", "absolute value of the weight", by_weight),
-        Row("above", u_plus >= 0, "u⁺ₖⱼ ≥ 0", "above", "slack $tₖⱼ − wₖⱼ$", by_weight),
-        Row("below", u_minus >= 0, "u⁻ₖⱼ ≥ 0", "below", "slack $tₖⱼ + wₖⱼ$", by_weight),
+        Row("above", u_plus >= 0, "u⁺ₖⱼ ≥ 0", "above", "$tₖⱼ$ less the weight", by_weight),
+        Row("below", u_minus >= 0, "u⁻ₖⱼ ≥ 0", "below", "$tₖⱼ$ plus the weight", by_weight),
         *last,
     ]  # fmt: skip
     entropy = costs @ (cp.entr(p) + cp.entr(1 - p))

@@ -256,8 +256,8 @@ class Scope:
     ----------
     letters : mapping of str to array_like
         The numbers by letter: ``{"y": y, "x": X, "α": alpha}``; an index takes the first axis that is left. A
-        letter that stands for different things under different indices is given with them: ``{"xᵢ": inside,
-        "xⱼ": outside}``.
+        letter with another meaning for another index is named with its indices: ``{"xᵢ": inside, "xⱼ":
+        outside}``.
     definitions : sequence of Definition
         Letters and functions by formula.
 
