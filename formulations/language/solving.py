@@ -364,8 +364,8 @@ class _Run:
         if self.best is None or residual < self.residual:
             if not is_limit:
                 status = Status.INACCURATE if solution.status is Status.SOLVED else solution.status
-                status = Status.SOLVED if residual <= _OPTIMAL_RESIDUAL else status
-                solution = replace(solution, status=status)
+                is_optimal = residual <= _OPTIMAL_RESIDUAL
+                solution = replace(solution, status=Status.SOLVED if is_optimal else status)
             self._keep(solution, residual, number)
         self.tried[name] = "fell short"
         return is_limit or self.residual <= _SETTLED_RESIDUAL
