@@ -1,12 +1,12 @@
-"""The mathematics: every program in the notation of its paper, primal and dual side by side.
+"""Every program in the notation of its paper, primal and dual side by side.
 
 A family of programs is a module with a function ``pairs(seed)``, which states its programs on small random
 data, and ``singles(seed)`` for those without a dual. ``polyopt show rmm`` prints the programs of a family;
-``language`` has the words in which they are written.
+``language`` is the language in which they are written.
 
 Everywhere X (n, m) are the samples, an array or a CSR matrix, y (n,) their labels -1 and +1, C the cost of
 slack, one number or one per sample, and K in its place (n, n) a Gram matrix. Of machines of several faces K
-is their number, ``n_faces``, and the assignment (n,) says which face answers for a sample.
+is their number, ``n_faces``, and the assignment (n,) is the face of each sample.
 """
 
 from __future__ import annotations

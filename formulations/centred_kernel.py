@@ -1,6 +1,6 @@
-"""The kernel of the Sigma-SVM: centred, and shrunk along the directions in which the data spread.
+"""The kernel of the Sigma-SVM: centred, and scaled down along the directions of large variance.
 
-One eigendecomposition serves every D, for training and for test points alike.
+One eigendecomposition is computed for all D, for training and test points.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class CentredKernel:
     K : array_like of shape (n, n)
         Symmetric positive semidefinite Gram matrix of the training points.
     weights : array_like of shape (n,), optional
-        Positive weights, a weight of 2 counting as two equal points. All one by default.
+        Positive multiplicities of the points. All one by default.
 
     Attributes
     ----------
     total : float
         Sum of the weights.
     eigenvalues : ndarray of shape (r,)
-        Eigenvalues of ``S^(1/2) Kc S^(1/2)`` above what rounding adds to them, S = diag(weights).
+        Eigenvalues of ``S^(1/2) Kc S^(1/2)`` above their rounding error, S = diag(weights).
     factors : tuple of ndarray
         All eigenvalues (n,) and the eigenvectors (n, n).
     root : ndarray of shape (n, r)
@@ -40,8 +40,8 @@ class CentredKernel:
 
     References
     ----------
-    Shivaswamy & Jebara (2008), the kernelised form after eq. (4), in its truncated eigen form: it
-    keeps all its digits up to and including D = 1, where the printed form divides by zero.
+    Shivaswamy & Jebara (2008), the kernelised form after eq. (4), in its truncated eigen form, which is
+    accurate up to and including D = 1, where the printed form divides by zero.
     """
 
     def __init__(self, K: ArrayLike, weights: ArrayLike | None = None):
@@ -59,7 +59,7 @@ class CentredKernel:
             raise ValueError(
                 "the centred kernel has values that are not finite: scale the features or the kernel"
             )
-        size = float(np.abs(G).max(initial=0.0)) or 1.0  # LAPACK does not end on all sizes
+        size = float(np.abs(G).max(initial=0.0)) or 1.0  # LAPACK does not converge at all scales
         values, vectors = np.linalg.eigh((G + G.T) / (2 * size))
         values = values * size
         self.factors = values, vectors
@@ -74,7 +74,7 @@ class CentredKernel:
         return np.asarray(K_test - means[:, None] - self._mean_row[None, :] + self._mean)
 
     def shrinkage(self, D: float) -> Array:
-        """Factors 1 / ((1-D) + D kappa/N), one per direction kept; shape (r,)."""
+        """Return the factors 1 / ((1-D) + D kappa/N) (r,), one per eigenvalue kappa."""
         return 1.0 / ((1.0 - D) + D * self.eigenvalues / self.total)
 
     def gram(self, D: float) -> Array:
@@ -88,5 +88,5 @@ class CentredKernel:
         return (self._centre(K_test) @ weighted * self.shrinkage(D)) @ self.root.T
 
     def is_degenerate(self) -> bool:
-        """Return True if every centred point is independent of the others, so that D = 1 forgets the data."""
+        """Return True if the centred points have full rank n − 1: D = 1 then ignores the data."""
         return len(self.eigenvalues) >= len(self.weights) - 1

@@ -1,7 +1,6 @@
-"""The data of the L0 support vector machine, and what they say of a point.
+"""The data of the L0 support vector machine, and its outputs, loss and scores.
 
-:mod:`formulations.l0` states the programs; the solvers and the certificates need only what is here, and
-no modelling language.
+:mod:`formulations.l0` states the programs; solvers and certificates need this module only, without cvxpy.
 """
 
 from __future__ import annotations
@@ -55,13 +54,13 @@ class L0Data:
 
     def support(self, alpha: Vector) -> NDArray[np.bool_]:
         """Return the pruned pattern, shape (p,): the coefficients above rounding."""
-        # Less is a solver's rounding: it is dropped, and the loss that counts is the one without it.
+        # Smaller coefficients are rounding of a solver, and count neither in the support nor in the loss.
         return alpha > 1e-9 * self.C
 
     def score(self, alpha: Vector, b: float) -> float:
         """Return ‖α‖₀ + C times the loss of α pruned to its support."""
-        kept = self.support(alpha)
-        return float(kept.sum()) + self.C * self.loss(np.where(kept, alpha, 0.0), b)
+        support = self.support(alpha)
+        return float(support.sum()) + self.C * self.loss(np.where(support, alpha, 0.0), b)
 
     def pattern_score(self, sigma: ArrayLike, loss: float) -> float:
         """Return the slides' score 1'σ + C L(σ) from L(σ); it is at least the score of the pruned support."""
@@ -70,8 +69,8 @@ class L0Data:
     def rates(self, u: Vector) -> Vector:
         """Return the rates r_j = t_j Σ_i K_ij y_i u_i, shape (p,).
 
-        At optimal multipliers u of a pattern: the rate at which the loss falls as the cap of α_j rises,
-        whether or not j is in the pattern.
+        At optimal multipliers u of a pattern it is the rate at which the loss falls as the cap of α_j rises,
+        also for centres that are not in the pattern.
         """
         return np.asarray(self.centres * (self.K.T @ (self.y * u)))
 
@@ -85,9 +84,9 @@ def as_l0_data(
     K (n, p) may be any matrix of k(x_i, t_j): asymmetric, indefinite or rectangular. `centres` are the labels
     of the centres t_j; without them the centres are the samples, in their order.
     """
-    given, y = as_data(K, y)
-    K = dense(given)
-    price = positive("C", C)
+    matrix, y = as_data(K, y)
+    K = dense(matrix)
+    cost = positive("C", C)
     if centres is None:
         if K.shape[1] != len(y):
             raise ValueError(f"K of shape {K.shape} is not square: give centres, the labels of its columns")
@@ -100,8 +99,8 @@ def as_l0_data(
             )
         if not np.isin(labels, (-1.0, 1.0)).all():
             raise ValueError(f"centres must hold only -1 and +1, not {np.setdiff1d(labels, (-1.0, 1.0))[:3]}")
-    of_samples = np.ones(len(y)) if weights is None else as_weights(weights, len(y))
-    return L0Data(K, y, price, of_samples, labels)
+    sample_weights = np.ones(len(y)) if weights is None else as_weights(weights, len(y))
+    return L0Data(K, y, cost, sample_weights, labels)
 
 
 def as_patterns(sigma: ArrayLike, p: int) -> Vector:

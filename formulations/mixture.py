@@ -3,27 +3,28 @@
 With scores s_k = W_k·x̃ of K faces, x̃ = (x, 1), and y = +1 inside,
 
     P(y|x) = Σ_k g_k σ(y s_k)                     (3)   each face is an expert in its half-space
-    g_k    = exp(−γ s_k) / Σ_j exp(−γ s_j)        (4)   the gate prefers the face with the least score
+    g_k    = exp(−γ s_k) / Σ_j exp(−γ s_j)        (4)   the gate, largest for the face of least score
     r_k    = g_k σ(y s_k) / P(y|x)                (6)   the responsibilities of a sample
 
-For γ → ∞ it is SPLA1's σ(y min_k s_k), for γ = 0 the mean of the experts. For weights c_i and a ridge ρ,
-which is on the biases as well, everything is minimised:
+For γ → ∞ it is SPLA1's σ(y min_k s_k), for γ = 0 the mean of the experts. The two objectives, to be
+minimised, have weights c_i and a ridge ρ, also on the biases:
 
     loss      L(W)    = −Σ_i c_i ln P(y_i|x_i) + ρ/2 ‖W‖²
     expected  F(W; R) = −Σ_ik c_i R_ik (ln g_ik + ln σ(y_i s_ik)) + ρ/2 ‖W‖²
 
 F is convex in W for fixed responsibilities R, whose rows add up to 1; L is not. For every R,
 L(W) ≤ F(W; R) − Σ_i c_i Ent(R_i), with equality, and equal gradients, at the responsibilities of W: any step
-that lowers F from there lowers L. In the functions below R = None stands for L itself.
+that decreases F from there decreases L. In the functions below R = None means L.
 
-With u_k = σ(−y s_k), t_k = y u_k − γ and a sample's own responsibilities r, the derivatives by the scores are
+With u_k = σ(−y s_k), t_k = y u_k − γ and the responsibilities r of the sample at W, the derivatives by the
+scores are
 
     ∂F/∂s_k       = γ (R_k − g_k) − R_k y u_k                                             (8)
     ∂²F/∂s_k∂s_l  = γ² (δ_kl g_k − g_k g_l) + δ_kl R_k u_k (1 − u_k)
     ∂²L/∂s_k∂s_l  = the same at R = r, less δ_kl r_k t_k² − r_k t_k r_l t_l
 
-Scores of any finite size do: all is computed from logarithms. Samples that are not float64 are converted some
-hundreds at a time.
+All is computed from logarithms, so that scores of any finite size are allowed. Samples that are not float64
+are converted in blocks of rows.
 
 Reference
 ---------
@@ -44,17 +45,17 @@ from formulations.language.types import Array, Matrix
 from formulations.polyhedral import pull, scores
 from formulations.polytope import lift
 
-_BLOCK_ROWS = 1 << 9  # rows converted, or lifted, at once: few enough to stay in the cache
+_BLOCK_ROWS = 1 << 9  # rows converted, or lifted, at once; a block stays in the cache
 
 
 def check_model(gamma: float, ridge: float) -> None:
-    """Refuse a sharpness γ or a ridge ρ that is negative or not finite."""
+    """Raise ValueError for a sharpness γ or a ridge ρ that is negative or not finite."""
     at_least("gamma", gamma, 0.0)
     at_least("ridge", ridge, 0.0)
 
 
 def check_responsibilities(R: ArrayLike, shape: tuple[int, int | None]) -> Array:
-    """Responsibilities as an array, refused unless its rows are distributions."""
+    """Return responsibilities as an array; raise ValueError unless its rows are distributions."""
     R = np.asarray(R, dtype=float)
     n, K = shape
     if R.ndim != 2 or len(R) != n or R.shape[1] != (K or max(R.shape[1], 1)):
@@ -74,7 +75,7 @@ def scores_in_blocks(X: Matrix, W: Array) -> Array:
 
 def gate(X: Matrix, W: Array, gamma: float) -> Array:
     """Return the gate g_k(x) of eq. (4), an array of shape (n, K) whose rows add up to 1."""
-    return _shares(_exponents(scores_in_blocks(X, W), gamma))
+    return _softmax(_exponents(scores_in_blocks(X, W), gamma))
 
 
 def posterior(X: Matrix, W: Array, gamma: float) -> Array:
@@ -92,7 +93,7 @@ def log_odds(X: Matrix, W: Array, gamma: float) -> Array:
 def responsibilities(X: Matrix, y: Array, W: Array, gamma: float) -> Array:
     """Return the responsibilities of eq. (6), an array of shape (n, K) whose rows add up to 1."""
     s = scores_in_blocks(X, W)
-    return _shares(_exponents(s, gamma) - np.logaddexp(0.0, -y[:, None] * s))
+    return _softmax(_exponents(s, gamma) - np.logaddexp(0.0, -y[:, None] * s))
 
 
 def loss(X: Matrix, y: Array, W: Array, gamma: float, c: Array | float = 1.0, ridge: float = 0.0) -> float:
@@ -110,16 +111,16 @@ def expected(
 def value_and_gradient(
     X: Matrix, y: Array, W: Array, R: Array | None, gamma: float, c: Array | float = 1.0, ridge: float = 0.0
 ) -> tuple[float, Array]:
-    """F(W; R) and its gradient (K, m+1), in one pass; L(W) and its own where R is None."""
+    """Return F(W; R) and its gradient (K, m+1); L(W) and its gradient if R is None."""
     return _evaluate(X, y, W, R, gamma, c, ridge, slope=True)
 
 
 def hessian(
     X: Matrix, y: Array, W: Array, R: Array | None, gamma: float, c: Array | float = 1.0, ridge: float = 0.0
 ) -> Array:
-    """Return the Hessian of F(W; R), of L(W) where R is None: (K(m+1), K(m+1)), for W taken row by row.
+    """Return the Hessian (K(m+1), K(m+1)) of F(W; R), or of L(W) if R is None, by the rows of W.
 
-    Each pair of faces is one product X̃'D X̃, made once. Arguments as in :func:`value_and_gradient`.
+    Each pair of faces is one product X̃'D X̃. Arguments as in :func:`value_and_gradient`.
     """
     K, width = W.shape
     c = np.broadcast_to(np.asarray(c, dtype=float), y.shape)
@@ -149,20 +150,21 @@ def multipliers(
 def turnover(
     X: Matrix, y: Array, W: Array, R: Array | None, gamma: float, c: Array | float = 1.0, ridge: float = 0.0
 ) -> float:
-    """Return the largest of Σ_i |α_ik| |x̃_ij| and ρ |W_kj|: what a gradient adds up before anything cancels.
+    """Return the largest of Σ_i |α_ik| |x̃_ij| and ρ |W_kj|: the scale of the gradient before cancellation.
 
-    The scale for the size of a gradient. Arguments as in :func:`value_and_gradient`.
+    Arguments as in :func:`value_and_gradient`.
     """
     c = np.broadcast_to(np.asarray(c, dtype=float), y.shape)
     total = np.zeros_like(W)
     for rows, block in _blocks(X, always=True):
-        own = None if R is None else R[rows]
-        total += pull(abs(block), np.abs(c[rows, None] * _terms(scores(block, W), y[rows], own, gamma)[1]))
+        R_block = None if R is None else R[rows]
+        slopes = _terms(scores(block, W), y[rows], R_block, gamma)[1]
+        total += pull(abs(block), np.abs(c[rows, None] * slopes))
     return float(max(total.max(), ridge * np.abs(W).max()))
 
 
 def _blocks(X: Matrix, always: bool = False) -> Iterator[tuple[slice, Any]]:
-    """Rows as float64: all of them at once where they are so already, else some at a time."""
+    """Yield the rows as float64: all at once if they are float64 already, else in blocks."""
     if X.dtype == np.float64 and not always:
         yield slice(None), X
         return
@@ -187,48 +189,48 @@ def _evaluate(
 def _terms(s: Array, y: Array, R: Array | None, gamma: float, slope: bool = True) -> tuple[Array, Array]:
     """Return the terms of F or L for each sample (n,), and their derivatives by its scores (n, K).
 
-    Without `slope` there are no derivatives. Faces are rows inside: over a few faces, sums of long rows are
-    quicker than many short ones.
+    Without `slope` the derivatives are empty. Faces are rows of the arrays here: for few faces, sums of long
+    rows are faster than many short ones.
     """
     S = np.ascontiguousarray(s.T)
     a = _exponents(S, gamma, axis=0)
-    against = -y * S
-    small = np.exp(-np.abs(against))
-    missed = np.maximum(against, 0.0) + np.log1p(small)
-    odds = np.exp(a)
-    total = odds.sum(axis=0)
+    negated = -y * S
+    decay = np.exp(-np.abs(negated))
+    losses = np.maximum(negated, 0.0) + np.log1p(decay)
+    gate = np.exp(a)
+    total = gate.sum(axis=0)
     values = np.log(total)
     if R is None:
-        joint = a - missed
-        top = joint.max(axis=0)
-        shares = np.exp(joint - top)
-        sums = shares.sum(axis=0)
-        values -= top + np.log(sums)
+        joint = a - losses
+        largest = joint.max(axis=0)
+        weights = np.exp(joint - largest)
+        sums = weights.sum(axis=0)
+        values -= largest + np.log(sums)
     else:
-        shares, sums = R.T, 1.0
-        values += np.sum(shares * (missed - a), axis=0)
+        weights, sums = R.T, 1.0
+        values += np.sum(weights * (losses - a), axis=0)
     if not slope:
         return values, np.empty((0, len(S)))
-    own = shares / sums
-    wrong = np.where(against >= 0, 1.0, small) / (1.0 + small)
-    return values, (gamma * (own - odds / total) - own * (y * wrong)).T
+    r = weights / sums
+    u = np.where(negated >= 0, 1.0, decay) / (1.0 + decay)
+    return values, (gamma * (r - gate / total) - r * (y * u)).T
 
 
 def _curvature(s: Array, y: Array, R: Array | None, gamma: float) -> Array:
     """Return the second derivatives by the scores of each sample: an array of shape (K, K, n)."""
     S = np.ascontiguousarray(s.T)
     a, signed = _exponents(S, gamma, axis=0), y * S
-    g, u = _shares(a, axis=0), expit(-signed)
-    own = _shares(a - np.logaddexp(0.0, -signed), axis=0) if R is None else R.T
-    found = (-gamma * g)[:, None] * (gamma * g)
-    diagonal = gamma**2 * g + own * u * (1.0 - u)
+    g, u = _softmax(a, axis=0), expit(-signed)
+    r = _softmax(a - np.logaddexp(0.0, -signed), axis=0) if R is None else R.T
+    result = (-gamma * g)[:, None] * (gamma * g)
+    diagonal = gamma**2 * g + r * u * (1.0 - u)
     if R is None:
         t = y * u - gamma
-        found += (own * t)[:, None] * (own * t)
-        diagonal -= own * t**2
+        result += (r * t)[:, None] * (r * t)
+        diagonal -= r * t**2
     faces = np.arange(len(S))
-    found[faces, faces] += diagonal
-    return found
+    result[faces, faces] += diagonal
+    return result
 
 
 def _exponents(s: Array, gamma: float, axis: int = 1) -> Array:
@@ -237,17 +239,17 @@ def _exponents(s: Array, gamma: float, axis: int = 1) -> Array:
 
 
 def _log_sum(a: Array) -> Array:
-    top = a.max(axis=1)
-    return np.asarray(top + np.log(np.exp(a - top[:, None]).sum(axis=1)))
+    largest = a.max(axis=1)
+    return np.asarray(largest + np.log(np.exp(a - largest[:, None]).sum(axis=1)))
 
 
-def _shares(a: Array, axis: int = 1) -> Array:
+def _softmax(a: Array, axis: int = 1) -> Array:
     e = np.exp(a - a.max(axis=axis, keepdims=True))
     return np.asarray(e / e.sum(axis=axis, keepdims=True))
 
 
 def _gram(lifted: Any, d: Array) -> Array:
-    """Σ_i d_i x̃_i x̃_i', dense."""
+    """Return Σ_i d_i x̃_i x̃_i', dense."""
     if isinstance(lifted, np.ndarray):
         return lifted.T @ (d[:, None] * lifted)
     return np.asarray((lifted.T @ lifted.multiply(d[:, None]).tocsr()).toarray())

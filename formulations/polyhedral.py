@@ -1,10 +1,10 @@
 """Scores of faces, cells, and the criteria of the polyhedral family, in numpy alone.
 
-The family is the Polyceptron, SPLA1, PC-SLP and PLUME. Each keeps the positives inside a polyhedral set
-of K faces: with x̃ = (x, 1) and scores s_k = W_k·x̃, a sample is inside where h(x) = min_k s_k ≥ 0. The
-cell of face k is where it has the least score; of equal scores the first face counts.
+The family is the Polyceptron, SPLA1, PC-SLP and PLUME. Each has the positives inside a polyhedral set of K
+faces: with x̃ = (x, 1) and scores s_k = W_k·x̃, a sample is inside if h(x) = min_k s_k ≥ 0. The cell of face
+k is the set where face k has the least score; ties go to the first face.
 
-The Convex Polytope Machine keeps them outside, f = max_k: h of the faces W is −f of the faces −W
+The Convex Polytope Machine has the positives outside, f = max_k s_k: h of the faces W is −f of the faces −W
 (:mod:`formulations.polytope`).
 
 Criteria at W, for costs c_i:
@@ -46,12 +46,12 @@ RIDGE_LETTERS = {"ρ": "> 0: the ridge on the weights, the bias among them"}
 
 
 def scores(X: Matrix, W: Array) -> Array:
-    """Scores s_ik = W_k·x̃_i, an array of shape (n, K), without a lifted copy of X."""
+    """Return the scores s_ik = W_k·x̃_i (n, K), without a lifted copy of X."""
     return np.asarray(X @ W[:, :-1].T) + W[:, -1]
 
 
 def pull(X: Matrix, R: Array) -> Array:
-    """Σ_i R_ik x̃_i for every face, an array of shape (K, m+1): the way back from :func:`scores`."""
+    """Return Σ_i R_ik x̃_i (K, m+1), the adjoint of :func:`scores`."""
     return np.column_stack([np.asarray(X.T @ R).T, R.sum(axis=0)])
 
 
@@ -61,15 +61,15 @@ def cells(X: Matrix, W: Array) -> NDArray[np.int64]:
 
 
 def criterion(X: Matrix, y: Array, W: Array, c: Array | float = 1.0) -> float:
-    """E_P(W) of eq. (3): 0 where no sample is misclassified, and at W = 0, which says nothing."""
+    """Return E_P(W) of eq. (3): 0 if no sample is misclassified, and trivially at W = 0."""
     return float(np.sum(c * np.maximum(0.0, -y * scores(X, W).min(axis=1))))
 
 
 def criterion_gradient(X: Matrix, y: Array, W: Array, c: Array | float = 1.0) -> Array:
-    """Gradient (K, m+1) of E_P: −Σ c_i y_i x̃_i over the misclassified samples of each cell.
+    """Return the gradient (K, m+1) of E_P: −Σ c_i y_i x̃_i over the misclassified samples of each cell.
 
-    The paper's update sums over all samples of the cell. A sample with h = 0 counts as misclassified, so
-    that W = 0 is not a place to stay at. Arguments as in :func:`criterion`.
+    The paper's update sums over all samples of the cell. A sample with h = 0 counts as misclassified, so that
+    the gradient is not zero at W = 0. Arguments as in :func:`criterion`.
     """
     s = scores(X, W)
     k = np.argmin(s, axis=1)
@@ -78,50 +78,50 @@ def criterion_gradient(X: Matrix, y: Array, W: Array, c: Array | float = 1.0) ->
 
 
 def margin_error(X: Matrix, y: Array, W: Array, c: Array | float = 1.0) -> float:
-    """Σ of hinges: a positive pays at every face, a negative at the one where it pays least.
+    """Return the sum of hinge losses: over all faces for a positive, the least for a negative.
 
-    What the exact Polyceptron minimises; arguments as in :func:`criterion`.
+    The objective of the exact Polyceptron; arguments as in :func:`criterion`.
     """
     hinge = np.maximum(0.0, 1.0 - y[:, None] * scores(X, W))
     return float(np.sum(c * np.where(y > 0, hinge.sum(axis=1), hinge.min(axis=1))))
 
 
 def best_scale(X: Matrix, y: Array, W: Array, c: Array | float = 1.0) -> float:
-    """Return the t > 0 at which the margin error of t W is least: a convex, piecewise linear function of t.
+    """Return the t > 0 that minimises the margin error of t W, a convex, piecewise linear function of t.
 
-    Predictions do not depend on the scale of the faces, hinges do, so this is what makes faces that were
-    learnt without a margin comparable. Where the least is at t = 0, the scale says nothing, and the scores
-    are brought to a mean size of 1. Arguments as in :func:`criterion`.
+    Predictions do not depend on the scale of the faces, but hinge losses do; scaled in this way, faces that
+    were learnt without a margin are comparable. If the minimum is at t = 0, t is such that the mean |score|
+    is 1. Arguments as in :func:`criterion`.
     """
     s = scores(X, W)
-    # Every sample at every face where it pays: a positive at all, a negative at that of its least score.
+    # The pairs in the sum: all faces for a positive, the face of least score for a negative.
     counted = (y > 0)[:, None] | (np.argmin(s, axis=1)[:, None] == np.arange(len(W)))
     z, weights = (y[:, None] * s)[counted], np.broadcast_to(c * np.ones(len(y)), s.T.shape).T[counted]
-    # The hinge [1 - t z]_+ has the slope -z: for z > 0 until t = 1/z, for z < 0 for ever.
+    # The hinge [1 - t z]_+ has the slope -z: for z > 0 up to t = 1/z, for z < 0 for all t.
     slope = -float(weights @ z)
-    rising = z > 0
-    order = np.argsort(-z[rising], kind="stable")
-    ends = slope + np.cumsum((weights * z)[rising][order])
-    if slope >= 0 or not len(ends):
+    bends = z > 0
+    order = np.argsort(-z[bends], kind="stable")
+    slopes = slope + np.cumsum((weights * z)[bends][order])
+    if slope >= 0 or not len(slopes):
         size = float(np.abs(s).mean())
         return 1.0 / size if size > 0 else 1.0
-    # A little more, so that the margin that ends there can be certified in spite of rounding.
-    return float((1.0 + 1e-9) / z[rising][order][np.argmax(ends >= -1e-12 * abs(slope))])
+    # Slightly above the minimiser, so that the margin attained there can be certified despite rounding.
+    return float((1.0 + 1e-9) / z[bends][order][np.argmax(slopes >= -1e-12 * abs(slope))])
 
 
 def separation_error(X: Matrix, y: Array, W: Array, c: Array | float = 1.0) -> float:
-    """z(W) of PC-SLP: the mean over positives of the worst hinge, plus that over negatives of the least.
+    """Return z(W) of PC-SLP: the mean largest hinge of positives, plus the mean least hinge of negatives.
 
-    It is 2 at W = 0, and 0 exactly where the K faces separate the classes with a margin of 1.
+    It is 2 at W = 0, and 0 if and only if the K faces separate the classes with a margin of 1.
     Arguments as in :func:`criterion`.
     """
     hinge = np.maximum(0.0, 1.0 - y[:, None] * scores(X, W))
-    shares = class_shares(y, c)
-    return float(shares @ np.where(y > 0, hinge.max(axis=1), hinge.min(axis=1)))
+    weights = class_shares(y, c)
+    return float(weights @ np.where(y > 0, hinge.max(axis=1), hinge.min(axis=1)))
 
 
 def class_shares(y: Array, c: Array | float = 1.0) -> Array:
-    """Return the costs (n,) of the samples over those of their class: each class adds up to 1."""
+    """Return the costs (n,) of the samples divided by the sum of their class."""
     costs = np.broadcast_to(np.asarray(c, dtype=float), y.shape)
     inside = y > 0
     return np.asarray(costs / np.where(inside, costs[inside].sum(), costs[~inside].sum()))
@@ -130,19 +130,19 @@ def class_shares(y: Array, c: Array | float = 1.0) -> Array:
 def hard_loss(
     X: Matrix, y: Array, W: Array, c: Array | float = 1.0, ridge: float = 0.0, positives: Positives = "cell"
 ) -> float:
-    """SPLA1's penalised negative log-likelihood, of P(y|x) = σ(y h(x))."""
+    """Return SPLA1's penalised negative log-likelihood, of P(y|x) = σ(y h(x))."""
     s = scores(X, W)
-    paid = belonging(y, np.argmin(s, axis=1), len(W), positives) * np.logaddexp(0.0, -y[:, None] * s)
-    return float(np.sum(c * paid.sum(axis=1)) + 0.5 * ridge * np.sum(W**2))
+    losses = belonging(y, np.argmin(s, axis=1), len(W), positives) * np.logaddexp(0.0, -y[:, None] * s)
+    return float(np.sum(c * losses.sum(axis=1)) + 0.5 * ridge * np.sum(W**2))
 
 
 def belonging(y: Array, assignment: NDArray[np.int64], n_faces: int, positives: Positives = "cell") -> Array:
-    """Return the 0/1 matrix (n, K) of which sample is in the program of which face."""
+    """Return the matrix (n, K): 1 if the sample is in the program of the face, else 0."""
     check_positives(positives)
-    own = assignment[:, None] == np.arange(n_faces)
-    return np.where((y > 0)[:, None] & (positives == "all"), True, own).astype(float)
+    is_assigned = assignment[:, None] == np.arange(n_faces)
+    return np.where((y > 0)[:, None] & (positives == "all"), True, is_assigned).astype(float)
 
 
 def check_positives(positives: str) -> None:
-    """Refuse anything but "cell" and "all"."""
+    """Raise ValueError for anything but "cell" and "all"."""
     one_of("positives", positives, ("cell", "all"))

@@ -1,34 +1,33 @@
-"""The Relative Margin Machine whose bounds hold at further samples, of which no labels are needed.
+"""The Relative Margin Machine with bounds at unlabelled samples.
 
 Problem
 -------
-The bounds of the Relative Margin Machine do not ask for labels. So they can hold at more samples than those
-with labels: at the samples to be classified, where these are known before (transduction), or at others like
-them. Where the bounds hold at the further samples alone, this is the class H of the paper's appendix, among
-which its bound on the error lets a machine be chosen: the further samples are drawn without a look at the
-others.
+The bounds of the Relative Margin Machine need no labels. So they can also be imposed at unlabelled samples:
+the samples to be classified, if known in advance (transduction), or others of the same distribution. With the
+bounds at the unlabelled samples alone, the machines are the class H of the paper's appendix, for which it
+bounds the error: the unlabelled samples are independent of the training set.
 
 Variables and shapes
 --------------------
 w (m,), b scalar, xi (n,); alpha (n,), lam and lam_star (N,) in the dual. X is (n, m), y is (n,) of -1 and +1,
-U is (k, m); the z_j are the rows of X and after them those of U, N = n + k, or those of U alone, N = k. C is
-a scalar or (n,), B >= 0 a scalar.
+U is (k, m), the unlabelled samples; the z_j are the rows of X followed by those of U, N = n + k, or those of
+U alone, N = k. C is a scalar or (n,), B >= 0 a scalar.
 
 Programs
 --------
-qp, and qp_dual and kernel_dual, without or with a price D_j of a unit beyond B, as in
-:mod:`formulations.rmm`: D_j is then the cap of the bound's multiplier.
+qp, and qp_dual and kernel_dual, without or with a cost D_j of a unit beyond B, as in :mod:`formulations.rmm`:
+D_j is then the cap of the bound's multiplier.
 
 Recovery
 --------
-w = Σ α_i y_i x_i − Σ (λ_j − λ*_j) z_j: further samples carry the solution too, as those with labels do.
-b minimises the cost within the bounds.
+w = Σ α_i y_i x_i − Σ (λ_j − λ*_j) z_j: unlabelled samples may be support vectors too. b minimises the cost
+within the bounds.
 
 Multipliers
 -----------
-As in :mod:`formulations.rmm`: lam_j (lam_star_j) is what the optimal cost falls by per unit by which the
-upper (lower) bound is relaxed at z_j; Σ(λ + λ*) = −dp*/dB. A further sample is one whose slack costs nothing:
-for the solvers it is a sample of either class with C_i = 0.
+As in :mod:`formulations.rmm`: lam_j (lam_star_j) is the rate at which the optimal cost falls as the upper
+(lower) bound is relaxed at z_j; Σ(λ + λ*) = −dp*/dB. For the solvers an unlabelled sample is a sample of
+either class with C_i = 0.
 
 Infeasible when
 ---------------
@@ -38,7 +37,7 @@ Reference
 ---------
 Shivaswamy & Jebara, Relative Margin Machines (2008): section 5 ("the constraints that bound the projection
 are unsupervised; thus RMMs can readily work in semi-supervised and transduction problems") and appendix, the
-set U and the class H. The programs are not printed there; they are eq. (7) and eq. (8) with further rows.
+set U and the class H. The programs are not printed there; they are eq. (7) and eq. (8) with additional rows.
 
 Example
 -------
@@ -72,20 +71,20 @@ from formulations.svm import IN_FEATURES, alpha_rows, cost_parameter, in_feature
 from formulations.unlabelled_bounds import families, spread, stacked
 
 _SOURCE = f"{PAPER}, section 5 and appendix, not printed there"
-_TITLE = "Relative Margin Machine with bounds at further samples"
+_TITLE = "Relative Margin Machine with bounds at unlabelled samples"
 
 LETTERS = {
-    "zⱼ": "the samples with labels, and after them the further samples",
+    "zⱼ": "the labelled samples, followed by the unlabelled ones",
     "fⱼ": "the output of the machine at $zⱼ$",
     **{letter: BOUND_LETTERS[letter] for letter in ("B", "xᵢ", "yᵢ", "Cᵢ")},
 }
-_ALONE = {**LETTERS, "zⱼ": "the further samples, which alone are held within the bounds"}
+_ALONE = {**LETTERS, "zⱼ": "the unlabelled samples, which alone have bounds"}
 
 
 def _named(kind: str, title: str, training: bool, D: ArrayLike | None) -> dict[str, str]:
-    """Name, title and source of a program."""
+    """Return name, title and source of a program."""
     prefix = ("" if training else "h_") + ("" if D is None else "soft_")
-    words = ("" if training else ", there alone") + ("" if D is None else ", with slack on them")
+    words = ("" if training else " alone") + ("" if D is None else ", with slack on them")
     return {"name": f"rmm_bounded.{prefix}{kind}", "title": f"{_TITLE}{words}{title}", "source": _SOURCE}
 
 
@@ -100,25 +99,25 @@ def qp(
     X, y, C, B
         As in :func:`formulations.rmm.qp`.
     U : array_like or CSR matrix of shape (k, m)
-        Further samples.
+        Unlabelled samples.
     training : bool
-        Whether the bounds hold at the samples with labels, too; else at the further ones alone (class H).
+        True for bounds at the labelled samples too; else at the unlabelled samples alone (class H).
     D : float or array_like of shape (n + k,) or (k,), optional
-        Cost per unit beyond B, where this is allowed.
+        Cost per unit beyond B; by default outputs beyond B are forbidden.
     """
     Z, y = stacked(X, y, U)
     n, m = len(y), Z.shape[1]
     X, Z = Z[:n], Z if training else Z[n:]
     w, b, xi = cp.Variable(m, name="w"), cp.Variable(name="b"), cp.Variable(n, name="xi")
     costs, bound = cost_parameter(C, n), bound_parameter(B)
-    rows, cost, variables, prices = bound_rows(Z @ w + b, bound, D, "zⱼ", "$zⱼ$")
+    rows, slack_cost, variables, slack_parameters = bound_rows(Z @ w + b, bound, D, "zⱼ", "$zⱼ$")
     return Program(
         **_named("qp", "", training, D),
-        objective=cp.Minimize(0.5 * cp.sum_squares(w) + costs @ xi + cost),
+        objective=cp.Minimize(0.5 * cp.sum_squares(w) + costs @ xi + slack_cost),
         objective_text="½‖w‖² + Σᵢ Cᵢ ξᵢ" + ("" if D is None else " + Σⱼ Dⱼ (τⱼ + τ*ⱼ)"),
         variables={"w": w, "b": b, "xi": xi, **variables},
         rows=(*margin_rows(y, X @ w + b, xi, "w·xᵢ + b"), *rows),
-        parameters={"C": costs, "B": bound, **prices},
+        parameters={"C": costs, "B": bound, **slack_parameters},
         letters=_letters(training, D),
         data={"x": X, "y": y, "z": Z},
     )
@@ -128,7 +127,7 @@ def _dual_from_factor(
     F: Matrix, y: Vector, C: ArrayLike, B: float, training: bool, D: ArrayLike | None,
     named: Mapping[str, str], letters: Mapping[str, str],
 ) -> Program:  # fmt: skip
-    """State the dual for samples (n + k, m), the n with labels first."""
+    """State the dual for samples (n + k, m), the n labelled ones first."""
     n = len(y)
     X, Z = F[:n], F if training else F[n:]
     alpha = cp.Variable(n, name="alpha")
@@ -137,14 +136,14 @@ def _dual_from_factor(
     w = X.T @ cp.multiply(y, alpha) - Z.T @ (lam - lam_star)
     balance = Row("b", y @ alpha == cp.sum(lam - lam_star), "Σᵢ αᵢ yᵢ = Σⱼ (λⱼ − λ*ⱼ)", "b",
                   "the intercept $b$, sign included")  # fmt: skip
-    bounds, prices = bound_dual_rows(lam, lam_star, D, "ⱼ")
+    bounds, slack_parameters = bound_dual_rows(lam, lam_star, D, "ⱼ")
     return Program(
         **named,
         objective=cp.Maximize(cp.sum(alpha) - bound * cp.sum(lam + lam_star) - 0.5 * cp.sum_squares(w)),
         objective_text="Σᵢ αᵢ − B Σⱼ (λⱼ + λ*ⱼ) − ½ ‖Σᵢ αᵢ yᵢ xᵢ − Σⱼ (λⱼ − λ*ⱼ) zⱼ‖²",
         variables={"alpha": alpha, "lam": lam, "lam_star": lam_star},
         rows=(balance, *alpha_rows(alpha, costs), *bounds),
-        parameters={"C": costs, "B": bound, **prices},
+        parameters={"C": costs, "B": bound, **slack_parameters},
         letters=letters,
         data={"x": X, "z": Z, "y": y},
     )
@@ -169,8 +168,7 @@ def kernel_dual(
     Parameters
     ----------
     K : array_like of shape (n + k, n + k)
-        Symmetric positive semidefinite Gram matrix of the samples with labels and, after them, the further
-        ones.
+        Symmetric positive semidefinite Gram matrix of the labelled samples followed by the unlabelled ones.
     y : array_like of shape (n,)
         Labels -1 and +1.
     C, B, training, D
@@ -190,13 +188,13 @@ def kernel_dual(
 
 
 def _letters(training: bool, D: ArrayLike | None) -> dict[str, str]:
-    more = {} if D is None else {"Dⱼ": "> 0: what a unit of output beyond $B$ costs at $zⱼ$"}
-    return {**(LETTERS if training else _ALONE), **more}
+    cost = {} if D is None else {"Dⱼ": "> 0: the cost of a unit of output beyond $B$ at $zⱼ$"}
+    return {**(LETTERS if training else _ALONE), **cost}
 
 
 def _in_features(letters: Mapping[str, str], training: bool) -> dict[str, str]:
     """Return the letters of a kernel's program, whose samples are rows of a factor of the Gram matrix."""
-    whose = "of the samples with labels and the further ones" if training else "of the further samples"
+    whose = "of the labelled and the unlabelled samples" if training else "of the unlabelled samples"
     return {**letters, **IN_FEATURES, "zⱼ": f"the images there {whose}"}
 
 
@@ -207,16 +205,16 @@ def recover(
     """Return primal variables from the dual's, by name; other arguments as in :func:`qp`."""
     Z, y = stacked(X, y, U)
     n, count = len(y), Z.shape[0]
-    held = slice(0 if training else n, None)
-    price = np.full(count, np.inf)
+    bounded = slice(0 if training else n, None)
+    slack_costs = np.full(count, np.inf)
     if D is not None:
-        price[held] = D
-    rows = families(y, count - n, C, B, training=training, D=price)
+        slack_costs[bounded] = D
+    rows = families(y, count - n, C, B, training=training, D=slack_costs)
     w = Z.T @ rows.beta(rows.stacked(rows.of_letters(spread(dual, n, count))))
     b = rows.best_intercept(Z @ w)
     xi, tau, tau_star = (np.maximum(0.0, -family.room(Z @ w + b)) for family in rows)
-    found = {"w": w, "b": np.array(b), "xi": xi[:n]}
-    return found if D is None else {**found, "tau": tau[held], "tau_star": tau_star[held]}
+    values = {"w": w, "b": np.array(b), "xi": xi[:n]}
+    return values if D is None else {**values, "tau": tau[bounded], "tau_star": tau_star[bounded]}
 
 
 def pairs(seed: int = 0) -> list[Duality]:
@@ -227,10 +225,10 @@ def pairs(seed: int = 0) -> list[Duality]:
     K = (Z @ Z.T + 1.0) ** 2
     F = gram_factor(K)
     kernel = in_features(qp(F[:n], y, F[n:], C, B))
-    found = [Duality(replace(kernel, letters=_in_features(kernel.letters, True)), kernel_dual(K, y, C, B),
+    dualities = [Duality(replace(kernel, letters=_in_features(kernel.letters, True)), kernel_dual(K, y, C, B),
                      lambda v: recover(F[:n], y, F[n:], C, B, v))]  # fmt: skip
     for training, D in ((True, None), (False, None), (True, 0.2)):
-        back = partial(recover, X, y, U, C, B, training=training, D=D)
+        recover_primal = partial(recover, X, y, U, C, B, training=training, D=D)
         primal, dual = (side(X, y, U, C, B, training=training, D=D) for side in (qp, qp_dual))
-        found.append(Duality(primal, dual, back))
-    return found
+        dualities.append(Duality(primal, dual, recover_primal))
+    return dualities

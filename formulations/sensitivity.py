@@ -6,8 +6,8 @@ Let p(θ) be the optimal value of a program whose objective and rows depend on a
 its Lagrangian with the signs of :mod:`formulations.language.program`. At an optimal x with multipliers μ the
 envelope theorem gives
      dp/dθ = ∂L/∂θ (x, μ; θ),
-the parameter's own terms alone: what x and μ change by costs nothing to first order. So one solution
-prices every parameter, and no program is solved again.
+the derivative of the terms with θ alone: changes of x and μ have no effect to first order. So one solution
+gives the derivative by every parameter.
 
 Derivatives
 -----------
@@ -15,32 +15,31 @@ w_i is the weight of sample i, C_i = C w_i its cost, and ξ, W, α, λ, s, u are
 
 SVM, Sigma-SVM, RMM, CPM      dp/dC = Σ w_i ξ_i                    ξ: the multipliers of α_i ≤ C_i
 RMM, (7)                      dp/dB = −Σ (λ_i + λ*_i)              the right-hand sides of both bounds
-Sigma-SVM, (3)                dp/dD = ½ (w'Σw − ‖w‖²)              D stands in the objective alone
-one-norm machine              dp/dC = Σ w_i ξ_i − Σ w_j s_j        C prices slack and caps α_j ≤ C w_j
-L0 machine, fixed pattern     dL/dC = −Σ σ_j s_j                   C stands in the caps alone
+Sigma-SVM, (3)                dp/dD = ½ (w'Σw − ‖w‖²)              D is in the objective alone
+one-norm machine              dp/dC = Σ w_i ξ_i − Σ w_j s_j        C is the cost of slack, and α_j ≤ C w_j
+L0 machine, fixed pattern     dL/dC = −Σ σ_j s_j                   C is in the caps alone
                               dS/dC = L − C Σ σ_j s_j              S = 1'σ + C L
 Polyceptron, PC-SLP           dp/dR = −Σ (s⁺ + s⁻)                 the box |W| ≤ R
 SPLA1, PLUME                  dp/dρ = ½ ‖W‖²                       the ridge
-logistic polytopes            dp/dρ = ½ ‖w‖² + ½ (η/ρ) ‖b‖²        η moves with the ridge
-                              dp/dλ = Σ |w|                        the price of the weights
+logistic polytopes            dp/dρ = ½ ‖w‖² + ½ (η/ρ) ‖b‖²        η/ρ is fixed
+                              dp/dλ = Σ |w|                        the ℓ1 penalty
 PLUME                         dp/dγ = Σ_i w_i Σ_k (r_ik − g_ik) s_ik   r responsibilities, g the gate
 
-For the polyhedral machines p is the value for the assignment (the cells, the responsibilities) that the
-solution has. Where that is the best one for its faces the value of the whole problem has the same slope:
-a minimum over assignments moves as its minimiser does.
+For the polyhedral machines p is the value for the assignment (the cells, the responsibilities) of the
+solution. If that is the best assignment for its faces, the minimum over assignments has the same derivative.
 
 Elasticity
 ----------
-(θ/p) dp/dθ, the percent by which p moves for one percent of θ: without units, and therefore the same
-in any units of the features or of the cost.
+(θ/p) dp/dθ, the change of p in percent for one percent of θ; it has no unit, and does not depend on the units
+of the features or of the cost.
 
 One side
 --------
-p is concave in C where C is a price alone, concave in D, convex in B, in R and in the caps. Where its
-solution (of a price) or its multipliers (of a right-hand side) are several, p has a kink, and each of them
-gives a number between its slopes on the two sides. A price of slack has no kinks where the regulariser is
-strictly convex: w is then unique, and with it ½‖w‖² and so Σ C_i ξ_i. B, R and the linear programs have
-them, where more rows hold the solution than it has degrees of freedom.
+p is concave in a parameter of the objective (C as a cost alone, D), convex in one of the right-hand side (B,
+R, the caps). If the solution (for the objective) or the multipliers (for the right-hand side) are not unique,
+p has a kink, and each of them gives a number between its one-sided slopes. There is no kink in the cost of
+slack if the regulariser is strictly convex: w is then unique, and with it ½‖w‖² and so Σ C_i ξ_i. p may have
+kinks in B and R, and for linear programs, if more rows are active than the solution has degrees of freedom.
 
 Reference
 ---------
@@ -87,7 +86,7 @@ class Sensitivity:
 
     @property
     def elasticity(self) -> float:
-        """The percent by which p moves for one percent of θ; nan where p is 0."""
+        """The change of p in percent for one percent of θ; nan if p is 0."""
         if self.derivative == 0.0:
             return 0.0 if self.objective != 0.0 else np.nan
         return self.value * self.derivative / self.objective if self.objective != 0.0 else np.nan
@@ -97,7 +96,7 @@ def cost(
     C: float, objective: float, xi: ArrayLike, weights: ArrayLike = 1.0, *,
     name: str = "C", letters: Sequence[str] = ("ξ",),
 ) -> Sensitivity:  # fmt: skip
-    """Return the price C of slack, where it is nothing but a price: dp/dC = Σ w_i ξ_i."""
+    """Differentiate by the cost C of slack, if C is nothing else: dp/dC = Σ w_i ξ_i."""
     slacks = " + ".join(f"{letter}ᵢ" for letter in letters)
     formula = f"Σ wᵢ {slacks}" if len(letters) == 1 else f"Σ wᵢ ({slacks})"
     return Sensitivity(name, C, float(np.sum(np.multiply(weights, xi))), objective, formula)
@@ -106,15 +105,16 @@ def cost(
 def bound(
     B: float, objective: float, multipliers: Iterable[ArrayLike], two_sided: bool = True
 ) -> Sensitivity:
-    """Return the RMM's bound B on its outputs: dp/dB = −Σ (λ_i + λ*_i)."""
+    """Differentiate by the RMM's bound B on its outputs: dp/dB = −Σ (λ_i + λ*_i)."""
     slope = 0.0 - float(sum(np.sum(each) for each in multipliers))
     return Sensitivity("B", B, slope, objective, "−Σ (λᵢ + λ*ᵢ)", two_sided)
 
 
 def share(D: float, objective: float, norm: float, variance: float) -> Sensitivity:
-    """Return the Sigma-SVM's share D of the variance: dp/dD = ½ (w'Σw − ‖w‖²).
+    """Differentiate by the Sigma-SVM's weight D of the variance: dp/dD = ½ (w'Σw − ‖w‖²).
 
-    At 0 and 1 it is the slope on the side within; at 1, where w need not be unique, for the w of least norm.
+    At D = 0 and D = 1 it is the one-sided slope; at D = 1, where w need not be unique, for the w of least
+    norm.
     """
     return Sensitivity("D", D, 0.5 * (variance - norm), objective, "½ (w'Σw − ‖w‖²)", 0.0 < D < 1.0)
 
@@ -122,7 +122,7 @@ def share(D: float, objective: float, norm: float, variance: float) -> Sensitivi
 def capped_cost(
     C: float, objective: float, xi: ArrayLike, s: ArrayLike, weights: ArrayLike = 1.0, two_sided: bool = True
 ) -> Sensitivity:
-    """C of the one-norm machine, which prices slack and caps coefficients: Σ w_i ξ_i − Σ w_j s_j."""
+    """Differentiate by C of the one-norm machine, also the cap of alpha: Σ w_i ξ_i − Σ w_j s_j."""
     slope = float(np.sum(np.multiply(weights, np.asarray(xi) - np.asarray(s))))
     return Sensitivity("C", C, slope, objective, "Σ wᵢ ξᵢ − Σ wⱼ sⱼ", two_sided)
 
@@ -130,7 +130,7 @@ def capped_cost(
 def pattern_cost(
     C: float, sigma: ArrayLike, loss: float, s: ArrayLike, two_sided: bool = True
 ) -> Sensitivity:
-    """C of the L0 machine with its pattern held: dS/dC = L − C Σ σ_j s_j, of which dL/dC = −Σ σ_j s_j."""
+    """Differentiate by C of the L0 machine, for a fixed pattern: L + C dL/dC, dL/dC = −Σ σ_j s_j."""
     sigma = np.asarray(sigma, dtype=float)
     slope = loss - C * float(sigma @ np.asarray(s))
     value = float(sigma.sum()) + C * loss
@@ -138,17 +138,17 @@ def pattern_cost(
 
 
 def switching_on(C: float, rates: ArrayLike) -> Vector:
-    """Return the least that the L0 score can change by when a centre is switched on, shape (p,).
+    """Return lower bounds (p,) on the change of the L0 score if one centre is added to the pattern.
 
-    Its loss falls at the rate r_j = t_j (K'Yu)_j at first and never faster, for u is dual feasible whatever
-    the pattern is (the cut of :mod:`formulations.l0`): the score rises by 1 − C² [r_j]_+ at least. A
-    centre for which that is positive cannot pay for itself.
+    The loss falls at a rate of at most r_j = t_j (K'Yu)_j, because u is dual feasible for every pattern (the
+    cut of :mod:`formulations.l0`), so the score rises by at least 1 − C² [r_j]_+. A centre with a positive
+    bound cannot improve the score.
     """
     return np.asarray(1.0 - C**2 * np.maximum(np.asarray(rates, dtype=float), 0.0))
 
 
 def box(radius: float, objective: float, s: ArrayLike, two_sided: bool = True) -> Sensitivity:
-    """Return the radius R of the box |W| ≤ R: dp/dR = −Σ (s⁺ + s⁻)."""
+    """Differentiate by the radius R of the box |W| ≤ R: dp/dR = −Σ (s⁺ + s⁻)."""
     return Sensitivity("radius", radius, 0.0 - float(np.sum(s)), objective, "−Σ (s⁺ + s⁻)", two_sided)
 
 
@@ -159,18 +159,18 @@ def price(name: str, value: float, objective: float, size: float, two_sided: boo
 
 
 def ridge(rho: float, objective: float, W: ArrayLike) -> Sensitivity:
-    """Return the ridge ρ on the faces, biases included: dp/dρ = ½ ‖W‖²."""
+    """Differentiate by the ridge ρ on the faces, biases included: dp/dρ = ½ ‖W‖²."""
     return Sensitivity("ridge", rho, 0.5 * float(np.sum(np.square(W))), objective, "½ ‖W‖²", rho > 0.0)
 
 
 def gate(
     gamma: float, objective: float, X: Matrix, y: Vector, W: Vector, weights: Vector | float = 1.0
 ) -> Sensitivity:
-    """PLUME's sharpness γ of the gate: dp/dγ = Σ_i w_i Σ_k (r_ik − g_ik) s_ik.
+    """Differentiate by the sharpness γ of PLUME's gate: dp/dγ = Σ_i w_i Σ_k (r_ik − g_ik) s_ik.
 
-    It is the same for the M-step with the responsibilities of W held and for the stationary point W of the
-    negative log-likelihood, for the one majorises the other and touches it at every γ.
+    It is the same for the M-step with the responsibilities of W fixed and for the stationary point W of the
+    negative log-likelihood, because the M-step majorises the latter and is tight at W for every γ.
     """
-    more = mixture.responsibilities(X, y, W, gamma) - mixture.gate(X, W, gamma)
-    slope = float(np.sum(np.multiply(weights, np.sum(more * mixture.scores_in_blocks(X, W), axis=1))))
+    difference = mixture.responsibilities(X, y, W, gamma) - mixture.gate(X, W, gamma)
+    slope = float(np.sum(np.multiply(weights, np.sum(difference * mixture.scores_in_blocks(X, W), axis=1))))
     return Sensitivity("gamma", gamma, slope, objective, "Σ wᵢ Σₖ (rᵢₖ − gᵢₖ) sᵢₖ", gamma > 0.0)

@@ -1,35 +1,34 @@
-"""The Sigma-SVM: a support vector machine that also keeps the spread of its outputs small.
+"""The Sigma-SVM: a support vector machine with a penalty on the variance of its outputs.
 
 Problem
 -------
-Between the SVM (D = 0) and a machine that is blind to any affine change of the data (D = 1): the
-regulariser mixes ‖w‖² with the variance of the outputs, w'Σw, where μ and Σ are the mean and the
-(biased) covariance of the samples.
+The regulariser is (1−D)‖w‖² + D w'Σw, where w'Σw is the variance of the outputs, and μ and Σ are the mean and
+the (biased) covariance of the samples. D = 0 is the SVM; D = 1 is invariant under affine maps of the data.
 
 Variables and shapes
 --------------------
 w (m,), b scalar, xi (n,); alpha (n,) in the dual. X is (n, m), y is (n,) of -1 and +1, C is a
-scalar or (n,), 0 <= D <= 1. Optional weights (n,) count a sample as often as they say in μ and Σ.
+scalar or (n,), 0 <= D <= 1. Optional weights (n,) are multiplicities of the samples in μ and Σ.
 
 Programs
 --------
-primal (3); dual (4), with c = Σ α_i y_i (x_i − μ); and kernel_dual, as for a kernel c'(…)^{-1}c is the SVM's
-quadratic with the kernel of :class:`formulations.centred_kernel.CentredKernel`.
+primal (3); dual (4), with c = Σ α_i y_i (x_i − μ); and kernel_dual, where c'(…)^{-1}c is the SVM's quadratic
+form with the kernel of :class:`formulations.centred_kernel.CentredKernel`.
 
 Recovery
 --------
-w = ((1−D) I + D Σ)^{-1} c (the pseudo-inverse at D = 1, which gives the least norm);
+w = ((1−D) I + D Σ)^{-1} c (the pseudo-inverse at D = 1, for the least norm);
 f(t) = w·(t − μ) + b: b is the intercept for centred inputs.
 
 Multipliers
 -----------
-As in the SVM: alpha_i is the price of sample i's margin, beta_i = C_i − alpha_i. μ drops out of c
-because Σ α_i y_i = 0.
+As in the SVM: alpha_i is the rate at which the cost rises with the margin required of sample i, beta_i = C_i
+− alpha_i. μ cancels in c because Σ α_i y_i = 0.
 
 Infeasible when
 ---------------
 Never for finite C. At D = 1 with a singular Σ, w is not unique. At D = 1 with a kernel of full
-rank (RBF) the machine interpolates the labels whatever the data: keep D < 1 there.
+rank (RBF) the machine interpolates the labels of any data: use D < 1.
 
 Reference
 ---------
@@ -71,7 +70,7 @@ _PAPER = "Shivaswamy & Jebara (2008)"
 
 LETTERS = {
     "c": "= Σᵢ αᵢ yᵢ (xᵢ − μ)",
-    "D": "the share of the variance of the outputs in the penalty, between 0 and 1",
+    "D": "the weight of the variance of the outputs in the regulariser, between 0 and 1",
     "μ": "= (1/n) Σᵢ xᵢ",
     "Σ": "= (1/n) Σᵢ (xᵢ − μ)(xᵢ − μ)'",
     "n": "the number of samples",
@@ -82,7 +81,7 @@ _WEIGHTED = {
     "μ": "= (1/n) Σᵢ ωᵢ xᵢ",
     "Σ": "= (1/n) Σᵢ ωᵢ (xᵢ − μ)(xᵢ − μ)'",
     "n": "= Σᵢ ωᵢ",
-    "ωᵢ": "how often sample $i$ counts in the mean and the covariance",
+    "ωᵢ": "the multiplicity of sample $i$ in the mean and the covariance",
 }
 
 
@@ -93,7 +92,7 @@ def _letters_and_data(x: Any, y: NDArray[Any], weights: ArrayLike | None) -> dic
     return {"letters": _WEIGHTED, "data": {"x": x, "y": y, "ω": weights}}
 
 
-def _share(D: float) -> cp.Parameter:
+def _variance_weight(D: float) -> cp.Parameter:
     """Return the parameter D, within [0, 1]."""
     return cp.Parameter(nonneg=True, name="D", value=within("D", D, 0.0, 1.0))
 
@@ -101,7 +100,7 @@ def _share(D: float) -> cp.Parameter:
 def primal(
     X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, D: float = 0.5, weights: ArrayLike | None = None
 ) -> Program:
-    """Sigma-SVM primal, eq. (3).
+    """State the Sigma-SVM primal, eq. (3).
 
     Parameters
     ----------
@@ -117,20 +116,20 @@ def primal(
     mu, Sigma = moments(X, weights)
     spread = gram_factor(Sigma).T
     w, b, xi = cp.Variable(m, name="w"), cp.Variable(name="b"), cp.Variable(n, name="xi")
-    costs, share = cost_parameter(C, n), _share(D)
+    costs, weight = cost_parameter(C, n), _variance_weight(D)
     # 1 - D as a parameter of its own: its sign is then known, and the program stays parametrised.
-    rest = cp.CallbackParam(lambda: np.array(1.0 - share.value), nonneg=True)
+    rest = cp.CallbackParam(lambda: np.array(1.0 - weight.value), nonneg=True)
     return Program(
         name="sigma_svm.primal",
         title="Sigma-SVM, primal",
         source=f"{_PAPER}, eq. (3)",
         objective=cp.Minimize(
-            0.5 * rest * cp.sum_squares(w) + 0.5 * share * cp.sum_squares(spread @ w) + costs @ xi
+            0.5 * rest * cp.sum_squares(w) + 0.5 * weight * cp.sum_squares(spread @ w) + costs @ xi
         ),
         objective_text="(1−D)/2 ‖w‖² + D/2 ‖Σ^½ w‖² + Σᵢ Cᵢ ξᵢ",
         variables={"w": w, "b": b, "xi": xi},
         rows=margin_rows(y, X @ w - mu @ w + b, xi, "w·(xᵢ − μ) + b"),
-        parameters={"C": costs, "D": share},
+        parameters={"C": costs, "D": weight},
         **_letters_and_data(X, y, weights),
     )
 
@@ -141,12 +140,12 @@ def _dual_in_basis(
 ) -> Program:  # fmt: skip
     """State the dual (4) with the centred `points` (n, r) given in a basis where Sigma = diag(variances)."""
     n = len(y)
-    alpha, costs, share = cp.Variable(n, name="alpha"), cost_parameter(C, n), _share(D)
+    alpha, costs, weight = cp.Variable(n, name="alpha"), cost_parameter(C, n), _variance_weight(D)
     if not points.size:  # samples that are all the same; cvxpy has no empty sum of squares
         points, variances = np.zeros((n, 1)), np.zeros(1)
 
     def shrink() -> NDArray[Any]:
-        strength = (1.0 - share.value) + share.value * variances
+        strength = (1.0 - weight.value) + weight.value * variances
         return np.where(strength > 0, 1.0 / np.sqrt(np.where(strength > 0, strength, 1.0)), 0.0)
 
     root = cp.CallbackParam(shrink, shape=(len(variances),), nonneg=True)
@@ -160,7 +159,7 @@ def _dual_in_basis(
         objective_text="Σᵢ αᵢ − ½ c'((1−D)I + DΣ)⁻¹c",
         variables={"alpha": alpha},
         rows=(balance, *alpha_rows(alpha, costs)),
-        parameters={"C": costs, "D": share},
+        parameters={"C": costs, "D": weight},
         **fields,
     )
 
@@ -168,7 +167,7 @@ def _dual_in_basis(
 def dual(
     X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, D: float = 0.5, weights: ArrayLike | None = None
 ) -> Program:
-    """Sigma-SVM dual, eq. (4); arguments as in :func:`primal`.
+    """State the Sigma-SVM dual, eq. (4); arguments as in :func:`primal`.
 
     It is written in the eigenbasis of Sigma, where the inverse is a division, so that D stays a
     parameter. Directions in which the samples do not spread carry no part of c, and are left out.
@@ -185,7 +184,7 @@ def dual(
 def kernel_dual(
     K: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, D: float = 0.5, weights: ArrayLike | None = None
 ) -> Program:
-    """Sigma-SVM dual for a Gram matrix, in the corrected kernelised form.
+    """State the Sigma-SVM dual for a Gram matrix, in the corrected kernelised form.
 
     Parameters
     ----------

@@ -2,25 +2,26 @@
 
 Problem
 -------
-The positives are inside where h(x) = min_k w_k·x̃ ≥ 0, and P(y|x) = σ(y h(x)). For fixed cells, which
-face has the least score at each sample, the log-likelihood falls into K logistic regressions; between
-them the cells are found anew. Everything here is for fixed cells, one face at a time;
+A sample is inside if h(x) = min_k w_k·x̃ ≥ 0, and P(y|x) = σ(y h(x)). If the cells are fixed (the face of
+least score of each sample), the log-likelihood splits into K logistic regressions, which alternate with the
+update of the cells. The program is for fixed cells, one face at a time;
 :func:`formulations.polyhedral.hard_loss` takes the cells of its faces.
 
-The full text of the paper was not at hand; this is the model that its abstract and the later papers of
-its authors describe. A positive's cell is a lower bound on its loss, for h is a minimum, so the
-alternation is no descent. With every positive in the program of every face (positives="all") it is.
+The full text of the paper was not available; this is the model that its abstract and the later papers of its
+authors describe. The loss of a positive in its cell alone is a lower bound on its loss, because h is a
+minimum, so the alternation need not decrease the objective. With every positive in the program of every face
+(positives="all") it does.
 
 Variables and shapes
 --------------------
 x̃ = (x, 1): the bias is the last coordinate, and it is penalised like the others. w (m+1,), z (n,);
 v (n,) in the dual. X is (n, m), y is (n,) of -1 and +1, C is a scalar or (n,): 0 for the samples of
-other cells, a weight otherwise.
+other cells, else the weight.
 
 Programs
 --------
-cell, and cell_dual with u_i = C_i v_i and the entropy H(v) = −v ln v − (1 − v) ln(1 − v), which keeps every
-v_i between 0 and 1, so that there are no rows.
+cell, and cell_dual with u_i = C_i v_i and the entropy H(v) = −v ln v − (1 − v) ln(1 − v), whose domain is
+0 ≤ v_i ≤ 1, so that there are no rows.
 
 Recovery
 --------
@@ -28,12 +29,12 @@ w = (1/ρ) Σ C_i v_i y_i x̃_i; z_i = y_i w·x̃_i.
 
 Multipliers
 -----------
-u_i = C_i σ(−z_i): how hard sample i pulls at the face, near C_i where it is on the wrong side and near 0
-where it is well on its own. It is known from w alone, so any w gives a point of the dual, and a bound.
+u_i = C_i σ(−z_i) is minus the derivative of the loss by z_i: near C_i far on the wrong side of the face, near
+0 far on the right side. It follows from w, so any w gives a dual feasible point, and a bound.
 
 Infeasible when
 ---------------
-Never. Without the penalty (ρ = 0) separable cells have no minimiser: w grows without end.
+Never. Without the penalty (ρ = 0) separable cells have no minimiser: the infimum is not attained.
 
 Reference
 ---------
@@ -72,10 +73,10 @@ from formulations.svm import cost_parameter
 _SOURCE = "Manwani & Sastry (2010), reconstructed"
 
 LETTERS = {
-    "H(v)": "= −v ln v − (1 − v) ln(1 − v): it keeps $v$ between 0 and 1",
+    "H(v)": "= −v ln v − (1 − v) ln(1 − v): of $v$ between 0 and 1",
     **RIDGE_LETTERS,
     **SAMPLE_LETTERS,
-    "Cᵢ": "the weight of sample $i$, 0 where it is not in this cell",
+    "Cᵢ": "the weight of sample $i$, 0 if it is in another cell",
 }
 
 
@@ -99,7 +100,7 @@ def cell(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, ridge: float = 1e-3) -
     X, y = as_data(X, y)
     n, m = X.shape
     w, z, weights = cp.Variable(m + 1, name="w"), cp.Variable(n, name="z"), cost_parameter(C, n)
-    says = "pull of sample i at the face: near its weight on the wrong side, near 0 well on its own"
+    says = "minus the derivative of the loss: near $Cᵢ$ on the wrong side, near 0 on the right side"
     margin = Row("margin", z <= cp.multiply(y, lift(X) @ w), "zᵢ ≤ yᵢ w·x̃ᵢ", "u", says)
     return Program(
         name="spla1.cell",
@@ -120,13 +121,14 @@ def cell_dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, ridge: float = 1e
     X, y = as_data(X, y)
     n = X.shape[0]
     v, weights = cp.Variable(n, name="v"), cost_parameter(C, n)
-    pulled = lift(X).T @ cp.multiply(y, cp.multiply(weights, v))
+    gradient = lift(X).T @ cp.multiply(y, cp.multiply(weights, v))
     return Program(
         name="spla1.cell_dual",
         title="SPLA1, one cell, dual",
         source=f"{_SOURCE} (derived)",
         objective=cp.Maximize(
-            weights @ (cp.entr(v) + cp.entr(1 - v)) - cp.sum_squares(pulled) / (2 * positive("ridge", ridge))
+            weights @ (cp.entr(v) + cp.entr(1 - v))
+            - cp.sum_squares(gradient) / (2 * positive("ridge", ridge))
         ),
         objective_text="Σᵢ Cᵢ H(vᵢ) − 1/(2ρ) ‖Σᵢ Cᵢ vᵢ yᵢ x̃ᵢ‖²",
         variables={"v": v},

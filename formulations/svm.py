@@ -2,8 +2,8 @@
 
 Problem
 -------
-Separate two classes by the hyperplane f(x) = w'x + b of largest margin, paying C_i for each unit
-by which sample i falls short of y_i f(x_i) >= 1.
+Separate two classes by the hyperplane f(x) = w'x + b of largest margin, at a cost C_i for each unit by which
+sample i violates y_i f(x_i) >= 1.
 
 Variables and shapes
 --------------------
@@ -13,9 +13,9 @@ scalar or (n,).
 Programs
 --------
 primal (1), which soft_margin extends by further rows on the outputs, and dual (2) with the linear kernel K =
-XX'; kernel_dual is (2) for any Mercer kernel, and in_features its primal. Rows of a dual are named after what
-their multipliers are in the primal: the multiplier of ``b`` is b, that of ``xi`` is xi, that of ``margin`` is
-by how much the primal row ``margin`` is slack.
+XX'; kernel_dual is (2) for any Mercer kernel, and in_features its primal. Rows of a dual have the names of
+the primal quantities that their multipliers are: that of ``b`` is b, that of ``xi`` is xi, that of ``margin``
+is the surplus of the primal row ``margin``.
 
 Recovery
 --------
@@ -24,9 +24,8 @@ point of an interval where no support vector is free); ξ_i = [1 − y_i f_i]_+.
 
 Multipliers
 -----------
-alpha_i is the rate at which the optimal cost rises when sample i must reach a margin above 1:
-0 beyond the margin, between 0 and C_i on it, C_i inside it. beta_i = C_i − alpha_i is what is left
-of the price of slack.
+alpha_i is the rate at which the optimal cost rises with the margin required of sample i: 0 beyond the margin,
+between 0 and C_i on it, C_i inside it. beta_i = C_i − alpha_i.
 
 Infeasible when
 ---------------
@@ -70,7 +69,7 @@ LETTERS = {
     "xᵢ": "sample $i$",
     "Kᵢⱼ": "= xᵢ·xⱼ: the linear kernel",
     "yᵢ": "the label of sample $i$, +1 or −1",
-    "Cᵢ": "the price of sample $i$'s slack, $C$ times its weight",
+    "Cᵢ": "the cost of sample $i$'s slack, $C$ times its weight",
 }
 KERNEL_LETTERS = {**LETTERS, "Kᵢⱼ": "the kernel matrix, $k(xᵢ, xⱼ)$"}
 IN_FEATURES = {"xᵢ": "the image of sample $i$ in the feature space of the kernel"}
@@ -82,22 +81,22 @@ def cost_parameter(C: ArrayLike, n: int) -> cp.Parameter:
 
 
 def margin_rows(y: NDArray[Any], f: cp.Expression, xi: cp.Variable, f_text: str) -> tuple[Row, Row]:
-    """Return the rows ``margin`` and ``slack`` that every program of the hinge family begins with."""
-    says = "price of sample i's margin: 0 beyond it, between 0 and $Cᵢ$ on it, $Cᵢ$ inside it"
+    """Return the rows ``margin`` and ``slack`` of a program with hinge losses."""
+    says = "rate at which the cost rises with sample i's margin: 0 beyond it, up to $Cᵢ$ on it, $Cᵢ$ inside"
     margin = Row("margin", cp.multiply(y, f) >= 1 - xi, f"yᵢ({f_text}) ≥ 1 − ξᵢ", "alpha", says)
-    slack = Row("slack", xi >= 0, "ξᵢ ≥ 0", "beta", "unused price of slack: $Cᵢ − αᵢ$")
+    slack = Row("slack", xi >= 0, "ξᵢ ≥ 0", "beta", "cost of slack less alpha: $Cᵢ − αᵢ$")
     return margin, slack
 
 
 def alpha_rows(alpha: cp.Variable, C: cp.Parameter) -> tuple[Row, Row]:
-    """Return the box 0 <= alpha <= C of every dual of the hinge family."""
-    sign = Row("margin", alpha >= 0, "αᵢ ≥ 0", "surplus", "how far sample i is beyond its margin row")
+    """Return the rows 0 <= alpha <= C of the dual of a program with hinge losses."""
+    sign = Row("margin", alpha >= 0, "αᵢ ≥ 0", "surplus", "surplus of sample i over its margin row")
     cap = Row("xi", alpha <= C, "αᵢ ≤ Cᵢ", "xi", "the slack $ξᵢ$ of sample i")
     return sign, cap
 
 
 def primal(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
-    """SVM primal, eq. (1).
+    """State the SVM primal, eq. (1).
 
     Parameters
     ----------
@@ -117,16 +116,16 @@ def soft_margin(
     parameters: Mapping[str, cp.Parameter] | None = None, *,
     name: str, title: str, source: str, letters: Mapping[str, str] = LETTERS,
 ) -> Program:  # fmt: skip
-    """Program (1), with further rows on the outputs.
+    """State program (1) with additional rows on the outputs.
 
     Parameters
     ----------
     X, y, C
         As in :func:`primal`.
     more : callable, optional
-        From the outputs f = Xw + b to the further rows.
+        Returns the additional rows from the outputs f = Xw + b.
     parameters : mapping of str to cvxpy.Parameter, optional
-        Those of the further rows.
+        Parameters of the additional rows.
     name, title, source, letters
         Of the program.
     """
@@ -169,13 +168,13 @@ def _dual_from_factor(
 
 
 def dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
-    """SVM dual, eq. (2), with the linear kernel K = XX'; arguments as in :func:`primal`."""
+    """State the SVM dual, eq. (2), with the linear kernel K = XX'; arguments as in :func:`primal`."""
     X, y = as_data(X, y)
     return _dual_from_factor(X, y, C, "svm.dual", "Support vector machine, dual", LETTERS, {"x": X})
 
 
 def kernel_dual(K: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
-    """SVM dual, eq. (2), for a Gram matrix.
+    """State the SVM dual, eq. (2), for a Gram matrix.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""Further samples after those with labels: as rows, as families, and as vectors.
+"""Unlabelled samples after the labelled ones: their rows, families and multipliers.
 
-For the programs of :mod:`formulations.rmm_bounded`, the solvers and the certificates: a further sample has no
-margin, and only the bounds hold there.
+For the programs of :mod:`formulations.rmm_bounded`, the solvers and the certificates, without cvxpy. An
+unlabelled sample has bounds on its output, and no margin.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from formulations.language.types import Matrix, MatrixLike, Vector, is_sparse
 
 
 def append(X: Matrix, U: Matrix) -> Matrix:
-    """Return the rows of X and, after them, those of U: CSR where one of them is."""
+    """Stack the rows of X and U; CSR if one of them is."""
     if is_sparse(X) or is_sparse(U):
         return sp.csr_array(sp.vstack([sp.csr_array(X), sp.csr_array(U)]))
     return np.vstack([X, U])
 
 
 def stacked(X: MatrixLike, y: ArrayLike, U: MatrixLike) -> tuple[Matrix, Vector]:
-    """Return the samples with labels and after them the further ones, (n + k, m), and the labels (n,)."""
+    """Check and stack the labelled and the unlabelled samples, (n + k, m); return them and the labels."""
     X, y = as_data(X, y)
     rows = np.shape(U)[0] if np.ndim(U) or is_sparse(U) else 0
     try:
@@ -41,19 +41,19 @@ def stacked(X: MatrixLike, y: ArrayLike, U: MatrixLike) -> tuple[Matrix, Vector]
 def families(
     y: ArrayLike, further: int, C: ArrayLike, B: float, *, training: bool = True, D: ArrayLike = np.inf
 ) -> Families:
-    """Return the families of rows, of the samples with labels and after them the further ones."""
+    """Return the families of rows of the labelled samples followed by `further` unlabelled ones."""
     labels = as_labels(y)
     costs, count = as_costs(C, len(labels), hard=True), len(labels) + further
-    bound, price = at_least("B", B, 0.0, infinite=True), as_costs(D, count, hard=True, name="D")
-    return bounded_families(labels, costs, bound, further, price=price, training=training)
+    bound, slack_costs = at_least("B", B, 0.0, infinite=True), as_costs(D, count, hard=True, name="D")
+    return bounded_families(labels, costs, bound, further, price=slack_costs, training=training)
 
 
 def spread(vectors: Mapping[str, Vector], n: int, count: int) -> dict[str, Vector]:
-    """Vectors of a program, by name, over all samples: 0 at samples without such a row."""
-    found = dict(vectors)
+    """Extend multipliers by name to all samples, with 0 for samples without such a row."""
+    extended = dict(vectors)
     for name, vector in vectors.items():
         if name in ("margin", "alpha") and np.shape(vector) == (n,):
-            found[name] = np.append(vector, np.zeros(count - n))
+            extended[name] = np.append(vector, np.zeros(count - n))
         elif name in ("bound_above", "bound_below", "lam", "lam_star") and np.shape(vector) == (count - n,):
-            found[name] = np.append(np.zeros(n), vector)
-    return found
+            extended[name] = np.append(np.zeros(n), vector)
+    return extended

@@ -1,8 +1,8 @@
-"""Terms of the bounds on the error of fitted machines, and the families of classes they choose from.
+"""Terms of the bounds on the error of fitted machines, and grids of classes.
 
-Every bound here is that of one class of machines, fixed beforehand, at the confidence δ' that is the class's
-share of δ. The shares of a countable family add up to δ at most, so that the class may be chosen afterwards:
-:mod:`formulations.error_bounds.rademacher`, steps 4 to 6 of the proof.
+Every bound is that of one class of machines, fixed beforehand, with the confidence δ'. The δ' of a countable
+family of classes sum to at most δ, so that the class may be chosen afterwards (union bound): steps 4 to 6 of
+the proof in :mod:`formulations.error_bounds.rademacher`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from formulations.language.types import Array
 
 _RATIO = 1.1  # ρ
 _MIN_J = -60  # of the smallest radius ρ^j: a machine of smaller norm lies in its class as well
-_MARGINS = np.geomspace(1e-3, 1e3, 61)  # tried beside 1, in units of the largest |f|
+_MARGINS = np.geomspace(1e-3, 1e3, 61)  # candidates besides 1, in units of the largest |f|
 
 
 @dataclass(frozen=True)
@@ -60,18 +60,18 @@ class ErrorBound:
 
 
 def rounded_up(radii: ArrayLike) -> tuple[Any, Any]:
-    """Return the least radii ρ^j of the grid that are no less than these, ρ = 1.1: j, and ρ^j."""
+    """Round radii up to the grid ρ^j, ρ = 1.1; return j and ρ^j."""
     j = np.ceil(np.log(np.maximum(radii, _RATIO**_MIN_J)) / log(_RATIO))
     return j, _RATIO**j
 
 
 def log_inverse_weight(j: ArrayLike) -> Any:
-    """ln(1/π_j) for π_j = 2 / (3 (|j|+1)(|j|+2)), which adds up to 1 over all integers j."""
+    """Return ln(1/π_j) for π_j = 2 / (3 (|j|+1)(|j|+2)), which adds up to 1 over all integers j."""
     return np.log(1.5 * (np.abs(j) + 1) * (np.abs(j) + 2))
 
 
 def confidence(n: int, delta: float, log_inverse_share: ArrayLike = 0.0) -> Any:
-    """3 √(ln(2/δ')/2n), for `log_inverse_share` = ln(δ/δ')."""
+    """Return 3 √(ln(2/δ')/2n), for `log_inverse_share` = ln(δ/δ')."""
     return 3.0 * np.sqrt((log(2.0 / tolerance(delta, "delta")) + np.asarray(log_inverse_share)) / (2 * n))
 
 
@@ -82,7 +82,7 @@ def ramp(margins: Array, gamma: float) -> tuple[float, float]:
 
 
 def margins_to_try(margins: Array, gamma: float | Literal["best"]) -> Array:
-    """Return the one margin that is asked for, or many from which to choose the best."""
+    """Return the given margin, or a grid for gamma="best"."""
     if isinstance(gamma, str):
         if gamma != "best":
             raise ValueError(f"gamma must be positive or 'best', not {gamma!r}")

@@ -1,9 +1,9 @@
 """Checks of arguments: one place and one sentence for each rule.
 
-Every public function, from a program to an estimator, asks here. A rule takes the argument's name and value,
-and gives back the value as the code wants it. Whatever is wrong with it (type, shape, NaN, range), the
-sentence says what the argument must be, and what it is. The estimators' table of parameters
-(:mod:`polyopt.estimators.parameters`) is made of these rules.
+Every public function, from programs to estimators, uses these checks. A check takes the argument's name and
+value and returns the value in the type that the code needs. Its error, for a wrong type, shape, range or NaN,
+says what the argument must be and what it is. The estimators' table of parameters
+(:mod:`polyopt.estimators.parameters`) consists of these checks.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ def positive(name: str, value: object, *, infinite: bool = False) -> float:
 
 
 def at_least(name: str, value: object, low: float, *, infinite: bool = False) -> float:
-    """Return a number of at least `low`; arguments and errors as of :func:`positive`."""
+    """Return a number of at least `low`; arguments and errors as in :func:`positive`."""
     if not (_is_number(value) and low <= value and (infinite or value < np.inf)):
         _refuse(name, f"at least {low:g}" + ("" if infinite else " and finite"), value)
     return float(value)
 
 
 def within(name: str, value: object, low: float, high: float) -> float:
-    """Return a number from `low` to `high`, both among them; errors as of :func:`positive`."""
+    """Return a number from `low` to `high`, both included; errors as in :func:`positive`."""
     if not (_is_number(value) and low <= value <= high):
         raise ValueError(f"{name} must lie in [{low:g}, {high:g}], not {_short(value)}")
     return float(value)
@@ -48,7 +48,7 @@ def whole(name: str, value: object, low: int = 1) -> int:
 
 
 def whole_or_none(name: str, value: object) -> int | None:
-    """Return an integer of at least 1, or None; arguments and errors as of :func:`whole`."""
+    """Return an integer of at least 1, or None; arguments and errors as in :func:`whole`."""
     if value is None:
         return None
     if not _is_whole(value, 1):
@@ -57,7 +57,7 @@ def whole_or_none(name: str, value: object) -> int | None:
 
 
 def seconds(value: object) -> float | None:
-    """Return a limit in seconds, at least 0, or None for no limit; errors as of :func:`positive`."""
+    """Return a limit in seconds, at least 0, or None for no limit; errors as in :func:`positive`."""
     if value is None:
         return None
     if not (_is_number(value) and 0.0 <= value < np.inf):
@@ -68,7 +68,7 @@ def seconds(value: object) -> float | None:
 def tolerance(value: object, name: str = "tol") -> float:
     """Return a tolerance, above 0 and below 1: margins and relative gaps of useless points are 1.
 
-    Errors as of :func:`positive`.
+    Errors as in :func:`positive`.
     """
     if not (_is_number(value) and 0.0 < value < 1.0):
         _refuse(name, "between 0 and 1", value)
@@ -76,7 +76,7 @@ def tolerance(value: object, name: str = "tol") -> float:
 
 
 def one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    """Refuse a word that is not among those allowed."""
+    """Raise ValueError for a word that is not allowed."""
     if not isinstance(value, str) or value not in allowed:
         words = [repr(word) for word in allowed]
         _refuse(name, f"{', '.join(words[:-1])} or {words[-1]}", value)
@@ -86,14 +86,14 @@ def one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
 
 
 def as_costs(C: ArrayLike, n: int, *, hard: bool = False, name: str = "C") -> Vector:
-    """Cost per sample from a scalar or a vector."""
+    """Return the cost of each sample (n,), from a scalar or a vector."""
     if _shape(C) == ():
         return np.full(n, positive(name, C, infinite=hard))
     return _per_sample(name, C, n, "positive" if hard else "positive and finite", infinite=hard)
 
 
 def as_weights(weights: ArrayLike, n: int, name: str = "weights") -> Vector:
-    """Weights of the samples, of shape (n,): not negative, and not all zero."""
+    """Return the weights of the samples (n,), nonnegative and not all zero."""
     if _shape(weights) not in ((n,), None):
         raise ValueError(f"{name} must have shape ({n},), not {_shape(weights)}")
     return _per_sample(name, weights, n, "positive and finite")
@@ -114,7 +114,7 @@ def _per_sample(name: str, values: ArrayLike, n: int, text: str, *, infinite: bo
 
 
 def refuse_masked(name: str, values: object) -> None:
-    """Refuse a masked array with masked entries, which are missing values; others are data as they are."""
+    """Raise ValueError for a masked array with masked entries, which are missing values."""
     if isinstance(values, np.ma.MaskedArray) and (count := int(np.ma.getmaskarray(values).sum())):
         entries = (
             "a masked entry, which is a missing value"
@@ -130,13 +130,13 @@ def refuse_masked(name: str, values: object) -> None:
 def real_array(
     name: str, values: ArrayLike, shape: tuple[int, ...] | None = None, *, finite: bool = True
 ) -> Vector:
-    """Real numbers as a float array."""
+    """Return real numbers as a float array."""
     refuse_masked(name, values)
     try:
-        given = np.asarray(values)
-        if np.iscomplexobj(given):
+        raw = np.asarray(values)
+        if np.iscomplexobj(raw):
             raise ValueError(f"{name} must be real; it has complex values")
-        array = np.asarray(given, dtype=float)
+        array = np.asarray(raw, dtype=float)
     except (TypeError, ValueError, OverflowError) as error:
         if "must be real" in str(error):
             raise
@@ -149,21 +149,21 @@ def real_array(
 
 
 def real_number(name: str, value: object, *, infinite: bool = False) -> float:
-    """Return one real number; arguments and errors as of :func:`positive`."""
+    """Return one real number; arguments and errors as in :func:`positive`."""
     if not _is_number(value) or np.isnan(value) or (np.isinf(value) and not infinite):
         _refuse(name, "one number" if infinite else "one finite number", value)
     return float(value)
 
 
 def _is_number(value: object) -> TypeGuard[float]:
-    """Return True for one real number, NaN and infinity included; not for True, or an array of one number."""
+    """Return True for one real number, NaN and infinity included; False for booleans and 1-d arrays."""
     if isinstance(value, np.ndarray):
         return value.ndim == 0 and value.dtype.kind in "fiu"
     return isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
 
 
 def _shape(values: ArrayLike) -> tuple[int, ...] | None:
-    """Return the shape; None where there is none, as rows differ in length."""
+    """Return the shape; None for rows of different lengths."""
     try:
         return np.asarray(values).shape
     except ValueError:

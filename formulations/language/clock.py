@@ -1,11 +1,11 @@
-"""A stop-watch with a limit, which every loop looks at.
+"""A stop-watch with a time limit, which every loop checks.
 
-Clocks are nested. A fit makes a clock current (:func:`running`), and every clock that is made inside it, for
-a pair of classes, a start or a fold, ends no later than it does and stops when it is stopped. A loop that
-finds its clock over ends with its best point.
+Clocks are nested. A fit makes a clock current (:func:`running`); clocks created inside it, for a pair of
+classes, a start or a fold, have no later deadline and stop with it. A loop ends with its best point when its
+clock is over.
 
-Ctrl-C is Python's own KeyboardInterrupt. Each loop catches it at one place and keeps its best point. There it
-calls :func:`interrupted`, which stops the current clock, so that the loops around it end as well.
+Ctrl-C raises KeyboardInterrupt. Each loop catches it in one place, keeps its best point and calls
+:func:`interrupted`, which stops the current clock, so that the enclosing loops end as well.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from time import time as wall_time
 from formulations.language.arguments import seconds
 from formulations.language.solution import Status
 
-_MIN_LEFT = 1e-3  # seconds that are left at least: to some solvers a limit of 0 is no limit
+_MIN_LEFT = 1e-3  # least number of seconds left: some solvers take a limit of 0 for no limit
 
 
 class OutOfTimeError(Exception):
-    """The limit has passed in the middle of something that is of no use unless it is whole."""
+    """The time limit was reached in a computation whose partial result is useless."""
 
 
 class Clock:
@@ -50,7 +50,7 @@ class Clock:
         self._started = time.perf_counter()
         self._until = None if limit is None else self._started + limit
         self._outermost: Clock = self if outer is None else outer._outermost
-        self._stopped = False  # read of the outermost clock alone
+        self._stopped = False  # used in the outermost clock only
         if outer is not None and outer._until is not None:
             self._until = outer._until if self._until is None else min(self._until, outer._until)
 
@@ -64,11 +64,11 @@ class Clock:
 
     @property
     def is_stopped(self) -> bool:
-        """True if it was stopped, as by Ctrl-C."""
+        """True if it was stopped, for example by Ctrl-C."""
         return self._outermost._stopped
 
     def stop(self) -> None:
-        """Stop it, and all clocks that it is a part of."""
+        """Stop this clock and all clocks around it."""
         self._outermost._stopped = True
 
     @property
@@ -95,7 +95,7 @@ class Clock:
 
 
 def _received(until: float | None, is_stopped: bool) -> Clock:
-    """Return a clock as it arrives in another process."""
+    """Rebuild a clock in another process."""
     clock = Clock(None if until is None else max(until - wall_time(), 0.0))
     if is_stopped:
         clock.stop()
@@ -106,12 +106,12 @@ _current: ContextVar[Clock | None] = ContextVar("clock", default=None)
 
 
 def current_clock() -> Clock | None:
-    """Return the clock that is current in this thread, if there is one."""
+    """Return the current clock of this thread, or None."""
     return _current.get()
 
 
 def is_out_of_time() -> bool:
-    """Return True if the clock that is current in this thread is over."""
+    """Return True if the current clock of this thread is over."""
     clock = _current.get()
     return clock is not None and clock.is_over
 
@@ -119,7 +119,7 @@ def is_out_of_time() -> bool:
 def interrupted() -> Status:
     """Stop the current clock, if there is one, and return INTERRUPTED.
 
-    A loop calls it where it has caught KeyboardInterrupt and keeps its best point.
+    A loop calls it after it has caught KeyboardInterrupt.
     """
     clock = _current.get()
     if clock is not None:

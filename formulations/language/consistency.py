@@ -1,7 +1,7 @@
 """Consistency of the printed formulas of a program with its cvxpy expressions.
 
-Variables and parameters get random numbers, the formulas are read and evaluated on them, and compared with
-the objective and with the violation of every row. :func:`misprints` says in sentences where they differ.
+Variables and parameters are set to random numbers, on which the formulas are evaluated and compared with the
+objective and the violation of every row. :func:`misprints` returns a sentence for each difference.
 
 Examples
 --------
@@ -49,12 +49,12 @@ def misprints(program: Statement, seed: int = 0, tolerance: float = 1e-9) -> lis
 
 
 class Trial:
-    """A program at random numbers: what its objective and its rows are there, and what its letters are.
+    """A program at random numbers: the values of its objective, rows and letters.
 
     Parameters
     ----------
     program : Statement
-        The program. Its variables and parameters have their own values again when this is made.
+        The program. Its variables and parameters are restored after the construction.
     seed : int
         Seed of the random numbers.
 
@@ -63,7 +63,7 @@ class Trial:
     scope : Scope
         The values of the letters.
     ranges : dict of str to int
-        How far each index of the program goes.
+        The number of values of each index of the program.
     """
 
     def __init__(self, program: Statement, seed: int = 0):
@@ -71,16 +71,16 @@ class Trial:
         with _random_numbers(program, np.random.default_rng(seed)):
             self._objective = float(program.objective.value)
             self._rows = {row.name: _violations(row) for row in program.rows}
-            known: dict[str, Any] = {**program.variables, **program.parameters}
-            letters = {printed_name(name): given.value for name, given in known.items()}
-            letters |= {name: _numbers(given) for name, given in program.data.items()}
+            symbols: dict[str, Any] = {**program.variables, **program.parameters}
+            letters = {printed_name(name): symbol.value for name, symbol in symbols.items()}
+            letters |= {name: _numbers(datum) for name, datum in program.data.items()}
         definitions = [symbol.definition for symbol in symbols_in(program.letters)]
         self.scope = Scope(letters, [definition for definition in definitions if definition is not None])
         self.ranges: dict[str, int] = {}
         self._read_ranges()
 
     def _read_ranges(self) -> None:
-        """Let the program's own formulas say how far its indices go, as far as they can be read."""
+        """Determine the ranges of the indices from the program's formulas, as far as they can be read."""
         with suppress(UnreadableError):
             self.objective(self.program.objective_text)
         self.ranges = dict(self.scope.ranges)
@@ -113,22 +113,22 @@ class Trial:
 
     def _printed(self, claims: tuple[Claim, ...], row: Row, shape: tuple[int, ...]) -> Array:
         """Return the violations of a row by its formula, of the shape of its constraint."""
-        found = [(self.scope.residual(claim.relation), self.scope.stated(claim)) for claim in claims]
+        parts = [(self.scope.residual(claim.relation), self.scope.stated(claim)) for claim in claims]
         if row.at is None:
-            if len(found) > 1 or claims[0].conditions:
+            if len(parts) > 1 or claims[0].conditions:
                 raise UnreadableError(f"{row.text!r} holds for some indices only, and the row has no places")
-            return found[0][0].array
-        axes = tuple(sorted({axis for parts in found for value in parts for axis in value.axes}))
-        if len(axes) != row.at.ndim or any(value.rank for value, _ in found):
+            return parts[0][0].array
+        axes = tuple(sorted({axis for pair in parts for value in pair for axis in value.axes}))
+        if len(axes) != row.at.ndim or any(value.rank for value, _ in parts):
             raise UnreadableError(f"{row.text!r} must be numbers with {row.at.ndim} free indices")
         printed, times = np.zeros(int(np.prod(shape))), np.zeros(row.at.shape)
-        for value, stated in found:
-            here = np.broadcast_to(_with_axes(stated, axes), row.at.shape) > 0
-            times += here
+        for value, stated in parts:
+            mask = np.broadcast_to(_with_axes(stated, axes), row.at.shape) > 0
+            times += mask
             numbers = np.broadcast_to(_with_axes(value, axes), row.at.shape)
-            if not (row.at[here] >= 0).all():
+            if not (row.at[mask] >= 0).all():
                 raise UnreadableError(f"{row.text!r} is stated where the program has no row")
-            printed[row.at[here]] = numbers[here]
+            printed[row.at[mask]] = numbers[mask]
         if not (times == (row.at >= 0)).all():
             raise UnreadableError(f"{row.text!r} leaves rows of the program out, or states them twice")
         return printed.reshape(shape)
@@ -174,28 +174,29 @@ def _violations(row: Row) -> Array:
     return np.asarray(row.constraint.expr.value, dtype=float)
 
 
-def _numbers(given: Any) -> Any:
+def _numbers(datum: Any) -> Any:
     """Return the numbers of a datum: an array, a cvxpy expression, or a function of no arguments."""
-    given = given.value if isinstance(given, cp.Expression) else given() if callable(given) else given
-    return given.toarray() if sp.issparse(given) else given
+    value = datum.value if isinstance(datum, cp.Expression) else datum() if callable(datum) else datum
+    return value.toarray() if sp.issparse(value) else value
 
 
 @contextmanager
 def _random_numbers(program: Statement, generator: np.random.Generator) -> Iterator[None]:
-    """Random numbers in the variables and parameters, and their own ones behind it."""
-    kept = {id(one): (one, one.value) for one in (*program.variables.values(), *program.parameters.values())}
+    """Set variables and parameters to random numbers, and restore them at the end."""
+    leaves = (*program.variables.values(), *program.parameters.values())
+    saved = [(leaf, leaf.value) for leaf in leaves]
     try:
         for parameter in program.parameters.values():
-            # What chooses, by 0 and 1, keeps its structure; shares of 1 stay shares.
+            # Parameters of 0 and 1, such as an assignment, keep their structure.
             if set(np.unique(parameter.value)) != {0.0, 1.0}:
                 parameter.value = generator.uniform(0.1, 0.9, parameter.shape)
         _fill(program.variables, lambda shape: generator.normal(size=shape))
-        if not np.isfinite(program.objective.value):  # logarithms
+        if not np.isfinite(program.objective.value):  # outside the domain of a logarithm
             _fill(program.variables, lambda shape: generator.uniform(0.1, 0.9, shape))
         yield
     finally:
-        for one, value in kept.values():
-            one.save_value(value)
+        for leaf, value in saved:
+            leaf.save_value(value)
 
 
 def _fill(variables: Mapping[str, cp.Variable], draw: Callable[[tuple[int, ...]], Array]) -> None:

@@ -1,8 +1,8 @@
 """The representation of an object: ten lines of text, and in a notebook a part of a page.
 
-A thing says once what there is to see, as a :class:`Summary`. The text is made of it here. The HTML is made
-by a package that has pages to make: its ``__drawer__`` says where the function is, such as
-``"pages.shown.html_of"``, so that it need import nothing to say so. Without one a notebook shows the text.
+An object describes itself once, by a :class:`Summary`, from which its text is made here. Its HTML is made by
+a function of another package, named in that package's ``__drawer__``, such as ``"pages.shown.html_of"``,
+which need not be imported before. Without one a notebook shows the text.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from formulations.language.statement import Statement
 
 
-LINES, WIDTH = 10, 80  # of a text at most
+LINES, WIDTH = 10, 80  # largest size of a text
 
 
 class Table(NamedTuple):
@@ -37,7 +37,7 @@ class Summary(NamedTuple):
 
 
 class Shown:
-    """Base of what shows itself; a subclass gives its :meth:`_summary`."""
+    """Base of objects with a summary; a subclass implements :meth:`_summary`."""
 
     def _summary(self) -> Summary:
         raise NotImplementedError
@@ -55,13 +55,13 @@ class Shown:
 
 
 def _html_function() -> str | None:
-    """Return the place of the function that makes HTML of a summary, as an imported package gives it."""
+    """Return the name of the function that makes HTML of a summary, from an imported package."""
     packages = (vars(module) for module in list(sys.modules.values()) if hasattr(module, "__dict__"))
     return next((package["__drawer__"] for package in packages if "__drawer__" in package), None)
 
 
 def text_of(summary: Summary) -> str:
-    """At most ten lines of at most 80 columns."""
+    """Return a summary as text, at most ten lines of at most 80 columns."""
     width = max((len(name) for name, _ in summary.facts), default=0)
     lines = [summary.title]
     for name, value in summary.facts:
@@ -73,7 +73,7 @@ def text_of(summary: Summary) -> str:
 
 
 def short(lines: list[str], more: str = "") -> list[str]:
-    """At most ten lines of at most 80 columns, the last of which says what is left out."""
+    """Cut a text to ten lines of 80 columns; the last line says how many are omitted."""
     kept = lines if len(lines) <= LINES else lines[: LINES - 1]
     cut = [
         line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…" for line in (part.rstrip() for part in kept)
@@ -82,7 +82,7 @@ def short(lines: list[str], more: str = "") -> list[str]:
 
 
 def _wrapped(name: str, value: str) -> list[str]:
-    """Return a fact in two lines at most."""
+    """Return a fact in at most two lines."""
     import textwrap
 
     return textwrap.wrap(

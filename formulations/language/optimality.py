@@ -1,13 +1,12 @@
-"""The optimality conditions of a program at a point: how far each of them is from holding.
+"""The residuals of the optimality (KKT) conditions of a program at a point.
 
 With the Lagrangian of :mod:`formulations.language.program`, every row has its violation ("primal"), the wrong
 sign of its multiplier ("sign") and the product of multiplier and slack ("complementarity"); every variable
-has the gradient of the Lagrangian ("stationarity"). A matrix row's sign is its least eigenvalue, a cone row's
-is how far its multiplier lies outside the cone.
+has the gradient of the Lagrangian ("stationarity"). The sign of a matrix row is its multiplier's least
+eigenvalue, that of a cone row the distance of its multiplier outside the cone.
 
-Each is measured against the size of what is compared: a violation against the largest variable or side
-of the row, a multiplier against the largest multiplier, a product against the objective, and the gradient
-against the largest single term that it adds up, which does not cancel.
+Residuals are relative: a violation to the largest variable or side of the row, a multiplier to the largest
+multiplier, a product to the objective, and the gradient to its largest single term.
 """
 
 from __future__ import annotations
@@ -27,17 +26,17 @@ from formulations.language.statement import Row, Statement
 
 @dataclass(frozen=True)
 class Condition:
-    """One condition: where it is violated, and what a violation is measured against."""
+    """One condition: its violation, and the scale of it."""
 
     # kind, row: ``"primal"``, ``"sign"``, ``"stationarity"`` or ``"complementarity"``; its row or variable
     kind: str
     row: str
     violation: NDArray[Any]  # entry by entry; negative with slack
-    scale: float  # the size of the quantities compared
+    scale: float  # of the quantities compared
 
     @property
     def relative(self) -> float:
-        """The largest violation over the scale; infinite where it cannot be evaluated."""
+        """The largest violation over the scale; infinite if it cannot be evaluated."""
         worst = float(np.max(self.violation, initial=0.0))
         return (worst / self.scale if self.scale > 0 else worst) if np.isfinite(worst) else np.inf
 
@@ -75,12 +74,12 @@ def conditions(
     parts: list[Condition] = []
     lagrangian = value
     gradient = _Gradient(program)
-    for term in _summands(program.objective.expr):  # one by one: what they cancel is not their scale
+    for term in _summands(program.objective.expr):  # term by term: the scale is that before cancellation
         gradient.add(term, np.array([sign]))
     for row in program.rows:
         mu = multipliers[row.name]
-        term, found = _row_conditions(row, mu, size, largest, scale)
-        parts += found
+        term, row_parts = _row_conditions(row, mu, size, largest, scale)
+        parts += row_parts
         lagrangian += term
         for expression, factor in _lagrangian_terms(row, mu):
             gradient.add(expression, factor)
@@ -89,14 +88,14 @@ def conditions(
 
 
 def _summands(expression: cp.Expression) -> list[cp.Expression]:
-    """Return the terms that a scalar expression adds up."""
+    """Return the terms of a scalar sum."""
     if type(expression).__name__ != "AddExpression":
         return [expression]
     return [term for argument in expression.args for term in _summands(argument)]
 
 
 def _lagrangian_terms(row: Row, mu: NDArray[Any]) -> list[tuple[cp.Expression, NDArray[Any]]]:
-    """Return the expressions of a row with the factors they have in the Lagrangian."""
+    """Return the expressions of a row with their factors in the Lagrangian."""
     if row.is_cone:
         bound, vector = row.constraint.args
         return [(bound, -mu[0]), (vector, -mu[1:])]
@@ -136,34 +135,34 @@ def _row_conditions(
 
 
 class _Entries(NamedTuple):
-    """The entries of a derivative that are not zero: of which entry of the variable, of the expression."""
+    """The nonzero entries of a derivative."""
 
-    at: NDArray[np.intp]
-    of: NDArray[np.intp]
+    at: NDArray[np.intp]  # entry of the variable
+    of: NDArray[np.intp]  # entry of the expression
     values: NDArray[Any]
 
 
 def _jacobians(program: Statement, expression: cp.Expression) -> Mapping[cp.Variable, _Entries | None]:
-    """Return the derivatives of an expression, taken once for the same parameters, and at the same point."""
-    given = [parameter.value for parameter in expression.parameters()]
+    """Return the derivatives of an expression, cached for the same parameters and the same point."""
+    values = [parameter.value for parameter in expression.parameters()]
     if not expression.is_affine():
-        given += [variable.value for variable in expression.variables()]
-    known = program.jacobians.get(id(expression))
-    if known is None or not all(map(_is_same, known[0], given)):
-        known = program.jacobians[id(expression)] = copy.deepcopy(given), _derivatives(expression)
-    return known[1]
+        values += [variable.value for variable in expression.variables()]
+    cached = program.jacobians.get(id(expression))
+    if cached is None or not all(map(_is_same, cached[0], values)):
+        cached = program.jacobians[id(expression)] = copy.deepcopy(values), _derivatives(expression)
+    return cached[1]
 
 
 def _derivatives(expression: cp.Expression) -> dict[cp.Variable, _Entries | None]:
-    """Return the derivative in each variable; None where the point is outside of the expression's domain."""
-    found: dict[cp.Variable, _Entries | None] = {}
+    """Return the derivative in each variable, None if the point is outside the expression's domain."""
+    derivatives: dict[cp.Variable, _Entries | None] = {}
     for variable, jacobian in expression.grad.items():
         if jacobian is None:
-            found[variable] = None
+            derivatives[variable] = None
             continue
         entries = sp.coo_array(np.atleast_2d(jacobian) if np.isscalar(jacobian) else jacobian)
-        found[variable] = _Entries(entries.row, entries.col, entries.data)
-    return found
+        derivatives[variable] = _Entries(entries.row, entries.col, entries.data)
+    return derivatives
 
 
 def _is_same(one: Any, other: Any) -> bool:
@@ -172,7 +171,7 @@ def _is_same(one: Any, other: Any) -> bool:
 
 
 class _Gradient:
-    """The gradient of the Lagrangian in each variable, and the largest single term it adds up."""
+    """The gradient of the Lagrangian in each variable, and its largest single term."""
 
     def __init__(self, program: Statement):
         self.program = program

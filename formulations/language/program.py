@@ -51,7 +51,7 @@ class Program(Shown, Statement):
     name : str
         Short name, such as ``"rmm.qp"``.
     title : str
-        What it is, in words.
+        Title, in words.
     source : str
         Paper and equation number.
     objective : cvxpy.Minimize or cvxpy.Maximize
@@ -65,7 +65,7 @@ class Program(Shown, Statement):
     parameters : dict of str to cvxpy.Parameter
         Named parameters; change them with :meth:`set`, and solving again skips the rebuilding.
     letters : mapping of str to str
-        What the letters stand for that are no variables (:mod:`formulations.language.typeset`).
+        Meaning of the letters that are not variables (:mod:`formulations.language.typeset`).
     data : mapping of str to array_like, cvxpy.Expression or callable
         The numbers of these letters, with which the formulas are checked
         (:mod:`formulations.language.consistency`).
@@ -85,33 +85,33 @@ class Program(Shown, Statement):
         Parameters
         ----------
         solver : str, optional
-            One of :attr:`solvers`. By default each is tried in turn until one leaves an optimal point;
-            "infeasible" and "unbounded" stand if no other solver refutes them.
+            One of :attr:`solvers`. By default they run in turn until one returns an optimal point;
+            "infeasible" and "unbounded" are returned if no solver finds a point.
         time_limit : float, optional
-            Seconds, for everything: building, solving, and asking again.
+            Seconds in all, for building and all attempts.
         max_iter : int, optional
-            Iterations of the solver, each time it is asked.
+            Largest number of iterations of each attempt.
         verbose : bool
-            Let the solver print its log.
+            If True, the solver prints its log.
         start : mapping of str to array_like, optional
             A value for every variable, from which HiGHS begins an integer program.
         **options
             The solver's own options; they replace those of :mod:`formulations.language.solving`. A solver
-            with options is asked once, and its answer is taken.
+            with options runs once, and its point is returned unchecked.
 
         Returns
         -------
         Solution
-            With status ``FAILED`` and no point if no solver succeeded; limits keep their point. A solver that
-            falls short is asked again with other settings, and then the next one; the point kept is the one
-            whose own optimality conditions come nearest to holding, ``SOLVED`` if they do to 1e-6, and
-            ``solver`` says whose it is. Integer programs have no multipliers: their ``duals`` is empty,
-            and HiGHS and SCIP state their ``bound``.
+            With status ``FAILED`` and no point if no solver succeeded; after a limit, the best point so far.
+            If a solver is inaccurate it runs again with other settings, and then the next solver runs; the
+            point with the smallest residual of the optimality conditions is returned, ``SOLVED`` up to a
+            residual of 1e-6. Integer programs have no multipliers: their ``duals`` is empty, and HiGHS and
+            SCIP set ``bound``.
 
         Raises
         ------
         ValueError
-            An unknown solver, a limit that is none, or a program that no solver at hand takes.
+            An unknown solver, an invalid limit, or a program that no installed solver can solve.
         ModuleNotFoundError
             The program needs SCIP, and it is not installed.
         """
@@ -150,7 +150,7 @@ class Duality:
     primal, dual : Program
         The pair; their optimal values are equal.
     recover : callable
-        Takes the dual's variables (a mapping of name to array) to the primal's.
+        Returns the primal's variables from the dual's (mappings of name to array).
     """
 
     primal: Program

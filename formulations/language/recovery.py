@@ -1,6 +1,6 @@
 """Data, kernel factors, moments and slacks, shared by programs.
 
-What the multipliers and the intercept of a hinge-type machine are is in :mod:`formulations.families`.
+Multipliers and intercepts of hinge-type machines are in :mod:`formulations.families`.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ def as_labels(y: ArrayLike) -> Vector:
 
 
 def square_sum(X: Matrix) -> float:
-    """Σ_i ‖x_i‖²."""
+    """Return Σ_i ‖x_i‖²."""
     return float((X.multiply(X) if is_sparse(X) else X * X).sum())
 
 
 def gram_factor(K: ArrayLike) -> Vector:
     """Return a factor F with F F' = K, rank-revealing, so that beta'K beta = ||F'beta||^2.
 
-    A quadratic form on a numerically singular K is not recognised as convex; this is. Shape (n, r)
-    with r the numerical rank, at least 1: eigenvalues under 1e-12 of the largest are dropped.
+    cvxpy may not recognise a quadratic form in a numerically singular K as convex, but ‖F'beta‖² is. F is (n,
+    r) with the numerical rank r, at least 1: eigenvalues below 1e-12 of the largest are dropped.
     """
     K = np.asarray(K, dtype=float)
     if K.ndim != 2 or K.shape[0] != K.shape[1]:
@@ -75,7 +75,7 @@ def gram_factor(K: ArrayLike) -> Vector:
             "The dual is not concave for this kernel; choose a Mercer kernel"
         )
     keep = values > 1e-12 * max(values[-1], np.finfo(float).tiny)
-    keep[-1] = True  # cvxpy's matrices have a column at least
+    keep[-1] = True  # cvxpy needs a column
     return np.asarray(vectors[:, keep] * np.sqrt(np.maximum(values[keep], 0.0)))
 
 

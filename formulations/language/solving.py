@@ -1,15 +1,15 @@
 """Solving a program: the order of solvers, their settings, and the point that is kept.
 
-A solver's "optimal" at the first asking is taken, but for HiGHS's of a quadratic program, which is measured.
-An answer that falls short ("inaccurate", a limit of the solver's own, a failure) is not the last word: the
-solver is asked again with other settings, and then the next one that can solve the program. From there on no
-solver's word counts. Every point is measured by its own optimality conditions
-(:mod:`formulations.language.optimality`), the best is kept, and it is called optimal where these hold.
+The status "optimal" of the first attempt is accepted, but for HiGHS on a quadratic program, whose point is
+checked. After any other status ("inaccurate", a limit of the solver's own, a failure) the solver runs again
+with other settings, and then the next solver that can solve the program. From then on every point is checked
+by its optimality conditions (:mod:`formulations.language.optimality`); the best point is kept, and its status
+is SOLVED if the conditions are satisfied.
 
-A caller who gives options of a solver, or a limit that is reached, gets what that solver left.
+If the caller gives options of a solver, or a limit is reached, the solver's point is returned as it is.
 
-A :class:`Backend` says how a solver is set, limited and read, :func:`attempt` runs one solver once, and
-:func:`solve` asks one after the other.
+A :class:`Backend` has the settings of a solver and the names of its limits, :func:`attempt` runs one solver
+once, and :func:`solve` runs one after the other.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Backend:
     time: str  # the solver's name for a limit on seconds
     iterations: tuple[str, ...]  # the solver's names for limits on iterations; all are set
     word: Callable[[Any], str]  # returns the solver's own status from its result
-    ends: Mapping[str, Status]  # statuses that cvxpy does not tell apart, by a part of the solver's own
-    by_kind: Mapping[str, Settings] = field(default_factory=dict)  # further settings for a class of programs
+    ends: Mapping[str, Status]  # statuses that cvxpy does not distinguish
+    by_kind: Mapping[str, Settings] = field(default_factory=dict)  # by class of programs
     again: tuple[Settings, ...] = ()  # further settings of the second attempt and after
 
     def attempts(self, kind: str) -> Iterator[Settings]:
@@ -52,9 +52,9 @@ class Backend:
             yield {**first, **others}
 
 
-# In order of preference. Clarabel is an interior-point solver: accurate to 1e-9 and above on all
-# but the worst scaled data. HiGHS has exact vertices for LPs, but its QP solver gives up on some
-# convex programs ("Non-convex"), so it never stands alone.
+# In order of preference. Clarabel is an interior-point solver, accurate to about 1e-9 unless the data are
+# badly scaled. HiGHS returns exact vertices of LPs, but its QP solver rejects some convex programs
+# ("Non-convex"), so it is never the only solver.
 PREFERRED = {
     "LP": ("HIGHS", "CLARABEL"),
     "QP": ("CLARABEL", "OSQP", "HIGHS"),
@@ -72,7 +72,7 @@ BACKENDS = {
             "tol_feas": 1e-11,
             "max_iter": 200,
             "max_threads": 1,
-            # A point short of these tolerances is still a point; its status says so.
+            # Points that miss these tolerances are returned, with their status.
             "accept_unknown": True,
         },
         time="time_limit",
@@ -80,9 +80,9 @@ BACKENDS = {
         word=lambda raw: str(raw.status),
         ends={"MaxTime": Status.TIME_LIMIT},
         by_kind={
-            # It solves these as cones, and its tolerance is on their gap: a gap of eps leaves a gradient of
-            # the program itself of about the square root of eps. Shorter steps stay nearer to the central
-            # path, and so come that close in as many iterations; at 0.99 they often end short of it.
+            # These are solved as cones with a tolerance on their gap; a gap of eps leaves a gradient of about
+            # the square root of eps. Shorter steps stay closer to the central path and reach the tolerance in
+            # as many iterations; with the default 0.99 they often do not reach it.
             "QCQP": {"tol_gap_abs": 1e-13, "tol_gap_rel": 1e-13, "max_step_fraction": 0.9},
             "EXP": {"tol_gap_abs": 1e-12, "tol_gap_rel": 1e-12, "tol_feas": 1e-12, "max_step_fraction": 0.9},
             "SDP": {"max_step_fraction": 0.9},
@@ -93,9 +93,9 @@ BACKENDS = {
         ),
     ),
     "HIGHS": Backend(
-        # Its QP solver regularises by 1e-7, which is how far stationarity then falls short. With none at all
-        # it gives up on every other program of this package; with this little on hardly any.
-        # Nor does it always end.
+        # The default regularisation 1e-7 of the QP solver leaves a residual of stationarity of 1e-7. Without
+        # regularisation every other program of this package fails, with 1e-10 hardly any. The iteration limit
+        # ends runs that do not converge.
         {"qp_regularization_value": 1e-10, "qp_iteration_limit": 50_000},
         time="time_limit",
         iterations=("simplex_iteration_limit", "ipm_iteration_limit", "qp_iteration_limit"),
@@ -109,7 +109,7 @@ BACKENDS = {
             "eps_rel": 1e-9,
             "max_iter": 20_000,
             "polishing": True,
-            # Adapting its step every 50 iterations, its own choice, it can go round in circles for ever.
+            # With the default interval of 50 iterations between adaptations of its step it may cycle.
             "adaptive_rho_interval": 500,
         },
         time="time_limit",
@@ -142,37 +142,37 @@ _STATUSES = {
     cp.UNBOUNDED_INACCURATE: Status.UNBOUNDED,
     cp.USER_LIMIT: Status.ITERATION_LIMIT,
 }
-_INTERRUPTED = ("interrupted", "userinterrupt")  # words of the solvers that answer Ctrl-C themselves
+_INTERRUPTED = ("interrupted", "userinterrupt")  # statuses of solvers that handle Ctrl-C themselves
 
 
 def attempt(
     program: Statement, solver: str, settings: Settings, *, seconds: float | None = None,
     max_iter: int | None = None, verbose: bool = False, start: Mapping[str, ArrayLike] | None = None,
 ) -> Solution:  # fmt: skip
-    """Run one solver once; the program's variables and rows then hold what it left.
+    """Run one solver once; its point is left in the program's variables and rows.
 
-    `seconds` count from here on, building the program for the solver included. `start` is a value for every
-    variable, from which HiGHS begins an integer program. The status is FAILED without a point or a verdict;
-    KeyboardInterrupt is raised after Ctrl-C without a point of an integer program.
+    `seconds` include building the program for the solver. `start` is a value for every variable, from which
+    HiGHS begins an integer program. The status is FAILED if there is neither a point nor a proof that there
+    is none; KeyboardInterrupt is raised after Ctrl-C without a point of an integer program.
     """
     backend, settings = BACKENDS[solver], dict(settings)
     if max_iter is not None:
         settings |= dict.fromkeys(backend.iterations, max_iter)
     clock = Clock(seconds)
-    problem, found, was_interrupted = program.problem, None, False
+    problem, result, was_interrupted = program.problem, None, False
     integer = problem.is_mixed_integer()
     if solver == "HIGHS":
         quiet_highs()
     try:
         data, chain, inverse = problem.get_problem_data(solver, verbose=verbose, solver_opts=settings)
         if clock.left is not None:
-            # To some solvers a limit of 0 is no limit; with a nanosecond all of them end at once.
+            # Some solvers take a limit of 0 for no limit.
             settings[backend.time] = 1e-9 if clock.is_over else clock.left
-        # A warm start is the caller's point: a solver kept from the last solve would keep its limits, too.
-        begins = start is not None and solver == "HIGHS"
-        if start is not None and begins:
+        # Without a start, a warm start would also keep the limits of the last solve.
+        is_started = start is not None and solver == "HIGHS"
+        if start is not None and is_started:
             _set_start(program, data, start)
-        arguments = {"warm_start": begins, "verbose": verbose, "solver_opts": settings}
+        arguments = {"warm_start": is_started, "verbose": verbose, "solver_opts": settings}
         if integer and solver == "HIGHS":
             raw, was_interrupted = _search_by_highs(
                 lambda: chain.solve_via_data(problem, data, **arguments), clock
@@ -180,26 +180,26 @@ def attempt(
         else:
             raw = chain.solve_via_data(problem, data, **arguments)
             was_interrupted = backend.word(raw).lower() in _INTERRUPTED
-        found = chain.invert(raw, inverse)
+        result = chain.invert(raw, inverse)
     except cp.error.SolverError:
         pass
     elapsed = clock.seconds
-    if was_interrupted and (found is None or found.status not in _STATUSES or not integer):
+    if was_interrupted and (result is None or result.status not in _STATUSES or not integer):
         raise KeyboardInterrupt
-    if found is None or found.status not in _STATUSES:  # neither a point nor a verdict
+    if result is None or result.status not in _STATUSES:  # neither a point nor a proof
         return _without_point(Status.FAILED, solver, elapsed, 0.0)
-    problem.unpack(found)
-    taken = float(found.attr.get("solve_time") or 0.0)
-    status = interrupted() if was_interrupted else _status(backend, raw, _STATUSES[found.status])
+    problem.unpack(result)
+    solve_time = float(result.attr.get("solve_time") or 0.0)
+    status = interrupted() if was_interrupted else _status(backend, raw, _STATUSES[result.status])
     if status in _RULED_OUT:
-        return _without_point(status, solver, elapsed, taken)
+        return _without_point(status, solver, elapsed, solve_time)
     if any(variable.value is None for variable in program.variables.values()):
         if was_interrupted:
             raise KeyboardInterrupt
-        return _without_point(Status.FAILED, solver, elapsed, taken)
+        return _without_point(Status.FAILED, solver, elapsed, solve_time)
     objective = float(program.objective.value)
     distance, nodes = _gap_and_nodes(solver, raw) if integer else (np.nan, None)
-    # cvxpy minimises, up to a constant: the distance to the bound is what can be carried over.
+    # The solver minimises, up to a constant, so only the distance to its bound is meaningful here.
     distance = np.maximum(distance, 0.0) if program.sense == "minimise" else -np.maximum(distance, 0.0)
     return Solution(
         status=status,
@@ -208,22 +208,22 @@ def attempt(
         objective=objective,
         bound=float(objective - distance) if np.isfinite(distance) else None,
         solver=solver.lower(),
-        iterations=nodes or int(found.attr.get("num_iters") or 0),
-        build_time=max(elapsed - taken, 0.0),
-        solve_time=taken,
+        iterations=nodes or int(result.attr.get("num_iters") or 0),
+        build_time=max(elapsed - solve_time, 0.0),
+        solve_time=solve_time,
     )
 
 
 def _set_start(program: Statement, data: Any, values: Mapping[str, ArrayLike]) -> None:
-    """Put a point where cvxpy looks for HiGHS's last solution, in the order of the columns."""
+    """Store a point as the last solution of HiGHS, where cvxpy looks for it, in the order of the columns."""
     columns = data[cp.settings.PARAM_PROB].var_id_to_col
-    found = np.zeros(len(data[cp.settings.C]))
+    x = np.zeros(len(data[cp.settings.C]))
     for name, variable in program.variables.items():
         first = columns[variable.id]
-        own = np.asarray(values[name], dtype=float).reshape(variable.shape)
-        found[first : first + own.size] = own.ravel(order="F")
+        value = np.asarray(values[name], dtype=float).reshape(variable.shape)
+        x[first : first + value.size] = value.ravel(order="F")
     point = quiet_highs().HighsSolution()
-    point.col_value = found.tolist()
+    point.col_value = x.tolist()
     last = {"model_status": "kOptimal", "solution": point}
     program.problem._solver_cache["HIGHS"] = (None, None, last)
 
@@ -232,20 +232,20 @@ def _search_by_highs(solve: Callable[[], Any], clock: Clock) -> tuple[Any, bool]
     """Solve an integer program by HiGHS; return its result, and True if Ctrl-C ended it."""
     with searches_of_cvxpy(clock) as interruptions:
         raw = solve()
-    if raw["model_status"] == "kInterrupt":  # a word that cvxpy takes for an error
+    if raw["model_status"] == "kInterrupt":  # cvxpy would treat it as an error
         raw["model_status"] = "kTimeLimit"
     return raw, any(interruptions)
 
 
-def _without_point(status: Status, solver: str, elapsed: float, taken: float) -> Solution:
+def _without_point(status: Status, solver: str, elapsed: float, solve_time: float) -> Solution:
     return Solution(
         status, {}, {}, float("nan"), None, solver.lower(),
-        build_time=max(elapsed - taken, 0.0), solve_time=taken,
+        build_time=max(elapsed - solve_time, 0.0), solve_time=solve_time,
     )  # fmt: skip
 
 
 def _status(backend: Backend, raw: Any, status: Status) -> Status:
-    """Return the status of the solver: cvxpy has one word for both limits, or calls them inaccurate."""
+    """Return the status; cvxpy does not distinguish the limits, or reports them as inaccurate."""
     if status not in (Status.INACCURATE, Status.ITERATION_LIMIT):
         return status
     word = backend.word(raw)
@@ -262,10 +262,10 @@ def _gap_and_nodes(solver: str, raw: Any) -> tuple[float, int | None]:
     return np.nan, None
 
 
-# Of the worst optimality condition, relative. Up to the first a point is optimal, as certificates hold it to
-# by default, and no other solver is asked; up to the second the solver is not asked again.
-_OPTIMAL_RESIDUAL, _SETTLED_RESIDUAL = 1e-6, 1e-7
-_DOUBTED = (("HIGHS", "QP"),)  # whose "optimal" may be far from that
+# Relative residuals of the worst optimality condition.
+_OPTIMAL_RESIDUAL = 1e-6  # status SOLVED, and no other solver runs; the default tolerance of certificates
+_SETTLED_RESIDUAL = 1e-7  # the solver does not run again
+_DOUBTED = (("HIGHS", "QP"),)  # their "optimal" is checked
 _RULED_OUT = (Status.INFEASIBLE, Status.UNBOUNDED)
 _LIMITS = (Status.ITERATION_LIMIT, Status.TIME_LIMIT)
 
@@ -303,7 +303,7 @@ def require_scip() -> None:
 
 @dataclass
 class _Run:
-    """One call of :func:`solve`: what is asked, and the best that was answered so far."""
+    """One call of :func:`solve`: its arguments, and the best solution so far."""
 
     program: Statement
     time_limit: float | None
@@ -312,67 +312,67 @@ class _Run:
     start: Mapping[str, ArrayLike] | None
     options: dict[str, Any]
     best: Solution | None = None
-    shortfall: float = np.inf
-    verdict: Solution | None = None
-    tried: dict[str, str] = field(default_factory=dict)
-    times: tuple[float, float] = (0.0, 0.0)
+    residual: float = np.inf  # of the best solution
+    verdict: Solution | None = None  # infeasible or unbounded
+    tried: dict[str, str] = field(default_factory=dict)  # solvers that failed or fell short
+    times: tuple[float, float] = (0.0, 0.0)  # seconds of building and of solving
 
     def __post_init__(self) -> None:
         self.clock = Clock(self.time_limit)
-        # The caller's own settings are tried once and their answer is taken; an integer program has no
-        # multipliers by which to measure a point.
-        self.as_told = bool(self.options) or self.program.problem.is_mixed_integer()
+        # The caller's own settings are run once, unchecked; an integer program has no multipliers to check.
+        self.is_unchecked = bool(self.options) or self.program.problem.is_mixed_integer()
 
     def ask(self, name: str) -> bool:
-        """Ask a solver, as often as it takes; whether no other need be asked."""
+        """Run a solver until its settings are exhausted; return True if no other solver need run."""
         kind, settled = self.program.kind, False
         for number, settings in enumerate(BACKENDS[name].attempts(kind)):
             if self.clock.is_over and self.times != (0.0, 0.0):
                 return True
-            found = attempt(
+            solution = attempt(
                 self.program, name, {**settings, **self.options},
                 seconds=self.clock.left, max_iter=self.max_iter, verbose=self.verbose, start=self.start,
             )  # fmt: skip
-            self.times = (self.times[0] + found.build_time, self.times[1] + found.solve_time)
-            settled = self._record(found, number)
-            if settled or found.status in _RULED_OUT or self.as_told:
+            self.times = (self.times[0] + solution.build_time, self.times[1] + solution.solve_time)
+            settled = self._record(solution, number)
+            if settled or solution.status in _RULED_OUT or self.is_unchecked:
                 break
-        return settled or self.shortfall <= _OPTIMAL_RESIDUAL
+        return settled or self.residual <= _OPTIMAL_RESIDUAL
 
-    def _record(self, found: Solution, number: int) -> bool:
-        """Take note of an answer; whether it is the last."""
-        name = found.solver
-        if found.status in _RULED_OUT:
-            # On badly scaled data this may be wrong: it stands only if no other solver finds a point.
-            self.verdict = self.verdict or replace(found, solver=self._named(name, number))
-        if not found.primal:
+    def _record(self, solution: Solution, number: int) -> bool:
+        """Record the solution of an attempt; return True if no other attempt is needed."""
+        name = solution.solver
+        if solution.status in _RULED_OUT:
+            # May be wrong on badly scaled data: returned only if no other solver finds a point.
+            self.verdict = self.verdict or replace(solution, solver=self._named(name, number))
+        if not solution.primal:
             self.tried.setdefault(name, "failed")
             return False
-        asked = found.status is Status.TIME_LIMIT or (
-            found.status is Status.ITERATION_LIMIT and (self.max_iter is not None or bool(self.options))
+        is_limit = solution.status is Status.TIME_LIMIT or (
+            solution.status is Status.ITERATION_LIMIT and (self.max_iter is not None or bool(self.options))
         )
-        if asked and self.verdict is not None:
+        if is_limit and self.verdict is not None:
             return False
-        first = not self.tried and number == 0 and found.status is Status.SOLVED
+        first = not self.tried and number == 0 and solution.status is Status.SOLVED
         doubted = (name.upper(), self.program.kind) in _DOUBTED
-        if self.as_told or (first and not doubted):
-            self._keep(found, 0.0, number)
+        if self.is_unchecked or (first and not doubted):
+            self._keep(solution, 0.0, number)
             return True
-        shortfall = conditions(self.program, found.primal, found.duals).shortfall
-        if first and shortfall <= _OPTIMAL_RESIDUAL:
-            self._keep(found, shortfall, number)
+        residual = conditions(self.program, solution.primal, solution.duals).shortfall
+        if first and residual <= _OPTIMAL_RESIDUAL:
+            self._keep(solution, residual, number)
             return True
-        if self.best is None or shortfall < self.shortfall:
-            if not asked:
-                ended = Status.INACCURATE if found.status is Status.SOLVED else found.status
-                found = replace(found, status=Status.SOLVED if shortfall <= _OPTIMAL_RESIDUAL else ended)
-            self._keep(found, shortfall, number)
+        if self.best is None or residual < self.residual:
+            if not is_limit:
+                status = Status.INACCURATE if solution.status is Status.SOLVED else solution.status
+                is_optimal = residual <= _OPTIMAL_RESIDUAL
+                solution = replace(solution, status=Status.SOLVED if is_optimal else status)
+            self._keep(solution, residual, number)
         self.tried[name] = "fell short"
-        return asked or self.shortfall <= _SETTLED_RESIDUAL
+        return is_limit or self.residual <= _SETTLED_RESIDUAL
 
-    def _keep(self, found: Solution, shortfall: float, number: int) -> None:
-        self.best = replace(found, solver=self._named(found.solver, number))
-        self.shortfall = shortfall
+    def _keep(self, solution: Solution, residual: float, number: int) -> None:
+        self.best = replace(solution, solver=self._named(solution.solver, number))
+        self.residual = residual
 
     def _named(self, name: str, number: int) -> str:
         """Return the solver's name, the number of the attempt, and the solvers that failed before."""
@@ -381,14 +381,14 @@ class _Run:
         return f"{name}{again}" + (f" (after {before})" if before else "")
 
     def answer(self) -> Solution:
-        """Return the best of the answers; the program's variables and rows then hold it."""
-        found = self.best or self.verdict
-        if found is None:
+        """Return the best solution, and put it into the program's variables and rows."""
+        solution = self.best or self.verdict
+        if solution is None:
             names = list(self.tried)
             name = names[-1] + (f" (after {', '.join(names[:-1])} failed)" if names[:-1] else "")
-            found = Solution(Status.FAILED, {}, {}, float("nan"), None, name)
-        if found.primal:
-            self.program.assign(found.primal)
-            for row in self.program.rows if found.duals else ():
-                row.keep(found.duals[row.name])
-        return replace(found, build_time=self.times[0], solve_time=self.times[1])
+            solution = Solution(Status.FAILED, {}, {}, float("nan"), None, name)
+        if solution.primal:
+            self.program.assign(solution.primal)
+            for row in self.program.rows if solution.duals else ():
+                row.keep(solution.duals[row.name])
+        return replace(solution, build_time=self.times[0], solve_time=self.times[1])

@@ -10,15 +10,15 @@ expression, so a program says what its letters stand for:
 - its variables and parameters, by their names: ``lam_star`` is printed λ*, ``s_plus`` s⁺, ``xi`` ξ;
 - ``data``: the numbers of the other letters, ``{"x": X, "y": y}``. An index takes the first axis that is
   left. A value may be a cvxpy expression, or a function without arguments that is called only when a formula
-  is checked. Where a letter means different things with different indices, the name has them: ``"ξᵢ"``;
-- ``letters``: what the letters mean that are no variables, in words or by a formula
-  (:mod:`formulations.language.typeset`). A family has one mapping for its programs; what a program does not
-  use is not printed.
+  is checked. If a letter has another meaning for another index, the name has the indices: ``"ξᵢ"``;
+- ``letters``: the meaning of the letters that are not variables, in words or by a formula
+  (:mod:`formulations.language.typeset`). A family has one mapping for its programs; only letters that a
+  program uses are printed.
 
 A row is compared with its constraint by its violation: left − right of ``≤``, right − left of ``≥``, and left
 − right of ``=`` with its sign, which is that of its multiplier. The free indices of a row, in alphabetical
-order, are the axes of its constraint. Where they are not, or where the row is stated for some of them only
-(``… for yᵢ < 0``), ``at`` says where each stands.
+order, are the axes of its constraint. If they are not, or if the row is stated for some of them only
+(``… for yᵢ < 0``), ``at`` has the index of each.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class Row:
     multiplier : str
         The paper's letter for its multiplier.
     says : str
-        What the multiplier says, in words; its formulas stand between ``$``.
+        Meaning of the multiplier, in words, with formulas between ``$``.
     at : ndarray of int, optional
-        For each value of the text's free indices the place in the constraint, -1 where the row is not stated.
+        Flat index in the constraint for each value of the text's free indices, -1 if the row is not stated.
         By default the free indices are the constraint's axes.
     """
 
@@ -86,20 +86,20 @@ class Row:
         """True for a cone, the columns of ``v`` each no longer than their entry of ``s``.
 
         ``‖v‖ ≤ s`` written as a norm has no gradient at ``v = 0``; as a cone it has a vector for its
-        multiplier, and that is what the gradient asks for.
+        multiplier, which the gradient of the Lagrangian needs.
         """
         return isinstance(self.constraint, cp.SOC)
 
     @property
     def multipliers(self) -> NDArray[Any]:
-        """The multipliers that the last solve left: of the row's shape, or for a cone ``mu`` above ``u``."""
+        """The multipliers of the last solve: of the row's shape, or for a cone ``mu`` above ``u``."""
         if self.is_cone:
             mu, u = (np.array(part, dtype=float) for part in self.constraint.dual_value)
             return np.vstack([mu[None, :], u])
         return np.array(self.constraint.dual_value, dtype=float)
 
     def keep(self, multipliers: NDArray[Any]) -> None:
-        """Put multipliers in the place of those that the last solve left."""
+        """Replace the multipliers of the last solve."""
         parts = (multipliers[0], multipliers[1:]) if self.is_cone else (multipliers,)
         for variable, part in zip(self.constraint.dual_variables, parts, strict=True):
             variable.save_value(part)
@@ -107,7 +107,7 @@ class Row:
 
 @dataclass(eq=False, repr=False)
 class Statement:
-    """The objective, variables, rows and parameters of a program; attributes as of its subclass Program."""
+    """The objective, variables, rows and parameters of a program; attributes as in its subclass Program."""
 
     name: str
     title: str
@@ -150,7 +150,7 @@ class Statement:
 
     @property
     def objective_tree(self) -> Expression:
-        """The objective's text, read."""
+        """The tree of the objective's text."""
         return read_expression(self.objective_text, functions_of(self.letters))
 
     @property
@@ -159,7 +159,7 @@ class Statement:
         return latex_of_expression(self.objective_tree)
 
     def row_tree(self, row: Row) -> tuple[Claim, ...]:
-        """Return a row's text, read."""
+        """Return the tree of a row's text."""
         return read_row(row.text, functions_of(self.letters))
 
     def row_latex(self, row: Row) -> str:
@@ -167,7 +167,7 @@ class Statement:
         return latex_of_claims(self.row_tree(row))
 
     def set(self, **values: ArrayLike) -> Self:
-        """Give parameters new values; the next solve re-uses the problem already built."""
+        """Set parameters; the next solve re-uses the problem already built."""
         for name, value in values.items():
             if name not in self.parameters:
                 raise KeyError(f"{self.name} has no parameter {name!r}; it has {', '.join(self.parameters)}")
@@ -176,13 +176,13 @@ class Statement:
         return self
 
     def assign(self, values: Mapping[str, ArrayLike]) -> Self:
-        """Put a point into the variables, for :meth:`value` and :meth:`violations`."""
+        """Assign a point to the variables."""
         for name, variable in self.variables.items():
             variable.project_and_assign(np.asarray(values[name], dtype=float).reshape(variable.shape))
         return self
 
     def value(self, values: Mapping[str, ArrayLike]) -> float:
-        """Objective at the point `values`, feasible or not."""
+        """Return the objective at the point `values`, feasible or not."""
         return float(self.assign(values).objective.value)
 
     def violations(self, values: Mapping[str, ArrayLike]) -> dict[str, float]:

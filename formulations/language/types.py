@@ -21,10 +21,9 @@ def is_sparse(X: object) -> TypeGuard[csr_array]:
 
 
 def check_indices(X: object) -> None:
-    """Refuse a sparse matrix with an index outside of it: compiled code, scipy's too, would not notice.
+    """Raise ValueError for a sparse matrix with invalid indices, which compiled code does not check.
 
-    ValueError: an index is negative or too large, or the arrays do not fit the shape or each other. Anything
-        that is not sparse passes.
+    ValueError: an index is negative or too large, or the arrays do not fit the shape or each other.
     """
     if is_sparse(X) and not _has_valid_indices(X):
         raise ValueError(
@@ -36,11 +35,11 @@ def check_indices(X: object) -> None:
 def _has_valid_indices(X: Any) -> bool:
     if X.format == "coo":
         return all(
-            len(places) == len(X.data) and _are_within(places, length)
-            for places, length in zip(X.coords, X.shape, strict=True)
+            len(indices) == len(X.data) and _are_within(indices, length)
+            for indices, length in zip(X.coords, X.shape, strict=True)
         )
     if X.format not in ("csr", "csc", "bsr"):
-        return True  # of other formats scipy converts Python objects, or diagonals
+        return True  # scipy converts other formats from Python objects, or diagonals
     height, width = X.shape[::-1] if X.format == "csc" else X.shape
     if X.format == "bsr":
         height, width = height // X.blocksize[0], width // X.blocksize[1]
@@ -51,21 +50,21 @@ def _has_valid_indices(X: Any) -> bool:
     return count <= min(len(X.indices), len(X.data)) and _are_within(X.indices[:count], width)
 
 
-def _are_within(places: NDArray[Any], length: int) -> bool:
-    """Return True if all places are from 0 up to the length."""
-    return len(places) == 0 or bool(places.min() >= 0 and places.max() < length)
+def _are_within(indices: NDArray[Any], length: int) -> bool:
+    """Return True if all indices are from 0 to length − 1."""
+    return len(indices) == 0 or bool(indices.min() >= 0 and indices.max() < length)
 
 
 def as_csr(X: MatrixLike, dtype: Any = None) -> Any:
-    """Return a matrix as CSR, of another type if one is given; errors of :func:`check_indices`."""
+    """Return a matrix as CSR, with errors of :func:`check_indices`."""
     check_indices(X)
     return sp.csr_array(X, dtype=dtype)
 
 
 def aligned(X: ArrayLike, dtype: Any = None) -> NDArray[Any]:
-    """Return an array with its rows one after another, each number at a multiple of its size in memory.
+    """Return an array that is contiguous by rows and aligned in memory, as compiled code requires.
 
-    Compiled code takes no other one. An array that is so already is not copied.
+    Such an array is not copied.
     """
     return np.require(X, dtype, ["C", "A"])
 
@@ -73,10 +72,10 @@ def aligned(X: ArrayLike, dtype: Any = None) -> NDArray[Any]:
 def canonical(X: MatrixLike) -> Any:
     """Return sparse samples as CSR with ascending columns, without repeated or zero entries.
 
-    Repeated entries are added up, by scipy's convention, and arrays are aligned in memory. The given matrix
-    stays as it is, and is returned if it is so already; anything that is not sparse is returned as well.
+    Repeated entries are added up, as in scipy, and arrays are aligned in memory. A matrix that is canonical
+    already, or not sparse, is returned itself.
 
-    ValueError: as of :func:`check_indices`.
+    ValueError: as in :func:`check_indices`.
     """
     if not is_sparse(X):
         return X
@@ -94,9 +93,9 @@ def canonical(X: MatrixLike) -> Any:
 
 
 def dense(X: MatrixLike) -> NDArray[Any]:
-    """Return the matrix as an array, of whatever type its numbers have.
+    """Return the matrix as an array of its own type.
 
-    ValueError: as of :func:`check_indices`.
+    ValueError: as in :func:`check_indices`.
     """
     check_indices(X)
     return X.toarray() if is_sparse(X) else np.asarray(X)

@@ -1,17 +1,17 @@
 """Printing of a program: as text for a terminal, as LaTeX and Markdown for a notebook.
 
-A family says of its own letters what they stand for, in a mapping beside its programs. It has an entry for
-each letter that is neither a variable nor an index: the letter as it is printed, and behind it a sentence,
-with its formulas between ``$``; or a relation, and a sentence if one is needed::
+A family explains its letters in a mapping beside its programs. It has an entry for each letter that is
+neither a variable nor an index: the letter as printed, and a phrase with its formulas between ``$``; or a
+relation, and a phrase if needed::
 
     LETTERS = {
         "μ": "= (1/n) Σᵢ xᵢ",
         "B": "≥ 0: the bound on the outputs $fᵢ = w·xᵢ + b$",
-        "Cᵢ": "the price of sample $i$'s slack",
+        "Cᵢ": "the cost of sample $i$'s slack",
     }
 
-An entry that begins with ``=`` is a definition: where no number is given for the letter, its value is that of
-the formula. The letters of a program are read from its formulas, and only those are printed.
+An entry that begins with ``=`` is a definition, which gives the letter its value unless a number is given for
+it. Only the letters in a program's formulas are printed.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ def symbols_of(program: Statement) -> list[Symbol]:
     symbols = symbols_in(program.letters)
     used = {*_used(program), *INDICES}
     while True:
-        more = {name for symbol in symbols if used.intersection(symbol.names) for name in symbol.uses}
-        if more <= used:
+        needed = {name for symbol in symbols if used.intersection(symbol.names) for name in symbol.uses}
+        if needed <= used:
             return [symbol for symbol in symbols if used.intersection(symbol.names)]
-        used |= more
+        used |= needed
 
 
 def unexplained(program: Statement) -> set[str]:
@@ -76,22 +76,21 @@ def unexplained(program: Statement) -> set[str]:
     symbols = symbols_of(program)
     used = set(_used(program)).union(*(symbol.uses for symbol in symbols))
     known = {name for symbol in symbols for name in symbol.names} | _named(program)
-    for row in program.rows:  # a meaning may say itself what a letter of its own is: "with v = (w, b, −1)"
+    for row in program.rows:  # a meaning may define a letter: "with v = (w, b, −1)"
         for tree in formulas_in(row.says, functions_of(program.letters)):
             known |= {claim.relation.left.name for claim in _equations(tree)}
     return used - known
 
 
 def symbols_in(letters: Mapping[str, str]) -> list[Symbol]:
-    """Return the entries of a mapping of letters, read."""
+    """Read the entries of a mapping of letters."""
     functions = functions_of(letters)
     return [_symbol(key, said, functions) for key, said in letters.items()]
 
 
 def letters_in(tree: object) -> set[str]:
     """Return the letters and functions in a tree that need an explanation."""
-    found = {node.name for node in nodes(tree) if isinstance(node, Letter | Call)}
-    return found - _KNOWN
+    return {node.name for node in nodes(tree) if isinstance(node, Letter | Call)} - _KNOWN
 
 
 def printed_name(name: str) -> str:
@@ -103,18 +102,18 @@ def printed_name(name: str) -> str:
 
 
 def _named(program: Statement) -> set[str]:
-    """Return the letters of its variables and multipliers, which are explained where they stand."""
+    """Return the letters of a program's variables and multipliers, which need no entry."""
     return {printed_name(name) for name in (*program.variables, *(row.multiplier for row in program.rows))}
 
 
 def _equations(tree: object) -> list[Any]:
-    """Return the claims of a formula that say what one letter is."""
+    """Return the claims of a formula that define a letter."""
     claims = tree if isinstance(tree, tuple) else ()
     return [c for c in claims if c.relation.sign == "=" and isinstance(c.relation.left, Letter)]
 
 
 def _used(program: Statement) -> Iterable[str]:
-    """Return the letters of its objective, its rows and the meanings of its multipliers."""
+    """Return the letters of a program's objective, rows and meanings of multipliers."""
     functions = functions_of(program.letters)
     trees: list[object] = [program.objective_tree]
     for row in program.rows:
@@ -173,17 +172,17 @@ def _shape(variable: cp.Variable) -> str:
 
 def conditions_of(program: Statement) -> list[str]:
     """Return the domains of a program's binary and integer variables, as LaTeX."""
-    found = []
+    domains = []
     for name, variable in program.variables.items():
         if variable.boolean_idx or variable.integer_idx:
             size = r" \times ".join(str(k) for k in variable.shape)
             domain = r"\{0, 1\}" if variable.boolean_idx else r"\mathrm{Z}"
-            found.append(rf"{latex_name(name)} \in {domain}^{{{size}}}")
-    return found
+            domains.append(rf"{latex_name(name)} \in {domain}^{{{size}}}")
+    return domains
 
 
 def _number(parameter: cp.Parameter) -> str:
-    """Return a parameter's value, or its range where it is a vector of different values."""
+    """Return a parameter's value, or its range if it is a vector of different values."""
     if parameter.value is None:
         return "(not set)"
     low, high = float(np.min(parameter.value)), float(np.max(parameter.value))

@@ -214,7 +214,7 @@ def test_duals_print_the_largest_of_each_letter(table):
     assert done.exit_code == 0
     assert len(re.findall(r"^margin +alpha ", done.output, re.M)) == 2
     assert re.search(r"^\d+ of 60 are above zero; they add up to", done.output, re.M)
-    assert "price of sample i's margin" in done.output
+    assert "rate at which the cost rises with sample i's margin" in done.output
     assert re.search(r"\.\.\. and \d+ more: --top \d+", done.output)
 
 

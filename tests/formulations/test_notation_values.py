@@ -24,7 +24,7 @@ def drawn(kind, axes, seed):
 def at(value, place):
     """What a value is at one place of the indices: rows and columns as matrices."""
     array = value.array[tuple(place[axis] for axis in value.axes)]
-    return array[None, :] if value.lying else array[:, None] if array.ndim == 1 else array
+    return array[None, :] if value.is_row else array[:, None] if array.ndim == 1 else array
 
 
 def same(found, expected, *given):
@@ -63,8 +63,8 @@ def test_sums_differences_and_entries_are_of_the_same_kind(kind, axes):
     if kind != "number":
         same(hadamard(a, b), lambda p, q: p * q, a, b)
     c = drawn("number", axes[0], 2)
-    same(add(c, b, -1, spread=True), lambda p, q: p - q, c, b)
-    same(add(b, c, -1, spread=True), lambda p, q: p - q, b, c)
+    same(add(c, b, -1, broadcast=True), lambda p, q: p - q, c, b)
+    same(add(b, c, -1, broadcast=True), lambda p, q: p - q, b, c)
     mask = Value((c.array > 1.2).astype(float), c.axes)
     same(where(mask, b), lambda p, q: q * (p != 0), mask, b)
 

@@ -1,8 +1,8 @@
 """The notation in which programs are printed: from plain text to a tree, and to LaTeX and numbers.
 
-A program is printed from one plain text per formula. What is written there is read into a tree; the LaTeX is
-made of the tree, the letters that need an explanation are found in it, and its value on random numbers is
-compared with the cvxpy expression beside it (:mod:`formulations.language.consistency`).
+Each formula of a program is one plain text, which is read into a tree. From the tree come the LaTeX, the
+letters that need an explanation, and its value on random numbers, which is compared with the cvxpy expression
+beside it (:mod:`formulations.language.consistency`).
 
 Read the files in this order: ``tree`` (the nodes of a formula), ``parser`` (from plain text to the tree),
 ``printing`` (its LaTeX, and sentences with formulas) and ``evaluation`` (its value).
@@ -14,15 +14,15 @@ The plain text
                         matrix (K, m+1), Wₖ a vector and Wₖⱼ a number
 ``λ*``, ``s⁺``, ``x̃``    marks belong to the name; so do labels, ``β_f`` and ``Σ_λ``
 ``z_{j,k−1}``           an index one place before
-``Σᵢ a b + c``          a sum takes the product behind it, and no further term
+``Σᵢ a b + c``          a summation extends to the end of the product, not to the next term
 ``Σ_{yᵢ<0} Cᵢ``         over the i with yᵢ < 0; ``Σ_{j<i}`` over the j before i
 ``w·x``, ``β'Kβ``       columns; ``'`` transposes, and ``x x'`` is a matrix
 ``‖W‖²``                of a matrix, the squares of all its entries
-``½ a/b c``             (½ a / b) c: the stroke takes one factor behind it
+``½ a/b c``             (½ a / b) c: the denominator is one factor
 ``(a, b)``              one column under the other; ``[A, b; b', t]`` is a matrix by blocks
 ``v = 0``, ``A ⪰ 0``      zero in every entry; any other relation is between numbers: ``wₗ ≤ R``
 ``DΣ + I``              I is the unit matrix of the size that fits; A⁻¹ and A^½ are read
-``… ≥ 1 for yᵢ < 0``    a row that is stated where its condition holds; cases are parted by commas
+``… ≥ 1 for yᵢ < 0``    a row with a condition on its indices; cases are separated by commas
 ======================  ================================================================================
 
 Examples

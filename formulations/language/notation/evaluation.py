@@ -1,6 +1,6 @@
 """The value of a formula's tree, from the values of its letters.
 
-A :class:`Value` is a number, a vector or a matrix, one for each value of the free indices.
+A :class:`Value` is a number, a vector or a matrix for each value of the free indices.
 """
 
 from __future__ import annotations
@@ -27,45 +27,45 @@ class Value:
     # one axis for each free index, then none, one or two for a number, a vector or a matrix
     array: Array
     axes: tuple[str, ...] = ()  # the free indices, in alphabetical order
-    lying: bool = False  # True for a row vector, ``a'``
-    unit: bool = False  # True for a number times the unit matrix, of any size
+    is_row: bool = False  # True for a row vector, ``a'``
+    is_unit: bool = False  # True for a number times the unit matrix, of any size
 
     @property
     def rank(self) -> int:
         """0 for a number, 1 for a vector, 2 for a matrix."""
-        return 2 if self.unit else self.array.ndim - len(self.axes)
+        return 2 if self.is_unit else self.array.ndim - len(self.axes)
 
     @property
     def kind(self) -> str:
         """The kind in words."""
-        return "a row" if self.lying else _KINDS[self.rank] if self.rank < 3 else "an array"
+        return "a row" if self.is_row else _KINDS[self.rank] if self.rank < 3 else "an array"
 
     def of_size(self, size: int) -> Value:
-        """Itself, the unit matrix written out."""
-        if not self.unit:
+        """Return the value, with a unit matrix written out."""
+        if not self.is_unit:
             return self
         return Value(self.array[..., None, None] * np.eye(size), self.axes)
 
     def transposed(self) -> Value:
-        """``a'``."""
-        if self.unit or self.rank == 0:
+        """Return ``a'``."""
+        if self.is_unit or self.rank == 0:
             return self
         if self.rank == 1:
-            return replace(self, lying=not self.lying)
+            return replace(self, is_row=not self.is_row)
         return replace(self, array=np.swapaxes(self.array, -1, -2))
 
     def number_by_number(self, function: Callable[[Array], Array], name: str) -> Value:
-        """Return a function of numbers."""
+        """Apply a function to a number."""
         if self.rank:
             raise UnreadableError(f"{name} is of a number, not of {self.kind}")
         return replace(self, array=function(self.array))
 
     def norm(self) -> Value:
-        """``‖a‖``."""
-        if self.unit or not self.rank:
+        """Return ``‖a‖``."""
+        if self.is_unit or not self.rank:
             raise UnreadableError(f"a norm is of a vector or a matrix, not of {self.kind}")
-        over = tuple(range(len(self.axes), self.array.ndim))
-        return Value(np.sqrt((self.array**2).sum(axis=over)), self.axes)
+        inner_axes = tuple(range(len(self.axes), self.array.ndim))
+        return Value(np.sqrt((self.array**2).sum(axis=inner_axes)), self.axes)
 
     def summed(self, index: str) -> Value:
         """Return the sum over one free index."""
@@ -75,7 +75,7 @@ class Value:
         return replace(self, array=self.array.sum(axis=self.axes.index(index)), axes=axes)
 
 
-UNIT = Value(np.array(1.0), unit=True)
+UNIT = Value(np.array(1.0), is_unit=True)
 
 
 def number(value: float) -> Value:
@@ -84,7 +84,7 @@ def number(value: float) -> Value:
 
 
 def aligned(values: Sequence[Value]) -> tuple[list[Array], tuple[str, ...]]:
-    """Arrays whose first axes are the free indices of all the values, and these indices."""
+    """Return arrays whose first axes are the free indices of all values, and these indices."""
     axes = tuple(sorted({axis for value in values for axis in value.axes}))
     arrays = []
     for value in values:
@@ -94,38 +94,39 @@ def aligned(values: Sequence[Value]) -> tuple[list[Array], tuple[str, ...]]:
     return arrays, axes
 
 
-def add(left: Value, right: Value, sign: int = 1, *, spread: bool = False) -> Value:
-    """``a + b`` or ``a − b``."""
-    if left.unit != right.unit:
-        matrix = right if left.unit else left
+def add(left: Value, right: Value, sign: int = 1, *, broadcast: bool = False) -> Value:
+    """Return ``a + b`` or ``a − b``; with `broadcast` a number may be added to a vector or a matrix."""
+    if left.is_unit != right.is_unit:
+        matrix = right if left.is_unit else left
         if matrix.rank == 2:
             left, right = left.of_size(matrix.array.shape[-1]), right.of_size(matrix.array.shape[-1])
-    if spread and 0 in (left.rank, right.rank):
-        left, right = _spread(left, right), _spread(right, left)
-    if (left.rank, left.lying) != (right.rank, right.lying):
+    if broadcast and 0 in (left.rank, right.rank):
+        left, right = _broadcast(left, right), _broadcast(right, left)
+    if (left.rank, left.is_row) != (right.rank, right.is_row):
         raise UnreadableError(f"{left.kind} and {right.kind} are added")
     (a, b), axes = aligned([left, right])
-    if a.shape[len(axes) :] != b.shape[len(axes) :] and not spread:
+    if a.shape[len(axes) :] != b.shape[len(axes) :] and not broadcast:
         raise UnreadableError(f"{left.kind} and {right.kind} of different sizes are added")
-    return Value(a + sign * b, axes, left.lying, left.unit)
+    return Value(a + sign * b, axes, left.is_row, left.is_unit)
 
 
-def _spread(value: Value, other: Value) -> Value:
+def _broadcast(value: Value, other: Value) -> Value:
+    """Return a number with the axes of another value."""
     if value.rank:
         return value
     shape = value.array.shape + (1,) * other.rank
-    return Value(value.array.reshape(shape), value.axes, other.lying)
+    return Value(value.array.reshape(shape), value.axes, other.is_row)
 
 
 def times(left: Value, right: Value) -> Value:
-    """``a b``: number times anything, row times column, matrix times vector."""
-    if left.unit or right.unit:
+    """Return ``a b``: number times anything, row times column, matrix times vector."""
+    if left.is_unit or right.is_unit:
         return _times_unit(left, right)
     (a, b), axes = aligned([left, right])
     if not left.rank:
-        return Value(a.reshape(a.shape + (1,) * right.rank) * b, axes, right.lying)
+        return Value(a.reshape(a.shape + (1,) * right.rank) * b, axes, right.is_row)
     if not right.rank:
-        return Value(a * b.reshape(b.shape + (1,) * left.rank), axes, left.lying)
+        return Value(a * b.reshape(b.shape + (1,) * left.rank), axes, left.is_row)
     form = (_shape_name(left), _shape_name(right))
     if form not in _PRODUCTS:
         raise UnreadableError(f"{left.kind} is multiplied by {right.kind}")
@@ -145,23 +146,23 @@ _PRODUCTS = {
 
 
 def _shape_name(value: Value) -> str:
-    return "matrix" if value.rank == 2 else "row" if value.lying else "column"
+    return "matrix" if value.rank == 2 else "row" if value.is_row else "column"
 
 
 def _times_unit(left: Value, right: Value) -> Value:
-    factor, other = (left, right) if left.unit else (right, left)
-    product = times(replace(factor, unit=False), replace(other, unit=False))
-    return replace(product, unit=True) if other.unit or not other.rank else product
+    factor, other = (left, right) if left.is_unit else (right, left)
+    product = times(replace(factor, is_unit=False), replace(other, is_unit=False))
+    return replace(product, is_unit=True) if other.is_unit or not other.rank else product
 
 
 def hadamard(left: Value, right: Value) -> Value:
-    """``a∘b``."""
-    if (left.rank, left.lying) != (right.rank, right.lying) or not left.rank:
+    """Return ``a∘b``."""
+    if (left.rank, left.is_row) != (right.rank, right.is_row) or not left.rank:
         raise UnreadableError(f"∘ joins vectors or matrices of one size, not {left.kind} and {right.kind}")
     (a, b), axes = aligned([left, right])
     if a.shape[len(axes) :] != b.shape[len(axes) :]:
         raise UnreadableError("∘ joins vectors or matrices of one size")
-    return Value(a * b, axes, left.lying)
+    return Value(a * b, axes, left.is_row)
 
 
 def power(base: Value, exponent: Value) -> Value:
@@ -171,7 +172,7 @@ def power(base: Value, exponent: Value) -> Value:
     if base.rank == 0:
         (a, b), axes = aligned([base, exponent])
         return Value(a**b, axes)
-    if base.rank == 1 or base.unit or exponent.axes:
+    if base.rank == 1 or base.is_unit or exponent.axes:
         raise UnreadableError(f"{base.kind} has no power")
     if base.array.shape[-1] != base.array.shape[-2]:
         raise UnreadableError("a matrix that is not square has no power")
@@ -188,32 +189,32 @@ def where(condition: Value, value: Value) -> Value:
     """Return the value where the condition is not 0, and 0 elsewhere."""
     (mask, array), axes = aligned([condition, value])
     mask = mask.reshape(mask.shape + (1,) * (array.ndim - len(axes)))
-    return Value(np.where(mask != 0.0, array, 0.0), axes, value.lying)
+    return Value(np.where(mask != 0.0, array, 0.0), axes, value.is_row)
 
 
 def stack(parts: Sequence[Value]) -> Value:
-    """``(a, b)``: one column of numbers and columns."""
+    """Return ``(a, b)``, one column of numbers and columns."""
     arrays, axes = aligned([_as_column(part) for part in parts])
     sizes = np.broadcast_shapes(*(array.shape[: len(axes)] for array in arrays))
     return Value(np.concatenate([np.broadcast_to(a, (*sizes, a.shape[-1])) for a in arrays], axis=-1), axes)
 
 
 def _as_column(part: Value) -> Value:
-    if part.rank > 1 or part.lying:
-        raise UnreadableError(f"numbers and columns are put one under the other, not {part.kind}")
+    if part.rank > 1 or part.is_row:
+        raise UnreadableError(f"only numbers and columns are stacked, not {part.kind}")
     return part if part.rank else Value(part.array[..., None], part.axes)
 
 
 def blocks(rows: Sequence[Sequence[Value]]) -> Value:
-    """``[a, b; c, d]``."""
+    """Return ``[a, b; c, d]``."""
     if any(cell.axes for row in rows for cell in row):
         raise UnreadableError("an entry of a matrix has a free index")
-    heights = [_size((_extent(cell)[0] for cell in row if not cell.unit), "height") for row in rows]
+    heights = [_size((_extent(cell)[0] for cell in row if not cell.is_unit), "height") for row in rows]
     columns = zip(*rows, strict=True)
-    widths = [_size((_extent(cell)[1] for cell in column if not cell.unit), "width") for column in columns]
+    widths = [_size((_extent(cell)[1] for cell in column if not cell.is_unit), "width") for column in columns]
     cells = []
     for row, height in zip(rows, heights, strict=True):
-        if any(cell.unit and height != width for cell, width in zip(row, widths, strict=True)):
+        if any(cell.is_unit and height != width for cell, width in zip(row, widths, strict=True)):
             raise UnreadableError("a unit matrix stands where a block is not square")
         cells.append([cell.of_size(height).array.reshape(height, width)
                       for cell, width in zip(row, widths, strict=True)])  # fmt: skip
@@ -224,14 +225,14 @@ def _extent(cell: Value) -> tuple[int, int]:
     if cell.rank == 2:
         return cell.array.shape[-2], cell.array.shape[-1]
     size = cell.array.shape[-1] if cell.rank else 1
-    return (1, size) if cell.lying else (size, 1)
+    return (1, size) if cell.is_row else (size, 1)
 
 
 def _size(sizes: object, name: str) -> int:
-    found = set(sizes)  # type: ignore[call-overload]
-    if len(found) != 1:
+    distinct = set(sizes)  # type: ignore[call-overload]
+    if len(distinct) != 1:
         raise UnreadableError(f"the blocks of a matrix do not agree in {name}")
-    return int(found.pop())
+    return int(distinct.pop())
 
 
 _SUBSCRIPTS = dict(zip("ijkl₍₎", "ᵢⱼₖₗ₍₎", strict=True))
@@ -255,24 +256,24 @@ class Scope:
     ----------
     letters : mapping of str to array_like
         The numbers by letter: ``{"y": y, "x": X, "α": alpha}``; an index takes the first axis that is left. A
-        letter that stands for different things under different indices is given with them: ``{"xᵢ": inside,
-        "xⱼ": outside}``.
+        letter with another meaning for another index is named with its indices: ``{"xᵢ": inside, "xⱼ":
+        outside}``.
     definitions : sequence of Definition
         Letters and functions by formula.
 
     Attributes
     ----------
     ranges : dict of str to int
-        How far each index goes. An index that would go differently far in two places is refused.
+        The number of values of each index, the same everywhere in a formula.
     """
 
     def __init__(self, letters: Mapping[str, ArrayLike], definitions: Sequence[t.Definition] = ()):
         self.letters = {name: np.asarray(value, dtype=float) for name, value in letters.items()}
         self.definitions = {definition.head.name: definition for definition in definitions}
         self.ranges: dict[str, int] = {}
-        self._known: dict[str, Value] = {}
+        self._defined_values: dict[str, Value] = {}
         self._parameters: dict[str, Value] = {}
-        self._open: list[str] = []
+        self._evaluating: list[str] = []
 
     def value(self, tree: t.Expression) -> Value:
         """Return the value of an expression."""
@@ -281,21 +282,21 @@ class Scope:
     def residual(self, relation: t.Relation) -> Value:
         """Return the violation of a relation: left less right, or for ≥ right less left.
 
-        Both are numbers, or vectors or matrices of one size; only ``= 0`` and ``⪰ 0`` are short for a
-        vector or a matrix of zeros.
+        Both are numbers, or vectors or matrices of one size; in ``= 0`` and ``⪰ 0`` alone, 0 may be a vector
+        or a matrix.
         """
         left, right = self.value(relation.left), self.value(relation.right)
         if relation.sign == "≥":
             left, right = right, left
         if relation.sign == "⪰" and 2 not in (left.rank, right.rank):
             raise UnreadableError(f"⪰ is between matrices, not {left.kind} and {right.kind}")
-        if relation.sign != "⪰" and (left.unit or right.unit):
+        if relation.sign != "⪰" and (left.is_unit or right.is_unit):
             raise UnreadableError("a unit matrix is compared")
-        nothing = relation.right == t.Number("0")
-        return add(left, right, -1, spread=relation.sign == "⪰" or (relation.sign == "=" and nothing))
+        is_zero = relation.right == t.Number("0")
+        return add(left, right, -1, broadcast=relation.sign == "⪰" or (relation.sign == "=" and is_zero))
 
     def holds(self, relation: t.Relation) -> Value:
-        """1 where a relation between numbers holds, and 0 where it does not."""
+        """Return 1 where a relation between numbers is true, else 0."""
         left, right = self.value(relation.left), self.value(relation.right)
         if left.rank or right.rank or relation.sign not in _COMPARE:
             raise UnreadableError("a condition is a relation between numbers")
@@ -303,11 +304,11 @@ class Scope:
         return Value(_COMPARE[relation.sign](a, b).astype(float), axes)
 
     def stated(self, claim: t.Claim) -> Value:
-        """1 where a claim is made, 0 where its conditions leave it out."""
-        found = number(1.0)
+        """Return 1 where all conditions of a claim are true, else 0."""
+        mask = number(1.0)
         for condition in claim.conditions:
-            found = times(found, self.holds(condition))
-        return found
+            mask = times(mask, self.holds(condition))
+        return mask
 
     # -- letters ----------------------------------------------------------------------------------
 
@@ -318,10 +319,10 @@ class Scope:
         return base
 
     def _base(self, letter: t.Letter) -> Value:
-        name, whole = letter.name, printed_letter(letter)
+        name, printed = letter.name, printed_letter(letter)
         if name in self._parameters:
             return self._parameters[name]
-        for key in (whole, name):
+        for key in (printed, name):
             if key in self.letters:
                 return Value(self.letters[key])
         if name in self.definitions and not self.definitions[name].parameter:
@@ -330,46 +331,49 @@ class Scope:
             return UNIT
         if name in INDICES and name in self.ranges and not letter.indices:
             return Value(np.arange(self.ranges[name], dtype=float), (name,))
-        raise UnreadableError(f"{whole} has no value")
+        raise UnreadableError(f"{printed} has no value")
 
     def _at(self, base: Value, index: t.Index, letter: t.Letter) -> Value:
-        if base.rank < 1 or base.unit:
+        if base.rank < 1 or base.is_unit:
             raise UnreadableError(f"{printed_letter(letter)} has an index too many")
         axis = len(base.axes)
         size = base.array.shape[axis]
         if self.ranges.setdefault(index.letter, size) != size:
-            goes = f"{index.letter} goes up to {self.ranges[index.letter]} elsewhere"
-            raise UnreadableError(f"{printed_letter(letter)} has {size} entries along {index.letter}; {goes}")
+            raise UnreadableError(
+                f"{printed_letter(letter)} has {size} entries along {index.letter}; "
+                f"{index.letter} goes up to {self.ranges[index.letter]} elsewhere"
+            )
         array = base.array
         if index.offset:
             array = np.roll(array, -index.offset, axis=axis)
-            beyond = np.arange(size) + index.offset
-            array[(slice(None),) * axis + ((beyond < 0) | (beyond >= size),)] = np.nan
+            source = np.arange(size) + index.offset
+            array[(slice(None),) * axis + ((source < 0) | (source >= size),)] = np.nan
         if index.letter in base.axes:
-            place = base.axes.index(index.letter)
-            array = np.moveaxis(np.diagonal(array, axis1=place, axis2=axis), -1, place)
+            first = base.axes.index(index.letter)
+            array = np.moveaxis(np.diagonal(array, axis1=first, axis2=axis), -1, first)
             return Value(array, base.axes)
         axes = tuple(sorted((*base.axes, index.letter)))
         return Value(np.moveaxis(array, axis, axes.index(index.letter)), axes)
 
     def _defined(self, definition: t.Definition) -> Value:
         name = definition.head.name
-        if name not in self._known:
-            if name in self._open:
+        if name not in self._defined_values:
+            if name in self._evaluating:
                 raise UnreadableError(f"{name} is defined by itself")
-            self._open.append(name)
+            self._evaluating.append(name)
             try:
                 value = self.value(definition.body)
             finally:
-                self._open.pop()
+                self._evaluating.pop()
             heads = tuple(index.letter for index in definition.head.indices)
             if sorted(heads) != list(value.axes):
                 free = ", ".join(value.axes) or "no index"
                 raise UnreadableError(f"{printed_letter(definition.head)} is defined by a formula of {free}")
             order = [value.axes.index(head) for head in heads]
-            rest = range(len(heads), value.array.ndim)
-            self._known[name] = Value(value.array.transpose(*order, *rest), (), value.lying, value.unit)
-        return self._known[name]
+            inner = range(len(heads), value.array.ndim)
+            array = value.array.transpose(*order, *inner)
+            self._defined_values[name] = Value(array, (), value.is_row, value.is_unit)
+        return self._defined_values[name]
 
     # -- expressions ------------------------------------------------------------------------------
 
@@ -378,60 +382,60 @@ class Scope:
 
     def _sum(self, tree: t.Sum) -> Value:
         sign, first = tree.terms[0]
-        found = self.value(first)
+        total = self.value(first)
         if sign < 0:
-            found = times(number(-1.0), found)
+            total = times(number(-1.0), total)
         for sign, term in tree.terms[1:]:
-            found = add(found, self.value(term), sign)
-        return found
+            total = add(total, self.value(term), sign)
+        return total
 
     def _product(self, tree: t.Product) -> Value:
-        found = self.value(tree.factors[0])
+        product = self.value(tree.factors[0])
         for factor in tree.factors[1:]:
-            found = times(found, self.value(factor))
-        return found
+            product = times(product, self.value(factor))
+        return product
 
     def _quotient(self, tree: t.Quotient) -> Value:
         below = self.value(tree.below).number_by_number(np.reciprocal, "a denominator")
         return times(self.value(tree.above), below)
 
     def _call(self, tree: t.Call) -> Value:
-        given = [self.value(argument) for argument in tree.arguments]
+        arguments = [self.value(argument) for argument in tree.arguments]
         if tree.name in self.definitions and self.definitions[tree.name].parameter:
-            return self._applied(self.definitions[tree.name], given)
+            return self._applied(self.definitions[tree.name], arguments)
         if tree.name in ("max", "min"):
-            if any(one.rank for one in given):
+            if any(argument.rank for argument in arguments):
                 raise UnreadableError(f"{tree.name} is of numbers")
-            arrays, axes = aligned(given)
+            arrays, axes = aligned(arguments)
             return Value(reduce(np.maximum if tree.name == "max" else np.minimum, arrays), axes)
-        if len(given) != 1:
+        if len(arguments) != 1:
             raise UnreadableError(f"{tree.name} is of one argument")
         if tree.name == "tr":
-            if given[0].rank != 2 or given[0].unit:
-                raise UnreadableError(f"tr is of a matrix, not of {given[0].kind}")
-            return Value(np.trace(given[0].array, axis1=-2, axis2=-1), given[0].axes)
+            if arguments[0].rank != 2 or arguments[0].is_unit:
+                raise UnreadableError(f"tr is of a matrix, not of {arguments[0].kind}")
+            return Value(np.trace(arguments[0].array, axis1=-2, axis2=-1), arguments[0].axes)
         functions = {"ln": np.log, "exp": np.exp, "sqrt": np.sqrt}
         if tree.name not in functions:
             raise UnreadableError(f"{tree.name} is not defined")
-        return given[0].number_by_number(functions[tree.name], tree.name)
+        return arguments[0].number_by_number(functions[tree.name], tree.name)
 
-    def _applied(self, definition: t.Definition, given: list[Value]) -> Value:
-        if len(given) != 1:
+    def _applied(self, definition: t.Definition, arguments: list[Value]) -> Value:
+        if len(arguments) != 1:
             raise UnreadableError(f"{definition.head.name} is of one argument")
         outside = self._parameters
-        self._parameters = {**outside, definition.parameter: given[0]}
+        self._parameters = {**outside, definition.parameter: arguments[0]}
         try:
             return self.value(definition.body)
         finally:
             self._parameters = outside
 
     def _summation(self, tree: t.Summation) -> Value:
-        found = self.value(tree.body)
+        total = self.value(tree.body)
         if tree.condition is not None:
-            found = where(self.holds(tree.condition), found)
+            total = where(self.holds(tree.condition), total)
         for index in tree.indices:
-            found = found.summed(index)
-        return found
+            total = total.summed(index)
+        return total
 
     def _matrix(self, tree: t.Matrix) -> Value:
         return blocks([[self.value(cell) for cell in row] for row in tree.rows])

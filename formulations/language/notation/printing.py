@@ -1,6 +1,6 @@
 """LaTeX of formulas, from their trees, and of sentences with formulas in them.
 
-In a sentence each formula stands between two ``$``: ``"unused price of slack: $Cᵢ − αᵢ$"``.
+In a sentence each formula stands between two ``$``: ``"cost of slack less alpha: $Cᵢ − αᵢ$"``.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def latex_of_claims(claims: Sequence[t.Claim]) -> str:
     parts = []
     for claim in claims:
         conditions = r",\, ".join(latex_of_relation(condition) for condition in claim.conditions)
-        behind = rf"\quad \text{{for }} {conditions}" if conditions else ""
-        parts.append(latex_of_relation(claim.relation) + behind)
+        suffix = rf"\quad \text{{for }} {conditions}" if conditions else ""
+        parts.append(latex_of_relation(claim.relation) + suffix)
     return r",\quad ".join(parts)
 
 
