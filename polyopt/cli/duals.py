@@ -158,12 +158,11 @@ def _print_frame(console: Console, frame: pd.DataFrame, wrapped: str = "") -> No
         return lambda row: number(row[name]) if isinstance(row[name], float) else visible(str(row[name]))
 
     columns = [
-        Column(
-            name, cell(name), is_text=name not in _NUMBERS,
-            overflow="wrap" if name == wrapped else "",
-        ) for name in frame
-    ]  # fmt: skip
-    console.print(terminal_table(columns, frame.to_dict("records"), console.width, title=""))
+        Column(name, cell(name), name not in _NUMBERS, overflow="wrap" if name == wrapped else "")
+        for name in map(str, frame)
+    ]
+    rows: list[dict[str, Any]] = frame.to_dict("records")
+    console.print(terminal_table(columns, rows, console.width, title=""))
 
 
 def _print_sensitivities(console: Console, frame: pd.DataFrame) -> None:

@@ -231,8 +231,8 @@ def tables(
             )  # fmt: skip
             parts += [table, Text()]
             shown += fits
-    for table in more:
-        parts += [table, Text()]
+    for renderable in more:
+        parts += [renderable, Text()]
     parts += _meanings([row.claim for row in shown], width)
     parts += [Text(line, style="yellow") for line in _failures(shown)]
     parts += [Text(note, style="dim") for note in notes]

@@ -136,13 +136,10 @@ class Scene:
 
 
 def _polytope_of(model: object) -> Polytope:
-    if isinstance(model, Polytope):
-        return model
-    if hasattr(model, "polytope_"):
-        return model.polytope_
-    if not (hasattr(model, "W_") and hasattr(model, "b_")):
+    polytope = model if isinstance(model, Polytope) else getattr(model, "polytope_", None)
+    if polytope is None:
         raise ValueError(f"model must be a Polytope or a fitted binary estimator with faces, not {model!r}")
-    return Polytope(model.W_, model.b_, getattr(model, "feature_names_in_", None))
+    return polytope
 
 
 def polytope_slices(
@@ -160,7 +157,7 @@ def polytope_slices(
     Parameters
     ----------
     model : estimator or Polytope
-        Fitted binary estimator with faces ``W_`` and ``b_``, or a polytope.
+        Fitted binary estimator with a ``polytope_``, or a polytope.
     X : array_like of shape (n, m)
         Samples.
     y : array_like of shape (n,)
