@@ -154,14 +154,14 @@ def _print_frame(console: Console, frame: pd.DataFrame, wrapped: str = "") -> No
     """Print a frame as a table, in which one column may be wrapped if the terminal is narrow."""
     from polyopt.compare.tables import number
 
-    def cell(name: str) -> Callable[[dict[str, Any]], str]:
+    def cell(name: str) -> Callable[[dict[Any, Any]], str]:
         return lambda row: number(row[name]) if isinstance(row[name], float) else visible(str(row[name]))
 
     columns = [
         Column(name, cell(name), name not in _NUMBERS, overflow="wrap" if name == wrapped else "")
         for name in map(str, frame)
     ]
-    rows: list[dict[str, Any]] = frame.to_dict("records")
+    rows: list[dict[Any, Any]] = frame.to_dict("records")
     console.print(terminal_table(columns, rows, console.width, title=""))
 
 

@@ -293,8 +293,8 @@ def shown_differences(differences: Sequence[Difference], summaries: Sequence[Sum
     if len(differences) <= _MAX_DIFFERENCES:
         return list(differences)
     fast = {(d.method, d.solver) for d in differences} | {(d.other, d.other_solver) for d in differences}
-    known = [s for s in summaries if (s.method, s.solver) in fast and not np.isnan(s.test_error)]
-    best = min(known, key=lambda summary: summary.test_error).method
+    fitted = [s for s in summaries if (s.method, s.solver) in fast and not np.isnan(s.test_error)]
+    best = min(fitted, key=lambda summary: summary.test_error).method
     return [difference for difference in differences if best in (difference.method, difference.other)]
 
 
