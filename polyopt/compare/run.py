@@ -143,16 +143,9 @@ def compare(
         interrupted = True
     seconds = time.perf_counter() - began
     return Comparison(
-        tuple(race.rows),
-        datasets,
-        seed,
-        time_limit,
-        seconds,
-        interrupted,
-        seeds,
-        splits,
+        tuple(race.rows), datasets, seed, time_limit, seconds, interrupted, seeds, splits,
         given_text(by_method),
-    )
+    )  # fmt: skip
 
 
 class _Race:
