@@ -45,13 +45,22 @@ _GRID = 400  # points of each axis at which the regions of the faces are coloure
 
 
 class Scene:
-    """The polytope, the samples, their names, and the side of each class, for all panels."""
+    """The polytope, the samples and their classes, and the looks of the faces, for all panels.
+
+    `scale` are the standard deviations of the features, `n_assigned` the samples outside by face, and `used`
+    the faces with a colour of their own, in its order.
+    """
 
     def __init__(
         self, model: object, X: ArrayLike, y: ArrayLike, feature_names: Sequence[str] | None,
         class_names: Sequence[str] | None,
     ):  # fmt: skip
-        self.polytope = _polytope_of(model)
+        polytope = model if isinstance(model, Polytope) else getattr(model, "polytope_", None)
+        if polytope is None:
+            raise ValueError(
+                f"model must be a Polytope or a fitted binary estimator with faces, not {model!r}"
+            )
+        self.polytope: Polytope = polytope
         self.X, self.y = values_of(X, self.polytope.names), np.asarray(y)
         m = self.polytope.n_features
         if self.X.ndim != 2 or self.X.shape[1] != m:
@@ -71,7 +80,7 @@ class Scene:
         outside = self.X[~self.polytope.contains(self.X)]
         self.n_assigned = np.bincount(self.polytope.active_face(outside), minlength=self.polytope.n_faces)
 
-        # Faces without samples and without part of the boundary share the last colour.
+        # Redundant faces without samples share a colour.
         self.used = np.flatnonzero((self.n_assigned > 0) | ~self.polytope.redundant).tolist()
         if len(self.used) > len(FACES):  # distinct colours for those with the most samples
             self.used.sort(key=lambda k: -self.n_assigned[k])
@@ -133,13 +142,6 @@ class Scene:
         low, high = self.X[:, pair].min(axis=0), self.X[:, pair].max(axis=0)
         pad = 0.06 * np.where(high > low, high - low, 1.0)
         return low - pad, high + pad
-
-
-def _polytope_of(model: object) -> Polytope:
-    polytope = model if isinstance(model, Polytope) else getattr(model, "polytope_", None)
-    if polytope is None:
-        raise ValueError(f"model must be a Polytope or a fitted binary estimator with faces, not {model!r}")
-    return polytope
 
 
 def polytope_slices(
