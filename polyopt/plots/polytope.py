@@ -70,8 +70,8 @@ class Scene:
             raise ValueError(f"y must be of two classes, not {len(self.classes)}")
         names = self.polytope.names if feature_names is None else feature_names
         self.names = [in_picture(str(name)) for name in names]
-        class_names = self.classes if class_names is None else class_names
-        self.class_names = [in_picture(str(name)) for name in class_names]
+        labels = self.classes if class_names is None else class_names
+        self.class_names = [in_picture(str(name)) for name in labels]
         self.scale = np.where(self.X.std(axis=0) > 0, self.X.std(axis=0), 1.0)
         outer = self._outer_class(model)
         self.outer_label, inner = self.classes[outer], 1 - outer
