@@ -154,16 +154,15 @@ def _print_frame(console: Console, frame: pd.DataFrame, wrapped: str = "") -> No
     """Print a frame as a table, in which one column may be wrapped if the terminal is narrow."""
     from polyopt.compare.tables import number
 
-    def cell(name: str) -> Callable[[dict[str, Any]], str]:
+    def cell(name: str) -> Callable[[dict[Any, Any]], str]:
         return lambda row: number(row[name]) if isinstance(row[name], float) else visible(str(row[name]))
 
     columns = [
-        Column(
-            name, cell(name), is_text=name not in _NUMBERS,
-            overflow="wrap" if name == wrapped else "",
-        ) for name in frame
-    ]  # fmt: skip
-    console.print(terminal_table(columns, frame.to_dict("records"), console.width, title=""))
+        Column(name, cell(name), name not in _NUMBERS, overflow="wrap" if name == wrapped else "")
+        for name in map(str, frame)
+    ]
+    rows: list[dict[Any, Any]] = frame.to_dict("records")
+    console.print(terminal_table(columns, rows, console.width, title=""))
 
 
 def _print_sensitivities(console: Console, frame: pd.DataFrame) -> None:

@@ -11,7 +11,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType
 
 from polyopt.compare.data import Prepared
 from polyopt.compare.results import Difference, Proof, Row, Summary, differences_of, proofs_of, summaries_of
-from polyopt.compare.tables import proof_table, repeat_notes, repeat_tables, shown_differences, tables
+from polyopt.compare.tables import fit_tables, repeat_notes, repeat_tables, shown_differences
 from polyopt.methods import METHODS
 
 
@@ -180,8 +180,7 @@ class Comparison:
         titles = {data.name: data.summary for data in self.datasets}
         notes = self.notes() if self.rows or self.interrupted else []
         if not self.is_repeated:
-            proofs = self.proofs()
-            return tables(self.rows, titles, notes, width, [proof_table(proofs, width)] if proofs else [])
+            return fit_tables(self.rows, self.proofs(), titles, notes, width)
         for name, summary in titles.items():
             if (count := len({row.split for row in self.rows if row.data == name})) > 1:
                 titles[name] = summary.replace(f"{name}: ", f"{name}: {count} splits of ", 1)

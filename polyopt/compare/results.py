@@ -181,13 +181,13 @@ def differences_of(rows: Sequence[Row], ratios: Mapping[str, float]) -> list[Dif
     differences = []
     groups = _grouped(rows)
     for data in dict.fromkeys(row.data for row in rows):
-        fast = [key for key in groups if key[0] == data and key[2] == METHODS[key[1]].fast]
-        for one, other in combinations(fast, 2):
-            first, second = _by_split(groups[one]), _by_split(groups[other])
+        fast = [group for group in groups if group[0] == data and group[2] == METHODS[group[1]].fast]
+        for key, other in combinations(fast, 2):
+            first, second = _by_split(groups[key]), _by_split(groups[other])
             common = [split for split in first if split in second]
             if len(common) > 1:
                 values = [first[split] - second[split] for split in common]
-                differences.append(Difference(*one, *other[1:], len(common), *interval(values, ratios[data])))
+                differences.append(Difference(*key, *other[1:], len(common), *interval(values, ratios[data])))
     return differences
 
 

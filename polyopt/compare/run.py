@@ -33,26 +33,22 @@ from polyopt.methods.registry import (
 
 
 def chosen_methods(names: Iterable[str], settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the methods to compare, and the settings of each among the given parameters of estimators.
+    """Return the methods to compare, and for each its settings among some parameters of estimators.
 
-    With a ``kernel`` in the settings, a linear machine's name stands for the same machine with that kernel.
+    If there is a ``kernel`` among the settings, the name of a linear machine stands for that machine with the
+    kernel.
     """
-    kernel = settings.get("kernel")
-    methods = [for_kernel(find_method(name), kernel) for name in dict.fromkeys(names)]
-    given: dict[str, dict[str, Any]] = {}
-    known: set[str] = set()
-    for method in methods:
-        given[method.name] = {}
-        if not settings:
-            continue
+    methods = [for_kernel(find_method(name), settings.get("kernel")) for name in dict.fromkeys(names)]
+    by_method: dict[str, dict[str, Any]] = {method.name: {} for method in methods}
+    for method in methods if settings else ():
         with answering_for(method):
-            known |= set(method.parameters)
-            given[method.name] = {name: settings[name] for name in settings if name in method.parameters}
-            method.check(given[method.name])
+            by_method[method.name] = {n: settings[n] for n in settings if n in method.parameters}
+            method.check(by_method[method.name])
+    used = {name for each in by_method.values() for name in each}
     for name in settings:
-        if name not in known:
-            raise ValueError(f"no compared method has the setting {name}; compared: {', '.join(given)}")
-    return given
+        if name not in used:
+            raise ValueError(f"no compared method has the setting {name}; compared: {', '.join(by_method)}")
+    return by_method
 
 
 def settings_text(settings: Mapping[str, Any]) -> str:
@@ -64,13 +60,13 @@ def settings_text(settings: Mapping[str, Any]) -> str:
     )
 
 
-def given_text(given: Mapping[str, Mapping[str, Any]]) -> str:
+def given_text(by_method: Mapping[str, Mapping[str, Any]]) -> str:
     """Format settings by method, such as ``C=10, n_faces=5 (cpm)``: methods are named unless all have one."""
     parts = []
-    for name in dict.fromkeys(name for settings in given.values() for name in settings):
-        methods = [method for method, settings in given.items() if name in settings]
-        text = settings_text({name: given[methods[0]][name]}) or f"{name}=None"
-        parts.append(text if len(methods) == len(given) else f"{text} ({', '.join(methods)})")
+    for name in dict.fromkeys(name for settings in by_method.values() for name in settings):
+        methods = [method for method, settings in by_method.items() if name in settings]
+        text = settings_text({name: by_method[methods[0]][name]}) or f"{name}=None"
+        parts.append(text if len(methods) == len(by_method) else f"{text} ({', '.join(methods)})")
     return ", ".join(parts)
 
 
@@ -127,16 +123,16 @@ def compare(
     began = time.perf_counter()
     time_limit = arguments.seconds(time_limit)
     seeds, splits = arguments.whole("seeds", seeds), arguments.whole("splits", splits)
-    given = chosen_methods(methods or DEFAULT_METHODS, settings or {})
+    by_method = chosen_methods(methods or DEFAULT_METHODS, settings or {})
     several = [data] if not isinstance(data, Iterable) or isinstance(data, str) else list(data)
     loaded = _number_names([load(each) if isinstance(each, str) else each for each in several])
     datasets = tuple(prepare(dataset, seed) for dataset in loaded)
-    race = _Race(given, range(seed, seed + seeds), time_limit, prove, on_row)
+    race = _Race(by_method, range(seed, seed + seeds), time_limit, prove, on_row)
     counts = [1 if first.published else splits for first in datasets]
     interrupted = False
     try:
         with running(Clock()) as race.clock, steps(sum(counts) * race.size, "fit") as step:
-            for name, of_method in given.items():
+            for name, of_method in by_method.items():
                 step.name(f"importing {name}")
                 _warm_up(find_method(name), prove, of_method)
             for dataset, first, count in zip(loaded, datasets, counts, strict=True):
@@ -147,23 +143,24 @@ def compare(
         interrupted = True
     seconds = time.perf_counter() - began
     return Comparison(
-        tuple(race.rows), datasets, seed, time_limit, seconds, interrupted, seeds, splits, given_text(given)
-    )
+        tuple(race.rows), datasets, seed, time_limit, seconds, interrupted, seeds, splits,
+        given_text(by_method),
+    )  # fmt: skip
 
 
 class _Race:
     """Every method by every solver, on one split after the other."""
 
-    clock: Clock  # of the whole race; a fit that Ctrl-C ends stops it
+    clock: Clock  # of the whole race, stopped if Ctrl-C ends a fit
 
     def __init__(
-        self, given: Mapping[str, Mapping[str, Any]], seeds: range, time_limit: float | None, prove: bool,
+        self, by_method: Mapping[str, Mapping[str, Any]], seeds: range, time_limit: float | None, prove: bool,
         on_row: Callable[[Row], None] | None,
     ):  # fmt: skip
         self.rows: list[Row] = []
-        self._given, self._seeds, self._prove = given, seeds, prove
+        self._by_method, self._seeds = by_method, seeds
         self._time_limit, self._on_row = time_limit, on_row
-        self._solvers = {name: find_method(name).solvers(prove) for name in given}
+        self._solvers = {name: find_method(name).solvers(prove) for name in by_method}
 
     @property
     def size(self) -> int:
@@ -181,7 +178,7 @@ class _Race:
         """Fit all methods on one split; finished rows are kept if it is interrupted."""
         for name, solvers in self._solvers.items():
             method = find_method(name)
-            settings, error = _settings(method, data, self._given[name])
+            settings, error = _settings(method, data, self._by_method[name])
             best: Row | None = None
             for solver in solvers:
                 for seed in self._seeds_of(name):
@@ -225,25 +222,25 @@ def _number_names(datasets: list[Dataset]) -> list[Dataset]:
     return numbered
 
 
-def _settings(method: Method, data: Prepared, given: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
+def _settings(method: Method, data: Prepared, chosen: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
     """Return a method's settings for these data, and an error of another package's method as text."""
     try:
         with answering_for(method):
-            return method.settings_for(data.X_train, data.y_train, **given), ""
+            return method.settings_for(data.X_train, data.y_train, **chosen), ""
     except MethodError as error:
-        return {**method.settings, **given}, str(error)
+        return {**method.settings, **chosen}, str(error)
 
 
-def _warm_up(method: Method, prove: bool, given: Mapping[str, Any]) -> None:
+def _warm_up(method: Method, prove: bool, chosen: Mapping[str, Any]) -> None:
     """Fit the method to a few samples by each solver, so that the seconds of its fits have no imports."""
     X, y = two_blobs()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for solver in method.solvers(prove):
-            # The fit of another package's method raises the error again, for its row; and the given settings
+            # The fit of another package's method raises the error again, for its row; and these settings
             # may not suit these data.
-            with nullcontext() if method.name in BUILT_IN and not given else suppress(Exception):
-                method.make(solver, method.settings_for(X, y, **given)).fit(X, y)
+            with nullcontext() if method.name in BUILT_IN and not chosen else suppress(Exception):
+                method.make(solver, method.settings_for(X, y, **chosen)).fit(X, y)
 
 
 def _fit(

@@ -203,8 +203,8 @@ def proof_columns(
     return columns + [gap_of(name) for name in dict.fromkeys(name for p in proofs for name in p.objectives)]
 
 
-def proof_table(proofs: list[Proof], width: int = 120) -> Table:
-    """Return a table of the bounds, and each solver's gap and seconds; a short line has fewer digits."""
+def _proof_table(proofs: Sequence[Proof], width: int) -> Table:
+    """Return a table of the bounds, and each solver's gap and seconds, with fewer digits if it is narrow."""
     for digits, with_seconds in ((7, True), (5, True), (7, False), (5, False)):
         columns = proof_columns(proofs, digits, with_seconds=with_seconds)
         needs = [max(len(c.head), *(len(c.cell(proof)) for proof in proofs)) for c in columns]
@@ -216,11 +216,10 @@ def proof_table(proofs: list[Proof], width: int = 120) -> Table:
     )
 
 
-def tables(
-    rows: Sequence[Row], titles: Mapping[str, str], notes: Iterable[str], width: int,
-    more: Sequence[RenderableType] = (),
-) -> Group:  # fmt: skip
-    """Return a table per data set, `more` tables, the meaning of the marks, and notes on the numbers."""
+def fit_tables(
+    rows: Sequence[Row], proofs: Sequence[Proof], titles: Mapping[str, str], notes: Iterable[str], width: int
+) -> Group:
+    """Return a table per data set, that of proofs, the meaning of the marks, and notes on the numbers."""
     parts: list[RenderableType] = []
     shown = []
     for name, title in titles.items():
@@ -231,8 +230,8 @@ def tables(
             )  # fmt: skip
             parts += [table, Text()]
             shown += fits
-    for table in more:
-        parts += [table, Text()]
+    if proofs:
+        parts += [_proof_table(proofs, width), Text()]
     parts += _meanings([row.claim for row in shown], width)
     parts += [Text(line, style="yellow") for line in _failures(shown)]
     parts += [Text(note, style="dim") for note in notes]
@@ -293,8 +292,8 @@ def shown_differences(differences: Sequence[Difference], summaries: Sequence[Sum
     if len(differences) <= _MAX_DIFFERENCES:
         return list(differences)
     fast = {(d.method, d.solver) for d in differences} | {(d.other, d.other_solver) for d in differences}
-    known = [s for s in summaries if (s.method, s.solver) in fast and not np.isnan(s.test_error)]
-    best = min(known, key=lambda summary: summary.test_error).method
+    fitted = [s for s in summaries if (s.method, s.solver) in fast and not np.isnan(s.test_error)]
+    best = min(fitted, key=lambda summary: summary.test_error).method
     return [difference for difference in differences if best in (difference.method, difference.other)]
 
 

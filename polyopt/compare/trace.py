@@ -20,22 +20,22 @@ def records_of(run: Any) -> pd.DataFrame:
 
 
 def unit_of(records: pd.DataFrame) -> str:
-    """Return the name of what a solver counts, a column of its records: iteration, epoch, step or round."""
+    """Return the column of records that counts: iteration, epoch, step or round."""
     return next((name for name in _UNITS if name in records), _UNITS[0])
 
 
 def trace(run: Any) -> pd.DataFrame:
     """Return ``iteration``, ``objective`` and, if known, ``bound`` of a run's records.
 
-    Of several starts, the one that was kept; empty for a solver that records no objective.
+    Of several starts, the best; empty for a solver that records no objective.
     """
     history = records_of(run)
     if "objective" not in history:
         return pd.DataFrame(columns=["iteration", "objective"], dtype=float)
     if "start" in history:
-        kept = history["start"].iloc[np.nanargmin(history["objective"])]
-        history = history[history["start"] == kept]
+        best = history["start"].iloc[np.nanargmin(history["objective"])]
+        history = history[history["start"] == best]
     unit = unit_of(history)
     columns = [name for name in (unit, "objective", "bound") if name in history]
-    # Decomposition knows no objective while samples are set aside.
+    # Decomposition has no objective while samples are shrunk.
     return history[columns].dropna(subset="objective").rename(columns={unit: "iteration"})

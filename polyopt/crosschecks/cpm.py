@@ -71,8 +71,8 @@ def faces_are_independent(seed: int) -> Pair:
     z = generator(seed).integers(3, size=len(y))
     faces = [cpm.face(X, y, costs).solve().objective for costs in cpm.assignment_matrix(y, 3, z).T]
     fast = solve_cpm_dual(X, y, 1.0, 3, z, tol=1e-9)
-    whole = cpm.fixed_assignment(X, y, 3, z).solve().objective
-    return [whole, fast.objective, float(fast.bound or np.nan)], sum(faces)
+    total = cpm.fixed_assignment(X, y, 3, z).solve().objective
+    return [total, fast.objective, float(fast.bound or np.nan)], sum(faces)
 
 
 @CHECKS.add("T30", f"{CPM}, eq. (6) and the form after it, which the paper takes for one", 1e-12, "≤")
@@ -115,8 +115,8 @@ def max_form_is_not_the_sum_form(seed: int) -> Pair:
 def bias_is_penalised(seed: int) -> Pair:
     """CPM, K = 1: its value is above that of twice the SVM with a bias that is not penalised."""
     X, y, C = blobs(seed)
-    one = cpm.fixed_assignment(X, y, 1, np.zeros(len(y), dtype=int), C).solve().objective
-    return one, 2.0 * svm.primal(X, y, C / 2.0).solve().objective
+    penalised = cpm.fixed_assignment(X, y, 1, np.zeros(len(y), dtype=int), C).solve().objective
+    return penalised, 2.0 * svm.primal(X, y, C / 2.0).solve().objective
 
 
 @CHECKS.add("T31a", f"{CPM}, the unconstrained form after eq. (6)", 1e-6)

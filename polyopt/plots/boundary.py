@@ -25,9 +25,9 @@ from polyopt.plots.figure import (
     MUTED,
     PURPLE,
     Axes,
-    Drawn,
+    FigureOrAxes,
     Panels,
-    Places,
+    SomeAxes,
     feature_names,
     values_of,
 )
@@ -36,8 +36,8 @@ from polyopt.plots.figure import (
 def decision_boundary(
     estimator: Any | Mapping[str, Any], X: ArrayLike, y: ArrayLike, *,
     axis_names: Sequence[str] | None = None, class_names: Sequence[str] | None = None, title: str = "",
-    ax: Places | None = None,
-) -> Drawn:  # fmt: skip
+    ax: SomeAxes | None = None,
+) -> FigureOrAxes:  # fmt: skip
     """Draw a picture of a binary classifier of two features, or of several, three in a row.
 
     The boundary f = 0 and the margins f = ±1; for a finite B the bounds f = ±B; for a polytope each
@@ -81,7 +81,7 @@ def decision_boundary(
         if title and not is_single:
             panels.title(title)
         panels.legend(3 if is_single else 5)
-    return panels.drawn
+    return panels.result
 
 
 def _axis_names(names: Sequence[str] | None, estimator: Any, X: ArrayLike | None) -> tuple[str, str]:
@@ -172,8 +172,8 @@ _MULTIPLIER_TOL = 1e-6  # multipliers below this fraction of the largest cost ar
 
 def whitening(
     estimator: RelativeMarginMachine | SigmaSVM, *, axis_names: Sequence[str] | None = None,
-    class_names: Sequence[str] | None = None, ax: Places | None = None,
-) -> Drawn:  # fmt: skip
+    class_names: Sequence[str] | None = None, ax: SomeAxes | None = None,
+) -> FigureOrAxes:  # fmt: skip
     """Draw a picture of the metric in which a machine's margin is large, over its samples.
 
     On the left the support vector machine with the same C: its margin is Euclidean, and a circle lies
@@ -215,7 +215,7 @@ def whitening(
         _draw_active_bounds(right, estimator, X)
         left.set(xlim=limits[0], ylim=limits[1], ylabel=y_name)
         panels.legend(4)
-    return panels.drawn
+    return panels.result
 
 
 def _check(estimator: Any) -> None:

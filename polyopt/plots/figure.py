@@ -25,8 +25,8 @@ from polyopt.base.text import escape
 Artist: TypeAlias = Any
 Axes: TypeAlias = Any
 Figure: TypeAlias = Any
-Places: TypeAlias = Any  # Axes, or a sequence or an array of them
-Drawn: TypeAlias = Any  # a new Figure, or the argument ax
+SomeAxes: TypeAlias = Any  # Axes, or a sequence or an array of them
+FigureOrAxes: TypeAlias = Any  # the new figure, or the argument ax
 
 # Okabe & Ito's palette.
 BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00"
@@ -83,7 +83,7 @@ class Panels:
     one that the panels divide.
     """
 
-    def __init__(self, ax: Places | None, width: float, height: float):
+    def __init__(self, ax: SomeAxes | None, width: float, height: float):
         self._ax, self._size, self._style = ax, (width, height), ExitStack()
         self.is_new = ax is None
 
@@ -91,12 +91,12 @@ class Panels:
         from matplotlib import axes
 
         each = [] if self.is_new else np.ravel(np.asarray(self._ax, dtype=object)).tolist()
-        if not self.is_new and not (each and all(isinstance(one, axes.Axes) for one in each)):
+        if not self.is_new and not (each and all(isinstance(panel, axes.Axes) for panel in each)):
             raise TypeError(f"ax must be axes of matplotlib, as of figure.add_subplot(), not {self._ax!r}")
         self._axes: list[Any] = each
         self._style.enter_context(styled())
         self.figure: Any = new_figure(*self._size) if self.is_new else each[0].figure
-        self.drawn: Drawn = self.figure if self.is_new else self._ax
+        self.result: FigureOrAxes = self.figure if self.is_new else self._ax
         return self
 
     def __exit__(self, *_: object) -> None:

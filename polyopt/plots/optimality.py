@@ -26,9 +26,9 @@ from polyopt.plots.figure import (
     PURPLE,
     ZERO_TOL,
     Axes,
-    Drawn,
+    FigureOrAxes,
     Panels,
-    Places,
+    SomeAxes,
     machine_of,
 )
 
@@ -57,8 +57,12 @@ class _Family(NamedTuple):
 
 
 def multipliers(
-    duals: pd.DataFrame | BaseEstimator, *, B: float | None = None, title: str = "", ax: Places | None = None
-) -> Drawn:
+    duals: pd.DataFrame | BaseEstimator,
+    *,
+    B: float | None = None,
+    title: str = "",
+    ax: SomeAxes | None = None,
+) -> FigureOrAxes:
     """Draw a picture of the multipliers of a fitted estimator.
 
     Above, each family from its largest multiplier down, one stem per row, zeros left out; a machine with
@@ -119,7 +123,7 @@ def multipliers(
             panel.axhline(0.0, color=MUTED, lw=0.6)
             if not (duals["multiplier"] < -small).any():
                 panel.set_ylim(0.0, None)
-    return panels.drawn
+    return panels.result
 
 
 def _families(duals: pd.DataFrame) -> Iterator[_Family]:
@@ -178,7 +182,7 @@ _MAX_CONDITIONS = 24  # drawn: the gap and the worst residuals
 _MIN_VIOLATION = 1e-18  # drawn for conditions that hold exactly
 
 
-def conditions(certificate: Certificate | BaseEstimator, *, ax: Axes | None = None) -> Drawn:
+def conditions(certificate: Certificate | BaseEstimator, *, ax: Axes | None = None) -> FigureOrAxes:
     """Draw the violation of each optimality condition of a certificate, relative to its size.
 
     Violations within the tolerance are blue dots left of the line, the others orange triangles right of it.
@@ -221,4 +225,4 @@ def conditions(certificate: Certificate | BaseEstimator, *, ax: Axes | None = No
         axes.invert_yaxis()
         panels.title("\n".join(textwrap.wrap(in_picture(certificate.sentence), 62)[:4]))
         panels.legend(3)
-    return panels.drawn
+    return panels.result

@@ -28,9 +28,9 @@ from polyopt.plots.figure import (
     ORANGE,
     Artist,
     Axes,
-    Drawn,
+    FigureOrAxes,
     Panels,
-    Places,
+    SomeAxes,
     machine_of,
     values_of,
 )
@@ -39,19 +39,28 @@ from polyopt.polytope import Polytope
 _LINES = ("-", "--", "-.", ":")  # of faces beyond the number of colours
 _INSIDE_OPACITY = 0.11
 _MAX_LEGEND = 8  # faces in a legend
-_MAX_FULL_LINES = 12  # faces whose lines are drawn across the picture; more would hide the inside
+_MAX_FULL_LINES = 12  # faces whose lines are visible_faces across the picture; more would hide the inside
 _MAX_CHARTS = 12  # faces with a bar chart
 _GRID = 400  # points of each axis at which the regions of the faces are coloured
 
 
 class Scene:
-    """The polytope, the samples, their names, and the side of each class, for all panels."""
+    """The polytope, the samples and their classes, and the looks of the faces, for all panels.
+
+    `scale` are the standard deviations of the features, `n_assigned` the samples outside by face, and `used`
+    the faces with a colour of their own, in its order.
+    """
 
     def __init__(
         self, model: object, X: ArrayLike, y: ArrayLike, feature_names: Sequence[str] | None,
         class_names: Sequence[str] | None,
     ):  # fmt: skip
-        self.polytope = _polytope_of(model)
+        polytope = model if isinstance(model, Polytope) else getattr(model, "polytope_", None)
+        if polytope is None:
+            raise ValueError(
+                f"model must be a Polytope or a fitted binary estimator with faces, not {model!r}"
+            )
+        self.polytope: Polytope = polytope
         self.X, self.y = values_of(X, self.polytope.names), np.asarray(y)
         m = self.polytope.n_features
         if self.X.ndim != 2 or self.X.shape[1] != m:
@@ -61,8 +70,8 @@ class Scene:
             raise ValueError(f"y must be of two classes, not {len(self.classes)}")
         names = self.polytope.names if feature_names is None else feature_names
         self.names = [in_picture(str(name)) for name in names]
-        known = self.classes if class_names is None else class_names
-        self.class_names = [in_picture(str(name)) for name in known]
+        labels = self.classes if class_names is None else class_names
+        self.class_names = [in_picture(str(name)) for name in labels]
         self.scale = np.where(self.X.std(axis=0) > 0, self.X.std(axis=0), 1.0)
         outer = self._outer_class(model)
         self.outer_label, inner = self.classes[outer], 1 - outer
@@ -71,7 +80,7 @@ class Scene:
         outside = self.X[~self.polytope.contains(self.X)]
         self.n_assigned = np.bincount(self.polytope.active_face(outside), minlength=self.polytope.n_faces)
 
-        # Faces without samples and without part of the boundary share the last colour.
+        # Redundant faces without samples share a colour.
         self.used = np.flatnonzero((self.n_assigned > 0) | ~self.polytope.redundant).tolist()
         if len(self.used) > len(FACES):  # distinct colours for those with the most samples
             self.used.sort(key=lambda k: -self.n_assigned[k])
@@ -135,21 +144,11 @@ class Scene:
         return low - pad, high + pad
 
 
-def _polytope_of(model: object) -> Polytope:
-    if isinstance(model, Polytope):
-        return model
-    if hasattr(model, "polytope_"):
-        return model.polytope_
-    if not (hasattr(model, "W_") and hasattr(model, "b_")):
-        raise ValueError(f"model must be a Polytope or a fitted binary estimator with faces, not {model!r}")
-    return Polytope(model.W_, model.b_, getattr(model, "feature_names_in_", None))
-
-
 def polytope_slices(
     model: object, X: ArrayLike, y: ArrayLike, *, features: Sequence[int | str] | None = None,
     at: str | ArrayLike = "inside", feature_names: Sequence[str] | None = None,
-    class_names: Sequence[str] | None = None, title: str = "", ax: Places | None = None,
-) -> Drawn:  # fmt: skip
+    class_names: Sequence[str] | None = None, title: str = "", ax: SomeAxes | None = None,
+) -> FigureOrAxes:  # fmt: skip
     """Draw slices through a polytope, one for each pair of the chosen features.
 
     In a slice two features vary and all others are fixed at one point, the cross. Faces are lines, thick
@@ -160,7 +159,7 @@ def polytope_slices(
     Parameters
     ----------
     model : estimator or Polytope
-        Fitted binary estimator with faces ``W_`` and ``b_``, or a polytope.
+        Fitted binary estimator with a ``polytope_``, or a polytope.
     X : array_like of shape (n, m)
         Samples.
     y : array_like of shape (n,)
@@ -183,7 +182,7 @@ def polytope_slices(
     n = len(chosen) - 1
     with Panels(ax, 2.1 * n + 0.9 + (2.2 if n == 1 else 0.0), 2.1 * n + 0.9) as panels:
         grid = panels.grid(n, n, sharex="col", sharey="row")
-        drawn: set[int] = set()
+        visible_faces: set[int] = set()
         for row in range(n):
             for column in range(n):
                 axes = grid[row, column]
@@ -191,7 +190,7 @@ def polytope_slices(
                     axes.set_axis_off()
                     continue
                 pair = (chosen[column], chosen[row + 1])
-                drawn |= _draw_slice(axes, scene, pair, point)
+                visible_faces |= _draw_slice(axes, scene, pair, point)
                 if row == n - 1:
                     axes.set_xlabel(scene.names[pair[0]])
                 if column == 0:
@@ -201,19 +200,19 @@ def polytope_slices(
         extras = [_handle("where all slices meet", ls="", marker="+", color=INK, ms=8)]
         if scene.polytope.n_features > 2:
             extras.append(_handle("faint: far from the slice", ls=""))
-        handles = _face_handles(scene, sorted(drawn)) + extras
+        handles = _face_handles(scene, sorted(visible_faces)) + extras
         if n == 1:
             panels.legend(1, handles, beside=True)
         else:
             legend = grid[0, -1].legend(handles=handles, loc="upper right", borderaxespad=0.0)
             legend.set_in_layout(panels.is_new)
-    return panels.drawn
+    return panels.result
 
 
 def polytope_plane(
     model: object, X: ArrayLike, y: ArrayLike, *, feature_names: Sequence[str] | None = None,
     class_names: Sequence[str] | None = None, title: str = "", ax: Axes | None = None,
-) -> Drawn:  # fmt: skip
+) -> FigureOrAxes:  # fmt: skip
     """Draw a polytope of two features in full: corners, largest ball inside, and the region of each face.
 
     A point outside is assigned to the face of the largest score, whose tint it has; samples there have the
@@ -236,10 +235,10 @@ def polytope_plane(
         axes = panels.axes()
         low, high = scene.limits((0, 1))
         _draw_regions(axes, scene, low, high)
-        drawn = _draw_body(axes, scene, polytope, low, high)
+        visible_faces = _draw_body(axes, scene, polytope, low, high)
         outside = ~polytope.contains(scene.X)
         assignment = polytope.active_face(scene.X)
-        drawn |= set(assignment[outside].tolist())
+        visible_faces |= set(assignment[outside].tolist())
         colours = np.where(outside, [scene.look(k)[0] for k in assignment], scene.inner_colour)
         is_right = outside == (scene.y == scene.outer_label)
         for label, (_, marker) in zip(scene.classes, CLASSES, strict=True):
@@ -251,9 +250,9 @@ def polytope_plane(
         extras = _draw_ball_and_corners(axes, polytope, low, high)
         axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), title=title)
         axes.set(xlabel=scene.names[0], ylabel=scene.names[1])
-        handles = _face_handles(scene, sorted(drawn), by_face=True) + extras
+        handles = _face_handles(scene, sorted(visible_faces), by_face=True) + extras
         panels.legend(1, handles, beside=True)
-    return panels.drawn
+    return panels.result
 
 
 def _draw_body(axes: Axes, scene: Scene, plane: Polytope, low: Array, high: Array) -> set[int]:
@@ -261,7 +260,7 @@ def _draw_body(axes: Axes, scene: Scene, plane: Polytope, low: Array, high: Arra
     part = plane.within(low, high)
     if not part.is_empty and not part.is_flat:
         axes.fill(*part.vertices().T, color=scene.inner_colour, alpha=_INSIDE_OPACITY, lw=0, zorder=1)
-    drawn = set()
+    visible_faces = set()
     for k in range(plane.n_faces):
         colour, line = scene.look(k)
         across = _segment(plane, k, low, high, is_edge=False)
@@ -272,8 +271,8 @@ def _draw_body(axes: Axes, scene: Scene, plane: Polytope, low: Array, high: Arra
         edge = _segment(plane, k, low, high, is_edge=True)
         if edge is not None:
             axes.plot(*edge.T, color=colour, lw=2.2, ls=line, solid_capstyle="round", zorder=4)
-            drawn.add(k)
-    return drawn
+            visible_faces.add(k)
+    return visible_faces
 
 
 def _segment(plane: Polytope, face: int, low: Array, high: Array, *, is_edge: bool) -> Array | None:
@@ -333,7 +332,7 @@ def _draw_slice(axes: Axes, scene: Scene, pair: tuple[int, int], point: Array) -
     """Draw one panel, and return the faces on the boundary of the polytope in it."""
     section = scene.polytope.section(pair, point)
     low, high = scene.limits(pair)
-    drawn = _draw_body(axes, scene, section, low, high)
+    visible_faces = _draw_body(axes, scene, section, low, high)
     fixed = np.setdiff1d(np.arange(len(point)), pair)
     distance = np.sqrt((((scene.X[:, fixed] - point[fixed]) / scene.scale[fixed]) ** 2).sum(axis=1))
     rank = np.argsort(np.argsort(distance, kind="stable")) / len(distance)  # 0 nearest, 1 farthest
@@ -349,7 +348,7 @@ def _draw_slice(axes: Axes, scene: Scene, pair: tuple[int, int], point: Array) -
     axes.plot(*point[list(pair)], "+", color=INK, ms=8, mew=1.3, zorder=5)
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
     axes.locator_params(nbins=4)
-    return drawn
+    return visible_faces
 
 
 def _draw_regions(axes: Axes, scene: Scene, low: Array, high: Array) -> None:
@@ -393,8 +392,8 @@ def _draw_ball_and_corners(axes: Axes, polytope: Polytope, low: Array, high: Arr
 
 def face_weights(
     explanation: ModelExplanation | BaseEstimator, most: int = 6, columns: int = 2, *,
-    ax: Places | None = None,
-) -> Drawn:  # fmt: skip
+    ax: SomeAxes | None = None,
+) -> FigureOrAxes:  # fmt: skip
     """Draw each face as a bar chart: weights of features times their standard deviations, the largest first.
 
     A large value of a feature is evidence for the outside if its bar is to the right, for the inside if its
@@ -431,7 +430,7 @@ def face_weights(
             _draw_weights(axes, role, most, limit, f"face {name}")
         for axes in grid[len(roles) :]:
             axes.set_axis_off()
-    return panels.drawn
+    return panels.result
 
 
 def _draw_weights(axes: Axes, role: FaceRole, most: int, limit: float, name: str) -> None:

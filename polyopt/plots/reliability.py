@@ -9,15 +9,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.arguments import whole
 from formulations.language.types import Array
-from polyopt.plots.figure import CLASSES, GRID, INK, MUTED, Axes, Drawn, Panels, Places
+from polyopt.plots.figure import CLASSES, GRID, INK, MUTED, Axes, FigureOrAxes, Panels, SomeAxes
 
 _Z = 1.96  # quantile of the normal distribution for an interval of 95 %
 
 
 def reliability(
     y: ArrayLike, probabilities: ArrayLike, classes: Sequence[object], *, bins: int = 10, title: str = "",
-    ax: Places | None = None,
-) -> Drawn:  # fmt: skip
+    ax: SomeAxes | None = None,
+) -> FigureOrAxes:  # fmt: skip
     """Draw observed against predicted frequencies of a class, over the counts; with Brier score and log loss.
 
     Of two classes it is the second, of more the one with the largest probability. Samples are put into bins
@@ -72,7 +72,7 @@ def reliability(
         for panel in (axes, counts):
             panel.grid(color=GRID)
         panels.legend(2)
-    return panels.drawn
+    return panels.result
 
 
 def _draw_curve(axes: Axes, is_event: NDArray[np.bool_], p: Array, bins: int) -> None:

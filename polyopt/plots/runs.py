@@ -22,9 +22,9 @@ from polyopt.plots.figure import (
     PURPLE,
     ZERO_TOL,
     Axes,
-    Drawn,
+    FigureOrAxes,
     Panels,
-    Places,
+    SomeAxes,
     machine_of,
 )
 
@@ -32,8 +32,8 @@ from polyopt.plots.figure import (
 def convergence(
     history: pd.DataFrame | Solution | BaseEstimator, *, reference: float | None = None,
     unit: str | None = None, title: str = "",
-    ax: Places | None = None,
-) -> Drawn:  # fmt: skip
+    ax: SomeAxes | None = None,
+) -> FigureOrAxes:  # fmt: skip
     """Draw a picture of a run.
 
     Above, objective and bound by iteration, and the objective of the exact solver; below, the relative
@@ -85,7 +85,7 @@ def convergence(
         if steps.min() > 0 and steps.max() > 50 * steps.min():
             axes[-1].set_xscale("log")
         axes[-1].set_xlabel(unit)
-    return panels.drawn
+    return panels.result
 
 
 def _logarithmic(axes: Axes) -> None:
@@ -104,8 +104,8 @@ _MIN_SECONDS = 1e-3  # shorter times are drawn there
 
 def gaps(
     runs: Mapping[str, ArrayLike], ends: Mapping[str, Mapping[str, tuple[float, float]]], *,
-    title: str = "", ax: Places | None = None,
-) -> Drawn:  # fmt: skip
+    title: str = "", ax: SomeAxes | None = None,
+) -> FigureOrAxes:  # fmt: skip
     """Draw a picture of the gap against time, both on logarithmic scales.
 
     A line for each run, from its best point to its bound; a marker for the end of each solver, from its
@@ -140,7 +140,7 @@ def gaps(
         axes.set(title=title, xlabel="seconds", ylabel="relative gap", xscale="log", yscale="log")
         axes.grid(axis="y")
         panels.legend(3)
-    return panels.drawn
+    return panels.result
 
 
 def _shown(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -148,7 +148,7 @@ def _shown(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.maximum(points[:, 0], _MIN_SECONDS), np.clip(points[:, 1], _MIN_GAP, None)
 
 
-def path(points: Path[Any], *, title: str = "", ax: Places | None = None) -> Drawn:
+def path(points: Path[Any], *, title: str = "", ax: SomeAxes | None = None) -> FigureOrAxes:
     """Draw a picture of a path, as of :func:`polyopt.rmm_path`, over what varies along it.
 
     Above, the value of each machine and the proven bound on its optimum; below, the number of nonzero
@@ -192,7 +192,7 @@ def path(points: Path[Any], *, title: str = "", ax: Places | None = None) -> Dra
         for panel in (above, below):
             panel.grid(axis="y")
         panels.legend(3)
-    return panels.drawn
+    return panels.result
 
 
 def _count_nonzero(point: Point, family: str) -> int:

@@ -87,7 +87,7 @@ def _outputs(data: Prepared, row: Row) -> Picture:
         f"Of the model in the table ({row.solver}). Samples of the first class belong left of 0, those of "
         f"the second right of it; those on the wrong side are the test error, {100 * row.test_error:.1f} %."
     )
-    return Picture(svg(panels.drawn, f"Outputs of {method.title} on {data.name}"), "Outputs", caption)
+    return Picture(svg(panels.result, f"Outputs of {method.title} on {data.name}"), "Outputs", caption)
 
 
 def _boundary(data: Prepared, row: Row) -> Picture:

@@ -30,13 +30,13 @@ def _converter() -> LatexToMathML:
 def mathml(latex: str, *, display: bool = False) -> str:
     """Convert a formula to a ``<math>`` element; a ValueError names an unknown command or an open brace."""
     try:
-        drawn = _converter().convert_with_local_state(latex, displaystyle=True)
+        element = _converter().convert_with_local_state(latex, displaystyle=True)
     except LatexError as error:
         offset, _, message = str(error).partition(": ")
         where = f"at character {int(offset) + 1} of the formula {latex}"
         raise ValueError(f"{message.rstrip('.')}, {where}") from None
     # Formulas are also read as XML, which does not have the names of HTML.
-    body = drawn.removeprefix(_OPENING).replace("&ApplyFunction;", "\u2061")
+    body = element.removeprefix(_OPENING).replace("&ApplyFunction;", "\u2061")
     block = " display='block'" if display else ""
     return f"<math{block} displaystyle='true' alttext='{escape(latex, quote=True)}'>{body}"
 

@@ -18,8 +18,8 @@ from polyopt.verify import CHECK_COLUMNS, TOLERANCE, Check, falls_short
 _SOURCE = Column[Outcome]("source", lambda outcome: outcome.check.source, is_text=True)
 _LEGEND = (
     "T: identities of the papers. N: misprints of the papers; these checks fail if someone changes the code "
-    "to match the print. Of vectors, the pair is shown that is farthest from what must "
-    "hold. Differences are relative to the largest expected number, absolute where that is 0."
+    "to match the print. For vectors, the pair with the largest violation is shown. Differences are relative "
+    "to the largest expected number, absolute if that is 0."
 )
 
 
