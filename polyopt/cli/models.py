@@ -115,8 +115,8 @@ def _lines(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "classes", f"{len(facts['classes'])}: {_first_values(facts['classes'])}"
     yield "probabilities", facts["probabilities"]
     yield "target", str(facts["target"])
-    names = "without names" if facts["features"] is None else _first_values(facts["features"])
-    yield "features", f"{facts['n_features']}: {names}"
+    features = "without names" if facts["features"] is None else _first_values(facts["features"])
+    yield "features", f"{facts['n_features']}: {features}"
     yield "steps", ", then ".join(f"{name} ({kind})" for name, kind in facts["steps"])
     data, text = facts["data"], "{name}: {samples} samples, SHA-256 {sha256}"
     yield "data", text.format(**data) if isinstance(data, dict) else _UNKNOWN

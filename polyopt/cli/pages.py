@@ -27,7 +27,7 @@ def lab(
 ) -> None:
     """Open a page where points are drawn and dragged, and programs solved and certified at once.
 
-    It is served to this machine alone, and to whoever has the link that is printed. Ctrl-C ends it.
+    It is served to this machine alone, by the printed link. Ctrl-C ends it.
     """
     import importlib.util
 
@@ -74,7 +74,7 @@ def _beginning(points: str | None, target: str | None) -> dict[str, Any]:
 
 
 def _warm(begin: dict[str, Any]) -> None:
-    """Solve the first state with each kernel, so that all is imported when the page opens."""
+    """Solve the first state with each kernel, so that all modules are imported when the page opens."""
     from polyopt.lab.engine import Engine
 
     engine = Engine(lambda message: None)
@@ -96,7 +96,7 @@ def _serve(listening: Any, begin: dict[str, Any], browser: bool) -> None:
     link = f"http://{HOST}:{port}/?token={token}"
     typer.echo(f"The lab is at {link}\nCtrl-C ends it.")
     if browser:
-        # Some browsers hold whoever calls them; the socket listens already, so the page may come early.
+        # Some browsers block the caller. The socket listens already, so the page may be requested early.
         threading.Thread(target=webbrowser.open, args=[link], daemon=True).start()
     serve(lab_app(port, token, begin), listening)
 
@@ -125,11 +125,11 @@ def lecture(
         if out is not None or force:
             raise ValueError("--out and --force are of one lecture: name it")
         width = max(map(len, LECTURES))
-        for known in LECTURES.values():
-            typer.echo(f"{known.name:<{width}}  {known.title}")
+        for entry in LECTURES.values():
+            typer.echo(f"{entry.name:<{width}}  {entry.title}")
         return
-    found = find_lecture(name)
-    folder = Path(f"lecture-{found.name}") if out is None else out
+    chosen = find_lecture(name)
+    folder = Path(f"lecture-{chosen.name}") if out is None else out
     check_lecture_folder(folder, force)
     with progress("part", quiet, total=4) as part:
 
@@ -137,9 +137,9 @@ def lecture(
             part.done(part.text != "")
             part.name(words)
 
-        files = lecture_files(found, on_step=begin)
+        files = lecture_files(chosen, on_step=begin)
     write_folder(folder, files, force=force)
-    typer.echo(f"{found.title}: {visible(str(folder))}")
+    typer.echo(f"{chosen.title}: {visible(str(folder))}")
     for file, text in files.items():
         typer.echo(f"  {file:<28}{len(text.encode()) / 1000:>7.0f} kB")
 

@@ -49,9 +49,9 @@ def predict(
 ) -> None:
     """Predict labels by a saved model.
 
-    Columns of a CSV file with a header are found by their names. Where the file has labels, the error is
-    printed on standard error. A model has probabilities where it was fitted with --calibration, or where its
-    method has some of its own.
+    Columns of a CSV file with a header are found by their names. If the file has labels, the error is printed
+    on standard error. A model has probabilities if it was fitted with --calibration, or if its method has
+    some of its own.
     """
     check_is_file(model, "model")
     check_data(data)
@@ -61,17 +61,17 @@ def predict(
     saved = load_saved(model)
     X, y = read_rows(saved, data, Form(separator, decimal), by_position)
     labels = saved.predict(X)
-    shown = saved.predict_proba(X) if probabilities or reliability is not None else None
-    if shown is not None and probabilities:  # CSV with every digit
+    p = saved.predict_proba(X) if probabilities or reliability is not None else None
+    if p is not None and probabilities:  # CSV with all digits
         rows = [["label", *(f"p({label})" for label in saved.estimator.classes_.tolist())]]
-        pairs = zip(labels.tolist(), shown.tolist(), strict=True)
+        pairs = zip(labels.tolist(), p.tolist(), strict=True)
         rows += [[str(label), *map(repr, row)] for label, row in pairs]
         text = "".join(",".join(_quoted(cell, _BREAKS + ',"') for cell in row) + "\n" for row in rows)
     else:
         lines = {label: f"{_quoted(str(label), _BREAKS)}\n" for label in set(labels.tolist())}
         text = "".join(lines[label] for label in labels.tolist())
-    if reliability is not None and shown is not None:
-        write_bytes(reliability, _picture(saved, shown, y, data, kind or "png"))
+    if reliability is not None and p is not None:
+        write_bytes(reliability, _picture(saved, p, y, data, kind or "png"))
     if out is None or str(out) == STANDARD:
         emit(text)
     else:
@@ -91,7 +91,7 @@ def _kind_of(picture: Path) -> str:
 def _picture(
     model: Model, probabilities: NDArray[Any], y: NDArray[Any] | None, data: str, kind: str
 ) -> bytes:
-
+    """Return the reliability diagram as a file's content."""
     from polyopt.plots import reliability
 
     if y is None:
@@ -104,125 +104,118 @@ def _picture(
 
 
 def _quoted(text: str, special: str) -> str:
-    """Return a text in the quotation marks of CSV if it has one of the special characters, else as it is."""
+    """Return a text, in the quotation marks of CSV if it has one of the special characters."""
     return '"' + text.replace('"', '""') + '"' if any(char in text for char in special) else text
 
 
 def _error(model: Model, labels: NDArray[Any], y: NDArray[Any]) -> str:
+    """Return the error on the labels y as a sentence."""
     known = set(model.estimator.classes_.tolist())
     unknown = [label for label in dict.fromkeys(y.tolist()) if label not in known]
     if unknown:
         shown = ", ".join(str(label) for label in sorted(unknown, key=str)[:5])
         return f"error: not counted, as the data have labels that the model does not know: {shown}"
-    wrong = sum(given != label for given, label in zip(labels.tolist(), y.tolist(), strict=True))
+    wrong = sum(ours != theirs for ours, theirs in zip(labels.tolist(), y.tolist(), strict=True))
     return f"error {100 * wrong / len(y):.2f} % ({wrong} of {len(y)} samples)"
 
 
 def read_rows(model: Model, text: str, form: Form, by_position: bool) -> tuple[Any, NDArray[Any] | None]:
-    """Read the features in the model's order, and labels if there are any, of a file, a set or ``-``."""
+    """Read features in the model's order, and labels if there are any, of a file, a named set or ``-``."""
     from polyopt.datasets import is_svmlight, names, open_source, read_svmlight
     from polyopt.datasets.tables import as_known
 
     path = Path(text)
     if not (text == "-" or path.exists()) or (text in names() and not path.is_file()):
-        found = load_data(text)
-        ours, theirs = model.feature_names, found.feature_names
-        if found.X.shape[1] == model.n_features and ours and theirs and not by_position:
-            _same_names(text, ours, list(theirs))
+        data = load_data(text)
+        ours, theirs = model.feature_names, data.feature_names
+        if data.X.shape[1] == model.n_features and ours and theirs and not by_position:
+            _check_names(text, ours, list(theirs))
             if list(ours) != list(theirs):
-                found = replace(found, X=found.X[:, [theirs.index(name) for name in ours]])
+                data = replace(data, X=data.X[:, [theirs.index(name) for name in ours]])
     else:
         source = open_source(text)
         if not is_svmlight(source):
             X, y = _read_table(model, source, form, by_position)
-            _tell_unseen(model, X)
+            _warn_of_unseen_texts(model, X)
             return X, None if y is None else as_known(y, model.estimator.classes_)
         if model.text_places or model.fills_gaps:
             raise ValueError(f"{text} is an svmlight file; the model's columns hold texts or gaps")
-        found = read_svmlight(source, n_features=model.n_features)
-    if found.X.shape[1] != model.n_features:
-        raise ValueError(f"{text} has {found.X.shape[1]} features; the model has {model.n_features}")
-    return found.X, as_known(found.y, model.estimator.classes_)
+        data = read_svmlight(source, n_features=model.n_features)
+    if data.X.shape[1] != model.n_features:
+        raise ValueError(f"{text} has {data.X.shape[1]} features; the model has {model.n_features}")
+    return data.X, as_known(data.y, model.estimator.classes_)
 
 
-def _tell_unseen(model: Model, X: NDArray[Any]) -> None:
-    """Name the texts that the fit did not see, which are none of the model's indicators."""
+def _warn_of_unseen_texts(model: Model, X: NDArray[Any]) -> None:
+    """Name the texts that the fit did not see: all their indicators are 0."""
     from polyopt.datasets.preparation import unseen_texts
     from polyopt.estimators.frames import listed
 
-    for place, found in unseen_texts(model.preparation, X).items():
+    for place, texts in unseen_texts(model.preparation, X).items():
         name = repr(model.feature_names[place]) if model.feature_names else str(place + 1)
-        say(f"warning: column {name}: the model has not seen {listed(found)}, and counts it as no text")
+        say(f"warning: column {name}: the model has not seen {listed(texts)}, and counts it as no text")
 
 
 def _read_table(
     model: Model, source: Source, form: Form, by_position: bool
 ) -> tuple[Any, NDArray[Any] | None]:
-    from polyopt.datasets import read_table
-    from polyopt.datasets.tables import is_number
-    from polyopt.estimators.frames import listed
-
-    names, row = model.feature_names, first_row(source, form.separator)
-    if not row:
-        read_table(source, separator=form.separator)  # says why there is none
-    if names is None or by_position:
-        return _by_place(model, source, form, row)
-    if set(names) & set(row):
-        return _by_name(model, source, form, row, names)
-    if not any(is_number(cell, form.decimal) for cell in row):
-        raise ValueError(
-            f"{source.path} has the columns {listed(row)}, and none of the model's, which are "
-            f"{listed(names)}; --by-position takes them in order"
-            + ("; --separator says what separates them" if len(row) == 1 and len(names) > 1 else "")
-        )
-    found = _by_place(model, source, form, row)
-    say(f"{source.path} has no header: its columns are taken in order")
-    return found
-
-
-def _by_name(
-    model: Model, source: Source, form: Form, row: list[str], names: list[str]
-) -> tuple[Any, NDArray[Any] | None]:
-    labelled = isinstance(model.target, str) and model.target in row
-    _same_names(source.path, names, [name for name in row if not (labelled and name == model.target)])
-    X, y, found = _columns(model, source, form, model.target if labelled else None, names, header=True)
-    return X[:, [found.index(name) for name in names]], y
-
-
-def _by_place(model: Model, source: Source, form: Form, row: list[str]) -> tuple[Any, NDArray[Any] | None]:
-    m = model.n_features
-    target: int | None = None
-    if len(row) != m:
-        if len(row) != m + 1:
-            raise ValueError(
-                f"{source.path} has {len(row)} columns; the model has {m} features, and a label may follow"
-            )
-        place = row.index(model.target) if model.target in row else model.target
-        target = place % (m + 1) if isinstance(place, int) else m
-    places: list[int | str] = [k if target is None or k < target else k + 1 for k in model.text_places]
-    X, y, _ = _columns(model, source, form, target, None, places=places)
-    return X, y
-
-
-def _columns(
-    model: Model, source: Source, form: Form, target: int | str | None, names: list[str] | None, *,
-    places: list[int | str] | None = None, header: bool | None = None,
-) -> tuple[Any, NDArray[Any] | None, list[str]]:  # fmt: skip
-    """Read the features as they stand in the file, the labels if there are any, and the features' names."""
+    """Read features in the model's order, by name or place, and labels if the table has them."""
     from polyopt.datasets import read_table
     from polyopt.datasets.tables import labels_of_text
 
-    text = places if names is None else [names[k] for k in model.text_places]
-    found = read_table(
-        source, target, separator=form.separator, decimal=form.decimal, categorical=text or [],
-        fill=model.fills_gaps, header=header, is_new=True,
+    names, row = model.feature_names, first_row(source, form.separator)
+    if not row:
+        read_table(source, separator=form.separator)  # raises the reason
+    by_name = names is not None and not by_position and not set(names).isdisjoint(row)
+    target: int | str | None
+    if names is not None and by_name:
+        target = model.target if isinstance(model.target, str) and model.target in row else None
+        _check_names(source.path, names, [name for name in row if target is None or name != target])
+        text: list[int | str] = [names[k] for k in model.text_places]
+    else:
+        if names is not None and not by_position:
+            _check_is_headless(source, form, row, names)
+        target = _place_of_target(model, source, row)
+        text = [k if target is None or k < target else k + 1 for k in model.text_places]
+    table = read_table(
+        source, target, separator=form.separator, decimal=form.decimal, categorical=text,
+        fill=model.fills_gaps, header=True if by_name else None, is_new=True,
     )  # fmt: skip
-    y = None if target is None else labels_of_text(found.labels)
-    return found.X, y, list(found.layout.names or ())
+    if names is not None and not by_name and not by_position:
+        say(f"{source.path} has no header: its columns are taken in order")
+    X, columns = table.X, list(table.layout.names or ())
+    X = X[:, [columns.index(name) for name in names or ()]] if by_name else X
+    return X, None if target is None else labels_of_text(table.labels)
 
 
-def _same_names(file: str | Path, names: list[str], found: list[str]) -> None:
-    """Refuse columns that are not the model's, and name them."""
+def _check_is_headless(source: Source, form: Form, row: list[str], names: list[str]) -> None:
+    """Refuse a first row of other names than the model's."""
+    from polyopt.datasets.tables import is_number
+    from polyopt.estimators.frames import listed
+
+    if not any(is_number(cell, form.decimal) for cell in row):
+        hint = "; --separator says what separates them" if len(row) == 1 and len(names) > 1 else ""
+        raise ValueError(
+            f"{source.path} has the columns {listed(row)}, and none of the model's, which are "
+            f"{listed(names)}; --by-position takes them in order{hint}"
+        )
+
+
+def _place_of_target(model: Model, source: Source, row: list[str]) -> int | None:
+    """Return the place of the labels in a table whose columns are in the model's order; None without."""
+    m = model.n_features
+    if len(row) == m:
+        return None
+    if len(row) != m + 1:
+        raise ValueError(
+            f"{source.path} has {len(row)} columns; the model has {m} features, and a label may follow"
+        )
+    place = row.index(model.target) if model.target in row else model.target
+    return place % (m + 1) if isinstance(place, int) else m
+
+
+def _check_names(file: str | Path, names: list[str], found: list[str]) -> None:
+    """Refuse columns other than the model's, and name them."""
     from polyopt.estimators.frames import check_names
 
     try:

@@ -118,10 +118,10 @@ def worked_example(name: str, data: str, given: dict[str, Any]) -> str:
         )
     statement = evidence[0].state()
     rows = [{j: _decimal(x) for j, x in row.items()} for row in cells_of(statement.X)]
-    found = exact_solution(replace(statement, program=_decimals(statement.program)), rows)
+    solution = exact_solution(replace(statement, program=_decimals(statement.program)), rows)
     names = dict(zip((-1, 1), evidence[0].names, strict=True))
-    title = f"{found.title} ({settings_text(settings)}), {len(statement.y)} samples, solved exactly"
-    return "\n".join([title, "", *_lines(found, [names[int(s)] for s in statement.y])])
+    title = f"{solution.title} ({settings_text(settings)}), {len(statement.y)} samples, solved exactly"
+    return "\n".join([title, "", *_lines(solution, [names[int(s)] for s in statement.y])])
 
 
 def _decimal(value: float | Fraction) -> Any:

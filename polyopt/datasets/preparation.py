@@ -68,8 +68,8 @@ def fit_preparation(data: Dataset, train: Features | None = None) -> tuple[Datas
 
     fitted = clone(data.preparation).fit(data.X if train is None else train)
     features: list[tuple[int, str | None]] = []
-    for _, part, places in parts_of(fitted):
-        encoder = _encoder(part)
+    for step, places in parts_of(fitted):
+        encoder = _encoder(step)
         for k, place in enumerate(places):
             features += [(place, text) for text in ([None] if encoder is None else encoder.categories_[k])]
     names = feature_names(features, data.feature_names or [f"x{j}" for j in range(fitted.n_features_in_)])
@@ -95,31 +95,30 @@ def feature_names(features: Sequence[tuple[int, str | None]], columns: Sequence[
 
     The name is the column's or, for an indicator, ``column_text``; ``column=text`` if that is taken.
     """
-    found, taken = [], set(columns)
+    names, taken = [], set(columns)
     for column, text in features:
         name = columns[column]
         if text is not None:
-            usual = f"{name}_{text}"
-            name = usual if usual not in taken else f"{name}={text}"
+            name = f"{name}_{text}" if f"{name}_{text}" not in taken else f"{name}={text}"
             taken.add(name)
-        found.append(name)
-    return found
+        names.append(name)
+    return names
 
 
-def parts_of(preparation: ColumnTransformer) -> list[tuple[str, Any, list[int]]]:
-    """Return name, step and columns of each part of a fitted ColumnTransformer that makes features."""
+def parts_of(preparation: ColumnTransformer) -> list[tuple[Any, list[int]]]:
+    """Return step and columns of each part of a fitted ColumnTransformer that makes features."""
     names = list(getattr(preparation, "feature_names_in_", []))
-    every = np.arange(int(preparation.n_features_in_))
-    found = []
-    for name, part, chosen in preparation.transformers_:
-        chosen = [chosen] if isinstance(chosen, str) else chosen
-        if isinstance(chosen, slice) or not any(isinstance(one, str) for one in chosen):
-            places = np.atleast_1d(every[chosen]) if len(np.atleast_1d(chosen)) else every[:0]
+    all_places = np.arange(int(preparation.n_features_in_))
+    parts = []
+    for _, step, columns in preparation.transformers_:
+        columns = [columns] if isinstance(columns, str) else columns
+        if isinstance(columns, slice) or not any(isinstance(column, str) for column in columns):
+            places = np.atleast_1d(all_places[columns]) if len(np.atleast_1d(columns)) else all_places[:0]
         else:
-            places = np.array([names.index(one) for one in chosen])
-        if len(places) and not (isinstance(part, str) and part == "drop"):
-            found.append((name, part, [int(place) for place in places]))
-    return found
+            places = np.array([names.index(column) for column in columns])
+        if len(places) and not (isinstance(step, str) and step == "drop"):
+            parts.append((step, places.tolist()))
+    return parts
 
 
 def _encoder(part: Any) -> OneHotEncoder | None:
@@ -133,23 +132,23 @@ def _steps(part: Any) -> list[Any]:
 
 def column_texts(preparation: ColumnTransformer | None) -> dict[int, list[str]]:
     """Return the categories of each column of texts of a fitted transformer, by the column's place."""
-    found = {}
-    for _, part, places in [] if preparation is None else parts_of(preparation):
-        encoder = _encoder(part)
-        for place, known in () if encoder is None else zip(places, encoder.categories_, strict=True):
-            if any(isinstance(one, str) for one in known):
-                found[place] = known.tolist()
-    return dict(sorted(found.items()))
+    texts = {}
+    for step, places in [] if preparation is None else parts_of(preparation):
+        encoder = _encoder(step)
+        for place, categories in () if encoder is None else zip(places, encoder.categories_, strict=True):
+            if any(isinstance(category, str) for category in categories):
+                texts[place] = categories.tolist()
+    return dict(sorted(texts.items()))
 
 
 def unseen_texts(preparation: ColumnTransformer | None, X: Features) -> dict[int, list[str]]:
     """Return the texts of the rows X that the fit did not see, by the place of their column."""
-    found = {}
+    unseen = {}
     for place, known in column_texts(preparation).items():
-        there = dict.fromkeys(text for text in np.asarray(X)[:, place].tolist() if text is not None)
-        if new := [text for text in there if text not in set(known)]:
-            found[place] = new
-    return found
+        texts = dict.fromkeys(text for text in np.asarray(X)[:, place].tolist() if text is not None)
+        if new := [text for text in texts if text not in set(known)]:
+            unseen[place] = new
+    return unseen
 
 
 def imputes(preparation: ColumnTransformer | None) -> bool:

@@ -129,7 +129,7 @@ _TITLES = {
     "exact": "exact, the explicit program",
     HELD: "held assignment, convex",
 }
-_LOWER_ENDS = (0.999, 0.99, 0.9)  # tried if a machine refuses the upper end of a setting
+_BELOW_ONE = 0.999  # upper end of a setting that must be below 1, as D of the Sigma-SVM
 
 
 @dataclass(frozen=True)
@@ -190,8 +190,7 @@ class Machine:
         if setting.kind == "choice" and not setting.choices:
             setting = replace(setting, choices=tuple(sorted(self._options(name))))
         if setting.kind == "number" and not self._accepts(name, setting.high):
-            ends = (end for end in _LOWER_ENDS if self._accepts(name, end))
-            setting = replace(setting, high=next(ends, setting.high), log=False)
+            setting = replace(setting, high=_BELOW_ONE, log=False)
         is_tuned = default in (None, math.inf) or isinstance(default, str) != (setting.kind == "choice")
         if is_tuned or name == self.method.tuned:
             return replace(setting, tuned=True)

@@ -1,4 +1,4 @@
-"""Explanations of a saved model: its polytopes in the units of its table, and the columns."""
+"""Explanations of a saved model in the columns and units of its table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from polyopt.models.model import Model
 from polyopt.models.raw_units import RawUnits
 from polyopt.models.rules import Rules
 
-_MAX_CELLS = 50_000_000  # of a sparse table that is made dense
+_MAX_CELLS = 50_000_000  # of a sparse table that is converted to a dense one
 
 
 def explain_row(
@@ -38,7 +38,7 @@ def explain_table(model: Model, X: Matrix, y: ArrayLike | None = None, *, top: i
 
 
 def subject_of(model: Model) -> DecisionModel:
-    """The decision model of a model's explanations, for :func:`polyopt.explanations.explain_sample`.
+    """Return the decision model of a model's explanations, for :func:`polyopt.explanations.explain_sample`.
 
     ValueError: a machine without faces or of more than two classes, or steps without units of a table.
     """
@@ -60,30 +60,28 @@ def subject_of(model: Model) -> DecisionModel:
 
 
 def _columns(raw: RawUnits) -> tuple[Column, ...]:
-    """The columns of the table, each with the features that it has become; a hinge is one of its own."""
-    found, names = [], raw.names
+    """Return the columns of the table, each with the places of its features; a hinge is a column as well."""
+    columns, names = [], raw.names
     for k in dict.fromkeys(f.column for f in raw.features):
-        own = [(j, f) for j, f in enumerate(raw.features) if f.column == k and f.knot is None]
-        places = tuple(j for j, _ in own)
+        features = [(j, f) for j, f in enumerate(raw.features) if f.column == k and f.knot is None]
+        places = tuple(j for j, _ in features)
         if k in raw.texts:
-            texts = tuple("(missing)" if f.text is None else f.text for _, f in own)
-            found.append(Column(raw.columns[k], places, texts))
-        elif own:
-            found.append(Column(raw.columns[k], places, gap=next((j for j, f in own if f.is_gap), None)))
+            texts = tuple("(missing)" if f.text is None else f.text for _, f in features)
+            columns.append(Column(raw.columns[k], places, texts))
+        elif features:
+            gap = next((j for j, f in features if f.is_gap), None)
+            columns.append(Column(raw.columns[k], places, gap=gap))
     hinges = [j for j, f in enumerate(raw.features) if f.knot is not None]
-    return (*found, *(Column(names[j], (j,)) for j in hinges))
+    return (*columns, *(Column(names[j], (j,)) for j in hinges))
 
 
 def features_of_table(model: Model, X: Matrix) -> Array:
-    """The features (n, m) of the rows of a table, in its units: numbers and indicators.
-
-    ValueError: a sparse table of too many cells.
-    """
+    """Return the values (n, m) behind the features of a table's rows; ValueError if they are too many."""
     if is_sparse(X):
         if X.shape[0] * X.shape[1] > _MAX_CELLS:
             raise ValueError(
                 f"the data have {X.shape[0]} x {X.shape[1]} cells, too many to explain a model on; give fewer"
             )
         X = X.toarray()
-    features: Array = model.raw_values(X)
-    return features
+    values: Array = model.raw_values(X)
+    return values

@@ -102,11 +102,18 @@ def _own_types() -> list[str]:
 
 
 def save_model(model: Model | BaseEstimator, path: str | Path) -> None:
-    """Write a model, a fitted machine, or a pipeline that ends with one, to a file.
+    """Write a model to a file.
 
     The training data that the machine holds are written too; :meth:`polyopt.models.Model.without_data` drops
     them. The content is loaded once before it replaces a file. Raises ValueError for a model that no file can
     hold, such as one with a function as its kernel, and OSError if the file cannot be written.
+
+    Parameters
+    ----------
+    model : Model or estimator
+        A model, a fitted machine, or a pipeline that ends with one.
+    path : str or Path
+        The file.
     """
     import skops.io
 

@@ -179,7 +179,7 @@ def _after(step: Any, features: Features, fills: list[float | str | None]) -> Fe
     if isinstance(step, SimpleImputer):
         return _after_imputer(step, features, fills)
     if isinstance(step, ColumnTransformer):
-        parts = [(part, [features[place] for place in places]) for _, part, places in parts_of(step)]
+        parts = [(part, [features[place] for place in places]) for part, places in parts_of(step)]
         return [made for part, members in parts for made in _after(part, members, fills)]
     raise ValueError(
         f"the step {type(step).__name__} is before the machine; the table's units are known through "

@@ -30,11 +30,11 @@ _MAX_LENGTH = 1_000_000  # characters of a statement, as many as SQLite takes by
 
 @dataclass(frozen=True)
 class Reading:
-    """The features in the columns of a table.
+    """The features of a polytope in the columns of a table.
 
-    columns: the columns' names.
-    features: for each feature its column and, for an indicator, the text for which it is 1.
-    fills: for each column the substitute of a missing value; None if a row without it has no label.
+    columns: names of the columns.
+    features: column of each feature and, for an indicator, the text for which it is 1.
+    fills: substitute of a missing value for each column; None if a row without a value has no label.
     """
 
     columns: Sequence[str]
@@ -46,7 +46,7 @@ class Reading:
         """Return a reading in which each feature is a column of numbers."""
         return cls(names, [(j, None) for j in range(len(names))], [None] * len(names))
 
-    def used(self, polytopes: Sequence[Polytope]) -> list[int]:
+    def columns_of(self, polytopes: Sequence[Polytope]) -> list[int]:
         """Return the columns with a term in some face."""
         weights = np.vstack([polytope.W for polytope in polytopes])
         places = np.flatnonzero((weights != 0).any(axis=0)).tolist()
@@ -68,15 +68,15 @@ class Reading:
     def spelled(self, column: int, weights: dict[str, float]) -> dict[str, float]:
         """Return the weights of a column's texts, by every spelling of true and false."""
         other = other_spellings(text for place, text in self.features if place == column)
-        return weights | {one: weights[text] for one, text in other.items() if text in weights}
+        return weights | {spelling: weights[text] for spelling, text in other.items() if text in weights}
 
     def check(self) -> None:
         """Raise ValueError if two columns have one name."""
         names = list(self.columns)
         if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
+            name = next(name for name in names if names.count(name) > 1)
             raise ValueError(
-                f"two features are called {twice!r}: rename one, so that a rule can tell them apart"
+                f"two features are called {name!r}: rename one, so that a rule can tell them apart"
             )
 
 
@@ -91,7 +91,7 @@ def _conditions(polytope: Polytope, reading: Reading, sum_of: SumOf, never: str)
     return conditions
 
 
-def _sums(polytope: Polytope, reading: Reading, sum_of: Callable[[Reading, Terms], str]) -> list[str]:
+def _sums(polytope: Polytope, reading: Reading, sum_of: SumOf) -> list[str]:
     """Write the scores of all faces: their sums with their offsets."""
     pairs = ((sum_of(reading, reading.terms(polytope, k)), float(b)) for k, b in enumerate(polytope.b))
     return [f"({terms or '0.0'} + {b!r})" for terms, b in pairs]
@@ -103,7 +103,7 @@ def _sums(polytope: Polytope, reading: Reading, sum_of: Callable[[Reading, Terms
 def as_sql(pieces: Sequence[Polytope], inside: Label, outside: Label, reading: Reading) -> str:
     """Return a CASE expression over the columns: the label of a row, NULL if a value is missing.
 
-    A row has the label `inside` if it is in one of the pieces, at least one. ValueError: two columns of one
+    A row has the label `inside` if it is inside at least one of the pieces. ValueError: two columns of one
     name, or a text with a NUL, which SQL cannot hold.
     """
     lines = _beginning(reading, pieces)
@@ -114,7 +114,7 @@ def as_sql(pieces: Sequence[Polytope], inside: Label, outside: Label, reading: R
 
 
 def difference_as_sql(polytopes: Sequence[Polytope], labels: Sequence[Label], reading: Reading) -> str:
-    """Return the same for two polytopes: the outer label of the one with the larger score, or the second.
+    """Return the label of the polytope with the larger score, the second if they are equal, as in `as_sql`.
 
     No function for the largest of several sums is common to all SQL databases, so each sum of the first is
     compared with each of the second. ValueError also for an expression of more than a million characters.
@@ -136,7 +136,9 @@ def difference_as_sql(polytopes: Sequence[Polytope], labels: Sequence[Label], re
 
 def _beginning(reading: Reading, polytopes: Sequence[Polytope]) -> list[str]:
     reading.check()
-    missing = [_identifier(reading.columns[j]) for j in reading.used(polytopes) if reading.fills[j] is None]
+    missing = [
+        _identifier(reading.columns[j]) for j in reading.columns_of(polytopes) if reading.fills[j] is None
+    ]
     if not missing:
         return ["CASE"]
     return ["CASE", f"  WHEN {_chain([f'{name} IS NULL' for name in missing], ' OR ')} THEN NULL"]
@@ -199,13 +201,13 @@ def difference_as_python(polytopes: Sequence[Polytope], labels: Sequence[Label],
 def _head(reading: Reading, polytopes: Sequence[Polytope]) -> list[str]:
     """Write the beginning of the function, which checks for missing values."""
     reading.check()
-    used = reading.used(polytopes)
+    columns = reading.columns_of(polytopes)
     is_text = any(text is not None for _, text in reading.features)
-    what = "numbers and texts" if is_text else "numbers"
-    lines = ["def classify(sample):", f'    """The label of a sample, a mapping of names to {what}."""']
-    if not used:
+    values = "numbers and texts" if is_text else "numbers"
+    lines = ["def classify(sample):", f'    """The label of a sample, a mapping of names to {values}."""']
+    if not columns:
         return lines
-    usual = {reading.columns[j]: reading.fills[j] for j in used if reading.fills[j] is not None}
+    usual = {reading.columns[j]: reading.fills[j] for j in columns if reading.fills[j] is not None}
     filled = [
         "            if name not in usual:",
         "                raise ValueError('a value is missing')",
@@ -215,7 +217,7 @@ def _head(reading: Reading, polytopes: Sequence[Polytope]) -> list[str]:
         *lines,
         *([f"    usual = {usual!r}"] if usual else []),
         "    value = {}",
-        f"    for name in {[reading.columns[j] for j in used]!r}:",
+        f"    for name in {[reading.columns[j] for j in columns]!r}:",
         "        value[name] = sample[name]",
         "        if value[name] is None or value[name] != value[name]:",
         *(filled if usual else ["            raise ValueError('a value is missing')"]),

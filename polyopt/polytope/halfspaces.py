@@ -1,11 +1,11 @@
 """Emptiness, width, redundant faces, corners and volume of a set of half-spaces {x : W x + b ≤ 0}.
 
-Linear programs answer the first three, and Qhull the others, but for a single feature.
+The first three are linear programs; Qhull computes corners and volume, unless there is a single feature.
 
-Features may be measured in 1e-12 or 1e12 of a unit, and a small set may lie far from the origin. Hence no
-linear program here sees W and b as they come: rows and columns are brought to size one by powers of two
-(which round nothing), the origin is moved into the set, and lengths are divided by the size of the set.
-Whether a number counts as zero is decided relative to the rounding of W x + b, not to a fixed tolerance.
+Features may be in units of 1e-12 or 1e12, and a small set may be far from the origin. Hence the linear
+programs are equilibrated: rows and columns are scaled to size one by powers of two (without rounding), the
+origin is moved into the set, and lengths are divided by the size of the set. A number counts as zero
+relative to the rounding of W x + b, not to a fixed tolerance.
 
 Everywhere W (K, m) are the normals and b (K,) the offsets.
 """
@@ -26,12 +26,13 @@ from formulations.language.highs import quiet_highs
 from formulations.language.types import Array
 
 _EPS = float(np.finfo(float).eps)
-_MIN_CUT = 1e-8  # relative to its distance from the centre, below which a face cuts nothing off
-_MAX_FEATURES = 8  # beyond, corners are too many to be of use
-_MAX_VERTICES = 200_000  # by the upper bound theorem, at most
+_MIN_CUT = 1e-8  # relative to a face's distance from the centre, below which it is redundant
+_MAX_FEATURES = 8  # for corners and volume; the number of corners grows exponentially
+_MAX_VERTICES = 200_000  # by the upper bound theorem
 _MIN_DISTANCE = 1e-9  # of two corners, relative to the polytope's width
-# The tightest that HiGHS takes.
+# The tightest tolerances that HiGHS accepts.
 _OPTIONS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+_PROOF_TOL = 1e-8  # relative residuals and gap of an optimum
 _OPTIMAL, _UNBOUNDED, _NEITHER = 0, 3, 4  # statuses of scipy's linprog
 
 
@@ -60,7 +61,7 @@ class Ball:
 
 
 def inner_ball(W: Array, b: Array) -> Ball:
-    """The Chebyshev centre and radius: max r subject to W_k x + b_k + r ‖W_k‖ ≤ 0."""
+    """Return the Chebyshev centre and radius: max r subject to W_k x + b_k + r ‖W_k‖ ≤ 0."""
     m = W.shape[1]
     norms = np.linalg.norm(W, axis=1)
     if np.any(b[norms == 0] > 0):
@@ -72,16 +73,15 @@ def inner_ball(W: Array, b: Array) -> Ball:
     centre, cost = np.zeros(m), np.append(np.zeros(m), 1.0)
     length = _typical(rows * b)
     for _ in range(6):  # each time around a better centre
-        room = -rows * (W @ centre + b)
-        if not length:  # every face passes through the origin: any length will do
-            length = 1.0
-        found = _maximise(cost, A, room / length)
-        if found.status == _UNBOUNDED:
-            capped = _maximise(cost, np.vstack([A, cost]), np.append(room / length, 1.0))
+        limits = -rows * (W @ centre + b)
+        length = length or 1.0  # 0 if all faces pass through the origin
+        optimum = _maximise(cost, A, limits / length)
+        if optimum.status == _UNBOUNDED:
+            capped = _maximise(cost, np.vstack([A, cost]), np.append(limits / length, 1.0))
             return Ball(centre + columns[:-1] * length * capped.point[:-1], np.inf)
-        centre = centre + columns[:-1] * length * found.point[:-1]
-        radius = columns[-1] * length * found.point[-1]
-        active = found.multipliers > 0
+        centre = centre + columns[:-1] * length * optimum.point[:-1]
+        radius = columns[-1] * length * optimum.point[-1]
+        active = optimum.multipliers > 0
         slack = -rows * (W @ centre + b)
         noise = 16 * _EPS * rows * (np.abs(W) @ np.abs(centre) + np.abs(b))
         tight = np.max(np.abs(slack[active]), initial=0.0)
@@ -89,22 +89,22 @@ def inner_ball(W: Array, b: Array) -> Ball:
             return Ball(centre, 0.0)
         if tight > 1e-3 * length:
             break
-        length = tight  # the set is small beside the frame it was seen in: look again from nearby
+        length = tight  # the set is small relative to the unit of length: repeat with a smaller unit
     return Ball(centre, float(radius))
 
 
 def redundant_faces(W: Array, b: Array) -> NDArray[np.bool_]:
-    """Mask of the faces without all of which the set is the same.
+    """Return a mask of the faces that can be removed together without changing the set.
 
-    The first of faces that differ only in length is kept, and so is a face that no solver can decide on. In
-    an empty set the faces kept contradict each other, and no proper subset of them does.
+    The first of faces that differ only in length stays, as does a face that no solver can decide on. In an
+    empty set the other faces contradict each other, and no proper subset of them does.
     """
-    holds = W.any(axis=1) | (b > 0)  # the others, 0·x + b ≤ 0, are the whole space
-    if not holds.all():
-        found = np.ones(len(W), dtype=bool)
-        if holds.any():
-            found[holds] = redundant_faces(W[holds], b[holds])
-        return found
+    is_proper = W.any(axis=1) | (b > 0)  # other faces, 0·x + b ≤ 0, hold everywhere
+    if not is_proper.all():
+        redundant = np.ones(len(W), dtype=bool)
+        if is_proper.any():
+            redundant[is_proper] = redundant_faces(W[is_proper], b[is_proper])
+        return redundant
     ball = inner_ball(W, b)
     redundant = np.zeros(len(W), dtype=bool)
     if ball.radius < 0:
@@ -112,25 +112,25 @@ def redundant_faces(W: Array, b: Array) -> NDArray[np.bool_]:
             redundant[k] = True
             redundant[k] = inner_ball(W[~redundant], b[~redundant]).radius < 0
         return redundant
-    room, noise = _room(W, b, ball.centre)
+    slack, noise = _slack(W, b, ball.centre)
     A, rows, _ = _equilibrated(W)
-    length = _common_length(rows * room)
+    length = _common_length(rows * slack)
     for k in reversed(range(len(W))):
         others = ~redundant
         others[k] = False
-        here = rows[k] * room[k] / length
-        cap = 2.0 * here + 1.0
-        limits = np.append(rows[others] * room[others] / length, cap)
+        distance = rows[k] * slack[k] / length
+        cap = 2.0 * distance + 1.0
+        limits = np.append(rows[others] * slack[others] / length, cap)
         try:
             reach = _maximise(A[k], np.vstack([A[others], A[k]]), limits).value
         except _UnsolvedError:
             continue
-        redundant[k] = reach <= here * (1.0 + _MIN_CUT) + rows[k] * noise[k] / length
+        redundant[k] = reach <= distance * (1.0 + _MIN_CUT) + rows[k] * noise[k] / length
     return redundant
 
 
 def is_bounded(W: Array) -> bool:
-    """True if d = 0 is the only solution of W d ≤ 0: then the set contains no half-line."""
+    """True if d = 0 is the only solution of W d ≤ 0, so that the set contains no half-line."""
     m = W.shape[1]
     A = _equilibrated(W)[0][W.any(axis=1)]
     if len(A) <= m or np.linalg.matrix_rank(A) < m:
@@ -141,13 +141,13 @@ def is_bounded(W: Array) -> bool:
 
 
 def bounding_box(W: Array, b: Array) -> tuple[Array, Array]:
-    """Lowest and highest value of each feature within the half-spaces, which must not be empty."""
+    """Return the lowest and highest value of each feature in a set that is not empty."""
     m = W.shape[1]
     centre = inner_ball(W, b).centre
-    room, _ = _room(W, b, centre)
+    slack, _ = _slack(W, b, centre)
     A, rows, columns = _equilibrated(W)
-    length = _common_length(rows * room)
-    limits = rows * room / length
+    length = _common_length(rows * slack)
+    limits = rows * slack / length
     reach = np.array([[_maximise(sign * e, A, limits).value for e in np.eye(m)] for sign in (-1.0, 1.0)])
     low, high = reach * columns * length
     return centre - low, centre + high
@@ -173,7 +173,7 @@ def check_size(n_faces: int, n_features: int) -> None:
 
 
 def vertices_of(W: Array, b: Array) -> Array:
-    """Corners (v, m): in the plane counter-clockwise, else in lexicographic order.
+    """Return the corners (v, m): in the plane counter-clockwise, else in lexicographic order.
 
     The polytope is bounded, with an interior, and none of its faces W (K, m), b (K,) is redundant.
     """
@@ -184,7 +184,7 @@ def vertices_of(W: Array, b: Array) -> Array:
 
 
 def volume_of(W: Array, b: Array) -> float:
-    """Volume of a polytope as in :func:`vertices_of`, in the product of its features' units."""
+    """Return the volume of a polytope as in :func:`vertices_of`, in the product of its features' units."""
     low, high = bounding_box(W, b)
     if len(low) == 1:
         return float(high[0] - low[0])
@@ -192,29 +192,30 @@ def volume_of(W: Array, b: Array) -> float:
 
 
 def _corners(W: Array, b: Array, low: Array, high: Array) -> Array:
-    """Corners with the bounding box brought to [-1, 1] in every direction, where Qhull is accurate."""
+    """Return the corners with the bounding box scaled to [-1, 1] in all directions, for Qhull's accuracy."""
     middle, half = 0.5 * (low + high), 0.5 * (high - low)
-    A, room = W * half, -(W @ middle + b)
-    centre = inner_ball(A, -room).centre
-    room = room - A @ centre
-    found = HalfspaceIntersection(np.column_stack([A, -room]), np.zeros(len(centre))).intersections
-    points = _merged(found[np.isfinite(found).all(axis=1)])
+    A, slack = W * half, -(W @ middle + b)
+    centre = inner_ball(A, -slack).centre
+    slack = slack - A @ centre
+    points = HalfspaceIntersection(np.column_stack([A, -slack]), np.zeros(len(centre))).intersections
+    points = _merged(points[np.isfinite(points).all(axis=1)])
     size = np.linalg.norm(A, axis=1)
     A = A / size[:, None]
-    left = (room / size)[:, None] - A @ points.T
-    # Where faces all but meet Qhull gives points along an edge as well, whose faces leave them a direction.
-    fixed = [np.linalg.matrix_rank(A[faces], tol=1e-8) == len(centre) for faces in (left <= _MIN_DISTANCE).T]
-    return _ordered(points[fixed] + centre)
+    distance = (slack / size)[:, None] - A @ points.T
+    # If faces nearly meet, Qhull returns points on an edge as well, whose active faces have a lower rank.
+    active = (distance <= _MIN_DISTANCE).T
+    is_corner = [np.linalg.matrix_rank(A[faces], tol=1e-8) == len(centre) for faces in active]
+    return _ordered(points[is_corner] + centre)
 
 
 def _merged(points: Array) -> Array:
-    """One point for each heap of points: Qhull gives a corner of many faces several times."""
+    """Return the mean of each cluster of points, as Qhull returns a corner of many faces several times."""
     pairs = cKDTree(points).query_pairs(_MIN_DISTANCE, output_type="ndarray")
-    near = coo_array((np.ones(len(pairs)), pairs.T), shape=(len(points), len(points)))
-    count, heap = connected_components(near, directed=False)
+    graph = coo_array((np.ones(len(pairs)), pairs.T), shape=(len(points), len(points)))
+    count, cluster = connected_components(graph, directed=False)
     total = np.zeros((count, points.shape[1]))
-    np.add.at(total, heap, points)
-    return total / np.bincount(heap)[:, None]
+    np.add.at(total, cluster, points)
+    return total / np.bincount(cluster)[:, None]
 
 
 def _ordered(points: Array) -> Array:
@@ -236,17 +237,17 @@ class _Optimum:
 
 
 class _UnsolvedError(RuntimeError):
-    """No solver left a point that its multipliers prove."""
+    """Error if no solver returns a point that its multipliers prove optimal."""
 
 
 def _maximise(cost: Array, A: Array, limits: Array) -> _Optimum:
-    """Maximum of cost·u subject to A u ≤ limits, which some u must satisfy; inf if it is unbounded."""
+    """Return the maximum of cost·u subject to A u ≤ limits, which must be feasible; inf if unbounded."""
     size = np.abs(cost).max(initial=0.0)
     if not len(A) or not size:
         value = np.inf if size else 0.0
         return _Optimum(_UNBOUNDED if size else _OPTIMAL, value, np.zeros(len(cost)), np.zeros(len(A)))
     unit = cost / size
-    # The dual simplex gives up on some easy programs of free variables (status Unknown): then another.
+    # The dual simplex fails on some easy programs of free variables (status Unknown).
     for solve in (_by_simplex, _by_interior_points):
         answer = solve(unit, A, limits)
         if answer.status == _UNBOUNDED:
@@ -260,47 +261,49 @@ def _maximise(cost: Array, A: Array, limits: Array) -> _Optimum:
 
 
 def _by_simplex(cost: Array, A: Array, limits: Array) -> _Optimum:
-    """By HiGHS itself: a small program takes a third of the time that it takes through scipy."""
+    """Solve by HiGHS directly: a small program takes a third of the time that it takes by scipy."""
     highspy = quiet_highs()
-    solver, lp, there = highspy.Highs(), highspy.HighsLp(), A != 0
+    solver, lp, is_entry = highspy.Highs(), highspy.HighsLp(), A != 0
     for name, value in {"output_flag": False, "parallel": "off", **_OPTIONS}.items():
         solver.setOptionValue(name, value)
     lp.num_row_, lp.num_col_ = A.shape
     lp.col_cost_, lp.row_lower_, lp.row_upper_ = -cost, np.full(len(A), -np.inf), limits
     lp.col_lower_, lp.col_upper_ = np.full(len(cost), -np.inf), np.full(len(cost), np.inf)
-    lp.a_matrix_.format_, lp.a_matrix_.value_ = highspy.MatrixFormat.kRowwise, A[there]
-    lp.a_matrix_.start_ = np.append(0, there.sum(axis=1).cumsum()).astype(np.int32)
-    lp.a_matrix_.index_ = np.nonzero(there)[1].astype(np.int32)
+    lp.a_matrix_.format_, lp.a_matrix_.value_ = highspy.MatrixFormat.kRowwise, A[is_entry]
+    lp.a_matrix_.start_ = np.append(0, is_entry.sum(axis=1).cumsum()).astype(np.int32)
+    lp.a_matrix_.index_ = np.nonzero(is_entry)[1].astype(np.int32)
     if solver.passModel(lp) != highspy.HighsStatus.kError:
         solver.run()
     status = {"kOptimal": _OPTIMAL, "kUnbounded": _UNBOUNDED}.get(solver.getModelStatus().name, _NEITHER)
-    found = solver.getSolution()
-    return _Optimum(status, np.nan, np.array(found.col_value), -np.array(found.row_dual))
+    solution = solver.getSolution()
+    return _Optimum(status, np.nan, np.array(solution.col_value), -np.array(solution.row_dual))
 
 
 def _by_interior_points(cost: Array, A: Array, limits: Array) -> _Optimum:
-    found = linprog(-cost, A_ub=A, b_ub=limits, bounds=(None, None), method="highs-ipm", options=_OPTIONS)
-    point, multipliers = (np.zeros(0) if one is None else one for one in (found.x, found.ineqlin.marginals))
-    return _Optimum(found.status, np.nan, point, -multipliers)
+    result = linprog(-cost, A_ub=A, b_ub=limits, bounds=(None, None), method="highs-ipm", options=_OPTIONS)
+    point, marginals = (
+        np.zeros(0) if part is None else part for part in (result.x, result.ineqlin.marginals)
+    )
+    return _Optimum(result.status, np.nan, point, -marginals)
 
 
 def _is_optimum(cost: Array, A: Array, limits: Array, answer: _Optimum) -> bool:
-    """True if the point and its multipliers prove each other, whatever the solver's status."""
+    """True if point and multipliers are feasible and have no gap, whatever the solver's status."""
     x, y = answer.point, answer.multipliers
-    beyond = (A @ x - limits) / (1.0 + np.abs(limits) + np.abs(A) @ np.abs(x))
-    off = np.abs(A.T @ y - cost) / (1.0 + np.abs(A).T @ np.abs(y))
+    primal_residual = (A @ x - limits) / (1.0 + np.abs(limits) + np.abs(A) @ np.abs(x))
+    dual_residual = np.abs(A.T @ y - cost) / (1.0 + np.abs(A).T @ np.abs(y))
     gap = abs(cost @ x - limits @ y) / (1.0 + np.abs(cost) @ np.abs(x))
-    return bool(max(beyond.max(), off.max(), gap, -y.min()) <= 1e-8)
+    return bool(max(primal_residual.max(), dual_residual.max(), gap, -y.min()) <= _PROOF_TOL)
 
 
 def _equilibrated(W: Array) -> tuple[Array, Array, Array]:
-    """W with rows and columns of size one, and the powers of two they were multiplied by."""
+    """Return W with rows and columns of size one, and the powers of two that multiply them."""
     size = np.abs(W)
     rows, columns = np.ones(W.shape[0]), np.ones(W.shape[1])
-    for _ in range(12):  # enough for a spread of 1e24
-        here = size * rows[:, None] * columns
-        rows /= np.sqrt(_or_one(here.max(axis=1, initial=0.0)))
-        columns /= np.sqrt(_or_one(here.max(axis=0, initial=0.0)))
+    for _ in range(12):  # sufficient for sizes that differ by a factor of 1e24
+        scaled = size * rows[:, None] * columns
+        rows /= np.sqrt(_or_one(scaled.max(axis=1, initial=0.0)))
+        columns /= np.sqrt(_or_one(scaled.max(axis=0, initial=0.0)))
     columns = np.exp2(np.round(np.log2(columns)))
     rows = np.exp2(-np.round(np.log2(_or_one((size * columns).max(axis=1, initial=0.0)))))
     return W * rows[:, None] * columns, rows, columns
@@ -310,8 +313,8 @@ def _or_one(sizes: Array) -> Array:
     return np.where(sizes > 0, sizes, 1.0)
 
 
-def _room(W: Array, b: Array, centre: Array) -> tuple[Array, Array]:
-    """The slack of each face at the centre (times ‖W_k‖), and its rounding."""
+def _slack(W: Array, b: Array, centre: Array) -> tuple[Array, Array]:
+    """Return the slack of each face at the centre (times ‖W_k‖), and its rounding."""
     noise = 16 * _EPS * (np.abs(W) @ np.abs(centre) + np.abs(b))
     return np.maximum(-(W @ centre + b), 0.0), noise
 
@@ -321,7 +324,7 @@ def _typical(sizes: Array) -> float:
     return float(np.median(sizes)) if len(sizes) else 0.0
 
 
-def _common_length(room: Array) -> float:
-    """A length that suits the nearest face and the others."""
-    positive = room[room > 0]
+def _common_length(slack: Array) -> float:
+    """Return the geometric mean of the least and the median positive slack, as the unit of length."""
+    positive = slack[slack > 0]
     return float(np.sqrt(positive.min()) * np.sqrt(np.median(positive))) if len(positive) else 1.0

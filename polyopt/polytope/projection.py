@@ -18,7 +18,7 @@ Reference: C. L. Lawson, R. J. Hanson, Solving Least Squares Problems (1974), ch
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_triangular
 from scipy.optimize import nnls
 
@@ -126,7 +126,7 @@ class _Projection:
         A, c, noise, places = A[is_row], c[is_row], noise[is_row], np.flatnonzero(is_row)
         divisor = np.where(self.length > 0.0, self.length, 1.0)
 
-        def of_faces(rows: Array, values: Array) -> Array:
+        def of_faces(rows: NDArray[np.intp], values: Array) -> Array:
             """Return multipliers of the faces from those of some rows, of unit length."""
             multipliers, is_face = np.zeros(K), rows < K
             multipliers[rows[is_face]] = values[is_face]
