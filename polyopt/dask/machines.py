@@ -19,7 +19,7 @@ from polyopt.estimators.frames import column_names, in_order, matrix_of_frame, r
 from polyopt.estimators.validation import validated
 from polyopt.large import linear, polytopes
 from polyopt.large.base import BlockClassifier
-from polyopt.large.blocks import held_matrix
+from polyopt.large.blocks import row_matrix
 from polyopt.large.executor import Executor
 from polyopt.large.sources import Arrays, heading_of
 
@@ -31,12 +31,12 @@ CollectionLike: TypeAlias = Any
 
 
 def is_collection(X: object) -> bool:
-    """True for a Dask array or frame."""
+    """Return True for a Dask array or frame."""
     return hasattr(X, "__dask_graph__") and (hasattr(X, "blocks") or hasattr(X, "partitions"))
 
 
 def _pieces(X: Any, name: str) -> list[Any]:
-    """The partitions of rows, as delayed objects."""
+    """Return the partitions of rows, as delayed objects."""
     if hasattr(X, "chunks"):
         if X.ndim == 2 and X.numblocks[1] > 1:
             X = X.rechunk({1: -1})
@@ -51,7 +51,7 @@ def _values(each: Any) -> Any:
 
 
 def _ordered(X: Any, names: list[Any], where: str) -> Any:
-    """A partition on a worker, with its columns in order, as numbers."""
+    """Put the columns of a partition in order and return its numbers, on a worker."""
     if not hasattr(X, "columns"):
         return X
     X = in_order(X, names, where)
@@ -62,14 +62,14 @@ def _ordered(X: Any, names: list[Any], where: str) -> Any:
 
 
 def _part(X: Any, y: Any, weights: Any = None) -> tuple[Any, Any, Any]:
-    """The arrays of a partition on a worker, which must not be masked, nor hold dates."""
+    """Return the arrays of a partition on a worker, which must not be masked, nor hold dates."""
     for name, each in (("X", X), ("y", y), ("sample_weight", weights)):
         refuse_masked(name, each)
     refuse_dates(X)
     y = np.asarray(_values(y))
     y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
     return (
-        held_matrix(_values(X)),
+        row_matrix(_values(X)),
         y,
         None if weights is None else np.asarray(_values(weights)).reshape(len(weights)),
     )
@@ -78,7 +78,7 @@ def _part(X: Any, y: Any, weights: Any = None) -> tuple[Any, Any, Any]:
 def parts_of(
     client: Client, X: CollectionLike, y: CollectionLike, weights: CollectionLike | None = None
 ) -> list[Any]:
-    """Futures of the arrays of every partition, which stay with the workers."""
+    """Compute the arrays of every partition, which stay with the workers; return their futures."""
     from dask import delayed
 
     pieces = [_pieces(X, "X"), _pieces(y, "y")]
@@ -100,7 +100,7 @@ def parts_of(
 def mapped(
     X: CollectionLike, function: Callable[[Any], Any], width: tuple[int, ...], dtype: np.dtype[Any]
 ) -> Any:
-    """A lazy Dask array of a function of the rows of each partition; `width`, `dtype` are those of a row."""
+    """Map a function over the rows of each partition, lazily; `width` and `dtype` are of a row's result."""
     if not hasattr(X, "chunks"):
         names = list(X.columns)
         X = X.map_partitions(_ordered, names, "a partition", meta=X._meta).to_dask_array()
@@ -149,7 +149,7 @@ class _OnDask(BlockClassifier):
         return DaskExecutor(client, [source] * source.count)
 
     def _checked(self, X: CollectionLike) -> Self:
-        """The machine without feature names, for partitions of a collection whose names are right."""
+        """Return the machine without feature names, for partitions of a collection whose names are right."""
         check_is_fitted(self)
         head = heading_of(X)
         validated(self, X if head is None else head, reset=False, skip_check_array=True)
@@ -158,7 +158,7 @@ class _OnDask(BlockClassifier):
         return nameless
 
     def decision_function(self, X: Any) -> Any:
-        """Scores of samples; of a Dask collection a lazy Dask array.
+        """Return scores of samples; of a Dask collection a lazy Dask array.
 
         Parameters
         ----------
@@ -172,7 +172,7 @@ class _OnDask(BlockClassifier):
         return mapped(X, super(_OnDask, nameless).decision_function, width, np.dtype(float))
 
     def predict(self, X: Any) -> Any:
-        """Labels of samples; of a Dask collection a lazy Dask array.
+        """Return labels of samples; of a Dask collection a lazy Dask array.
 
         Parameters
         ----------
@@ -223,7 +223,7 @@ class ConvexPolytopeMachine(_OnDask, polytopes.ConvexPolytopeMachine):
     """
 
     def face_scores(self, X: CollectionLike | SamplesLike) -> Any:
-        """Scores of samples at every face, for two classes; of a Dask collection a lazy Dask array.
+        """Return scores of samples at every face, for two classes; of a Dask collection a lazy Dask array.
 
         Parameters
         ----------

@@ -87,13 +87,13 @@ class Samples:
 
 
 def gamma_by(rule: str, samples: Samples) -> float:
-    """A kernel's gamma by scikit-learn's rules "scale" and "auto"."""
+    """Return a kernel's gamma by scikit-learn's rules "scale" and "auto"."""
     spread = variance(samples.X, np.ones(len(samples.y))) if rule == "scale" else 1.0
     return 1.0 / (samples.X.shape[1] * (spread or 1.0))
 
 
 def label_among(label: object, classes: NDArray[Any]) -> Any:
-    """The class that a label stands for; 1, "1" and 1.0 are the same label."""
+    """Return the class that a label stands for; 1, "1" and 1.0 are the same label."""
     for known in classes:
         if plain(known) == plain(label):
             return known
@@ -163,7 +163,7 @@ def _of_fields(fields: Mapping[str, Any], source: str) -> Answer:
 
 
 def _of_table(table: ArrayLike, source: str) -> Answer:
-    """A solution as a table of weights, the intercept last: a row for each face, or one row or column."""
+    """Read a table of weights, the intercept last: a row for each face, or one row or column."""
     numbers = real_array(source, table)
     if numbers.ndim == 2 and 1 in numbers.shape:
         numbers = numbers.ravel()
@@ -228,7 +228,7 @@ def _of_estimator(machine: Any, samples: Samples) -> list[Answer]:
 
 
 def _of_svc(machine: Any, samples: Samples) -> list[Answer]:
-    """The answers of an ``SVC`` of scikit-learn, or of a package with the same attributes."""
+    """Return the answers of an ``SVC`` of scikit-learn, or of a package with the same attributes."""
     name, k = f"this {type(machine).__name__}", len(machine.classes_)
     coefficients = machine.dual_coef_
     if sp.issparse(coefficients):
@@ -251,7 +251,7 @@ def _of_svc(machine: Any, samples: Samples) -> list[Answer]:
 
 
 def _of_libsvm(model: Any, samples: Samples) -> list[Answer]:
-    """The answers of an ``svm_model`` of LIBSVM's Python package, as ``svm_train`` returns it."""
+    """Return the answers of an ``svm_model`` of LIBSVM's Python package, as ``svm_train`` returns it."""
     name, param = "this model of LIBSVM", model.param
     if model.get_svm_type() != _C_SVC:
         raise ValueError(f"{name} is not of C-SVC (-s 0), which alone there is a program for")
@@ -291,7 +291,7 @@ def _pairs(
     name: str, samples: Samples, classes: Sequence[Any], places: NDArray[Any], vectors: Any,
     coefficients: Vector, b: Vector,
 ) -> list[Answer]:  # fmt: skip
-    """The machines of all pairs of classes, from LIBSVM's layout; in each the first class is the side +1.
+    """Return the answers for all pairs of classes, from LIBSVM's layout, with the later class on the side +1.
 
     A support vector of class i has k-1 coefficients (k-1, SVs): number j-1 is of the pair with a class j
     behind i, and number j of one before it. Intercepts are (k(k-1)/2,).
@@ -327,7 +327,7 @@ def _are_equal(vectors: Any, rows: Any) -> bool:
 
 
 def _in_order(answer: Answer, samples: Samples) -> Answer:
-    """The same answer with the later of its two classes on the side +1."""
+    """Return the answer with the later of its two classes on the side +1."""
     assert answer.labels is not None
     assert answer.w is not None
     assert answer.b is not None
@@ -338,7 +338,7 @@ def _in_order(answer: Answer, samples: Samples) -> Answer:
 
 
 def _of_linear_svc(machine: Any, samples: Samples) -> Answer:
-    """The answer of a ``LinearSVC`` of scikit-learn, which pays ½|w|² + ½b² + Σ C_i ξ_i, as LIBLINEAR."""
+    """Return the answer of a ``LinearSVC``, which minimises ½|w|² + ½b² + Σ C_i ξ_i, as LIBLINEAR does."""
     if machine.loss != "hinge" or machine.penalty != "l2":
         raise ValueError(
             f"this LinearSVC pays {machine.loss} with the penalty {machine.penalty}; there is a program for "
@@ -364,7 +364,7 @@ def _of_linear_svc(machine: Any, samples: Samples) -> Answer:
 
 
 def _of_liblinear(model: Any, samples: Samples) -> Answer:
-    """The answer of a ``model`` of LIBLINEAR's Python package, as ``train`` returns it.
+    """Return the answer of a ``model`` of LIBLINEAR's Python package, as ``train`` returns it.
 
     (A model that was read from a file has no C, and nothing tells.)
     The intercept is the weight of a feature that is 1, and costs ½b²; without one (-B -1) it is 0.

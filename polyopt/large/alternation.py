@@ -23,7 +23,7 @@ from polyopt.base.progress import counted, listener, tell
 from polyopt.certificates.certificate import Certificate, Claim, Residual
 from polyopt.certificates.tally import Tally, merge
 from polyopt.cpm.certificate_by_blocks import certify_faces
-from polyopt.large.blocks import ROWS_AT_ONCE, Hinge, Recipe, costed, rows_of, two_classes
+from polyopt.large.blocks import ROWS_AT_ONCE, Hinge, Recipe, select_classes, solver_rows, two_classes
 from polyopt.large.checkpoint import CheckpointWriter
 from polyopt.large.executor import Executor
 from polyopt.large.face_ascent import MIN_HINGE_DECREASE, FaceAscents, Vector, scaled
@@ -62,26 +62,26 @@ class FaceRecipe(NamedTuple):
     face: int
 
     def block(self, samples: Samples, number: int, work: Work | None = None) -> Block | None:
-        """The block of the face; None if it has no such samples."""
-        found = costed(samples, self.recipe.classes, self.recipe.factors)
+        """Return the block of the face; None if it has no such samples."""
+        found = select_classes(samples, self.recipe.classes, self.recipe.factors)
         if found is None:
             return None
-        X, mine = rows_of(samples, found.chosen), ~found.up
+        X, mine = solver_rows(samples, found.rows), ~found.is_second
         for part in _parts(len(mine)):
             mine[part] |= _scores(X[part], self.faces).argmax(axis=1) == self.face
         if not mine.any():
             return None
-        signs = np.where(found.up[mine], 1, -1).astype(np.int8)
-        hinge = Hinge(signs, 0.5 * self.recipe.C * found.counts[mine])
-        chosen = found.chosen.copy()
-        chosen[found.chosen] = mine
-        block = Block(Rows(rows_of(samples, chosen)), hinge, 1, work=work)
+        signs = np.where(found.is_second[mine], 1, -1).astype(np.int8)
+        hinge = Hinge(signs, 0.5 * self.recipe.C * found.weights[mine])
+        chosen = found.rows.copy()
+        chosen[found.rows] = mine
+        block = Block(Rows(solver_rows(samples, chosen)), hinge, 1, work=work)
         block.intercept, block.chosen = False, None if chosen.all() else chosen
         return block
 
 
 def weigh_faces(_: None, samples: Samples, number: int, recipe: Recipe, held: Vector, faces: Vector) -> Tally:
-    """The losses of a block at `faces` (K, m+1), its positives assigned by the faces `held`.
+    """Return the losses of a block at `faces` (K, m+1), its positives assigned by the faces `held`.
 
     Sums: losses of the samples ``inside``, and of those outside as they are ``held`` and at their ``best``
     face; costs of those outside whose hinge would fall by another face (``moved``), and by best face
@@ -114,7 +114,7 @@ def _parts(n: int) -> Iterator[slice]:
 
 
 def _scores(X: Any, faces: Vector) -> Vector:
-    """Scores (n, K) in double precision."""
+    """Return scores (n, K) in double precision."""
     rows = X if hasattr(X, "tocsr") else np.asarray(X, dtype=float)
     return np.asarray(rows @ faces[:, :-1].T) + faces[:, -1]
 
@@ -140,7 +140,7 @@ class _Solved(NamedTuple):
     statuses: list[Status]
 
     def known(self, name: str) -> dict[str, Any]:
-        """Plain values for a checkpoint."""
+        """Return plain values for a checkpoint."""
         return {
             name: np.array(self.faces),
             f"{name} halves": [_plain(half) for half in self.halves],
@@ -364,7 +364,7 @@ class Rounds:
 
 
 def _plain(half: Certificate) -> dict[str, Any]:
-    """A face's certificate in plain values."""
+    """Return a face's certificate in plain values."""
     fields = {name: getattr(half, name) for name in ("program", "primal_value", "dual_value", "tol")}
     fields |= {name: getattr(half, name) for name in ("scope", "note", "rounding")}
     return fields | {"claim": half.claim.name, "residuals": [vars(each) for each in half.residuals]}

@@ -37,7 +37,7 @@ from polyopt.certificates.certificate import Certificate, relative_gap
 from polyopt.certificates.tally import Tally, merge
 from polyopt.cpm.block_ascent import BlockAscent, Pairs, climb_pairs, no_pairs, release
 from polyopt.cpm.certificate_by_blocks import Multipliers, Weighed, faces_of, halves_of, pull, weigh
-from polyopt.large.blocks import ROWS_AT_ONCE, Recipe, TwoClasses, joined, two_classes
+from polyopt.large.blocks import ROWS_AT_ONCE, Recipe, TwoClasses, concatenate, two_classes
 from polyopt.large.executor import Executor, Fold
 from polyopt.large.sources import Samples
 from polyopt.linalg.rows import as_rows
@@ -79,7 +79,7 @@ class Options:
 
 
 def scaled(faces: Vector, scale: float) -> Vector:
-    """Faces (K, m+1) for samples whose entries are to be multiplied by `scale`."""
+    """Return faces (K, m+1) for samples whose entries are to be multiplied by `scale`."""
     return faces if scale == 1.0 else np.column_stack([scale * faces[:, :-1], faces[:, -1]])
 
 
@@ -180,7 +180,7 @@ class FaceAscents:
                 return Status.TIME_LIMIT
 
     def prove(self, tol: float, held: Vector | None = None) -> Proof:
-        """The certificates, to `tol`, at the faces of the multipliers, or at `held` if its value is lower."""
+        """Certify the faces of the multipliers to `tol`, or `held` if its objective is lower."""
         gained = merge(self._each(pulled, lambda number: (self._recipe, *self._given(number), self._K)))
         W = faces_of(gained, self._scale)[1]
         self._W, proofs = W.copy(), []
@@ -203,7 +203,7 @@ class FaceAscents:
     # -- passes ----------------------------------------------------------------------------------
 
     def _scan(self, tol: float, is_over: Callable[[], bool]) -> tuple[float, float] | None:
-        """Objective and bound; pairs that may move of faces with a large gap are active then."""
+        """Scan all rows: return objective and bound, and mark the active pairs of faces with a large gap."""
         firsts = [int(group[0]) for group in self._groups]
         parts = [self._W[group] for group in self._groups]
         found = self._each(
@@ -226,7 +226,7 @@ class FaceAscents:
         return float(values.sum()), float(bounds.sum())
 
     def _climb(self, is_over: Callable[[], bool]) -> bool:
-        """Passes over the pairs that may move; False if time is over before they end."""
+        """Take passes over the active pairs; return False if time is over before they end."""
         used = [np.unique(each.rows[each.active]) for each in self._pairs]
         if self._width * sum(map(len, used)) <= self._options.max_gathered_entries:
             seed = int(np.random.default_rng([self._seed, self._passes]).integers(1 << 31))
@@ -244,7 +244,7 @@ class FaceAscents:
         return True
 
     def _pass_by_blocks(self, is_over: Callable[[], bool]) -> bool:
-        """Passes of all faces through the blocks; False if time is over before they end."""
+        """Take passes of all faces through the blocks; return False if time is over before they end."""
         rests = np.full(self._K, np.inf)
         for _ in range(self._options.max_passes_by_blocks):
             met = self._fold(climbed, [(rests[group],) for group in self._groups], is_over)
@@ -258,7 +258,7 @@ class FaceAscents:
     def _fold(
         self, step: Callable[..., Any], given: Sequence[tuple[Any, ...]], is_over: Callable[[], bool]
     ) -> list[Vector] | None:
-        """A pass of every group through all blocks: the largest slopes met; None if time is over."""
+        """Pass every group through all blocks; return the largest slopes, or None if time is over."""
         order = np.random.default_rng([self._seed, self._passes]).permutation(self._full).tolist()
         seed = self._seed, self._passes
         parts = {number: split(self._groups, self._pairs[number]) for number in order}
@@ -287,7 +287,7 @@ class FaceAscents:
     # -- checkpoints -----------------------------------------------------------------------------
 
     def known(self) -> dict[str, Any]:
-        """The state at a scan, for a checkpoint."""
+        """Return the state at a scan, for a checkpoint."""
         return {
             "faces now": self._W, "counts": np.array([len(each.rows) for each in self._pairs]),
             **{name: np.concatenate(each)
@@ -313,7 +313,7 @@ class FaceAscents:
 def assigned(
     _: None, samples: Samples, number: int, recipe: Recipe, held: Vector, kind: np.dtype[Any]
 ) -> NDArray[np.integer]:
-    """The face of `held`, scaled, with the highest score of each sample outside; -1 inside."""
+    """Return the face of `held`, scaled, with the highest score of each sample outside; -1 inside."""
     X, outside = two_classes(samples, recipe)[:2]
     found = np.full(len(outside), -1, kind)
     up = np.flatnonzero(outside)
@@ -327,7 +327,7 @@ def assigned(
 def released(
     _: None, samples: Samples, number: int, how: Setting, owners: Owners, n_faces: int, pairs: Pairs
 ) -> tuple[Vector, Pairs]:
-    """The change of the faces by multipliers of samples that were reassigned, and the pairs that stay."""
+    """Remove multipliers of reassigned samples: return the change of the faces, and the other pairs."""
     X, outside = two_classes(samples, how.recipe)[:2]
     return release(X, outside, owners, n_faces, pairs, how.scale)
 
@@ -336,7 +336,7 @@ def swept(
     state: GroupState, samples: Samples, number: int, how: Setting, owners: Owners, first: int, pairs: Pairs,
     seed: tuple[int, int],
 ) -> tuple[GroupState, Pairs]:  # fmt: skip
-    """Steps of a group on every pair of a block."""
+    """Take a step of a group on every pair of a block."""
     block = two_classes(samples, how.recipe)
     rows, turn = as_rows(block.X), _turn(seed, number, first)
     W, found = _ascent(block, rows, how, owners, first, state.W, pairs, turn).sweep_all()
@@ -347,7 +347,7 @@ def scanned(
     _: None, samples: Samples, number: int, how: Setting, owners: Owners, firsts: list[int],
     parts: list[Vector], held: list[Pairs],
 ) -> tuple[Vector, list[Pairs], int]:  # fmt: skip
-    """The loss of a block on every face (K,), the pairs that may move, by groups, and its entries."""
+    """Return the loss of a block on every face (K,), the pairs that may move, by groups, and its entries."""
     if not len(owners):
         return np.zeros(sum(map(len, parts))), held, 0
     block = two_classes(samples, how.recipe)
@@ -364,7 +364,7 @@ def climbed(
     state: GroupState, samples: Samples, number: int, how: Setting, owners: Owners, first: int, pairs: Pairs,
     seed: tuple[int, int], rests: Vector,
 ) -> tuple[GroupState, Pairs]:  # fmt: skip
-    """A pass of a group over the active pairs of a block."""
+    """Take a pass of a group over the active pairs of a block."""
     X, outside, weights = two_classes(samples, how.recipe)
     W, pairs, worst = climb_pairs(
         X, outside, how.recipe.C * weights, state.W, pairs, rests, scale=how.scale,
@@ -401,7 +401,7 @@ def climb_gathered(
         return None
     if not found:
         return W, list(pairs)
-    X, outside, weights = joined(found)
+    X, outside, weights = concatenate(found)
     firsts = np.cumsum([0, *map(len, used)])
     rows = [
         first + np.searchsorted(own, each.rows[each.active])
@@ -426,7 +426,7 @@ def climb_gathered(
 
 
 def gathered(_: None, samples: Samples, number: int, recipe: Recipe, used: NDArray[np.int32]) -> TwoClasses:
-    """Some rows of a block."""
+    """Return some rows of a block."""
     X, outside, weights = two_classes(samples, recipe)
     return TwoClasses(X[used], outside[used], weights[used])
 
@@ -434,7 +434,7 @@ def gathered(_: None, samples: Samples, number: int, recipe: Recipe, used: NDArr
 def pulled(
     _: None, samples: Samples, number: int, recipe: Recipe, owners: Owners, given: Multipliers, n_faces: int
 ) -> Tally:
-    """The gain and the pull of a block's multipliers."""
+    """Return the gain and the pull of a block's multipliers."""
     return pull(_block(samples, recipe, owners), given, n_faces)
 
 
@@ -442,7 +442,7 @@ def weighed(
     _: None, samples: Samples, number: int, recipe: Recipe, owners: Owners, given: Multipliers, W: Vector,
     scale: float, least: float,
 ) -> Tally:  # fmt: skip
-    """The loss of a block, with every optimality condition."""
+    """Return the loss of a block, with every optimality condition."""
     return weigh(_block(samples, recipe, owners), given, W, scale, least)
 
 
@@ -455,7 +455,7 @@ def _block(samples: Samples, recipe: Recipe, owners: Owners) -> Weighed:
 
 
 def split(groups: Groups, pairs: Pairs) -> list[Pairs]:
-    """The pairs of each group, their faces counted from the group's first."""
+    """Return the pairs of each group, their faces counted from the group's first."""
     found = []
     for group in groups:
         mine = (pairs.faces >= group[0]) & (pairs.faces <= group[-1])
@@ -465,7 +465,7 @@ def split(groups: Groups, pairs: Pairs) -> list[Pairs]:
 
 
 def merged(groups: Groups, parts: Sequence[Pairs]) -> Pairs:
-    """The inverse of :func:`split`, ordered by groups."""
+    """Undo :func:`split`; the pairs are ordered by groups."""
     named = [
         pairs._replace(faces=pairs.faces + np.int32(group[0]))
         for group, pairs in zip(groups, parts, strict=True)

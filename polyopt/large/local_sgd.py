@@ -45,7 +45,7 @@ from polyopt.certificates.points import checked_faces
 from polyopt.cpm.local_steps import Point, Run, begin, mean, visit
 from polyopt.cpm.sgd import losses, precision
 from polyopt.cpm.solve import Settings, solve_cpm
-from polyopt.large.blocks import Recipe, TwoClasses, joined, two_classes
+from polyopt.large.blocks import Recipe, TwoClasses, concatenate, two_classes
 from polyopt.large.checkpoint import CheckpointWriter, load, probe
 from polyopt.large.executor import Executor, Fold
 from polyopt.large.sources import Samples
@@ -163,12 +163,12 @@ def draw(
     found = executor.each(_draw, [(recipe, seed, take) if sum(take) else None for take in takes], is_over)
     if found is None:
         return None
-    X, outside, weights = joined(found)
+    X, outside, weights = concatenate(found)
     return TwoClasses(X, outside, weights * np.where(outside, factors[1], factors[0]))
 
 
 def _share(rng: np.random.Generator, counts: NDArray[np.int64], some: int) -> NDArray[np.int64]:
-    """Numbers of samples per block in a draw of `some` without replacement."""
+    """Return numbers of samples per block in a draw of `some` without replacement."""
     if counts.sum() < 10**9:  # numpy draws from no more; with replacement there is hardly a difference
         return rng.multivariate_hypergeometric(counts, some, method="marginals")
     # It may be a few less in small blocks.
@@ -189,7 +189,7 @@ def _draw(
 
 
 def row_order(seed: int, passes: int, number: int, n: int) -> NDArray[np.int64]:
-    """The order of the n rows of block `number` after so many passes."""
+    """Return the order of the n rows of block `number` after so many passes."""
     return np.random.default_rng([seed, _ROWS, passes, number]).permutation(n)
 
 
@@ -204,7 +204,7 @@ class Shards:
         self.longest = max(self.sizes)
 
     def stops(self, shard: int, passes: int, first: int, last: int) -> list[tuple[int, tuple[int, int]]]:
-        """The blocks of a part of a pass, each with its first and last place.
+        """Return the blocks of a part of a pass, each with its first and last place.
 
         The part is given in rows of the longest shard, and is an equal share of the others; `passes` is the
         number of passes before.
@@ -229,7 +229,7 @@ def losses_at(
     executor: Executor, recipe: Recipe, facts: Facts, scale: float, faces: list[Vector],
     is_over: Callable[[], bool] | None = None,
 ) -> Vector | None:  # fmt: skip
-    """The loss of all samples at each of some faces (K, m+1); None if time is over."""
+    """Return the loss of all samples at each of some faces (K, m+1); None if time is over."""
     given = [(recipe, scale, faces) if part.n else None for part in facts.parts]
     paid = executor.each(_losses, given, is_over)
     return None if paid is None else np.asarray(total(paid))
@@ -246,7 +246,7 @@ def _losses(
 def about_faces(
     executor: Executor, recipe: Recipe, facts: Facts, n_faces: int, scale: float, machine: str, **more: Any
 ) -> dict[str, Any]:
-    """The identity of a checkpoint of faces; the digest is a loss, which tells samples and labels apart."""
+    """Return the identity of a checkpoint of faces; its digest is a loss of the samples and labels."""
     paid = losses_at(executor, recipe, facts, scale, [probe(n_faces, facts.m + 1)])
     assert paid is not None
     return {
@@ -385,7 +385,7 @@ class _Rounds:
         return True
 
     def _pilot(self, n_pilot: int) -> tuple[Vector, int] | None:
-        """Faces of a pilot, and their number of steps; None if time is over."""
+        """Return faces of a pilot, and their number of steps; None if time is over."""
         drawn = draw(self.executor, self.recipe, self.facts, n_pilot, self.seed, self._is_over)
         if drawn is None:
             return None
@@ -486,7 +486,7 @@ def _visit(
     run: Run, samples: Samples, number: int, recipe: Recipe, n: int, n_faces: int, scale: float,
     seed: int, passes: int, first: int, last: int,
 ) -> Run:  # fmt: skip
-    """A run's steps through places `first` to `last` of a block's order."""
+    """Take a run's steps through places `first` to `last` of a block's order."""
     X, outside, weights = two_classes(samples, recipe)
     order = row_order(seed, passes, number, len(weights))[first:last]
     return visit(run, as_rows(X), outside, 0.5 * n * recipe.C * weights, order, n_faces, scale)

@@ -189,7 +189,7 @@ class ConvexPolytopeMachine(BlockClassifier):
             )
 
     def _is_flipped(self, pairs: int) -> bool:
-        """True if ``classes_[1]`` is inside."""
+        """Return True if ``classes_[1]`` is inside."""
         if pairs > 1:
             refuse_inside_label(self.inside_label, len(self.classes_))
         return self.inside_label is not None and inside_place(self.inside_label, self.classes_) == 1
@@ -236,7 +236,7 @@ class ConvexPolytopeMachine(BlockClassifier):
         self.certificates_.append(proof)
 
     def _ascents(self, executor: Executor, recipe: Recipe, facts: Facts) -> FaceAscents | None:
-        """The dual ascent of all faces together; None for the interior point."""
+        """Return the dual ascent of all faces together; None for the interior point."""
         is_scaled = self.feature_scale != 1.0
         if self.solver == "interior point" and is_scaled:
             raise ValueError("feature_scale is for solver='dual ascent': the interior point takes X as it is")
@@ -260,7 +260,7 @@ class ConvexPolytopeMachine(BlockClassifier):
     # -- answering -------------------------------------------------------------------------------
 
     def face_scores(self, X: SamplesLike) -> Any:
-        """Scores of samples at every face, for two classes.
+        """Return scores of samples at every face, for two classes.
 
         Parameters
         ----------
