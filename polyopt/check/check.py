@@ -709,12 +709,6 @@ class Program:
         return gain, price + sum((self.price(k, *parts) for k, parts in each_face), ZERO)
 
 
-def doubles(values: Vector, what: str) -> list[float]:
-    rounded_values = {value: float(value) for value in set(values) if abs(value) < 1 << 1023}
-    demand(all(rounded_values.get(value) == value for value in values), f"{what} is no vector of doubles")
-    return [rounded_values[value] for value in values]
-
-
 def load_samples(data: Json, path: str) -> tuple[list[Cells], int, list[int]]:
     """Return the samples of a claim as the machine saw them, m, and their labels -1 and +1."""
     m, runs, labels = data["features"], data["rows"], data["labels"]
@@ -724,9 +718,12 @@ def load_samples(data: Json, path: str) -> tuple[list[Cells], int, list[int]]:
     signs = {plain(labels["-1"]): -1, plain(labels["+1"]): 1}
     demand(len(signs) == 2, "both labels are one")
     operations = {"shift": sub, "divide": truediv, "factor": mul, "times": mul}
-    vectors = [(name, vector(data[name], m, name)) for name in operations if name in data]
-    steps = [(operations[name], doubles(operand, name)) for name, operand in vectors]
-    demand("divide" not in data or all(dict(vectors)["divide"]), "a divisor is 0")
+    steps = []
+    for name in (name for name in operations if name in data):
+        operand = vector(data[name], m, name)
+        demand(name != "divide" or all(operand), "a divisor is 0")
+        steps.append((operations[name], list(map(float, operand))))
+        demand(steps[-1][1] == operand, f"{name} is no vector of doubles")
     is_table = "table" in data
     samples = from_table(path, **data["table"]) if is_table else from_svmlight(path)
     wanted = (k for a, z in runs for k in range(a, z))

@@ -19,7 +19,7 @@ from polyopt.estimators.frames import column_names, in_order, matrix_of_frame, r
 from polyopt.estimators.validation import validated
 from polyopt.large import linear, polytopes
 from polyopt.large.base import BlockClassifier
-from polyopt.large.blocks import held_matrix
+from polyopt.large.blocks import row_matrix
 from polyopt.large.executor import Executor
 from polyopt.large.sources import Arrays, heading_of
 
@@ -31,12 +31,12 @@ CollectionLike: TypeAlias = Any
 
 
 def is_collection(X: object) -> bool:
-    """True for a Dask array or frame."""
+    """Return True for a Dask array or frame."""
     return hasattr(X, "__dask_graph__") and (hasattr(X, "blocks") or hasattr(X, "partitions"))
 
 
-def _pieces(X: Any, name: str) -> list[Any]:
-    """The partitions of rows, as delayed objects."""
+def _partitions(X: Any, name: str) -> list[Any]:
+    """Return the partitions of rows, as delayed objects."""
     if hasattr(X, "chunks"):
         if X.ndim == 2 and X.numblocks[1] > 1:
             X = X.rechunk({1: -1})
@@ -46,12 +46,12 @@ def _pieces(X: Any, name: str) -> list[Any]:
     return list(X.to_delayed())
 
 
-def _values(each: Any) -> Any:
-    return each.to_numpy() if hasattr(each, "to_numpy") else each
+def _as_array(values: Any) -> Any:
+    return values.to_numpy() if hasattr(values, "to_numpy") else values
 
 
-def _ordered(X: Any, names: list[Any], where: str) -> Any:
-    """A partition on a worker, with its columns in order, as numbers."""
+def _in_column_order(X: Any, names: list[Any], where: str) -> Any:
+    """Put the columns of a partition in order and return its numbers, on a worker."""
     if not hasattr(X, "columns"):
         return X
     X = in_order(X, names, where)
@@ -61,59 +61,59 @@ def _ordered(X: Any, names: list[Any], where: str) -> Any:
         raise ValueError(f"X in {where}: {error}") from None
 
 
-def _part(X: Any, y: Any, weights: Any = None) -> tuple[Any, Any, Any]:
-    """The arrays of a partition on a worker, which must not be masked, nor hold dates."""
-    for name, each in (("X", X), ("y", y), ("sample_weight", weights)):
-        refuse_masked(name, each)
+def _partition_arrays(X: Any, y: Any, weights: Any = None) -> tuple[Any, Any, Any]:
+    """Return the arrays of a partition on a worker, which must not be masked, nor hold dates."""
+    for name, values in (("X", X), ("y", y), ("sample_weight", weights)):
+        refuse_masked(name, values)
     refuse_dates(X)
-    y = np.asarray(_values(y))
+    y = np.asarray(_as_array(y))
     y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
     return (
-        held_matrix(_values(X)),
+        row_matrix(_as_array(X)),
         y,
-        None if weights is None else np.asarray(_values(weights)).reshape(len(weights)),
+        None if weights is None else np.asarray(_as_array(weights)).reshape(len(weights)),
     )
 
 
 def parts_of(
     client: Client, X: CollectionLike, y: CollectionLike, weights: CollectionLike | None = None
 ) -> list[Any]:
-    """Futures of the arrays of every partition, which stay with the workers."""
+    """Compute the arrays of every partition, which stay with the workers; return their futures."""
     from dask import delayed
 
-    pieces = [_pieces(X, "X"), _pieces(y, "y")]
+    partitions = [_partitions(X, "X"), _partitions(y, "y")]
     if hasattr(X, "columns"):
-        put, names = delayed(_ordered, pure=False), list(X.columns)
-        pieces[0] = [put(each, names, f"partition {number}") for number, each in enumerate(pieces[0])]
+        ordered, names = delayed(_in_column_order, pure=False), list(X.columns)
+        partitions[0] = [ordered(part, names, f"partition {k}") for k, part in enumerate(partitions[0])]
     if weights is not None:
-        pieces.append(_pieces(weights, "sample_weight"))
-    for name, other in zip(("y", "sample_weight"), pieces[1:], strict=False):
-        if len(other) != len(pieces[0]):
+        partitions.append(_partitions(weights, "sample_weight"))
+    for name, other in zip(("y", "sample_weight"), partitions[1:], strict=False):
+        if len(other) != len(partitions[0]):
             raise ValueError(
-                f"{name} has {len(other)} partitions of rows and X has {len(pieces[0])}: cut them alike, as "
-                f"with {name}.rechunk or repartition"
+                f"{name} has {len(other)} partitions of rows and X has {len(partitions[0])}: cut them alike, "
+                f"as with {name}.rechunk or repartition"
             )
-    part = delayed(_part, pure=False)
-    return list(client.compute([part(*each) for each in zip(*pieces, strict=True)]))
+    arrays = delayed(_partition_arrays, pure=False)
+    return list(client.compute([arrays(*values) for values in zip(*partitions, strict=True)]))
 
 
-def mapped(
+def map_rows(
     X: CollectionLike, function: Callable[[Any], Any], width: tuple[int, ...], dtype: np.dtype[Any]
 ) -> Any:
-    """A lazy Dask array of a function of the rows of each partition; `width`, `dtype` are those of a row."""
+    """Map a function over the rows of each partition, lazily; `width` and `dtype` are of a row's result."""
     if not hasattr(X, "chunks"):
         names = list(X.columns)
-        X = X.map_partitions(_ordered, names, "a partition", meta=X._meta).to_dask_array()
+        X = X.map_partitions(_in_column_order, names, "a partition", meta=X._meta).to_dask_array()
     elif X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
     empty = np.zeros((0, *width), dtype)
 
-    def answered(rows: Any) -> Any:
+    def apply(rows: Any) -> Any:
         return function(rows) if rows.shape[0] else empty
 
     if width:
-        return X.map_blocks(answered, chunks=(X.chunks[0], width), dtype=dtype, meta=empty)
-    return X.map_blocks(answered, drop_axis=1, dtype=dtype, meta=empty)
+        return X.map_blocks(apply, chunks=(X.chunks[0], width), dtype=dtype, meta=empty)
+    return X.map_blocks(apply, drop_axis=1, dtype=dtype, meta=empty)
 
 
 class _OnDask(BlockClassifier):
@@ -144,12 +144,13 @@ class _OnDask(BlockClassifier):
             return DaskExecutor(client, parts, column_names(heading_of(X)))
         source = self._source(X, y, sample_weight)
         if isinstance(source, Arrays):  # a copy is kept by the scheduler
-            parts = [client.submit(_part, *source.read(k), pure=False) for k in range(source.count)]
+            blocks = (source.read(k) for k in range(source.count))
+            parts = [client.submit(_partition_arrays, *block, pure=False) for block in blocks]
             return DaskExecutor(client, parts, source.names)
         return DaskExecutor(client, [source] * source.count)
 
     def _checked(self, X: CollectionLike) -> Self:
-        """The machine without feature names, for partitions of a collection whose names are right."""
+        """Return the machine without feature names, for partitions of a collection whose names are right."""
         check_is_fitted(self)
         head = heading_of(X)
         validated(self, X if head is None else head, reset=False, skip_check_array=True)
@@ -158,7 +159,7 @@ class _OnDask(BlockClassifier):
         return nameless
 
     def decision_function(self, X: Any) -> Any:
-        """Scores of samples; of a Dask collection a lazy Dask array.
+        """Return scores of samples; of a Dask collection a lazy Dask array.
 
         Parameters
         ----------
@@ -169,10 +170,10 @@ class _OnDask(BlockClassifier):
             return super().decision_function(X)
         nameless = self._checked(X)
         width = () if len(self.pairs_) == 1 else (len(self.classes_),)
-        return mapped(X, super(_OnDask, nameless).decision_function, width, np.dtype(float))
+        return map_rows(X, super(_OnDask, nameless).decision_function, width, np.dtype(float))
 
     def predict(self, X: Any) -> Any:
-        """Labels of samples; of a Dask collection a lazy Dask array.
+        """Return labels of samples; of a Dask collection a lazy Dask array.
 
         Parameters
         ----------
@@ -181,7 +182,7 @@ class _OnDask(BlockClassifier):
         """
         if not is_collection(X):
             return super().predict(X)
-        return mapped(X, super(_OnDask, self._checked(X)).predict, (), self.classes_.dtype)
+        return map_rows(X, super(_OnDask, self._checked(X)).predict, (), self.classes_.dtype)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy of samples in memory.
@@ -223,7 +224,7 @@ class ConvexPolytopeMachine(_OnDask, polytopes.ConvexPolytopeMachine):
     """
 
     def face_scores(self, X: CollectionLike | SamplesLike) -> Any:
-        """Scores of samples at every face, for two classes; of a Dask collection a lazy Dask array.
+        """Return scores of samples at every face, for two classes; of a Dask collection a lazy Dask array.
 
         Parameters
         ----------
@@ -233,4 +234,5 @@ class ConvexPolytopeMachine(_OnDask, polytopes.ConvexPolytopeMachine):
         if not is_collection(X):
             return super().face_scores(X)
         nameless = self._checked(X)
-        return mapped(X, super(ConvexPolytopeMachine, nameless).face_scores, (len(self.b_),), np.dtype(float))
+        scores = super(ConvexPolytopeMachine, nameless).face_scores
+        return map_rows(X, scores, (len(self.b_),), np.dtype(float))

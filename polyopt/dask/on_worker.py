@@ -23,7 +23,7 @@ from polyopt.large.blocks import (
     SolverBlock,
     check_block,
     inspect_block,
-    rows_of,
+    solver_rows,
 )
 from polyopt.large.sources import Samples, Source
 from polyopt.margin.interior_point.block import Work
@@ -96,7 +96,7 @@ def _answer(
             here.block = recipe.block(samples, number, _room.work)
         if here.block is None:
             return None
-        here.block.samples.X = rows_of(samples, here.block.chosen)
+        here.block.samples.X = solver_rows(samples, here.block.chosen)
         try:
             return bring(here.block, log, begins, ask)
         finally:

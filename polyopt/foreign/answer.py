@@ -83,17 +83,17 @@ class Samples:
         if len(self.classes) != 2:
             raise ValueError(f"the solution is of two classes, and y has {len(self.classes)}")
         low, high = self.classes
-        return (low, high) if positive is None or label_among(positive, self.classes) == high else (high, low)
+        return (low, high) if positive is None or class_of(positive, self.classes) == high else (high, low)
 
 
 def gamma_by(rule: str, samples: Samples) -> float:
-    """A kernel's gamma by scikit-learn's rules "scale" and "auto"."""
+    """Return a kernel's gamma by scikit-learn's rules "scale" and "auto"."""
     spread = variance(samples.X, np.ones(len(samples.y))) if rule == "scale" else 1.0
     return 1.0 / (samples.X.shape[1] * (spread or 1.0))
 
 
-def label_among(label: object, classes: NDArray[Any]) -> Any:
-    """The class that a label stands for; 1, "1" and 1.0 are the same label."""
+def class_of(label: object, classes: NDArray[Any]) -> Any:
+    """Return the class that a label stands for; 1, "1" and 1.0 are the same label."""
     for known in classes:
         if plain(known) == plain(label):
             return known
@@ -101,28 +101,28 @@ def label_among(label: object, classes: NDArray[Any]) -> Any:
     raise ValueError(f"{visible(str(label))!r} is no label of the data; there are {shown}")
 
 
-def answers_of(solution: Any, samples: Samples, names: Sequence[str] | None = None) -> list[Answer]:
+def read_solution(solution: Any, samples: Samples, names: Sequence[str] | None = None) -> list[Answer]:
     """Read a solution of :func:`polyopt.certify_solution`: one answer for each pair of classes.
 
     `names` are those of the features, for the columns of a table.
     """
     if isinstance(solution, str | Path):
-        return [_in_file(Path(solution), names)]
+        return [_read_file(Path(solution), names)]
     if isinstance(solution, Mapping):
-        return [_of_fields(solution, "the solution")]
+        return [_read_mapping(solution, "the solution")]
     if isinstance(solution, np.ndarray):
-        return [_of_table(solution, "the solution")]
+        return [_read_table(solution, "the solution")]
     if hasattr(solution, "get_sv_coef"):
-        return _of_libsvm(solution, samples)
+        return _read_libsvm(solution, samples)
     if hasattr(solution, "get_decfun"):
-        return [_of_liblinear(solution, samples)]
-    return _of_estimator(solution, samples)
+        return [_read_liblinear(solution, samples)]
+    return _read_estimator(solution, samples)
 
 
 # -- arrays ------------------------------------------------------------------------------------
 
 
-def _in_file(path: Path, names: Sequence[str] | None) -> Answer:
+def _read_file(path: Path, names: Sequence[str] | None) -> Answer:
     content, source = path.read_bytes(), path.name
     if content.startswith((b"\x93NUMPY", b"PK\x03\x04")):
         try:
@@ -132,15 +132,15 @@ def _in_file(path: Path, names: Sequence[str] | None) -> Answer:
             raise ValueError(
                 f"{source} is no file of numpy's that is safe to read ({str(error)[:80]})"
             ) from None
-        return _of_table(parts, source) if isinstance(parts, np.ndarray) else _of_fields(parts, source)
+        return _read_table(parts, source) if isinstance(parts, np.ndarray) else _read_mapping(parts, source)
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise ValueError(f"{source} is neither a text nor a file of numpy's") from None
-    return _of_csv(text, source, names)
+    return _read_csv(text, source, names)
 
 
-def _of_fields(fields: Mapping[str, Any], source: str) -> Answer:
+def _read_mapping(fields: Mapping[str, Any], source: str) -> Answer:
     """Read a mapping with w and b, or W, and multipliers by the names of their rows."""
     known = ("w", "b", "W", *ROWS)
     if unknown := [visible(str(name)) for name in fields if name not in known]:
@@ -162,8 +162,8 @@ def _of_fields(fields: Mapping[str, Any], source: str) -> Answer:
     return replace(answer, w=w, b=None if b is None else real_number("b", b))
 
 
-def _of_table(table: ArrayLike, source: str) -> Answer:
-    """A solution as a table of weights, the intercept last: a row for each face, or one row or column."""
+def _read_table(table: ArrayLike, source: str) -> Answer:
+    """Read a table of weights, the intercept last: a row for each face, or one row or column."""
     numbers = real_array(source, table)
     if numbers.ndim == 2 and 1 in numbers.shape:
         numbers = numbers.ravel()
@@ -174,34 +174,34 @@ def _of_table(table: ArrayLike, source: str) -> Answer:
     return Answer(source, numbers[:-1], float(numbers[-1]))
 
 
-def _of_csv(text: str, source: str, names: Sequence[str] | None) -> Answer:
+def _read_csv(text: str, source: str, names: Sequence[str] | None) -> Answer:
     """Read a CSV table, whose first line may name the features of the data in another order."""
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
         raise ValueError(f"{source} is empty")
     rows = list(csv.reader(lines, delimiter=max(",;\t", key=lines[0].count)))
-    head = None
+    header = None
     if any(isinstance(plain(cell), str) for cell in rows[0]):
-        head = [cell.strip() for cell in rows.pop(0)]
+        header = [cell.strip() for cell in rows.pop(0)]
     try:
         numbers = np.array(rows, dtype=float)
     except ValueError:  # texts, or rows of several lengths
         raise ValueError(f"{source} is no table of numbers") from None
-    if not rows or (head and numbers.shape[1] != len(head)):
+    if not rows or (header and numbers.shape[1] != len(header)):
         raise ValueError(f"{source} is no table of numbers: its rows are not as long as its head, or missing")
-    if head and names is not None:
-        if sorted(head[:-1]) != sorted(names) or len(set(names)) < len(names):
+    if header and names is not None:
+        if sorted(header[:-1]) != sorted(names) or len(set(names)) < len(names):
             raise ValueError(
                 f"the columns of {source} are not the features of the data, and the intercept last"
             )
-        numbers = numbers[:, [*(head.index(name) for name in names), len(head) - 1]]
-    return _of_table(numbers, source)
+        numbers = numbers[:, [*(header.index(name) for name in names), len(header) - 1]]
+    return _read_table(numbers, source)
 
 
 # -- fitted objects ----------------------------------------------------------------------------
 
 
-def _of_estimator(machine: Any, samples: Samples) -> list[Answer]:
+def _read_estimator(machine: Any, samples: Samples) -> list[Answer]:
     from sklearn.svm import NuSVC
     from sklearn.utils.validation import check_is_fitted
 
@@ -218,17 +218,17 @@ def _of_estimator(machine: Any, samples: Samples) -> list[Answer]:
     if hasattr(machine, "dual_coef_") and hasattr(machine, "C") and not isinstance(machine, NuSVC):
         if not hasattr(machine, "classes_"):
             raise ValueError(f"a {name} is no classifier")
-        return _of_svc(machine, samples)
+        return _read_svc(machine, samples)
     if name == "LinearSVC":
-        return [_of_linear_svc(machine, samples)]
+        return [_read_linear_svc(machine, samples)]
     raise ValueError(
         f"a {name} minimises no program that we have; give its coefficients as {{'w': ..., 'b': ...}} to "
         "hear how far they are from the optimum of one that we have"
     )
 
 
-def _of_svc(machine: Any, samples: Samples) -> list[Answer]:
-    """The answers of an ``SVC`` of scikit-learn, or of a package with the same attributes."""
+def _read_svc(machine: Any, samples: Samples) -> list[Answer]:
+    """Return the answers of an ``SVC`` of scikit-learn, or of a package with the same attributes."""
     name, k = f"this {type(machine).__name__}", len(machine.classes_)
     coefficients = machine.dual_coef_
     if sp.issparse(coefficients):
@@ -240,37 +240,37 @@ def _of_svc(machine: Any, samples: Samples) -> list[Answer]:
     if isinstance(gamma, str):
         gamma = getattr(machine, "_gamma", None) or gamma_by(gamma, samples)
     kernel = _kernel(name, machine.kernel, gamma, machine.degree, machine.coef0)
-    classes = [label_among(label, samples.classes) for label in machine.classes_]
+    classes = [class_of(label, samples.classes) for label in machine.classes_]
     weights = np.ones(len(samples.y))
     for label, weight in zip(classes, np.broadcast_to(machine.class_weight_, k), strict=True):
         weights[samples.y == label] = weight
-    found = _pairs(
+    found = _read_pairs(
         name, samples, classes, np.asarray(machine.support_), machine.support_vectors_, coefficients, b
     )
     return [replace(answer, kernel=kernel, C=float(machine.C), weights=weights) for answer in found]
 
 
-def _of_libsvm(model: Any, samples: Samples) -> list[Answer]:
-    """The answers of an ``svm_model`` of LIBSVM's Python package, as ``svm_train`` returns it."""
+def _read_libsvm(model: Any, samples: Samples) -> list[Answer]:
+    """Return the answers of an ``svm_model`` of LIBSVM's Python package, as ``svm_train`` returns it."""
     name, param = "this model of LIBSVM", model.param
     if model.get_svm_type() != _C_SVC:
         raise ValueError(f"{name} is not of C-SVC (-s 0), which alone there is a program for")
-    places = np.array(model.get_sv_indices(), dtype=int) - 1  # LIBSVM counts from 1
-    if (places < 0).any():
+    support = np.array(model.get_sv_indices(), dtype=int) - 1  # LIBSVM counts from 1
+    if (support < 0).any():
         raise ValueError(f"{name} was read from a file, which does not have its settings: train it again")
     _need_given_weights(name, param, samples)
     kernel = _kernel(name, param.kernel_type, param.gamma, param.degree, param.coef0)
-    classes = [label_among(label, samples.classes) for label in model.get_labels()]
+    classes = [class_of(label, samples.classes) for label in model.get_labels()]
     k = len(classes)
-    coefficients = real_array("get_sv_coef()", np.array(model.get_sv_coef()).reshape(len(places), k - 1).T)
-    vectors = sp.lil_array((len(places), samples.X.shape[1]))
+    coefficients = real_array("get_sv_coef()", np.array(model.get_sv_coef()).reshape(len(support), k - 1).T)
+    vectors = sp.lil_array((len(support), samples.X.shape[1]))
     for i, cells in enumerate(model.get_SV()):
         for j, value in cells.items():
             if j > samples.X.shape[1]:
                 raise ValueError(f"{name} has {j} features, and the data have {samples.X.shape[1]}")
             vectors[i, j - 1] = value
     b = -np.array([model.rho[number] for number in range(k * (k - 1) // 2)])
-    found = _pairs(name, samples, classes, places, vectors, coefficients, b)
+    found = _read_pairs(name, samples, classes, support, vectors, coefficients, b)
     return [replace(answer, kernel=kernel, C=float(param.C)) for answer in found]
 
 
@@ -287,33 +287,33 @@ def _kernel(name: str, kind: Any, gamma: float, degree: int, coef0: float) -> Ke
     return Kernel(_KERNELS[kind], float(gamma), int(degree), float(coef0))
 
 
-def _pairs(
-    name: str, samples: Samples, classes: Sequence[Any], places: NDArray[Any], vectors: Any,
+def _read_pairs(
+    name: str, samples: Samples, classes: Sequence[Any], support: NDArray[Any], vectors: Any,
     coefficients: Vector, b: Vector,
 ) -> list[Answer]:  # fmt: skip
-    """The machines of all pairs of classes, from LIBSVM's layout; in each the first class is the side +1.
+    """Return the answers for all pairs of classes, from LIBSVM's layout, with the later class on the side +1.
 
     A support vector of class i has k-1 coefficients (k-1, SVs): number j-1 is of the pair with a class j
     behind i, and number j of one before it. Intercepts are (k(k-1)/2,).
     """
     k = len(classes)
-    if coefficients.shape != (k - 1, len(places)) or len(b) != k * (k - 1) // 2:
+    if coefficients.shape != (k - 1, len(support)) or len(b) != k * (k - 1) // 2:
         raise ValueError(f"the coefficients of {name} do not fit its classes and support vectors")
-    if places.max(initial=-1) >= len(samples.y) or not _are_equal(vectors, samples.X[places]):
+    if support.max(initial=-1) >= len(samples.y) or not _are_equal(vectors, samples.X[support]):
         raise ValueError(f"{name} was fitted to other samples: its support vectors are not among them")
-    found, own = [], samples.y[places]
+    found, labels_of_support = [], samples.y[support]
     for number, (i, j) in enumerate(combinations(range(k), 2)):
-        first, second = own == classes[i], own == classes[j]
+        first, second = labels_of_support == classes[i], labels_of_support == classes[j]
         w = np.zeros(len(samples.y))
-        w[places[first]] = coefficients[j - 1, first]
-        w[places[second]] = coefficients[i, second]
+        w[support[first]] = coefficients[j - 1, first]
+        w[support[second]] = coefficients[i, second]
         alpha = w * np.where(samples.y == classes[i], 1.0, -1.0)
         answer = Answer(
             name, w, float(b[number]), multipliers={"margin": alpha}, labels=(classes[j], classes[i]),
             intercept="free",
         )  # fmt: skip
-        found.append(_in_order(answer, samples))
-    is_covered = np.isin(own, np.array(classes)).all()
+        found.append(_oriented(answer, samples))
+    is_covered = np.isin(labels_of_support, np.array(classes)).all()
     if not is_covered or any((answer.multipliers["margin"] < 0).any() for answer in found):  # type: ignore[index]
         raise ValueError(f"the labels are not those that {name} was fitted to")
     return found
@@ -326,8 +326,8 @@ def _are_equal(vectors: Any, rows: Any) -> bool:
     return bool((vectors == rows).all())
 
 
-def _in_order(answer: Answer, samples: Samples) -> Answer:
-    """The same answer with the later of its two classes on the side +1."""
+def _oriented(answer: Answer, samples: Samples) -> Answer:
+    """Return the answer with the later of its two classes on the side +1."""
     assert answer.labels is not None
     assert answer.w is not None
     assert answer.b is not None
@@ -337,8 +337,8 @@ def _in_order(answer: Answer, samples: Samples) -> Answer:
     return replace(answer, w=-answer.w, b=-answer.b, labels=answer.labels[::-1])
 
 
-def _of_linear_svc(machine: Any, samples: Samples) -> Answer:
-    """The answer of a ``LinearSVC`` of scikit-learn, which pays ½|w|² + ½b² + Σ C_i ξ_i, as LIBLINEAR."""
+def _read_linear_svc(machine: Any, samples: Samples) -> Answer:
+    """Return the answer of a ``LinearSVC``, which minimises ½|w|² + ½b² + Σ C_i ξ_i, as LIBLINEAR does."""
     if machine.loss != "hinge" or machine.penalty != "l2":
         raise ValueError(
             f"this LinearSVC pays {machine.loss} with the penalty {machine.penalty}; there is a program for "
@@ -352,10 +352,10 @@ def _of_linear_svc(machine: Any, samples: Samples) -> Answer:
         raise ValueError(
             "give sample_weight in the place of class_weight='balanced', which LinearSVC does not keep"
         )
-    labels = tuple(label_among(label, samples.classes) for label in machine.classes_)
+    labels = tuple(class_of(label, samples.classes) for label in machine.classes_)
     weights = np.ones(len(samples.y))
-    for label, own in zip(labels, machine.classes_, strict=True):
-        weights[samples.y == label] = float((machine.class_weight or {}).get(own, 1.0))
+    for label, labels_of_support in zip(labels, machine.classes_, strict=True):
+        weights[samples.y == label] = float((machine.class_weight or {}).get(labels_of_support, 1.0))
     b = float(np.ravel(real_array("intercept_", machine.intercept_))[0])
     return Answer(
         "LinearSVC", real_array("coef_", machine.coef_)[0], b, labels=labels, weights=weights,
@@ -363,8 +363,8 @@ def _of_linear_svc(machine: Any, samples: Samples) -> Answer:
     )  # fmt: skip
 
 
-def _of_liblinear(model: Any, samples: Samples) -> Answer:
-    """The answer of a ``model`` of LIBLINEAR's Python package, as ``train`` returns it.
+def _read_liblinear(model: Any, samples: Samples) -> Answer:
+    """Return the answer of a ``model`` of LIBLINEAR's Python package, as ``train`` returns it.
 
     (A model that was read from a file has no C, and nothing tells.)
     The intercept is the weight of a feature that is 1, and costs ½b²; without one (-B -1) it is 0.
@@ -381,10 +381,10 @@ def _of_liblinear(model: Any, samples: Samples) -> Answer:
     w = real_array("get_decfun()", w)
     if len(w) > samples.X.shape[1]:
         raise ValueError(f"{name} has {len(w)} features, and the data have {samples.X.shape[1]}")
-    high, low = (label_among(label, samples.classes) for label in labels)
+    high, low = (class_of(label, samples.classes) for label in labels)
     w = np.concatenate([w, np.zeros(samples.X.shape[1] - len(w))])  # features that no training sample has
     answer = Answer(
         name, w, float(b) if model.bias >= 0 else 0.0, labels=(low, high), C=float(param.C),
         intercept="penalised" if model.bias >= 0 else "none",
     )  # fmt: skip
-    return _in_order(answer, samples)
+    return _oriented(answer, samples)

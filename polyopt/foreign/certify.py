@@ -30,7 +30,7 @@ from polyopt.certificates.claims.statement import Evidence, Statement
 from polyopt.cpm.certificate import certify_cpm
 from polyopt.cpm.estimator import ConvexPolytopeMachine
 from polyopt.foreign import PROGRAMS
-from polyopt.foreign.answer import ROWS, Answer, Intercept, Samples, answers_of, gamma_by, label_among
+from polyopt.foreign.answer import ROWS, Answer, Intercept, Samples, class_of, gamma_by, read_solution
 from polyopt.linalg.kernels import Kernel
 from polyopt.margin.certificate import HingeProgram, certify_hinge
 from polyopt.margin.certify import certify_families
@@ -153,9 +153,9 @@ def certify_solution(
     if unknown := [name for name in settings if name not in PROGRAMS[program]]:
         raise ValueError(f"{unknown[0]} is no setting of {program}, which has {', '.join(PROGRAMS[program])}")
     certificates, titles = [], []
-    for answer in answers_of(solution, samples, None if names is None else [str(name) for name in names]):
+    for answer in read_solution(solution, samples, None if names is None else [str(name) for name in names]):
         low, high = answer.labels or samples.sides(positive)
-        if positive is not None and label_among(positive, samples.classes) != high:
+        if positive is not None and class_of(positive, samples.classes) != high:
             raise ValueError(f"{answer.source} says that +1 is {visible(str(high))!r}")
         weights = samples.weights if answer.weights is None else samples.weights * answer.weights
         rows = np.flatnonzero(((samples.y == low) | (samples.y == high)) & (weights > 0))
@@ -259,8 +259,8 @@ def _certified(pair: _Pair, source: str, tol: float, time_limit: float | None) -
     words = "The bound is by the multipliers that came with the solution."
     has_point = pair.w is not None or pair.faces is not None  # otherwise the point would be polyopt's
     if found is None or (has_point and found.relative_gap > tol and found.claim is not Claim.INFEASIBLE):
-        ours = None if pair.program == "cpm" else _our_multipliers(pair, time_limit)
-        other = certify(replace(pair, multipliers=ours), source, tol)
+        multipliers = None if pair.program == "cpm" else _our_multipliers(pair, time_limit)
+        other = certify(replace(pair, multipliers=multipliers), source, tol)
         if found is None:
             words = _OURS.format("none came with the solution")
         elif other.dual_value > found.dual_value:
@@ -322,9 +322,9 @@ def _certify_hinge(pair: _Pair, source: str, tol: float) -> Certificate:
         rows = hinge_families(pair.y, costs, pair.B, hard=True)
     if pair.program == "sigma-svm":
         geometry = SigmaLinearGeometry(pair.X, pair.D, pair.weights)
-        moved = None if b is None or w is None else geometry.moved(w, b)
+        b_centred = None if b is None or w is None else geometry.moved(w, b)
         program = HingeProgram(title, geometry, rows)
-        return certify_hinge(program, v=w, b=moved, multipliers=multipliers, tol=tol)
+        return certify_hinge(program, v=w, b=b_centred, multipliers=multipliers, tol=tol)
     if pair.intercept == "free":
         return certify_families(
             pair.X, rows, name=title, w=w, b=b, multipliers=multipliers, kernel=pair.kernel, tol=tol

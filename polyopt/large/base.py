@@ -211,18 +211,18 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
             return
 
     def _is_proven(self, proof: Certificate) -> bool:
-        """True if a proof is as strong as that of a run that was not cut off."""
+        """Return True if a proof is as strong as that of a run that was not cut off."""
         return proof.is_optimal
 
     def certificate(self) -> Certificate | list[Certificate]:
-        """The proof, made at the end of the fit where the samples were; one for each pair."""
+        """Return the proof, made at the end of the fit where the samples were; one for each pair."""
         check_is_fitted(self)
         return self.certificates_[0] if len(self.certificates_) == 1 else list(self.certificates_)
 
     # -- answering -------------------------------------------------------------------------------
 
     def decision_function(self, X: SamplesLike) -> Any:
-        """Scores of samples.
+        """Return scores of samples.
 
         Parameters
         ----------
@@ -243,10 +243,10 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
 
     @abstractmethod
     def _pair_scores(self, X: Any) -> NDArray[Any]:
-        """The scores (t, pairs) of validated samples, positive for the second class of a pair."""
+        """Return the scores (t, pairs) of validated samples, positive for the second class of a pair."""
 
     def predict(self, X: SamplesLike) -> Any:
-        """Labels of samples.
+        """Return labels of samples.
 
         Parameters
         ----------

@@ -103,51 +103,51 @@ def inspect_block(
     `names` are those of the features, by default those of a frame.
     """
     where = f"partition {number} ({place})" if place else f"partition {number}"
-    names = column_names(samples.X) if names is None else names
+    try:
+        return _inspected(samples, where, column_names(samples.X) if names is None else names)
+    except ValueError as error:
+        return Report(0, np.zeros(0), np.zeros(0), False, str(error))
+
+
+def _inspected(samples: Samples, where: str, names: Sequence[str] | None) -> Report:
+    """Report on a block without faults; ValueError for the first fault of another."""
     try:
         samples = unframed(samples)
     except ValueError as error:
-        return _wrong(f"X in {where}: {error}")
+        raise ValueError(f"X in {where}: {error}") from None
     X, y, weights = samples
-    for name, given in (("X", X), ("y", y), ("sample_weight", weights)):
-        if np.ma.is_masked(given):
-            return _wrong(f"{name} has masked entries, which are missing values, in {where}")
-    if not sp.issparse(X):
-        X = np.asarray(X)
-    shape: tuple[int, ...] = X.shape
-    if len(shape) != 2:
-        return _wrong(f"X has {len(shape)} dimensions in {where}, and needs two")
-    if len(y) != shape[0] or (weights is not None and len(weights) != shape[0]):
-        other = "y" if len(y) != shape[0] else "sample_weight"
-        length = len(y) if other == "y" else len(weights)
-        return _wrong(f"{other} has {length} entries in {where}, and X has {shape[0]} rows")
-    y = np.asarray(y)
-    for name, each in (("y", y), ("sample_weight", weights)):
-        if each is not None and np.ndim(each) != 1:
-            return _wrong(f"{name} has {np.ndim(each)} dimensions in {where}, and needs one")
-    if y.dtype.kind == "f" and not np.isfinite(y).all():
-        return _wrong(f"y has NaN or an infinite value in {where}, row {_first(~np.isfinite(y))}")
-    if y.dtype.kind in "mM" and (missing := np.isnat(y)).any():
-        return _wrong(f"y has no label in {where}, row {_first(missing)}")
-    if y.dtype == object and (missing := np.array([is_missing(label) for label in y], bool)).any():
-        return _wrong(f"y has no label in {where}, row {_first(missing)}")
-    weights = np.ones(len(y)) if weights is None else column_as_numbers(np.asarray(weights), "sample_weight")
-    if not (np.isfinite(weights) & (weights >= 0)).all():
-        row = _first(~(np.isfinite(weights) & (weights >= 0)))
-        return _wrong(
+    for name, values in (("X", X), ("y", y), ("sample_weight", weights)):
+        if np.ma.is_masked(values):
+            raise ValueError(f"{name} has masked entries, which are missing values, in {where}")
+    X = X if sp.issparse(X) else np.asarray(X)
+    if X.ndim != 2:
+        raise ValueError(f"X has {X.ndim} dimensions in {where}, and needs two")
+    n, m = X.shape
+    for name, values in (("y", y), ("sample_weight", weights)):
+        if values is None:
+            continue
+        if len(values) != n:
+            raise ValueError(f"{name} has {len(values)} entries in {where}, and X has {n} rows")
+        if np.ndim(values) != 1:
+            raise ValueError(f"{name} has {np.ndim(values)} dimensions in {where}, and needs one")
+    _check_labels(np.asarray(y), where)
+    weights = np.ones(n) if weights is None else column_as_numbers(np.asarray(weights), "sample_weight")
+    if not (valid := np.isfinite(weights) & (weights >= 0)).all():
+        row = _first(~valid)
+        raise ValueError(
             f"sample_weight must be finite and at least 0; in {where}, row {row}, it is {weights[row]}"
         )
     try:
-        bad = _first_bad(matrix_of(X))
+        bad = _first_not_finite(solver_matrix(X))
     except (TypeError, ValueError) as error:
-        return _wrong(f"X holds other values than numbers in {where} ({error})")
+        raise ValueError(f"X holds other values than numbers in {where} ({error})") from None
     if bad is not None:
         row, feature = bad
         column = f"feature {feature}" if names is None else f"column {names[feature]!r}"
-        return _wrong(f"X has NaN or an infinite value in {where}, row {row}, {column}")
-    labels, codes = np.unique(y[weights > 0], return_inverse=True)
+        raise ValueError(f"X has NaN or an infinite value in {where}, row {row}, {column}")
+    labels, codes = np.unique(np.asarray(y)[weights > 0], return_inverse=True)
     return Report(
-        shape[1],
+        m,
         labels,
         np.bincount(codes, weights[weights > 0], len(labels)),
         bool(sp.issparse(X)),
@@ -156,16 +156,24 @@ def inspect_block(
     )
 
 
-def _wrong(problem: str) -> Report:
-    return Report(0, np.zeros(0), np.zeros(0), False, problem)
+def _check_labels(y: NDArray[Any], where: str) -> None:
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        raise ValueError(f"y has NaN or an infinite value in {where}, row {_first(~np.isfinite(y))}")
+    missing = np.zeros(len(y), bool)
+    if y.dtype.kind in "mM":
+        missing = np.isnat(y)
+    elif y.dtype == object:
+        missing = np.array([is_missing(label) for label in y], bool)
+    if missing.any():
+        raise ValueError(f"y has no label in {where}, row {_first(missing)}")
 
 
-def _first(which: NDArray[np.bool_]) -> int:
-    return int(which.argmax())
+def _first(mask: NDArray[np.bool_]) -> int:
+    return int(mask.argmax())
 
 
-def _first_bad(X: Any) -> tuple[int, int] | None:
-    """Row and feature of the first number that is not finite."""
+def _first_not_finite(X: Any) -> tuple[int, int] | None:
+    """Return row and feature of the first number that is not finite."""
     if sp.issparse(X):
         if np.isfinite(X.data).all():
             return None
@@ -182,12 +190,17 @@ def _first_bad(X: Any) -> tuple[int, int] | None:
 # -- two classes -------------------------------------------------------------------------------------
 
 
-class Costed(NamedTuple):
-    """The rows of two classes that have weight, mask of the second class among them, and their weights."""
+class Selection(NamedTuple):
+    """Rows of two classes in a block of n rows.
 
-    chosen: NDArray[np.bool_]
-    up: NDArray[np.bool_]
-    counts: NDArray[np.float64]
+    rows: mask (n,) of the rows of both classes that have weight.
+    is_second: mask of the second class among these rows.
+    weights: weights of these rows, times the weights of their classes.
+    """
+
+    rows: NDArray[np.bool_]
+    is_second: NDArray[np.bool_]
+    weights: NDArray[np.float64]
 
 
 class TwoClasses(NamedTuple):
@@ -226,19 +239,19 @@ class Recipe(NamedTuple):
     B: float = np.inf
 
     def block(self, samples: Samples, number: int, work: Work | None = None) -> Block | None:
-        """The block of both classes; None if it has no such samples."""
-        found = costed(samples, self.classes, self.factors)
+        """Return the block of both classes; None if it has no such samples."""
+        found = select_classes(samples, self.classes, self.factors)
         if found is None:
             return None
-        families = Hinge(np.where(found.up, 1, -1).astype(np.int8), self.C * found.counts, self.B)
-        weights = None if bool((found.counts == 1.0).all()) else found.counts
-        block = Block(Rows(rows_of(samples, found.chosen)), families, 1, weights, work)
-        block.chosen = None if found.chosen.all() else found.chosen
+        families = Hinge(np.where(found.is_second, 1, -1).astype(np.int8), self.C * found.weights, self.B)
+        weights = None if bool((found.weights == 1.0).all()) else found.weights
+        block = Block(Rows(solver_rows(samples, found.rows)), families, 1, weights, work)
+        block.chosen = None if found.rows.all() else found.rows
         return block
 
 
-def matrix_of(X: MatrixLike) -> Any:
-    """Samples (n, m) for the solver: dense in rows, or CSR in order; small integers as float32."""
+def solver_matrix(X: MatrixLike) -> Any:
+    """Return samples (n, m) for the solver: dense in rows, or CSR in order; small integers as float32."""
     if sp.issparse(X):
         X = canonical(as_csr(X))
         return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
@@ -248,13 +261,15 @@ def matrix_of(X: MatrixLike) -> Any:
     return aligned(X)  # numpy adds up others in another order
 
 
-def held_matrix(X: MatrixLike) -> Any:
-    """Samples (n, m) for loops over rows: bytes as bytes, others as of :func:`matrix_of`."""
-    return X if isinstance(X, np.ndarray) and X.dtype == np.uint8 else matrix_of(X)
+def row_matrix(X: MatrixLike) -> Any:
+    """Return samples (n, m) for loops over rows: bytes as bytes, others as of :func:`solver_matrix`."""
+    return X if isinstance(X, np.ndarray) and X.dtype == np.uint8 else solver_matrix(X)
 
 
-def costed(samples: Samples, classes: tuple[Any, Any], factors: tuple[float, float]) -> Costed | None:
-    """The samples of two classes that have weight, times the classes' factors; None if there are none."""
+def select_classes(
+    samples: Samples, classes: tuple[Any, Any], factors: tuple[float, float]
+) -> Selection | None:
+    """Select the samples of two classes that have weight; None if there are none."""
     y = np.asarray(samples.y)
     chosen = (y == classes[0]) | (y == classes[1])
     weights = None if samples.weights is None else np.asarray(samples.weights, dtype=float)
@@ -262,12 +277,12 @@ def costed(samples: Samples, classes: tuple[Any, Any], factors: tuple[float, flo
         chosen &= weights > 0
     if not chosen.any():
         return None
-    up = y[chosen] == classes[1]
-    counts = np.where(up, factors[1], factors[0])
-    return Costed(chosen, up, counts if weights is None else counts * weights[chosen])
+    is_second = y[chosen] == classes[1]
+    class_weights = np.where(is_second, factors[1], factors[0])
+    return Selection(chosen, is_second, class_weights if weights is None else class_weights * weights[chosen])
 
 
-class SomeRows:
+class RowSubset:
     """Some rows of a dense matrix, copied a few at a time: a copy of all would be new memory in each pass."""
 
     def __init__(self, X: NDArray[Any], chosen: NDArray[np.bool_]):
@@ -278,24 +293,24 @@ class SomeRows:
         return self._X.take(self._places[part], axis=0)
 
 
-def rows_of(samples: Samples, chosen: NDArray[np.bool_] | None) -> Any:
-    """The chosen samples (None: all) for the solver: a matrix, or an object that gives slices of one."""
-    X = matrix_of(samples.X)
+def solver_rows(samples: Samples, chosen: NDArray[np.bool_] | None) -> Any:
+    """Return the chosen samples (None: all) for the solver: a matrix, or slices of one."""
+    X = solver_matrix(samples.X)
     if chosen is None or chosen.all():
         return X
-    return X[chosen] if sp.issparse(X) else SomeRows(X, chosen)
+    return X[chosen] if sp.issparse(X) else RowSubset(X, chosen)
 
 
 def two_classes(samples: Samples, recipe: Recipe) -> TwoClasses:
-    """The samples of both classes that have weight, for loops over rows: bytes stay bytes."""
-    found, X = costed(samples, recipe.classes, recipe.factors), held_matrix(samples.X)
+    """Return the samples of both classes that have weight, for loops over rows: bytes stay bytes."""
+    found, X = select_classes(samples, recipe.classes, recipe.factors), row_matrix(samples.X)
     if found is None:
         return TwoClasses(X[:0], np.zeros(0, bool), np.zeros(0))
-    return TwoClasses(X if found.chosen.all() else X[found.chosen], found.up, found.counts)
+    return TwoClasses(X if found.rows.all() else X[found.rows], found.is_second, found.weights)
 
 
-def joined(parts: Sequence[TwoClasses]) -> TwoClasses:
-    """The samples of at least one block, in the order of the blocks."""
+def concatenate(parts: Sequence[TwoClasses]) -> TwoClasses:
+    """Return the samples of at least one block, in the order of the blocks."""
     rows, outside, weights = zip(*parts, strict=True)
     X = sp.vstack(rows, format="csr") if sp.issparse(rows[0]) else np.concatenate(rows)
     return TwoClasses(X, np.concatenate(outside), np.concatenate(weights))
@@ -309,7 +324,7 @@ class Hinge:
         self._signs, self._costs, self._B = signs, costs[:1] if alike else costs, B
 
     def __call__(self) -> Families:
-        """The families, made anew."""
+        """Make the families."""
         n = len(self._signs)
         costs = np.broadcast_to(self._costs, (n,)) if len(self._costs) == 1 else self._costs
         return Families(margin_family(self._signs.astype(float), costs), *bound_families(n, self._B))

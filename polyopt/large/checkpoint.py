@@ -95,12 +95,12 @@ def load(path: str | Path, about: dict[str, Any]) -> tuple[list[Change], dict[st
 
 
 def machine_of(path: str | Path) -> str:
-    """The name of a checkpoint's machine, or of the part of a fit in which it was written."""
+    """Return the name of a checkpoint's machine, or of the part of a fit in which it was written."""
     return str(_read(path)[0]["about"].get("machine"))
 
 
 def _read(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The head of a checkpoint, and its arrays."""
+    """Return the head of a checkpoint, and its arrays."""
     try:
         with np.lib.npyio.NpzFile(BytesIO(Path(path).read_bytes()), allow_pickle=False) as file:
             head = json.loads(file["head"].tobytes())

@@ -14,7 +14,7 @@ from polyopt.large.blocks import (
     SolverBlock,
     check_block,
     inspect_block,
-    rows_of,
+    solver_rows,
 )
 from polyopt.large.sources import Samples, Source, described
 from polyopt.margin.interior_point.block import Work
@@ -40,7 +40,7 @@ class Executor(ABC):
         self._checksums: list[Checksum | None] = [None] * count
 
     def inspect(self) -> list[Report]:
-        """The first look at every block, in their order."""
+        """Take the first look at every block, in their order."""
         reports = self._inspect()
         self._checksums = [each.checksum for each in reports]
         return reports
@@ -50,13 +50,13 @@ class Executor(ABC):
 
     @abstractmethod
     def crew(self, recipe: BlockRecipe) -> Crew:
-        """The solver's blocks of this recipe that are not empty."""
+        """Return the solver's blocks of this recipe that are not empty."""
 
     @abstractmethod
     def fold(
         self, step: Callable[..., Any], folds: Sequence[Fold], is_over: Callable[[], bool] | None = None
     ) -> list[Any] | None:
-        """The final state of each fold, with the list of its results if it leaves any; None if time is over.
+        """Run folds; return their final states, with their lists of results if any, or None if time is over.
 
         A step is a function of a module, called with the state, a block's samples and number, and the
         arguments of the stop; it has no effects, so that it may be repeated. Folds are independent.
@@ -66,7 +66,7 @@ class Executor(ABC):
         self, step: Callable[..., Any], arguments: Sequence[tuple[Any, ...] | None],
         is_over: Callable[[], bool] | None = None,
     ) -> Any:  # fmt: skip
-        """A step's results for the blocks with arguments (None leaves a block out); None if time is over."""
+        """Return a step's results for the blocks with arguments that are not None; None if time is over."""
         folds = [Fold(None, [(number, given)]) for number, given in enumerate(arguments) if given is not None]
         return self.fold(step, folds, is_over)
 
@@ -93,7 +93,7 @@ class LocalExecutor(Executor):
         return check_block(self._source.read(number), number, self._checksums[number], whole=whole)
 
     def crew(self, recipe: BlockRecipe) -> Crew:
-        """The solver's blocks of this recipe that are not empty."""
+        """Return the solver's blocks of this recipe that are not empty."""
         work = Work()
 
         def made(number: int) -> SolverBlock | None:
@@ -108,7 +108,7 @@ class LocalExecutor(Executor):
 
         def loaded(place: int, answer: Callable[[], Any]) -> Any:
             block = held[place]
-            block.samples.X = rows_of(self._read(numbers[place]), block.chosen)
+            block.samples.X = solver_rows(self._read(numbers[place]), block.chosen)
             try:
                 return answer()
             finally:
@@ -119,7 +119,7 @@ class LocalExecutor(Executor):
     def fold(
         self, step: Callable[..., Any], folds: Sequence[Fold], is_over: Callable[[], bool] | None = None
     ) -> list[Any] | None:
-        """Every fold on a thread of its own."""
+        """Run every fold on a thread of its own."""
 
         def folded(fold: Fold) -> Any:
             state, results = fold.state, []

@@ -37,7 +37,7 @@ from polyopt.certificates.certificate import Certificate, relative_gap
 from polyopt.certificates.tally import Tally, merge
 from polyopt.cpm.block_ascent import BlockAscent, Pairs, climb_pairs, no_pairs, release
 from polyopt.cpm.certificate_by_blocks import Multipliers, Weighed, faces_of, halves_of, pull, weigh
-from polyopt.large.blocks import ROWS_AT_ONCE, Recipe, TwoClasses, joined, two_classes
+from polyopt.large.blocks import ROWS_AT_ONCE, Recipe, TwoClasses, concatenate, two_classes
 from polyopt.large.executor import Executor, Fold
 from polyopt.large.sources import Samples
 from polyopt.linalg.rows import as_rows
@@ -79,7 +79,7 @@ class Options:
 
 
 def scaled(faces: Vector, scale: float) -> Vector:
-    """Faces (K, m+1) for samples whose entries are to be multiplied by `scale`."""
+    """Return faces (K, m+1) for samples whose entries are to be multiplied by `scale`."""
     return faces if scale == 1.0 else np.column_stack([scale * faces[:, :-1], faces[:, -1]])
 
 
@@ -88,11 +88,15 @@ class Proof(NamedTuple):
 
     W: Vector
     halves: list[Certificate]
-    met: Tally
+    losses: Tally
 
 
 class Setting(NamedTuple):
-    """The arguments of a step that are the same for all blocks."""
+    """The arguments of a pass.
+
+    scale: factor of every entry of the samples.
+    single: True for scans in single precision.
+    """
 
     recipe: Recipe
     scale: float
@@ -100,10 +104,10 @@ class Setting(NamedTuple):
 
 
 class GroupState(NamedTuple):
-    """The state of a group's fold: its faces, and the largest slopes met. Its results are pairs."""
+    """The state of a group's fold: its faces W (K, m+1) and their largest slopes (K,) in the pass."""
 
     W: Vector
-    worst: Vector
+    slopes: Vector
 
 
 class FaceAscents:
@@ -119,12 +123,12 @@ class FaceAscents:
     ):  # fmt: skip
         self._executor, self._recipe, self._K, self._options = executor, recipe, n_faces, options or Options()
         self._scale, self._seed, self._blocks = scale, seed, range(executor.count)
-        self._is_tame = largest * scale < self._options.max_entry_single
+        self._is_small = largest * scale < self._options.max_entry_single
         self._groups = np.array_split(np.arange(n_faces), -(-n_faces // self._options.faces_together))
         self._assigned: list[Owners] = []
         self._full: list[int] = []  # blocks with samples
         self._width = float(n_features)  # mean number of entries of a row
-        self._how = Setting(recipe, scale, False)
+        self._setting = Setting(recipe, scale, False)
         self._W = np.zeros((n_faces, n_features + 1))
         self._pairs = [no_pairs() for _ in self._blocks]
         self._passes, self.scans, self._slope = 0, 0, self._options.first_slope
@@ -132,20 +136,23 @@ class FaceAscents:
 
     # -- rounds ----------------------------------------------------------------------------------
 
-    def assign(self, held: Vector, *, again: bool = False) -> None:
-        """Assign each sample outside to the face of `held` (K, m+1) with its highest score.
+    def assign(self, assigning: Vector, *, is_resumed: bool = False) -> None:
+        """Assign each sample outside to the face of `assigning` (K, m+1) with its highest score.
 
-        again: True if these faces assigned already before a checkpoint.
+        is_resumed: True if these faces assigned already before a checkpoint.
         """
-        kind = np.min_scalar_type(-self._K)
-        self._assigned = self._each(assigned, lambda number: (self._recipe, scaled(held, self._scale), kind))
+        dtype = np.min_scalar_type(-self._K)
+        self._assigned = self._each(
+            assign_block, lambda number: (self._recipe, scaled(assigning, self._scale), dtype)
+        )
         self._full = [number for number in self._blocks if len(self._assigned[number])]
-        if again or not self._passes:
+        if is_resumed or not self._passes:
             return
         found = self._each(
-            released, lambda number: (self._how, self._assigned[number], self._K, self._pairs[number])
+            release_block,
+            lambda number: (self._setting, self._assigned[number], self._K, self._pairs[number]),
         )
-        self._W = self._W - total([gone for gone, _ in found])
+        self._W = self._W - total([removed for removed, _ in found])
         self._pairs = [pairs for _, pairs in found]
         self.scans, self._slope, self._bounds = 0, self._options.first_slope, []
 
@@ -155,13 +162,13 @@ class FaceAscents:
     ) -> Status:  # fmt: skip
         """Climb until the relative gap, as scans measure it, is `tol`, or for `max_iter` scans."""
         options, is_over = self._options, lambda: clock.is_over
-        self._how = self._how._replace(single=self._is_tame and tol >= options.min_tol_single)
+        self._setting = self._setting._replace(single=self._is_small and tol >= options.min_tol_single)
         while self._passes < 2:  # from multipliers of 0
-            if self._fold(swept, [()] * len(self._groups), is_over) is None:
+            if self._fold(sweep_block, [()] * len(self._groups), is_over) is None:
                 return Status.TIME_LIMIT
         while True:
             if save is not None:
-                save(self.known())
+                save(self.state())
             found = self._scan(tol, is_over)
             if found is None:
                 return Status.TIME_LIMIT
@@ -179,16 +186,18 @@ class FaceAscents:
             if not self._climb(is_over):
                 return Status.TIME_LIMIT
 
-    def prove(self, tol: float, held: Vector | None = None) -> Proof:
-        """The certificates, to `tol`, at the faces of the multipliers, or at `held` if its value is lower."""
-        gained = merge(self._each(pulled, lambda number: (self._recipe, *self._given(number), self._K)))
-        W = faces_of(gained, self._scale)[1]
+    def prove(self, tol: float, assigning: Vector | None = None) -> Proof:
+        """Certify the faces of the multipliers to `tol`, or `assigning` if its objective is lower."""
+        gains = merge(
+            self._each(pull_block, lambda number: (self._recipe, *self._multipliers(number), self._K))
+        )
+        W = faces_of(gains, self._scale)[1]
         self._W, proofs = W.copy(), []
-        for faces in [W] if held is None else [W, held]:
+        for faces in [W] if assigning is None else [W, assigning]:
             at = (faces, self._scale, MIN_HINGE_DECREASE)
-            given = [(self._recipe, *self._given(number), *at) for number in self._blocks]
-            met = merge(self._executor.each(weighed, given))
-            proofs.append(Proof(faces, halves_of(gained, met, faces, self._scale, tol), met))
+            given = [(self._recipe, *self._multipliers(number), *at) for number in self._blocks]
+            losses = merge(self._executor.each(weigh_block, given))
+            proofs.append(Proof(faces, halves_of(gains, losses, faces, self._scale, tol), losses))
         return min(proofs, key=lambda each: sum(half.primal_value for half in each.halves))
 
     def _each(
@@ -197,18 +206,18 @@ class FaceAscents:
     ) -> Any:  # fmt: skip
         return self._executor.each(step, [given(number) for number in self._blocks], is_over)
 
-    def _given(self, number: int) -> tuple[Any, Multipliers]:
+    def _multipliers(self, number: int) -> tuple[Any, Multipliers]:
         return self._assigned[number], Multipliers(*self._pairs[number][:3])
 
     # -- passes ----------------------------------------------------------------------------------
 
     def _scan(self, tol: float, is_over: Callable[[], bool]) -> tuple[float, float] | None:
-        """Objective and bound; pairs that may move of faces with a large gap are active then."""
+        """Scan all rows: return objective and bound, and mark the active pairs of faces with a large gap."""
         firsts = [int(group[0]) for group in self._groups]
         parts = [self._W[group] for group in self._groups]
         found = self._each(
-            scanned,
-            lambda number: (self._how, self._assigned[number], firsts, parts,
+            scan_block,
+            lambda number: (self._setting, self._assigned[number], firsts, parts,
                             split(self._groups, self._pairs[number])),
             is_over,
         )  # fmt: skip
@@ -217,7 +226,7 @@ class FaceAscents:
         self._pairs, self.scans = [merged(self._groups, pairs) for _, pairs, _ in found], self.scans + 1
         self._width = sum(entries for *_, entries in found) / max(sum(map(len, self._assigned)), 1)
         squares = np.einsum("kj,kj->k", self._W, self._W)
-        values = squares + total([paid for paid, *_ in found])
+        values = squares + total([losses for losses, *_ in found])
         gains = total([np.bincount(pairs.faces, pairs.alpha, self._K) for pairs in self._pairs])
         bounds = gains - squares
         is_open = values - bounds > 0.5 * tol * (values + values.mean())
@@ -226,7 +235,7 @@ class FaceAscents:
         return float(values.sum()), float(bounds.sum())
 
     def _climb(self, is_over: Callable[[], bool]) -> bool:
-        """Passes over the pairs that may move; False if time is over before they end."""
+        """Take passes over the active pairs; return False if time is over before they end."""
         used = [np.unique(each.rows[each.active]) for each in self._pairs]
         if self._width * sum(map(len, used)) <= self._options.max_gathered_entries:
             seed = int(np.random.default_rng([self._seed, self._passes]).integers(1 << 31))
@@ -244,21 +253,21 @@ class FaceAscents:
         return True
 
     def _pass_by_blocks(self, is_over: Callable[[], bool]) -> bool:
-        """Passes of all faces through the blocks; False if time is over before they end."""
-        rests = np.full(self._K, np.inf)
+        """Take passes of all faces through the blocks; return False if time is over before they end."""
+        slopes = np.full(self._K, np.inf)
         for _ in range(self._options.max_passes_by_blocks):
-            met = self._fold(climbed, [(rests[group],) for group in self._groups], is_over)
-            if met is None:
+            found = self._fold(climb_block, [(slopes[group],) for group in self._groups], is_over)
+            if found is None:
                 return False
-            rests = np.concatenate(met)
-            if rests.max() <= self._slope:
+            slopes = np.concatenate(found)
+            if slopes.max() <= self._slope:
                 break
         return True
 
     def _fold(
         self, step: Callable[..., Any], given: Sequence[tuple[Any, ...]], is_over: Callable[[], bool]
     ) -> list[Vector] | None:
-        """A pass of every group through all blocks: the largest slopes met; None if time is over."""
+        """Pass every group through all blocks; return the largest slopes, or None if time is over."""
         order = np.random.default_rng([self._seed, self._passes]).permutation(self._full).tolist()
         seed = self._seed, self._passes
         parts = {number: split(self._groups, self._pairs[number]) for number in order}
@@ -266,8 +275,8 @@ class FaceAscents:
             Fold(
                 GroupState(self._W[group], np.zeros(len(group))),
                 [
-                    (number, (self._how, self._assigned[number], int(group[0]), parts[number][place], seed,
-                              *given[place]))
+                    (number, (self._setting, self._assigned[number], int(group[0]), parts[number][place],
+                              seed, *given[place]))
                     for number in order
                 ],
                 leaves=True,
@@ -282,12 +291,12 @@ class FaceAscents:
         for place, number in enumerate(order):
             self._pairs[number] = merged(self._groups, [results[place] for _, results in found])
         self._passes += 1
-        return [state.worst for state, _ in found]
+        return [state.slopes for state, _ in found]
 
     # -- checkpoints -----------------------------------------------------------------------------
 
-    def known(self) -> dict[str, Any]:
-        """The state at a scan, for a checkpoint."""
+    def state(self) -> dict[str, Any]:
+        """Return the state at a scan, for a checkpoint."""
         return {
             "faces now": self._W, "counts": np.array([len(each.rows) for each in self._pairs]),
             **{name: np.concatenate(each)
@@ -296,90 +305,92 @@ class FaceAscents:
             "gained": np.array(self._bounds),
         }  # fmt: skip
 
-    def recall(self, known: dict[str, Any]) -> None:
+    def restore(self, state: dict[str, Any]) -> None:
         """Resume from a state; the assignment is to follow."""
-        cuts = np.cumsum(known["counts"])[:-1]
-        rows, faces, alpha = (np.split(known[name], cuts) for name in Pairs._fields[:3])
+        cuts = np.cumsum(state["counts"])[:-1]
+        rows, faces, alpha = (np.split(state[name], cuts) for name in Pairs._fields[:3])
         self._pairs = [
             Pairs(*each, np.ones(len(each[0]), bool)) for each in zip(rows, faces, alpha, strict=True)
         ]
-        self._W, self._passes, self.scans = known["faces now"], known["passes"], known["scans"]
-        self._slope, self._bounds = known["accuracy"], known["gained"].tolist()
+        self._W, self._passes, self.scans = state["faces now"], state["passes"], state["scans"]
+        self._slope, self._bounds = state["accuracy"], state["gained"].tolist()
 
 
 # -- steps of folds ----------------------------------------------------------------------------------
 
 
-def assigned(
-    _: None, samples: Samples, number: int, recipe: Recipe, held: Vector, kind: np.dtype[Any]
+def assign_block(
+    _: None, samples: Samples, number: int, recipe: Recipe, assigning: Vector, dtype: np.dtype[Any]
 ) -> NDArray[np.integer]:
-    """The face of `held`, scaled, with the highest score of each sample outside; -1 inside."""
+    """Return the face of `assigning`, scaled, with the highest score of each sample outside; -1 inside."""
     X, outside = two_classes(samples, recipe)[:2]
-    found = np.full(len(outside), -1, kind)
-    up = np.flatnonzero(outside)
-    for first in range(0, len(up), ROWS_AT_ONCE):
-        rows = up[first : first + ROWS_AT_ONCE]
-        some = X[rows] if is_sparse(X) else np.asarray(X[rows], dtype=float)
-        found[rows] = (np.asarray(some @ held[:, :-1].T) + held[:, -1]).argmax(axis=1)
+    found = np.full(len(outside), -1, dtype)
+    outside_rows = np.flatnonzero(outside)
+    for first in range(0, len(outside_rows), ROWS_AT_ONCE):
+        rows = outside_rows[first : first + ROWS_AT_ONCE]
+        X_part = X[rows] if is_sparse(X) else np.asarray(X[rows], dtype=float)
+        found[rows] = (np.asarray(X_part @ assigning[:, :-1].T) + assigning[:, -1]).argmax(axis=1)
     return found
 
 
-def released(
-    _: None, samples: Samples, number: int, how: Setting, owners: Owners, n_faces: int, pairs: Pairs
+def release_block(
+    _: None, samples: Samples, number: int, setting: Setting, owners: Owners, n_faces: int, pairs: Pairs
 ) -> tuple[Vector, Pairs]:
-    """The change of the faces by multipliers of samples that were reassigned, and the pairs that stay."""
-    X, outside = two_classes(samples, how.recipe)[:2]
-    return release(X, outside, owners, n_faces, pairs, how.scale)
+    """Remove multipliers of reassigned samples: return the change of the faces, and the other pairs."""
+    X, outside = two_classes(samples, setting.recipe)[:2]
+    return release(X, outside, owners, n_faces, pairs, setting.scale)
 
 
-def swept(
-    state: GroupState, samples: Samples, number: int, how: Setting, owners: Owners, first: int, pairs: Pairs,
-    seed: tuple[int, int],
+def sweep_block(
+    state: GroupState, samples: Samples, number: int, setting: Setting, owners: Owners, first: int,
+    pairs: Pairs, seed: tuple[int, int],
 ) -> tuple[GroupState, Pairs]:  # fmt: skip
-    """Steps of a group on every pair of a block."""
-    block = two_classes(samples, how.recipe)
+    """Take a step of a group on every pair of a block."""
+    block = two_classes(samples, setting.recipe)
     rows, turn = as_rows(block.X), _turn(seed, number, first)
-    W, found = _ascent(block, rows, how, owners, first, state.W, pairs, turn).sweep_all()
-    return GroupState(W, state.worst), found
+    W, found = _ascent(block, rows, setting, owners, first, state.W, pairs, turn).sweep_all()
+    return GroupState(W, state.slopes), found
 
 
-def scanned(
-    _: None, samples: Samples, number: int, how: Setting, owners: Owners, firsts: list[int],
-    parts: list[Vector], held: list[Pairs],
+def scan_block(
+    _: None, samples: Samples, number: int, setting: Setting, owners: Owners, firsts: list[int],
+    parts: list[Vector], pairs_of_groups: list[Pairs],
 ) -> tuple[Vector, list[Pairs], int]:  # fmt: skip
-    """The loss of a block on every face (K,), the pairs that may move, by groups, and its entries."""
+    """Return the loss of a block on every face (K,), the pairs that may move, by groups, and its entries."""
     if not len(owners):
-        return np.zeros(sum(map(len, parts))), held, 0
-    block = two_classes(samples, how.recipe)
+        return np.zeros(sum(map(len, parts))), pairs_of_groups, 0
+    block = two_classes(samples, setting.recipe)
     rows = as_rows(block.X)
     found = [
-        _ascent(block, rows, how, owners, first, W, pairs, 0).find_active()
-        for first, W, pairs in zip(firsts, parts, held, strict=True)
+        _ascent(block, rows, setting, owners, first, W, pairs, 0).find_active()
+        for first, W, pairs in zip(firsts, parts, pairs_of_groups, strict=True)
     ]
-    paid, pairs = zip(*found, strict=True)
-    return np.concatenate(paid), list(pairs), len(rows.values)
+    losses, pairs = zip(*found, strict=True)
+    return np.concatenate(losses), list(pairs), len(rows.values)
 
 
-def climbed(
-    state: GroupState, samples: Samples, number: int, how: Setting, owners: Owners, first: int, pairs: Pairs,
-    seed: tuple[int, int], rests: Vector,
+def climb_block(
+    state: GroupState, samples: Samples, number: int, setting: Setting, owners: Owners, first: int,
+    pairs: Pairs, seed: tuple[int, int], slopes: Vector,
 ) -> tuple[GroupState, Pairs]:  # fmt: skip
-    """A pass of a group over the active pairs of a block."""
-    X, outside, weights = two_classes(samples, how.recipe)
-    W, pairs, worst = climb_pairs(
-        X, outside, how.recipe.C * weights, state.W, pairs, rests, scale=how.scale,
+    """Take a pass of a group over the active pairs of a block."""
+    X, outside, weights = two_classes(samples, setting.recipe)
+    W, pairs, largest = climb_pairs(
+        X, outside, setting.recipe.C * weights, state.W, pairs, slopes, scale=setting.scale,
         seed=_turn(seed, number, first),
     )  # fmt: skip
-    return GroupState(W, np.maximum(state.worst, worst)), pairs
+    return GroupState(W, np.maximum(state.slopes, largest)), pairs
 
 
 def _ascent(
-    block: TwoClasses, rows: Any, how: Setting, owners: Owners, first: int, W: Vector, pairs: Pairs, seed: int
-) -> BlockAscent:
-    own = np.asarray(owners, dtype=np.int64) - first
-    costs = how.recipe.C * block.weights
+    block: TwoClasses, rows: Any, setting: Setting, owners: Owners, first: int, W: Vector, pairs: Pairs,
+    seed: int,
+) -> BlockAscent:  # fmt: skip
+    """Make the ascent of a group, whose first face is `first`, on a block."""
+    faces = np.asarray(owners, dtype=np.int64) - first
+    costs = setting.recipe.C * block.weights
     return BlockAscent(
-        rows, block.outside, costs, own, W, pairs, scale=how.scale, single=how.single, seed=seed
+        rows, block.outside, costs, faces, W, pairs, scale=setting.scale, single=setting.single, seed=seed
     )
 
 
@@ -396,16 +407,16 @@ def climb_gathered(
     They end when the largest slope is `accuracy`. Return the faces (K, m+1) and the pairs of every block, or
     None, and nothing has changed, if time is over.
     """
-    found = executor.each(gathered, [(recipe, rows) if len(rows) else None for rows in used], is_over)
+    found = executor.each(gather_rows, [(recipe, rows) if len(rows) else None for rows in used], is_over)
     if found is None:
         return None
     if not found:
         return W, list(pairs)
-    X, outside, weights = joined(found)
+    X, outside, weights = concatenate(found)
     firsts = np.cumsum([0, *map(len, used)])
     rows = [
-        first + np.searchsorted(own, each.rows[each.active])
-        for first, own, each in zip(firsts[:-1], used, pairs, strict=True)
+        first + np.searchsorted(gathered, each.rows[each.active])
+        for first, gathered, each in zip(firsts[:-1], used, pairs, strict=True)
     ]
     faces = np.concatenate([each.faces[each.active] for each in pairs])
     alpha = np.concatenate([each.alpha[each.active] for each in pairs])
@@ -416,33 +427,35 @@ def climb_gathered(
     )  # fmt: skip
     ends = np.cumsum([int(each.active.sum()) for each in pairs])[:-1]
     after = []
-    for each, own, active in zip(
+    for each, alpha, active in zip(
         pairs, np.split(moved.alpha, ends), np.split(moved.active, ends), strict=True
     ):
         alphas, states = each.alpha.copy(), each.active.copy()
-        alphas[each.active], states[each.active] = own, active
+        alphas[each.active], states[each.active] = alpha, active
         after.append(each._replace(alpha=alphas, active=states))
     return W, after
 
 
-def gathered(_: None, samples: Samples, number: int, recipe: Recipe, used: NDArray[np.int32]) -> TwoClasses:
-    """Some rows of a block."""
+def gather_rows(
+    _: None, samples: Samples, number: int, recipe: Recipe, used: NDArray[np.int32]
+) -> TwoClasses:
+    """Return the rows `used` of a block."""
     X, outside, weights = two_classes(samples, recipe)
     return TwoClasses(X[used], outside[used], weights[used])
 
 
-def pulled(
+def pull_block(
     _: None, samples: Samples, number: int, recipe: Recipe, owners: Owners, given: Multipliers, n_faces: int
 ) -> Tally:
-    """The gain and the pull of a block's multipliers."""
+    """Return the gain and the pull of a block's multipliers."""
     return pull(_block(samples, recipe, owners), given, n_faces)
 
 
-def weighed(
+def weigh_block(
     _: None, samples: Samples, number: int, recipe: Recipe, owners: Owners, given: Multipliers, W: Vector,
     scale: float, least: float,
 ) -> Tally:  # fmt: skip
-    """The loss of a block, with every optimality condition."""
+    """Return the loss of a block, with every optimality condition."""
     return weigh(_block(samples, recipe, owners), given, W, scale, least)
 
 
@@ -455,19 +468,19 @@ def _block(samples: Samples, recipe: Recipe, owners: Owners) -> Weighed:
 
 
 def split(groups: Groups, pairs: Pairs) -> list[Pairs]:
-    """The pairs of each group, their faces counted from the group's first."""
+    """Return the pairs of each group, their faces counted from the group's first."""
     found = []
     for group in groups:
-        mine = (pairs.faces >= group[0]) & (pairs.faces <= group[-1])
-        own = Pairs(*(each[mine] for each in pairs))
-        found.append(own._replace(faces=own.faces - np.int32(group[0])))
+        is_of_group = (pairs.faces >= group[0]) & (pairs.faces <= group[-1])
+        part = Pairs(*(each[is_of_group] for each in pairs))
+        found.append(part._replace(faces=part.faces - np.int32(group[0])))
     return found
 
 
 def merged(groups: Groups, parts: Sequence[Pairs]) -> Pairs:
-    """The inverse of :func:`split`, ordered by groups."""
-    named = [
+    """Undo :func:`split`; the pairs are ordered by groups."""
+    renumbered = [
         pairs._replace(faces=pairs.faces + np.int32(group[0]))
         for group, pairs in zip(groups, parts, strict=True)
     ]
-    return Pairs(*(np.concatenate(each) for each in zip(*named, strict=True)))
+    return Pairs(*(np.concatenate(each) for each in zip(*renumbered, strict=True)))

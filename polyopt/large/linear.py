@@ -86,7 +86,7 @@ class LinearBlockClassifier(BlockClassifier):
         crew.close()
 
     def _about(self, problem: Problem, recipe: Recipe, D: float | None) -> dict[str, Any]:
-        """The identity of a checkpoint."""
+        """Return the identity of a checkpoint."""
         facts, crew = problem.facts, problem.crew
         paid = float(total(crew.ask("costs_at", probe(facts.m + 1), 1.0)))
         known = problem.shift.tobytes() + facts.costs.hex().encode() + paid.hex().encode()

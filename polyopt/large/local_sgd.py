@@ -45,7 +45,7 @@ from polyopt.certificates.points import checked_faces
 from polyopt.cpm.local_steps import Point, Run, begin, mean, visit
 from polyopt.cpm.sgd import losses, precision
 from polyopt.cpm.solve import Settings, solve_cpm
-from polyopt.large.blocks import Recipe, TwoClasses, joined, two_classes
+from polyopt.large.blocks import Recipe, TwoClasses, concatenate, two_classes
 from polyopt.large.checkpoint import CheckpointWriter, load, probe
 from polyopt.large.executor import Executor, Fold
 from polyopt.large.sources import Samples
@@ -58,7 +58,7 @@ MACHINE = "local steps of the Convex Polytope Machine"
 """The machine of a checkpoint of local steps."""
 
 # Purposes of random orders.
-_BLOCKS, _ROWS, _SHARES, _DRAWN = range(4)
+_BLOCKS, _ROWS, _COUNTS, _DRAWN = range(4)
 
 
 @dataclass(frozen=True)
@@ -140,8 +140,8 @@ def _survey(_: None, samples: Samples, number: int, recipe: Recipe) -> Part:
         return Part(m, 0, 0, 0.0, np.inf, 0.0, 0.0)
     costs, values = recipe.C * weights, X.data if sp.issparse(X) else X
     size = max(float(values.max(initial=0)), -float(values.min(initial=0)))
-    up = int(outside.sum())
-    return Part(m, n - up, up, float(costs.sum()), float(costs.min()), float(costs.max()), size)
+    n_outside = int(outside.sum())
+    return Part(m, n - n_outside, n_outside, float(costs.sum()), float(costs.min()), float(costs.max()), size)
 
 
 def draw(
@@ -152,44 +152,45 @@ def draw(
 
     Weights are multiplied by the number of samples that each stands for. None if time is over.
     """
-    rng, shares, factors = np.random.default_rng([seed, _SHARES]), [], []
+    rng, per_class, factors = np.random.default_rng([seed, _COUNTS]), [], []
     for name in ("inside", "outside"):
         counts = np.array([getattr(part, name) for part in facts.parts])
-        all_ = int(counts.sum())
-        some = min(all_, max(round(size * all_ / facts.n), size // 10, 1))
-        shares.append(_share(rng, counts, some))
-        factors.append(all_ / int(shares[-1].sum()))
-    takes = list(zip(*(share.tolist() for share in shares), strict=True))
-    found = executor.each(_draw, [(recipe, seed, take) if sum(take) else None for take in takes], is_over)
-    if found is None:
+        total_count = int(counts.sum())
+        drawn_count = min(total_count, max(round(size * total_count / facts.n), size // 10, 1))
+        per_class.append(_counts_per_block(rng, counts, drawn_count))
+        factors.append(total_count / int(per_class[-1].sum()))
+    per_block = zip(*(counts.tolist() for counts in per_class), strict=True)
+    arguments = [(recipe, seed, counts) if sum(counts) else None for counts in per_block]
+    drawn = executor.each(_draw, arguments, is_over)
+    if drawn is None:
         return None
-    X, outside, weights = joined(found)
+    X, outside, weights = concatenate(drawn)
     return TwoClasses(X, outside, weights * np.where(outside, factors[1], factors[0]))
 
 
-def _share(rng: np.random.Generator, counts: NDArray[np.int64], some: int) -> NDArray[np.int64]:
-    """Numbers of samples per block in a draw of `some` without replacement."""
-    if counts.sum() < 10**9:  # numpy draws from no more; with replacement there is hardly a difference
-        return rng.multivariate_hypergeometric(counts, some, method="marginals")
-    # It may be a few less in small blocks.
-    return np.minimum(rng.multinomial(some, counts / counts.sum()), counts)
+def _counts_per_block(rng: np.random.Generator, counts: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """Draw `size` samples without replacement from blocks of so many; return their number in each block."""
+    if counts.sum() < 10**9:  # numpy's limit; beyond, a draw with replacement hardly differs
+        return rng.multivariate_hypergeometric(counts, size, method="marginals")
+    # Small blocks may give a few samples less.
+    return np.minimum(rng.multinomial(size, counts / counts.sum()), counts)
 
 
 def _draw(
-    _: None, samples: Samples, number: int, recipe: Recipe, seed: int, take: tuple[int, int]
+    _: None, samples: Samples, number: int, recipe: Recipe, seed: int, counts: tuple[int, int]
 ) -> TwoClasses:
     X, outside, weights = two_classes(samples, recipe)
     rng = np.random.default_rng([seed, _DRAWN, number])
     chosen = [
-        rng.choice(np.flatnonzero(outside == side), some, replace=False, shuffle=False)
-        for side, some in zip((False, True), take, strict=True)
+        rng.choice(np.flatnonzero(outside == is_outside), count, replace=False, shuffle=False)
+        for is_outside, count in zip((False, True), counts, strict=True)
     ]
     rows = np.sort(np.concatenate(chosen))
     return TwoClasses(X[rows], outside[rows], weights[rows])
 
 
 def row_order(seed: int, passes: int, number: int, n: int) -> NDArray[np.int64]:
-    """The order of the n rows of block `number` after so many passes."""
+    """Return the order of the n rows of block `number` after so many passes."""
     return np.random.default_rng([seed, _ROWS, passes, number]).permutation(n)
 
 
@@ -197,14 +198,14 @@ class Shards:
     """Blocks with samples (`counts` of each block) dealt out in turn to at most `n_shards` shards."""
 
     def __init__(self, counts: Sequence[int], n_shards: int, seed: int):
-        full = [number for number, count in enumerate(counts) if count]
+        blocks = [number for number, count in enumerate(counts) if count]
         self._counts, self._seed = counts, seed
-        self.blocks = [full[first::n_shards] for first in range(min(n_shards, len(full)))]
-        self.sizes = [sum(counts[number] for number in some) for some in self.blocks]
+        self.blocks = [blocks[first::n_shards] for first in range(min(n_shards, len(blocks)))]
+        self.sizes = [sum(counts[number] for number in shard) for shard in self.blocks]
         self.longest = max(self.sizes)
 
     def stops(self, shard: int, passes: int, first: int, last: int) -> list[tuple[int, tuple[int, int]]]:
-        """The blocks of a part of a pass, each with its first and last place.
+        """Return the blocks of a part of a pass, each with its first and last place.
 
         The part is given in rows of the longest shard, and is an equal share of the others; `passes` is the
         number of passes before.
@@ -229,7 +230,7 @@ def losses_at(
     executor: Executor, recipe: Recipe, facts: Facts, scale: float, faces: list[Vector],
     is_over: Callable[[], bool] | None = None,
 ) -> Vector | None:  # fmt: skip
-    """The loss of all samples at each of some faces (K, m+1); None if time is over."""
+    """Return the loss of all samples at each of some faces (K, m+1); None if time is over."""
     given = [(recipe, scale, faces) if part.n else None for part in facts.parts]
     paid = executor.each(_losses, given, is_over)
     return None if paid is None else np.asarray(total(paid))
@@ -246,7 +247,7 @@ def _losses(
 def about_faces(
     executor: Executor, recipe: Recipe, facts: Facts, n_faces: int, scale: float, machine: str, **more: Any
 ) -> dict[str, Any]:
-    """The identity of a checkpoint of faces; the digest is a loss, which tells samples and labels apart."""
+    """Return the identity of a checkpoint of faces; its digest is a loss of the samples and labels."""
     paid = losses_at(executor, recipe, facts, scale, [probe(n_faces, facts.m + 1)])
     assert paid is not None
     return {
@@ -385,7 +386,7 @@ class _Rounds:
         return True
 
     def _pilot(self, n_pilot: int) -> tuple[Vector, int] | None:
-        """Faces of a pilot, and their number of steps; None if time is over."""
+        """Return faces of a pilot, and their number of steps; None if time is over."""
         drawn = draw(self.executor, self.recipe, self.facts, n_pilot, self.seed, self._is_over)
         if drawn is None:
             return None
@@ -486,7 +487,7 @@ def _visit(
     run: Run, samples: Samples, number: int, recipe: Recipe, n: int, n_faces: int, scale: float,
     seed: int, passes: int, first: int, last: int,
 ) -> Run:  # fmt: skip
-    """A run's steps through places `first` to `last` of a block's order."""
+    """Take a run's steps through places `first` to `last` of a block's order."""
     X, outside, weights = two_classes(samples, recipe)
     order = row_order(seed, passes, number, len(weights))[first:last]
     return visit(run, as_rows(X), outside, 0.5 * n * recipe.C * weights, order, n_faces, scale)

@@ -189,7 +189,7 @@ class ConvexPolytopeMachine(BlockClassifier):
             )
 
     def _is_flipped(self, pairs: int) -> bool:
-        """True if ``classes_[1]`` is inside."""
+        """Return True if ``classes_[1]`` is inside."""
         if pairs > 1:
             refuse_inside_label(self.inside_label, len(self.classes_))
         return self.inside_label is not None and inside_place(self.inside_label, self.classes_) == 1
@@ -216,11 +216,11 @@ class ConvexPolytopeMachine(BlockClassifier):
         start = None
         steps = self._given_faces is None and self.n_faces > 1  # a single face has one assignment
         if resume is not None and not (steps and machine_of(resume) == MACHINE):
-            held = rounds.recall(*load(resume, about))
+            assigning = rounds.restore(*load(resume, about))
         elif self._given_faces is not None:
-            held = scaled(self._given_faces, 1.0 / scale)
+            assigning = scaled(self._given_faces, 1.0 / scale)
         elif not steps:
-            held = np.zeros((1, self.n_features_in_ + 1))
+            assigning = np.zeros((1, self.n_features_in_ + 1))
         else:
             left = clock.left
             start = solve_cpm_rounds(
@@ -228,15 +228,17 @@ class ConvexPolytopeMachine(BlockClassifier):
                 max_iter=self.max_passes, time_limit=None if left is None else 0.5 * left, scale=scale,
                 seed=self._seed(), checkpoint=checkpoint, resume=resume,
             )  # fmt: skip
-            held = start["W"]
-        found, proof = rounds.run(held, hurry=start is not None and start.status is Status.INTERRUPTED)
+            assigning = start["W"]
+        found, proof = rounds.run(
+            assigning, certify_only=start is not None and start.status is Status.INTERRUPTED
+        )
         self.starts_.append(start)
         self.faces_[number] = scaled(found["W"], scale)
         self.solutions_.append(found)
         self.certificates_.append(proof)
 
     def _ascents(self, executor: Executor, recipe: Recipe, facts: Facts) -> FaceAscents | None:
-        """The dual ascent of all faces together; None for the interior point."""
+        """Return the dual ascent of all faces together; None for the interior point."""
         is_scaled = self.feature_scale != 1.0
         if self.solver == "interior point" and is_scaled:
             raise ValueError("feature_scale is for solver='dual ascent': the interior point takes X as it is")
@@ -260,7 +262,7 @@ class ConvexPolytopeMachine(BlockClassifier):
     # -- answering -------------------------------------------------------------------------------
 
     def face_scores(self, X: SamplesLike) -> Any:
-        """Scores of samples at every face, for two classes.
+        """Return scores of samples at every face, for two classes.
 
         Parameters
         ----------

@@ -46,7 +46,7 @@ class Source(Protocol):
     count: int  # of blocks
 
     def read(self, number: int) -> Samples:
-        """Block `number`, from 0."""
+        """Return block `number`, from 0."""
 
 
 def _cut(n: int, rows: int) -> int:
@@ -54,18 +54,18 @@ def _cut(n: int, rows: int) -> int:
 
 
 def heading_of(X: object) -> Any:
-    """A frame with the columns of samples, perhaps without rows; None if they have no names."""
+    """Return a frame with the columns of samples, perhaps without rows; None if they have no names."""
     return getattr(X, "_meta", X) if hasattr(X, "columns") else None
 
 
 def described(source: object, number: int) -> tuple[str, Sequence[str] | None]:
-    """The place of a source's block, empty if it is not told, and the names of the columns."""
+    """Return the place of a source's block, empty if it is not told, and the names of the columns."""
     place = source.place(number) if hasattr(source, "place") else ""
     return place, getattr(source, "names", None)
 
 
 def unframed(samples: Samples) -> Samples:
-    """The samples with a matrix of numbers: cells of a frame, or objects, as floats, and NaN for gaps."""
+    """Return the samples with cells of a frame, or objects, as a matrix of floats; NaN for gaps."""
     X = samples.X
     refuse_dates(X)
     if is_frame(X):
@@ -121,7 +121,7 @@ class Arrays:
         self._rows, self.count = rows, _cut(self._X.shape[0], rows)
 
     def read(self, number: int) -> Samples:
-        """Block `number`, without a copy of dense samples."""
+        """Return block `number`, without a copy of dense samples."""
         part = slice(number * self._rows, (number + 1) * self._rows)
         weights = None if self._weights is None else self._weights[part]
         return Samples(self._X[part], self._y[part], weights)
@@ -148,7 +148,7 @@ class NpyFiles:
         return [None if path is None else np.load(path, mmap_mode="r") for path in self._paths]
 
     def read(self, number: int) -> Samples:
-        """Block `number`: views of the files."""
+        """Return block `number`: views of the files."""
         return Arrays(*self._open(), rows=self._rows).read(number)
 
 
@@ -182,7 +182,7 @@ class ParquetFiles:
         return ParquetFile(path)
 
     def read(self, number: int) -> Samples:
-        """Block `number`."""
+        """Return block `number`."""
         path, group = self._groups[number]
         frame = self._file(path).read_row_group(group).to_pandas()
         beside = [name for name in (self._target, self._weights) if name is not None]
@@ -197,7 +197,7 @@ class ParquetFiles:
             raise ValueError(f"{self.place(number)}: {error}") from None
 
     def place(self, number: int) -> str:
-        """The file and the row group of a block, for messages."""
+        """Return the file and the row group of a block, for messages."""
         path, group = self._groups[number]
         return f"{path}, row group {group}"
 
@@ -229,7 +229,7 @@ class SvmlightFile:
         self.count = max(len(self._starts) - 1, 1)
 
     def read(self, number: int) -> Samples:
-        """Block `number`, as CSR."""
+        """Return block `number`, as CSR."""
         begin, end = self._starts[number], self._starts[min(number + 1, len(self._starts) - 1)]
         with open(self._path, "rb") as stream:
             stream.seek(begin)
@@ -237,7 +237,7 @@ class SvmlightFile:
         return Samples(*svmlight_block(self._path, text, number * self._rows + 1, self._m))
 
     def place(self, number: int) -> str:
-        """The file and the lines of a block, for messages."""
+        """Return the file and the lines of a block, for messages."""
         return f"{self._path}, from line {number * self._rows + 1} on"
 
 
@@ -256,5 +256,5 @@ class Generated:
         self._make, self.count = make, whole("count", count, 1)
 
     def read(self, number: int) -> Samples:
-        """Block `number`."""
+        """Return block `number`."""
         return Samples(*self._make(number))

@@ -69,7 +69,7 @@ def test_killed_workers_cost_the_dual_ascent_no_bit(client, data, monkeypatch):
         return machine.fit(large.Arrays(*data, rows=CHUNK), faces=np.eye(2, 5))
 
     wanted = bits_of_faces(fitted(large))
-    phases = [("swept", 2), ("scanned", 2), ("gathered", 2), ("weighed", 1)]
+    phases = [("sweep_block", 2), ("scan_block", 2), ("gather_rows", 2), ("weigh_block", 1)]
     killed = killing(client, monkeypatch, DaskExecutor, lambda own, step, fold: step.__name__, phases)
     assert bits_of_faces(fitted(polyopt.dask)) == wanted
     assert len(killed) == len(phases)

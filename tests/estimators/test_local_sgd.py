@@ -161,11 +161,11 @@ def test_a_pass_visits_every_row_once(counts, n_shards, cuts):
 def test_a_pilot_is_drawn_from_more_than_1e9_samples():
     """From 1e9 on; no block gives more than it has, and shares are those of the blocks."""
     rng, counts = np.random.default_rng(0), np.array([0, 3, 6 * 10**9, 3 * 10**9])
-    takes = local_sgd._share(rng, counts, 20_000)
+    takes = local_sgd._counts_per_block(rng, counts, 20_000)
     assert (takes <= counts).all()
     assert takes[0] == 0
     assert takes[2] / takes.sum() == pytest.approx(2 / 3, abs=0.02)
-    assert local_sgd._share(rng, np.array([1, 2]), 3).tolist() == [1, 2]
+    assert local_sgd._counts_per_block(rng, np.array([1, 2]), 3).tolist() == [1, 2]
 
 
 def test_a_sample_is_of_both_classes_and_its_weights_count_all(data):
