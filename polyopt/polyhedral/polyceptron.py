@@ -253,7 +253,7 @@ class PerceptronSettings(Settings):
         γ, to which the sum of the norms of the faces' updates is held ("batch"); 0 goes on until no
         sample is misclassified, or the mistakes no longer fall.
     rule : {"corrected", "cells", "printed"}, default="corrected"
-        Reading of Algorithm 1, see :mod:`polyopt.polyhedral.polyceptron_online`: as printed it ends at
+        Reading of Algorithm 1, see :mod:`polyopt.polyhedral.polyceptron`: as printed it ends at
         once.
     pocket : bool, default=True
         True: the answer is the iterate with the fewest mistakes. False: the last iterate.
