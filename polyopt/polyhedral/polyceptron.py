@@ -203,8 +203,8 @@ def _check(step: float, patience: int | None, max_iter: int) -> None:
 
 
 def _run(
-    name: str, unit: str, numbers: range, run_pass: Callable[[], tuple[dict[str, float], bool]], state: _Sweeps,
-    sweep: Sweep, W: Vector, pocket: bool, patience: int | None, clock: Clock,
+    name: str, unit: str, numbers: range, run_pass: Callable[[], tuple[dict[str, float], bool]],
+    state: _Sweeps, sweep: Sweep, W: Vector, pocket: bool, patience: int | None, clock: Clock,
 ) -> Solution:  # fmt: skip
     """Pass over all samples until a limit; keep the last faces, or those with the fewest mistakes.
 
