@@ -91,7 +91,7 @@ _LETTERS = {
     "σₖⱼ": "+1 if the weight $j$ of face $k$ may not be negative, −1 if not positive, else 0",
     "ρ": "> 0: the ridge on the weights",
     "η": "> 0: the ridge on the biases",
-    "λ": "≥ 0: the ℓ1 penalty on the weights",
+    "λ": "≥ 0: the L1 penalty on the weights",
     "τ": "≥ 0: the penalty on the norms of groups over all faces",
     "Gₗⱼ": "1 if feature $j$ is in group $l$, else 0",
     "Cᵢ": "the weight of sample $i$",
