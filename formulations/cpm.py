@@ -91,7 +91,7 @@ array([[-1., -1.],
 >>> swapped["W"].round(6)
 array([[ 1., -1.],
        [-1., -1.]])
->>> X2 = np.array([[-2.0], [0.0], [1.0]])  # the right face has less room
+>>> X2 = np.array([[-2.0], [0.0], [1.0]])  # the right face has the smaller margin
 >>> worst = cpm.fixed_assignment(X2, y, n_faces=2, assignment=[0, -1, 1], C=10.0, margin="worst").solve()
 >>> print((worst["W"] ** 2).sum(axis=1).max().round(6), worst["t"].round(6))
 5.0 5.0

@@ -70,7 +70,7 @@ Example
 -------
 >>> import numpy as np
 >>> from formulations import cpm_margins
->>> X, y = np.array([[-2.0], [0.0], [1.0]]), np.array([1, -1, 1])  # the right face has less room
+>>> X, y = np.array([[-2.0], [0.0], [1.0]]), np.array([1, -1, 1])  # the right face has the smaller margin
 >>> cpm_margins.total(X, y, 2, [0, -1, 1]).solve()["zeta"].round(6)
 array([0.707107, 0.447214])
 >>> W = cpm_margins.hard_total(X, y, n_faces=2, assignment=[0, -1, 1]).solve()["W"]

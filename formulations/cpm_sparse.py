@@ -83,9 +83,9 @@ _LETTERS = {
     "rₖⱼ": "in $[−λ, λ]$, 0 for a bias",
     "qₖⱼ": "of norm up to $τ$ in each group, 0 for a bias",
     "δₖⱼ": "≥ 0: the multiplier of the sign constraint, 0 without one",
-    "λ": "≥ 0: the one-norm penalty of the weights",
+    "λ": "≥ 0: the L1 penalty on the weights",
     "τ": "≥ 0: the penalty on the norms of groups over all faces",
-    "σⱼ": "+1 if the weights of feature $j$ may not be negative, −1 if not positive, else 0",
+    "σⱼ": "+1 if weights of feature $j$ may not be negative, −1 if not positive, else 0",
 }
 
 

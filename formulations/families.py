@@ -125,15 +125,15 @@ def bound_families(n: int, B: float, cost: ArrayLike = np.inf) -> tuple[Family, 
     if np.isinf(at_least("B", B, 0.0, infinite=True)):
         return ()
     caps, soft = np.broadcast_to(np.asarray(cost, dtype=float), (n,)), _has_cost(cost)
-    beyond = "beyond" if soft else "held at"
+    at_cap = "beyond" if soft else "held at"
     return tuple(
         Family(
             f"bound_{where}", letter, np.broadcast_to(side, (n,)), -float(B), caps,
-            (f"slack_{where}", price) if soft else (),
-            ("idle", f"held at {sign}B", f"{beyond} {sign}B"),
+            (f"slack_{where}", slack_letter) if soft else (),
+            ("idle", f"held at {sign}B", f"{at_cap} {sign}B"),
             price="bound_cost" if soft else "", place="B", excess=excess,
         )
-        for where, letter, price, side, sign, excess in (
+        for where, letter, slack_letter, side, sign, excess in (
             ("above", "lam", "rho", -1.0, "+", "τ"), ("below", "lam_star", "rho_star", 1.0, "-", "τ*")
         )
     )  # fmt: skip
@@ -354,8 +354,8 @@ def hinge_families(
     """
     y = as_labels(y)
     n = len(y)
-    price = D if D is np.inf else as_costs(D, n, hard=True, name="D")  # one number stays one number
-    return Families(margin_family(y, as_costs(C, n, hard=hard)), *bound_families(n, B, price))
+    slack_cost = D if D is np.inf else as_costs(D, n, hard=True, name="D")  # infinity stays one number
+    return Families(margin_family(y, as_costs(C, n, hard=hard)), *bound_families(n, B, slack_cost))
 
 
 def bounded_families(
@@ -522,10 +522,10 @@ def allowed(reaches: Reaches) -> tuple[float, float]:
 
 def within(interval: tuple[float, float], bounds: tuple[float, float]) -> float:
     """Return the midpoint of an interval of b clipped to `bounds`, or that of `bounds` if they are empty."""
-    (low, high), (least, most) = interval, bounds
-    if least > most:
-        return (least + most) / 2
-    low, high = min(max(low, least), most), min(max(high, least), most)
+    (low, high), (lower, upper) = interval, bounds
+    if lower > upper:
+        return (lower + upper) / 2
+    low, high = min(max(low, lower), upper), min(max(high, lower), upper)
     if np.isinf(low) or np.isinf(high):  # every b beyond the finite end is optimal
         return high if np.isfinite(high) else low if np.isfinite(low) else 0.0
     return (low + high) / 2

@@ -91,7 +91,7 @@ _LETTERS = {
     "σₖⱼ": "+1 if the weight $j$ of face $k$ may not be negative, −1 if not positive, else 0",
     "ρ": "> 0: the ridge on the weights",
     "η": "> 0: the ridge on the biases",
-    "λ": "≥ 0: the one-norm penalty of the weights",
+    "λ": "≥ 0: the L1 penalty on the weights",
     "τ": "≥ 0: the penalty on the norms of groups over all faces",
     "Gₗⱼ": "1 if feature $j$ is in group $l$, else 0",
     "Cᵢ": "the weight of sample $i$",
@@ -180,11 +180,11 @@ def fixed_assignment(
             Row("group", cp.SOC(h, by_groups(group_penalty, w), axis=0), "sqrt(Σₖⱼ Gₗⱼ wₖⱼ²) ≤ hₗ", "g",
                 "$τ$; and under it a subgradient of $τ$ times the group's norm, with its sign changed")
         )  # fmt: skip
-    ways = owners.ways(m, signs) * S
-    if ways.any():
+    sigma = owners.ways(m, signs) * S
+    if sigma.any():
         rows.append(
-            Row("sign", _select(cp.multiply(ways, w), ways != 0) >= 0, "σₖⱼ wₖⱼ ≥ 0 for σₖⱼ² > 0", "delta",
-                "rate of decrease of the cost with a weight of the forbidden sign", _index_in(ways != 0).T)
+            Row("sign", _select(cp.multiply(sigma, w), sigma != 0) >= 0, "σₖⱼ wₖⱼ ≥ 0 for σₖⱼ² > 0", "delta",
+                "rate of decrease of the cost with a weight of the forbidden sign", _index_in(sigma != 0).T)
         )  # fmt: skip
     if not S.all():
         rows.append(
@@ -192,8 +192,8 @@ def fixed_assignment(
                 "rate at which the cost would change with this weight", _index_in(~S).T)
         )  # fmt: skip
     for k in np.flatnonzero(~free):
-        place, says = np.where(free, -1, 0), "rate at which the cost would change with the bias"
-        rows.append(Row("zero_bias", b[k : k + 1] == 0, "bₖ = 0 for Fₖ < 1", "fixed_bias", says, place))
+        index, says = np.where(free, -1, 0), "rate at which the cost would change with the bias"
+        rows.append(Row("zero_bias", b[k : k + 1] == 0, "bₖ = 0 for Fₖ < 1", "fixed_bias", says, index))
     return Program(
         name="logistic_polytopes.fixed_assignment",
         title="Logistic polytopes, fixed assignment",
@@ -204,7 +204,7 @@ def fixed_assignment(
         rows=tuple(rows),
         parameters={"C": costs},
         letters=_LETTERS,
-        data={"x": X, "y": y, "Z": Z, "O": others, "S": S, "F": free, "σ": ways, "ρ": rho,
+        data={"x": X, "y": y, "Z": Z, "O": others, "S": S, "F": free, "σ": sigma, "ρ": rho,
               "η": eta, "λ": lam, **group_data},
     )  # fmt: skip
 
@@ -222,10 +222,10 @@ def fixed_assignment_dual(
     v = cp.Variable((n, K), name="v")
     u_plus, u_minus = cp.Variable((K, m), name="u_plus"), cp.Variable((K, m), name="u_minus")
     p = cp.Variable(n, name="p")
-    pull = cp.multiply(Z, cp.reshape(p, (n, 1), order="C") @ np.ones((1, K))) - v
-    pull = cp.multiply(cp.reshape(costs, (n, 1), order="C") @ np.ones((1, K)), pull)
+    gradients = cp.multiply(Z, cp.reshape(p, (n, 1), order="C") @ np.ones((1, K))) - v
+    gradients = cp.multiply(cp.reshape(costs, (n, 1), order="C") @ np.ones((1, K)), gradients)
     S = owners.support(m, support).astype(float)
-    residual, terms, last = pull.T @ X - u_plus + u_minus, "", []
+    residual, terms, last = gradients.T @ X - u_plus + u_minus, "", []
     variables = {"v": v, "p": p, "u_plus": u_plus, "u_minus": u_minus}
     group_penalty, group_data = _group_penalty(m, group, groups)
     if group_data:
@@ -236,16 +236,16 @@ def fixed_assignment_dual(
             Row("group", cp.SOC(radii, by_groups(group_penalty, g), axis=0), "sqrt(Σₖⱼ Gₗⱼ gₖⱼ²) ≤ τ", "w",
                 "the norm of the group; and under it its weights, with the sign changed")
         )  # fmt: skip
-    ways = owners.ways(m, signs) * S
-    if ways.any():
+    sigma = owners.ways(m, signs) * S
+    if sigma.any():
         delta, terms = cp.Variable((K, m), name="delta"), f"{terms} + σₖⱼ δₖⱼ"
-        residual, variables["delta"] = residual + cp.multiply(ways, delta), delta
+        residual, variables["delta"] = residual + cp.multiply(sigma, delta), delta
         last.append(
-            Row("sign", _select(delta, ways != 0) >= 0, "δₖⱼ ≥ 0 for σₖⱼ² > 0", "signed",
-                "the absolute value of a weight with a required sign", _index_in(ways != 0).T)
+            Row("sign", _select(delta, sigma != 0) >= 0, "δₖⱼ ≥ 0 for σₖⱼ² > 0", "signed",
+                "the absolute value of a weight with a required sign", _index_in(sigma != 0).T)
         )  # fmt: skip
     q = cp.multiply(S, residual)
-    r = cp.multiply(free.astype(float), pull.T @ np.ones(n))
+    r = cp.multiply(free.astype(float), gradients.T @ np.ones(n))
     by_weight = np.arange(K * m).reshape(K, m).T
     rows = [
         Row("xi", cp.sum(v, axis=1) == p, "Σₖ vᵢₖ = pᵢ", "xi",
@@ -274,7 +274,7 @@ def fixed_assignment_dual(
         rows=tuple(rows),
         parameters={"C": costs},
         letters=_LETTERS,
-        data={"x": X, "y": y, "Z": Z, "O": others, "S": S, "F": free.astype(float), "σ": ways, "ρ": rho,
+        data={"x": X, "y": y, "Z": Z, "O": others, "S": S, "F": free.astype(float), "σ": sigma, "ρ": rho,
               "η": eta, "λ": lam, **group_data},
     )  # fmt: skip
 

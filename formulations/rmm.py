@@ -142,12 +142,12 @@ def qcqp(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Pro
     """
     bound = bound_parameter(B)
 
-    def spread(f: cp.Expression) -> tuple[Row]:
+    def bound_squares(f: cp.Expression) -> tuple[Row]:
         says = "rate at which the cost falls as $½B²$ rises at sample i; 0 unless its output is $B$ or $−B$"
         return (Row("spread", 0.5 * cp.square(f) <= _half_square(bound), "½(w·xᵢ + b)² ≤ ½B²", "lam", says),)
 
     named = {"name": "rmm.qcqp", "title": "Relative Margin Machine, QCQP", "source": f"{PAPER}, eq. (5)"}
-    return soft_margin(X, y, C, spread, {"B": bound}, **named, letters=_LETTERS)
+    return soft_margin(X, y, C, bound_squares, {"B": bound}, **named, letters=_LETTERS)
 
 
 def qcqp_dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Program:

@@ -114,7 +114,7 @@ def primal(
     X, y = as_data(X, y)
     n, m = X.shape
     mu, Sigma = moments(X, weights)
-    spread = gram_factor(Sigma).T
+    root = gram_factor(Sigma).T
     w, b, xi = cp.Variable(m, name="w"), cp.Variable(name="b"), cp.Variable(n, name="xi")
     costs, weight = cost_parameter(C, n), _variance_weight(D)
     # 1 - D as a parameter of its own: its sign is then known, and the program stays parametrised.
@@ -124,7 +124,7 @@ def primal(
         title="Sigma-SVM, primal",
         source=f"{_PAPER}, eq. (3)",
         objective=cp.Minimize(
-            0.5 * rest * cp.sum_squares(w) + 0.5 * weight * cp.sum_squares(spread @ w) + costs @ xi
+            0.5 * rest * cp.sum_squares(w) + 0.5 * weight * cp.sum_squares(root @ w) + costs @ xi
         ),
         objective_text="(1−D)/2 ‖w‖² + D/2 ‖Σ^½ w‖² + Σᵢ Cᵢ ξᵢ",
         variables={"w": w, "b": b, "xi": xi},
@@ -170,7 +170,7 @@ def dual(
     """State the Sigma-SVM dual, eq. (4); arguments as in :func:`primal`.
 
     It is written in the eigenbasis of Sigma, where the inverse is a division, so that D stays a
-    parameter. Directions in which the samples do not spread carry no part of c, and are left out.
+    parameter. Directions of variance 0 have no part of c, and are omitted.
     """
     X, y = as_data(X, y)
     mu, Sigma = moments(X, weights)
