@@ -97,23 +97,23 @@ class SubsetSearch(BestFirst[Choice]):
 
     def _fit(self, chosen: NDArray[np.int64], w: Vector | None = None) -> FaceFit:
         """Fit a face of given features, from w or else from the best one."""
-        near = w if w is not None or self.best is None else self.best.w
-        found = self.face.fit(chosen, self.cutoff, tol=2e-3 * self.tol, w=near)
-        self._seen[found.features.tobytes()] = found.objective
-        if self.best is None or found.objective < self.best.objective:
-            self.best = found
-        return found
+        start = w if w is not None or self.best is None else self.best.w
+        fit = self.face.fit(chosen, self.cutoff, tol=2e-3 * self.tol, w=start)
+        self._seen[fit.features.tobytes()] = fit.objective
+        if self.best is None or fit.objective < self.best.objective:
+            self.best = fit
+        return fit
 
     def begin(self) -> None:
         """Bound the root, and try the face that it suggests."""
         face, none = self.face, np.zeros(self.face.m, dtype=bool)
         if face.s >= face.m:  # there is no choice
-            found = self._fit(np.arange(face.m))
-            self._grow(found.bound_point)
-            self.close(found.bound)
+            fit = self._fit(np.arange(face.m))
+            self._grow(fit.bound_point)
+            self.close(fit.bound)
             self._exploring = np.inf
             return
-        relaxed = face.relax(none, none, np.zeros(face.m + 1), np.inf, share=1e-3, cold=True)
+        relaxed = face.relax(none, none, np.zeros(face.m + 1), np.inf, rel_gap=1e-3, cold=True)
         root = Choice(self._grow(relaxed.bound_point), none, none, relaxed.w)
         size = np.abs(relaxed.w[: face.m])
         self.z = size / max(float(size.max(initial=0.0)), 1e-300)
@@ -161,9 +161,9 @@ class SubsetSearch(BestFirst[Choice]):
         face, cut, w = self.face, self.cutoff, node.state.w
         last = face.sole_support(inside, out)
         if last is not None:
-            found = self._fit(last, w)
-            bound = max(node.bound, found.bound_point.bound, found.bound)
-            return bound, Choice(self._grow(found.bound_point), inside, ~inside, w)
+            fit = self._fit(last, w)
+            bound = max(node.bound, fit.bound_point.bound, fit.bound)
+            return bound, Choice(self._grow(fit.bound_point), inside, ~inside, w)
         out, w = face.excluded(inside, out), w.copy()
         w[: face.m][out] = 0.0
         relaxed = face.relax(inside, out, w, cut)
@@ -191,8 +191,8 @@ class SubsetSearch(BestFirst[Choice]):
     def tree(self) -> SubsetTree:
         """The proof: the tree, or only the root if the tree became too large."""
         table = np.array(self._tree or [[-1, -1, -1]], dtype=np.int64)
-        w = np.array([point for point, _ in self._points]).reshape(len(table), -1)
-        eps = np.array([each for _, each in self._points])
+        w = np.array([w for w, _ in self._points]).reshape(len(table), -1)
+        eps = np.array([eps for _, eps in self._points])
         return SubsetTree(table[:, 0], table[:, 1], table[:, 2], w, eps)
 
 
@@ -221,9 +221,9 @@ def swap_features(search: SubsetSearch) -> None:
 def _swaps(best: FaceFit, slope: Vector, face: SubsetFace, count: int) -> list[tuple[int, int]]:
     """Pairs of a joining and a leaving feature (-1: none), in the order in which they are tried."""
     joining = np.argsort(-slope, kind="stable")[:count]
-    own = best.features
-    leaving = own[np.argsort(np.abs(best.w[own]), kind="stable")[:count]]
-    if len(own) < face.s:
+    features = best.features
+    leaving = features[np.argsort(np.abs(best.w[features]), kind="stable")[:count]]
+    if len(features) < face.s:
         leaving = np.append(leaving, -1)  # there is room for one more
     ranks = sorted(product(range(len(joining)), range(len(leaving))), key=sum)
     return [(int(joining[a]), int(leaving[b])) for a, b in ranks]

@@ -140,6 +140,10 @@ class CpmRun(Struct):
         "work!: W (two, L); answers!: f8 (K)"
     )
     types: ClassVar[dict[str, str]] = {**ROW_TYPES, **WEIGHT_TYPES}
+    steps: Integers
+    first_step: Integers
+    step_sizes: Vector
+    inverse_scales: Vector
 
     def apply_step_rule(self) -> None:
         """Evaluate the step rule for the next steps."""
