@@ -71,7 +71,7 @@ def visit(
     sgd.U, sgd.A, sgd.steps[0] = run.U.copy(), run.A.copy(), run.steps
     sgd.tally[AVERAGE], sgd.tally[LOSS] = run.weight, run.loss
     unseen = np.full(len(gains), -1)
-    sgd.show(rows, outside, gains, order, unseen, unseen.copy())
+    sgd.learn(rows, outside, gains, order, unseen, unseen.copy())
     return Run(sgd.U, sgd.A, int(sgd.steps[0]), float(sgd.tally[AVERAGE]), float(sgd.tally[LOSS]))
 
 

@@ -78,7 +78,8 @@ class PenalisedDualProblem(PolytopeProblem):
         if self._ascent is None:
             self._ascent, self._before = PenalisedAscent(self.X, self.y, caps, self.penalty), np.inf
             if self._begin_with is not None:
-                self._ascent.begin_from(self._begin_with.duals["margin"], near=self._begin_with["W"])
+                alpha, W = self._begin_with.duals["margin"], self._begin_with["W"]
+                self._ascent.begin_from(alpha, warm_start=W)
         else:
             self._ascent.begin_from(self._ascent.alpha, caps)
         ascent, steps = self._ascent, self._ascent.steps

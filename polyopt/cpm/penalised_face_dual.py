@@ -85,7 +85,7 @@ class PenalisedAscent:
         self._curvature = 0.5 * (1.0 + squares / max(len(y), 1))
         self._weight, self.steps = self._options.ridge_init, 0
         self._path: CentralPath | None = None  # an interior point for these caps
-        self._near: Vector | None = None  # faces near which the next one may begin
+        self._warm_start: Vector | None = None  # faces for the start of the next one
         self.begin_from(np.zeros(caps.shape))
 
     # -- values ----------------------------------------------------------------------------------
@@ -114,15 +114,17 @@ class PenalisedAscent:
 
     # -- steps -----------------------------------------------------------------------------------
 
-    def begin_from(self, alpha: ArrayLike, caps: Vector | None = None, near: Vector | None = None) -> None:
+    def begin_from(
+        self, alpha: ArrayLike, caps: Vector | None = None, warm_start: Vector | None = None
+    ) -> None:
         """Continue from multipliers (n, K), clipped to the caps, which may be new.
 
-        near (K, m+1): faces that were optimal with them, for the warm start of an interior point.
+        warm_start (K, m+1): faces that were optimal with them, for an interior point.
         """
         if caps is not None:
             self.caps, self._path = np.ascontiguousarray(caps), None
-        if near is not None:
-            self._near, self._path = near, None
+        if warm_start is not None:
+            self._warm_start, self._path = warm_start, None
         self._take(np.clip(np.asarray(alpha, dtype=float), 0.0, self.caps))
 
     def begin_at(self, W: Vector) -> None:
@@ -136,18 +138,22 @@ class PenalisedAscent:
         # Multipliers very near a bound move there, and take no part in the system.
         left = np.where(slope < 0.0, -self.alpha, self.caps - self.alpha)
         size = self.alpha.sum() / max(np.count_nonzero(self.alpha), 1)
-        near = free & (np.abs(left) <= min(1e-3, self.gap) * np.minimum(self.caps, size))
-        return self._step(slope, free, left, near) or (near.any() and self._step(slope, free, left, ~free))
+        near_bound = free & (np.abs(left) <= min(1e-3, self.gap) * np.minimum(self.caps, size))
+        return self._step(slope, free, left, near_bound) or (
+            near_bound.any() and self._step(slope, free, left, ~free)
+        )
 
-    def _step(self, slope: Vector, free: NDArray[np.bool_], left: Vector, near: NDArray[np.bool_]) -> bool:
+    def _step(
+        self, slope: Vector, free: NDArray[np.bool_], left: Vector, near_bound: NDArray[np.bool_]
+    ) -> bool:
         rows = np.flatnonzero(free.any(axis=1))
         if not len(rows):
             return False
         block, y = self._X if len(rows) == len(self._y) else self._X[rows], self._y[rows]
         old, caps, slope = self.alpha[rows], self.caps[rows], np.where(free, slope, 0.0)[rows]
-        bound_moves = np.where(near & free, left, 0.0)[rows]
+        bound_moves = np.where(near_bound & free, left, 0.0)[rows]
         limit = self._options.max_factored
-        system = _System(self._penalty, self.V, block, y, (free & ~near)[rows], limit)
+        system = _System(self._penalty, self.V, block, y, (free & ~near_bound)[rows], limit)
         while self._weight <= self._options.ridge_max:
             ridge = np.full(slope.shape, 2.0 * self._weight * self._curvature)
             direction = bound_moves + 2.0 * system.solve(slope, ridge)
@@ -177,8 +183,8 @@ class PenalisedAscent:
         From good multipliers a few Newton steps suffice. Otherwise an interior-point method continues, or
         begins from a warm or a cold start.
         """
-        # With few features a path that begins near faces is faster than steps.
-        first = self.W.shape[1] <= 60 and self._near is not None
+        # With few features an interior point with a warm start is faster than steps.
+        first = self.W.shape[1] <= 60 and self._warm_start is not None
         if self.alpha.any() and self._steps(tol, 0 if first else self._options.warm_steps, is_over):
             return True
         if not self._has_small_systems:
@@ -213,13 +219,13 @@ class PenalisedAscent:
     def _take_interior_point(self, gap_tol: float, is_over: Callable[[], bool]) -> None:
         """Take the multipliers of an interior point if they are better."""
         previous_dual, previous_alpha = self.dual, self.alpha
-        path = self._path or CentralPath(self._X, self._y, self.caps, self._penalty, self._near)
+        path = self._path or CentralPath(self._X, self._y, self.caps, self._penalty, self._warm_start)
         cold, warm = self._options.max_path_steps, self._options.warm_path_steps
-        reached = path.follow(gap_tol, cold if self._near is None else warm, is_over)
-        if not reached and self._near is not None and not is_over():
+        reached = path.follow(gap_tol, cold if self._warm_start is None else warm, is_over)
+        if not reached and self._warm_start is not None and not is_over():
             path = CentralPath(self._X, self._y, self.caps, self._penalty)
             reached = path.follow(gap_tol, cold, is_over)
-        self._path, self._near = (path, path.near) if reached else (None, None)
+        self._path, self._warm_start = (path, path.warm_start) if reached else (None, None)
         self._take(path.best)
         if self.dual < previous_dual:
             self._take(previous_alpha)
@@ -364,13 +370,13 @@ def _signed_rows(block: Matrix, y: Vector, rows: NDArray[np.bool_], used: NDArra
 class CentralPath:
     """An interior-point method; its variables are those of the equations above.
 
-    near (K, m+1): faces of a warm start; by default the middle of all boxes.
+    start (K, m+1): faces of a warm start; by default all boxes begin at their middles.
 
     best (n, K): feasible multipliers with the best bound so far.
-    near (K, m+1): the first faces within one per cent of the optimum, or the last ones.
+    warm_start (K, m+1): the first faces within one per cent of the optimum, or the last ones.
     """
 
-    def __init__(self, X: Matrix, y: Vector, caps: Vector, penalty: FacePenalty, near: Vector | None = None):
+    def __init__(self, X: Matrix, y: Vector, caps: Vector, penalty: FacePenalty, start: Vector | None = None):
         self.X, self.y, self.penalty = X, y[:, None], penalty
         K, m = caps.shape[1], penalty.n_features
         self.live = caps > 0.0
@@ -395,9 +401,9 @@ class CentralPath:
         self.best, self.bound, self.value = self.alpha.copy(), -np.inf, np.inf
         self.pairs = 2 * int(self.live.sum()) + int((self.over > 0).sum() + (self.under > 0).sum())
         self.pairs += penalty.n_groups if self.grouped else 0
-        self.near, self._is_near = self.W, False
-        if near is not None:
-            self._centre(near)
+        self.warm_start, self._has_warm_start = self.W, False
+        if start is not None:
+            self._centre(start)
 
     def follow(self, gap_tol: float, max_steps: int, is_over: Callable[[], bool] = lambda: False) -> bool:
         """Make at most `max_steps` steps until the relative gap is `gap_tol`; return True if it is."""
@@ -405,8 +411,8 @@ class CentralPath:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             for _ in range(max_steps):
                 gap = self.gap()
-                if not self._is_near:
-                    self.near, self._is_near = self.W, gap <= 1e-2
+                if not self._has_warm_start:
+                    self.warm_start, self._has_warm_start = self.W, gap <= 1e-2
                 if gap <= gap_tol or is_over():
                     break
                 try:
