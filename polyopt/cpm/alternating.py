@@ -119,15 +119,16 @@ class PolytopeProblem(AlternatingProblem):
         return self._assign_at_start(directions, scaler.mean_)
 
     def _assign_at_start(self, directions: Vector, mean: Vector) -> Assignment:
+        """Return the assignment after `start_steps` subgradient steps from faces along directions (m, K)."""
         W = self.options.start_output * np.vstack([directions, -mean @ directions])
-        positive, shares = self.y > 0, self.C[:, None] / self.C.sum()
+        positive, cost_weights = self.y > 0, self.C[:, None] / self.C.sum()
         # Half the objective, over the sum of the costs: (λ/2)‖W‖² + the mean loss, λ = 2/ΣC.
         for t in range(1, self.options.start_steps + 1):
             scores = np.asarray(self._lifted @ W)
-            answers = scores.argmax(axis=1)[:, None] == np.arange(self.n_faces)
-            pays = np.where(positive[:, None], answers & (scores < 1.0), -1.0 * (scores > -1.0))
-            pull = np.asarray(self._lifted.T @ (shares * pays))
-            W += (0.5 * self.C.sum() * pull - W) / (t + 1.0)
+            is_best = scores.argmax(axis=1)[:, None] == np.arange(self.n_faces)
+            violations = np.where(positive[:, None], is_best & (scores < 1.0), -1.0 * (scores > -1.0))
+            negative_gradient = np.asarray(self._lifted.T @ (cost_weights * violations))
+            W += (0.5 * self.C.sum() * negative_gradient - W) / (t + 1.0)
         return np.where(positive, np.asarray(self._lifted @ W).argmax(axis=1), -1)
 
     def _directions(self, rng: np.random.Generator) -> Vector:

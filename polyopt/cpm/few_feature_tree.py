@@ -5,8 +5,8 @@ A node includes some features and excludes others; its bound is that of
 Every node offers a face: the included features, and the largest of the free. A node with s features, or with
 no more than s left, is that face alone.
 
-The proof is kept as a tree, with the point whose multipliers bound each node: it can be checked from the data
-without the search (:mod:`polyopt.cpm.certificate_few_features`).
+The proof is stored as a tree, with the point whose multipliers bound each node: it can be checked from the
+data without the search (:mod:`polyopt.cpm.certificate_restricted`).
 
 Good faces make a small tree: swaps of single features (:func:`swap_features`), and the cross-entropy method
 over patterns of features (:func:`draw_patterns`).
@@ -38,26 +38,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options(best_first.Options):
-    """Numbers of the search.
+    """Numbers of the search."""
 
-    max_tree_entries: numbers in the tree that is kept; beyond it only the root is.
-    min_p, max_p: limits of the initial probabilities of drawing a feature.
-    max_candidates: features among which patterns are drawn.
-    swap_candidates: features that may join, and features that may leave, in a round of swaps.
-    """
-
-    max_tree_entries: int = 1 << 22
-    min_p: float = 0.02
+    max_tree_entries: int = 1 << 22  # numbers in the stored tree; beyond it only the root is stored
+    min_p: float = 0.02  # limits of the initial probabilities of drawing a feature
     max_p: float = 0.9
-    max_candidates: int = 200
-    swap_candidates: int = 3
+    max_candidates: int = 200  # features among which patterns are drawn
+    swap_candidates: int = 3  # features that may join, and that may leave, in a round of swaps
 
 
 DEFAULT = Options()
 
 
 class Choice(NamedTuple):
-    """Number of the node in the kept tree; included and excluded features; the relaxation's weights."""
+    """Number of the node in the stored tree; included and excluded features; the relaxation's weights."""
 
     number: int
     inside: Bits
@@ -66,11 +60,7 @@ class Choice(NamedTuple):
 
 
 class SubsetSearch(BestFirst[Choice]):
-    """The search for the best s features of a face.
-
-    face: the face.
-    best: the best face so far.
-    """
+    """The search for the best s features of a face; `best` is the best face so far."""
 
     def __init__(self, face: SubsetFace, tol: float, clock: Clock, options: Options = DEFAULT):
         super().__init__(0.5 * tol, 2 * face.m + 8 * (face.m + 1) + 200, options)
@@ -173,11 +163,11 @@ class SubsetSearch(BestFirst[Choice]):
         return bound, Choice(self._grow(relaxed.bound_point), inside, out, relaxed.w)
 
     def _largest(self, w: Vector, inside: Bits, out: Bits) -> NDArray[np.int64]:
-        """The included features and the largest of the free, s features."""
+        """Return the included features and the largest of the free, s features."""
         return self.face.top_s(np.where(inside, np.inf, np.where(out, -1.0, np.abs(w[: self.face.m]))))
 
     def _grow(self, point: BoundPoint) -> int:
-        """Add a node to the kept tree; return its number, -1 if the tree is kept no more."""
+        """Add a node to the stored tree; return its number, -1 if the tree has become too large."""
         if self._points and not self._tree:
             return -1
         if len(self._tree) * len(point.w) > self.numbers.max_tree_entries:
@@ -219,7 +209,7 @@ def swap_features(search: SubsetSearch) -> None:
 
 
 def _swaps(best: FaceFit, slope: Vector, face: SubsetFace, count: int) -> list[tuple[int, int]]:
-    """Pairs of a joining and a leaving feature (-1: none), in the order in which they are tried."""
+    """Return pairs of a joining and a leaving feature (-1: none), in the order of the tries."""
     joining = np.argsort(-slope, kind="stable")[:count]
     features = best.features
     leaving = features[np.argsort(np.abs(best.w[features]), kind="stable")[:count]]

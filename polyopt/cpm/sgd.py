@@ -196,8 +196,8 @@ class CpmSgd:
 
         outside (n,): the positives.
         gains (n,): n C_i / 2, where n is the size of all the data.
-        faces, unadjusted (n,): each positive's natural face at its last visit, and in UNADJ; -1 for a new one.
-            Updated by the steps.
+        faces, unadjusted (n,): each positive's natural face at its last visit, and in UNADJ; -1 for a new
+            one. Updated by the steps.
         """
         size = int(self.counts.max()) + len(outside) + 2 if self.floor > 0.0 else 0
         if len(self._phi) < size:
