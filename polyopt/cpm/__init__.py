@@ -1,12 +1,13 @@
 """The Convex Polytope Machine: solvers, certificates and estimators.
 
 The programs are in ``formulations`` (``cpm``, ``cpm_margins``, ``cpm_faces``, ``cpm_sparse``).
-Read in this order: ``solve`` (the table of solvers), ``sgd`` (Algorithms 1 and 2), ``alternating`` (the
-program of a fixed assignment, then a new assignment), ``dual`` (the same by coordinate ascent),
-``global_search`` (branch and bound over assignments).
+Read in this order: ``solve`` (the table of solvers), ``sgd`` (Algorithms 1 and 2, and the step rule),
+``alternating`` (the program of a fixed assignment, then a new assignment), ``dual`` (the same by coordinate
+ascent), ``global_search`` (branch and bound over assignments).
 
 Restricted faces: ``penalised`` (ℓ1, groups, signs: the dual in ``penalised_face_dual``, large data in
 ``penalised_sgd``), ``few_features`` (with ``few_feature_face`` and ``few_feature_tree``), ``integer``.
-Certificates: ``certificate``, ``certificate_restricted``, ``certificate_by_blocks``.
-Samples in blocks: ``local_steps``, ``block_ascent``. Then ``estimator``.
+Certificates: ``certificate``, ``certificate_restricted``, ``certificate_by_blocks``; ``claim`` writes files.
+Samples in blocks: ``local_steps``, ``block_ascent``. Then ``estimator``, which ``two_sides``, ``stream``,
+``restricted_faces`` and ``duals`` (the table of multipliers) complete.
 """

@@ -93,11 +93,11 @@ class PolytopeProblem(AlternatingProblem):
 
     def generators(self, seed: int, count: int) -> list[np.random.Generator]:
         """Return generators for `count` starts, which draw from one stream one after the other."""
-        rng, found = np.random.default_rng(seed), []
+        rng, generators = np.random.default_rng(seed), []
         for _ in range(count):
-            found.append(copy.deepcopy(rng))
+            generators.append(copy.deepcopy(rng))
             self._directions(rng)
-        return found
+        return generators
 
     def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Assignment:
         """Return each positive's best face after some subgradient steps from small random faces.
@@ -119,15 +119,16 @@ class PolytopeProblem(AlternatingProblem):
         return self._assign_at_start(directions, scaler.mean_)
 
     def _assign_at_start(self, directions: Vector, mean: Vector) -> Assignment:
+        """Return the assignment after `start_steps` subgradient steps from faces along directions (m, K)."""
         W = self.options.start_output * np.vstack([directions, -mean @ directions])
-        positive, shares = self.y > 0, self.C[:, None] / self.C.sum()
+        positive, cost_weights = self.y > 0, self.C[:, None] / self.C.sum()
         # Half the objective, over the sum of the costs: (λ/2)‖W‖² + the mean loss, λ = 2/ΣC.
         for t in range(1, self.options.start_steps + 1):
             scores = np.asarray(self._lifted @ W)
-            answers = scores.argmax(axis=1)[:, None] == np.arange(self.n_faces)
-            pays = np.where(positive[:, None], answers & (scores < 1.0), -1.0 * (scores > -1.0))
-            pull = np.asarray(self._lifted.T @ (shares * pays))
-            W += (0.5 * self.C.sum() * pull - W) / (t + 1.0)
+            is_best = scores.argmax(axis=1)[:, None] == np.arange(self.n_faces)
+            violations = np.where(positive[:, None], is_best & (scores < 1.0), -1.0 * (scores > -1.0))
+            negative_gradient = np.asarray(self._lifted.T @ (cost_weights * violations))
+            W += (0.5 * self.C.sum() * negative_gradient - W) / (t + 1.0)
         return np.where(positive, np.asarray(self._lifted @ W).argmax(axis=1), -1)
 
     def _directions(self, rng: np.random.Generator) -> Vector:
@@ -166,8 +167,8 @@ class PolytopeProblem(AlternatingProblem):
             return self._solved[key]
         costs = self.C * mask
 
-        def gap(found: Solution) -> float:
-            W, alpha = found["w"][None, :], found.duals["margin"][:, None]
+        def gap(solution: Solution) -> float:
+            W, alpha = solution["w"][None, :], solution.duals["margin"][:, None]
             return certify_cpm(self.X, self.y, costs, W=W, alpha=alpha).relative_gap
 
         clock = Clock(time_limit)
@@ -196,32 +197,35 @@ class PolytopeProblem(AlternatingProblem):
         has_cones = self.margin == "worst" or self.penalty is not None
         exact = self.options.exact_cone_gap if has_cones else self.options.exact_gap
 
-        def read(found: Solution) -> tuple[Vector, Vector]:
-            alpha = found.duals["margin"]
+        def read(solution: Solution) -> tuple[Vector, Vector]:
+            alpha = solution.duals["margin"]
             if self.penalty is None:
-                return found["W"], alpha
+                return solution["W"], alpha
             alpha = np.clip(alpha, 0.0, self.C[:, None] * Z)
-            return self._with_zeros(found["W"], alpha, Z, self.penalty), alpha
+            return self._with_zeros(solution["W"], alpha, Z, self.penalty), alpha
 
-        def gap(found: Solution) -> float:
-            W, alpha = read(found)
+        def gap(solution: Solution) -> float:
+            W, alpha = read(solution)
             return certify_cpm(
                 self.X, self.y, self.C, W=W, alpha=alpha, assignment=assignment, loss=self.loss,
                 margin=self.margin, penalty=self.penalty,
             ).relative_gap  # fmt: skip
 
         solvers = (None,) if has_cones else _QP_SOLVERS
-        found = _best_point(self._program.set(Z=Z), gap, exact, Clock(time_limit), solvers)
-        if found is None:
+        solution = _best_point(self._program.set(Z=Z), gap, exact, Clock(time_limit), solvers)
+        if solution is None:
             return _nothing({"W": np.zeros((self.n_faces, self.X.shape[1] + 1))}, np.zeros(Z.shape))
-        W, alpha = read(found)
+        W, alpha = read(solution)
         return replace(
-            found,
+            solution,
             primal={"W": W},
-            duals={"margin": alpha, **{name: found.duals[name] for name in ("norm",) if name in found.duals}},
+            duals={
+                "margin": alpha,
+                **{name: solution.duals[name] for name in ("norm",) if name in solution.duals},
+            },
             objective=self.value(W, Z),
             bound=None,
-            solver=f"alternating, {found.solver}",
+            solver=f"alternating, {solution.solver}",
         )
 
     def _with_zeros(self, W: Vector, alpha: Vector, Z: Vector, penalty: FacePenalty) -> Vector:
@@ -266,29 +270,29 @@ def reassigned(
 ) -> Assignment:
     """Return the assignment (n,) with each positive at the best of its scores (n, K) if its hinge falls."""
     hinge = slacks(scores, y[:, None])
-    own = np.take_along_axis(hinge, np.maximum(assignment, 0)[:, None], axis=1)[:, 0]
-    gains = (y > 0) & (own > hinge.min(axis=1) + decrease)
+    own_hinge = np.take_along_axis(hinge, np.maximum(assignment, 0)[:, None], axis=1)[:, 0]
+    gains = (y > 0) & (own_hinge > hinge.min(axis=1) + decrease)
     return np.where(gains, scores.argmax(axis=1), assignment)
 
 
 def continue_best(
-    found: Solution, problem: PolytopeProblem, max_iter: int, time_limit: float | None
+    solution: Solution, problem: PolytopeProblem, max_iter: int, time_limit: float | None
 ) -> Solution:
     """Continue the best run of many starts with another problem, and return the joint solution.
 
-    found: the end of the starts; max_iter: rounds of the best run, those already made included.
+    solution: the end of the starts; max_iter: rounds of the best run, those already made included.
     """
-    number = number_of_best(found.runs)
-    made = found.runs[number].iterations
-    if made >= max_iter:
-        return replace(found, status=Status.ITERATION_LIMIT)
-    last = run_rounds(problem, found["assignment"], max_iter=max_iter - made, time_limit=time_limit)
+    number = number_of_best(solution.runs)
+    n_rounds = solution.runs[number].iterations
+    if n_rounds >= max_iter:
+        return replace(solution, status=Status.ITERATION_LIMIT)
+    last = run_rounds(problem, solution["assignment"], max_iter=max_iter - n_rounds, time_limit=time_limit)
     return replace(
         last,
-        iterations=found.iterations + last.iterations,
-        solve_time=found.solve_time + last.solve_time,
-        history=(*found.history, *continued(last.history, "round", number, made, found.solve_time)),
-        runs=found.runs,
+        iterations=solution.iterations + last.iterations,
+        solve_time=solution.solve_time + last.solve_time,
+        history=(*solution.history, *continued(last.history, "round", number, n_rounds, solution.solve_time)),
+        runs=solution.runs,
     )
 
 
@@ -311,24 +315,24 @@ def _best_point(
     The status follows from the gap. None: the time was over before any solver left a point.
     RuntimeError: no solver left a point.
     """
-    best, least = None, np.inf
+    best, best_gap = None, np.inf
     for solver in solvers:
-        found = program.solve(solver, time_limit=clock.left)
-        if not found.primal:
+        solution = program.solve(solver, time_limit=clock.left)
+        if not solution.primal:
             if clock.is_over:
                 return None
             continue
-        distance = gap(found)
-        if best is None or distance < least:
-            best, least = found, distance
-        if least <= exact or clock.is_over:
+        solution_gap = gap(solution)
+        if best is None or solution_gap < best_gap:
+            best, best_gap = solution, solution_gap
+        if best_gap <= exact or clock.is_over:
             break
     if best is None:
         raise RuntimeError(
             "no solver left a point for the faces of the polytope: scale the features to unit variance, "
             "lower C, or choose solver='sgd'"
         )
-    if least <= exact:
+    if best_gap <= exact:
         return replace(best, status=Status.SOLVED)
     if clock.is_over:
         return replace(best, status=Status.TIME_LIMIT)
@@ -365,23 +369,23 @@ def solve_explicit_face(
     if clock.is_over:
         return None
     settings.time_limit = clock.left if clock.left is not None else np.inf
-    found = clarabel.DefaultSolver(P, c, A, b, [clarabel.NonnegativeConeT(2 * count)], settings).solve()
-    if str(found.status) not in ("Solved", "AlmostSolved", "InsufficientProgress", "MaxIterations"):
+    solution = clarabel.DefaultSolver(P, c, A, b, [clarabel.NonnegativeConeT(2 * count)], settings).solve()
+    if str(solution.status) not in ("Solved", "AlmostSolved", "InsufficientProgress", "MaxIterations"):
         return None
-    w, alpha = np.asarray(found.x)[:d], np.zeros(len(y))
-    alpha[kept] = np.asarray(found.z)[:count]
+    w, alpha = np.asarray(solution.x)[:d], np.zeros(len(y))
+    alpha[kept] = np.asarray(solution.z)[:count]
     if not (np.isfinite(w).all() and np.isfinite(alpha).all()):
         return None
     return Solution(
-        status=Status.SOLVED if str(found.status) == "Solved" else Status.INACCURATE,
+        status=Status.SOLVED if str(solution.status) == "Solved" else Status.INACCURATE,
         primal={"w": w},
         duals={"margin": np.clip(alpha, 0.0, costs)},
-        objective=float(found.obj_val),
+        objective=float(solution.obj_val),
         bound=None,
         solver="clarabel",
-        iterations=int(found.iterations),
-        build_time=max(clock.seconds - float(found.solve_time), 0.0),
-        solve_time=float(found.solve_time),
+        iterations=int(solution.iterations),
+        build_time=max(clock.seconds - float(solution.solve_time), 0.0),
+        solve_time=float(solution.solve_time),
     )
 
 

@@ -130,7 +130,7 @@ def certify_cpm(
     ------
     ValueError
         `global_bound` is above the value of the point, or of the one that `alpha` implies: then it
-        bounds another program, or is wrong. Anything given that is not finite, real and of its shape.
+        bounds another program, or is wrong. An argument that is not finite, real and of its shape.
     """
     point, certificate = _certified(
         X, y, C, W=W, alpha=alpha, assignment=assignment, loss=loss, margin=margin, tol=tol,
@@ -145,13 +145,13 @@ def certify_cpm(
     bound = real_number("global_bound", global_bound, infinite=True)
     with np.errstate(over="ignore", invalid="ignore"):
         value = point.value_of_best_assignment()
-        least = float(value.upper)
+        attained = float(value.upper)
         if point.alpha is not None:
             W = implied_faces(pulls(point.geometry, point.y, point.alpha), "total")
-            least = min(least, float(replace(point, W=W, alpha=None).value_of_best_assignment().upper))
-    if bound > least:
+            attained = min(attained, float(replace(point, W=W, alpha=None).value_of_best_assignment().upper))
+    if bound > attained:
         raise ValueError(
-            f"global_bound must be at most {least:.10g}, which a point at hand attains, not {bound!r}: "
+            f"global_bound must be at most {attained:.10g}, which a point at hand attains, not {bound!r}: "
             "a bound on another program (other data, C or n_faces), or a wrong one"
         )
     note = "The bound on all assignments is the word of whoever handed it in; 0 alone is proven."
@@ -161,36 +161,36 @@ def certify_cpm(
 
 
 def certify_cpm_search(
-    X: MatrixLike, y: ArrayLike, C: ArrayLike, found: Solution, tol: float = 1e-6, *, loss: Loss = "sum",
+    X: MatrixLike, y: ArrayLike, C: ArrayLike, solution: Solution, tol: float = 1e-6, *, loss: Loss = "sum",
     margin: Margin = "total",
 ) -> Certificate:  # fmt: skip
     """Certify the solution of a search over all assignments.
 
-    found: what :func:`~polyopt.cpm.global_search.search.solve_cpm_global` returned for these data: its point,
-        its multipliers and its bound, which is safe from rounding. With loss="max" or margin="worst" what
-        :func:`~polyopt.cpm.global_search.explicit.solve_cpm_explicitly` returned, whose bound is SCIP's.
+    solution: that of :func:`~polyopt.cpm.global_search.search.solve_cpm_global` for these data, whose bound
+        is safe from rounding. With loss="max" or margin="worst" that of
+        :func:`~polyopt.cpm.global_search.explicit.solve_cpm_explicitly`, whose bound is SCIP's.
     Returns: ``optimal`` among all assignments if the point attains the bound, ``solvers_word`` if the bound
         is SCIP's, else ``suboptimal_by``.
     """
     point, certificate = _certified(
-        X, y, C, W=found["W"], alpha=found.duals["margin"], assignment=found["assignment"], tol=tol,
+        X, y, C, W=solution["W"], alpha=solution.duals["margin"], assignment=solution["assignment"], tol=tol,
         loss=loss, margin=margin,
     )  # fmt: skip
     with np.errstate(over="ignore", invalid="ignore"):
         value = point.value_of_best_assignment(loss, margin)
-    bound, stated = Ball(float(found.bound or 0.0)), None
+    bound, stated = Ball(float(solution.bound or 0.0)), None
     note = (
         "The bound is that of this package's own branch and bound over all assignments, by trial moves or by "
         "the spread of the faces, each of its bounds lowered by the rounding of its evaluation; it is not "
         "computed anew here."
     )
     if (loss, margin) != ("sum", "total"):
-        bound, stated = Ball(0.0), found.bound
+        bound, stated = Ball(0.0), solution.bound
         note = (
             "The bound on all assignments is the word of SCIP, for the mixed-integer program; 0 alone is "
             "proven."
         )
-    elif "price" in found.duals:
+    elif "price" in solution.duals:
         note = (
             "The bound is one at prices of the positives (duals['price'] of the solution): K times the least "
             "cost of one face at these prices, bounded over boxes of its coefficients, less what the prices "
@@ -199,7 +199,7 @@ def certify_cpm_search(
     return conclude(_NAME, value, bound, certificate.residuals, certificate.tol, notes=[note], stated=stated)
 
 
-def certify_cpm_held(X: MatrixLike, y: ArrayLike, C: ArrayLike, **given: Any) -> Certificate:
+def certify_cpm_held(X: MatrixLike, y: ArrayLike, C: ArrayLike, **arguments: Any) -> Certificate:
     """Certify faces for an assignment that is held.
 
     The program of :mod:`formulations.cpm` for this assignment is convex, so its optimum can be attained,
@@ -207,16 +207,16 @@ def certify_cpm_held(X: MatrixLike, y: ArrayLike, C: ArrayLike, **given: Any) ->
 
     Returns: ``optimal`` for this assignment if its bound is attained, else ``suboptimal_by``.
     """
-    whole = certify_cpm(X, y, C, **given)
-    moving = [one for one in whole.residuals if one.row == "assignment"]
-    if not moving:  # one face has one assignment
-        return whole
-    note = _MOVES if moving[0].relative > whole.tol else _STAYS
-    held = conclude(
-        f"{_NAME} for the assignment that is held", whole.primal_value, whole.dual_value,
-        [one for one in whole.residuals if one.row != "assignment"], whole.tol, notes=[note],
+    certificate = certify_cpm(X, y, C, **arguments)
+    assignment = [one for one in certificate.residuals if one.row == "assignment"]
+    if not assignment:  # one face has one assignment
+        return certificate
+    note = _MOVES if assignment[0].relative > certificate.tol else _STAYS
+    fixed = conclude(
+        f"{_NAME} for the assignment that is held", certificate.primal_value, certificate.dual_value,
+        [one for one in certificate.residuals if one.row != "assignment"], certificate.tol, notes=[note],
     )  # fmt: skip
-    return replace(held, rounding=whole.rounding, evidence=whole.evidence)
+    return replace(fixed, rounding=certificate.rounding, evidence=certificate.evidence)
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -235,34 +235,37 @@ def _certified(
     n, m = X.shape
     penalty = checked_penalty(penalty, m)
     geometry = LinearGeometry(lift(X))
-    given = None if alpha is None else checked_faces("alpha", alpha, n, None)
+    multipliers = None if alpha is None else checked_faces("alpha", alpha, n, None)
     implied = W is None
     if W is None:
-        assert given is not None
-        W = implied_faces(pulls(geometry, y, given), margin, penalty)
-    W = checked_faces("W", W, None if given is None else given.shape[1], m + 1)
-    asked, W = W, W if penalty is None else penalty.allowed(W)
+        assert multipliers is not None
+        W = implied_faces(pulls(geometry, y, multipliers), margin, penalty)
+    W = checked_faces("W", W, None if multipliers is None else multipliers.shape[1], m + 1)
+    W_before_signs, W = W, W if penalty is None else penalty.allowed(W)
     costs = as_costs(C, n)
     if assignment is None:
         assignment = natural_assignment(X, y, W)
-        if given is not None:
-            assignment = np.where(given.max(axis=1) > tol * costs, given.argmax(axis=1), assignment)
-    point = CpmPoint(geometry, y, costs, assignment_matrix(y, len(W), assignment), W, given, implied, penalty)
-    used = _multipliers(point, loss, margin, tol, max_iter) if given is None else given
-    dual_value, residuals = bound_of(point, used, loss, margin), list[Residual]()
-    if given is not None and (loss, margin, penalty) == ("sum", "total", None):
-        residuals = face_residuals(point, used, tol)
-    elif given is not None:
-        residuals = coupled_residuals(point, used, loss, margin)
+        if multipliers is not None:
+            has_multiplier = multipliers.max(axis=1) > tol * costs
+            assignment = np.where(has_multiplier, multipliers.argmax(axis=1), assignment)
+    Z = assignment_matrix(y, len(W), assignment)
+    point = CpmPoint(geometry, y, costs, Z, W, multipliers, implied, penalty)
+    alpha_used = _multipliers(point, loss, margin, tol, max_iter) if multipliers is None else multipliers
+    dual_value, residuals = bound_of(point, alpha_used, loss, margin), list[Residual]()
+    if multipliers is not None and (loss, margin, penalty) == ("sum", "total", None):
+        residuals = face_residuals(point, alpha_used, tol)
+    elif multipliers is not None:
+        residuals = coupled_residuals(point, alpha_used, loss, margin)
     if penalty is not None:
-        residuals += sign_residuals(penalty, asked, W)
+        residuals += sign_residuals(penalty, W_before_signs, W)
     name = f"{_NAME}, loss={loss!r}" + (", margin='worst'" if margin == "worst" else "")
     name += "" if penalty is None else ", with a price on the weights"
     certificate = conclude_for_assignment(
         len(W), assignment_residual(point), name, point.value(loss, margin), dual_value, residuals, tol,
         _NAME if len(W) == 1 else "the fixed-assignment program",
     )  # fmt: skip
-    return point, replace(certificate, evidence=(Evidence(partial(state_cpm, point, used, loss, margin)),))
+    evidence = Evidence(partial(state_cpm, point, alpha_used, loss, margin))
+    return point, replace(certificate, evidence=(evidence,))
 
 
 def conclude_for_assignment(
@@ -327,8 +330,8 @@ class CpmPoint:
     def value_of_best_assignment(self, loss: Loss = "sum", margin: Margin = "total") -> Ball:
         """Return the objective with each positive at the face with its least hinge."""
         hinge, positive = self.hinge_ball, self.y > 0
-        least, total = -((-hinge).max(axis=1)), hinge.sum(axis=1) if loss == "sum" else hinge.max(axis=1)
-        paid = Ball(np.where(positive, least.mid, total.mid), np.where(positive, least.rad, total.rad))
+        smallest, total = -((-hinge).max(axis=1)), hinge.sum(axis=1) if loss == "sum" else hinge.max(axis=1)
+        paid = Ball(np.where(positive, smallest.mid, total.mid), np.where(positive, smallest.rad, total.rad))
         return self._size(margin) + paid.dot(self.C)
 
     def _size(self, margin: Margin) -> Ball:
@@ -368,11 +371,11 @@ def bound_of(point: CpmPoint, alpha: Vector, loss: Loss, margin: Margin) -> Ball
         if point.penalty is None:
             lengths = v.norm(axis=0)
         else:
-            held = held_by_groups(point.penalty, v.mid.T, point.W)
-            lengths = root(left_squares(point.penalty, v, held))
+            group_multipliers = held_by_groups(point.penalty, v.mid.T, point.W)
+            lengths = root(left_squares(point.penalty, v, group_multipliers))
         square = lengths.sum() * lengths.sum()
-    found = Ball(feasible).sum() - 0.25 * square
-    return found if found.lower > 0.0 else Ball(0.0)
+    bound = Ball(feasible).sum() - 0.25 * square
+    return bound if bound.lower > 0.0 else Ball(0.0)
 
 
 def _multipliers(point: CpmPoint, loss: Loss, margin: Margin, tol: float, max_iter: int) -> Vector:
@@ -391,8 +394,8 @@ def _multipliers(point: CpmPoint, loss: Loss, margin: Margin, tol: float, max_it
             program = cpm.fixed_assignment_dual(*data, margin)
         else:
             program = cpm_sparse.fixed_assignment_dual(*data, margin, penalty=penalty)
-        found = program.solve()
-        return found["alpha"] if found.primal else np.zeros_like(Z)
+        solution = program.solve()
+        return solution["alpha"] if solution.primal else np.zeros_like(Z)
     costs = point.costs
     if loss == "max":
         worst = point.hinge >= point.hinge.max(axis=1, keepdims=True) - 1e-6
@@ -449,16 +452,16 @@ def face_residuals(
     point: CpmPoint, alpha: Vector, tol: float, *, own_features: bool = False
 ) -> list[Residual]:
     """Return the conditions of one hinge program per face, in its nonzero features or in all."""
-    found: list[Residual] = []
+    residuals: list[Residual] = []
     for k, (w, costs) in enumerate(zip(point.W, point.costs.T, strict=True)):
         geometry, v = point.geometry, None if point.implied else w
         if own_features:
             used = np.append(np.flatnonzero(w[:-1]), len(w) - 1)
             geometry, v = LinearGeometry(geometry.X[:, used]), w[used]
-        mine = {"margin": alpha[:, k] / 2}
-        certificate = certify_hinge(_face(geometry, point.y, costs), v=v, multipliers=mine, tol=tol)
-        found += [replace(r, row=f"{r.row}(face {k})", value=2 * r.value) for r in certificate.residuals]
-    return found
+        multipliers = {"margin": alpha[:, k] / 2}
+        certificate = certify_hinge(_face(geometry, point.y, costs), v=v, multipliers=multipliers, tol=tol)
+        residuals += [replace(r, row=f"{r.row}(face {k})", value=2 * r.value) for r in certificate.residuals]
+    return residuals
 
 
 def coupled_residuals(
@@ -477,8 +480,8 @@ def coupled_residuals(
     if penalty is not None and margin == "total":
         v = penalty.shrunk(pulled)
     elif penalty is not None:
-        held = held_by_groups(penalty, pulled, point.W)
-        v = penalty.cut(pulled - np.column_stack([held, np.zeros(len(pulled))]))
+        group_multipliers = held_by_groups(penalty, pulled, point.W)
+        v = penalty.cut(pulled - np.column_stack([group_multipliers, np.zeros(len(pulled))]))
     if own_features:
         v = np.where((point.W != 0.0) | (np.arange(v.shape[1]) == v.shape[1] - 1), v, 0.0)
     theta = np.ones(len(v)) if margin == "total" else margin_weights(v)
@@ -488,24 +491,24 @@ def coupled_residuals(
         float(np.abs(pulled).max()),
         1e-8 * max(point.geometry.adjoint_scale(column * point.y) for column in alpha.T),
     )
-    found = []
+    residuals = []
     for k in range(len(point.W)):
-        found.append(residual("sign", f"margin(face {k})", -alpha[:, k], largest))
+        residuals.append(residual("sign", f"margin(face {k})", -alpha[:, k], largest))
         if not point.implied:
-            off = np.abs(2 * theta[k] * point.W[k] - v[k])
-            found.append(residual("stationarity", f"w(face {k})", off, weight))
-        found.append(
+            imbalance = np.abs(2 * theta[k] * point.W[k] - v[k])
+            residuals.append(residual("stationarity", f"w(face {k})", imbalance, weight))
+        residuals.append(
             residual("complementarity", f"margin(face {k})", np.abs(alpha[:, k] * surplus[:, k]), largest)
         )
     beta = np.where(shared[:, None], (point.C - alpha.sum(axis=1))[:, None], point.costs - alpha)
-    found.append(residual("sign", "slack", -beta.min(axis=1), largest))
-    found.append(residual("complementarity", "slack", np.abs(beta * xi).max(axis=1), largest))
+    residuals.append(residual("sign", "slack", -beta.min(axis=1), largest))
+    residuals.append(residual("complementarity", "slack", np.abs(beta * xi).max(axis=1), largest))
     if margin == "worst":
         squares = (point.W**2).sum(axis=1)
-        found.append(
+        residuals.append(
             residual("complementarity", "norm", theta * (squares.max() - squares), float(squares.max()))
         )
-    return found
+    return residuals
 
 
 # -- statements in claim files ----------------------------------------------------------------
@@ -526,6 +529,8 @@ def state_choice(X: Matrix, y: Vector, W: Vector, C: Vector, tree: dict[str, Any
     `tree` has the multipliers of the leaves, as in the file; together they prove `bound`.
     """
     size, everywhere = {"kind": "square", "factor": 1}, y[:, None] + 0.0 * W[None, :, 0]
-    found = state_faces(_NAME, X, y, W, size, C.tolist(), everywhere, everywhere)
-    row = {**found.program["rows"][0], "at": ["all" if s < 0 else "one" for s in y.tolist()]}
-    return replace(found, program={**found.program, "rows": [row]}, multipliers={}, tree=tree, bound=bound)
+    statement = state_faces(_NAME, X, y, W, size, C.tolist(), everywhere, everywhere)
+    row = {**statement.program["rows"][0], "at": ["all" if s < 0 else "one" for s in y.tolist()]}
+    return replace(
+        statement, program={**statement.program, "rows": [row]}, multipliers={}, tree=tree, bound=bound
+    )

@@ -56,18 +56,18 @@ class Multipliers(NamedTuple):
     alpha: Vector
 
 
-def pull(block: Weighed, given: Multipliers, n_faces: int) -> Tally:
+def pull(block: Weighed, multipliers: Multipliers, n_faces: int) -> Tally:
     """Reduce a block to Σ α_ik and ½ Σ α_ik y_i x̃_i of the clipped multipliers, without the scale.
 
-    given: the multipliers; if a pair occurs twice, the last counts.
+    multipliers: the multipliers; if a pair occurs twice, the last counts.
     Returns: ``gain`` (K,) and ``pulled`` (m+1, K), as balls.
     """
     m = block.X.shape[1]
     sums = {"gain": Ball(np.zeros(n_faces)), "pulled": Ball(np.zeros((m + 1, n_faces)))}
-    used, place = np.unique(given.rows, return_inverse=True)
+    used, position = np.unique(multipliers.rows, return_inverse=True)
     halves = np.zeros((len(used), n_faces))
-    cut = np.clip(given.alpha, 0.0, block.caps(given.rows, given.faces))
-    halves[place, given.faces] = np.where(block.outside[given.rows], 0.5, -0.5) * cut
+    clipped = np.clip(multipliers.alpha, 0.0, block.caps(multipliers.rows, multipliers.faces))
+    halves[position, multipliers.faces] = np.where(block.outside[multipliers.rows], 0.5, -0.5) * clipped
     for first in range(0, len(used), SLICE_ROWS):
         part = slice(first, first + SLICE_ROWS)
         X, M = _doubles(block.X[used[part]]), halves[part]
@@ -79,69 +79,71 @@ def pull(block: Weighed, given: Multipliers, n_faces: int) -> Tally:
     return Tally(block.X.shape[0], sums)
 
 
-def faces_of(met: Tally, scale: float) -> tuple[Ball, Vector]:
+def faces_of(tally: Tally, scale: float) -> tuple[Ball, Vector]:
     """Return the faces of :func:`pull` over all blocks: as a ball (m+1, K), and as numbers (K, m+1).
 
     scale: factor of every entry of the samples.
     """
-    pulled: Ball = met.sums["pulled"]
+    pulled: Ball = tally.sums["pulled"]
     scales = np.full((len(pulled.mid), 1), scale)
     scales[-1] = 1.0
-    found = pulled * scales
-    return found, np.ascontiguousarray(found.mid.T)
+    faces = pulled * scales
+    return faces, np.ascontiguousarray(faces.mid.T)
 
 
-def weigh(block: Weighed, given: Multipliers, W: Vector, scale: float, least: float) -> Tally:
+def weigh(block: Weighed, multipliers: Multipliers, W: Vector, scale: float, min_decrease: float) -> Tally:
     """Reduce a block to the loss of its samples at faces W (K, m+1), and to every violated condition.
 
-    least: decrease of its hinge for which a sample outside would change its face.
+    min_decrease: decrease of its hinge for which a sample outside would change its face.
     Returns: sums of :meth:`polyopt.large.alternation.weigh_faces`, and the loss ``paid`` (K,) per face, as
         a ball.
     """
     K, n = len(W), block.X.shape[0]
     V = np.column_stack([scale * W[:, :-1], W[:, -1]])
-    order = np.argsort(given.rows, kind="stable")
-    rows, faces, alpha = (each[order] for each in given)
-    found = Tally()
+    order = np.argsort(multipliers.rows, kind="stable")
+    rows, faces, alpha = (each[order] for each in multipliers)
+    tally = Tally()
     for first in range(0, n, SLICE_ROWS):
         part = slice(first, min(first + SLICE_ROWS, n))
         low, high = np.searchsorted(rows, [part.start, part.stop])
         A = np.zeros((part.stop - part.start, K))
         A[rows[low:high] - first, faces[low:high]] = alpha[low:high]
-        some = Weighed(block.X[part], block.outside[part], block.costs[part], block.assigned[part])
-        found.append(_weighed(some, A, V, least))
-    return found
+        block_part = Weighed(block.X[part], block.outside[part], block.costs[part], block.assigned[part])
+        tally.append(_weighed(block_part, A, V, min_decrease))
+    return tally
 
 
-def _weighed(block: Weighed, A: Vector, V: Vector, least: float) -> Tally:
-    X, up, costs, own = block
+def _weighed(block: Weighed, A: Vector, V: Vector, min_decrease: float) -> Tally:
+    X, outside, costs, assigned = block
     scores = _scores(_doubles(X), V)
     places = np.arange(V.shape[0])
-    caps = np.where(~up[:, None] | (own[:, None] == places), costs[:, None], 0.0)
-    lead = scores.signed(np.where(up, 1.0, -1.0)[:, None])
-    hinge = (1.0 - lead).positive()
-    best, spent = np.maximum(1.0 - scores.mid.max(axis=1), 0.0), caps * hinge.mid
-    mine = np.take_along_axis(hinge.mid, np.where(up, own, 0)[:, None].astype(np.intp), axis=1)[:, 0]
-    gain = np.where(up, mine - best, 0.0)
+    caps = np.where(~outside[:, None] | (assigned[:, None] == places), costs[:, None], 0.0)
+    margins = scores.signed(np.where(outside, 1.0, -1.0)[:, None])
+    hinge = (1.0 - margins).positive()
+    best_hinge, losses = np.maximum(1.0 - scores.mid.max(axis=1), 0.0), caps * hinge.mid
+    own_hinge = np.take_along_axis(
+        hinge.mid, np.where(outside, assigned, 0)[:, None].astype(np.intp), axis=1
+    )[:, 0]
+    decrease = np.where(outside, own_hinge - best_hinge, 0.0)
     sums = {
         "paid": (hinge * caps).sum(axis=0),
-        "inside": float(spent[~up].sum()),
-        "held": float(spent[up].sum()),
-        "best": float(costs[up] @ best[up]),
-        "moved": float(costs[gain > least].sum()),
-        "counts": np.bincount(scores.mid.argmax(axis=1)[up], costs[up], len(V)),
+        "inside": float(losses[~outside].sum()),
+        "held": float(losses[outside].sum()),
+        "best": float(costs[outside] @ best_hinge[outside]),
+        "moved": float(costs[decrease > min_decrease].sum()),
+        "counts": np.bincount(scores.mid.argmax(axis=1)[outside], costs[outside], len(V)),
     }
-    found = Tally(len(up), sums)
-    found.note("stationarity", "assignment", gain)
-    beyond = np.abs(A * np.maximum(lead.mid - 1.0, 0.0))
-    unused = np.abs((caps - A) * hinge.mid)
+    tally = Tally(len(outside), sums)
+    tally.note("stationarity", "assignment", decrease)
+    surplus = np.abs(A * np.maximum(margins.mid - 1.0, 0.0))
+    slack_products = np.abs((caps - A) * hinge.mid)
     for k in places.tolist():
-        found.largest[f"multiplier {k}"] = float(np.abs(A[:, k]).max())
-        found.note("sign", f"margin {k}", -A[:, k])
-        found.note("sign", f"slack {k}", A[:, k] - caps[:, k])
-        found.note("complementarity", f"margin {k}", beyond[:, k])
-        found.note("complementarity", f"slack {k}", unused[:, k])
-    return found
+        tally.largest[f"multiplier {k}"] = float(np.abs(A[:, k]).max())
+        tally.note("sign", f"margin {k}", -A[:, k])
+        tally.note("sign", f"slack {k}", A[:, k] - caps[:, k])
+        tally.note("complementarity", f"margin {k}", surplus[:, k])
+        tally.note("complementarity", f"slack {k}", slack_products[:, k])
+    return tally
 
 
 def _scores(X: Matrix, V: Vector) -> Ball:
@@ -157,27 +159,27 @@ def _doubles(X: Matrix) -> Matrix:
     return X.astype(np.float64) if is_sparse(X) else np.asarray(X, dtype=np.float64)
 
 
-def halves_of(gained: Tally, met: Tally, W: Vector, scale: float, tol: float) -> list[Certificate]:
-    """Return the certificates of half of each face's program; `met` is of :func:`weigh` at W."""
-    implied, _ = faces_of(gained, scale)
-    gain: Ball = gained.sums["gain"]
-    paid: Ball = met.sums["paid"]
-    found = []
+def halves_of(dual_tally: Tally, tally: Tally, W: Vector, scale: float, tol: float) -> list[Certificate]:
+    """Return the certificates of half of each face's program; `tally` is of :func:`weigh` at W."""
+    implied, _ = faces_of(dual_tally, scale)
+    alpha_sums: Ball = dual_tally.sums["gain"]
+    losses: Ball = tally.sums["paid"]
+    certificates = []
     for k, w in enumerate(W):
-        pulled = implied[:, k]
-        primal = 0.5 * (Ball(w).square_sum() + paid[k])
-        dual = 0.5 * (gain[k] - pulled.square_sum())
-        largest = met.largest[f"multiplier {k}"]
+        w_ball = implied[:, k]
+        primal = 0.5 * (Ball(w).square_sum() + losses[k])
+        dual = 0.5 * (alpha_sums[k] - w_ball.square_sum())
+        largest = tally.largest[f"multiplier {k}"]
         residuals = [
-            *(_half(met.residual("sign", f"{row} {k}", largest or 1.0)) for row in ("margin", "slack")),
-            *stationarity(w, pulled.mid, 0.0, 1.0, float(primal.mid)),
+            *(_half(tally.residual("sign", f"{row} {k}", largest or 1.0)) for row in ("margin", "slack")),
+            *stationarity(w, w_ball.mid, 0.0, 1.0, float(primal.mid)),
             *(
-                _half(met.residual("complementarity", f"{row} {k}", largest or 1.0))
+                _half(tally.residual("complementarity", f"{row} {k}", largest or 1.0))
                 for row in ("margin", "slack")
             ),
         ]  # fmt: skip
-        found.append(conclude("half a face", primal, dual, residuals, tol))
-    return found
+        certificates.append(conclude("half a face", primal, dual, residuals, tol))
+    return certificates
 
 
 def _half(each: Residual) -> Residual:
@@ -206,7 +208,7 @@ def certify_faces(
         for each in half.residuals
     ]
     scope = _NAME if len(halves) == 1 else "the fixed-assignment program"
-    found = conclude_for_assignment(
+    certificate = conclude_for_assignment(
         len(halves), assignment, f"{_NAME}, loss='sum'", primal, dual, residuals, tol, scope, notes
     )
-    return replace(found, rounding=found.rounding + 2.0 * sum(half.rounding for half in halves))
+    return replace(certificate, rounding=certificate.rounding + 2.0 * sum(half.rounding for half in halves))

@@ -84,16 +84,16 @@ def certify_cpm_subset(
     X, y = as_data(X, y)
     whole("max_features", max_features)
     tol = tolerance(tol)
-    given = None if alpha is None else checked_faces("alpha", alpha, len(y), None)
-    W = checked_faces("W", W, None if given is None else given.shape[1], X.shape[1] + 1)
+    multipliers = None if alpha is None else checked_faces("alpha", alpha, len(y), None)
+    W = checked_faces("W", W, None if multipliers is None else multipliers.shape[1], X.shape[1] + 1)
     penalty = _only_signs(penalty, X.shape[1])
-    point = _point(X, y, C, W if penalty is None else penalty.allowed(W), given, assignment)
+    point = _point(X, y, C, W if penalty is None else penalty.allowed(W), multipliers, assignment)
     if penalty is None:
-        residuals = [] if given is None else face_residuals(point, given, tol, own_features=True)
+        residuals = [] if multipliers is None else face_residuals(point, multipliers, tol, own_features=True)
     else:
         point = replace(point, penalty=penalty)
         residuals = sign_residuals(penalty, W, point.W)
-        residuals += [] if given is None else coupled_residuals(point, given, own_features=True)
+        residuals += [] if multipliers is None else coupled_residuals(point, multipliers, own_features=True)
     if trees is None:
         note = (
             "The bound of each face is that of the root alone: the dual value with only the s largest "
@@ -142,12 +142,12 @@ def certify_cpm_integer(
     p = checked_faces("integers", integers, None, X.shape[1])
     K = len(p)
     scale, theta = real_array("scales", scales, (K,)), real_array("thresholds", thresholds, (K,))
-    given = checked_faces("alpha", alpha, len(y), K)
+    multipliers = checked_faces("alpha", alpha, len(y), K)
     W = scale[:, None] * np.column_stack([p, -theta])
     penalty = _only_signs(penalty, X.shape[1])
-    point = replace(_point(X, y, C, W, given, assignment), penalty=penalty)
+    point = replace(_point(X, y, C, W, multipliers, assignment), penalty=penalty)
     if s is None:
-        bound = bound_of(point, given, "sum", "total")
+        bound = bound_of(point, multipliers, "sum", "total")
     else:
         bound = Ball(np.array(bound_of_few(point, s, trees))).sum()
     violation = np.maximum(np.abs(p - np.round(p)), np.maximum(np.abs(p) - M, 0.0))
@@ -175,7 +175,7 @@ def certify_cpm_integer(
     if certificate.claim is Claim.NONE:
         return certificate
     return replace(
-        certificate, evidence=(Evidence(partial(state_integers, point, given, p, scale, theta, M)),)
+        certificate, evidence=(Evidence(partial(state_integers, point, multipliers, p, scale, theta, M)),)
     )
 
 
@@ -197,12 +197,12 @@ def state_integers(
     point: CpmPoint, alpha: Vector, p: Vector, scale: Vector, theta: Vector, M: int
 ) -> Statement:
     """State faces with the scores ``scale (p x - theta)`` against the relaxation for their assignment."""
-    found = state_cpm(point, alpha)
+    statement = state_cpm(point, alpha)
     rows = zip(p.tolist(), scale.tolist(), theta.tolist(), strict=True)
     W = [[*(Fraction(d) * int(v) for v in numbers), -Fraction(d) * Fraction(t)] for numbers, d, t in rows]
-    size = {**found.program["size"], "whole": M}
+    size = {**statement.program["size"], "whole": M}
     title = "the Convex Polytope Machine with integers, against its continuous relaxation"
-    return replace(found, W=W, title=title, program={**found.program, "size": size})
+    return replace(statement, W=W, title=title, program={**statement.program, "size": size})
 
 
 # -- bounds over all choices of features ------------------------------------------------------
@@ -283,17 +283,17 @@ class SubsetTree:
         """Return the reachable nodes, parents before children: index, features in and features out."""
         m = self.w.shape[1] - 1
         none = np.zeros(m, dtype=bool)
-        found = [(0, none, none)]
-        for number, inside, out in found:  # the list grows during the loop
+        nodes = [(0, none, none)]
+        for number, inside, out in nodes:  # the list grows during the loop
             j = int(self.feature[number])
             if j < 0:
                 continue
             if inside[j] or out[j]:
                 raise ValueError(f"a search tree branches on feature {j} twice on one path")
             with_j = np.arange(m) == j
-            found.append((int(self.child_excluded[number]), inside, out | with_j))
-            found.append((int(self.child_included[number]), inside | with_j, out))
-        return found
+            nodes.append((int(self.child_excluded[number]), inside, out | with_j))
+            nodes.append((int(self.child_included[number]), inside | with_j, out))
+        return nodes
 
 
 def _sizes(v: Ball, penalty: FacePenalty | None) -> Vector:

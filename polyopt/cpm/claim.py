@@ -21,13 +21,13 @@ def state_faces(
     sample answers, M (n, K) are the multipliers. `size` is the size of W, as in the file; `loss` is "hinge"
     or "logistic"; `pays` ("sum" or "worst") is what a sample with several faces pays.
     """
-    at = [_faces_of(own) for own in (answers != 0).tolist()]
+    at = [_faces_of(is_assigned) for is_assigned in (answers != 0).tolist()]
     row = {
         "name": "margin",
         "side": "label",
         "kink": 1 if loss == "hinge" else 0,
         "cap": cap_of(caps),
-        "at": "all" if all(own == "all" for own in at) else at,
+        "at": "all" if all(is_assigned == "all" for is_assigned in at) else at,
         "loss": loss,
         "pays": pays,
     }
@@ -41,24 +41,24 @@ def state_faces(
     return Statement(title, X, y, program, W, [], {"margin": M.T})
 
 
-def _faces_of(own: list[bool]) -> Any:
-    faces = [k for k, answers in enumerate(own) if answers]
-    return (
-        "all" if len(faces) == len(own) else "none" if not faces else faces[0] if len(faces) == 1 else faces
-    )
+def _faces_of(is_assigned: list[bool]) -> Any:
+    faces = [k for k, assigned in enumerate(is_assigned) if assigned]
+    if len(faces) == len(is_assigned):
+        return "all"
+    return "none" if not faces else faces[0] if len(faces) == 1 else faces
 
 
 def priced(size: dict[str, Any], penalty: FacePenalty | None) -> dict[str, Any]:
     """Add the penalty on the weights to the size (as in the file) of faces with the bias last."""
     if penalty is None:
         return size
-    found, signs = dict(size), [*penalty.signs.tolist(), 0]
+    stated, signs = dict(size), [*penalty.signs.tolist(), 0]
     if penalty.l1:
-        found["l1"] = [*[numeral(penalty.l1)] * penalty.n_features, 0]
+        stated["l1"] = [*[numeral(penalty.l1)] * penalty.n_features, 0]
     if penalty.signs.any():
         low, high = size.get("low", "-inf"), size.get("high", "inf")
-        found["low"] = [0 if sign > 0 else low for sign in signs]
-        found["high"] = [0 if sign < 0 else high for sign in signs]
+        stated["low"] = [0 if sign > 0 else low for sign in signs]
+        stated["high"] = [0 if sign < 0 else high for sign in signs]
     if penalty.group:
-        found |= {"groups": [*(penalty.groups + 1).tolist(), 0], "group": numeral(penalty.group)}
-    return found
+        stated |= {"groups": [*(penalty.groups + 1).tolist(), 0], "group": numeral(penalty.group)}
+    return stated

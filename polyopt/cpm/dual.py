@@ -318,14 +318,14 @@ class DualProblem(PolytopeProblem):
 
         `pull` (positives,) is subtracted from the scores on their own faces.
         """
-        at, every = np.flatnonzero(self.y > 0), np.arange(len(scores))
+        at, samples = np.flatnonzero(self.y > 0), np.arange(len(scores))
         faces = assignment[at]
-        own = scores[every, faces]
+        own_scores = scores[samples, faces]
         rivals = scores.copy()
-        rivals[every, faces] = -np.inf
+        rivals[samples, faces] = -np.inf
         best = rivals.argmax(axis=1)
-        supports = (own < 1.0) | (alpha[at, faces] > 0.0)
-        moves = supports & (rivals[every, best] > own - pull + self._tol)
+        supports = (own_scores < 1.0) | (alpha[at, faces] > 0.0)
+        moves = supports & (rivals[samples, best] > own_scores - pull + self._tol)
         following = assignment.copy()
         following[at[moves]] = best[moves]
         return following

@@ -38,23 +38,24 @@ def duals_frame(
     shared = (y < 0) & (loss == "max")
     xi = np.where(shared[:, None], hinge.max(axis=1, keepdims=True), hinge)
     sample, face = np.nonzero(Z)
-    small = _ZERO_TOL * float(C.max())
-    own, f, cost, used = alpha[sample, face], outputs[sample, face], C[sample], xi[sample, face]
+    tol = _ZERO_TOL * float(C.max())
+    multiplier, f, cost, slack_used = alpha[sample, face], outputs[sample, face], C[sample], xi[sample, face]
     state = margin_state(y[sample] * f - 1.0)  # of SGD, which has no multipliers
     if "margin" in solution.duals:
-        inside = np.where(own >= cost - small, "inside the margin", "on the margin")
-        state = np.where(own <= small, "beyond the margin", inside)
+        inside = np.where(multiplier >= cost - tol, "inside the margin", "on the margin")
+        state = np.where(multiplier <= tol, "beyond the margin", inside)
     label = labels[(y[sample] < 0).astype(int)]
     margin = pd.DataFrame({
         "row": "margin", "letter": "alpha", "sample": rows[sample], "face": face, "label": label,
-        "multiplier": own, "slack": y[sample] * f - 1.0 + used, "output": f, "state": state,
+        "multiplier": multiplier, "slack": y[sample] * f - 1.0 + slack_used, "output": f, "state": state,
     })  # fmt: skip
     # A shared slack is one constraint, whose price its faces divide between them.
-    left = np.where(shared[sample], C[sample] - alpha.sum(axis=1)[sample], cost - own)
+    slack_multiplier = np.where(shared[sample], C[sample] - alpha.sum(axis=1)[sample], cost - multiplier)
     slack = pd.DataFrame({
         "row": "slack", "letter": "beta", "sample": rows[sample],
-        "face": np.where(shared[sample], -1, face), "label": label, "multiplier": left, "slack": used,
-        "output": f, "state": np.where(used > _ZERO_TOL, "slack in use", "no slack"),
+        "face": np.where(shared[sample], -1, face), "label": label, "multiplier": slack_multiplier,
+        "slack": slack_used, "output": f,
+        "state": np.where(slack_used > _ZERO_TOL, "slack in use", "no slack"),
     })  # fmt: skip
     return pd.concat([margin, slack[~shared[sample] | (face == 0)]], ignore_index=True)
 
@@ -74,23 +75,23 @@ def penalty_rows(
     r, best, delta = penalty.held(V if q is None else V - np.column_stack([q, np.zeros(len(q))]))
     q = best if q is None else q
     face, feature = (each.ravel() for each in np.indices(r.shape))
-    known = np.array(range(penalty.n_features) if names is None else names, dtype=object)
-    weight, every = W[:, :-1].ravel(), np.ones(len(face), dtype=bool)
+    features = np.array(range(penalty.n_features) if names is None else names, dtype=object)
+    weight, all_pairs = W[:, :-1].ravel(), np.ones(len(face), dtype=bool)
     parts: list[tuple[str, str, Any, Any]] = []
     if penalty.l1 > 0.0:
-        parts.append(("upper", "r_plus", np.maximum(r, 0.0), every))
-        parts.append(("lower", "r_minus", np.maximum(-r, 0.0), every))
+        parts.append(("upper", "r_plus", np.maximum(r, 0.0), all_pairs))
+        parts.append(("lower", "r_minus", np.maximum(-r, 0.0), all_pairs))
     if penalty.group > 0.0:
-        parts.append(("group", "q", q, every))
+        parts.append(("group", "q", q, all_pairs))
     if penalty.signs.any():
         parts.append(("sign", "delta", delta, penalty.signs[feature] != 0))
     frames = [
         pd.DataFrame({
             "row": row, "letter": letter, "sample": -1,
-            "label": np.full(int(here.sum()), None, dtype=object), "face": face[here],
-            "feature": known[feature[here]], "multiplier": values.ravel()[here], "output": weight[here],
-            "state": np.where(weight[here] != 0.0, "in use", "held at zero"),
+            "label": np.full(int(mask.sum()), None, dtype=object), "face": face[mask],
+            "feature": features[feature[mask]], "multiplier": values.ravel()[mask], "output": weight[mask],
+            "state": np.where(weight[mask] != 0.0, "in use", "held at zero"),
         })
-        for row, letter, values, here in parts
+        for row, letter, values, mask in parts
     ]  # fmt: skip
     return pd.concat(frames, ignore_index=True)

@@ -37,7 +37,7 @@ from numpy.typing import ArrayLike, NDArray
 from formulations.language.types import Matrix, Vector, is_sparse
 from formulations.polytope import lift
 from polyopt.cpm.smooth_hinge import OPTIONS as PATH
-from polyopt.cpm.smooth_hinge import Smooth, begin, multipliers_of, newton, settled
+from polyopt.cpm.smooth_hinge import Smooth, begin, fit_margin_multipliers, multipliers_of, newton
 from polyopt.linalg.rounding import UNIT, gamma
 
 Bits = NDArray[np.bool_]
@@ -181,7 +181,7 @@ class SubsetFace:
         point = begin(len(self.c), len(at)) if w is None else Smooth(w[at], 1.0 - A @ w[at], OPTIONS.warm_eps)
         w, best_value = np.zeros(len(at)), np.inf
         alpha, best_bound = np.zeros(len(self.c)), -np.inf
-        bound_point = BoundPoint(self._whole(w, at), point.eps, -np.inf)
+        bound_point = BoundPoint(self._full(w, at), point.eps, -np.inf)
         signs_hold = False
         A_free = A  # zero columns for the features whose sign constraint is active
         for stage in range(PATH.max_stages if self._signs is None else 4 * PATH.max_stages):
@@ -196,13 +196,16 @@ class SubsetFace:
             newton_tol = PATH.min_rel_decrease * eps * max_cost
             point = newton(A_free, self.c, d, point, eps, tol=newton_tol, keep=signs_hold)
             signs_hold = bool((self._allowed(point.w, at) == point.w).all())
-            smooth, least_squares = multipliers_of(point, self.c), settled(A_free, self.c, d, point)
-            # settled() needs a zone of samples on the margin alone, so not the first values of ε.
+            smooth, least_squares = (
+                multipliers_of(point, self.c),
+                fit_margin_multipliers(A_free, self.c, d, point),
+            )
+            # The least-squares multipliers need a zone of samples on the margin alone, so not the first ε.
             for multipliers in (smooth, least_squares) if stage > 1 else (smooth,):
                 v = self._allowed(multipliers @ A, at)
                 bound = _safe(multipliers, np.abs(v) + self._v_error[at])
                 if multipliers is smooth and bound > bound_point.bound:  # these can be recomputed from (w, ε)
-                    bound_point = BoundPoint(self._whole(point.w, at), point.eps, bound)
+                    bound_point = BoundPoint(self._full(point.w, at), point.eps, bound)
                 if bound > best_bound:
                     best_bound, alpha = bound, multipliers
                 for candidate in (self._allowed(point.w, at), 0.5 * v):
@@ -212,20 +215,20 @@ class SubsetFace:
             gap_is_closed = best_value - best_bound <= tol * best_value
             if bound_point.bound >= cutoff or (gap_is_closed and not best_bound > cutoff):
                 break
-        return FaceFit(chosen, self._whole(w, at), alpha, best_value, best_bound, bound_point)
+        return FaceFit(chosen, self._full(w, at), alpha, best_value, best_bound, bound_point)
 
     # -- a node --------------------------------------------------------------------------------
 
     def relax(
-        self, inside: Bits, out: Bits, w: Vector, cutoff: float, share: float = 0.2, *, cold: bool = False
+        self, inside: Bits, out: Bits, w: Vector, cutoff: float, rel_gap: float = 0.2, *, cold: bool = False
     ) -> NodeRelaxation:
         """Bound all faces of a node by the perspective relaxation.
 
         inside, out (m,): the features that are in, and those that are out.
         w (m+1,): the warm start, such as the solution of the parent node.
         cutoff: bound that closes the node.
-        share: gap at which to end if the node cannot be closed, relative to cutoff − bound or, if there is no
-            cutoff, to the value.
+        rel_gap: gap at which to end if the node cannot be closed, relative to cutoff − bound or, without
+            a cutoff, to the value.
         cold: True if w is not a warm start: ε begins as from w = 0.
         """
         at = self._columns_at_start(inside, out, w)
@@ -237,19 +240,19 @@ class SubsetFace:
             eps = point.eps * (OPTIONS.eps_ratio if stage else 1.0)
             newton_tol = OPTIONS.min_rel_decrease * eps * max_cost
             point = newton(A, self.c, 1.0 / z, point, eps, tol=newton_tol, keep=stage > 0)
-            alpha, w = multipliers_of(point, self.c), self._whole(point.w, at)
+            alpha, w = multipliers_of(point, self.c), self._full(point.w, at)
             v = self.pull(alpha)
             bound, value = self.bound(alpha, v, inside, out), self._cost(A, 1.0 / z, point.w)
             if bound > bound_point.bound:
                 bound_point = BoundPoint(w, point.eps, bound)
             new_columns = self._new_columns(v, at, inside, out)
             if len(new_columns):
-                all_z = self._whole(z, at)
+                all_z = self._full(z, at)
                 at = np.union1d(at, new_columns)
                 A, z = self._columns(at), np.maximum(all_z[at], OPTIONS.min_weight)
                 point = Smooth(w[at], point.u, point.eps)
             gap_scale = value if cutoff == np.inf else cutoff - bound_point.bound
-            gap_is_closed = value <= cutoff and value - bound_point.bound <= share * gap_scale
+            gap_is_closed = value <= cutoff and value - bound_point.bound <= rel_gap * gap_scale
             if bound_point.bound >= cutoff or (gap_is_closed and not len(new_columns)):
                 break
             gains = bound_point.bound - previous_bound >= OPTIONS.min_gain * (cutoff - previous_bound)
@@ -267,7 +270,7 @@ class SubsetFace:
         with np.errstate(over="ignore", invalid="ignore"):
             return float((d * w) @ w + self.c @ np.maximum(1.0 - A @ w, 0.0))
 
-    def _whole(self, w: Vector, at: Integers) -> Vector:
+    def _full(self, w: Vector, at: Integers) -> Vector:
         """Return w of the features `at` as a vector (m+1,), with 0 for the others."""
         full = np.zeros(self.m + 1)
         full[at] = w

@@ -5,8 +5,8 @@ A node includes some features and excludes others; its bound is that of
 Every node offers a face: the included features, and the largest of the free. A node with s features, or with
 no more than s left, is that face alone.
 
-The proof is kept as a tree, with the point whose multipliers bound each node: it can be checked from the data
-without the search (:mod:`polyopt.cpm.certificate_few_features`).
+The proof is stored as a tree, with the point whose multipliers bound each node: it can be checked from the
+data without the search (:mod:`polyopt.cpm.certificate_restricted`).
 
 Good faces make a small tree: swaps of single features (:func:`swap_features`), and the cross-entropy method
 over patterns of features (:func:`draw_patterns`).
@@ -38,26 +38,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options(best_first.Options):
-    """Numbers of the search.
+    """Numbers of the search."""
 
-    max_tree_entries: numbers in the tree that is kept; beyond it only the root is.
-    min_p, max_p: limits of the initial probabilities of drawing a feature.
-    max_candidates: features among which patterns are drawn.
-    swap_candidates: features that may join, and features that may leave, in a round of swaps.
-    """
-
-    max_tree_entries: int = 1 << 22
-    min_p: float = 0.02
+    max_tree_entries: int = 1 << 22  # numbers in the stored tree; beyond it only the root is stored
+    min_p: float = 0.02  # limits of the initial probabilities of drawing a feature
     max_p: float = 0.9
-    max_candidates: int = 200
-    swap_candidates: int = 3
+    max_candidates: int = 200  # features among which patterns are drawn
+    swap_candidates: int = 3  # features that may join, and that may leave, in a round of swaps
 
 
 DEFAULT = Options()
 
 
 class Choice(NamedTuple):
-    """Number of the node in the kept tree; included and excluded features; the relaxation's weights."""
+    """Number of the node in the stored tree; included and excluded features; the relaxation's weights."""
 
     number: int
     inside: Bits
@@ -66,11 +60,7 @@ class Choice(NamedTuple):
 
 
 class SubsetSearch(BestFirst[Choice]):
-    """The search for the best s features of a face.
-
-    face: the face.
-    best: the best face so far.
-    """
+    """The search for the best s features of a face; `best` is the best face so far."""
 
     def __init__(self, face: SubsetFace, tol: float, clock: Clock, options: Options = DEFAULT):
         super().__init__(0.5 * tol, 2 * face.m + 8 * (face.m + 1) + 200, options)
@@ -97,23 +87,23 @@ class SubsetSearch(BestFirst[Choice]):
 
     def _fit(self, chosen: NDArray[np.int64], w: Vector | None = None) -> FaceFit:
         """Fit a face of given features, from w or else from the best one."""
-        near = w if w is not None or self.best is None else self.best.w
-        found = self.face.fit(chosen, self.cutoff, tol=2e-3 * self.tol, w=near)
-        self._seen[found.features.tobytes()] = found.objective
-        if self.best is None or found.objective < self.best.objective:
-            self.best = found
-        return found
+        start = w if w is not None or self.best is None else self.best.w
+        fit = self.face.fit(chosen, self.cutoff, tol=2e-3 * self.tol, w=start)
+        self._seen[fit.features.tobytes()] = fit.objective
+        if self.best is None or fit.objective < self.best.objective:
+            self.best = fit
+        return fit
 
     def begin(self) -> None:
         """Bound the root, and try the face that it suggests."""
         face, none = self.face, np.zeros(self.face.m, dtype=bool)
         if face.s >= face.m:  # there is no choice
-            found = self._fit(np.arange(face.m))
-            self._grow(found.bound_point)
-            self.close(found.bound)
+            fit = self._fit(np.arange(face.m))
+            self._grow(fit.bound_point)
+            self.close(fit.bound)
             self._exploring = np.inf
             return
-        relaxed = face.relax(none, none, np.zeros(face.m + 1), np.inf, share=1e-3, cold=True)
+        relaxed = face.relax(none, none, np.zeros(face.m + 1), np.inf, rel_gap=1e-3, cold=True)
         root = Choice(self._grow(relaxed.bound_point), none, none, relaxed.w)
         size = np.abs(relaxed.w[: face.m])
         self.z = size / max(float(size.max(initial=0.0)), 1e-300)
@@ -161,9 +151,9 @@ class SubsetSearch(BestFirst[Choice]):
         face, cut, w = self.face, self.cutoff, node.state.w
         last = face.sole_support(inside, out)
         if last is not None:
-            found = self._fit(last, w)
-            bound = max(node.bound, found.bound_point.bound, found.bound)
-            return bound, Choice(self._grow(found.bound_point), inside, ~inside, w)
+            fit = self._fit(last, w)
+            bound = max(node.bound, fit.bound_point.bound, fit.bound)
+            return bound, Choice(self._grow(fit.bound_point), inside, ~inside, w)
         out, w = face.excluded(inside, out), w.copy()
         w[: face.m][out] = 0.0
         relaxed = face.relax(inside, out, w, cut)
@@ -173,11 +163,11 @@ class SubsetSearch(BestFirst[Choice]):
         return bound, Choice(self._grow(relaxed.bound_point), inside, out, relaxed.w)
 
     def _largest(self, w: Vector, inside: Bits, out: Bits) -> NDArray[np.int64]:
-        """The included features and the largest of the free, s features."""
+        """Return the included features and the largest of the free, s features."""
         return self.face.top_s(np.where(inside, np.inf, np.where(out, -1.0, np.abs(w[: self.face.m]))))
 
     def _grow(self, point: BoundPoint) -> int:
-        """Add a node to the kept tree; return its number, -1 if the tree is kept no more."""
+        """Add a node to the stored tree; return its number, -1 if the tree has become too large."""
         if self._points and not self._tree:
             return -1
         if len(self._tree) * len(point.w) > self.numbers.max_tree_entries:
@@ -191,8 +181,8 @@ class SubsetSearch(BestFirst[Choice]):
     def tree(self) -> SubsetTree:
         """The proof: the tree, or only the root if the tree became too large."""
         table = np.array(self._tree or [[-1, -1, -1]], dtype=np.int64)
-        w = np.array([point for point, _ in self._points]).reshape(len(table), -1)
-        eps = np.array([each for _, each in self._points])
+        w = np.array([w for w, _ in self._points]).reshape(len(table), -1)
+        eps = np.array([eps for _, eps in self._points])
         return SubsetTree(table[:, 0], table[:, 1], table[:, 2], w, eps)
 
 
@@ -219,11 +209,11 @@ def swap_features(search: SubsetSearch) -> None:
 
 
 def _swaps(best: FaceFit, slope: Vector, face: SubsetFace, count: int) -> list[tuple[int, int]]:
-    """Pairs of a joining and a leaving feature (-1: none), in the order in which they are tried."""
+    """Return pairs of a joining and a leaving feature (-1: none), in the order of the tries."""
     joining = np.argsort(-slope, kind="stable")[:count]
-    own = best.features
-    leaving = own[np.argsort(np.abs(best.w[own]), kind="stable")[:count]]
-    if len(own) < face.s:
+    features = best.features
+    leaving = features[np.argsort(np.abs(best.w[features]), kind="stable")[:count]]
+    if len(features) < face.s:
         leaving = np.append(leaving, -1)  # there is room for one more
     ranks = sorted(product(range(len(joining)), range(len(leaving))), key=sum)
     return [(int(joining[a]), int(leaving[b])) for a, b in ranks]

@@ -7,7 +7,7 @@ searching the integers alternate, without ever raising the objective (:func:`rou
 For given integers p the outputs of a face are δ p·x + b, which leaves two variables for any m: a face of one
 feature p·x whose square costs ‖p‖² (:mod:`polyopt.cpm.smooth_hinge`). The integers are sought by rounding a
 real face at several scales, and from the best of them by changes of single integers, in the order of the
-slope 2δ²p_j − δ v_j, v being the pull of the samples, and of two integers if no single one helps
+slope 2δ²p_j − δ v_j, v being Σ α_i y_i x_i, and of two integers if no single one helps
 (:class:`IntegerFace`). The threshold −b/δ is then rounded to as few digits as cost no more than a small share
 of the objective, and the scale to so few binary digits that its products with the integers are exact: the
 printed face is the face itself.
@@ -91,7 +91,7 @@ def round_faces(
         status = Status.INTERRUPTED
     if clock.is_over and status is Status.CONVERGED:
         status = Status.TIME_LIMIT
-    W, z, found = rounding.W, rounding.z, [each for each in rounding.rounded if each is not None]
+    W, z, faces = rounding.W, rounding.z, [each for each in rounding.rounded if each is not None]
     alpha, bound, trees = rounding.bound(max_nodes, tol, seed)
     hinge = slacks(np.asarray(cpm.lift(X) @ W.T), y[:, None])
     return replace(
@@ -100,9 +100,9 @@ def round_faces(
         primal={
             "W": W,
             "assignment": z,
-            "integers": np.array([each.integers for each in found]),
-            "scales": np.array([each.scale for each in found]),
-            "thresholds": np.array([each.threshold for each in found]),
+            "integers": np.array([each.integers for each in faces]),
+            "scales": np.array([each.scale for each in faces]),
+            "thresholds": np.array([each.threshold for each in faces]),
         },
         duals={"margin": alpha, **trees},
         objective=float(
@@ -147,9 +147,9 @@ class _Rounding:
                 assert each is not None
                 if self.clock.is_over:
                     return
-                found = self._round(k, self._fit(k), each.integers)
-                if self._cost(found.w, k) < self._cost(each.w, k):
-                    self._take(k, found)
+                candidate = self._round(k, self._fit(k), each.integers)
+                if self._cost(candidate.w, k) < self._cost(each.w, k):
+                    self._take(k, candidate)
             moves = self._assign()
 
     def finish(self) -> None:
@@ -165,8 +165,8 @@ class _Rounding:
         trees: dict[str, Vector] = {}
         if self.s is None and self.X.shape[1] > OPTIONS.max_refit_features:
             gap, left = OPTIONS.refit_rel_gap, self.clock.left
-            found = solve_cpm_dual(self.X, self.y, self.C, K, self.z, tol=gap, time_limit=left)
-            return found.duals["margin"], float(found.bound or 0.0), trees
+            real = solve_cpm_dual(self.X, self.y, self.C, K, self.z, tol=gap, time_limit=left)
+            return real.duals["margin"], float(real.bound or 0.0), trees
         for k in range(K):
             face = self._real_face(k)
             if self.s is None:
@@ -206,8 +206,8 @@ class _Rounding:
         hinge = np.maximum(0.0, 1.0 - self.y * np.asarray(self.lifted @ w))
         return float(w @ w + self._costs(k) @ hinge)
 
-    def _take(self, k: int, found: RoundedFace) -> None:
-        self.rounded[k], self.W[k] = found, found.w
+    def _take(self, k: int, face: RoundedFace) -> None:
+        self.rounded[k], self.W[k] = face, face.w
 
     def _assign(self) -> bool:
         """Move each positive to its best face if that lowers its hinge; return whether any moves."""
@@ -237,12 +237,12 @@ class RoundedFace(NamedTuple):
 
 @dataclass(frozen=True)
 class _Candidate:
-    """Integers with their best scale and bias, the pulls of the samples α_i y_i, and the cost."""
+    """Integers with their best scale and bias, α_i y_i of the samples, and the cost."""
 
     integers: Integers
     scale: float
     bias: float
-    pulls: Vector
+    signed_alpha: Vector
     objective: float
 
 
@@ -269,9 +269,9 @@ class IntegerFace:
     def round(self, w: Vector, *others: Integers) -> RoundedFace:
         """Return the best integers near a real face w (m+1,), or near `others`, that the search finds."""
         zero = np.zeros(self.m, dtype=np.int64)
-        starts = [self._line(p) for p in (*others, *self._rounded(w[:-1]), zero)]
+        starts = [self._fit_scale(p) for p in (*others, *self._rounded(w[:-1]), zero)]
         best = min(starts, key=lambda start: start.objective)
-        while (better := self._better(best)) is not None:
+        while (better := self._improved(best)) is not None:
             best = better
         return self._printed(best)
 
@@ -280,20 +280,20 @@ class IntegerFace:
         size = np.abs(w)
         if not size.any():
             return
-        kept = np.zeros(self.m)
+        largest = np.zeros(self.m)
         order = np.argsort(-size, kind="stable")[: self.s]
-        kept[order] = w[order]
+        largest[order] = w[order]
         steps = np.unique(np.round(np.geomspace(1, self.M, OPTIONS.n_scales)).astype(int))
-        for most in np.concatenate([steps, steps[:-1] + 0.4]):
-            yield np.clip(np.round(kept * most / size.max()), -self.M, self.M).astype(np.int64)
+        for max_entry in np.concatenate([steps, steps[:-1] + 0.4]):
+            yield np.clip(np.round(largest * max_entry / size.max()), -self.M, self.M).astype(np.int64)
 
-    def _better(self, at: _Candidate) -> _Candidate | None:
+    def _improved(self, at: _Candidate) -> _Candidate | None:
         """Return integers of lower cost with one or two entries changed; None if no tried change helps."""
-        p, scale, most = at.integers, at.scale, OPTIONS.max_single_changes
-        slope = 2.0 * scale**2 * p - scale * np.asarray(self.X.T @ at.pulls)
+        p, scale, max_changes = at.integers, at.scale, OPTIONS.max_single_changes
+        slope = 2.0 * scale**2 * p - scale * np.asarray(self.X.T @ at.signed_alpha)
         tries: list[tuple[float, Integers]] = []
         is_full = int((p != 0).sum()) >= self.s
-        for j in np.argsort(-np.abs(slope), kind="stable")[:most]:
+        for j in np.argsort(-np.abs(slope), kind="stable")[:max_changes]:
             step = -1 if slope[j] > 0 else 1
             if abs(p[j] + step) <= self.M and not (is_full and p[j] == 0):
                 tries.append((-abs(slope[j]), _with(p, (j, p[j] + step))))
@@ -305,13 +305,13 @@ class IntegerFace:
             tries.append((abs(slope[j]) * abs(p[j]), _with(p, (int(j), 0))))
         if np.abs(p).max(initial=0) <= self.M // 2:
             tries.append((0.0, 2 * p))  # the same face, with finer changes from here on
-        singles = [integers for _, integers in sorted(tries, key=lambda each: each[0])[: 2 * most]]
+        singles = [integers for _, integers in sorted(tries, key=lambda each: each[0])[: 2 * max_changes]]
         for integers in chain(singles, self._two_changes(p, slope)):
             if (self._signs * integers < 0).any():
                 continue
-            found = self._line(integers)
-            if found.objective < at.objective * (1.0 - OPTIONS.min_rel_decrease):
-                return found
+            candidate = self._fit_scale(integers)
+            if candidate.objective < at.objective * (1.0 - OPTIONS.min_rel_decrease):
+                return candidate
         return None
 
     def _two_changes(self, p: Integers, slope: Vector) -> Iterator[Integers]:
@@ -323,7 +323,7 @@ class IntegerFace:
                 if np.abs(integers).max() <= self.M and (integers != 0).sum() <= self.s:
                     yield integers
 
-    def _line(self, integers: Integers) -> _Candidate:
+    def _fit_scale(self, integers: Integers) -> _Candidate:
         """Return integers, or their opposites if the scale would be negative, with scale and bias."""
         key = integers.tobytes()
         if key not in self._known:
@@ -337,54 +337,55 @@ class IntegerFace:
             self._known[key] = _Candidate(sign * integers, sign * scale, bias, alpha * self.y, cost)
         return self._known[key]
 
-    def _printed(self, line: _Candidate) -> RoundedFace:
+    def _printed(self, fit: _Candidate) -> RoundedFace:
         """Divide by the common divisor, shorten the threshold, and fit the scale to it."""
-        p, scale = line.integers, line.scale
+        p, scale = fit.integers, fit.scale
         if not p.any() or not scale > 0.0:
-            return RoundedFace(np.zeros_like(p), 1.0, -line.bias, line.objective)
-        common = gcd(*map(int, p))
-        p, scale = p // common, scale * common
-        threshold, allowed = -line.bias / scale, line.objective * (1.0 + OPTIONS.max_threshold_cost_rel)
+            return RoundedFace(np.zeros_like(p), 1.0, -fit.bias, fit.objective)
+        divisor = gcd(*map(int, p))
+        p, scale = p // divisor, scale * divisor
+        threshold, max_cost = -fit.bias / scale, fit.objective * (1.0 + OPTIONS.max_threshold_cost_rel)
         outputs = np.asarray(self.X @ p.astype(float)).ravel()
-        found = RoundedFace(p, scale, threshold, np.inf)
+        best = RoundedFace(p, scale, threshold, np.inf)
         for digits in range(1, 13):  # of the threshold
-            short = float(f"{threshold:.{digits}g}")
-            size, rest = float(p @ p) + short**2, outputs - short
-            v, _, _ = self._solve(np.asfortranarray((self.y * rest)[:, None]), np.array([size]))
+            rounded = float(f"{threshold:.{digits}g}")
+            norm_sq, scores = float(p @ p) + rounded**2, outputs - rounded
+            v, _, _ = self._solve(np.asfortranarray((self.y * scores)[:, None]), np.array([norm_sq]))
             mantissa, exponent = np.frexp(float(v[0]))
             bits = OPTIONS.scale_bits
-            own = float(np.ldexp(np.round(mantissa * 2.0**bits), int(exponent) - bits))
-            cost = float(own**2 * size + self.c @ np.maximum(1.0 - self.y * (own * rest), 0.0))
-            if cost < found.objective and own > 0.0:
-                found = RoundedFace(p, own, short, cost)
-            if cost <= allowed:
+            scale = float(np.ldexp(np.round(mantissa * 2.0**bits), int(exponent) - bits))
+            cost = float(scale**2 * norm_sq + self.c @ np.maximum(1.0 - self.y * (scale * scores), 0.0))
+            if cost < best.objective and scale > 0.0:
+                best = RoundedFace(p, scale, rounded, cost)
+            if cost <= max_cost:
                 break
-        return found
+        return best
 
     def _solve(self, A: Vector, d: Vector) -> tuple[Vector, Vector, float]:
         """Minimise d·v² + Σ c [1 − A v]_+ over a few v: return v, multipliers and cost."""
-        point, best, least = begin(len(self.c), len(d)), np.zeros(len(d)), float(self.c.sum())
-        most, alpha = 0.0, np.zeros(len(self.c))
-        largest = float(self.c.max(initial=0.0))
+        point, best_v, best_cost = begin(len(self.c), len(d)), np.zeros(len(d)), float(self.c.sum())
+        best_bound, best_alpha = 0.0, np.zeros(len(self.c))
+        max_cost = float(self.c.max(initial=0.0))
         for stage in range(PATH.max_stages):
             eps = point.eps * (PATH.eps_ratio if stage else 1.0)
             point = newton(
-                A, self.c, d, point, eps, tol=PATH.min_rel_decrease * eps * largest, keep=stage > 0
+                A, self.c, d, point, eps, tol=PATH.min_rel_decrease * eps * max_cost, keep=stage > 0
             )
-            value = float(d @ point.w**2 + self.c @ np.maximum(point.u, 0.0))
-            if value < least:
-                best, least = point.w, value
-            tried = multipliers_of(point, self.c)
-            bound = float(tried.sum() - 0.25 * ((tried @ A) ** 2 / d).sum())
-            if bound > most:
-                alpha, most = tried, bound
-            if least - most <= OPTIONS.min_rel_decrease * least:
+            cost = float(d @ point.w**2 + self.c @ np.maximum(point.u, 0.0))
+            if cost < best_cost:
+                best_v, best_cost = point.w, cost
+            alpha = multipliers_of(point, self.c)
+            bound = float(alpha.sum() - 0.25 * ((alpha @ A) ** 2 / d).sum())
+            if bound > best_bound:
+                best_alpha, best_bound = alpha, bound
+            if best_cost - best_bound <= OPTIONS.min_rel_decrease * best_cost:
                 break
-        return best, alpha, least
+        return best_v, best_alpha, best_cost
 
 
 def _with(p: Integers, *changes: tuple[int, int]) -> Integers:
-    found = p.copy()
+    """Return the integers with other values at some indices."""
+    changed = p.copy()
     for j, value in changes:
-        found[j] = value
-    return found
+        changed[j] = value
+    return changed

@@ -28,22 +28,12 @@ from polyopt.linalg.rows import Rows, in_lanes
 
 
 class Point(NamedTuple):
-    """The common start of a round.
+    """The common start of a round."""
 
-    Attributes
-    ----------
-    W, A : ndarray of shape (K, m+1)
-        The faces, and the average of the iterates; W if none has entered it.
-    steps : int
-        t: steps of a run so far, or the number that the start counts for.
-    weight : float
-        Sum of the weights in the average, relative to the last iterate's; 0 if none has entered it.
-    """
-
-    W: Vector
-    A: Vector
-    steps: int
-    weight: float = 0.0
+    W: Vector  # faces (K, m+1)
+    A: Vector  # average of the iterates (K, m+1); W if no iterate has entered the average
+    steps: int  # t: steps of a run so far, or the number that the start counts for
+    weight: float = 0.0  # sum of the weights in the average, relative to the last iterate's
 
 
 class Run(NamedTuple):
@@ -71,16 +61,16 @@ def visit(
     sgd.U, sgd.A, sgd.steps[0] = run.U.copy(), run.A.copy(), run.steps
     sgd.tally[AVERAGE], sgd.tally[LOSS] = run.weight, run.loss
     unseen = np.full(len(gains), -1)
-    sgd.show(rows, outside, gains, order, unseen, unseen.copy())
+    sgd.learn(rows, outside, gains, order, unseen, unseen.copy())
     return Run(sgd.U, sgd.A, int(sgd.steps[0]), float(sgd.tally[AVERAGE]), float(sgd.tally[LOSS]))
 
 
 def mean(runs: Sequence[Run], counts: Sequence[int], n_faces: int) -> Point:
     """Return the mean of the runs of a round, weighted by their numbers of samples (at least 1 in all)."""
-    shares = [count / sum(counts) for count in counts]
+    weights = [count / sum(counts) for count in counts]
     W, A = (
-        sum(share * faces_of(lanes, n_faces) for share, lanes in zip(shares, each, strict=True))
-        for each in ([iterate(run.U, run.steps) for run in runs], [run.A for run in runs])
+        sum(weight * faces_of(lanes, n_faces) for weight, lanes in zip(weights, arrays, strict=True))
+        for arrays in ([iterate(run.U, run.steps) for run in runs], [run.A for run in runs])
     )
     longest = max(runs, key=lambda run: run.steps)
     return Point(np.asarray(W), np.asarray(A), longest.steps, longest.weight)

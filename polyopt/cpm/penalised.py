@@ -56,10 +56,10 @@ class PenalisedDualProblem(PolytopeProblem):
         if self.n_faces == 1:
             return np.where(self.y > 0, 0, -1)
         clock = Clock(time_limit)
-        found = run_rounds(self._free, self._free.start(rng, clock.left), time_limit=clock.left)
-        if found.status is Status.INTERRUPTED:
+        unpenalised = run_rounds(self._free, self._free.start(rng, clock.left), time_limit=clock.left)
+        if unpenalised.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
-        return np.asarray(found["assignment"])
+        return np.asarray(unpenalised["assignment"])
 
     def scores(self, W: Vector) -> Vector:
         """Return the scores (n, K) of the samples at faces (K, m+1)."""
@@ -78,7 +78,8 @@ class PenalisedDualProblem(PolytopeProblem):
         if self._ascent is None:
             self._ascent, self._before = PenalisedAscent(self.X, self.y, caps, self.penalty), np.inf
             if self._begin_with is not None:
-                self._ascent.begin_from(self._begin_with.duals["margin"], near=self._begin_with["W"])
+                alpha, W = self._begin_with.duals["margin"], self._begin_with["W"]
+                self._ascent.begin_from(alpha, warm_start=W)
         else:
             self._ascent.begin_from(self._ascent.alpha, caps)
         ascent, steps = self._ascent, self._ascent.steps
@@ -107,18 +108,18 @@ class PenalisedDualProblem(PolytopeProblem):
             iterations=ascent.steps - steps,
         )
 
-    def finish(self, found: Solution, max_iter: int, time_limit: float | None) -> Solution:
+    def finish(self, solution: Solution, max_iter: int, time_limit: float | None) -> Solution:
         """Continue the best of many starts to a gap as small as a certificate needs."""
-        if found.status is not Status.CONVERGED:
-            return found
+        if solution.status is not Status.CONVERGED:
+            return solution
         self._tol, self._ascent, self._before = min(self._tol, _FINAL_REL_GAP), None, np.inf
-        self._begin_with = found
-        joint = continue_best(found, self, max_iter, time_limit)
-        if joint.objective > found.objective or joint.status is Status.INTERRUPTED:
+        self._begin_with = solution
+        joint = continue_best(solution, self, max_iter, time_limit)
+        if joint.objective > solution.objective or joint.status is Status.INTERRUPTED:
             joint = replace(
-                found, status=joint.status, iterations=joint.iterations, solve_time=joint.solve_time,
+                solution, status=joint.status, iterations=joint.iterations, solve_time=joint.solve_time,
                 history=joint.history,
             )  # fmt: skip
         if joint.status in (Status.INTERRUPTED, Status.ITERATION_LIMIT):
             return joint
-        return replace(joint, status=found.status)
+        return replace(joint, status=solution.status)

@@ -85,7 +85,7 @@ class PenalisedAscent:
         self._curvature = 0.5 * (1.0 + squares / max(len(y), 1))
         self._weight, self.steps = self._options.ridge_init, 0
         self._path: CentralPath | None = None  # an interior point for these caps
-        self._near: Vector | None = None  # faces near which the next one may begin
+        self._warm_start: Vector | None = None  # faces for the start of the next one
         self.begin_from(np.zeros(caps.shape))
 
     # -- values ----------------------------------------------------------------------------------
@@ -114,15 +114,17 @@ class PenalisedAscent:
 
     # -- steps -----------------------------------------------------------------------------------
 
-    def begin_from(self, alpha: ArrayLike, caps: Vector | None = None, near: Vector | None = None) -> None:
+    def begin_from(
+        self, alpha: ArrayLike, caps: Vector | None = None, warm_start: Vector | None = None
+    ) -> None:
         """Continue from multipliers (n, K), clipped to the caps, which may be new.
 
-        near (K, m+1): faces that were optimal with them, for the warm start of an interior point.
+        warm_start (K, m+1): faces that were optimal with them, for an interior point.
         """
         if caps is not None:
             self.caps, self._path = np.ascontiguousarray(caps), None
-        if near is not None:
-            self._near, self._path = near, None
+        if warm_start is not None:
+            self._warm_start, self._path = warm_start, None
         self._take(np.clip(np.asarray(alpha, dtype=float), 0.0, self.caps))
 
     def begin_at(self, W: Vector) -> None:
@@ -136,23 +138,27 @@ class PenalisedAscent:
         # Multipliers very near a bound move there, and take no part in the system.
         left = np.where(slope < 0.0, -self.alpha, self.caps - self.alpha)
         size = self.alpha.sum() / max(np.count_nonzero(self.alpha), 1)
-        near = free & (np.abs(left) <= min(1e-3, self.gap) * np.minimum(self.caps, size))
-        return self._step(slope, free, left, near) or (near.any() and self._step(slope, free, left, ~free))
+        near_bound = free & (np.abs(left) <= min(1e-3, self.gap) * np.minimum(self.caps, size))
+        return self._step(slope, free, left, near_bound) or (
+            near_bound.any() and self._step(slope, free, left, ~free)
+        )
 
-    def _step(self, slope: Vector, free: NDArray[np.bool_], left: Vector, near: NDArray[np.bool_]) -> bool:
+    def _step(
+        self, slope: Vector, free: NDArray[np.bool_], left: Vector, near_bound: NDArray[np.bool_]
+    ) -> bool:
         rows = np.flatnonzero(free.any(axis=1))
         if not len(rows):
             return False
         block, y = self._X if len(rows) == len(self._y) else self._X[rows], self._y[rows]
         old, caps, slope = self.alpha[rows], self.caps[rows], np.where(free, slope, 0.0)[rows]
-        going = np.where(near & free, left, 0.0)[rows]
+        bound_moves = np.where(near_bound & free, left, 0.0)[rows]
         limit = self._options.max_factored
-        system = _System(self._penalty, self.V, block, y, (free & ~near)[rows], limit)
+        system = _System(self._penalty, self.V, block, y, (free & ~near_bound)[rows], limit)
         while self._weight <= self._options.ridge_max:
             ridge = np.full(slope.shape, 2.0 * self._weight * self._curvature)
-            way = going + 2.0 * system.solve(slope, ridge)
+            direction = bound_moves + 2.0 * system.solve(slope, ridge)
             for length in 0.25 ** np.arange(6):
-                new = np.clip(old + length * way, 0.0, caps)
+                new = np.clip(old + length * direction, 0.0, caps)
                 change = new - old
                 if not change.any():
                     break
@@ -172,36 +178,36 @@ class PenalisedAscent:
         return False
 
     def reach(self, tol: float, is_over: Callable[[], bool] = lambda: False) -> bool:
-        """Make steps until the gap is `tol`, nothing is gained, or `is_over`; return if it is reached.
+        """Make steps until the gap is `tol`; return False if none helps any more, or `is_over`.
 
         From good multipliers a few Newton steps suffice. Otherwise an interior-point method continues, or
         begins from a warm or a cold start.
         """
-        # With few features a path that begins near faces is faster than steps.
-        first = self.W.shape[1] <= 60 and self._near is not None
+        # With few features an interior point with a warm start is faster than steps.
+        first = self.W.shape[1] <= 60 and self._warm_start is not None
         if self.alpha.any() and self._steps(tol, 0 if first else self._options.warm_steps, is_over):
             return True
         if not self._has_small_systems:
             return self._steps(tol, self._options.max_steps, is_over)
         # If the data are out of scale, good multipliers may have bad faces: then a smaller gap.
-        for enough, most in (
+        for gap_tol, max_steps in (
             (max(0.1 * tol, 1e-8), self._options.warm_path_steps),
             (self._options.min_gap, self._options.max_steps),
         ):
             if not is_over():
-                self._begin_centrally(enough, is_over)
-            if self._steps(tol, most, is_over):
+                self._take_interior_point(gap_tol, is_over)
+            if self._steps(tol, max_steps, is_over):
                 return True
         return False
 
     def polish(self, is_over: Callable[[], bool] = lambda: False) -> None:
-        """Make some more steps to a minimal gap: single conditions hold less well than the gap."""
+        """Make some more steps to the gap `min_gap`: single conditions are less exact than the gap."""
         if (
             not self._steps(self._options.min_gap, self._options.warm_steps, is_over)
             and self._has_small_systems
             and not is_over()
         ):
-            self._begin_centrally(self._options.min_gap, is_over)
+            self._take_interior_point(self._options.min_gap, is_over)
             self._steps(self._options.min_gap, self._options.warm_steps, is_over)
 
     @property
@@ -210,23 +216,23 @@ class PenalisedAscent:
         rows = self.W.shape[1] if self._penalty.group == 0.0 else self.W.size
         return rows <= self._options.max_factored
 
-    def _begin_centrally(self, enough: float, is_over: Callable[[], bool]) -> None:
+    def _take_interior_point(self, gap_tol: float, is_over: Callable[[], bool]) -> None:
         """Take the multipliers of an interior point if they are better."""
-        before, kept = self.dual, self.alpha
-        path = self._path or CentralPath(self._X, self._y, self.caps, self._penalty, self._near)
+        previous_dual, previous_alpha = self.dual, self.alpha
+        path = self._path or CentralPath(self._X, self._y, self.caps, self._penalty, self._warm_start)
         cold, warm = self._options.max_path_steps, self._options.warm_path_steps
-        fine = path.follow(enough, cold if self._near is None else warm, is_over)
-        if not fine and self._near is not None and not is_over():
+        reached = path.follow(gap_tol, cold if self._warm_start is None else warm, is_over)
+        if not reached and self._warm_start is not None and not is_over():
             path = CentralPath(self._X, self._y, self.caps, self._penalty)
-            fine = path.follow(enough, cold, is_over)
-        self._path, self._near = (path, path.near) if fine else (None, None)
+            reached = path.follow(gap_tol, cold, is_over)
+        self._path, self._warm_start = (path, path.warm_start) if reached else (None, None)
         self._take(path.best)
-        if self.dual < before:
-            self._take(kept)
+        if self.dual < previous_dual:
+            self._take(previous_alpha)
         self._weight = 1e-8  # a small ridge, as the steps go on from an interior point
 
-    def _steps(self, tol: float, most: int, is_over: Callable[[], bool]) -> bool:
-        for _ in range(most):
+    def _steps(self, tol: float, max_steps: int, is_over: Callable[[], bool]) -> bool:
+        for _ in range(max_steps):
             if self.gap <= tol:
                 self._take(self.alpha)  # V anew, without the rounding of its updates
                 if self.gap <= tol:
@@ -280,14 +286,14 @@ class _System:
             return self._iterate(slope, ridge)
         scaled = np.where(self._free, slope / ridge, 0.0)
         if self._penalty.group == 0.0:
-            way = np.zeros_like(slope)
+            direction = np.zeros_like(slope)
             for k, A in enumerate(self._A):
                 rows = self._free[:, k]
                 weights = ridge[rows, k]
                 inner = A.T @ (A / weights[:, None])
                 inner[np.diag_indices_from(inner)] += 1.0
-                way[rows, k] = A @ sl.cho_solve(sl.cho_factor(inner), A.T @ scaled[rows, k]) / weights
-            return scaled - way
+                direction[rows, k] = A @ sl.cho_solve(sl.cho_factor(inner), A.T @ scaled[rows, k]) / weights
+            return scaled - direction
         inner = self._inverse()
         for k, (at, A) in enumerate(zip(self._places, self._A, strict=True)):
             inner[at, at] += A.T @ (A / ridge[self._free[:, k], k][:, None])
@@ -295,21 +301,23 @@ class _System:
 
     def _iterate(self, slope: Vector, ridge: Vector) -> Vector:
         """Solve by conjugate gradients, preconditioned by the ridge."""
-        way, left = np.zeros_like(slope), np.where(self._free, slope, 0.0)
+        direction, left = np.zeros_like(slope), np.where(self._free, slope, 0.0)
         scaled = left / ridge
-        toward, product = scaled.copy(), float((left * scaled).sum())
+        conjugate, product = scaled.copy(), float((left * scaled).sum())
         first = product
         for _ in range(60):
-            image = self._up(self._jacobian(self._down(toward))) + np.where(self._free, ridge * toward, 0.0)
-            length = product / float((toward * image).sum())
-            way += length * toward
+            image = self._up(self._jacobian(self._down(conjugate))) + np.where(
+                self._free, ridge * conjugate, 0.0
+            )
+            length = product / float((conjugate * image).sum())
+            direction += length * conjugate
             left = left - length * image
             scaled = left / ridge
             product, before = float((left * scaled).sum()), product
             if product <= 1e-8 * first:
                 break
-            toward = scaled + (product / before) * toward
-        return way
+            conjugate = scaled + (product / before) * conjugate
+        return direction
 
     def _down(self, pairs: Vector) -> Vector:
         parts = [A.T @ pairs[self._free[:, k], k] for k, A in enumerate(self._A)]
@@ -362,13 +370,13 @@ def _signed_rows(block: Matrix, y: Vector, rows: NDArray[np.bool_], used: NDArra
 class CentralPath:
     """An interior-point method; its variables are those of the equations above.
 
-    near (K, m+1): faces of a warm start; by default the middle of all boxes.
+    start (K, m+1): faces of a warm start; by default all boxes begin at their middles.
 
     best (n, K): feasible multipliers with the best bound so far.
-    near (K, m+1): the first faces within one per cent of the optimum, or the last ones.
+    warm_start (K, m+1): the first faces within one per cent of the optimum, or the last ones.
     """
 
-    def __init__(self, X: Matrix, y: Vector, caps: Vector, penalty: FacePenalty, near: Vector | None = None):
+    def __init__(self, X: Matrix, y: Vector, caps: Vector, penalty: FacePenalty, start: Vector | None = None):
         self.X, self.y, self.penalty = X, y[:, None], penalty
         K, m = caps.shape[1], penalty.n_features
         self.live = caps > 0.0
@@ -393,26 +401,26 @@ class CentralPath:
         self.best, self.bound, self.value = self.alpha.copy(), -np.inf, np.inf
         self.pairs = 2 * int(self.live.sum()) + int((self.over > 0).sum() + (self.under > 0).sum())
         self.pairs += penalty.n_groups if self.grouped else 0
-        self.near, self._is_near = self.W, False
-        if near is not None:
-            self._centre(near)
+        self.warm_start, self._has_warm_start = self.W, False
+        if start is not None:
+            self._centre(start)
 
-    def follow(self, enough: float, most: int, is_over: Callable[[], bool] = lambda: False) -> bool:
-        """Make at most `most` steps until the relative gap is `enough`; return if it is reached."""
+    def follow(self, gap_tol: float, max_steps: int, is_over: Callable[[], bool] = lambda: False) -> bool:
+        """Make at most `max_steps` steps until the relative gap is `gap_tol`; return True if it is."""
         gap = np.inf
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            for _ in range(most):
+            for _ in range(max_steps):
                 gap = self.gap()
-                if not self._is_near:
-                    self.near, self._is_near = self.W, gap <= 1e-2
-                if gap <= enough or is_over():
+                if not self._has_warm_start:
+                    self.warm_start, self._has_warm_start = self.W, gap <= 1e-2
+                if gap <= gap_tol or is_over():
                     break
                 try:
                     if not self.step():
                         break
                 except (np.linalg.LinAlgError, ValueError):  # beyond double precision
                     break
-        return gap <= enough
+        return gap <= gap_tol
 
     def _centre(self, W: Vector) -> None:
         """Begin near faces W: all products are μ, and each pair of variables is the root of its equation."""
@@ -457,10 +465,10 @@ class CentralPath:
     def _products(self) -> float:
         boxes = (self.s * self.alpha + self.t * (self.caps - self.alpha))[self.live].sum()
         prices = _times(self.over, self.up - self.r).sum() + _times(self.under, self.down + self.r).sum()
-        groups = float((self.z * self._room()).sum()) if self.grouped else 0.0
+        groups = float((self.z * self._cone_slack()).sum()) if self.grouped else 0.0
         return float(boxes + prices + groups)
 
-    def _room(self) -> Vector:
+    def _cone_slack(self) -> Vector:
         return np.asarray(self.penalty.group**2 - self.penalty.lengths(self.q) ** 2)
 
     # -- a step ----------------------------------------------------------------------------------
@@ -468,17 +476,17 @@ class CentralPath:
     def step(self) -> bool:
         """Make a predictor-corrector step (Mehrotra); return False if it is negligible."""
         factor = self._factor()
-        ahead = self._way(factor, 0.0, {})
-        share = (1.0 - min(self._longest(ahead), 1.0)) ** 3
+        predictor = self._direction(factor, 0.0, {})
+        share = (1.0 - min(self._max_step(predictor), 1.0)) ** 3
         centre = max(1e-3, min(share, 0.9)) * self._products() / self.pairs
         # Second-order terms of the products at the end of the predictor.
         correction = {
-            "s": -ahead["s"] * ahead["alpha"], "t": ahead["t"] * ahead["alpha"],
-            "over": ahead["over"] * ahead["r"], "under": -ahead["under"] * ahead["r"],
+            "s": -predictor["s"] * predictor["alpha"], "t": predictor["t"] * predictor["alpha"],
+            "over": predictor["over"] * predictor["r"], "under": -predictor["under"] * predictor["r"],
         }  # fmt: skip
-        way = self._way(factor, centre, correction)
-        length = min(1.0, Options.boundary_share * self._longest(way))
-        for name, part in way.items():
+        direction = self._direction(factor, centre, correction)
+        length = min(1.0, Options.boundary_share * self._max_step(direction))
+        for name, part in direction.items():
             setattr(self, name, getattr(self, name) + length * part)
         return length > 1e-6
 
@@ -498,77 +506,83 @@ class CentralPath:
             blocks.append(block)
         if not self.grouped:
             return [sl.cholesky(block, lower=True) for block in blocks]
-        whole, room, q = sl.block_diag(*blocks), self._room(), self.q.ravel()
+        whole, slack, q = sl.block_diag(*blocks), self._cone_slack(), self.q.ravel()
         # M⁻¹ of each group, (1/z) (I − 2 q q' / (τ² + ‖q‖²)), at the weights of all faces.
-        bend = (2.0 / (self.z * (2.0 * self.penalty.group**2 - room)))[self.owner]
+        bend = (2.0 / (self.z * (2.0 * self.penalty.group**2 - slack)))[self.owner]
         tied = -np.outer(bend * q, q) * self.together
         tied[np.diag_indices_from(tied)] += 1.0 / self.z[self.owner]
         whole[np.ix_(self.inner, self.inner)] += tied
         return [sl.cholesky(whole, lower=True)]
 
-    def _way(self, factors: list[Vector], centre: float, correction: dict[str, Vector]) -> dict[str, Vector]:
+    def _direction(
+        self, factors: list[Vector], centre: float, correction: dict[str, Vector]
+    ) -> dict[str, Vector]:
         """Return the Newton direction for μ = `centre`, with the products corrected by `correction`."""
         alpha = np.where(self.live, self.alpha, 1.0)
         s, t, over, under = (centre + correction.get(name, 0.0) for name in ("s", "t", "over", "under"))
-        e = np.where(self.live, self.slope + s / alpha - t / (self.caps - self.alpha), 0.0)
-        pulled = self.y * np.where(self.live, e / self.stiff, 0.0)
+        rhs = np.where(self.live, self.slope + s / alpha - t / (self.caps - self.alpha), 0.0)
+        pulled = self.y * np.where(self.live, rhs / self.stiff, 0.0)
         right = np.column_stack([np.asarray(self.X.T @ pulled).T, pulled.sum(0)]) + self.V - 2.0 * self.W
-        off = self.W[:, :-1][:, self.bounded] - _shares(over, self.over, self.up - self.r)
-        off = off + _shares(under, self.under, self.down + self.r)
+        split_rhs = self.W[:, :-1][:, self.bounded] - _divided(over, self.over, self.up - self.r)
+        split_rhs = split_rhs + _divided(under, self.under, self.down + self.r)
         inner = right[:, :-1]
-        inner[:, self.bounded] -= self.r + off / self.rate
+        inner[:, self.bounded] -= self.r + split_rhs / self.rate
         if self.grouped:
-            tied = self.W[:, :-1] - self.q * (centre / self._room())[self.penalty.groups]
-            inner -= self.q + self._loosened(tied)
-        W = self._solved(factors, right)
+            tied = self.W[:, :-1] - self.q * (centre / self._cone_slack())[self.penalty.groups]
+            inner -= self.q + self._apply_group_inverse(tied)
+        W = self._solve(factors, right)
         scores = self.y * (np.asarray(self.X @ W[:, :-1].T) + W[:, -1])
-        way = {"W": W, "alpha": np.where(self.live, (e - scores) / self.stiff, 0.0)}
-        left = self.caps - self.alpha
-        way["s"] = np.where(self.live, (s - self.s * way["alpha"]) / alpha - self.s, 0.0)
-        way["t"] = np.where(self.live, (t + self.t * way["alpha"]) / left - self.t, 0.0)
-        way["r"] = (W[:, :-1][:, self.bounded] + off) / self.rate
+        step = {"W": W, "alpha": np.where(self.live, (rhs - scores) / self.stiff, 0.0)}
+        left = self.caps - self.alpha  # distance to the upper bounds
+        step["s"] = np.where(self.live, (s - self.s * step["alpha"]) / alpha - self.s, 0.0)
+        step["t"] = np.where(self.live, (t + self.t * step["alpha"]) / left - self.t, 0.0)
+        step["r"] = (W[:, :-1][:, self.bounded] + split_rhs) / self.rate
         above, below = self.up - self.r, self.down + self.r
-        way["over"] = _shares(over, self.over, above) - self.over + _times(self.over, way["r"] / above)
-        way["under"] = _shares(under, self.under, below) - self.under - _times(self.under, way["r"] / below)
+        step["over"] = _divided(over, self.over, above) - self.over + _times(self.over, step["r"] / above)
+        step["under"] = (
+            _divided(under, self.under, below) - self.under - _times(self.under, step["r"] / below)
+        )
         if self.grouped:
-            way["q"] = self._loosened(W[:, :-1] + tied)
-            room = self._room()
-            along = np.bincount(self.penalty.groups, (self.q * way["q"]).sum(0), minlength=len(room))
-            way["z"] = (centre + 2.0 * self.z * along) / room - self.z
-        return way
+            step["q"] = self._apply_group_inverse(W[:, :-1] + tied)
+            slack = self._cone_slack()
+            along = np.bincount(self.penalty.groups, (self.q * step["q"]).sum(0), minlength=len(slack))
+            step["z"] = (centre + 2.0 * self.z * along) / slack - self.z
+        return step
 
-    def _loosened(self, weights: Vector) -> Vector:
+    def _apply_group_inverse(self, weights: Vector) -> Vector:
         """Return M⁻¹ weights for M⁻¹ = (1/z) (I − 2 q q' / (τ² + ‖q‖²)) of each group."""
-        groups, room = self.penalty.groups, self._room()
-        along = np.bincount(groups, (self.q * weights).sum(0), minlength=len(room))
-        bend = 2.0 * along / (2.0 * self.penalty.group**2 - room)
+        groups, slack = self.penalty.groups, self._cone_slack()
+        along = np.bincount(groups, (self.q * weights).sum(0), minlength=len(slack))
+        bend = 2.0 * along / (2.0 * self.penalty.group**2 - slack)
         return np.asarray((weights - self.q * bend[groups]) / self.z[groups])
 
-    def _solved(self, factors: list[Vector], right: Vector) -> Vector:
+    def _solve(self, factors: list[Vector], right: Vector) -> Vector:
         if len(factors) == 1:
             return np.asarray(sl.cho_solve((factors[0], True), right.ravel())).reshape(right.shape)
         parts = [sl.cho_solve((factor, True), row) for factor, row in zip(factors, right, strict=True)]
         return np.array(parts)
 
-    def _longest(self, way: dict[str, Vector]) -> float:
+    def _max_step(self, step: dict[str, Vector]) -> float:
         """Return the longest step within all bounds, at most 1 / `boundary_share`."""
-        most = min(
+        multiple = min(
             1.0 / Options.boundary_share,
-            _room(self.alpha, way["alpha"]), _room(self.caps - self.alpha, -way["alpha"]),
-            _room(self.s, way["s"]), _room(self.t, way["t"]),
-            _room(self.up - self.r, -way["r"]), _room(self.down + self.r, way["r"]),
-            _room(self.over, way["over"]), _room(self.under, way["under"]),
+            _max_multiple(self.alpha, step["alpha"]), _max_multiple(self.caps - self.alpha, -step["alpha"]),
+            _max_multiple(self.s, step["s"]), _max_multiple(self.t, step["t"]),
+            _max_multiple(self.up - self.r, -step["r"]), _max_multiple(self.down + self.r, step["r"]),
+            _max_multiple(self.over, step["over"]), _max_multiple(self.under, step["under"]),
         )  # fmt: skip
-        return min(most, _room(self.z, way["z"]), self._to_the_cone(way["q"])) if self.grouped else most
+        if self.grouped:
+            multiple = min(multiple, _max_multiple(self.z, step["z"]), self._max_cone_step(step["q"]))
+        return multiple
 
-    def _to_the_cone(self, way: Vector) -> float:
+    def _max_cone_step(self, step: Vector) -> float:
         """Return the length at which the first group's q is as long as τ."""
-        groups, room = self.penalty.groups, self._room()
-        along = np.bincount(groups, (self.q * way).sum(0), minlength=len(room))
-        square = np.bincount(groups, (way * way).sum(0), minlength=len(room))
-        below = along + np.sqrt(along**2 + square * room)
+        groups, slack = self.penalty.groups, self._cone_slack()
+        along = np.bincount(groups, (self.q * step).sum(0), minlength=len(slack))
+        square = np.bincount(groups, (step * step).sum(0), minlength=len(slack))
+        below = along + np.sqrt(along**2 + square * slack)
         with np.errstate(divide="ignore", invalid="ignore"):
-            return float(np.where(below > 0.0, room / below, np.inf).min(initial=np.inf))
+            return float(np.where(below > 0.0, slack / below, np.inf).min(initial=np.inf))
 
 
 def _root(pull: Vector, width: Vector, mu: float) -> Vector:
@@ -577,7 +591,7 @@ def _root(pull: Vector, width: Vector, mu: float) -> Vector:
     return np.asarray(width * np.clip(0.5 * (1.0 + share), 1e-14, 1.0 - 1e-14))
 
 
-def _room(values: Vector, change: Vector) -> float:
+def _max_multiple(values: Vector, change: Vector) -> float:
     """Return the multiple of the changes at which the first of the positive values is 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return float(np.where(change < 0.0, values / -change, np.inf).min(initial=np.inf))
@@ -588,8 +602,9 @@ def _times(values: Vector, others: Vector) -> Vector:
     return np.where(values > 0.0, values * np.where(values > 0.0, others, 1.0), 0.0)
 
 
-def _shares(centre: Vector | float, values: Vector, room: Vector) -> Vector:
-    return np.where(values > 0.0, centre / np.where(values > 0.0, room, 1.0), 0.0)
+def _divided(centre: Vector | float, values: Vector, slack: Vector) -> Vector:
+    """Return centre / slack, 0 if the value is."""
+    return np.where(values > 0.0, centre / np.where(values > 0.0, slack, 1.0), 0.0)
 
 
 def _gram(X: Matrix, weights: Vector) -> Vector:

@@ -37,43 +37,43 @@ def check_restrictions(machine: Any) -> None:
             raise ValueError("l1 and group need max_features=None: a face of few features has no price")
         _check_independent(machine, f"max_features={penalty.max_features!r}")
     if penalty.integers is not None:
-        asked = f"integers={penalty.integers!r}"
-        _check_independent(machine, asked)
+        setting = f"integers={penalty.integers!r}"
+        _check_independent(machine, setting)
         if penalty.l1 or penalty.group:
-            raise ValueError(f"{asked} has no prices of weights: leave out l1 and group")
+            raise ValueError(f"{setting} has no prices of weights: leave out l1 and group")
         if sgd is not None and sgd.feature_scale != 1.0:
             raise ValueError(
-                f"{asked} counts in the units of X: set feature_scale=1, not {sgd.feature_scale!r}, and "
+                f"{setting} counts in the units of X: set feature_scale=1, not {sgd.feature_scale!r}, and "
                 "scale X beforehand"
             )
 
 
-def _check_independent(machine: Any, asked: str) -> None:
+def _check_independent(machine: Any, setting: str) -> None:
     """Refuse parameters with which the faces are not independent, or another solver."""
     margin = machine.penalty.margin
     perplexity = 1.0 if machine.sgd is None else machine.sgd.perplexity
     if machine.solver not in ("auto", "exact", "dual"):
-        raise ValueError(f"{asked} needs solver='exact' or 'dual', not {machine.solver!r}")
+        raise ValueError(f"{setting} needs solver='exact' or 'dual', not {machine.solver!r}")
     if machine.loss != "sum" or margin != "total":
         raise ValueError(
-            f"{asked} needs loss='sum' and margin='total', with which the faces are independent; not "
+            f"{setting} needs loss='sum' and margin='total', with which the faces are independent; not "
             f"loss={machine.loss!r} with margin={margin!r}"
         )
     if perplexity > 1:
-        raise ValueError(f"{asked} has no floor of the perplexity: set perplexity=1, not {perplexity!r}")
+        raise ValueError(f"{setting} has no floor of the perplexity: set perplexity=1, not {perplexity!r}")
 
 
 def certify_restricted(machine: Any, X: Any, tol: float) -> Certificate:
     """Return the certificate with either restriction, for the assignment reached on the samples X."""
-    found, penalty = machine.solution_, machine._asked_penalty
-    names = [f"tree_{k}" for k in range(len(found["W"]))]
-    shared = {
-        "alpha": found.duals["margin"], "assignment": machine.assignment_, "tol": tol,
+    solution, penalty = machine.solution_, machine._asked_penalty
+    names = [f"tree_{k}" for k in range(len(solution["W"]))]
+    arguments = {
+        "alpha": solution.duals["margin"], "assignment": machine.assignment_, "tol": tol,
         "max_features": penalty.max_features,
-        "trees": [found.duals[name] for name in names if name in found.duals] or None,
+        "trees": [solution.duals[name] for name in names if name in solution.duals] or None,
         "penalty": machine._face_penalty(),
     }  # fmt: skip
     if penalty.integers is None:
-        return certify_cpm_subset(X, machine._y, machine._costs, W=found["W"], **shared)
-    numbers = {name: found[name] for name in NUMBERS}
-    return certify_cpm_integer(X, machine._y, machine._costs, **numbers, largest=penalty.integers, **shared)
+        return certify_cpm_subset(X, machine._y, machine._costs, W=solution["W"], **arguments)
+    arguments |= {name: solution[name] for name in NUMBERS}
+    return certify_cpm_integer(X, machine._y, machine._costs, largest=penalty.integers, **arguments)

@@ -140,6 +140,10 @@ class CpmRun(Struct):
         "work!: W (two, L); answers!: f8 (K)"
     )
     types: ClassVar[dict[str, str]] = {**ROW_TYPES, **WEIGHT_TYPES}
+    steps: Integers
+    first_step: Integers
+    step_sizes: Vector
+    inverse_scales: Vector
 
     def apply_step_rule(self) -> None:
         """Evaluate the step rule for the next steps."""
@@ -179,19 +183,21 @@ class CpmSgd:
         self._phi = np.zeros(2)
         self._work, self._answers = np.zeros((2, shape[1]), dtype=dtype), np.zeros(n_faces)
 
-    def show(
-        self, rows: Rows, outside: Bits, gains: Vector, order: Integers, faces: Integers, known: Integers
+    def learn(
+        self, rows: Rows, outside: Bits, gains: Vector, order: Integers, faces: Integers, unadjusted: Integers
     ) -> None:
         """Make one step for each sample in `order`; the other arguments are as in :meth:`run_over`."""
-        self.take_steps(self.run_over(rows, outside, gains, faces, known), rows, order)
+        self.take_steps(self.run_over(rows, outside, gains, faces, unadjusted), rows, order)
 
-    def run_over(self, rows: Rows, outside: Bits, gains: Vector, faces: Integers, known: Integers) -> CpmRun:
+    def run_over(
+        self, rows: Rows, outside: Bits, gains: Vector, faces: Integers, unadjusted: Integers
+    ) -> CpmRun:
         """Return the arguments of steps over some samples.
 
         outside (n,): the positives.
         gains (n,): n C_i / 2, where n is the size of all the data.
-        faces, known (n,): each positive's natural face at its last visit, and in UNADJ; -1 for a new one.
-            Updated by the steps.
+        faces, unadjusted (n,): each positive's natural face at its last visit, and in UNADJ; -1 for a new
+            one. Updated by the steps.
         """
         size = int(self.counts.max()) + len(outside) + 2 if self.floor > 0.0 else 0
         if len(self._phi) < size:
@@ -201,7 +207,7 @@ class CpmSgd:
         run = CpmRun(
             rows.values, rows.columns, rows.starts, rows.shared, outside, gains, self.scale, self.floor,
             self.spacing, self.U, self.A, self.steps, np.empty(n_sizes), np.empty(n_sizes + 1),
-            np.zeros(1, dtype=np.int64), known, self.counts, self._phi, faces, self.tally, self._work,
+            np.zeros(1, dtype=np.int64), unadjusted, self.counts, self._phi, faces, self.tally, self._work,
             self._answers,
         )  # fmt: skip
         run.apply_step_rule()
@@ -330,7 +336,7 @@ def solve_cpm_sgd(
     machine.U[:-1][~present_features(X)] = 0.0
     run = _Run(machine, rows, y, C)
     status = run.run(clock, max_iter, tol)
-    return run.solution(status, run.reached, "sgd", clock)
+    return run.solution(status, run.objective, "sgd", clock)
 
 
 class Epochs(ABC):
@@ -386,10 +392,10 @@ class _Run(Epochs):
         super().__init__(machine.iterates[0])
         self.machine, self.rows, self.C = machine, rows, C
         self.outside, self.gains = y > 0, 0.5 * len(y) * C
-        self.faces, self.known = np.full(len(y), -1), np.full(len(y), -1)
-        self.steps = machine.run_over(rows, self.outside, self.gains, self.faces, self.known)
+        self.faces, self.unadjusted = np.full(len(y), -1), np.full(len(y), -1)
+        self.steps = machine.run_over(rows, self.outside, self.gains, self.faces, self.unadjusted)
         self.keeps_last = not machine.average or machine.floor > 0.0
-        self.reached = np.inf  # objective of the answer
+        self.objective = np.inf  # of the answer
 
     def epoch(self, clock: Clock) -> None:
         machine = self.machine
@@ -422,8 +428,8 @@ class _Run(Epochs):
 
     def measure(self) -> None:
         W, objective = self.machine.answer(self.rows, self.outside, self.C)
-        if objective < self.reached or self.keeps_last:
-            self.best, self.reached = W, objective
+        if objective < self.objective or self.keeps_last:
+            self.best, self.objective = W, objective
         self.least = min(self.least, objective)
         self.measured.append(objective)
         if self.history:

@@ -15,8 +15,8 @@ first step keeps the zone, and so is exact if that does not change. The length o
 objective: its slope along the step is piecewise linear, and the zero is found by regula falsi.
 
 Once the zone holds the samples on the margin and no others, their multipliers solve A_Z w = 1 for any ε
-(:func:`settled`). A face of some features is solved to nine digits in some thirty steps of two products with
-A each.
+(:func:`fit_margin_multipliers`). A face of some features is solved to nine digits in some thirty steps of two
+products with A each.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Options:
 
 OPTIONS = Options()
 
-# Length of a step that takes u by −t·moved: about where the objective is least along it. The slope of the
-# squares at t is linear + t·square, and that of the whole at 0 is `fall`, below 0.
+# Length t of a step to u − t·moved: about where the objective is smallest along it. The slope of the squares
+# at t is linear + t·square; the slope of the objective at 0 is `fall`, below 0.
 _length = kernel(
     "step_length",
     "u: f8 (n); moved: f8 (n); c: f8 (n); eps: f8; linear: f8; square: f8; fall: f8",
@@ -71,7 +71,7 @@ def multipliers_of(point: Smooth, c: Vector) -> Vector:
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def settled(A: Vector, c: Vector, d: Vector, point: Smooth) -> Vector:
+def fit_margin_multipliers(A: Vector, c: Vector, d: Vector, point: Smooth) -> Vector:
     """Return multipliers α (n,) that put the samples of the zone on the margin, clipped to their caps.
 
     The samples outside the zone have the multipliers 0 or their costs.
@@ -82,12 +82,12 @@ def settled(A: Vector, c: Vector, d: Vector, point: Smooth) -> Vector:
     alpha = np.where(point.u > 0.0, c, 0.0)
     alpha[zone] = 0.0
     Z = A[zone]
-    off, gram = 1.0 - 0.5 * (Z / d) @ (alpha @ A), 0.5 * (Z / d) @ Z.T
+    rhs, gram = 1.0 - 0.5 * (Z / d) @ (alpha @ A), 0.5 * (Z / d) @ Z.T
     try:
-        own = np.linalg.lstsq(gram, off, rcond=None)[0]  # samples may be equal, or too many
+        solution = np.linalg.lstsq(gram, rhs, rcond=None)[0]  # samples may be equal, or too many
     except np.linalg.LinAlgError:
         return multipliers_of(point, c)
-    alpha[zone] = np.clip(own, 0.0, c[zone])
+    alpha[zone] = np.clip(solution, 0.0, c[zone])
     return alpha
 
 
@@ -107,26 +107,26 @@ def newton(
     w, u = start.w, start.u
     zone = np.flatnonzero((u > 0.0) & (u < (start.eps if keep else eps)))
     for _ in range(OPTIONS.max_steps):
-        pulled = c * np.clip(u / eps, 0.0, 1.0)
-        gradient = 2.0 * d * w - pulled @ A
-        Z, stiff = A[zone], c[zone] / eps
-        H = (Z.T * stiff) @ Z
+        alpha = c * np.clip(u / eps, 0.0, 1.0)
+        gradient = 2.0 * d * w - alpha @ A
+        Z, curvature = A[zone], c[zone] / eps
+        H = (Z.T * curvature) @ Z
         H.flat[:: len(w) + 1] += 2.0 * d
         try:
-            step = -np.linalg.solve(H, gradient - (stiff * u[zone] - pulled[zone]) @ Z)
+            step = -np.linalg.solve(H, gradient - (curvature * u[zone] - alpha[zone]) @ Z)
         except np.linalg.LinAlgError:
             return Smooth(w, u, eps)
-        fall = float(gradient @ step)
-        moved = A @ step
-        if not np.isfinite(fall) or not np.isfinite(moved).all():
+        slope = float(gradient @ step)
+        change = A @ step
+        if not np.isfinite(slope) or not np.isfinite(change).all():
             return Smooth(w, u, eps)
         length = 0.0
-        if fall < 0.0:
+        if slope < 0.0:
             scaled = 2.0 * d * step
-            length = _length(u, moved, c, eps, float(scaled @ w), float(scaled @ step), fall)
-        w, u = w + length * step, u - length * moved
+            length = _length(u, change, c, eps, float(scaled @ w), float(scaled @ step), slope)
+        w, u = w + length * step, u - length * change
         zone = np.flatnonzero((u > 0.0) & (u < eps))
-        if -fall * max(length, 0.0) <= tol and not keep:
+        if -slope * max(length, 0.0) <= tol and not keep:
             break
         keep = False
     return Smooth(w, 1.0 - A @ w, eps)

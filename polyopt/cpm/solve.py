@@ -182,13 +182,13 @@ def _alternate(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -
             time_limit=time_left, seed=seed,
         )  # fmt: skip
 
-    found = run_from_many_starts(
+    solution = run_from_many_starts(
         [Stage(problem, settings.max_iter)],
         n_init=n_init, time_limit=settings.time_limit, seed=seed, n_jobs=settings.n_jobs,
         last=None if settings.solver == "dual" or n_init == 1 else dual_end,
     )  # fmt: skip
     finish = getattr(problem, "finish", None)  # of penalised faces by the dual
-    return found if finish is None else finish(found, settings.max_iter, clock.left)
+    return solution if finish is None else finish(solution, settings.max_iter, clock.left)
 
 
 def _problem(X: Matrix, y: Vector, C: Vector, settings: Settings) -> Any:
@@ -233,9 +233,9 @@ def best_dual_end(
         np.add.at(costs, place, C)
         X, y, C = np.ascontiguousarray(unique[:, 1:]), unique[:, 0].copy(), costs
     problem = DualProblem(X, y, C, n_faces, tol=_DUAL_START_TOL)
-    found = run_from_many_starts(
+    solution = run_from_many_starts(
         [Stage(problem, max_iter)], n_init=max(n_init // 2, 1), time_limit=time_limit, seed=seed, n_jobs=1
     )
-    if found.status is Status.INTERRUPTED:
+    if solution.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
-    return np.asarray(found["assignment"][place])
+    return np.asarray(solution["assignment"][place])

@@ -66,7 +66,7 @@ class PolytopeStream:
         order = sgd.rng.permutation(np.flatnonzero(C))
         # The gain ½ n_total C_i is the weight of a sample over λ (:mod:`polyopt.cpm.sgd`). LOSS sums gain
         # times hinge, so twice its mean over the chunk estimates Σ C_i hinge_i over n_total samples.
-        sgd.show(rows, outside, 0.5 * self.n_total * C, order, faces, faces.copy())
+        sgd.learn(rows, outside, 0.5 * self.n_total * C, order, faces, faces.copy())
         return {
             "steps": float(sgd.steps[0]),
             "seconds": clock.seconds,

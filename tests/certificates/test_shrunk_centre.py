@@ -72,7 +72,7 @@ def equations(path, x):
 @pytest.mark.parametrize("prices", PRICES)
 def test_a_newton_step_solves_the_equations_to_first_order(prices):
     path, centre = drawn(PRICES[prices]), 0.3
-    way = path._way(path._factor(), centre, {})
+    way = path._direction(path._factor(), centre, {})
     assert not any(way[name][~path.live].any() for name in ("alpha", "s", "t"))  # what has no cap stays
     here = {name: getattr(path, name) for name in way}
     change = {}

@@ -77,7 +77,7 @@ def test_one_shard_of_one_block_is_algorithm_1(data, start):
     values = [value(start, X, y, 0.1)]
     for passes in range(2):
         order = row_order(4, passes, 0, 150)
-        sgd.show(as_rows(X), y == "yes", np.full(150, 7.5), order, unseen.copy(), unseen.copy())
+        sgd.learn(as_rows(X), y == "yes", np.full(150, 7.5), order, unseen.copy(), unseen.copy())
         values.append(min(value(W, X, y, 0.1) for W in sgd.iterates))
         # Between two passes the shards' mean is in double precision.
         sgd.U[:, :K] = (sgd.steps[0] + 1.0) * sgd.iterates[0].T

@@ -62,23 +62,23 @@ def test_no_step_of_one_or_two_numbers_is_better_at_the_end(seed, s):
     assert p.any()
     assert np.abs(p).max() <= 4
     assert np.count_nonzero(p) <= most
-    least, steps = face._line(p).objective, (-1, 0, 1)
+    least, steps = face._fit_scale(p).objective, (-1, 0, 1)
     for j, k in combinations(range(5), 2):
         for a, b in product(steps, steps):
             near = p.copy()
             near[j], near[k] = p[j] + a, p[k] + b
             if np.abs(near).max() <= 4 and np.count_nonzero(near) <= most:
-                assert face._line(near).objective >= least * (1.0 - 2e-9)
+                assert face._fit_scale(near).objective >= least * (1.0 - 2e-9)
     for j in np.flatnonzero(p):
         near = np.where(np.arange(5) == j, 0, p)
-        assert face._line(near).objective >= least * (1.0 - 2e-9)
+        assert face._fit_scale(near).objective >= least * (1.0 - 2e-9)
 
 
 def test_numbers_opposite_to_the_classes_are_turned_round(data):
     X, y, c, w = data
     face = IntegerFace(X, y, c, 3)
     wrong = -np.sign(w[:-1]).astype(np.int64)
-    line = face._line(wrong)
+    line = face._fit_scale(wrong)
     assert line.integers.tolist() == (-wrong).tolist()
     assert line.scale > 0.0
 
@@ -89,7 +89,7 @@ def test_the_threshold_costs_at_most_a_thousandth(seed):
     c = np.full(40, 0.5)
     face = IntegerFace(X, y, c, 4)
     found = face.round(SubsetFace(X, y, c, 3).fit([0, 1, 2]).w)
-    exact = face._line(found.integers)
+    exact = face._fit_scale(found.integers)
     assert exact.objective * (1 - 1e-9) <= found.objective <= exact.objective * 1.001
     digits = len(f"{abs(found.threshold):.12g}".replace(".", "").strip("0"))
     short = float(f"{-exact.bias / exact.scale:.{digits}g}")
@@ -100,7 +100,7 @@ def test_numbers_to_begin_with_are_never_made_worse(data):
     X, y, c, _ = data
     face = IntegerFace(X, y, c, 3)
     start = np.array([3, -2, 1])
-    alone = face._line(start).objective
+    alone = face._fit_scale(start).objective
     assert face.round(np.zeros(4), start).objective <= alone * 1.001
 
 
@@ -152,7 +152,7 @@ def test_integers_with_signs(max_features):
         for p in map(np.array, product(range(-2, 3), repeat=4))
         if (signs * p >= 0).all() and (max_features is None or (p != 0).sum() <= max_features)
     ]
-    least = min(face._line(p).objective for p in allowed)
+    least = min(face._fit_scale(p).objective for p in allowed)
     assert least <= found.objective <= 1.002 * least
     given = {
         "integers": found["integers"], "scales": found["scales"], "thresholds": found["thresholds"],

@@ -14,7 +14,7 @@ from formulations import cpm, cpm_faces
 from formulations.language.toy_data import two_blobs
 from polyopt.cpm import few_feature_face as subset
 from polyopt.cpm.few_feature_face import SubsetFace, optimal_weights
-from polyopt.cpm.smooth_hinge import begin, multipliers_of, newton, settled
+from polyopt.cpm.smooth_hinge import begin, fit_margin_multipliers, multipliers_of, newton
 
 
 def signed(X, y):
@@ -40,7 +40,7 @@ def test_on_the_path_the_gap_is_what_the_zone_adds(data):
         D = alpha.sum() - (v**2 / d).sum() / 4
         assert point.w == pytest.approx(0.5 * v / d, abs=1e-8)
         assert P - D == pytest.approx(eps * c @ (share * (1 - share)), abs=1e-8)
-    alpha = settled(A, c, d, point)
+    alpha = fit_margin_multipliers(A, c, d, point)
     assert ((alpha >= 0) & (alpha <= c)).all()
     free = (alpha > 0) & (alpha < c)
     assert free.any()

@@ -28,7 +28,7 @@ def test_a_run_is_algorithm_1_wherever_its_samples_are_cut(data):
     whole = CpmSgd(4, K, dtype=np.float64)
     whole.U[:, :K], whole.A[:, :K], whole.steps[0] = 51.0 * W.T, W.T, 50
     unseen = np.full(90, -1)
-    whole.show(rows, outside, gains, order, unseen, unseen.copy())
+    whole.learn(rows, outside, gains, order, unseen, unseen.copy())
     for cuts in ((), (1,), (20, 20, 70)):
         run = begin(Point(W, W, 50), np.float64)
         for part in np.split(order, cuts):
