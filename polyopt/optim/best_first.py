@@ -134,7 +134,7 @@ class BestFirst(ABC, Generic[State]):
         self._exploring = np.inf
 
     def limit(self, clock: Clock, max_nodes: int | None) -> Status | None:
-        """The limit that is reached, if one is."""
+        """Return the limit that is reached, or None."""
         if max_nodes is not None and self.nodes >= max_nodes:
             return Status.ITERATION_LIMIT
         return Status.TIME_LIMIT if clock.is_over else None

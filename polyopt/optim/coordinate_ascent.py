@@ -129,13 +129,13 @@ def climb_face(
     checked again before the climb ends. The seed fixes the order of the samples. Returns the number of
     passes.
     """
-    own, slope = _copies(rows, chosen), np.array([np.inf])
+    copies, slope = _copies(rows, chosen), np.array([np.inf])
     order, counts = np.arange(len(chosen)), np.array([len(chosen), seed, 0])
-    per_call, made = max(1, entries_per_call // (len(own.values) + 1)), 0
+    per_call, made = max(1, entries_per_call // (len(copies.values) + 1)), 0
     while made < passes:
         has_ended = _climb_face(
-            own.values, own.columns, own.starts, own.shared, scale, y, caps, squares, alpha, w, accuracy,
-            min(per_call, passes - made), order, counts, slope,
+            copies.values, copies.columns, copies.starts, copies.shared, scale, y, caps, squares, alpha, w,
+            accuracy, min(per_call, passes - made), order, counts, slope,
         )  # fmt: skip
         made = int(counts[2])
         if has_ended:
@@ -248,12 +248,12 @@ class FaceAscent:
         """Compute the scores of the faces that have changed since their scan, and find the active pairs."""
         faces = np.flatnonzero(~self._scanned)
         faces = faces[~np.isin(faces, self._duplicates)]
-        found: list[NDArray[Any]] = []
+        pairs: list[NDArray[Any]] = []
         for first in range(0, len(faces), self._options.scan_faces):
-            found += self._scan(faces[first : first + self._options.scan_faces])
+            pairs += self._scan(faces[first : first + self._options.scan_faces])
         self.passes += len(faces) / max(len(self.W), 1)
-        if found:
-            rows, owners = np.concatenate(found, axis=1)
+        if pairs:
+            rows, owners = np.concatenate(pairs, axis=1)
             order = np.argsort(owners, kind="stable")
             ends = np.bincount(owners, minlength=len(self.W)).cumsum()
             rows = rows[order]
@@ -353,7 +353,7 @@ class FaceAscent:
 
     def _scan(self, faces: Integers) -> list[NDArray[Any]]:
         """Scan all samples on some faces, and return the active pairs of negatives, each (2, any number)."""
-        U, n, found = self._lanes(faces), len(self._y), []
+        U, n, pairs_found = self._lanes(faces), len(self._y), []
         pairs, out = (
             np.empty((2, min(self._options.scan_rows, n) * len(faces)), dtype=np.int32),
             np.empty_like(U[0]),
@@ -364,8 +364,8 @@ class FaceAscent:
                 *self._samples, self._scale, U, faces, first, last, self._y, self._caps_columns,
                 self._score_row, -1.0 - self._options.margin_band, self.scores, self._inside, pairs, out,
             )  # fmt: skip
-            found.append(pairs[:, :used].copy())
-        return found
+            pairs_found.append(pairs[:, :used].copy())
+        return pairs_found
 
     def _set_active(self, k: int, rows: NDArray[Any]) -> None:
         """Set the active samples of a face: positive multipliers, and `rows` from a scan."""

@@ -252,13 +252,13 @@ def run_from_many_starts(
             state = last(clock.left)
         else:
             state = problem.start(generators[drawn], clock.left)
-        found = run_stages(stages, state, max_iter=max_iter, time_limit=clock.left)
-        if finish is None or found.status in _STOPPED:
-            return found
+        solution = run_stages(stages, state, max_iter=max_iter, time_limit=clock.left)
+        if finish is None or solution.status in _STOPPED:
+            return solution
         try:
-            return finish(found, clock.left)
+            return finish(solution, clock.left)
         except KeyboardInterrupt:
-            return replace(found, status=interrupted())
+            return replace(solution, status=interrupted())
 
     count = (first is not None) + n_init + (last is not None)
     return best_of(run, count, time_limit=time_limit, n_jobs=n_jobs)
@@ -272,37 +272,37 @@ class _Run(Generic[State]):
         self.best: Solution | None = None
         self.state = state  # the state after the best point
         self.status = Status.ITERATION_LIMIT
-        self.made = 0
+        self.rounds_made = 0
         self.history: list[dict[str, float]] = []
 
     def work(self, stage: Stage[State]) -> None:
         """Run one stage, from the best point so far."""
         problem, state = stage.problem, self.state
-        judged = problem.judge(state)
-        if judged is not None:
-            self.best = judged.point
+        first_point = problem.judge(state)
+        if first_point is not None:
+            self.best = first_point.point
             if not self.history:
-                self._record(problem.unit, judged)
+                self._record(problem.unit, first_point)
         if self.status in _STOPPED:
             return
         self.status, idle = Status.ITERATION_LIMIT, 0
         try:
             for _ in range(stage.max_iter):
-                if self.made >= self.max_iter:
+                if self.rounds_made >= self.max_iter:
                     return
                 if self.best is not None and is_out_of_time():
                     self.status = Status.TIME_LIMIT
                     return
-                found = problem.round(state, self.clock.left)
-                state = found.following
-                self.made += 1
-                self._record(problem.unit, found)
-                least, value = np.inf if self.best is None else self.best.objective, found.point.objective
+                outcome = problem.round(state, self.clock.left)
+                state = outcome.following
+                self.rounds_made += 1
+                self._record(problem.unit, outcome)
+                least, value = np.inf if self.best is None else self.best.objective, outcome.point.objective
                 idle = 0 if self.best is None or value < least - stage.tol * abs(least) else idle + 1
-                # Of equal points the later: it has its multipliers, and belongs to its own assignment.
+                # The later of equal points is kept: it has multipliers, and they belong to its assignment.
                 if self.best is None or value <= least + TIE * abs(least):
-                    self.best, self.state = found.point, found.following
-                ended = self._end(found, idle >= stage.patience)
+                    self.best, self.state = outcome.point, outcome.following
+                ended = self._end(outcome, idle >= stage.patience)
                 if ended is not None:
                     self.status = ended
                     return
@@ -314,24 +314,28 @@ class _Run(Generic[State]):
     def solution(self) -> Solution:
         assert self.best is not None
         return replace(
-            self.best, status=self.status, iterations=self.made, solve_time=self.clock.seconds,
+            self.best, status=self.status, iterations=self.rounds_made, solve_time=self.clock.seconds,
             history=tuple(self.history),
         )  # fmt: skip
 
-    def _record(self, unit: str, found: Round[State]) -> None:
-        record = {unit: float(self.made), "seconds": self.clock.seconds, "objective": found.point.objective}
-        self.history.append(record | found.record)
+    def _record(self, unit: str, outcome: Round[State]) -> None:
+        record = {
+            unit: float(self.rounds_made),
+            "seconds": self.clock.seconds,
+            "objective": outcome.point.objective,
+        }
+        self.history.append(record | outcome.record)
         tell(self.history[-1])
-        show(self.history[-1], lambda: found.point.primal)
+        show(self.history[-1], lambda: outcome.point.primal)
 
-    def _end(self, found: Round[State], has_settled: bool) -> Status | None:
+    def _end(self, outcome: Round[State], is_idle: bool) -> Status | None:
         """Return the status with which the stage ends here; None if it goes on."""
-        status = found.point.status
-        settled = Status.CONVERGED if status is Status.SOLVED else status
+        status = outcome.point.status
+        status_if_settled = Status.CONVERGED if status is Status.SOLVED else status
         if status in (*_STOPPED, Status.ITERATION_LIMIT):
             return status
-        if found.is_fixed:
-            return settled
+        if outcome.is_fixed:
+            return status_if_settled
         if self.clock.is_over:
             return Status.TIME_LIMIT
-        return settled if has_settled else None
+        return status_if_settled if is_idle else None

@@ -32,9 +32,8 @@ from polyopt.optim.cross_entropy import CrossEntropyResult, cross_entropy_minimi
 from polyopt.optim.starts import TIE
 from polyopt.sparse.certificate import score_bound
 from polyopt.sparse.one_norm import solve_relaxation
-from polyopt.sparse.pattern_lp import OPTIONS, CutPool, Options, PatternLP, PatternSolution
+from polyopt.sparse.pattern_lp import OPTIONS, CutPool, Options, PatternLP, PatternSolution, finished
 from polyopt.sparse.pattern_scores import PatternScorer, Work
-from polyopt.sparse.point import finished
 from polyopt.sparse.settings import CrossEntropySettings
 
 Bits = NDArray[np.bool_]

@@ -26,7 +26,7 @@ from polyopt.optim.starts import TIE
 from polyopt.sparse import tree
 from polyopt.sparse.node_program import FREE, OFF, ON, bound_of
 from polyopt.sparse.one_norm import solve_relaxation
-from polyopt.sparse.point import as_start, finished, idle
+from polyopt.sparse.pattern_lp import as_start, finished, idle
 from polyopt.sparse.tree import L0Tree, solve_l0_tree
 
 if TYPE_CHECKING:

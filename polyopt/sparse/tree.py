@@ -50,7 +50,7 @@ from polyopt.sparse.node_program import (
     problem_of,
     solve_by_highs,
 )
-from polyopt.sparse.point import RECORD_SECONDS, as_start, finished, idle
+from polyopt.sparse.pattern_lp import as_start, finished, idle
 
 if TYPE_CHECKING:
     Marks = NDArray[np.int8]
@@ -64,11 +64,13 @@ class Options:
     first_slots: slots for open nodes at the start.
     work_per_call: approximate number of multiplications between two checks of the clock.
     max_open_bytes: memory for open nodes; beyond it the search goes depth first.
+    seconds_between_records: least time between two records of the history.
     """
 
     first_slots: int = 256
     work_per_call: float = 3e6
     max_open_bytes: int = 1 << 28
+    seconds_between_records: float = 0.2
 
 
 DEFAULT = Options()
@@ -251,6 +253,7 @@ class L0Tree:
         self.search_state = new_search_state(p, self.best, tol, max_nodes)
         self._steps = max(int(options.work_per_call / (n * p + 100)), 1)
         self._has_root = False
+        self._seconds_between_records = options.seconds_between_records
 
     def offer(self, alpha: Vector, b: float) -> None:
         """Keep a point if it is the best so far."""
@@ -356,7 +359,7 @@ class L0Tree:
             self.offer(self.data.C * self.search_state.a, float(values[BEST_B]))
         self.bound = max(self.bound, float(lower_bound(self.nodes, self.search_state)))
         now = self.clock.seconds
-        if self.history and now <= self.history[-1]["seconds"] + RECORD_SECONDS:
+        if self.history and now <= self.history[-1]["seconds"] + self._seconds_between_records:
             return
         record = {
             "seconds": now,

@@ -40,14 +40,14 @@ def test_each_new_face_costs_less_at_the_prices_than_all_before():
     _, _, data, best, rng = a_poor_point(5)
     columns = Columns(data, best, 1e-8, 1e-8)
     columns.begin(Clock(), rng)
-    found = columns.priced(Clock())
-    known, count = columns.known(found.prices), len(columns.W)
+    found = columns.solve_prices(Clock())
+    known, count = columns.least_cost(found.prices), len(columns.W)
     _add_columns(columns, found, count + 1, Clock(), rng)
     assert len(columns.W) == count + 1
     _add_columns(columns, found, np.inf, Clock(), rng)
     assert len(columns.W) > count + 1
     assert all(price_of(data, found.prices, w) < known for w in columns.W[count:])
-    assert not columns.answers(columns.W[0], np.zeros(data.npos)).any()  # nobody rather pays nothing
+    assert not columns.gaining(columns.W[0], np.zeros(data.npos)).any()  # no loss is below 0
 
 
 def test_without_time_the_point_stays():

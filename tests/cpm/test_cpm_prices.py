@@ -168,7 +168,7 @@ def test_prices_are_those_of_the_program_of_location(faces, npos, K, scale):
     ).fun * scale  # fmt: skip
     proven = found.prices.sum() + K * (own + np.minimum(hinges - found.prices, 0.0).sum(axis=1)).min()
     assert proven == pytest.approx(known, rel=1e-7)
-    assert found.shares.sum() == pytest.approx(K)
+    assert found.weights.sum() == pytest.approx(K)
 
 
 def test_equal_faces_are_kept_once_and_an_infinite_cost_has_no_prices():

@@ -18,8 +18,7 @@ from polyopt.certificates import Claim
 from polyopt.sparse import tree as l0_tree
 from polyopt.sparse.certificate import certify_l0_data
 from polyopt.sparse.cross_entropy import round_relaxation
-from polyopt.sparse.pattern_lp import PatternLP
-from polyopt.sparse.point import finished
+from polyopt.sparse.pattern_lp import PatternLP, finished
 from polyopt.sparse.proof import solve_integer_program
 from polyopt.sparse.tree import solve_l0_tree
 
@@ -234,10 +233,10 @@ def test_a_real_signal_stops_it(interruptible):
     assert len(records) == 1
 
 
-def test_the_history_narrows(monkeypatch):
-    monkeypatch.setattr(l0_tree, "RECORD_SECONDS", 0.0)
+def test_the_history_narrows():
     data, seen = problem("rbf", 24, seed=1), []
-    found = solve_l0_tree(data, progress=seen.append)
+    options = l0_tree.Options(seconds_between_records=0.0)
+    found = solve_l0_tree(data, progress=seen.append, options=options)
     assert found.history == tuple(seen)
     assert len(seen) > 1
     for before, after in itertools.pairwise(seen):

@@ -3,8 +3,9 @@
 A node allows some faces to each positive; a positive with a single face left is assigned to it. Its
 multipliers, kept from its parent, are feasible for the faces with the assigned positives, so the sum of the
 faces' dual values bounds all its completions, and trial moves of the other positives raise that bound.
-Assignments that would cost more than the incumbent are forbidden. The faces are alike: of those without
-positives only the first is offered, and an assignment that is forbidden there is forbidden on the others too.
+Assignments that would cost more than the incumbent are forbidden. The faces are interchangeable: among those
+without positives only the first is allowed, and an assignment that is forbidden there is forbidden on the
+others too.
 
 **The bound.** Let some positives be assigned, U be the others, and α_k be feasible for the dual of face k
 with the samples assigned to it, w_k = ½ Σ_j α_jk y_j x̃_j. Putting i ∈ U on face k is a *move* δ_ik: a change
@@ -33,11 +34,11 @@ classes overlap: a positive among negatives is held by them on whichever face, e
 costs of such samples add up nearly in full.
 
 The moves are found in turn: the box left by the moves before, and w_k shifted by half of those e_rk that
-pull the same way, make a problem for ``climb``; the face that costs i least
-sets what it adds to the bound, and its moves on the others are shrunk to cost as little as that.
+have a positive product with it, make a problem for ``climb``. The increase of the bound by i is that of its
+cheapest face, and its moves on the other faces are shrunk to that increase.
 
-The same charges, all to i, tell what i adds at least on face k when every other sample adds what it
-does: if that exceeds the cost of a known solution, no better one has i on k.
+The same products, all charged to i, give a lower bound on the increase by i on face k, if every other sample
+adds its increase. If the bound then exceeds the cost of the incumbent, no better assignment has i on k.
 
 **Rounding.** The multipliers keep within their boxes exactly: a climb sets a multiplier to the end of its
 box, and joint moves have boxes that are smaller by the rounding of their sums. Decisions are made by the
@@ -67,7 +68,7 @@ class Moves(Struct):
 
     gain (npos, K), delta (npos, K, n), pull (npos, K, d): gain, δ_ik and e_ik of each move by itself.
     taken (npos, K, n), shared (npos, K, d): δ_ik and e_ik of the moves that keep within the boxes together.
-    up, down (K, n): the room that these leave in the boxes.
+    up, down (K, n): distances to the boxes' ends that these leave.
     added, error (npos,): the increase of the bound by each positive, and its rounding error.
     length, blur (npos, K): length of each shared vector, and a bound on its error.
     """
@@ -114,7 +115,7 @@ def try_move(
 class Node(Struct):
     """The node that is explored: its allowed faces, multipliers, boxes and hyperplanes.
 
-    face, cost (npos,): the face of each positive, -1 if not assigned, and its least cost by itself.
+    face, cost (npos,): the face of each positive, -1 if not assigned, and its least loss on an allowed face.
     order (r,): the positives in the order in which their moves are added up.
     found (4,): the results of :func:`examine`.
     """
@@ -160,7 +161,7 @@ def examine(
 
 
 def paying(data: Samples, node: Node, used: int) -> NDArray[np.int64]:
-    """Unassigned positives with a positive cost on every allowed face: only they raise the bound."""
+    """Return unassigned positives with a positive cost on every allowed face: only they raise the bound."""
     order = np.empty_like(node.face)
     return order[: _paying(data, node, used, order)]
 

@@ -40,19 +40,19 @@ if TYPE_CHECKING:
 class Options:
     """Numbers of a tree.
 
-    max_depth: decisions one under the other, which every reader of JSON accepts.
-    max_nodes: nodes that branch; 20,000 are some 20 MB in the file.
-    max_nodes_after_prices: the same if prices proved the bound: a tree then mostly has millions of nodes, or
-        some dozens.
-    bits: of a multiplier, relative to its cap.
-    tried: samples tried for branching.
+    max_depth: depth of the tree, which every reader of JSON accepts.
+    max_nodes: nodes that branch; 20,000 take about 20 MB in the file.
+    max_nodes_after_prices: the same if prices proved the bound: a tree then has millions of nodes, or a few
+        dozen.
+    bits: bits of a multiplier, relative to its cap.
+    candidates: samples tried for branching.
     """
 
     max_depth: int = 200
     max_nodes: int = 20_000
     max_nodes_after_prices: int = 1_000
     bits: int = 30
-    tried: int = 20
+    candidates: int = 20
 
 
 DEFAULT = Options()
@@ -68,29 +68,29 @@ _NO_SPREAD = (
 
 
 def evidence_of(
-    X: MatrixLike, y: Vector, C: Vector, found: Solution, tol: float, *, loss: Loss, margin: Margin,
+    X: MatrixLike, y: Vector, C: Vector, solution: Solution, tol: float, *, loss: Loss, margin: Margin,
     options: Options = DEFAULT,
 ) -> tuple[Evidence, ...]:  # fmt: skip
-    """The statement that no assignment costs less than the bound of a search `found`.
+    """State that no assignment costs less than the bound of the `solution` of a search.
 
-    The stated bound need not be closer to the value than half of `tol`, relative. There is none if the faces
-    are coupled, as the bound is then a solver's. A bound at prices that no small tree proves, and one of more
-    than 500 samples, have a statement that says why it has no file.
+    The stated bound need not be closer to the value than half of `tol`, relative. There is no statement if
+    the faces are coupled, as the bound is then a solver's. For a bound at prices that no small tree proves,
+    and for more than 500 samples, the statement says why it has no file.
     """
     if (loss, margin) != ("sum", "total"):
         return ()
-    goal = min(float(found.bound or 0.0), float(found.objective) * (1.0 - 0.5 * tol))
-    at_prices = "price" in found.duals
+    goal = min(float(solution.bound or 0.0), float(solution.objective) * (1.0 - 0.5 * tol))
+    at_prices = "price" in solution.duals
     if len(y) > MAX_SAMPLES:
         return without_form(_NO_PRICES if at_prices else _NO_SPREAD)
-    return (Evidence(cache(partial(_state, dense(X), y, C, found["W"], goal, at_prices, options))),)
+    return (Evidence(cache(partial(_state, dense(X), y, C, solution["W"], goal, at_prices, options))),)
 
 
 def _state(
     X: Vector, y: Vector, C: Vector, W: Vector, goal: float, at_prices: bool, options: Options
 ) -> Statement:
-    most = options.max_nodes_after_prices if at_prices else options.max_nodes
-    tree, proven = prove_by_leaves(X, y, C, len(W), goal, most, options)
+    max_nodes = options.max_nodes_after_prices if at_prices else options.max_nodes
+    tree, proven = prove_by_leaves(X, y, C, len(W), goal, max_nodes, options)
     if at_prices and proven < goal:
         raise ValueError(_NO_PRICES)
     return state_choice(X, y, W, C, tree, proven)
@@ -100,7 +100,7 @@ def prove_by_leaves(
     X: Vector, y: Vector, C: Vector, n_faces: int, goal: float, max_nodes: int = DEFAULT.max_nodes,
     options: Options = DEFAULT,
 ) -> tuple[dict[str, Any], float]:  # fmt: skip
-    """A tree in the form of the file, and the bound of its leaves.
+    """Return a tree in the form of the file, and the bound of its leaves.
 
     That bound is below `goal` if the goal is above the optimum, or `max_nodes` nodes do not suffice.
     """
@@ -114,14 +114,14 @@ class Leaf(NamedTuple):
 
     entry: its part of the file.
     face (npos,): the face of each positive, -1 if it has none.
-    alpha, above (K, n): its multipliers, and those of its parent.
-    is_fine: True if the multipliers are as good as possible.
+    alpha, parent_alpha (K, n): its multipliers, and those of its parent.
+    is_fine: True if the multipliers were optimised as far as possible.
     """
 
     entry: dict[str, Any]
     face: Assignment
     alpha: Vector
-    above: Vector
+    parent_alpha: Vector
     is_fine: bool = False
 
 
@@ -133,7 +133,7 @@ class ClaimTree(BestFirst[Leaf]):
         self.order = np.argsort(y, kind="stable")
         A = np.ascontiguousarray(lift(X)[self.order] * y[self.order, None])
         self.data = Samples(A, (A * A).sum(axis=1), C[self.order].astype(float), int((y < 0).sum()))
-        self.n_faces, self.goal, self.numbers = n_faces, goal, options
+        self.n_faces, self.goal, self.claim_options = n_faces, goal, options
         self.moves = moves_for(self.data.npos, len(A), A.shape[1], n_faces)
         self.grid = 2.0 ** (np.frexp(np.where(self.data.C > 0.0, self.data.C, 1.0))[1] - options.bits)
         self.root: dict[str, Any] = {"rows": {}}
@@ -143,7 +143,7 @@ class ClaimTree(BestFirst[Leaf]):
 
     @property
     def objective(self) -> float:
-        """The goal, or the least bound of a leaf that cannot branch: nothing above it need be proven."""
+        """The goal, or the least bound of a leaf that cannot branch: higher bounds are not needed."""
         return min(self.goal, self._closed)
 
     @property
@@ -155,7 +155,7 @@ class ClaimTree(BestFirst[Leaf]):
         """Put a positive on every face that it may go to."""
         leaf = node.state
         chosen = None
-        if (leaf.face >= 0).sum() < self.numbers.max_depth:
+        if (leaf.face >= 0).sum() < self.claim_options.max_depth:
             chosen = self._choose(node.bound, leaf)
         if chosen is None:
             self.nodes -= 1  # it does not branch
@@ -175,7 +175,7 @@ class ClaimTree(BestFirst[Leaf]):
         return children
 
     def _raise(self, leaf: Leaf, faces: Iterable[int], sweeps: int, least: float) -> float:
-        """Improve the multipliers of some faces, in place; return the bound.
+        """Improve the multipliers of `faces`, in place; return the bound.
 
         The sweeps of a face end when one raises the bound by less than `least` times the gap to the goal.
         """
@@ -191,7 +191,7 @@ class ClaimTree(BestFirst[Leaf]):
         bound = self._bound_of(alpha)
         if bound < 0.0:  # by rounding alone; zero multipliers prove 0
             alpha[:], bound = 0.0, 0.0
-        changes = [self._changes(a, b) for a, b in zip(alpha, leaf.above, strict=True)]
+        changes = [self._changes(a, b) for a, b in zip(alpha, leaf.parent_alpha, strict=True)]
         leaf.entry["rows"] = {"margin": changes}
         return bound
 
@@ -199,22 +199,22 @@ class ClaimTree(BestFirst[Leaf]):
         value, error = proven_sum(self.data, alpha)
         return value - error if np.isfinite(value - error) else -np.inf
 
-    def _changes(self, alpha: Vector, above: Vector) -> dict[str, Any]:
-        """The multipliers of a face that differ from the parent's, in the form of the file."""
-        at = np.flatnonzero(alpha != above)
+    def _changes(self, alpha: Vector, parent_alpha: Vector) -> dict[str, Any]:
+        """Return the multipliers of a face that differ from the parent's, in the form of the file."""
+        at = np.flatnonzero(alpha != parent_alpha)
         at = at[np.argsort(self.order[at])]
         return {"at": self.order[at].tolist(), "is": [numeral(v) for v in alpha[at].tolist()]}
 
     def _choose(self, bound: float, leaf: Leaf) -> tuple[int, int] | None:
-        """The positive to branch on and the number of its faces; None if the bound cannot rise."""
+        """Return the positive to branch on and the number of its faces; None if the bound cannot rise."""
         data, used = self.data, min(self.n_faces, int(leaf.face.max(initial=-1)) + 2)
         W = np.zeros((self.n_faces, data.A.shape[1]))
         for k in range(used):
             hyperplane(data, leaf.alpha[k], W[k])
         hinge = np.maximum(0.0, 1.0 - data.points @ W[:used].T).min(axis=1, initial=np.inf)
         cost = np.where(leaf.face < 0, data.C[data.inside :] * hinge, 0.0)
-        tried = np.argsort(-cost, kind="stable")[: self.numbers.tried]
-        chosen, most, missing = None, -1.0, self.goal - bound
+        tried = np.argsort(-cost, kind="stable")[: self.claim_options.candidates]
+        chosen, largest_gain, missing = None, -1.0, self.goal - bound
         for p in tried[cost[tried] > 0.0].tolist():
             gain = 1.0
             for k in range(used):
@@ -222,6 +222,6 @@ class ClaimTree(BestFirst[Leaf]):
                 caps_of(data, leaf.face, k, caps)
                 raised, _ = try_move(data, caps, leaf.alpha[k], W[k], p, k, self.moves, missing)
                 gain *= min(max(raised / missing, 1e-6), 1.0)
-            if gain > most:
-                chosen, most = (p, used), gain
+            if gain > largest_gain:
+                chosen, largest_gain = (p, used), gain
         return chosen

@@ -56,27 +56,27 @@ def solve_cpm_explicitly(
     )
     if best.status is Status.INTERRUPTED:
         return _solution(best, None, best.status, tol, y, clock)
-    upper = best.objective * (1.0 + 1e-6) if np.isfinite(best.objective) else None
-    program = mixed_integer(X, y, n_faces, C, upper, loss, margin)
+    upper_bound = best.objective * (1.0 + 1e-6) if np.isfinite(best.objective) else None
+    program = mixed_integer(X, y, n_faces, C, upper_bound, loss, margin)
     options: dict[str, Any] = {"limits/gap": tol}
     try:
-        found = program.solve("SCIP", time_limit=clock.left, **options)
+        solution = program.solve("SCIP", time_limit=clock.left, **options)
     except KeyboardInterrupt:  # before SCIP had a point
         return _solution(best, None, interrupted(), tol, y, clock)
-    if found.primal:
-        assignment = natural_assignment(X, y, found["W"])
-        assignment[y > 0] = found["z"].argmax(axis=1)
+    if solution.primal:
+        assignment = natural_assignment(X, y, solution["W"])
+        assignment[y > 0] = solution["z"].argmax(axis=1)
         refined = run_rounds(problem, assignment, time_limit=clock.left)
         if refined.objective < best.objective:
             best = refined
-    return _solution(best, found, found.status, tol, y, clock)
+    return _solution(best, solution, solution.status, tol, y, clock)
 
 
 def _solution(
-    best: Solution, found: Solution | None, status: Status, tol: float, y: Vector, clock: Clock
+    best: Solution, by_scip: Solution | None, status: Status, tol: float, y: Vector, clock: Clock
 ) -> Solution:
     """Combine the best point with SCIP's bound and status."""
-    bound, value = None if found is None else found.bound, best.objective
+    bound, value = None if by_scip is None else by_scip.bound, best.objective
     if bound is not None:
         bound = min(bound, value)
     is_closed = bound is not None and value - bound <= tol * abs(value)
@@ -85,7 +85,8 @@ def _solution(
     elif status is Status.SOLVED:
         status = Status.INACCURATE
     return Solution(
-        status=status, objective=value, bound=bound, solver="scip" if found is None else found.solver,
+        status=status, objective=value, bound=bound, solver="scip" if by_scip is None else by_scip.solver,
         primal={"W": best["W"], "assignment": np.where(y > 0, best["assignment"], -1)}, duals=best.duals,
-        iterations=0 if found is None else found.iterations, solve_time=clock.seconds, history=best.history,
+        iterations=0 if by_scip is None else by_scip.iterations, solve_time=clock.seconds,
+        history=best.history,
     )  # fmt: skip

@@ -1,7 +1,7 @@
 """One face of the Convex Polytope Machine on small dense data: its dual, by coordinates or interior point.
 
-The samples are rows y_i x̃_i, those inside (y = -1) first. For a face that answers for the positives in P the
-dual is
+The samples are rows y_i x̃_i, those inside (y = -1) first. For a face to which the positives in P are assigned
+the dual is
 
     max  D(a) = Σ a_i − ‖w‖²,   w = ½ Σ a_i y_i x̃_i,   0 ≤ a_i ≤ C_i, and a_i = 0 for positives not in P,
 
@@ -66,7 +66,7 @@ class Best(Struct):
 
 
 def no_best(n_faces: int, d: int) -> Best:
-    """An incumbent that is not there yet."""
+    """Return an incumbent of infinite cost."""
     return Best(np.zeros((n_faces, d)), np.array([np.inf, np.inf, 0.0]))
 
 
@@ -164,7 +164,7 @@ def solve_exactly(data: Samples, caps: Vector, a: Vector, w: Vector, clock: Cloc
 def polished_face(
     data: Samples, face: NDArray[np.int64], k: int, small_gap: float, clock: Clock
 ) -> tuple[Vector, Vector]:
-    """Multipliers (n,) and hyperplane (d,) of face k for an assignment (npos,), nearly to rounding.
+    """Return multipliers (n,) and hyperplane (d,) of face k for an assignment (npos,), nearly to rounding.
 
     An interior point takes over if coordinate ascent leaves more than `small_gap`.
     """
@@ -182,7 +182,7 @@ def _face_cost(data: Samples, costs: Vector, w: Vector) -> float:
 
 
 def proven_sum(data: Samples, alpha: Vector) -> tuple[float, float]:
-    """The sum of the dual values of faces with multipliers alpha (K, n), and its rounding error."""
+    """Return the sum of the dual values of faces with multipliers alpha (K, n), and its rounding error."""
     total, error, w = 0.0, 0.0, np.empty(data.A.shape[1])
     for a in alpha:
         hyperplane(data, a, w)

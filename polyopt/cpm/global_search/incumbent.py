@@ -27,21 +27,22 @@ if TYPE_CHECKING:
 class Options:
     """Numbers of the starts.
 
-    columns_time, kicks_time, ascents_time, fewer_time: shares of the time for faces of many starts put
-        together, kicks, the first dual ascents, and one face less.
+    columns_time, kicks_time, ascents_time, fewer_time: fractions of the time for combining faces of many
+        starts, kicks, the first dual ascents, and one face less.
     min_size_for_ascents: samples times dimensions times faces from which dual ascents and kicks are worth
         their time; chosen on six sets and some pairs of digits, sonar and ionosphere among them.
     ascents: dual ascents of a batch.
     max_rounds: rounds of a dual ascent.
-    kicked_share, kicked_share_loose: largest share of positives that a kick moves, without and with a dual
-        ascent after it.
+    kicked_fraction, kicked_fraction_loose: largest fraction of the positives that a kick moves, without and
+        with a dual ascent after it.
     kick_tol, max_cost_ratio, end_tol: relative precision of alternation after a kick; the cost relative to
         the incumbent's up to which it continues, and its precision then.
     max_batches: batches of ascents, and of kicks, with a time limit; without one there is one batch.
     max_column_work: faces squared times positives of a location program, which then takes a second or two.
-    max_column_rounds, max_idle_rounds, column_trials, n_largest, changed_shares: rounds of the columns,
-        those without a new face, faces tried in each, from so many faces with the largest shares, of whose
-        positives such shares are changed. Found helpful on draws of german, parkinsons and heart.
+    max_column_rounds, max_idle_rounds, column_trials: rounds of the columns, rounds in a row without a new
+        face, and faces tried in a round.
+    n_largest, changed_fractions: the faces tried start from those of so many largest weights, after such a
+        fraction of their positives is changed; chosen on draws of german, parkinsons and heart.
     """
 
     columns_time: float = 0.2
@@ -51,8 +52,8 @@ class Options:
     min_size_for_ascents: int = 10_000
     ascents: int = 20
     max_rounds: int = 300
-    kicked_share: float = 0.1
-    kicked_share_loose: float = 0.3
+    kicked_fraction: float = 0.1
+    kicked_fraction_loose: float = 0.3
     kick_tol: float = 1e-4
     max_cost_ratio: float = 1.02
     end_tol: float = 1e-8
@@ -62,7 +63,7 @@ class Options:
     max_idle_rounds: int = 4
     column_trials: int = 60
     n_largest: int = 20
-    changed_shares: tuple[float, ...] = (0.02, 0.05, 0.1, 0.2)
+    changed_fractions: tuple[float, ...] = (0.02, 0.05, 0.1, 0.2)
 
 
 DEFAULT = Options()
@@ -165,11 +166,11 @@ def _from_dual(data: Samples, best: Best, clock: Clock, seed: int, options: Opti
         if number > 0 and part.is_over:
             return
         left = part.left if number > 0 else clock.left  # one batch comes before all other starts
-        found = run_from_many_starts(
+        solution = run_from_many_starts(
             [Stage(problem, options.max_rounds)], n_init=options.ascents, time_limit=left,
             seed=seed + number, n_jobs=1,
         )  # fmt: skip
-        _offer_end(data, best, found)
+        _offer_end(data, best, solution)
 
 
 def _kick(
@@ -186,12 +187,12 @@ def _kick(
         if clock.is_over:
             return
         is_loose = number % 2 == 1
-        share = options.kicked_share_loose if is_loose else options.kicked_share
-        face = _moved(data.points, best.W, share, rng)
+        fraction = options.kicked_fraction_loose if is_loose else options.kicked_fraction
+        face = _moved(data.points, best.W, fraction, rng)
         if is_loose:
             state = problem.loosen(np.concatenate([np.full(data.inside, -1), face]), clock.left)
-            found = run_rounds(problem, state, max_iter=options.max_rounds, time_limit=clock.left)
-            _offer_end(data, best, found)
+            solution = run_rounds(problem, state, max_iter=options.max_rounds, time_limit=clock.left)
+            _offer_end(data, best, solution)
             continue
         W = np.zeros_like(best.W)
         J = alternate(data, face, W, options.kick_tol * best.cost, clock)
@@ -201,7 +202,7 @@ def _kick(
 
 
 def _moved(points: Vector, W: Vector, largest: float, rng: np.random.Generator) -> Assignment:
-    """The assignment to W after some positives were moved, at most the share `largest`."""
+    """Return the assignment to W after some positives were moved, at most the fraction `largest`."""
     face = (points @ W.T).argmax(axis=1)
     count = int(np.exp(rng.uniform(0.0, np.log(max(largest * len(points), 2.0)))))
     moved = rng.choice(len(points), min(count, len(points)), replace=False)
@@ -212,16 +213,16 @@ def _moved(points: Vector, W: Vector, largest: float, rng: np.random.Generator) 
 
 
 def _problem(data: Samples, n_faces: int) -> DualProblem:
-    """Dual ascents; with a gap of 1e-2 they would end higher, as positives stay for smaller gains."""
+    """Return the problem of the dual ascents; a gap of 1e-2 would end them at higher costs."""
     X = np.ascontiguousarray((data.y[:, None] * data.A)[:, :-1])
     return DualProblem(X, data.y, data.C, n_faces, tol=1e-4)
 
 
-def _offer_end(data: Samples, best: Best, found: Solution) -> None:
+def _offer_end(data: Samples, best: Best, solution: Solution) -> None:
     """Offer the end of a dual ascent."""
-    if found.status is Status.INTERRUPTED:
+    if solution.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
-    W = np.ascontiguousarray(found["W"], dtype=float)
+    W = np.ascontiguousarray(solution["W"], dtype=float)
     best.offer(total_cost(data, W, np.zeros(data.npos, dtype=np.int64)), W)
 
 
@@ -233,33 +234,35 @@ def improve_by_columns(
     Alternation finds each of its K faces given the others; here faces of many starts are combined.
     """
     columns, idle = Columns(data, best, tol=1e-8, precision=1e-8), 0
-    most = float(np.sqrt(options.max_column_work / data.npos))
-    columns.begin(clock, rng, most)
+    max_faces = float(np.sqrt(options.max_column_work / data.npos))
+    columns.begin(clock, rng, max_faces)
     for _ in range(options.max_column_rounds):
-        found = None if clock.is_over else columns.priced(clock)
-        if found is None or len(columns.W) >= most:
+        location = None if clock.is_over else columns.solve_prices(clock)
+        if location is None or len(columns.W) >= max_faces:
             return
         before = len(columns.W)
-        _add_columns(columns, found, most, clock, rng, options)
+        _add_columns(columns, location, max_faces, clock, rng, options)
         idle = 0 if len(columns.W) > before else idle + 1
         if idle == options.max_idle_rounds:
             return
 
 
 def _add_columns(
-    columns: Columns, found: Prices, most: float, clock: Clock, rng: np.random.Generator,
+    columns: Columns, location: Prices, max_faces: float, clock: Clock, rng: np.random.Generator,
     options: Options = DEFAULT,
 ) -> None:  # fmt: skip
-    """Add faces that cost less than all known ones at the prices: every third from random positives."""
-    npos, known = columns.data.npos, columns.known(found.prices) * (1.0 - TIE)
-    largest = np.argsort(-found.shares, kind="stable")[: options.n_largest]
-    first = [columns.answers(columns.W[t], found.prices) for t in largest]
+    """Add faces that cost less than all known ones at these prices, every third from random positives."""
+    npos, known = columns.data.npos, columns.least_cost(location.prices) * (1.0 - TIE)
+    heaviest = np.argsort(-location.weights, kind="stable")[: options.n_largest]
+    starts = [columns.gaining(columns.W[t], location.prices) for t in heaviest]
     for number in range(options.column_trials):
-        if clock.is_over or len(columns.W) >= most:
+        if clock.is_over or len(columns.W) >= max_faces:
             return
-        answers = first[rng.integers(len(first))] ^ (rng.random(npos) < rng.choice(options.changed_shares))
+        positives = starts[rng.integers(len(starts))] ^ (
+            rng.random(npos) < rng.choice(options.changed_fractions)
+        )
         if number % 3 == 0:
-            answers = rng.random(npos) < rng.random()
-        w = priced_face(columns.data, found.prices, answers)
-        if price_of(columns.data, found.prices, w) < known:
+            positives = rng.random(npos) < rng.random()
+        w = priced_face(columns.data, location.prices, positives)
+        if price_of(columns.data, location.prices, w) < known:
             columns.add(w)

@@ -91,13 +91,13 @@ MAX_FEATURES = 4
 class Options:
     """Numbers of the rounds.
 
-    max_steps, max_corrections, step_share: of the interior point: steps, corrections of a step, and the share
-        of the way to the boundary.
+    max_steps, max_corrections, step_fraction: of the interior point: steps, corrections of a step, and the
+        step length relative to that to the boundary.
     random_starts: random assignments whose faces are the first ones.
     max_face_rounds: alternations of a face at given prices.
     max_boxes: boxes of one search for the least face.
     max_new_faces: faces that a round adds.
-    error_share: first error of the least face, relative to the gap of each face.
+    error_ratio: first error of the least face, relative to the gap of each face.
     min_gap_decrease: relative decrease of the gap below which a round counts as idle.
     max_idle_rounds, max_idle_rounds_near: idle rounds in a row, and those once the gap is within 100 times
         the tolerance.
@@ -106,12 +106,12 @@ class Options:
 
     max_steps: int = 60
     max_corrections: int = 3
-    step_share: float = 0.995
+    step_fraction: float = 0.995
     random_starts: int = 30
     max_face_rounds: int = 30
     max_boxes: int = 200_000
     max_new_faces: int = 20
-    error_share: float = 0.2
+    error_ratio: float = 0.2
     min_gap_decrease: float = 0.1
     max_idle_rounds: int = 3
     max_idle_rounds_near: int = 12
@@ -152,11 +152,11 @@ _examine = kernel(
     "cpm_examine_face_box", "data: Samples; prices: f8 (p); box: FaceBox; codes!: u1 (n); goal: f8"
 )
 
-# The best face w for the positives in `answers`, with multipliers a in the box caps, from the given a; then
-# following: the positives that gain by w. Returns 1 if these are others.
+# The best face w for some positives, with multipliers a in the box caps, from an initial a; then following:
+# the positives that gain by w. Returns 1 if these are others.
 _round = kernel(
     "cpm_priced_round",
-    "data: Samples; prices: f8 (p); answers: b1 (p); a!: f8 (n); caps!: f8 (n); zero: f8 (n); w!: f8 (d); "
+    "data: Samples; prices: f8 (p); positives: b1 (p); a!: f8 (n); caps!: f8 (n); zero: f8 (n); w!: f8 (d); "
     "following!: b1 (p)",
     returns="i8",
 )
@@ -177,48 +177,48 @@ def examine_face_box(
 
 
 def priced_face(
-    data: Samples, prices: Vector, answers: NDArray[np.bool_], max_rounds: int = DEFAULT.max_face_rounds
+    data: Samples, prices: Vector, positives: NDArray[np.bool_], max_rounds: int = DEFAULT.max_face_rounds
 ) -> Vector:
-    """A good face at given prices, without a proof.
+    """Find a good face at these prices, without a proof.
 
-    Alternate between the best face for the positives of `answers` (npos,) and the positives that gain by it.
+    Alternate between the best face for the positives in the mask (npos,) and the positives that gain by it.
     """
     n, d = data.A.shape
-    a, caps, zero, w, following = np.zeros(n), np.empty(n), np.zeros(n), np.zeros(d), answers.copy()
+    a, caps, zero, w, following = np.zeros(n), np.empty(n), np.zeros(n), np.zeros(d), positives.copy()
     for _ in range(max_rounds):
-        answers = following.copy()
-        if not _round(data, prices, answers, a, caps, zero, w, following):
+        positives = following.copy()
+        if not _round(data, prices, positives, a, caps, zero, w, following):
             break
     return w
 
 
 def bound_at_prices(prices: Vector, least: float, n_faces: int) -> float:
-    """The theorem's bound for prices λ (npos,) and B = `least`, rounded down."""
+    """Return the theorem's bound for prices λ (npos,) and B = `least`, rounded down."""
     total = math.fsum(prices)
     value = total + n_faces * (least - total)
     return float(value - gamma(8) * (n_faces * (abs(least) + total) + total))
 
 
 class Prices(NamedTuple):
-    """λ (npos,), and the share z of each face, (faces,)."""
+    """λ (npos,), and the weights z (faces,) of the location program."""
 
     prices: Vector
-    shares: Vector
+    weights: Vector
 
 
 def location_prices(
-    own: Vector, hinges: Vector, n_faces: int, tol: float, options: Options = DEFAULT
+    costs: Vector, hinges: Vector, n_faces: int, tol: float, options: Options = DEFAULT
 ) -> Prices | None:
-    """Solve the location program with f (faces,) and h (faces, npos); None if out of range."""
+    """Solve the location program with f (faces,) and h (faces, npos); None if numbers overflow."""
     with np.errstate(all="ignore"):
-        point = _Point(own, hinges, n_faces, options)
+        point = _Point(costs, hinges, n_faces, options)
         for _ in range(options.max_steps):
             if not point.gap > tol * (abs(point.value) + point.gap) or not point.step():
                 break
     prices = np.maximum(point.prices, 0.0)
-    if not (np.isfinite(prices).all() and np.isfinite(point.shares).all()):
+    if not (np.isfinite(prices).all() and np.isfinite(point.weights).all()):
         return None
-    return Prices(prices, point.shares)
+    return Prices(prices, point.weights)
 
 
 class _Move(NamedTuple):
@@ -234,21 +234,21 @@ class _Move(NamedTuple):
 class _Point:
     """A feasible point: pairs (2, faces, npos) x and z − x, duals their multipliers."""
 
-    def __init__(self, own: Vector, hinges: Vector, n_faces: int, options: Options):
+    def __init__(self, costs: Vector, hinges: Vector, n_faces: int, options: Options):
         count, npos = hinges.shape
         self.n_faces, self.options = n_faces, options
-        self.shares = np.full(count, n_faces / count)
+        self.weights = np.full(count, n_faces / count)
         one = np.full((count, npos), 1.0 / count)
         self.pairs = np.stack([one, (n_faces - 1) * one])
-        size = max(hinges.max(), float(np.ptp(own)) / npos, np.finfo(float).tiny)
-        self.mu = float(own.min()) - npos * size
-        multipliers = np.repeat((own - self.mu)[:, None] / npos, npos, axis=1)
+        size = max(hinges.max(), float(np.ptp(costs)) / npos, np.finfo(float).tiny)
+        self.mu = float(costs.min()) - npos * size
+        multipliers = np.repeat((costs - self.mu)[:, None] / npos, npos, axis=1)
         self.prices = hinges.min(axis=0) + (2 - n_faces) * size
         self.duals = np.stack([hinges + multipliers - self.prices, multipliers])
 
     @property
     def gap(self) -> float:
-        """The duality gap."""
+        """Duality gap."""
         return float((self.pairs * self.duals).sum())
 
     @property
@@ -264,25 +264,25 @@ class _Point:
         if not newton.is_sound:
             return False
         first = newton.solve(-products)
-        ahead, behind = (min(1.0, part / self.options.step_share) for part in self._lengths(first))
+        ahead, behind = (min(1.0, part / self.options.step_fraction) for part in self._lengths(first))
         after = float(((pairs + ahead * first.pairs) * (duals + behind * first.duals)).sum())
         aim = min((after / gap) ** 3, 0.3) * gap / products.size
         lower, upper = aim / 10.0, 10.0 * aim  # corrections leave products in between alone
-        wanted = aim - products - ahead * behind * first.pairs * first.duals
-        move = newton.solve(wanted)
+        rhs = aim - products - ahead * behind * first.pairs * first.duals
+        move = newton.solve(rhs)
         ahead, behind = self._lengths(move)
         for _ in range(self.options.max_corrections):
             longer, further = min(1.0, 1.1 * ahead + 0.1), min(1.0, 1.1 * behind + 0.1)
             reached = (pairs + longer * move.pairs) * (duals + further * move.duals)
-            wanted = wanted + np.maximum(np.clip(reached, lower, upper) - reached, -upper)
-            other = newton.solve(wanted)
+            rhs = rhs + np.maximum(np.clip(reached, lower, upper) - reached, -upper)
+            other = newton.solve(rhs)
             lengths = self._lengths(other)
             if not sum(lengths) > ahead + behind + 0.01:
                 break
             move, (ahead, behind) = other, lengths
         if not np.isfinite(ahead + behind + move.mu):
             return False
-        self.shares += ahead * move.z
+        self.weights += ahead * move.z
         self.pairs += ahead * move.pairs
         self.mu += behind * move.mu
         self.prices += behind * move.prices
@@ -290,10 +290,10 @@ class _Point:
         return bool(self.pairs.min() > 0.0 and self.duals.min() > 0.0)
 
     def _lengths(self, move: _Move) -> tuple[float, float]:
-        """Largest steps that keep pairs and duals positive."""
-        share = self.options.step_share
-        most = float((-move.pairs / self.pairs).max()), float((-move.duals / self.duals).max())
-        return share / max(most[0], share), share / max(most[1], share)
+        """Return the largest steps that keep pairs and duals positive."""
+        fraction = self.options.step_fraction
+        steepest = float((-move.pairs / self.pairs).max()), float((-move.duals / self.duals).max())
+        return fraction / max(steepest[0], fraction), fraction / max(steepest[1], fraction)
 
 
 class _Newton:
@@ -319,13 +319,13 @@ class _Newton:
         self.is_sound = bool(np.isfinite(system).all())
         self.inverse = np.linalg.pinv(system, hermitian=True) if self.is_sound else system
 
-    def solve(self, wanted: Vector) -> _Move:
-        """The step that changes the products of pairs and multipliers by `wanted`, to first order."""
-        ends = wanted[1] / self.pairs[1]
-        e = (wanted[0] / self.duals[0] - self.a * ends) * self.below
+    def solve(self, rhs: Vector) -> _Move:
+        """Return the step that changes the products of pairs and multipliers by `rhs`, to first order."""
+        ends = rhs[1] / self.pairs[1]
+        e = (rhs[0] / self.duals[0] - self.a * ends) * self.below
         r = ends + self.b * e
-        known = r.sum(axis=1) - (self.g * (e.sum(axis=0) / self.total)).sum(axis=1)
-        z, ones = self.inverse @ known, self.inverse.sum(axis=1)
+        reduced_rhs = r.sum(axis=1) - (self.g * (e.sum(axis=0) / self.total)).sum(axis=1)
+        z, ones = self.inverse @ reduced_rhs, self.inverse.sum(axis=1)
         mu = -z.sum() / ones.sum()
         z = z + mu * ones
         prices = -(e.sum(axis=0) + z @ self.g) / self.total
@@ -343,11 +343,11 @@ class Columns:
     def __init__(self, data: Samples, best: Best, tol: float, precision: float, options: Options = DEFAULT):
         self.data, self.best, self.tol, self.precision, self.options = data, best, tol, precision, options
         self.W: list[Vector] = []
-        self._own: list[float] = []
+        self._costs: list[float] = []
         self._hinges: list[Vector] = []
         self._known: set[bytes] = set()
 
-    def begin(self, clock: Clock, rng: np.random.Generator, most: float = np.inf) -> None:
+    def begin(self, clock: Clock, rng: np.random.Generator, max_faces: float = np.inf) -> None:
         """Add the incumbent's faces, constant faces, and faces of random assignments, at most so many."""
         points, K = self.data.points, len(self.best.W)
         for w in self.best.W:
@@ -357,7 +357,7 @@ class Columns:
         for _ in range(self.options.random_starts):
             face = (points[:, :-1] @ rng.normal(size=(points.shape[1] - 1, K))).argmax(axis=1)
             for k in range(K):
-                if clock.is_over or len(self.W) >= most:
+                if clock.is_over or len(self.W) >= max_faces:
                     return
                 self.add(priced_face(self.data, np.where(face == k, np.inf, 0.0), face == k))
 
@@ -369,29 +369,28 @@ class Columns:
         loss = np.maximum(1.0 - self.data.A @ w, 0.0) * self.data.C
         self._known.add(key)
         self.W.append(w.copy())
-        self._own.append(float(w @ w + loss[:inside].sum()))
+        self._costs.append(float(w @ w + loss[:inside].sum()))
         self._hinges.append(loss[inside:])
 
-    def priced(self, clock: Clock) -> Prices | None:
-        """The prices, if there are any; the faces with the largest shares are tried as an incumbent."""
-        own, hinges = np.array(self._own), np.array(self._hinges)
-        found = location_prices(own, hinges, len(self.best.W), self.tol, self.options)
-        if found is not None:
-            largest = np.argsort(-found.shares, kind="stable")
+    def solve_prices(self, clock: Clock) -> Prices | None:
+        """Solve the location program, and try the faces of largest weight as an incumbent."""
+        costs, hinges = np.array(self._costs), np.array(self._hinges)
+        location = location_prices(costs, hinges, len(self.best.W), self.tol, self.options)
+        if location is not None:
+            largest = np.argsort(-location.weights, kind="stable")
             W = np.array([self.W[t] for t in np.resize(largest, len(self.best.W))])
             face = (self.data.points @ W.T).argmax(axis=1)
             self.best.offer(alternate(self.data, face, W, self.precision * self.best.cost, clock), W)
-        return found
+        return location
 
-    def known(self, prices: Vector) -> float:
-        """The least G of the known faces."""
+    def least_cost(self, prices: Vector) -> float:
+        """Return the least G of the known faces."""
         return min(price_of(self.data, prices, w) for w in self.W)
 
-    def answers(self, w: Vector, prices: Vector) -> NDArray[np.bool_]:
-        """The positives whose loss on a face is below their price."""
+    def gaining(self, w: Vector, prices: Vector) -> NDArray[np.bool_]:
+        """Return a mask (npos,) of the positives whose loss on a face is below their price."""
         rows = slice(self.data.inside, None)
-        answers: NDArray[np.bool_] = np.maximum(1.0 - self.data.A[rows] @ w, 0.0) * self.data.C[rows] < prices
-        return answers
+        return np.asarray(np.maximum(1.0 - self.data.A[rows] @ w, 0.0) * self.data.C[rows] < prices)
 
 
 class Box(NamedTuple):
@@ -405,7 +404,7 @@ class Box(NamedTuple):
 class LeastFace(BestFirst[Box]):
     """Branch and bound for a face with the least G.
 
-    It ends with faces that cost less than is `known`, or a proof that none does by more than `error`.
+    It ends with faces that cost less than `known`, or with a proof that none costs less by more than `error`.
     """
 
     def __init__(self, data: Samples, prices: Vector, known: float, error: float, work: FaceBox):
@@ -460,7 +459,7 @@ class PriceSearch:
         self.box = face_box_for(data)
         self.bound, self.is_done, self.prices = 0.0, False, np.zeros(data.npos)
         self._polished, self._idle = np.inf, 0
-        self._error = options.error_share * best.cost / self.n_faces  # allowed for the least face
+        self._error = options.error_ratio * best.cost / self.n_faces  # allowed for the least face
         self.columns.begin(Clock(), rng)
 
     @property
@@ -478,12 +477,12 @@ class PriceSearch:
         options, columns = self.options, self.columns
         finest = 0.2 * self.tol * self.best.cost / self.n_faces
         error = max(self._error, finest)
-        found = columns.priced(clock)
-        if found is None:
+        location = columns.solve_prices(clock)
+        if location is None:
             self.is_done = True
             return
-        prices = found.prices
-        search = LeastFace(self.data, prices, columns.known(prices), error, self.box)
+        prices = location.prices
+        search = LeastFace(self.data, prices, columns.least_cost(prices), error, self.box)
         while not (search.is_done or clock.is_over or search.nodes >= options.max_boxes):
             search.step()
         before, proven = self.bound, bound_at_prices(prices, search.bound, self.n_faces)
@@ -491,14 +490,14 @@ class PriceSearch:
             self.bound, self.prices = proven, prices
         count = len(columns.W)
         for _, _, w in sorted(search.faces)[: options.max_new_faces]:
-            better = priced_face(self.data, prices, columns.answers(w, prices), options.max_face_rounds)
+            better = priced_face(self.data, prices, columns.gaining(w, prices), options.max_face_rounds)
             columns.add(min(w, better, key=lambda face: price_of(self.data, prices, face)))
         is_new = len(columns.W) > count
         self._polish(clock)
         gap = self.best.cost - self.bound
         has_fallen = self.bound - before > options.min_gap_decrease * (self.best.cost - before)
         self._idle = 0 if has_fallen else self._idle + 1
-        self._error = min(error if is_new else 0.1 * error, options.error_share * gap / self.n_faces)
+        self._error = min(error if is_new else 0.1 * error, options.error_ratio * gap / self.n_faces)
         is_near = gap <= 100 * self.tol * self.best.cost
         patience = options.max_idle_rounds_near if is_near else options.max_idle_rounds
         self.is_done = (

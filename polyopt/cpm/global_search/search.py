@@ -87,19 +87,44 @@ def solve_cpm_global(
 ) -> Solution:  # fmt: skip
     """Minimise eq. (6) of the Convex Polytope Machine over the faces and over all assignments.
 
-    X (n, m): at most 2,000 samples, or 20,000 with up to four features, and 500 with one face; made dense.
-    y, C (n,): labels, -1 inside and +1 outside, and costs of slack.
-    max_nodes: maximal number of partial assignments and rounds of prices.
-    time_limit: seconds, a fifth of them at most for the starts.
-    seed: of random starts and of the order of the samples; without a time limit it fixes the search.
-    n_jobs: nodes of the spread explored in parallel, as joblib counts.
-    known: faces (K, m+1) that the answer is to be no worse than.
-    Returns: ``primal`` W (K, m+1) and assignment (n,), -1 at the negatives; ``duals`` margin (n, K), for that
+    Parameters
+    ----------
+    X : array_like or CSR of shape (n, m)
+        Samples, at most 2,000, or 20,000 with up to four features, and 500 with one face; made dense.
+    y : array_like of shape (n,)
+        Labels: -1 inside, +1 outside.
+    C : float or array_like of shape (n,)
+        Cost of slack, per sample.
+    n_faces : int
+        K, at least 1.
+    tol : float
+        Relative gap between point and bound at which the search ends.
+    max_nodes : int, optional
+        Maximal number of partial assignments and rounds of prices.
+    time_limit : float, optional
+        Seconds, a fifth of them at most for the starts.
+    seed : int
+        Of random starts and of the order of the samples; without a time limit it fixes the search.
+    n_jobs : int, optional
+        Nodes of the spread explored in parallel, as joblib counts.
+    known : sequence of array_like of shape (K, m+1)
+        Faces that the answer is to be no worse than.
+    options : Options
+        Numbers of the search.
+
+    Returns
+    -------
+    Solution
+        ``primal`` W (K, m+1) and assignment (n,), -1 at the negatives; ``duals`` margin (n, K), for that
         assignment, and, if they prove the bound, price (n,). ``bound`` is a lower bound on the optimum over
-        all assignments, less its rounding errors; the status is SOLVED if it is within `tol` of the
-        objective. A limit, or Ctrl-C, keeps the best point and the bound. ``iterations`` counts nodes, and
-        rounds of prices. Beyond 500 samples without a limit the root of the spread ends the search.
-    ValueError: more samples than that, or arguments that make no program.
+        all assignments, less its rounding errors; SOLVED if it is within `tol` of the objective. A limit, or
+        Ctrl-C, keeps the best point and the bound. ``iterations`` counts nodes, and rounds of prices. Beyond
+        500 samples without a limit the root of the spread ends the search.
+
+    Raises
+    ------
+    ValueError
+        More samples than that, or arguments that make no program.
     """
     X, y = as_data(X, y)
     costs = as_costs(C, len(y))
