@@ -15,7 +15,7 @@ import numpy as np
 from polyopt.polytope.spellings import number_spelled, other_spellings
 
 if TYPE_CHECKING:
-    from polyopt.polytope.polytope import Polytope
+    from polyopt.polytope import Polytope
 
 Label: TypeAlias = "str | bool | int | float"
 """The name of a class."""

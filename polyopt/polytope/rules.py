@@ -16,7 +16,7 @@ from formulations.language.types import Array
 from polyopt.polytope.code import Label
 
 if TYPE_CHECKING:
-    from polyopt.polytope.polytope import Polytope
+    from polyopt.polytope import Polytope
 
 Places = NDArray[np.intp]
 _ROUNDED_NORMAL = 1e-9  # relative to |b|: a normal of less weight is rounding of a solver
