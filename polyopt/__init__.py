@@ -115,7 +115,11 @@ _SHARED = {
 
 _GONE = {
     "FaceSearch": "use GridSearchCV of scikit-learn over n_faces; polytope_.redundant marks faces to drop",
+    "L1Point": "fit for each penalty__l1 in turn",
     "PolytopeSearch": "use GridSearchCV of scikit-learn over C, sgd__perplexity and inside_label",
+    "certify_cpm_hard": "use certify_program on the programs of formulations.cpm_margins",
+    "certify_soft_rmm": "use certify_rmm with D=",
+    "l1_path": "fit for each penalty__l1 in turn",
 }
 """Public names of earlier versions, and what to use instead."""
 
