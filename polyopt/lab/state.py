@@ -189,7 +189,11 @@ class Machine:
             setting = replace(setting, title=name, kernels=(), tuned=False)
         if setting.kind == "choice" and not setting.choices:
             setting = replace(setting, choices=tuple(sorted(self._options(name))))
-        if setting.kind == "number" and not self._accepts(name, setting.high):
+        if (
+            setting.kind == "number"
+            and not self._accepts(name, setting.high)
+            and self._accepts(name, _BELOW_ONE)
+        ):
             setting = replace(setting, high=_BELOW_ONE, log=False)
         is_tuned = default in (None, math.inf) or isinstance(default, str) != (setting.kind == "choice")
         if is_tuned or name == self.method.tuned:
