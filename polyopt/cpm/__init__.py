@@ -8,5 +8,5 @@ program of a fixed assignment, then a new assignment), ``dual`` (the same by coo
 Restricted faces: ``penalised`` (ℓ1, groups, signs: the dual in ``penalised_face_dual``, large data in
 ``penalised_sgd``), ``few_features`` (with ``few_feature_face`` and ``few_feature_tree``), ``integer``.
 Certificates: ``certificate``, ``certificate_restricted``, ``certificate_by_blocks``.
-Samples in blocks: ``local_steps``, ``block_ascent``. Then ``estimator``.
+Samples in blocks: ``block_ascent``. Then ``estimator``.
 """

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from polyopt.base.files import check_target, write_bytes
 from polyopt.margin.interior_point.crew import Change
 
-_FORMAT = "polyopt checkpoint 3"
+_FORMAT = "polyopt checkpoint 4"
 
 
 def probe(*shape: int) -> NDArray[np.float64]:

@@ -25,7 +25,7 @@ from polyopt.large.blocks import Recipe
 from polyopt.large.checkpoint import CheckpointWriter, load, machine_of
 from polyopt.large.executor import Executor
 from polyopt.large.face_ascent import FaceAscents, Vector, scaled
-from polyopt.large.local_sgd import MACHINE, Facts, about_faces, solve_cpm_rounds, survey
+from polyopt.large.sgd import MACHINE, Summary, checkpoint_identity, solve_cpm_sgd_by_blocks, summarize
 from polyopt.large.sources import Source
 from polyopt.margin.interior_point.crew import total
 from polyopt.polytope import Polytope
@@ -41,7 +41,7 @@ class ConvexPolytopeMachine(BlockClassifier):
     """Convex Polytope Machine of samples that are read by blocks; see :class:`polyopt.ConvexPolytopeMachine`.
 
     It minimises ``||W||² + ||b||² + C Σ ξ`` with loss="sum" and margin="total". A pilot on a sample that fits
-    into memory gives the faces, and rounds of local steps of Algorithm 1 on shards of the blocks move them.
+    into memory gives the faces, and passes of Algorithm 1 (stochastic steps) through the blocks move them.
     From there the method alternates: each sample outside is assigned to the face with its highest score, and
     the convex program of each face for that assignment is solved to `tol` by the interior point, until no
     sample outside would pay less by another face. The answer is certified for its assignment; another
@@ -58,10 +58,8 @@ class ConvexPolytopeMachine(BlockClassifier):
         The class inside the polytope; by default ``classes_[0]``.
     pilot : int, default=20000
         Samples of the pilot, roughly.
-    n_shards : int, default=8
-        Shards of the local steps, whose means are taken. They define the method, and workers do not.
     max_passes : int, default=30
-        Passes of local steps through all samples at most.
+        Passes of Algorithm 1 through all samples at most.
     max_rounds : int, default=50
         Rounds at most; the best point is kept.
     least_fall : float, default=1e-4
@@ -73,10 +71,10 @@ class ConvexPolytopeMachine(BlockClassifier):
     max_iter : int, optional
         Iterations for a face at most, or scans of all samples; the point reached is kept.
     time_limit : float, optional
-        Seconds for the whole fit; the best point is kept. Local steps take half of it at most, and all faces
+        Seconds for the whole fit; the best point is kept. The passes take half of it at most, and all faces
         of the first round have a share of the rest.
     random_state : int, RandomState instance or None, default=0
-        Seed of the pilot and of the local steps, which only go on from a checkpoint with the same number.
+        Seed of the pilot and of the passes; a checkpoint of a pass is resumed only with the same number.
     solver : {"auto", "interior point", "dual ascent"}, default="auto"
         The solver of the programs of a round. An iteration of the interior point costs n m^2 for each face;
         the dual ascent, for more features, steps on one multiplier after another without a matrix. "auto"
@@ -103,7 +101,7 @@ class ConvexPolytopeMachine(BlockClassifier):
         The proof of each polytope for its assignment, and how its rounds ended. ``solutions_[0]["held"]`` are
         the faces (K, m+1) that make the assignment: each sample outside is on the one with its highest score.
     starts_ : list
-        How the local steps before them ended, or None where there were none.
+        How the passes of Algorithm 1 before them ended; None for faces that began otherwise.
     n_iter_, n_features_in_ : int
         Rounds, the most of all; features.
     """
@@ -113,7 +111,6 @@ class ConvexPolytopeMachine(BlockClassifier):
     _: KW_ONLY
     inside_label: object = None
     pilot: int = 20_000
-    n_shards: int = 8
     max_passes: int = 30
     max_rounds: int = 50
     least_fall: float = 1e-4
@@ -124,13 +121,14 @@ class ConvexPolytopeMachine(BlockClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BlockClassifier._parameter_constraints,
         **shared("n_faces", "C", "random_state"),
-        **{name: ruled(name, whole) for name in ("pilot", "n_shards", "max_passes", "max_rounds")},
+        **{name: ruled(name, whole) for name in ("pilot", "max_passes", "max_rounds")},
         "inside_label": "no_validation",  # type: ignore[dict-item]
         "least_fall": ruled("least_fall", within, 0.0, 1.0),
         "solver": ruled("solver", one_of, ("auto", "interior point", "dual ascent")),
         "feature_scale": ruled("feature_scale", positive),
     }
     _frames: ClassVar[int] = 2
+    _moved: ClassVar[dict[str, str]] = {"n_shards": "steps go through all blocks one after the other"}
     _given_faces: Vector | None = field(init=False)
 
     def fit(
@@ -148,10 +146,10 @@ class ConvexPolytopeMachine(BlockClassifier):
         Parameters
         ----------
         X, y, sample_weight, checkpoint, resume
-            As of :meth:`polyopt.large.SVM.fit`. A checkpoint is of local steps, written after each of their
-            rounds, or of a face, with the faces and the proofs of the round before it.
+            As of :meth:`polyopt.large.SVM.fit`. A checkpoint is of a pass of Algorithm 1, or of a face, with
+            the faces and the proofs of the round before it.
         faces : array_like of shape (K, m+1), optional
-            Faces to begin from, the bias of each last, in place of a pilot and local steps: such as those of
+            Faces to begin from, the bias of each last, in place of a pilot and passes: such as those of
             a stream. A checkpoint has its own: `faces` and `resume` do not go together.
 
         Returns
@@ -202,13 +200,15 @@ class ConvexPolytopeMachine(BlockClassifier):
         recipe = Recipe((first, second), factors, float(self.C))
         if self._flip:
             recipe = Recipe((second, first), factors[::-1], float(self.C))
-        facts, scale = survey(executor, recipe), float(self.feature_scale)
-        check_sizes(facts.max_entry, float(total([part.costs for part in facts.parts])))
-        ascents = self._ascents(executor, recipe, facts)
+        summary, scale = summarize(executor, recipe), float(self.feature_scale)
+        check_sizes(summary.max_entry, float(total([block.total_cost for block in summary.blocks])))
+        ascents = self._ascents(executor, recipe, summary)
         solver, about = "interior point" if ascents is None else "dual ascent", {}
         if checkpoint is not None or resume is not None:
             machine = "the Convex Polytope Machine"
-            about = about_faces(executor, recipe, facts, self.n_faces, scale, machine, solver=solver)
+            about = checkpoint_identity(
+                executor, recipe, summary, self.n_faces, scale, machine, solver=solver
+            )
         writer = None if checkpoint is None else CheckpointWriter(checkpoint, [], about)
         proof_tol = max(self.tol, MIN_CERTIFICATE_TOL)
         limits = Limits(self.tol, self.max_iter, self.max_rounds, self.least_fall, proof_tol)
@@ -223,8 +223,8 @@ class ConvexPolytopeMachine(BlockClassifier):
             assigning = np.zeros((1, self.n_features_in_ + 1))
         else:
             left = clock.left
-            start = solve_cpm_rounds(
-                executor, recipe, self.n_faces, facts=facts, n_shards=self.n_shards, n_pilot=self.pilot,
+            start = solve_cpm_sgd_by_blocks(
+                executor, recipe, self.n_faces, summary=summary, n_pilot=self.pilot,
                 max_iter=self.max_passes, time_limit=None if left is None else 0.5 * left, scale=scale,
                 seed=self._seed(), checkpoint=checkpoint, resume=resume,
             )  # fmt: skip
@@ -237,18 +237,18 @@ class ConvexPolytopeMachine(BlockClassifier):
         self.solutions_.append(found)
         self.certificates_.append(proof)
 
-    def _ascents(self, executor: Executor, recipe: Recipe, facts: Facts) -> FaceAscents | None:
+    def _ascents(self, executor: Executor, recipe: Recipe, summary: Summary) -> FaceAscents | None:
         """Return the dual ascent of all faces together; None for the interior point."""
         is_scaled = self.feature_scale != 1.0
         if self.solver == "interior point" and is_scaled:
             raise ValueError("feature_scale is for solver='dual ascent': the interior point takes X as it is")
         most = _MAX_FEATURES_COARSE if self.tol >= _MIN_COARSE_TOL else _MAX_FEATURES
-        is_wide = is_scaled or facts.m > most
+        is_wide = is_scaled or summary.m > most
         if self.solver == "interior point" or (self.solver == "auto" and not is_wide):
             return None
         return FaceAscents(
-            executor, recipe, self.n_faces, facts.m, scale=float(self.feature_scale), largest=facts.max_entry,
-            seed=self._seed(),
+            executor, recipe, self.n_faces, summary.m, scale=float(self.feature_scale),
+            largest=summary.max_entry, seed=self._seed(),
         )  # fmt: skip
 
     def _seed(self) -> int:

@@ -80,7 +80,7 @@ class Changing:
     [("SVM", 1), ("SVM", 6), ("ConvexPolytopeMachine", 1), ("ConvexPolytopeMachine", 4)],
 )
 def test_a_block_that_is_read_again_and_is_another_is_named(machine, readings, data):
-    """As it is made, in the midst of the interior point, as faces inspect_block at it, and in local steps."""
+    """As it is made, in the midst of the interior point, as its faces assign, and in Algorithm 1."""
     X, y, _ = data
     with pytest.raises(ValueError, match="partition 1 was read again, and has other samples"):
         getattr(large, machine)().fit(Changing(X, y, readings))
