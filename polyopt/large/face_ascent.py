@@ -83,14 +83,6 @@ def scaled(faces: Vector, scale: float) -> Vector:
     return faces if scale == 1.0 else np.column_stack([scale * faces[:, :-1], faces[:, -1]])
 
 
-class Proof(NamedTuple):
-    """Faces (K, m+1), halves of their certificates, and the tally of the samples' losses."""
-
-    W: Vector
-    halves: list[Certificate]
-    losses: Tally
-
-
 class Setting(NamedTuple):
     """The arguments of a pass.
 
@@ -186,19 +178,24 @@ class FaceAscents:
             if not self._climb(is_over):
                 return Status.TIME_LIMIT
 
-    def prove(self, tol: float, assigning: Vector | None = None) -> Proof:
-        """Certify the faces of the multipliers to `tol`, or `assigning` if its objective is lower."""
+    def prove(
+        self, tol: float, assigning: Vector | None = None
+    ) -> tuple[Vector, list[Certificate], Tally]:  # fmt: skip
+        """Certify the faces of the multipliers to `tol`, or `assigning` if its objective is lower.
+
+        Returns: the faces (K, m+1), halves of their certificates, and the tally of the samples' losses.
+        """
         gains = merge(
             self._each(pull_block, lambda number: (self._recipe, *self._multipliers(number), self._K))
         )
         W = faces_of(gains, self._scale)[1]
         self._W, proofs = W.copy(), []
         for faces in [W] if assigning is None else [W, assigning]:
-            at = (faces, self._scale, MIN_HINGE_DECREASE)
-            given = [(self._recipe, *self._multipliers(number), *at) for number in self._blocks]
-            losses = merge(self._executor.each(weigh_block, given))
-            proofs.append(Proof(faces, halves_of(gains, losses, faces, self._scale, tol), losses))
-        return min(proofs, key=lambda each: sum(half.primal_value for half in each.halves))
+            point = (faces, self._scale, MIN_HINGE_DECREASE)
+            arguments = [(self._recipe, *self._multipliers(number), *point) for number in self._blocks]
+            losses = merge(self._executor.each(weigh_block, arguments))
+            proofs.append((faces, halves_of(gains, losses, faces, self._scale, tol), losses))
+        return min(proofs, key=lambda proof: sum(half.primal_value for half in proof[1]))
 
     def _each(
         self, step: Callable[..., Any], given: Callable[[int], tuple[Any, ...]],

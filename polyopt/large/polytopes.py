@@ -19,7 +19,7 @@ from polyopt.certificates.certificate import Certificate, Claim
 from polyopt.estimators.faces import check_sizes, inside_place, refuse_inside_label
 from polyopt.estimators.parameters import estimator, ruled, shared
 from polyopt.estimators.validation import validated
-from polyopt.large.alternation import Limits, Rounds
+from polyopt.large.alternation import Rounds
 from polyopt.large.base import MIN_CERTIFICATE_TOL, BlockClassifier
 from polyopt.large.blocks import Recipe
 from polyopt.large.checkpoint import CheckpointWriter, load, machine_of
@@ -210,9 +210,11 @@ class ConvexPolytopeMachine(BlockClassifier):
                 executor, recipe, summary, self.n_faces, scale, machine, solver=solver
             )
         writer = None if checkpoint is None else CheckpointWriter(checkpoint, [], about)
-        proof_tol = max(self.tol, MIN_CERTIFICATE_TOL)
-        limits = Limits(self.tol, self.max_iter, self.max_rounds, self.least_fall, proof_tol)
-        rounds = Rounds(executor, recipe, limits, clock, writer, ascents, scale)
+        rounds = Rounds(
+            executor, recipe, clock, writer, ascents, scale, tol=self.tol, max_iter=self.max_iter,
+            max_rounds=self.max_rounds, least_fall=self.least_fall,
+            proof_tol=max(self.tol, MIN_CERTIFICATE_TOL),
+        )  # fmt: skip
         start = None
         steps = self._given_faces is None and self.n_faces > 1  # a single face has one assignment
         if resume is not None and not (steps and machine_of(resume) == MACHINE):
