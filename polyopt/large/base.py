@@ -107,9 +107,9 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
             validated(self, heading, skip_check_array=True)
         executor = self._executor_of(X, y, sample_weight)
         try:
-            progress = heard_by(printer(type(self).__name__) if self.verbose else None)
-            with running(Clock(self.time_limit)) as clock, progress:
-                self._fit(executor, clock, checkpoint, resume)
+            heard = heard_by(printer(type(self).__name__) if self.verbose else None)
+            with running(Clock(self.time_limit)) as whole, heard:
+                self._fit(executor, whole, checkpoint, resume)
         finally:
             executor.close()
         self._warn_if_not_converged()

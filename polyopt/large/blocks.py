@@ -219,8 +219,6 @@ class SolverBlock(Protocol):
 
     samples: an object whose X is the matrix of the samples, or None.
     chosen: mask of the rows of the source's block that it uses; None for all.
-    done: number of changes of the log that have been applied.
-    answer: result of the last change.
     """
 
     samples: Any

@@ -446,6 +446,7 @@ def _take_steps(
     sgd.tally[AVERAGE], sgd.tally[LOSS] = state.average_weight, state.loss
     unassigned = np.full(len(weights), -1)
     order = row_order(seed, passes, number, len(weights))
-    sgd.show(rows, outside, 0.5 * n * recipe.C * weights, order, unassigned, unassigned.copy())
+    gains = 0.5 * n * recipe.C * weights
+    sgd.take_steps(sgd.run_over(rows, outside, gains, unassigned, unassigned.copy()), rows, order)
     tally = float(sgd.tally[AVERAGE]), float(sgd.tally[LOSS])
     return SgdState(sgd.U, sgd.A, int(sgd.steps[0]), *tally)
