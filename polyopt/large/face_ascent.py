@@ -427,7 +427,7 @@ def climb_gathered(
         return W, list(pairs)
     X, outside, weights = concatenate(parts)
     offsets = np.cumsum([0, *map(len, gathered)])[:-1]
-    active = [Pairs(*(column[block.active] for column in block)) for block in pairs]
+    active = [_select(block, block.active) for block in pairs]
     positions = [
         offset + np.searchsorted(rows, block.rows)
         for offset, rows, block in zip(offsets, gathered, active, strict=True)
@@ -491,7 +491,7 @@ def split_by_groups(groups: Groups, pairs: Pairs) -> list[Pairs]:
     pairs_of_groups = []
     for group in groups:
         is_of_group = (pairs.faces >= group[0]) & (pairs.faces <= group[-1])
-        part = Pairs(*(column[is_of_group] for column in pairs))
+        part = _select(pairs, is_of_group)
         pairs_of_groups.append(part._replace(faces=part.faces - np.int32(group[0])))
     return pairs_of_groups
 
@@ -503,3 +503,7 @@ def merge_groups(groups: Groups, pairs_of_groups: Sequence[Pairs]) -> Pairs:
         for group, pairs in zip(groups, pairs_of_groups, strict=True)
     ]
     return Pairs(*(np.concatenate(columns) for columns in zip(*renumbered, strict=True)))
+
+
+def _select(pairs: Pairs, mask: Any) -> Pairs:
+    return Pairs(*(column[mask] for column in pairs))
