@@ -1,18 +1,14 @@
-"""The polytope machine on 8.1 million deformed digits in a file: two workers, and a certified gap.
+"""The polytope machine on 8.1 million deformed digits in a file: a stream, and a certified gap.
 
 MNIST's 2 against the rest, deformed anew (no two digits are alike), 784 bytes a digit in a file of 6.4 GB, in
 40 blocks; K = 20 faces, λ = 1e-4. One row for each step:
 
-- a round of local steps on all digits, on Dask's workers of one thread each, one and two of them in turn. The
-  file is in memory. Seconds are the least of three rounds: by the clock, of all processors, and of the worker
-  that has most;
 - "partial_fit" shows every block once to a machine on one thread;
 - "certified" is ``polyopt.large.ConvexPolytopeMachine(solver="dual ascent")`` in a process of one thread,
   from these faces, with one round: the assignment is the stream's. Its objective and its bound are those of
   the certificate, and the memory is the most that the process had, Linux's pages of the file with it.
 
-The error is that on MNIST's test digits, which are as they are. Seconds are of the processor unless a column
-says otherwise.
+The error is that on MNIST's test digits, which are as they are. Seconds are of the processor.
 """
 
 from __future__ import annotations
@@ -28,19 +24,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.helpers.dask_parts import cluster, memory
+from benchmarks.helpers.dask_parts import memory
 from benchmarks.helpers.deformed_digits import DeformedDigits
 from benchmarks.helpers.two_against_rest import Images, two_against_rest
 from polyopt import ConvexPolytopeMachine, SGDSettings, large
-from polyopt.cpm.local_steps import Point, Run, begin, visit
-from polyopt.large import Samples, Source
-from polyopt.large.blocks import Recipe, two_classes
-from polyopt.large.executor import Fold, LocalExecutor
-from polyopt.large.local_sgd import row_order, solve_cpm_rounds
-from polyopt.linalg.rows import as_rows
 
 RATE = 1e-4  # λ = 2/(n C)
-_ROWS, _BLOCKS, _SHARDS, _FACES, _TOLERANCE = 8_100_000, 40, 8, 20, 1e-3
+_ROWS, _BLOCKS, _FACES, _TOLERANCE = 8_100_000, 40, 20, 1e-3
 Rows = Iterator[dict[str, Any]]
 
 
@@ -50,50 +40,7 @@ def run(smoke: bool = False) -> pd.DataFrame:
     with TemporaryDirectory() as folder:
         _write(data, n, folder)
         source = large.NpyFiles(f"{folder}/X.npy", f"{folder}/y.npy", rows=n // (4 if smoke else _BLOCKS))
-        return pd.DataFrame(
-            [*_rate(data, source, 1 if smoke else 3), *_certified(data, source, n, 2 if smoke else None)]
-        )
-
-
-def _rate(data: Images, source: Source, repeats: int) -> Rows:
-    """Seconds of a round on one and on two of Dask's workers, the least of so many; no rows without Dask."""
-    try:
-        import distributed  # noqa: F401
-    except ImportError:
-        return
-    from polyopt.dask.executor import DaskExecutor
-
-    n = sum(len(source.read(number).y) for number in range(source.count))
-    recipe = Recipe((-1, 1), (1.0, 1.0), 2 / (n * RATE))
-    W = solve_cpm_rounds(
-        LocalExecutor(source), recipe, _FACES, n_shards=_SHARDS, scale=data.scale, tol=1e-9,
-        n_pilot=2_000, max_iter=1,
-    )["W"]  # fmt: skip
-    first = begin(Point(W, W, n), np.float32)
-    shards = [range(shard, source.count, _SHARDS) for shard in range(_SHARDS)]
-    folds = [Fold(first, [(number, (recipe, n, data.scale)) for number in shard]) for shard in shards]
-    spent: dict[int, list[tuple[float, float, float]]] = {1: [], 2: []}
-    with cluster(1) as one, cluster(2) as two:
-        for repeat in range(repeats + 1):
-            for workers, client in ((1, one), (2, two)):
-                begun, clock = client.run(time.process_time), time.perf_counter()
-                DaskExecutor(client, [source] * source.count).fold(_visited, folds)
-                seconds = time.perf_counter() - clock
-                cpu = [now - begun[name] for name, now in client.run(time.process_time).items()]
-                if repeat:  # the first has read everything
-                    spent[workers].append((seconds, sum(cpu), max(cpu)))
-    for workers, found in spent.items():
-        clock, cpu, most = (min(each) for each in zip(*found, strict=True))
-        yield {
-            "what": f"a round, Dask, workers: {workers}", "rows": n, "passes": 1, "CPU seconds": cpu,
-            "CPU seconds of the busiest worker": most, "seconds by the clock": clock,
-        }  # fmt: skip
-
-
-def _visited(run: Run, samples: Samples, number: int, recipe: Recipe, n: int, scale: float) -> Run:
-    X, outside, weights = two_classes(samples, recipe)
-    order = row_order(0, 0, number, len(weights))
-    return visit(run, as_rows(X), outside, 0.5 * n * recipe.C * weights, order, _FACES, scale)
+        return pd.DataFrame(_certified(data, source, n, 2 if smoke else None))
 
 
 def _write(data: Images, n: int, folder: str) -> None:

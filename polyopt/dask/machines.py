@@ -1,6 +1,7 @@
 """The machines of :mod:`polyopt.large` on Dask.
 
-Dask's arrays and frames are blocks of samples, held by its workers; answers for them are lazy.
+The partitions of Dask's arrays and frames are the blocks of samples, and stay on the workers. Predictions for
+Dask collections are lazy.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def _in_column_order(X: Any, names: list[Any], where: str) -> Any:
 
 
 def _partition_arrays(X: Any, y: Any, weights: Any = None) -> tuple[Any, Any, Any]:
-    """Return the arrays of a partition on a worker, which must not be masked, nor hold dates."""
+    """Return the arrays of a partition on a worker; ValueError for masked entries and dates."""
     for name, values in (("X", X), ("y", y), ("sample_weight", weights)):
         refuse_masked(name, values)
     refuse_dates(X)
@@ -117,7 +118,7 @@ def map_rows(
 
 
 class _OnDask(BlockClassifier):
-    """The base of machines on Dask."""
+    """Base of the machines on Dask."""
 
     _client: Client | None = None
 
@@ -152,8 +153,8 @@ class _OnDask(BlockClassifier):
     def _checked(self, X: CollectionLike) -> Self:
         """Return the machine without feature names, for partitions of a collection whose names are right."""
         check_is_fitted(self)
-        head = heading_of(X)
-        validated(self, X if head is None else head, reset=False, skip_check_array=True)
+        heading = heading_of(X)
+        validated(self, X if heading is None else heading, reset=False, skip_check_array=True)
         nameless = copy(self)
         nameless.__dict__.pop("feature_names_in_", None)
         return nameless
@@ -185,17 +186,12 @@ class _OnDask(BlockClassifier):
         return map_rows(X, super(_OnDask, self._checked(X)).predict, (), self.classes_.dtype)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy of samples in memory.
+        """Return the accuracy on samples in memory.
 
         Parameters
         ----------
         X, y, sample_weight
             Samples, their labels and, optionally, their weights.
-
-        Raises
-        ------
-        TypeError
-            `X` is a Dask collection.
         """
         if is_collection(X):
             raise TypeError(

@@ -1,8 +1,8 @@
-"""The work on a worker, and its memory between two tasks: its blocks, and buffers of the pass before.
+"""Functions that run on a Dask worker, and its memory between two tasks: blocks and work space.
 
-Dask's nanny sets ``MALLOC_TRIM_THRESHOLD_``, which also switches off glibc's own adaptation: reusing the
-memory of freed arrays. Each array of more than 128 kB is then new pages in every pass, and the system's time
-for them was half of all. During a fit the worker's malloc is therefore set as glibc would set it.
+Dask's nanny sets ``MALLOC_TRIM_THRESHOLD_``, which also switches off glibc's reuse of the memory of freed
+arrays. Each array of more than 128 kB then needs new pages in every pass, and the system's time for them was
+half of the time of a fit. During a fit the worker's thresholds are therefore those that glibc would choose.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from polyopt.margin.interior_point.block import Work
 from polyopt.margin.interior_point.crew import Change, bring
 
 _TRIM, _MAP = -1, -3  # the numbers of M_TRIM_THRESHOLD and M_MMAP_THRESHOLD
-_NAMES = {_TRIM: "MALLOC_TRIM_THRESHOLD_", _MAP: "MALLOC_MMAP_THRESHOLD_"}
+_VARIABLES = {_TRIM: "MALLOC_TRIM_THRESHOLD_", _MAP: "MALLOC_MMAP_THRESHOLD_"}
 _ADAPTED = {_TRIM: 1 << 26, _MAP: 1 << 25}  # bytes, glibc's own upper limits
 _GLIBC_DEFAULT = 1 << 17  # bytes, of both
 
@@ -40,32 +40,30 @@ Part = Source | tuple[Any, ...]
 
 
 class Missing:
-    """A worker's answer if it does not have the block."""
+    """Result of a worker that lacks the block, or a part of its log."""
 
 
-class _Here:
-    """A block on a worker, and its lock."""
+class _LockedBlock:
+    """A block on a worker, or None before it is made, and its lock."""
 
     def __init__(self) -> None:
         self.lock = Lock()
         self.block: SolverBlock | None = None
 
 
-_held: dict[tuple[str, int], _Here] = {}
-
-
-_room = SimpleNamespace(work=Work())  # memory to work in, kept as long as there are blocks
+_blocks: dict[tuple[str, int], _LockedBlock] = {}  # by fit and number
+_workspace = SimpleNamespace(work=Work())  # kept as long as there are blocks
 
 
 def samples_at(part: Part, number: int) -> Samples:
-    """The samples of a block on a worker."""
+    """Return the samples of a block."""
     return part.read(number) if isinstance(part, Source) else Samples(*part)
 
 
 def looked(
     _: None, samples: Samples, number: int, place: str = "", names: Sequence[str] | None = None
 ) -> Report:
-    """The first look at a block, as a step of a fold."""
+    """Inspect a block, as a step of a fold."""
     return inspect_block(samples, number, place, names)
 
 
@@ -73,18 +71,21 @@ def answers(
     fit: str, numbers: Sequence[int], recipe: BlockRecipe, parts: Sequence[Part],
     checksums: Sequence[Checksum | None], log: Sequence[Change], begins: int, ask: Change | None,
 ) -> list[Any]:  # fmt: skip
-    """The answers of some blocks of a fit on a worker, or :class:`Missing`; the log is from `begins` on."""
+    """Apply changes to some blocks of a fit, and return their results to `ask`, or :class:`Missing`.
+
+    log: the log from change `begins` on.
+    """
     hold()
     with blas_held():
         return [
-            _answer(_held.setdefault((fit, n), _Here()), recipe, n, samples_at(part, n), checksum, log,
-                    begins, ask)
+            _answer(_blocks.setdefault((fit, n), _LockedBlock()), recipe, n, samples_at(part, n), checksum,
+                    log, begins, ask)
             for n, part, checksum in zip(numbers, parts, checksums, strict=True)
         ]  # fmt: skip
 
 
 def _answer(
-    here: _Here, recipe: BlockRecipe, number: int, samples: Samples, checksum: Checksum | None,
+    here: _LockedBlock, recipe: BlockRecipe, number: int, samples: Samples, checksum: Checksum | None,
     log: Sequence[Change], begins: int, ask: Change | None,
 ) -> Any:  # fmt: skip
     with here.lock:
@@ -93,7 +94,7 @@ def _answer(
             return Missing()
         samples = check_block(samples, number, checksum, whole=here.block is None)
         if here.block is None:
-            here.block = recipe.block(samples, number, _room.work)
+            here.block = recipe.block(samples, number, _workspace.work)
         if here.block is None:
             return None
         here.block.samples.X = solver_rows(samples, here.block.chosen)
@@ -104,33 +105,34 @@ def _answer(
 
 
 def forget(fit: str) -> None:
-    """Release a fit's blocks on a worker."""
-    for key in [key for key in _held if key[0] == fit]:
-        _held.pop(key, None)
-    if not _held:
-        _room.work = Work()
+    """Release the blocks of a fit."""
+    for key in [key for key in _blocks if key[0] == fit]:
+        _blocks.pop(key, None)
+    if not _blocks:
+        _workspace.work = Work()
         give_back()
 
 
 def hold() -> None:
-    """Keep freed memory; no effect with another malloc, or if the nanny set no threshold."""
-    if _NAMES[_TRIM] in os.environ:
+    """Let malloc reuse freed memory; no effect with another malloc, or if the nanny set no threshold."""
+    if _VARIABLES[_TRIM] in os.environ:
         for option, size in _ADAPTED.items():
-            _set(option, max(size, _told(option)))
+            _set(option, max(size, _threshold(option)))
 
 
 def give_back() -> None:
-    """Return freed memory, and keep no more than the threshold of the environment."""
-    if _NAMES[_TRIM] in os.environ:
+    """Restore the thresholds of the environment, and return freed memory to the system."""
+    if _VARIABLES[_TRIM] in os.environ:
         for option in _ADAPTED:
-            _set(option, _told(option))
+            _set(option, _threshold(option))
         with suppress(AttributeError, TypeError, OSError):
             ctypes.CDLL(None).malloc_trim(0)
 
 
-def _told(option: int) -> int:
+def _threshold(option: int) -> int:
+    """Return the threshold of the environment."""
     try:
-        return int(os.environ.get(_NAMES[option], _GLIBC_DEFAULT))
+        return int(os.environ.get(_VARIABLES[option], _GLIBC_DEFAULT))
     except ValueError:
         return _GLIBC_DEFAULT
 

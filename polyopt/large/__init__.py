@@ -6,7 +6,7 @@ sample. The optimum is that of the classifier of the same name in :mod:`polyopt`
 :mod:`polyopt.dask` has the same on more than one machine.
 
 In the order to read: ``sources``, ``blocks`` (a block as it was read), ``executor`` (work on blocks),
-``base`` and ``linear`` (the linear machines), ``checkpoint``; and of polytopes ``local_sgd`` (the start),
+``base`` and ``linear`` (the linear machines), ``checkpoint``; and of polytopes ``sgd`` (the start),
 ``alternation`` (rounds of exact faces), ``face_ascent`` (the faces of many features) and ``polytopes``.
 """
 

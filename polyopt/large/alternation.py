@@ -1,17 +1,20 @@
-"""Rounds of a Convex Polytope Machine on blocks: assign the positives, solve each face exactly, assign again.
+"""Alternating minimisation of the Convex Polytope Machine on blocks: assign the positives, solve the faces.
 
-In a round the assignment is fixed: it is that of the faces before it, each positive being on the face with
-its highest score. An assignment is not stored, but made anew from these faces, by the same products of the
-same rows, to the same bits. The program of each face is then one of the interior point over the blocks; its
-certificate is made while its multipliers are with them. If there are many features, all faces are climbed
-together (:mod:`polyopt.large.face_ascent`). Positives move only where they pay no more, so the objective is
-non-increasing but for the gaps.
+A round begins with faces W (K, m+1), the bias of each last. They assign every positive, a sample outside the
+polytope, to the face with its highest score. For this assignment the faces are independent convex programs,
+and the round solves them: one by one with the interior point over the blocks, or for many features all
+together by dual ascent (:mod:`polyopt.large.face_ascent`). The solved faces assign in the next round. A new
+assignment never raises a positive's hinge, so the objective is non-increasing up to the duality gaps.
+
+An assignment is not stored: the faces that assign are, and the same products of the same rows give the same
+assignment again, to the last bit. A face is certified at the end of its program, as long as the workers have
+its multipliers; :class:`Rounds` combines the certificates of all faces.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,24 +40,23 @@ from polyopt.margin.interior_point.rows import Rows
 
 _CUT_OFF = (Status.TIME_LIMIT, Status.INTERRUPTED)
 _NOT_CONVERGED = (Status.INACCURATE, Status.STALLED)
-_TORN = (
+_DIFFERENT_ASSIGNMENTS = (
     "The faces' programs were not of one assignment, as where processors of several kinds round differently: "
     "nothing is proven of them together."
 )
-_SETTLED = (
-    "Alternation ended with a round that lowered the objective by no more than {share:g} of it; some "
+_SMALL_DECREASE = (
+    "Alternation ended with a round that lowered the objective by no more than {ratio:g} of it; some "
     "positives would pay less by another face."
 )
 
 
-# -- samples at some faces ---------------------------------------------------------------------------
+# -- blocks of an assignment ---------------------------------------------------------------------------
 
 
 class FaceRecipe(NamedTuple):
-    """The program of one face of `faces` (K, m+1), which assign the samples of the recipe's classes.
+    """The program of face number `face`, for the assignment by `faces` (K, m+1).
 
-    It is half of a face's program, ½ ‖w‖² + Σ (C_i/2) ξ_i, over the samples inside and those outside that are
-    assigned to the face.
+    The program is halved, ½ ‖w‖² + Σ (C_i/2) ξ_i, over the samples inside and the positives of the face.
     """
 
     recipe: Recipe
@@ -62,19 +64,19 @@ class FaceRecipe(NamedTuple):
     face: int
 
     def block(self, samples: Samples, number: int, work: Work | None = None) -> Block | None:
-        """Return the block of the face; None if it has no such samples."""
-        found = select_classes(samples, self.recipe.classes, self.recipe.factors)
-        if found is None:
+        """Return the solver's block of the face; None if no sample of `samples` is in its program."""
+        selection = select_classes(samples, self.recipe.classes, self.recipe.factors)
+        if selection is None:
             return None
-        X, is_on_face = solver_rows(samples, found.rows), ~found.is_second
-        for part in _parts(len(is_on_face)):
-            is_on_face[part] |= _scores(X[part], self.faces).argmax(axis=1) == self.face
-        if not is_on_face.any():
+        X, is_in_program = solver_rows(samples, selection.rows), ~selection.is_second
+        for part in _slices(len(is_in_program)):
+            is_in_program[part] |= _scores(X[part], self.faces).argmax(axis=1) == self.face
+        if not is_in_program.any():
             return None
-        signs = np.where(found.is_second[is_on_face], 1, -1).astype(np.int8)
-        hinge = Hinge(signs, 0.5 * self.recipe.C * found.weights[is_on_face])
-        chosen = found.rows.copy()
-        chosen[found.rows] = is_on_face
+        signs = np.where(selection.is_second[is_in_program], 1, -1).astype(np.int8)
+        hinge = Hinge(signs, 0.5 * self.recipe.C * selection.weights[is_in_program])
+        chosen = selection.rows.copy()
+        chosen[selection.rows] = is_in_program
         block = Block(Rows(solver_rows(samples, chosen)), hinge, 1, work=work)
         block.intercept, block.chosen = False, None if chosen.all() else chosen
         return block
@@ -85,13 +87,18 @@ def weigh_faces(
 ) -> Tally:
     """Return the losses of a block at `faces` (K, m+1), its positives assigned by the faces `assigning`.
 
-    Sums: losses of the samples ``inside``, and of those outside as assigned (``held``) and at the ``best``
-    face; costs of those outside whose hinge would fall by another face (``moved``), and by best face
-    (``counts``). The violation is the largest fall of a hinge.
+    The sums of the tally are
+
+    - ``inside``: loss of the samples inside,
+    - ``held``, ``best``: loss of the positives at their assigned face, and at the face with the least hinge,
+    - ``moved``: total cost C_i of the positives whose hinge is smaller at another face,
+    - ``counts`` (K,): total cost C_i of the positives by the face with the highest score.
+
+    The violation of the assignment is the largest decrease of a hinge by another face.
     """
     X, outside, weights = two_classes(samples, recipe)
-    found, C = Tally(), recipe.C * weights
-    for part in _parts(len(outside)):
+    tally, C = Tally(), recipe.C * weights
+    for part in _slices(len(outside)):
         is_outside, costs = outside[part], C[part]
         scores = _scores(X[part], faces)
         assigned_face = _scores(X[part], assigning).argmax(axis=1)
@@ -107,11 +114,11 @@ def weigh_faces(
         }
         part_tally = Tally(len(is_outside), sums)
         part_tally.note("stationarity", "assignment", decrease)
-        found.append(part_tally)
-    return found
+        tally.append(part_tally)
+    return tally
 
 
-def _parts(n: int) -> Iterator[slice]:
+def _slices(n: int) -> Iterator[slice]:
     return (slice(first, first + ROWS_AT_ONCE) for first in range(0, n, ROWS_AT_ONCE))
 
 
@@ -124,96 +131,99 @@ def _scores(X: Any, faces: Vector) -> Vector:
 # -- rounds ------------------------------------------------------------------------------------------
 
 
-class Limits(NamedTuple):
-    """Tolerance and iterations of a face, number of rounds, least decrease, tolerance of a certificate."""
+class SolvedFace(NamedTuple):
+    """A solved face v (m+1,), the certificate of half of its program, and the status of its solver."""
 
-    tol: float
-    max_iter: int | None
-    rounds: int
-    least_fall: float
-    proof: float
-
-
-class _Solved(NamedTuple):
-    """Solved faces of a round: the faces, halves of their certificates, and how their solvers ended."""
-
-    faces: list[Vector]
-    halves: list[Certificate]
-    statuses: list[Status]
-
-    def state(self, name: str) -> dict[str, Any]:
-        """Return plain values for a checkpoint."""
-        return {
-            name: np.array(self.faces),
-            f"{name} halves": [_plain_certificate(half) for half in self.halves],
-            f"{name} statuses": [status.name for status in self.statuses],
-        }
-
-    @classmethod
-    def of(cls, state: dict[str, Any], name: str) -> _Solved:
-        """The inverse of :meth:`known`."""
-        halves = [_certificate(half) for half in state[f"{name} halves"]]
-        return cls(list(state[name]), halves, [Status.of_name(each) for each in state[f"{name} statuses"]])
+    v: Vector
+    half: Certificate
+    status: Status
 
 
 @dataclass(frozen=True)
-class _Point:
-    """The end of a round: the faces that assigned, the solved faces (K, m+1), their value and losses."""
+class _Round:
+    """The end of a round.
+
+    assigning (K, m+1): the faces that assigned.
+    solved: the solved faces.
+    objective: the objective for this assignment.
+    losses: the tally of :func:`weigh_faces`.
+    """
 
     assigning: Vector
-    solved: _Solved
-    value: float
+    solved: list[SolvedFace]
+    objective: float
     losses: Tally
 
     @property
     def faces(self) -> Vector:
-        return np.array(self.solved.faces)
+        """The solved faces (K, m+1)."""
+        return np.array([face.v for face in self.solved])
 
     @property
     def is_fixed(self) -> bool:
-        """True if no positive would pay less by another face."""
+        """True if no positive has a smaller hinge at another face."""
         return bool(self.losses.worst["stationarity", "assignment"][0] <= MIN_HINGE_DECREASE)
 
 
+@dataclass
 class Rounds:
-    """The rounds.
+    """The solver.
 
-    ascents: the solver of all faces of a round; by default the interior point, face by face.
+    writer: the writer of checkpoints, or None.
+    ascents: the solver of all faces of a round; None for the interior point, face by face.
     scale: factor of every entry of the samples; 1 for the interior point.
+    tol, max_iter: relative duality gap of a face, and its iterations at most.
+    max_rounds: rounds at most.
+    least_fall: a round that lowers the objective by no more than this ratio is the last.
+    proof_tol: tolerance of the certificate.
     """
 
-    def __init__(
-        self, executor: Executor, recipe: Recipe, limits: Limits, clock: Clock,
-        writer: CheckpointWriter | None, ascents: FaceAscents | None = None, scale: float = 1.0,
-    ):  # fmt: skip
-        self._executor, self._recipe = executor, recipe
-        self._limits, self._clock, self._writer = limits, clock, writer
-        self._ascents, self._scale, self._is_restored = ascents, scale, False
-        self._history: list[dict[str, float]] = []
-        self._iterations = 0
-        self._best: _Point | None = None
-        self._solved = _Solved([], [], [])  # of the round under way
-        self._interrupted_face: tuple[list[Change], dict[str, Any]] | None = None
+    executor: Executor
+    recipe: Recipe
+    clock: Clock
+    writer: CheckpointWriter | None
+    ascents: FaceAscents | None
+    scale: float
+    tol: float
+    max_iter: int | None
+    max_rounds: int
+    least_fall: float
+    proof_tol: float
+    _history: list[dict[str, float]] = field(default_factory=list, init=False)
+    _best: _Round | None = field(default=None, init=False)
+    # Of the present round: its faces that are solved, and their iterations.
+    _solved: list[SolvedFace] = field(default_factory=list, init=False)
+    _iterations: int = field(default=0, init=False)
+    # Of a checkpoint that is resumed: the log and the state of the face that was being solved.
+    _interrupted_face: tuple[list[Change], dict[str, Any]] | None = field(default=None, init=False)
+    _is_restored: bool = field(default=False, init=False)
 
     # -- checkpoints -----------------------------------------------------------------------------
 
-    def _state(self, assigning: Vector) -> dict[str, Any]:
-        state = {"held": assigning, "rounds": self._history, "iterations": self._iterations}
+    def _save(
+        self, assigning: Vector, log: list[Change] | None = None, loop: dict[str, Any] | None = None
+    ) -> None:
+        """Write a checkpoint, with the log and the loop's state of the face that is being solved."""
+        if self.writer is None:
+            return
+        state = {"assigning": assigning, "rounds": self._history, "iterations": self._iterations}
+        state |= _to_plain("solved", self._solved)
         if self._best is not None:
-            state |= {"best held": self._best.assigning, **self._best.solved.state("best")}
-        return state | self._solved.state("solved")
+            state |= {"best assigning": self._best.assigning, **_to_plain("best", self._best.solved)}
+        self.writer.log = log or []
+        self.writer(state | (loop or {}))
 
     def restore(self, log: list[Change], state: dict[str, Any]) -> Vector:
-        """Resume from a checkpoint; return the faces that assign in the round under way."""
-        self._solved = _Solved.of(state, "solved")
+        """Resume from a checkpoint; return the faces that assign in its round."""
+        self._solved = _from_plain("solved", state)
         self._history, self._iterations = list(state["rounds"]), state["iterations"]
-        if "best held" in state:
-            self._best = self._with_losses(state["best held"], _Solved.of(state, "best"))
+        if "best assigning" in state:
+            self._best = self._with_losses(state["best assigning"], _from_plain("best", state))
         self._interrupted_face = (log, state) if "iteration" in state else None
-        if self._ascents is not None:
-            self._ascents.restore(state)
+        if self.ascents is not None:
+            self.ascents.restore(state)
             self._is_restored = True
-        assigning: Vector = state["held"]
+        assigning: Vector = state["assigning"]
         return assigning
 
     # -- the rounds ------------------------------------------------------------------------------
@@ -224,156 +234,163 @@ class Rounds:
         certify_only: True after an interruption: these faces get a certificate, and no round is taken.
         Returns: the best point ``W`` (K, m+1), certified for the assignment by the faces ``held`` (K, m+1).
         """
-        is_settled = False
+        has_small_decrease = False
         while True:
             before = self._best
-            status = self._round(assigning, certify_only=certify_only)
+            status = self._take_round(assigning, certify_only=certify_only)
             best = self._best
             if status is not None and before is not None:
                 break
             assert best is not None
             if status is not None or best.is_fixed:
                 break
-            least_fall = self._limits.least_fall * abs(best.value)
-            if before is not None and not before.value - best.value > least_fall:
-                is_settled = True
+            min_decrease = self.least_fall * abs(best.objective)
+            if before is not None and not before.objective - best.objective > min_decrease:
+                has_small_decrease = True
                 break
-            if len(self._history) >= self._limits.rounds:
+            if len(self._history) >= self.max_rounds:
                 status = Status.ITERATION_LIMIT
                 break
             assigning = best.faces
         assert best is not None
-        return self._answer(best, status, is_settled)
+        return self._conclude(best, status, has_small_decrease)
 
-    def _answer(self, best: _Point, status: Status | None, is_settled: bool) -> tuple[Solution, Certificate]:
-        unsolved = next((each for each in best.solved.statuses if each is not Status.SOLVED), None)
+    def _conclude(
+        self, best: _Round, status: Status | None, has_small_decrease: bool
+    ) -> tuple[Solution, Certificate]:
+        unsolved = next((face.status for face in best.solved if face.status is not Status.SOLVED), None)
         reached = Status.SOLVED if len(best.assigning) == 1 else Status.CONVERGED
-        notes = [_SETTLED.format(share=self._limits.least_fall)] if is_settled and not best.is_fixed else []
+        notes = []
+        if has_small_decrease and not best.is_fixed:
+            notes.append(_SMALL_DECREASE.format(ratio=self.least_fall))
         assignment = best.losses.residual("stationarity", "assignment", 1.0)
-        proof = certify_faces(best.solved.halves, assignment, self._limits.proof, notes)
-        # The certificates of the faces must add up to the value of all together.
-        if abs(proof.primal_value - best.value) > 2.0 * proof.rounding + 1e-9 * abs(best.value):
-            proof = replace(proof, claim=Claim.NONE, note=_TORN)
-        found = Solution(
+        proof = certify_faces([face.half for face in best.solved], assignment, self.proof_tol, notes)
+        # The certificates of the faces must add up to the objective of all faces.
+        tolerance = 2.0 * proof.rounding + 1e-9 * abs(best.objective)
+        if abs(proof.primal_value - best.objective) > tolerance:
+            proof = replace(proof, claim=Claim.NONE, note=_DIFFERENT_ASSIGNMENTS)
+        solver = "interior-point" if self.ascents is None else "dual coordinate ascent"
+        solution = Solution(
             status=status or unsolved or reached,
             primal={"W": best.faces, "held": best.assigning},
             duals={},
-            objective=best.value,
+            objective=best.objective,
             bound=proof.dual_value,
-            solver="alternating, "
-            + ("interior-point" if self._ascents is None else "dual coordinate ascent"),
+            solver=f"alternating, {solver}",
             iterations=len(self._history),
-            solve_time=self._clock.seconds,
+            solve_time=self.clock.seconds,
             history=tuple(self._history),
         )
-        return found, proof
+        return solution, proof
 
-    def _round(self, assigning: Vector, *, certify_only: bool = False) -> Status | None:
-        """Take one round and keep its point if it is better; return the status that cut it off, or None."""
-        if self._ascents is not None:
-            return self._ascend(self._ascents, assigning, certify_only=certify_only)
-        stopped = Status.INTERRUPTED if certify_only else None
-        left = range(len(self._solved.faces), len(assigning))
+    def _take_round(self, assigning: Vector, *, certify_only: bool) -> Status | None:
+        """Take a round and keep it if it is the best; return the status that cut it off, or None."""
+        if self.ascents is not None:
+            return self._ascend(self.ascents, assigning, certify_only=certify_only)
+        cut_off = Status.INTERRUPTED if certify_only else None
+        unsolved = range(len(self._solved), len(assigning))
         self._save(assigning)
-        for face in counted(left, max(len(left), 1), "face"):
-            if stopped is not None and self._best is not None:
+        for face in counted(unsolved, max(len(unsolved), 1), "face"):
+            if cut_off is not None and self._best is not None:
                 break
-            status = self._solve(face, assigning, certify_only=stopped is not None)
-            stopped = stopped or (status if status in _CUT_OFF else None)
+            status = self._solve(face, assigning, certify_only=cut_off is not None)
+            cut_off = cut_off or (status if status in _CUT_OFF else None)
             self._save(assigning)
-        if len(self._solved.faces) == len(assigning):
-            self._keep(self._with_losses(assigning, self._solved))
-        self._solved, self._iterations = _Solved([], [], []), 0
-        return stopped
+        if len(self._solved) == len(assigning):
+            self._record(self._with_losses(assigning, self._solved))
+        self._solved, self._iterations = [], 0
+        return cut_off
 
-    def _keep(self, point: _Point) -> None:
-        """Record the end of a round, and keep it if it is better."""
-        if self._best is None or point.value < self._best.value:
-            self._best = point
+    def _record(self, end: _Round) -> None:
+        """Record the end of a round, and keep it if it is the best."""
+        if self._best is None or end.objective < self._best.objective:
+            self._best = end
         record = {
-            "round": float(len(self._history) + 1), "seconds": self._clock.seconds,
-            "objective": point.value, "bound": 2.0 * sum(half.dual_value for half in point.solved.halves),
-            "reassigned": float(point.losses.sums["moved"]), "iterations": float(self._iterations),
+            "round": float(len(self._history) + 1), "seconds": self.clock.seconds,
+            "objective": end.objective, "bound": 2.0 * sum(face.half.dual_value for face in end.solved),
+            "reassigned": float(end.losses.sums["moved"]), "iterations": float(self._iterations),
         }  # fmt: skip
         self._history.append(record)
         tell(record)
 
     def _ascend(self, ascents: FaceAscents, assigning: Vector, *, certify_only: bool) -> Status | None:
-        """Take a round of all faces at once; return the status that cut it off, or None."""
-        limits, status = self._limits, Status.INTERRUPTED
+        """Take a round of all faces together; return the status that cut it off, or None."""
+        status = Status.INTERRUPTED
         ascents.assign(assigning, is_resumed=self._is_restored)
         self._is_restored = False
         try:
             if not certify_only:
-                save = None if self._writer is None else lambda state: self._save(assigning, loop=state)
-                status = ascents.run(limits.tol, limits.max_iter, self._clock, save)
+                save = None if self.writer is None else lambda state: self._save(assigning, loop=state)
+                status = ascents.run(self.tol, self.max_iter, self.clock, save)
         except KeyboardInterrupt:
             status = interrupted()
-        stopped = status if status in _CUT_OFF else None
-        if stopped is not None and self._best is not None:
-            return stopped
-        proof = ascents.prove(limits.proof, None if status is Status.SOLVED else assigning)
-        value = float((proof.W**2).sum() + proof.losses.sums["inside"] + proof.losses.sums["held"])
+        cut_off = status if status in _CUT_OFF else None
+        if cut_off is not None and self._best is not None:
+            return cut_off
+        W, halves, losses = ascents.prove(self.proof_tol, None if status is Status.SOLVED else assigning)
+        objective = float((W**2).sum() + losses.sums["inside"] + losses.sums["held"])
+        solved = [SolvedFace(v, half, status) for v, half in zip(W, halves, strict=True)]
         self._iterations = ascents.scans
-        self._keep(_Point(assigning, _Solved(list(proof.W), proof.halves, [status]), value, proof.losses))
+        self._record(_Round(assigning, solved, objective, losses))
         self._iterations = 0
-        return stopped
-
-    def _save(
-        self, assigning: Vector, log: list[Change] | None = None, loop: dict[str, Any] | None = None
-    ) -> None:
-        if self._writer is not None:
-            self._writer.log = [] if log is None else log
-            self._writer(self._state(assigning) | (loop or {}))
+        return cut_off
 
     def _solve(self, face: int, assigning: Vector, *, certify_only: bool) -> Status:
         """Solve and certify half of a face's program."""
-        recipe, limits, clock = self._recipe, self._limits, self._clock
-        if self._best is None and clock.left is not None:  # so that all faces get a point
+        clock = self.clock
+        if self._best is None and clock.left is not None:  # the first round leaves time for all faces
             clock = Clock(clock.left / (len(assigning) - face))
-        crew = self._executor.crew(FaceRecipe(recipe, assigning, face))
+        crew = self.executor.crew(FaceRecipe(self.recipe, assigning, face))
         problem = state_problem(crew, 1, None, intercept=False)
         state = None
         if self._interrupted_face is not None:
             (crew.log[:], state), self._interrupted_face = self._interrupted_face, None
-        arguments = (limits.tol, 0 if certify_only else limits.max_iter, clock, listener())
+        arguments = (self.tol, 0 if certify_only else self.max_iter, clock, listener())
         save = lambda loop: self._save(assigning, crew.log, loop)  # noqa: E731
         start = assigning[face] if assigning[face].any() else None
-        found = solve_problem(problem, *arguments, save, state, start)
-        if found.status in _NOT_CONVERGED and all(change.name != "begin" for change in crew.log):
-            found = solve_problem(problem, *arguments, save)  # the warm start was no good
-        v = np.append(found["w"], found["b"])
-        if found.status is not Status.SOLVED:  # the warm start may be better, with the same multipliers
+        solution = solve_problem(problem, *arguments, save, state, start)
+        if solution.status in _NOT_CONVERGED and all(change.name != "begin" for change in crew.log):
+            solution = solve_problem(problem, *arguments, save)  # without the warm start
+        v = np.append(solution["w"], solution["b"])
+        if solution.status is not Status.SOLVED:  # the assigning face may have a lower objective
             w = assigning[face]
-            value = 0.5 * float(w @ w) + float(total(crew.ask("costs_at", w, 1.0)))
-            v = w if value < found.objective else v
-        rows = Families(margin_family(np.array([1.0, -1.0]), np.full(2, 0.5 * recipe.C)))
+            objective = 0.5 * float(w @ w) + float(total(crew.ask("costs_at", w, 1.0)))
+            v = w if objective < solution.objective else v
+        rows = Families(margin_family(np.array([1.0, -1.0]), np.full(2, 0.5 * self.recipe.C)))
         half = certify_blocks(
             "half a face", lambda *step: crew.ask("prove", *step), rows, v=v, b=0.0, centre=None,
-            intercept=False, tol=limits.proof,
+            intercept=False, tol=self.proof_tol,
         )  # fmt: skip
         crew.close()
-        self._solved.faces.append(v)
-        self._solved.halves.append(half)
-        self._solved.statuses.append(found.status)
-        self._iterations += found.iterations
-        return found.status
+        self._solved.append(SolvedFace(v, half, solution.status))
+        self._iterations += solution.iterations
+        return solution.status
 
-    def _with_losses(self, assigning: Vector, solved: _Solved) -> _Point:
-        faces = np.array(solved.faces)
-        given = (self._recipe, scaled(assigning, self._scale), scaled(faces, self._scale))
-        losses = merge(self._executor.each(weigh_faces, [given] * self._executor.count))
-        value = float((faces**2).sum() + losses.sums["inside"] + losses.sums["held"])
-        return _Point(assigning, solved, value, losses)
-
-
-def _plain_certificate(half: Certificate) -> dict[str, Any]:
-    """Return a face's certificate in plain values."""
-    fields = {name: getattr(half, name) for name in ("program", "primal_value", "dual_value", "tol")}
-    fields |= {name: getattr(half, name) for name in ("scope", "note", "rounding")}
-    return fields | {"claim": half.claim.name, "residuals": [vars(each) for each in half.residuals]}
+    def _with_losses(self, assigning: Vector, solved: list[SolvedFace]) -> _Round:
+        """Return the end of a round, with the losses of all blocks."""
+        faces = np.array([face.v for face in solved])
+        arguments = (self.recipe, scaled(assigning, self.scale), scaled(faces, self.scale))
+        losses = merge(self.executor.each(weigh_faces, [arguments] * self.executor.count))
+        objective = float((faces**2).sum() + losses.sums["inside"] + losses.sums["held"])
+        return _Round(assigning, solved, objective, losses)
 
 
-def _certificate(plain: dict[str, Any]) -> Certificate:
-    residuals = tuple(Residual(**each) for each in plain["residuals"])
-    return Certificate(**plain | {"claim": Claim[plain["claim"]], "residuals": residuals})
+def _to_plain(name: str, solved: list[SolvedFace]) -> dict[str, Any]:
+    """Return solved faces as values of a checkpoint."""
+    halves = [asdict(replace(face.half, evidence=())) for face in solved]
+    return {
+        name: np.array([face.v for face in solved]),
+        f"{name} halves": [plain | {"claim": plain["claim"].name} for plain in halves],
+        f"{name} statuses": [face.status.name for face in solved],
+    }
+
+
+def _from_plain(name: str, state: dict[str, Any]) -> list[SolvedFace]:
+    """Return solved faces from the values of a checkpoint."""
+    halves = []
+    for plain in state[f"{name} halves"]:
+        residuals = tuple(Residual(**each) for each in plain["residuals"])
+        objects = {"claim": Claim[plain["claim"]], "residuals": residuals, "evidence": ()}
+        halves.append(Certificate(**plain | objects))
+    statuses = [Status[each] for each in state[f"{name} statuses"]]
+    return [SolvedFace(*each) for each in zip(state[name], halves, statuses, strict=True)]

@@ -1,4 +1,4 @@
-"""The base of classifiers of samples in blocks: a fit of every pair of classes, its proof, and labels."""
+"""Base of the classifiers of samples in blocks: fit of each pair of classes, certificates, and prediction."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from polyopt.large.sources import Arrays, Source, heading_of
 MIN_CERTIFICATE_TOL = 1e-6
 """Smallest tolerance of a certificate, as in memory."""
 
-_NUMBERS = (np.float64, np.float32)  # types that samples to be scored may keep
+_FLOATS = (np.float64, np.float32)  # types that samples to be scored may keep
 
 
 @estimator
@@ -90,29 +90,21 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
         sample_weight : array_like of shape (n,), optional
             Non-negative weights; none for a source.
         checkpoint : str or Path, optional
-            A file to write after every iteration, some vectors of the size of w for each of them. If it
-            cannot be written during the fit, as on a full disk, a warning says so.
+            A file to write after every iteration, for two classes. A disk that is full is a warning.
         resume : str or Path, optional
             A checkpoint to resume, of the same machine, blocks, labels and weights; the result has the same
-            bits. Both are for two classes.
+            bits.
 
         Returns
         -------
         self
             The fitted classifier.
-
-        Raises
-        ------
-        ValueError
-            A parameter out of its range, data that are not finite or do not fit (the block and its row are
-            named), fewer than two classes, a block that is another when it is read again, or a checkpoint of
-            something else or in no folder.
         """
         check_parameters(self._parameter_constraints, self.get_params(deep=False), type(self).__name__)
         self.__dict__.pop("feature_names_in_", None)
-        head = heading_of(X)
-        if head is not None:  # takes the names of the features, as scikit-learn does
-            validated(self, head, skip_check_array=True)
+        heading = heading_of(X)
+        if heading is not None:  # sets feature_names_in_
+            validated(self, heading, skip_check_array=True)
         executor = self._executor_of(X, y, sample_weight)
         try:
             heard = heard_by(printer(type(self).__name__) if self.verbose else None)
@@ -120,7 +112,7 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
                 self._fit(executor, whole, checkpoint, resume)
         finally:
             executor.close()
-        self._warn_if_short()
+        self._warn_if_not_converged()
         return self
 
     def _executor_of(self, X: Any, y: Any, sample_weight: Any) -> Executor:
@@ -136,7 +128,7 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
         return Arrays(X, y, sample_weight)
 
     def _fit(
-        self, executor: Executor, whole: Clock, checkpoint: str | Path | None, resume: str | Path | None
+        self, executor: Executor, clock: Clock, checkpoint: str | Path | None, resume: str | Path | None
     ) -> None:
         reports = executor.inspect()
         weights = self._read(reports)
@@ -150,11 +142,11 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
         self.certificates_: list[Certificate] = []
         self._begin(len(pairs))
         for number, (i, j) in enumerate(counted(pairs, len(pairs), "pair")):
-            left = whole.left
-            clock = Clock(None if left is None else left / (len(pairs) - number))
-            own = float(factors[i]), float(factors[j])
-            self._fit_pair(number, executor, own, clock, checkpoint, resume)
-        self.n_iter_ = max(max(each.iterations for each in self.solutions_), 1)
+            left = clock.left
+            pair_clock = Clock(None if left is None else left / (len(pairs) - number))
+            pair_factors = float(factors[i]), float(factors[j])
+            self._fit_pair(number, executor, pair_factors, pair_clock, checkpoint, resume)
+        self.n_iter_ = max(max(solution.iterations for solution in self.solutions_), 1)
 
     def _begin(self, pairs: int) -> None:
         """Allocate the attributes of the pairs of classes."""
@@ -164,30 +156,30 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
         self, number: int, executor: Executor, factors: tuple[float, float], clock: Clock, checkpoint: Any,
         resume: Any,
     ) -> None:  # fmt: skip
-        """Fit a pair of classes with these weights; append to the solutions and the certificates."""
+        """Fit a pair of classes, whose weights are `factors`; append to `solutions_` and `certificates_`."""
 
     def _read(self, reports: list[Report]) -> NDArray[Any]:
         """Set the classes and the number of features; return the weight of each class."""
-        for each in reports:
-            if each.problem:
-                raise ValueError(each.problem)
-        widths = {each.m for each in reports}
-        names = next((each.names for each in reports if each.names is not None), None)
-        for number, each in enumerate(reports):
-            if names is not None and each.names not in (None, names):
-                check_names(f"partition {number}", each.names, names)
+        for report in reports:
+            if report.problem:
+                raise ValueError(report.problem)
+        widths = {report.m for report in reports}
+        names = next((report.names for report in reports if report.names is not None), None)
+        for number, report in enumerate(reports):
+            if names is not None and report.names not in (None, names):
+                check_names(f"partition {number}", report.names, names)
                 raise ValueError(
-                    f"partition {number} has its columns in another order, {list(each.names)}, than others"
+                    f"partition {number} has its columns in another order, {list(report.names)}, than others"
                 )
         if len(widths) > 1:
             raise ValueError(f"all partitions need as many features; there are some with {sorted(widths)}")
-        if len({each.is_sparse for each in reports}) > 1:
+        if len({report.is_sparse for report in reports}) > 1:
             raise ValueError("partitions must be all dense or all sparse")
         self.n_features_in_ = reports[0].m
         if names is not None and all(isinstance(name, str) for name in names):
             self.feature_names_in_ = np.array(names, dtype=object)
         self.classes_ = np.unique(
-            np.concatenate([each.labels for each in reports if len(each.labels)] or [np.zeros(0)])
+            np.concatenate([report.labels for report in reports if len(report.labels)] or [np.zeros(0)])
         )
         if len(self.classes_) < 2:
             raise ValueError(
@@ -195,31 +187,31 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
                 f"the data has {self.classes_.tolist()}"
             )
         weights = np.zeros(len(self.classes_))
-        for each in reports:
-            weights[self.classes_.searchsorted(each.labels)] += each.weights
+        for report in reports:
+            weights[self.classes_.searchsorted(report.labels)] += report.weights
         check_total(weights)
         return weights
 
-    def _warn_if_short(self) -> None:
-        """Warn of the first pair whose fit did not reach its tolerance."""
-        for found, proof in zip(self.solutions_, self.certificates_, strict=True):
-            is_fine = found.status in FINE
+    def _warn_if_not_converged(self) -> None:
+        """Warn about the first pair whose fit did not reach its tolerance."""
+        for solution, proof in zip(self.solutions_, self.certificates_, strict=True):
+            is_fine = solution.status in FINE
             if is_fine and self._is_proven(proof):
                 continue
-            text = f"Short of the tolerance. {proof.sentence}" if is_fine else str(found.status)
+            text = f"Short of the tolerance. {proof.sentence}" if is_fine else str(solution.status)
             warnings.warn(f"{type(self).__name__}: {text}", ConvergenceWarning, stacklevel=2 + self._frames)
             return
 
     def _is_proven(self, proof: Certificate) -> bool:
-        """Return True if a proof is as strong as that of a run that was not cut off."""
+        """Return True if a certificate is that of a run which reached its tolerance."""
         return proof.is_optimal
 
     def certificate(self) -> Certificate | list[Certificate]:
-        """Return the proof, made at the end of the fit where the samples were; one for each pair."""
+        """Return the certificate, made during the fit; a list of them for more than two classes."""
         check_is_fitted(self)
         return self.certificates_[0] if len(self.certificates_) == 1 else list(self.certificates_)
 
-    # -- answering -------------------------------------------------------------------------------
+    # -- prediction ------------------------------------------------------------------------------
 
     def decision_function(self, X: SamplesLike) -> Any:
         """Return scores of samples.
@@ -236,7 +228,7 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
             their scores.
         """
         check_is_fitted(self)
-        scores = self._pair_scores(validated(self, X, accept_sparse="csr", dtype=_NUMBERS, reset=False))
+        scores = self._pair_scores(validated(self, X, accept_sparse="csr", dtype=_FLOATS, reset=False))
         if len(self.pairs_) == 1:
             return scores[:, 0]
         return np.asarray(_ovr_decision_function(scores > 0, scores, len(self.classes_)))

@@ -1,7 +1,7 @@
 """A block of samples as it was read: recognised by its checksum, inspected, and reduced to two classes.
 
-A source must give the same block each time, because blocks are read more than once, and made anew if a worker
-was lost. A random source without a seed gives others, and an answer would be of no samples at all.
+A source must return the same block each time, because blocks are read more than once, and again if a worker
+is lost. With a random source without a seed, a result would not be that of any data set.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ROWS_AT_ONCE = 1 << 14
 """Rows of a block that are checked, scored or assigned together."""
 
 _EXACT_IN_FLOAT32 = (np.bool_, np.int8, np.uint8, np.int16, np.uint16, np.float16)
-_OTHERS = (
+_CHANGED_BLOCK = (
     "partition {number} was read again, and has other samples, labels or weights than at first: what it is "
     "made from must give the same each time (a random source needs a seed, which may follow from the "
     "partition's number)"
@@ -37,10 +37,10 @@ _OTHERS = (
 
 
 class Checksum(NamedTuple):
-    """Checksums of a block: of all its rows, and of some 64."""
+    """Checksums of a block: of all its rows, and of about 64 of them."""
 
-    all: int
-    some: int
+    all_rows: int
+    sampled_rows: int
 
 
 def checksum_of(samples: Samples) -> Checksum:
@@ -49,41 +49,43 @@ def checksum_of(samples: Samples) -> Checksum:
 
 
 def check_block(samples: Samples, number: int, checksum: Checksum | None, *, whole: bool) -> Samples:
-    """Compare a block with its checksum, if there is one: all rows or, at next to no cost, some rows.
+    """Compare a block with its checksum, if there is one; return its samples.
 
-    ValueError: another block than at first.
+    whole: True to compare all rows; False to compare about 64, at hardly any cost.
+    ValueError: the block has changed since its first reading.
     """
     if checksum is not None:
         samples = unframed(samples)
-        if _checksum(samples, whole=whole) != (checksum.all if whole else checksum.some):
-            raise ValueError(_OTHERS.format(number=number))
+        if _checksum(samples, whole=whole) != (checksum.all_rows if whole else checksum.sampled_rows):
+            raise ValueError(_CHANGED_BLOCK.format(number=number))
     return samples
 
 
 def _checksum(samples: Samples, *, whole: bool) -> int:
-    stride, found = 1 if whole else max(len(samples.y) // 64, 1), 0
+    stride, checksum = 1 if whole else max(len(samples.y) // 64, 1), 0
     X: Any = as_csr(samples.X)[::stride] if sp.issparse(samples.X) else np.asarray(samples.X)[::stride]
     rows = (np.asarray(each)[::stride] for each in samples[1:] if each is not None)
     for part in (*((X.data, X.indices, X.indptr) if sp.issparse(X) else (X,)), *rows):
-        found = crc32(repr((part.shape, str(part.dtype))).encode(), found)
+        checksum = crc32(repr((part.shape, str(part.dtype))).encode(), checksum)
         if part.dtype == object:  # labels that are texts or missing
-            found = crc32(str(joblib.hash(part)).encode(), found)
+            checksum = crc32(str(joblib.hash(part)).encode(), checksum)
         else:
-            found = crc32(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data, found)
-    return found
+            checksum = crc32(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data, checksum)
+    return checksum
 
 
-# -- the first look ----------------------------------------------------------------------------------
+# -- inspection --------------------------------------------------------------------------------------
 
 
 class Report(NamedTuple):
-    """Findings of the first look at a block.
+    """Findings of the inspection of a block.
 
-    m: features.
-    labels, weights: labels that have weight, and the weight of each.
+    m: number of features.
+    labels, weights: labels of samples with positive weight, and the total weight of each label.
     is_sparse: True if the samples are CSR.
-    problem: the fault of the block, empty if there is none.
-    names: the features' names, if there are any.
+    problem: error message; empty for a valid block.
+    checksum: checksum for later readings.
+    names: names of the features, or None.
     """
 
     m: int
@@ -98,19 +100,20 @@ class Report(NamedTuple):
 def inspect_block(
     samples: Samples, number: int, place: str = "", names: Sequence[str] | None = None
 ) -> Report:
-    """Check a block when it is first read; its number and its place in a file are for messages.
+    """Check a block when it is first read.
 
-    `names` are those of the features, by default those of a frame.
+    number, place: number of the block and its position in a file, for messages.
+    names: names of the features; by default the columns of a frame.
     """
     where = f"partition {number} ({place})" if place else f"partition {number}"
     try:
-        return _inspected(samples, where, column_names(samples.X) if names is None else names)
+        return _inspect(samples, where, column_names(samples.X) if names is None else names)
     except ValueError as error:
         return Report(0, np.zeros(0), np.zeros(0), False, str(error))
 
 
-def _inspected(samples: Samples, where: str, names: Sequence[str] | None) -> Report:
-    """Report on a block without faults; ValueError for the first fault of another."""
+def _inspect(samples: Samples, where: str, names: Sequence[str] | None) -> Report:
+    """Return the report of a valid block; ValueError for the first fault of an invalid one."""
     try:
         samples = unframed(samples)
     except ValueError as error:
@@ -173,16 +176,16 @@ def _first(mask: NDArray[np.bool_]) -> int:
 
 
 def _first_not_finite(X: Any) -> tuple[int, int] | None:
-    """Return row and feature of the first number that is not finite."""
+    """Return row and feature of the first number that is not finite, or None."""
     if sp.issparse(X):
         if np.isfinite(X.data).all():
             return None
-        at = _first(~np.isfinite(X.data))
-        return int(X.indptr.searchsorted(at, side="right")) - 1, int(X.indices[at])
+        entry = _first(~np.isfinite(X.data))
+        return int(X.indptr.searchsorted(entry, side="right")) - 1, int(X.indices[entry])
     for start in range(0, len(X), ROWS_AT_ONCE):
-        good = np.isfinite(X[start : start + ROWS_AT_ONCE])
-        if not good.all():
-            row, feature = np.argwhere(~good)[0]
+        is_finite = np.isfinite(X[start : start + ROWS_AT_ONCE])
+        if not is_finite.all():
+            row, feature = np.argwhere(~is_finite)[0]
             return start + int(row), int(feature)
     return None
 
@@ -212,26 +215,33 @@ class TwoClasses(NamedTuple):
 
 
 class SolverBlock(Protocol):
-    """A block of a solver, which is given its samples before it is asked, and loses them after.
+    """A solver's state of one block. Its samples are set before a computation and removed after it.
 
-    chosen: the rows of the block as it was read that belong to it; None for all.
+    samples: an object whose X is the matrix of the samples, or None.
+    chosen: mask of the rows of the source's block that it uses; None for all.
     """
 
-    samples: Any  # has them as its X
+    samples: Any
     chosen: NDArray[np.bool_] | None
     done: int
     answer: object
 
 
 class BlockRecipe(Protocol):
-    """The construction of a solver's blocks from samples."""
+    """Interface of programs from which a solver's blocks are made."""
 
     def block(self, samples: Samples, number: int, work: Work | None = None) -> SolverBlock | None:
-        """Make block `number`; None if the solver needs none of its samples."""
+        """Return the solver's block `number`; None if none of its samples is in the program."""
 
 
 class Recipe(NamedTuple):
-    """The linear machine of two classes: the classes, their weights, the cost of slack, and the bound B."""
+    """The program of a linear machine or polytope of two classes.
+
+    classes: labels of the first (inside) and the second class (outside).
+    factors: their weights.
+    C: cost of slack.
+    B: bound on the absolute output.
+    """
 
     classes: tuple[Any, Any]
     factors: tuple[float, float]
@@ -240,13 +250,14 @@ class Recipe(NamedTuple):
 
     def block(self, samples: Samples, number: int, work: Work | None = None) -> Block | None:
         """Return the block of both classes; None if it has no such samples."""
-        found = select_classes(samples, self.classes, self.factors)
-        if found is None:
+        selection = select_classes(samples, self.classes, self.factors)
+        if selection is None:
             return None
-        families = Hinge(np.where(found.is_second, 1, -1).astype(np.int8), self.C * found.weights, self.B)
-        weights = None if bool((found.weights == 1.0).all()) else found.weights
-        block = Block(Rows(solver_rows(samples, found.rows)), families, 1, weights, work)
-        block.chosen = None if found.rows.all() else found.rows
+        signs = np.where(selection.is_second, 1, -1).astype(np.int8)
+        families = Hinge(signs, self.C * selection.weights, self.B)
+        weights = None if bool((selection.weights == 1.0).all()) else selection.weights
+        block = Block(Rows(solver_rows(samples, selection.rows)), families, 1, weights, work)
+        block.chosen = None if selection.rows.all() else selection.rows
         return block
 
 
@@ -286,11 +297,11 @@ class RowSubset:
     """Some rows of a dense matrix, copied a few at a time: a copy of all would be new memory in each pass."""
 
     def __init__(self, X: NDArray[Any], chosen: NDArray[np.bool_]):
-        self._X, self._places = np.asarray(X), np.flatnonzero(chosen)
-        self.shape, self.dtype = (len(self._places), X.shape[1]), X.dtype
+        self._X, self._indices = np.asarray(X), np.flatnonzero(chosen)
+        self.shape, self.dtype = (len(self._indices), X.shape[1]), X.dtype
 
     def __getitem__(self, part: slice) -> NDArray[Any]:
-        return self._X.take(self._places[part], axis=0)
+        return self._X.take(self._indices[part], axis=0)
 
 
 def solver_rows(samples: Samples, chosen: NDArray[np.bool_] | None) -> Any:
@@ -303,10 +314,11 @@ def solver_rows(samples: Samples, chosen: NDArray[np.bool_] | None) -> Any:
 
 def two_classes(samples: Samples, recipe: Recipe) -> TwoClasses:
     """Return the samples of both classes that have weight, for loops over rows: bytes stay bytes."""
-    found, X = select_classes(samples, recipe.classes, recipe.factors), row_matrix(samples.X)
-    if found is None:
+    selection, X = select_classes(samples, recipe.classes, recipe.factors), row_matrix(samples.X)
+    if selection is None:
         return TwoClasses(X[:0], np.zeros(0, bool), np.zeros(0))
-    return TwoClasses(X if found.rows.all() else X[found.rows], found.is_second, found.weights)
+    rows = X if selection.rows.all() else X[selection.rows]
+    return TwoClasses(rows, selection.is_second, selection.weights)
 
 
 def concatenate(parts: Sequence[TwoClasses]) -> TwoClasses:
@@ -317,11 +329,11 @@ def concatenate(parts: Sequence[TwoClasses]) -> TwoClasses:
 
 
 class Hinge:
-    """The families of rows of labels `signs` (n,) in a byte each, costs of slack (n,) and the bound B."""
+    """Constraint families of a block, made when they are needed: labels `signs` (n,), costs (n,), bound B."""
 
     def __init__(self, signs: NDArray[np.int8], costs: NDArray[Any], B: float = np.inf):
-        alike = len(costs) > 0 and bool((costs == costs[0]).all())
-        self._signs, self._costs, self._B = signs, costs[:1] if alike else costs, B
+        is_constant = len(costs) > 0 and bool((costs == costs[0]).all())
+        self._signs, self._costs, self._B = signs, costs[:1] if is_constant else costs, B
 
     def __call__(self) -> Families:
         """Make the families."""

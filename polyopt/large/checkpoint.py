@@ -1,7 +1,7 @@
-"""Checkpoints of fits on blocks: the log of changes and the state of the loop, without samples.
+"""Checkpoints of fits on blocks: the log of the solver's changes and the state of its loop, without samples.
 
-Every block is made anew from these, so a checkpoint has some vectors of the size of w for each iteration,
-whatever the number of samples. It replaces the checkpoint before it when it is complete.
+The solver's state of a block is recomputed from the log. So a checkpoint has some vectors of the size of w
+for each iteration, whatever the number of samples. It replaces the previous checkpoint when it is complete.
 """
 
 from __future__ import annotations
@@ -20,20 +20,23 @@ from numpy.typing import NDArray
 from polyopt.base.files import check_target, write_bytes
 from polyopt.margin.interior_point.crew import Change
 
-_FORMAT = "polyopt checkpoint 3"
+_FORMAT = "polyopt checkpoint 4"
 
 
 def probe(*shape: int) -> NDArray[np.float64]:
-    """Fixed weights, at which the loss of samples serves as a digest of them and of their labels."""
-    places = np.arange(math.prod(shape), dtype=float)
-    return ((7919.0 * places + 13.0) % 101.0 - 50.0).reshape(shape) / 50.0
+    """Return fixed weights, at which the loss of samples is a digest of samples and labels."""
+    index = np.arange(math.prod(shape), dtype=float)
+    return ((7919.0 * index + 13.0) % 101.0 - 50.0).reshape(shape) / 50.0
 
 
 class CheckpointWriter:
-    """Writes a checkpoint after every iteration, as long as it can: a full disk does not end a fit.
+    """Writer of checkpoints.
 
-    The first failure is a warning; the last checkpoint stays, and the next iteration tries again. `about`
-    identifies machine and samples in plain values.
+    log: the changes, which may grow between two checkpoints.
+    about: identity of machine and samples, in plain values.
+
+    A failure, such as a full disk, does not end a fit: the first one is a warning, the last checkpoint stays,
+    and the next call tries again.
     """
 
     def __init__(self, path: str | Path, log: list[Change], about: dict[str, Any]):
@@ -52,9 +55,9 @@ class CheckpointWriter:
                 return bool(value)
             return {"float": float(value).hex()} if isinstance(value, float) else value
 
-        changes = [[change.name, [plain(each) for each in change.arguments]] for change in self.log]
+        changes = [[change.name, [plain(value) for value in change.arguments]] for change in self.log]
         loop = {name: plain(value) for name, value in state.items()}
-        head = {"format": _FORMAT, "about": self._about, "log": changes, "known": loop}
+        head = {"format": _FORMAT, "about": self._about, "log": changes, "state": loop}
         stream = BytesIO()
         np.savez(stream, head=np.frombuffer(json.dumps(head).encode(), np.uint8), **arrays)
         try:
@@ -70,32 +73,32 @@ class CheckpointWriter:
 
 
 def load(path: str | Path, about: dict[str, Any]) -> tuple[list[Change], dict[str, Any]]:
-    """Read all changes and the state of the loop from a checkpoint of this machine and these samples.
+    """Return the log and the state of the loop from a checkpoint of this machine and these samples.
 
     ValueError: not a checkpoint, or one of another fit.
     """
     head, arrays = _read(path)
-    was = head["about"]
-    differing = [name for name in about if was.get(name) != about[name]]
+    saved = head["about"]
+    differing = [name for name in about if saved.get(name) != about[name]]
     if differing == ["digest"]:
         raise ValueError(f"{str(path)!r} is of another fit: its samples, labels or weights were others")
     if differing:
         name = differing[0]
         raise ValueError(
-            f"{str(path)!r} is of another fit: {name} was {was.get(name)!r}, and is {about[name]!r}"
+            f"{str(path)!r} is of another fit: {name} was {saved.get(name)!r}, and is {about[name]!r}"
         )
 
-    def value(each: Any) -> Any:
-        if isinstance(each, dict) and "array" in each:
-            return arrays[each["array"]]
-        return float.fromhex(each["float"]) if isinstance(each, dict) and "float" in each else each
+    def restore(plain: Any) -> Any:
+        if isinstance(plain, dict) and "array" in plain:
+            return arrays[plain["array"]]
+        return float.fromhex(plain["float"]) if isinstance(plain, dict) and "float" in plain else plain
 
-    log = [Change(name, tuple(value(each) for each in given)) for name, given in head["log"]]
-    return log, {name: value(each) for name, each in head["known"].items()}
+    log = [Change(name, tuple(restore(plain) for plain in arguments)) for name, arguments in head["log"]]
+    return log, {name: restore(plain) for name, plain in head["state"].items()}
 
 
 def machine_of(path: str | Path) -> str:
-    """Return the name of a checkpoint's machine, or of the part of a fit in which it was written."""
+    """Return the name of the machine, or of the part of its fit, that wrote a checkpoint."""
     return str(_read(path)[0]["about"].get("machine"))
 
 

@@ -1,4 +1,7 @@
-"""The executor of work on blocks, which reads them and checks that they are those of the first look."""
+"""Executors: functions are run on the blocks of a source, one block or a chain of blocks after another.
+
+Every block is inspected once, and each later reading is compared with the checksum of that first reading.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +25,11 @@ from polyopt.margin.interior_point.crew import Crew, Local
 
 
 class Fold(NamedTuple):
-    """A fold over some blocks: an initial state, and for each block its number and a step's arguments.
+    """A chain of steps: each takes the state that the step before has returned.
 
-    If the fold `leaves`, a step gives the next state and a result of its block.
+    state: the initial state.
+    stops: for each step the number of its block, and its further arguments.
+    leaves: True if a step returns the next state and a result; False if it returns the next state alone.
     """
 
     state: Any
@@ -33,16 +38,16 @@ class Fold(NamedTuple):
 
 
 class Executor(ABC):
-    """The executor of work on `count` blocks."""
+    """Base of the executors; `count` is the number of blocks."""
 
     def __init__(self, count: int):
         self.count = count
         self._checksums: list[Checksum | None] = [None] * count
 
     def inspect(self) -> list[Report]:
-        """Take the first look at every block, in their order."""
+        """Inspect every block; return the reports in the order of the blocks."""
         reports = self._inspect()
-        self._checksums = [each.checksum for each in reports]
+        self._checksums = [report.checksum for report in reports]
         return reports
 
     @abstractmethod
@@ -56,18 +61,23 @@ class Executor(ABC):
     def fold(
         self, step: Callable[..., Any], folds: Sequence[Fold], is_over: Callable[[], bool] | None = None
     ) -> list[Any] | None:
-        """Run folds; return their final states, with their lists of results if any, or None if time is over.
+        """Run independent folds.
 
-        A step is a function of a module, called with the state, a block's samples and number, and the
-        arguments of the stop; it has no effects, so that it may be repeated. Folds are independent.
+        step: a function of a module, called with the state, a block's samples, its number, and the further
+            arguments. It has no side effects, because it is run again if its result is lost.
+        Returns: for each fold its final state, or the pair of final state and list of results if it
+            `leaves` any. None if time is over.
         """
 
     def each(
         self, step: Callable[..., Any], arguments: Sequence[tuple[Any, ...] | None],
         is_over: Callable[[], bool] | None = None,
     ) -> Any:  # fmt: skip
-        """Return a step's results for the blocks with arguments that are not None; None if time is over."""
-        folds = [Fold(None, [(number, given)]) for number, given in enumerate(arguments) if given is not None]
+        """Return the results of a step on single blocks; None if time is over.
+
+        arguments: for each block the further arguments; None to leave it out.
+        """
+        folds = [Fold(None, [(number, more)]) for number, more in enumerate(arguments) if more is not None]
         return self.fold(step, folds, is_over)
 
     @abstractmethod
@@ -76,7 +86,7 @@ class Executor(ABC):
 
 
 class LocalExecutor(Executor):
-    """One process, with as many threads as it may use, that reads the blocks of a source."""
+    """Executor in this process, on all its threads."""
 
     def __init__(self, source: Source):
         super().__init__(source.count)
@@ -96,32 +106,32 @@ class LocalExecutor(Executor):
         """Return the solver's blocks of this recipe that are not empty."""
         work = Work()
 
-        def made(number: int) -> SolverBlock | None:
+        def make(number: int) -> SolverBlock | None:
             block = recipe.block(self._read(number, whole=True), number, work)
             if block is not None:
                 block.samples.X = None
             return block
 
-        blocks = run_blocks(made, range(self._source.count))
+        blocks = run_blocks(make, range(self._source.count))
         numbers = [number for number, block in enumerate(blocks) if block is not None]
-        held = [block for block in blocks if block is not None]
+        nonempty = [block for block in blocks if block is not None]
 
-        def loaded(place: int, answer: Callable[[], Any]) -> Any:
-            block = held[place]
-            block.samples.X = solver_rows(self._read(numbers[place]), block.chosen)
+        def run_loaded(index: int, compute: Callable[[], Any]) -> Any:
+            block = nonempty[index]
+            block.samples.X = solver_rows(self._read(numbers[index]), block.chosen)
             try:
-                return answer()
+                return compute()
             finally:
                 block.samples.X = None
 
-        return Local(held, threads=True, loaded=loaded)
+        return Local(nonempty, threads=True, loaded=run_loaded)
 
     def fold(
         self, step: Callable[..., Any], folds: Sequence[Fold], is_over: Callable[[], bool] | None = None
     ) -> list[Any] | None:
-        """Run every fold on a thread of its own."""
+        """Run folds as of :meth:`Executor.fold`, each on one thread."""
 
-        def folded(fold: Fold) -> Any:
+        def run_fold(fold: Fold) -> Any:
             state, results = fold.state, []
             for number, arguments in fold.stops:
                 if is_over is not None and is_over():
@@ -133,13 +143,13 @@ class LocalExecutor(Executor):
             return (state, results) if fold.leaves else state
 
         try:
-            return run_blocks(folded, folds)
+            return run_blocks(run_fold, folds)
         except _OverError:
             return None
 
     def close(self) -> None:
-        """Nothing is kept between two readings."""
+        """Do nothing: no block stays in memory."""
 
 
 class _OverError(Exception):
-    """Time is over within a fold."""
+    """Signal of a fold that time is over."""

@@ -1,21 +1,22 @@
-"""The programs of a polytope's faces for a fixed assignment, by coordinate steps on multipliers in blocks.
+"""Dual coordinate ascent on the faces of a Convex Polytope Machine, for a fixed assignment and many features.
 
-This is for samples with many features. An iteration of the interior point costs n m² for every face; here
-nothing costs more than n m, and the gap falls to some 1e-4 in a few scans. The method is that of the solver
-in memory (:mod:`polyopt.cpm.dual`), a block at a time:
+An iteration of the interior point costs n m² for every face; here nothing costs more than n m, and the
+duality gap falls to some 1e-4 in a few scans. The method is that of the solver in memory
+(:mod:`polyopt.cpm.dual`), a block at a time (:mod:`polyopt.cpm.block_ascent`). Each pair of a sample and a
+face has a multiplier:
 
-1. two sweeps over all samples, from multipliers of 0;
-2. a scan of all samples at the current faces, which measures the gap and finds the pairs of a sample and a
-   face that may move;
-3. passes over these pairs, in which a block's rows are read where they are; then a scan again. In such a pass
-   all faces go from block to block, which costs much more than the steps if some hundred pairs are left. If
-   the rows are few, they are therefore gathered in the driving process, once for all passes until the scan.
+1. Two sweeps step on all pairs, from multipliers of 0.
+2. A scan of all samples at the current faces measures the gap, and finds the active pairs, those that may
+   move.
+3. Passes step on the active pairs; then comes a scan again. In a pass by blocks the faces go from block to
+   block, which costs much more than the steps if some hundred pairs are left. If the rows of the active pairs
+   are few, they are therefore gathered in the driving process, once for all passes until the next scan.
 
-A step needs the face that the step before it has made, so blocks come one after another. Faces are
-independent: groups of them go through the blocks side by side, and scans have all blocks side by side. The
-groups, the order of the blocks and that of the pairs follow from K, the blocks and the seed alone: so do all
-bits. More workers than groups (one for eight faces) speed up scans only. The driving process keeps the
-multipliers of pairs that may move, 17 bytes for each, and sends them to the blocks and back.
+A step needs the face that the step before it has left, so a face visits the blocks one after another. The
+programs of the faces are independent: groups of eight faces visit the blocks side by side, and a scan reads
+all blocks side by side. More workers than groups speed up scans only. The groups, the orders of blocks and
+pairs, and so all bits of the result, follow from K, the blocks and the seed. The driving process keeps the
+multipliers of active pairs, 17 bytes for each, and sends them to the blocks and back.
 
 The functions below :class:`FaceAscents` are steps of folds (:class:`polyopt.large.executor.Fold`).
 """
@@ -44,8 +45,8 @@ from polyopt.linalg.rows import as_rows
 from polyopt.margin.interior_point.crew import total
 
 Vector = NDArray[np.float64]
-Owners = NDArray[np.integer[Any]]  # the face of each sample outside, of a block; -1 inside
-Groups = Sequence[NDArray[np.int64]]
+Assignment = NDArray[np.integer[Any]]  # (n,): the face of each sample outside, -1 for samples inside
+Groups = Sequence[NDArray[np.int64]]  # the faces of each group, successive numbers
 
 MIN_HINGE_DECREASE = 1e-7
 """Decrease of a hinge above which a positive changes its face."""
@@ -55,13 +56,14 @@ MIN_HINGE_DECREASE = 1e-7
 class Options:
     """Numbers of the ascent.
 
-    faces_together: faces of a group, which go through the blocks together.
-    max_scans: scans, and passes over gathered rows between two scans.
-    max_passes_by_blocks: passes through the blocks between two scans.
-    max_gathered_entries: entries of the rows that are gathered.
-    first_slope, slope_ratio, min_slope: largest slope after the passes between two scans: at first, its
-        factor from scan to scan, and its lower limit.
-    stall_scans, min_bound_gain: a run stalls if the bound gains less, relatively, in so many scans.
+    faces_together: faces of a group.
+    max_scans: scans, and passes over gathered rows between two scans, at most.
+    max_passes_by_blocks: passes by blocks between two scans at most.
+    max_gathered_entries: entries of the rows that are gathered at most.
+    first_slope, slope_ratio, min_slope: tolerance of the projected gradient at which the passes between two
+        scans end: the first one, its factor from scan to scan, and its lower limit.
+    stall_scans, min_bound_gain: a run has stalled if the lower bound rises by less, relatively, in so many
+        scans.
     max_entry_single, min_tol_single: largest entry and smallest tolerance for scans in single precision.
     """
 
@@ -83,19 +85,11 @@ def scaled(faces: Vector, scale: float) -> Vector:
     return faces if scale == 1.0 else np.column_stack([scale * faces[:, :-1], faces[:, -1]])
 
 
-class Proof(NamedTuple):
-    """Faces (K, m+1), halves of their certificates, and the tally of the samples' losses."""
-
-    W: Vector
-    halves: list[Certificate]
-    losses: Tally
-
-
 class Setting(NamedTuple):
-    """The arguments of a pass.
+    """The arguments that all steps have in common.
 
     scale: factor of every entry of the samples.
-    single: True for scans in single precision.
+    single: True for scans and sweeps in single precision.
     """
 
     recipe: Recipe
@@ -104,17 +98,18 @@ class Setting(NamedTuple):
 
 
 class GroupState(NamedTuple):
-    """The state of a group's fold: its faces W (K, m+1) and their largest slopes (K,) in the pass."""
+    """A group between two blocks: its faces W (K, m+1), and their largest projected gradients (K,) so far."""
 
     W: Vector
     slopes: Vector
 
 
 class FaceAscents:
-    """The multipliers of all faces, from round to round.
+    """The ascents of all faces, whose multipliers stay from round to round.
 
-    scale: factor of every entry of the samples; `largest` is the largest entry, unscaled.
-    seed: of the order of the steps.
+    scale: factor of every entry of the samples.
+    largest: largest absolute entry of the samples, not scaled.
+    seed: seed of the order of the steps.
     """
 
     def __init__(
@@ -125,7 +120,7 @@ class FaceAscents:
         self._scale, self._seed, self._blocks = scale, seed, range(executor.count)
         self._is_small = largest * scale < self._options.max_entry_single
         self._groups = np.array_split(np.arange(n_faces), -(-n_faces // self._options.faces_together))
-        self._assigned: list[Owners] = []
+        self._assigned: list[Assignment] = []
         self._full: list[int] = []  # blocks with samples
         self._width = float(n_features)  # mean number of entries of a row
         self._setting = Setting(recipe, scale, False)
@@ -148,12 +143,12 @@ class FaceAscents:
         self._full = [number for number in self._blocks if len(self._assigned[number])]
         if is_resumed or not self._passes:
             return
-        found = self._each(
+        results = self._each(
             release_block,
             lambda number: (self._setting, self._assigned[number], self._K, self._pairs[number]),
         )
-        self._W = self._W - total([removed for removed, _ in found])
-        self._pairs = [pairs for _, pairs in found]
+        self._W = self._W - total([change for change, _ in results])
+        self._pairs = [pairs for _, pairs in results]
         self.scans, self._slope, self._bounds = 0, self._options.first_slope, []
 
     def run(
@@ -169,13 +164,13 @@ class FaceAscents:
         while True:
             if save is not None:
                 save(self.state())
-            found = self._scan(tol, is_over)
-            if found is None:
+            values = self._scan(tol, is_over)
+            if values is None:
                 return Status.TIME_LIMIT
-            value, bound = found
+            objective, bound = values
             record = {"iteration": float(self.scans), "seconds": clock.seconds}
-            tell(record | {"objective": value, "bound": bound})
-            if relative_gap(value, bound) <= 0.9 * tol:  # single precision sees less of it than a proof does
+            tell(record | {"objective": objective, "bound": bound})
+            if relative_gap(objective, bound) <= 0.9 * tol:  # below `tol`: a scan may be in single precision
                 return Status.SOLVED
             self._bounds.append(bound)
             if self.scans >= (max_iter or options.max_scans):
@@ -186,25 +181,31 @@ class FaceAscents:
             if not self._climb(is_over):
                 return Status.TIME_LIMIT
 
-    def prove(self, tol: float, assigning: Vector | None = None) -> Proof:
-        """Certify the faces of the multipliers to `tol`, or `assigning` if its objective is lower."""
+    def prove(
+        self, tol: float, assigning: Vector | None = None
+    ) -> tuple[Vector, list[Certificate], Tally]:  # fmt: skip
+        """Certify the faces of the multipliers to `tol`, or `assigning` if its objective is lower.
+
+        Returns: the faces (K, m+1), halves of their certificates, and the tally of the samples' losses.
+        """
         gains = merge(
             self._each(pull_block, lambda number: (self._recipe, *self._multipliers(number), self._K))
         )
         W = faces_of(gains, self._scale)[1]
         self._W, proofs = W.copy(), []
         for faces in [W] if assigning is None else [W, assigning]:
-            at = (faces, self._scale, MIN_HINGE_DECREASE)
-            given = [(self._recipe, *self._multipliers(number), *at) for number in self._blocks]
-            losses = merge(self._executor.each(weigh_block, given))
-            proofs.append(Proof(faces, halves_of(gains, losses, faces, self._scale, tol), losses))
-        return min(proofs, key=lambda each: sum(half.primal_value for half in each.halves))
+            point = (faces, self._scale, MIN_HINGE_DECREASE)
+            arguments = [(self._recipe, *self._multipliers(number), *point) for number in self._blocks]
+            losses = merge(self._executor.each(weigh_block, arguments))
+            proofs.append((faces, halves_of(gains, losses, faces, self._scale, tol), losses))
+        return min(proofs, key=lambda proof: sum(half.primal_value for half in proof[1]))
 
     def _each(
-        self, step: Callable[..., Any], given: Callable[[int], tuple[Any, ...]],
+        self, step: Callable[..., Any], arguments_of: Callable[[int], tuple[Any, ...]],
         is_over: Callable[[], bool] | None = None,
     ) -> Any:  # fmt: skip
-        return self._executor.each(step, [given(number) for number in self._blocks], is_over)
+        """Return the results of a step on all blocks, side by side; None if time is over."""
+        return self._executor.each(step, [arguments_of(number) for number in self._blocks], is_over)
 
     def _multipliers(self, number: int) -> tuple[Any, Multipliers]:
         return self._assigned[number], Multipliers(*self._pairs[number][:3])
@@ -212,40 +213,41 @@ class FaceAscents:
     # -- passes ----------------------------------------------------------------------------------
 
     def _scan(self, tol: float, is_over: Callable[[], bool]) -> tuple[float, float] | None:
-        """Scan all rows: return objective and bound, and mark the active pairs of faces with a large gap."""
-        firsts = [int(group[0]) for group in self._groups]
-        parts = [self._W[group] for group in self._groups]
-        found = self._each(
+        """Scan all samples: return objective and bound, and find active pairs of faces with a large gap."""
+        first_faces = [int(group[0]) for group in self._groups]
+        W_of_groups = [self._W[group] for group in self._groups]
+        results = self._each(
             scan_block,
-            lambda number: (self._setting, self._assigned[number], firsts, parts,
-                            split(self._groups, self._pairs[number])),
+            lambda number: (self._setting, self._assigned[number], first_faces, W_of_groups,
+                            split_by_groups(self._groups, self._pairs[number])),
             is_over,
         )  # fmt: skip
-        if found is None:
+        if results is None:
             return None
-        self._pairs, self.scans = [merged(self._groups, pairs) for _, pairs, _ in found], self.scans + 1
-        self._width = sum(entries for *_, entries in found) / max(sum(map(len, self._assigned)), 1)
+        self._pairs = [merge_groups(self._groups, pairs) for _, pairs, _ in results]
+        self.scans += 1
+        self._width = sum(entries for *_, entries in results) / max(sum(map(len, self._assigned)), 1)
         squares = np.einsum("kj,kj->k", self._W, self._W)
-        values = squares + total([losses for losses, *_ in found])
-        gains = total([np.bincount(pairs.faces, pairs.alpha, self._K) for pairs in self._pairs])
-        bounds = gains - squares
-        is_open = values - bounds > 0.5 * tol * (values + values.mean())
+        values = squares + total([losses for losses, *_ in results])
+        multipliers = total([np.bincount(pairs.faces, pairs.alpha, self._K) for pairs in self._pairs])
+        bounds = multipliers - squares
+        has_gap = values - bounds > 0.5 * tol * (values + values.mean())
         for pairs in self._pairs:
-            pairs.active[:] = is_open[pairs.faces]
+            pairs.active[:] = has_gap[pairs.faces]
         return float(values.sum()), float(bounds.sum())
 
     def _climb(self, is_over: Callable[[], bool]) -> bool:
         """Take passes over the active pairs; return False if time is over before they end."""
-        used = [np.unique(each.rows[each.active]) for each in self._pairs]
-        if self._width * sum(map(len, used)) <= self._options.max_gathered_entries:
+        rows = [np.unique(pairs.rows[pairs.active]) for pairs in self._pairs]
+        if self._width * sum(map(len, rows)) <= self._options.max_gathered_entries:
             seed = int(np.random.default_rng([self._seed, self._passes]).integers(1 << 31))
-            found = climb_gathered(
-                self._executor, self._recipe, self._W, self._pairs, used, self._slope, scale=self._scale,
-                seed=seed, passes=self._options.max_scans, is_over=is_over,
+            result = climb_gathered(
+                self._executor, self._recipe, self._W, self._pairs, rows, self._slope, scale=self._scale,
+                seed=seed, max_passes=self._options.max_scans, is_over=is_over,
             )  # fmt: skip
-            if found is None:
+            if result is None:
                 return False
-            self._W, self._pairs = found
+            self._W, self._pairs = result
             self._passes += 1
         elif not self._pass_by_blocks(is_over):
             return False
@@ -256,64 +258,69 @@ class FaceAscents:
         """Take passes of all faces through the blocks; return False if time is over before they end."""
         slopes = np.full(self._K, np.inf)
         for _ in range(self._options.max_passes_by_blocks):
-            found = self._fold(climb_block, [(slopes[group],) for group in self._groups], is_over)
-            if found is None:
+            slopes_of_groups = self._fold(climb_block, [(slopes[group],) for group in self._groups], is_over)
+            if slopes_of_groups is None:
                 return False
-            slopes = np.concatenate(found)
+            slopes = np.concatenate(slopes_of_groups)
             if slopes.max() <= self._slope:
                 break
         return True
 
     def _fold(
-        self, step: Callable[..., Any], given: Sequence[tuple[Any, ...]], is_over: Callable[[], bool]
+        self, step: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], is_over: Callable[[], bool]
     ) -> list[Vector] | None:
-        """Pass every group through all blocks; return the largest slopes, or None if time is over."""
+        """Take every group through all blocks.
+
+        arguments: further arguments of the step, for each group.
+        Returns: the largest projected gradient of each face, by groups; None if time is over.
+        """
         order = np.random.default_rng([self._seed, self._passes]).permutation(self._full).tolist()
         seed = self._seed, self._passes
-        parts = {number: split(self._groups, self._pairs[number]) for number in order}
+        pairs = {number: split_by_groups(self._groups, self._pairs[number]) for number in order}
         folds = [
             Fold(
                 GroupState(self._W[group], np.zeros(len(group))),
                 [
-                    (number, (self._setting, self._assigned[number], int(group[0]), parts[number][place],
-                              seed, *given[place]))
+                    (number, (self._setting, self._assigned[number], int(group[0]), pairs[number][g], seed,
+                              *arguments[g]))
                     for number in order
                 ],
                 leaves=True,
             )
-            for place, group in enumerate(self._groups)
+            for g, group in enumerate(self._groups)
         ]  # fmt: skip
-        found: list[tuple[GroupState, list[Pairs]]] | None = self._executor.fold(step, folds, is_over)
-        if found is None:
+        ends: list[tuple[GroupState, list[Pairs]]] | None = self._executor.fold(step, folds, is_over)
+        if ends is None:
             return None
-        for group, (state, _) in zip(self._groups, found, strict=True):
+        for group, (state, _) in zip(self._groups, ends, strict=True):
             self._W[group] = state.W
-        for place, number in enumerate(order):
-            self._pairs[number] = merged(self._groups, [results[place] for _, results in found])
+        for position, number in enumerate(order):
+            self._pairs[number] = merge_groups(self._groups, [results[position] for _, results in ends])
         self._passes += 1
-        return [state.slopes for state, _ in found]
+        return [state.slopes for state, _ in ends]
 
     # -- checkpoints -----------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
         """Return the state at a scan, for a checkpoint."""
         return {
-            "faces now": self._W, "counts": np.array([len(each.rows) for each in self._pairs]),
-            **{name: np.concatenate(each)
-               for name, each in zip(Pairs._fields[:3], zip(*self._pairs, strict=True), strict=False)},
-            "passes": self._passes, "scans": self.scans, "accuracy": self._slope,
-            "gained": np.array(self._bounds),
+            "W": self._W, "counts": np.array([len(pairs.rows) for pairs in self._pairs]),
+            **{name: np.concatenate([getattr(pairs, name) for pairs in self._pairs])
+               for name in ("rows", "faces", "alpha")},
+            "passes": self._passes, "scans": self.scans, "slope": self._slope,
+            "bounds": np.array(self._bounds),
         }  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Resume from a state; the assignment is to follow."""
+        """Resume from a state; :meth:`assign` is to be called next."""
         cuts = np.cumsum(state["counts"])[:-1]
-        rows, faces, alpha = (np.split(state[name], cuts) for name in Pairs._fields[:3])
+        columns = (np.split(state[name], cuts) for name in ("rows", "faces", "alpha"))
         self._pairs = [
-            Pairs(*each, np.ones(len(each[0]), bool)) for each in zip(rows, faces, alpha, strict=True)
+            Pairs(rows, faces, alpha, np.ones(len(rows), bool))
+            for rows, faces, alpha in zip(*columns, strict=True)
         ]
-        self._W, self._passes, self.scans = state["faces now"], state["passes"], state["scans"]
-        self._slope, self._bounds = state["accuracy"], state["gained"].tolist()
+        self._W, self._passes, self.scans = state["W"], state["passes"], state["scans"]
+        self._slope, self._bounds = state["slope"], state["bounds"].tolist()
 
 
 # -- steps of folds ----------------------------------------------------------------------------------
@@ -322,165 +329,181 @@ class FaceAscents:
 def assign_block(
     _: None, samples: Samples, number: int, recipe: Recipe, assigning: Vector, dtype: np.dtype[Any]
 ) -> NDArray[np.integer]:
-    """Return the face of `assigning`, scaled, with the highest score of each sample outside; -1 inside."""
+    """Return the face of `assigning` (K, m+1) with the highest score of each sample outside; -1 inside."""
     X, outside = two_classes(samples, recipe)[:2]
-    found = np.full(len(outside), -1, dtype)
+    assigned = np.full(len(outside), -1, dtype)
     outside_rows = np.flatnonzero(outside)
     for first in range(0, len(outside_rows), ROWS_AT_ONCE):
         rows = outside_rows[first : first + ROWS_AT_ONCE]
         X_part = X[rows] if is_sparse(X) else np.asarray(X[rows], dtype=float)
-        found[rows] = (np.asarray(X_part @ assigning[:, :-1].T) + assigning[:, -1]).argmax(axis=1)
-    return found
+        assigned[rows] = (np.asarray(X_part @ assigning[:, :-1].T) + assigning[:, -1]).argmax(axis=1)
+    return assigned
 
 
 def release_block(
-    _: None, samples: Samples, number: int, setting: Setting, owners: Owners, n_faces: int, pairs: Pairs
+    _: None, samples: Samples, number: int, setting: Setting, assigned: Assignment, n_faces: int, pairs: Pairs
 ) -> tuple[Vector, Pairs]:
     """Remove multipliers of reassigned samples: return the change of the faces, and the other pairs."""
     X, outside = two_classes(samples, setting.recipe)[:2]
-    return release(X, outside, owners, n_faces, pairs, setting.scale)
+    return release(X, outside, assigned, n_faces, pairs, setting.scale)
 
 
 def sweep_block(
-    state: GroupState, samples: Samples, number: int, setting: Setting, owners: Owners, first: int,
+    state: GroupState, samples: Samples, number: int, setting: Setting, assigned: Assignment, first: int,
     pairs: Pairs, seed: tuple[int, int],
 ) -> tuple[GroupState, Pairs]:  # fmt: skip
     """Take a step of a group on every pair of a block."""
     block = two_classes(samples, setting.recipe)
-    rows, turn = as_rows(block.X), _turn(seed, number, first)
-    W, found = _ascent(block, rows, setting, owners, first, state.W, pairs, turn).sweep_all()
-    return GroupState(W, state.slopes), found
+    ascent = _ascent(
+        block, as_rows(block.X), setting, assigned, first, state.W, pairs, _block_seed(seed, number, first)
+    )
+    W, pairs = ascent.sweep_all()
+    return GroupState(W, state.slopes), pairs
 
 
 def scan_block(
-    _: None, samples: Samples, number: int, setting: Setting, owners: Owners, firsts: list[int],
-    parts: list[Vector], pairs_of_groups: list[Pairs],
+    _: None, samples: Samples, number: int, setting: Setting, assigned: Assignment, first_faces: list[int],
+    W_of_groups: list[Vector], pairs_of_groups: list[Pairs],
 ) -> tuple[Vector, list[Pairs], int]:  # fmt: skip
-    """Return the loss of a block on every face (K,), the pairs that may move, by groups, and its entries."""
-    if not len(owners):
-        return np.zeros(sum(map(len, parts))), pairs_of_groups, 0
+    """Return the loss of a block on every face (K,), the active pairs by groups, and the entries of X."""
+    if not len(assigned):
+        return np.zeros(sum(map(len, W_of_groups))), pairs_of_groups, 0
     block = two_classes(samples, setting.recipe)
     rows = as_rows(block.X)
-    found = [
-        _ascent(block, rows, setting, owners, first, W, pairs, 0).find_active()
-        for first, W, pairs in zip(firsts, parts, pairs_of_groups, strict=True)
+    results = [
+        _ascent(block, rows, setting, assigned, first, W, pairs, 0).find_active()
+        for first, W, pairs in zip(first_faces, W_of_groups, pairs_of_groups, strict=True)
     ]
-    losses, pairs = zip(*found, strict=True)
+    losses, pairs = zip(*results, strict=True)
     return np.concatenate(losses), list(pairs), len(rows.values)
 
 
 def climb_block(
-    state: GroupState, samples: Samples, number: int, setting: Setting, owners: Owners, first: int,
+    state: GroupState, samples: Samples, number: int, setting: Setting, assigned: Assignment, first: int,
     pairs: Pairs, seed: tuple[int, int], slopes: Vector,
 ) -> tuple[GroupState, Pairs]:  # fmt: skip
     """Take a pass of a group over the active pairs of a block."""
     X, outside, weights = two_classes(samples, setting.recipe)
     W, pairs, largest = climb_pairs(
         X, outside, setting.recipe.C * weights, state.W, pairs, slopes, scale=setting.scale,
-        seed=_turn(seed, number, first),
+        seed=_block_seed(seed, number, first),
     )  # fmt: skip
     return GroupState(W, np.maximum(state.slopes, largest)), pairs
 
 
 def _ascent(
-    block: TwoClasses, rows: Any, setting: Setting, owners: Owners, first: int, W: Vector, pairs: Pairs,
+    block: TwoClasses, rows: Any, setting: Setting, assigned: Assignment, first: int, W: Vector, pairs: Pairs,
     seed: int,
 ) -> BlockAscent:  # fmt: skip
     """Make the ascent of a group, whose first face is `first`, on a block."""
-    faces = np.asarray(owners, dtype=np.int64) - first
+    faces = np.asarray(assigned, dtype=np.int64) - first
     costs = setting.recipe.C * block.weights
     return BlockAscent(
         rows, block.outside, costs, faces, W, pairs, scale=setting.scale, single=setting.single, seed=seed
     )
 
 
-def _turn(seed: tuple[int, int], number: int, first: int) -> int:
+def _block_seed(seed: tuple[int, int], number: int, first: int) -> int:
+    """Return the seed of a visit, for the seed of the pass, the block and the first face of the group."""
     return int(np.random.default_rng([*seed, number, first]).integers(1 << 31))
 
 
 def climb_gathered(
-    executor: Executor, recipe: Recipe, W: Vector, pairs: Sequence[Pairs], used: Sequence[NDArray[np.int32]],
-    accuracy: float, *, scale: float, seed: int, passes: int, is_over: Callable[[], bool],
+    executor: Executor, recipe: Recipe, W: Vector, pairs: Sequence[Pairs],
+    gathered: Sequence[NDArray[np.int32]], slope: float, *, scale: float, seed: int, max_passes: int,
+    is_over: Callable[[], bool],
 ) -> tuple[Vector, list[Pairs]] | None:  # fmt: skip
-    """Gather the rows `used` of the active pairs of every block, and take passes over these pairs.
+    """Gather rows of all blocks, and take passes over the active pairs.
 
-    They end when the largest slope is `accuracy`. Return the faces (K, m+1) and the pairs of every block, or
-    None, and nothing has changed, if time is over.
+    W (K, m+1): the faces.
+    pairs: the pairs of each block; the rows of its active ones are in `gathered`, in ascending order.
+    slope: the passes end if no projected gradient is larger.
+    Returns: the new faces and pairs; None, with nothing changed, if time is over.
     """
-    found = executor.each(gather_rows, [(recipe, rows) if len(rows) else None for rows in used], is_over)
-    if found is None:
+    parts = executor.each(gather_rows, [(recipe, rows) if len(rows) else None for rows in gathered], is_over)
+    if parts is None:
         return None
-    if not found:
+    if not parts:
         return W, list(pairs)
-    X, outside, weights = concatenate(found)
-    firsts = np.cumsum([0, *map(len, used)])
-    rows = [
-        first + np.searchsorted(gathered, each.rows[each.active])
-        for first, gathered, each in zip(firsts[:-1], used, pairs, strict=True)
+    X, outside, weights = concatenate(parts)
+    offsets = np.cumsum([0, *map(len, gathered)])[:-1]
+    active = [_select(block, block.active) for block in pairs]
+    positions = [
+        offset + np.searchsorted(rows, block.rows)
+        for offset, rows, block in zip(offsets, gathered, active, strict=True)
     ]
-    faces = np.concatenate([each.faces[each.active] for each in pairs])
-    alpha = np.concatenate([each.alpha[each.active] for each in pairs])
-    given = Pairs(np.concatenate(rows).astype(np.int32), faces, alpha, np.ones(len(alpha), bool))
-    W, moved, _ = climb_pairs(
-        X, outside, recipe.C * weights, W, given, np.full(len(W), np.inf), scale=scale, seed=seed,
-        passes=passes, accuracy=accuracy, is_over=is_over,
+    gathered_pairs = Pairs(
+        np.concatenate(positions).astype(np.int32),
+        *(np.concatenate([getattr(block, name) for block in active]) for name in Pairs._fields[1:]),
+    )
+    W, climbed, _ = climb_pairs(
+        X, outside, recipe.C * weights, W, gathered_pairs, np.full(len(W), np.inf), scale=scale, seed=seed,
+        passes=max_passes, accuracy=slope, is_over=is_over,
     )  # fmt: skip
-    ends = np.cumsum([int(each.active.sum()) for each in pairs])[:-1]
-    after = []
-    for each, alpha, active in zip(
-        pairs, np.split(moved.alpha, ends), np.split(moved.active, ends), strict=True
+    ends = np.cumsum([len(block.rows) for block in active])[:-1]
+    new_pairs = []
+    for block, new_alpha, is_active in zip(
+        pairs, np.split(climbed.alpha, ends), np.split(climbed.active, ends), strict=True
     ):
-        alphas, states = each.alpha.copy(), each.active.copy()
-        alphas[each.active], states[each.active] = alpha, active
-        after.append(each._replace(alpha=alphas, active=states))
-    return W, after
+        alpha, mask = block.alpha.copy(), block.active.copy()
+        alpha[block.active], mask[block.active] = new_alpha, is_active
+        new_pairs.append(block._replace(alpha=alpha, active=mask))
+    return W, new_pairs
 
 
 def gather_rows(
-    _: None, samples: Samples, number: int, recipe: Recipe, used: NDArray[np.int32]
+    _: None, samples: Samples, number: int, recipe: Recipe, rows: NDArray[np.int32]
 ) -> TwoClasses:
-    """Return the rows `used` of a block."""
+    """Return some rows of a block."""
     X, outside, weights = two_classes(samples, recipe)
-    return TwoClasses(X[used], outside[used], weights[used])
+    return TwoClasses(X[rows], outside[rows], weights[rows])
 
 
 def pull_block(
-    _: None, samples: Samples, number: int, recipe: Recipe, owners: Owners, given: Multipliers, n_faces: int
-) -> Tally:
-    """Return the gain and the pull of a block's multipliers."""
-    return pull(_block(samples, recipe, owners), given, n_faces)
+    _: None, samples: Samples, number: int, recipe: Recipe, assigned: Assignment, multipliers: Multipliers,
+    n_faces: int,
+) -> Tally:  # fmt: skip
+    """Return Σ α_ik and ½ Σ α_ik y_i x̃_i of a block's multipliers."""
+    return pull(_block(samples, recipe, assigned), multipliers, n_faces)
 
 
 def weigh_block(
-    _: None, samples: Samples, number: int, recipe: Recipe, owners: Owners, given: Multipliers, W: Vector,
-    scale: float, least: float,
+    _: None, samples: Samples, number: int, recipe: Recipe, assigned: Assignment, multipliers: Multipliers,
+    W: Vector, scale: float, min_decrease: float,
 ) -> Tally:  # fmt: skip
-    """Return the loss of a block, with every optimality condition."""
-    return weigh(_block(samples, recipe, owners), given, W, scale, least)
+    """Return the loss of a block at the faces W (K, m+1), with the violation of every optimality condition.
+
+    min_decrease: decrease of its hinge above which a sample outside changes its face.
+    """
+    return weigh(_block(samples, recipe, assigned), multipliers, W, scale, min_decrease)
 
 
-def _block(samples: Samples, recipe: Recipe, owners: Owners) -> Weighed:
+def _block(samples: Samples, recipe: Recipe, assigned: Assignment) -> Weighed:
     X, outside, weights = two_classes(samples, recipe)
-    return Weighed(X, outside, recipe.C * weights, owners)
+    return Weighed(X, outside, recipe.C * weights, assigned)
 
 
 # -- pairs by groups of faces ------------------------------------------------------------------------
 
 
-def split(groups: Groups, pairs: Pairs) -> list[Pairs]:
+def split_by_groups(groups: Groups, pairs: Pairs) -> list[Pairs]:
     """Return the pairs of each group, their faces counted from the group's first."""
-    found = []
+    pairs_of_groups = []
     for group in groups:
         is_of_group = (pairs.faces >= group[0]) & (pairs.faces <= group[-1])
-        part = Pairs(*(each[is_of_group] for each in pairs))
-        found.append(part._replace(faces=part.faces - np.int32(group[0])))
-    return found
+        part = _select(pairs, is_of_group)
+        pairs_of_groups.append(part._replace(faces=part.faces - np.int32(group[0])))
+    return pairs_of_groups
 
 
-def merged(groups: Groups, parts: Sequence[Pairs]) -> Pairs:
-    """Undo :func:`split`; the pairs are ordered by groups."""
+def merge_groups(groups: Groups, pairs_of_groups: Sequence[Pairs]) -> Pairs:
+    """Undo :func:`split_by_groups`; the pairs are ordered by groups."""
     renumbered = [
         pairs._replace(faces=pairs.faces + np.int32(group[0]))
-        for group, pairs in zip(groups, parts, strict=True)
+        for group, pairs in zip(groups, pairs_of_groups, strict=True)
     ]
-    return Pairs(*(np.concatenate(each) for each in zip(*renumbered, strict=True)))
+    return Pairs(*(np.concatenate(columns) for columns in zip(*renumbered, strict=True)))
+
+
+def _select(pairs: Pairs, mask: Any) -> Pairs:
+    return Pairs(*(column[mask] for column in pairs))

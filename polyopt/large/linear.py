@@ -1,4 +1,4 @@
-"""Linear machines whose samples are read by blocks: exact, certified, and the same bits on any workers."""
+"""Linear machines on samples in blocks, solved by the interior point and certified."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class LinearBlockClassifier(BlockClassifier):
     pairs_ : list of tuple
         The classes of each hyperplane; the second is on its positive side.
     certificates_, solutions_ : list
-        The proof of each hyperplane, and how its solver ended.
+        The certificate and the solution of each hyperplane.
     n_iter_, n_features_in_ : int
-        Iterations, the most of all; features.
+        Largest number of iterations of a hyperplane; number of features.
     """
 
     C: float = 1.0
@@ -60,17 +60,17 @@ class LinearBlockClassifier(BlockClassifier):
         recipe = Recipe(self.pairs_[number], factors, float(self.C), float(getattr(self, "B", np.inf)))
         D = float(self.D) if hasattr(self, "D") else None
         crew = executor.crew(recipe)
-        problem, known = state(crew, 1, D), None
-        about = {} if checkpoint is None and resume is None else self._about(problem, recipe, D)
+        problem, resumed = state(crew, 1, D), None
+        identity = {} if checkpoint is None and resume is None else self._identity(problem, recipe, D)
         if resume is not None:
-            crew.log[:], known = load(resume, about)
-        save = None if checkpoint is None else CheckpointWriter(checkpoint, crew.log, about)
-        found = solve_problem(problem, self.tol, self.max_iter, clock, listener(), save, known)
-        w, b = found["w"], float(found["b"])
+            crew.log[:], resumed = load(resume, identity)
+        save = None if checkpoint is None else CheckpointWriter(checkpoint, crew.log, identity)
+        solution = solve_problem(problem, self.tol, self.max_iter, clock, listener(), save, resumed)
+        w, b = solution["w"], float(solution["b"])
         if problem.is_centred:
             b -= float(problem.shift @ w)
         self.coef_[number], self.intercept_[number] = w, b
-        self.solutions_.append(found)
+        self.solutions_.append(solution)
         self.certificates_.append(
             certify_blocks(
                 self._title,
@@ -85,11 +85,11 @@ class LinearBlockClassifier(BlockClassifier):
         )
         crew.close()
 
-    def _about(self, problem: Problem, recipe: Recipe, D: float | None) -> dict[str, Any]:
+    def _identity(self, problem: Problem, recipe: Recipe, D: float | None) -> dict[str, Any]:
         """Return the identity of a checkpoint."""
         facts, crew = problem.facts, problem.crew
-        paid = float(total(crew.ask("costs_at", probe(facts.m + 1), 1.0)))
-        known = problem.shift.tobytes() + facts.costs.hex().encode() + paid.hex().encode()
+        loss = float(total(crew.ask("costs_at", probe(facts.m + 1), 1.0)))
+        content = problem.shift.tobytes() + facts.costs.hex().encode() + loss.hex().encode()
         return {
             "machine": self._title,
             "samples": facts.n,
@@ -98,7 +98,7 @@ class LinearBlockClassifier(BlockClassifier):
             "C": recipe.C,
             "B": repr(recipe.B),
             "D": D,
-            "digest": sha256(known).hexdigest()[:16],
+            "digest": sha256(content).hexdigest()[:16],
         }
 
     def _pair_scores(self, X: Any) -> NDArray[Any]:
@@ -107,19 +107,19 @@ class LinearBlockClassifier(BlockClassifier):
 
 @estimator
 class SVM(LinearBlockClassifier):
-    """Support vector machine with linear features, of samples that are read by blocks."""
+    """Support vector machine with linear features, on samples in blocks."""
 
     _title: ClassVar[str] = "the SVM"
 
 
 @estimator
 class SigmaSVM(LinearBlockClassifier):
-    """Sigma-SVM with linear features, of samples that are read by blocks.
+    """Sigma-SVM with linear features, on samples in blocks.
 
     Parameters
     ----------
     D : float, default=0.5
-        Share of the output variance in the regulariser, within [0, 1].
+        Weight of the output variance in the regulariser, within [0, 1].
     """
 
     D: float = 0.5
@@ -130,7 +130,7 @@ class SigmaSVM(LinearBlockClassifier):
 
 @estimator
 class RelativeMarginMachine(LinearBlockClassifier):
-    """Relative Margin Machine with linear features, of samples that are read by blocks.
+    """Relative Margin Machine with linear features, on samples in blocks.
 
     Parameters
     ----------

@@ -10,8 +10,8 @@ from helpers.dask_cluster import (
     bits_of_faces,
     machines,
     on_dask,
+    passes,
     polytopes,
-    rounds,
 )
 from sklearn.exceptions import NotFittedError
 
@@ -203,5 +203,5 @@ def test_threads_in_place_of_processes_have_the_same_bits(data):
             machine.client = client
             assert bits(machine.fit(*on_dask(X, y, weights))) == wanted
             source = large.Arrays(X, y, weights, rows=20)
-            steps = rounds(DaskExecutor(client, [source] * source.count))
-            assert steps == rounds(LocalExecutor(source))
+            steps = passes(DaskExecutor(client, [source] * source.count))
+            assert steps == passes(LocalExecutor(source))

@@ -14,8 +14,8 @@ from helpers.dask_cluster import (
     bits_of_faces,
     in_one_process,
     on_dask,
+    passes,
     polytopes,
-    rounds,
 )
 
 from formulations.language.solution import Status
@@ -160,23 +160,23 @@ def test_ctrl_c_in_a_round_keeps_a_point_with_its_proof(client, data, monkeypatc
     assert proof.primal_value >= best.dual_value
 
 
-def test_killed_workers_cost_local_steps_no_bit(client, data, monkeypatch):
-    """While the sample is drawn, and in a round."""
+def test_killed_workers_cost_algorithm_1_no_bit(client, data, monkeypatch):
+    """While the sample is drawn, and in a pass."""
     from polyopt.dask.executor import DaskExecutor
     from polyopt.dask.machines import parts_of
     from polyopt.large.executor import LocalExecutor
 
     source = large.Arrays(*data, rows=20)
-    wanted = rounds(LocalExecutor(source))
+    wanted = passes(LocalExecutor(source))
     dX, dy, dw = (da.from_array(each, chunks=(20, *each.shape[1:])) for each in data)
-    phases = [("_draw", 2), ("_visit", 5)]
+    phases = [("_draw_rows", 2), ("_take_steps", 2)]
     killed = killing(client, monkeypatch, DaskExecutor, lambda own, step, fold: step.__name__, phases)
     team = DaskExecutor(client, parts_of(client, dX, dy, dw))
-    assert rounds(team) == wanted
+    assert passes(team) == wanted
     team.close()
     assert len(killed) == len(phases)
     monkeypatch.undo()
-    assert rounds(DaskExecutor(client, [source] * source.count)) == wanted  # which workers read
+    assert passes(DaskExecutor(client, [source] * source.count)) == wanted  # which workers read
 
 
 def test_walks_stop_at_the_time_limit_and_raise_errors(client, data):

@@ -23,6 +23,7 @@ from polyopt.large.alternation import FaceRecipe
 from polyopt.large.blocks import Recipe
 from polyopt.large.checkpoint import machine_of
 from polyopt.large.executor import LocalExecutor
+from polyopt.large.sgd import MACHINE
 from polyopt.margin.certificate_by_blocks import certify_blocks
 from polyopt.margin.interior_point.driver import solve_problem
 from polyopt.margin.interior_point.problem import state
@@ -214,13 +215,13 @@ def test_a_fit_goes_on_from_its_checkpoint_to_the_same_bits(stop, data, start, t
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_a_fit_goes_on_from_the_local_steps_before_it(data, tmp_path):
+def test_a_fit_goes_on_from_a_pass_before_its_rounds(data, tmp_path):
     source, path = large.Arrays(*data, rows=50), tmp_path / "checkpoint"
     made = machine(max_rounds=2, max_passes=3)
     wanted = bits(made.fit(source))
     with killed_at_save(3), pytest.raises(SystemExit):
         made.fit(source, checkpoint=path)
-    assert "local steps" in machine_of(path)
+    assert machine_of(path) == MACHINE
     assert bits(made.fit(source, resume=path)) == wanted
 
 
@@ -266,9 +267,9 @@ def test_ctrl_c_keeps_the_best_round(data, start, monkeypatch):
     assert found.n_iter_ == 1
 
 
-def test_ctrl_c_in_the_local_steps_keeps_their_faces_with_a_proof(data, monkeypatch):
+def test_ctrl_c_in_a_pass_keeps_faces_with_a_proof(data, monkeypatch):
     X, y, _ = data
-    from polyopt.large import local_sgd
+    from polyopt.large import sgd
 
     visits = []
 
@@ -278,8 +279,8 @@ def test_ctrl_c_in_the_local_steps_keeps_their_faces_with_a_proof(data, monkeypa
             raise KeyboardInterrupt
         return real(*arguments)
 
-    real = local_sgd.visit
-    monkeypatch.setattr(local_sgd, "visit", visit)
+    real = sgd._take_steps
+    monkeypatch.setattr(sgd, "_take_steps", visit)
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         found = machine().fit(large.Arrays(X, y, rows=50))
     proof, start = found.certificate(), found.starts_[0]

@@ -37,7 +37,7 @@ def test_a_mark_is_of_every_number_and_of_nothing_else(data):
         (X[:89], y[:89], weights[:89]),
         (X.astype(np.float32), y, weights),
     ]
-    assert all(checksum_of(large.Samples(*each)).all != checksum.all for each in others)
+    assert all(checksum_of(large.Samples(*each)).all_rows != checksum.all_rows for each in others)
     rows = sp.csr_array(X)
     moved = sp.csr_array((rows.data, changed(rows.indices, 0, 1 - rows.indices[0]), rows.indptr), rows.shape)
     assert checksum_of(large.Samples(sp.coo_array(rows), y)) == checksum_of(large.Samples(rows, y))
@@ -80,7 +80,7 @@ class Changing:
     [("SVM", 1), ("SVM", 6), ("ConvexPolytopeMachine", 1), ("ConvexPolytopeMachine", 4)],
 )
 def test_a_block_that_is_read_again_and_is_another_is_named(machine, readings, data):
-    """As it is made, in the midst of the interior point, as faces inspect_block at it, and in local steps."""
+    """As it is made, in the midst of the interior point, as its faces assign, and in Algorithm 1."""
     X, y, _ = data
     with pytest.raises(ValueError, match="partition 1 was read again, and has other samples"):
         getattr(large, machine)().fit(Changing(X, y, readings))

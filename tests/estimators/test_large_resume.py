@@ -57,7 +57,7 @@ def test_faces_that_were_proven_for_other_labels_are_not_taken_over(data, tmp_pa
     refused(large.SVM(), X, y, path, "machine was")
 
 
-def test_local_steps_are_of_their_labels(data, tmp_path, monkeypatch):
+def test_a_pass_is_of_its_labels(data, tmp_path, monkeypatch):
     X, y, other = data
     path = tmp_path / "checkpoint"
 
@@ -69,7 +69,7 @@ def test_local_steps_are_of_their_labels(data, tmp_path, monkeypatch):
         polytope().fit(large.Arrays(X, y, rows=30), checkpoint=path)
     refused(polytope(), X, other, path)
     refused(polytope(inside_label=1), X, y, path)
-    steps = "machine was 'local steps of the Convex Polytope Machine'"
+    steps = "machine was 'Algorithm 1 of the Convex Polytope Machine'"
     refused(polytope(n_faces=1), X, y, path, steps)  # which takes none
     with pytest.raises(ValueError, match="give one"):
         polytope().fit(large.Arrays(X, y, rows=30), resume=path, faces=np.ones((2, 4)))

@@ -82,13 +82,14 @@ def polytopes(module):
     return module.ConvexPolytopeMachine(2, C=0.5, max_passes=1, max_rounds=1, max_iter=5)
 
 
-def rounds(executor, **settings):
-    """Local steps: their answer, its objective, and what they met."""
+def passes(executor, **settings):
+    """Algorithm 1 through the blocks: its answer, its objective, and its estimates."""
     from polyopt.large.blocks import Recipe
-    from polyopt.large.local_sgd import solve_cpm_rounds
+    from polyopt.large.sgd import solve_cpm_sgd_by_blocks
 
-    usual = {"n_shards": 3, "n_pilot": 60, "max_iter": 3, "seed": 4}
-    found = solve_cpm_rounds(executor, Recipe(("no", "yes"), (1.0, 2.0), 0.1), 2, **usual | settings)
+    usual = {"n_pilot": 60, "max_iter": 3, "seed": 4}
+    recipe = Recipe(("no", "yes"), (1.0, 2.0), 0.1)
+    found = solve_cpm_sgd_by_blocks(executor, recipe, 2, **usual | settings)
     return found["W"].tobytes(), found.objective, [record["estimate"] for record in found.history[1:]]
 
 

@@ -12,12 +12,13 @@ from helpers.cpm import clusters
 
 from formulations import cpm
 from formulations.language.solution import Status
+from formulations.language.toy_data import two_blobs
 from formulations.polytope import perplexity as effective_faces
 from polyopt.base.progress import seen_by
 from polyopt.cpm import sgd as cpm_sgd
 from polyopt.cpm.alternating import PolytopeProblem
 from polyopt.cpm.certificate import certify_cpm
-from polyopt.cpm.sgd import CpmSgd, assign, inverse_scales, solve_cpm_sgd, step_sizes
+from polyopt.cpm.sgd import CpmSgd, assign, inverse_scales, losses, solve_cpm_sgd, step_sizes
 from polyopt.linalg.rows import as_rows
 from polyopt.optim.rounds import Stage, run_from_many_starts, run_rounds
 
@@ -359,3 +360,12 @@ def test_single_precision_is_for_sizes_that_it_can_hold():
     ):  # fmt: skip
         assert (cpm_sgd._precision(rows, scale, more * gains) is np.float32) == fits
     assert cpm_sgd._precision(as_rows(sp.csr_array((2, 2))), 1e300, gains) is np.float32  # all entries are 0
+
+
+def test_the_losses_are_those_of_the_program():
+    X, y = two_blobs(n=40, m=4, separation=0.5, seed=2)
+    C, W = np.random.default_rng(2).uniform(size=40), np.random.default_rng(3).normal(size=(3, 5))
+    wanted = cpm.objective(X, y, W, C)
+    for samples in (X, sp.csr_array(X)):
+        assert (W**2).sum() + losses(W, as_rows(samples), y > 0, C) == pytest.approx(wanted, rel=1e-12)
+    assert losses(W, as_rows(X[:0]), y[:0] > 0, C[:0]) == 0.0

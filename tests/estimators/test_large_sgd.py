@@ -1,16 +1,14 @@
-"""Rounds of local steps: the same bits whoever takes them, and never worse than their start."""
+"""Algorithm 1 through blocks: the same bits on any threads, and never worse than its start."""
 
 from __future__ import annotations
 
 import json
-from itertools import chain, pairwise
+from itertools import permutations
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from helpers.checkpoints import killed_at_save
-from hypothesis import given
-from hypothesis import strategies as st
 
 from formulations import cpm
 from formulations.language.solution import Status
@@ -18,10 +16,10 @@ from formulations.language.toy_data import two_blobs
 from polyopt import ConvexPolytopeMachine, large
 from polyopt.base import threads
 from polyopt.cpm.sgd import CpmSgd
-from polyopt.large import local_sgd
+from polyopt.large import sgd as by_blocks
 from polyopt.large.blocks import Recipe
 from polyopt.large.executor import LocalExecutor
-from polyopt.large.local_sgd import Shards, draw, row_order, solve_cpm_rounds, survey
+from polyopt.large.sgd import draw_sample, row_order, solve_cpm_sgd_by_blocks, summarize
 from polyopt.linalg.rows import as_rows
 
 K = 2
@@ -40,8 +38,8 @@ def start():
 
 
 def solve(source, recipe=RECIPE, n_faces=K, **settings):
-    usual = {"n_shards": 3, "n_pilot": 60, "max_iter": 3, "seed": 4}
-    return solve_cpm_rounds(LocalExecutor(source), recipe, n_faces, **usual | settings)
+    usual = {"n_pilot": 60, "max_iter": 3, "seed": 4}
+    return solve_cpm_sgd_by_blocks(LocalExecutor(source), recipe, n_faces, **usual | settings)
 
 
 def bits(found):
@@ -69,20 +67,43 @@ def test_the_objective_is_the_program_s_and_never_above_the_start_s(data, start)
     assert best["W"].tobytes() == found["W"].tobytes()
 
 
-def test_one_shard_of_one_block_is_algorithm_1(data, start):
+def at_start(start):
+    sgd = CpmSgd(4, K)
+    sgd.U[:, :K], sgd.A[:, :K], sgd.steps[0] = 401.0 * start.T, start.T, 400
+    return sgd
+
+
+def take_steps(sgd, X, y, order):
+    unassigned = np.full(len(y), -1)
+    rows, gains = as_rows(X), np.full(len(y), 7.5)
+    sgd.take_steps(sgd.run_over(rows, y == "yes", gains, unassigned, unassigned.copy()), rows, order)
+
+
+def test_one_block_is_algorithm_1(data, start):
     X, y, _ = data
     found = solve(large.Arrays(X, y), start=start, steps=400, max_iter=2)
-    sgd, unseen = CpmSgd(4, K), np.full(150, -1)
-    sgd.U[:, :K], sgd.A[:, :K], sgd.steps[0] = 401.0 * start.T, start.T, 400
+    sgd = at_start(start)
     values = [value(start, X, y, 0.1)]
     for passes in range(2):
         order = row_order(4, passes, 0, 150)
-        sgd.learn(as_rows(X), y == "yes", np.full(150, 7.5), order, unseen.copy(), unseen.copy())
+        take_steps(sgd, X, y, order)
         values.append(min(value(W, X, y, 0.1) for W in sgd.iterates))
-        # Between two passes the shards' mean is in double precision.
-        sgd.U[:, :K] = (sgd.steps[0] + 1.0) * sgd.iterates[0].T
     assert [each["objective"] for each in found.history] == pytest.approx(values, rel=1e-5)
-    assert [each["passes"] for each in found.history] == [0.0, 1.0, 2.0]
+    assert [each["pass"] for each in found.history] == [0.0, 1.0, 2.0]
+
+
+def test_a_pass_visits_every_sample_once_block_after_block(data, start):
+    """The blocks in one of their orders, each with its samples in the order of its seed."""
+    X, y, _ = data
+    found = solve(large.Arrays(X, y, rows=60), start=start, steps=400, max_iter=1)
+    ends = []
+    for blocks in permutations(range(3)):
+        sgd = at_start(start)
+        for number in blocks:
+            part = slice(60 * number, 60 * number + 60)
+            take_steps(sgd, X[part], y[part], row_order(4, 0, number, len(y[part])))
+        ends.append(min(value(W, X, y, 0.1) for W in sgd.iterates))
+    assert found.objective in [pytest.approx(end, rel=1e-6) for end in ends]
 
 
 @pytest.mark.parametrize("steps", [7, 1000])
@@ -100,7 +121,6 @@ def test_threads_change_no_bit(steps, data, start, monkeypatch):
         monkeypatch.setattr(threads, "thread_count", lambda count=count: count)
         assert bits(solve(sources[0], **settings)) == wanted
     assert bits(solve(sources[0], **settings | {"seed": 5})) != wanted
-    assert bits(solve(sources[0], **settings | {"n_shards": 2})) != wanted
 
 
 def test_it_goes_on_from_a_checkpoint_to_the_same_bits(data, tmp_path):
@@ -116,66 +136,45 @@ def test_it_goes_on_from_a_checkpoint_to_the_same_bits(data, tmp_path):
         solve(large.Arrays(data[0] + 1.0, *data[1:], rows=17), resume=path)
 
 
-def test_rounds_that_are_parts_of_a_pass_can_be_gone_on_from(data, start, tmp_path):
+def test_an_interrupted_pass_is_dropped_and_resumed(data, start, tmp_path):
     source, path = large.Arrays(*data, rows=17), tmp_path / "checkpoint"
     settings = {"start": start, "steps": 4}
     whole = solve(source, **settings)
-    assert 0.0 < whole.history[1]["passes"] < 1.0
-    steps, visit = [], local_sgd._visit
+    visits, take_steps = [], by_blocks._take_steps
 
-    def broken(*given):
-        steps.append(1)
-        if len(steps) == 8:
+    def broken(*arguments):
+        visits.append(1)
+        if len(visits) == 14:
             raise KeyboardInterrupt
-        return visit(*given)
+        return take_steps(*arguments)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(local_sgd, "_visit", broken)
+        patched.setattr(by_blocks, "_take_steps", broken)
         short = solve(source, **settings, checkpoint=path)
     assert short.status is Status.INTERRUPTED
-    assert short.objective == whole.history[0]["objective"]
-    assert 0.0 < short.history[-1]["passes"] < 1.0
+    assert short.iterations == 1
+    assert short.objective == min(each["objective"] for each in whole.history[:2])
     assert bits(solve(source, **settings, resume=path)) == bits(whole)
-
-
-@given(
-    counts=st.lists(st.integers(0, 9), min_size=1, max_size=12).filter(any),
-    n_shards=st.integers(1, 14),
-    cuts=st.lists(st.integers(0, 40), max_size=4),
-)
-def test_a_pass_visits_every_row_once(counts, n_shards, cuts):
-    local_sgd = Shards(counts, n_shards, seed=3)
-    assert sorted(chain(*local_sgd.blocks)) == [number for number, count in enumerate(counts) if count]
-    places = [0, *sorted(min(cut, local_sgd.longest) for cut in cuts), local_sgd.longest]
-    for shard, blocks in enumerate(local_sgd.blocks):
-        seen = {number: [] for number in blocks}
-        for first, last in pairwise(places):
-            taken = 0
-            for number, (low, high) in local_sgd.stops(shard, 1, first, last):
-                seen[number] += row_order(3, 1, number, counts[number])[low:high].tolist()
-                taken += high - low
-            assert taken <= last - first  # no shard takes more steps than the longest
-        assert all(sorted(rows) == list(range(counts[number])) for number, rows in seen.items())
 
 
 def test_a_pilot_is_drawn_from_more_than_1e9_samples():
     """From 1e9 on; no block gives more than it has, and shares are those of the blocks."""
     rng, counts = np.random.default_rng(0), np.array([0, 3, 6 * 10**9, 3 * 10**9])
-    takes = local_sgd._counts_per_block(rng, counts, 20_000)
+    takes = by_blocks._draw_counts(rng, counts, 20_000)
     assert (takes <= counts).all()
     assert takes[0] == 0
     assert takes[2] / takes.sum() == pytest.approx(2 / 3, abs=0.02)
-    assert local_sgd._counts_per_block(rng, np.array([1, 2]), 3).tolist() == [1, 2]
+    assert by_blocks._draw_counts(rng, np.array([1, 2]), 3).tolist() == [1, 2]
 
 
 def test_a_sample_is_of_both_classes_and_its_weights_count_all(data):
     X, y, _ = data
     y = np.where(np.arange(150) < 7, "yes", "no")
     source = large.Generated(lambda k: (X[20 * k : 20 * k + 20], y[20 * k : 20 * k + 20]), 8)
-    facts = survey(LocalExecutor(source), RECIPE)
-    assert [part.outside for part in facts.parts] == [7] + 7 * [0]
+    summary = summarize(LocalExecutor(source), RECIPE)
+    assert [block.n_outside for block in summary.blocks] == [7] + 7 * [0]
     for size, rare in ((10, 1), (60, 6), (1000, 7)):
-        drawn = draw(LocalExecutor(source), RECIPE, facts, size, 0)
+        drawn = draw_sample(LocalExecutor(source), RECIPE, summary, size, 0)
         assert drawn.outside.sum() == rare
         assert drawn.weights[drawn.outside].sum() == pytest.approx(7.0)
         assert drawn.weights[~drawn.outside].sum() == pytest.approx(143.0)
@@ -191,7 +190,7 @@ def test_blocks_may_be_empty_or_of_one_class_or_sparse(data, start):
     part = lambda k: slice(cuts[k], cuts[k + 1])  # noqa: E731
     dense = large.Generated(lambda k: (X[part(k)], y[part(k)]), 7)
     sparse = large.Generated(lambda k: (sp.csr_array(X[part(k)]), y[part(k)]), 7)
-    found = [solve(source, start=start, steps=500, n_shards=9) for source in (dense, sparse)]
+    found = [solve(source, start=start, steps=500) for source in (dense, sparse)]
     assert bits(found[0]) == bits(found[1])
     assert found[0].objective < found[0].history[0]["objective"]
 
@@ -218,7 +217,6 @@ def test_a_limit_is_told(data, start):
     ("settings", "message"),
     [
         ({"n_faces": 0}, "n_faces"),
-        ({"n_shards": 0}, "n_shards"),
         ({"scale": 0.0}, "scale"),
         ({"start": np.zeros((1, 5))}, "start must be finite, of shape 2 x 5"),
         ({"recipe": RECIPE._replace(classes=("no", "maybe"))}, "no sample of class 'maybe'"),
@@ -236,3 +234,8 @@ def test_what_is_not_finite_is_named_with_its_block(data):
         worse[40, 1] = bad
         with pytest.raises(ValueError, match="NaN or an infinite value in partition 2"):
             solve(large.Arrays(worse, y, rows=17))
+
+
+def test_shards_of_earlier_versions_are_refused():
+    with pytest.raises(TypeError, match="no parameter 'n_shards': steps go through all blocks"):
+        large.ConvexPolytopeMachine(n_shards=4)
