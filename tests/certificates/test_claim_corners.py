@@ -8,7 +8,12 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from polyopt.certificates.claims.active_set import exactly, optimal_vertex, optimum, to_digits
+from polyopt.certificates.claims.active_set import (
+    refining_solver,
+    solve_exactly,
+    solve_row_active_set,
+    solve_row_and_weight_active_set,
+)
 from polyopt.certificates.claims.statement import numeral, numerals
 from polyopt.check.check import Program
 
@@ -59,7 +64,7 @@ def exact(values):
 
 def solved(program, W, b, u, close=1e-5):
     """The exact optimum from this start, whose value and bound are equal."""
-    found = optimal_vertex(program, exact(W), exact(b)[0], {"margin": exact(u)}, close)
+    found = solve_row_and_weight_active_set(program, exact(W), exact(b)[0], {"margin": exact(u)}, close)
     W, b, multipliers = found
     value, slopes = program.value({"w": [[str(v) for v in w] for w in W], "b": [str(v) for v in b]})
     told = {"rows": {"margin": [[str(v) for v in m] for m in multipliers["margin"]]}}
@@ -161,7 +166,7 @@ def test_the_states_of_rows_settle_from_wrong_ones(intercept, bound, least):
     for start in starts:
         near = {name: exact(part) for name, part in zip(names, start, strict=True)}
         try:
-            intercepts, found = optimum(program, near, scores, exactly, close=1e-5)
+            intercepts, found = solve_row_active_set(program, near, scores, solve_exactly, active_tol=1e-5)
         except ValueError:
             continue
         settled += 1
@@ -191,7 +196,9 @@ def test_numbers_of_a_file_are_one_where_several_are_the_same():
 @pytest.mark.parametrize("size", [Fraction(1), Fraction(2) ** 40, Fraction(1, 2**40)])
 def test_digits_of_a_solution_are_relative_to_its_largest_number(size):
     right = [size, size / 1024]
-    found = to_digits(20)([[Fraction(3), Fraction(0)], [Fraction(0), Fraction(3)]], right, [Fraction(0)] * 2)
+    found = refining_solver(20)(
+        [[Fraction(3), Fraction(0)], [Fraction(0), Fraction(3)]], right, [Fraction(0)] * 2
+    )
     unit = Fraction(2) ** int(np.frexp(float(size) / 3)[1] - 20)
     for x, value in zip(found, right, strict=True):
         assert (x / unit).denominator == 1
