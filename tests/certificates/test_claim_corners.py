@@ -10,9 +10,7 @@ import pytest
 
 from polyopt.certificates.claims.active_set import (
     refining_solver,
-    solve_exactly,
-    solve_row_active_set,
-    solve_row_and_weight_active_set,
+    solve_active_set,
 )
 from polyopt.certificates.claims.statement import numeral, numerals
 from polyopt.check.check import Program
@@ -64,7 +62,7 @@ def exact(values):
 
 def solved(program, W, b, u, close=1e-5):
     """The exact optimum from this start, whose value and bound are equal."""
-    found = solve_row_and_weight_active_set(program, exact(W), exact(b)[0], {"margin": exact(u)}, close)
+    found = solve_active_set(program, exact(W), exact(b)[0], {"margin": exact(u)}, active_tol=close)
     W, b, multipliers = found
     value, slopes = program.value({"w": [[str(v) for v in w] for w in W], "b": [str(v) for v in b]})
     told = {"rows": {"margin": [[str(v) for v in m] for m in multipliers["margin"]]}}
@@ -155,7 +153,7 @@ def test_the_states_of_rows_settle_from_wrong_ones(intercept, bound, least):
     cp.Problem(cp.Minimize(0.5 * cp.sum_squares(w) + float(C) * cp.sum(xi)), held).solve(solver="CLARABEL")
     names = [row.name for row in program.rows]
     u = [np.array(each.dual_value) for each in held]
-    scores = exact(X @ w.value + (float(b.value) if intercept else 0.0))
+    W, b = exact(w.value), exact(b.value)[0] if intercept else []
     first, settled = None, 0
     starts = [u] + [
         [np.where(np.arange(len(y)) == i, end, v) if k == at else v for k, v in enumerate(u)]
@@ -166,7 +164,7 @@ def test_the_states_of_rows_settle_from_wrong_ones(intercept, bound, least):
     for start in starts:
         near = {name: exact(part) for name, part in zip(names, start, strict=True)}
         try:
-            intercepts, found = solve_row_active_set(program, near, scores, solve_exactly, active_tol=1e-5)
+            _, intercepts, found = solve_active_set(program, W, b, near, active_tol=1e-5)
         except ValueError:
             continue
         settled += 1
@@ -176,8 +174,8 @@ def test_the_states_of_rows_settle_from_wrong_ones(intercept, bound, least):
         for row in program.rows:
             beta = [v + s * m for v, s, m in zip(beta, row.side, found[row.name][0], strict=True)]
         V = program.samples.pull(beta)
-        assert len(intercepts[0]) == intercept
-        point = {"w": [[str(v) for v in V]], "b": [str(v) for v in intercepts[0]]}
+        assert len(intercepts) == intercept
+        point = {"w": [[str(v) for v in V]], "b": [str(v) for v in intercepts]}
         value, slopes = program.value(point)
         told = {"rows": {name: [[str(v) for v in part[0]]] for name, part in found.items()}}
         gain, price = program.bound(told, slopes)

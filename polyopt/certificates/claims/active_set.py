@@ -1,6 +1,6 @@
-"""Optimal points in rational arithmetic or to many digits, by active-set methods started at a close point.
+"""Optimal points in rational arithmetic or to many digits, by an active-set method started at a close point.
 
-Once it is known which constraints and bounds are active, the KKT conditions are linear equations. Each method
+Once it is known which constraints and bounds are active, the KKT conditions are linear equations. The method
 reads an active set off the close point, solves the equations, and checks the signs of the solution. If
 multipliers or constraints have the wrong sign, they change their state, and the equations are solved again.
 If none has, the KKT conditions hold exactly.
@@ -15,26 +15,24 @@ own slack; if it is "worst", the constraints of a sample share one. ``program.th
 scores X w, and ``program.through(beta, False)`` the adjoint X'β, each with an error bound. For a kernel, w
 are the coefficients of the expansion, and X stands for the kernel matrix.
 
-:func:`solve_row_active_set` is for the objective h|w|² plus the sum of hinge losses, where each face is a
-program of its own. A constraint's multiplier is 0 (then s f ≥ c), free (s f = c), or at its cap (s f ≤ c).
-The free multipliers and the intercept b solve
-
-    Σ_j K_ij β_j / 2h + b = s_i c  for free multipliers,    Σ β_i = 0 with an intercept,    β_i = Σ s m.
-
-:func:`solve_row_and_weight_active_set` is for linear and quadratic programs with the penalty
-h w² + l |w|, low ≤ w ≤ high, of each weight, and perhaps D/2 times the variance of the scores. A weight may
-be fixed at a breakpoint of its penalty (at low, at high, or at 0 if l > 0). The unknowns solve
+A weight w has the penalty h w² + l |w|, low ≤ w ≤ high. It may be fixed at a breakpoint of its penalty: at
+low, at high, or at 0 if l > 0. The objective may have D/2 times the variance of the scores, too. With the
+multipliers m of the constraints, and β_i the signed sum of sample i's multipliers, the equations are
 
     2h w + l sign(w) + D·(gradient of half the variance) = X'β    for a weight that is not fixed,
     Σ β = 0                                                       for a face with an intercept,
     c − s f = ξ                                                   for an active constraint,
     Σ m = C                                                       for a positive slack; the others are 0.
+
+If the objective is h|w|² plus the sum of hinge losses, the first equations give w = X'β / 2h. Then the
+weights are eliminated, only multipliers and intercepts are unknown, and each face is solved by itself. In the
+order to read: solvers of linear equations, :func:`solve_active_set`, the active sets, and their slacks.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from enum import Enum
 from fractions import Fraction
 from functools import partial
 from math import inf
@@ -49,18 +47,15 @@ Multipliers = dict[str, list[Vector]]  # by the name of the family, for each fac
 Key = tuple[Any, ...]  # an unknown: ("w", face, weight), ("b", face), ("m", slack, face) or ("xi", slack)
 Expression = dict[Key, Fraction]  # a linear expression: its coefficients by unknown
 Equation = tuple[Expression, Fraction]  # an expression and the right-hand side
+ScoreTerms = Callable[[int], tuple[Expression, Fraction]]  # by sample: the score's unknown and known part
 Solve = Callable[[list[Vector], Vector, Vector], Vector]  # solves A x = right, from a guess of x
 
 MAX_EQUATIONS = 400  # solved in fractions: beyond, numbers of thousands of digits take minutes
 MAX_ROUNDS = 60  # systems of equations solved for one active set
 MAX_JOINT_ROUNDS = 12  # in which all wrong states change at once, which may cycle; later rounds change one
-CLEARLY_INACTIVE = 1000  # residual of a constraint that is not active, relative to the tolerance
+CLEAR_VIOLATION = 1000  # in tolerances: then ξ is positive, even if its multipliers are not at the cap
 
 _ZERO, _ONE = Fraction(0), Fraction(1)
-_NOT_SETTLED = (
-    "the active set does not settle: solve more closely first (a smaller tol), or the optimum is degenerate"
-)
-
 
 # -- linear equations ----------------------------------------------------------------------------------------
 
@@ -129,166 +124,7 @@ def refining_solver(bits: int) -> Solve:
     return solve
 
 
-# -- active sets of rows: quadratic programs of hinge losses -------------------------------------------------
-
-
-def has_row_form(program: Program) -> bool:
-    """Return True for the objective of :func:`solve_row_active_set`: h|w|² plus the sum of hinge losses."""
-    has_own_slacks = all(row.pays == "sum" or max(map(len, row.at)) <= 1 for row in program.rows)
-    has_hinges = all(row.loss == "hinge" and not any(row.less) for row in program.rows)
-    has_one_factor = not isinstance(program.size["factor"], dict | list)
-    return program.is_square and has_own_slacks and has_hinges and has_one_factor
-
-
-def solve_row_active_set(
-    program: Program, multipliers: Multipliers, scores: list[Vector], solve: Solve, *,
-    active_tol: float, sign_tol: Fraction = _ZERO,
-) -> tuple[list[Vector], Multipliers]:  # fmt: skip
-    """Return the optimal intercepts (for each face [b], or [] without one) and multipliers.
-
-    multipliers, scores: those of a close point; K lists of n scores, with b.
-    solve: solves linear equations: :func:`solve_exactly`, or one of :func:`refining_solver`.
-    active_tol: a multiplier within this distance of a bound, relative to the largest, begins at the bound.
-    sign_tol: by how much a sign may be wrong: 0, unless `solve` rounds.
-    ValueError: the active set does not settle; the point is not close enough, or the optimum is degenerate.
-    """
-    optimal: Multipliers = {row.name: [] for row in program.rows}
-    intercepts = []
-    for k in range(program.faces):
-        multipliers_of_face = {name: by_face[k] for name, by_face in multipliers.items()}
-        active_set = _RowActiveSet(program, k, multipliers_of_face, scores[k], active_tol, sign_tol)
-        b, optimal_of_face = active_set.optimise(solve)
-        intercepts.append(b)
-        for name, values in optimal_of_face.items():
-            optimal[name].append(values)
-    return intercepts, optimal
-
-
-class _State(Enum):
-    """The state of a constraint, by its multiplier."""
-
-    ZERO = "the multiplier is 0, and s f >= c"
-    FREE = "the multiplier is between its bounds, and s f = c"
-    CAP = "the multiplier is at its cap, and s f <= c"
-
-
-class _RowActiveSet:
-    """The constraints of one face and their states."""
-
-    def __init__(
-        self, program: Program, k: int, multipliers: dict[str, Vector], scores: Vector, active_tol: float,
-        sign_tol: Fraction,
-    ):  # fmt: skip
-        self.program, self.multipliers, self.sign_tol = program, multipliers, sign_tol
-        self.double_factor = 2 * number(program.size["factor"])
-        self.constraints = [
-            (row, i) for row in program.rows for i, at in enumerate(row.at) if k in at and row.cap[i] != 0
-        ]
-        self.columns: dict[int, Vector] = {}  # computed columns of K / 2h
-        largest = max((abs(m) for values in multipliers.values() for m in values), default=_ZERO)
-        multiplier_tol = (largest or 1) * Fraction(active_tol)
-        self.states = [
-            self._initial_state(row, i, scores[i], multiplier_tol, Fraction(active_tol))
-            for row, i in self.constraints
-        ]
-
-    def _initial_state(
-        self, row: Rows, i: int, score: Fraction, multiplier_tol: Fraction, score_tol: Fraction
-    ) -> _State:
-        m, cap, residual = self.multipliers[row.name][i], row.cap[i], row.side[i] * score - row.kink
-        if m <= multiplier_tol:
-            return _State.ZERO
-        is_near_cap = cap is not None and cap - m <= multiplier_tol and residual < score_tol
-        is_off_kink = cap is not None and abs(residual) > CLEARLY_INACTIVE * score_tol
-        return _State.CAP if is_near_cap or is_off_kink else _State.FREE
-
-    def optimise(self, solve: Solve) -> tuple[Vector, dict[str, Vector]]:
-        """Return the intercept and the multipliers by family, once every constraint agrees with its state."""
-        for _ in range(MAX_ROUNDS):
-            m, b, scores = self._solve_equations(solve)
-            states = [self._corrected_state(p, value, scores) for p, value in enumerate(m)]
-            if states == self.states:
-                by_family = {row.name: [_ZERO] * self.program.samples.n for row in self.program.rows}
-                for (row, i), value in zip(self.constraints, m, strict=True):
-                    by_family[row.name][i] = value
-                return b, by_family
-            self.states = states
-        raise ValueError(_NOT_SETTLED)
-
-    def _corrected_state(self, position: int, m: Fraction, scores: Vector) -> _State:
-        """Return the present state of a constraint if m and the scores agree with it, else the next one."""
-        (row, i), state = self.constraints[position], self.states[position]
-        cap, residual = row.cap[i], row.side[i] * scores[i] - row.kink
-        if state is _State.FREE:
-            if m < -self.sign_tol:
-                return _State.ZERO
-            return _State.CAP if cap is not None and m > cap + self.sign_tol else state
-        is_wrong = residual < -self.sign_tol if state is _State.ZERO else residual > self.sign_tol
-        return _State.FREE if is_wrong else state
-
-    def _solve_equations(self, solve: Solve) -> tuple[Vector, Vector, Vector]:
-        """Return the multipliers of all constraints, [b] or [], and the scores, for the present states."""
-        free = [p for p, state in enumerate(self.states) if state is _State.FREE]
-        if len(free) > MAX_EQUATIONS:
-            raise ValueError(
-                f"{len(free)} multipliers are between their bounds; at most {MAX_EQUATIONS} are solved for"
-            )
-        m = [
-            (row.cap[i] or _ZERO) if state is _State.CAP else _ZERO
-            for (row, i), state in zip(self.constraints, self.states, strict=True)
-        ]
-        beta = self._beta(m)  # of the multipliers at their caps
-        scores = self._scores(beta)
-        active = [self.constraints[p] for p in free]
-        A = [[self._column(j)[i] * row.side[j] for row, j in active] for _, i in active]
-        right = [row.side[i] * row.kink - scores[i] for row, i in active]
-        guess = [self.multipliers[row.name][i] for row, i in active]
-        if self.program.intercept:
-            A = [[*line, _ONE] for line in A]
-            A.append([*(Fraction(row.side[j]) for row, j in active), _ZERO])
-            right.append(-sum(beta, _ZERO))
-            guess.append(_ZERO)
-        x = solve(A, right, guess) if A else []
-        b = x[len(free) :]
-        if self.program.intercept and not free:
-            b = [self._middle_intercept(beta, scores)]
-        for p, value in zip(free, x, strict=False):
-            m[p] = value
-        intercept = b[0] if b else _ZERO
-        return m, b, [v + intercept for v in self._scores(self._beta(m))]
-
-    def _middle_intercept(self, beta: Vector, scores: Vector) -> Fraction:
-        """Return the middle of the interval of optimal intercepts, if no multiplier is free."""
-        if sum(beta):
-            raise ValueError("the multipliers at their caps do not balance: solve more closely first")
-        lower, upper = [], []
-        for (row, i), state in zip(self.constraints, self.states, strict=True):
-            bounds = lower if (row.side[i] > 0) == (state is _State.ZERO) else upper
-            bounds.append(row.side[i] * row.kink - scores[i])
-        if not (lower and upper):
-            raise ValueError("every intercept beyond some number is optimal: there is no middle one")
-        return (max(lower) + min(upper)) / 2
-
-    def _beta(self, m: Vector) -> Vector:
-        """Return β_i, the signed sum of the multipliers of sample i."""
-        beta = [_ZERO] * self.program.samples.n
-        for (row, i), value in zip(self.constraints, m, strict=True):
-            beta[i] += row.side[i] * value
-        return beta
-
-    def _scores(self, beta: Vector) -> Vector:
-        """Return K β / 2h, the scores without b."""
-        c = beta if self.program.kind == "kernel" else self.program.through(beta, False)[0]
-        return [v / self.double_factor for v in self.program.through(c, True)[0]]
-
-    def _column(self, j: int) -> Vector:
-        """Return column j of K / 2h."""
-        if j not in self.columns:
-            self.columns[j] = self._scores(_unit_vector(j, self.program.samples.n))
-        return self.columns[j]
-
-
-# -- active sets of rows and weights: linear and quadratic programs ------------------------------------------
+# -- active sets ---------------------------------------------------------------------------------------------
 
 
 def check_rational_form(program: Program) -> None:
@@ -304,35 +140,264 @@ def check_rational_form(program: Program) -> None:
         )
 
 
-def solve_row_and_weight_active_set(
-    program: Program, W: list[Vector], b: Vector, multipliers: Multipliers, active_tol: float
-) -> tuple[list[Vector], Vector, Multipliers]:
-    """Return the faces, intercepts and multipliers of the optimum, as fractions.
+def has_row_form(program: Program) -> bool:
+    """Return True if the objective is h|w|² plus the sum of hinge losses, so that weights are eliminated."""
+    has_own_slacks = all(row.pays == "sum" or max(map(len, row.at)) <= 1 for row in program.rows)
+    has_hinges = all(row.loss == "hinge" and not any(row.less) for row in program.rows)
+    has_one_factor = not isinstance(program.size["factor"], dict | list)
+    return program.is_square and has_own_slacks and has_hinges and has_one_factor
 
-    W, b, multipliers: a close point: K lists of weights, and K intercepts ([] if the program has none).
+
+def stationary_faces(program: Program, multipliers: Multipliers) -> list[Vector]:
+    """Return the faces that minimise the Lagrangian if the penalty is h|w|²."""
+    return [_stationary_face(program, beta) for beta in _betas(program, multipliers)]
+
+
+def _stationary_face(program: Program, beta: Vector) -> Vector:
+    """Return w = X'β / 2h; for a kernel, the coefficients β / 2h."""
+    v = beta if program.kind == "kernel" else program.through(beta, False)[0]
+    return [value / (2 * number(program.size["factor"])) for value in v]
+
+
+def _betas(program: Program, multipliers: Multipliers) -> list[Vector]:
+    """Return β of each face."""
+    betas = [[_ZERO] * program.samples.n for _ in range(program.faces)]
+    for row in program.rows:
+        row.pull(multipliers[row.name], betas)
+    return betas
+
+
+def solve_active_set(
+    program: Program, W: list[Vector], b: Vector, multipliers: Multipliers, *, active_tol: float,
+    solve: Solve = solve_exactly, sign_tol: Fraction = _ZERO,
+) -> tuple[list[Vector], Vector, Multipliers]:  # fmt: skip
+    """Return the faces, intercepts and multipliers of the optimum.
+
+    W, b, multipliers: a close point: for each face its weights, and its intercept ([] if there are none).
     active_tol: a number within this distance of a bound, relative to the largest of its kind, begins there.
+    solve: solves linear equations: :func:`solve_exactly`, or one of :func:`refining_solver`.
+    sign_tol: by how much a sign may be wrong: 0, unless `solve` rounds.
     ValueError: the active set does not settle; the point is not close enough, or the optimum is degenerate.
     """
-    active_set = _RowAndWeightActiveSet(program, W, b, multipliers, active_tol)
-    for count in range(MAX_ROUNDS):
-        active_set.solve_equations()
-        changes = active_set.find_changes()
-        if not changes:
-            intercepts = active_set.b if program.intercept else []
-            return active_set.W, intercepts, active_set.multipliers()
-        for change in changes if count < MAX_JOINT_ROUNDS else changes[:1]:
-            change()
-    raise ValueError(_NOT_SETTLED)
+    has_rows_alone, all_faces = has_row_form(program), list(range(program.faces))
+    kind = _RowActiveSet if has_rows_alone else _RowAndWeightActiveSet
+    for faces in [[k] for k in all_faces] if has_rows_alone else [all_faces]:
+        active_set = kind(program, faces, W, b, multipliers, active_tol)
+        active_set.settle(solve, sign_tol)
+        W, b, solved = active_set.W, active_set.b, active_set.multipliers()
+        multipliers = {
+            name: [solved[name][k] if k in faces else m for k, m in enumerate(by_face)]
+            for name, by_face in multipliers.items()
+        }
+    return W, b if program.intercept else [], multipliers
 
 
-class _RowAndWeightActiveSet:
-    """The fixed weights, the slacks with their active constraints, and the point that follows from them."""
+class _ActiveSet(ABC):
+    """The slacks of some faces with their active constraints, and the point that follows from them."""
 
     def __init__(
-        self, program: Program, W: list[Vector], b: Vector, multipliers: Multipliers, active_tol: float
-    ):
-        self.program, n, width = program, program.samples.n, program.width
+        self, program: Program, faces: list[int], W: list[Vector], b: Vector, multipliers: Multipliers,
+        active_tol: float,
+    ):  # fmt: skip
+        self.program, self.faces = program, faces
         self.W, self.b = [list(w) for w in W], list(b) or [_ZERO] * program.faces
+        scores, tol = self._scores(), Fraction(active_tol)
+        largest = max((max(values) for by_face in multipliers.values() for values in by_face), default=1)
+        self.slacks = [
+            _Slack(row, i, sharing, multipliers[row.name], tol * (row.cap[i] or largest or 1), scores, tol)
+            for row in program.rows
+            for i, at in enumerate(row.at)
+            if row.cap[i] != 0
+            for sharing in ([[k] for k in at] if row.pays == "sum" else [list(at)])
+            if sharing and set(sharing) <= set(faces)
+        ]
+
+    def settle(self, solve: Solve, sign_tol: Fraction) -> None:
+        """Solve the equations and change wrong states, until all signs are right."""
+        for count in range(MAX_ROUNDS):
+            self._solve_equations(solve)
+            changes = self._weight_changes()
+            scores = self._scores()
+            for slack in self.slacks:
+                changes += slack.find_changes(scores, sign_tol)
+            if not changes:
+                return
+            for change in changes if count < MAX_JOINT_ROUNDS else changes[:1]:
+                change()
+        raise ValueError(
+            "the active set does not settle: solve more closely first (a smaller tol), or the optimum is "
+            "degenerate"
+        )
+
+    def _scores(self) -> dict[int, Vector]:
+        """Return the n scores of each face, with the intercept."""
+        return {k: [v + self.b[k] for v in self.program.through(self.W[k], True)[0]] for k in self.faces}
+
+    def multipliers(self) -> Multipliers:
+        """Return the present multipliers; 0 for other faces."""
+        n, faces = self.program.samples.n, self.program.faces
+        by_family = {row.name: [[_ZERO] * n for _ in range(faces)] for row in self.program.rows}
+        for slack in self.slacks:
+            for k, m in slack.multipliers.items():
+                by_family[slack.row.name][k][slack.i] = m
+        return by_family
+
+    def _solve_equations(self, solve: Solve) -> None:
+        """Compute weights, intercepts, multipliers and slacks for the present active set."""
+        guess = self._weight_unknowns()
+        if self.program.intercept:
+            guess |= {("b", k): self.b[k] for k in self.faces}
+        for u, slack in enumerate(self.slacks):
+            if not slack.is_capped:
+                guess |= {("m", u, k): slack.multipliers[k] for k in slack.active}
+                if slack.is_positive:
+                    guess["xi", u] = slack.xi
+        if len(guess) > MAX_EQUATIONS:
+            raise ValueError(f"{len(guess)} numbers are at no bound; at most {MAX_EQUATIONS} are solved for")
+        equations = self._equations()
+        A = [[expression.get(key, _ZERO) for key in guess] for expression, _ in equations]
+        x = solve(A, [right for _, right in equations], list(guess.values())) if A else []
+        values = dict(zip(guess, x, strict=True))
+        for k in self.faces:
+            self.b[k] = values.get(("b", k), _ZERO)
+        for u, slack in enumerate(self.slacks):
+            cap = slack.cap if slack.is_capped else None
+            slack.multipliers = {
+                k: (cap or values["m", u, k]) if k in slack.active else _ZERO for k in slack.faces
+            }
+        self._update_weights(values)
+        scores = self._scores()
+        for u, slack in enumerate(self.slacks):
+            if slack.is_capped:
+                slack.xi = max(slack.violation(scores, k) for k in slack.active)
+            else:
+                slack.xi = values.get(("xi", u), _ZERO)
+
+    def _equations(self) -> list[Equation]:
+        equations: list[Equation] = []
+        scores: dict[int, ScoreTerms] = {}
+        for k in self.faces:
+            beta, constants = self._beta_terms(k)
+            scores[k] = self._score_terms(k, beta, constants)
+            equations += self._weight_equations(k, beta, constants)
+            if self.program.intercept:
+                equations.append((add_up((_ONE, term) for term in beta), -sum(constants, _ZERO)))
+        for u, slack in enumerate(self.slacks):
+            if slack.is_capped:
+                continue
+            for k in slack.active:
+                terms, right = [(_ONE, {("xi", u): _ONE})], slack.row.kink
+                for sign, face in ((1, k), *((-1, face) for face in slack.row.less[slack.i])):
+                    expression, constant = scores[face](slack.i)
+                    terms.append((Fraction(sign * slack.side), expression))
+                    right -= sign * slack.side * constant
+                equations.append((add_up(terms), right))
+            if slack.is_positive:
+                equations.append(({("m", u, k): _ONE for k in slack.active}, slack.cap or _ZERO))
+        return equations
+
+    def _beta_terms(self, k: int) -> tuple[list[Expression], Vector]:
+        """Return β of each sample at a face: an expression in the unknown multipliers, and a constant."""
+        n = self.program.samples.n
+        unknown: list[Expression] = [{} for _ in range(n)]
+        constants = [_ZERO] * n
+        for u, slack in enumerate(self.slacks):
+            i, less = slack.i, slack.row.less[slack.i]
+            for face in slack.active:
+                sign = Fraction(slack.side * ((face == k) - (k in less)))
+                if slack.is_capped:
+                    constants[i] += sign * (slack.cap or 0)
+                elif sign:
+                    unknown[i]["m", u, face] = sign
+        return unknown, constants
+
+    @abstractmethod
+    def _weight_unknowns(self) -> Expression:
+        """Return the unknown weights with their present values."""
+
+    @abstractmethod
+    def _weight_equations(self, k: int, beta: list[Expression], constants: Vector) -> list[Equation]:
+        """Return the stationarity equations of the unknown weights of a face.
+
+        beta, constants: β of each sample, as in :meth:`_beta_terms`.
+        """
+
+    @abstractmethod
+    def _score_terms(self, k: int, beta: list[Expression], constants: Vector) -> ScoreTerms:
+        """Return a function from a sample to its score: an expression in the unknowns, and a constant."""
+
+    @abstractmethod
+    def _update_weights(self, values: Expression) -> None:
+        """Compute the weights from the values of the unknowns."""
+
+    @abstractmethod
+    def _weight_changes(self) -> list[Callable[[], None]]:
+        """Return one change of state for each weight whose sign is wrong."""
+
+
+class _RowActiveSet(_ActiveSet):
+    """The active set of one face whose weights are eliminated: w = X'β / 2h, with scores K β / 2h + b.
+
+    K is the kernel matrix, X X' without a kernel.
+    """
+
+    def __init__(self, *arguments: Any):
+        super().__init__(*arguments)
+        self.columns: dict[int, Vector] = {}  # computed columns of K / 2h
+
+    def _weight_unknowns(self) -> Expression:
+        return {}
+
+    def _weight_equations(self, k: int, beta: list[Expression], constants: Vector) -> list[Equation]:
+        return []
+
+    def _score_terms(self, k: int, beta: list[Expression], constants: Vector) -> ScoreTerms:
+        constant_scores = self.program.through(_stationary_face(self.program, constants), True)[0]
+
+        def score(i: int) -> tuple[Expression, Fraction]:
+            expression = add_up((self._column(j)[i], term) for j, term in enumerate(beta) if term)
+            return expression | {("b", k): _ONE}, constant_scores[i]
+
+        return score
+
+    def _column(self, j: int) -> Vector:
+        if j not in self.columns:
+            w = _stationary_face(self.program, _unit_vector(j, self.program.samples.n))
+            self.columns[j] = self.program.through(w, True)[0]
+        return self.columns[j]
+
+    def _update_weights(self, values: Expression) -> None:
+        betas = _betas(self.program, self.multipliers())
+        for k in self.faces:
+            self.W[k] = _stationary_face(self.program, betas[k])
+            if self.program.intercept and not any(key[0] == "m" for key in values):
+                self.b[k] = self._middle_intercept(k)
+
+    def _middle_intercept(self, k: int) -> Fraction:
+        """Return the middle of the optimal intercepts of a face, if all multipliers are at their bounds."""
+        scores = self.program.through(self.W[k], True)[0]
+        lower: Vector = []
+        upper: Vector = []
+        for slack in self.slacks:
+            bounds = lower if (slack.side > 0) == (not slack.active) else upper
+            bounds.append(slack.side * slack.row.kink - scores[slack.i])
+        if not (lower and upper):
+            raise ValueError("every intercept beyond some number is optimal: there is no middle one")
+        return (max(lower) + min(upper)) / 2
+
+    def _weight_changes(self) -> list[Callable[[], None]]:
+        return []
+
+
+class _RowAndWeightActiveSet(_ActiveSet):
+    """The active set of a program whose weights are unknowns or fixed at breakpoints of their penalties."""
+
+    def __init__(
+        self, program: Program, faces: list[int], W: list[Vector], b: Vector, multipliers: Multipliers,
+        active_tol: float,
+    ):  # fmt: skip
+        super().__init__(program, faces, W, b, multipliers, active_tol)
+        n, width = program.samples.n, program.width
         columns = [program.through(_unit_vector(j, width), True)[0] for j in range(width)]
         self.X = [list(row) for row in zip(*columns, strict=True)]
         # Row j: the coefficients of β in the stationarity condition of weight j, and (h, l, count, low, high)
@@ -348,141 +413,49 @@ class _RowAndWeightActiveSet:
         for w, penalties in zip(self.W, self.penalties, strict=True):
             tol = Fraction(active_tol) * (max(map(abs, w), default=_ZERO) or 1)
             self.fixed.append([_breakpoint_at(v, p, tol) for v, p in zip(w, penalties, strict=True)])
-        scores = self._scores()
-        self.slacks = [
-            _Slack(row, i, faces, multipliers[row.name], scores, active_tol)
-            for row in program.rows
-            for i, at in enumerate(row.at)
-            if row.cap[i] != 0
-            for faces in ([[k] for k in at] if row.pays == "sum" else [at])
-            if faces
-        ]
 
-    def _scores(self) -> list[Vector]:
-        """Return the n scores of each face."""
-        return [
-            [sum((x * v for x, v in zip(row, w, strict=True) if v), b) for row in self.X]
-            for w, b in zip(self.W, self.b, strict=True)
-        ]
+    def _weight_unknowns(self) -> Expression:
+        return {
+            ("w", k, j): self.W[k][j]
+            for k, fixed in enumerate(self.fixed)
+            for j, v in enumerate(fixed)
+            if v is None
+        }
 
-    def multipliers(self) -> Multipliers:
-        """Return the present multipliers."""
-        n, faces = self.program.samples.n, self.program.faces
-        by_family = {row.name: [[_ZERO] * n for _ in range(faces)] for row in self.program.rows}
-        for slack in self.slacks:
-            for k, m in slack.multipliers.items():
-                by_family[slack.row.name][k][slack.i] = m
-        return by_family
-
-    # the equations
-
-    def solve_equations(self) -> None:
-        """Compute weights, intercepts, multipliers and slacks for the present active set."""
-        guess = self._unknowns()
-        if len(guess) > MAX_EQUATIONS:
-            raise ValueError(f"{len(guess)} numbers are at no bound; at most {MAX_EQUATIONS} are solved for")
-        position = {key: p for p, key in enumerate(guess)}
-        lines = [self._to_line(*equation, position) for equation in self._equations()]
-        A, right = [line for line, _ in lines], [value for _, value in lines]
-        x = solve_exactly(A, right, list(guess.values())) if lines else []
-        values = dict(zip(guess, x, strict=True))
-        for k, fixed in enumerate(self.fixed):
-            self.W[k] = [values.get(("w", k, j), v or _ZERO) for j, v in enumerate(fixed)]
-            self.b[k] = values.get(("b", k), _ZERO)
-        scores = self._scores()
-        for u, slack in enumerate(self.slacks):
-            cap = slack.cap if slack.is_capped else None
-            slack.multipliers = {
-                k: (cap or values["m", u, k]) if k in slack.active else _ZERO for k in slack.faces
-            }
-            if slack.is_capped:
-                slack.xi = max(slack.violation(scores, k) for k in slack.active)
-            else:
-                slack.xi = values.get(("xi", u), _ZERO)
-
-    def _unknowns(self) -> Expression:
-        """Return the unknowns with their present values."""
-        unknowns: dict[Key, Fraction] = {}
-        for k, fixed in enumerate(self.fixed):
-            unknowns |= {("w", k, j): self.W[k][j] for j, v in enumerate(fixed) if v is None}
-            if self.program.intercept:
-                unknowns["b", k] = self.b[k]
-        for u, slack in enumerate(self.slacks):
-            if not slack.is_capped:
-                unknowns |= {("m", u, k): slack.multipliers[k] for k in slack.active}
-                if slack.is_positive:
-                    unknowns["xi", u] = slack.xi
-        return unknowns
-
-    def _to_line(
-        self, expression: Expression, right: Fraction, position: dict[Key, int]
-    ) -> tuple[Vector, Fraction]:
-        """Return the coefficients of an equation in order, with fixed weights moved to the right."""
-        line = [_ZERO] * len(position)
-        for key, value in expression.items():
-            if key in position:
-                line[position[key]] += value
-            elif key[0] == "w":
-                right -= value * (self.fixed[key[1]][key[2]] or 0)
-        return line, right
-
-    def _equations(self) -> list[Equation]:
-        equations: list[Equation] = []
-        for k in range(self.program.faces):
-            beta, constants = self._betas(k)
-            equations += self._stationarity(k, beta, constants)
-            if self.program.intercept:
-                equations.append((add_up((_ONE, term) for term in beta), -sum(constants, _ZERO)))
-        for u, slack in enumerate(self.slacks):
-            if slack.is_capped:
-                continue
-            row, i, side = slack.row, slack.i, Fraction(slack.side)
-            for k in slack.active:
-                terms = [(_ONE, {("xi", u): _ONE}), (side, self._score(i, k))]
-                terms += [(-side, self._score(i, face)) for face in row.less[i]]
-                equations.append((add_up(terms), row.kink))
-            if slack.is_positive:
-                equations.append(({("m", u, k): _ONE for k in slack.active}, slack.cap or _ZERO))
-        return equations
-
-    def _stationarity(self, k: int, beta: list[Expression], constants: Vector) -> list[Equation]:
-        """Return the stationarity conditions of the weights of a face that are not fixed, or have one anyway.
-
-        beta, constants: β of each sample, as in :meth:`_betas`.
-        """
+    def _weight_equations(self, k: int, beta: list[Expression], constants: Vector) -> list[Equation]:
         equations, variance = [], self._variance_gradient(k)
         for j, fixed in enumerate(self.fixed[k]):
             if fixed is not None and (k, j) not in self.end_slopes:
                 continue
             h, l1, *_ = self.penalties[k][j]
-            terms: list[tuple[Fraction, Expression]] = [(_ONE, {("w", k, j): 2 * h})]
-            terms += [(-a, term) for a, term in zip(self.adjoint[j], beta, strict=True) if a and term]
-            terms += [(a, term) for a, term in zip(self.adjoint[j], variance, strict=False) if a]
-            right = sum((a * v for a, v in zip(self.adjoint[j], constants, strict=True)), _ZERO)
             slope = l1 * (1 if self.W[k][j] > 0 else -1) if fixed is None else self.end_slopes[k, j]
-            equations.append((add_up(terms), right - slope))
+            adjoint = self.adjoint[j]
+            terms = [(-a, term) for a, term in zip(adjoint, beta, strict=True) if a and term]
+            right = sum((a * v for a, v in zip(adjoint, constants, strict=True)), _ZERO) - slope
+            if fixed is None:
+                terms.append((_ONE, {("w", k, j): 2 * h}))
+            else:
+                right -= 2 * h * fixed
+            for a, (expression, constant) in zip(adjoint, variance, strict=False):
+                terms.append((a, expression))
+                right -= a * constant
+            equations.append((add_up(terms), right))
         return equations
 
-    def _score(self, i: int, k: int) -> Expression:
-        """Return the score of a sample at a face."""
-        return {("w", k, j): x for j, x in enumerate(self.X[i]) if x} | {("b", k): _ONE}
+    def _linear(self, k: int, coefficients: Vector) -> tuple[Expression, Fraction]:
+        """Return Σ_j c_j w_kj as an expression in the unknown weights and a constant of the fixed ones."""
+        pairs = list(zip(coefficients, self.fixed[k], strict=True))
+        expression = {("w", k, j): c for j, (c, fixed) in enumerate(pairs) if c and fixed is None}
+        return expression, sum((c * fixed for c, fixed in pairs if fixed), _ZERO)
 
-    def _betas(self, k: int) -> tuple[list[Expression], Vector]:
-        """Return β of each sample at a face: an expression in the unknown multipliers, and a constant."""
-        n = self.program.samples.n
-        unknown: list[Expression] = [{} for _ in range(n)]
-        constants = [_ZERO] * n
-        for u, slack in enumerate(self.slacks):
-            i, less = slack.i, slack.row.less[slack.i]
-            for face in slack.active:
-                sign = Fraction(slack.side * ((face == k) - (k in less)))
-                if slack.is_capped:
-                    constants[i] += sign * (slack.cap or 0)
-                elif sign:
-                    unknown[i]["m", u, face] = sign
-        return unknown, constants
+    def _score_terms(self, k: int, beta: list[Expression], constants: Vector) -> ScoreTerms:
+        def score(i: int) -> tuple[Expression, Fraction]:
+            expression, constant = self._linear(k, self.X[i])
+            return expression | {("b", k): _ONE}, constant
 
-    def _variance_gradient(self, k: int) -> list[Expression]:
+        return score
+
+    def _variance_gradient(self, k: int) -> list[tuple[Expression, Fraction]]:
         """Return D times the gradient of half the variance in each score of a face; [] without a variance."""
         program = self.program
         if not program.share:
@@ -493,19 +466,19 @@ class _RowAndWeightActiveSet:
             for j in range(program.width)
         ]
         return [
-            {("w", k, j): program.share * p * (x - mean[j]) / total for j, x in enumerate(row)}
+            self._linear(k, [program.share * p * (x - v) / total for x, v in zip(row, mean, strict=True)])
             for p, row in zip(program.weights, self.X, strict=True)
         ]
 
-    # the signs
+    def _update_weights(self, values: Expression) -> None:
+        self.W = [
+            [values.get(("w", k, j), v or _ZERO) for j, v in enumerate(fixed)]
+            for k, fixed in enumerate(self.fixed)
+        ]
 
-    def find_changes(self) -> list[Callable[[], None]]:
-        """Return one change of state for each weight or constraint whose sign is wrong."""
+    def _weight_changes(self) -> list[Callable[[], None]]:
         changes: list[Callable[[], None]] = []
-        scores, multipliers = self._scores(), self.multipliers()
-        betas = [[_ZERO] * self.program.samples.n for _ in self.W]
-        for row in self.program.rows:
-            row.pull(multipliers[row.name], betas)
+        betas = _betas(self.program, self.multipliers())
         for k, (w, beta) in enumerate(zip(self.W, betas, strict=True)):
             if self.program.share:
                 slopes = self.program.spread(self.program.through(w, True)[0], _ZERO)[0]
@@ -513,8 +486,6 @@ class _RowAndWeightActiveSet:
             for j, line in enumerate(self.adjoint):
                 gain = sum((v * a for v, a in zip(beta, line, strict=True) if v and a), _ZERO)
                 changes += self._changes_of_weight(k, j, gain)
-        for slack in self.slacks:
-            changes += slack.find_changes(scores)
         return changes
 
     def _changes_of_weight(self, k: int, j: int, gain: Fraction) -> list[Callable[[], None]]:
@@ -567,23 +538,24 @@ class _Slack:
     """
 
     def __init__(
-        self, row: Rows, i: int, faces: list[int], multipliers: list[Vector], scores: list[Vector],
-        active_tol: float,
+        self, row: Rows, i: int, faces: list[int], multipliers: list[Vector], multiplier_tol: Fraction,
+        scores: dict[int, Vector], score_tol: Fraction,
     ):  # fmt: skip
-        """Read the states off the multipliers and scores (K lists each) of a point near the optimum."""
+        """Read the states off the multipliers and scores, by face, of a point near the optimum."""
         self.row, self.i, self.faces, self.cap, self.side = row, i, faces, row.cap[i], row.side[i]
         self.multipliers = {k: multipliers[k][i] for k in faces}
         violations = {k: self.violation(scores, k) for k in faces}
         largest = max(violations.values())
-        tol = Fraction(active_tol) * (self.cap or max(map(max, multipliers)) or 1)
-        self.active = {k for k in faces if self.multipliers[k] > tol}
-        is_at_cap = self.cap is not None and self.cap - sum(self.multipliers.values()) <= tol
-        self.is_positive = is_at_cap and largest > Fraction(active_tol)
+        self.active = {k for k in faces if self.multipliers[k] > multiplier_tol}
+        self.is_positive = False
+        if self.cap is not None:
+            is_at_cap = self.cap - sum(self.multipliers.values()) <= multiplier_tol
+            self.is_positive = largest > (score_tol if is_at_cap else CLEAR_VIOLATION * score_tol)
         if self.is_positive and not self.active:
             self.active = {max(faces, key=violations.__getitem__)}
         self.xi = largest if self.is_positive else _ZERO
 
-    def violation(self, scores: list[Vector], k: int) -> Fraction:
+    def violation(self, scores: dict[int, Vector], k: int) -> Fraction:
         """Return c − s f, the slack that the constraint at face k needs."""
         subtracted = sum((scores[face][self.i] for face in self.row.less[self.i]), _ZERO)
         return self.row.kink - self.side * (scores[k][self.i] - subtracted)
@@ -593,18 +565,19 @@ class _Slack:
         """True if only one multiplier is positive, and at the cap."""
         return self.is_positive and len(self.active) == 1
 
-    def find_changes(self, scores: list[Vector]) -> list[Callable[[], None]]:
+    def find_changes(self, scores: dict[int, Vector], sign_tol: Fraction) -> list[Callable[[], None]]:
         """Return the changes of state for wrong signs of multipliers, violations and ξ."""
         changes: list[Callable[[], None]] = []
         least = min(self.active, key=self.multipliers.__getitem__, default=None)
-        if least is not None and self.multipliers[least] < 0 and not self.is_capped:
+        if least is not None and self.multipliers[least] < -sign_tol and not self.is_capped:
             changes.append(partial(self.active.discard, least))
         most_violated = max(self.faces, key=lambda k: self.violation(scores, k))
-        if most_violated not in self.active and self.violation(scores, most_violated) > self.xi:
+        if most_violated not in self.active and self.violation(scores, most_violated) > self.xi + sign_tol:
             changes.append(partial(self.active.add, most_violated))
-        if self.is_positive and self.xi < 0:
+        if self.is_positive and self.xi < -sign_tol:
             changes.append(partial(setattr, self, "is_positive", False))
-        if not self.is_positive and self.cap is not None and sum(self.multipliers.values()) > self.cap:
+        is_over = self.cap is not None and sum(self.multipliers.values()) > self.cap + sign_tol
+        if not self.is_positive and is_over:
             changes.append(partial(setattr, self, "is_positive", True))
         return changes
 

@@ -20,9 +20,8 @@ from polyopt.certificates.claims.active_set import (
     check_rational_form,
     has_row_form,
     refining_solver,
-    solve_exactly,
-    solve_row_active_set,
-    solve_row_and_weight_active_set,
+    solve_active_set,
+    stationary_faces,
 )
 from polyopt.certificates.claims.file import cells_of, claim_of, feasible_multipliers, feasible_point
 from polyopt.certificates.claims.statement import Evidence, Statement
@@ -101,10 +100,7 @@ def exact_solution(
     if statement.program["features"].get("kernel") == "rbf":
         raise ValueError("the kernel 'rbf' is not rational: certificate.refine() gives up to 30 digits")
     program = _program(statement, exact_samples)
-    if has_row_form(program):
-        W, b, multipliers = _solve_by_rows(statement, exact_samples)
-    else:
-        W, b, multipliers = _solve_by_rows_and_weights(statement, program)
+    W, b, multipliers = _solve_exactly(statement, program, exact_samples)
     value, slopes = program.value({"w": [list(map(str, w)) for w in W], "b": list(map(str, b))})
     # The linear term of the dual objective, and the conjugate of the terms in W.
     dual_linear, dual_conjugate = program.bound(
@@ -117,32 +113,28 @@ def exact_solution(
     return ExactSolution(statement.title, W, b, multipliers, value)
 
 
-def _solve_by_rows(
-    statement: Statement, exact_samples: list[Cells] | None
+def _solve_exactly(
+    statement: Statement, program: Program, exact_samples: list[Cells] | None
 ) -> tuple[list[Vector], Vector, Multipliers]:
-    """Return the faces, intercepts and multipliers of the optimum, from the active rows of a refined point.
+    """Return the faces, intercepts and multipliers of the optimum in fractions.
 
-    If the active rows are ambiguous, weights at their bounds are taken into the active set as well.
+    The active set is that of a refined point, if the program has the form and the point can be refined.
     """
-    try:
-        refined_point = _refined(statement, _ACTIVE_SET_DIGITS, exact_samples)
-        program, approx_multipliers, scores = _start(refined_point, exact_samples)
-        intercepts, multipliers = solve_row_active_set(
-            program, approx_multipliers, scores, solve_exactly, active_tol=_REFINED_ACTIVE_TOL
-        )
-    except ValueError:
-        return _solve_by_rows_and_weights(statement, _program(statement, exact_samples))
-    return _faces_of(program, multipliers), [b[0] for b in intercepts if b], multipliers
-
-
-def _solve_by_rows_and_weights(
-    statement: Statement, program: Program
-) -> tuple[list[Vector], Vector, Multipliers]:
-    """Return the faces, intercepts and multipliers of the optimum, from active rows and fixed weights."""
     check_rational_form(program)
+    if has_row_form(program):
+        try:
+            refined_statement = _refined(statement, _ACTIVE_SET_DIGITS, exact_samples)
+            point = _feasible(program, refined_statement)
+            return solve_active_set(program, *point, active_tol=_REFINED_ACTIVE_TOL)
+        except ValueError:
+            pass
+    return solve_active_set(program, *_feasible(program, statement), active_tol=_ACTIVE_TOL)
+
+
+def _feasible(program: Program, statement: Statement) -> tuple[list[Vector], Vector, Multipliers]:
+    """Return the statement's faces, intercepts and multipliers, made feasible."""
     faces, b = feasible_point(program, statement)
-    multipliers = feasible_multipliers(program, statement.multipliers)
-    return solve_row_and_weight_active_set(program, faces, b, multipliers, _ACTIVE_TOL)
+    return faces, b, feasible_multipliers(program, statement.multipliers, statement.bits)
 
 
 def refined(evidence: Sequence[Evidence], digits: int = 30) -> tuple[tuple[Evidence, ...], float, float]:
@@ -198,49 +190,20 @@ def _identity(statement: Statement) -> Statement:
 def _refined(statement: Statement, digits: int, exact_samples: list[Cells] | None = None) -> Statement:
     """Return the statement with its point and multipliers refined to `digits` digits."""
     bits = math.ceil(digits / math.log10(2)) + _GUARD_BITS
-    program, approx_multipliers, scores = _start(statement, exact_samples)
-    b, multipliers = solve_row_active_set(
-        program, approx_multipliers, scores, refining_solver(bits + _SOLVER_BITS), active_tol=_ACTIVE_TOL,
-        sign_tol=Fraction(1, 1 << bits),
+    program = _program(statement, exact_samples)
+    if not has_row_form(program):
+        raise ValueError(_FORM)
+    _, b, multipliers = solve_active_set(
+        program, *_feasible(program, statement), active_tol=_ACTIVE_TOL,
+        solve=refining_solver(bits + _SOLVER_BITS), sign_tol=Fraction(1, 1 << bits),
     )  # fmt: skip
     feasible = feasible_multipliers(program, multipliers, bits)
-    W, intercepts = _faces_of(program, feasible), [v[0] for v in b if v]
-    return replace(statement, W=W, b=intercepts, multipliers=feasible, bits=bits)
+    return replace(statement, W=stationary_faces(program, feasible), b=b, multipliers=feasible, bits=bits)
 
 
 def _program(statement: Statement, exact_samples: list[Cells] | None) -> Program:
     """Return the statement's program as the checker has it."""
     if statement.tree is not None:
-        raise ValueError("exact and refined solutions are of convex programs, without a tree of cases")
+        raise ValueError("exact and refined solutions are of convex programs, without cases to go through")
     cells = cells_of(statement.X) if exact_samples is None else exact_samples
     return Program(statement.program, cells, statement.X.shape[1], [int(s) for s in statement.y])
-
-
-def _start(
-    statement: Statement, exact_samples: list[Cells] | None
-) -> tuple[Program, Multipliers, list[Vector]]:
-    """Return the program, and the multipliers and scores (with b) of the statement's point."""
-    program = _program(statement, exact_samples)
-    if not has_row_form(program):
-        raise ValueError(_FORM)
-    faces, b = feasible_point(program, statement)
-    approx_multipliers = feasible_multipliers(program, statement.multipliers, statement.bits)
-    intercepts = b or [Fraction(0)] * len(faces)
-    scores = [[v + c for v in program.through(w, True)[0]] for w, c in zip(faces, intercepts, strict=True)]
-    return program, approx_multipliers, scores
-
-
-def _faces_of(program: Program, multipliers: Multipliers) -> list[Vector]:
-    """Return the stationary faces w = Σ β_i x_i / 2h, where β_i is the signed sum of sample i's multipliers.
-
-    h is the factor of |w|². For a kernel the face is the vector of expansion coefficients β / 2h.
-    """
-    faces = []
-    for k in range(program.faces):
-        beta = [Fraction(0)] * program.samples.n
-        for row in program.rows:
-            terms = zip(beta, row.side, multipliers[row.name][k], strict=True)
-            beta = [v + s * m for v, s, m in terms]
-        v = beta if program.kind == "kernel" else program.through(beta, False)[0]
-        faces.append([value / (2 * number(program.size["factor"])) for value in v])
-    return faces
