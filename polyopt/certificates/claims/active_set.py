@@ -31,7 +31,6 @@ order to read: solvers of linear equations, :func:`solve_active_set`, the active
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import partial
@@ -192,14 +191,18 @@ def solve_active_set(
     return W, b if program.intercept else [], multipliers
 
 
-class _ActiveSet(ABC):
-    """The slacks of some faces with their active constraints, and the point that follows from them."""
+class _RowActiveSet:
+    """The slacks of some faces with their active constraints, and the point that follows from them.
+
+    The weights are eliminated: w = X'β / 2h, with scores K β / 2h + b, where K is the kernel matrix, or X X'.
+    """
 
     def __init__(
         self, program: Program, faces: list[int], W: list[Vector], b: Vector, multipliers: Multipliers,
         active_tol: float,
     ):  # fmt: skip
         self.program, self.faces = program, faces
+        self.columns: dict[int, Vector] = {}  # computed columns of K / 2h
         self.W, self.b = [list(w) for w in W], list(b) or [_ZERO] * program.faces
         scores, tol = self._scores(), Fraction(active_tol)
         largest = max((max(values) for by_face in multipliers.values() for values in by_face), default=1)
@@ -274,6 +277,7 @@ class _ActiveSet(ABC):
                 slack.xi = values.get(("xi", u), _ZERO)
 
     def _equations(self) -> list[Equation]:
+        """Return the equations of all unknowns, in the order of the module's docstring."""
         equations: list[Equation] = []
         scores: dict[int, ScoreTerms] = {}
         for k in self.faces:
@@ -311,47 +315,23 @@ class _ActiveSet(ABC):
                     unknown[i]["m", u, face] = sign
         return unknown, constants
 
-    @abstractmethod
     def _weight_unknowns(self) -> Expression:
-        """Return the unknown weights with their present values."""
+        """Return the unknown weights with their present values: none, as all are eliminated."""
+        return {}
 
-    @abstractmethod
     def _weight_equations(self, k: int, beta: list[Expression], constants: Vector) -> list[Equation]:
         """Return the stationarity equations of the unknown weights of a face.
 
         beta, constants: β of each sample, as in :meth:`_beta_terms`.
         """
+        return []
 
-    @abstractmethod
-    def _score_terms(self, k: int, beta: list[Expression], constants: Vector) -> ScoreTerms:
-        """Return a function from a sample to its score: an expression in the unknowns, and a constant."""
-
-    @abstractmethod
-    def _update_weights(self, values: Expression) -> None:
-        """Compute the weights from the values of the unknowns."""
-
-    @abstractmethod
     def _weight_changes(self) -> list[Callable[[], None]]:
         """Return one change of state for each weight whose sign is wrong."""
-
-
-class _RowActiveSet(_ActiveSet):
-    """The active set of one face whose weights are eliminated: w = X'β / 2h, with scores K β / 2h + b.
-
-    K is the kernel matrix, X X' without a kernel.
-    """
-
-    def __init__(self, *arguments: Any):
-        super().__init__(*arguments)
-        self.columns: dict[int, Vector] = {}  # computed columns of K / 2h
-
-    def _weight_unknowns(self) -> Expression:
-        return {}
-
-    def _weight_equations(self, k: int, beta: list[Expression], constants: Vector) -> list[Equation]:
         return []
 
     def _score_terms(self, k: int, beta: list[Expression], constants: Vector) -> ScoreTerms:
+        """Return a function from a sample to its score: an expression in the unknowns, and a constant."""
         constant_scores = self.program.through(_stationary_face(self.program, constants), True)[0]
 
         def score(i: int) -> tuple[Expression, Fraction]:
@@ -367,6 +347,7 @@ class _RowActiveSet(_ActiveSet):
         return self.columns[j]
 
     def _update_weights(self, values: Expression) -> None:
+        """Compute the weights from the values of the unknowns."""
         betas = _betas(self.program, self.multipliers())
         for k in self.faces:
             self.W[k] = _stationary_face(self.program, betas[k])
@@ -385,12 +366,9 @@ class _RowActiveSet(_ActiveSet):
             raise ValueError("every intercept beyond some number is optimal: there is no middle one")
         return (max(lower) + min(upper)) / 2
 
-    def _weight_changes(self) -> list[Callable[[], None]]:
-        return []
 
-
-class _RowAndWeightActiveSet(_ActiveSet):
-    """The active set of a program whose weights are unknowns or fixed at breakpoints of their penalties."""
+class _RowAndWeightActiveSet(_RowActiveSet):
+    """An active set with weights, which are unknowns or fixed at breakpoints of their penalties."""
 
     def __init__(
         self, program: Program, faces: list[int], W: list[Vector], b: Vector, multipliers: Multipliers,
