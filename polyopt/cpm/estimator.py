@@ -592,7 +592,7 @@ class ConvexPolytopeMachine(FaceClassifier):
 
     @property
     def holds_data(self) -> bool:
-        """True if it holds its training data, which certificates and multipliers need."""
+        """True if it holds its training data, of which certificates and multipliers are made."""
         if self._sides is not None:
             return all(side.holds_data for side in self._sides)
         return super().holds_data
