@@ -192,8 +192,6 @@ def describe(record: Mapping[str, float]) -> str:
     """Return one record of a history as a phrase."""
     parts = [f"{record['seconds']:.1f} s"]
     parts += [f"{unit} {record[unit]:.0f}" for unit in _UNITS if unit in record]
-    parts += [f"fit {record['fit']:.0f} of {record['of']:.0f}"] if "of" in record else []
-    parts += [f"about {record['left']:.1f} s left"] if "left" in record else []
     parts += [f"violation {record['violation']:.2e}"] if "violation" in record else []
     if "objective" in record and "bound" not in record and record["objective"] == record["objective"]:
         parts += [f"objective {record['objective']:.6g}"]

@@ -102,6 +102,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
     classes_: NDArray[Any]
     estimators_: list[Any]
     _asked: dict[str, Any]  # parameters of the fit; later changes are for the next fit
+    _y: Any  # labels as signs; None without the training data
     _rows: Any  # row numbers of the samples of the fit in the data passed to it
     _pair_places: list[NDArray[np.intp]]  # indices of each pair's samples among those of the fit
     _dtypes: ClassVar[list[Any]] = [np.float64]  # types of X that the solver takes without a conversion
@@ -515,7 +516,9 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
     @property
     def holds_data(self) -> bool:
         """True if it holds its training data, which certificates and multipliers need."""
-        return True
+        if not self._is_binary:
+            return all(part.holds_data for part in self.estimators_)
+        return self._y is not None
 
     def _need_data(self, what: str) -> None:
         check_is_fitted(self)

@@ -578,13 +578,6 @@ class FaceClassifier(PairwiseClassifier):
         none = np.empty(0, dtype=int)
         self._rows, self._pair_places = none, [none] * len(self.pairs_)
 
-    @property
-    def holds_data(self) -> bool:
-        """True if it holds its training data, which certificates and multipliers need."""
-        if not self._is_binary:
-            return all(part.holds_data for part in self.estimators_)
-        return self._X is not None
-
     def _typical_values(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
         """Return mean and standard deviation of each feature of the training data, if they are dense."""
         if self._X is None or sp.issparse(self._X):

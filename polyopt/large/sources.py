@@ -20,7 +20,6 @@ from polyopt.estimators.frames import (
     cells_of_column,
     column_as_numbers,
     column_names,
-    in_order,
     is_frame,
     matrix_of_frame,
     refuse_dates,
@@ -72,12 +71,8 @@ def unframed(samples: Samples) -> Samples:
         return samples._replace(X=matrix_of_frame(X))
     if getattr(getattr(X, "dtype", None), "kind", "") != "O" or X.ndim != 2:
         return samples
-    columns = [_as_numbers(column, f"x{j}") for j, column in enumerate(X.T)]
+    columns = [column_as_numbers(cells_of_column(x, f"x{j}"), f"x{j}") for j, x in enumerate(X.T)]
     return samples._replace(X=np.column_stack(columns) if columns else np.empty(X.shape))
-
-
-def _as_numbers(column: Any, name: str) -> Any:
-    return column_as_numbers(cells_of_column(column, name), name)
 
 
 class Arrays:
@@ -150,56 +145,6 @@ class NpyFiles:
     def read(self, number: int) -> Samples:
         """Return block `number`: views of the files."""
         return Arrays(*self._open(), rows=self._rows).read(number)
-
-
-class ParquetFiles:
-    """Parquet files; a block is a row group.
-
-    Parameters
-    ----------
-    paths : str, Path or sequence of them
-        The files, in order.
-    target : str
-        The column of labels.
-    weights : str, optional
-        The column of weights. All other columns are features, in the order that the first file has them in.
-    """
-
-    def __init__(self, paths: str | Path | Sequence[str | Path], target: str, weights: str | None = None):
-        paths = [paths] if isinstance(paths, str | Path) else list(paths)
-        self._target, self._weights = target, weights
-        self._groups = [(Path(path), k) for path in paths for k in range(self._file(path).num_row_groups)]
-        self.count = len(self._groups)
-        head = self._file(paths[0]).schema_arrow.empty_table().to_pandas()
-        self.names = [name for name in head if name not in (target, weights)]
-
-    @staticmethod
-    def _file(path: str | Path) -> Any:
-        try:
-            from pyarrow.parquet import ParquetFile
-        except ImportError as error:
-            raise ImportError("Parquet files need pyarrow: pip install 'polyopt[dask]'") from error
-        return ParquetFile(path)
-
-    def read(self, number: int) -> Samples:
-        """Return block `number`."""
-        path, group = self._groups[number]
-        frame = self._file(path).read_row_group(group).to_pandas()
-        beside = [name for name in (self._target, self._weights) if name is not None]
-        for name in beside:
-            if name not in frame:
-                raise ValueError(f"{path} has no column {name!r}")
-        X = in_order(frame.drop(columns=beside), self.names, str(path))
-        try:
-            weights = None if self._weights is None else _as_numbers(frame[self._weights], self._weights)
-            return Samples(matrix_of_frame(X), frame[self._target].to_numpy(), weights)
-        except ValueError as error:
-            raise ValueError(f"{self.place(number)}: {error}") from None
-
-    def place(self, number: int) -> str:
-        """Return the file and the row group of a block, for messages."""
-        path, group = self._groups[number]
-        return f"{path}, row group {group}"
 
 
 class SvmlightFile:

@@ -242,13 +242,6 @@ class KernelClassifier(PairwiseClassifier):
         each, first = np.unique(rows, return_index=True)
         return stacked[first[np.searchsorted(each, self.support_)]]
 
-    @property
-    def holds_data(self) -> bool:
-        """True if it holds its training data, of which certificates and multipliers are made."""
-        if not self._is_binary:
-            return all(part.holds_data for part in self.estimators_)
-        return self._y is not None
-
     def _keep_answers(self, whole: Self) -> None:
         kept = {*self.get_params(deep=False), *self._answers_by}
         self.__dict__ = {name: value for name, value in vars(whole).items() if name in kept}

@@ -8,7 +8,10 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from polyopt.certificates.claims.active_set import exactly, optimal_vertex, optimum, to_digits
+from polyopt.certificates.claims.active_set import (
+    refining_solver,
+    solve_active_set,
+)
 from polyopt.certificates.claims.statement import numeral, numerals
 from polyopt.check.check import Program
 
@@ -59,7 +62,7 @@ def exact(values):
 
 def solved(program, W, b, u, close=1e-5):
     """The exact optimum from this start, whose value and bound are equal."""
-    found = optimal_vertex(program, exact(W), exact(b)[0], {"margin": exact(u)}, close)
+    found = solve_active_set(program, exact(W), exact(b)[0], {"margin": exact(u)}, active_tol=close)
     W, b, multipliers = found
     value, slopes = program.value({"w": [[str(v) for v in w] for w in W], "b": [str(v) for v in b]})
     told = {"rows": {"margin": [[str(v) for v in m] for m in multipliers["margin"]]}}
@@ -150,7 +153,7 @@ def test_the_states_of_rows_settle_from_wrong_ones(intercept, bound, least):
     cp.Problem(cp.Minimize(0.5 * cp.sum_squares(w) + float(C) * cp.sum(xi)), held).solve(solver="CLARABEL")
     names = [row.name for row in program.rows]
     u = [np.array(each.dual_value) for each in held]
-    scores = exact(X @ w.value + (float(b.value) if intercept else 0.0))
+    W, b = exact(w.value), exact(b.value)[0] if intercept else []
     first, settled = None, 0
     starts = [u] + [
         [np.where(np.arange(len(y)) == i, end, v) if k == at else v for k, v in enumerate(u)]
@@ -161,7 +164,7 @@ def test_the_states_of_rows_settle_from_wrong_ones(intercept, bound, least):
     for start in starts:
         near = {name: exact(part) for name, part in zip(names, start, strict=True)}
         try:
-            intercepts, found = optimum(program, near, scores, exactly, close=1e-5)
+            _, intercepts, found = solve_active_set(program, W, b, near, active_tol=1e-5)
         except ValueError:
             continue
         settled += 1
@@ -171,8 +174,8 @@ def test_the_states_of_rows_settle_from_wrong_ones(intercept, bound, least):
         for row in program.rows:
             beta = [v + s * m for v, s, m in zip(beta, row.side, found[row.name][0], strict=True)]
         V = program.samples.pull(beta)
-        assert len(intercepts[0]) == intercept
-        point = {"w": [[str(v) for v in V]], "b": [str(v) for v in intercepts[0]]}
+        assert len(intercepts) == intercept
+        point = {"w": [[str(v) for v in V]], "b": [str(v) for v in intercepts]}
         value, slopes = program.value(point)
         told = {"rows": {name: [[str(v) for v in part[0]]] for name, part in found.items()}}
         gain, price = program.bound(told, slopes)
@@ -191,7 +194,9 @@ def test_numbers_of_a_file_are_one_where_several_are_the_same():
 @pytest.mark.parametrize("size", [Fraction(1), Fraction(2) ** 40, Fraction(1, 2**40)])
 def test_digits_of_a_solution_are_relative_to_its_largest_number(size):
     right = [size, size / 1024]
-    found = to_digits(20)([[Fraction(3), Fraction(0)], [Fraction(0), Fraction(3)]], right, [Fraction(0)] * 2)
+    found = refining_solver(20)(
+        [[Fraction(3), Fraction(0)], [Fraction(0), Fraction(3)]], right, [Fraction(0)] * 2
+    )
     unit = Fraction(2) ** int(np.frexp(float(size) / 3)[1] - 20)
     for x, value in zip(found, right, strict=True):
         assert (x / unit).denominator == 1

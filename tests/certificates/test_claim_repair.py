@@ -104,7 +104,7 @@ def group_program(shape="square", price=2.0, l1=(0.5,) * 4, low=-np.inf, high=np
 
 
 def held(told, V, W):
-    made = file.held_by_groups(
+    made = file.group_multipliers(
         told, [[F(v) for v in part] for part in V], [[F(v) for v in part] for part in W]
     )
     assert all(isinstance(v, Fraction) for part in made for v in part)
@@ -141,18 +141,18 @@ def test_a_group_holds_along_faces_for_the_worst_margin():
 
 
 def test_what_is_held_is_on_a_grid_and_never_above():
-    made = file.held_by_groups(group_program(price=3.0), [[F(1, 3) + 1] * 4] * 2, [[0] * 4] * 2)
+    made = file.group_multipliers(group_program(price=3.0), [[F(1, 3) + 1] * 4] * 2, [[0] * 4] * 2)
     assert made[0][0] % F(1, 2**58) == 0  # 3 = 0.75 * 2²: 60 bits
     assert float(made[0][0]) == pytest.approx(5 / 6, rel=1e-15)
     assert made[0][0] <= F(5, 6)
 
 
 def test_shares_add_up_and_none_is_lost():
-    assert file.shares_of([0.0, 0.0, 0.0]) == [1, 0, 0]
-    assert file.shares_of([1.0, 3.0]) == [F(1, 4), F(3, 4)]
-    tiny = file.shares_of([1e-30, 2.0, 1.0])
+    assert file.face_weights([0.0, 0.0, 0.0]) == [1, 0, 0]
+    assert file.face_weights([1.0, 3.0]) == [F(1, 4), F(3, 4)]
+    tiny = file.face_weights([1e-30, 2.0, 1.0])
     assert tiny[0] == F(1, 1 << 50)
     assert sum(tiny) == 1
     assert tiny[2] == F(round((1 << 50) / 3), 1 << 50)
     assert float(tiny[1]) == pytest.approx(2 / 3, rel=1e-12)  # the largest gives what is missing
-    assert file.shares_of([0.0, 2.0, 0.0]) == [0, 1, 0]
+    assert file.face_weights([0.0, 2.0, 0.0]) == [0, 1, 0]

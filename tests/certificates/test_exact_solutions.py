@@ -13,7 +13,7 @@ from helpers.commands import run
 import polyopt
 from formulations import l0
 from polyopt import Claim, exact_solution
-from polyopt.certificates.claims.active_set import exactly, to_digits
+from polyopt.certificates.claims.active_set import refining_solver, solve_exactly
 from polyopt.check import check as checker
 
 KERNELS = [{"kernel": "linear"}, {"kernel": "poly", "degree": 2, "coef0": 1.0, "gamma": 0.5}]
@@ -161,13 +161,13 @@ def test_what_cannot_be_refined_says_so():
 def test_linear_equations_in_fractions():
     A = [[Fraction(2), Fraction(1), Fraction(3)], [Fraction(4), Fraction(2), Fraction(6)]]
     guess = [Fraction(0), Fraction(1), Fraction(2)]
-    assert exactly(A, [Fraction(11), Fraction(22)], guess) == [2, 1, 2]
+    assert solve_exactly(A, [Fraction(11), Fraction(22)], guess) == [2, 1, 2]
     with pytest.raises(ValueError, match="contradict"):
-        exactly(A, [Fraction(11), Fraction(21)], guess)
+        solve_exactly(A, [Fraction(11), Fraction(21)], guess)
     square, right = [[Fraction(3), Fraction(1)], [Fraction(1), Fraction(7)]], [Fraction(1), Fraction(2)]
-    exact = exactly(square, right, guess[:2])
+    exact = solve_exactly(square, right, guess[:2])
     for bits in (200, 1500):
-        near = to_digits(bits)(square, right, guess[:2])
+        near = refining_solver(bits)(square, right, guess[:2])
         assert max(abs(v - e) for v, e in zip(near, exact, strict=True)) < Fraction(1, 2 ** (bits - 10))
 
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from polyopt.certificates.claims.file import feasible_multipliers, held_by_groups, shares_of
+from polyopt.certificates.claims.file import face_weights, feasible_multipliers, group_multipliers
 from polyopt.certificates.claims.statement import numeral
 from polyopt.check.check import Program, Refused
 
@@ -101,10 +101,10 @@ def drawn_multipliers(draw, program, W):
     made = feasible_multipliers(program, given)
     told = {"rows": {name: [[numeral(v) for v in part] for part in parts] for name, parts in made.items()}}
     if program.shape == "worst":
-        told["shares"] = [numeral(v) for v in shares_of([draw.random() for _ in range(program.faces)])]
+        told["shares"] = [numeral(v) for v in face_weights([draw.random() for _ in range(program.faces)])]
     if program.grouped:
         pulls = [[number(draw) for _ in range(program.width)] for _ in range(program.faces)]
-        told["held"] = [[numeral(v) for v in part] for part in held_by_groups(program, pulls, W)]
+        told["held"] = [[numeral(v) for v in part] for part in group_multipliers(program, pulls, W)]
     return told
 
 

@@ -96,23 +96,3 @@ def test_columns_of_frames_have_names_and_an_order(data):
     with pytest.raises(ValueError, match="must be in the same order"):
         machine.predict(frame[list("bac")])
     assert not hasattr(machine.fit(X, y), "feature_names_in_")
-
-
-def test_columns_of_files_are_in_the_order_of_the_first(data, tmp_path):
-    pytest.importorskip("pyarrow")
-    import pandas as pd
-
-    X, y, _ = data
-    frame = pd.DataFrame(X, columns=list("abc")).assign(label=y)
-    paths = [tmp_path / name for name in ("one", "two", "three")]
-    frame[:45].to_parquet(paths[0])
-    frame[45:][["label", *"cab"]].to_parquet(paths[1])
-    frame[45:].drop(columns="b").to_parquet(paths[2])
-    machine = large.SVM().fit(large.ParquetFiles(paths[:2], "label"))
-    assert machine.feature_names_in_.tolist() == list("abc")
-    assert machine.coef_.tobytes() == large.SVM().fit(large.Arrays(X, y, rows=45)).coef_.tobytes()
-    with pytest.raises(ValueError, match="three lacks the column 'b'"):
-        large.SVM().fit(large.ParquetFiles(paths[::2], "label"))
-    frame[45:].assign(d=1.0).to_parquet(paths[2])
-    with pytest.raises(ValueError, match="three has a column 'd'"):
-        large.SVM().fit(large.ParquetFiles(paths[::2], "label"))

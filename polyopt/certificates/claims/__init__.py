@@ -1,8 +1,8 @@
-"""Certificates as files that a stranger can check: ``polyopt/check/FORMAT.md`` describes their content.
+"""Certificates as files that a stranger can check; ``polyopt/check/FORMAT.md`` describes their content.
 
-In the order to read: ``statement`` (a program, a point and multipliers, as numbers), ``file`` (both made
-feasible in rational arithmetic, and written), ``active_set`` (the optimum from its active set) and
-``refine`` (claims of the optimum itself).
+In the order to read: ``statement`` (a program, a point and multipliers), ``file`` (makes both feasible in
+rational arithmetic, and writes them), ``active_set`` (solves the KKT conditions exactly) and ``refine``
+(exact and refined optima of certified points).
 """
 
 from polyopt.certificates.claims.file import save_claims

@@ -1,23 +1,32 @@
-"""The optimum of a program from its active set: in fractions, or to as many digits as are wanted.
+"""Optimal points in rational arithmetic or to many digits, by an active-set method started at a close point.
 
-If it is known which constraints are active, the remaining unknowns solve linear equations. A close point
-shows the active set. Then the signs of the solution are checked, and what is on the wrong side changes its
-state; if nothing is, the conditions of optimality hold exactly.
+Once it is known which constraints and bounds are active, the KKT conditions are linear equations. The method
+reads an active set off the close point, solves the equations, and checks the signs of the solution. If
+multipliers or constraints have the wrong sign, they change their state, and the equations are solved again.
+If none has, the KKT conditions hold exactly.
 
-:func:`optimum` is for faces that pay h|w|² and the sum of hinge losses, each a program of its own. A row is
-idle (s f ≥ c, multiplier 0), full (s f ≤ c, multiplier C) or on its kink (s f = c, multiplier between). The
-multipliers on the kink and b solve
+A program is the checker's :class:`polyopt.check.check.Program`. A family `row` of its rows demands
 
-    Σ_j K_ij β_j / 2h + b = s_i c  on the kink,    Σ β_i = 0 with an intercept,    β_i = Σ s m.
+    s_i (f_ik − Σ_{l in less_i} f_il) ≥ c − ξ        for each sample i and each face k in at_i,
 
-:func:`optimal_vertex` is for linear and quadratic programs of weights, some of which are at a corner of their
-price (at 0 or at an end). A unit is a set of rows that share one slack ξ: a row, or all rows of a sample that
-pays for the worst.
+where f_ik is the score of sample i at face k, s_i = ±1 is ``row.side``, c is ``row.kink``, and the slack ξ
+costs ``row.cap[i]`` times ξ (a cap of None forbids slack). If ``row.pays`` is "sum", each constraint has its
+own slack; if it is "worst", the constraints of a sample share one. ``program.through(w, True)`` computes the
+scores X w, and ``program.through(beta, False)`` the adjoint X'β, each with an error bound. For a kernel, w
+are the coefficients of the expansion, and X stands for the kernel matrix.
 
-    2h w + l sign(w) + D·(slope of the variance) = v      a weight at no corner
-    Σ β = 0                                               a face with an intercept
-    c − s f = ξ                                           an active row; ξ = 0 unless the unit pays
-    Σ m = C                                               a unit that pays
+A weight w has the penalty h w² + l |w|, low ≤ w ≤ high. It may be fixed at a breakpoint of its penalty: at
+low, at high, or at 0 if l > 0. The objective may have D/2 times the variance of the scores, too. With the
+multipliers m of the constraints, and β_i the signed sum of sample i's multipliers, the equations are
+
+    2h w + l sign(w) + D·(gradient of half the variance) = X'β    for a weight that is not fixed,
+    Σ β = 0                                                       for a face with an intercept,
+    c − s f = ξ                                                   for an active constraint,
+    Σ m = C                                                       for a positive slack; the others are 0.
+
+If the objective is h|w|² plus the sum of hinge losses, the first equations give w = X'β / 2h. Then the
+weights are eliminated, only multipliers and intercepts are unknown, and each face is solved by itself. In the
+order to read: solvers of linear equations, :func:`solve_active_set`, the active sets, and their slacks.
 """
 
 from __future__ import annotations
@@ -33,534 +42,532 @@ import numpy as np
 from polyopt.check.check import Program, Rows, number
 
 Vector = list[Fraction]
-Key = tuple[
-    Any, ...
-]  # an unknown: ("w", face, weight), ("b", face), ("m", family, sample, face), ("xi", unit)
-Solve = Callable[[list[Vector], Vector, Vector], Vector]
+Multipliers = dict[str, list[Vector]]  # by the name of the family, for each face, n numbers
+Key = tuple[Any, ...]  # an unknown: ("w", face, weight), ("b", face), ("m", slack, face) or ("xi", slack)
+Expression = dict[Key, Fraction]  # a linear expression: its coefficients by unknown
+Equation = tuple[Expression, Fraction]  # an expression and the right-hand side
+ScoreTerms = Callable[[int], tuple[Expression, Fraction]]  # by sample: the score's unknown and known part
+Solve = Callable[[list[Vector], Vector, Vector], Vector]  # solves A x = right, from a guess of x
 
-MAX_EQUATIONS = 400
-"""Largest system that is solved in fractions: beyond, numbers of thousands of digits take minutes."""
+MAX_EQUATIONS = 400  # solved in fractions: beyond, numbers of thousands of digits take minutes
+MAX_ROUNDS = 60  # systems of equations solved for one active set
+MAX_JOINT_ROUNDS = 12  # in which all wrong states change at once, which may cycle; later rounds change one
+CLEAR_VIOLATION = 1000  # in tolerances: then ξ is positive, even if its multipliers are not at the cap
+
+_ZERO, _ONE = Fraction(0), Fraction(1)
+
+# -- linear equations ----------------------------------------------------------------------------------------
 
 
-def has_form(program: Program) -> bool:
-    """True if this module finds the program's optimum: |w|² and the sum of hinge losses."""
-    alone = all(row.pays == "sum" or max(map(len, row.at)) <= 1 for row in program.rows)
-    hinges = all(row.loss == "hinge" and not any(row.less) for row in program.rows)
-    return program.is_square and alone and hinges and not isinstance(program.size["factor"], dict | list)
+def solve_exactly(A: list[Vector], right: Vector, guess: Vector) -> Vector:
+    """Solve A x = right in fractions by Gauss-Jordan elimination.
 
-
-def optimum(
-    program: Program, near: dict[str, list[Vector]], scores: list[Vector], solve: Solve, *,
-    close: float, slack: Fraction = Fraction(0),
-) -> tuple[list[Vector], dict[str, list[Vector]]]:  # fmt: skip
-    """Return intercepts and multipliers of the optimum next to a point.
-
-    `near` has multipliers of that point, by the names of the rows, for each face n of them; `scores` are its
-    K lists of scores, b included. `solve` solves linear equations: :func:`exactly`, or one of
-    :func:`to_digits`. A multiplier that is within `close`, relative to the largest, of an end is taken to be
-    at the end. A sign may be wrong by `slack`: 0, unless `solve` rounds. Raise ValueError if the states of
-    the rows do not settle: the point is too far, or the optimum is degenerate.
+    Components that the equations leave undetermined are those of the guess, which is nearly a solution. Raise
+    ValueError if the equations contradict each other.
     """
-    found: dict[str, list[Vector]] = {row.name: [] for row in program.rows}
-    intercepts = []
-    for k in range(program.faces):
-        face = _Face(program, k, {name: parts[k] for name, parts in near.items()}, scores[k], close, slack)
-        b, parts = face.settle(solve)
-        intercepts.append(b)
-        for name, part in parts.items():
-            found[name].append(part)
-    return intercepts, found
-
-
-class _Face:
-    """One face: its rows, and the state of each: 0 idle, 1 on the kink, 2 full."""
-
-    def __init__(
-        self, program: Program, k: int, near: dict[str, Vector], scores: Vector, close: float, slack: Fraction
-    ):
-        self.program, self.near, self.slack = program, near, slack
-        self.half = 2 * number(program.size["factor"])
-        self.places = [(row, i) for row in program.rows for i, at in enumerate(row.at) if k in at]
-        self.places = [(row, i) for row, i in self.places if row.cap[i] != 0]
-        self.columns: dict[int, Vector] = {}
-        largest = max((abs(v) for part in near.values() for v in part), default=Fraction(0))
-        ends = (largest or 1) * Fraction(close)
-        self.state = [self._first(row, i, scores[i], ends, Fraction(close)) for row, i in self.places]
-
-    def _first(self, row: Rows, i: int, f: Fraction, ends: Fraction, close: Fraction) -> int:
-        m, cap, room = self.near[row.name][i], row.cap[i], row.side[i] * f - row.kink
-        if m <= ends:
-            return 0
-        full = cap is not None and ((cap - m <= ends and room < close) or abs(room) > 1000 * close)
-        return 2 if full else 1
-
-    def column(self, j: int) -> Vector:
-        """K_ij / 2h for all samples i."""
-        if j not in self.columns:
-            one = [Fraction(int(i == j)) for i in range(self.program.samples.n)]
-            if self.program.kind != "kernel":
-                one = self.program.through(one, False)[0]
-            self.columns[j] = [v / self.half for v in self.program.through(one, True)[0]]
-        return self.columns[j]
-
-    def settle(self, solve: Solve) -> tuple[Vector, dict[str, Vector]]:
-        """Intercept and multipliers, once all rows are on the side of their state."""
-        for _ in range(50):
-            m, b, f = self._solved(solve)
-            wrong = [at for at in range(len(m)) if self._misfit(at, m[at], f) is not None]
-            if not wrong:
-                parts = {row.name: [Fraction(0)] * self.program.samples.n for row in self.program.rows}
-                for (row, i), value in zip(self.places, m, strict=True):
-                    parts[row.name][i] = value
-                return b, parts
-            for at in wrong:
-                self.state[at] = self._misfit(at, m[at], f) or 0
-        raise ValueError(
-            "the rows that hold the optimum do not settle: solve more closely first (a smaller tol), or the "
-            "optimum is degenerate"
-        )
-
-    def _misfit(self, at: int, m: Fraction, f: Vector) -> int | None:
-        """The right state of a row, or None if it has it."""
-        (row, i), state = self.places[at], self.state[at]
-        cap, room = row.cap[i], row.side[i] * f[i] - row.kink
-        if state == 1:
-            return 0 if m < -self.slack else 2 if cap is not None and m > cap + self.slack else None
-        return 1 if (room < -self.slack if state == 0 else room > self.slack) else None
-
-    def _solved(self, solve: Solve) -> tuple[Vector, Vector, Vector]:
-        """Multipliers of all rows, b, and the outputs, for the states as they are."""
-        n, free = self.program.samples.n, [at for at, state in enumerate(self.state) if state == 1]
-        if len(free) > MAX_EQUATIONS:
-            raise ValueError(
-                f"{len(free)} multipliers are between their ends; at most {MAX_EQUATIONS} are solved for"
-            )
-        beta = [Fraction(0)] * n
-        for (row, i), state in zip(self.places, self.state, strict=True):
-            if state == 2:
-                beta[i] += row.side[i] * (row.cap[i] or 0)
-        g = self._outputs(beta)
-        kinks = [self.places[at] for at in free]
-        A = [[self.column(j)[i] * other.side[j] for other, j in kinks] for _, i in kinks]
-        right = [row.side[i] * row.kink - g[i] for row, i in kinks]
-        if self.program.intercept:
-            A = [[*line, Fraction(1)] for line in A]
-            A.append([*(Fraction(other.side[j]) for other, j in kinks), Fraction(0)])
-            right.append(-sum(beta, Fraction(0)))
-        guess = [self.near[row.name][i] for row, i in kinks] + [Fraction(0)] * self.program.intercept
-        x = solve(A, right, guess) if A else []
-        b = x[len(free) :]
-        if self.program.intercept and not free:
-            b = [self._middle(beta, g)]
-        m = [Fraction(0)] * len(self.places)
-        for at, (row, i) in enumerate(self.places):
-            m[at] = (row.cap[i] or m[at]) if self.state[at] == 2 else m[at]
-        for at, value in zip(free, x, strict=False):
-            row, i = self.places[at]
-            m[at] = value
-            beta[i] += row.side[i] * value
-        shift = b[0] if b else Fraction(0)
-        return m, b, [v + shift for v in self._outputs(beta)]
-
-    def _middle(self, beta: Vector, g: Vector) -> Fraction:
-        """The middle of the optimal intercepts, if no multiplier is between its ends."""
-        if sum(beta):
-            raise ValueError("the states of the rows are not in balance: solve more closely first")
-        ends: dict[bool, Vector] = {True: [], False: []}
-        for (row, i), state in zip(self.places, self.state, strict=True):
-            ends[(row.side[i] > 0) == (state == 0)].append(row.side[i] * row.kink - g[i])
-        if not (ends[True] and ends[False]):
-            raise ValueError("every intercept beyond some number is optimal: none is named")
-        return (max(ends[True]) + min(ends[False])) / 2
-
-    def _outputs(self, beta: Vector) -> Vector:
-        c = beta if self.program.kind == "kernel" else self.program.through(beta, False)[0]
-        return [v / self.half for v in self.program.through(c, True)[0]]
-
-
-def exactly(A: list[Vector], right: Vector, guess: Vector) -> Vector:
-    """Solve A x = right in fractions; free components are as in the guess, which is nearly a solution.
-
-    Raise ValueError if the equations contradict each other.
-    """
-    rows = [[*line, value] for line, value in zip(A, right, strict=True)]
+    lines = [[*line, value] for line, value in zip(A, right, strict=True)]
     pivots: list[int] = []
     for column in range(len(A[0])):
         top = len(pivots)
-        lead = next((r for r in range(top, len(rows)) if rows[r][column]), None)
-        if lead is None:
+        pivot_line = next((r for r in range(top, len(lines)) if lines[r][column]), None)
+        if pivot_line is None:
             continue
-        rows[top], rows[lead] = rows[lead], rows[top]
-        pivot = rows[top][column]
-        rows[top] = [v / pivot for v in rows[top]]
-        for r, line in enumerate(rows):
+        lines[top], lines[pivot_line] = lines[pivot_line], lines[top]
+        pivot = lines[top][column]
+        lines[top] = [v / pivot for v in lines[top]]
+        for r, line in enumerate(lines):
             if r != top and line[column]:
                 factor = line[column]
-                rows[r] = [v - factor * p for v, p in zip(line, rows[top], strict=True)]
+                lines[r] = [v - factor * p for v, p in zip(line, lines[top], strict=True)]
         pivots.append(column)
-    if any(row[-1] for row in rows[len(pivots) :]):
-        raise ValueError("the rows that hold the optimum contradict each other: solve more closely first")
-    found = list(guess)
-    free = [column for column in range(len(found)) if column not in set(pivots)]
-    for column, row in zip(pivots, rows, strict=False):
-        found[column] = row[-1] - sum((row[other] * guess[other] for other in free), Fraction(0))
-    return found
+    if any(line[-1] for line in lines[len(pivots) :]):
+        raise ValueError(
+            "the equations of the active set contradict each other: solve more closely first (a smaller tol)"
+        )
+    x = list(guess)
+    undetermined = [column for column in range(len(x)) if column not in set(pivots)]
+    for column, line in zip(pivots, lines, strict=False):
+        x[column] = line[-1] - sum((line[j] * guess[j] for j in undetermined), _ZERO)
+    return x
 
 
-def to_digits(bits: int) -> Solve:
-    """Return a solver of linear equations by iterative refinement, to about this many bits after the point.
+def refining_solver(bits: int) -> Solve:
+    """Return a solver of linear equations by iterative refinement.
 
-    The bits are relative to the largest number of the solution. Each turn solves for the residual in double
-    precision, and takes the new residual exactly.
+    Its solutions have about `bits` bits, relative to the largest component. Each step computes the residual
+    exactly and solves for it in double precision.
     """
 
     def solve(A: list[Vector], right: Vector, guess: Vector) -> Vector:
         inverse = np.linalg.pinv(np.array([[float(v) for v in line] for line in A]), rcond=1e-13)
-        x, left, grid = [Fraction(0)] * len(A[0]), right, Fraction(0)
-        for _ in range(40):
-            size = max(map(abs, left))
-            if not size:
+        x, residual, grid = [_ZERO] * len(A[0]), right, _ZERO
+        for _ in range(40):  # each gains up to 50 bits
+            norm = max(map(abs, residual))
+            if not norm:
                 break
-            unit = Fraction(2) ** (size.numerator.bit_length() - size.denominator.bit_length())
-            step = inverse @ np.array([float(v / unit) for v in left])
-            moved = [v + Fraction(float(s)) * unit for v, s in zip(x, step, strict=True)]
+            scale = Fraction(2) ** (norm.numerator.bit_length() - norm.denominator.bit_length())
+            step = inverse @ np.array([float(v / scale) for v in residual])
+            candidate = [v + Fraction(float(s)) * scale for v, s in zip(x, step, strict=True)]
             if not grid:
-                grid = Fraction(2) ** (bits - int(np.frexp(float(max(map(abs, moved))) or 1.0)[1]))
-            moved = [round(v * grid) / grid for v in moved]
-            rest = [_less(line, moved, value) for line, value in zip(A, right, strict=True)]
-            if max(map(abs, rest)) >= size:
+                grid = Fraction(2) ** (bits - int(np.frexp(float(max(map(abs, candidate))) or 1.0)[1]))
+            candidate = [round(v * grid) / grid for v in candidate]
+            new_residual = [
+                value - sum((a * v for a, v in zip(line, candidate, strict=True)), _ZERO)
+                for line, value in zip(A, right, strict=True)
+            ]
+            if max(map(abs, new_residual)) >= norm:
                 break
-            x, left = moved, rest
+            x, residual = candidate, new_residual
         return x
 
     return solve
 
 
-def _less(line: Vector, x: Vector, value: Fraction) -> Fraction:
-    """The residual of an equation, without rounding."""
-    return value - sum((a * v for a, v in zip(line, x, strict=True)), Fraction(0))
+# -- active sets ---------------------------------------------------------------------------------------------
 
 
-_ZERO, _ONE = Fraction(0), Fraction(1)
-
-
-def check_vertex_form(program: Program) -> None:
-    """Raise ValueError for a program whose optimum is not rational, or is not found here."""
-    hinges = all(row.loss == "hinge" and row.pays != "soft" for row in program.rows)
-    counted = program.kind != "kernel" and any(price[2] for face in program.prices for price in face)
-    if program.shape != "square" or program.grouped or not hinges or counted:
+def check_rational_form(program: Program) -> None:
+    """Raise ValueError if the optimum need not be rational, or if the penalty counts nonzero weights."""
+    has_hinges = all(row.loss == "hinge" and row.pays != "soft" for row in program.rows)
+    counts_weights = program.kind != "kernel" and any(
+        count for penalties in program.prices for _, _, count, _, _ in penalties
+    )
+    if program.shape != "square" or program.grouped or not has_hinges or counts_weights:
         raise ValueError(
-            "exact solutions are of programs whose optimum is rational: hinge losses and, of single weights, "
-            "squares, absolute values and ends; this one has logarithms, lengths, or numbers of weights"
+            "exact solutions are of programs whose optimum is rational: hinge losses and, for single weights,"
+            " squares, absolute values and bounds; this one has logarithms, norms, or numbers of weights"
         )
 
 
-def optimal_vertex(
-    program: Program, W: list[Vector], b: Vector, near: dict[str, list[Vector]], close: float
-) -> tuple[list[Vector], Vector, dict[str, list[Vector]]]:
-    """Return faces, intercepts and multipliers of the optimum next to a point.
+def has_row_form(program: Program) -> bool:
+    """Return True if the objective is h|w|² plus the sum of hinge losses, so that weights are eliminated."""
+    has_own_slacks = all(row.pays == "sum" or max(map(len, row.at)) <= 1 for row in program.rows)
+    has_hinges = all(row.loss == "hinge" and not any(row.less) for row in program.rows)
+    has_one_factor = not isinstance(program.size["factor"], dict | list)
+    return program.is_square and has_own_slacks and has_hinges and has_one_factor
 
-    W (K lists) and b (empty if the program has none) are the point, `near` its multipliers: by the names of
-    the rows, for each face n of them. A number that is within `close`, relative to the largest of its kind,
-    of an end is taken to be at the end. Raise ValueError if the states do not settle: the point is too far,
-    or the optimum is degenerate.
+
+def stationary_faces(program: Program, multipliers: Multipliers) -> list[Vector]:
+    """Return the faces that minimise the Lagrangian if the penalty is h|w|²."""
+    return [_stationary_face(program, beta) for beta in _betas(program, multipliers)]
+
+
+def _stationary_face(program: Program, beta: Vector) -> Vector:
+    """Return w = X'β / 2h; for a kernel, the coefficients β / 2h."""
+    v = beta if program.kind == "kernel" else program.through(beta, False)[0]
+    return [value / (2 * number(program.size["factor"])) for value in v]
+
+
+def _betas(program: Program, multipliers: Multipliers) -> list[Vector]:
+    """Return β of each face."""
+    betas = [[_ZERO] * program.samples.n for _ in range(program.faces)]
+    for row in program.rows:
+        row.pull(multipliers[row.name], betas)
+    return betas
+
+
+def solve_active_set(
+    program: Program, W: list[Vector], b: Vector, multipliers: Multipliers, *, active_tol: float,
+    solve: Solve = solve_exactly, sign_tol: Fraction = _ZERO,
+) -> tuple[list[Vector], Vector, Multipliers]:  # fmt: skip
+    """Return the faces, intercepts and multipliers of the optimum.
+
+    W, b, multipliers: a close point: for each face its weights, and its intercept ([] if there are none).
+    active_tol: a number within this distance of a bound, relative to the largest of its kind, begins there.
+    solve: solves linear equations: :func:`solve_exactly`, or one of :func:`refining_solver`.
+    sign_tol: by how much a sign may be wrong: 0, unless `solve` rounds.
+    ValueError: the active set does not settle; the point is not close enough, or the optimum is degenerate.
     """
-    found = _Corners(program, W, b, near, close)
-    for turn in range(60):
-        found.solve()
-        wrong = found.wrong()
-        if not wrong:
-            return found.W, found.b if program.intercept else [], found.multipliers()
-        for change in wrong if turn < 12 else wrong[:1]:  # all changes at once may go round in a circle
-            change()
-    raise ValueError(
-        "the rows and weights that hold the optimum do not settle: solve more closely first (a smaller tol), "
-        "or the optimum is degenerate"
-    )
+    has_rows_alone, all_faces = has_row_form(program), list(range(program.faces))
+    kind = _RowActiveSet if has_rows_alone else _RowAndWeightActiveSet
+    for faces in [[k] for k in all_faces] if has_rows_alone else [all_faces]:
+        active_set = kind(program, faces, W, b, multipliers, active_tol)
+        active_set.settle(solve, sign_tol)
+        W, b, solved = active_set.W, active_set.b, active_set.multipliers()
+        multipliers = {
+            name: [solved[name][k] if k in faces else m for k, m in enumerate(by_face)]
+            for name, by_face in multipliers.items()
+        }
+    return W, b if program.intercept else [], multipliers
 
 
-class _Corners:
-    """Weights at corners, active rows, and the point that follows from them."""
+class _RowActiveSet:
+    """The slacks of some faces with their active constraints, and the point that follows from them.
+
+    The weights are eliminated: w = X'β / 2h, with scores K β / 2h + b, where K is the kernel matrix, or X X'.
+    """
 
     def __init__(
-        self, program: Program, W: list[Vector], b: Vector, near: dict[str, list[Vector]], close: float
-    ):
-        self.program, self.near, n = program, near, program.samples.n
+        self, program: Program, faces: list[int], W: list[Vector], b: Vector, multipliers: Multipliers,
+        active_tol: float,
+    ):  # fmt: skip
+        self.program, self.faces = program, faces
+        self.columns: dict[int, Vector] = {}  # computed columns of K / 2h
         self.W, self.b = [list(w) for w in W], list(b) or [_ZERO] * program.faces
-        one = [[Fraction(int(j == at)) for j in range(program.width)] for at in range(program.width)]
-        self.phi = [list(row) for row in zip(*(program.through(e, True)[0] for e in one), strict=True)]
-        kernel = program.kind == "kernel"
-        free = (program.factor, _ZERO, _ZERO, -inf, inf) if kernel else None
-        self.prices: list[list[Any]] = [[free] * n] if free else program.prices
-        self.pull = [[Fraction(int(i == j)) for i in range(n)] for j in range(n)] if kernel else None
-        self.at: list[list[Fraction | None]] = []  # the corner of each weight, or None
-        self.touch: dict[tuple[int, int], Fraction] = {}  # and what holds one there that is pulled as hard
-        for w, prices in zip(self.W, self.prices, strict=True):
-            ends = Fraction(close) * (max(map(abs, w), default=_ZERO) or 1)
-            self.at.append([_corner(v, price, ends) for v, price in zip(w, prices, strict=True)])
-        f = self.scores()
-        self.units = [
-            Unit(row, i, own, near[row.name], f, close)
+        scores, tol = self._scores(), Fraction(active_tol)
+        largest = max((max(values) for by_face in multipliers.values() for values in by_face), default=1)
+        self.slacks = [
+            _Slack(row, i, sharing, multipliers[row.name], tol * (row.cap[i] or largest or 1), scores, tol)
             for row in program.rows
             for i, at in enumerate(row.at)
             if row.cap[i] != 0
-            for own in ([[k] for k in at] if row.pays == "sum" else [at])
-            if own
+            for sharing in ([[k] for k in at] if row.pays == "sum" else [list(at)])
+            if sharing and set(sharing) <= set(faces)
         ]
 
-    def scores(self) -> list[Vector]:
-        """f_k, for all samples."""
-        parts = zip(self.W, self.b, strict=True)
-        return [
-            [sum((p * v for p, v in zip(phi, w, strict=True) if v), b) for phi in self.phi] for w, b in parts
-        ]
-
-    def pulled(self, beta: Vector) -> Vector:
-        """The pull on each weight."""
-        return (
-            beta
-            if self.pull
-            else [
-                sum((b * phi[j] for b, phi in zip(beta, self.phi, strict=True) if b), _ZERO)
-                for j in range(self.program.width)
-            ]
+    def settle(self, solve: Solve, sign_tol: Fraction) -> None:
+        """Solve the equations and change wrong states, until all signs are right."""
+        for count in range(MAX_ROUNDS):
+            self._solve_equations(solve)
+            changes = self._weight_changes()
+            scores = self._scores()
+            for slack in self.slacks:
+                changes += slack.find_changes(scores, sign_tol)
+            if not changes:
+                return
+            for change in changes if count < MAX_JOINT_ROUNDS else changes[:1]:
+                change()
+        raise ValueError(
+            "the active set does not settle: solve more closely first (a smaller tol), or the optimum is "
+            "degenerate"
         )
 
-    def solve(self) -> None:
-        """Weights, intercepts, multipliers and slacks, for the states as they are."""
-        program = self.program
-        keys: dict[Key, Fraction] = {}
-        for k, corners in enumerate(self.at):
-            for j, corner in enumerate(corners):
-                if corner is None:
-                    keys["w", k, j] = self.W[k][j]
-            if program.intercept:
-                keys["b", k] = self.b[k]
-        for u, unit in enumerate(self.units):
-            if not unit.is_full:
-                keys |= {("m", u, k): unit.m[k] for k in unit.holds}
-                if unit.pays:
-                    keys["xi", u] = unit.xi
-        if len(keys) > MAX_EQUATIONS:
-            raise ValueError(f"{len(keys)} numbers are at no end; at most {MAX_EQUATIONS} are solved for")
-        place = {key: p for p, key in enumerate(keys)}
-        lines = [self._line(parts, right, place) for parts, right in self._equations()]
-        x = (
-            exactly([line for line, _ in lines], [right for _, right in lines], list(keys.values()))
-            if lines
-            else []
-        )
-        values = dict(zip(keys, x, strict=True))
-        for k, corners in enumerate(self.at):
-            self.W[k] = [values.get(("w", k, j), corner or _ZERO) for j, corner in enumerate(corners)]
+    def _scores(self) -> dict[int, Vector]:
+        """Return the n scores of each face, with the intercept."""
+        return {k: [v + self.b[k] for v in self.program.through(self.W[k], True)[0]] for k in self.faces}
+
+    def multipliers(self) -> Multipliers:
+        """Return the present multipliers; 0 for other faces."""
+        n, faces = self.program.samples.n, self.program.faces
+        by_family = {row.name: [[_ZERO] * n for _ in range(faces)] for row in self.program.rows}
+        for slack in self.slacks:
+            for k, m in slack.multipliers.items():
+                by_family[slack.row.name][k][slack.i] = m
+        return by_family
+
+    def _solve_equations(self, solve: Solve) -> None:
+        """Compute weights, intercepts, multipliers and slacks for the present active set."""
+        guess = self._weight_unknowns()
+        if self.program.intercept:
+            guess |= {("b", k): self.b[k] for k in self.faces}
+        for u, slack in enumerate(self.slacks):
+            if not slack.is_capped:
+                guess |= {("m", u, k): slack.multipliers[k] for k in slack.active}
+                if slack.is_positive:
+                    guess["xi", u] = slack.xi
+        if len(guess) > MAX_EQUATIONS:
+            raise ValueError(f"{len(guess)} numbers are at no bound; at most {MAX_EQUATIONS} are solved for")
+        equations = self._equations()
+        A = [[expression.get(key, _ZERO) for key in guess] for expression, _ in equations]
+        x = solve(A, [right for _, right in equations], list(guess.values())) if A else []
+        values = dict(zip(guess, x, strict=True))
+        for k in self.faces:
             self.b[k] = values.get(("b", k), _ZERO)
-        f = self.scores()
-        for u, unit in enumerate(self.units):
-            full = unit.cap if unit.is_full else None
-            unit.m = {k: (full or values["m", u, k]) if k in unit.holds else _ZERO for k in unit.faces}
-            unit.xi = (
-                max(unit.above(f, k) for k in unit.holds) if unit.is_full else values.get(("xi", u), _ZERO)
-            )
+        for u, slack in enumerate(self.slacks):
+            cap = slack.cap if slack.is_capped else None
+            slack.multipliers = {
+                k: (cap or values["m", u, k]) if k in slack.active else _ZERO for k in slack.faces
+            }
+        self._update_weights(values)
+        scores = self._scores()
+        for u, slack in enumerate(self.slacks):
+            if slack.is_capped:
+                slack.xi = max(slack.violation(scores, k) for k in slack.active)
+            else:
+                slack.xi = values.get(("xi", u), _ZERO)
 
-    def _line(
-        self, parts: dict[Key, Fraction], right: Fraction, place: dict[Key, int]
-    ) -> tuple[Vector, Fraction]:
-        """An equation by places, with known terms on the right."""
-        line = [_ZERO] * len(place)
-        for key, value in parts.items():
-            if key in place:
-                line[place[key]] += value
-            elif key[0] == "w":
-                right -= value * (self.at[key[1]][key[2]] or 0)
-        return line, right
-
-    def _equations(self) -> list[tuple[dict[Key, Fraction], Fraction]]:
-        """The equations: a coefficient for each unknown, and a right-hand side."""
-        found: list[tuple[dict[Key, Fraction], Fraction]] = []
-        for k in range(self.program.faces):
-            beta, known = self._betas(k)
-            found += self._of_weights(k, beta, known)
+    def _equations(self) -> list[Equation]:
+        """Return the equations of all unknowns, in the order of the module's docstring."""
+        equations: list[Equation] = []
+        scores: dict[int, ScoreTerms] = {}
+        for k in self.faces:
+            beta, constants = self._beta_terms(k)
+            scores[k] = self._score_terms(k, beta, constants)
+            equations += self._weight_equations(k, beta, constants)
             if self.program.intercept:
-                found.append((combined((_ONE, own) for own in beta), -sum(known, _ZERO)))
-        for u, unit in enumerate(self.units):
-            if unit.is_full:
+                equations.append((add_up((_ONE, term) for term in beta), -sum(constants, _ZERO)))
+        for u, slack in enumerate(self.slacks):
+            if slack.is_capped:
                 continue
-            for k in unit.holds:
-                parts = [(_ONE, {("xi", u): _ONE}), (Fraction(unit.side), self._score(unit.i, k))]
-                parts += [(Fraction(-unit.side), self._score(unit.i, less)) for less in unit.row.less[unit.i]]
-                found.append((combined(parts), unit.row.kink))
-            if unit.pays:
-                found.append(({("m", u, k): _ONE for k in unit.holds}, unit.cap or _ZERO))
-        return found
+            for k in slack.active:
+                terms, right = [(_ONE, {("xi", u): _ONE})], slack.row.kink
+                for sign, face in ((1, k), *((-1, face) for face in slack.row.less[slack.i])):
+                    expression, constant = scores[face](slack.i)
+                    terms.append((Fraction(sign * slack.side), expression))
+                    right -= sign * slack.side * constant
+                equations.append((add_up(terms), right))
+            if slack.is_positive:
+                equations.append(({("m", u, k): _ONE for k in slack.active}, slack.cap or _ZERO))
+        return equations
 
-    def _of_weights(
-        self, k: int, beta: list[dict[Key, Fraction]], known: Vector
-    ) -> list[tuple[dict[Key, Fraction], Fraction]]:
-        """The equations of the weights of a face at no corner, or pulled as hard as a corner holds."""
-        found, spread = [], self._spread(k)
-        for j, corner in enumerate(self.at[k]):
-            if corner is not None and (k, j) not in self.touch:
-                continue
-            h, price, *_ = self.prices[k][j]
-            weights = self.pull[j] if self.pull else [phi[j] for phi in self.phi]
-            parts: list[tuple[Fraction, dict[Key, Fraction]]] = [(_ONE, {("w", k, j): 2 * h})]
-            parts += [(-p, own) for p, own in zip(weights, beta, strict=True) if p and own]
-            parts += [(p, own) for p, own in zip(weights, spread, strict=False) if p]
-            right = sum((p * v for p, v in zip(weights, known, strict=True)), _ZERO)
-            slope = price * (1 if self.W[k][j] > 0 else -1) if corner is None else self.touch[k, j]
-            found.append((combined(parts), right - slope))
-        return found
-
-    def _score(self, i: int, k: int) -> dict[Key, Fraction]:
-        """f_ik by its unknowns."""
-        found: dict[Key, Fraction] = {("w", k, j): p for j, p in enumerate(self.phi[i]) if p}
-        return {**found, ("b", k): _ONE}
-
-    def _betas(self, k: int) -> tuple[list[dict[Key, Fraction]], Vector]:
-        """β of each sample at a face: its unknown and its known terms."""
+    def _beta_terms(self, k: int) -> tuple[list[Expression], Vector]:
+        """Return β of each sample at a face: an expression in the unknown multipliers, and a constant."""
         n = self.program.samples.n
-        found: list[dict[Key, Fraction]] = [{} for _ in range(n)]
-        known = [_ZERO] * n
-        for u, unit in enumerate(self.units):
-            less = unit.row.less[unit.i]
-            for face in unit.holds:
-                sign = Fraction(unit.side * ((face == k) - (k in less)))
-                if unit.is_full:
-                    known[unit.i] += sign * (unit.cap or 0)
+        unknown: list[Expression] = [{} for _ in range(n)]
+        constants = [_ZERO] * n
+        for u, slack in enumerate(self.slacks):
+            i, less = slack.i, slack.row.less[slack.i]
+            for face in slack.active:
+                sign = Fraction(slack.side * ((face == k) - (k in less)))
+                if slack.is_capped:
+                    constants[i] += sign * (slack.cap or 0)
                 elif sign:
-                    found[unit.i]["m", u, face] = sign
-        return found, known
+                    unknown[i]["m", u, face] = sign
+        return unknown, constants
 
-    def _spread(self, k: int) -> list[dict[Key, Fraction]]:
-        """D z of each sample by the weights, z the slope of the variance; empty without one."""
+    def _weight_unknowns(self) -> Expression:
+        """Return the unknown weights with their present values: none, as all are eliminated."""
+        return {}
+
+    def _weight_equations(self, k: int, beta: list[Expression], constants: Vector) -> list[Equation]:
+        """Return the stationarity equations of the unknown weights of a face.
+
+        beta, constants: β of each sample, as in :meth:`_beta_terms`.
+        """
+        return []
+
+    def _weight_changes(self) -> list[Callable[[], None]]:
+        """Return one change of state for each weight whose sign is wrong."""
+        return []
+
+    def _score_terms(self, k: int, beta: list[Expression], constants: Vector) -> ScoreTerms:
+        """Return a function from a sample to its score: an expression in the unknowns, and a constant."""
+        constant_scores = self.program.through(_stationary_face(self.program, constants), True)[0]
+
+        def score(i: int) -> tuple[Expression, Fraction]:
+            expression = add_up((self._column(j)[i], term) for j, term in enumerate(beta) if term)
+            return expression | {("b", k): _ONE}, constant_scores[i]
+
+        return score
+
+    def _column(self, j: int) -> Vector:
+        if j not in self.columns:
+            w = _stationary_face(self.program, _unit_vector(j, self.program.samples.n))
+            self.columns[j] = self.program.through(w, True)[0]
+        return self.columns[j]
+
+    def _update_weights(self, values: Expression) -> None:
+        """Compute the weights from the values of the unknowns."""
+        betas = _betas(self.program, self.multipliers())
+        for k in self.faces:
+            self.W[k] = _stationary_face(self.program, betas[k])
+            if self.program.intercept and not any(key[0] == "m" for key in values):
+                self.b[k] = self._middle_intercept(k)
+
+    def _middle_intercept(self, k: int) -> Fraction:
+        """Return the middle of the optimal intercepts of a face, if all multipliers are at their bounds."""
+        scores = self.program.through(self.W[k], True)[0]
+        lower: Vector = []
+        upper: Vector = []
+        for slack in self.slacks:
+            bounds = lower if (slack.side > 0) == (not slack.active) else upper
+            bounds.append(slack.side * slack.row.kink - scores[slack.i])
+        if not (lower and upper):
+            raise ValueError("every intercept beyond some number is optimal: there is no middle one")
+        return (max(lower) + min(upper)) / 2
+
+
+class _RowAndWeightActiveSet(_RowActiveSet):
+    """An active set with weights, which are unknowns or fixed at breakpoints of their penalties."""
+
+    def __init__(
+        self, program: Program, faces: list[int], W: list[Vector], b: Vector, multipliers: Multipliers,
+        active_tol: float,
+    ):  # fmt: skip
+        super().__init__(program, faces, W, b, multipliers, active_tol)
+        n, width = program.samples.n, program.width
+        columns = [program.through(_unit_vector(j, width), True)[0] for j in range(width)]
+        self.X = [list(row) for row in zip(*columns, strict=True)]
+        # Row j: the coefficients of β in the stationarity condition of weight j, and (h, l, count, low, high)
+        # of each weight. With a kernel matrix K the condition is 2h K w = K β, of which K is cancelled.
+        self.adjoint, self.penalties = columns, program.prices if program.kind != "kernel" else []
+        if program.kind == "kernel":
+            self.adjoint = [_unit_vector(j, n) for j in range(n)]
+            self.penalties = [[(program.factor, _ZERO, _ZERO, -inf, inf)] * n]
+        self.fixed: list[list[Fraction | None]] = []  # the breakpoint of each fixed weight
+        # Fixed weights whose penalty has a subgradient at an end of its interval: that end, and so an
+        # equation more. Their multipliers would otherwise be undetermined.
+        self.end_slopes: dict[tuple[int, int], Fraction] = {}
+        for w, penalties in zip(self.W, self.penalties, strict=True):
+            tol = Fraction(active_tol) * (max(map(abs, w), default=_ZERO) or 1)
+            self.fixed.append([_breakpoint_at(v, p, tol) for v, p in zip(w, penalties, strict=True)])
+
+    def _weight_unknowns(self) -> Expression:
+        return {
+            ("w", k, j): self.W[k][j]
+            for k, fixed in enumerate(self.fixed)
+            for j, v in enumerate(fixed)
+            if v is None
+        }
+
+    def _weight_equations(self, k: int, beta: list[Expression], constants: Vector) -> list[Equation]:
+        equations, variance = [], self._variance_gradient(k)
+        for j, fixed in enumerate(self.fixed[k]):
+            if fixed is not None and (k, j) not in self.end_slopes:
+                continue
+            h, l1, *_ = self.penalties[k][j]
+            slope = l1 * (1 if self.W[k][j] > 0 else -1) if fixed is None else self.end_slopes[k, j]
+            adjoint = self.adjoint[j]
+            terms = [(-a, term) for a, term in zip(adjoint, beta, strict=True) if a and term]
+            right = sum((a * v for a, v in zip(adjoint, constants, strict=True)), _ZERO) - slope
+            if fixed is None:
+                terms.append((_ONE, {("w", k, j): 2 * h}))
+            else:
+                right -= 2 * h * fixed
+            for a, (expression, constant) in zip(adjoint, variance, strict=False):
+                terms.append((a, expression))
+                right -= a * constant
+            equations.append((add_up(terms), right))
+        return equations
+
+    def _linear(self, k: int, coefficients: Vector) -> tuple[Expression, Fraction]:
+        """Return Σ_j c_j w_kj as an expression in the unknown weights and a constant of the fixed ones."""
+        pairs = list(zip(coefficients, self.fixed[k], strict=True))
+        expression = {("w", k, j): c for j, (c, fixed) in enumerate(pairs) if c and fixed is None}
+        return expression, sum((c * fixed for c, fixed in pairs if fixed), _ZERO)
+
+    def _score_terms(self, k: int, beta: list[Expression], constants: Vector) -> ScoreTerms:
+        def score(i: int) -> tuple[Expression, Fraction]:
+            expression, constant = self._linear(k, self.X[i])
+            return expression | {("b", k): _ONE}, constant
+
+        return score
+
+    def _variance_gradient(self, k: int) -> list[tuple[Expression, Fraction]]:
+        """Return D times the gradient of half the variance in each score of a face; [] without a variance."""
         program = self.program
         if not program.share:
             return []
         total = sum(program.weights)
         mean = [
-            sum((p * phi[j] for p, phi in zip(program.weights, self.phi, strict=True)), _ZERO) / total
+            sum((p * row[j] for p, row in zip(program.weights, self.X, strict=True)), _ZERO) / total
             for j in range(program.width)
         ]
         return [
-            {("w", k, j): program.share * p * (v - mean[j]) / total for j, v in enumerate(phi)}
-            for p, phi in zip(program.weights, self.phi, strict=True)
+            self._linear(k, [program.share * p * (x - v) / total for x, v in zip(row, mean, strict=True)])
+            for p, row in zip(program.weights, self.X, strict=True)
         ]
 
-    def multipliers(self) -> dict[str, list[Vector]]:
-        """By the names of the rows, for each face those of all samples."""
-        n, faces = self.program.samples.n, self.program.faces
-        found = {row.name: [[_ZERO] * n for _ in range(faces)] for row in self.program.rows}
-        for unit in self.units:
-            for k, value in unit.m.items():
-                found[unit.row.name][k][unit.i] = value
-        return found
+    def _update_weights(self, values: Expression) -> None:
+        self.W = [
+            [values.get(("w", k, j), v or _ZERO) for j, v in enumerate(fixed)]
+            for k, fixed in enumerate(self.fixed)
+        ]
 
-    def wrong(self) -> list[Any]:
-        """Changes of state, one for each weight or unit on the wrong side."""
-        found: list[Any] = []
-        f, made = self.scores(), self.multipliers()
-        betas = [[_ZERO] * self.program.samples.n for _ in self.W]
-        for row in self.program.rows:
-            row.pull(made[row.name], betas)
+    def _weight_changes(self) -> list[Callable[[], None]]:
+        changes: list[Callable[[], None]] = []
+        betas = _betas(self.program, self.multipliers())
         for k, (w, beta) in enumerate(zip(self.W, betas, strict=True)):
             if self.program.share:
                 slopes = self.program.spread(self.program.through(w, True)[0], _ZERO)[0]
                 beta = [v - self.program.share * z for v, z in zip(beta, slopes, strict=True)]
-            for j, pull in enumerate(self.pulled(beta)):
-                found += self._wrong_weight(k, j, pull)
-        for unit in self.units:
-            found += unit.wrong(f)
-        return found
+            for j, line in enumerate(self.adjoint):
+                gain = sum((v * a for v, a in zip(beta, line, strict=True) if v and a), _ZERO)
+                changes += self._changes_of_weight(k, j, gain)
+        return changes
 
-    def _wrong_weight(self, k: int, j: int, pull: Fraction) -> list[Any]:
-        h, price, _, low, high = self.prices[k][j]
-        w, corner = self.W[k][j], self.at[k][j]
+    def _changes_of_weight(self, k: int, j: int, gain: Fraction) -> list[Callable[[], None]]:
+        """Return the change of state of a weight, if there is one.
 
-        def move(to: Fraction | None, value: Fraction) -> Any:
+        gain: the negative derivative of all terms of the Lagrangian but the weight's own penalty.
+        """
+        h, l1, _, low, high = self.penalties[k][j]
+        w, fixed = self.W[k][j], self.fixed[k][j]
+        slope = gain - 2 * h * w  # in the subdifferential of l |w| at an optimum between low and high
+
+        def move(breakpoint_: Fraction | None, value: Fraction) -> Callable[[], None]:
             def change() -> None:
-                self.at[k][j], self.W[k][j] = to, value
+                self.fixed[k][j], self.W[k][j] = breakpoint_, value
 
             return change
 
-        if corner is None:
+        if fixed is None:
             if not low <= w <= high:
-                end = low if w < low else high
-                return [move(end, end)]
-            crossed = price and w * (pull - 2 * h * w) < 0
-            return [move(_ZERO, _ZERO)] if crossed else []
-        left, near = pull - 2 * h * w, Fraction(price + 1) / 10**9
-        up, down = (price if w >= 0 else -price), (price if w > 0 else -price)
-        if w < high and left > up:
-            return [
-                partial(self.touch.__setitem__, (k, j), up) if left <= up + near else move(None, w or _ONE)
-            ]
-        if w > low and left < down:
-            return [
-                partial(self.touch.__setitem__, (k, j), down)
-                if left >= down - near
-                else move(None, w or -_ONE)
-            ]
+                bound = low if w < low else high
+                return [move(bound, bound)]
+            has_wrong_sign = l1 and w * slope < 0
+            return [move(_ZERO, _ZERO)] if has_wrong_sign else []
+        tol = Fraction(l1 + 1) / 10**9  # within it the slope is taken for the end of the subdifferential
+        largest, least = (l1 if w >= 0 else -l1), (l1 if w > 0 else -l1)
+        for end, excess, can_move, sign in (
+            (largest, slope - largest, w < high, _ONE),
+            (least, least - slope, w > low, -_ONE),
+        ):
+            if can_move and excess > 0:
+                if excess <= tol:
+                    return [partial(self.end_slopes.__setitem__, (k, j), end)]
+                return [move(None, w or sign)]
         return []
 
 
-def _corner(v: Fraction, price: Any, ends: Fraction) -> Fraction | None:
-    """The corner of a weight, or None."""
-    _, l1, _, low, high = price
-    corners = [
-        corner for corner in ([_ZERO] if l1 and low <= 0 <= high else []) + [low, high] if abs(corner) < inf
-    ]
-    return next((corner for corner in corners if abs(v - corner) <= ends), None)
+def _breakpoint_at(w: Fraction, penalty: Any, tol: Fraction) -> Fraction | None:
+    """Return the breakpoint of a penalty within `tol` of a weight, or None."""
+    _, l1, _, low, high = penalty
+    breakpoints = [*([_ZERO] if l1 and low <= 0 <= high else []), low, high]
+    return next((v for v in breakpoints if abs(v) < inf and abs(w - v) <= tol), None)
 
 
-class Unit:
-    """One slack: the rows of a sample i at some faces that share it, the active ones, and if it is positive.
+class _Slack:
+    """One slack ξ of a sample i, and the constraints at some faces that share it.
 
-    `near` and `f` (K lists) are multipliers and scores of a point close to the optimum.
+    multipliers: of the constraint at each face.
+    active: the faces whose constraint is active.
+    is_positive: True if ξ > 0, so that the multipliers add up to the cap.
     """
 
     def __init__(
-        self, row: Rows, i: int, faces: list[int], near: list[Vector], f: list[Vector], close: float
-    ):
+        self, row: Rows, i: int, faces: list[int], multipliers: list[Vector], multiplier_tol: Fraction,
+        scores: dict[int, Vector], score_tol: Fraction,
+    ):  # fmt: skip
+        """Read the states off the multipliers and scores, by face, of a point near the optimum."""
         self.row, self.i, self.faces, self.cap, self.side = row, i, faces, row.cap[i], row.side[i]
-        self.m = {k: near[k][i] for k in faces}
-        t = {k: self.above(f, k) for k in faces}
-        top, ends = max(t.values()), Fraction(close) * (self.cap or max(map(max, near)) or 1)
-        self.holds = {k for k in faces if self.m[k] > ends}
-        self.pays = self.cap is not None and self.cap - sum(self.m.values()) <= ends and top > Fraction(close)
-        if self.pays and not self.holds:
-            self.holds = {max(faces, key=t.__getitem__)}
-        self.xi = top if self.pays else _ZERO
+        self.multipliers = {k: multipliers[k][i] for k in faces}
+        violations = {k: self.violation(scores, k) for k in faces}
+        largest = max(violations.values())
+        self.active = {k for k in faces if self.multipliers[k] > multiplier_tol}
+        self.is_positive = False
+        if self.cap is not None:
+            is_at_cap = self.cap - sum(self.multipliers.values()) <= multiplier_tol
+            self.is_positive = largest > (score_tol if is_at_cap else CLEAR_VIOLATION * score_tol)
+        if self.is_positive and not self.active:
+            self.active = {max(faces, key=violations.__getitem__)}
+        self.xi = largest if self.is_positive else _ZERO
 
-    def above(self, f: list[Vector], k: int) -> Fraction:
-        """The violation of the row at a face, with no slack."""
-        less = sum((f[other][self.i] for other in self.row.less[self.i]), _ZERO)
-        return self.row.kink - self.side * (f[k][self.i] - less)
+    def violation(self, scores: dict[int, Vector], k: int) -> Fraction:
+        """Return c − s f, the slack that the constraint at face k needs."""
+        subtracted = sum((scores[face][self.i] for face in self.row.less[self.i]), _ZERO)
+        return self.row.kink - self.side * (scores[k][self.i] - subtracted)
 
     @property
-    def is_full(self) -> bool:
-        """True if the unit's one multiplier is at its cap."""
-        return self.pays and len(self.holds) == 1
+    def is_capped(self) -> bool:
+        """True if only one multiplier is positive, and at the cap."""
+        return self.is_positive and len(self.active) == 1
 
-    def wrong(self, f: list[Vector]) -> list[Callable[[], None]]:
-        """Changes of state for what is on the wrong side at some scores."""
-        found: list[Callable[[], None]] = []
-        least = min(self.holds, key=self.m.__getitem__, default=None)
-        if least is not None and self.m[least] < 0 and (len(self.holds) > 1 or not self.pays):
-            found.append(lambda: self.holds.discard(least))
-        top = max(self.faces, key=lambda k: self.above(f, k))
-        if top not in self.holds and self.above(f, top) > self.xi:
-            found.append(lambda: self.holds.add(top))
-        if self.pays and self.xi < 0:
-            found.append(lambda: setattr(self, "pays", False))
-        if not self.pays and self.cap is not None and sum(self.m.values()) > self.cap:
-            found.append(lambda: setattr(self, "pays", True))
-        return found
+    def find_changes(self, scores: dict[int, Vector], sign_tol: Fraction) -> list[Callable[[], None]]:
+        """Return the changes of state for wrong signs of multipliers, violations and ξ."""
+        changes: list[Callable[[], None]] = []
+        least = min(self.active, key=self.multipliers.__getitem__, default=None)
+        if least is not None and self.multipliers[least] < -sign_tol and not self.is_capped:
+            changes.append(partial(self.active.discard, least))
+        most_violated = max(self.faces, key=lambda k: self.violation(scores, k))
+        if most_violated not in self.active and self.violation(scores, most_violated) > self.xi + sign_tol:
+            changes.append(partial(self.active.add, most_violated))
+        if self.is_positive and self.xi < -sign_tol:
+            changes.append(partial(setattr, self, "is_positive", False))
+        is_over = self.cap is not None and sum(self.multipliers.values()) > self.cap + sign_tol
+        if not self.is_positive and is_over:
+            changes.append(partial(setattr, self, "is_positive", True))
+        return changes
 
 
-def combined(parts: Iterable[tuple[Fraction, dict[Key, Fraction]]]) -> dict[Key, Fraction]:
-    """Add up multiples of linear expressions: factors, and coefficients by unknown."""
-    found: dict[Key, Fraction] = {}
-    for factor, own in parts:
-        for key, value in own.items():
-            found[key] = found.get(key, _ZERO) + factor * value
-    return found
+def add_up(terms: Iterable[tuple[Fraction, Expression]]) -> Expression:
+    """Return the sum of multiples of linear expressions, each a factor and an expression."""
+    total: Expression = {}
+    for factor, expression in terms:
+        for key, value in expression.items():
+            total[key] = total.get(key, _ZERO) + factor * value
+    return total
+
+
+def _unit_vector(j: int, size: int) -> Vector:
+    return [Fraction(int(position == j)) for position in range(size)]

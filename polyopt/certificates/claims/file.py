@@ -1,9 +1,15 @@
-"""The file of a claim: digests of the data, the program, both points made feasible, and the claim in numbers.
+"""Claim files: a program, a feasible point, feasible multipliers, and the bounds that both prove.
 
-Points and multipliers are made feasible in rational arithmetic, so that a claim is a theorem. Multipliers
-are rounded down to a grid, of 62 bits of the largest for a claim in double precision, and clipped to their
-caps. The rest of the balance Σ β_i = 0 is taken from the heavier side: from multipliers between their ends
-first, at the lowest cost. A point is clipped to its box, or scaled until the rows without slack hold.
+Points and multipliers are made feasible in rational arithmetic, so that a claim is a theorem; the checker
+(``polyopt/check/check.py``) verifies it. Multipliers are rounded down to a grid and clipped to their caps. If
+rounding breaks the equation Σ β_i = 0 of the intercept, where β_i is the signed sum of sample i's
+multipliers, multipliers of the larger-sum side are decreased. A point is clipped to the bounds of the
+weights, and scaled until all rows without slack hold.
+
+A program is the checker's :class:`polyopt.check.check.Program`: faces w_k, families of rows, and penalties.
+In a family, sample i has a row for each face k in at_i. Its violation t = kink − side_i f_ik, where f_ik is
+the score, costs cap_i times a loss of t; a cap of None demands t ≤ 0. If the family's ``pays`` is not "sum",
+the rows of a sample have one loss together, and so one cap.
 """
 
 from __future__ import annotations
@@ -26,189 +32,211 @@ from polyopt.check.check import Program, Rows, digest
 if TYPE_CHECKING:
     from sklearn.preprocessing import StandardScaler
 
+_NO_SCALE = "no multiple of the point satisfies the rows without slack"
+
 
 def feasible_multipliers(
-    program: Program, given: dict[str, Any], digits: int = 53
+    program: Program, multipliers: dict[str, Any], bits: int = 53
 ) -> dict[str, list[list[Fraction]]]:
-    """Multipliers that keep signs, caps and balance as rational numbers, by family and face.
+    """Return multipliers near these that satisfy signs, caps and Σ β_i = 0 exactly, by family and face.
 
-    Given are, by the names of the rows, arrays (K, n) of floats, or lists of fractions; `digits` are the bits
-    that count, and some more are kept.
+    multipliers: by the name of the family, an array (K, n) of floats, or K lists of n fractions.
+    bits: significant bits of the largest multiplier; 9 more are kept.
     """
-    faces = program.faces
-    rows = [(row, given[row.name]) for row in program.rows if row.name in given]
-    largest = max((float(np.max(np.abs(np.asarray(m, dtype=float)))) for _, m in rows), default=0.0)
-    bits = digits + 9 - int(np.frexp(largest or 1.0)[1])
-    unit = Fraction(2) ** bits
-    whole = [(row, _clipped(row, [[_floor(v, unit) for v in part] for part in m], unit)) for row, m in rows]
+    families = [(row, multipliers[row.name]) for row in program.rows if row.name in multipliers]
+    largest = max((float(np.max(np.abs(np.asarray(m, dtype=float)))) for _, m in families), default=0.0)
+    grid = Fraction(2) ** (bits + 9 - int(np.frexp(largest or 1.0)[1]))
+    rounded = [
+        (row, _clip_to_caps(row, [[_floor(v, grid) for v in values] for values in m], grid))
+        for row, m in families
+    ]
     if program.intercept:
-        for k in range(faces):
-            _balance([(row, m[k]) for row, m in whole], unit)
-    found = {row.name: [[v / unit for v in map(Fraction, part)] for part in m] for row, m in whole}
-    for row, _ in rows:
+        for k in range(program.faces):
+            _restore_balance([(row, m[k]) for row, m in rounded], grid)
+    feasible = {row.name: [[Fraction(v) / grid for v in values] for values in m] for row, m in rounded}
+    for row, _ in families:
         if row.loss == "linear":
-            _fill(row, found[row.name])
-    return found
+            _raise_to_caps(row, feasible[row.name])
+    return feasible
 
 
-def _floor(value: float | Fraction, unit: Fraction) -> int:
-    exact = Fraction(value) * unit
+def _floor(value: float | Fraction, grid: Fraction) -> int:
+    """Return the largest whole number that is at most value times grid."""
+    exact = Fraction(value) * grid
     return exact.numerator // exact.denominator
 
 
-def _clipped(row: Rows, m: list[list[int]], unit: Fraction) -> list[list[int]]:
-    """Multipliers (by face) within 0 and their caps, and none where there is no row."""
-    found = [[0] * len(part) for part in m]
-    for i, (cap, at) in enumerate(zip(row.cap, row.at, strict=True)):
-        most = None if cap is None else _floor(cap, unit)
-        for k in at:
-            found[k][i] = max(0, m[k][i] if most is None else min(m[k][i], most))
-        over = 0 if most is None or row.pays == "sum" else sum(found[k][i] for k in at) - most
-        for _, k in sorted((-found[k][i], k) for k in at):
-            cut = min(max(over, 0), found[k][i])
-            found[k][i] -= cut
-            over -= cut
-    return found
+def _clip_to_caps(row: Rows, m: list[list[int]], grid: Fraction) -> list[list[int]]:
+    """Return multipliers (by face, in units of 1/grid) from 0 to their caps, and 0 if there is no row.
+
+    If the rows of a sample share a cap, the largest multipliers are decreased first.
+    """
+    clipped = [[0] * len(values) for values in m]
+    for i, (cap, faces) in enumerate(zip(row.cap, row.at, strict=True)):
+        limit = None if cap is None else _floor(cap, grid)
+        for k in faces:
+            clipped[k][i] = max(0, m[k][i] if limit is None else min(m[k][i], limit))
+        if limit is not None and row.pays != "sum":
+            excess = max(sum(clipped[k][i] for k in faces) - limit, 0)
+            for k in sorted(faces, key=lambda k: (-clipped[k][i], k)):
+                decrease = min(excess, clipped[k][i])
+                clipped[k][i] -= decrease
+                excess -= decrease
+    return clipped
 
 
-def _fill(row: Rows, m: list[list[Fraction]]) -> None:
-    """Raise multipliers (by face) of a linear loss to their caps, in place; the largest where they share."""
-    for i, (cap, at) in enumerate(zip(row.cap, row.at, strict=True)):
+def _raise_to_caps(row: Rows, m: list[list[Fraction]]) -> None:
+    """Raise multipliers (by face) of a linear loss, which must equal their caps, in place.
+
+    If the rows of a sample share a cap, the largest multiplier is raised.
+    """
+    for i, (cap, faces) in enumerate(zip(row.cap, row.at, strict=True)):
         assert cap is not None
         if row.pays == "sum":
-            for k in at:
+            for k in faces:
                 m[k][i] = cap
-        elif at:
-            k = max(at, key=lambda k: m[k][i])
-            m[k][i] += cap - sum(m[k][i] for k in at)
+        elif faces:
+            k = max(faces, key=lambda k: m[k][i])
+            m[k][i] += cap - sum(m[k][i] for k in faces)
 
 
-def _balance(parts: list[tuple[Rows, list[int]]], unit: Fraction) -> None:
-    """Take from the heavier side, in place, until Σ β = 0."""
-    off = sum(sum(s * v for s, v in zip(row.side, m, strict=True) if v) for row, m in parts)
-    side, off = (1 if off > 0 else -1), abs(off)
+def _restore_balance(families: list[tuple[Rows, list[int]]], grid: Fraction) -> None:
+    """Decrease multipliers of the larger-sum side in proportion, in place, until Σ β_i = 0.
+
+    Multipliers below their caps are decreased first: the dual objective is nearly stationary in them.
+    """
+    imbalance = sum(sum(s * v for s, v in zip(row.side, m, strict=True) if v) for row, m in families)
+    side, imbalance = (1 if imbalance > 0 else -1), abs(imbalance)
     for only_free in (True, False):
-        places = [
+        entries = [
             (m, i)
-            for row, m in parts
+            for row, m in families
             for i, (v, cap) in enumerate(zip(m, row.cap, strict=True))
             if v and row.side[i] == side
-            if not only_free or cap is None or v < _floor(cap, unit)
+            if not only_free or cap is None or v < _floor(cap, grid)
         ]
-        total = sum(m[i] for m, i in places)
-        if not off or not total:
+        total = sum(m[i] for m, i in entries)
+        if not imbalance or not total:
             continue
-        share = min(off, total)
-        cuts = [m[i] * share // total for m, i in places]
-        rest = share - sum(cuts)
-        for (m, i), cut in zip(places, cuts, strict=True):
-            more = min(rest, m[i] - cut)
-            m[i] -= cut + more
-            rest -= more
-        off -= share
+        decrease = min(imbalance, total)
+        imbalance -= decrease
+        decreases = [m[i] * decrease // total for m, i in entries]
+        remainder = decrease - sum(decreases)  # lost in the divisions
+        for (m, i), change in zip(entries, decreases, strict=True):
+            extra = min(remainder, m[i] - change)
+            m[i] -= change + extra
+            remainder -= extra
 
 
 def feasible_point(program: Program, statement: Statement) -> tuple[list[list[Fraction]], list[Fraction]]:
-    """The statement's point within its box, scaled to keep every row without slack.
+    """Return faces and intercepts: the statement's point, clipped and scaled until it is feasible.
 
-    Raise ValueError if no multiple of the point keeps the rows without slack.
+    Raise ValueError if no multiple of the point satisfies the rows without slack.
     """
     faces = [[Fraction(float(v) if isinstance(v, np.floating) else v) for v in w] for w in statement.W]
     b = [Fraction(v) for v in statement.b]
     if program.kind != "kernel":
         faces = [
-            [min(max(v, low), high) for v, (*_, low, high) in zip(w, prices, strict=True)]
-            for w, prices in zip(faces, program.prices, strict=True)
+            [min(max(v, low), high) for v, (*_, low, high) in zip(w, penalties, strict=True)]
+            for w, penalties in zip(faces, program.prices, strict=True)
         ]
     hard = [row for row in program.rows if None in row.cap]
     if not hard:
         return faces, b
-    scale = _scale(program, hard, faces, b, 1 << statement.bits - 3)
+    scale = _feasible_scale(program, hard, faces, b, 1 << statement.bits - 3)
     return [[scale * v for v in w] for w in faces], [scale * v for v in b]
 
 
-def _scale(
+def _feasible_scale(
     program: Program, hard: list[Rows], faces: list[list[Fraction]], b: list[Fraction], grid: int
 ) -> Fraction:
-    """The factor of the point, a multiple of 1/grid; 1 if the point keeps the rows."""
-    f, off = program.through(faces[0], True)
-    most, least = None, Fraction(0)
+    """Return the multiple of 1/grid next to 1 that makes the one face satisfy the rows without slack."""
+    scores, error = program.through(faces[0], True)
+    lower, upper = Fraction(0), None  # bounds of the scale
     for row in hard:
-        for s, cap, v in zip(row.side, row.cap, f, strict=True):
+        for side, cap, score in zip(row.side, row.cap, scores, strict=True):
             if cap is not None:
                 continue
-            reach = s * (v + b[0]) - off
-            if reach < 0 and row.kink < 0:
-                bound = row.kink / reach
-                most = bound if most is None else min(most, bound)
-            elif row.kink > 0 and reach > 0:
-                least = max(least, row.kink / reach)
-            elif reach < row.kink:
-                raise ValueError("no multiple of the point keeps the rows without slack")
-    if least > 1:
-        scale = Fraction(-((-least * grid) // 1), grid)
+            signed_score = side * (score + b[0]) - error
+            if signed_score < 0 and row.kink < 0:
+                bound = row.kink / signed_score
+                upper = bound if upper is None else min(upper, bound)
+            elif row.kink > 0 and signed_score > 0:
+                lower = max(lower, row.kink / signed_score)
+            elif signed_score < row.kink:
+                raise ValueError(_NO_SCALE)
+    if lower > 1:
+        scale = Fraction(math.ceil(lower * grid), grid)
     else:
-        scale = Fraction(1) if most is None or most >= 1 else Fraction((most * grid) // 1, grid)
-    if scale < least or (most is not None and scale > most):
-        raise ValueError("no multiple of the point keeps the rows without slack")
+        scale = Fraction(1) if upper is None or upper >= 1 else Fraction(math.floor(upper * grid), grid)
+    if scale < lower or (upper is not None and scale > upper):
+        raise ValueError(_NO_SCALE)
     return scale
 
 
-def held_by_groups(program: Program, pulls: list[list[Fraction]], faces: list[list[Fraction]]) -> Any:
-    """The multipliers of groups against some pulls (K, m), never longer than the groups' price.
+def group_multipliers(
+    program: Program, adjoints: list[list[Fraction]], faces: list[list[Fraction]]
+) -> list[list[Fraction]]:
+    """Return multipliers q (K, m) of the group norms, of length at most r for each group of weights.
 
-    It is along the pulls or along the faces that use the group, whichever leaves the lower price: where an
-    end of a weight's range holds it as well, the pulls point elsewhere. Where the longest face alone is paid
-    for, it is along the faces.
+    The objective has r |W_g| for each group g of weights, over all faces, which is at least q'W_g. The dual
+    bound so has the conjugate of the other penalties at v − q, where v (K, m) are the adjoints X'β_k. Of two
+    choices of q, the one with the least conjugate is returned: along v, soft-thresholded by the l1 penalty,
+    or along W, which is better if a weight is at a bound. If only the largest face is penalised (shape
+    "worst"), q is along W, unless W is 0.
     """
-    groups, price = np.array([int(g) for g in program.groups]), float(program.group)
-    V, W = (np.array([[float(v) for v in part] for part in parts]) for parts in (pulls, faces))
-    edges = [[[float(v) for v in column] for column in zip(*face, strict=True)] for face in program.prices]
-    columns = [np.array(column) for column in zip(*edges, strict=True)]
-    held = np.zeros_like(V)
+    groups, r = np.array([int(g) for g in program.groups]), float(program.group)
+    V, W = (np.array([[float(v) for v in vector] for vector in vectors]) for vectors in (adjoints, faces))
+    columns = [zip(*face, strict=True) for face in program.prices]  # h, l, count, low and high of each face
+    penalties = [np.array(column, dtype=float) for column in zip(*columns, strict=True)]  # each (K, m)
+    Q = np.zeros_like(V)
     for group in set(groups.tolist()) - {0}:
-        own, found = groups == group, []
-        ends = [column[:, own] for column in columns]
-        for along, whole in ((_cut(V[:, own], ends), False), (W[:, own], True)):
+        in_group, candidates = groups == group, []
+        v, w, of_group = V[:, in_group], W[:, in_group], [array[:, in_group] for array in penalties]
+        for along, has_full_length in ((_soft_threshold(v, of_group), False), (w, True)):
             length = float(np.linalg.norm(along))
             if length > 0.0:
-                most = (1.0 - 1e-13) * price / length  # less what rounding hides of the length
-                found.append((most if whole else min(most, 1.0)) * along)
+                scale = (1.0 - 1e-13) * r / length  # 1e-13: more than the rounding error of the length
+                candidates.append((scale if has_full_length else min(scale, 1.0)) * along)
         if program.shape == "worst":
-            found = found[-1:]
-        if found:
-            left = [_price(V[:, own] - q, ends) for q in found]
-            held[:, own] = found[int(np.argmin(left))]
-    unit = 2.0 ** (int(np.frexp(price)[1]) - 60)
-    return [[Fraction(v) for v in np.trunc(part / unit) * unit] for part in held]
+            candidates = candidates[-1:]
+        if candidates:
+            conjugates = [_conjugate(v - q, of_group) for q in candidates]
+            Q[:, in_group] = candidates[int(np.argmin(conjugates))]
+    unit = 2.0 ** (int(np.frexp(r)[1]) - 60)
+    return [[Fraction(v) for v in np.trunc(q / unit) * unit] for q in Q]
 
 
-def _cut(v: Array, ends: list[Array]) -> Array:
-    """Pulls less the price of absolute values, 0 where the sign is forbidden."""
-    _, l1, _, low, high = ends
+def _soft_threshold(v: Array, penalties: list[Array]) -> Array:
+    """Return v, shrunk towards 0 by the l1 penalty, and 0 if the weight may not have the sign of v."""
+    _, l1, _, low, high = penalties
     return np.asarray(np.maximum(v - l1, 0.0) * (high > 0) - np.maximum(-v - l1, 0.0) * (low < 0))
 
 
-def _price(v: Array, ends: list[Array]) -> float:
-    """Σ max (v w − h w² − l |w|) over low ≤ w ≤ high."""
-    curve, _, _, low, high = ends
-    rest = _cut(v, ends)
-    at = rest != 0.0
+def _conjugate(v: Array, penalties: list[Array]) -> float:
+    """Return Σ max {v w − h w² − l |w| : low ≤ w ≤ high}."""
+    h, _, _, low, high = penalties
+    slope = _soft_threshold(v, penalties)
+    is_nonzero = slope != 0.0
     with np.errstate(divide="ignore", invalid="ignore"):
-        free = np.where(curve > 0.0, 0.5 * rest / curve, np.sign(rest) * np.inf)
-    w = np.clip(free, low, high)[at]
-    return float((rest[at] * w).sum() - (curve[at] * np.where(curve[at] > 0.0, w, 0.0) ** 2).sum())
+        unbounded = np.where(h > 0.0, 0.5 * slope / h, np.sign(slope) * np.inf)
+    w = np.clip(unbounded, low, high)[is_nonzero]
+    h, slope = h[is_nonzero], slope[is_nonzero]
+    return float((slope * w).sum() - (h * np.where(h > 0.0, w, 0.0) ** 2).sum())
 
 
-def shares_of(lengths: list[float]) -> list[Fraction]:
-    """Lengths, not negative, as shares of 1 on a grid of 50 bits; no positive length gets the share 0."""
+def face_weights(lengths: list[float]) -> list[Fraction]:
+    """Return nonnegative lengths divided by their sum, on a grid of 50 bits; positive ones stay positive.
+
+    They are the multipliers t_k, of sum 1, of a penalty max_k h|w_k|².
+    """
     total = sum(lengths)
     if not total > 0.0:
-        return [Fraction(1, 1), *[Fraction(0)] * (len(lengths) - 1)]
-    found = [Fraction(max(round(v / total * (1 << 50)), v > 0.0), 1 << 50) for v in lengths]
-    k = max(range(len(found)), key=found.__getitem__)
-    found[k] += 1 - sum(found)
-    return found
+        return [Fraction(1), *[Fraction(0)] * (len(lengths) - 1)]
+    weights = [Fraction(max(round(v / total * (1 << 50)), v > 0.0), 1 << 50) for v in lengths]
+    k = max(range(len(weights)), key=weights.__getitem__)
+    weights[k] += 1 - sum(weights)
+    return weights
 
 
 def save_claims(
@@ -237,133 +265,131 @@ def save_claims(
     for part in evidence:
         statement = part.state()
         if data is None:
-            told = _data(statement, part, scaler) | layout
+            data_fields = _data_fields(statement, part, scaler) | layout
         else:
-            told = _data(statement, Evidence(part.state))
-        claims.append({"title": statement.title, "data": told, **claim_of(statement)})
-        if data is not None:
+            data_fields = _data_fields(statement, Evidence(part.state))
             write_text(data, _svmlight(statement))
-    whole = {"format": "polyopt claim", "version": 2, "claims": claims}
-    write_text(path, json.dumps(whole, ensure_ascii=True, separators=(",", ":")) + "\n")
+        claims.append({"title": statement.title, "data": data_fields, **claim_of(statement)})
+    content = {"format": "polyopt claim", "version": 2, "claims": claims}
+    write_text(path, json.dumps(content, ensure_ascii=True, separators=(",", ":")) + "\n")
     return claims
 
 
 def claim_of(statement: Statement) -> dict[str, Any]:
-    """Program, point, multipliers and claim of a statement, both points made feasible."""
+    """Return program, point, multipliers and claim of a statement as in the file, all made feasible."""
     y = [int(s) for s in statement.y]
     program = Program(statement.program, cells_of(statement.X), statement.X.shape[1], y)
     if statement.kind == "infeasible":
-        ray = {name: [numerals(part) for part in parts] for name, parts in statement.multipliers.items()}
-        parts = {"point": {}, "multipliers": {"rows": ray}, "claim": {}}
-        return {"kind": "infeasible", "program": statement.program, **parts}
+        ray = {name: [numerals(m) for m in by_face] for name, by_face in statement.multipliers.items()}
+        fields = {"point": {}, "multipliers": {"rows": ray}, "claim": {}}
+        return {"kind": "infeasible", "program": statement.program, **fields}
     faces, b = feasible_point(program, statement)
     point = {"w": [numerals(w) for w in faces], "b": [numeral(v) for v in b]}
     value, slopes = program.value(point)
     if statement.tree is None:
-        multipliers, bound = _proof(program, statement, faces, slopes)
+        multipliers, bound = _multipliers_and_bound(program, statement, faces, slopes)
     else:
         multipliers, bound = statement.tree, Fraction(statement.bound)
-    high, low = _rounded(value, 1, statement.bits), _rounded(bound, -1, statement.bits)
-    claim = {"value": numeral(high), "bound": numeral(low), "gap": numeral(_rounded(high - low, 1, 53))}
+    upper, lower = _round_up(value, statement.bits), -_round_up(-bound, statement.bits)
+    claim = {"value": numeral(upper), "bound": numeral(lower), "gap": numeral(_round_up(upper - lower, 53))}
     return {
-        "kind": "bounds",
-        "program": statement.program,
-        "point": point,
-        "multipliers": multipliers,
+        "kind": "bounds", "program": statement.program, "point": point, "multipliers": multipliers,
         "claim": claim,
-    }
+    }  # fmt: skip
 
 
-def _proof(
+def _multipliers_and_bound(
     program: Program, statement: Statement, faces: list[list[Fraction]], slopes: list[list[Fraction]]
 ) -> tuple[dict[str, Any], Fraction]:
-    """Feasible multipliers as in the file, and their bound."""
-    made = feasible_multipliers(program, statement.multipliers, statement.bits)
-    multipliers = _told(program, made, faces)
-    gain, price = program.bound(multipliers, slopes)
-    if gain < price:  # no multipliers at all prove more
-        nothing = {name: [[Fraction(0)] * program.samples.n] * program.faces for name in made}
-        multipliers = _told(program, feasible_multipliers(program, nothing), faces)
-        gain, price = program.bound(multipliers, slopes)
-    return multipliers, gain - price
+    """Return feasible multipliers as in the file, and their bound; multipliers 0 if these prove more.
+
+    slopes: the gradients of the variances at the point, for each face.
+    """
+    feasible = feasible_multipliers(program, statement.multipliers, statement.bits)
+    multipliers = _multiplier_fields(program, feasible, faces)
+    linear_part, conjugate = program.bound(multipliers, slopes)
+    if linear_part < conjugate:
+        zeros = {name: [[Fraction(0)] * program.samples.n] * program.faces for name in feasible}
+        multipliers = _multiplier_fields(program, feasible_multipliers(program, zeros), faces)
+        linear_part, conjugate = program.bound(multipliers, slopes)
+    return multipliers, linear_part - conjugate
 
 
-def _told(
-    program: Program, made: dict[str, list[list[Fraction]]], faces: list[list[Fraction]]
+def _multiplier_fields(
+    program: Program, multipliers: dict[str, list[list[Fraction]]], faces: list[list[Fraction]]
 ) -> dict[str, Any]:
-    """Multipliers as in the file, with those of groups and the faces' shares, if there are any."""
-    told: dict[str, Any] = {
-        "rows": {name: [numerals(part) for part in parts] for name, parts in made.items()}
-    }
+    """Return the file's fields: "rows", with groups "held" (q), and with the shape "worst" "shares" (t)."""
+    rows = {name: [numerals(m) for m in by_face] for name, by_face in multipliers.items()}
+    fields: dict[str, Any] = {"rows": rows}
     if not program.grouped and program.shape == "square":
-        return told
+        return fields
     betas = [[Fraction(0)] * program.samples.n for _ in range(program.faces)]
-    for rows in program.rows:
-        rows.pull(made[rows.name], betas)
-    held: list[list[Fraction]] = [[]] * program.faces
+    for row in program.rows:
+        row.pull(multipliers[row.name], betas)
+    Q: list[list[Fraction]] = [[]] * program.faces
     if program.grouped:
-        held = held_by_groups(program, [program.through(beta, False)[0] for beta in betas], faces)
-        told["held"] = [numerals(q) for q in held]
+        Q = group_multipliers(program, [program.through(beta, False)[0] for beta in betas], faces)
+        fields["held"] = [numerals(q) for q in Q]
     if program.shape == "worst":
-        parts = enumerate(zip(betas, held, strict=True))
-        prices = [program.price(k, beta, Fraction(1), q) for k, (beta, q) in parts]
-        told["shares"] = [numeral(share) for share in shares_of([math.sqrt(float(v)) for v in prices])]
-    return told
+        pairs = enumerate(zip(betas, Q, strict=True))
+        conjugates = [program.price(k, beta, Fraction(1), q) for k, (beta, q) in pairs]
+        fields["shares"] = [numeral(t) for t in face_weights([math.sqrt(float(v)) for v in conjugates])]
+    return fields
 
 
-def _rounded(value: Fraction, way: int, bits: int) -> Fraction:
-    """A number of so many bits at least that large (way 1) or at most (-1)."""
-    size = value.numerator.bit_length() - value.denominator.bit_length()
-    unit = Fraction(2) ** max(size - bits + 1, -1074)
-    return -way * ((-way * value) // unit) * unit
+def _round_up(value: Fraction, bits: int) -> Fraction:
+    """Return `value`, rounded up to about so many bits, but to no finer grid than that of the doubles."""
+    exponent = value.numerator.bit_length() - value.denominator.bit_length()
+    unit = Fraction(2) ** max(exponent - bits + 1, -1074)
+    return math.ceil(value / unit) * unit
 
 
 def _layout(table: str | Path, target: str | int) -> dict[str, Any]:
-    """Separator, header and label column of a CSV table, as in the file."""
+    """Return separator, header and label column of a CSV table, as in the file."""
     from polyopt.datasets.source import open_source
     from polyopt.datasets.tables import find_layout, separator_of
 
     source = open_source(table)
     separator = separator_of(source, None)
-    found = find_layout(source, target, separator, decimal=".")
-    return {"separator": separator, "header": found.header is not None, "target": found.target}
+    layout = find_layout(source, target, separator, decimal=".")
+    return {"separator": separator, "header": layout.header is not None, "target": layout.target}
 
 
-def _data(
-    statement: Statement,
-    part: Evidence,
-    scaler: StandardScaler | None = None,
+def _data_fields(
+    statement: Statement, evidence: Evidence, scaler: StandardScaler | None = None
 ) -> dict[str, Any]:
+    """Return the file's description of the data: labels, runs of rows, digest, and preprocessing."""
     cells = cells_of(statement.X)
-    rows = np.arange(len(statement.y)) if part.rows is None else np.asarray(part.rows)
+    rows = np.arange(len(statement.y)) if evidence.rows is None else np.asarray(evidence.rows)
     breaks = np.flatnonzero(np.diff(rows) != 1) + 1
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "features": statement.X.shape[1],
-        "labels": {"-1": part.names[0], "+1": part.names[1]},
+        "labels": {"-1": evidence.names[0], "+1": evidence.names[1]},
         "rows": [[int(run[0]), int(run[-1]) + 1] for run in np.split(rows, breaks)],
         "sha256": digest(cells, statement.X.shape[1], [int(s) for s in statement.y]),
     }
     if scaler is not None:
         if scaler.with_mean:
-            told |= {"shift": numerals(scaler.mean_), "divide": numerals(scaler.scale_)}
+            fields |= {"shift": numerals(scaler.mean_), "divide": numerals(scaler.scale_)}
         else:
-            told["factor"] = numerals(1.0 / scaler.scale_)
-    if part.factor != 1.0:
-        told["times"] = numeral(part.factor)
-    return told
+            fields["factor"] = numerals(1.0 / scaler.scale_)
+    if evidence.factor != 1.0:
+        fields["times"] = numeral(evidence.factor)
+    return fields
 
 
 def cells_of(X: Matrix) -> list[dict[int, float]]:
-    """The samples as the checker has them: doubles by column, those that are 0 left out."""
+    """Return the samples as the checker has them: nonzero doubles by column."""
     if sp.issparse(X):
         rows = canonical(as_csr(X, float))
-        parts = zip(rows.indptr[:-1].tolist(), rows.indptr[1:].tolist(), strict=True)
-        at, values = rows.indices.tolist(), rows.data.tolist()
-        return [dict(zip(at[a:z], values[a:z], strict=True)) for a, z in parts]
+        ranges = zip(rows.indptr[:-1].tolist(), rows.indptr[1:].tolist(), strict=True)
+        columns, values = rows.indices.tolist(), rows.data.tolist()
+        return [dict(zip(columns[start:stop], values[start:stop], strict=True)) for start, stop in ranges]
     return [{j: x for j, x in enumerate(row) if x} for row in np.asarray(X, dtype=float).tolist()]
 
 
 def _svmlight(statement: Statement) -> str:
+    """Return the samples as lines "label column:value ...", with columns from 1."""
     lines = (
         " ".join([f"{int(s):+d}", *(f"{j + 1}:{x!r}" for j, x in row.items())])
         for s, row in zip(statement.y, cells_of(statement.X), strict=True)

@@ -1,9 +1,9 @@
 """Exact and high-precision optima, from the active set of a nearly optimal point.
 
-The active set is identified at a nearly optimal point. Its KKT equations are then solved in rational
-arithmetic (:func:`exact_solution`) or, to a number of digits, by iterative refinement (:func:`refined`). The
-result is verified: the primal value of the new point and the dual bound of its multipliers are computed from
-the data.
+``active_set`` identifies the active constraints at a nearly optimal point and solves their KKT equations: in
+rational arithmetic for :func:`exact_solution`, or by iterative refinement to a number of digits for
+:func:`refined`. The result is verified: the primal value of the new point and the dual bound of its
+multipliers are computed from the data.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from functools import partial
 from typing import Protocol
 
 from polyopt.certificates.claims.active_set import (
-    check_vertex_form,
-    exactly,
-    has_form,
-    optimal_vertex,
-    optimum,
-    to_digits,
+    Multipliers,
+    check_rational_form,
+    has_row_form,
+    refining_solver,
+    solve_active_set,
+    stationary_faces,
 )
 from polyopt.certificates.claims.file import cells_of, claim_of, feasible_multipliers, feasible_point
 from polyopt.certificates.claims.statement import Evidence, Statement
@@ -30,10 +30,12 @@ from polyopt.check.check import Cells, Program, number
 Vector = list[Fraction]
 
 _MAX_DIGITS = 100
-# A multiplier counts as at its bound within this distance, relative to the largest multiplier:
+# Distance within which a multiplier counts as at its bound, relative to the largest multiplier:
 _ACTIVE_TOL = 1e-6  # for the multipliers of a solver
-_REFINED_ACTIVE_TOL = 1e-24  # for refined multipliers
-_GUARD_BITS = 24  # bits beyond the digits asked for, for the feasibility repair
+_REFINED_ACTIVE_TOL = 1e-24  # for multipliers refined to _ACTIVE_SET_DIGITS
+_ACTIVE_SET_DIGITS = 40  # of the point whose active set an exact solution takes
+_GUARD_BITS = 24  # bits beyond the requested digits, lost when the multipliers are made feasible
+_SOLVER_BITS = 40  # further bits in the solution of the equations
 
 _FORM = (
     "refined solutions exist for programs of |w|² and the sum of hinge losses: an SVM, a Relative Margin "
@@ -55,7 +57,7 @@ class ExactSolution:
     title: str
     W: list[Vector]
     b: Vector
-    multipliers: dict[str, list[Vector]]
+    multipliers: Multipliers
     value: Fraction
 
 
@@ -98,10 +100,7 @@ def exact_solution(
     if statement.program["features"].get("kernel") == "rbf":
         raise ValueError("the kernel 'rbf' is not rational: certificate.refine() gives up to 30 digits")
     program = _program(statement, exact_samples)
-    if has_form(program):
-        W, b, multipliers = _from_margin_active_set(statement, exact_samples)
-    else:
-        W, b, multipliers = _from_vertex(statement, program)
+    W, b, multipliers = _solve_exactly(statement, program, exact_samples)
     value, slopes = program.value({"w": [list(map(str, w)) for w in W], "b": list(map(str, b))})
     # The linear term of the dual objective, and the conjugate of the terms in W.
     dual_linear, dual_conjugate = program.bound(
@@ -114,30 +113,28 @@ def exact_solution(
     return ExactSolution(statement.title, W, b, multipliers, value)
 
 
-def _from_margin_active_set(
-    statement: Statement, exact_samples: list[Cells] | None
-) -> tuple[list[Vector], Vector, dict[str, list[Vector]]]:
-    """Return the optimum from the active set of the margin rows; if it is ambiguous, that of a vertex."""
-    try:
-        # At a point of 40 digits the active set is that of the optimum.
-        program, approx_multipliers, scores = _start(_refined(statement, 40, exact_samples), exact_samples)
-        intercepts, multipliers = optimum(
-            program, approx_multipliers, scores, exactly, close=_REFINED_ACTIVE_TOL
-        )
-    except ValueError:
-        return _from_vertex(statement, _program(statement, exact_samples))
-    return _faces_of(program, multipliers), [v[0] for v in intercepts if v], multipliers
+def _solve_exactly(
+    statement: Statement, program: Program, exact_samples: list[Cells] | None
+) -> tuple[list[Vector], Vector, Multipliers]:
+    """Return the faces, intercepts and multipliers of the optimum in fractions.
+
+    The active set is that of a refined point, if the program has the form and the point can be refined.
+    """
+    check_rational_form(program)
+    if has_row_form(program):
+        try:
+            refined_statement = _refined(statement, _ACTIVE_SET_DIGITS, exact_samples)
+            point = _feasible(program, refined_statement)
+            return solve_active_set(program, *point, active_tol=_REFINED_ACTIVE_TOL)
+        except ValueError:
+            pass
+    return solve_active_set(program, *_feasible(program, statement), active_tol=_ACTIVE_TOL)
 
 
-def _from_vertex(
-    statement: Statement, program: Program
-) -> tuple[list[Vector], Vector, dict[str, list[Vector]]]:
-    """Return the optimum from the active set of rows and weights together."""
-    check_vertex_form(program)
+def _feasible(program: Program, statement: Statement) -> tuple[list[Vector], Vector, Multipliers]:
+    """Return the statement's faces, intercepts and multipliers, made feasible."""
     faces, b = feasible_point(program, statement)
-    return optimal_vertex(
-        program, faces, b, feasible_multipliers(program, statement.multipliers), _ACTIVE_TOL
-    )
+    return faces, b, feasible_multipliers(program, statement.multipliers, statement.bits)
 
 
 def refined(evidence: Sequence[Evidence], digits: int = 30) -> tuple[tuple[Evidence, ...], float, float]:
@@ -170,7 +167,7 @@ def refined(evidence: Sequence[Evidence], digits: int = 30) -> tuple[tuple[Evide
         raise ValueError(f"digits must be from 1 to {_MAX_DIGITS}, not {digits!r}")
     if not evidence:
         raise ValueError("this certificate has no evidence that can be refined")
-    refined_parts, values = [], []
+    refined_parts, values, bounds = [], [], []
     for part in evidence:
         statement = _refined(part.state(), digits)
         claim = claim_of(statement)["claim"]
@@ -178,73 +175,35 @@ def refined(evidence: Sequence[Evidence], digits: int = 30) -> tuple[tuple[Evide
         if (value - bound) * 10**digits > abs(value):
             reached = int(-math.log10(float((value - bound) / abs(value)))) if value else 0
             raise ValueError(f"{digits} digits are not reached, only {reached}: the optimum is degenerate")
-        refined_parts.append(replace(part, state=partial(_same, statement)))
-        values.append((value, bound))
-    total_value, total_bound = (float(sum(pair[k] for pair in values)) for k in (0, 1))
+        refined_parts.append(replace(part, state=partial(_identity, statement)))
+        values.append(value)
+        bounds.append(bound)
+    total_value, total_bound = float(sum(values)), float(sum(bounds))
     return tuple(refined_parts), math.nextafter(total_value, math.inf), math.nextafter(total_bound, -math.inf)
 
 
-def _same(statement: Statement) -> Statement:
-    """Return the statement: a function that can be pickled, for `Evidence.state`."""
+def _identity(statement: Statement) -> Statement:
+    """Return the statement; unlike a lambda, this function can be pickled, as ``Evidence.state`` must."""
     return statement
 
 
 def _refined(statement: Statement, digits: int, exact_samples: list[Cells] | None = None) -> Statement:
     """Return the statement with its point and multipliers refined to `digits` digits."""
     bits = math.ceil(digits / math.log10(2)) + _GUARD_BITS
-    program, approx_multipliers, scores = _start(statement, exact_samples)
-    b, multipliers = optimum(
-        program,
-        approx_multipliers,
-        scores,
-        to_digits(bits + 40),
-        close=_ACTIVE_TOL,
-        slack=Fraction(1, 1 << bits),
-    )
+    program = _program(statement, exact_samples)
+    if not has_row_form(program):
+        raise ValueError(_FORM)
+    _, b, multipliers = solve_active_set(
+        program, *_feasible(program, statement), active_tol=_ACTIVE_TOL,
+        solve=refining_solver(bits + _SOLVER_BITS), sign_tol=Fraction(1, 1 << bits),
+    )  # fmt: skip
     feasible = feasible_multipliers(program, multipliers, bits)
-    W, intercepts = _faces_of(program, feasible), [v[0] for v in b if v]
-    return replace(statement, W=W, b=intercepts, multipliers=feasible, bits=bits)
+    return replace(statement, W=stationary_faces(program, feasible), b=b, multipliers=feasible, bits=bits)
 
 
 def _program(statement: Statement, exact_samples: list[Cells] | None) -> Program:
+    """Return the statement's program as the checker has it."""
     if statement.tree is not None:
         raise ValueError("exact and refined solutions are of convex programs, without cases to go through")
     cells = cells_of(statement.X) if exact_samples is None else exact_samples
     return Program(statement.program, cells, statement.X.shape[1], [int(s) for s in statement.y])
-
-
-def _start(
-    statement: Statement, exact_samples: list[Cells] | None
-) -> tuple[Program, dict[str, list[Vector]], list[Vector]]:
-    """Return the program, and the multipliers and scores of the statement's point."""
-    program = _program(statement, exact_samples)
-    if not has_form(program):
-        raise ValueError(_FORM)
-    faces, b = feasible_point(program, statement)
-    approx_multipliers = feasible_multipliers(program, statement.multipliers, statement.bits)
-    intercepts = b or [Fraction(0)] * len(faces)
-    scores = [[v + c for v in _scores(program, w)] for w, c in zip(faces, intercepts, strict=True)]
-    return program, approx_multipliers, scores
-
-
-def _scores(program: Program, w: Vector) -> Vector:
-    """Return the scores of a face, without its intercept."""
-    return program.through(w, True)[0]
-
-
-def _adjoint(program: Program, beta: Vector) -> Vector:
-    """Return Σ_i β_i x_i in the coordinates of a face."""
-    return program.through(beta, False)[0]
-
-
-def _faces_of(program: Program, multipliers: dict[str, list[Vector]]) -> list[Vector]:
-    """Return the faces of given multipliers by stationarity: w = Σ β_i x_i / 2h with β_i = Σ s m."""
-    faces = []
-    for k in range(program.faces):
-        beta = [Fraction(0)] * program.samples.n
-        for row in program.rows:
-            terms = zip(beta, row.side, multipliers[row.name][k], strict=True)
-            beta = [v + s * m for v, s, m in terms]
-        v = beta if program.kind == "kernel" else _adjoint(program, beta)
-        faces.append([value / (2 * number(program.size["factor"])) for value in v])
-    return faces

@@ -1,4 +1,8 @@
-"""A claim's program, point and multipliers, as numbers that are exact."""
+"""A claim in exact numbers: its program, point and multipliers, and numerals for its file.
+
+A certificate keeps :class:`Evidence`, which makes the :class:`Statement` when a file is written.
+``polyopt/check/FORMAT.md`` describes the file, and the numerals that :func:`numeral` writes.
+"""
 
 from __future__ import annotations
 
@@ -19,38 +23,38 @@ Number: TypeAlias = "float | Fraction"
 
 @dataclass(frozen=True)
 class Statement:
-    """A claim and its program; the numbers are exact, the multipliers not yet feasible."""
+    """A program with a point and multipliers, which need not be feasible yet; all numbers count as exact."""
 
     title: str  # name of the machine
     X: Matrix  # samples (n, m), as the machine sees them
     y: NDArray[Any]  # labels -1 and +1 of the program
-    program: dict[str, Any]  # as in the file, with numerals
-    W: Sequence[Sequence[Number] | NDArray[Any]] | NDArray[Any]  # the point, (K, m)
-    b: Sequence[Number]  # intercepts; empty for a program without them
-    multipliers: dict[str, Any]  # arrays (K, n) by the names of the rows
-    kind: str = "bounds"  # or "infeasible", of multipliers that are a ray
-    bits: int = 53  # precision of the repaired multipliers and of the claim
-    tree: dict[str, Any] | None = None  # multipliers of a tree's leaves, in place of the others
-    bound: float = 0.0  # lower bound that all leaves of the tree prove
+    program: dict[str, Any]  # the file's field "program"
+    W: Sequence[Sequence[Number] | NDArray[Any]] | NDArray[Any]  # the point's K faces, (K, m)
+    b: Sequence[Number]  # its intercepts; empty for a program without them
+    multipliers: dict[str, Any]  # by the name of each family of rows, an array (K, n)
+    kind: str = "bounds"  # or "infeasible": then the multipliers are a ray
+    bits: int = 53  # significant bits of the feasible multipliers and of the claim's numbers
+    tree: dict[str, Any] | None = None  # the file's field "multipliers" for a branch-and-bound tree
+    bound: float = 0.0  # lower bound that the leaves of the tree prove
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """The statement of a certificate's claim, made when it is asked for."""
+    """A function that makes the statement of a claim, and the origin of its samples in a data set."""
 
     state: Callable[[], Statement]
-    names: tuple[str, str] = ("-1", "1")  # labels of the classes -1 and +1 in the data
-    rows: NDArray[Any] | None = None  # samples of the data in the statement; None for all
-    factor: float = 1.0  # factor of their features
-    fixed: Callable[[], Statement] | None = None  # statement of the program of one case of several
+    names: tuple[str, str] = ("-1", "1")  # labels of the classes -1 and +1 in the data set
+    rows: NDArray[Any] | None = None  # indices of the statement's samples in the data set; None for all
+    factor: float = 1.0  # by which the features of the data set are multiplied
+    fixed: Callable[[], Statement] | None = None  # of an L0 machine with the centres in use fixed
 
     def of(self, names: tuple[str, str], rows: NDArray[Any], factor: float) -> Evidence:
-        """Return the same evidence for other label names, sample numbers and a factor of the features."""
+        """Return the same evidence with another origin of its samples."""
         return replace(self, names=names, rows=rows, factor=factor)
 
 
 def without_form(reason: str) -> tuple[Evidence, ...]:
-    """Return the evidence of a certificate that no file can hold; its statement raises the reason."""
+    """Return evidence without a file format; making its statement raises ValueError with the reason."""
     return (Evidence(partial(_refuse, reason)),)
 
 
@@ -59,30 +63,29 @@ def _refuse(reason: str) -> Statement:
 
 
 def numeral(value: Number) -> int | str:
-    """Return a number for the file: an integer, a hexadecimal float of any length, or a fraction."""
-    exact = Fraction(value)
-    top, den = exact.numerator, exact.denominator
-    if den == 1 and abs(top) < 1 << 53:
-        return top
-    if den & (den - 1):
-        return f"{top}/{den}"
-    zeros = (top & -top).bit_length() - 1
-    return f"{'-' if top < 0 else ''}0x{abs(top) >> zeros:x}p{zeros - den.bit_length() + 1}"
+    """Return a number for the file: an integer, a fraction "p/q", or for a power of two q "0x1fp-3"."""
+    p, q = Fraction(value).as_integer_ratio()
+    if q == 1 and abs(p) < 1 << 53:
+        return p
+    if q & (q - 1):
+        return f"{p}/{q}"
+    trailing_zeros = (p & -p).bit_length() - 1
+    return f"{'-' if p < 0 else ''}0x{abs(p) >> trailing_zeros:x}p{trailing_zeros - q.bit_length() + 1}"
 
 
 def cap_of(costs: Iterable[Number]) -> Any:
-    """Return the caps of a family (inf for a hard row) for the file: one number if all are equal."""
-    found = ["inf" if isinstance(cost, float) and math.isinf(cost) else numeral(cost) for cost in costs]
-    return found[0] if len(set(found)) == 1 else found
+    """Return the caps of a family of rows for the file, "inf" for a hard row; one cap if all are equal."""
+    caps = ["inf" if isinstance(cost, float) and math.isinf(cost) else numeral(cost) for cost in costs]
+    return caps[0] if len(set(caps)) == 1 else caps
 
 
 def numerals(values: Sequence[Number] | NDArray[Any]) -> Any:
-    """Return numbers for the file: one number if all are equal, and only the nonzero ones if they are few."""
-    plain: Sequence[Number] = values.tolist() if isinstance(values, np.ndarray) else values
-    exact = [Fraction(value) for value in plain]
+    """Return a vector for the file: one number if all are equal, the nonzero ones if under a half are."""
+    numbers: Sequence[Number] = values.tolist() if isinstance(values, np.ndarray) else values
+    exact = [Fraction(value) for value in numbers]
     if len(exact) > 1 and all(value == exact[0] for value in exact):
         return numeral(exact[0])
-    at = [k for k, value in enumerate(exact) if value]
-    if 2 * len(at) < len(exact):
-        return {"at": at, "is": [numeral(exact[k]) for k in at]}
+    nonzero = [j for j, value in enumerate(exact) if value]
+    if 2 * len(nonzero) < len(exact):
+        return {"at": nonzero, "is": [numeral(exact[j]) for j in nonzero]}
     return [numeral(value) for value in exact]
