@@ -219,8 +219,8 @@ class SolverBlock(Protocol):
 
     samples: Any  # has them as its X
     chosen: NDArray[np.bool_] | None
-    done: int
-    answer: object
+    n_applied: int
+    last_result: object
 
 
 class BlockRecipe(Protocol):
