@@ -71,11 +71,9 @@ exponentials = in_c("exponentials", "t!: T (n, w); first: i8; last: i8", T="f8 f
 
 # scale * (X[rows, columns] - centre) into the first columns of out.
 fill = in_c(
-    "fill",
-    "X: T (n, m); rows: i8 (r); columns: i8 (c); centre: f8 (c); scale: f8; out!: U (r, w)",
-    T="f8 f4",
-    U="f8 f4",
-)
+    "fill", "X: T (n, m); rows: i8 (r); columns: i8 (c); centre: f8 (c); scale: f8; out!: U (r, w)",
+    T="f8 f4", U="f8 f4",
+)  # fmt: skip
 
 # squares[i] = sum_k (X[i, k] - centre[k])^2.
 square_norms = in_c("square_norms", "X: T (n, m); centre: f8 (m); squares!: f8 (n)", T="f8 f4")
@@ -398,14 +396,9 @@ class SampleGram:
         return by_blocks
 
     def operand(
-        self,
-        rows: Samples,
-        dtype: np.dtype[Any],
-        *,
-        left: bool,
-        points: tuple[Matrix, Vector] | None = None,
+        self, rows: Samples, dtype: np.dtype[Any], *, left: bool, points: tuple[Matrix, Vector] | None = None,
         without_norms: bool = False,
-    ) -> Matrix:
+    ) -> Matrix:  # fmt: skip
         """Return the left or right operand of the kernel's argument, as in the module's table.
 
         points: a matrix whose rows replace the samples, and for the RBF kernel their squared norms.
@@ -607,10 +600,7 @@ class SamplePanel:
 
 
 def gram_matvec(
-    gram: Gram,
-    coefficients: Vector,
-    dtype: DTypeLike = np.float64,
-    tick: Callable[[], None] | None = None,
+    gram: Gram, coefficients: Vector, dtype: DTypeLike = np.float64, tick: Callable[[], None] | None = None
 ) -> Vector:
     """Return ``K coefficients``; `tick` is that of :func:`panel_matvec`."""
     support = np.flatnonzero(coefficients)

@@ -50,15 +50,9 @@ class SparseRight:
         return table_rows, np.zeros((self._max_table_rows + 1, _GROUP), dtype=self._samples.dtype)
 
     def multiply(
-        self,
-        left: csr_array,
-        first: int,
-        last: int,
-        out: NDArray[Any],
-        work: tuple[NDArray[Any], NDArray[Any]],
-        *,
-        transposed: bool = False,
-    ) -> NDArray[Any]:
+        self, left: csr_array, first: int, last: int, out: NDArray[Any],
+        work: tuple[NDArray[Any], NDArray[Any]], *, transposed: bool = False,
+    ) -> NDArray[Any]:  # fmt: skip
         """Write the products of the samples `left` with the right samples `first` to `last` - 1 into `out`.
 
         left: CSR, of the same type as the right matrix.

@@ -52,7 +52,7 @@ from polyopt.margin.decomposition.state import (
     gains,
     gather_square,
     recapped,
-)
+)  # fmt: skip
 from polyopt.native.library import kernel
 
 _LANES = 8  # samples of a vector register: rows are padded to a multiple
@@ -134,16 +134,10 @@ def solve_pairs(
 
 
 def solve_decomposition(
-    gram: Gram | Any,
-    rows: Families,
-    *,
-    tol: float = 1e-3,
-    max_iter: int | None = None,
-    time_limit: float | None = None,
-    cache_size: float = 500.0,
-    progress: Callable[[dict[str, float]], None] | None = None,
-    options: Options = DEFAULTS,
-) -> Solution:
+    gram: Gram | Any, rows: Families, *, tol: float = 1e-3, max_iter: int | None = None,
+    time_limit: float | None = None, cache_size: float = 500.0,
+    progress: Callable[[dict[str, float]], None] | None = None, options: Options = DEFAULTS,
+) -> Solution:  # fmt: skip
     """Solve one program by a :class:`Decomposition`, whose arguments these are."""
     machine = Decomposition(gram, cache_size=cache_size, progress=progress, options=options)
     return machine.solve(rows, tol=tol, max_iter=max_iter, time_limit=time_limit)
@@ -158,26 +152,17 @@ class Decomposition:
     """
 
     def __init__(
-        self,
-        gram: Gram | Any,
-        *,
-        cache_size: float = 500.0,
-        progress: Callable[[dict[str, float]], None] | None = None,
-        options: Options = DEFAULTS,
-    ):
+        self, gram: Gram | Any, *, cache_size: float = 500.0,
+        progress: Callable[[dict[str, float]], None] | None = None, options: Options = DEFAULTS,
+    ):  # fmt: skip
         self._state = State(as_gram(gram), cache_size * _MEGABYTE, options)
         self._progress = progress
         self._solved: Dual | None = None  # the last program
 
     def solve(
-        self,
-        rows: Families,
-        *,
-        tol: float = 1e-3,
-        max_iter: int | None = None,
-        time_limit: float | None = None,
-        start: Mapping[str, Vector] | None = None,
-    ) -> Solution:
+        self, rows: Families, *, tol: float = 1e-3, max_iter: int | None = None,
+        time_limit: float | None = None, start: Mapping[str, Vector] | None = None,
+    ) -> Solution:  # fmt: skip
         """Solve for families of constraints with finite costs, such as ``hinge_families(y, C, B)``.
 
         tol: largest violation m - M of the optimality conditions, in units of the outputs. The relative

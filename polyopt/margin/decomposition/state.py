@@ -66,7 +66,7 @@ from polyopt.linalg.kernels import (
     gram_matvec,
     outputs_at,
     panel_matvec,
-)
+)  # fmt: skip
 from polyopt.native.library import kernel
 
 _EPS = float(np.finfo(float).eps)
@@ -718,14 +718,11 @@ class History:
         state = self._state
         unknown = {"objective": np.nan, "bound": np.nan}
         record = {
-            "iteration": float(self.iteration),
-            "seconds": self.clock.seconds,
-            "violation": violation,
+            "iteration": float(self.iteration), "seconds": self.clock.seconds, "violation": violation,
             **(state.values() if state.is_up_to_date else unknown),
-            "rows": float(state.cache.computed),
-            "hits": float(state.cache.hits),
+            "rows": float(state.cache.computed), "hits": float(state.cache.hits),
             "active": float(len(state.cache.active)),
-        }
+        }  # fmt: skip
         self._records.append(record)
         if self._progress is not None:
             self._progress(record)
@@ -748,10 +745,6 @@ class History:
             status=status,
             primal={"coef": shrink * beta, "b": np.array(shrink * b), "f": shrink * (g + b)},
             duals=dual.rows.named(dual.rows.split(beta)),
-            objective=values["objective"],
-            bound=bound,
-            solver="decomposition",
-            iterations=self.iteration,
-            solve_time=self.clock.seconds,
-            history=tuple(self._records),
-        )
+            objective=values["objective"], bound=bound, solver="decomposition",
+            iterations=self.iteration, solve_time=self.clock.seconds, history=tuple(self._records),
+        )  # fmt: skip

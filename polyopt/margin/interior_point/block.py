@@ -11,21 +11,21 @@ Constraints. A family has one constraint on the output f of each sample: its sid
 
 s ≥ 0 is the surplus, and mu ≥ 0 the multiplier complementary to it; eta ≥ 0 is the multiplier of xi ≥ 0. The
 equation mu + eta = cap holds at every iterate, the others in the limit. A sample with a cap of 0 has no such
-constraint; without slack, it has none if mu is 0. The coefficients of w are β_i = Σ side mu, over the
-families.
+constraint; without slack, it has none if mu is 0. The coefficient β_i of x_i in w is Σ side mu over families.
 
 Arrays. The rows of Z are multipliers z, those of T the slacks t complementary to them: for each of the S
 families with slack, which are first, (mu, eta) in Z and (s, xi) in T; for the others mu in Z and s in T.
 
 Newton step. The linearised complementarity is z dt + t dz = rhs, with
 
-    rhs = barrier cap − z t − second dz dt,
+    rhs = barrier cap − z t − second dz dt.
 
-the mean cap if there is no slack, and `second` 1 in the corrector, else 0. Targets in proportion to the cap
-make a sample of weight 2 the same as two copies. Eliminating dZ and dT leaves the reduced system in (w, b),
-with a diagonal matrix D (n, n): β changes by h − D df. `dual_reg` is the dual regularisation δ, a proximal
-term on the multipliers: the linearised constraints are relaxed by δ dmu, so that no family adds more than
-1/δ to an entry of D. With larger weights, the rounding of the outputs would dominate X'β = Rw.
+The barrier parameter `barrier` is multiplied by the cap, so that a sample of weight 2 is the same as two
+copies (by the mean cap if there is no slack); `second` is 1 in the corrector, else 0. Eliminating dZ and dT
+leaves the reduced system in (w, b), with a diagonal matrix D (n, n): β changes by h − D df. `dual_reg` is the
+dual regularisation δ, a proximal term on the multipliers: the linearised constraints are relaxed by δ dmu, so
+that no family adds more than 1/δ to an entry of D. With larger weights, the rounding of the outputs would
+dominate X'β = Rw.
 
 Methods that change a block are called only through the log of :mod:`polyopt.margin.interior_point.crew`,
 which is replayed if a block is lost, and their names stand in checkpoints; the other methods read only.
@@ -46,13 +46,7 @@ from formulations.families import Families, Reaches
 from formulations.language.types import Vector
 from polyopt.certificates.tally import Tally
 from polyopt.margin.certificate_by_blocks import Slices
-from polyopt.margin.interior_point.intercept import (
-    BreakpointRange,
-    ListedBreakpoints,
-    breakpoint_histogram,
-    breakpoint_range,
-    list_breakpoints,
-)
+from polyopt.margin.interior_point import intercept as breakpoints
 from polyopt.margin.interior_point.rows import Rows
 from polyopt.native.library import Struct, kernel
 
@@ -91,25 +85,25 @@ reduced_diagonal = kernel(
 
 # Fill a column of V with h, the right-hand side of the reduced system per sample: β changes by h − D df.
 reduced_rhs = kernel(
-    "condense", "point: PrimalDual; dual_reg: f8; direction: Direction; V!: f8 (n, k); column: i8"
+    "condense", "point: PrimalDual; dual_reg: f8; delta: Direction; V!: f8 (n, k); column: i8"
 )
 
 # Back-substitute: fill dZ and dT for df. summary (3,): the step length at which the first multiplier or slack
 # reaches zero, or infinity; Σ (z dt + t dz); Σ dz dt.
-back_substitute = kernel("direct", "point: PrimalDual; dual_reg: f8; direction: Direction; summary!: f8 (o)")
+back_substitute = kernel("direct", "point: PrimalDual; dual_reg: f8; delta: Direction; summary!: f8 (o)")
 
 # Set the right-hand side of complementarity: barrier cap − z t − second dz dt, with the cap `mean_cap` if
 # there is no slack. In the corrector dz and dt are those of the affine-scaling direction.
 set_complementarity_rhs = kernel(
-    "target", "point: PrimalDual; direction: Direction; mean_cap: f8; barrier: f8; second: f8"
+    "target", "point: PrimalDual; delta: Direction; mean_cap: f8; barrier: f8; second: f8"
 )
 
 # Move f, Z and T by one step length.
-common_step = kernel("step", "point: PrimalDual; direction: Direction; length: f8")
+common_step = kernel("step", "point: PrimalDual; delta: Direction; length: f8")
 
 # Move the outputs by the full step, and Z and T of each sample by a step length of its own, at most this
 # fraction of the length at which one of them reaches zero.
-separate_steps = kernel("step_apart", "point: PrimalDual; direction: Direction; fraction: f8")
+separate_steps = kernel("step_apart", "point: PrimalDual; delta: Direction; fraction: f8")
 
 # Return the cost of the least slacks at the outputs times `shrink`.
 slack_cost = kernel("cost", "point: PrimalDual; shrink: f8", returns="f8")
@@ -135,13 +129,9 @@ class Block:
     chosen: NDArray[np.bool_] | None = None
 
     def __init__(
-        self,
-        samples: Rows,
-        rows: Families | Callable[[], Families],
-        soft: int,
-        counts: Vector | None = None,
-        work: Work | None = None,
-    ):
+        self, samples: Rows, rows: Families | Callable[[], Families], soft: int,
+        counts: Vector | None = None, work: Work | None = None,
+    ):  # fmt: skip
         self.samples, self.soft, self._rows = samples, soft, rows
         self._counts, self._mean_cap, self.best_beta = counts, 0.0, np.zeros(samples.n)
         self._moves, self._summary = 0, np.empty(6)
@@ -164,15 +154,10 @@ class Block:
             any((exists & (is_lower == side)).any() for is_lower, exists in positive)
             for side in (True, False)
         )
-        return BlockFacts(
-            self.samples.n,
-            self.samples.m,
-            self.samples.products,
-            sum(float(family.cap.sum()) for family in soft),
-            float(sum(self.samples.n if mask is None else np.count_nonzero(mask) for mask in masks)),
-            has_lower,
-            has_upper,
-        )
+        X = self.samples
+        costs = sum(float(family.cap.sum()) for family in soft)
+        bounds = float(sum(X.n if mask is None else np.count_nonzero(mask) for mask in masks))
+        return BlockFacts(X.n, X.m, X.products, costs, bounds, has_lower, has_upper)
 
     def total(self) -> Vector:
         """Return the weighted sum of the samples, followed by the sum of the weights."""
@@ -322,17 +307,17 @@ class Block:
         """Return the cost of the least slacks at the outputs of (w, b) times this factor."""
         return self.rows.cost(shrink * self.samples.scores(v))
 
-    def breakpoint_range(self, w: Vector) -> BreakpointRange:
+    def breakpoint_range(self, w: Vector) -> breakpoints.BreakpointRange:
         """Return the first and last b at which a constraint becomes tight, and sums of the costs."""
-        return breakpoint_range(self.rows, self._scores_without_intercept(w))
+        return breakpoints.breakpoint_range(self.rows, self._scores_without_intercept(w))
 
     def breakpoint_histogram(self, w: Vector, edges: Vector) -> Vector:
         """Return the costs and the numbers of the breakpoints in b between the edges: (2, edges + 1)."""
-        return breakpoint_histogram(self.rows, self._scores_without_intercept(w), edges)
+        return breakpoints.breakpoint_histogram(self.rows, self._scores_without_intercept(w), edges)
 
-    def list_breakpoints(self, w: Vector, low: float, high: float) -> ListedBreakpoints:
+    def list_breakpoints(self, w: Vector, low: float, high: float) -> breakpoints.ListedBreakpoints:
         """Return the breakpoints b above `low`, up to `high`."""
-        return list_breakpoints(self.rows, self._scores_without_intercept(w), low, high)
+        return breakpoints.list_breakpoints(self.rows, self._scores_without_intercept(w), low, high)
 
     def _scores_without_intercept(self, w: Vector) -> Vector:
         return self.samples.scores(np.append(w, 0.0))

@@ -101,12 +101,9 @@ class Local(Crew):
     """
 
     def __init__(
-        self,
-        blocks: Sequence[Logged],
-        *,
-        threads: bool = False,
+        self, blocks: Sequence[Logged], *, threads: bool = False,
         loaded: Callable[[int, Callable[[], Any]], Any] | None = None,
-    ):
+    ):  # fmt: skip
         super().__init__()
         self.blocks, self._threads, self._loaded = blocks, threads, loaded
 

@@ -54,16 +54,10 @@ DEFAULTS = Options()
 
 
 def solve_interior_point(
-    X: Matrix,
-    rows: Families,
-    *,
-    D: float | None = None,
-    weights: ArrayLike | None = None,
-    tol: float = 1e-8,
-    max_iter: int | None = None,
-    time_limit: float | None = None,
+    X: Matrix, rows: Families, *, D: float | None = None, weights: ArrayLike | None = None,
+    tol: float = 1e-8, max_iter: int | None = None, time_limit: float | None = None,
     progress: Callable[[dict[str, float]], None] | None = None,
-) -> Solution:
+) -> Solution:  # fmt: skip
     """Solve a linear hinge-type machine by a primal-dual interior-point method: SVM, Sigma-SVM, RMM.
 
     Memory: at most some 58 numbers per sample (33 without a bound), a block of rows, and matrices of size m,
@@ -89,16 +83,11 @@ def solve_interior_point(
 
 
 def solve_problem(
-    problem: Problem,
-    tol: float,
-    max_iter: int | None,
-    clock: Clock,
+    problem: Problem, tol: float, max_iter: int | None, clock: Clock,
     progress: Callable[[dict[str, float]], None] | None,
-    save: Callable[[dict[str, Any]], None] | None = None,
-    known: Mapping[str, Any] | None = None,
-    start: Vector | None = None,
-    options: Options = DEFAULTS,
-) -> Solution:
+    save: Callable[[dict[str, Any]], None] | None = None, known: Mapping[str, Any] | None = None,
+    start: Vector | None = None, options: Options = DEFAULTS,
+) -> Solution:  # fmt: skip
     """Solve a program whose samples are in blocks; the multipliers stay with the blocks.
 
     save: called after every iteration with the state of the loop. This state and the crew's log are all that
@@ -196,12 +185,9 @@ class _Best:
         if is_best:
             self.violation = survey.violation
         record = {
-            "iteration": float(len(self._history)),
-            "seconds": self._clock.seconds,
-            "violation": survey.violation,
-            "objective": self._objective,
-            "bound": self._bound,
-        }
+            "iteration": float(len(self._history)), "seconds": self._clock.seconds,
+            "violation": survey.violation, "objective": self._objective, "bound": self._bound,
+        }  # fmt: skip
         self._history.append(record)
         if self._progress is not None:
             self._progress(record)
@@ -230,14 +216,10 @@ class _Best:
         return Solution(
             status=status,
             primal={"w": w, "b": np.array(b if problem.is_centred else b - float(problem.shift @ w))},
-            duals={},
-            objective=objective,
-            bound=bound,
-            solver="interior-point",
-            iterations=max(len(self._history) - 1, 0),
-            solve_time=self._clock.seconds,
+            duals={}, objective=objective, bound=bound, solver="interior-point",
+            iterations=max(len(self._history) - 1, 0), solve_time=self._clock.seconds,
             history=tuple(self._history),
-        )
+        )  # fmt: skip
 
     def _feasible_primal(self) -> tuple[float, Vector, float]:
         """Return objective, w and b (for centred samples) of the best point, scaled within the bounds."""

@@ -62,10 +62,7 @@ def read(X: Matrix, rows: Families, D: float | None, weights: ArrayLike | None) 
 
 
 def in_order(rows: Families) -> tuple[Families, int]:
-    """Return the families, those with slack first, and the number of these.
-
-    ValueError: a hard margin, or B = 0.
-    """
+    """Return the families, those with slack first, and the number of these; refuse hard margins and B = 0."""
     soft = [family for family in rows if family.is_soft]
     hard = [family for family in rows if not family.is_soft]
     if not soft or any(family.has_slack or family.kink > 0.0 for family in hard):
