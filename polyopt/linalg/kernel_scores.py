@@ -46,8 +46,7 @@ _MAX_TERMS = 128  # terms summed at once in single precision, which limits the r
 _VALUE_UNDERFLOW, _TERM_UNDERFLOW = 1e-30, 1e-37
 _COMPOUNDING = 1.02  # (1 + u)^r - 1 is at most this times r u
 
-# products[i, j] = exp(min(products[i, j] - sample_norms[j] - point_norms[i], 0)), to 2 units in the last
-# place.
+# products_ij = exp(min(products_ij - sample_norms_j - point_norms_i, 0)), to 2 units in the last place.
 gaussians = kernel("gaussians", "products!: T (t, w); point_norms: T (t); sample_norms: T (w)", T="f8 f4")
 
 # Add sum_j values_ij coef_j to sums_i and sum_j |values_ij coef_j| to sizes_i, in double precision.
@@ -257,10 +256,9 @@ class BoundedScorer:
         return (summed + 6) * self._unit + (self._gram.n + 16) * _DOUBLE_UNIT
 
     def _error_bounds(self, rbf_errors: Array, squares: Array) -> Array:
-        """Return the error bounds (count, points) of the scores.
+        """Return the error bounds (count, points) of the scores at points with these squared norms.
 
         rbf_errors: for the RBF kernel, the sums of the terms' errors over the tiles, without underflow.
-        squares (points,): squared norms of the points.
         """
         coef_norms = self._coef_norms[:, None]
         if self._roundings * self._unit > _COMPOUNDING - 1.01:  # roundings compound too much

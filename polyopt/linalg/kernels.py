@@ -81,10 +81,8 @@ square_norms = in_c("square_norms", "X: T (n, m); centre: f8 (m); squares!: f8 (
 # out[i, j] = factor * ‖z_i - x_j‖² from the differences: z_i = Z[points[i]], x_j in the blocks of
 # :func:`feature_major_blocks`.
 distances = in_c(
-    "distances",
-    "Z: T (n, m); points: i8 (p); blocks: f8 (b, m, w); factor: f8; out!: f8 (p, c)",
-    T="f8 f4",
-)
+    "distances", "Z: T (n, m); points: i8 (p); blocks: f8 (b, m, w); factor: f8; out!: f8 (p, c)", T="f8 f4",
+)  # fmt: skip
 
 
 class Panel(Protocol):

@@ -138,7 +138,7 @@ def solve_decomposition(
     time_limit: float | None = None, cache_size: float = 500.0,
     progress: Callable[[dict[str, float]], None] | None = None, options: Options = DEFAULTS,
 ) -> Solution:  # fmt: skip
-    """Solve one program by a :class:`Decomposition`, whose arguments these are."""
+    """Solve one program; for the arguments see :class:`Decomposition` and its method ``solve``."""
     machine = Decomposition(gram, cache_size=cache_size, progress=progress, options=options)
     return machine.solve(rows, tol=tol, max_iter=max_iter, time_limit=time_limit)
 

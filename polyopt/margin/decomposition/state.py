@@ -82,10 +82,8 @@ _gains = kernel(
 
 # total += Σ_k weights_k table[slots_k, start : start + w].
 _combine = kernel(
-    "combine_rows",
-    "table: T (s, n); slots: i8 (r); weights: T (r); start: i8; total!: T (w)",
-    T="f8 f4",
-)
+    "combine_rows", "table: T (s, n); slots: i8 (r); weights: T (r); start: i8; total!: T (w)", T="f8 f4",
+)  # fmt: skip
 
 
 # K = table[slots, positions], symmetric from its upper triangle.

@@ -98,14 +98,14 @@ def state(crew: Crew, soft: int, D: float | None, *, intercept: bool = True) -> 
     if not intercept:  # the regulariser depends on the origin
         crew.tell("place", np.zeros(facts.m), is_entrywise)
         return Problem(crew, facts, soft, np.zeros(facts.m), Regulariser(facts.m, is_free=False), False)
-    # Without D the shift does not change the program, and entrywise products are faster without it.
+    # Entrywise products are centred after the sum, which loses digits; without D no centre is needed.
     shift = np.zeros(facts.m) if D is None and is_entrywise else mean
     crew.tell("place", shift, is_entrywise)
     if D is None:
         return Problem(crew, facts, soft, shift, Regulariser(facts.m), False)
     Sigma = total(crew.ask("second_moments"))[:-1, :-1] / count
-    # The rounding of a constant feature must not count as a small variance. Entrywise products are centred
-    # after the sum, so their rounding is relative to mean², not to the deviation from the mean.
+    # The rounding of a constant feature must not count as a small variance. With entrywise products it is
+    # relative to mean².
     min_variance = (_MIN_DEVIATION_REL_MEAN if is_entrywise else _MIN_DEVIATION_REL_MEAN**2) * mean**2
     is_constant = Sigma.diagonal() <= min_variance
     Sigma[is_constant] = Sigma[:, is_constant] = 0.0
