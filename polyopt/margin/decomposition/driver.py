@@ -233,7 +233,7 @@ class _View(NamedTuple):
     phi: Pieces
     rise: Vector  # φ'(β+) − g
     fall: Vector  # φ'(β−) − g
-    violation: float  # max rise − min fall
+    violation: float  # m − M = max rise − min fall
 
 
 class _Run:
@@ -261,12 +261,12 @@ class _Run:
         """Alternate working sets, for decreasing violations, with Newton phases; return the status."""
         state, options, tol = self._state, self._options, self._tol
         self._newton.start_forecast()
-        self._walk()
-        goal = max(tol, options.first_newton_violation)
+        self._run_initial_steps()
+        target = max(tol, options.first_newton_violation)
         while True:
-            if goal < options.min_single_violation and state.violation() > goal:
+            if target < options.min_single_violation and state.violation() > target:
                 state.use_double(self._clock.check)
-            status = self._reduce(goal)
+            status = self._run_working_sets(target)
             if status is Status.CONVERGED:  # too slow: the Newton phase may do better
                 self._newton.run(tol, force=True)
                 continue
@@ -288,22 +288,23 @@ class _Run:
                 return Status.INACCURATE
             else:
                 ratio = options.newton_violation_ratio
-                least = required if violation > required else violation / ratio
-                self._newton.run(least)
-                goal = max(min(goal, state.violation()) / ratio, least)
+                min_target = required if violation > required else violation / ratio
+                self._newton.run(min_target)
+                target = max(min(target, state.violation()) / ratio, min_target)
 
     def _is_optimal(self) -> bool:
+        """Return True if the violation and the relative gap are within their tolerances."""
         return self._state.violation() <= self._tol and self._state.gap() <= self._max_gap
 
     def _final_status(self) -> Status:
-        """SOLVED, unless rounding could hide that the point is not optimal."""
+        """Return SOLVED, or INACCURATE if the rounding of outputs exceeds the largest relative gap."""
         return Status.SOLVED if self._state.relative_rounding() <= self._max_gap else Status.INACCURATE
 
-    def _walk(self) -> None:
-        """Take pair steps over all samples, if kernel rows are cheap; then try the Newton phase."""
+    def _run_initial_steps(self) -> None:
+        """Take pair steps over all samples if kernel rows are cheap (the walk); then try a Newton phase."""
         state, options, n = self._state, self._options, self._state.gram.n
         is_cheap = state.is_small and n * state.gram.entry_cost <= options.max_walk_row_work
-        goal, violation = max(self._tol, options.walk_violation), state.violation()
+        target, violation = max(self._tol, options.walk_violation), state.violation()
         if not is_cheap or np.isfinite(self._history.limit) or not state.is_whole or violation <= self._tol:
             return
         factors = state.cache.factors()
@@ -312,7 +313,7 @@ class _Run:
         self._history.record(violation)
         beta, g = state.beta.copy(), state.g.copy()
         taken, rows = solve_pairs(
-            ComputedRows(*factors), state.diagonal, g, beta, state.dual.phi, goal, options.max_walk_rows,
+            ComputedRows(*factors), state.diagonal, g, beta, state.dual.phi, target, options.max_walk_rows,
             options.max_walk_steps,
         )  # fmt: skip
         if np.isfinite(g).all():  # no overflow
@@ -320,13 +321,13 @@ class _Run:
         state.cache.computed += rows
         self._newton.add_set(n, taken)
         self._history.iteration += 1
-        if state.violation() <= goal:
+        if state.violation() <= target:
             self._newton.run(min(self._tol, 1e-8), force=True)  # 1e-8 takes hardly more time than `tol`
 
     # -- working sets -------------------------------------------------------------------------
 
-    def _reduce(self, goal: float) -> Status:
-        """Solve working sets until the violation over all samples is within `goal`.
+    def _run_working_sets(self, target: float) -> Status:
+        """Solve working sets until the violation over all samples is within `target`.
 
         Return SOLVED if it is; CONVERGED if it falls so slowly that the Newton phase is overdue; INACCURATE
         if rounding prevents progress even after a restart; or the limit reached.
@@ -335,8 +336,8 @@ class _Run:
         while True:
             view = self._view()
             is_due = self._history.iteration % self._options.sets_per_record == 0
-            if view.violation <= goal:
-                if not state.unshrink(goal):
+            if view.violation <= target:
+                if not state.unshrink(target):
                     self._history.record(view.violation)
                     return Status.SOLVED
             elif self._is_stuck(view.violation, is_due):
@@ -383,13 +384,13 @@ class _Run:
         """Solve the subproblem of the samples at the chosen positions, changing their `beta`."""
         cache, options, samples = self._state.cache, self._options, view.samples[chosen]
         slots, g, phi = cache.fetch(samples), view.g[chosen], view.phi.of(chosen)
-        goal = options.subproblem_violation_ratio * view.violation
+        target = options.subproblem_violation_ratio * view.violation
         steps, pivots = options.max_pair_steps_per_sample * size, 0
         source, diagonal = CachedRows(cache.table, slots, chosen), self._state.diagonal[samples]
-        taken, _ = solve_pairs(source, diagonal, g, beta, phi, goal, size, steps)
+        taken, _ = solve_pairs(source, diagonal, g, beta, phi, target, size, steps)
         if taken == steps:  # K is nearly singular on this set: Newton's method is faster than pairs
             K = gather_square(cache.table, slots, chosen)
-            pivots = solve_pivots(K, g, beta, phi, goal, options.max_pivots, self._clock, options)
+            pivots = solve_pivots(K, g, beta, phi, target, options.max_pivots, self._clock, options)
         self._newton.add_set(size, taken, pivots)
 
     # -- rounding -----------------------------------------------------------------------------

@@ -184,9 +184,9 @@ class NewtonPhase:
 
     def __init__(self, state: State, history: History):
         self._state, self._history, self._options = state, history, state.options
-        self._rows_before, self._sets, self._steps = state.cache.computed, 0, 0.0
-        self._phase_work = 0.0  # work of this phase
-        self._work_at_estimate = 0.0  # work of the working sets when the phase was last considered
+        self._rows_at_start, self._n_sets, self._step_work = state.cache.computed, 0, 0.0
+        self._phase_work = 0.0  # work of all phases so far
+        self._work_at_estimate = 0.0  # work of the working sets when a phase was last considered
         # Violation and work of the working sets at the last forecast.
         self._last_forecast: tuple[float, float] | None = None
 
@@ -194,8 +194,8 @@ class NewtonPhase:
 
     def add_set(self, size: int, steps: int, pivots: int = 0) -> None:
         """Count a working set of this size, with its pair steps and pivots."""
-        self._sets += 1
-        self._steps += _PAIR_STEP_WORK * steps * size + pivots * self._pivot_work(size // 2, size)
+        self._n_sets += 1
+        self._step_work += _PAIR_STEP_WORK * steps * size + pivots * self._pivot_work(size // 2, size)
 
     def start_forecast(self) -> None:
         """Start to measure how fast working sets reduce the violation."""
@@ -204,11 +204,11 @@ class NewtonPhase:
     def _working_set_work(self) -> float:
         """Return the work of the working sets so far: kernel rows, steps, and a fixed work per set."""
         cache, n = self._state.cache, self._state.gram.n
-        rows = (cache.computed - self._rows_before) * self._row_work(cache.dtype)
-        return rows + self._sets * (_SET_WORK + _SET_WORK_PER_SAMPLE * n) + self._steps
+        rows = (cache.computed - self._rows_at_start) * self._row_work(cache.dtype)
+        return rows + self._n_sets * (_SET_WORK + _SET_WORK_PER_SAMPLE * n) + self._step_work
 
-    def _double_rows_ahead(self, tol: float) -> float:
-        """Return the work of the rows in double precision that working sets will need for `tol`."""
+    def _double_row_work(self, tol: float) -> float:
+        """Return the work of the double-precision rows that working sets will need to reach `tol`."""
         state = self._state
         if state.is_double or tol >= self._options.min_single_violation:
             return 0.0
@@ -273,15 +273,18 @@ class NewtonPhase:
             of the working sets.
         """
         state, history = self._state, self._history
-        before = state.violation()
-        estimate = self._estimate(before)
-        samples, ahead = estimate.samples, self._double_rows_ahead(tol)
-        allowed = self._options.max_newton_cost_ratio * (self._working_set_work() + ahead) - self._phase_work
+        violation = state.violation()
+        estimate = self._estimate(violation)
+        samples, double_row_work = estimate.samples, self._double_row_work(tol)
+        max_work = (
+            self._options.max_newton_cost_ratio * (self._working_set_work() + double_row_work)
+            - self._phase_work
+        )
         if not force:
-            allowed = min(allowed, self._forecast(before, tol) + ahead)
+            max_work = min(max_work, self._forecast(violation, tol) + double_row_work)
         memory = _BYTES_PER_ENTRY * len(samples) ** 2
         self._work_at_estimate = self._working_set_work()
-        is_too_expensive = memory > state.budget or estimate.total > allowed
+        is_too_expensive = memory > state.budget or estimate.total > max_work
         if not len(samples) or is_too_expensive or history.clock.is_over:
             return
         if memory + state.cache.bytes > state.budget:
@@ -291,13 +294,13 @@ class NewtonPhase:
         if not state.is_accurate(tol):
             state.recompute_at(samples, history.clock.check)
         beta, g = state.beta[samples], state.g[samples]
-        limit = int(min((allowed - estimate.fixed) / estimate.pivot, history.limit - history.iteration))
+        limit = int(min((max_work - estimate.fixed) / estimate.pivot, history.limit - history.iteration))
         K, phi = self._matrix(samples), state.dual.phi.of(samples)
         pivots = solve_pivots(K, g, beta, phi, 0.5 * tol, limit, history.clock, self._options)
         history.iteration += pivots
         self._phase_work += estimate.fixed + pivots * estimate.pivot
-        moved = beta != state.beta[samples]
-        state.change(samples[moved], beta[moved])
+        is_changed = beta != state.beta[samples]
+        state.change(samples[is_changed], beta[is_changed])
         state.update_all()
         state.set_outputs(samples, g)
         history.record(state.violation())

@@ -114,7 +114,7 @@ class Options:
     max_pivots: int = 1_000  # of a subproblem
     sets_per_record: int = 10  # also between two attempts to shrink
 
-    # The walk: pair steps over all samples first, for small machines. With a thousand samples, the calls for
+    # The walk: initial pair steps over all samples of small machines. With a thousand samples, the calls for
     # working sets take more time than the arithmetic; 325 small machines took 0.85 of scikit-learn's time.
     max_walk_row_work: float = 128_000  # work of a kernel row, for the walk to be tried
     max_walk_rows: int = 128
