@@ -204,7 +204,7 @@ class Kernel:
 class SampleGram:
     """The Gram matrix of samples X (n, m), dense or CSR, under a kernel.
 
-    centre (m,): a point subtracted from dense samples. The RBF kernel always subtracts their mean.
+    centre (m,): a point subtracted from dense samples; for the RBF kernel it is always their mean.
     inaccurate_in_single: samples whose RBF exponents single precision does not compute to 1e-5.
     """
 
@@ -228,9 +228,9 @@ class SampleGram:
     def careful(self, *, always: bool = False) -> Self:
         """Return a copy that computes RBF distances by differences: always, or else if that costs little."""
         gram = copy.copy(self)
-        columns = (
-            min(self.X.shape[1], 2 * DENSE_ROWS * self.entry_cost) if self.is_sparse else self.X.shape[1]
-        )
+        columns = self.X.shape[1]
+        if self.is_sparse:  # two dense blocks have at most this number of columns in use, on average
+            columns = min(columns, 2 * DENSE_ROWS * self.entry_cost)
         gram._is_careful = always or float(self.n) ** 2 * columns <= _MAX_CAREFUL_WORK
         return gram
 
@@ -279,8 +279,8 @@ class SampleGram:
             right = self.X[columns].astype(float)
             return FunctionPanel(lambda rows: self.kernel(self.X[rows].astype(float), right), np.dtype(dtype))
         if self.kernel.name == "rbf":
-            single = np.dtype(dtype) == np.float32 and self.is_single()
-            if not single and self._uses_differences:
+            is_single = np.dtype(dtype) == np.float32 and self.is_single()
+            if not is_single and self._uses_differences:
                 exponents = self.differences_from(columns)
                 return FunctionPanel(
                     lambda rows: self.kernel.finish(exponents(self.X, rows)), np.dtype(dtype)
@@ -309,7 +309,7 @@ class SampleGram:
     # -- operands of products, and their errors ---------------------------------------------------
 
     def terms(self, Z: Matrix | None = None) -> int:
-        """Number of terms in a sum over features: the most stored entries of a row, if rows are sparse."""
+        """Return the number of terms in a sum over features: of sparse rows, the most entries of a row."""
         if not self.is_sparse:
             return int(self.X.shape[1])
         sparse: list[Any] = [self.X] if Z is None else [self.X, Z]
@@ -348,6 +348,7 @@ class SampleGram:
         return self._error_per_square() * self._largest_square
 
     def _error_per_square(self, Z: Matrix | None = None) -> float:
+        """Return the error of an RBF exponent by a product, per unit of the largest squared norm."""
         return 4 * float(self.terms(Z) + 8) * float(np.finfo(float).eps) * self.kernel.gamma
 
     @property

@@ -276,10 +276,8 @@ class NewtonPhase:
         violation = state.violation()
         estimate = self._estimate(violation)
         samples, double_row_work = estimate.samples, self._double_row_work(tol)
-        max_work = (
-            self._options.max_newton_cost_ratio * (self._working_set_work() + double_row_work)
-            - self._phase_work
-        )
+        max_work = self._options.max_newton_cost_ratio * (self._working_set_work() + double_row_work)
+        max_work -= self._phase_work
         if not force:
             max_work = min(max_work, self._forecast(violation, tol) + double_row_work)
         memory = _BYTES_PER_ENTRY * len(samples) ** 2
