@@ -17,7 +17,7 @@ from formulations.language.toy_data import two_blobs
 from polyopt import Claim, certify_rmm, certify_sigma_svm, certify_svm
 from polyopt.margin.interior_point import solve_interior_point
 from polyopt.margin.interior_point.driver import Iterate
-from polyopt.margin.interior_point.problem import Regulariser, System, read
+from polyopt.margin.interior_point.problem import Regulariser, System, read_problem
 from polyopt.margin.interior_point.rows import Rows
 
 
@@ -308,7 +308,7 @@ def test_multipliers_on_the_way_are_balanced_and_prove_the_bound_of_their_survey
     y[:8] = 1.0
     costs, unbalanced = np.random.default_rng(0).uniform(0.3, 2.0, 50), 0
     rows = hinge_families(y, costs, B)
-    problem = read(X, rows, None, None)
+    problem = read_problem(X, rows, None, None)
     machine = Iterate(problem, 1e-8)
     for _ in range(6):
         survey = machine.survey()

@@ -24,7 +24,7 @@ from polyopt.margin.interior_point import intercept, solve_interior_point
 from polyopt.margin.interior_point.block import Block, Work
 from polyopt.margin.interior_point.crew import Crew, Local, catch_up, total
 from polyopt.margin.interior_point.driver import solve_problem
-from polyopt.margin.interior_point.problem import state
+from polyopt.margin.interior_point.problem import state_problem
 from polyopt.margin.interior_point.rows import Rows
 
 
@@ -38,7 +38,7 @@ def blocks_of(X, y, costs, B, cuts, weights=None):
 
 
 def solved(crew, D=None, tol=1e-8, max_iter=None, clock=None):
-    problem = state(crew, 1, D)
+    problem = state_problem(crew, 1, D)
     return problem, solve_problem(problem, tol, max_iter, clock or Clock(), None)
 
 

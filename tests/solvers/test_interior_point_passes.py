@@ -20,7 +20,7 @@ from polyopt.margin.interior_point.block import (
     reduced_diagonal,
     reduced_rhs,
 )
-from polyopt.margin.interior_point.problem import Regulariser, System, in_order
+from polyopt.margin.interior_point.problem import Regulariser, System, order_families
 from polyopt.margin.interior_point.rows import Rows
 
 N, EASE = 9, 1e-2
@@ -143,12 +143,12 @@ def test_families_with_slack_come_first_and_keep_their_order():
     margin, (above, *_) = margin_family(y, np.ones(3)), bound_families(3, 2.0)
     soft, (_, other) = margin_family(y, 2.0 * np.ones(3)), bound_families(3, 3.0, 0.5)
     assert (margin.is_soft, above.is_soft, other.is_soft) == (True, False, True)
-    rows, count = in_order(Families(margin, above, other))
+    rows, count = order_families(Families(margin, above, other))
     assert ([row.kink for row in rows], count) == ([1.0, -3.0, -2.0], 2)
     same = Families(margin, other, above)
-    assert in_order(same) == (same, 2)
-    assert [row.kink for row in in_order(Families(above, soft))[0]] == [1.0, -2.0]
+    assert order_families(same) == (same, 2)
+    assert [row.kink for row in order_families(Families(above, soft))[0]] == [1.0, -2.0]
     with pytest.raises(ValueError, match="finite costs of slack"):
-        in_order(Families(above))
+        order_families(Families(above))
     with pytest.raises(ValueError, match="B must be positive"):
-        in_order(Families(margin, bound_families(3, 0.0)[0]))
+        order_families(Families(margin, bound_families(3, 0.0)[0]))

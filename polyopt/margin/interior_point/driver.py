@@ -28,7 +28,7 @@ from polyopt.base.progress import show
 from polyopt.certificates.certificate import relative_gap
 from polyopt.margin.interior_point.crew import total
 from polyopt.margin.interior_point.intercept import best_intercept_interval
-from polyopt.margin.interior_point.problem import Problem, System, in_order, read
+from polyopt.margin.interior_point.problem import Problem, System, order_families, read_problem
 
 _TINY = float(np.finfo(float).tiny)
 
@@ -76,10 +76,10 @@ def solve_interior_point(
     """
     clock, tol = Clock(time_limit), tolerance(tol)
     max_iter = whole_or_none("max_iter", max_iter)
-    problem = read(X, rows, D, weights)
+    problem = read_problem(X, rows, D, weights)
     solution = solve_problem(problem, tol, max_iter, clock, progress)
     (Z,) = problem.crew.ask("multipliers")
-    return replace(solution, duals=in_order(rows)[0].named(Z))
+    return replace(solution, duals=order_families(rows)[0].named(Z))
 
 
 def solve_problem(

@@ -36,7 +36,7 @@ _MAX_REFINEMENTS = 3  # iterative refinements of the solution of the reduced sys
 
 @dataclass(frozen=True)
 class Problem:
-    """One program of the family."""
+    """A linear hinge machine as a program over blocks of samples."""
 
     crew: Crew  # executor of the blocks, which have the samples and their families of constraints
     facts: BlockFacts  # counts and sums of all samples
@@ -46,22 +46,22 @@ class Problem:
     is_centred: bool  # True if b is the intercept for centred inputs
 
 
-def read(X: Matrix, rows: Families, D: float | None, weights: ArrayLike | None) -> Problem:
+def read_problem(X: Matrix, rows: Families, D: float | None, weights: ArrayLike | None) -> Problem:
     """Return the program of the arguments of ``solve_interior_point``, or raise an error that names one."""
     X = _matrix(X)
     if rows.n != X.shape[0]:
         raise ValueError(f"the rows must be of the {X.shape[0]} samples of X, not of {rows.n}")
-    rows, soft = in_order(rows)
+    rows, soft = order_families(rows)
     if not rows.pulls_both_ways:
         raise ValueError(_ONE_CLASS)
     D = None if D is None else within("D", D, 0.0, 1.0)
     counts = None if weights is None else as_weights(weights, rows.n)
     if D is not None and counts is not None and not (counts > 0).all():
         raise ValueError("weights must be positive; drop the samples whose weight is zero")
-    return state(Local([Block(Rows(X), rows, soft, counts)]), soft, D)
+    return state_problem(Local([Block(Rows(X), rows, soft, counts)]), soft, D)
 
 
-def in_order(rows: Families) -> tuple[Families, int]:
+def order_families(rows: Families) -> tuple[Families, int]:
     """Return the families, those with slack first, and the number of these; refuse hard margins and B = 0."""
     soft = [family for family in rows if family.is_soft]
     hard = [family for family in rows if not family.is_soft]
@@ -74,7 +74,7 @@ def in_order(rows: Families) -> tuple[Families, int]:
     return rows, len(soft)
 
 
-def state(crew: Crew, soft: int, D: float | None, *, intercept: bool = True) -> Problem:
+def state_problem(crew: Crew, soft: int, D: float | None, *, intercept: bool = True) -> Problem:
     """Return the program of samples in blocks, with R and the point at which the samples are centred.
 
     soft: number of families with slack.
