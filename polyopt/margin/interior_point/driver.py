@@ -300,15 +300,18 @@ class Iterate:
         """Return both objectives, the residuals, and the terms of the reduced system for the next step."""
         regulariser = self._problem.regulariser
         self._crew.tell("aim", 0.0, 0.0)
-        blocks = self._crew.ask("survey")
-        scalars = total([[k.gain, k.gain_decrease, k.products, k.size, k.cost] for k in blocks])
+        parts = self._crew.ask("survey")
+        scalars = total(
+            [[part.gain, part.gain_decrease, part.products, part.size, part.cost] for part in parts]
+        )
         gain, gain_decrease, products, size, cost = (float(value) for value in scalars)
-        maxima = np.max([[k.largest, k.multiplier, k.violation] for k in blocks], axis=0)
+        maxima = np.max([[part.largest, part.multiplier, part.violation] for part in parts], axis=0)
         largest, multiplier, violation = (float(value) for value in maxima)
-        M, sums = total([k.M for k in blocks]), total([k.sums for k in blocks])
+        M, sums = total([part.M for part in parts]), total([part.sums for part in parts])
+        # The columns of sums are X' times β, the distances of the repair, and h.
         w = regulariser.weights(self.v)
         gradient = regulariser.gradient(w)
-        shrink = shrink_of(largest_reaches(k.reaches for k in blocks))
+        shrink = shrink_of(largest_reaches(part.reaches for part in parts))
         if shrink < 1.0:
             cost = float(total(self._crew.ask("costs", shrink)))
         objective = shrink**2 * regulariser.energy(w) + cost
