@@ -206,7 +206,7 @@ class DaskBlocks(Crew):
         """Number of blocks."""
         return len(self._numbers)
 
-    def _answers(self, ask: Change | None) -> list[Any]:
+    def _results(self, ask: Change | None) -> list[Any]:
         found = self._all(ask)
         return [found[number] for number in self._numbers]
 

@@ -27,7 +27,7 @@ from polyopt.large.blocks import (
 )
 from polyopt.large.sources import Samples, Source
 from polyopt.margin.interior_point.block import Work
-from polyopt.margin.interior_point.crew import Change, bring
+from polyopt.margin.interior_point.crew import Change, catch_up
 
 _TRIM, _MAP = -1, -3  # the numbers of M_TRIM_THRESHOLD and M_MMAP_THRESHOLD
 _VARIABLES = {_TRIM: "MALLOC_TRIM_THRESHOLD_", _MAP: "MALLOC_MMAP_THRESHOLD_"}
@@ -90,7 +90,7 @@ def _answer(
 ) -> Any:  # fmt: skip
     with here.lock:
         # A block that was here before another worker had it has missed a part of the log, too.
-        if begins > (0 if here.block is None else here.block.done):
+        if begins > (0 if here.block is None else here.block.n_applied):
             return Missing()
         samples = check_block(samples, number, checksum, whole=here.block is None)
         if here.block is None:
@@ -99,7 +99,7 @@ def _answer(
             return None
         here.block.samples.X = solver_rows(samples, here.block.chosen)
         try:
-            return bring(here.block, log, begins, ask)
+            return catch_up(here.block, log, begins, ask)
         finally:
             here.block.samples.X = None
 

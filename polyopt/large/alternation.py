@@ -35,7 +35,7 @@ from polyopt.margin.certificate_by_blocks import certify_blocks
 from polyopt.margin.interior_point.block import Block, Work
 from polyopt.margin.interior_point.crew import Change, total
 from polyopt.margin.interior_point.driver import solve_problem
-from polyopt.margin.interior_point.problem import state as state_problem
+from polyopt.margin.interior_point.problem import state_problem
 from polyopt.margin.interior_point.rows import Rows
 
 _CUT_OFF = (Status.TIME_LIMIT, Status.INTERRUPTED)

@@ -223,8 +223,8 @@ class SolverBlock(Protocol):
 
     samples: Any
     chosen: NDArray[np.bool_] | None
-    done: int
-    answer: object
+    n_applied: int
+    last_result: object
 
 
 class BlockRecipe(Protocol):

@@ -19,7 +19,7 @@ from polyopt.large.executor import Executor
 from polyopt.margin.certificate_by_blocks import certify_blocks
 from polyopt.margin.interior_point.crew import total
 from polyopt.margin.interior_point.driver import solve_problem
-from polyopt.margin.interior_point.problem import Problem, state
+from polyopt.margin.interior_point.problem import Problem, state_problem
 
 
 @estimator
@@ -60,7 +60,7 @@ class LinearBlockClassifier(BlockClassifier):
         recipe = Recipe(self.pairs_[number], factors, float(self.C), float(getattr(self, "B", np.inf)))
         D = float(self.D) if hasattr(self, "D") else None
         crew = executor.crew(recipe)
-        problem, resumed = state(crew, 1, D), None
+        problem, resumed = state_problem(crew, 1, D), None
         identity = {} if checkpoint is None and resume is None else self._identity(problem, recipe, D)
         if resume is not None:
             crew.log[:], resumed = load(resume, identity)

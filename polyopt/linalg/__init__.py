@@ -1,6 +1,6 @@
-"""Samples as rows, kernels and Gram matrices, products, and arithmetic that bounds its own rounding.
+"""Linear algebra of samples: data formats of the C kernels, Gram matrices, products, rounding error bounds.
 
-``rows`` gives compiled loops dense and sparse samples alike, and faces as lanes; ``kernels`` makes Gram
-matrices by blocks; ``kernel_scores`` evaluates kernel expansions; ``sparse_products`` multiplies sparse
-samples; ``rounding`` is ball arithmetic.
+``rows`` lays out samples and faces for compiled loops; ``kernels`` computes Gram matrices by blocks, and
+``kernel_scores`` kernel expansions; ``sparse_products`` multiplies sparse samples; ``rounding`` is ball
+arithmetic; ``span`` removes weights that samples do not determine; ``used_features`` drops empty columns.
 """

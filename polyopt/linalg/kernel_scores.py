@@ -1,23 +1,27 @@
-"""Scores of many points under kernel expansions: f_p(z) = Σ_j c_jp k(x_j, z).
+"""Scores of many points under kernel expansions: f_p(z) = Σ_j c_jp k(x_j, z), for samples x_j.
 
-Points and samples are taken by tiles that stay in cache: a matrix product gives the kernel's arguments, the
-kernel is finished in place, and its values are weighted with the coefficients before they leave the cache.
-Blocks of points run on as many threads as BLAS may use; the sums are the same on one thread and on many.
+Points are divided into blocks, and samples into tiles, so that the kernel values between them stay in cache:
+a matrix product gives the kernel's arguments, the kernel function is applied in place, and the values are
+multiplied with the coefficients. Blocks of points run on as many threads as BLAS may use; the sums are the
+same on one thread and on many.
 
-:meth:`Scorer.scores` is in double precision. :meth:`Scorer.bounded_scores` is several times faster and bounds
-the error of each score, so that a classifier knows which signs are certain.
+:meth:`Scorer.scores` is in double precision. :meth:`Scorer.bounded_scores` (class :class:`BoundedScorer`) is
+several times faster and bounds the error of each score, so that a classifier knows which signs are certain.
 
 Error bounds
 ------------
-With an RBF kernel, u the unit roundoff of the precision and v that of double precision, every exponent is
-``2γ x'z - γ‖x‖² - γ‖z‖²``. If a term of the product goes through r roundings, the error of the exponent is at
-most ``ε = ((r + 12) u + (t + 8) v) γ (‖x‖² + ‖z‖²)``: operands, product, norms and differences, with t terms
-in a squared norm (the features, or the stored entries of a sparse sample). The kernel value then has a
-relative error of at most expm1(ε), and its own rounding.
+The exponent of an RBF kernel is ``2γ x'z - γ‖x‖² - γ‖z‖²``. Let u be the unit roundoff of the precision in
+use, and v that of double precision. If a term of the product goes through r roundings, and a squared norm has
+t terms (features, or stored entries of a sparse sample), the error of the exponent is at most
+
+    ε = ((r + 12) u + (t + 8) v) γ (‖x‖² + ‖z‖²),
+
+for operands, product, norms and differences. The kernel value has a relative error of at most expm1(ε), and
+its own rounding. The bound of a score sums this over the samples, weighted with |c_jp| and the kernel value.
 
 Samples are sorted by their norms, and cut into tiles in which large squared norms differ by at most a factor
-of 4: a tile's bound depends on its own largest norm and on the values found in it. A few outliers, whose
-kernel values are negligible elsewhere, hardly loosen the bounds of other points.
+of 4, because the ε of a tile is that of its largest norm. So a few outliers, whose kernel values with other
+points are negligible, hardly loosen the bounds of these points.
 """
 
 from __future__ import annotations
@@ -35,31 +39,31 @@ from polyopt.linalg.sparse_products import SparseRight
 from polyopt.native.library import kernel
 
 _TILE_SAMPLES = _BLOCK_POINTS = 512  # samples of a tile, points of a block: 1 MB in single precision
-_MIN_BOUND_WORK = 1e7  # multiplications below which bounds save no time
+_MIN_BOUND_WORK = 1e7  # multiplications below which bounded scores are not faster
 _DOUBLE_UNIT = 2.0**-53  # unit roundoff of double precision
 _MAX_TERMS = 128  # terms summed at once in single precision, which limits the roundings of a sum
 # Upper bounds on the underflow of a kernel value, and of a term, in single precision.
 _VALUE_UNDERFLOW, _TERM_UNDERFLOW = 1e-30, 1e-37
 _COMPOUNDING = 1.02  # (1 + u)^r - 1 is at most this times r u
 
-# exp(min(p_ij - others_j - own_i, 0)) in place, to 2 units in the last place, of products p.
-gaussians = kernel("gaussians", "products!: T (t, w); own: T (t); others: T (w)", T="f8 f4")
+# products_ij = exp(min(products_ij - sample_norms_j - point_norms_i, 0)), to 2 units in the last place.
+gaussians = kernel("gaussians", "products!: T (t, w); point_norms: T (t); sample_norms: T (w)", T="f8 f4")
 
-# Add sum_j t_ij c_j to the sums and sum_j |t_ij c_j| to the sizes, in double precision.
-weigh = kernel("weigh", "t: T (t, w); coef: f8 (w); sums!: f8 (t); sizes!: f8 (t)", T="f8 f4")
+# Add sum_j values_ij coef_j to sums_i and sum_j |values_ij coef_j| to sizes_i, in double precision.
+add_weighted = kernel("weigh", "values: T (t, w); coef: f8 (w); sums!: f8 (t); sizes!: f8 (t)", T="f8 f4")
 
 
 class Part(NamedTuple):
-    """Coefficients (stop - start, q) of the samples from `start` to `stop` in q of the expansions."""
+    """Coefficients of consecutive samples in some of the expansions."""
 
-    start: int
+    start: int  # the samples are start, ..., stop - 1
     stop: int
-    columns: NDArray[np.intp]
-    coef: Array
+    columns: NDArray[np.intp]  # (q,), the expansions
+    coef: Array  # (stop - start, q)
 
     @classmethod
     def whole(cls, coef: Array) -> Part:
-        """One expansion over all samples."""
+        """Return the coefficients (n,) of one expansion over all samples."""
         return cls(0, len(coef), np.zeros(1, dtype=np.intp), coef[:, None])
 
 
@@ -75,19 +79,19 @@ class Scorer:
             for stop in [min(start + _TILE_SAMPLES, part.stop)]
         ]
         self._by_differences = bool(gram.needs_differences(np.zeros(1), gram.X[:1])[0])
-        self._bounded: dict[Any, Bounded] = {}
+        self._bounded: dict[Any, BoundedScorer] = {}
 
     def scores(self, Z: Matrix) -> Array:
-        """Scores (t, expansions) of points (t, m) in double precision."""
-        is_safe = not callable(self._gram.kernel.name)  # on threads
-        if is_safe and not self._by_differences:
-            _ = self._right  # computed before threads use it
-        cost = self._cost(Z) if is_safe else 0.0
-        found = run_blocks(lambda points: self._exact(Z[points]), _point_blocks(Z.shape[0]), cost)
-        return _join(found, self._count)
+        """Return the scores (t, count) of points (t, m) in double precision."""
+        is_threadsafe = not callable(self._gram.kernel.name)
+        if is_threadsafe and not self._by_differences:
+            _ = self._right_operand  # computed before threads use it
+        cost = self._cost(Z) if is_threadsafe else 0.0
+        blocks = run_blocks(lambda points: self._score_block(Z[points]), _point_blocks(Z.shape[0]), cost)
+        return _join(blocks, self._count)
 
     def precisions(self, Z: Matrix) -> list[Any]:
-        """Precisions in which bounded scores may find the signs of these points faster, fastest first."""
+        """Return the precisions worth trying in :meth:`bounded_scores` for these points, fastest first."""
         gram = self._gram
         if callable(gram.kernel.name) or self._cost(Z) <= _MIN_BOUND_WORK:
             return []
@@ -96,217 +100,230 @@ class Scorer:
         return [np.float32] if gram.is_single() else []
 
     def bounded_scores(self, Z: Matrix, dtype: DTypeLike = np.float32) -> tuple[Array, Array]:
-        """Scores (t, expansions) by products of one precision, and bounds on their errors (inf if none)."""
+        """Return scores (t, count) in this precision, and bounds on their errors (inf if there is none)."""
         if dtype not in self._bounded:
-            self._bounded[dtype] = Bounded(self._gram, self._parts, self._count, dtype)
+            self._bounded[dtype] = BoundedScorer(self._gram, self._parts, self._count, dtype)
         return self._bounded[dtype].scores(Z, self._cost(Z))
 
-    def _exact(self, Z: Matrix) -> Array:
-        """Scores (expansions, points) of a block of points."""
+    def _score_block(self, Z: Matrix) -> Array:
+        """Return the scores (count, points) of a block of points."""
         gram = self._gram
         if callable(gram.kernel.name):
-            return self._weighed(gram.cross(Z.astype(float)))
-        Z = gram.alike(Z)
+            return self._expand(gram.cross(Z.astype(float)))
+        Z = gram.in_same_format(Z)
         squares = gram.square_norms(Z) if gram.kernel.name == "rbf" else np.zeros(0)
-        far = gram.needs_differences(squares, Z)
-        if far.all():
-            return self._weighed(gram.cross(Z))
-        near = np.flatnonzero(~far)
-        found = self._by_tiles(gram.operand(near, np.dtype(float), left=True, of=(Z, squares)))
-        if not far.any():
-            return found
+        needs_differences = gram.needs_differences(squares, Z)
+        if needs_differences.all():
+            return self._expand(gram.cross(Z))
+        by_product = np.flatnonzero(~needs_differences)
+        left = gram.operand(by_product, np.dtype(float), left=True, points=(Z, squares))
+        product_scores = self._score_by_tiles(left)
+        if not needs_differences.any():
+            return product_scores
         scores = np.empty((self._count, Z.shape[0]))
-        scores[:, near], scores[:, far] = found, self._weighed(gram.cross(Z[far]))
+        scores[:, by_product] = product_scores
+        scores[:, needs_differences] = self._expand(gram.cross(Z[needs_differences]))
         return scores
 
-    def _by_tiles(self, left: Matrix) -> Array:
-        """Scores (expansions, points) from the points' operand."""
-        right, points = self._right, left.shape[0]
-        found, space = np.zeros((self._count, points)), np.empty(points * _TILE_SAMPLES)
-        room = right.room() if self._gram.is_sparse else None
+    def _score_by_tiles(self, left: Matrix) -> Array:
+        """Return the scores (count, points) from the points' operand, by products."""
+        right, points = self._right_operand, left.shape[0]
+        scores, buffer = np.zeros((self._count, points)), np.empty(points * _TILE_SAMPLES)
+        work = right.work_arrays() if self._gram.is_sparse else None
         for tile in self._tiles:
-            values = _room_for(space, points, tile)
-            if room is None:
+            values = _tile_values(buffer, points, tile)
+            if work is None:
                 np.matmul(left, right[tile.start : tile.stop].T, out=values)
             else:
-                right.multiply(left, tile.start, tile.stop, values, room)
-            found[tile.columns] += tile.coef.T @ self._gram.kernel.finish(values).T
-        return found
+                right.multiply(left, tile.start, tile.stop, values, work)
+            scores[tile.columns] += tile.coef.T @ self._gram.kernel.finish(values).T
+        return scores
 
-    def _weighed(self, K: Array) -> Array:
-        """Scores (expansions, points) from the kernel between the points and all samples."""
+    def _expand(self, K: Array) -> Array:
+        """Return the scores (count, points) from the kernel K between the points and all samples."""
         scores = np.zeros((self._count, len(K)))
         for tile in self._tiles:
             scores[tile.columns] += tile.coef.T @ K[:, tile.start : tile.stop].T
         return scores
 
     @cached_property
-    def _right(self) -> Any:
-        """The samples' operand."""
+    def _right_operand(self) -> Any:
+        """The operand of all samples."""
         right = self._gram.operand(np.arange(self._gram.n), np.dtype(float), left=False)
         return SparseRight(right) if self._gram.is_sparse else right
 
     def _cost(self, Z: Matrix) -> float:
+        """Return the multiplications that the scores of these points take."""
         return float(Z.shape[0]) * self._gram.n * (self._gram.entry_cost + self._count)
 
 
-class Bounded:
-    """Expansions as in :class:`Scorer`, for bounded scores in one precision; float64 for RBF kernels only."""
+class BoundedScorer:
+    """Scores and error bounds of the expansions of a :class:`Scorer`, in one precision.
+
+    dtype: float32, or for RBF kernels also float64.
+    """
 
     def __init__(self, gram: SampleGram, parts: list[Part], count: int, dtype: DTypeLike):
         self._gram, self._count, self._dtype = gram, count, np.dtype(dtype)
         self._is_rbf, self._unit = gram.kernel.name == "rbf", float(np.finfo(dtype).eps) / 2
-        self._summed = _MAX_TERMS if self._dtype == np.float32 else _TILE_SAMPLES
+        self._terms_per_sum = _MAX_TERMS if self._dtype == np.float32 else _TILE_SAMPLES
         norms = gram.kernel.gamma * gram.square_norms(gram.X) if self._is_rbf else np.zeros(gram.n)
         order, self._tiles, start = [], [], 0
         for part in parts:
             by_norm = np.argsort(norms[part.start : part.stop], kind="stable")
             order.append(part.start + by_norm)
-            ends = _ends(norms[order[-1]])
-            for first, last in zip([0, *ends[:-1]], ends, strict=True):
+            stops = _tile_stops(norms[order[-1]])
+            for first, last in zip([0, *stops[:-1]], stops, strict=True):
                 self._tiles.append(
                     Part(start + first, start + last, part.columns, part.coef[by_norm[first:last]])
                 )
             start += len(by_norm)
         self._order = np.concatenate(order)
         self._norms = norms[self._order]
-        right = gram.operand(self._order, self._dtype, left=False, bare=True)
-        self._right: Any = SparseRight(right) if gram.is_sparse else right
+        right = gram.operand(self._order, self._dtype, left=False, without_norms=True)
+        self._right_operand: Any = SparseRight(right) if gram.is_sparse else right
 
     def scores(self, Z: Matrix, cost: float) -> tuple[Array, Array]:
-        """Scores of points and bounds on their errors, inf if there is none: (t, expansions) each."""
-        found = run_blocks(lambda points: self._block(Z[points]), _point_blocks(Z.shape[0]), cost)
-        scores, errors = (_join([block[k] for block in found], self._count) for k in (0, 1))
-        is_known = np.isfinite(scores) & np.isfinite(errors)  # no number has overflowed
-        return scores, np.where(is_known, errors, np.inf)
+        """Return the scores of points and bounds on their errors, inf if there is none: (t, count) each."""
+        blocks = run_blocks(lambda points: self._score_block(Z[points]), _point_blocks(Z.shape[0]), cost)
+        scores, errors = (_join([block[k] for block in blocks], self._count) for k in (0, 1))
+        is_finite = np.isfinite(scores) & np.isfinite(errors)  # no number has overflowed
+        return scores, np.where(is_finite, errors, np.inf)
 
-    def _block(self, Z: Matrix) -> tuple[Array, Array]:
-        """Scores of a block of points and their errors: (expansions, points) each."""
-        gram, every = self._gram, np.arange(Z.shape[0])
-        Z = gram.alike(Z)
+    def _score_block(self, Z: Matrix) -> tuple[Array, Array]:
+        """Return the scores of a block of points and bounds on their errors: (count, points) each."""
+        gram, positions = self._gram, np.arange(Z.shape[0])
+        Z = gram.in_same_format(Z)
         squares, terms = gram.square_norms(Z), gram.terms(Z)
-        scores, errors = np.zeros((2, self._count, len(every)))
-        space, spare = np.empty((2, len(every) * _TILE_SAMPLES), dtype=self._dtype)
+        scores, errors = np.zeros((2, self._count, len(positions)))
+        buffer, product_buffer = np.empty((2, len(positions) * _TILE_SAMPLES), dtype=self._dtype)
         with np.errstate(over="ignore", invalid="ignore"):
-            left = gram.operand(every, self._dtype, left=True, of=(Z, squares), bare=True)
-            sparse_room = self._right.room() if gram.is_sparse else None
-            own = gram.kernel.gamma * squares
+            left = gram.operand(positions, self._dtype, left=True, points=(Z, squares), without_norms=True)
+            sparse_work = self._right_operand.work_arrays() if gram.is_sparse else None
+            point_norms = gram.kernel.gamma * squares
             for tile, coef in zip(self._tiles, self._coefs, strict=True):
-                values = _room_for(space, len(every), tile)
+                values = _tile_values(buffer, len(positions), tile)
                 if gram.is_sparse:
-                    self._right.multiply(left, tile.start, tile.stop, values, sparse_room)
+                    self._right_operand.multiply(left, tile.start, tile.stop, values, sparse_work)
                 else:
-                    self._multiply(left, self._right[tile.start : tile.stop], values, spare)
-                self._finish(values, own, self._norms[tile.start : tile.stop])
-                in_tile = np.zeros((len(tile.columns), len(every)))
+                    right = self._right_operand[tile.start : tile.stop]
+                    self._multiply(left, right, values, product_buffer)
+                self._apply_kernel(values, point_norms, self._norms[tile.start : tile.stop])
+                sizes = np.zeros((len(tile.columns), len(positions)))
                 if len(tile.columns) == 1:
-                    weigh(values, tile.coef[:, 0], scores[tile.columns[0]], in_tile[0])
+                    add_weighted(values, tile.coef[:, 0], scores[tile.columns[0]], sizes[0])
                 else:
-                    self._weigh(values, coef, tile.columns, scores, in_tile)
+                    self._add_weighted(values, coef, tile.columns, scores, sizes)
                 if self._is_rbf:
-                    in_tile *= self._share(own, tile, terms)
-                errors[tile.columns] += in_tile
-            return scores, self._errors(errors, squares)
+                    sizes *= self._relative_errors(point_norms, tile, terms)
+                errors[tile.columns] += sizes
+            return scores, self._error_bounds(errors, squares)
 
-    def _multiply(self, left: Any, right: Any, out: Any, spare: Any) -> None:
-        """``left right'`` of dense samples, as a sum of products of few columns each."""
-        width, spare = self._width, spare[: out.size].reshape(out.shape)
+    def _multiply(self, left: Any, right: Any, out: Any, buffer: Any) -> None:
+        """Compute ``left right'`` of dense samples, as a sum of products of few columns each."""
+        width, buffer = self._product_width, buffer[: out.size].reshape(out.shape)
         np.matmul(left[:, :width], right[:, :width].T, out=out)
         for start in range(width, left.shape[1], width):
             part = slice(start, start + width)
-            np.matmul(left[:, part], right[:, part].T, out=spare)
-            np.add(out, spare, out=out)
+            np.matmul(left[:, part], right[:, part].T, out=buffer)
+            np.add(out, buffer, out=out)
 
-    def _finish(self, values: Any, own: Array, others: Array) -> None:
-        """Apply the kernel to the product in place."""
+    def _apply_kernel(self, values: Any, point_norms: Array, sample_norms: Array) -> None:
+        """Apply the kernel function to the products in place; the norms are γ times squared norms."""
         if self._is_rbf:
-            gaussians(values, own.astype(self._dtype), others.astype(self._dtype))
+            gaussians(values, point_norms.astype(self._dtype), sample_norms.astype(self._dtype))
         else:
             self._gram.kernel.finish(values)
 
-    def _weigh(self, values: Any, coef: Any, columns: Any, scores: Array, sizes: Array) -> None:
+    def _add_weighted(self, values: Any, coef: Any, columns: Any, scores: Array, sizes: Array) -> None:
         """Add a tile's terms to the scores of several expansions, and their absolute values to the sizes."""
-        for start in range(0, values.shape[1], self._summed):
-            part = slice(start, start + self._summed)
-            found = coef[:, part] @ values[:, part].T
-            scores[columns] += found[: len(columns)]
-            sizes += found[len(columns) :]
+        for start in range(0, values.shape[1], self._terms_per_sum):
+            part = slice(start, start + self._terms_per_sum)
+            sums = coef[:, part] @ values[:, part].T
+            scores[columns] += sums[: len(columns)]
+            sizes += sums[len(columns) :]
 
-    def _share(self, own: Array, tile: Part, terms: int) -> Array:
-        """Relative error of a tile's values for every point, if a squared norm has so many terms."""
+    def _relative_errors(self, point_norms: Array, tile: Part, terms: int) -> Array:
+        """Return the relative error of a tile's RBF values at each point; `terms`: of a squared norm."""
         per_norm = (self._roundings + 12) * self._unit + (terms + 8) * _DOUBLE_UNIT
-        exponent = _COMPOUNDING * per_norm * (own + self._norms[tile.stop - 1]) + _VALUE_UNDERFLOW
-        grown = 1.01 * exponent if exponent.max(initial=0.0) < 0.01 else np.expm1(exponent)
-        return _COMPOUNDING * (grown + self._rounding(tile))
+        exponent = _COMPOUNDING * per_norm * (point_norms + self._norms[tile.stop - 1]) + _VALUE_UNDERFLOW
+        growth = 1.01 * exponent if exponent.max(initial=0.0) < 0.01 else np.expm1(exponent)
+        return _COMPOUNDING * (growth + self._term_rounding(tile))
 
-    def _rounding(self, tile: Part) -> float:
-        """Relative error of a term: its exponential, its coefficient and the sums."""
-        summed = self._summed if len(tile.columns) > 1 else 0
+    def _term_rounding(self, tile: Part) -> float:
+        """Return the relative error of a term of a score: its exponential, its coefficient and the sums."""
+        summed = self._terms_per_sum if len(tile.columns) > 1 else 0
         return (summed + 6) * self._unit + (self._gram.n + 16) * _DOUBLE_UNIT
 
-    def _errors(self, found: Array, squares: Array) -> Array:
-        """Error bounds of the scores, from the sums over the tiles."""
-        reach = self._reach[:, None]
+    def _error_bounds(self, rbf_errors: Array, squares: Array) -> Array:
+        """Return the error bounds (count, points) of the scores at points with these squared norms.
+
+        rbf_errors: for the RBF kernel, the sums of the terms' errors over the tiles, without underflow.
+        """
+        coef_norms = self._coef_norms[:, None]
         if self._roundings * self._unit > _COMPOUNDING - 1.01:  # roundings compound too much
-            return np.full(found.shape, np.inf)
+            return np.full(rbf_errors.shape, np.inf)
         if self._is_rbf:
-            return found + _VALUE_UNDERFLOW * reach + _TERM_UNDERFLOW * self._gram.n
-        entry = self._gram.product_error(self._roundings, 2 * self._unit)
-        rounding = max(self._rounding(tile) for tile in self._tiles)
-        size = (reach + _VALUE_UNDERFLOW) * self._gram.sizes(squares)
-        return _COMPOUNDING * (entry + rounding) * size + _TERM_UNDERFLOW * self._gram.n
+            return rbf_errors + _VALUE_UNDERFLOW * coef_norms + _TERM_UNDERFLOW * self._gram.n
+        entry_error = self._gram.product_error(self._roundings, 2 * self._unit)
+        rounding = max(self._term_rounding(tile) for tile in self._tiles)
+        size = (coef_norms + _VALUE_UNDERFLOW) * self._gram.sizes(squares)
+        return _COMPOUNDING * (entry_error + rounding) * size + _TERM_UNDERFLOW * self._gram.n
 
     @property
-    def _width(self) -> int:
-        """Terms of a dense product summed at once."""
-        width = max(self._right.shape[1], 1)
+    def _product_width(self) -> int:
+        """Number of columns in a product of :meth:`_multiply`."""
+        width = max(self._right_operand.shape[1], 1)
         return -(-width // -(-width // _MAX_TERMS)) if self._dtype == np.float32 else width
 
     @property
     def _roundings(self) -> int:
-        """Roundings of a term of a product."""
+        """Number of roundings of a term of a product."""
         if self._gram.is_sparse:
-            return self._right.longest + 1
-        return self._width + self._right.shape[1] // self._width + 1
+            return self._right_operand.longest + 1
+        return self._product_width + self._right_operand.shape[1] // self._product_width + 1
 
     @cached_property
-    def _reach(self) -> Array:
-        """``Σ_j |c_jp| s_j`` of every expansion."""
+    def _coef_norms(self) -> Array:
+        """``Σ_j |c_jp| s_j`` of each expansion p, for the sizes s_j of :meth:`SampleGram.sizes`."""
         sizes = np.ones(self._gram.n)
         if not self._is_rbf:
             sizes = self._gram.sizes(self._gram.square_norms(self._gram.X))[self._order]
-        found = np.zeros(self._count)
+        norms = np.zeros(self._count)
         for tile in self._tiles:
-            found[tile.columns] += sizes[tile.start : tile.stop] @ np.abs(tile.coef)
-        return found
+            norms[tile.columns] += sizes[tile.start : tile.stop] @ np.abs(tile.coef)
+        return norms
 
     @cached_property
     def _coefs(self) -> list[Any]:
-        """Coefficients of every tile, stacked on their absolute values."""
+        """Coefficients of each tile, followed by their absolute values: (2q, samples) each."""
         return [np.vstack([tile.coef.T, np.abs(tile.coef.T)]).astype(self._dtype) for tile in self._tiles]
 
 
-def _ends(norms: Array) -> list[int]:
-    """Ends of the tiles of samples sorted by these norms γ‖x‖², which do not matter to a bound below 1."""
-    ordinary, ends, start = max(float(np.median(norms)), 1.0) if len(norms) else 1.0, [], 0
+def _tile_stops(norms: Array) -> list[int]:
+    """Return the stops of the tiles of samples sorted by these norms γ‖x‖².
+
+    In a tile, norms above both 1 and the median differ by at most a factor of 4.
+    """
+    typical, stops, start = max(float(np.median(norms)), 1.0) if len(norms) else 1.0, [], 0
     while start < len(norms):
-        alike = np.searchsorted(norms, 4.0 * max(float(norms[start]), ordinary), side="right")
-        start = min(start + _TILE_SAMPLES, int(alike))
-        ends.append(start)
-    return ends
+        similar = np.searchsorted(norms, 4.0 * max(float(norms[start]), typical), side="right")
+        start = min(start + _TILE_SAMPLES, int(similar))
+        stops.append(start)
+    return stops
 
 
 def _join(blocks: list[Array], count: int) -> Array:
-    """Scores (t, expansions) of all points from those of blocks, (expansions, points) each."""
+    """Return the scores (t, count) of all points from those of blocks, (count, points) each."""
     return np.concatenate([np.zeros((count, 0)), *blocks], axis=1).T
 
 
-def _room_for(space: NDArray[Any], count: int, tile: Part) -> NDArray[Any]:
-    """A contiguous part of `space` for the kernel between `count` points and a tile's samples."""
+def _tile_values(buffer: NDArray[Any], count: int, tile: Part) -> NDArray[Any]:
+    """Return a contiguous part of the buffer for the kernel between `count` points and a tile's samples."""
     width = tile.stop - tile.start
-    return space[: count * width].reshape(count, width)
+    return buffer[: count * width].reshape(count, width)
 
 
 def _point_blocks(count: int) -> list[slice]:
-    """Slices of points by blocks."""
+    """Return the slices of `count` points by blocks."""
     return [slice(start, min(start + _BLOCK_POINTS, count)) for start in range(0, count, _BLOCK_POINTS)]

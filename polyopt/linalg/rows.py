@@ -1,11 +1,12 @@
-"""Samples as rows, and faces as lanes: the form in which compiled loops read them (``native/rows.inc``).
+"""The arrays in which the C kernels read samples (:class:`Rows`) and faces (lanes); see ``native/rows.inc``.
 
-:class:`Rows` holds samples row by row, like CSR. A dense matrix with few zeros shares one list of columns
-between all rows and is not copied; one with many zeros is packed without them, in its own type, which is
+:class:`Rows` has samples row by row, like CSR. A dense matrix with few zeros shares one list of columns
+between all rows and is not copied. One with many zeros is packed without them, in its own type, which is
 smaller and several times faster to read.
 
-Faces (K, m+1), bias last, become lanes (m+1, L): one row per feature and a last one for the bias, padded with
-columns of zeros to L, a multiple of eight. One pass over a sample then multiplies it with all faces.
+Faces are linear functions, the rows of W (K, m+1) with the bias last. As lanes they are the columns of an
+array (m+1, L), padded with columns of zeros to a multiple L of eight: one pass over the entries of a sample
+multiplies it with all faces by vector instructions.
 """
 
 from __future__ import annotations
@@ -20,20 +21,20 @@ from numpy.typing import DTypeLike, NDArray
 from formulations.language.types import Matrix, Vector, aligned, canonical, is_sparse
 from polyopt.native.library import kernel
 
-LANES = 8  # the number of lanes is a multiple of it
+LANES = 8  # the number of lanes is a multiple of this
 ROWS = "values: V (e); columns: N (c); starts: i8 (s); shared: i8; "  # first arguments of kernels on Rows
 ROW_TYPES = {"V": "f8 f4 u1", "N": "u2 i4"}  # of their values and columns
 WEIGHT_TYPES = {"W": "f4 f8"}  # of lanes
 
-_MAX_PACKED_SHARE = 0.5  # of nonzero entries, below which dense samples are packed: fewer bytes to read
+_MAX_PACKED_DENSITY = 0.5  # density of nonzero entries below which dense samples are packed
 _ENTRIES_PER_CALL = 1 << 26  # entries of dense rows in one call: about 0.1 s between two signals
 _PRODUCTS_PER_CALL = 1 << 28  # products of an entry and a lane in one call: about 0.1 s
 
 # starts[i + 1] = number of nonzero entries of the first i + 1 rows; starts[0] = 0.
 count_filled = kernel("count_filled", "X: T (n, m); starts!: i8 (s)", T="f8 f4 u1")
 
-# Write the nonzero entries of row i, and their columns, from place starts[i] on. The arrays have room for one
-# entry more than there are, whose value has no meaning.
+# Write the nonzero entries of row i, and their columns, from position starts[i] on. The arrays have one entry
+# more than needed, whose value has no meaning.
 pack = kernel(
     "pack_rows", "X: T (n, m); starts: i8 (s); values!: T (f); columns!: U (f)", T="f8 f4 u1", U="u2 i4"
 )
@@ -57,7 +58,7 @@ class Rows(NamedTuple):
 
 
 def as_rows(X: Matrix) -> Rows:
-    """Return the rows of samples (n, m), copied only if zeros are left out.
+    """Return samples X (n, m) as rows; a dense X is copied only to pack it or to convert its type.
 
     A dtype other than float32, float64 and uint8 becomes float64.
     """
@@ -71,16 +72,16 @@ def as_rows(X: Matrix) -> Rows:
     X = aligned(X)
     starts, size = np.zeros(n + 1, dtype=np.int64), max(1, _ENTRIES_PER_CALL // max(m, 1))
     for first in range(0, n, size):
-        before, own = starts[first], starts[first : first + size + 1]
-        count_filled(X[first : first + size], own)
-        own += before
-    filled = starts[-1]
-    if filled >= _MAX_PACKED_SHARE * X.size:
+        n_before, chunk_starts = starts[first], starts[first : first + size + 1]
+        count_filled(X[first : first + size], chunk_starts)
+        chunk_starts += n_before
+    n_filled = starts[-1]
+    if n_filled >= _MAX_PACKED_DENSITY * X.size:
         return Rows(X.ravel(), np.arange(m, dtype=narrow), np.arange(n + 1, dtype=np.int64) * m, 1, m)
-    values, columns = np.empty(filled + 1, dtype=X.dtype), np.empty(filled + 1, dtype=narrow)
+    values, columns = np.empty(n_filled + 1, dtype=X.dtype), np.empty(n_filled + 1, dtype=narrow)
     for first in range(0, n, size):
         pack(X[first : first + size], starts[first : first + size + 1], values, columns)
-    return Rows(values[:filled], columns[:filled], starts, 0, m)
+    return Rows(values[:n_filled], columns[:n_filled], starts, 0, m)
 
 
 def padded(n_faces: int) -> int:
@@ -95,13 +96,15 @@ def in_lanes(W: Vector, dtype: DTypeLike = np.float64) -> NDArray[Any]:
     return lanes
 
 
-def stretches(count: int, rows: Rows, n_lanes: int, most: int | None = None) -> Iterator[tuple[int, int]]:
-    """Cut `count` samples into ranges ``first, last`` small enough for one call with `n_lanes` lanes.
+def stretches(
+    count: int, rows: Rows, n_lanes: int, max_length: int | None = None
+) -> Iterator[tuple[int, int]]:
+    """Yield ranges ``first, stop`` of `count` samples, each small enough for one call with `n_lanes` lanes.
 
-    rows: the samples, for the mean number of entries.
-    most: largest length of a range.
+    rows: samples with the same mean number of entries.
+    max_length: largest length of a range.
     """
     entries = len(rows.values) / max(len(rows.starts) - 1, 1) + 1.0
     step = max(1, int(_PRODUCTS_PER_CALL / (entries * n_lanes)))
-    step = step if most is None else min(step, most)
+    step = step if max_length is None else min(step, max_length)
     return ((first, min(first + step, count)) for first in range(0, count, step))

@@ -12,7 +12,7 @@ from polyopt.linalg.kernels import (
     Kernel,
     MatrixGram,
     SampleGram,
-    _from_factor,
+    _bound_by_low_rank,
     as_gram,
     require_psd,
     spread_samples,
@@ -138,4 +138,4 @@ def test_the_psd_defect_counts_the_rounding_of_its_factor(rank, rng):
     F = rng.integers(1, 4, (12, rank)).astype(float)
     K = F @ F.T
     unit = np.finfo(float).eps / 2
-    assert rank * unit * np.trace(K) <= _from_factor(K) <= 30 * (rank + 4) * unit * np.trace(K)
+    assert rank * unit * np.trace(K) <= _bound_by_low_rank(K) <= 30 * (rank + 4) * unit * np.trace(K)

@@ -100,10 +100,10 @@ def test_workers_that_join_and_leave_cost_no_bit(client, data, monkeypatch):
 
     def sending(self, numbers, ask):
         asked.append("change" if ask is None else ask.name)
-        if (asked[-1], asked.count(asked[-1])) == ("balance", 5):
+        if (asked[-1], asked.count(asked[-1])) == ("newton_rhs", 5):
             client.cluster.scale(3)
             client.wait_for_workers(3)
-        if (asked[-1], asked.count(asked[-1])) == ("balance", 20):
+        if (asked[-1], asked.count(asked[-1])) == ("newton_rhs", 20):
             client.retire_workers([homes[0]], close_workers=True)
         homes.append(self._homes[numbers[0]])
         return send(self, numbers, ask)

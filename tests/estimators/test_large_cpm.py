@@ -26,7 +26,7 @@ from polyopt.large.executor import LocalExecutor
 from polyopt.large.sgd import MACHINE
 from polyopt.margin.certificate_by_blocks import certify_blocks
 from polyopt.margin.interior_point.driver import solve_problem
-from polyopt.margin.interior_point.problem import state
+from polyopt.margin.interior_point.problem import state_problem
 
 K = 3
 WEIGHTS = {"in": 2.0, "out": 0.5}
@@ -138,7 +138,7 @@ def halves(source, faces, moved=0.0):
     executor, recipe, found = LocalExecutor(source), Recipe(("in", "out"), (1.0, 1.0), 0.7), []
     for face in range(K):
         crew = executor.crew(FaceRecipe(recipe, faces, face))
-        answer = solve_problem(state(crew, 1, None, intercept=False), 1e-9, None, Clock(None), None)
+        answer = solve_problem(state_problem(crew, 1, None, intercept=False), 1e-9, None, Clock(None), None)
         v = np.append(answer["w"], answer["b"]) + moved
         rows = Families(margin_family(np.array([1.0, -1.0]), np.full(2, 0.35)))
         ask = lambda *step, crew=crew: crew.ask("prove", *step)  # noqa: E731

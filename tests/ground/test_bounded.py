@@ -15,7 +15,7 @@ from polyopt.base import threads
 from polyopt.linalg import kernel_scores as scoring
 from polyopt.linalg.kernel_scores import Part, Scorer
 from polyopt.linalg.kernels import Kernel, SampleGram
-from polyopt.linalg.sparse_products import multiply_turned
+from polyopt.linalg.sparse_products import multiply_transposed
 from polyopt.margin.kernel_scorer import scorer_of
 
 PRECISIONS = [np.float32, np.float64]
@@ -135,7 +135,7 @@ def test_a_row_of_a_sparse_product_has_no_more_roundings_than_it_says():
     rng = np.random.default_rng(0)
     A = (rng.normal(size=(5, 40)) * 10.0 ** rng.integers(-4, 5, size=40)).astype(np.float32)
     out = np.empty((5, 5), dtype=np.float32)
-    multiply_turned(sp.csr_array(A), sp.csr_array(A), out)
+    multiply_transposed(sp.csr_array(A), sp.csr_array(A), out)
     for i in range(5):
         for j in range(5):
             terms = [Fraction(float(a)) * Fraction(float(b)) for a, b in zip(A[i], A[j], strict=True)]
@@ -182,7 +182,9 @@ def test_hardly_a_label_needs_distances_by_differences(sparse, monkeypatch):
     assert scorer._by_differences
     exact = []
     monkeypatch.setattr(
-        Scorer, "_exact", lambda self, Z, was=Scorer._exact: (exact.append(Z.shape[0]), was(self, Z))[1]
+        Scorer,
+        "_score_block",
+        lambda self, Z, was=Scorer._score_block: (exact.append(Z.shape[0]), was(self, Z))[1],
     )
     model.predict(made(Z))
     assert sum(exact) < 0.01 * len(Z)

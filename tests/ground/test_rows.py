@@ -52,6 +52,6 @@ def test_stretches_cover_all_samples_once():
     """Whatever the work for a sample is, each stretch has at least one, and at most as many as allowed."""
     wide = as_rows(np.ones((3, 2_000)))
     assert list(stretches(7, wide, 8)) == [(0, 7)]
-    assert list(stretches(7, wide, 8, most=3)) == [(0, 3), (3, 6), (6, 7)]
+    assert list(stretches(7, wide, 8, max_length=3)) == [(0, 3), (3, 6), (6, 7)]
     assert list(stretches(3, wide, 1 << 30)) == [(0, 1), (1, 2), (2, 3)]
     assert list(stretches(0, wide, 8)) == []

@@ -11,13 +11,13 @@ from helpers.draws import anywhere, drawn_calls, length
 from polyopt.margin.interior_point.block import (
     Direction,
     PrimalDual,
-    condense,
-    cost,
-    direct,
-    step,
-    step_apart,
-    target,
-    weigh,
+    back_substitute,
+    common_step,
+    reduced_diagonal,
+    reduced_rhs,
+    separate_steps,
+    set_complementarity_rhs,
+    slack_cost,
 )
 
 EASE, MEAN = 1e-2, 3.0
@@ -47,18 +47,18 @@ def drawn(soft, hard, n, place=np.copy, rng=None):
     arrays = (sides, kinks, caps, f, Z, T)
     aim, dZ, dT = rng.normal(size=(3, r, n))
     point = PrimalDual(*(place(each) for each in arrays))
-    way = Direction(*(place(each) for each in (aim, rng.normal(size=n), dZ, dT)))
+    direction = Direction(*(place(each) for each in (aim, rng.normal(size=n), dZ, dT)))
     first = np.r_[0 : 2 * soft : 2, 2 * soft : r]  # rows of mu and s
     units = np.concatenate([np.repeat(caps, 2, axis=0), np.full((hard, n), MEAN)])
     return SimpleNamespace(
-        point=point, way=way, soft=soft, n=n, has_row=has_row, first=first, units=units,
+        point=point, direction=direction, soft=soft, n=n, has_row=has_row, first=first, units=units,
         is_row=has_row[first],
     )  # fmt: skip
 
 
 def changes(at):
     """Change of each mu less that by df, and its weight, both (q, n): Newton's equations, solved by hand."""
-    p, aim = at.point, at.way.aim
+    p, aim = at.point, at.direction.rhs
     change, weight = np.zeros(p.sides.shape), np.zeros(p.sides.shape)
     for q, r in enumerate(at.first):
         ok = at.is_row[q]
@@ -82,7 +82,7 @@ def check_weigh(at):
     soft, n = at.soft, at.n
     p, first = at.point, at.first
     d, V, found = np.full(n, np.nan), np.full((n, 3), 9.0), np.full(6, np.nan)
-    weigh(p, EASE, d, V, found)
+    reduced_diagonal(p, EASE, d, V, found)
     mu, s, other = p.Z[first], p.T[first], np.zeros((len(first), n))
     room, slack = mu.copy(), other.copy()
     room[:soft], slack[:soft] = np.minimum(mu[:soft], p.Z[1 : 2 * soft : 2]), p.T[1 : 2 * soft : 2]
@@ -109,7 +109,7 @@ def test_condense(soft, hard, n):
 
 def check_condense(at):
     V = np.full((at.n, 3), 9.0)
-    condense(at.point, EASE, at.way, V, 1)
+    reduced_rhs(at.point, EASE, at.direction, V, 1)
     assert V[:, 1] == pytest.approx((at.point.sides * changes(at)[0]).sum(axis=0), abs=1e-10)
     assert (V[:, ::2] == 9.0).all()
 
@@ -122,16 +122,16 @@ def test_direct(soft, hard, n):
 
 def check_direct(at):
     soft, found = at.soft, np.empty(3)
-    p, way = at.point, at.way
+    p, direction = at.point, at.direction
     change, weight = changes(at)
-    direct(p, EASE, way, found)
-    dmu, dZ, dT = change - weight * p.sides * way.df, np.zeros(p.Z.shape), np.zeros(p.Z.shape)
+    back_substitute(p, EASE, direction, found)
+    dmu, dZ, dT = change - weight * p.sides * direction.df, np.zeros(p.Z.shape), np.zeros(p.Z.shape)
     dZ[at.first] = dmu
     dZ[1 : 2 * soft : 2] = -dmu[:soft]
     ok = at.has_row
-    dT[ok] = (way.aim[ok] - p.T[ok] * dZ[ok]) / p.Z[ok]
-    assert way.dZ == pytest.approx(dZ, abs=1e-9)
-    assert way.dT == pytest.approx(dT, abs=1e-9)
+    dT[ok] = (direction.rhs[ok] - p.T[ok] * dZ[ok]) / p.Z[ok]
+    assert direction.dZ == pytest.approx(dZ, abs=1e-9)
+    assert direction.dT == pytest.approx(dT, abs=1e-9)
     steepest = max((-dZ[ok] / p.Z[ok]).max(initial=0.0), (-dT / p.T).max(initial=0.0))
     assert found[0] == pytest.approx(1.0 / steepest if steepest > 0.0 else np.inf)
     sums = [(dZ * p.T + p.Z * dT).sum(), (dZ * dT).sum()]
@@ -145,28 +145,28 @@ def test_target(soft, hard, n):
 
 
 def check_target(at):
-    p, way, mu = at.point, at.way, 0.2
-    way.aim[:] = np.nan
-    target(p, way, MEAN, mu, 0.5)
-    expected = mu * at.units - p.Z * p.T - 0.5 * way.dZ * way.dT
-    assert way.aim == pytest.approx(expected, rel=1e-12, abs=1e-12)
+    p, direction, mu = at.point, at.direction, 0.2
+    direction.rhs[:] = np.nan
+    set_complementarity_rhs(p, direction, MEAN, mu, 0.5)
+    expected = mu * at.units - p.Z * p.T - 0.5 * direction.dZ * direction.dT
+    assert direction.rhs == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
 
 @cases
 def test_steps(soft, hard, n):
-    """All move alike, or each sample's pairs by their own share of the way."""
+    """All move alike, or each sample's pairs by their own share of the direction."""
     check_steps(drawn(soft, hard, n), drawn(soft, hard, n), 0.9)
 
 
 def check_steps(at, apart, share):
-    p, way, soft = at.point, at.way, at.soft
+    p, direction, soft = at.point, at.direction, at.soft
     Z, T, f = p.Z.copy(), p.T.copy(), p.f.copy()
-    step(p, way, 0.3)
-    step_apart(apart.point, way, share)
-    for before, change, now in ((Z, way.dZ, p.Z), (T, way.dT, p.T), (f, way.df, p.f)):
+    common_step(p, direction, 0.3)
+    separate_steps(apart.point, direction, share)
+    for before, change, now in ((Z, direction.dZ, p.Z), (T, direction.dT, p.T), (f, direction.df, p.f)):
         assert now == pytest.approx(before + 0.3 * change, rel=1e-12, abs=1e-12)
-    assert apart.point.f == pytest.approx(f + way.df)
-    for before, change, now in ((Z, way.dZ, apart.point.Z), (T, way.dT, apart.point.T)):
+    assert apart.point.f == pytest.approx(f + direction.df)
+    for before, change, now in ((Z, direction.dZ, apart.point.Z), (T, direction.dT, apart.point.T)):
         lengths = np.where(-change > share * before, share * before / np.where(change < 0, -change, 1.0), 1.0)
         lengths[: 2 * soft] = np.repeat(
             np.minimum(lengths[: 2 * soft : 2], lengths[1 : 2 * soft : 2]), 2, axis=0
@@ -183,7 +183,7 @@ def test_cost(soft, hard, n):
 def check_cost(at):
     p, soft = at.point, at.soft
     short = np.maximum(p.kinks[:soft, None] - 0.5 * p.sides[:soft] * p.f, 0.0)
-    assert cost(p, 0.5) == pytest.approx((p.caps * short).sum())
+    assert slack_cost(p, 0.5) == pytest.approx((p.caps * short).sum())
 
 
 def test_infinite_and_nan_outputs_are_not_hidden():
@@ -192,7 +192,7 @@ def test_infinite_and_nan_outputs_are_not_hidden():
         at, V = drawn(1, 0, 7), np.empty((7, 3))
         at.point.caps[:], at.point.f[:] = 1.0, value
         at.point.Z[at.point.Z == 0.0] = 0.5
-        condense(at.point, EASE, at.way, V, 2)
+        reduced_rhs(at.point, EASE, at.direction, V, 2)
         assert not np.isfinite(V[:, 2]).any()
 
 
@@ -203,10 +203,10 @@ def test_bits_do_not_depend_on_alignment(n):
     for place in (np.copy, shifted):
         at, d, V = drawn(2, 1, n, place), place(np.zeros(n)), place(np.zeros((n, 3)))
         found, longest = place(np.zeros(6)), place(np.zeros(3))
-        weigh(at.point, EASE, d, V, found)
-        condense(at.point, EASE, at.way, V, 2)
-        direct(at.point, EASE, at.way, longest)
-        parts = (d, V, found, longest, at.way.dZ, at.way.dT, np.array(cost(at.point, 0.7)))
+        reduced_diagonal(at.point, EASE, d, V, found)
+        reduced_rhs(at.point, EASE, at.direction, V, 2)
+        back_substitute(at.point, EASE, at.direction, longest)
+        parts = (d, V, found, longest, at.direction.dZ, at.direction.dT, np.array(slack_cost(at.point, 0.7)))
         results.append([part.tobytes() for part in parts])
     assert results[0] == results[1]
 

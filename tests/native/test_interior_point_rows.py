@@ -7,7 +7,13 @@ import pytest
 import scipy.sparse as sp
 from helpers.draws import anywhere, drawn_calls, length, pick
 
-from polyopt.margin.interior_point.rows import Rows, _csr_normal, _csr_pull, _csr_scores, _weigh
+from polyopt.margin.interior_point.rows import (
+    Rows,
+    _csr_normal_matrix,
+    _csr_scores,
+    _csr_weighted_sums,
+    _weight_rows,
+)
 
 types = pytest.mark.parametrize("T", [np.float64, np.float32], ids=["f8", "f4"])
 sizes = pytest.mark.parametrize(("n", "m", "k"), [(0, 3, 2), (1, 1, 0), (2, 5, 3), (9, 17, 1), (4, 0, 1)])
@@ -33,11 +39,11 @@ def check_weighted(rng, T, n, m, k):
     inverse = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)
     expected = np.hstack([(X[:, :m] - shift) * root, root, V * inverse])
     out = anywhere(rng, np.full((n, m + 1 + k), np.nan))
-    _weigh(X, shift, d, V, out)
+    _weight_rows(X, shift, d, V, out)
     assert out == pytest.approx(expected, rel=1e-14, abs=1e-14)
     buffer = np.zeros((n, m + 1 + k))
     buffer[:, :m] = X[:, :m]
-    _weigh(buffer, shift, d, V, buffer)
+    _weight_rows(buffer, shift, d, V, buffer)
     assert buffer.tobytes() == out.tobytes()
 
 
@@ -65,10 +71,10 @@ def check_csr(rng, T, J, n, m, k):
     _csr_scores(*parts, w, 0.3, out)
     assert out == pytest.approx(dense @ w + 0.3)
     pulled, M = np.ones((m + 1, k)), np.zeros((m + 1, m + 1))
-    _csr_pull(*parts, V, pulled)
+    _csr_weighted_sums(*parts, V, pulled)
     assert pulled[:m] == pytest.approx(1.0 + dense.T @ V)
     assert (pulled[m] == 1.0).all()
-    _csr_normal(*parts, d, M)
+    _csr_normal_matrix(*parts, d, M)
     assert M[:m, :m] == pytest.approx(np.tril((dense.T * d) @ dense))
     assert not M[m].any()
     assert not M[:, m].any()
@@ -83,6 +89,8 @@ def test_products_are_cut_into_calls(n, monkeypatch):
     for work in (1 << 24, 5, 1):
         monkeypatch.setattr("polyopt.margin.interior_point.rows._MAX_CALL_WORK", work)
         rows = Rows(X)
-        rows.scatters = True
-        found.append([each.tobytes() for each in (rows.scores(v), rows.pull(V), *rows.normal(d, V))])
+        rows.is_entrywise = True
+        found.append(
+            [each.tobytes() for each in (rows.scores(v), rows.weighted_sums(V), *rows.normal_matrix(d, V))]
+        )
     assert found[0] == found[1] == found[2]

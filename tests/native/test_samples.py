@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers.draws import anywhere, drawn_calls, length, pick
 
-from polyopt.linalg.kernels import distances, fill, side_by_side, square_norms
+from polyopt.linalg.kernels import distances, feature_major_blocks, fill, square_norms
 
 LENGTHS = [0, 1, 2, 7, 8, 31, 32, 33, 70]
 TYPES = [np.float32, np.float64]
@@ -47,14 +47,14 @@ def test_distances_are_those_of_numpy(m, dtype):
     for count in LENGTHS:
         Z, X = drawn((5, m), dtype), drawn((count, m), seed=1)
         points, out = np.array([4, 1, 1]), np.empty((3, count))
-        distances(Z, points, side_by_side(X), -0.7, out)
+        distances(Z, points, feature_major_blocks(X), -0.7, out)
         expected = -0.7 * ((Z[points][:, None].astype(float) - X) ** 2).sum(axis=2)
         np.testing.assert_allclose(out, expected, rtol=1e-13)
 
 
 def test_distances_are_symmetric_and_exact_at_zero():
     X, every, out = drawn((70, 9)), np.arange(70), np.empty((70, 70))
-    distances(X, every, side_by_side(X), 2.0, out)
+    distances(X, every, feature_major_blocks(X), 2.0, out)
     assert np.array_equal(out, out.T)
     assert (out.diagonal() == 0.0).all()
 
@@ -71,7 +71,7 @@ def test_bits_depend_on_neither_type_nor_start(m):
             moved[:] = X
             squares, out = np.empty(start + 40)[start:], np.empty((40, 40))
             square_norms(moved, centre, squares)
-            distances(moved, every, side_by_side(moved), 1.0, out)
+            distances(moved, every, feature_major_blocks(moved), 1.0, out)
             found.append((squares, out))
     assert all(np.array_equal(a, b) for other in found for a, b in zip(found[0], other, strict=True))
 
@@ -81,7 +81,7 @@ def test_odd_numbers_reach_their_own_rows_alone(odd):
     X, squares, out = drawn((4, 37)), np.empty(4), np.empty((4, 4))
     X[2, 20] = odd
     square_norms(X, np.zeros(37), squares)
-    distances(X, np.arange(4), side_by_side(X), 1.0, out)
+    distances(X, np.arange(4), feature_major_blocks(X), 1.0, out)
     assert np.isfinite(squares).tolist() == [True, True, False, True]
     assert (
         np.isfinite(out).tolist() == np.logical_and.outer(np.isfinite(squares), np.isfinite(squares)).tolist()
@@ -113,6 +113,6 @@ def test_drawn_norms_and_distances(rng):
     Z = anywhere(rng, rng.normal(size=(length(rng, 9, least=1), m)).astype(pick(rng, TYPES)))
     points = anywhere(rng, rng.integers(0, len(Z), length(rng)))
     out = anywhere(rng, np.empty((len(points), len(X))))
-    distances(Z, points, anywhere(rng, side_by_side(X)), -0.7, out)
+    distances(Z, points, anywhere(rng, feature_major_blocks(X)), -0.7, out)
     expected = -0.7 * ((Z[points][:, None].astype(float) - X) ** 2).sum(axis=2)
     np.testing.assert_allclose(out, expected, rtol=1e-12)

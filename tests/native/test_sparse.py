@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from helpers.draws import anywhere, drawn_calls, length, pick
 
 from polyopt.linalg.rows import as_rows, count_filled, pack
-from polyopt.linalg.sparse_products import SparseRight, multiply_turned
+from polyopt.linalg.sparse_products import SparseRight, multiply_transposed
 
 TYPES = [np.float32, np.float64]
 
@@ -55,13 +55,15 @@ def test_products_are_those_of_dense_samples(right, dtype, index):
         A, B = whole_numbers(left, m, share), whole_numbers(right, m, share, 1)
         some, samples = sp.csr_array(A.astype(dtype)), SparseRight(sp.csr_array(B.astype(dtype)))
         some.indptr, some.indices = some.indptr.astype(index), some.indices.astype(index)
-        places, group = room = samples.room()
+        places, group = room = samples.work_arrays()
         for first, last in ((0, right), (right // 3, right), (right // 2, right // 2)):
             expected = A @ B[first:last].T
             out = np.full(expected.shape, np.nan, dtype=dtype)
             assert np.array_equal(samples.multiply(some, first, last, out, room), expected)
             turned = np.full(expected.T.shape, np.nan, dtype=dtype)
-            assert np.array_equal(samples.multiply(some, first, last, turned, room, turned=True), expected.T)
+            assert np.array_equal(
+                samples.multiply(some, first, last, turned, room, transposed=True), expected.T
+            )
             assert not places.any()
             assert not group.any()
 
@@ -70,7 +72,7 @@ def test_entries_given_twice_and_out_of_order_are_summed():
     given = (np.array([1.0, 2.0, 3.0, 4.0]), np.array([3, 0, 3, 2]), np.array([0, 3, 4]))
     twice = sp.csr_array(given, shape=(2, 5))
     out = np.empty((2, 2))
-    multiply_turned(twice, twice, out)
+    multiply_transposed(twice, twice, out)
     assert np.array_equal(out, twice.toarray() @ twice.toarray().T)
 
 
@@ -78,7 +80,7 @@ def test_long_products_are_cut_into_calls(monkeypatch):
     monkeypatch.setattr("polyopt.linalg.sparse_products._MAX_CALL_WORK", 1.0)
     A, B = whole_numbers(3, 50, 0.5), whole_numbers(200, 50, 0.5, 1)
     out = np.empty((200, 3))
-    multiply_turned(sp.csr_array(A.astype(float)), sp.csr_array(B.astype(float)), out)
+    multiply_transposed(sp.csr_array(A.astype(float)), sp.csr_array(B.astype(float)), out)
     assert np.array_equal(out, B @ A.T)
 
 
@@ -88,7 +90,7 @@ def test_long_products_are_cut_into_calls(monkeypatch):
 def test_products_that_do_not_fit_are_refused(m, shape):
     samples = SparseRight(sp.csr_array(np.ones((3, 5))))
     with pytest.raises(ValueError, match="products of"):
-        samples.multiply(sp.csr_array(np.ones((2, m))), 0, 3, np.empty(shape), samples.room())
+        samples.multiply(sp.csr_array(np.ones((2, m))), 0, 3, np.empty(shape), samples.work_arrays())
 
 
 @drawn_calls("count_filled", "pack_rows")
@@ -120,8 +122,8 @@ def test_drawn_products(rng):
     first, last = np.sort(rng.integers(0, right + 1, 2)).tolist()
     expected = dense[0] @ dense[1][first:last].T
     expected = expected.T if is_turned else expected
-    out, room = anywhere(rng, np.full(expected.shape, np.nan, dtype=dtype)), samples.room()
-    samples.multiply(sparse[0], first, last, out, room, turned=bool(is_turned))
+    out, room = anywhere(rng, np.full(expected.shape, np.nan, dtype=dtype)), samples.work_arrays()
+    samples.multiply(sparse[0], first, last, out, room, transposed=bool(is_turned))
     assert np.array_equal(out, expected)
     assert not any(each.any() for each in room)
 

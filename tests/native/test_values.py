@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers.draws import anywhere, drawn_calls, length, pick
 
-from polyopt.linalg.kernel_scores import gaussians, weigh
+from polyopt.linalg.kernel_scores import add_weighted, gaussians
 from polyopt.linalg.kernels import exponentials
 
 LENGTHS = [0, 1, 2, 7, 8, 15, 16, 17, 33, 70]
@@ -86,7 +86,7 @@ def test_weigh_adds_terms_and_their_sizes(width, dtype):
         for start in (0, 1):
             T = rng.normal(size=start + count * width).astype(dtype)[start:].reshape(count, width)
             coef, sums, sizes = rng.normal(size=start + width)[start:], np.ones(count), np.full(count, 2.0)
-            weigh(T, coef, sums, sizes)
+            add_weighted(T, coef, sums, sizes)
             terms = T.astype(float) * coef
             np.testing.assert_allclose(sums, 1.0 + terms.sum(axis=1), rtol=0, atol=1e-13)
             np.testing.assert_allclose(sizes, 2.0 + np.abs(terms).sum(axis=1), rtol=1e-14)
@@ -96,7 +96,7 @@ def test_weigh_adds_terms_and_their_sizes(width, dtype):
 def test_weigh_passes_odd_numbers_on(odd):
     T, sums, sizes = np.ones((3, 37)), np.zeros(3), np.zeros(3)
     T[1, 20] = odd
-    weigh(T, -np.ones(37), sums, sizes)
+    add_weighted(T, -np.ones(37), sums, sizes)
     assert np.array_equal(sums, [-37.0, -odd, -37.0], equal_nan=True)
     assert np.array_equal(sizes, [37.0, odd, 37.0], equal_nan=True)
 
@@ -126,7 +126,7 @@ def test_drawn_sums(rng):
         anywhere(rng, rng.normal(size=w)),
     )
     sums, sizes = anywhere(rng, np.ones(t)), anywhere(rng, np.full(t, 2.0))
-    weigh(T, coef, sums, sizes)
+    add_weighted(T, coef, sums, sizes)
     terms = T.astype(float) * coef
     np.testing.assert_allclose(sums, 1.0 + terms.sum(axis=1), rtol=0, atol=1e-12)
     np.testing.assert_allclose(sizes, 2.0 + np.abs(terms).sum(axis=1), rtol=1e-13)

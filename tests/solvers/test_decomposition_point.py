@@ -130,7 +130,7 @@ def test_all_free_variables_at_once_are_solved_where_their_matrix_fits(share):
     """Itself, its factor, and two copies on the way to that; then the violation is half of what is asked."""
     point, K, beta = a_point(1.2)
     point.set_point(beta, K @ beta)
-    chosen = point.near_margin(DEFAULTS.newton_reach * point.violation())
+    chosen = point.near_margin(DEFAULTS.newton_band_ratio * point.violation())
     point.budget = share * _BYTES_PER_ENTRY * len(chosen) ** 2
     history = History(point, Clock(), np.inf, None)
     phase = NewtonPhase(point, history)

@@ -17,7 +17,7 @@ from formulations.language.toy_data import two_blobs
 from polyopt import Claim, certify_rmm, certify_sigma_svm, certify_svm
 from polyopt.margin.interior_point import solve_interior_point
 from polyopt.margin.interior_point.driver import Iterate
-from polyopt.margin.interior_point.problem import Regulariser, System, read
+from polyopt.margin.interior_point.problem import Regulariser, System, read_problem
 from polyopt.margin.interior_point.rows import Rows
 
 
@@ -171,13 +171,13 @@ def test_the_products_are_what_they_say(dtype, density, rng):
     shift = rng.normal(size=40)
     lifted = np.column_stack([X - shift, np.ones(5000)])
     forms = [Rows(X), Rows(sp.csr_array(X))]
-    assert forms[1].scatters == (density < 0.1)
+    assert forms[1].is_entrywise == (density < 0.1)
     for rows in forms:
         rows.shift = shift
-        M, pulled = rows.normal(d, V)
+        M, pulled = rows.normal_matrix(d, V)
         assert M == pytest.approx((lifted * d[:, None]).T @ lifted, rel=1e-9, abs=1e-9)
         assert pulled == pytest.approx(lifted.T @ V, rel=1e-9, abs=1e-9)
-        assert rows.pull(V) == pytest.approx(lifted.T @ V, rel=1e-9, abs=1e-9)
+        assert rows.weighted_sums(V) == pytest.approx(lifted.T @ V, rel=1e-9, abs=1e-9)
         assert rows.scores(v) == pytest.approx(lifted @ v, rel=1e-9, abs=1e-9)
 
 
@@ -257,14 +257,14 @@ def test_the_regulariser_is_its_matrix_and_leaves_out_what_has_no_size(D, rng):
     assert regulariser.energy(w) == pytest.approx(0.5 * w @ R @ w, rel=1e-9)
     assert regulariser.conjugate(c) == pytest.approx(0.5 * z @ c, rel=1e-6)
     assert regulariser.unit == pytest.approx(np.sqrt(R.diagonal().max()))
-    least = regulariser.least(w)
+    least = regulariser.min_norm(w)
     assert R @ least == pytest.approx(R @ w, rel=1e-6)
     assert least[3] == (pytest.approx(w[3]) if D < 1 else pytest.approx(0.0, abs=1e-12))
     assert np.linalg.norm(least) <= np.linalg.norm(w) * (1 + 1e-12)
     # The system in (w, b), with any weights of the samples: R + X'dX, bordered by the sums.
     lifted, d = np.column_stack([X, np.ones(60)]), rng.uniform(0.1, 2.0, 60)
     M = lifted.T @ (lifted * d[:, None])
-    wanted = np.append(regulariser.least(z), 0.7)
+    wanted = np.append(regulariser.min_norm(z), 0.7)
     r = M @ wanted + np.append(R @ wanted[:-1], 0.0)
     assert System(regulariser, M).solve(r) == pytest.approx(wanted, rel=1e-5, abs=1e-6)
 
@@ -308,14 +308,14 @@ def test_multipliers_on_the_way_are_balanced_and_prove_the_bound_of_their_survey
     y[:8] = 1.0
     costs, unbalanced = np.random.default_rng(0).uniform(0.3, 2.0, 50), 0
     rows = hinge_families(y, costs, B)
-    problem = read(X, rows, None, None)
+    problem = read_problem(X, rows, None, None)
     machine = Iterate(problem, 1e-8)
     for _ in range(6):
         survey = machine.survey()
-        problem.crew.tell("keep", survey.share)
-        left = problem.crew.ask("sums")[0][1]
+        problem.crew.tell("keep", survey.repair_fraction)
+        left = problem.crew.ask("balance_sums")[0][1]
         beta = rows.beta(problem.crew.ask("multipliers")[0])
-        unbalanced += abs(survey.left[-1]) > 1e-3
+        unbalanced += abs(survey.residual[-1]) > 1e-3
         if np.isfinite(survey.bound):
             assert beta.sum() == pytest.approx(0.0, abs=1e-9 * np.abs(beta).sum())
             w = X.T @ beta

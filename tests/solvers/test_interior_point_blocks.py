@@ -22,9 +22,9 @@ from polyopt import Claim, certify_rmm, certify_sigma_svm, certify_svm
 from polyopt.margin.certificate_by_blocks import certify_blocks
 from polyopt.margin.interior_point import intercept, solve_interior_point
 from polyopt.margin.interior_point.block import Block, Work
-from polyopt.margin.interior_point.crew import Crew, Local, bring, total
+from polyopt.margin.interior_point.crew import Crew, Local, catch_up, total
 from polyopt.margin.interior_point.driver import solve_problem
-from polyopt.margin.interior_point.problem import state
+from polyopt.margin.interior_point.problem import state_problem
 from polyopt.margin.interior_point.rows import Rows
 
 
@@ -38,7 +38,7 @@ def blocks_of(X, y, costs, B, cuts, weights=None):
 
 
 def solved(crew, D=None, tol=1e-8, max_iter=None, clock=None):
-    problem = state(crew, 1, D)
+    problem = state_problem(crew, 1, D)
     return problem, solve_problem(problem, tol, max_iter, clock or Clock(), None)
 
 
@@ -94,7 +94,7 @@ def test_a_point_that_is_not_optimal_has_the_certificate_of_the_whole(D, rng):
     crew = Local(blocks_of(X, y, costs, B, [10, 33]))
     problem, found = solved(crew, D, max_iter=2)
     for block in crew.blocks:
-        kept = block.kept + 0.2 * rng.normal(size=len(block.kept))
+        kept = block.best_beta + 0.2 * rng.normal(size=len(block.best_beta))
         block.multipliers = lambda block=block, kept=kept: block.rows.split(kept) + 0.1
     bad = replace(found, primal=found.primal | {"w": 1.5 * found["w"]})
     Z = np.concatenate([block.multipliers() for block in crew.blocks], axis=1)
@@ -120,7 +120,7 @@ class Careless(Crew):
     def count(self):
         return len(self._make)
 
-    def _answers(self, ask):
+    def _results(self, ask):
         order = self._rng.permutation(self.count)
         answers = {int(k): self._answer(int(k), pickle.loads(pickle.dumps(ask))) for k in order}
         return [answers[k] for k in range(self.count)]
@@ -131,7 +131,7 @@ class Careless(Crew):
             self.lost += 1
         if k not in self._held:
             self._held[k] = self._make[k]()
-        return bring(self._held[k], pickle.loads(pickle.dumps(self.log)), 0, ask)
+        return catch_up(self._held[k], pickle.loads(pickle.dumps(self.log)), 0, ask)
 
 
 @pytest.mark.parametrize(("B", "D"), [(np.inf, None), (1.4, None), (np.inf, 0.5)])
@@ -203,14 +203,15 @@ def test_the_cheapest_intercept_of_blocks_is_that_of_all_rows(seed, n, grain, B)
     cut = int(rng.integers(0, n + 1))
     ends = [(a, b) for a, b in ((0, cut), (cut, n)) if a < b]
     parts = [(rows.part(np.arange(a, b)), g[a:b]) for a, b in ends]
-    steps = {"break_ends": intercept.ends_of, "break_bins": intercept.bins_of, "few_breaks": intercept.few_of}
+    names = ("breakpoint_range", "breakpoint_histogram", "list_breakpoints")
+    steps = {name: getattr(intercept, name) for name in names}
 
     def ask(name, w, *more):
         return [steps[name](some, scores, *more) for some, scores in parts]
 
     for least in (50_000, 0):
-        with mock.patch.object(intercept, "_MAX_LISTED_ROWS", least):
-            low, high = intercept.cheapest_of_blocks(ask, total, np.zeros(1))
+        with mock.patch.object(intercept, "_MAX_LISTED", least):
+            low, high = intercept.best_intercept_interval(ask, total, np.zeros(1))
         cost = [rows.cost(g + b) for b in (low, high, *wanted) if np.isfinite(b)]
         assert np.ptp(cost) <= 1e-12 + 1e-9 * max(cost, default=0.0)
         if np.isfinite(wanted).all() and np.isfinite([low, high]).all():

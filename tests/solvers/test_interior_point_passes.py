@@ -12,8 +12,15 @@ import pytest
 from scipy.linalg import LinAlgError
 
 from formulations.families import Families, bound_families, margin_family
-from polyopt.margin.interior_point.block import Block, Direction, PrimalDual, condense, direct, weigh
-from polyopt.margin.interior_point.problem import Regulariser, System, in_order
+from polyopt.margin.interior_point.block import (
+    Block,
+    Direction,
+    PrimalDual,
+    back_substitute,
+    reduced_diagonal,
+    reduced_rhs,
+)
+from polyopt.margin.interior_point.problem import Regulariser, System, order_families
 from polyopt.margin.interior_point.rows import Rows
 
 N, EASE = 9, 1e-2
@@ -33,35 +40,42 @@ def at(rng):
     Z[2:4, 3] = 0.0
     point = PrimalDual(sides, kinks, caps, f, Z, T)
     dZ, dT = np.full((2, 5, N), np.nan)
-    way = Direction(rng.normal(size=(5, N)), rng.normal(size=N), dZ, dT)
+    direction = Direction(rng.normal(size=(5, N)), rng.normal(size=N), dZ, dT)
     h, found = np.empty((N, 1)), np.empty(3)
-    condense(point, EASE, way, h, 0)
-    direct(point, EASE, way, found)
+    reduced_rhs(point, EASE, direction, h, 0)
+    back_substitute(point, EASE, direction, found)
     longest, linear, square = found.tolist()
     return SimpleNamespace(
-        point=point, way=way, h=h[:, 0], dZ=dZ, dT=dT, longest=longest, linear=linear, square=square
+        point=point,
+        direction=direction,
+        h=h[:, 0],
+        dZ=dZ,
+        dT=dT,
+        longest=longest,
+        linear=linear,
+        square=square,
     )
 
 
 def test_a_direction_solves_newton_s_equations(at):
     """Products change by what is aimed at, mu + eta not at all; a row may stay unmet by ease times dmu."""
     (sides, kinks, caps, f, Z, T), dZ, dT = parts(at.point), at.dZ, at.dT
-    assert np.where(Z > 0, Z * dT + T * dZ, 0.0) == pytest.approx(np.where(Z > 0, at.way.aim, 0.0))
+    assert np.where(Z > 0, Z * dT + T * dZ, 0.0) == pytest.approx(np.where(Z > 0, at.direction.rhs, 0.0))
     assert not dZ[2:4, 3].any()
     assert not dT[2:4, 3].any()
     assert np.array_equal(dZ[[0, 2]], -dZ[[1, 3]])
     s, slack = (T + dT)[[0, 2, 4]], np.concatenate([(T + dT)[[1, 3]], np.zeros((1, N))])
-    unmet = sides * (f + at.way.df) + slack - s - kinks[:, None]
+    unmet = sides * (f + at.direction.df) + slack - s - kinks[:, None]
     takes_part = np.concatenate([caps > 0, np.ones((1, N), dtype=bool)])
     assert unmet[takes_part] == pytest.approx(-EASE * dZ[[0, 2, 4]][takes_part])
 
 
 def test_the_change_of_beta_is_what_the_system_was_made_of(at):
-    """h − D df, with the D of :func:`weigh`: else the reduced system would be of another problem."""
+    """h − D df, with the D of :func:`reduced_diagonal`, as the reduced system has it."""
     d, V = np.empty(N), np.empty((N, 2))
-    weigh(at.point, EASE, d, V, np.empty(6))
+    reduced_diagonal(at.point, EASE, d, V, np.empty(6))
     change = (at.point.sides * at.dZ[[0, 2, 4]]).sum(axis=0)
-    assert change == pytest.approx(at.h - d * at.way.df)
+    assert change == pytest.approx(at.h - d * at.direction.df)
 
 
 def test_the_longest_step_meets_the_first_end_and_products_change_as_told(at):
@@ -82,9 +96,9 @@ def test_a_direction_along_which_nothing_shrinks_has_no_longest_step(shrinking):
     point = PrimalDual(
         np.ones((1, 1), np.int8), np.array([-1.0]), np.zeros((0, 1)), np.zeros(1), one.copy(), one.copy()
     )
-    way, found = Direction(one, np.array([df]), np.zeros((1, 1)), np.zeros((1, 1))), np.empty(3)
-    direct(point, 0.0, way, found)
-    assert (way.dZ[0, 0], way.dT[0, 0]) == (1.0 - df, df)
+    direction, found = Direction(one, np.array([df]), np.zeros((1, 1)), np.zeros((1, 1))), np.empty(3)
+    back_substitute(point, 0.0, direction, found)
+    assert (direction.dZ[0, 0], direction.dT[0, 0]) == (1.0 - df, df)
     assert found[0] == {"neither": np.inf, "multiplier": 1.0 / 3.0, "slack": 0.25}[shrinking]
 
 
@@ -109,7 +123,7 @@ def test_multipliers_that_are_central_at_given_outputs_have_products_mu_and_add_
     y, X = rng.choice([-1.0, 1.0], N), rng.normal(size=(N, 2))
     rows = Families(margin_family(y, rng.uniform(0.5, 2.0, N)), *bound_families(N, 1.5, 0.3))
     block, v = Block(Rows(X), rows, 3), np.array([0.7, -0.4, 0.2])
-    f, Z, T = block._central(v, mu)
+    f, Z, T = block._central_point(v, mu)
     assert f == pytest.approx(X @ v[:2] + v[2])
     for q, family in enumerate(rows):
         r, xi = family.kink - family.side * f, T[2 * q + 1]
@@ -118,7 +132,7 @@ def test_multipliers_that_are_central_at_given_outputs_have_products_mu_and_add_
         assert Z[2 * q] + Z[2 * q + 1] == pytest.approx(family.cap)
         assert Z[2 * q] * T[2 * q] == pytest.approx(family.cap * mu)
         assert Z[2 * q + 1] * T[2 * q + 1] == pytest.approx(family.cap * mu)
-    gain, pulled = block.pull_at(v, mu)
+    gain, pulled = block.central_dual(v, mu)
     beta = sum(family.side * Z[2 * q] for q, family in enumerate(rows))
     assert gain == pytest.approx(sum(family.kink * Z[2 * q].sum() for q, family in enumerate(rows)))
     assert pulled == pytest.approx(np.append(X.T @ beta, beta.sum()))
@@ -129,12 +143,12 @@ def test_families_with_slack_come_first_and_keep_their_order():
     margin, (above, *_) = margin_family(y, np.ones(3)), bound_families(3, 2.0)
     soft, (_, other) = margin_family(y, 2.0 * np.ones(3)), bound_families(3, 3.0, 0.5)
     assert (margin.is_soft, above.is_soft, other.is_soft) == (True, False, True)
-    rows, count = in_order(Families(margin, above, other))
+    rows, count = order_families(Families(margin, above, other))
     assert ([row.kink for row in rows], count) == ([1.0, -3.0, -2.0], 2)
     same = Families(margin, other, above)
-    assert in_order(same) == (same, 2)
-    assert [row.kink for row in in_order(Families(above, soft))[0]] == [1.0, -2.0]
+    assert order_families(same) == (same, 2)
+    assert [row.kink for row in order_families(Families(above, soft))[0]] == [1.0, -2.0]
     with pytest.raises(ValueError, match="finite costs of slack"):
-        in_order(Families(above))
+        order_families(Families(above))
     with pytest.raises(ValueError, match="B must be positive"):
-        in_order(Families(margin, bound_families(3, 0.0)[0]))
+        order_families(Families(margin, bound_families(3, 0.0)[0]))

@@ -15,7 +15,7 @@ from polyopt.linalg.kernels import MatrixGram
 from polyopt.margin.decomposition import Options
 from polyopt.margin.decomposition.state import RowCache
 from polyopt.margin.interior_point import intercept, solve_interior_point
-from polyopt.margin.interior_point.crew import Change, bring
+from polyopt.margin.interior_point.crew import Change, catch_up
 from polyopt.polyhedral.logistic_loss import FaceLoss
 from polyopt.polyhedral.logistic_newton import step_within
 from polyopt.sparse.one_norm import solve_one_norm
@@ -101,8 +101,8 @@ def test_slopes_that_only_rounding_makes_are_none(size):
     """0.1 + 0.2 down against 0.3 up: between them the slacks cost the same."""
     y, costs = np.array([-1.0, -1.0, 1.0, 1.0]), size * np.array([0.1, 0.2, 0.3, 1.0])
     rows, g = hinge_families(y, costs), np.array([0.0, 0.0, -3.0, 9.0])
-    parts = {"break_ends": intercept.ends_of, "few_breaks": intercept.few_of}
-    found = intercept.cheapest_of_blocks(
+    parts = {"breakpoint_range": intercept.breakpoint_range, "list_breakpoints": intercept.list_breakpoints}
+    found = intercept.best_intercept_interval(
         lambda name, w, *more: [parts[name](rows, g, *more)], lambda values: sum(values), np.zeros(1)
     )
     assert found == pytest.approx((-1.0, 4.0))
@@ -110,21 +110,21 @@ def test_slopes_that_only_rounding_makes_are_none(size):
 
 def test_slopes_that_rounding_makes_late_are_taken_at_the_last_end():
     """Sums of a bin each may fall short of what costs together: what rises then seems to rise at no end."""
-    ends = intercept.Ends(0.0, 8.0, 10**9, 10.0, 4.0, True)
+    ends = intercept.BreakpointRange(0.0, 8.0, 10**9, 10.0, 4.0, True)
     asked = []
 
     def ask(name, w, *more):
         asked.append((name, more))
-        if name == "break_ends":
+        if name == "breakpoint_range":
             return [ends]
-        if name == "few_breaks":
-            return [intercept.Few(3.0, np.array([more[1]]), np.array([1.0]), np.inf)]
+        if name == "list_breakpoints":
+            return [intercept.ListedBreakpoints(3.0, np.array([more[1]]), np.array([1.0]), np.inf)]
         edges = more[0]
         found = np.zeros((2, len(edges) + 1))
         found[0, -1], found[1] = 4.0, 1.0  # all of it beyond the last edge
         return [found]
 
-    found = intercept.cheapest_of_blocks(ask, lambda values: sum(values), np.zeros(1))
+    found = intercept.best_intercept_interval(ask, lambda values: sum(values), np.zeros(1))
     (_, (low, high)) = asked[-1]
     assert low < high == 8.0
     assert found == (8.0, np.inf)
@@ -132,13 +132,13 @@ def test_slopes_that_rounding_makes_late_are_taken_at_the_last_end():
 
 def test_a_block_goes_through_the_part_of_the_log_that_it_has_missed():
     """A log that begins at its change 2, for a block that has been through 3."""
-    block = SimpleNamespace(done=3, answer=None)
+    block = SimpleNamespace(n_applied=3, last_result=None)
     block.move = lambda step: ("moved", step)
     log = [Change("move", (step,)) for step in (2, 3, 4)]
-    assert bring(block, log, 2, None) == ("moved", 4)
-    assert block.done == 5
-    block = SimpleNamespace(done=4, answer="as it was", move=pytest.fail)
-    assert bring(block, log[:2], 2, None) == "as it was"
+    assert catch_up(block, log, 2, None) == ("moved", 4)
+    assert block.n_applied == 5
+    block = SimpleNamespace(n_applied=4, last_result="as it was", move=pytest.fail)
+    assert catch_up(block, log[:2], 2, None) == "as it was"
 
 
 @pytest.mark.parametrize(

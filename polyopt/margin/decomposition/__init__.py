@@ -1,12 +1,13 @@
-"""The decomposition solver: dual (8) of the Relative Margin Machine by working sets, on any kernel.
+"""The decomposition solver: the dual of kernel machines by working sets, as in SMO, for any kernel.
 
-Read in this order:
+The program is dual (8) of Shivaswamy & Jebara, Relative Margin Machines (2008), or another dual of families
+of constraints with finite costs, such as that of the SVM. Read in this order:
 
-state     the program, and why it has n variables and not 3n; kernel rows; β and Kβ with its rounding; history
-newton    all samples that matter at once, by an active set, if that costs less
-driver    working sets and their subproblems (9); the order of a solve; repairs of rounding; warm starts
+state     the dual in n variables instead of 3n; the cache of kernel rows; the iterate β with Kβ; the history
+newton    the active-set method, also for all samples near the margin at once, if that costs less
+driver    working sets and their subproblems; the order of a solve; repairs of rounding; warm starts
 
-``cluster_start`` has a start for many samples.
+``cluster_start`` has an initial point for many samples under an RBF kernel.
 """
 
 from polyopt.margin.decomposition.driver import Decomposition, solve_decomposition

@@ -1,14 +1,14 @@
-"""A start for many samples under an RBF kernel: clusters are solved alone, and their multipliers joined.
+"""An initial point for many samples under an RBF kernel: each cluster is solved separately.
 
-If the kernel between samples of different clusters is small, the matrix is nearly block diagonal, and the
-multipliers of the clusters are nearly those of all: most are at their bounds already, and stay there. The
-working sets of all samples then have little left to do. Clusters are found by k-means, are of a size that is
-solved in a moment, and are solved on all threads; very large ones begin with clusters of their own. Their
-multipliers are feasible together.
+Samples are clustered by k-means. If the kernel between samples of different clusters is small, the matrix is
+nearly block diagonal, and β of the clusters is nearly optimal for all samples: most multipliers are at their
+final bounds, and the working sets of all samples need few steps. The joined β is feasible, because Σ β_i = 0
+holds for each cluster. Clusters are small, and are solved on all threads; a very large one starts from
+clusters of its own.
 
-This helps if many multipliers are at bounds, because the kernel rows of the others are needed again. One
-cluster is solved first, to count them. And under a wide kernel the clusters are not independent, and their
-multipliers together are too large; that is measured on some rows.
+The start is abandoned in two cases. If few multipliers are at bounds, it is not faster, because the kernel
+rows of the others are needed again; these are counted in one cluster, which is solved first. If the kernel is
+wide, clusters are not independent and the joined β is too large; this is estimated from some rows.
 
 References
 ----------
@@ -29,14 +29,17 @@ from polyopt.base.threads import run_blocks
 from polyopt.linalg.kernels import Gram, SampleGram, Samples, outputs_at
 from polyopt.margin.decomposition.state import Dual, Options
 
+_ENERGY_ROWS = 512  # rows from which β'Kβ is estimated
+_MIN_BEST_MULTIPLE = 0.75  # of the joined β, for it to be a good initial point
+
 
 def beta_of_clusters(
     gram: Gram, dual: Dual, solve: Callable[[SampleGram, Dual], Vector], clock: Clock, options: Options
 ) -> Vector | None:
-    """Return β to start from; None if the kernel or the multipliers of one cluster promise no gain.
+    """Return the joined β (n,) of the clusters; None if it would not be faster, or time is over.
 
-    solve: finds β of one cluster from its Gram matrix and its program; called on threads.
-    clock: no cluster is begun after its limit.
+    solve: returns β of one cluster from its Gram matrix and its program; called on threads.
+    clock: no cluster is started after its limit.
     """
     if not isinstance(gram, SampleGram) or gram.kernel.name != "rbf":
         return None
@@ -48,7 +51,7 @@ def beta_of_clusters(
         if not clock.is_over:
             beta[cluster] = solve(gram.part(cluster), Dual(dual.rows.part(cluster)))
 
-    # Clusters without rows in both directions have β = 0.
+    # β = 0 in clusters of one class.
     clusters = [part for part in find_clusters(gram.X, options) if dual.rows.part(part).pulls_both_ways]
     if not clusters:
         return None
@@ -63,7 +66,7 @@ def beta_of_clusters(
 
 
 def find_clusters(X: Any, options: Options) -> list[Samples]:
-    """Return the samples by clusters, the largest first; clusters twice as large as intended are cut."""
+    """Return the samples of each cluster, the largest first; those twice as large as intended are split."""
     from sklearn.cluster import KMeans
     from threadpoolctl import threadpool_limits
 
@@ -83,10 +86,13 @@ def find_clusters(X: Any, options: Options) -> list[Samples]:
 
 
 def _is_near_best(gram: SampleGram, dual: Dual, beta: Vector) -> bool:
-    """Return True if the dual along the line from 0 through β is largest at more than 0.75 β."""
+    """Return True if the maximum of the dual on the line through 0 and β is beyond 0.75 β.
+
+    At t β the dual is t gain − ½ t² energy, with its maximum at gain/energy; the energy β'Kβ is estimated.
+    """
     support = np.flatnonzero(beta)
     if not len(support):
         return False
-    rows = support[np.linspace(0, len(support) - 1, min(len(support), 512)).astype(np.intp)]
+    rows = support[np.linspace(0, len(support) - 1, min(len(support), _ENERGY_ROWS)).astype(np.intp)]
     energy = float(beta[rows] @ outputs_at(gram, rows, beta)) * len(support) / len(rows)
-    return dual.gain(beta) > 0.75 * energy
+    return dual.gain(beta) > _MIN_BEST_MULTIPLE * energy

@@ -1,21 +1,23 @@
-"""The order of a solve: working sets to ever smaller violations, and Newton phases in between.
+"""The decomposition method: working sets for decreasing violations, with Newton phases in between.
 
-A run ends when the point is optimal within the tolerance, at a limit, or when rounding prevents progress. It
-repairs rounding on the way: outputs are refreshed where it matters, and rows are in double precision at last.
-A :class:`Decomposition` keeps its point and its kernel rows from one solve to the next.
+The dual is max Σ φ_i(β_i) − ½ β'Kβ with Σ β_i = 0; g = Kβ, and m − M is the violation (see ``state``).
+:class:`Decomposition` is the solver, which retains its point and its kernel rows for the next solve; ``_Run``
+is one solve. It ends when the point is optimal within the tolerance, at a limit, or when rounding prevents
+progress. Kernel rows are in single precision first. If the rounding of g matters, g is recomputed in double
+precision; after some times, kernel rows are in double precision too.
 
 Working sets
 ------------
-The subproblem (9) is the dual over the samples of a working set, with all others fixed. A sample violates
-upwards by φ'(β_i+) − g_i − M and downwards by m − φ'(β_i−) + g_i, for whichever family the slope belongs to.
-A working set has the worst violators; half of it are the samples that entered the last one most recently,
-because they are likely to move again and their kernel rows are cached.
+The subproblem (9) of Shivaswamy & Jebara is the dual over a working set of samples, with all other β_i fixed.
+Sample i violates optimality by φ'(β_i+) − g_i − M if β_i may increase, and by m − φ'(β_i−) + g_i if it may
+decrease. A working set has the samples with the largest violations of both kinds; half of it are samples of
+the last set, because they are likely to change again and their kernel rows are cached.
 
-A subproblem is solved pair by pair, as in SMO: one variable gains most by rising, and the other gains most by
-falling with it, by second order information (Fan, Chen & Lin 2005). A pair moves to the optimum of its line
-or to the next kink of either variable, so one β_i passes through all its families in the same way. Kernel
-rows are read only when they are first needed: from cached rows, or computed one at a time from few features.
-The steps are in polyopt/native/decomposition.inc.
+A subproblem is solved by pair steps, as in SMO: the first variable has the largest slope φ'(β_i+) − g_i, the
+second the largest gain to second order (Fan, Chen & Lin 2005). A pair moves to the optimum on its
+line or to the next kink of either variable; beyond a kink, the multiplier of another family changes. Kernel
+rows are obtained when they are first needed: from the cache, or computed one at a time from few features. The
+steps are in polyopt/native/decomposition.inc.
 
 References
 ----------
@@ -50,60 +52,61 @@ from polyopt.margin.decomposition.state import (
     gains,
     gather_square,
     recapped,
-)
+)  # fmt: skip
 from polyopt.native.library import kernel
 
 _LANES = 8  # samples of a vector register: rows are padded to a multiple
 _MEGABYTE = 2.0**20  # bytes
 
-# Up to `steps` pair steps, which change g and beta; counts = (steps taken, kernel rows read). K, ease, room
-# and place are work arrays for r kernel rows of w entries, the next multiple of eight from q on; v = 3.
-_REST = (
+# Take up to `steps` pair steps, which change g and beta; counts = (steps taken, kernel rows read). The others
+# are work arrays: r kernel rows K with w entries (q rounded up to a multiple of 8), the inverse curvatures
+# of their pairs, the row of each sample (q,), and further numbers (3, w).
+_SHARED_ARGUMENTS = (
     "diagonal: f8 (q); g!: f8 (q); beta!: f8 (q); ends: f8 (k, q); slopes: f8 (l, q); tol: f8; steps: i8; "
-    "K!: T (r, w); ease!: f4 (r, w); room!: f8 (v, w); place!: i8 (q); counts!: i8 (e)"
+    "K!: T (r, w); inverse_curvature!: f4 (r, w); work!: f8 (v, w); row_of!: i8 (q); counts!: i8 (e)"
 )
 _solve_cached = kernel(
-    "solve_pairs_held", "table: T (s, n); slots: i8 (q); places: i8 (q); " + _REST, T="f8 f4"
+    "solve_pairs_held", "table: T (s, n); slots: i8 (q); positions: i8 (q); " + _SHARED_ARGUMENTS, T="f8 f4"
 )
 _solve_computed = kernel(
     "solve_pairs_computed",
-    "left: f8 (q, m); right: f8 (q, m); degree: i8; " + _REST.replace("T", "f8"),
+    "left: f8 (q, m); right: f8 (q, m); degree: i8; " + _SHARED_ARGUMENTS.replace("T", "f8"),
 )
 
 
 def select_working_set(rise: Vector, fall: Vector, last: Samples, size: int) -> Samples:
-    """Choose up to `size` samples, by their places: those kept from the `last` set first, then the new ones.
+    """Return the positions of up to `size` samples: first those retained from the `last` set, then new ones.
 
     rise, fall (n,): ``φ'(β+) − g`` and ``φ'(β−) − g``.
     """
-    keep = last[-(size // 2) :]
-    allowed = np.ones(len(rise), dtype=bool)
-    allowed[keep] = False
-    count = (size - len(keep)) // 2
-    upward = _largest(np.where(allowed, rise, -np.inf), count, fall.min())
-    allowed[upward] = False
-    downward = _largest(np.where(allowed, -fall, -np.inf), count, -rise.max())
-    return np.concatenate([keep, upward, downward])
+    retained = last[-(size // 2) :]
+    is_allowed = np.ones(len(rise), dtype=bool)
+    is_allowed[retained] = False
+    count = (size - len(retained)) // 2
+    upward = _find_largest(np.where(is_allowed, rise, -np.inf), count, fall.min())
+    is_allowed[upward] = False
+    downward = _find_largest(np.where(is_allowed, -fall, -np.inf), count, -rise.max())
+    return np.concatenate([retained, upward, downward])
 
 
-def _largest(values: Vector, count: int, floor: float) -> Samples:
-    """Places of up to `count` of the largest values above the floor."""
-    places = np.argpartition(-values, count)[:count] if count < len(values) else np.arange(len(values))
-    return places[values[places] > floor]
+def _find_largest(values: Vector, count: int, lower: float) -> Samples:
+    """Return the positions of the `count` largest values, but only of those above `lower`."""
+    positions = np.argpartition(-values, count)[:count] if count < len(values) else np.arange(len(values))
+    return positions[values[positions] > lower]
 
 
 class CachedRows(NamedTuple):
-    """Cached kernel rows: the row of sample r of the set is ``table[slots[r], places]``."""
+    """Cached kernel rows: the row of sample r of the set is ``table[slots[r], positions]``."""
 
     table: NDArray[Any]
     slots: Samples
-    places: Samples
+    positions: Samples
 
 
 class ComputedRows(NamedTuple):
-    """Kernel rows to compute: the row of sample r is a function of ``right @ left[r]``.
+    """Kernel rows to compute: the row of sample r is ``(right @ left[r])**degree``.
 
-    The function is the power of this degree, or for degree 0 the exponential.
+    If the degree is 0, it is ``exp(right @ left[r])``.
     """
 
     left: Vector
@@ -115,38 +118,33 @@ def solve_pairs(
     source: CachedRows | ComputedRows, diagonal: Vector, g: Vector, beta: Vector, phi: Pieces, tol: float,
     rows: int, steps: int,
 ) -> tuple[int, int]:  # fmt: skip
-    """Take pair steps until m - M <= tol, changing beta and g (q,); return the steps taken and rows read.
+    """Take pair steps until m - M <= tol, changing beta and g (q,); return the numbers of steps and rows.
 
-    It ends after `steps`, and before it would read more than `rows` rows.
+    It ends after `steps` steps, or before it would read more than `rows` rows of the kernel matrix.
     """
     q = len(g)
-    width, most = -(-q // _LANES) * _LANES, max(1, min(q, rows))
-    K, ease = np.empty((most, width), source[0].dtype), np.empty((most, width), np.float32)
-    room, place, counts = np.empty((3, width)), np.empty(q, np.int64), np.empty(2, np.int64)
+    width, max_rows = -(-q // _LANES) * _LANES, max(1, min(q, rows))
+    K = np.empty((max_rows, width), source[0].dtype)
+    inverse_curvature = np.empty((max_rows, width), np.float32)
+    work, row_of, counts = np.empty((3, width)), np.empty(q, np.int64), np.empty(2, np.int64)
     solve = _solve_cached if isinstance(source, CachedRows) else _solve_computed
-    solve(*source, diagonal, g, beta, *phi, tol, steps, K, ease, room, place, counts)
+    solve(*source, diagonal, g, beta, *phi, tol, steps, K, inverse_curvature, work, row_of, counts)
     taken, read = counts.tolist()
     return taken, read
 
 
 def solve_decomposition(
-    gram: Gram | Any,
-    rows: Families,
-    *,
-    tol: float = 1e-3,
-    max_iter: int | None = None,
-    time_limit: float | None = None,
-    cache_size: float = 500.0,
-    progress: Callable[[dict[str, float]], None] | None = None,
-    options: Options = DEFAULTS,
-) -> Solution:
-    """Solve one program by a :class:`Decomposition`, whose arguments these are."""
+    gram: Gram | Any, rows: Families, *, tol: float = 1e-3, max_iter: int | None = None,
+    time_limit: float | None = None, cache_size: float = 500.0,
+    progress: Callable[[dict[str, float]], None] | None = None, options: Options = DEFAULTS,
+) -> Solution:  # fmt: skip
+    """Solve one program; for the arguments see :class:`Decomposition` and its method ``solve``."""
     machine = Decomposition(gram, cache_size=cache_size, progress=progress, options=options)
     return machine.solve(rows, tol=tol, max_iter=max_iter, time_limit=time_limit)
 
 
 class Decomposition:
-    """A decomposition solver that keeps its point and its kernel rows from one solve to the next.
+    """A decomposition solver that retains its point and its kernel rows from one solve to the next.
 
     gram: a positive semidefinite Gram matrix (n, n), as an array or by blocks.
     cache_size: megabytes (2^20 bytes) for kernel rows, and for the matrix of the Newton phase.
@@ -154,39 +152,30 @@ class Decomposition:
     """
 
     def __init__(
-        self,
-        gram: Gram | Any,
-        *,
-        cache_size: float = 500.0,
-        progress: Callable[[dict[str, float]], None] | None = None,
-        options: Options = DEFAULTS,
-    ):
+        self, gram: Gram | Any, *, cache_size: float = 500.0,
+        progress: Callable[[dict[str, float]], None] | None = None, options: Options = DEFAULTS,
+    ):  # fmt: skip
         self._state = State(as_gram(gram), cache_size * _MEGABYTE, options)
         self._progress = progress
         self._solved: Dual | None = None  # the last program
 
     def solve(
-        self,
-        rows: Families,
-        *,
-        tol: float = 1e-3,
-        max_iter: int | None = None,
-        time_limit: float | None = None,
-        start: Mapping[str, Vector] | None = None,
-    ) -> Solution:
-        """Solve for families of rows with finite costs, such as ``hinge_families(y, C, B)``.
+        self, rows: Families, *, tol: float = 1e-3, max_iter: int | None = None,
+        time_limit: float | None = None, start: Mapping[str, Vector] | None = None,
+    ) -> Solution:  # fmt: skip
+        """Solve for families of constraints with finite costs, such as ``hinge_families(y, C, B)``.
 
         tol: largest violation m - M of the optimality conditions, in units of the outputs. The relative
             duality gap must also be within ten times `tol`, and within 0.1: with large costs a small
             violation may leave a large gap.
-        max_iter: working sets, and pivots of Newton phases, at most.
+        max_iter: largest number of working sets and pivots of Newton phases together.
         start: multipliers (n,) by family, which need not be feasible; by default those of the last solve.
 
         In the solution, ``primal`` has the expansion coefficients ``coef`` (n,), ``b`` and the outputs ``f``
         (n,), scaled back within the bounds. ``history`` has objectives (nan while samples are set aside),
         violation, kernel rows computed and found in the cache, and active samples. If rounding ends the run,
-        the status is INACCURATE, or STALLED for a relative gap above 1e-3. A limit, or Ctrl-C, keeps the
-        last point.
+        the status is INACCURATE, or STALLED for a relative gap above 1e-3. At a limit, or after Ctrl-C, the
+        solution is the last point.
         """
         clock, tol = Clock(time_limit), tolerance(tol)
         limit = whole_or_none("max_iter", max_iter)
@@ -195,7 +184,8 @@ class Decomposition:
         run = self._run = _Run(state, history, tol)
         state.dual = Dual(rows)
         try:
-            # Blocks of work use the threads; those of BLAS would change the last digits with their number.
+            # Work is divided into blocks for threads; with threads of BLAS the last digits would depend on
+            # their number.
             with blas_held():
                 if tol < state.options.min_single_violation and state.is_small:
                     state.use_double(clock.check)
@@ -225,8 +215,8 @@ class Decomposition:
             options = self._state.options
             cache = max(64.0, self._state.budget / _MEGABYTE / 8)
             machine = Decomposition(gram, cache_size=cache, options=options)
-            found = machine.solve(part.rows, tol=options.cluster_tol, time_limit=history.clock.left)
-            if found.status is Status.INTERRUPTED:
+            solution = machine.solve(part.rows, tol=options.cluster_tol, time_limit=history.clock.left)
+            if solution.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt
             return machine._state.beta
 
@@ -235,21 +225,21 @@ class Decomposition:
 
 
 class _View(NamedTuple):
-    """The active samples with their part of the point, their slopes less g, and the violation."""
+    """The active samples with their entries of the iterate, and the violation."""
 
     samples: Samples
     beta: Vector
     g: Vector
     phi: Pieces
-    rise: Vector
-    fall: Vector
-    violation: float
+    rise: Vector  # φ'(β+) − g
+    fall: Vector  # φ'(β−) − g
+    violation: float  # m − M = max rise − min fall
 
 
 class _Run:
     """One solve.
 
-    has_restarted: True if rounding was removed from all of g once, because nothing improved.
+    has_restarted: True if g of all samples was recomputed once because rounding prevented progress.
     """
 
     def __init__(self, state: State, history: History, tol: float):
@@ -260,23 +250,23 @@ class _Run:
         self._set_size = min(
             self._options.max_working_set, max(self._options.min_working_set, state.gram.n // 8)
         )
-        self._next_probe = 8
+        self._next_rounding_check = 8  # iteration
 
     @property
     def _max_gap(self) -> float:
-        """Relative gap that an optimal point may have."""
+        """Largest relative gap of an optimal point."""
         return min(10.0 * self._tol, 0.1)
 
     def solve(self) -> Status:
-        """Alternate working sets to ever smaller violations with Newton phases; return the status."""
+        """Alternate working sets, for decreasing violations, with Newton phases; return the status."""
         state, options, tol = self._state, self._options, self._tol
         self._newton.start_forecast()
-        self._walk()
-        goal = max(tol, options.first_newton_violation)
+        self._run_initial_steps()
+        target = max(tol, options.first_newton_violation)
         while True:
-            if goal < options.min_single_violation and state.violation() > goal:
+            if target < options.min_single_violation and state.violation() > target:
                 state.use_double(self._clock.check)
-            status = self._reduce(goal)
+            status = self._run_working_sets(target)
             if status is Status.CONVERGED:  # too slow: the Newton phase may do better
                 self._newton.run(tol, force=True)
                 continue
@@ -294,26 +284,27 @@ class _Run:
                 return self._final_status()
             elif limit := self._history.reached_limit():
                 return limit
-            elif violation <= 0.0:  # no pair can move, and the rest of the gap is rounding
+            elif violation <= 0.0:  # no pair can move, and the remaining gap is rounding
                 return Status.INACCURATE
             else:
                 ratio = options.newton_violation_ratio
-                least = required if violation > required else violation / ratio
-                self._newton.run(least)
-                goal = max(min(goal, state.violation()) / ratio, least)
+                min_target = required if violation > required else violation / ratio
+                self._newton.run(min_target)
+                target = max(min(target, state.violation()) / ratio, min_target)
 
     def _is_optimal(self) -> bool:
+        """Return True if the violation and the relative gap are within their tolerances."""
         return self._state.violation() <= self._tol and self._state.gap() <= self._max_gap
 
     def _final_status(self) -> Status:
-        """SOLVED, unless rounding could hide that the point is not optimal."""
+        """Return SOLVED, or INACCURATE if the rounding of outputs exceeds the largest relative gap."""
         return Status.SOLVED if self._state.relative_rounding() <= self._max_gap else Status.INACCURATE
 
-    def _walk(self) -> None:
-        """Take pair steps over all samples first, if kernel rows are cheap; then try the Newton phase."""
+    def _run_initial_steps(self) -> None:
+        """Take pair steps over all samples if kernel rows are cheap (the walk); then try a Newton phase."""
         state, options, n = self._state, self._options, self._state.gram.n
         is_cheap = state.is_small and n * state.gram.entry_cost <= options.max_walk_row_work
-        goal, violation = max(self._tol, options.walk_violation), state.violation()
+        target, violation = max(self._tol, options.walk_violation), state.violation()
         if not is_cheap or np.isfinite(self._history.limit) or not state.is_whole or violation <= self._tol:
             return
         factors = state.cache.factors()
@@ -322,7 +313,7 @@ class _Run:
         self._history.record(violation)
         beta, g = state.beta.copy(), state.g.copy()
         taken, rows = solve_pairs(
-            ComputedRows(*factors), state.diagonal, g, beta, state.dual.phi, goal, options.max_walk_rows,
+            ComputedRows(*factors), state.diagonal, g, beta, state.dual.phi, target, options.max_walk_rows,
             options.max_walk_steps,
         )  # fmt: skip
         if np.isfinite(g).all():  # no overflow
@@ -330,13 +321,13 @@ class _Run:
         state.cache.computed += rows
         self._newton.add_set(n, taken)
         self._history.iteration += 1
-        if state.violation() <= goal:
-            self._newton.run(min(self._tol, 1e-8), force=True)  # hardly more expensive than to the tolerance
+        if state.violation() <= target:
+            self._newton.run(min(self._tol, 1e-8), force=True)  # 1e-8 takes hardly more time than `tol`
 
     # -- working sets -------------------------------------------------------------------------
 
-    def _reduce(self, goal: float) -> Status:
-        """Solve working sets until the violation over all samples is within `goal`.
+    def _run_working_sets(self, target: float) -> Status:
+        """Solve working sets until the violation over all samples is within `target`.
 
         Return SOLVED if it is; CONVERGED if it falls so slowly that the Newton phase is overdue; INACCURATE
         if rounding prevents progress even after a restart; or the limit reached.
@@ -345,8 +336,8 @@ class _Run:
         while True:
             view = self._view()
             is_due = self._history.iteration % self._options.sets_per_record == 0
-            if view.violation <= goal:
-                if not state.unshrink(goal):
+            if view.violation <= target:
+                if not state.unshrink(target):
                     self._history.record(view.violation)
                     return Status.SOLVED
             elif self._is_stuck(view.violation, is_due):
@@ -362,6 +353,7 @@ class _Run:
                 return Status.INACCURATE
 
     def _view(self) -> _View:
+        """Return the view of the active samples."""
         state, samples = self._state, self._state.cache.active
         beta, g, phi = state.beta, state.g, state.dual.phi
         if not state.is_whole:
@@ -374,7 +366,7 @@ class _Run:
         return self._state.cache.is_full and self._state.shrink(view.rise, view.fall)
 
     def _step(self, view: _View) -> bool:
-        """Solve for one working set; False if not even the worst pair moves, because of rounding."""
+        """Solve for one working set; return False if β does not change, because of rounding."""
         state = self._state
         size = min(self._set_size, state.cache.slots)
         chosen = select_working_set(view.rise, view.fall, state.last_set, size)
@@ -389,16 +381,16 @@ class _Run:
         return True
 
     def _solve(self, view: _View, chosen: Samples, size: int, beta: Vector) -> None:
-        """Solve the subproblem of the chosen places, changing their beta."""
+        """Solve the subproblem of the samples at the chosen positions, changing their `beta`."""
         cache, options, samples = self._state.cache, self._options, view.samples[chosen]
         slots, g, phi = cache.fetch(samples), view.g[chosen], view.phi.of(chosen)
-        goal = options.subproblem_violation_ratio * view.violation
+        target = options.subproblem_violation_ratio * view.violation
         steps, pivots = options.max_pair_steps_per_sample * size, 0
         source, diagonal = CachedRows(cache.table, slots, chosen), self._state.diagonal[samples]
-        taken, _ = solve_pairs(source, diagonal, g, beta, phi, goal, size, steps)
+        taken, _ = solve_pairs(source, diagonal, g, beta, phi, target, size, steps)
         if taken == steps:  # K is nearly singular on this set: Newton's method is faster than pairs
             K = gather_square(cache.table, slots, chosen)
-            pivots = solve_pivots(K, g, beta, phi, goal, options.max_pivots, self._clock, options)
+            pivots = solve_pivots(K, g, beta, phi, target, options.max_pivots, self._clock, options)
         self._newton.add_set(size, taken, pivots)
 
     # -- rounding -----------------------------------------------------------------------------
@@ -411,20 +403,20 @@ class _Run:
         return is_due and detector.is_flat(self._history.record(violation)["bound"])
 
     def _is_refreshed(self, violation: float) -> bool:
-        """Measure the rounding of single precision after 8 sets, 16, 32, ...; return True if g was refreshed.
+        """Measure the rounding of g after 8 sets, 16, 32, ...; return True if g was recomputed.
 
-        In single precision a matrix may not be semidefinite, and the dual unbounded.
+        In single precision K may be indefinite, and the dual unbounded.
         """
-        if self._history.iteration != self._next_probe:
+        if self._history.iteration != self._next_rounding_check:
             return False
-        self._next_probe *= 2
+        self._next_rounding_check *= 2
         if self._state.is_accurate(violation):
             return False
         self._refresh(violation)
         return True
 
     def _refresh(self, tol: float) -> None:
-        """Remove the rounding of g where it matters; after a few times, use double precision."""
+        """Recompute g if its rounding matters; after a few times, use kernel rows in double precision."""
         self._refreshes += 1
         if self._refreshes > self._options.max_refreshes:
             self._state.use_double(self._clock.check)
@@ -432,14 +424,14 @@ class _Run:
             self._state.refresh(tol, self._clock.check)
 
     def restart(self) -> bool:
-        """Remove the rounding of g of all samples, in double precision; return False the second time.
+        """Recompute g of all samples in double precision; return False if this was done before.
 
-        A point whose outputs have overflowed is replaced by the first one.
+        If an output has overflowed, the point is replaced by the first one.
         """
         state = self._state
         if not np.isfinite(state.g).all():
             state.set_point(state.dual.start(), np.zeros(state.gram.n))
-            if self.has_restarted:  # else it is done below
+            if self.has_restarted:  # else g is recomputed below
                 state.recompute(self._clock.check)
         if self.has_restarted:
             return False
@@ -453,24 +445,24 @@ class _Run:
 
 
 class StallDetector:
-    """Detection of a run that rounding has stopped: neither the violation falls nor the dual value rises."""
+    """Detection of a run that rounding has stopped: the violation or the dual value does not improve."""
 
     def __init__(self, options: Options):
         self._options = options
-        self._least, self._idle_sets = np.inf, 0
-        self._best, self._flat_records = -np.inf, 0
+        self._least_violation, self._idle_sets = np.inf, 0
+        self._best_bound, self._flat_records = -np.inf, 0
 
     def is_idle(self, violation: float) -> bool:
         """Return True if the violation has stopped falling; called for each working set."""
-        has_fallen = violation < 0.9 * self._least
-        self._least = violation if has_fallen else self._least
+        has_fallen = violation < 0.9 * self._least_violation
+        self._least_violation = violation if has_fallen else self._least_violation
         self._idle_sets = 0 if has_fallen else self._idle_sets + 1
         return self._idle_sets >= self._options.max_idle_sets
 
     def is_flat(self, bound: float) -> bool:
         """Return True if the dual value has stopped rising; called for each record, with nan if unknown."""
         if np.isfinite(bound):
-            has_risen = not bound <= self._best + 1e-14 * abs(self._best)
-            self._best = max(bound, self._best)
+            has_risen = not bound <= self._best_bound + 1e-14 * abs(self._best_bound)
+            self._best_bound = max(bound, self._best_bound)
             self._flat_records = 0 if has_risen else self._flat_records + 1
         return self._flat_records >= self._options.max_flat_records

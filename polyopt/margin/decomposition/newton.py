@@ -1,24 +1,25 @@
-"""The Newton phase: the dual over all samples that matter at once, by an active set.
+"""An active-set method for the dual, and the Newton phase: this method for all samples near the margin.
 
-Between its kinks φ is linear, so with the variables at kinks fixed there the dual is a quadratic under one
-equality, and its optimum over the free variables F is one linear system:
+The dual is max Σ φ_i(β_i) − ½ β'Kβ with Σ β_i = 0, and g = Kβ (see ``state``). Each φ_i is concave and
+piecewise linear, with kinks. Variables at kinks are fixed; for the free variables F, with the slopes t of φ,
+the dual is a quadratic program under one equality, whose solution β_F + d satisfies one linear system:
 
     [K_FF  1] [d]   [t − g_F]
-    [1'    0] [b] = [   0   ]        t the slopes of φ there.
+    [1'    0] [b] = [   0   ]
 
-The step d ends where the first variable meets a kink: it is fixed there, and leaves the factor of K_FF. After
-a whole step the worst violators at kinks join the factor. So the dual never falls, and a few systems suffice
-where pair steps are slow because K_FF is nearly singular.
+The step d is shortened to where the first variable meets a kink; this variable is then fixed there. After a
+full step, the variables at kinks that violate optimality most become free. Each such change is a pivot. The
+dual never decreases, and a few pivots suffice where pair steps are slow because K_FF is nearly singular.
 
-As Σ d = 0, the same constant may be added to all of K_FF, which avoids a singular factor for a kernel of low
-rank. If K_FF is still singular, a small multiple of the identity is added, a proximal term: the step length
-is the best for K itself, and the gradient is updated with K itself.
+Since Σ d = 0, adding one constant to all entries of K_FF does not change d; it avoids a singular matrix for a
+kernel of low rank. If K_FF is still singular, a multiple of the identity is added (`ridge`), a proximal term.
+The step length is still optimal for K itself, and g is updated with K itself.
 
-The Cholesky factor is computed once, and updated when variables become free or fixed: the upper triangular U
-with U'U = K_FF / unit + 1 + ridge I, its columns in the order of F.
+The Cholesky factor is computed once and then updated: the upper triangular U with
+U'U = K_FF / unit + 1 + ridge I, where `unit` is the mean diagonal and the columns are in the order of F.
 
-The phase runs if it costs less than working sets have cost, and would still cost (:class:`NewtonPhase`). The
-same active set finishes subproblems of working sets.
+The phase (:class:`NewtonPhase`) is run if its estimated work is less than that of the working sets, both so
+far and still expected. The active set (:class:`ActiveSet`) also finishes subproblems of working sets.
 """
 
 from __future__ import annotations
@@ -37,40 +38,46 @@ from polyopt.linalg.kernels import Samples, submatrix
 from polyopt.margin.decomposition.state import DEFAULTS, History, Options, State, gather_square
 from polyopt.native.library import kernel
 
-_DONE, _STUCK, _GOING = 0, 1, 2  # ends of pivots as in C; any other is a factor without space for a variable
+_DONE, _STUCK, _GOING = 0, 1, 2  # exit codes of the pivots; any other: U has no space for a further variable
 _BYTES_PER_ENTRY = 4 * 8.0  # of the matrix: itself, its factor, and two copies during the factorisation
+_SET_WORK = 5e7  # work of a working set, in multiplications, besides kernel rows and steps, ...
+_SET_WORK_PER_SAMPLE = 1e4  # ... and for each of the n samples
+_PAIR_STEP_WORK = 30.0  # of a pair step, for each sample of the working set
+_MAX_CACHED_FACTOR = 400  # rows of the largest Cholesky factor that stays in the cache
+_UNCACHED_READ_COST = 3.0  # work of reading a number of a larger factor, relative to a cached one
 
-# Up to so many pivots from the factor U of the free variables F; `numbers` has their count before and after,
-# and the pivots taken. `room` (8, q) and `places` (2, q) are work arrays. Returns the end.
+# Take at most `pivots` pivots from the factor U of the free variables F; return the exit code. numbers (2,):
+# the number of free variables, and of pivots taken. `work` (8, q) and `positions` (2, q) are work arrays.
 _pivot = kernel(
     "newton_pivots",
     "K: f8 (q, q); U!: f8 (p, p); F!: i8 (p); unit: f8; ridge: f8; g!: f8 (q); beta!: f8 (q); "
     "ends: f8 (k, q); slopes: f8 (l, q); pieces!: f8 (h, q); tol: f8; pivots: i8; numbers!: i8 (e); "
-    "room!: f8 (v, q); places!: i8 (c, q)",
+    "work!: f8 (v, q); positions!: i8 (c, q)",
     returns="i8",
 )
 
 
 class ActiveSet:
-    """The dual over q samples with all others fixed; g and beta are changed in place.
+    """The active-set method over q samples, with β of all others fixed; changes g and beta in place.
 
     K (q, q): the kernel between the samples.
-    g, beta (q,): their part of Kβ over all samples, and of β.
-    pivots: taken so far.
+    g, beta (q,): their entries of Kβ and of β.
+    phi: their kinks and slopes.
+    pivots: number of pivots so far.
     """
 
     def __init__(self, K: Vector, g: Vector, beta: Vector, phi: Pieces, options: Options = DEFAULTS):
         self._K, self._g, self._beta, self._phi = np.ascontiguousarray(K), g, beta, phi
         self._options, self.pivots = options, 0
         self._unit = max(float(K.diagonal().mean()), np.finfo(float).tiny)
-        self._ridge = options.first_ridge  # in this unit, as the constant added
+        self._ridge = options.first_ridge  # relative to the unit
         self._free = np.flatnonzero((beta != phi.ends).all(axis=0))
         self._pieces = _pieces(self._free, beta, phi)
 
     def run(self, tol: float, pivots: int, clock: Clock) -> bool:
-        """Pivot until the violation over the q samples is within `tol`; return True if it is.
+        """Pivot until the violation m − M over the q samples is within `tol`; return True if it is.
 
-        It may end before: after so many pivots, by the clock, or if rounding prevents progress.
+        Return False after this number of pivots in all, by the clock, or if rounding prevents progress.
         """
         q, options = len(self._g), self._options
         while not clock.is_over and self.pivots < pivots:
@@ -100,13 +107,13 @@ class ActiveSet:
         return False
 
     def _factorise(self, U: Vector, clock: Clock) -> bool:
-        """Put the factor of K_FF into U with the least ridge that works; False if none does in time.
+        """Compute U with the least sufficient ridge; return False if there is none, or the time is over.
 
-        Columns are factorised in blocks, so that no call takes long.
+        Columns are factorised in blocks, so that the clock is checked often.
         """
         F, n, block = self._free, len(self._free), self._options.block_columns
         while self._ridge < self._options.max_ridge:
-            L = self._K.take(F, 0).take(F, 1).T  # symmetric, and so in LAPACK's order
+            L = self._K.take(F, 0).take(F, 1).T  # K is symmetric; the transpose is in LAPACK's order
             L /= self._unit
             L += 1.0
             L[np.diag_indices(n)] += self._ridge
@@ -129,21 +136,21 @@ class ActiveSet:
 
 
 def _pieces(F: Samples, beta: Vector, phi: Pieces) -> Vector:
-    """Slope and ends of the pieces of φ in which these variables are, shape (3, q)."""
-    ends, slopes = phi
-    piece, last = (ends[:, F] < beta[F]).sum(axis=0), len(ends) - 1
-    found = np.zeros((3, len(beta)))
-    found[0, F] = slopes[piece, F]
-    found[1, F] = np.where(piece > 0, ends[piece - 1, F], -np.inf)
-    found[2, F] = np.where(piece <= last, ends[np.minimum(piece, last), F], np.inf)
-    return found
+    """Return slope, lower kink and upper kink of the linear piece of φ at each free variable: (3, q)."""
+    kinks, slopes = phi
+    piece, last = (kinks[:, F] < beta[F]).sum(axis=0), len(kinks) - 1
+    pieces = np.zeros((3, len(beta)))
+    pieces[0, F] = slopes[piece, F]
+    pieces[1, F] = np.where(piece > 0, kinks[piece - 1, F], -np.inf)
+    pieces[2, F] = np.where(piece <= last, kinks[np.minimum(piece, last), F], np.inf)
+    return pieces
 
 
 def solve_pivots(
     K: Vector, g: Vector, beta: Vector, phi: Pieces, tol: float, pivots: int, clock: Clock,
     options: Options = DEFAULTS,
 ) -> int:  # fmt: skip
-    """Solve for q samples by an active set, changing g and beta; return the pivots taken.
+    """Solve for q samples by :class:`ActiveSet`, changing g and beta; return the number of pivots.
 
     g and beta are restored if they overflow.
     """
@@ -156,7 +163,7 @@ def solve_pivots(
 
 
 class _Estimate(NamedTuple):
-    """The samples of a phase, and the work that it is expected to take."""
+    """The samples of a phase, and its estimated work in multiplications."""
 
     samples: Samples
     fixed: float  # work without pivots
@@ -165,85 +172,94 @@ class _Estimate(NamedTuple):
 
     @property
     def total(self) -> float:
-        """Work of the phase."""
+        """Estimated work of the phase."""
         return self.fixed + self.pivots * self.pivot
 
 
 class NewtonPhase:
-    """One active set over all samples that matter, in double precision, and the work that decides on it."""
+    """An active set over all samples near the margin, in double precision, and the decision to run it.
+
+    The decision compares estimated work in multiplications, not times, so results do not depend on the clock.
+    """
 
     def __init__(self, state: State, history: History):
         self._state, self._history, self._options = state, history, state.options
-        self._rows_before, self._sets, self._steps = state.cache.computed, 0, 0.0
-        self._phase_work = 0.0  # work of this phase
-        self._work_at_estimate = 0.0  # work of the working sets when the phase was last considered
-        self._last_forecast: tuple[float, float] | None = (
-            None  # violation, and work so far, at the last forecast
-        )
+        self._rows_at_start, self._n_sets, self._step_work = state.cache.computed, 0, 0.0
+        self._phase_work = 0.0  # work of all phases so far
+        self._work_at_estimate = 0.0  # work of the working sets when a phase was last considered
+        # Violation and work of the working sets at the last forecast.
+        self._last_forecast: tuple[float, float] | None = None
 
     # -- work of the working sets -------------------------------------------------------------
 
     def add_set(self, size: int, steps: int, pivots: int = 0) -> None:
         """Count a working set of this size, with its pair steps and pivots."""
-        self._sets += 1
-        self._steps += 30.0 * steps * size + pivots * self._pivot_work(size // 2, size)
+        self._n_sets += 1
+        self._step_work += _PAIR_STEP_WORK * steps * size + pivots * self._pivot_work(size // 2, size)
 
     def start_forecast(self) -> None:
-        """Begin to measure how fast working sets reduce the violation."""
+        """Start to measure how fast working sets reduce the violation."""
         self._last_forecast = self._state.violation(), 0.0
 
     def _working_set_work(self) -> float:
-        """Work of the working sets so far: kernel rows, steps, and 1e4 operations a sample for the rest."""
+        """Return the work of the working sets so far: kernel rows, steps, and a fixed work per set."""
         cache, n = self._state.cache, self._state.gram.n
-        rows = (cache.computed - self._rows_before) * self._row_work(cache.dtype)
-        return rows + self._sets * (5e7 + 1e4 * n) + self._steps
+        rows = (cache.computed - self._rows_at_start) * self._row_work(cache.dtype)
+        return rows + self._n_sets * (_SET_WORK + _SET_WORK_PER_SAMPLE * n) + self._step_work
 
-    def _double_rows_ahead(self, tol: float) -> float:
-        """Work of the rows in double precision that working sets will need for `tol`."""
+    def _double_row_work(self, tol: float) -> float:
+        """Return the work of the double-precision rows that working sets will need to reach `tol`."""
         state = self._state
         if state.is_double or tol >= self._options.min_single_violation:
             return 0.0
         return int((state.beta != 0).sum()) * self._row_work(np.float64)
 
     def _forecast(self, violation: float, tol: float) -> float:
-        """Work of the working sets to come, at the pace since the last forecast; 0 if unknown."""
+        """Return the work of working sets to reach `tol`, if the logarithm of the violation falls linearly.
+
+        The slope is that since the last forecast; 0 is returned if it is unknown.
+        """
         last, self._last_forecast = self._last_forecast, (violation, self._working_set_work())
         if last is None or not 0.0 < violation < last[0]:
             return 0.0
-        fall = float(np.log(last[0]) - np.log(violation))
-        if fall <= 0.0:  # they differ by rounding only
+        decrease = float(np.log(last[0]) - np.log(violation))
+        if decrease <= 0.0:  # they differ by rounding only
             return 0.0
-        return (self._last_forecast[1] - last[1]) * float(np.log(violation / tol)) / fall
+        return (self._last_forecast[1] - last[1]) * float(np.log(violation / tol)) / decrease
 
     # -- work of this phase -------------------------------------------------------------------
 
     def _block_work(self, rows: float, columns: float) -> float:
+        """Return the work of computing a block of the kernel matrix in double precision."""
         return 2.0 * rows * columns * (self._state.gram.entry_cost + self._options.work_per_read)
 
     def _row_work(self, dtype: DTypeLike) -> float:
+        """Return the work of computing a kernel row in this precision."""
         return self._block_work(1, self._state.gram.n) * np.dtype(dtype).itemsize / 8.0
 
     def _pivot_work(self, free: int, size: int) -> float:
-        """Work of two triangular solves, and of the outputs' update."""
-        read = self._options.work_per_read * (1.0 if free <= 400 else 3.0)  # the factor leaves the cache
+        """Return the work of a pivot: two triangular solves, and the update of g."""
+        fits_cache = free <= _MAX_CACHED_FACTOR
+        read = self._options.work_per_read * (1.0 if fits_cache else _UNCACHED_READ_COST)
         return read * (1.5 * free**2 + free * size / 4.0 + 10.0 * size)
 
     def _estimate(self, violation: float) -> _Estimate:
+        """Estimate the work of a phase over the samples near the margin, at this violation."""
         state = self._state
         is_free = state.dual.is_free(state.beta)
-        samples = state.near_margin(self._options.newton_reach * abs(violation))
+        samples = state.near_margin(self._options.newton_band_ratio * abs(violation))
         size, free = len(samples), int(is_free.sum())
         factor = free**3 / 3.0 + 3.0 * self._options.work_per_read * free**2
         fixed = self._block_work(size, size / 2.0) + factor
         if not state.is_double:
             fixed += self._block_work(int((state.beta != 0).sum()), size)
-        kinks = float((~is_free[samples]).sum())  # every second one becomes free
-        return _Estimate(samples, fixed, self._pivot_work(free, size), 0.5 * kinks)
+        n_fixed = float((~is_free[samples]).sum())  # half of these variables are expected to become free
+        return _Estimate(samples, fixed, self._pivot_work(free, size), 0.5 * n_fixed)
 
     # -- the phase ----------------------------------------------------------------------------
 
     def is_overdue(self) -> bool:
-        """Return True if working sets have cost far more than this phase would since it was considered."""
+        """Return True if the working sets since the last estimate took far more work than a phase would."""
         state = self._state
         if not state.is_up_to_date:
             return False
@@ -251,21 +267,22 @@ class NewtonPhase:
         return self._working_set_work() - self._work_at_estimate > self._options.overdue_cost_ratio * estimate
 
     def run(self, tol: float, *, force: bool = False) -> None:
-        """Solve for all samples that matter, if memory allows and it costs less than working sets to come.
+        """Run the phase if memory suffices and its work is less than that forecast for the working sets.
 
-        force: run even if working sets might cost less. In any case the phase may only cost a share of the
-            work of working sets.
+        force: ignore the forecast. In any case, the work of all phases is limited to a fraction of the work
+            of the working sets.
         """
         state, history = self._state, self._history
-        before = state.violation()
-        estimate = self._estimate(before)
-        samples, ahead = estimate.samples, self._double_rows_ahead(tol)
-        allowed = self._options.max_newton_cost_ratio * (self._working_set_work() + ahead) - self._phase_work
+        violation = state.violation()
+        estimate = self._estimate(violation)
+        samples, double_row_work = estimate.samples, self._double_row_work(tol)
+        max_work = self._options.max_newton_cost_ratio * (self._working_set_work() + double_row_work)
+        max_work -= self._phase_work
         if not force:
-            allowed = min(allowed, self._forecast(before, tol) + ahead)
+            max_work = min(max_work, self._forecast(violation, tol) + double_row_work)
         memory = _BYTES_PER_ENTRY * len(samples) ** 2
         self._work_at_estimate = self._working_set_work()
-        is_too_expensive = memory > state.budget or estimate.total > allowed
+        is_too_expensive = memory > state.budget or estimate.total > max_work
         if not len(samples) or is_too_expensive or history.clock.is_over:
             return
         if memory + state.cache.bytes > state.budget:
@@ -275,13 +292,13 @@ class NewtonPhase:
         if not state.is_accurate(tol):
             state.recompute_at(samples, history.clock.check)
         beta, g = state.beta[samples], state.g[samples]
-        limit = int(min((allowed - estimate.fixed) / estimate.pivot, history.limit - history.iteration))
+        limit = int(min((max_work - estimate.fixed) / estimate.pivot, history.limit - history.iteration))
         K, phi = self._matrix(samples), state.dual.phi.of(samples)
         pivots = solve_pivots(K, g, beta, phi, 0.5 * tol, limit, history.clock, self._options)
         history.iteration += pivots
         self._phase_work += estimate.fixed + pivots * estimate.pivot
-        moved = beta != state.beta[samples]
-        state.change(samples[moved], beta[moved])
+        is_changed = beta != state.beta[samples]
+        state.change(samples[is_changed], beta[is_changed])
         state.update_all()
         state.set_outputs(samples, g)
         history.record(state.violation())

@@ -1,38 +1,41 @@
-"""The dual program in n variables with kinks, the cache of kernel rows, the iterate, and the history.
+"""The dual program in n variables, the cache of kernel rows, the iterate, and the history.
 
-The dual
---------
-The dual (8) of the Relative Margin Machine has the families alpha, lam and lam_star, which meet the kernel
-only in β = α∘y − λ + λ*:
+The dual (:class:`Dual`)
+------------------------
+The Relative Margin Machine bounds its outputs f_i below by the margin, y_i f_i ≥ 1 − ξ_i, and by |f_i| ≤ B.
+These are three families of constraints, with multipliers α, λ and λ*. In its dual (8), the kernel matrix K
+multiplies only β = α∘y − λ + λ*:
 
     max  Σ α_i − B Σ (λ_i + λ*_i) − ½ β'Kβ    s.t.  Σ β_i = 0,  0 ≤ α ≤ C,  λ, λ* ≥ 0.
 
-For a given β_i the best split gives α all that fits between 0 and its cap, and λ or λ* the rest. So the dual
-is max φ(β) − ½ β'Kβ with Σ β_i = 0, where φ_i is concave and piecewise linear. With the kinks 0 and y_i C_i
-in order, its slope is B below them, y_i between them, and −B above them (B ≥ 1). The three families are its
-three pieces, and a working set of samples holds all three at once. For the SVM B is infinite: β_i stays
-between the kinks. For B < 1 every α_i is C_i.
+For fixed β, the multipliers are chosen per sample: α_i takes as much of β_i as its bounds allow, λ_i or λ*_i
+the remainder. So the dual is max Σ φ_i(β_i) − ½ β'Kβ s.t. Σ β_i = 0, where φ_i is concave and piecewise
+linear. Its breakpoints (kinks) are 0 and y_i C_i; if B ≥ 1 its slope is B below both, y_i between them, and
+−B above both. Each linear piece belongs to a family, so a working set of samples has all three families at
+once. For the SVM B is infinite: β_i stays between the kinks. If B < 1, every α_i is C_i.
 
-The same holds for any families of rows; :mod:`formulations.families` finds the kinks and slopes.
+The same holds for any families of constraints; :mod:`formulations.families` computes kinks and slopes.
 
-With g = Kβ, the point is optimal when no β_i gains by rising while another falls:
+With g = Kβ, β is optimal if no β_i can increase and another decrease with a gain:
 
-    m = max_i  φ'_i(β_i +) − g_i   ≤   M = min_i  φ'_i(β_i −) − g_i,
+    m = max_i  φ'_i(β_i +) − g_i   ≤   M = min_i  φ'_i(β_i −) − g_i.
 
-which are the m and M of the 3n-variable form; every b within [m, M] is an optimal intercept.
+m − M is the violation, and every b within [m, M] is an optimal intercept. They are the m and M of SMO for the
+3n multipliers.
 
-The iterate
------------
-g differs from Kβ for two reasons. Samples set aside (shrinking) keep the g of the last time that all were
-updated, at the β called ``_beta_of_outputs``. And kernel rows in single precision add rounding to g. Before a
-solution is returned, that error is measured on some samples in double precision, and from it the error of all
-others is estimated. If the error matters, g is recomputed, and only further changes are in single precision.
+Kernel rows (:class:`RowCache`)
+-------------------------------
+Kernel rows are computed in blocks by BLAS, and the least recently used ones are replaced. Shrinking sets
+samples aside that violate no condition; the others are active. The cache is one buffer, divided into slots as
+wide as the number of active samples. If samples are set aside, rows become shorter and more of them fit; if
+samples return, the missing columns are computed.
 
-Kernel rows
------------
-Kernel rows are computed in blocks by BLAS, and the least recently used ones are replaced. The cache is one
-buffer, cut into rows as wide as there are active samples. If samples are set aside (shrinking), the rows
-become shorter and more fit; if samples return, the missing columns are computed.
+The iterate (:class:`State`)
+----------------------------
+g may differ from Kβ for two reasons. Samples set aside have the g of the last update of all samples, at the β
+called ``_beta_of_outputs``. And kernel rows in single precision add rounding to g. Before a solution is
+returned, this error is measured on a few samples in double precision and estimated for the others. If it
+matters, g is recomputed in double precision, and only later changes of g are in single precision.
 
 References
 ----------
@@ -63,14 +66,14 @@ from polyopt.linalg.kernels import (
     gram_matvec,
     outputs_at,
     panel_matvec,
-)
+)  # fmt: skip
 from polyopt.native.library import kernel
 
 _EPS = float(np.finfo(float).eps)
 _STRIP = 4096  # columns of a weighted sum of rows that one thread computes
-_MIN_ROWS = 16  # rows for which there is room, even if they exceed the budget
+_MIN_ROWS = 16  # rows that the cache has space for, even if they exceed the budget
 
-# Slopes of φ less g to the right and to the left of every β_i, and the extremes m and M.
+# Compute rise_i = φ'(β_i +) − g_i, fall_i = φ'(β_i −) − g_i, and extremes = (m, M).
 _gains = kernel(
     "gains",
     "g: f8 (n); beta: f8 (n); ends: f8 (k, n); slopes: f8 (l, n); rise!: f8 (n); fall!: f8 (n); "
@@ -79,15 +82,13 @@ _gains = kernel(
 
 # total += Σ_k weights_k table[slots_k, start : start + w].
 _combine = kernel(
-    "combine_rows",
-    "table: T (s, n); slots: i8 (r); weights: T (r); start: i8; total!: T (w)",
-    T="f8 f4",
-)
+    "combine_rows", "table: T (s, n); slots: i8 (r); weights: T (r); start: i8; total!: T (w)", T="f8 f4",
+)  # fmt: skip
 
 
-# K = table[slots, places], its upper triangle and the mirror image.
+# K = table[slots, positions], symmetric from its upper triangle.
 _gather_square = kernel(
-    "gather_square", "table: T (s, n); slots: i8 (q); places: i8 (q); K!: f8 (q, q)", T="f8 f4"
+    "gather_square", "table: T (s, n); slots: i8 (q); positions: i8 (q); K!: f8 (q, q)", T="f8 f4"
 )
 
 
@@ -95,8 +96,8 @@ _gather_square = kernel(
 class Options:
     """Sizes, tolerances and limits of the decomposition solver.
 
-    A violation is m - M, in units of the outputs. Work is counted in multiplications as BLAS does them, and
-    not timed, so that the result does not depend on the clock.
+    A violation is m - M, in units of the outputs. Work is counted in multiplications by BLAS and not timed,
+    so that the result does not depend on the clock.
 
     Half and twice the number were tried for each field on 20 RBF machines (five data sets of 208 to 2,500
     samples, C 1 and 100, B 2 and infinite, tol 1e-4). The mean work changed by a third with min_working_set
@@ -107,18 +108,18 @@ class Options:
 
     # Working sets.
     max_working_set: int = 512
-    min_working_set: int = 256  # for up to eight times as many samples; in between an eighth of all
+    min_working_set: int = 256  # between the two sizes, a working set has an eighth of all samples
     subproblem_violation_ratio: float = 0.1  # violation left in a subproblem, relative to that of all samples
     max_pair_steps_per_sample: int = 8  # of a subproblem; then pivots of its active set continue
     max_pivots: int = 1_000  # of a subproblem
     sets_per_record: int = 10  # also between two attempts to shrink
 
-    # Pair steps over all samples first, for small machines. The working sets of a thousand samples cost more
-    # in calls than in arithmetic; 325 small machines took 0.85 of scikit-learn's time with this start.
-    max_walk_row_work: float = 128_000  # work of a kernel row
+    # The walk: initial pair steps over all samples of small machines. With a thousand samples, the calls for
+    # working sets take more time than the arithmetic; 325 small machines took 0.85 of scikit-learn's time.
+    max_walk_row_work: float = 128_000  # work of a kernel row, for the walk to be tried
     max_walk_rows: int = 128
     max_walk_steps: int = 1_000
-    walk_violation: float = 1e-3  # then Newton's method is exact in less time
+    walk_violation: float = 1e-3  # violation at which the walk ends and Newton's method is faster
 
     # Precision of kernel rows and outputs.
     max_small_samples: int = 2_000  # small machines have rows in double precision, ...
@@ -136,38 +137,39 @@ class Options:
     # The Newton phase.
     first_newton_violation: float = 0.1
     newton_violation_ratio: float = 3.0  # between two violations at which the phase is considered
-    newton_reach: float = 2.0  # of the samples that take part: distance from the margin, over the violation
+    newton_band_ratio: float = 2.0  # largest distance from the margin of its samples, over the violation
     max_newton_cost_ratio: float = 0.5  # relative to the work of the working sets
     overdue_cost_ratio: float = 8.0  # work of working sets since the last phase, over that of a phase
     work_per_read: float = 16.0  # multiplications in the time of reading a number from memory
-    block_columns: int = 512  # of the Cholesky factor: between two checks of the clock, and in reserve
-    work_per_check: float = 1e8  # of pivots between two checks of the clock
+    block_columns: int = 512  # of the Cholesky factor, between two checks of the clock; also its free columns
+    work_per_check: float = 1e8  # work of pivots between two checks of the clock
     first_ridge: float = 1e-11  # multiple of the identity added to K_FF, relative to the mean diagonal
     ridge_factor: float = 100.0  # by which the ridge grows if K_FF is singular
     max_ridge: float = 1e-2
 
-    # Ends.
+    # Termination.
     max_idle_sets: int = 10  # working sets in which the violation does not fall below 0.9 of the least so far
-    max_flat_records: int = 200  # records in which the dual value does not rise by a share of 1e-14
+    max_flat_records: int = 200  # records in which the dual value does not rise by 1e-14, relative
     max_inaccurate_gap: float = 1e-3  # relative; above it a run that rounding ended is stalled
 
     # The start from clusters, for many samples under an RBF kernel.
     min_cluster_start_samples: int = 15_000
-    cluster_samples: int = 4_000  # in each, if that makes no more than max_clusters
+    cluster_samples: int = 4_000  # samples of a cluster, unless that makes more than max_clusters
     max_clusters: int = 16
-    kmeans_samples: int = 20_000
+    kmeans_samples: int = 20_000  # samples from which k-means finds the centres
     cluster_tol: float = 0.1
-    min_bounded_share: float = 0.15  # multipliers of a cluster at a bound other than 0
-    min_bounded_per_free: float = 1.5
+    min_bounded_share: float = 0.15  # of a cluster's multipliers that are at a bound other than 0
+    min_bounded_per_free: float = 1.5  # of these multipliers, per free one
 
 
 DEFAULTS = Options()
 
 
 class Dual:
-    """The dual of families of rows, with the kinks and slopes `phi` of φ.
+    """The dual max Σ φ_i(β_i) − ½ β'Kβ with Σ β_i = 0, without the kernel.
 
-    Families without slack are bounds, which β = 0 satisfies.
+    rows: the families of constraints; those without slack are bounds that outputs of 0 satisfy.
+    phi: the kinks and slopes of φ.
     """
 
     def __init__(self, rows: Families):
@@ -176,7 +178,7 @@ class Dual:
         self.rows, self.phi = rows, rows.pieces
 
     def join(self, multipliers: Mapping[str, Vector]) -> Vector:
-        """Return a feasible β near these multipliers: clipped to the caps, and balanced to Σ β_i = 0."""
+        """Return a feasible β from multipliers by family: clipped to the caps, and with Σ β_i = 0."""
         Z = self.rows.stacked(multipliers)
         return balanced(self.rows.beta(np.clip(Z, 0.0, self.rows.caps)))
 
@@ -191,12 +193,12 @@ class Dual:
         return bool((self.phi.ends == 0.0).any(axis=0).all())
 
     def start(self) -> Vector:
-        """Return a first β: each sample at its kink next to 0, as a β_i between kinks costs most time."""
+        """Return a first β with each β_i at its kink next to 0; free variables take most of the time."""
         ends = self.phi.ends
         return balanced(ends[np.abs(ends).argmin(axis=0), np.arange(ends.shape[1])])
 
     def violation(self, beta: Vector, g: Vector) -> tuple[float, float]:
-        """Return m and M; the point is optimal within tol if m − M ≤ tol."""
+        """Return m and M; β is optimal within tol if m − M ≤ tol."""
         return gains(g, beta, self.phi)[2:]
 
     def gain(self, beta: Vector) -> float:
@@ -204,7 +206,7 @@ class Dual:
         return self.rows.gain(self.rows.split(beta))
 
     def values(self, beta: Vector, g: Vector, b: float | None = None) -> dict[str, float]:
-        """Return both objectives at β and b (by default the best), with outputs scaled to the bounds."""
+        """Return both objectives at β and b (by default the best), with outputs scaled within the bounds."""
         with np.errstate(over="ignore", invalid="ignore"):  # an overflow shows in the value
             energy = float(beta @ g)
         f = g + (self.intercept(g) if b is None else b)
@@ -215,7 +217,7 @@ class Dual:
         }
 
     def intercept(self, g: Vector) -> float:
-        """Return the best b for these g."""
+        """Return the best intercept b for the outputs g + b."""
         return self.rows.best_intercept(g)
 
 
@@ -238,13 +240,13 @@ def recapped(multipliers: Mapping[str, Vector], old: Families, new: Families) ->
 
 
 def balanced(beta: Vector) -> Vector:
-    """Shrink the heavier side of β so that Σ β_i = 0; signs and caps are kept."""
+    """Return β with Σ β_i = 0: its positive or its negative entries are scaled down."""
     plus, minus = float(beta[beta > 0].sum()), float(-beta[beta < 0].sum())
     if abs(plus - minus) <= 1e-13 * (plus + minus):
         return beta  # shrinking by rounding errors would move variables off their kinks
-    light = min(plus, minus)
-    beta = np.where(beta > 0, beta * (light / plus if plus else 0.0), beta)
-    return np.where(beta < 0, beta * (light / minus if minus else 0.0), beta)
+    smaller = min(plus, minus)
+    beta = np.where(beta > 0, beta * (smaller / plus if plus else 0.0), beta)
+    return np.where(beta < 0, beta * (smaller / minus if minus else 0.0), beta)
 
 
 def gains(g: Vector, beta: Vector, phi: Pieces) -> tuple[Vector, Vector, float, float]:
@@ -252,18 +254,19 @@ def gains(g: Vector, beta: Vector, phi: Pieces) -> tuple[Vector, Vector, float, 
 
     If some g is not finite, both extremes are nan.
     """
-    rise, fall, found = np.empty(len(g)), np.empty(len(g)), np.empty(2)
-    _gains(g, beta, *phi, rise, fall, found)
-    m, M = found.tolist()
+    rise, fall, extremes = np.empty(len(g)), np.empty(len(g)), np.empty(2)
+    _gains(g, beta, *phi, rise, fall, extremes)
+    m, M = extremes.tolist()
     return rise, fall, m, M
 
 
 class RowCache:
     """A cache of rows of a Gram matrix, over the columns of the active samples, in `budget` bytes.
 
-    active: samples whose columns the rows have, ascending.
-    slots: rows that fit.
-    computed, hits: rows computed so far, and rows found in the cache.
+    active: the active samples, ascending.
+    table (slots, active): the rows; a row is in one of the slots.
+    slots: number of rows that fit.
+    computed, hits: number of rows computed so far, and of rows that were cached when needed.
     """
 
     def __init__(self, gram: Gram, budget: float, dtype: DTypeLike, options: Options = DEFAULTS):
@@ -271,20 +274,22 @@ class RowCache:
         self._size = int(budget) // self.dtype.itemsize
         self._buffer = np.empty(max(min(self._size, gram.n * gram.n), _MIN_ROWS * gram.n), self.dtype)
         self.computed = self.hits = 0
-        # New memory costs more than cheap rows, so only `_filled` slots are used before rows are replaced.
-        # The number is doubled once half as many rows had to be computed again.
-        self._filled, self._recomputed = options.max_fresh_rows * max(1, gram.entry_cost // 16), 0
+        # Touching new memory takes longer than computing cheap rows, so only `_usable` slots are used before
+        # rows are replaced. The number is doubled once half as many rows had to be computed again.
+        self._usable, self._recomputed = options.max_fresh_rows * max(1, gram.entry_cost // 16), 0
         self._was_cached = np.zeros(gram.n, dtype=bool)
         self._clear(np.arange(gram.n))
 
     def _clear(self, active: Samples) -> None:
+        """Empty the cache, for these active samples."""
         self._set_columns(active)
-        self._owner = np.full(self.slots, -1, dtype=np.intp)  # the sample of a slot
-        self._slot = np.full(self._gram.n, -1, dtype=np.intp)  # the slot of a sample
-        self._used = np.zeros(self.slots, dtype=np.int64)  # the time of a slot's last use
-        self._now = 0
+        self._owner = np.full(self.slots, -1, dtype=np.intp)  # the sample of a slot, or -1
+        self._slot = np.full(self._gram.n, -1, dtype=np.intp)  # the slot of a sample, or -1
+        self._last_use = np.zeros(self.slots, dtype=np.int64)  # the time of a slot's last use
+        self._time = 0  # number of calls of `fetch`
 
     def _set_columns(self, active: Samples) -> None:
+        """Set the active samples, and divide the buffer into slots of their number."""
         self.active = active
         self.slots = len(self._buffer) // len(active)
         self.table = self._buffer[: self.slots * len(active)].reshape(self.slots, len(active))
@@ -294,9 +299,9 @@ class RowCache:
 
     def fetch(self, samples: Samples) -> Samples:
         """Return the slots of the rows of these samples, at most `slots` at a time; compute missing rows."""
-        self._now += 1
+        self._time += 1
         slot = self._slot[samples]
-        self._used[slot[slot >= 0]] = self._now
+        self._last_use[slot[slot >= 0]] = self._time
         missing = samples[slot < 0]
         self.hits += len(samples) - len(missing)
         if len(missing):
@@ -317,23 +322,23 @@ class RowCache:
     def _assign_slots(self, missing: Samples) -> None:
         """Assign slots to these samples: empty ones, else the least recently used."""
         self._recomputed += int(self._was_cached[missing].sum())
-        if self._recomputed > self._filled // 2:
-            self._filled, self._recomputed = 2 * self._filled, 0
+        if self._recomputed > self._usable // 2:
+            self._usable, self._recomputed = 2 * self._usable, 0
         self._was_cached[missing] = True
-        owner, used = self._owner[: self._filled], self._used[: self._filled]
-        busy = int((used[owner >= 0] == self._now).sum())
-        if len(owner) - busy < len(missing):  # the rows of one call always fit
-            owner, used = self._owner, self._used
+        owner, last_use = self._owner[: self._usable], self._last_use[: self._usable]
+        n_needed_now = int((last_use[owner >= 0] == self._time).sum())
+        if len(owner) - n_needed_now < len(missing):  # the rows of one call must fit
+            owner, last_use = self._owner, self._last_use
         slots = np.flatnonzero(owner < 0)[: len(missing)]
         if len(slots) < len(missing):
-            oldest = np.argsort(np.where(owner < 0, self._now, used), kind="stable")
+            oldest = np.argsort(np.where(owner < 0, self._time, last_use), kind="stable")
             evicted = oldest[: len(missing) - len(slots)]
             self._slot[self._owner[evicted]] = -1
             slots = np.concatenate([slots, evicted])
         slots = np.sort(slots)
         self._owner[slots] = missing
         self._slot[missing] = slots
-        self._used[slots] = self._now
+        self._last_use[slots] = self._time
 
     def factors(self) -> tuple[Vector, Vector, int] | None:
         """Return :meth:`polyopt.linalg.kernels.SamplePanel.factors` of the active samples, or None."""
@@ -355,48 +360,49 @@ class RowCache:
 
     def combine(self, samples: Samples, weights: Vector) -> NDArray[Any]:
         """Return ``sum_k weights_k K[samples_k, active]`` for cached rows."""
-        table, slots, factors = self.table, self._slot[samples], weights.astype(self.dtype)
+        table, slots, weights = self.table, self._slot[samples], weights.astype(self.dtype)
         total = np.zeros(table.shape[1], dtype=self.dtype)
         if len(total) <= _STRIP:
-            _combine(table, slots, factors, 0, total)
+            _combine(table, slots, weights, 0, total)
             return total
         starts = range(0, len(total), _STRIP)
         run_blocks(
-            lambda start: _combine(table, slots, factors, start, total[start : start + _STRIP]),
+            lambda start: _combine(table, slots, weights, start, total[start : start + _STRIP]),
             starts, cost=float(len(samples)) * len(total),
         )  # fmt: skip
         return total
 
     def set_active(self, active: Samples) -> None:
-        """Change the active samples and keep the rows: drop columns of others, compute missing ones."""
+        """Change the active samples: cached rows drop columns, and missing columns are computed."""
         old, width = self.active, len(active)
         position = np.searchsorted(old, active).clip(max=len(old) - 1)
         source = np.where(old[position] == active, position, -1)
-        fit = len(self._buffer) // width
+        capacity = len(self._buffer) // width
         filled = np.flatnonzero(self._owner >= 0)
-        kept = filled[np.argsort(-self._used[filled], kind="stable")[:fit]]  # the most recent that fit
-        kept.sort()
-        owners, used = self._owner[kept], self._used[kept]
+        slots = filled[np.argsort(-self._last_use[filled], kind="stable")[:capacity]]  # the most recent rows
+        slots.sort()
+        count, owners, last_use = len(slots), self._owner[slots], self._last_use[slots]
         if width > len(old):  # compact the rows first, then widen them from the last to the first
-            _move_rows(self._buffer, kept, len(old), np.arange(len(old)))
-            _move_rows(self._buffer, np.arange(len(kept)), len(old), source, backwards=True)
+            _move_rows(self._buffer, slots, len(old), np.arange(len(old)))
+            _move_rows(self._buffer, np.arange(count), len(old), source, backwards=True)
         else:
-            _move_rows(self._buffer, kept, len(old), source)
+            _move_rows(self._buffer, slots, len(old), source)
         self._slot[:] = -1
         self._set_columns(active)
-        self._owner, self._used = np.full(self.slots, -1, dtype=np.intp), np.zeros(self.slots, dtype=np.int64)
-        self._owner[: len(kept)], self._used[: len(kept)] = owners, used
-        self._filled = max(self._filled, len(kept))
-        self._slot[owners] = np.arange(len(kept))
+        self._owner = np.full(self.slots, -1, dtype=np.intp)
+        self._last_use = np.zeros(self.slots, dtype=np.int64)
+        self._owner[:count], self._last_use[:count] = owners, last_use
+        self._usable = max(self._usable, count)
+        self._slot[owners] = np.arange(count)
         new = np.flatnonzero(source < 0)
-        if len(new) and len(kept):
-            self.table[: len(kept), new] = self._gram.panel(active[new], self.dtype).rows(owners)
+        if len(new) and count:
+            self.table[:count, new] = self._gram.panel(active[new], self.dtype).rows(owners)
 
 
-def gather_square(table: NDArray[Any], slots: Samples, places: Samples) -> Vector:
-    """Return ``table[slots, places]`` in double precision, symmetric from its upper triangle."""
-    K = np.empty((len(slots), len(places)))
-    _gather_square(table, slots, places, K)
+def gather_square(table: NDArray[Any], slots: Samples, positions: Samples) -> Vector:
+    """Return ``table[slots, positions]`` in double precision, symmetric from its upper triangle."""
+    K = np.empty((len(slots), len(positions)))
+    _gather_square(table, slots, positions, K)
     return K
 
 
@@ -407,23 +413,22 @@ def _move_rows(
 
     The order avoids overwriting rows before they are read. Columns with a negative source stay undefined.
     """
-    wide, count = len(source), len(slots)
+    new_width, count = len(source), len(slots)
     columns = np.flatnonzero(source >= 0)
-    picked = source[columns]
-    target = slice(None) if len(columns) == wide else columns
-    for turn in range(count):
-        k = count - 1 - turn if backwards else turn
+    target = slice(None) if len(columns) == new_width else columns
+    source = source[columns]
+    for k in reversed(range(count)) if backwards else range(count):
         start = int(slots[k]) * width
-        buffer[k * wide : (k + 1) * wide][target] = buffer[start : start + width].take(picked)
+        buffer[k * new_width : (k + 1) * new_width][target] = buffer[start : start + width].take(source)
 
 
 class State:
-    """The state of a decomposition, with a cache of `budget` bytes for kernel rows.
+    """The iterate β with g = Kβ, and a cache of `budget` bytes for kernel rows.
 
     dual: the program, set before a solve.
-    beta, g (n,): β, and Kβ.
+    beta, g (n,): β, and Kβ, except as the module's docstring says.
     cache: kernel rows over the active samples.
-    last_set: the last working set, as places among the active samples.
+    last_set: the last working set, as positions among the active samples.
     """
 
     def __init__(self, gram: Gram, budget: float, options: Options = DEFAULTS):
@@ -434,8 +439,8 @@ class State:
         # The program and the point of the last evaluation, with its intercept and values.
         self._evaluation: tuple[Dual, Vector, Vector, float, dict[str, float]] | None = None
         self.beta, self.g, self._beta_of_outputs = np.zeros(gram.n), np.zeros(gram.n), np.zeros(gram.n)
-        # Σ |Δβ_j| √K_jj over all changes, now and when g_i was last recomputed: the rounding of g_i grows
-        # with √K_ii times the difference.
+        # Σ |Δβ_j| √K_jj over all changes, now and when g_i was last recomputed: the rounding of g_i grows in
+        # proportion to √K_ii times the difference.
         self._rounding_sum, self._rounding_at = 0.0, np.zeros(gram.n)
         self._norms = np.sqrt(np.maximum(self.diagonal, 0.0))
         self.is_small = gram.n <= options.max_small_samples
@@ -448,7 +453,7 @@ class State:
     # -- changes of the point ------------------------------------------------------------------
 
     def move_to(self, beta: Vector, tick: Callable[[], None] | None = None) -> None:
-        """Go to β and update g; an exception raised by `tick` leaves the state unchanged."""
+        """Set β and update g; if `tick`, called during long products, raises, the state is unchanged."""
         moved = np.flatnonzero(beta != self.beta)
         if int((~self.cache.is_cached(moved)).sum()) > self.cache.slots // 2:
             self._recompute(beta, tick)
@@ -478,7 +483,7 @@ class State:
         self._rounding_at[:] = 0.0
 
     def set_outputs(self, samples: Samples, g: Vector) -> None:
-        """Set g of these samples, computed in double precision."""
+        """Set g of these samples to values computed in double precision."""
         self.g[samples] = g
         self._rounding_at[samples] = self._rounding_sum
 
@@ -502,7 +507,7 @@ class State:
             self._beta_of_outputs[moved] = self.beta[moved]
 
     def _up_to_date_samples(self) -> Samples:
-        """Return the samples whose g is that of this β, up to rounding."""
+        """Return the samples with g_i = (Kβ)_i up to rounding."""
         return np.arange(self.gram.n) if self.is_up_to_date else self.cache.active
 
     def recompute(self, tick: Callable[[], None] | None = None) -> None:
@@ -510,19 +515,20 @@ class State:
         self._recompute(self.beta, tick)
 
     def _recompute(self, beta: Vector, tick: Callable[[], None] | None) -> None:
+        """Set β, and g = Kβ anew."""
         self.set_point(beta.copy(), gram_matvec(self.gram, beta, self.cache.dtype, tick))
 
     def clear_cache(self, dtype: DTypeLike | None = None) -> None:
-        """Empty the cache, over all samples, and perhaps in another precision."""
+        """Replace the cache by an empty one over all samples, in this precision if given."""
         old = self.cache
         self.cache = RowCache(self.gram, self.budget, dtype or old.dtype, self.options)
         self.cache.computed, self.cache.hits = old.computed, old.hits
         self.last_set = self.last_set[:0]
 
     def recover(self) -> None:
-        """Make β and g agree after an interrupt, which may have come between their changes.
+        """Restore g = Kβ after an interrupt, which may have come between a change of β and that of g.
 
-        If recomputing g would take long, return to the point that was evaluated last.
+        If recomputing g would take long, the iterate is reset to the point that was evaluated last.
         """
         self.clear_cache()
         last = self._evaluation
@@ -535,7 +541,7 @@ class State:
     # -- shrinking -----------------------------------------------------------------------------
 
     def shrink(self, rise: Vector, fall: Vector) -> bool:
-        """Set aside samples that are in no violating pair, if they are many; return True if any were."""
+        """Set aside the samples that are in no violating pair, if they are many; return True if so."""
         violate = (rise >= fall.min()) | (fall <= rise.max())
         if not 0 < violate.sum() <= self.options.max_active_share * len(violate):
             return False
@@ -543,7 +549,10 @@ class State:
         return True
 
     def unshrink(self, tol: float) -> bool:
-        """Update g everywhere, and activate samples that violate; return False if none does by `tol`."""
+        """Update g of all samples; if the violation exceeds `tol`, activate the violating ones.
+
+        Return True if any were activated.
+        """
         if self.is_whole:
             return False
         self.update_all()
@@ -561,7 +570,7 @@ class State:
             self._set_active(np.arange(self.gram.n))
 
     def _set_active(self, active: Samples) -> None:
-        self.update_all()  # all samples set aside have g of the same β
+        self.update_all()  # so that all samples set aside have g of the same β
         self.cache.set_active(active)
         self.last_set = self.last_set[:0]
 
@@ -577,19 +586,20 @@ class State:
         return m - M
 
     def gap(self) -> float:
-        """Return the relative duality gap, from g."""
+        """Return the relative duality gap, computed from g."""
         values = self.values()
         return relative_gap(values["objective"], values["bound"])
 
     def values(self) -> dict[str, float]:
-        """Return the primal and the dual objective, from g."""
+        """Return the primal and the dual objective, computed from g."""
         return self._evaluate()[1]
 
     def intercept(self) -> float:
-        """Return the best intercept, from g."""
+        """Return the best intercept, computed from g."""
         return self._evaluate()[0]
 
     def _evaluate(self) -> tuple[float, dict[str, float]]:
+        """Return the best intercept and both objectives, from the last evaluation if nothing has changed."""
         dual, beta, g, last = self.dual, self.beta, self.g, self._evaluation
         if last is None or last[0] is not dual or not all(map(np.array_equal, last[1:3], (beta, g))):
             b = dual.intercept(g)
@@ -597,7 +607,7 @@ class State:
         return last[3:]
 
     def near_margin(self, band: float) -> Samples:
-        """Return the samples whose β would change if the intercept changed by `band`."""
+        """Return the samples whose β_i may change if b changes by `band`."""
         rise, fall = self.gains()
         middle = float(rise.max() + fall.min()) / 2
         return np.flatnonzero((rise > middle - band) | (fall < middle + band))
@@ -617,37 +627,39 @@ class State:
             self.recompute(tick)
 
     def rounding(self) -> float:
-        """Return the rounding error of a violation in double precision, from the terms of an output."""
+        """Return the rounding error of a violation in double precision."""
         return 4.0 * _EPS * float(np.abs(self.beta).sum()) * self._largest
 
     def relative_rounding(self) -> float:
-        """Return the relative error of the objective that the rounding of outputs may cause."""
+        """Return the relative error of the objective due to the rounding of outputs."""
         error = float(np.abs(self.beta).sum()) * self.rounding() / 4.0
         return error / max(abs(self.values()["objective"]), np.finfo(float).tiny)
 
     def is_accurate(self, tol: float, gap: float = np.inf) -> bool:
-        """Return True if the rounding of g, measured on some samples, does not matter within `tol`.
+        """Return True if the rounding of g, measured on a few samples, is tolerable.
 
-        An error matters if it is more than a tenth of `tol`, and more than a fifth of the output's distance
-        from the margin; and, if the relative gap is limited, if the slacks add up to a tenth of it.
+        The error of an output is intolerable if it exceeds both a tenth of `tol` and a fifth of the output's
+        distance from the margin. If the relative gap is limited to `gap`, the resulting error of the slack
+        cost must also be within a tenth of it.
         """
         if self.is_double:
             return True
-        error, probe, matters = self._estimated_rounding(tol)
-        if matters[self._up_to_date_samples()].any():
+        error, probe, is_intolerable = self._estimate_rounding(tol)
+        if is_intolerable[self._up_to_date_samples()].any():
             return False
         if not np.isfinite(gap):
             return True
-        counted = error[probe[self.beta[probe] != 0]]
+        support_errors = error[probe[self.beta[probe] != 0]]
         costs = float(self.dual.rows.largest_cost[np.flatnonzero(self.beta)].sum())
-        slack_error = costs * float(counted.mean()) if len(counted) else 0.0
+        slack_error = costs * float(support_errors.mean()) if len(support_errors) else 0.0
         return slack_error <= gap / 10 * abs(self.values()["objective"])
 
-    def _estimated_rounding(self, tol: float) -> tuple[Vector, Samples, NDArray[np.bool_]]:
-        """Return the error of each g_i, the probe on which it was measured, and a mask of where it matters.
+    def _estimate_rounding(self, tol: float) -> tuple[Vector, Samples, NDArray[np.bool_]]:
+        """Estimate the error of each g_i.
 
-        The probe has the samples nearest to the margin, those with the largest expected error relative to the
-        tolerable one, and some of all.
+        Return the errors (n,), the samples on which they were measured (the probe), and the mask of the
+        intolerable errors, as in :meth:`is_accurate`. The probe has the samples nearest to the margin, those
+        with the largest expected error relative to the tolerable one, and evenly spaced ones.
         """
         rise, fall = self.gains()
         middle = float(rise.max() + fall.min()) / 2
@@ -660,17 +672,17 @@ class State:
         evenly = np.linspace(0, len(current) - 1, quarter).astype(np.intp)
         probe = current[np.unique(np.concatenate([nearest, worst[:quarter], evenly]))]
         errors = np.abs(outputs_at(self.gram, probe, self.beta) - self.g[probe])
-        is_counted = (errors > self.rounding()) & (expected[probe] > 0.0)
-        error = expected * (errors[is_counted] / expected[probe[is_counted]]).max(initial=0.0)
+        is_valid = (errors > self.rounding()) & (expected[probe] > 0.0)
+        error = expected * (errors[is_valid] / expected[probe[is_valid]]).max(initial=0.0)
         error[probe] = errors
         return error, probe, ~(error <= tolerable)
 
     def refresh(self, tol: float, tick: Callable[[], None] | None = None) -> None:
-        """Recompute g in double precision where its rounding may matter within `tol`; rows stay single."""
-        matters = self._estimated_rounding(tol)[2]
-        matters[self.near_margin(self.options.double_band)] = True
+        """Recompute g in double precision for samples near the margin, or with an intolerable error."""
+        is_needed = self._estimate_rounding(tol)[2]
+        is_needed[self.near_margin(self.options.double_band)] = True
         current = self._up_to_date_samples()
-        self.recompute_at(current[matters[current]], tick)
+        self.recompute_at(current[is_needed[current]], tick)
 
     def recompute_at(self, samples: Samples, tick: Callable[[], None] | None = None) -> None:
         """Recompute g of these samples in double precision."""
@@ -694,31 +706,28 @@ class History:
         self._records: list[dict[str, float]] = []
 
     def reached_limit(self) -> Status | None:
-        """Return the limit that is reached, if any."""
+        """Return the status of the limit that is reached, or None."""
         if self.iteration >= self.limit:
             return Status.ITERATION_LIMIT
         return Status.TIME_LIMIT if self.clock.is_over else None
 
     def record(self, violation: float) -> dict[str, float]:
-        """Record the state with this violation; the objectives are nan while g is not up to date."""
+        """Add a record of the state with this violation; the objectives are nan if g is not up to date."""
         state = self._state
         unknown = {"objective": np.nan, "bound": np.nan}
         record = {
-            "iteration": float(self.iteration),
-            "seconds": self.clock.seconds,
-            "violation": violation,
+            "iteration": float(self.iteration), "seconds": self.clock.seconds, "violation": violation,
             **(state.values() if state.is_up_to_date else unknown),
-            "rows": float(state.cache.computed),
-            "hits": float(state.cache.hits),
+            "rows": float(state.cache.computed), "hits": float(state.cache.hits),
             "active": float(len(state.cache.active)),
-        }
+        }  # fmt: skip
         self._records.append(record)
         if self._progress is not None:
             self._progress(record)
         return record
 
     def solution(self, status: Status) -> Solution:
-        """Return the point, with outputs scaled back to the bounds that they exceed within the tolerance."""
+        """Return the solution, with outputs scaled back to bounds that they exceed within the tolerance."""
         state, beta, g, dual = self._state, self._state.beta, self._state.g, self._state.dual
         if status is not Status.SOLVED or not self._records:
             self.record(state.violation())
@@ -729,15 +738,11 @@ class History:
         if status is Status.INACCURATE and not is_close:
             status = Status.STALLED
         if not bound <= values["objective"] and not is_close:
-            bound = 0.0  # rounding has put it above the objective; 0 is a bound of every such program
+            bound = 0.0  # by rounding it exceeds the objective, or is nan; 0 is a bound of every such program
         return Solution(
             status=status,
             primal={"coef": shrink * beta, "b": np.array(shrink * b), "f": shrink * (g + b)},
             duals=dual.rows.named(dual.rows.split(beta)),
-            objective=values["objective"],
-            bound=bound,
-            solver="decomposition",
-            iterations=self.iteration,
-            solve_time=self.clock.seconds,
-            history=tuple(self._records),
-        )
+            objective=values["objective"], bound=bound, solver="decomposition",
+            iterations=self.iteration, solve_time=self.clock.seconds, history=tuple(self._records),
+        )  # fmt: skip

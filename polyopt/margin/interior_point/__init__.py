@@ -1,14 +1,15 @@
-"""Interior-point solver of the linear hinge family, for many more samples than features.
+"""Primal-dual interior-point solver of linear hinge machines, for many more samples than features.
 
 Problem
 -------
-SVM, Sigma-SVM and Relative Margin Machine with linear features are one quadratic program, with
-f_i = w'(x_i − μ) + b and B infinite for the first two:
+SVM, Sigma-SVM and Relative Margin Machine with linear features are one quadratic program. Its outputs are
+f_i = w'(x_i − μ) + b, and B is infinite for the first two:
 
     min  ½ w'Rw + Σ C_i ξ_i
     s.t. y_i f_i ≥ 1 − ξ_i  [alpha],   ξ_i ≥ 0  [eta],   f_i ≤ B  [lam],   −f_i ≤ B  [lam_star]
 
-R = I and μ = 0, but for the Sigma-SVM, where R = (1−D) I + D Σ and μ is the mean. b is not penalised.
+R = I and μ = 0, except for the Sigma-SVM: R = (1−D) I + D Σ with the samples' mean μ and covariance Σ. b is
+not penalised. The letters in brackets are multipliers.
 
 Dual
 ----
@@ -17,23 +18,24 @@ Dual
 
 The reduced Newton system
 -------------------------
-With slacks s, ξ, u = B − f and v = B + f, a step of Newton's method towards products α s, η ξ, λ u
-and λ* v of given size eliminates everything sample by sample, and leaves
+With the slacks s = y f − 1 + ξ, ξ, u = B − f and v = B + f, a Newton step sets targets for the
+complementarity products α s, η ξ, λ u and λ* v. All but (w, b) is eliminated sample by sample, which leaves
 
     [ R + X'DX   X'D1 ] [dw]   [ X'(β + h) − Rw ]        D = diag(1/(s/α + ξ/η) + λ/u + λ*/v)
     [ 1'DX       1'D1 ] [db] = [ 1'(β + h)      ]
 
-(X with centred rows), m + 1 equations for any number of samples; then dβ = h − D (X dw + db). An iteration is
-one product X'DX by BLAS, about four products of X with a vector, and passes over the samples. Steps are
-Mehrotra's predictor and corrector; only in the first one does each sample go as far as its own boundary.
-(Gondzio's centrality corrections saved a fifth of the iterations and hardly any time.)
+These are m + 1 equations for any number of samples. The rows of X are centred, h_i depends on the targets
+(see ``block``), and dβ = h − D (X dw + db). An iteration takes one product X'DX by BLAS, about four products
+of X with a vector, and passes over the samples. Steps are Mehrotra's predictor and corrector; only in the
+first one, each sample has a step length of its own. (Gondzio's centrality corrections saved a fifth of the
+iterations and hardly any time.)
 
-The run ends by proof: the gap between the primal objective of a point scaled back within ±B and the dual
-objective of multipliers repaired to Σ β_i = 0.
+The run ends when the duality gap is within the tolerance: between the primal objective of a point scaled
+within ±B and the dual objective of multipliers with Σ β_i = 0.
 
-Read in this order: ``problem`` (the program, and the reduced system), ``driver`` (the method), ``block``
-(some samples: a step for each of them), ``rows`` (the products with the data) and ``intercept`` (the best b).
-``crew`` calls all blocks in turn.
+Read in this order: ``problem`` (the program and the reduced system), ``driver`` (the method), ``block``
+(constraints, multipliers and steps of a block of samples), ``rows`` (the products with the data) and
+``intercept`` (the best b). ``crew`` calls the methods of all blocks.
 
 References
 ----------

@@ -1,30 +1,36 @@
-"""A block of samples: its constraints, multipliers and slacks, and the passes over them.
+"""A block of samples: its constraints, multipliers and slacks, and the interior-point step of each sample.
 
 The method is Mehrotra's predictor-corrector method, infeasible and primal-dual: an affine-scaling direction
 gives the centring parameter and the second-order correction of the complementarity products.
 
-The families of rows, the constraints on the outputs f (:mod:`formulations.families`), are in two lots: S with
-slack, then those without. Z has the multipliers and T the slacks complementary to them. A family with slack
-has two rows in each, (mu, eta) and (s, xi); one without slack has one, mu and s. With each family's side and
-kink,
+Constraints. A family has one constraint on the output f of each sample: its side is +1 for a lower bound and
+−1 for an upper bound, its kink is the bound on side f. Some families have slacks xi, of a cost of `cap` each:
 
-    side f + xi − s = kink,    mu + eta = cap,    and without slack    side f − s = kink.
+    side f + xi − s = kink,    mu + eta = cap    if the family has slack,
+    side f − s = kink                            if it has not.
 
-mu + eta = cap holds at every iterate, the other equations in the limit. A sample with a cap of 0 has no such
-row; a row without slack does not exist if its multiplier is 0. `aim` is the right-hand side of the
-linearised complementarity, z dt + t dz = aim = μ cap − z t − second dz dt, with the barrier parameter μ (an
-argument `mu`) and, for rows without slack, the mean cap. Products in proportion to the cap make a weight of 2
-the same as two copies of a sample.
+s ≥ 0 is the surplus, and mu ≥ 0 the multiplier complementary to it; eta ≥ 0 is the multiplier of xi ≥ 0. The
+equation mu + eta = cap holds at every iterate, the others in the limit. A sample with a cap of 0 has no such
+constraint; without slack, it has none if mu is 0. The coefficient β_i of x_i in w is Σ side mu over families.
 
-Elimination of dZ and dT leaves the reduced system in (w, b), with the diagonal matrix D (n, n) over samples:
-beta changes by h − D df. `ease` is the dual regularisation, from a proximal term on the multipliers: a step
-may leave each row unmet by `ease` times the change of its multiplier. In the limit nothing changes, but no
-family adds more than 1/ease to an entry of D; the rounding of an output times a larger weight would dominate
-X'β = Rw.
+Arrays. The rows of Z are multipliers z, those of T the slacks t complementary to them: for each of the S
+families with slack, which are first, (mu, eta) in Z and (s, xi) in T; for the others mu in Z and s in T.
+
+Newton step. The linearised complementarity is z dt + t dz = rhs, with
+
+    rhs = barrier cap − z t − second dz dt.
+
+The barrier parameter `barrier` is multiplied by the cap, so that a sample of weight 2 is the same as two
+copies (by the mean cap if there is no slack); `second` is 1 in the corrector, else 0. Eliminating dZ and dT
+leaves the reduced system in (w, b), with a diagonal matrix D (n, n): β changes by h − D df. `dual_reg` is the
+dual regularisation δ, a proximal term on the multipliers: the linearised constraints are relaxed by δ dmu, so
+that no family adds more than 1/δ to an entry of D. With larger weights, the rounding of the outputs would
+dominate X'β = Rw.
 
 Methods that change a block are called only through the log of :mod:`polyopt.margin.interior_point.crew`,
-which is replayed if a block is lost; the other methods read only. Results are reduced over the blocks, by
-sums or maxima, so their sizes do not depend on the number of samples, except for the multipliers.
+which is replayed if a block is lost, and their names stand in checkpoints; the other methods read only.
+Results are reduced over the blocks, by sums or maxima, so their sizes do not depend on the number of samples,
+except for the multipliers.
 """
 
 from __future__ import annotations
@@ -40,7 +46,7 @@ from formulations.families import Families, Reaches
 from formulations.language.types import Vector
 from polyopt.certificates.tally import Tally
 from polyopt.margin.certificate_by_blocks import Slices
-from polyopt.margin.interior_point.intercept import Ends, Few, bins_of, ends_of, few_of
+from polyopt.margin.interior_point import intercept as breakpoints
 from polyopt.margin.interior_point.rows import Rows
 from polyopt.native.library import Struct, kernel
 
@@ -48,131 +54,128 @@ _START_PRODUCT = 0.375  # complementarity products at the start, per unit of cos
 
 
 class PrimalDual(Struct):
-    """A primal-dual point with its families of rows.
+    """A primal-dual point with its q families of constraints, S of them with slack.
 
     sides (q, n), kinks (q,): sides and kinks of the families.
     caps (S, n): caps of the families with slack.
     f (n,): outputs.
-    Z, T (r, n): multipliers and slacks, r = S + q.
+    Z, T (S + q, n): multipliers and slacks.
     """
 
     signature = "sides: i1 (q, n); kinks: f8 (q); caps: f8 (s, n); f!: f8 (n); Z!: f8 (r, n); T!: f8 (r, n)"
 
 
 class Direction(Struct):
-    """A direction: right-hand sides of the complementarity rows (r, n), and the changes of f, Z and T."""
+    """A direction: the right-hand sides of complementarity, like Z, and the changes of f, Z and T."""
 
-    signature = "aim!: f8 (r, n); df!: f8 (n); dZ!: f8 (r, n); dT!: f8 (r, n)"
+    signature = "rhs!: f8 (r, n); df!: f8 (n); dZ!: f8 (r, n); dT!: f8 (r, n)"
 
 
-# Fill d, the diagonal of D of the reduced system, and the columns beta and room of V. room (n,) is the amount
-# by which beta can fall or rise: Σ_q min(mu, cap − mu), or mu for a family without slack. found (6,):
+# Fill d, the diagonal of D, and the columns 0 and 1 of V: β, and the distance (n,) by which each β_i can fall
+# or rise, Σ_q min(mu, cap − mu), or mu for a family without slack. summary (6,):
 #   linear part of the dual objective;
-#   decrease of that part if every beta_i falls by its room;
+#   decrease of that part if every β_i falls by its distance;
 #   Σ z t, the sum of the complementarity products;
 #   largest of z t / max(|kink|, 1);
 #   largest multiplier;
-#   largest violation of a row.
-weigh = kernel("weigh", "point: PrimalDual; ease: f8; d!: f8 (n); V!: f8 (n, k); found!: f8 (o)")
+#   largest violation of a constraint.
+reduced_diagonal = kernel(
+    "weigh", "point: PrimalDual; dual_reg: f8; d!: f8 (n); V!: f8 (n, k); summary!: f8 (o)"
+)
 
-# Fill a column of V with h, the right-hand side of the reduced system per sample: beta changes by h − D df.
-condense = kernel("condense", "point: PrimalDual; ease: f8; way: Direction; V!: f8 (n, k); column: i8")
+# Fill a column of V with h, the right-hand side of the reduced system per sample: β changes by h − D df.
+reduced_rhs = kernel(
+    "condense", "point: PrimalDual; dual_reg: f8; delta: Direction; V!: f8 (n, k); column: i8"
+)
 
-# Back-substitute: fill dZ and dT for df. found (3,): the step length at which the first multiplier or slack
+# Back-substitute: fill dZ and dT for df. summary (3,): the step length at which the first multiplier or slack
 # reaches zero, or infinity; Σ (z dt + t dz); Σ dz dt.
-direct = kernel("direct", "point: PrimalDual; ease: f8; way: Direction; found!: f8 (o)")
+back_substitute = kernel("direct", "point: PrimalDual; dual_reg: f8; delta: Direction; summary!: f8 (o)")
 
-# Set aim = mu cap − z t − second dz dt, with the mean cap `mean` for rows without slack. `second` is 1 for
-# Mehrotra's corrector, whose dz and dt are those of the affine-scaling direction, else 0.
-target = kernel("target", "point: PrimalDual; way: Direction; mean: f8; mu: f8; second: f8")
+# Set the right-hand side of complementarity: barrier cap − z t − second dz dt, with the cap `mean_cap` if
+# there is no slack. In the corrector dz and dt are those of the affine-scaling direction.
+set_complementarity_rhs = kernel(
+    "target", "point: PrimalDual; delta: Direction; mean_cap: f8; barrier: f8; second: f8"
+)
 
-# Move f, Z and T by the same step length.
-step = kernel("step", "point: PrimalDual; way: Direction; length: f8")
+# Move f, Z and T by one step length.
+common_step = kernel("step", "point: PrimalDual; delta: Direction; length: f8")
 
 # Move the outputs by the full step, and Z and T of each sample by a step length of its own, at most this
-# share of the way to the boundary.
-step_apart = kernel("step_apart", "point: PrimalDual; way: Direction; share: f8")
+# fraction of the length at which one of them reaches zero.
+separate_steps = kernel("step_apart", "point: PrimalDual; delta: Direction; fraction: f8")
 
 # Return the cost of the least slacks at the outputs times `shrink`.
-cost = kernel("cost", "point: PrimalDual; shrink: f8", returns="f8")
+slack_cost = kernel("cost", "point: PrimalDual; shrink: f8", returns="f8")
 
 
 class Block:
-    """A block of samples and its part of the iterate.
+    """A block of n samples and its part of the iterate.
 
-    rows: their families of rows, those with slack first; or a function that makes them.
+    rows: the families of constraints, those with slack first; or a function that returns them.
     soft: number of families with slack.
     counts (n,): weights in the mean and the covariance; ones by default.
     work: work arrays, shared with other blocks.
-    kept (n,): β of the best multipliers so far.
-    done: number of entries of the log applied so far.
-    answer: result of the last of them.
-    intercept: True if b is free and Σ β = 0 is a constraint; else b is one of the weights.
+    best_beta (n,): β of the best multipliers so far.
+    n_applied: number of log entries applied so far.
+    last_result: result of the last of them.
+    intercept: True if b is free and Σ β_i = 0 is a constraint; else b is one of the weights.
     chosen: mask of this block's samples among those that were read; None for all.
     """
 
-    done = 0
-    answer: object = None
+    n_applied = 0
+    last_result: object = None
     intercept = True
     chosen: NDArray[np.bool_] | None = None
 
     def __init__(
-        self,
-        samples: Rows,
-        rows: Families | Callable[[], Families],
-        soft: int,
-        counts: Vector | None = None,
-        work: Work | None = None,
-    ):
+        self, samples: Rows, rows: Families | Callable[[], Families], soft: int,
+        counts: Vector | None = None, work: Work | None = None,
+    ):  # fmt: skip
         self.samples, self.soft, self._rows = samples, soft, rows
-        self._counts, self._mean, self.kept = counts, 0.0, np.zeros(samples.n)
-        self._moves, self._found = 0, np.empty(6)
+        self._counts, self._mean_cap, self.best_beta = counts, 0.0, np.zeros(samples.n)
+        self._moves, self._summary = 0, np.empty(6)
         self._work = Work() if work is None else work
 
     @property
     def rows(self) -> Families:
-        """The families of rows."""
+        """The families of constraints."""
         return self._rows() if callable(self._rows) else self._rows
 
     # -- before the start -----------------------------------------------------------------------
 
-    def facts(self) -> Facts:
-        """Return counts and sums of the data."""
+    def facts(self) -> BlockFacts:
+        """Return counts and sums of the block's data."""
         rows = list(self.rows)
         soft, masks = rows[: self.soft], [family.is_there for family in rows[self.soft :]]
-        # Rows with a positive kink and cap: lower bounds (is_lower) or upper bounds on the output.
-        active = [(family.up, np.greater(family.common_cap, 0.0)) for family in rows if family.kink > 0]
-        up, down = (
-            any((has_cost & (is_lower == side)).any() for is_lower, has_cost in active)
+        # Families with a positive kink, each with the mask of its lower bounds and that of its constraints.
+        positive = [(family.up, np.greater(family.common_cap, 0.0)) for family in rows if family.kink > 0]
+        has_lower, has_upper = (
+            any((exists & (is_lower == side)).any() for is_lower, exists in positive)
             for side in (True, False)
         )
-        return Facts(
-            self.samples.n,
-            self.samples.m,
-            self.samples.products,
-            sum(float(family.cap.sum()) for family in soft),
-            float(sum(self.samples.n if mask is None else np.count_nonzero(mask) for mask in masks)),
-            up,
-            down,
-        )
+        X = self.samples
+        costs = sum(float(family.cap.sum()) for family in soft)
+        bounds = float(sum(X.n if mask is None else np.count_nonzero(mask) for mask in masks))
+        return BlockFacts(X.n, X.m, X.products, costs, bounds, has_lower, has_upper)
 
     def total(self) -> Vector:
         """Return the weighted sum of the samples, followed by the sum of the weights."""
-        return self.samples.pull(self._weights()[:, None])[:, 0]
+        return self.samples.weighted_sums(self._weights()[:, None])[:, 0]
 
     def _weights(self) -> Vector:
         return np.ones(self.samples.n) if self._counts is None else self._counts
 
-    def spread(self) -> Vector:
+    def second_moments(self) -> Vector:
         """Return the weighted second moments Σ (x, 1)(x, 1)' of the samples."""
-        return self.samples.normal(self._weights(), np.zeros((self.samples.n, 0)))[0]
+        return self.samples.normal_matrix(self._weights(), np.zeros((self.samples.n, 0)))[0]
 
-    def place(self, shift: Vector, scatters: bool) -> None:
+    def place(self, shift: Vector, is_entrywise: bool) -> None:
         """Set the point at which samples are centred, and how X'DX is summed (see :class:`Rows`)."""
-        self.samples.shift, self.samples.scatters = shift, scatters
+        self.samples.shift, self.samples.is_entrywise = shift, is_entrywise
 
-    def begin(self, mean: float, ease: float) -> None:
-        """Start with central multipliers and slacks that satisfy every row at outputs of 0."""
+    def begin(self, mean_cap: float, dual_reg: float) -> None:
+        """Start with central multipliers and slacks that satisfy every constraint at outputs of 0."""
         n, soft, rows = self.samples.n, self.soft, self.rows
         hard = len(rows) - soft
         Z, T = np.zeros((2 * soft + hard, n)), np.ones((2 * soft + hard, n))
@@ -183,194 +186,200 @@ class Block:
                 Z[2 * q], Z[2 * q + 1] = mu * family.cap, (1.0 - mu) * family.cap
                 T[2 * q], T[2 * q + 1] = xi - family.kink, xi
             else:
-                Z[soft + q], T[soft + q] = _START_PRODUCT * mean / -family.kink, -family.kink
+                Z[soft + q], T[soft + q] = _START_PRODUCT * mean_cap / -family.kink, -family.kink
                 if (mask := family.is_there) is not None:
                     Z[soft + q, ~mask] = 0.0
-        self._start(mean, ease, np.zeros(n), Z, T)
+        self._start(mean_cap, dual_reg, np.zeros(n), Z, T)
 
-    def begin_at(self, mean: float, ease: float, v: Vector, mu: float) -> None:
-        """Start with the outputs of (w, b), and central slacks and multipliers; see :meth:`pull_at`."""
-        self._start(mean, ease, *self._central(v, mu))
+    def begin_at(self, mean_cap: float, dual_reg: float, v: Vector, barrier: float) -> None:
+        """Start with the outputs of v = (w, b), and central slacks and multipliers (:meth:`central_dual`)."""
+        self._start(mean_cap, dual_reg, *self._central_point(v, barrier))
 
-    def pull_at(self, v: Vector, mu: float) -> tuple[float, Vector]:
-        """Return gain, the linear part of the dual objective, and Σ β_i (x_i, 1) at the central multipliers.
+    def central_dual(self, v: Vector, barrier: float) -> tuple[float, Vector]:
+        """Return the linear part of the dual objective and Σ β_i (x_i, 1) at the central multipliers for v.
 
-        A row with r = kink − side f and slack ξ has the slacks s = ξ − r and ξ. Central multipliers, per unit
-        of cost μ/s and μ/ξ, add up to the cap: μ/(ξ − r) + μ/ξ = 1, so ξ − r = μ + (√(r² + 4μ²) − r)/2.
-        All families must have slack.
+        Let r = kink − side f, and μ be the barrier parameter. Then s = ξ − r, and the central multipliers are
+        μ cap/s and μ cap/ξ. They add up to the cap if μ/(ξ − r) + μ/ξ = 1, hence
+        ξ − r = μ + (√(r² + 4μ²) − r)/2. All families must have slack.
         """
-        multipliers = self._central(v, mu)[1][::2]
+        multipliers = self._central_point(v, barrier)[1][::2]
         beta = (np.stack([family.side for family in self.rows]) * multipliers).sum(axis=0)
-        return self.rows.gain(multipliers), self.samples.pull(beta[:, None])[:, 0]
+        return self.rows.gain(multipliers), self.samples.weighted_sums(beta[:, None])[:, 0]
 
-    def _central(self, v: Vector, mu: float) -> tuple[Vector, Vector, Vector]:
-        """Return the outputs of (w, b), central multipliers and central slacks."""
+    def _central_point(self, v: Vector, barrier: float) -> tuple[Vector, Vector, Vector]:
+        """Return the outputs of v = (w, b), and the central Z and T."""
         f, rows = self.samples.scores(v), list(self.rows)
         Z, T = (np.empty((2 * len(rows), self.samples.n)) for _ in range(2))
         for q, family in enumerate(rows):
             r = family.kink - family.side * f
-            root = np.sqrt(r**2 + 4.0 * mu**2)
-            T[2 * q], T[2 * q + 1] = mu + 0.5 * (root - r), mu + 0.5 * (root + r)
-            Z[2 * q : 2 * q + 2] = family.cap * mu / T[2 * q : 2 * q + 2]
+            root = np.sqrt(r**2 + 4.0 * barrier**2)
+            T[2 * q], T[2 * q + 1] = barrier + 0.5 * (root - r), barrier + 0.5 * (root + r)
+            Z[2 * q : 2 * q + 2] = family.cap * barrier / T[2 * q : 2 * q + 2]
         return f, Z, T
 
-    def _start(self, mean: float, ease: float, f: Vector, Z: Vector, T: Vector) -> None:
-        rows, self._mean = list(self.rows), mean
+    def _start(self, mean_cap: float, dual_reg: float, f: Vector, Z: Vector, T: Vector) -> None:
+        """Set the point, and allocate the direction."""
+        rows, self._mean_cap = list(self.rows), mean_cap
         caps = np.stack([family.cap for family in rows][: self.soft], dtype=float)
         sides = np.stack([family.side.astype(np.int8) for family in rows])
-        self.point, self._ease = PrimalDual(sides, self.rows.kinks, caps, f, Z, T), ease
-        # Passes reuse this memory: new pages would take longer than the arithmetic.
-        self._way = Direction(np.zeros_like(Z), np.zeros_like(f), np.zeros_like(Z), np.zeros_like(Z))
+        self.point, self._dual_reg = PrimalDual(sides, self.rows.kinks, caps, f, Z, T), dual_reg
+        # All iterations use this memory: new pages would take longer than the arithmetic.
+        self._direction = Direction(np.zeros_like(Z), np.zeros_like(f), np.zeros_like(Z), np.zeros_like(Z))
 
     # -- measurements ---------------------------------------------------------------------------
 
     def survey(self) -> Measurement:
         """Return objectives and residuals of the point, and the terms of the reduced Newton system."""
-        work = self._reduced()
-        condense(self.point, self._ease, self._way, work.V, 2)
-        M, pulled = self.samples.normal(work.d, work.V)
+        work = self._reduced_system()
+        reduced_rhs(self.point, self._dual_reg, self._direction, work.V, 2)
+        M, sums = self.samples.normal_matrix(work.d, work.V)
         size, reaches = float(np.abs(work.V[:, 0]).sum()), self.rows.reaches(self.point.f)
-        gain, fall, products, largest, multiplier, violation = self._found.tolist()
+        gain, gain_decrease, products, largest, multiplier, violation = self._summary.tolist()
         return Measurement(
-            gain, fall, products, largest, multiplier, violation, size, cost(self.point, 1.0), reaches, M,
-            pulled,
+            gain, gain_decrease, products, largest, multiplier, violation, size, self.costs(1.0), reaches, M,
+            sums,
         )  # fmt: skip
 
-    def _reduced(self) -> Work:
-        """Return the work arrays with d, beta and room of the present point."""
-        work = self._work.of(self, self.samples.n)
+    def _reduced_system(self) -> Work:
+        """Return the work arrays with d, β and its distances at the present point."""
+        work = self._work.resized(self, self.samples.n)
         if work.owner is not self or work.moves != self._moves:  # another block, or this one moved
-            weigh(self.point, self._ease, work.d, work.V, self._found)
+            reduced_diagonal(self.point, self._dual_reg, work.d, work.V, self._summary)
             work.owner, work.moves = self, self._moves
         return work
 
     def costs(self, shrink: float) -> float:
         """Return the cost of the least slacks at the outputs times this factor."""
-        return cost(self.point, shrink)
+        return slack_cost(self.point, shrink)
 
-    def keep(self, share: float) -> None:
-        """Store β − share · room as the multipliers to return, in `kept`."""
-        V = self._reduced().V
-        np.multiply(share, V[:, 1], out=self.kept)
-        np.subtract(V[:, 0], self.kept, out=self.kept)
+    def keep(self, fraction: float) -> None:
+        """Store β − fraction · distance in `best_beta`; see ``reduced_diagonal`` for the distances."""
+        V = self._reduced_system().V
+        np.multiply(fraction, V[:, 1], out=self.best_beta)
+        np.subtract(V[:, 0], self.best_beta, out=self.best_beta)
 
     # -- steps ----------------------------------------------------------------------------------
 
-    def soften(self, ease: float) -> None:
+    def soften(self, dual_reg: float) -> None:
         """Set the dual regularisation."""
-        self._ease = ease
+        self._dual_reg = dual_reg
         self._moves += 1
 
-    def aim(self, mu: float, second: float) -> None:
-        """Set the right-hand side of complementarity: mu cap − z t − second dz dt of the last direction."""
-        target(self.point, self._way, self._mean, mu, second)
+    def aim(self, barrier: float, second: float) -> None:
+        """Set rhs = barrier cap − z t − second dz dt, with dz and dt of the last direction."""
+        set_complementarity_rhs(self.point, self._direction, self._mean_cap, barrier, second)
 
-    def balance(self) -> Vector:
-        """Return the right-hand side X'h of the reduced system in (w, b)."""
-        work = self._work.of(self, self.samples.n)
-        condense(self.point, self._ease, self._way, work.h, 0)
-        return self.samples.pull(work.h)[:, 0]
+    def newton_rhs(self) -> Vector:
+        """Return X'h, the term of the reduced system's right-hand side that depends on `rhs`: (m+1,)."""
+        work = self._work.resized(self, self.samples.n)
+        reduced_rhs(self.point, self._dual_reg, self._direction, work.h, 0)
+        return self.samples.weighted_sums(work.h)[:, 0]
 
     def turn(self, dv: Vector) -> tuple[float, float, float]:
-        """Set the direction for a change dv of (w, b); return the three numbers found by ``direct``."""
-        self.samples.scores(dv, self._way.df)
-        found = np.empty(3)
-        direct(self.point, self._ease, self._way, found)
-        longest, linear, square = found.tolist()
+        """Set the direction for a change dv of (w, b).
+
+        Return the step length at which the first multiplier or slack reaches zero, and the sums of
+        z dt + t dz and of dz dt.
+        """
+        self.samples.scores(dv, self._direction.df)
+        summary = np.empty(3)
+        back_substitute(self.point, self._dual_reg, self._direction, summary)
+        longest, linear, square = summary.tolist()
         return longest, linear, square
 
     def move(self, length: float) -> None:
         """Move f, Z and T by this step length."""
-        step(self.point, self._way, length)
+        common_step(self.point, self._direction, length)
         self._moves += 1
 
-    def move_apart(self, share: float) -> None:
-        """Take the full step in f, and in Z and T one length per sample: see ``step_apart``."""
-        step_apart(self.point, self._way, share)
+    def move_apart(self, fraction: float) -> None:
+        """Take the full step in f, and in Z and T one length per sample: see ``separate_steps``."""
+        separate_steps(self.point, self._direction, fraction)
         self._moves += 1
 
     # -- the solution ---------------------------------------------------------------------------
 
-    def reach(self, v: Vector) -> Reaches:
-        """Return the largest outputs of (w, b) towards each bound."""
+    def reaches(self, v: Vector) -> Reaches:
+        """Return the largest outputs of v = (w, b) towards each bound."""
         return self.rows.reaches(self.samples.scores(v))
 
     def costs_at(self, v: Vector, shrink: float) -> float:
         """Return the cost of the least slacks at the outputs of (w, b) times this factor."""
         return self.rows.cost(shrink * self.samples.scores(v))
 
-    def break_ends(self, w: Vector) -> Ends:
-        """Return the first and last b at which (w, b) meets a row with equality, and sums of the costs."""
-        return ends_of(self.rows, self._plain(w))
+    def breakpoint_range(self, w: Vector) -> breakpoints.BreakpointRange:
+        """Return the first and last b at which a constraint becomes tight, and sums of the costs."""
+        return breakpoints.breakpoint_range(self.rows, self._scores_without_intercept(w))
 
-    def break_bins(self, w: Vector, edges: Vector) -> Vector:
-        """Return costs and numbers of the rows met at a b up to each edge: shape (2, edges + 1)."""
-        return bins_of(self.rows, self._plain(w), edges)
+    def breakpoint_histogram(self, w: Vector, edges: Vector) -> Vector:
+        """Return the costs and the numbers of the breakpoints in b between the edges: (2, edges + 1)."""
+        return breakpoints.breakpoint_histogram(self.rows, self._scores_without_intercept(w), edges)
 
-    def few_breaks(self, w: Vector, low: float, high: float) -> Few:
-        """Return the b above `low`, up to `high`, at which rows are met with equality."""
-        return few_of(self.rows, self._plain(w), low, high)
+    def list_breakpoints(self, w: Vector, low: float, high: float) -> breakpoints.ListedBreakpoints:
+        """Return the breakpoints b above `low`, up to `high`."""
+        return breakpoints.list_breakpoints(self.rows, self._scores_without_intercept(w), low, high)
 
-    def _plain(self, w: Vector) -> Vector:
+    def _scores_without_intercept(self, w: Vector) -> Vector:
         return self.samples.scores(np.append(w, 0.0))
 
-    def sums(self) -> tuple[float, float]:
-        """Return Σ of the distances of the kept β_i to their nearest breakpoints, and Σ of the kept β_i."""
-        return float(self._breakpoint_distances().sum()), float(self.kept.sum())
+    def balance_sums(self) -> tuple[float, float]:
+        """Return Σ of the distances of the best β_i to their nearest breakpoints, and Σ of the best β_i."""
+        return float(self._breakpoint_distances().sum()), float(self.best_beta.sum())
 
     def _breakpoint_distances(self) -> Vector:
         """Return |β_i − nearest breakpoint|; at a breakpoint some multiplier reaches a bound."""
-        distances: Vector = np.abs(self.kept - self.rows.pieces.ends).min(axis=0)
+        distances: Vector = np.abs(self.best_beta - self.rows.pieces.ends).min(axis=0)
         return distances
 
-    def even(self, share: float) -> None:
-        """Subtract this share of their distances to the breakpoints from the kept β, so that Σ β = 0."""
-        self.kept = self.kept - np.clip(share, -1.0, 1.0) * self._breakpoint_distances()
+    def even(self, fraction: float) -> None:
+        """Subtract this fraction of their distances to the breakpoints from the best β, so that Σ β_i = 0."""
+        self.best_beta = self.best_beta - np.clip(fraction, -1.0, 1.0) * self._breakpoint_distances()
 
-    def dual(self) -> tuple[float, Vector]:
-        """Return the linear part of the dual objective at the kept multipliers, and Σ β_i (x_i, 1)."""
-        return self.rows.gain(self.multipliers()), self.samples.pull(self.kept[:, None])[:, 0]
+    def dual_terms(self) -> tuple[float, Vector]:
+        """Return the linear part of the dual objective at the best multipliers, and Σ β_i (x_i, 1)."""
+        sums = self.samples.weighted_sums(self.best_beta[:, None])[:, 0]
+        return self.rows.gain(self.multipliers()), sums
 
     def prove(self, step: str, *arguments: Any) -> Tally:
-        """Evaluate a step of a certificate, a method of ``Slices``, at the kept multipliers."""
+        """Evaluate a step of a certificate, a method of ``Slices``, at the best multipliers."""
         samples = self.samples
         slices = Slices(
             samples.X, self.rows, self.multipliers(), samples.shift, self._counts, intercept=self.intercept
         )
-        found: Tally = getattr(slices, step)(*arguments)
-        return found
+        tally: Tally = getattr(slices, step)(*arguments)
+        return tally
 
     def multipliers(self) -> Vector:
-        """Return the kept multipliers by family: shape (q, n)."""
-        return self.rows.split(self.kept)
+        """Return the best multipliers by family: shape (q, n)."""
+        return self.rows.split(self.best_beta)
 
 
-class Facts(NamedTuple):
-    """Counts and sums of some samples."""
+class BlockFacts(NamedTuple):
+    """Counts and sums of a block's samples, or of all samples."""
 
     n: int  # samples
     m: int  # features
     products: float  # multiplications in X'DX
-    costs: float  # sum of the caps of rows with slack
-    bounds: float  # number of rows without slack
-    pulls_up: bool  # True if some row with a positive kink and cap bounds an output from below
-    pulls_down: bool  # the same, from above
+    costs: float  # sum of the caps of constraints with slack
+    bounds: float  # number of constraints without slack
+    has_lower: bool  # True if some constraint with a positive kink bounds an output from below
+    has_upper: bool  # the same, from above
 
 
 class Measurement(NamedTuple):
-    """Measurements of a block."""
+    """Measurements of a block at the present point."""
 
     gain: float  # linear part of the dual objective
-    fall: float  # decrease of that part if every β_i falls by its room
+    gain_decrease: float  # decrease of that part if every β_i falls by its distance
     products: float  # sum of the complementarity products z t
     largest: float  # largest z t / max(|kink|, 1)
     multiplier: float  # largest multiplier
-    violation: float  # largest violation of a row
+    violation: float  # largest violation of a constraint
     size: float  # Σ |β_i|
     cost: float  # cost of the least slacks
     reaches: Reaches  # largest outputs towards each bound
-    M: Vector  # X'DX, of :meth:`Rows.normal`
-    pulled: Vector  # X' times beta, room and h
+    M: Vector  # (m+1, m+1), X'DX for the samples (x_i − shift, 1)
+    sums: Vector  # (m+1, 3), X' times the columns β, distances and h
 
 
 class Work(local):
@@ -380,14 +389,14 @@ class Work(local):
     moves = 0  # ... and its number of moves then
     _size = -1
 
-    def of(self, block: object, n: int) -> Work:
-        """Return the arrays for a block of n samples."""
+    def resized(self, block: object, n: int) -> Work:
+        """Return these arrays, cut to the n samples of the block."""
         if n > self._size:
             self._all = np.empty(n), np.empty((n, 3)), np.empty((n, 1))
             self._size, self.owner = n, None
         if self.owner is not block:
             self.owner = None
-            self.d, self.V, self.h = (each[:n] for each in self._all)
+            self.d, self.V, self.h = (array[:n] for array in self._all)
         return self
 
     d: Vector
@@ -396,11 +405,11 @@ class Work(local):
 
 
 def central_slack(kink: float) -> float:
-    """Return the slack xi at f = 0 with (xi − kink) mu = xi eta = ⅜ cap, mu + eta = cap (⅜: _START_PRODUCT).
+    """Return the slack xi at f = 0 with (xi − kink) mu = xi eta = ⅜ cap, where mu + eta = cap.
 
-    ⅜/(xi − kink) + ⅜/xi = 1 is xi² − (kink + ¾) xi + ⅜ kink = 0. The root with xi > kink and xi > 0 is the
-    larger one, (half + √(half² − 96 kink))/16 with half = 8 kink + 6. If half is negative, the equal quotient
-    of ⅜ kink and the smaller root avoids cancellation.
+    ⅜ is _START_PRODUCT. Since ⅜/(xi − kink) + ⅜/xi = 1, xi is a root of xi² − (kink + ¾) xi + ⅜ kink. The
+    root with xi > kink and xi > 0 is the larger one, (half + √(half² − 96 kink))/16 with half = 8 kink + 6.
+    If half is negative, it is computed as ⅜ kink over the smaller root, which avoids cancellation.
     """
     half = 8.0 * kink + 6.0
     root = float(np.sqrt(half**2 - 96.0 * kink))

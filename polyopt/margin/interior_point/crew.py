@@ -1,11 +1,11 @@
-"""The executor of all blocks of samples, in this process or elsewhere.
+"""The crew: an executor that calls methods of all blocks of samples, in this process or elsewhere.
 
-Every change of a block goes into a log. A block counts the changes that it has applied, and catches up before
-it answers. So a lost block can be rebuilt from its samples and the log, which is a few vectors of the size of
-w for each iteration; and so can all blocks, from a file.
+Every call that changes the blocks is appended to a log. A block counts the log entries that it has applied,
+and applies the missing ones before it is measured. A lost block can therefore be rebuilt from its samples and
+the log, which has a few vectors of the size of w for each iteration; so can all blocks, from a checkpoint.
 
-Answers come in the order of the blocks, and sums are taken in that order (:func:`total`): the result is the
-same to the bit, wherever the blocks are.
+Results are in the order of the blocks, and :func:`total` sums them in a fixed order, so every sum is the same
+to the bit wherever the blocks are.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Vector = NDArray[np.float64]
 
 
 class Change(NamedTuple):
-    """A change of every block: the name of one of its methods, and the arguments."""
+    """A method call: the name of a method of the blocks, and its arguments."""
 
     name: str
     arguments: tuple[Any, ...] = ()
@@ -32,35 +32,36 @@ class Change(NamedTuple):
 class Logged(Protocol):
     """An object that applies a log, such as a :class:`~polyopt.margin.interior_point.block.Block`.
 
-    done: number of changes applied.
-    answer: result of the last one.
+    n_applied: number of log entries applied.
+    last_result: result of the last one.
     """
 
-    done: int
-    answer: object
+    n_applied: int
+    last_result: object
 
 
-def bring(block: Logged, log: Sequence[Change], begins: int, ask: Change | None) -> Any:
-    """Apply the rest of the log to a block, then return its answer to `ask`, or to the last change if None.
+def catch_up(block: Logged, log: Sequence[Change], first: int, ask: Change | None) -> Any:
+    """Apply the missing log entries to a block, then call `ask` and return its result.
 
-    log: the log from change `begins` on; the block has applied all before it.
+    log: the log from entry number `first` on; the block has applied all entries before it.
+    ask: a call that only reads; if None, the result of the last log entry is returned.
     """
-    for change in log[block.done - begins :]:
-        block.answer = getattr(block, change.name)(*change.arguments)
-        block.done += 1
-    return block.answer if ask is None else getattr(block, ask.name)(*ask.arguments)
+    for change in log[block.n_applied - first :]:
+        block.last_result = getattr(block, change.name)(*change.arguments)
+        block.n_applied += 1
+    return block.last_result if ask is None else getattr(block, ask.name)(*ask.arguments)
 
 
 def total(terms: Sequence[ArrayLike]) -> Vector:
-    """Sum arrays of one shape, at least one, by groups of eight, groups of groups, and so on."""
-    sums: list[Any] = [np.asarray(term) for term in terms]
-    while len(sums) > 1:
-        sums = [sum(sums[k + 1 : k + 8], start=sums[k]) for k in range(0, len(sums), 8)]
-    return np.asarray(sums[0])
+    """Sum arrays of one shape: eight consecutive terms at a time, then eight such sums, and so on."""
+    partial: list[Any] = [np.asarray(term) for term in terms]
+    while len(partial) > 1:
+        partial = [sum(partial[k + 1 : k + 8], start=partial[k]) for k in range(0, len(partial), 8)]
+    return np.asarray(partial[0])
 
 
 class Crew(ABC):
-    """The executor of changes and measurements; `log` has all changes so far."""
+    """The executor of all blocks; `log` has all changes so far."""
 
     def __init__(self) -> None:
         self.log: list[Change] = []
@@ -71,41 +72,38 @@ class Crew(ABC):
         """Number of blocks."""
 
     @abstractmethod
-    def _answers(self, ask: Change | None) -> list[Any]:
-        """Return the answers of all blocks once they have applied the log."""
+    def _results(self, ask: Change | None) -> list[Any]:
+        """Return the results of all blocks, as in :func:`catch_up`."""
 
     def close(self) -> None:
         """Release the blocks, if this executor has them."""
         return
 
     def tell(self, name: str, *arguments: Any) -> None:
-        """Change every block by this method, at the latest when it is next asked."""
+        """Append a change to the log; the blocks apply it before their next result is returned."""
         self.log.append(Change(name, arguments))
 
     def change(self, name: str, *arguments: Any) -> list[Any]:
-        """Change every block, and return their answers."""
+        """Change every block now, and return the results of the method."""
         self.tell(name, *arguments)
-        return self._answers(None)
+        return self._results(None)
 
     def ask(self, name: str, *arguments: Any) -> list[Any]:
-        """Return the measurements of all blocks by this method, which changes nothing."""
-        return self._answers(Change(name, arguments))
+        """Return the results of a method that only reads the blocks."""
+        return self._results(Change(name, arguments))
 
 
 class Local(Crew):
-    """Blocks in this process.
+    """The executor of blocks in this process.
 
-    threads: True if several threads may share them.
-    loaded: calls a function once the samples of the block with this number are in memory.
+    threads: True if the blocks are distributed over several threads.
+    loaded: a function of a block's number and a callable; it loads the block's samples, then calls this.
     """
 
     def __init__(
-        self,
-        blocks: Sequence[Logged],
-        *,
-        threads: bool = False,
+        self, blocks: Sequence[Logged], *, threads: bool = False,
         loaded: Callable[[int, Callable[[], Any]], Any] | None = None,
-    ):
+    ):  # fmt: skip
         super().__init__()
         self.blocks, self._threads, self._loaded = blocks, threads, loaded
 
@@ -118,13 +116,13 @@ class Local(Crew):
         """Release the blocks."""
         self.blocks, self._loaded = [], None
 
-    def _answers(self, ask: Change | None) -> list[Any]:
-        def answer(number: int) -> Any:
-            def work() -> Any:
-                return bring(self.blocks[number], self.log, 0, ask)
+    def _results(self, ask: Change | None) -> list[Any]:
+        def compute(number: int) -> Any:
+            def call_block() -> Any:
+                return catch_up(self.blocks[number], self.log, 0, ask)
 
-            return work() if self._loaded is None else self._loaded(number, work)
+            return call_block() if self._loaded is None else self._loaded(number, call_block)
 
         if self._threads:
-            return run_blocks(answer, range(self.count))
-        return [answer(number) for number in range(self.count)]
+            return run_blocks(compute, range(self.count))
+        return [compute(number) for number in range(self.count)]

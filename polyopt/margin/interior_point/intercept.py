@@ -1,7 +1,9 @@
-"""The best intercept for w, of samples in blocks: the cost of slack is convex and piecewise linear in b.
+"""The best intercept b for given w, of samples in blocks.
 
-Its slope rises by a row's cost where b meets the row. The sign change is searched for among the edges of a
-grid, then among edges between two of these, until few rows are left; they are listed and sorted.
+The cost of slack is convex and piecewise linear in b. Its breakpoints are the b at which a constraint with a
+cost becomes tight; there the slope rises by that cost. The breakpoint at which the slope changes sign is
+bracketed by the edges of a grid, and the bracket is refined by further grids until few breakpoints are left.
+These are listed and sorted.
 """
 
 from __future__ import annotations
@@ -15,101 +17,101 @@ from formulations.families import Families, breaks_of
 from formulations.language.types import Vector
 
 _GRID_EDGES = 512
-_MAX_LISTED_ROWS = 50_000  # rows that are listed and sorted
-_SLOPE_ROUNDING = 1e-12  # slopes within this share of all costs count as 0
+_MAX_GRIDS = 6  # breakpoints that these cannot separate are equal up to their last digits
+_MAX_LISTED = 50_000  # breakpoints that are listed and sorted
+_SLOPE_ROUNDING = 1e-12  # slopes within this fraction of the total cost count as 0
 
 
-class Ends(NamedTuple):
-    """The first and last b at which a row with a cost is met, the number of these rows, and their total cost.
+class BreakpointRange(NamedTuple):
+    """The range of the breakpoints, and sums of their costs."""
 
-    rising: total cost of the rows that hold outputs up.
-    any_rise: True if there are such rows.
-    """
-
-    first: float
-    last: float
-    n: int
-    total: float
-    rising: float
-    any_rise: bool
+    first: float  # infinite if there is no breakpoint
+    last: float  # minus infinite if there is no breakpoint
+    n: int  # number of breakpoints
+    total: float  # sum of all costs
+    rising: float  # sum of the costs of lower bounds on the outputs: minus the slope at b = -infinity
+    any_rise: bool  # True if there is such a lower bound
 
 
-class Few(NamedTuple):
-    """Cost of the rows met before an interval; each b in it, ascending, with its cost; the first b after."""
+class ListedBreakpoints(NamedTuple):
+    """The breakpoints in an interval of b."""
 
-    before: float
-    places: Vector
-    costs: Vector
-    after: float
-
-
-def ends_of(rows: Families, g: Vector) -> Ends:
-    """The ends and sums of the costs, at scores g (n,) without intercept."""
-    known, breaks = rows.priced, _breaks(rows, g)
-    ends = float(breaks.min(initial=np.inf)), float(breaks.max(initial=-np.inf))
-    return Ends(*ends, len(breaks), known.total, known.rising, known.any_rise)
+    cost_before: float  # sum of the costs of the breakpoints before the interval
+    positions: Vector  # distinct breakpoints in the interval, ascending
+    costs: Vector  # cost at each position
+    following: float  # first breakpoint after the interval, or infinity
 
 
-def _breaks(rows: Families, g: Vector) -> Vector:
-    """The b at which rows with a cost are met."""
+def breakpoint_range(rows: Families, g: Vector) -> BreakpointRange:
+    """Return the range of the breakpoints at scores g (n,) without intercept."""
+    known, breaks = rows.priced, _breakpoints(rows, g)
+    first, last = float(breaks.min(initial=np.inf)), float(breaks.max(initial=-np.inf))
+    return BreakpointRange(first, last, len(breaks), known.total, known.rising, known.any_rise)
+
+
+def _breakpoints(rows: Families, g: Vector) -> Vector:
+    """Return the breakpoints in the order of ``rows.priced``; none if no constraint has a cost."""
     return breaks_of(rows.priced, g) if rows.priced.total > 0.0 else np.zeros(0)
 
 
-def bins_of(rows: Families, g: Vector, edges: Vector) -> Vector:
-    """Costs and numbers of rows met up to the first edge, up to the next, ..., and after the last."""
-    bins, size = edges.searchsorted(_breaks(rows, g)), len(edges) + 1
+def breakpoint_histogram(rows: Families, g: Vector, edges: Vector) -> Vector:
+    """Return the costs and numbers of breakpoints up to the first edge, up to the next, ..., and beyond all.
+
+    Shape (2, edges + 1).
+    """
+    bins, size = edges.searchsorted(_breakpoints(rows, g)), len(edges) + 1
     return np.stack(
         [np.bincount(bins, rows.priced.costs[: len(bins)], size), np.bincount(bins, minlength=size)]
     )
 
 
-def few_of(rows: Families, g: Vector, low: float, high: float) -> Few:
-    """The b above `low`, up to `high`, at which rows are met."""
-    breaks = _breaks(rows, g)
+def list_breakpoints(rows: Families, g: Vector, low: float, high: float) -> ListedBreakpoints:
+    """Return the breakpoints above `low`, up to `high`."""
+    breaks = _breakpoints(rows, g)
     costs = rows.priced.costs[: len(breaks)]
     before, within = breaks <= low, (breaks > low) & (breaks <= high)
-    places, which = np.unique(breaks[within], return_inverse=True)
-    after = float(breaks[breaks > high].min(initial=np.inf))
-    sums = np.bincount(which, costs[within], len(places)).astype(float)
-    return Few(float(costs[before].sum()), places, sums, after)
+    positions, index = np.unique(breaks[within], return_inverse=True)
+    following = float(breaks[breaks > high].min(initial=np.inf))
+    cost_at = np.bincount(index, costs[within], len(positions)).astype(float)
+    return ListedBreakpoints(float(costs[before].sum()), positions, cost_at, following)
 
 
-def cheapest_of_blocks(
+def best_intercept_interval(
     ask: Callable[..., list], total: Callable[[list], Vector], w: Vector
 ) -> tuple[float, float]:
     """Return the interval of b at which the slacks cost least for w (m,).
 
-    ask: returns the answers of all blocks.
-    total: sums them in a fixed order.
+    ask: calls a method of all blocks and returns the list of its results.
+    total: sums a list in a fixed order.
     """
-    ends: list[Ends] = ask("break_ends", w)
-    first, last = min(e.first for e in ends), max(e.last for e in ends)
-    if not any(e.n for e in ends):
+    ranges: list[BreakpointRange] = ask("breakpoint_range", w)
+    first, last = min(r.first for r in ranges), max(r.last for r in ranges)
+    if not any(r.n for r in ranges):
         return -np.inf, np.inf
-    if not any(e.any_rise for e in ends):  # flat from -infinity up to the first
+    if not any(r.any_rise for r in ranges):  # the cost is constant up to the first breakpoint
         return -np.inf, first
-    costs, rising = float(total([e.total for e in ends])), float(total([e.rising for e in ends]))
-    rounding = _SLOPE_ROUNDING * costs
-    low, high, left = -np.inf, last, sum(e.n for e in ends)
-    for _ in range(6):  # rows that are still together then are so to the last digits
-        begin = first if np.isinf(low) else low
-        edges = np.unique(np.linspace(begin, high, _GRID_EDGES))
-        if left <= _MAX_LISTED_ROWS or len(edges) < 3:
+    costs, rising = float(total([r.total for r in ranges])), float(total([r.rising for r in ranges]))
+    tolerance = _SLOPE_ROUNDING * costs
+    low, high, n_inside = -np.inf, last, sum(r.n for r in ranges)
+    for _ in range(_MAX_GRIDS):
+        edges = np.unique(np.linspace(first if np.isinf(low) else low, high, _GRID_EDGES))
+        if n_inside <= _MAX_LISTED or len(edges) < 3:
             break
-        found = total(ask("break_bins", w, edges))
-        slopes = found[0].cumsum() - rising
-        at = int((slopes >= -rounding).argmax())
-        if slopes[at] < -rounding or at >= len(edges):  # by rounding of the sums: it is at the end
-            at = len(edges) - 1
-        low, high, left = (-np.inf if at == 0 else float(edges[at - 1])), float(edges[at]), int(found[1, at])
-    few: list[Few] = ask("few_breaks", w, low, high)
-    places, which = np.unique(np.concatenate([f.places for f in few]), return_inverse=True)
-    steps = np.bincount(which, np.concatenate([f.costs for f in few]), len(places))
-    slope = float(total([f.before for f in few])) + steps.cumsum() - rising
-    after = min(f.after for f in few)
-    if not len(places):
-        return (low, low) if np.isfinite(low) else (after, after)
-    at = int((slope >= -rounding).argmax()) if (slope >= -rounding).any() else len(places) - 1
-    flat = abs(slope[at]) <= rounding
-    following = float(places[at + 1]) if at + 1 < len(places) else after
-    return float(places[at]), following if flat else float(places[at])
+        histogram = total(ask("breakpoint_histogram", w, edges))
+        slopes = histogram[0].cumsum() - rising
+        k = int((slopes >= -tolerance).argmax())
+        if slopes[k] < -tolerance or k >= len(edges):  # only rounding of the sums: it is the last edge
+            k = len(edges) - 1
+        low, high = (-np.inf if k == 0 else float(edges[k - 1])), float(edges[k])
+        n_inside = int(histogram[1, k])
+    listed: list[ListedBreakpoints] = ask("list_breakpoints", w, low, high)
+    positions, index = np.unique(np.concatenate([part.positions for part in listed]), return_inverse=True)
+    increases = np.bincount(index, np.concatenate([part.costs for part in listed]), len(positions))
+    slopes = float(total([part.cost_before for part in listed])) + increases.cumsum() - rising
+    following = min(part.following for part in listed)
+    if not len(positions):
+        return (low, low) if np.isfinite(low) else (following, following)
+    k = int((slopes >= -tolerance).argmax()) if (slopes >= -tolerance).any() else len(positions) - 1
+    is_flat = abs(slopes[k]) <= tolerance  # then every b up to the next breakpoint is optimal
+    next_position = float(positions[k + 1]) if k + 1 < len(positions) else following
+    return float(positions[k]), next_position if is_flat else float(positions[k])

@@ -1,6 +1,9 @@
-"""The program: samples in blocks, families of rows and the regulariser ½ w'Rw; and its reduced Newton system.
+"""The program of the interior-point method, its regulariser, and the reduced Newton system.
 
-The intercept b is free, or it is one of the weights, as in the Convex Polytope Machine: ½ (w'w + b²).
+:class:`Problem` has the samples and their families of constraints in blocks, and the regulariser
+½ w'Rw: R = I for the SVM, R = (1−D) I + D Σ for the Sigma-SVM with the covariance Σ of the samples. The
+intercept b is free, or it is one of the weights, as in the Convex Polytope Machine: ½ (w'w + b²).
+:class:`System` factorises the reduced Newton matrix M + R.
 """
 
 from __future__ import annotations
@@ -17,48 +20,49 @@ from scipy.linalg.lapack import dpotrf, dpotrs  # a small system costs less than
 from formulations.families import Families
 from formulations.language.arguments import as_weights, within
 from formulations.language.types import Matrix, as_csr, canonical
-from polyopt.margin.interior_point.block import Block, Facts
+from polyopt.margin.interior_point.block import Block, BlockFacts
 from polyopt.margin.interior_point.crew import Crew, Local, total
-from polyopt.margin.interior_point.rows import Rows, is_scattered
+from polyopt.margin.interior_point.rows import Rows, is_entrywise_faster
 
 Vector = NDArray[np.float64]
 
-
-_MIN_SPREAD_REL_MEAN = 1e-12  # a feature with less spread is constant, up to rounding
-_ONE_WAY = "C must be positive for samples of both classes; y and C leave only one"
-_MIN_EIGENVALUE_REL = 1e-12  # eigenvalues below this share of the largest are zero
-_MIN_RIDGE, _RIDGE_FACTOR = 1e-14, 10.0  # of the scaled Newton matrix, and its growth until it is definite
+_MIN_DEVIATION_REL_MEAN = 1e-12  # a feature of smaller standard deviation is constant, up to rounding
+_ONE_CLASS = "C must be positive for samples of both classes; y and C leave only one"
+_MIN_EIGENVALUE_REL = 1e-12  # eigenvalues below this fraction of the largest are zero
+_MIN_RIDGE = 1e-14  # multiple of the identity added to the Newton matrix, which has a unit diagonal
+_RIDGE_FACTOR = 10.0  # by which the ridge grows until the matrix is positive definite
+_MAX_REFINEMENTS = 3  # iterative refinements of the solution of the reduced system
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One program of the family."""
+    """A linear hinge machine as a program over blocks of samples."""
 
-    crew: Crew  # the samples and their families of rows, in blocks
-    facts: Facts  # counts and sums of all samples
+    crew: Crew  # executor of the blocks, which have the samples and their families of constraints
+    facts: BlockFacts  # counts and sums of all samples
     soft: int  # number of families with slack, which are first
-    shift: Vector  # (m,), the point that samples are centred at
+    shift: Vector  # (m,), the point at which the samples are centred
     regulariser: Regulariser
     is_centred: bool  # True if b is the intercept for centred inputs
 
 
-def read(X: Matrix, rows: Families, D: float | None, weights: ArrayLike | None) -> Problem:
+def read_problem(X: Matrix, rows: Families, D: float | None, weights: ArrayLike | None) -> Problem:
     """Return the program of the arguments of ``solve_interior_point``, or raise an error that names one."""
     X = _matrix(X)
     if rows.n != X.shape[0]:
         raise ValueError(f"the rows must be of the {X.shape[0]} samples of X, not of {rows.n}")
-    rows, soft = in_order(rows)
+    rows, soft = order_families(rows)
     if not rows.pulls_both_ways:
-        raise ValueError(_ONE_WAY)
+        raise ValueError(_ONE_CLASS)
     D = None if D is None else within("D", D, 0.0, 1.0)
     counts = None if weights is None else as_weights(weights, rows.n)
     if D is not None and counts is not None and not (counts > 0).all():
         raise ValueError("weights must be positive; drop the samples whose weight is zero")
-    return state(Local([Block(Rows(X), rows, soft, counts)]), soft, D)
+    return state_problem(Local([Block(Rows(X), rows, soft, counts)]), soft, D)
 
 
-def in_order(rows: Families) -> tuple[Families, int]:
-    """Return the families of rows, those with slack first, and the number of these; refuse hard margins."""
+def order_families(rows: Families) -> tuple[Families, int]:
+    """Return the families, those with slack first, and the number of these; refuse hard margins and B = 0."""
     soft = [family for family in rows if family.is_soft]
     hard = [family for family in rows if not family.is_soft]
     if not soft or any(family.has_slack or family.kink > 0.0 for family in hard):
@@ -70,40 +74,41 @@ def in_order(rows: Families) -> tuple[Families, int]:
     return rows, len(soft)
 
 
-def state(crew: Crew, soft: int, D: float | None, *, intercept: bool = True) -> Problem:
-    """Return the program of samples in blocks, with R and the point that samples are centred at.
+def state_problem(crew: Crew, soft: int, D: float | None, *, intercept: bool = True) -> Problem:
+    """Return the program of samples in blocks, with R and the point at which the samples are centred.
 
     soft: number of families with slack.
-    D: share of the variance in the Sigma-SVM's regulariser.
-    intercept: False if b is regularised like a weight, without bounds or D.
-    ValueError: samples that are not finite; with a free intercept, costs on one side only.
+    D: weight of the variance in the Sigma-SVM's regulariser; None for R = I.
+    intercept: False if b is regularised like a weight; then there are no bounds and D is None.
+    ValueError: samples that are not finite; or a free intercept, and margins of one class only.
     """
-    found = crew.ask("facts")
-    sums = total([[f.n, f.products, f.costs, f.bounds] for f in found])
-    facts = Facts(
-        int(sums[0]), found[0].m, float(sums[1]), float(sums[2]), float(sums[3]),
-        any(f.pulls_up for f in found), any(f.pulls_down for f in found),
+    parts = crew.ask("facts")
+    sums = total([[part.n, part.products, part.costs, part.bounds] for part in parts])
+    facts = BlockFacts(
+        int(sums[0]), parts[0].m, float(sums[1]), float(sums[2]), float(sums[3]),
+        any(part.has_lower for part in parts), any(part.has_upper for part in parts),
     )  # fmt: skip
-    if intercept and not (facts.pulls_up and facts.pulls_down):
-        raise ValueError(_ONE_WAY)
+    if intercept and not (facts.has_lower and facts.has_upper):
+        raise ValueError(_ONE_CLASS)
     sums = total(crew.ask("total"))
     mean, count = sums[:-1] / sums[-1], float(sums[-1])
     if not np.isfinite(mean).all():
         raise ValueError("X must be finite; it has NaN or infinite values")
-    scatters = is_scattered(facts.products, facts.n, facts.m)
+    is_entrywise = is_entrywise_faster(facts.products, facts.n, facts.m)
     if not intercept:  # the regulariser depends on the origin
-        crew.tell("place", np.zeros(facts.m), scatters)
+        crew.tell("place", np.zeros(facts.m), is_entrywise)
         return Problem(crew, facts, soft, np.zeros(facts.m), Regulariser(facts.m, is_free=False), False)
-    # Sparse products are not centred.
-    shift = np.zeros(facts.m) if D is None and scatters else mean
-    crew.tell("place", shift, scatters)
+    # Entrywise products are centred after the sum, which loses digits; without D no centre is needed.
+    shift = np.zeros(facts.m) if D is None and is_entrywise else mean
+    crew.tell("place", shift, is_entrywise)
     if D is None:
         return Problem(crew, facts, soft, shift, Regulariser(facts.m), False)
-    Sigma = total(crew.ask("spread"))[:-1, :-1] / count
-    # The rounding of a constant feature must not count as a small variance.
-    share = _MIN_SPREAD_REL_MEAN if scatters else _MIN_SPREAD_REL_MEAN**2
-    constant = Sigma.diagonal() <= share * mean**2
-    Sigma[constant] = Sigma[:, constant] = 0.0
+    Sigma = total(crew.ask("second_moments"))[:-1, :-1] / count
+    # The rounding of a constant feature must not count as a small variance. With entrywise products it is
+    # relative to mean².
+    min_variance = (_MIN_DEVIATION_REL_MEAN if is_entrywise else _MIN_DEVIATION_REL_MEAN**2) * mean**2
+    is_constant = Sigma.diagonal() <= min_variance
+    Sigma[is_constant] = Sigma[:, is_constant] = 0.0
     R = (1.0 - D) * np.eye(facts.m) + D * Sigma
     return Problem(crew, facts, soft, shift, Regulariser(facts.m, R), True)
 
@@ -117,10 +122,14 @@ def _matrix(X: Matrix) -> Any:
 
 
 class Regulariser:
-    """½ w'Rw for the identity (R None) or a positive semidefinite R (m, m).
+    """The regulariser ½ w'Rw, where R is positive semidefinite (m, m), or the identity if None.
 
-    If R is singular, w is kept in its range: no output depends on the rest. If b is not free, it counts as a
-    weight, and R is the identity.
+    If R is singular, w moves in a complement of its null space, on which no output depends. If the intercept
+    is not free (`is_free`), it is regularised as a further weight, and R is the identity.
+
+    unit: √(max R_jj), the scale of a weight's gradient.
+    basis (m+1, r+1): (w, b) = basis z for R of rank r, with ½ w'Rw = ½ ‖z‖² without the last entry of z, b;
+        None if R is nonsingular.
     """
 
     def __init__(self, m: int, R: Vector | None = None, *, is_free: bool = True):
@@ -129,48 +138,50 @@ class Regulariser:
         self.unit = 1.0 if R is None else float(np.sqrt(R.diagonal().max(initial=0.0)))
         if R is None:
             return
-        # The rank must not depend on the units of the features.
+        # R = root root', and R⁺ = half half' on its range, from the eigenvectors of R scaled to a unit
+        # diagonal: the rank must not depend on the units of the features.
         unit = np.sqrt(R.diagonal())
         unit = np.where(unit > 0, unit, 1.0)[:, None]
         values, vectors = np.linalg.eigh(R / unit / unit.T)
-        keep = values > _MIN_EIGENVALUE_REL * max(values.max(initial=0.0), np.finfo(float).tiny)
-        self._root = unit * vectors[:, keep] * np.sqrt(values[keep])
-        self._half = vectors[:, keep] / np.sqrt(values[keep]) / unit
-        if not keep.all():
-            self._null = np.linalg.qr(vectors[:, ~keep] / unit)[0]
+        positive = values > _MIN_EIGENVALUE_REL * max(values.max(initial=0.0), np.finfo(float).tiny)
+        self._root = unit * vectors[:, positive] * np.sqrt(values[positive])
+        self._half = vectors[:, positive] / np.sqrt(values[positive]) / unit
+        if not positive.all():
+            self._null = np.linalg.qr(vectors[:, ~positive] / unit)[0]
             self.basis = np.zeros((m + 1, self._half.shape[1] + 1))
             self.basis[:-1, :-1], self.basis[-1, -1] = self._half, 1.0
 
     def weights(self, v: Vector) -> Vector:
-        """The regularised part of (w, b): w, or all of it."""
+        """Return the regularised part of v = (w, b): w, or v itself if b is a weight."""
         return v[:-1] if self.is_free else v
 
     def widened(self, w: Vector) -> Vector:
-        """Extend the regularised part to (w, b), with 0 for a free intercept."""
+        """Return the regularised part extended to (w, b), with 0 for a free intercept."""
         return np.append(w, 0.0) if self.is_free else w
 
     def gradient(self, w: Vector) -> Vector:
-        """Rw."""
+        """Return the gradient Rw."""
         return w if self._root is None else self._root @ (w @ self._root)
 
     def energy(self, w: Vector) -> float:
-        """½ w'Rw."""
+        """Return ½ w'Rw."""
         root = w if self._root is None else w @ self._root
         return 0.5 * float(root @ root)
 
     def conjugate(self, c: Vector) -> float:
-        """½ c'R⁺c, the quadratic term of the dual objective at c = Σ β_i x_i."""
+        """Return ½ c'R⁺c, the quadratic term of the dual objective at c = Σ β_i x_i."""
         root = c if self._half is None else c @ self._half
         return 0.5 * float(root @ root)
 
-    def least(self, w: Vector) -> Vector:
-        """Return the w of least norm with the same Rw."""
+    def min_norm(self, w: Vector) -> Vector:
+        """Return the vector of least norm with the same Rw."""
         return w - self._null @ (w @ self._null)
 
 
 class System:
-    """The reduced Newton system in (w, b) with the normal matrix M (m+1, m+1), by Cholesky, b the last pivot.
+    """The reduced Newton system (M + R) dv = r in (w, b), by Cholesky, with b as the last pivot.
 
+    M (m+1, m+1) is X'DX. The matrix is scaled to a unit diagonal, and a ridge makes it positive definite.
     LinAlgError: the matrix is not finite.
     """
 
@@ -195,14 +206,14 @@ class System:
                 raise LinAlgError(f"the {len(H)} x {len(H)} normal matrix is not positive definite")
 
     def solve(self, r: Vector) -> Vector:
-        """Solve for the change of (w, b) with right-hand side r (m+1,), refined while the residual falls."""
+        """Return the change of (w, b) for the right-hand side r (m+1,), refined while the residual falls."""
         r = self._scale * (r if self._basis is None else r @ self._basis)
-        x, left = np.zeros_like(r), r
-        for _ in range(4):  # the solution, and at most three refinements
-            better = x + dpotrs(self._factor, left, lower=1)[0]
-            remains = r - self._H @ better
-            if not np.abs(remains).max() < np.abs(left).max():
+        x, residual = np.zeros_like(r), r
+        for _ in range(1 + _MAX_REFINEMENTS):
+            refined = x + dpotrs(self._factor, residual, lower=1)[0]
+            new_residual = r - self._H @ refined
+            if not np.abs(new_residual).max() < np.abs(residual).max():
                 break
-            x, left = better, remains
+            x, residual = refined, new_residual
         x = self._scale * x
         return x if self._basis is None else self._basis @ x
