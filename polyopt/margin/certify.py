@@ -238,7 +238,7 @@ def certify_families(
     v = checked_vector("w", w, (size,))
     given = None if b is None else Ball(real_number("b", b))
     if b is not None and v is not None:
-        given = geometry.moved(v, real_number("b", b))
+        given = geometry.centred_intercept(v, real_number("b", b))
     program = HingeProgram(name, geometry, rows)
     return certify_hinge(program, v=v, b=given, multipliers=multipliers, tol=tol, max_iter=max_iter)
 

@@ -35,7 +35,7 @@ def state_hinge(program: Any, v: Vector, b: float, Z: Vector) -> Statement:
     elif isinstance(geometry.gram, SampleGram):
         X, features = geometry.gram.X, _kernel(geometry.gram.kernel, "kernel")
         if isinstance(geometry, SigmaKernelGeometry):
-            moved -= Fraction(float(geometry.moved(v, 0.0).mid))
+            moved -= Fraction(float(geometry.centred_intercept(v, 0.0).mid))
     else:
         raise ValueError("a claim is checked from the samples, so it needs them and not a Gram matrix")
     if isinstance(geometry, SigmaLinearGeometry | SigmaKernelGeometry):

@@ -344,7 +344,7 @@ class HingeClassifier(KernelClassifier):
             self.coef_ = v[None, :]
         # Intercept in the original coordinates; pairwise kernels already use them.
         is_moved = self.kernel == "linear" or not self._is_pairwise
-        self.intercept_ = np.array([b - float(geometry().moved(v, 0.0).mid) if is_moved else b])
+        self.intercept_ = np.array([b - float(geometry().centred_intercept(v, 0.0).mid) if is_moved else b])
         used = np.abs(beta) > 1e-6 * max(float(np.abs(beta).max()), np.finfo(float).tiny)
         is_expansion = self.kernel != "linear" and self._is_pairwise
         places = np.flatnonzero(used)
@@ -392,7 +392,7 @@ class HingeClassifier(KernelClassifier):
         return certify_hinge(
             self._program(geometry),
             v=self._v,
-            b=geometry.moved(self._v, float(self.intercept_[0])),  # the model as it stands, rounded
+            b=geometry.centred_intercept(self._v, float(self.intercept_[0])),
             multipliers=self.multipliers_,
             tol=tol,
         )

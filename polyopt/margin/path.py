@@ -140,7 +140,7 @@ def rmm_path(
         certificate = certify_hinge(
             HingeProgram(title, geometry, rows),
             v=v,
-            b=geometry.moved(v, float(solution["b"])),
+            b=geometry.centred_intercept(v, float(solution["b"])),
             multipliers=solution.duals,
             tol=certificate_tol,
         )
@@ -181,5 +181,5 @@ def _usual(svm: Solution, geometry: Geometry) -> list[float]:
         theta = float(np.abs(svm["f"]).max())
     else:
         w = svm["w"]
-        theta = float((geometry.outputs(w) + geometry.moved(w, float(svm["b"]))).size.max())
+        theta = float((geometry.outputs(w) + geometry.centred_intercept(w, float(svm["b"]))).size.max())
     return [1.0 + max(theta - 1.0, 0.0) * share for share in _SHARES]
