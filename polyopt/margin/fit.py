@@ -113,7 +113,12 @@ class HingeClassifier(KernelClassifier):
         "warm_start": ["boolean"],
     }
 
-    _answers_by: ClassVar[tuple[str, ...]] = (*KernelClassifier._answers_by, "coef_", "_centre", "_b")
+    _prediction_attributes: ClassVar[tuple[str, ...]] = (
+        *KernelClassifier._prediction_attributes,
+        "coef_",
+        "_centre",
+        "_b",
+    )
 
     # -- what a subclass supplies ------------------------------------------------------------
 
@@ -428,11 +433,11 @@ class HingeClassifier(KernelClassifier):
         used = np.flatnonzero(coef)
         return used, coef[used]
 
-    def _drop_data(self, whole: Self) -> None:
-        super()._drop_data(whole)
-        whole = whole._as_fitted()
-        if whole.kernel != "linear":
-            self._v = whole._support()[1]
+    def _drop_data(self, original: Self) -> None:
+        super()._drop_data(original)
+        original = original._as_fitted()
+        if original.kernel != "linear":
+            self._v = original._support()[1]
 
     def _binary_certificate(self, tol: float) -> Certificate:
         return self._certify(self._feature_space(), tol)
