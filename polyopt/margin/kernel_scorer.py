@@ -115,8 +115,8 @@ def scorer_of(model: Any) -> KernelScorer | None:
     fitted = [model] if model._is_binary else [machine._as_fitted() for machine in model.estimators_]
     machines = []
     for machine in fitted:
-        support, b = machine._support(), float(machine.intercept_[0])
-        machines.append(_BinaryMachine(machine._kernel, machine._X, *support, b))
+        (positions, coef), b = machine._support(), float(machine.intercept_[0])
+        machines.append(_BinaryMachine(machine._kernel, machine._X, positions, coef, b))
     cached = _SCORERS.get(model)
     if cached is not None and cached.is_current_for(machines):
         return cached
