@@ -15,7 +15,7 @@ from threading import Lock
 from types import SimpleNamespace
 from typing import Any
 
-from polyopt.base.threads import blas_held
+from polyopt.base.threads import single_threaded_blas
 from polyopt.large.blocks import (
     BlockRecipe,
     Checksum,
@@ -75,7 +75,7 @@ def answers(
 ) -> list[Any]:  # fmt: skip
     """The answers of some blocks of a fit on a worker, or :class:`Missing`; the log is from `begins` on."""
     hold()
-    with blas_held():
+    with single_threaded_blas():
         return [
             _answer(_held.setdefault((fit, n), _Here()), recipe, n, samples_at(part, n), checksum, log,
                     begins, ask)

@@ -36,7 +36,7 @@ from formulations.language.arguments import tolerance, whole_or_none
 from formulations.language.clock import Clock, OutOfTimeError, interrupted
 from formulations.language.solution import Solution, Status
 from formulations.language.types import Vector
-from polyopt.base.threads import blas_held
+from polyopt.base.threads import single_threaded_blas
 from polyopt.linalg.kernels import Gram, SampleGram, Samples, as_gram
 from polyopt.margin.decomposition.cluster_start import beta_of_clusters
 from polyopt.margin.decomposition.newton import NewtonPhase, solve_pivots
@@ -196,7 +196,7 @@ class Decomposition:
         state.dual = Dual(rows)
         try:
             # Blocks of work use the threads; those of BLAS would change the last digits with their number.
-            with blas_held():
+            with single_threaded_blas():
                 if tol < state.options.min_single_violation and state.is_small:
                     state.use_double(clock.check)
                 state.move_to(self._start(start, history), clock.check)
