@@ -69,11 +69,9 @@ def certify_program(
     return replace(certificate, evidence=without_form(_NO_BOUND))
 
 
-def _checked(argument: str, arrays: Mapping[str, ArrayLike], names: Iterable[str]) -> dict[str, NDArray[Any]]:
-    """Return a finite array for every name; `argument` is the mapping's name in errors."""
+def _checked(label: str, arrays: Mapping[str, ArrayLike], names: Iterable[str]) -> dict[str, NDArray[Any]]:
+    """Return a finite array for every name; `label` is the mapping's name in errors."""
     missing = [name for name in names if name not in arrays]
     if missing:
-        raise ValueError(
-            f"{argument} must hold {', '.join(missing)}; it has {', '.join(arrays) or 'nothing'}"
-        )
-    return {name: real_array(f"{argument}[{name!r}]", arrays[name]) for name in names}
+        raise ValueError(f"{label} must hold {', '.join(missing)}; it has {', '.join(arrays) or 'nothing'}")
+    return {name: real_array(f"{label}[{name!r}]", arrays[name]) for name in names}

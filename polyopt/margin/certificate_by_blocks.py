@@ -227,7 +227,7 @@ def certify_blocks(
 
     call_blocks: function that calls a method of :class:`Slices`, by name and with its arguments, on all
         blocks, and returns their results in order.
-    rows: families of rows of any samples; only their names, kinks and sides are used.
+    rows: families of rows of any samples; only their names, kinks and kinds of slack are used.
     v, b: the normal vector w (m,), and the intercept for uncentred samples.
     centre (m,): the point that dense samples are centred at; None for sparse samples.
     D: share of the variance in the Sigma-SVM's regulariser, within [0, 1].
@@ -254,11 +254,8 @@ class _Blocks:
             total: Ball = mean_sums.sums["total"]
             mean = self._shift + mean_sums.sums["mean"] / float(total.mid)
             moment_sums = self._merged("moments", mean, v)
-            moments = moment_sums.sums["moments"] / float(total.mid)
-            is_sparse = centre is None
-            self._sigma_metric: SigmaMetric = sigma_metric(
-                moments, mean, D, moment_sums.n, is_sparse=is_sparse
-            )
+            n, moments = moment_sums.n, moment_sums.sums["moments"] / float(total.mid)
+            self._sigma_metric: SigmaMetric = sigma_metric(moments, mean, D, n, is_sparse=centre is None)
             self._mean_shift = mean - self._shift
             self._metric = Metric(D, total, float(np.linalg.norm(self._mean_shift)) * ABOVE)
             self._mean = moment_sums.sums["outputs"] * inverse(total)

@@ -119,11 +119,8 @@ class HingeClassifier(KernelClassifier):
     }
 
     _prediction_attributes: ClassVar[tuple[str, ...]] = (
-        *KernelClassifier._prediction_attributes,
-        "coef_",
-        "_centre",
-        "_b",
-    )
+        *KernelClassifier._prediction_attributes, "coef_", "_centre", "_b",
+    )  # fmt: skip
 
     # -- defined by a subclass ---------------------------------------------------------------
 
@@ -181,11 +178,8 @@ class HingeClassifier(KernelClassifier):
 
     def _fit_binary(self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
         earlier = self._earlier or {}
-        is_same = (
-            "multipliers_" in earlier
-            and np.array_equal(rows, earlier["_rows"])
-            and np.array_equal(y, earlier["_y"])
-        )
+        is_same = "multipliers_" in earlier and np.array_equal(rows, earlier["_rows"])
+        is_same = is_same and np.array_equal(y, earlier["_y"])
         self._X, self._y, self._sample_weights, self._rows = X, y, weights, rows
         with np.errstate(over="ignore"):
             self._costs = self.C * weights

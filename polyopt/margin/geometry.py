@@ -56,6 +56,7 @@ from polyopt.linalg.kernels import (
 from polyopt.linalg.rounding import ABOVE, Ball, gamma, product, transposed_product
 
 _CACHE_BYTES = 2**29  # memory for cached columns of a Gram matrix
+_MAX_RESULTS = 8  # cached products with a Gram matrix
 _ROWS = 512  # rows of a Gram matrix multiplied at once
 _SUM_LENGTH = 64  # terms summed at a time, before these sums are added: limits rounding
 BLOCK = 4096  # samples centred at a time: the memory of a pass over the data
@@ -220,18 +221,18 @@ class GramProducts:
     def __init__(self, gram: Gram):
         self._gram = gram
         self._all_samples = np.arange(gram.n)
-        self._cached: list[tuple[Samples, Vector]] = []
+        self._cached_columns: list[tuple[Samples, Vector]] = []
         self._is_cached = np.zeros(gram.n, dtype=bool)
         self._free_columns = _CACHE_BYTES // (8 * gram.n)  # columns that still fit in the cache
         self._results: dict[bytes, tuple[Vector, Vector | None]] = {}
         if isinstance(gram, MatrixGram):
-            self._cached.append((self._all_samples, gram.K))
+            self._cached_columns.append((self._all_samples, gram.K))
             self._is_cached[:] = True
 
     def multiply(self, v: Vector) -> Vector:
         """Return ``K v``, shape (n,), read-only."""
         if _key(v) not in self._results:
-            self._compute({_key(v): v}, sizes=False)
+            self._compute({_key(v): v}, absolute=False)
         return self._results[_key(v)][0]
 
     def terms(self, v: Vector) -> Vector:
@@ -244,14 +245,14 @@ class GramProducts:
     def ball(self, v: Vector) -> Ball:
         """Return ``K v`` with the rounding of its sums; the computed entries of K count as exact."""
         terms = self.terms(v)
-        k = _SUM_LENGTH + CHUNK_ROWS // _SUM_LENGTH + len(v) // CHUNK_ROWS + len(self._cached) + 6
+        k = _SUM_LENGTH + CHUNK_ROWS // _SUM_LENGTH + len(v) // CHUNK_ROWS + len(self._cached_columns) + 6
         return Ball(self.multiply(v), gamma(k) * terms * ABOVE)
 
     def prepare(self, vectors: list[Vector]) -> None:
         """Compute the products of these vectors in one pass over the matrix."""
         new = {_key(v): v for v in vectors if self._results.get(_key(v), (v, None))[1] is None}
         if new:
-            self._compute(new, sizes=True)
+            self._compute(new, absolute=True)
 
     def columns(self, samples: Samples) -> Vector:
         """Return ``K[:, samples]``."""
@@ -261,20 +262,20 @@ class GramProducts:
             panel.rows(rows, out=columns[rows[0] : rows[-1] + 1])
         return columns
 
-    def _compute(self, vectors: dict[bytes, Vector], *, sizes: bool) -> None:
-        """Compute and cache ``K v`` of each vector and, if `sizes`, ``|K| |v|``; drop the oldest results."""
+    def _compute(self, vectors: dict[bytes, Vector], *, absolute: bool) -> None:
+        """Cache ``K v`` of each vector and, if `absolute`, ``|K| |v|``; drop the oldest results."""
         V = np.array(list(vectors.values())).T
         n_vectors = V.shape[1]
-        factors = np.hstack([V, np.abs(V)]) if sizes else V
+        factors = np.hstack([V, np.abs(V)]) if absolute else V
         result = np.zeros((self._gram.n, factors.shape[1]))
         tiles = list(self._tiles(np.flatnonzero(V.any(axis=1))))
 
         def multiply_rows(start: int) -> None:
             part = slice(start, start + _ROWS)
-            for samples, blocks in tiles:
-                block, tile_factors = blocks(part), factors[samples]
+            for samples, rows_of in tiles:
+                block, tile_factors = rows_of(part), factors[samples]
                 result[part, :n_vectors] += _product(block, tile_factors[:, :n_vectors])
-                if sizes:
+                if absolute:
                     result[part, n_vectors:] += np.abs(block) @ tile_factors[:, n_vectors:]
 
         count = sum(len(samples) for samples, _ in tiles)
@@ -282,8 +283,8 @@ class GramProducts:
         result.setflags(write=False)
         for column, key in enumerate(vectors):
             self._results.pop(key, None)
-            self._results[key] = result[:, column], result[:, n_vectors + column] if sizes else None
-        while len(self._results) > 8:
+            self._results[key] = result[:, column], result[:, n_vectors + column] if absolute else None
+        while len(self._results) > _MAX_RESULTS:
             del self._results[next(iter(self._results))]
 
     def _cost(self, columns: int) -> float:
@@ -298,7 +299,7 @@ class GramProducts:
         if len(missing) <= self._free_columns:
             self._cache(missing)
             missing = missing[:0]
-        for samples, columns in self._cached:
+        for samples, columns in self._cached_columns:
             for positions in chunks(np.arange(len(samples))):
                 chunk = slice(positions[0], positions[-1] + 1)
                 yield samples[chunk], columns[:, chunk].__getitem__
@@ -311,7 +312,7 @@ class GramProducts:
 
     def _cache(self, samples: Samples) -> None:
         if len(samples):
-            self._cached.append((samples, self.columns(samples)))
+            self._cached_columns.append((samples, self.columns(samples)))
             self._is_cached[samples] = True
             self._free_columns -= len(samples)
 
@@ -332,9 +333,9 @@ def _key(v: Vector) -> bytes:
 class KernelGeometry:
     """The feature space of a Gram matrix; v are expansion coefficients, ``w = sum_i v_i phi(x_i)``.
 
-    Only the columns of the Gram matrix (n, n) in use are computed. Its least eigenvalue is at least
-    -`psd_defect` (:func:`polyopt.linalg.kernels.require_psd`): values and bounds hold for every semidefinite
-    matrix within that distance.
+    Only those columns of the Gram matrix (n, n) that are used are computed. Its smallest eigenvalue is at
+    least -`psd_defect` (:func:`polyopt.linalg.kernels.require_psd`): values and bounds are valid for every
+    semidefinite matrix within that distance.
     """
 
     def __init__(self, gram: Gram | Any, psd_defect: float = 0.0):

@@ -120,7 +120,7 @@ class KernelClassifier(PairwiseClassifier):
         gamma = 1.0 if entry_variance == 0.0 else 1.0 / (m * entry_variance)
         if not 0.0 < gamma < np.inf:
             raise ValueError(
-                f"gamma={self.gamma!r} cannot be computed from these samples: the variance of their entries "
+                f"gamma={self.gamma!r} cannot be taken from these samples: the variance of their entries "
                 f"is {entry_variance:g}; scale the features, or give gamma as a number"
             )
         return gamma
