@@ -57,13 +57,16 @@ from polyopt.linalg.rounding import ABOVE, Ball
 from polyopt.margin.claim import state_hinge, state_ray
 from polyopt.margin.geometry import Geometry, KernelGeometry
 
-BROKEN = "The point breaks its bounds; the value is of the point scaled back to them."
-NO_RAY = "No multiple of the point keeps every hard row for certain."
+BROKEN = "The point breaks its bounds; the value is that of the point scaled back to them."
+NO_RAY = "No multiple of the point certainly satisfies every hard row."
 _MAX_EXACT_TERMS = 1_000_000  # terms of rational sums in a proof of infeasibility
 _MARGIN_BANDS = (1e-6, 1e-4, 1e-2)  # distances within which an output counts as at its kink
 _MAX_FIT_MULTIPLIERS = 600  # multipliers fitted by least squares
 _MAX_FIT_WORK = 2e9  # rows times squared columns of that fit
 _MAX_KERNEL_VALUES = 4e9  # kernel values that an ascent may compute
+_MIN_RADIUS = 1e-9  # radius of an output from which rounding counts as a violation of a hard row
+_MIN_RAY_SHARE = 1e-9  # multipliers of a ray, relative to the largest, below which they count as 0
+_VALUE_EVERY = 20  # steps of ascent between two evaluations of the bound
 _OUTWARD = 1e-15  # relative margin for the roundings of a scale factor
 _TERMS_FLOOR = 1e-8  # least scale of stationarity, relative to the terms of the sum
 _GRADIENT_FLOOR = 1e-4  # least scale of stationarity, relative to the gradient at the same energy
@@ -108,10 +111,10 @@ class HingeProgram:
 
         The value is infinite if a hard margin is violated, unless `soft_only`.
         """
-        cost, is_violated, costs = self.slack_cost(f, scale)
+        cost, is_violated, active_caps = self.slack_cost(f, scale)
         defect = self.geometry.psd_defect
         if defect:  # error of the slack cost if K is replaced by the nearest positive semidefinite matrix
-            error = defect * scale * float(np.linalg.norm(v)) * float(np.linalg.norm(costs))
+            error = defect * scale * float(np.linalg.norm(v)) * float(np.linalg.norm(active_caps))
             cost = Ball(cost.mid, cost.rad + error * ABOVE)
         energy = self.geometry.energy(v) * Ball(scale) * scale * 0.5
         return energy + (Ball(np.inf) if is_violated and not soft_only else cost)
@@ -124,7 +127,7 @@ class HingeProgram:
         3. for each sample the sum of the caps of its positive slacks, (n,). It is computed only if the
            geometry has a `psd_defect`, and 0 otherwise.
         """
-        cost, is_violated, costs = Ball(0.0), False, np.zeros(self.rows.n)
+        cost, is_violated, active_caps = Ball(0.0), False, np.zeros(self.rows.n)
         for family in self.rows:
             soft = np.isfinite(family.cap)
             if family.kink <= 0.0 and not soft.any():
@@ -133,8 +136,8 @@ class HingeProgram:
             cost = cost + slack[soft].dot(family.cap[soft])
             is_violated |= family.kink > 0.0 and bool((slack.mid[~soft] > 0.0).any())
             if self.geometry.psd_defect:
-                costs += np.where(soft & ((slack.mid + slack.rad) > 0.0), family.cap, 0.0)
-        return cost, is_violated, costs
+                active_caps += np.where(soft & ((slack.mid + slack.rad) > 0.0), family.cap, 0.0)
+        return cost, is_violated, active_caps
 
     def bound(self, Z: Vector) -> Ball:
         """Return the dual objective at feasible multipliers next to Z (q, n); its lower end is a valid bound.
@@ -147,13 +150,13 @@ class HingeProgram:
 
     def dual_terms(self, Z: Vector) -> tuple[Ball, Ball, BalanceSums]:
         """Return the linear part of the dual objective, β (n,), and the sums for :meth:`bound_from`."""
-        signed = [Ball(mu * family.side) for family, mu in zip(self.rows, Z, strict=True)]
-        gains = [Ball(mu).sum() * family.kink for family, mu in zip(self.rows, Z, strict=True)]
-        beta, gain = sum(signed[1:], start=signed[0]), sum(gains[1:], start=gains[0])
-        up, sizes = self.rows.sides > 0, self.geometry.norm_bounds()
+        beta_terms = [Ball(mu * family.side) for family, mu in zip(self.rows, Z, strict=True)]
+        gain_terms = [Ball(mu).sum() * family.kink for family, mu in zip(self.rows, Z, strict=True)]
+        beta, gain = sum(beta_terms[1:], start=beta_terms[0]), sum(gain_terms[1:], start=gain_terms[0])
+        up, norms = self.rows.sides > 0, self.geometry.norm_bounds()
         return gain, beta, BalanceSums(
             beta.sum(), float(Z[up].sum()), float(Z[~up].sum()),
-            float(beta.rad @ sizes), float(Z.sum(axis=0) @ sizes),
+            float(beta.rad @ norms), float(Z.sum(axis=0) @ norms),
         )  # fmt: skip
 
     def bound_from(self, gain: Ball, norm_sq: Ball, sums: BalanceSums) -> Ball:
@@ -291,8 +294,7 @@ def check_conditions(program: HingeProgram, f: Ball, Z: Vector | None = None) ->
         hard = np.isinf(family.cap)
         if hard.any():
             violation = -family.room(f.mid)
-            # Negligible rounding does not count as a violation.
-            violation = np.where(f.rad > 1e-9, violation + f.rad, violation)
+            violation = np.where(f.rad > _MIN_RADIUS, violation + f.rad, violation)
             tally.note("primal", family.name, np.where(hard, violation, 0.0))
     if Z is None:
         return tally
@@ -432,7 +434,7 @@ def find_ray(program: HingeProgram, Z: Vector) -> list[list[Fraction]] | None:
     """
     X, rows = getattr(program.geometry, "X", None), program.rows
     sample_total = Z.sum(axis=0)
-    support = np.flatnonzero(sample_total > 1e-9 * sample_total.max(initial=0.0))
+    support = np.flatnonzero(sample_total > _MIN_RAY_SHARE * sample_total.max(initial=0.0))
     if X is None or not len(support) or np.isfinite(rows.caps[Z > 0]).any():
         return None
     if len(support) * X.shape[1] > _MAX_EXACT_TERMS or (sample_total < 0).any():
@@ -491,7 +493,7 @@ def ascend(
         z = dual.project(extrapolated + step * dual.gradient(extrapolated))
         if (extrapolated - z) @ (z - previous) > 0:  # momentum points downhill: restart it
             momentum = 1.0
-        if iteration % 20 == 0 or iteration == max_iter:
+        if iteration % _VALUE_EVERY == 0 or iteration == max_iter:
             value = dual.value(z)
             if value > best_value:
                 best, best_value = z, value

@@ -53,6 +53,12 @@ _MAX_OFFSET = 1e3  # |centre|·|w| up to which samples are scored without centri
 _OUTPUT_ROUNDING = 1e-13  # relative rounding error of an output
 _OPTIMAL_GAP = 1e-5  # relative gap that the status "solved" allows for any `tol`
 _MAX_OPTIMAL_GAP = 0.1  # relative gap that the status "solved" allows at most, for a large `tol`
+_CERTIFICATE_TOL = 1e-6  # tolerance of the certificate that checks a fit
+_SUPPORT_TOL = 1e-6  # least coefficient of a support vector, relative to the largest
+_MULTIPLIER_TOL = 1e-6  # distance from a bound, relative to the largest cost, at which a multiplier is at it
+_MIN_SLACK = 1e-6  # least slack that is reported as in use
+_MAX_OUTPUT_ERROR = 1e-3  # rounding error of an output above which a fit warns
+_MAX_OUTPUT_TERMS = 1e7  # size of an output's terms up to which single precision suffices
 _INACCURATE_GAP = 1e-3  # relative gap up to which a machine that is not solved is inaccurate, not stalled
 
 
@@ -178,8 +184,8 @@ class HingeClassifier(KernelClassifier):
 
     def _fit_binary(self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
         earlier = self._earlier or {}
-        is_same = "multipliers_" in earlier and np.array_equal(rows, earlier["_rows"])
-        is_same = is_same and np.array_equal(y, earlier["_y"])
+        has_same_samples = "multipliers_" in earlier and np.array_equal(rows, earlier["_rows"])
+        has_same_samples = has_same_samples and np.array_equal(y, earlier["_y"])
         self._X, self._y, self._sample_weights, self._rows = X, y, weights, rows
         with np.errstate(over="ignore"):
             self._costs = self.C * weights
@@ -189,7 +195,7 @@ class HingeClassifier(KernelClassifier):
                 f"C={self.C:g} times a sample's weight, {weights.max():g}, is not finite: choose smaller ones"
             )
         start = None
-        if is_same:
+        if has_same_samples:
             start = recapped(earlier["multipliers_"], earlier["families_"], families)
         self.families_ = families
         self.gamma_ = self._gamma_of(X, weights)
@@ -199,9 +205,9 @@ class HingeClassifier(KernelClassifier):
             return
         geometry = cache(self._feature_space)  # built at its first use
         if self.solver_ == "interior-point" or (self.solver_ == "exact" and self._is_tall(X)):
-            v, b = self._solve_features(X)
+            v, b = self._solve_in_features(X)
         else:
-            v, b = self._solve_gram(start, geometry)
+            v, b = self._solve_with_gram(start, geometry)
         self._set_model(v, b, geometry)
         certificate = None
         # True if the rounding of outputs, times the sum of all costs, is not negligible in the objective.
@@ -209,18 +215,22 @@ class HingeClassifier(KernelClassifier):
             self.solution_.objective
         )
         if self.solver_ == "exact" or rounding_matters or (self.solver_ == "decomposition" and b is None):
-            certificate = self._certify(geometry(), tol=1e-6)
-            self._withdraw_solved(certificate.relative_gap)
+            certificate = self._certify(geometry(), _CERTIFICATE_TOL)
+            self._downgrade_status(certificate.relative_gap)
         elif v is None and self.solution_.bound is not None:
             # v was computed from the multipliers: its value is compared with the solver's bound.
-            certificate = self._certify(geometry(), tol=1e-6)
+            certificate = self._certify(geometry(), _CERTIFICATE_TOL)
             bound = max(certificate.dual_value, self.solution_.bound)
-            self._withdraw_solved(relative_gap(certificate.primal_value, bound))
+            self._downgrade_status(relative_gap(certificate.primal_value, bound))
         # A certificate of a kernel machine of many samples would cost too much here.
         is_too_costly = (
             certificate is None and self.solver_ == "decomposition" and X.shape[0] > _MAX_AUTO_SAMPLES
         )
-        self._warn_if_short(None if is_too_costly else lambda: certificate or self._certify(geometry(), 1e-6))
+
+        def certify() -> Certificate:
+            return certificate or self._certify(geometry(), _CERTIFICATE_TOL)
+
+        self._warn_if_short(None if is_too_costly else certify)
 
     def _set_empty_model(self) -> None:
         """Set the model w = 0, without support vectors, for a time limit that ends before the solve."""
@@ -241,7 +251,7 @@ class HingeClassifier(KernelClassifier):
         self._set_support(np.empty(0, dtype=np.intp), zeros[:0], self._sample_weights > 0.0)
         self._warn_if_short(None)
 
-    def _solve_features(self, X: Any) -> tuple[NDArray[Any] | None, float | None]:
+    def _solve_in_features(self, X: Any) -> tuple[NDArray[Any] | None, float | None]:
         """Solve in the features and set ``solution_`` and the multipliers.
 
         Return w and b; None for one that is to be computed from the multipliers.
@@ -270,7 +280,7 @@ class HingeClassifier(KernelClassifier):
         # At D = 1 w is unique only up to directions without variance: the multipliers give the least norm.
         return (self.solution_["w"] if self._variance_share != 1.0 else None), None
 
-    def _solve_gram(
+    def _solve_with_gram(
         self, start: Any, geometry: Callable[[], Any]
     ) -> tuple[NDArray[Any] | None, float | None]:
         """Solve for a Gram matrix and set ``solution_`` and the multipliers.
@@ -301,11 +311,12 @@ class HingeClassifier(KernelClassifier):
         output_scale = float(np.abs(gram.diagonal()).max(initial=0.0)) * float(np.abs(coef).sum())
         rounding = _OUTPUT_ROUNDING * output_scale * float(self._costs.sum())
         rounding_matters = rounding > _OPTIMAL_GAP * abs(self.solution_.objective)
-        if self.kernel == "linear" or not self._is_pairwise or rounding_matters or not output_scale < 1e7:
+        is_accurate = not rounding_matters and output_scale < _MAX_OUTPUT_TERMS
+        if self.kernel == "linear" or not self._is_pairwise or not is_accurate:
             return geometry().primal_from_dual(coef), None
         return coef, float(self.solution_["b"])
 
-    def _withdraw_solved(self, gap: float) -> None:
+    def _downgrade_status(self, gap: float) -> None:
         """Change the status SOLVED if a certificate's gap is too large, because kernel values are rounded."""
         allowed = max(10.0 * self.tol if self.solver_ == "decomposition" else 0.0, _OPTIMAL_GAP)
         if self.solution_.status is Status.SOLVED and not gap <= min(allowed, _MAX_OPTIMAL_GAP):
@@ -313,6 +324,7 @@ class HingeClassifier(KernelClassifier):
             self.solution_ = replace(self.solution_, status=status)
 
     def _limits(self) -> dict[str, Any]:
+        """Return the limits and the progress listener for a solver, as keyword arguments."""
         from polyopt.base.progress import listener
 
         progress = listener()
@@ -344,11 +356,11 @@ class HingeClassifier(KernelClassifier):
         """
         beta = self.families_.beta(self.families_.stacked(self.multipliers_))
         if b is None:
-            space = geometry()
-            v = space.primal_from_dual(beta) if v is None else v
+            feature_space = geometry()
+            v = feature_space.primal_from_dual(beta) if v is None else v
             # If all intercepts of an interval are optimal, every solver takes its midpoint.
-            b = self._program(space).best_intercept(v)
-            outputs = space.outputs(v) + b
+            b = self._program(feature_space).best_intercept(v)
+            outputs = feature_space.outputs(v) + b
             self.outputs_ = outputs.mid
             self._warn_if_inaccurate(outputs)
         else:
@@ -358,18 +370,18 @@ class HingeClassifier(KernelClassifier):
         if self.kernel == "linear":
             self._centre = geometry().centre
             self.coef_ = v[None, :]
-        # Intercept in the original coordinates; pairwise kernels already use them.
-        is_moved = self.kernel == "linear" or not self._is_pairwise
-        self.intercept_ = np.array([b - float(geometry().centred_intercept(v, 0.0).mid) if is_moved else b])
-        is_support = np.abs(beta) > 1e-6 * max(float(np.abs(beta).max()), np.finfo(float).tiny)
+        # The intercept for uncentred samples; pairwise kernels do not centre them.
+        is_centred = self.kernel == "linear" or not self._is_pairwise
+        self.intercept_ = np.array([b - float(geometry().centred_intercept(v, 0.0).mid) if is_centred else b])
+        is_support = np.abs(beta) > _SUPPORT_TOL * max(float(np.abs(beta).max()), np.finfo(float).tiny)
         is_expansion = self.kernel != "linear" and self._is_pairwise
         positions = np.flatnonzero(is_support)
         self._set_support(positions, (v if is_expansion else beta)[positions], self._sample_weights > 0.0)
 
     def _warn_if_inaccurate(self, outputs: Ball) -> None:
-        """Warn if rounding alone changes an output by more than 1e-3."""
+        """Warn if rounding alone changes an output by more than `_MAX_OUTPUT_ERROR`."""
         error = float(outputs.rad.max(initial=0.0))
-        if not error <= 1e-3:
+        if not error <= _MAX_OUTPUT_ERROR:
             warn(
                 self,
                 f"the outputs are known to {error:.2g} only, as their terms cancel; "
@@ -377,7 +389,7 @@ class HingeClassifier(KernelClassifier):
             )
 
     def _is_tall(self, X: Any) -> bool:
-        """Return True if the machine is linear and no larger in its features than in its samples."""
+        """Return True if the machine is linear and has at most as many features as samples."""
         return self.kernel == "linear" and X.shape[1] <= X.shape[0]
 
     def _pick_solver(self, X: Any) -> str:
@@ -498,7 +510,7 @@ class HingeClassifier(KernelClassifier):
         return bound_of(machine, delta, X_unlabelled, form)
 
     def _binary_duals(self) -> pd.DataFrame:
-        f, tolerance = self.outputs_, 1e-6 * float(self._costs.max())
+        f, tolerance = self.outputs_, _MULTIPLIER_TOL * float(self._costs.max())
         frame_rows: list[RowsShown] = []
         exists: list[NDArray[np.bool_]] = []
         for family in self.families_:
@@ -510,7 +522,7 @@ class HingeClassifier(KernelClassifier):
             state = np.where(mu <= tolerance, idle, state)
             frame_rows.append((family.name, family.letter, mu, surplus + slack, state))
             if family.slack:
-                used = np.where(slack > 1e-6, "slack in use", "no slack")
+                used = np.where(slack > _MIN_SLACK, "slack in use", "no slack")
                 frame_rows.append((*family.slack, family.cap - mu, slack, used))
         label = np.where(self._y > 0, self.classes_[1], self.classes_[0])
         unlabelled = self._sample_weights == 0.0
