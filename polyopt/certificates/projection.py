@@ -49,7 +49,7 @@ def certify_projection(
 
     The values in the certificate are halves of squared distances. If z is None, the claim is ``infeasible``
     if the ray excludes every point; if it only excludes the points within some distance, the claim is
-    ``none``, and the bound is that distance.
+    ``none``, and the bound is half the square of that distance.
 
     ValueError: arrays that do not fit each other, numbers that are not finite, a spread that is not positive,
         or a tolerance out of its range.
