@@ -90,9 +90,9 @@ class KernelClassifier(PairwiseClassifier):
         "classes_", "n_features_in_", "feature_names_in_", "solver_", "n_iter_",
         "gamma_", "intercept_", "pairs_", "_asked",
     )  # fmt: skip
-    _X: Any = field(init=False, default=None)
+    _X: Any = field(init=False, default=None)  # samples of the fit, or of the scores' expansion
     _y: Any = field(init=False, default=None)  # signs of the labels; None without the data
-    _rows: Any = field(init=False, default=None)
+    _rows: Any = field(init=False, default=None)  # indices of the samples _X in the user's data
     # Positions of the support vectors in _X, in the order of ``support_``.
     _support_places: Any = field(init=False, default=None)
     # In a copy without data: the positions in _X of the samples in the scores' expansion, and a mask of those
@@ -164,18 +164,18 @@ class KernelClassifier(PairwiseClassifier):
         return draw_kernel(graph, x, self._kernel, self._X, self._support()[1][:, None], self.intercept_)
 
     def _draw_pairs(self, graph: Graph, x: str) -> str:
-        parts = [part._as_fitted() for part in self.estimators_]
+        machines = [machine._as_fitted() for machine in self.estimators_]
         if self.kernel in ("linear", "precomputed"):
             return super()._draw_pairs(graph, x)
-        kernels = [part._kernel for part in parts]
+        kernels = [machine._kernel for machine in machines]
         if any(kernel != kernels[0] for kernel in kernels):
             return super()._draw_pairs(graph, x)
-        coef = np.zeros((parts[0]._X.shape[0], len(parts)))
-        for column, part in enumerate(parts):
-            positions, pair_coef = part._support()
+        coef = np.zeros((machines[0]._X.shape[0], len(machines)))
+        for column, machine in enumerate(machines):
+            positions, pair_coef = machine._support()
             coef[positions, column] = pair_coef
-        intercepts = np.concatenate([part.intercept_ for part in parts])
-        return draw_kernel(graph, x, kernels[0], parts[0]._X, coef, intercepts)
+        intercepts = np.concatenate([machine.intercept_ for machine in machines])
+        return draw_kernel(graph, x, kernels[0], machines[0]._X, coef, intercepts)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -203,9 +203,10 @@ class KernelClassifier(PairwiseClassifier):
 
     def _set_support_of_pairs(self, codes: NDArray[np.intp]) -> None:
         """Set the support vectors of more than two classes: the union of those of all pairs."""
-        parts = self.estimators_
+        machines = self.estimators_
         pair_supports = [
-            samples[part._support_places] for samples, part in zip(self._pair_places, parts, strict=True)
+            samples[machine._support_places]
+            for samples, machine in zip(self._pair_places, machines, strict=True)
         ]
         union = np.unique(np.concatenate(pair_supports))
         union = union[_by_class(codes[union])]
@@ -216,10 +217,11 @@ class KernelClassifier(PairwiseClassifier):
         column = np.empty(len(codes), dtype=np.intp)
         column[union] = np.arange(len(union))
         self.dual_coef_ = np.zeros((n_classes - 1, len(union)))
-        for part, support, pair in zip(parts, pair_supports, combinations(range(n_classes), 2), strict=True):
+        pairs = combinations(range(n_classes), 2)
+        for machine, support, pair in zip(machines, pair_supports, pairs, strict=True):
             other_class = np.where(codes[support] == pair[0], pair[1], pair[0])
             row = other_class - (other_class > codes[support])  # its own class has no row
-            self.dual_coef_[row, column[support]] = -part.dual_coef_[0]
+            self.dual_coef_[row, column[support]] = -machine.dual_coef_[0]
 
     @property
     def support_vectors_(self) -> Any:
@@ -239,14 +241,14 @@ class KernelClassifier(PairwiseClassifier):
             if self._support_places is None:
                 raise AttributeError("support_vectors_ are training data, which this machine does not hold")
             return self._X[self._support_places]
-        parts = self.estimators_
+        machines = self.estimators_
         rows = np.concatenate(
             [
-                self._rows[samples[part._support_places]]
-                for samples, part in zip(self._pair_places, parts, strict=True)
+                self._rows[samples[machine._support_places]]
+                for samples, machine in zip(self._pair_places, machines, strict=True)
             ]
         )
-        vectors = [part.support_vectors_ for part in parts]
+        vectors = [machine.support_vectors_ for machine in machines]
         stacked: Any = sp.vstack(vectors, format="csr") if sp.issparse(vectors[0]) else np.vstack(vectors)
         distinct, first = np.unique(rows, return_index=True)
         return stacked[first[np.searchsorted(distinct, self.support_)]]
@@ -255,7 +257,7 @@ class KernelClassifier(PairwiseClassifier):
     def holds_data(self) -> bool:
         """True if it has its training data, which certificates and multipliers need."""
         if not self._is_binary:
-            return all(part.holds_data for part in self.estimators_)
+            return all(machine.holds_data for machine in self.estimators_)
         return self._y is not None
 
     def _copy_prediction_attributes(self, original: Self) -> None:
@@ -283,28 +285,30 @@ class KernelClassifier(PairwiseClassifier):
 
     def _drop_data_of_pairs(self, original: Self) -> None:
         """Become a copy of `original` without data; its pairs share one array of support vectors."""
-        parts = self.estimators_
+        machines = self.estimators_
         self._copy_prediction_attributes(original)
-        self.estimators_ = parts
-        if parts[0]._support_places is not None:
+        self.estimators_ = machines
+        if machines[0]._support_places is not None:
             names = ("support_", "n_support_", "dual_coef_")
             self.__dict__.update({name: vars(original)[name] for name in names if name in vars(original)})
         if original._as_fitted().kernel == "linear":
             no_samples = np.empty(0, dtype=int)
-            self._rows, self._pair_places = no_samples, [no_samples] * len(parts)
+            self._rows, self._pair_places = no_samples, [no_samples] * len(machines)
             return
-        pair_rows = [samples[part._rows] for samples, part in zip(original._pair_places, parts, strict=True)]
+        pair_rows = [
+            samples[machine._rows] for samples, machine in zip(original._pair_places, machines, strict=True)
+        ]
         union, first = np.unique(np.concatenate(pair_rows), return_index=True)
         X = None
-        if parts[0]._X is not None:
-            vectors = [part._X for part in parts]
+        if machines[0]._X is not None:
+            vectors = [machine._X for machine in machines]
             X = (sp.vstack(vectors, format="csr") if sp.issparse(vectors[0]) else np.vstack(vectors))[first]
         positions = np.arange(len(union))
-        for part, used_rows in zip(parts, pair_rows, strict=True):
-            part._X, part._used, part._rows = X, np.searchsorted(union, used_rows), positions
-            if part._support_places is not None:
-                part._support_places = part._used[part._support_places]
-        self._rows, self._pair_places = original._rows[union], [positions] * len(parts)
+        for machine, used_rows in zip(machines, pair_rows, strict=True):
+            machine._X, machine._used, machine._rows = X, np.searchsorted(union, used_rows), positions
+            if machine._support_places is not None:
+                machine._support_places = machine._used[machine._support_places]
+        self._rows, self._pair_places = original._rows[union], [positions] * len(machines)
 
 
 def variance(X: Matrix, weights: Vector) -> float:
