@@ -1,1 +1,1 @@
-"""Files, texts, threads, parallel work, progress and ONNX graphs: nothing that knows of a method."""
+"""Files, text, tables, threads, parallel tasks, progress and ONNX graphs, independent of any method."""

@@ -1,4 +1,8 @@
-"""Files that are replaced whole or not at all, and errors that name them."""
+"""Atomic writing of files and folders: the old content is replaced completely or not at all.
+
+:func:`replacing` and :func:`replacing_folder` write; :func:`check_target` and :func:`check_folder` refuse a
+target in advance that could not be written. Errors name the file and the command's option.
+"""
 
 from __future__ import annotations
 
@@ -15,47 +19,48 @@ from functools import cache
 from pathlib import Path
 from typing import BinaryIO, cast
 
-STANDARD = "-"  # standard input or standard output, where a file could be named
+STANDARD = "-"  # the name of standard input or standard output in place of a file's
 
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[BinaryIO]:
-    """Yield a stream whose content replaces the file if the block ends well, and is dropped otherwise.
+    """Yield a stream whose content replaces the file, unless the block raises an exception.
 
-    The content goes to a temporary file beside the target, reaches the disk, and is renamed: a reader of the
-    target sees the old content or the new, whole. The old permissions are kept, and a symbolic link keeps its
-    target. A pipe, a terminal, ``/dev/stdout`` and ``-``, which is standard output, are written directly.
+    The content is written to a temporary file in the same folder, synchronised to the disk, and renamed: a
+    reader of the target sees either the old content or the complete new one. Permissions do not change, and a
+    symbolic link still points to its target. A pipe, a terminal, ``/dev/stdout`` and ``-`` (standard output)
+    are written directly.
 
-    OSError: the file cannot be written; the message names it and says why.
+    OSError: the file cannot be written; the message names it and gives the reason.
     """
-    with _naming(path):
+    with _naming_file_in_errors(path):
         if str(path) == STANDARD:
             sys.stdout.flush()
             yield cast(BinaryIO, sys.stdout.buffer)
             sys.stdout.buffer.flush()
-        elif _is_written_straight(Path(path)):
+        elif _is_written_directly(Path(path)):
             with open(path, "wb") as stream:
                 yield stream
         else:
-            with _beside(Path(os.path.realpath(path))) as stream:
+            with _temporary_file(Path(os.path.realpath(path))) as stream:
                 yield stream
 
 
 @contextmanager
-def _naming(path: str | Path) -> Iterator[None]:
-    """Put the errors of the system in a sentence that names the file."""
+def _naming_file_in_errors(path: str | Path) -> Iterator[None]:
+    """Convert an OSError within to one whose message names the file."""
     try:
         yield
     except BrokenPipeError:
-        raise  # the reader has gone, which is no fault of the file
+        raise  # the reader has closed the pipe: not an error of the file
     except OSError as error:
-        named = type(error)(f"cannot write {str(path)!r}: {error.strerror or error}")
-        named.errno = error.errno
-        raise named from error
+        renamed = type(error)(f"cannot write {str(path)!r}: {error.strerror or error}")
+        renamed.errno = error.errno
+        raise renamed from error
 
 
-def _is_written_straight(path: Path) -> bool:
-    """Return True for a path of no regular file; ``/dev/stdout`` links to one if output is redirected."""
+def _is_written_directly(path: Path) -> bool:
+    """Return True if the path is not a regular file, or is in /dev: ``/dev/stdout`` may link to a file."""
     if str(path.absolute()).startswith(("/dev/", "/proc/")):
         return True
     try:
@@ -66,7 +71,8 @@ def _is_written_straight(path: Path) -> bool:
 
 
 @contextmanager
-def _beside(target: Path) -> Iterator[BinaryIO]:
+def _temporary_file(target: Path) -> Iterator[BinaryIO]:
+    """Yield a temporary file in the target's folder, which replaces the target unless the block raises."""
     short = os.fsdecode(os.fsencode(target.name)[:200])  # most systems allow 255 bytes
     unfinished = target.with_name(f".{short}.{secrets.token_hex(6)}.part")
     if target.exists() and not os.access(target, os.W_OK):
@@ -86,7 +92,7 @@ def _beside(target: Path) -> Iterator[BinaryIO]:
 
 def _keep_permissions(target: Path, descriptor: int) -> None:
     """Copy the old file's owner and permissions, as far as the system allows."""
-    with contextlib.suppress(OSError, AttributeError):  # there is none; or no such calls on this system
+    with contextlib.suppress(OSError, AttributeError):  # no old file, or no such calls on this system
         old = target.stat()
         with contextlib.suppress(OSError):
             os.fchown(descriptor, old.st_uid, old.st_gid)
@@ -94,7 +100,7 @@ def _keep_permissions(target: Path, descriptor: int) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Write the new name to the disk too, on systems that can."""
+    """Synchronise a folder, with its new names, to the disk, on systems that support it."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -110,7 +116,7 @@ def write_bytes(path: str | Path, content: bytes) -> None:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Replace a file's content by a text in UTF-8; bytes of a file's name that were no UTF-8 come back."""
+    """Replace a file's content by a text in UTF-8; surrogate escapes become the original bytes again."""
     write_bytes(path, text.encode("utf-8", "surrogateescape"))
 
 
@@ -118,10 +124,11 @@ def check_target(
     path: str | Path | None, option: str, *, inputs: Iterable[str | Path] = (), replace_input: bool = False,
     is_alone: bool = True,
 ) -> None:  # fmt: skip
-    """Refuse a target that could not be written, before the work for it begins; None passes.
+    """Refuse in advance a target that could not be written; None is accepted.
 
-    The message begins with the `option` that named it. The target may not be one of the `inputs`, by whatever
-    link or name, unless `replace_input`; nor standard output, unless it `is_alone` there.
+    The message begins with the command's `option`. The target may not be one of the `inputs`, also by another
+    name or link, unless `replace_input`. It may be standard output only if it `is_alone`, that is, if nothing
+    else is printed.
     """
     if str(path) == STANDARD and not is_alone:
         raise ValueError(f"{option}: standard output has what is printed; give the name of a file")
@@ -135,7 +142,7 @@ def check_target(
         raise ValueError(f"{option}: the folder {folder} does not exist")
     if target.exists() and not os.access(target, os.W_OK):
         raise PermissionError(f"{option}: {target} is write-protected")
-    if _is_written_straight(target):
+    if _is_written_directly(target):
         return
     if not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(f"{option}: the folder {folder} is write-protected")
@@ -144,21 +151,21 @@ def check_target(
             raise ValueError(f"{option}: {target} is the file that is read; name another, or add --force")
 
 
-def check_is_file(path: Path, what: str) -> None:
-    """Refuse a path that is no file; `what` is read from it, such as ``"model"``."""
+def check_is_file(path: Path, content: str) -> None:
+    """Refuse a path that is not a file; `content`, such as ``"model"``, is used in the messages."""
     if path.is_dir():
-        raise ValueError(f"{path} is a folder; a {what} is read from a file")
+        raise ValueError(f"{path} is a folder; a {content} is read from a file")
     if path.exists() and not path.is_file():
-        raise ValueError(f"{path} is a pipe or a device; a {what} is read from a file")
+        raise ValueError(f"{path} is a pipe or a device; a {content} is read from a file")
     if not path.is_file():
-        raise FileNotFoundError(f"there is no {what} file {str(path)!r}")
+        raise FileNotFoundError(f"there is no {content} file {str(path)!r}")
 
 
 def is_writable(folder: Path) -> bool:
-    """Return True if a file can be made in a folder or, if there is none, in its first parent there is."""
-    there = next((one for one in (folder, *folder.parents) if one.exists()), folder)
+    """Return True if a file can be created in a folder or, if it does not exist, in its nearest parent."""
+    existing = next((parent for parent in (folder, *folder.parents) if parent.exists()), folder)
     try:
-        with tempfile.TemporaryFile(dir=there):
+        with tempfile.TemporaryFile(dir=existing):
             return True
     except OSError:
         return False
@@ -166,64 +173,64 @@ def is_writable(folder: Path) -> bool:
 
 @cache
 def temporary_folder() -> Path | None:
-    """Return the user's own folder among the temporary ones, for caches without another place.
+    """Return the user's folder in the system's temporary folder, for caches, or None.
 
-    Its content is trusted, so a folder of another user, or one that others can enter, is not taken: None.
+    Its content is trusted, so a folder that belongs to another user, or that others can enter, is refused.
     """
     try:
         owner = os.getuid() if hasattr(os, "getuid") else None  # Windows has one for each user
         folder = Path(tempfile.gettempdir(), "polyopt" if owner is None else f"polyopt-{owner}")
         folder.mkdir(mode=stat.S_IRWXU, exist_ok=True)
-        found = folder.lstat()
+        status = folder.lstat()
     except OSError:
         return None
     is_private = owner is None or (
-        found.st_uid == owner and not found.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+        status.st_uid == owner and not status.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
     )
-    return folder if stat.S_ISDIR(found.st_mode) and is_private and is_writable(folder) else None
+    return folder if stat.S_ISDIR(status.st_mode) and is_private and is_writable(folder) else None
 
 
 # -- folders -----------------------------------------------------------------------------------------
 
 
 def check_folder(folder: str | Path, not_empty: str | None) -> None:
-    """Refuse a folder that :func:`replacing_folder` could not write, before the work for it begins.
+    """Refuse in advance a folder that :func:`replacing_folder` could not write.
 
-    `not_empty` ends the sentence that refuses a folder with files in it; None if these may be replaced.
+    `not_empty` is the end of the message that refuses a folder with files; None if they may be replaced.
     """
-    name, place = str(folder), Path(os.path.realpath(folder))
-    if place.exists() and not place.is_dir():
+    name, resolved = str(folder), Path(os.path.realpath(folder))
+    if resolved.exists() and not resolved.is_dir():
         raise ValueError(f"{name} is a file; give the name of a folder")
-    if not place.parent.is_dir():
-        raise ValueError(f"the folder {place.parent} does not exist")
-    if place == Path.cwd():
+    if not resolved.parent.is_dir():
+        raise ValueError(f"the folder {resolved.parent} does not exist")
+    if resolved == Path.cwd():
         raise ValueError(f"{name} is the folder that you are in; name one in it")
-    if not_empty is not None and place.is_dir() and any(place.iterdir()):
+    if not_empty is not None and resolved.is_dir() and any(resolved.iterdir()):
         raise ValueError(f"{name} is not empty{not_empty}")
-    for target in (place.parent, place):
+    for target in (resolved.parent, resolved):
         if target.exists() and not os.access(target, os.W_OK | os.X_OK):
             raise PermissionError(f"the folder {target} is write-protected")
 
 
 @contextmanager
 def replacing_folder(folder: str | Path, *, copies_old: bool = False) -> Iterator[Path]:
-    """Yield a new folder that replaces `folder` if the block ends well, and is removed otherwise.
+    """Yield a new folder that replaces `folder`, unless the block raises an exception; then it is removed.
 
-    The new folder stands beside the old one; if it `copies_old`, it begins with the same files. A symbolic
-    link keeps its target. OSError: the folder cannot be written; the message names it and says why.
+    The new folder is next to the old one; if `copies_old`, it starts as a copy. A symbolic link still points
+    to its target. OSError: the folder cannot be written; the message names it and gives the reason.
     """
-    place = Path(os.path.realpath(folder))
-    new, old = (place.with_name(f".polyopt.{secrets.token_hex(6)}.{word}") for word in ("part", "old"))
-    with _naming(folder):
+    resolved = Path(os.path.realpath(folder))
+    new, old = (resolved.with_name(f".polyopt.{secrets.token_hex(6)}.{word}") for word in ("part", "old"))
+    with _naming_file_in_errors(folder):
         try:
-            if copies_old and place.is_dir():
-                shutil.copytree(place, new, symlinks=True)
+            if copies_old and resolved.is_dir():
+                shutil.copytree(resolved, new, symlinks=True)
             else:
                 new.mkdir()
             yield new
-            if place.exists():
-                place.rename(old)
-            new.rename(place)
+            if resolved.exists():
+                resolved.rename(old)
+            new.rename(resolved)
         finally:  # after Ctrl-C as well
             shutil.rmtree(old, ignore_errors=True)
             shutil.rmtree(new, ignore_errors=True)

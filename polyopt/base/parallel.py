@@ -2,7 +2,7 @@
 
 Worker processes receive the clock's deadline but not a later stop. On Ctrl-C :func:`iter_task_results` drops
 unfinished tasks; :func:`run_tasks` then runs them in this process with the clock stopped, so that each ends
-as soon as it looks at the clock.
+as soon as it checks the clock.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ _Result = TypeVar("_Result")
 
 
 def run_tasks(
-    function: Callable[[_Task], _Result], tasks: Sequence[_Task], n_jobs: int | None, what: str
+    function: Callable[[_Task], _Result], tasks: Sequence[_Task], n_jobs: int | None, task_name: str
 ) -> list[_Result]:
-    """Return the results of a function for each task, in order; `what` names a task in progress messages.
+    """Return the results of a function for each task, in order.
 
-    On Ctrl-C the unfinished tasks are run in this process with the clock stopped.
+    `task_name` is the name of a task in progress messages. On Ctrl-C the unfinished tasks are run in this
+    process with the clock stopped.
     """
-    done = dict(counted(iter_task_results(function, tasks, n_jobs), len(tasks), what))
-    return [done[number] if number in done else function(task) for number, task in enumerate(tasks)]
+    results = dict(counted(iter_task_results(function, tasks, n_jobs), len(tasks), task_name))
+    return [results[number] if number in results else function(task) for number, task in enumerate(tasks)]
 
 
 def iter_task_results(
@@ -40,9 +41,9 @@ def iter_task_results(
     On Ctrl-C stop the current clock and end the iteration; if there is no clock, re-raise KeyboardInterrupt.
     """
     clock = current_clock()
-    # The fields of a task are separate arguments: Dask's backend sends an array that calls share only once.
+    # The fields of a task are separate arguments: Dask's backend then sends an array of several tasks once.
     calls = (
-        delayed(call_timed)(clock, _numbered, function, number, type(task), *task)
+        delayed(call_timed)(clock, _run_numbered, function, number, type(task), *task)
         for number, task in enumerate(tasks)
     )
     try:
@@ -53,7 +54,7 @@ def iter_task_results(
         clock.stop()
 
 
-def _numbered(
+def _run_numbered(
     function: Callable[[Any], _Result], number: int, task_type: Callable[..., Any], *fields: Any
 ) -> tuple[int, _Result]:
     return number, function(task_type(*fields))
@@ -78,16 +79,19 @@ def call_timed(clock: Clock | None, function: Callable[..., _Result], *arguments
 
 
 def time_share(clock: Clock, number: int, count: int, n_jobs: int | None) -> float | None:
-    """Return the seconds for task `number` of `count`, an equal share of the time left; None if no limit."""
-    left = clock.left
-    if left is None:
+    """Return the seconds for task `number` of `count` if the remaining tasks share the time left equally.
+
+    Return None without a time limit.
+    """
+    seconds_left = clock.left
+    if seconds_left is None:
         return None
     remaining = count - number
-    return left * min(effective_n_jobs(n_jobs), remaining) / remaining
+    return seconds_left * min(effective_n_jobs(n_jobs), remaining) / remaining
 
 
 class PicklesWithout:
-    """Base of a problem that is pickled without some attributes, which each process builds anew."""
+    """Base class of objects that are pickled without some attributes, which each process computes anew."""
 
     _not_pickled: ClassVar[tuple[str, ...]] = ("_program",)
 

@@ -1,9 +1,15 @@
-"""Progress of a long run: counted steps, one loop within the other, and the records of a solver.
+"""Progress of a long run: counted steps of nested loops, records of a solver, and its iterates.
 
-A loop counts its steps by :func:`counted` or :func:`steps`, a solver passes its records to :func:`tell`. A
-command watches both, to draw one line; an estimator with ``verbose`` prints the records alone, in whatever
-worker. Loops that have a point between two steps :func:`show` it, to be played step by step. Without a
-listener, as in a script, all of it costs nothing.
+There are three channels, each with a sender in the loop and a receiver that is set around it:
+
+* steps: a loop counts them by :func:`counted` or :func:`steps`; :func:`watching` receives them;
+* records, numbers such as iteration, objective and bound: a solver sends them by :func:`tell`;
+  :func:`watching` and the listener of :func:`records_to` receive them;
+* points, the arrays of an iterate: a loop sends them by :func:`show`; the viewer of
+  :func:`points_to` receives them.
+
+A command watches steps and records and draws one line; an estimator with ``verbose`` prints the records. The
+receivers belong to a thread. Without a receiver, as in a script, sending costs nothing.
 """
 
 from __future__ import annotations
@@ -21,15 +27,21 @@ T = TypeVar("T")
 
 @dataclass
 class Step:
-    """A loop whose steps are counted."""
+    """A loop whose steps are counted.
+
+    total: the number of steps.
+    what: the name of a step, such as "pair".
+    finished: the number of finished steps.
+    text: a short description of the current step.
+    """
 
     total: int
-    what: str  # the name of a step, such as "pair"
+    what: str
     finished: int = 0
-    text: str = ""  # what is being done, in a few words
+    text: str = ""
 
     def name(self, text: str) -> None:
-        """Say what is being done now."""
+        """Describe the current step."""
         self.text = text
 
     def done(self, count: int = 1) -> None:
@@ -44,26 +56,26 @@ class Step:
 
 
 class Watch:
-    """State of a run: its loops, the outermost first, and the last record of a solver."""
+    """State of a run: its nested loops, the outermost first, and the last record of a solver."""
 
     def __init__(self) -> None:
         self.loops: list[Step] = []
         self.record: Mapping[str, float] = {}
-        self._most = 0.0
+        self._largest_fraction = 0.0
 
     @property
-    def share(self) -> float | None:
-        """Share of the run that is done, which never falls; None if nothing is counted."""
-        share = 0.0
+    def fraction(self) -> float | None:
+        """Fraction of the run that is finished, which never decreases; None if no loop counts steps."""
+        fraction = 0.0
         loops = list(self.loops)
         for loop in reversed(loops):
-            share = min((loop.finished + share) / loop.total, 1.0)
-        self._most = max(self._most, share)
-        return self._most if loops or self._most else None
+            fraction = min((loop.finished + fraction) / loop.total, 1.0)
+        self._largest_fraction = max(self._largest_fraction, fraction)
+        return self._largest_fraction if loops or self._largest_fraction else None
 
     @property
     def text(self) -> str:
-        """The present steps, in a line."""
+        """The current steps and the last record, in a line."""
         parts = [str(loop) for loop in list(self.loops) if loop.total > 1 or loop.text]
         record = self.record
         unit = next((name for name in ("iteration", "epoch", "step", "nodes") if name in record), "")
@@ -78,7 +90,7 @@ _watch: ContextVar[Watch | None] = ContextVar("watch", default=None)
 
 @contextmanager
 def watching() -> Iterator[Watch]:
-    """Watch what runs inside, in this thread."""
+    """Watch the loops within, in this thread."""
     watch = Watch()
     token = _watch.set(watch)
     try:
@@ -89,7 +101,7 @@ def watching() -> Iterator[Watch]:
 
 @contextmanager
 def steps(total: int, what: str) -> Iterator[Step]:
-    """A loop of `total` steps, each called `what`, which says itself when one is done."""
+    """Register a loop of `total` steps, each called `what`; the loop calls :meth:`Step.done` after each."""
     step, watch = Step(total, what), _watch.get()
     if watch is None:
         yield step
@@ -106,7 +118,7 @@ def steps(total: int, what: str) -> Iterator[Step]:
 
 
 def counted(items: Iterable[T], total: int, what: str) -> Iterator[T]:
-    """Yield the results that a loop gives, at most `total`, each counted as it comes."""
+    """Yield the results of a loop, at most `total`, and count each as a finished step."""
     with steps(total, what) as step:
         for item in items:
             step.done()
@@ -118,14 +130,14 @@ _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 def current_listener() -> Listener | None:
-    """Return the listener to the records of this thread's loops, beside a watch."""
+    """Return the listener to the records of this thread's loops, or None."""
     return _listener.get()
 
 
 @contextmanager
-def heard_by(hearing: Listener | None) -> Iterator[None]:
-    """Pass the records of all loops within to a function; None leaves the present one."""
-    token = _listener.set(hearing or _listener.get())
+def records_to(listener: Listener | None) -> Iterator[None]:
+    """Send the records of all loops within to a function; None keeps the current listener."""
+    token = _listener.set(listener or _listener.get())
     try:
         yield
     finally:
@@ -133,12 +145,12 @@ def heard_by(hearing: Listener | None) -> Iterator[None]:
 
 
 def tell(record: Mapping[str, float]) -> None:
-    """Tell a record of a solver's history, such as ``{"iteration": 3.0, "objective": 1.5, "bound": 1.4}``."""
-    watch, hearing = _watch.get(), _listener.get()
+    """Send a record of a solver's history, such as ``{"iteration": 3.0, "objective": 1.5, "bound": 1.4}``."""
+    watch, listener = _watch.get(), _listener.get()
     if watch is not None:
         watch.record = record
-    if hearing is not None:
-        hearing(record)
+    if listener is not None:
+        listener(record)
 
 
 def listener() -> Listener | None:
@@ -146,28 +158,28 @@ def listener() -> Listener | None:
     return None if _watch.get() is None and _listener.get() is None else tell
 
 
-Seer = Callable[[Mapping[str, float], Mapping[str, Any]], None]
-_seer: ContextVar[Seer | None] = ContextVar("seer", default=None)
+Viewer = Callable[[Mapping[str, float], Mapping[str, Any]], None]
+_viewer: ContextVar[Viewer | None] = ContextVar("seer", default=None)
 
 
 @contextmanager
-def seen_by(seeing: Seer) -> Iterator[None]:
-    """Pass the points of loops within this thread to a function of a record and of the point's arrays.
+def points_to(viewer: Viewer) -> Iterator[None]:
+    """Send the points of the loops within to a function of a record and of the point's arrays.
 
-    The arrays change after it returns, so it copies those that it keeps.
+    The loop changes the arrays later, so the function must copy those that it keeps.
     """
-    token = _seer.set(seeing)
+    token = _viewer.set(viewer)
     try:
         yield
     finally:
-        _seer.reset(token)
+        _viewer.reset(token)
 
 
-def show(record: Mapping[str, float], point: Callable[[], Mapping[str, Any]]) -> None:
-    """Pass on a point of a loop; `point`, which makes it, is called only if a function sees it."""
-    seeing = _seer.get()
-    if seeing is not None:
-        seeing(record, point())
+def show(record: Mapping[str, float], make_point: Callable[[], Mapping[str, Any]]) -> None:
+    """Send a point of a loop; `make_point` returns its arrays, and is called only if there is a viewer."""
+    viewer = _viewer.get()
+    if viewer is not None:
+        viewer(record, make_point())
 
 
 # -- lines on standard error -----------------------------------------------------------------------------
@@ -175,21 +187,21 @@ def show(record: Mapping[str, float], point: Callable[[], Mapping[str, Any]]) ->
 _UNITS = ("iteration", "round", "epoch", "pass")
 
 
-def printer(title: str, every: float = 1.0) -> Callable[[Mapping[str, float]], None]:
-    """Return a listener that prints records after a title, once in `every` seconds at most."""
+def printer(title: str, interval: float = 1.0) -> Callable[[Mapping[str, float]], None]:
+    """Return a listener that prints records after a title, at most one in `interval` seconds."""
     last = time.perf_counter()
 
-    def show(record: Mapping[str, float]) -> None:
+    def print_record(record: Mapping[str, float]) -> None:
         nonlocal last
-        if time.perf_counter() - last >= every:
+        if time.perf_counter() - last >= interval:
             last = time.perf_counter()
             print(f"{title}: {describe(record)}", file=sys.stderr, flush=True)
 
-    return show
+    return print_record
 
 
 def describe(record: Mapping[str, float]) -> str:
-    """Return one record of a history as a phrase."""
+    """Return a record of a history as a phrase."""
     parts = [f"{record['seconds']:.1f} s"]
     parts += [f"{unit} {record[unit]:.0f}" for unit in _UNITS if unit in record]
     parts += [f"violation {record['violation']:.2e}"] if "violation" in record else []

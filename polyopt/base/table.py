@@ -1,4 +1,4 @@
-"""Tables, stated once as columns and rows: drawn for a terminal here, as HTML by `polyopt.report.frame`."""
+"""Tables as columns and rows; drawn for a terminal here, and as HTML by `polyopt.report.frame`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 R = TypeVar("R")
-_MIN_WIDTH = 4  # letters of a column that is cut or wrapped, as narrow as the terminal may be
+_MIN_WIDTH = 4  # minimal width of a column that is cut or wrapped, in letters
 
 
 @dataclass(frozen=True)
@@ -24,13 +24,13 @@ class Column(Generic[R]):
     head : str
         Heading.
     cell : callable
-        Text of a row in this column; its lines are kept.
+        Text of a row in this column; it may have several lines.
     is_text : bool
-        True to align it to the left, as words are; numbers are aligned to the right.
+        True to align the column to the left, as text; numbers are aligned to the right.
     colour : callable, optional
         Colour of a row's cell: green, yellow, cyan, red or dim.
     overflow : {"", "cut", "wrap"}
-        Treatment of the column if a terminal is too narrow, for one column of a table.
+        Treatment of the column if the terminal is too narrow; not empty for at most one column of a table.
     """
 
     head: str
@@ -46,8 +46,9 @@ def terminal_table(
 ) -> Table:  # fmt: skip
     """Return a rich table without rules for a terminal of `width` columns.
 
-    If `is_group_named`, the first cell names the group of a row and is left out in the further rows of the
-    group; else an empty line separates groups. `gap` is the number of blanks between columns.
+    `gap` is the number of blanks between columns. `group` returns the group of a row. If `is_group_named`,
+    the first column has the group's name and is printed in the first row of a group only; otherwise an empty
+    line separates groups.
     """
     from rich.table import Table
     from rich.text import Text
@@ -57,15 +58,15 @@ def terminal_table(
         header_style="bold", box=None, show_edge=False, pad_edge=False, padding=(0, gap, 0, 0),
     )  # fmt: skip
     cells = [[column.cell(row) for column in columns] for row in rows]
-    needs = [
+    widths = [
         max(len(line) for text in (column.head, *texts) for line in text.split("\n"))
         for column, *texts in zip(columns, *cells, strict=True)
     ]
-    excess = max(0, sum(needs) + gap * len(needs) - width)
-    for column, need in zip(columns, needs, strict=True):
+    excess = max(0, sum(widths) + gap * len(widths) - width)
+    for column, needed in zip(columns, widths, strict=True):
         wraps = column.overflow == "wrap"
-        size: int | None = max(_MIN_WIDTH, need - excess) if column.overflow else need
-        if excess and not any(each.overflow for each in columns):
+        size: int | None = max(_MIN_WIDTH, needed - excess) if column.overflow else needed
+        if excess and not any(column.overflow for column in columns):
             size = None  # rich shortens all columns
         table.add_column(
             column.head, justify="left" if column.is_text else "right", width=size, no_wrap=not wraps,

@@ -1,4 +1,4 @@
-"""Text from outside (labels, headers, names of files), escaped for terminals, pages and pictures."""
+"""Text from outside (labels, headers, names of files), escaped for terminals, HTML pages and plots."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import html
 import unicodedata
 from collections.abc import Sequence
 
-# Control and format characters (ESC, overrides of the direction of text, what has no width), halves of
-# pairs (bytes of a file's name that are no UTF-8), and the separators of lines and paragraphs.
-_UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
+# Unicode categories: control characters (such as ESC), format characters (text direction, zero width),
+# surrogates (bytes of a file's name that are not UTF-8), and separators of lines and of paragraphs.
+_INVISIBLE_CATEGORIES = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
 def visible(text: str, keep: str = "") -> str:
-    r"""Return a text whose control characters, but those to `keep`, are written out, such as ``\x1b``.
+    r"""Return a text with its invisible characters, except those in `keep`, as escapes such as ``\x1b``.
 
     Examples
     --------
@@ -22,25 +22,25 @@ def visible(text: str, keep: str = "") -> str:
     if text.isprintable():
         return text
     return "".join(
-        repr(char)[1:-1] if unicodedata.category(char) in _UNSEEN and char not in keep else char
+        repr(char)[1:-1] if unicodedata.category(char) in _INVISIBLE_CATEGORIES and char not in keep else char
         for char in text
     )
 
 
-def first_of(names: Sequence[str], most: int = 8) -> str:
-    """Return the first names, and the number of the others.
+def first_of(names: Sequence[str], count: int = 8) -> str:
+    """Return the first `count` names as a phrase, with the number of further names.
 
     Examples
     --------
     >>> first_of(["age", "height", "weight"], 2)
     'age, height and 1 more'
     """
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+    more = f" and {len(names) - count} more" if len(names) > count else ""
+    return ", ".join(names[:count]) + more
 
 
 def cut_short(text: str, letters: int) -> str:
-    """Return a text of at most so many letters, the last of them an ellipsis if some are missing.
+    """Return a text cut to at most this number of letters, the last of them then an ellipsis.
 
     Examples
     --------
@@ -51,17 +51,19 @@ def cut_short(text: str, letters: int) -> str:
 
 
 def escape(text: str, quote: bool = True) -> str:
-    """Return a text for an HTML page: markup is escaped, control characters are written out."""
+    """Return a text for an HTML page: markup and invisible characters are escaped."""
     return html.escape(visible(text, keep="\n\t"), quote=quote)
 
 
 def in_picture(text: str) -> str:
-    r"""Return a text for matplotlib, to which ``$`` would begin a formula and ``_`` hides it from a legend.
+    r"""Return a text for matplotlib, with ``$``, which begins a formula, escaped.
+
+    A text that begins with ``_`` would be left out of legends; it is prefixed by an invisible character.
 
     Examples
     --------
     >>> print(in_picture("5$ or 6$"))
     5\$ or 6\$
     """
-    seen = visible(text).replace("$", r"\$")
-    return f"\u2060{seen}" if seen.startswith("_") else seen
+    escaped = visible(text).replace("$", r"\$")
+    return f"\u2060{escaped}" if escaped.startswith("_") else escaped

@@ -1,9 +1,9 @@
-"""Independent blocks of one piece of work, on the cores that the process may use.
+"""Parallel work on independent blocks: :func:`run_blocks` distributes them over threads.
 
-The caller cuts the work into blocks of a fixed size; threads take one after another while BLAS keeps to one
-thread. The results are thus the same, bit for bit, on one thread and on many. It is for functions that
-let go of the interpreter's lock: numpy's products and elementwise functions, and kernels in C. Work that runs
-inside another such piece, or beside one, keeps to its own thread.
+The caller cuts the work into blocks of a fixed size; each thread takes the next block from a queue, while
+BLAS is limited to one thread. The results are thus the same, bit for bit, with one thread and with many.
+Threads help if the function releases the interpreter's lock: numpy's products and elementwise functions, and
+kernels in C. A call of :func:`run_blocks` within a block starts no threads.
 """
 
 from __future__ import annotations
@@ -21,57 +21,57 @@ from typing import Any, ClassVar, TypeVar
 _Block = TypeVar("_Block")
 _Result = TypeVar("_Result")
 
-# Multiplications, a few milliseconds, below which starting a thread costs more than it saves.
+# Multiplications, a few milliseconds of work, below which starting a thread takes longer than it saves.
 _MIN_THREAD_WORK = 2e7
 
 
 def thread_count() -> int:
-    """Return how many threads a piece of work may use.
+    """Return the number of threads that parallel work may use.
 
-    No more than BLAS may, so that ``OMP_NUM_THREADS``, ``OPENBLAS_NUM_THREADS`` and threadpoolctl's limits
-    hold, and no more than the cores this process is bound to.
+    It is at most that of BLAS, so that ``OMP_NUM_THREADS``, ``OPENBLAS_NUM_THREADS`` and threadpoolctl's
+    limits apply, and at most the number of cores that this process is bound to.
     """
-    return max(1, min([_core_count(), *_counts()]))
+    return max(1, min([_core_count(), *_blas_thread_counts()]))
 
 
 def run_blocks(
     function: Callable[[_Block], _Result], blocks: Iterable[_Block], cost: float = float("inf")
 ) -> list[_Result]:
-    """Return the results of a function for every block, in order, on as many threads as there may be.
+    """Return the results of a function for every block, in order, computed on :func:`thread_count` threads.
 
-    The blocks must not depend on the number of threads, and the function may write to its block's part of an
-    array. `cost` is roughly the multiplications of all blocks; small work starts no threads. After an
-    exception, ``KeyboardInterrupt`` too, no further block begins.
+    The blocks must not depend on the number of threads. The function may write to its block's part of an
+    array. `cost` is roughly the number of multiplications of all blocks; small work starts no threads. After
+    an exception, also ``KeyboardInterrupt``, no further block is started.
     """
-    todo = deque(enumerate(blocks))
-    results: list[Any] = [None] * len(todo)
+    queue = deque(enumerate(blocks))
+    results: list[Any] = [None] * len(queue)
 
     def work() -> None:
         try:
-            while todo:
+            while queue:
                 try:
-                    place, block = todo.popleft()
+                    index, block = queue.popleft()
                 except IndexError:  # another thread took the last one
                     return
-                results[place] = function(block)
+                results[index] = function(block)
         except BaseException:
-            todo.clear()
+            queue.clear()
             raise
 
-    with blas_held() as count:
-        helpers = 0 if cost < _MIN_THREAD_WORK else min(count, len(todo)) - 1
-        if helpers < 1:
-            with _inside():
+    with single_threaded_blas() as count:
+        n_helpers = 0 if cost < _MIN_THREAD_WORK else min(count, len(queue)) - 1
+        if n_helpers < 1:
+            with _without_threads():
                 work()
             return results
-        with ThreadPoolExecutor(helpers, initializer=_limit_own_thread) as pool:
+        with ThreadPoolExecutor(n_helpers, initializer=_limit_this_thread) as pool:
             try:
-                # In the caller's context, which numpy's error state is a part of.
-                futures = [pool.submit(copy_context().run, work) for _ in range(helpers)]
-                with _inside():
+                # In the caller's context, which includes numpy's error state.
+                futures = [pool.submit(copy_context().run, work) for _ in range(n_helpers)]
+                with _without_threads():
                     work()
             except BaseException:
-                todo.clear()
+                queue.clear()
                 raise
         for future in futures:
             future.result()
@@ -80,16 +80,16 @@ def run_blocks(
 
 @cache
 def _pools() -> list[Any]:
-    """Return the thread pools of BLAS, or of OpenMP if threadpoolctl knows none (1 ms, cached).
+    """Return the thread pools of BLAS, or of OpenMP if threadpoolctl finds no BLAS (1 ms, cached).
 
-    Some packages bring a BLAS that was built without threads, whose one thread is no limit to others.
+    A BLAS that was built without threads, as some packages include, is left out: it implies no limit.
     """
     import scipy.linalg.blas  # noqa: F401  (so that its BLAS is found too, which may be another than numpy's)
     from threadpoolctl import ThreadpoolController
 
     controller = ThreadpoolController()
-    found = controller.select(user_api="blas").lib_controllers or controller.lib_controllers
-    return [pool for pool in found if getattr(pool, "threading_layer", "") != "disabled"]
+    pools = controller.select(user_api="blas").lib_controllers or controller.lib_controllers
+    return [pool for pool in pools if getattr(pool, "threading_layer", "") != "disabled"]
 
 
 def _core_count() -> int:
@@ -98,78 +98,87 @@ def _core_count() -> int:
     return os.cpu_count() or 1
 
 
-class _Held:
-    """The limit of BLAS to one thread: by how many pieces of work at a time, and what it was before."""
+class _BlasLimit:
+    """The process-wide limit of BLAS to one thread.
+
+    holders: the number of blocks of code that currently need the limit.
+    counts_before: the number of threads of each pool before the first of them.
+    """
 
     lock = Lock()
-    pieces = 0
-    before: ClassVar[list[int]] = []
+    holders = 0
+    counts_before: ClassVar[list[int]] = []
 
 
-class _Own(local):
-    """Threads for this thread's next piece of work while it holds BLAS to one; 0 if it does not."""
+class _ThreadState(local):
+    """State of one Python thread.
+
+    count: the number of threads that its next parallel work may use; 0 if it does not limit BLAS.
+    """
 
     count = 0
 
 
-_own = _Own()
+_thread_state = _ThreadState()
 
 
 @contextmanager
-def _inside() -> Iterator[None]:
-    """Keep blocks within a block to this thread."""
-    before, _own.count = _own.count, 1
+def _without_threads() -> Iterator[None]:
+    """Run parallel work within, such as a call within a block, in this thread only."""
+    count_before, _thread_state.count = _thread_state.count, 1
     try:
         yield
     finally:
-        _own.count = before
+        _thread_state.count = count_before
 
 
 @contextmanager
-def blas_held() -> Iterator[int]:
-    """Limit BLAS to one thread, and give the number of threads there may be instead.
+def single_threaded_blas() -> Iterator[int]:
+    """Limit BLAS to one thread, and yield the number of threads that :func:`run_blocks` may use instead.
 
-    Around many small pieces of work it is taken once for all of them. They use as many threads as without it.
+    Used around many calls of :func:`run_blocks`, it sets the limit once for all of them.
     """
-    if _own.count:
-        yield _own.count
+    if _thread_state.count:
+        yield _thread_state.count
         return
-    with _Held.lock:
-        count, own = thread_count(), _counts()
-        if _Held.pieces == 0:
-            _Held.before = own
-        _limit_own_thread()
-        _Held.pieces += 1
-    _own.count = count
+    with _BlasLimit.lock:
+        count, counts_on_entry = thread_count(), _blas_thread_counts()
+        if _BlasLimit.holders == 0:
+            _BlasLimit.counts_before = counts_on_entry
+        _limit_this_thread()
+        _BlasLimit.holders += 1
+    _thread_state.count = count
     try:
         yield count
     finally:
-        _own.count = 0
-        with _Held.lock:
-            _Held.pieces -= 1
-            now = _Held.before if _Held.pieces == 0 else [1] * len(own)
-            counts = zip(_pools(), own, now, strict=True)
-            _set_counts([mine if _is_of_thread(p) else all_ for p, mine, all_ in counts])
+        _thread_state.count = 0
+        with _BlasLimit.lock:
+            _BlasLimit.holders -= 1
+            restored = _BlasLimit.counts_before if _BlasLimit.holders == 0 else [1] * len(counts_on_entry)
+            counts = zip(_pools(), counts_on_entry, restored, strict=True)
+            _set_blas_thread_counts(
+                [own if _has_limit_per_thread(pool) else shared for pool, own, shared in counts]
+            )
 
 
-def _is_of_thread(pool: Any) -> bool:
-    """Return True if every thread has a limit of its own, and not the process one for all."""
+def _has_limit_per_thread(pool: Any) -> bool:
+    """Return True if the pool has a limit for each thread, not one for the process."""
     return getattr(pool, "threading_layer", "") == "openmp" or pool.user_api == "openmp"
 
 
-def _limit_own_thread() -> None:
-    _set_counts([1] * len(_pools()))
+def _limit_this_thread() -> None:
+    _set_blas_thread_counts([1] * len(_pools()))
 
 
-def _counts() -> list[int]:
+def _blas_thread_counts() -> list[int]:
     return [pool.num_threads for pool in _pools()]
 
 
-def _set_counts(counts: list[int]) -> None:
+def _set_blas_thread_counts(counts: list[int]) -> None:
     for pool, count in zip(_pools(), counts, strict=True):
         if pool.num_threads == count:
             continue
-        # threadpoolctl ignores, in silence, all threads but the one that last set a limit.
+        # threadpoolctl silently ignores every thread but the one that last set a limit.
         release = getattr(pool, "clear_controlling_thread", lambda force: None)
         release(force=True)
         pool.set_num_threads(count)
@@ -177,12 +186,12 @@ def _set_counts(counts: list[int]) -> None:
 
 
 def _after_fork() -> None:
-    """In a child process nothing is held: the threads that held it are not there."""
-    _Held.lock = Lock()
-    _own.count = 0
-    if _Held.pieces:
-        _Held.pieces = 0
-        _set_counts(_Held.before)
+    """Remove the limit in a forked child process, which does not have the threads that set it."""
+    _BlasLimit.lock = Lock()
+    _thread_state.count = 0
+    if _BlasLimit.holders:
+        _BlasLimit.holders = 0
+        _set_blas_thread_counts(_BlasLimit.counts_before)
 
 
 if hasattr(os, "register_at_fork"):

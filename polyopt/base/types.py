@@ -1,4 +1,4 @@
-"""Types of what a user gives to an estimator."""
+"""Type aliases for the arguments of estimators."""
 
 from __future__ import annotations
 

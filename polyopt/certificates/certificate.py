@@ -1,8 +1,14 @@
-"""The certificate: how far a point is from optimal, by which row, and with what proof.
+"""Certificates of optimality: the value of a point, a proven bound on the optimum, residuals, and a claim.
 
-A certificate is computed from the data and the vectors alone. Nothing that a solver states enters it: slacks,
-objectives and bounds are evaluated anew, and a bound on the optimum is only ever the dual
-objective at a point that has first been made exactly dual feasible.
+A certificate is computed from the data and the solution vectors only. Slacks, objectives and bounds are not
+taken from a solver, but computed anew. The bound is the dual objective at a point that has first been made
+exactly dual feasible.
+
+A row of a program is a family of constraints with the same name, one for each sample. A row is hard if its
+constraints have no slack.
+
+Read in this order: :class:`Residual`, the violation of one optimality condition; :class:`Claim`;
+:class:`Certificate`; :func:`conclude` and its two companions, which derive the claim; :func:`combine`.
 """
 
 from __future__ import annotations
@@ -40,14 +46,14 @@ class Residual:
     condition : str
         ``"primal"``, ``"sign"``, ``"stationarity"`` or ``"complementarity"``.
     row : str
-        The row or variable the condition belongs to.
+        The row or variable that the condition belongs to.
     value : float
         The violation in its own units.
     relative : float
-        The violation over the scale of the quantities compared; this is what a tolerance is held to.
+        The violation divided by the scale of the quantities compared; it is compared with the tolerance.
     worst : int or None
-        The index of the sample (or coordinate) where it is worst; None for a single condition, and
-        where there is no violation at all.
+        The index of the sample (or coordinate) with the largest violation; None for a single condition, or if
+        nothing is violated.
     """
 
     condition: str
@@ -58,22 +64,23 @@ class Residual:
 
     @property
     def label(self) -> str:
-        """Condition, row and worst index in one word, such as ``"sign of alpha[17]"``."""
-        where = "" if self.worst is None else f"[{self.worst}]"
-        return f"{self.condition} of {self.row}{where}"
+        """Condition, row and worst index as a phrase, such as ``"sign of alpha[17]"``."""
+        index = "" if self.worst is None else f"[{self.worst}]"
+        return f"{self.condition} of {self.row}{index}"
 
 
 def residual(condition: str, row: str, violation: NDArray[Any], scale: float) -> Residual:
-    """The worst entry of a vector of violations (positive parts count), relative to `scale`; 0: no scale."""
+    """Return the largest of the violations, at least 0, as a residual relative to `scale`; 0 for no scale."""
     flat = np.atleast_1d(violation).ravel()
-    at = int(np.argmax(flat))  # the first NaN, where there is one
-    value = flat[at] if np.isnan(flat[at]) else max(float(flat[at]), 0.0) + 0.0  # never -0.0
-    worst = at if not value <= 0 and flat.size > 1 else None
-    return Residual(condition, row, float(value), float(value / scale if scale > 0 else value), worst)
+    position = int(np.argmax(flat))  # the first NaN if there is one
+    value = float(flat[position])
+    value = value if np.isnan(value) else max(value, 0.0) + 0.0  # never -0.0
+    worst = position if not value <= 0 and flat.size > 1 else None
+    return Residual(condition, row, value, float(value / scale if scale > 0 else value), worst)
 
 
 class Claim(Enum):
-    """The claims of certificates, the strongest first; each value is a sentence."""
+    """The claims that a certificate can make, the strongest first; each value is a sentence."""
 
     OPTIMAL = "The point is optimal within the tolerance."
     SOLVERS_WORD = "A solver states that the point is optimal within the tolerance; that is not proven here."
@@ -102,28 +109,29 @@ class Certificate(Shown):
     claim : Claim
         What is proven.
     primal_value : float
-        Objective at the point, with the slacks recomputed from the data and raised by the rounding of its
-        evaluation. Where the point breaks a hard row, it is the objective at the nearest feasible point on
-        its ray.
+        Upper bound on the objective at the point: the slacks are recomputed from the data, and the rounding
+        error of the evaluation is added. If the point violates a hard row, it is scaled to a feasible one
+        first.
     dual_value : float
-        A proven bound on the optimum: the dual objective at an exactly feasible dual point, lowered by the
-        rounding of its evaluation.
+        A proven bound on the optimum: the dual objective at an exactly feasible dual point, minus the
+        rounding error of the evaluation.
     residuals : tuple of Residual
-        Every optimality condition that the vectors given let one check.
+        One for each optimality condition that can be checked with the vectors of the point.
     tol : float
-        The tolerance, relative, for the gap and for every residual.
+        The relative tolerance of the gap and of every residual.
     scope : str
-        The subject of the bound, if that is less than the whole problem.
+        The problem that the bound is valid for, such as the program for one assignment of samples to faces.
     note : str
-        Anything a reader should know, as a sentence.
+        Further sentences for the reader.
     sense : str
-        ``"minimise"`` or ``"maximise"``: on which side of the optimum the point's value lies.
+        ``"minimise"`` or ``"maximise"``.
     rounding : float
-        The amount by which the two values were moved apart to be true of real numbers.
+        The rounding errors of both values, which are included in them.
     stated : float or None
         A bound that only a solver states: it proves nothing.
     evidence : tuple of Evidence
-        The content of a file of the claim, one for each program; empty if there is no form for it.
+        The content of a claim file, one for each program; empty if the file format does not cover the
+        program.
     """
 
     program: str
@@ -141,7 +149,7 @@ class Certificate(Shown):
 
     @property
     def gap(self) -> float:
-        """Absolute duality gap: how far from optimal the point can be at most."""
+        """Absolute duality gap: an upper bound on the point's distance from the optimal value."""
         return (
             self.primal_value - self.dual_value
             if self.sense == "minimise"
@@ -150,7 +158,7 @@ class Certificate(Shown):
 
     @property
     def relative_gap(self) -> float:
-        """The gap over the larger of the two values."""
+        """The gap relative to the larger of the two values in size, as in :func:`relative_gap`."""
         return relative_gap(self.primal_value, self.dual_value)
 
     @property
@@ -160,7 +168,7 @@ class Certificate(Shown):
 
     @property
     def worst(self) -> Residual | None:
-        """The residual that is largest relative to its scale."""
+        """The residual with the largest relative value; None without residuals."""
         return max(self.residuals, key=lambda r: r.relative, default=None)
 
     @property
@@ -178,7 +186,7 @@ class Certificate(Shown):
         return f"{text} {self.note}".strip()
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, for JSON."""
+        """Return the certificate as plain values, for JSON."""
         worst = self.worst
         return {
             "program": self.program,
@@ -200,22 +208,22 @@ class Certificate(Shown):
         self, path: str | Path, *, scaler: StandardScaler | None = None, table: str | Path | None = None,
         target: str | int = -1, data: str | Path | None = None,
     ) -> list[dict[str, Any]]:  # fmt: skip
-        """Write the claim as a file that ``polyopt/check/check.py``, copied anywhere, proves or refuses.
+        """Write a claim file, which the standalone program ``polyopt/check/check.py`` verifies.
 
-        Point and multipliers are made feasible in rational numbers first, which costs some of the gap.
+        Point and multipliers are first made feasible in rational numbers, which widens the gap slightly.
 
         Parameters
         ----------
         path : str or Path
-            The file; ``polyopt/check/FORMAT.md`` says what is in it.
+            The file; its format is described in ``polyopt/check/FORMAT.md``.
         scaler : StandardScaler, optional
             Scaler of the samples of the data to be checked, which the checker applies as well.
         table : str or Path, optional
             The data to be checked, if they are a CSV table; by default they are an svmlight file.
         target : str or int
-            The label column of the table: its name or its place.
+            The label column of the table, by name or index.
         data : str or Path, optional
-            Where to write the samples as the machine sees them, in svmlight form, for the checker to read.
+            A file to be written, with the machine's samples in svmlight form, for the checker to read.
 
         Returns
         -------
@@ -225,33 +233,33 @@ class Certificate(Shown):
         Raises
         ------
         ValueError
-            A program that the format has no form for.
+            The file format does not cover the program.
         """
         from polyopt.certificates.claims.file import save_claims
 
         return save_claims(path, self.evidence, scaler=scaler, table=table, target=target, data=data)
 
     def refine(self, digits: int = 30) -> Certificate:
-        """The certificate of the optimum next to the point; the gap that it saves is below ``10**-digits``.
+        """Return a certificate of the optimum near the point; its claim file has a gap below 10**-digits.
 
-        See :func:`polyopt.certificates.claims.refine.refined`. The two values here are doubles.
+        See :func:`polyopt.certificates.claims.refine.refined`. The two values of the certificate are doubles.
         """
         from polyopt.certificates.claims.refine import refined
 
-        made, value, bound = refined(self.evidence, digits)
-        whole = self.scope == self.program and relative_gap(value, bound) <= self.tol
-        proven = (Claim.OPTIMAL if whole else Claim.SUBOPTIMAL_BY, value, bound)
-        return Certificate(self.program, *proven, (), self.tol, self.scope, self.note, evidence=made)
+        evidence, value, bound = refined(self.evidence, digits)
+        is_optimal = self.scope == self.program and relative_gap(value, bound) <= self.tol
+        proven = (Claim.OPTIMAL if is_optimal else Claim.SUBOPTIMAL_BY, value, bound)
+        return Certificate(self.program, *proven, (), self.tol, self.scope, self.note, evidence=evidence)
 
     def to_frame(self) -> pd.DataFrame:
-        """The residuals as a frame: condition, row, value, relative, worst."""
+        """Return the residuals as a frame: condition, row, value, relative, worst."""
         import pandas as pd
 
         columns = ["condition", "row", "value", "relative", "worst"]
         return pd.DataFrame(map(vars, self.residuals), columns=columns).astype({"worst": "Int64"})
 
     def table(self) -> RichTable:
-        """The certificate as a rich table."""
+        """Return the certificate as a rich table."""
         from rich.table import Table
 
         table = Table(title=f"Certificate: {self.program}", caption=self.sentence, title_justify="left")
@@ -298,14 +306,14 @@ class Certificate(Shown):
         return Summary(f"Certificate: {self.program}", tuple(facts), tables)
 
     def _gap_in_words(self) -> str:
-        """Say "closed" if the gap is within the tolerance, else "within" so many per cent of the optimum."""
+        """Return "closed" if the gap is within the tolerance, else "within … %" of the optimum, or "open"."""
         if self.relative_gap <= self.tol:
             return "closed"
         proven = self.gap >= 0.0 and math.isfinite(self.relative_gap)
         return f"within {100.0 * self.relative_gap:.2g} %" if proven else "open"
 
     def _residual_rows(self) -> tuple[tuple[str, ...], ...]:
-        """Condition, row, violation, relative violation, worst sample, and whether the condition holds."""
+        """Return rows of condition, row, violation, relative violation, worst sample, and "holds" or not."""
         return tuple(
             (
                 r.condition, r.row, f"{r.value:.2e}", f"{r.relative:.2e}",
@@ -329,45 +337,47 @@ def conclude(
     notes: Sequence[str] = (),
     stated: float | None = None,
 ) -> Certificate:
-    """The certificate of these values and residuals: the one place where a claim is made.
+    """Derive the claim from values and residuals, and return the certificate.
 
-    program: the program the point belongs to, a minimisation.
-    primal, dual: value of the point and bound on the optimum. Of a ball the safe end is taken: the upper one
-        of the value, the lower one of the bound. A plain number counts as exact.
-    residuals: every optimality condition checked.
-    feasible: False if the point breaks a hard row; then nothing is claimed.
+    program: name of the program that the point belongs to, a minimisation.
+    primal, dual: value of the point and bound on the optimum. An interval counts with its safe end: the upper
+        one of the value, the lower one of the bound. A plain number counts as exact.
+    residuals: one for each optimality condition that was checked.
+    feasible: False if the point violates a hard row; then nothing is claimed.
     reached: the claim if gap and residuals are within `tol`.
-    scope: subject of the bound; the program by default.
-    notes: sentences for the reader, of which empty ones are left out.
-    stated: a bound that only a solver states. If it is attained and the proven one is not, the claim is
-        ``solvers_word``; if it is above the value of a feasible point, it is ignored.
+    scope: the problem that the bound is valid for; the program by default.
+    notes: sentences for the reader; empty ones are left out.
+    stated: a bound that only a solver states. If the gap to it is within `tol`, but the gap to the proven
+        bound is not, the claim is ``solvers_word``. If it is above the value of a feasible point, it is
+        ignored.
     """
     primal, dual = Ball.of(primal), Ball.of(dual)
-    p, d = float(primal.upper if primal.rad else primal.mid), float(dual.lower if dual.rad else dual.mid)
+    primal_value = float(primal.upper if primal.rad else primal.mid)
+    dual_value = float(dual.lower if dual.rad else dual.mid)
     notes = [note for note in notes if note]
-    known = stated is not None and not np.isnan(stated)
-    if stated is not None and (not known or stated > p + tol * abs(p)):
-        notes += [_REFUTED] if known else []
+    is_number = stated is not None and not np.isnan(stated)
+    if stated is not None and (not is_number or stated > primal_value + tol * abs(primal_value)):
+        notes += [_REFUTED] if is_number else []
         stated = None
-    exact = all(r.relative <= tol for r in residuals)
-    if np.isnan([p, d]).any() or np.isinf(p):
+    conditions_hold = all(r.relative <= tol for r in residuals)
+    if np.isnan([primal_value, dual_value]).any() or np.isinf(primal_value):
         claim = Claim.NONE
         notes = notes or [_OVERFLOW]
     elif not feasible:
         claim = Claim.NONE
-    elif p < d:
+    elif primal_value < dual_value:
         claim = Claim.CONTRADICTION
-    elif exact and relative_gap(p, d) <= tol:
+    elif conditions_hold and relative_gap(primal_value, dual_value) <= tol:
         claim = reached
-    elif exact and stated is not None and relative_gap(p, stated) <= tol:
+    elif conditions_hold and stated is not None and relative_gap(primal_value, stated) <= tol:
         claim = Claim.SOLVERS_WORD
     else:
-        claim = Claim.SUBOPTIMAL_BY if d > -np.inf else Claim.NONE
+        claim = Claim.SUBOPTIMAL_BY if dual_value > -np.inf else Claim.NONE
     return Certificate(
         program=program,
         claim=claim,
-        primal_value=p,
-        dual_value=d,
+        primal_value=primal_value,
+        dual_value=dual_value,
         residuals=tuple(residuals),
         tol=tol,
         scope=scope or program,
@@ -380,24 +390,24 @@ def conclude(
 def conclude_conditions(
     program: str, value: float, lagrangian: float, residuals: Sequence[Residual], tol: float, sense: str
 ) -> Certificate:
-    """The certificate of optimality conditions alone; the Lagrangian is no bound."""
+    """Return a certificate of optimality conditions only; the Lagrangian is not a proven bound."""
     holds = all(r.relative <= tol for r in residuals) and relative_gap(value, lagrangian) <= tol
     claim = Claim.CONDITIONS if holds else Claim.NONE
     return Certificate(program, claim, value, lagrangian, tuple(residuals), tol, program, sense=sense)
 
 
 def conclude_infeasible(program: str, value: float, residuals: Sequence[Residual], tol: float) -> Certificate:
-    """The certificate that no point is feasible, by multipliers that the caller has proven to be a ray."""
+    """Return a certificate that no point is feasible; the caller has proven a ray of multipliers."""
     return Certificate(program, Claim.INFEASIBLE, value, np.inf, tuple(residuals), tol)
 
 
 def weakest(claims: Sequence[Claim]) -> Claim:
-    """The weakest of several claims."""
+    """Return the weakest of several claims."""
     return max(claims, key=list(Claim).index)
 
 
 def relative_gap(primal_value: float, dual_value: float) -> float:
-    """``|p - d| / max(|p|, |d|)``, 0 where both are 0, and infinite where one of them is."""
+    """Return ``|p - d| / max(|p|, |d|)``: 0 if both are 0, infinite if one of them is infinite."""
     scale = max(abs(primal_value), abs(dual_value))
     if not np.isfinite(scale):
         return np.inf
@@ -408,9 +418,10 @@ def relative_gap(primal_value: float, dual_value: float) -> float:
 def combine(
     certificates: Sequence[Certificate], names: Sequence[str], parts: str = "pairs of classes"
 ) -> Certificate:
-    """Sum the values, keep the weakest claim, and of each condition the worst case.
+    """Return the certificate of a sum of programs, such as one for each pair of classes.
 
-    The certificates, at least one, are of minimisations; `names` are those of the parts.
+    Its values are the sums of the values, its claim is the weakest one, and for each condition it has the
+    worst residual, with the name of its part. There must be at least one certificate, all of minimisations.
     """
     worst: dict[tuple[str, str], Residual] = {}
     for certificate, name in zip(certificates, names, strict=True):

@@ -1,9 +1,10 @@
-"""The optimality conditions of any :class:`~formulations.language.program.Program`, row by row.
+"""The Karush-Kuhn-Tucker conditions of any convex :class:`~formulations.language.program.Program`.
 
-Where a family has its own certificate (hinge, one-norm, polytope), that one is stronger: it repairs
-the multipliers and so proves a bound. This one checks the Karush-Kuhn-Tucker conditions of the
-program as it is written, whatever it is. If they held exactly, a convex program would be solved; as they
-hold to a tolerance, the claim is ``conditions`` and no bound is proven.
+The conditions are checked for each row of the program as it is stated. If they held exactly, the point would
+be optimal. They are only checked to a tolerance, so the claim is ``conditions`` and no bound is proven.
+
+Hinge programs, the one-norm SVM and the polytope machines have certificates of their own, which are stronger:
+they make the multipliers feasible and so prove a bound.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def certify_program(
 ) -> Certificate:
     """Check the Karush-Kuhn-Tucker conditions of a program at a point.
 
-    The conditions themselves, and what each is measured against, are in ``formulations.language.optimality``.
+    The conditions and the scales of their residuals are defined in ``formulations.language.optimality``.
 
     Parameters
     ----------
@@ -48,8 +49,8 @@ def certify_program(
     Returns
     -------
     Certificate
-        ``conditions`` or ``none``. The dual value is the Lagrangian at the point, which would bound the
-        optimum if the point were stationary to the last digit.
+        The claim is ``conditions`` or ``none``. The dual value is the Lagrangian at the point, which would be
+        a bound on the optimum only if the point were exactly stationary.
 
     Raises
     ------
@@ -61,15 +62,16 @@ def certify_program(
 
     tol = tolerance(tol)
     point = _checked("primal", primal, program.variables)
-    found = conditions(program, point, _checked("duals", duals, [row.name for row in program.rows]))
-    residuals = [residual(part.kind, part.row, part.violation, part.scale) for part in found.parts]
-    made = conclude_conditions(program.name, found.value, found.lagrangian, residuals, tol, program.sense)
-    return replace(made, evidence=without_form(_NO_BOUND))
+    measured = conditions(program, point, _checked("duals", duals, [row.name for row in program.rows]))
+    residuals = [residual(part.kind, part.row, part.violation, part.scale) for part in measured.parts]
+    values = measured.value, measured.lagrangian
+    certificate = conclude_conditions(program.name, *values, residuals, tol, program.sense)
+    return replace(certificate, evidence=without_form(_NO_BOUND))
 
 
-def _checked(what: str, given: Mapping[str, ArrayLike], names: Iterable[str]) -> dict[str, NDArray[Any]]:
-    """A finite array for every name."""
-    missing = [name for name in names if name not in given]
+def _checked(label: str, arrays: Mapping[str, ArrayLike], names: Iterable[str]) -> dict[str, NDArray[Any]]:
+    """Return a finite array for every name; `label` is the mapping's name in errors."""
+    missing = [name for name in names if name not in arrays]
     if missing:
-        raise ValueError(f"{what} must hold {', '.join(missing)}; it has {', '.join(given) or 'nothing'}")
-    return {name: real_array(f"{what}[{name!r}]", given[name]) for name in names}
+        raise ValueError(f"{label} must hold {', '.join(missing)}; it has {', '.join(arrays) or 'nothing'}")
+    return {name: real_array(f"{label}[{name!r}]", arrays[name]) for name in names}

@@ -1,4 +1,4 @@
-"""The machines along a path of one parameter, and their display."""
+"""A path of machines, one for each value of a parameter, and its display as a table."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class Point(Protocol):
 
     @property
     def solution(self) -> Solution:
-        """Its solution."""
+        """The solution of the machine's program."""
 
     @property
     def certificate(self) -> Certificate:
-        """Its certificate."""
+        """The certificate of that solution."""
 
 
 P = TypeVar("P", bound=Point)
@@ -27,8 +27,8 @@ P = TypeVar("P", bound=Point)
 class Path(Shown, list[P]):
     """A list of machines that displays as a table.
 
-    name: the machines, in a few words.
-    varied: the attribute of a point that changes along the path.
+    name: what the machines are, for the table's title.
+    varied: name of the attribute of a point that changes along the path.
     """
 
     def __init__(self, name: str, varied: str):

@@ -1,12 +1,16 @@
-"""Certificate of the nearest point of a polytope: its distance, and one below which no point is, both proven.
+"""Certificate of the nearest point of a polytope: proven upper and lower bounds on its distance.
 
-min  ½ Σ_j v_j (z_j − x_j)²   s.t.  W z + b ≤ 0 [λ],  l ≤ z ≤ u,  z_j = x_j for held features
-max  λ·(W x + b) + Σ_j min {½ v_j d² + (W'λ)_j d : l_j − x_j ≤ d ≤ u_j − x_j}   s.t.  λ ≥ 0
+Primal:  min  ½ Σ_j (d_j/s_j)²   s.t.  W (x + d) + b ≤ 0 [λ],  l ≤ x + d ≤ u,  d_j = 0 for held features j
+Dual:    max  λ·(W x + b) + Σ_j min {½ (d/s_j)² + g_j d : l_j − x_j ≤ d ≤ u_j − x_j},  g = W'λ,   s.t.  λ ≥ 0
 
-The multipliers of the bounds are gone from the dual: for any λ ≥ 0 the best ones are known, feature by
-feature. So any λ ≥ 0 bounds the distance from below. Along a ray tλ of multipliers that prove that no point
-is feasible the bound grows without end, as far as W'λ is 0 where there are no bounds; where rounding leaves
-something of it, the bound says how far away all points are that the ray does not exclude.
+z = x + d is the point, W (K, m) and b (K,) are the faces of the polytope, and s_j is the spread of feature j,
+the unit in which its change is measured. The multipliers of the bounds are eliminated from the dual: for
+given λ the optimal ones are known in closed form, feature by feature. So any λ ≥ 0 gives a lower bound on the
+distance.
+
+If no point is feasible, λ is a ray: λ·(W z + b) > 0 at every z within the bounds. That holds if the sum over
+the features with finite bounds is positive and g_j = 0 for the others. If rounding leaves such a g_j nonzero,
+the ray excludes only the points within some distance of x, and the certificate states that distance.
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ from polyopt.certificates.certificate import (
 from polyopt.linalg.rounding import ABOVE, UNIT, Ball, product, transposed_product
 from polyopt.polytope.nearest import Nearest
 
-_BROKEN = "The point breaks a bound, or moves a feature that is held."
+_VIOLATED = "The point violates a bound, or moves a feature that is held."
 
 
 def certify_projection(
@@ -35,12 +39,18 @@ def certify_projection(
     spread: ArrayLike | None = None, low: ArrayLike | None = None, high: ArrayLike | None = None,
     held: ArrayLike | None = None, tol: float = 1e-9,
 ) -> Certificate:  # fmt: skip
-    """Certify the nearest point of {z : W z + b ≤ 0}, or that there is none.
+    """Certify the nearest point of {z : W z + b ≤ 0} to x (m,), or that the polytope is empty.
 
-    z (m,): the point; None where there is said to be none.
-    face (K,): multipliers of the faces; negative ones count as 0. Without a point, a ray of them.
-    Returns: in halves of squared distances. ``infeasible`` only where the ray excludes every point whatever;
-        where it excludes those within some distance, the bound is that, and nothing else is claimed.
+    z (m,): the nearest point; None to certify that no point is feasible.
+    face (K,): multipliers λ of the faces, negative ones count as 0; if z is None, a ray.
+    spread (m,): units s of the features' changes; 1 by default.
+    low, high (m,): bounds on the features; none by default.
+    held (m,): mask of the features that may not change; none by default.
+
+    The values in the certificate are halves of squared distances. If z is None, the claim is ``infeasible``
+    if the ray excludes every point; if it only excludes the points within some distance, the claim is
+    ``none``, and the bound is half the square of that distance.
+
     ValueError: arrays that do not fit each other, numbers that are not finite, a spread that is not positive,
         or a tolerance out of its range.
     """
@@ -51,132 +61,139 @@ def certify_projection(
     unit = real_array("spread", np.ones(m) if spread is None else spread, (m,))
     if not (unit > 0.0).all():
         raise ValueError(f"spread must be positive; its least entry is {unit.min()!r}")
-    fixed = np.zeros(m, dtype=bool) if held is None else np.asarray(held, dtype=bool)
-    bounds = [
-        np.broadcast_to(value if end is None else np.asarray(end, dtype=float), m)
-        for end, value in ((low, -np.inf), (high, np.inf))
-    ]
-    beyond = np.where(fixed, np.maximum(bounds[0] - point, point - bounds[1]), 0.0).max()
-    if z is None and beyond > 0.0:  # a held feature is where its bounds do not let it be
-        row = Residual("primal", "held", float(beyond), 1.0)
-        return conclude_infeasible("projection.primal", np.inf, [row], tol)
-    ends = [np.where(fixed, point, bound) for bound in bounds]
+    is_held = np.zeros(m, dtype=bool) if held is None else np.asarray(held, dtype=bool)
+    lower, upper = (
+        np.broadcast_to(default if bound is None else np.asarray(bound, dtype=float), m)
+        for bound, default in ((low, -np.inf), (high, np.inf))
+    )
+    violation = np.where(is_held, np.maximum(lower - point, point - upper), 0.0).max()
+    if z is None and violation > 0.0:  # x violates a bound of a held feature
+        residual_held = Residual("primal", "held", float(violation), 1.0)
+        return conclude_infeasible("projection.primal", np.inf, [residual_held], tol)
+    bounds = [np.where(is_held, point, bound) for bound in (lower, upper)]
     lam = Ball(np.maximum(real_array("face", face, (len(offsets),)), 0.0))
-    pull = transposed_product(normals, lam)
-    level = (product(normals, point) + offsets).dot(lam.mid)  # λ·(W x + b)
-    room = [Ball(end) - point for end in ends]
+    gradient = transposed_product(normals, lam)
+    constant = (product(normals, point) + offsets).dot(lam.mid)  # λ·(W x + b)
+    step_bounds = [Ball(bound) - point for bound in bounds]
     if z is None:
-        return _no_point(level, pull, room, unit, lam.mid, tol)
-    bound = level + _least(pull, room, unit)
-    bound = bound if float(bound.lower) > 0.0 else Ball(0.0)
-    at = real_array("z", z, (m,))
-    moved = (Ball(at) - point) * Ball(1.0 / unit, UNIT / unit)
-    value = 0.5 * moved.square_sum() if (at != point).any() else Ball(0.0)
-    residuals = _residuals(normals, offsets, at, unit, ends, lam.mid, float(value.mid))
+        return _certify_empty(constant, gradient, step_bounds, unit, lam.mid, tol)
+    dual = constant + _dual_minimum(gradient, step_bounds, unit)
+    dual = dual if float(dual.lower) > 0.0 else Ball(0.0)
+    candidate = real_array("z", z, (m,))
+    scaled_step = (Ball(candidate) - point) * Ball(1.0 / unit, UNIT / unit)
+    value = 0.5 * scaled_step.square_sum() if (candidate != point).any() else Ball(0.0)
+    residuals = _residuals(normals, offsets, candidate, unit, bounds, lam.mid, float(value.mid))
     feasible = all(r.relative <= tol for r in residuals if r.condition == "primal")
-    notes = [] if feasible else [_BROKEN]
-    return conclude("projection.primal", value, bound, residuals, tol, feasible=feasible, notes=notes)
+    notes = [] if feasible else [_VIOLATED]
+    return conclude("projection.primal", value, dual, residuals, tol, feasible=feasible, notes=notes)
 
 
-def certify_nearest(found: Nearest, tol: float = 1e-9) -> Certificate:
-    """Certify the nearest point of a region: every case and choice has a bound of its own, and counts.
+def certify_nearest(nearest: Nearest, tol: float = 1e-9) -> Certificate:
+    """Certify the nearest point of a region, which is a union of polytopes, its parts.
 
-    found: what :func:`polyopt.polytope.nearest.nearest` gave: its point, and for every part of the region
-        that its search left open, solved or found empty the multipliers that bound it.
-    Returns: of the projection on the rows that the point answers, its bound the least of all parts.
+    nearest: the result of :func:`polyopt.polytope.nearest.nearest`: the point, and for every part that its
+        branch and bound left open, solved or found empty the multipliers that bound the part's distance.
+
+    The certificate is that of the projection on the polytope of the point, but its bound is the smallest of
+    the bounds of all parts.
     """
     bounds = []
-    for part in found.parts:
-        own = certify_projection(
+    for part in nearest.parts:
+        part_certificate = certify_projection(
             part.question.x, part.rows.W, part.rows.b, z=None if part.is_empty else part.question.x,
             face=part.multipliers, spread=part.question.spread, low=part.question.low,
             high=part.question.high, held=part.question.held,
         )  # fmt: skip
-        bounds.append(own.dual_value)
-    least = min(bounds, default=np.inf)
-    if found.solution is None:
-        if np.isinf(least):
+        bounds.append(part_certificate.dual_value)
+    bound = min(bounds, default=np.inf)
+    if nearest.solution is None:
+        if np.isinf(bound):
             return conclude_infeasible("projection.primal", np.inf, [], tol)
-        note = f"No point is nearer than {np.sqrt(2.0 * least):.3g} spreads."
-        return Certificate("projection.primal", Claim.NONE, np.inf, least, (), tol, note=note)
-    q = found.question
-    at = certify_projection(
-        q.x, found.rows.W, found.rows.b, z=found.point, face=found.solution["face"], spread=q.spread,
+        note = f"No point is nearer than {np.sqrt(2.0 * bound):.3g} spreads."
+        return Certificate("projection.primal", Claim.NONE, np.inf, bound, (), tol, note=note)
+    q = nearest.question
+    projected = certify_projection(
+        q.x, nearest.rows.W, nearest.rows.b, z=nearest.point, face=nearest.solution["face"], spread=q.spread,
         low=q.low, high=q.high, held=q.held, tol=tol,
     )  # fmt: skip
     return conclude(
-        "projection.primal", at.primal_value, least, at.residuals, tol,
-        feasible=at.claim is not Claim.NONE, scope="the region", notes=[at.note],
+        "projection.primal", projected.primal_value, bound, projected.residuals, tol,
+        feasible=projected.claim is not Claim.NONE, scope="the region", notes=[projected.note],
     )  # fmt: skip
 
 
-def _least(pull: Ball, room: list[Ball], unit: Vector) -> Ball:
-    """The sum of the least values of ½ d²/s² + g d over each feature's room, from below.
+def _dual_minimum(gradient: Ball, step_bounds: list[Ball], unit: Vector) -> Ball:
+    """Bound Σ_j min ½ (d/s_j)² + g_j d over the interval of each feature's step d, from below.
 
-    The least value is concave in g, so that it is least at an end of what rounding leaves open of g.
+    `gradient` has g as intervals, `step_bounds` the lower and upper bounds on d, and `unit` is s. The minimum
+    over d is a concave function of g_j, so it is smallest at an end of the interval of g_j.
     """
     inverse = Ball(1.0 / unit, UNIT / unit)
-    found = []
-    for g in (Ball(pull.lower), Ball(pull.upper)):
-        scaled = g * unit  # at d = −s² g, where there is room
+    values_at_ends = []
+    for g in (Ball(gradient.lower), Ball(gradient.upper)):
+        scaled = g * unit  # the unconstrained minimum is at d = −s² g
         values = -0.5 * (scaled * scaled)
-        for end, sign in zip(room, (1.0, -1.0), strict=True):
-            there = np.isfinite(end.mid)
-            d = Ball(np.where(there, end.mid, 0.0), np.where(there, end.rad, 0.0))
+        for end, sign in zip(step_bounds, (1.0, -1.0), strict=True):
+            is_finite = np.isfinite(end.mid)
+            d = Ball(np.where(is_finite, end.mid, 0.0), np.where(is_finite, end.rad, 0.0))
             slope = d * inverse * inverse + g
-            # Beyond the end the function rises, if its slope there points into the room.
-            ends = np.where(there, (slope * sign).lower >= 0.0, False)
+            # The end is the minimum if the function increases from there into the interval.
+            is_minimum = np.where(is_finite, (slope * sign).lower >= 0.0, False)
             at_end = 0.5 * (d * inverse) * (d * inverse) + g * d
-            values = Ball(np.where(ends, at_end.mid, values.mid), np.where(ends, at_end.rad, values.rad))
-        found.append(values)
-    lower = np.minimum(found[0].lower, found[1].lower)
+            mid = np.where(is_minimum, at_end.mid, values.mid)
+            values = Ball(mid, np.where(is_minimum, at_end.rad, values.rad))
+        values_at_ends.append(values)
+    lower = np.minimum(values_at_ends[0].lower, values_at_ends[1].lower)
     return Ball(lower).sum()
 
 
-def _no_point(
-    level: Ball, pull: Ball, room: list[Ball], unit: Vector, lam: Vector, tol: float
+def _certify_empty(
+    constant: Ball, gradient: Ball, step_bounds: list[Ball], unit: Vector, lam: Vector, tol: float
 ) -> Certificate:
-    """The certificate of a ray: no point is feasible, or none within some distance."""
-    gain, left = level, np.zeros(len(unit))
+    """Certify by the ray `lam` that no point is feasible, or none within some distance of x.
+
+    `constant` is λ·(W x + b); `gradient`, `step_bounds` and `unit` are as in :func:`_dual_minimum`.
+    """
+    value_at_ray, unbounded = constant, np.zeros(len(unit))
     for j in range(len(unit)):
-        slopes = (float(pull.lower[j]), float(pull.upper[j]))
-        worst: list[float] = []
+        slopes = (float(gradient.lower[j]), float(gradient.upper[j]))
+        terms: list[float] = []
         for g in slopes:
-            end = room[0] if g > 0.0 else room[1]
+            bound = step_bounds[0] if g > 0.0 else step_bounds[1]
             if g == 0.0:
-                worst.append(0.0)
-            elif np.isfinite(end.mid[j]):
-                worst.append(float((Ball(g) * end[j]).lower))
+                terms.append(0.0)
+            elif np.isfinite(bound.mid[j]):
+                terms.append(float((Ball(g) * bound[j]).lower))
             else:
-                worst.append(0.0)
-                left[j] = max(left[j], abs(g) * unit[j])
-        gain = gain + min(worst)
-    size = float(np.linalg.norm(left)) * ABOVE
-    value = float(gain.lower)
-    if value <= 0.0:
+                terms.append(0.0)
+                unbounded[j] = max(unbounded[j], abs(g) * unit[j])
+        value_at_ray = value_at_ray + min(terms)
+    slope = float(np.linalg.norm(unbounded)) * ABOVE
+    lower = float(value_at_ray.lower)
+    if lower <= 0.0:
         note = "The multipliers are no ray: they prove nothing."
         return Certificate("projection.primal", Claim.NONE, np.inf, 0.0, (), tol, note=note)
     residuals = [residual("sign", "face", -lam, float(lam.max(initial=1.0)))]
-    if not size:
+    if not slope:
         return conclude_infeasible("projection.primal", np.inf, residuals, tol)
-    reach = value / size / ABOVE
-    note = f"No point is nearer than {reach:.3g} spreads."
+    distance = lower / slope / ABOVE
+    note = f"No point is nearer than {distance:.3g} spreads."
     return Certificate(
-        "projection.primal", Claim.NONE, np.inf, 0.5 * reach**2 / ABOVE, tuple(residuals), tol, note=note
+        "projection.primal", Claim.NONE, np.inf, 0.5 * distance**2 / ABOVE, tuple(residuals), tol, note=note
     )
 
 
 def _residuals(
-    W: Vector, b: Vector, z: Vector, unit: Vector, ends: list[Vector], lam: Vector, value: float
+    W: Vector, b: Vector, z: Vector, unit: Vector, bounds: list[Vector], lam: Vector, value: float
 ) -> list[Residual]:
-    """Rows that are broken, in spreads, and multipliers of faces that are not reached."""
-    far = 1.0 + np.sqrt(2.0 * value)
-    length = np.linalg.norm(W * unit, axis=1)
-    beyond = (W @ z + b) / np.where(length > 0.0, length, 1.0)
-    outside = np.maximum(ends[0] - z, z - ends[1]) / unit
-    idle = np.abs(lam * length * np.minimum(beyond, 0.0))
-    found = [residual("primal", "bounds", outside, far)]
+    """Return the violations of bounds and faces, in spreads, and of complementary slackness at the faces."""
+    scale = 1.0 + np.sqrt(2.0 * value)
+    row_norms = np.linalg.norm(W * unit, axis=1)
+    violations = (W @ z + b) / np.where(row_norms > 0.0, row_norms, 1.0)
+    bound_violations = np.maximum(bounds[0] - z, z - bounds[1]) / unit
+    complementarity = np.abs(lam * row_norms * np.minimum(violations, 0.0))
+    residuals = [residual("primal", "bounds", bound_violations, scale)]
     if len(b):
-        found.append(residual("primal", "face", beyond, far))
-        found.append(residual("complementarity", "face", idle, max(value, 1e-300)))
-    return found
+        residuals.append(residual("primal", "face", violations, scale))
+        residuals.append(residual("complementarity", "face", complementarity, max(value, 1e-300)))
+    return residuals

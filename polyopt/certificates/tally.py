@@ -17,41 +17,43 @@ SLICE_ROWS = 1 << 14
 
 @dataclass
 class Tally:
-    """Partial results over n samples, by name.
+    """Partial results over n consecutive samples, each by its name.
 
-    Sums are numbers, arrays or intervals (:class:`polyopt.linalg.rounding.Ball`).
+    sums: numbers, arrays or intervals (:class:`polyopt.linalg.rounding.Ball`).
+    worst: by condition and row, the largest violation and the index of its sample.
+    least, largest: minima and maxima.
     """
 
     n: int = 0
     sums: dict[str, Any] = field(default_factory=dict)
-    worst: dict[tuple[str, str], tuple[float, int]] = field(default_factory=dict)  # violation and sample
-    least: dict[str, float] = field(default_factory=dict)  # minima
-    largest: dict[str, float] = field(default_factory=dict)  # maxima
+    worst: dict[tuple[str, str], tuple[float, int]] = field(default_factory=dict)
+    least: dict[str, float] = field(default_factory=dict)
+    largest: dict[str, float] = field(default_factory=dict)
 
     def note(self, condition: str, row: str, violation: NDArray[Any]) -> None:
-        """Record the largest of one violation per sample; the first NaN if there is one."""
-        at = int(np.argmax(violation))
-        self.worst[condition, row] = float(violation[at]), at
+        """Record the largest entry of a condition's violations (n,), or the first NaN if there is one."""
+        sample = int(np.argmax(violation))
+        self.worst[condition, row] = float(violation[sample]), sample
 
     def append(self, later: Tally) -> None:
-        """Add the results of the samples that come next."""
+        """Add the results of the samples that follow directly."""
         for name, term in later.sums.items():
             self.sums[name] = self.sums[name] + term if name in self.sums else term
-        for key, (value, at) in later.worst.items():
-            before = self.worst.get(key, (-np.inf, 0))[0]
-            if value > before or (np.isnan(value) and not np.isnan(before)):
-                self.worst[key] = value, self.n + at
-        for name, number in later.least.items():
-            self.least[name] = min(number, self.least.get(name, np.inf))
-        for name, number in later.largest.items():
-            self.largest[name] = max(number, self.largest.get(name, -np.inf))
+        for key, (value, sample) in later.worst.items():
+            current = self.worst.get(key, (-np.inf, 0))[0]
+            if value > current or (np.isnan(value) and not np.isnan(current)):
+                self.worst[key] = value, self.n + sample
+        for name, extremum in later.least.items():
+            self.least[name] = min(extremum, self.least.get(name, np.inf))
+        for name, extremum in later.largest.items():
+            self.largest[name] = max(extremum, self.largest.get(name, -np.inf))
         self.n += later.n
 
     def residual(self, condition: str, row: str, scale: float) -> Residual:
         """Return the worst violation as a :class:`Residual`, relative to `scale`."""
-        value, at = self.worst[condition, row]
+        value, sample = self.worst[condition, row]
         value = value if np.isnan(value) else max(value, 0.0) + 0.0  # never -0.0
-        worst = at if not value <= 0 and self.n > 1 else None
+        worst = sample if not value <= 0 and self.n > 1 else None
         return Residual(condition, row, value, value / scale if scale > 0 else value, worst)
 
 

@@ -219,7 +219,7 @@ def _line(watch: Watch, title: str, elapsed: float) -> Text:
     """Return a bar of 12 columns, times, and as much of what is going on as there is room for."""
     from rich.text import Text
 
-    share, line = watch.share, Text(no_wrap=True, overflow="ellipsis")
+    share, line = watch.fraction, Text(no_wrap=True, overflow="ellipsis")
     if share is not None:
         full = round(12 * share)
         line.append("━" * full, style="green").append("─" * (12 - full), style="dim")

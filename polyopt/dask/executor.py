@@ -22,7 +22,7 @@ from operator import getitem
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from polyopt.base.threads import blas_held
+from polyopt.base.threads import single_threaded_blas
 from polyopt.dask.on_worker import Missing, Part, answers, forget, hold, looked, samples_at
 from polyopt.large.blocks import BlockRecipe, Checksum, Report, check_block
 from polyopt.large.executor import Executor, Fold
@@ -160,7 +160,7 @@ def _stop(
 ) -> Any:  # fmt: skip
     """Take a step of a fold on a worker; `leaves`: `state` is a pair of state and result."""
     hold()
-    with blas_held():
+    with single_threaded_blas():
         samples = check_block(samples_at(part, number), number, checksum, whole=False)
         return step(state[0] if leaves else state, samples, number, *arguments)
 

@@ -15,7 +15,7 @@ from threading import Lock
 from types import SimpleNamespace
 from typing import Any
 
-from polyopt.base.threads import blas_held
+from polyopt.base.threads import single_threaded_blas
 from polyopt.large.blocks import (
     BlockRecipe,
     Checksum,
@@ -76,7 +76,7 @@ def answers(
     log: the log from change `begins` on.
     """
     hold()
-    with blas_held():
+    with single_threaded_blas():
         return [
             _answer(_blocks.setdefault((fit, n), _LockedBlock()), recipe, n, samples_at(part, n), checksum,
                     log, begins, ask)

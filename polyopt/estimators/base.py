@@ -33,7 +33,7 @@ from formulations.language.clock import Clock, current_clock, running
 from formulations.language.solution import Status
 from polyopt.base.onnx_graph import Graph
 from polyopt.base.parallel import run_tasks, time_share
-from polyopt.base.progress import heard_by, printer
+from polyopt.base.progress import printer, records_to
 from polyopt.base.text import visible
 from polyopt.base.types import SamplesLike
 from polyopt.certificates.certificate import Certificate, Claim, combine
@@ -340,7 +340,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
     def _printing_progress(self, part: str = "") -> AbstractContextManager[None]:
         """With ``verbose``, print the progress of the work within, a line a second."""
         verbose = getattr(self, "verbose", False)
-        return heard_by(printer(type(self).__name__ + part) if verbose else None)
+        return records_to(printer(type(self).__name__ + part) if verbose else None)
 
     def _clear_fit(self) -> dict[str, Any]:
         """Remove all attributes of an earlier fit, and return the attributes as they were.

@@ -322,7 +322,7 @@ def _certify_hinge(pair: _Pair, source: str, tol: float) -> Certificate:
         rows = hinge_families(pair.y, costs, pair.B, hard=True)
     if pair.program == "sigma-svm":
         geometry = SigmaLinearGeometry(pair.X, pair.D, pair.weights)
-        b_centred = None if b is None or w is None else geometry.moved(w, b)
+        b_centred = None if b is None or w is None else geometry.centred_intercept(w, b)
         program = HingeProgram(title, geometry, rows)
         return certify_hinge(program, v=w, b=b_centred, multipliers=multipliers, tol=tol)
     if pair.intercept == "free":

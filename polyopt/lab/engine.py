@@ -57,7 +57,7 @@ class ProgressReporter:
         with self._lock:
             now = self._last = time.perf_counter()
             progress: dict[str, Any] = {"objective": None, "bound": None, "seconds": now - self._start}
-            progress |= {"share": self._watch.share, "text": self._watch.text, **values}
+            progress |= {"share": self._watch.fraction, "text": self._watch.text, **values}
             self._send(plain({"id": self._number, "kind": "progress", **progress}))
 
     def _tick(self) -> None:

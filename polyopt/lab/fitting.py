@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from formulations.language.clock import Clock, running
-from polyopt.base.progress import Listener, Seer, heard_by, seen_by, steps
+from polyopt.base.progress import Listener, Viewer, points_to, records_to, steps
 from polyopt.certificates.certificate import Certificate
 from polyopt.estimators.status import solutions_of
 from polyopt.lab.state import State
@@ -73,7 +73,7 @@ def of_kernel(state: State) -> dict[str, Any]:
 
 
 def fit_state(
-    state: State, run: Clock, hearing: Listener | None = None, *, seeing: Seer | None = None,
+    state: State, run: Clock, hearing: Listener | None = None, *, seeing: Viewer | None = None,
     begin: NDArray[np.int64] | None = None,
 ) -> Fitted:  # fmt: skip
     """Solve a state and certify the answer; `run` stops it, by a KeyboardInterrupt before the first point.
@@ -82,7 +82,7 @@ def fit_state(
     at the assignment `begin` (n,).
     """
     method = state.machine.entry(state.settings)
-    with _turn(run), running(run), heard_by(hearing), warnings.catch_warnings(record=True) as caught:
+    with _turn(run), running(run), records_to(hearing), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         start = time.perf_counter()
         given = {name: value for name, value in of_kernel(state).items() if value is not None}
@@ -90,7 +90,7 @@ def fit_state(
         held = state.assignment
         first = begin if held is None else held
         machine = method.make(state.solver if first is None else "exact", settings, seed=state.seed)
-        with nullcontext() if seeing is None else seen_by(seeing):
+        with nullcontext() if seeing is None else points_to(seeing):
             if first is None:
                 estimator = machine.fit(state.X, state.y)
             else:

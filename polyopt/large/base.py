@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from formulations.language.clock import Clock, running
 from formulations.language.solution import Solution
-from polyopt.base.progress import counted, heard_by, printer
+from polyopt.base.progress import counted, printer, records_to
 from polyopt.base.types import ClassWeight, SamplesLike
 from polyopt.certificates.certificate import Certificate
 from polyopt.estimators.frames import check_names
@@ -107,7 +107,7 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
             validated(self, heading, skip_check_array=True)
         executor = self._executor_of(X, y, sample_weight)
         try:
-            heard = heard_by(printer(type(self).__name__) if self.verbose else None)
+            heard = records_to(printer(type(self).__name__) if self.verbose else None)
             with running(Clock(self.time_limit)) as whole, heard:
                 self._fit(executor, whole, checkpoint, resume)
         finally:

@@ -1,4 +1,4 @@
-"""The generalisation bound of a fitted machine of the hinge family, for any kernel."""
+"""The generalisation bound of a fitted SVM, Sigma-SVM or Relative Margin Machine, for any kernel."""
 
 from __future__ import annotations
 
@@ -15,9 +15,13 @@ from polyopt.linalg.kernels import MatrixGram, SampleGram, chunks, gram_matvec
 def bound_of(
     machine: Any, delta: float, X_unlabelled: SamplesLike | None, form: Literal["best", "F", "G", "H"]
 ) -> MarginBound:
-    """Apply the theorem of :mod:`formulations.error_bounds.margin_bounds` to a fitted binary machine."""
+    """Apply the theorem of :mod:`formulations.error_bounds.margin_bounds` to a fitted binary machine.
+
+    The arguments are those of :meth:`polyopt.margin.fit.HingeClassifier.generalization_bound`.
+    """
     U = None if X_unlabelled is None else _landmarks(machine, X_unlabelled)
-    labelled = machine._sample_weights > 0.0  # the theorem counts these; the expansion may use others
+    # The samples that the theorem counts; the expansion may use others as well.
+    labelled = machine._sample_weights > 0.0
     X, y = machine._X, machine._y[labelled]
     if machine.kernel == "linear":
         w, b = machine.coef_[0], float(machine.intercept_[0])
@@ -26,7 +30,7 @@ def bound_of(
         )
     if machine.gamma == "scale" and machine.kernel in ("poly", "rbf", "sigmoid"):
         warnings.warn(
-            "gamma='scale' was taken from the training data, and the bound is of a kernel that was chosen "
+            "gamma='scale' was taken from the training data, but the bound is for a kernel that was chosen "
             f"without them: it holds for gamma={machine.gamma_:.6g} if that would have been chosen anyway",
             UserWarning,
             stacklevel=4,
@@ -53,6 +57,7 @@ def bound_of(
 
 
 def _landmarks(machine: Any, X_unlabelled: SamplesLike) -> Any:
+    """Return the unlabelled samples, checked; raise ValueError for a precomputed kernel."""
     if machine.kernel == "precomputed":
         raise ValueError(
             "X_unlabelled needs a kernel that can be computed between its samples, and kernel='precomputed' "
@@ -65,4 +70,5 @@ def _landmarks(machine: Any, X_unlabelled: SamplesLike) -> Any:
 
 
 def _floats(X: Any) -> Any:
+    """Return samples in double precision."""
     return X.astype(np.float64, copy=False)

@@ -1,28 +1,30 @@
 """Certificates of hinge-type machines, linear or kernel: SVM, Sigma-SVM, Relative Margin Machine.
 
-All are one program, with f_i = w'phi(x_i) + b and families q of rows (:mod:`formulations.families`):
+All are one program, with outputs f_i = w'phi(x_i) + b and families q of rows, each with one constraint per
+sample (:mod:`formulations.families`):
 
     min  ½‖w‖² + Σ_q Σ_i cap_qi ξ_qi
-    s.t. side_qi f_i ≥ kink_q − ξ_qi [mu_qi],  ξ ≥ 0,  and ξ_qi = 0 where cap_qi is infinite
+    s.t. side_qi f_i ≥ kink_q − ξ_qi [mu_qi],  ξ ≥ 0,  and ξ_qi = 0 if cap_qi is infinite
 
-with one family for the SVM, three for the Relative Margin Machine, another metric for the Sigma-SVM, and b
-fixed at 0 where the program has no free intercept (a face of the convex polytope machine). Its dual is
+with side_qi = ±1, the scalar kink_q at which the row's hinge loss becomes 0, the cost cap_qi of the slack
+ξ_qi, and the multipliers mu in brackets. A row with an infinite cap is hard, any other one soft. The SVM has
+one family, the Relative Margin Machine three, and the Sigma-SVM another metric in place of ‖w‖². In a program
+without free intercept (a face of the convex polytope machine) b is 0. The dual is
 
     max  Σ_q kink_q Σ_i mu_qi − ½‖Σ β_i phi(x_i)‖²,   β_i = Σ_q side_qi mu_qi
     s.t. Σ β_i = 0,  0 ≤ mu ≤ cap.
 
-The constraint Σ β_i = 0 is called the balance; it belongs to a free intercept. Rows with side +1 are lower
-bounds on the outputs, rows with side −1 upper bounds. A row is hard if its cap is infinite, else soft.
+The constraint Σ β_i = 0 is called the balance; without a free intercept the dual does not have it. Rows with
+side +1 are lower bounds on the outputs, rows with side −1 upper bounds.
 
-Every number in a certificate is one of these two objectives, at a point that has first been made exactly
-feasible, or a residual of the optimality conditions between them.
+The values in a certificate are these two objectives, each at a point that has first been made exactly
+feasible, in interval arithmetic. The residuals are those of the Karush-Kuhn-Tucker conditions.
 
-Read top to bottom: the program with both objectives in ball arithmetic; the feasible point on the ray of a
-given one; the residuals of the conditions; the certificate; proofs of infeasibility; a bound for a primal
-point. A certificate by blocks of samples sums what the first three return for each block.
-
-Without multipliers a dual bound is built: any feasible multipliers give a valid bound. They are guessed from
-the point, and then improved by accelerated projected ascent, which needs only products with the data.
+Read top to bottom: the program and its two objectives; scaling of a point to a feasible one; residuals of the
+conditions; the certificate; proofs of infeasibility; a dual bound for a point without multipliers. Any
+feasible multipliers give a valid bound: they are guessed from the point, and then improved by accelerated
+projected gradient ascent. :mod:`~polyopt.margin.certificate_by_blocks` applies the first three to blocks of
+samples, and sums the results.
 """
 
 from __future__ import annotations
@@ -55,13 +57,16 @@ from polyopt.linalg.rounding import ABOVE, Ball
 from polyopt.margin.claim import state_hinge, state_ray
 from polyopt.margin.geometry import Geometry, KernelGeometry
 
-BROKEN = "The point breaks its bounds; the value is of the point scaled back to them."
-NO_RAY = "No multiple of the point keeps every hard row for certain."
+BROKEN = "The point breaks its bounds; the value is that of the point scaled back to them."
+NO_RAY = "No multiple of the point certainly satisfies every hard row."
 _MAX_EXACT_TERMS = 1_000_000  # terms of rational sums in a proof of infeasibility
-_MARGIN_BANDS = (1e-6, 1e-4, 1e-2)  # distances from a kink within which an output counts as on it
+_MARGIN_BANDS = (1e-6, 1e-4, 1e-2)  # distances within which an output counts as at its kink
 _MAX_FIT_MULTIPLIERS = 600  # multipliers fitted by least squares
 _MAX_FIT_WORK = 2e9  # rows times squared columns of that fit
 _MAX_KERNEL_VALUES = 4e9  # kernel values that an ascent may compute
+_MIN_RADIUS = 1e-9  # radius of an output from which rounding counts as a violation of a hard row
+_MIN_RAY_SHARE = 1e-9  # multipliers of a ray, relative to the largest, below which they count as 0
+_VALUE_EVERY = 20  # steps of ascent between two evaluations of the bound
 _OUTWARD = 1e-15  # relative margin for the roundings of a scale factor
 _TERMS_FLOOR = 1e-8  # least scale of stationarity, relative to the terms of the sum
 _GRADIENT_FLOOR = 1e-4  # least scale of stationarity, relative to the gradient at the same energy
@@ -70,25 +75,31 @@ _GRADIENT_FLOOR = 1e-4  # least scale of stationarity, relative to the gradient 
 # -- the program and its two objectives ----------------------------------------------------------
 
 
-class Balance(NamedTuple):
-    """Sums over the samples for the balance Σ β_i = 0.
+class BalanceSums(NamedTuple):
+    """Sums over the samples that bound the effect of restoring the balance Σ β_i = 0.
 
-    left: Σ β_i.
+    beta_sum: Σ β_i.
     up, down: sums of the multipliers of lower-bound rows (side +1) and upper-bound rows (side −1).
-    error: Σ of the rounding of β_i times the norm of sample i.
-    length: Σ of the multipliers of sample i times its norm.
+    norm_error: Σ of the rounding of β_i times the norm of sample i.
+    norm_sum: Σ of the multipliers of sample i times its norm.
     """
 
-    left: Ball
+    beta_sum: Ball
     up: float
     down: float
-    error: float
-    length: float
+    norm_error: float
+    norm_sum: float
 
 
 @dataclass(frozen=True)
 class HingeProgram:
-    """A hinge program: its name, feature space and families of rows, and whether b is free."""
+    """A hinge program.
+
+    name: the machine's name in certificates.
+    geometry: the feature space and its metric.
+    rows: the families of rows.
+    intercept: True if b is free, False if it is 0.
+    """
 
     name: str
     geometry: Geometry
@@ -96,25 +107,27 @@ class HingeProgram:
     intercept: bool = True
 
     def value(self, v: Vector, f: Ball, scale: float = 1.0, *, soft_only: bool = False) -> Ball:
-        """Return the objective at ``scale * v`` with the least slacks at outputs ``scale * f``.
+        """Return the objective at ``scale * v``, whose outputs are ``scale * f``, with the smallest slacks.
 
-        It is infinite if a hard margin is violated, unless `soft_only`.
+        The value is infinite if a hard margin is violated, unless `soft_only`.
         """
-        cost, is_violated, costs = self.slack_cost(f, scale)
+        cost, is_violated, active_caps = self.slack_cost(f, scale)
         defect = self.geometry.psd_defect
         if defect:  # error of the slack cost if K is replaced by the nearest positive semidefinite matrix
-            error = defect * scale * float(np.linalg.norm(v)) * float(np.linalg.norm(costs))
+            error = defect * scale * float(np.linalg.norm(v)) * float(np.linalg.norm(active_caps))
             cost = Ball(cost.mid, cost.rad + error * ABOVE)
         energy = self.geometry.energy(v) * Ball(scale) * scale * 0.5
         return energy + (Ball(np.inf) if is_violated and not soft_only else cost)
 
     def slack_cost(self, f: Ball, scale: float) -> tuple[Ball, bool, Vector]:
-        """Return three results at outputs ``scale * f``, for :meth:`value`.
+        """Return three results at outputs ``scale * f``.
 
-        They are the cost of slack; True if a hard margin is violated; and for each sample the sum of the caps
-        of its positive slacks, which are left at zero unless the geometry has a defect.
+        1. the cost of slack;
+        2. True if a hard margin is violated;
+        3. for each sample the sum of the caps of its positive slacks, (n,). It is computed only if the
+           geometry has a `psd_defect`, and 0 otherwise.
         """
-        cost, is_violated, costs = Ball(0.0), False, np.zeros(self.rows.n)
+        cost, is_violated, active_caps = Ball(0.0), False, np.zeros(self.rows.n)
         for family in self.rows:
             soft = np.isfinite(family.cap)
             if family.kink <= 0.0 and not soft.any():
@@ -123,11 +136,11 @@ class HingeProgram:
             cost = cost + slack[soft].dot(family.cap[soft])
             is_violated |= family.kink > 0.0 and bool((slack.mid[~soft] > 0.0).any())
             if self.geometry.psd_defect:
-                costs += np.where(soft & ((slack.mid + slack.rad) > 0.0), family.cap, 0.0)
-        return cost, is_violated, costs
+                active_caps += np.where(soft & ((slack.mid + slack.rad) > 0.0), family.cap, 0.0)
+        return cost, is_violated, active_caps
 
     def bound(self, Z: Vector) -> Ball:
-        """Return the dual objective at feasible multipliers next to Z (q, n); its lower end is a bound.
+        """Return the dual objective at feasible multipliers next to Z (q, n); its lower end is a valid bound.
 
         Z must satisfy 0 ≤ mu ≤ cap. If Σ β_i ≠ 0 by rounding, scaling down the side with the larger sum
         restores the balance; the change of the objective is added to the radius.
@@ -135,27 +148,27 @@ class HingeProgram:
         gain, beta, sums = self.dual_terms(Z)
         return self.bound_from(gain, self.geometry.dual_norm_sq(beta.mid), sums)
 
-    def dual_terms(self, Z: Vector) -> tuple[Ball, Ball, Balance]:
-        """Return the linear part of the dual objective, the β_i, and the sums for :meth:`bound_from`."""
-        signed = [Ball(mu * family.side) for family, mu in zip(self.rows, Z, strict=True)]
-        gains = [Ball(mu).sum() * family.kink for family, mu in zip(self.rows, Z, strict=True)]
-        beta, gain = sum(signed[1:], start=signed[0]), sum(gains[1:], start=gains[0])
-        up, sizes = self.rows.sides > 0, self.geometry.sizes()
-        return gain, beta, Balance(
+    def dual_terms(self, Z: Vector) -> tuple[Ball, Ball, BalanceSums]:
+        """Return the linear part of the dual objective, β (n,), and the sums for :meth:`bound_from`."""
+        beta_terms = [Ball(mu * family.side) for family, mu in zip(self.rows, Z, strict=True)]
+        gain_terms = [Ball(mu).sum() * family.kink for family, mu in zip(self.rows, Z, strict=True)]
+        beta, gain = sum(beta_terms[1:], start=beta_terms[0]), sum(gain_terms[1:], start=gain_terms[0])
+        up, norms = self.rows.sides > 0, self.geometry.norm_bounds()
+        return gain, beta, BalanceSums(
             beta.sum(), float(Z[up].sum()), float(Z[~up].sum()),
-            float(beta.rad @ sizes), float(Z.sum(axis=0) @ sizes),
+            float(beta.rad @ norms), float(Z.sum(axis=0) @ norms),
         )  # fmt: skip
 
-    def bound_from(self, gain: Ball, norm_sq: Ball, sums: Balance) -> Ball:
-        """Return :meth:`bound` from the linear part, ‖Σ β_i phi_i‖², and sums over the samples."""
-        norm_error = sums.error
+    def bound_from(self, gain: Ball, norm_sq: Ball, sums: BalanceSums) -> Ball:
+        """Return :meth:`bound` from the linear part `gain`, ‖Σ β_i phi_i‖², and sums over the samples."""
+        norm_error = sums.norm_error
         if self.intercept:
-            imbalance = float(sums.left.size)
+            imbalance = float(sums.beta_sum.size)
             larger_sum = max(sums.up, sums.down)
             if imbalance >= larger_sum:
                 return Ball(0.0)  # the dual objective at mu = 0
-            norm_error = norm_error + imbalance / larger_sum * ABOVE * sums.length
-            # Shrinking a multiplier loses its gain; a multiplier with a negative gain loses nothing.
+            norm_error = norm_error + imbalance / larger_sum * ABOVE * sums.norm_sum
+            # Shrinking a multiplier lowers the linear part by at most the largest kink per unit.
             gain = Ball(gain.mid, gain.rad + imbalance * max(float(self.rows.kinks.max()), 0.0) * ABOVE)
         norm_error *= ABOVE  # the norm at the multipliers in balance is larger by at most this
         norm = float(np.sqrt(max(float(norm_sq.upper), 0.0)))
@@ -169,16 +182,16 @@ class HingeProgram:
         """Return the optimal intercept for v; 0 if the program has none."""
         return self.rows.best_intercept(self.geometry.scores(v)) if self.intercept else 0.0
 
-    def multipliers(self, given: Mapping[str, ArrayLike]) -> Vector:
+    def multipliers(self, by_name: Mapping[str, ArrayLike]) -> Vector:
         """Check multipliers by name and stack them (q, n), with zeros for the other families."""
         letters = {family.name: family.letter for family in self.rows}
         shape = (self.rows.n,)
         return self.rows.stacked(
-            {name: real_array(letters.get(name, name), mu, shape) for name, mu in given.items()}
+            {name: real_array(letters.get(name, name), mu, shape) for name, mu in by_name.items()}
         )
 
     def repair(self, Z: Vector) -> Vector:
-        """Make multipliers feasible: clip them to [0, cap], then scale down the side of the larger sum."""
+        """Make multipliers feasible: clip them to [0, cap], then scale down the side with the larger sum."""
         clipped, plus, minus = self.clipped(Z)
         return self.shrunk(clipped, *balancing(plus, minus)) if self.intercept else clipped
 
@@ -198,15 +211,17 @@ def balancing(plus: float, minus: float) -> tuple[float, float]:
     return (smaller / plus if plus > 0 else 0.0, smaller / minus if minus > 0 else 0.0)
 
 
-# -- the feasible point on the ray ---------------------------------------------------------------
+# -- scaling to a feasible point -----------------------------------------------------------------
 
 
 def to_feasible(program: HingeProgram, f: Ball) -> tuple[float, float]:
-    """Return scale factors that make a point with outputs f satisfy the hard constraints.
+    """Return two scale factors that make a point with outputs f satisfy the hard constraints.
 
-    The first does so for every f in the intervals, the second for at least some f; it is the nearer to 1.
-    Both are 1 if the point is feasible, above 1 if a hard margin is not reached, and below 1 if an output is
-    beyond its bound. Both are infinite if no multiple of the point is certainly feasible.
+    scale_surely: satisfies them for every f in the intervals.
+    scale_possibly: satisfies them for at least one f in the intervals; it is closer to 1.
+
+    Both are 1 if the point is feasible, above 1 if a hard margin is violated, below 1 if an output exceeds
+    its bound. Both are infinite if no multiple of the point is certainly feasible.
     """
     scale_surely, scale_possibly, has_margins = 1.0, 1.0, False
     for family in program.rows:
@@ -224,22 +239,22 @@ def to_feasible(program: HingeProgram, f: Ball) -> tuple[float, float]:
             scale_possibly = max(scale_possibly, float(family.kink / upper) * (1 - _OUTWARD))
     bounds = list(_hard_bounds(program, f))
     if scale_surely > 1.0:
-        satisfied = all(scale_surely * upper * (1 + _OUTWARD) <= end for end, upper, _ in bounds)
-        return (scale_surely, scale_possibly) if satisfied else (np.inf, np.inf)
-    if all(upper <= end for end, upper, _ in bounds):
+        is_satisfied = all(scale_surely * upper * (1 + _OUTWARD) <= bound for bound, upper, _ in bounds)
+        return (scale_surely, scale_possibly) if is_satisfied else (np.inf, np.inf)
+    if all(upper <= bound for bound, upper, _ in bounds):
         return 1.0, 1.0
     if has_margins:
         return np.inf, np.inf
-    for end, upper, lower in bounds:
-        if upper > end:
-            scale_surely = min(scale_surely, float(end / upper) * (1 - _OUTWARD))
-        if lower > end:
-            scale_possibly = min(scale_possibly, float(end / lower) * (1 + _OUTWARD))
+    for bound, upper, lower in bounds:
+        if upper > bound:
+            scale_surely = min(scale_surely, float(bound / upper) * (1 - _OUTWARD))
+        if lower > bound:
+            scale_possibly = min(scale_possibly, float(bound / lower) * (1 + _OUTWARD))
     return scale_surely, scale_possibly
 
 
 def _hard_bounds(program: HingeProgram, f: Ball) -> Iterator[tuple[float, float, float]]:
-    """Yield for each family of bounds without slack the bound, and both ends of its largest output."""
+    """Yield for each family of bounds without slack: the bound, and both ends of its largest output."""
     for family in program.rows:
         hard = np.isinf(family.cap)
         if family.kink <= 0.0 and hard.any():
@@ -260,8 +275,8 @@ def value_between(
     value = program.value(v, f, scale_surely)
     if scale_possibly == scale_surely or not np.isfinite(value.upper):
         return value
-    other = program.value(v, f, scale_possibly, soft_only=True)
-    return max(value, other, key=lambda each: float(each.upper))
+    value_possibly = program.value(v, f, scale_possibly, soft_only=True)
+    return max(value, value_possibly, key=lambda ball: float(ball.upper))
 
 
 # -- the conditions of optimality ----------------------------------------------------------------
@@ -274,71 +289,73 @@ def check_conditions(program: HingeProgram, f: Ball, Z: Vector | None = None) ->
     ``slack >= 0`` is cap − mu, so its sign condition is mu <= cap. With feasible multipliers the
     complementarity products sum to the duality gap.
     """
-    found = Tally(program.rows.n)
+    tally = Tally(program.rows.n)
     for family in program.rows:
         hard = np.isinf(family.cap)
         if hard.any():
             violation = -family.room(f.mid)
-            violation = np.where(f.rad > 1e-9, violation + f.rad, violation)  # rounding alone is not counted
-            found.note("primal", family.name, np.where(hard, violation, 0.0))
+            violation = np.where(f.rad > _MIN_RADIUS, violation + f.rad, violation)
+            tally.note("primal", family.name, np.where(hard, violation, 0.0))
     if Z is None:
-        return found
+        return tally
     for family, mu in zip(program.rows, Z, strict=True):
-        room, soft = family.room(f.mid), np.isfinite(family.cap)
-        slack = np.maximum(0.0, -room) if family.slack else np.zeros(len(room))
-        found.note("sign", family.name, -mu)
-        found.note("complementarity", family.name, np.abs(mu * (room + slack)))
+        surplus, soft = family.room(f.mid), np.isfinite(family.cap)
+        slack = np.maximum(0.0, -surplus) if family.slack else np.zeros(len(surplus))
+        tally.note("sign", family.name, -mu)
+        tally.note("complementarity", family.name, np.abs(mu * (surplus + slack)))
         if family.slack:
             unused = np.where(soft, (np.where(soft, family.cap, 0.0) - mu) * slack, 0.0)
-            found.note("sign", family.slack[0], mu - family.cap)
-            found.note("complementarity", family.slack[0], np.abs(unused))
+            tally.note("sign", family.slack[0], mu - family.cap)
+            tally.note("complementarity", family.slack[0], np.abs(unused))
     beta = program.rows.beta(Z)
-    found.sums = {"beta": float(beta.sum()), "size": float(np.abs(beta).sum())}
-    found.largest = {"multiplier": float(np.abs(Z).max()), "cap": float(program.rows.caps.max())}
-    return found
+    tally.sums = {"beta": float(beta.sum()), "size": float(np.abs(beta).sum())}
+    tally.largest = {"multiplier": float(np.abs(Z).max()), "cap": float(program.rows.caps.max())}
+    return tally
 
 
-def residuals(program: HingeProgram, found: Tally, stationary: list[Residual]) -> list[Residual]:
+def residuals(program: HingeProgram, tally: Tally, stationary: list[Residual]) -> list[Residual]:
     """Return the residuals of all conditions in the order of a certificate; `stationary` are those of w.
 
-    Outputs are relative to the size of an output at the row, multipliers to the largest one, and products to
-    both: so the number of samples does not matter.
+    Primal violations are relative to the unit of their family, multipliers to the largest multiplier, and
+    complementarity products to both; thus no scale grows with the number of samples.
     """
-    largest, cap = found.largest.get("multiplier", 0.0), found.largest.get("cap", 0.0)
+    largest, cap = tally.largest.get("multiplier", 0.0), tally.largest.get("cap", 0.0)
     units = {family.name: family.unit for family in program.rows}
     units |= {family.slack[0]: family.unit for family in program.rows if family.slack}
 
-    def of(condition: str, scale: float) -> list[Residual]:
-        rows = [row for name, row in found.worst if name == condition]
+    def condition_residuals(condition: str, scale: float) -> list[Residual]:
+        rows = [row for name, row in tally.worst if name == condition]
         unit = {row: 1.0 if condition == "sign" else units[row] for row in rows}
-        return [found.residual(condition, row, scale * unit[row]) for row in rows]
+        return [tally.residual(condition, row, scale * unit[row]) for row in rows]
 
     balance = []
-    if "beta" in found.sums and program.intercept:
-        total, size = abs(found.sums["beta"]), found.sums["size"]
+    if "beta" in tally.sums and program.intercept:
+        total, size = abs(tally.sums["beta"]), tally.sums["size"]
         balance = [Residual("stationarity", "b", total, total / size if size > 0 else total)]
     return [
-        *of("primal", 1.0), *of("sign", largest or cap), *balance, *stationary,
-        *of("complementarity", largest or 1.0),
+        *condition_residuals("primal", 1.0), *condition_residuals("sign", largest or cap),
+        *balance, *stationary,
+        *condition_residuals("complementarity", largest or 1.0),
     ]  # fmt: skip
 
 
 def stationarity(
-    gradient: Vector, pulled: Vector, terms: float, unit: float, primal_value: float
+    gradient: Vector, adjoint: Vector, adjoint_scale: float, gradient_scale: float, primal_value: float
 ) -> list[Residual]:
-    """Return the residual of ``gradient = pulled`` in w, relative to the larger of the two.
+    """Return the residual of the stationarity condition ``gradient = adjoint`` in w.
 
-    The scale has two floors. `terms` is the size of the terms of the sum `pulled`: if they cancel, rounding
-    is relative to them. `unit` is the size of the gradient of half the energy ‖w‖² at an energy of 1: if w is
-    nearly zero, the scale is a share of the gradient at half the energy `primal_value`.
+    It is relative to the larger of the two vectors, but the scale has two floors. If the terms of the sum
+    `adjoint` cancel, rounding is relative to their magnitude, `adjoint_scale`. If w is nearly zero, the
+    scale is a fraction of the gradient's magnitude where half the energy is `primal_value`;
+    `gradient_scale` is that magnitude at an energy of 1.
     """
     scale = max(
         float(np.abs(gradient).max(initial=0.0)),
-        float(np.abs(pulled).max(initial=0.0)),
-        _TERMS_FLOOR * terms,
-        _GRADIENT_FLOOR * unit * float(np.sqrt(2.0 * primal_value)),
+        float(np.abs(adjoint).max(initial=0.0)),
+        _TERMS_FLOOR * adjoint_scale,
+        _GRADIENT_FLOOR * gradient_scale * float(np.sqrt(2.0 * primal_value)),
     )
-    return [residual("stationarity", "w", np.abs(gradient - pulled), scale)] if len(gradient) else []
+    return [residual("stationarity", "w", np.abs(gradient - adjoint), scale)] if len(gradient) else []
 
 
 # -- the certificate -----------------------------------------------------------------------------
@@ -357,49 +374,50 @@ def certify_hinge(
 
     v: w (m,), or expansion coefficients (n,) for a kernel; by default the w that the multipliers imply.
     b: the intercept, for the samples as the geometry scores them; by default the best one for v.
-    multipliers: (n,) by the names of the families, zeros for families that are not given. Without them the
-        point is merely primal, and a dual bound is built for it in `max_iter` steps of ascent at most.
+    multipliers: (n,) by the names of the families, zeros for families without an entry. By default a dual
+        bound for the primal point is computed, in at most `max_iter` steps of ascent.
     tol: relative tolerance of the gap and of every residual.
     """
     tol, max_iter = tolerance(tol), whole("max_iter", max_iter, 0)
     geometry, rows = program.geometry, program.rows
     if v is None and multipliers is None:
         raise ValueError("a certificate needs a primal point (w and b), multipliers (alpha), or both")
-    given = None if multipliers is None else program.multipliers(multipliers)
+    checked = None if multipliers is None else program.multipliers(multipliers)
     is_implied = v is None
     if v is None:
-        assert given is not None
-        v = geometry.primal_from_dual(rows.beta(given))
+        assert checked is not None
+        v = geometry.primal_from_dual(rows.beta(checked))
     v = real_array("w", v)
-    geometry.prepare(v, *([] if given is None else [rows.beta(given), rows.beta(program.repair(given))]))
+    repaired = None if checked is None else program.repair(checked)
+    geometry.prepare(v, *(rows.beta(Z) for Z in (checked, repaired) if Z is not None))
     b = program.best_intercept(v) if b is None else b
     b = b if isinstance(b, Ball) else Ball(real_number("b", b))
     f = geometry.outputs(v) + b
 
-    found = check_conditions(program, f, given)
+    tally = check_conditions(program, f, checked)
     output_error = geometry.psd_defect * float(np.linalg.norm(v)) * ABOVE
     scale_surely, scale_possibly = to_feasible(program, Ball(f.mid, f.rad + output_error))
     primal = value_between(program, v, f, scale_surely, scale_possibly)
     stationary: list[Residual] = []
-    if given is not None and not is_implied:
-        beta = rows.beta(given)
+    if checked is not None and not is_implied:
+        beta = rows.beta(checked)
         stationary = stationarity(
             geometry.gradient(v), geometry.adjoint(beta), geometry.adjoint_scale(beta),
             geometry.gradient_scale, float(primal.mid),
         )  # fmt: skip
-    measured = residuals(program, found, stationary)
-    if given is not None and (ray := find_ray(program, given)) is not None:
-        proven = conclude_infeasible(program.name, float(primal.upper), measured, tol)
+    all_residuals = residuals(program, tally, stationary)
+    if checked is not None and (ray := find_ray(program, checked)) is not None:
+        proven = conclude_infeasible(program.name, float(primal.upper), all_residuals, tol)
         hard = np.isinf(rows.caps).all()
         return replace(proven, evidence=(Evidence(partial(state_ray, program, ray)),) if hard else ())
-    if given is None:
+    if checked is None:
         Z = ascend(program, v, f.mid, float(primal.upper), tol, max_iter)
         dual = program.bound(Z)
     else:
-        Z, dual = given, program.bound(program.repair(given))
-    feasible = all(r.relative <= tol for r in measured if r.condition == "primal")
+        Z, dual = checked, program.bound(program.repair(checked))
+    feasible = all(r.relative <= tol for r in all_residuals if r.condition == "primal")
     notes = ["" if feasible else BROKEN, NO_RAY if np.isinf(scale_surely) else "", geometry.note]
-    certificate = conclude(program.name, primal, dual, measured, tol, feasible=feasible, notes=notes)
+    certificate = conclude(program.name, primal, dual, all_residuals, tol, feasible=feasible, notes=notes)
     return replace(certificate, evidence=(Evidence(partial(state_hinge, program, v, float(b.mid), Z)),))
 
 
@@ -407,37 +425,38 @@ def certify_hinge(
 
 
 def find_ray(program: HingeProgram, Z: Vector) -> list[list[Fraction]] | None:
-    """Return an exact ray of the dual next to multipliers Z (q, n): w = 0, a positive gain, no finite cap.
+    """Return exact multipliers next to Z (q, n) that prove infeasibility, or None if none are found.
 
-    Return None if there is none. It is proven in rational arithmetic, for linear features: a vector that is
-    only nearly zero merely proves that a feasible w is long. The last digits of a solver's multipliers are
-    wrong, so multiples of the least of them are tried, too.
+    They are a ray of the dual: non-negative, in balance, zero in rows with a finite cap, with
+    Σ β_i phi(x_i) = 0 and a positive linear part of the dual objective. That is checked in rational
+    arithmetic, for linear features only. The last digits of a solver's multipliers are wrong; so their
+    ratios to the smallest one, rounded to small fractions, are tried as well.
     """
     X, rows = getattr(program.geometry, "X", None), program.rows
-    weight = Z.sum(axis=0)
-    used = np.flatnonzero(weight > 1e-9 * weight.max(initial=0.0))
-    if X is None or not len(used) or np.isfinite(rows.caps[Z > 0]).any():
+    sample_total = Z.sum(axis=0)
+    support = np.flatnonzero(sample_total > _MIN_RAY_SHARE * sample_total.max(initial=0.0))
+    if X is None or not len(support) or np.isfinite(rows.caps[Z > 0]).any():
         return None
-    if len(used) * X.shape[1] > _MAX_EXACT_TERMS or (weight < 0).any():
+    if len(support) * X.shape[1] > _MAX_EXACT_TERMS or (sample_total < 0).any():
         return None
-    exact = [[Fraction(float(x)) for x in mu[used]] for mu in Z]
-    least = float(weight[used].min())
-    rounded = [[Fraction(float(x / least)).limit_denominator(10**6) for x in mu[used]] for mu in Z]
+    exact = [[Fraction(float(x)) for x in mu[support]] for mu in Z]
+    least = float(sample_total[support].min())
+    rounded = [[Fraction(float(x / least)).limit_denominator(10**6) for x in mu[support]] for mu in Z]
     for multipliers in (exact, rounded):
-        beta = [Fraction(0)] * len(used)
+        beta = [Fraction(0)] * len(support)
         for family, row in zip(rows, multipliers, strict=True):
-            beta = [s + int(side) * mu for s, side, mu in zip(beta, family.side[used], row, strict=True)]
+            beta = [s + int(side) * mu for s, side, mu in zip(beta, family.side[support], row, strict=True)]
         gain = sum(Fraction(family.kink) * sum(row) for family, row in zip(rows, multipliers, strict=True))
         if gain <= 0 or (program.intercept and sum(beta) != 0):
             continue
-        columns = (X[used].toarray() if sp.issparse(X) else X[used]).T
+        columns = (X[support].toarray() if sp.issparse(X) else X[support]).T
         sums = (sum(b * Fraction(float(x)) for b, x in zip(beta, column, strict=True)) for column in columns)
-        if all(total == 0 for total in sums):
-            found = [[Fraction(0)] * rows.n for _ in rows]
-            for row, multiplier in zip(found, multipliers, strict=True):
-                for i, value in zip(used.tolist(), multiplier, strict=True):
+        if all(sample_total == 0 for sample_total in sums):
+            ray = [[Fraction(0)] * rows.n for _ in rows]
+            for row, multiplier in zip(ray, multipliers, strict=True):
+                for i, value in zip(support.tolist(), multiplier, strict=True):
                     row[i] = value
-            return found
+            return ray
     return None
 
 
@@ -447,10 +466,11 @@ def find_ray(program: HingeProgram, Z: Vector) -> list[list[Fraction]] | None:
 def ascend(
     program: HingeProgram, v: Vector, f: Vector, primal_value: float, tol: float, max_iter: int
 ) -> Vector:
-    """Find feasible multipliers (q, n) with a high dual value for the primal point v of outputs f (n,).
+    """Find feasible multipliers (q, n) with a high dual value, from a primal point v with outputs f (n,).
 
-    The search ends once the relative gap to the point's value is within `tol`, or after `max_iter` steps;
-    with a kernel of more than about a thousand samples there are fewer.
+    The method is accelerated projected gradient ascent with restarts (FISTA). It stops if the relative gap to
+    `primal_value` is within `tol`, or after `max_iter` steps, fewer with a kernel of more than about a
+    thousand samples.
     """
     dual = _Dual(program)
     best, best_value = np.zeros(len(dual.signs)), -np.inf
@@ -467,13 +487,13 @@ def ascend(
     z = previous = dual.project(best)
     step, momentum = 1.0 / dual.curvature(), 1.0
     for iteration in range(1, max_iter + 1):
-        faster = (1.0 + np.sqrt(1.0 + 4.0 * momentum**2)) / 2.0
-        ahead = z + (momentum - 1.0) / faster * (z - previous)
-        previous, momentum = z, faster
-        z = dual.project(ahead + step * dual.gradient(ahead))
-        if (ahead - z) @ (z - previous) > 0:  # momentum points downhill: restart it
+        next_momentum = (1.0 + np.sqrt(1.0 + 4.0 * momentum**2)) / 2.0
+        extrapolated = z + (momentum - 1.0) / next_momentum * (z - previous)
+        previous, momentum = z, next_momentum
+        z = dual.project(extrapolated + step * dual.gradient(extrapolated))
+        if (extrapolated - z) @ (z - previous) > 0:  # momentum points downhill: restart it
             momentum = 1.0
-        if iteration % 20 == 0 or iteration == max_iter:
+        if iteration % _VALUE_EVERY == 0 or iteration == max_iter:
             value = dual.value(z)
             if value > best_value:
                 best, best_value = z, value
@@ -489,7 +509,7 @@ class _Dual:
         self.program, self.rows, n = program, program.rows, program.rows.n
         self.signs, self.upper = self.rows.sides.ravel(), self.rows.caps.ravel()
         self.linear = np.repeat(self.rows.kinks, n)
-        # Costs of slack; 1 for margins and 0 for bounds without slack.
+        # Costs of slack; in rows without slack 1 for margins and 0 for bounds.
         hard = [1.0 if family.kink > 0.0 else 0.0 for family in self.rows]
         self.costs = np.where(np.isfinite(self.upper), self.upper, np.repeat(hard, n))
 
@@ -509,38 +529,40 @@ class _Dual:
         return float(self.program.bound(self.repaired(z)).lower)
 
     def guesses(self, v: Vector, f: Vector) -> Iterator[Vector]:
-        """Yield guesses of the multipliers, the cheapest first; if the point is optimal, one of them is.
+        """Yield guesses of the multipliers, the cheapest first; for an optimal point one of them is optimal.
 
-        The first are expansion coefficients up to their signs. The others follow complementary slackness: the
-        cap if a row needs slack, 0 beyond its kink, and at the kink the least squares fit of w.
+        For a kernel the first guess is the expansion coefficients, positive ones as multipliers of
+        lower-bound rows and negative ones of upper-bound rows. The others follow complementary slackness: the
+        cap if a row needs slack, 0 if its output is beyond the kink, and at the kink a least squares fit to
+        w.
         """
-        room = np.concatenate([family.room(f) for family in self.rows])
+        surplus = np.concatenate([family.room(f) for family in self.rows])
         if isinstance(self.program.geometry, KernelGeometry):
             yield self.rows.split(v).ravel()
         widest = _MARGIN_BANDS[-1]
-        yield self.project(self.costs * np.clip((widest - room) / (2.0 * widest), 0.0, 1.0))
+        yield self.project(self.costs * np.clip((widest - surplus) / (2.0 * widest), 0.0, 1.0))
         for band in _MARGIN_BANDS:
-            yield self.fitted(v, room, band)
+            yield self.fitted(v, surplus, band)
 
-    def fitted(self, v: Vector, room: Vector, band: float) -> Vector:
-        """Return multipliers fitted to w by least squares in those whose rows are at their kinks."""
+    def fitted(self, v: Vector, surplus: Vector, band: float) -> Vector:
+        """Return multipliers whose entries within `band` of the kink are fitted to w by least squares."""
         geometry = self.program.geometry
-        soft = self.costs > 0.0
-        free = np.where(soft, np.abs(room) <= band, room <= band)
-        z = self.costs * (room < 0.0)
+        is_priced = self.costs > 0.0
+        free = np.where(is_priced, np.abs(surplus) <= band, surplus <= band)
+        z = self.costs * (surplus < 0.0)
         z[free] = 0.0
-        places = np.flatnonzero(free)
-        if not 0 < len(places) <= _MAX_FIT_MULTIPLIERS or self.rows.n * len(places) ** 2 > _MAX_FIT_WORK:
+        at_kink = np.flatnonzero(free)
+        if not 0 < len(at_kink) <= _MAX_FIT_MULTIPLIERS or self.rows.n * len(at_kink) ** 2 > _MAX_FIT_WORK:
             return z
         beta = self.beta(z)
-        columns = geometry.columns(places % geometry.n) * self.signs[places]
+        columns = geometry.columns(at_kink % geometry.n) * self.signs[at_kink]
         target = geometry.gradient(v) - geometry.adjoint(beta)
         if self.program.intercept:
-            # The balance is one more row, in the units of the others.
+            # The balance is one more equation, in the units of the others.
             unit = float(np.abs(columns).max()) or 1.0
-            columns = np.vstack([columns, unit * self.signs[places]])
+            columns = np.vstack([columns, unit * self.signs[at_kink]])
             target = np.append(target, -unit * beta.sum())
-        z[places] = lsq_linear(columns, target, (0.0, self.upper[places] + 1e-300), method="bvls").x
+        z[at_kink] = lsq_linear(columns, target, (0.0, self.upper[at_kink] + 1e-300), method="bvls").x
         return z
 
     def curvature(self) -> float:
@@ -550,28 +572,30 @@ class _Dual:
     def project(self, z: Vector) -> Vector:
         """Project on 0 <= z <= upper and, with a free intercept, signs'z = 0.
 
-        The projection is z less a multiple of the signs, clipped to the box. Its balance signs'z decreases
-        with the multiple and is piecewise linear, with breakpoints where an entry reaches an end of its
-        interval: bisection finds the piece that crosses 0, and its slope is the number of entries inside.
+        The projection is z − t·signs clipped to the box, for the t at which its balance signs'z is 0. The
+        balance is a decreasing, piecewise linear function of t, with breakpoints where an entry of z reaches
+        a bound. Bisection over the breakpoints finds the piece that crosses 0; the slope of a piece is minus
+        the number of entries strictly between their bounds.
         """
 
-        def moved(shift: float) -> Vector:
-            return np.minimum(np.maximum(z - shift * self.signs, 0.0), self.upper)
+        def clipped_at(multiple: float) -> Vector:
+            return np.minimum(np.maximum(z - multiple * self.signs, 0.0), self.upper)
 
         if not self.program.intercept or not len(z):
-            return moved(0.0)
-        begin, end = np.sort([self.signs * z, self.signs * (z - self.upper)], axis=0)
-        places = np.unique([begin, end])
-        places = np.concatenate([[-np.inf], places[np.isfinite(places)], [np.inf]])
-        low, high, above = 0, len(places) - 1, 0.0  # the balance is positive at low, and not at high
+            return clipped_at(0.0)
+        first, last = np.sort([self.signs * z, self.signs * (z - self.upper)], axis=0)
+        breakpoints = np.unique([first, last])
+        breakpoints = np.concatenate([[-np.inf], breakpoints[np.isfinite(breakpoints)], [np.inf]])
+        # The balance is positive at the breakpoint `low`, and not positive at `high`.
+        low, high, balance_at_low = 0, len(breakpoints) - 1, 0.0
         while high - low > 1:
             middle = (low + high) // 2
-            balance = float(self.signs @ moved(places[middle]))
+            balance = float(self.signs @ clipped_at(breakpoints[middle]))
             if balance > 0.0:
-                low, above = middle, balance
+                low, balance_at_low = middle, balance
             else:
                 high = middle
-        if low == 0:  # the balance is positive nowhere: the caps of positive signs are 0
-            return moved(places[high])
-        moving = max(int(((begin <= places[low]) & (end >= places[high])).sum()), 1)
-        return moved(places[low] + above / moving)
+        if low == 0:  # no breakpoint has a positive balance: the caps of positive signs are 0
+            return clipped_at(breakpoints[high])
+        slope = max(int(((first <= breakpoints[low]) & (last >= breakpoints[high])).sum()), 1)
+        return clipped_at(breakpoints[low] + balance_at_low / slope)

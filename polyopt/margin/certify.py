@@ -1,6 +1,8 @@
-"""Certificates of the classifiers of the hinge family from their data and vectors, whoever computed these.
+"""Certificates of the SVM, the Sigma-SVM and the Relative Margin Machine from data and solution vectors.
 
-Each function states the families of rows of its machine, and :func:`certify_families` does the rest.
+The vectors may come from any solver. Each function states the families of rows of its machine, that is its
+constraints with one row per sample (:mod:`formulations.families`), and :func:`certify_families` certifies the
+point. The certificates are explained in :mod:`polyopt.margin.certificate`.
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ from polyopt.margin.geometry import (
 )
 
 
-class Given(TypedDict, total=False):
-    """The keywords of :func:`certify_families` that every machine's certificate takes as they are."""
+class CommonArguments(TypedDict, total=False):
+    """The keywords that are passed on to :func:`certify_families` unchanged."""
 
     w: ArrayLike | None
     b: float | None
@@ -55,25 +57,26 @@ def certify_svm(
     y : array_like of shape (n,)
         Labels -1 and +1.
     C : float or array_like of shape (n,)
-        Cost per sample; infinite for a hard margin, where the multipliers may prove that no
-        hyperplane separates the classes.
+        Cost per sample; infinite for a hard margin. The multipliers may then prove that no hyperplane
+        separates the classes.
     w : array_like of shape (m,), optional
         Normal vector; with `kernel` or `precomputed`, signed expansion coefficients of shape (n,).
     b : float, optional
-        Intercept. By default the best one for w.
+        Intercept. By default the optimal one for w.
     alpha : array_like of shape (n,), optional
         Multipliers of the margin rows, in input order, non-negative. At least one of `w` and
-        `alpha` is needed; without `alpha` a dual bound is built.
+        `alpha` is needed; without `alpha` a dual bound is computed from w.
     kernel : Kernel, optional
-        The kernel of a kernel machine whose samples are X. No more of the Gram matrix is computed than
-        the columns of the support, by blocks.
+        The kernel of a kernel machine whose samples are X. Only the Gram matrix's columns of the support
+        vectors are computed, by blocks.
     precomputed : bool
         Whether X is a Gram matrix.
     tol : float
         Relative tolerance.
     max_iter : int
-        Steps spent on the bound when `alpha` is absent. With a kernel of more than about a thousand samples
-        there are fewer, and of more than 63,000 none: the bound is then of the multipliers that w implies.
+        Maximal number of ascent steps for the bound if `alpha` is not given. With a kernel there are fewer
+        above about a thousand samples, and none above 63,000: the bound is then that of the multipliers
+        guessed from w.
 
     Raises
     ------
@@ -82,7 +85,7 @@ def certify_svm(
     """
     X, y = as_data(X, y)
     return certify_families(
-        X, hinge_families(y, C, hard=True), name="the SVM", w=w, b=b, multipliers=_named(alpha),
+        X, hinge_families(y, C, hard=True), name="the SVM", w=w, b=b, multipliers=_multipliers_by_name(alpha),
         kernel=kernel, precomputed=precomputed, tol=tol, max_iter=max_iter,
     )  # fmt: skip
 
@@ -98,7 +101,7 @@ def certify_sigma_svm(
     Parameters
     ----------
     X, y, C, alpha, kernel, precomputed, tol, max_iter
-        As in :func:`certify_svm`; this machine's kernel needs the whole Gram matrix.
+        As in :func:`certify_svm`; with a kernel the complete Gram matrix is computed.
     D : float
         Share of the output variance in the regulariser, within [0, 1].
     w : array_like, optional
@@ -124,17 +127,18 @@ def certify_sigma_svm(
         geometry, size = SigmaLinearGeometry(X, D, s), X.shape[1]
     else:
         gram, psd_defect = _checked_gram(X, kernel, precomputed)
-        factors = CentredKernel(_whole(gram), s).factors
+        factors = CentredKernel(_gram_array(gram), s).factors
         geometry, size = SigmaKernelGeometry(gram, D, s, factors, psd_defect), len(y)
     program = HingeProgram("the Sigma-SVM", geometry, hinge_families(y, C, hard=True))
     v = checked_vector("w", w, (size,))
-    return certify_hinge(program, v=v, b=b, multipliers=_named(alpha), tol=tol, max_iter=max_iter)
+    multipliers = _multipliers_by_name(alpha)
+    return certify_hinge(program, v=v, b=b, multipliers=multipliers, tol=tol, max_iter=max_iter)
 
 
 def certify_rmm(
     X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0, *, D: ArrayLike = np.inf,
     alpha: ArrayLike | None = None, lam: ArrayLike | None = None, lam_star: ArrayLike | None = None,
-    tol: float = 1e-6, **given: Unpack[Given],
+    tol: float = 1e-6, **common: Unpack[CommonArguments],
 ) -> Certificate:  # fmt: skip
     """Certify a point of the Relative Margin Machine, eq. (7) and (8) of Shivaswamy & Jebara (2008).
 
@@ -143,20 +147,20 @@ def certify_rmm(
     X, y, C, alpha, tol
         As in :func:`certify_svm`.
     B : float
-        Bound on the outputs, at least 0.
+        Bound on the absolute outputs, at least 0.
     D : float or array_like of shape (n,)
         Cost per unit of slack on the bounds; infinite for bounds that must hold.
     lam, lam_star : array_like of shape (n,), optional
-        Multipliers of the upper and the lower bound; zero where not given.
-    **given
+        Multipliers of the upper and the lower bound; zero by default.
+    **common
         ``w``, ``b``, ``kernel``, ``precomputed`` and ``max_iter`` as in :func:`certify_svm`.
     """
     X, y = as_data(X, y)
     rows = hinge_families(y, C, at_least("B", B, 0.0, infinite=True), D, hard=True)
-    multipliers = _named(alpha, bound_above=lam, bound_below=lam_star)
+    multipliers = _multipliers_by_name(alpha, bound_above=lam, bound_below=lam_star)
     slack = " with slack on its bounds" if np.isfinite(D).any() else ""
     name = f"the Relative Margin Machine{slack}"
-    return certify_families(X, rows, name=name, multipliers=multipliers, tol=tol, **given)
+    return certify_families(X, rows, name=name, multipliers=multipliers, tol=tol, **common)
 
 
 def certify_rmm_bounded(
@@ -170,15 +174,15 @@ def certify_rmm_bounded(
     D: ArrayLike | None = None,
     multipliers: Mapping[str, ArrayLike] | None = None,
     tol: float = 1e-6,
-    **given: Unpack[Given],
+    **common: Unpack[CommonArguments],
 ) -> Certificate:
     """Certify a point of the program of :func:`formulations.rmm_bounded.qp`.
 
     Parameters
     ----------
     X : array_like or CSR of shape (n, m), or Gram matrix of shape (n + k, n + k)
-        The training data; or, with ``precomputed=True`` and no U, the Gram matrix of these followed by the
-        further samples.
+        The training data; or, with ``precomputed=True`` and no U, the Gram matrix of the training samples
+        followed by the further samples.
     y, C, B, tol
         As in :func:`certify_rmm`.
     U : array_like or CSR of shape (k, m), or None
@@ -186,33 +190,33 @@ def certify_rmm_bounded(
     training : bool
         Whether the bounds hold at the training data, too.
     D : float or array_like of shape (n + k,) or (k,), optional
-        Cost per unit beyond B, for the samples at which the bounds hold; by default they must hold.
+        Cost per unit of output beyond B, for the bounded samples; by default the bounds are hard.
     multipliers : mapping of str to array_like, optional
-        Of the row ``margin``, shape (n,), and of ``bound_above`` and ``bound_below``, shape (n + k,), or (k,)
-        if the bounds hold at the further samples only.
-    **given
+        Multipliers of the rows ``margin``, shape (n,), and ``bound_above`` and ``bound_below``, shape
+        (n + k,), or (k,) if the bounds hold at the further samples only.
+    **common
         ``w``, ``b``, ``kernel``, ``precomputed`` and ``max_iter`` as in :func:`certify_svm`; coefficients of
         a kernel machine are (n + k,).
 
     Raises
     ------
     ValueError
-        Wrong shapes or values; U beside a Gram matrix, or neither.
+        Wrong shapes or values; U together with a Gram matrix, or neither of them.
     """
-    Z, y = _all_samples(X, y, U, bool(given.get("precomputed", False)))
-    n, count = len(y), Z.shape[0]
-    bounded = count if training else count - n
+    samples, y = _all_samples(X, y, U, bool(common.get("precomputed", False)))
+    n, n_samples = len(y), samples.shape[0]
+    n_bounded = n_samples if training else n_samples - n
     cost: NDArray[np.float64] | float = np.inf
     if D is not None:
-        cost = np.full(count, np.inf)
-        cost[count - bounded :] = D if np.ndim(D) == 0 else real_array("D", D, (bounded,))
-    rows = further.families(y, count - n, C, B, training=training, D=cost)
+        cost = np.full(n_samples, np.inf)
+        cost[n_samples - n_bounded :] = D if np.ndim(D) == 0 else real_array("D", D, (n_bounded,))
+    rows = further.families(y, n_samples - n, C, B, training=training, D=cost)
     if multipliers is not None:
-        shapes = {"margin": (n,), "bound_above": (bounded,), "bound_below": (bounded,)}
+        shapes = {"margin": (n,), "bound_above": (n_bounded,), "bound_below": (n_bounded,)}
         named = {name: real_array(name, mu, shapes.get(name)) for name, mu in multipliers.items()}
-        multipliers = further.spread(named, n, count)
+        multipliers = further.spread(named, n, n_samples)
     name = "the Relative Margin Machine with bounds at further samples"
-    return certify_families(Z, rows, name=name, multipliers=multipliers, tol=tol, **given)
+    return certify_families(samples, rows, name=name, multipliers=multipliers, tol=tol, **common)
 
 
 def certify_families(
@@ -228,25 +232,25 @@ def certify_families(
     tol: float = 1e-6,
     max_iter: int = 2000,
 ) -> Certificate:
-    """Certify a point of ``min ½‖w‖² +`` the cost of the slacks of some families of rows.
+    """Certify a point of the program ``min ½‖w‖² +`` the cost of the slacks of the families `rows`.
 
-    Arguments as in :func:`certify_svm`, except for `name`, the machine's name in the certificate, and the
-    multipliers (n,) by the names of the families, zeros for those not given. At least one of `w` and
-    `multipliers` is needed; without the latter a dual bound is built.
+    Arguments as in :func:`certify_svm`, except for `name`, the machine's name in the certificate, and
+    `multipliers`, arrays (n,) by the names of the families, zeros for families without an entry. At least one
+    of `w` and `multipliers` is needed; without multipliers a dual bound is computed from w.
     """
     geometry, size = feature_space(X, kernel, precomputed)
     v = checked_vector("w", w, (size,))
-    given = None if b is None else Ball(real_number("b", b))
+    centred_b = None if b is None else Ball(real_number("b", b))
     if b is not None and v is not None:
-        given = geometry.moved(v, real_number("b", b))
+        centred_b = geometry.centred_intercept(v, real_number("b", b))
     program = HingeProgram(name, geometry, rows)
-    return certify_hinge(program, v=v, b=given, multipliers=multipliers, tol=tol, max_iter=max_iter)
+    return certify_hinge(program, v=v, b=centred_b, multipliers=multipliers, tol=tol, max_iter=max_iter)
 
 
 def feature_space(
     X: Matrix, kernel: Kernel | None, precomputed: bool
 ) -> tuple[LinearGeometry | KernelGeometry, int]:
-    """Return the feature space of a machine, and the size of the vector that represents w in it."""
+    """Return the feature space of a machine, and the length of the vector that represents w in it."""
     if kernel is None and not precomputed:
         return LinearGeometry(X, centred=True), X.shape[1]
     gram, psd_defect = _checked_gram(X, kernel, precomputed)
@@ -256,7 +260,7 @@ def feature_space(
 def _checked_gram(X: MatrixLike, kernel: Kernel | None, precomputed: bool) -> tuple[Gram, float]:
     """Return the Gram matrix and the magnitude of its most negative eigenvalue; refuse an indefinite one."""
     if kernel is not None and precomputed:
-        raise ValueError("kernel must be None where X is a Gram matrix (precomputed=True)")
+        raise ValueError("kernel must be None if X is a Gram matrix (precomputed=True)")
     gram: Gram = MatrixGram(X) if kernel is None else SampleGram(X, kernel)
     return gram, require_psd(gram)
 
@@ -268,7 +272,7 @@ def _all_samples(
     if U is not None and not precomputed:
         return further.stacked(X, y, U)
     if U is not None or not precomputed:
-        raise ValueError("U must be the further samples, and None where X is a Gram matrix that has them")
+        raise ValueError("U must be the further samples, or None if X is a Gram matrix that includes them")
     y = as_labels(y)
     K, _ = as_data(X, np.ones(np.shape(X)[0] if np.ndim(X) else 0))
     if K.shape[0] <= len(y):
@@ -276,16 +280,16 @@ def _all_samples(
     return K, y
 
 
-def _named(alpha: ArrayLike | None, **others: ArrayLike | None) -> dict[str, Any] | None:
-    """Return multipliers by the names of their families; None if those of the margins are not given."""
-    given = {name: values for name, values in others.items() if values is not None}
-    if alpha is None and given:
+def _multipliers_by_name(alpha: ArrayLike | None, **bounds: ArrayLike | None) -> dict[str, Any] | None:
+    """Return multipliers by the names of their families, or None if `alpha` (of the margins) is None."""
+    by_name = {name: values for name, values in bounds.items() if values is not None}
+    if alpha is None and by_name:
         raise ValueError("lam and lam_star are multipliers beside alpha, which is not given")
-    return None if alpha is None else {"margin": alpha, **given}
+    return None if alpha is None else {"margin": alpha, **by_name}
 
 
-def _whole(gram: Gram) -> NDArray[Any]:
-    """Return the whole Gram matrix; refuse one that is too large."""
+def _gram_array(gram: Gram) -> NDArray[Any]:
+    """Return the Gram matrix as an array; refuse one that is too large."""
     if gram.n > MAX_SQUARE_ROWS:
         raise ValueError(
             f"X has {gram.n} samples, and the Sigma-SVM's kernel needs the whole Gram matrix: "
@@ -293,5 +297,5 @@ def _whole(gram: Gram) -> NDArray[Any]:
         )
     if isinstance(gram, MatrixGram):
         return gram.K
-    every = np.arange(gram.n)
-    return gram.panel(every, np.float64).rows(every)
+    all_samples = np.arange(gram.n)
+    return gram.panel(all_samples, np.float64).rows(all_samples)

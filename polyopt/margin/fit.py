@@ -1,7 +1,12 @@
 """Base of the SVM, the Sigma-SVM and the RMM: choose a solver, solve, set the model from the solution.
 
-A subclass gives its programs (primal for linear features, dual for a Gram matrix), its families of rows and
-D, the share of the output variance in its regulariser.
+All three minimise ½‖w‖² plus hinge losses, the cost of slack in families of rows, which are constraints with
+one row per sample (:mod:`formulations.families`). A subclass defines its families of rows, its programs
+(primal for linear features, dual for a Gram matrix) and D, the share of the output variance in its
+regulariser.
+
+``_fit_binary`` is one fit: it picks a solver, solves in the features or for a Gram matrix, sets the model
+from w or from the multipliers, and checks the solver's status by a certificate if that is needed.
 """
 
 from __future__ import annotations
@@ -40,20 +45,26 @@ if TYPE_CHECKING:
     from formulations.error_bounds.margin_bounds import MarginBound
     from formulations.language.program import Program
 
-# Number of samples up to which ``solver="auto"`` solves to 1e-8 whatever `tol` is: it takes no longer.
+# Number of samples up to which ``solver="auto"`` solves to 1e-8 for any `tol`: it takes no longer.
 _MAX_AUTO_SAMPLES = 2_000
 # Number of features up to which ``solver="auto"`` solves a tall linear machine in its features.
 _MAX_AUTO_FEATURES = 2_000
-_MAX_OFFSET = 1e3  # centre times weights up to which samples are scored as they are, without centring
-_OUTPUT_ROUNDING = 1e-13  # relative error of an output, which the costs multiply
-_OPTIMAL_GAP = 1e-5  # relative gap that a solved machine may have, whatever `tol` is
-_MAX_OPTIMAL_GAP = 0.1  # relative gap that a solved machine may have, for a large `tol`
-_INACCURATE_GAP = 1e-3  # relative gap above which a machine that rounding ended is stalled
+_MAX_OFFSET = 1e3  # |centre|·|w| up to which samples are scored without centring
+_OUTPUT_ROUNDING = 1e-13  # relative rounding error of an output
+_OPTIMAL_GAP = 1e-5  # relative gap that the status "solved" allows for any `tol`
+_MAX_OPTIMAL_GAP = 0.1  # relative gap that the status "solved" allows at most, for a large `tol`
+_CERTIFICATE_TOL = 1e-6  # tolerance of the certificate that checks a fit
+_SUPPORT_TOL = 1e-6  # least coefficient of a support vector, relative to the largest
+_MULTIPLIER_TOL = 1e-6  # distance from a bound, relative to the largest cost, at which a multiplier is at it
+_MIN_SLACK = 1e-6  # least slack that is reported as in use
+_MAX_OUTPUT_ERROR = 1e-3  # rounding error of an output above which a fit warns
+_MAX_OUTPUT_TERMS = 1e7  # size of an output's terms up to which single precision suffices
+_INACCURATE_GAP = 1e-3  # relative gap up to which a machine that is not solved is inaccurate, not stalled
 
 
 @estimator
 class HingeClassifier(KernelClassifier):
-    """Base of the machines of families of rows.
+    """Base of the SVM, the Sigma-SVM and the Relative Margin Machine.
 
     Parameters
     ----------
@@ -63,26 +74,26 @@ class HingeClassifier(KernelClassifier):
         Kernel, as in scikit-learn; it must be positive semidefinite on the training data.
     solver : {"auto", "exact", "decomposition", "interior-point"}, default="auto"
         "decomposition" solves the dual by working sets, for any kernel; "interior-point" the primal
-        of a linear machine, best where there are many more samples than features; "exact" the explicit
-        program of the machine in ``formulations`` by a general solver. "auto" takes the interior point for a
+        of a linear machine, best if there are many more samples than features; "exact" the explicit
+        program of the machine in ``formulations`` by a general solver. "auto" is the interior point for a
         linear machine of up to 2,000 features and at least as many samples, else decomposition;
-        ``solver_`` says which.
+        ``solver_`` is the one chosen.
     tol : float, default=1e-3
-        Largest violation of the optimality conditions that decomposition leaves, in units of the
-        outputs; the relative duality gap is then within ten times `tol` (at most 0.1). "auto" asks for
-        1e-8 at most for up to 2,000 samples; the other solvers always do. A run that ends short warns.
+        Largest violation of the optimality conditions at which decomposition stops, in units of the
+        outputs; the relative duality gap is then within ten times `tol` (at most 0.1). "auto" lowers it to
+        1e-8 for up to 2,000 samples, the other solvers always do. A fit that does not reach it warns.
     max_iter : int, optional
-        Iterations of the solver at most (working sets and Newton steps of "decomposition"), as ``n_iter_``
-        counts them; the point reached is kept.
+        Maximal number of iterations of the solver (working sets and Newton steps of "decomposition"), as
+        counted by ``n_iter_``; the last point is kept.
     time_limit : float, optional
-        Seconds for the whole fit, shared by the pairs of classes; the point reached is kept.
-        "exact" looks at the clock only between its iterations. With a kernel
-        and thousands of samples one iteration takes minutes, and so does building the program.
+        Seconds for the complete fit, shared by the pairs of classes; the last point is kept.
+        "exact" checks the clock only between its iterations. With a kernel and thousands of samples an
+        iteration takes minutes, and so does building the program.
     cache_size : float, default=500.0
         Megabytes that decomposition may use for kernel rows and for Newton's method.
     warm_start : bool, default=False
-        True: decomposition starts from the last fit's multipliers, if that was of the same samples. With
-        other costs or bounds it then ends sooner, at the same solution within `tol`.
+        True: decomposition starts from the multipliers of the last fit, if that had the same samples. With
+        other costs or bounds it then stops sooner, at the same solution within `tol`.
 
     Attributes
     ----------
@@ -113,21 +124,23 @@ class HingeClassifier(KernelClassifier):
         "warm_start": ["boolean"],
     }
 
-    _answers_by: ClassVar[tuple[str, ...]] = (*KernelClassifier._answers_by, "coef_", "_centre", "_b")
+    _prediction_attributes: ClassVar[tuple[str, ...]] = (
+        *KernelClassifier._prediction_attributes, "coef_", "_centre", "_b",
+    )  # fmt: skip
 
-    # -- what a subclass supplies ------------------------------------------------------------
+    # -- defined by a subclass ---------------------------------------------------------------
 
     _dtypes: ClassVar[list[Any]] = [np.float64, np.float32]
     _title: ClassVar[str]
     families_: Families = field(init=False)
     multipliers_: dict[str, NDArray[Any]] = field(init=False)
-    _costs: NDArray[np.float64] = field(init=False)  # of slack, (n,): C times the samples' weights
+    _costs: NDArray[np.float64] = field(init=False)  # costs of slack (n,): C times the samples' weights
     _sample_weights: NDArray[np.float64] = field(init=False)
-    _short: float = field(init=False)  # the most negative eigenvalue of the kernel matrix, in size
-    # The solution: w of the centred samples, or their coefficients (n,) in the kernel expansion; and its b.
+    _short: float = field(init=False)  # magnitude of the Gram matrix's most negative eigenvalue
+    # The solution: w for the centred samples, or the coefficients (n,) of the kernel expansion; and b.
     _v: NDArray[np.float64] = field(init=False)
     _b: float = field(init=False)
-    _centre: NDArray[np.float64] = field(init=False)  # of the samples, for the linear kernel
+    _centre: NDArray[np.float64] = field(init=False)  # mean of the samples, for the linear kernel
     _variance_share: ClassVar[float | None] = None
 
     def _families(self, y: NDArray[Any], weights: NDArray[Any]) -> Families:
@@ -143,10 +156,10 @@ class HingeClassifier(KernelClassifier):
         """Return the dual for the Gram matrix of :meth:`_solver_gram`, with the families' letters."""
 
     def _solver_gram(self, X: Any, weights: NDArray[Any]) -> Gram:
-        """Return the Gram matrix that the solver takes."""
+        """Return the Gram matrix for the solver."""
         if self.kernel == "precomputed":
             return MatrixGram(X)
-        # b is free, so the origin does not matter: around the mean inner products keep most digits.
+        # b is free, so the origin is arbitrary: centring loses the fewest digits of inner products.
         return SampleGram(X, self._kernel, middle(X) if self.kernel == "linear" else None)
 
     def _feature_space(self) -> Any:
@@ -171,8 +184,8 @@ class HingeClassifier(KernelClassifier):
 
     def _fit_binary(self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
         earlier = self._earlier or {}
-        known = "multipliers_" in earlier
-        is_same = known and np.array_equal(rows, earlier["_rows"]) and np.array_equal(y, earlier["_y"])
+        has_same_samples = "multipliers_" in earlier and np.array_equal(rows, earlier["_rows"])
+        has_same_samples = has_same_samples and np.array_equal(y, earlier["_y"])
         self._X, self._y, self._sample_weights, self._rows = X, y, weights, rows
         with np.errstate(over="ignore"):
             self._costs = self.C * weights
@@ -182,7 +195,7 @@ class HingeClassifier(KernelClassifier):
                 f"C={self.C:g} times a sample's weight, {weights.max():g}, is not finite: choose smaller ones"
             )
         start = None
-        if is_same:
+        if has_same_samples:
             start = recapped(earlier["multipliers_"], earlier["families_"], families)
         self.families_ = families
         self.gamma_ = self._gamma_of(X, weights)
@@ -190,11 +203,11 @@ class HingeClassifier(KernelClassifier):
         if is_out_of_time() and self.kernel != "linear":
             self._set_empty_model()
             return
-        geometry = cache(self._feature_space)  # made at its first use, once
+        geometry = cache(self._feature_space)  # built at its first use
         if self.solver_ == "interior-point" or (self.solver_ == "exact" and self._is_tall(X)):
-            v, b = self._solve_features(X)
+            v, b = self._solve_in_features(X)
         else:
-            v, b = self._solve_gram(start, geometry)
+            v, b = self._solve_with_gram(start, geometry)
         self._set_model(v, b, geometry)
         certificate = None
         # True if the rounding of outputs, times the sum of all costs, is not negligible in the objective.
@@ -202,21 +215,25 @@ class HingeClassifier(KernelClassifier):
             self.solution_.objective
         )
         if self.solver_ == "exact" or rounding_matters or (self.solver_ == "decomposition" and b is None):
-            certificate = self._certify(geometry(), tol=1e-6)
-            self._withdraw_solved(certificate.relative_gap)
+            certificate = self._certify(geometry(), _CERTIFICATE_TOL)
+            self._downgrade_status(certificate.relative_gap)
         elif v is None and self.solution_.bound is not None:
-            # The vector was made of the multipliers: its value is compared with the solver's bound.
-            certificate = self._certify(geometry(), tol=1e-6)
+            # v was computed from the multipliers: its value is compared with the solver's bound.
+            certificate = self._certify(geometry(), _CERTIFICATE_TOL)
             bound = max(certificate.dual_value, self.solution_.bound)
-            self._withdraw_solved(relative_gap(certificate.primal_value, bound))
+            self._downgrade_status(relative_gap(certificate.primal_value, bound))
         # A certificate of a kernel machine of many samples would cost too much here.
         is_too_costly = (
             certificate is None and self.solver_ == "decomposition" and X.shape[0] > _MAX_AUTO_SAMPLES
         )
-        self._warn_if_short(None if is_too_costly else lambda: certificate or self._certify(geometry(), 1e-6))
+
+        def certify() -> Certificate:
+            return certificate or self._certify(geometry(), _CERTIFICATE_TOL)
+
+        self._warn_if_short(None if is_too_costly else certify)
 
     def _set_empty_model(self) -> None:
-        """Set the model w = 0, without support vectors, if the time limit ends the fit before the solve."""
+        """Set the model w = 0, without support vectors, for a time limit that ends before the solve."""
         zeros = np.zeros(len(self._y))
         self._v, self._b = zeros, self.families_.best_intercept(zeros)
         self.outputs_ = zeros + self._b
@@ -234,8 +251,11 @@ class HingeClassifier(KernelClassifier):
         self._set_support(np.empty(0, dtype=np.intp), zeros[:0], self._sample_weights > 0.0)
         self._warn_if_short(None)
 
-    def _solve_features(self, X: Any) -> tuple[NDArray[Any] | None, float | None]:
-        """Solve in the features; set ``solution_`` and the multipliers; return w and b, None if unknown."""
+    def _solve_in_features(self, X: Any) -> tuple[NDArray[Any] | None, float | None]:
+        """Solve in the features and set ``solution_`` and the multipliers.
+
+        Return w and b; None for one that is to be computed from the multipliers.
+        """
         if self.solver_ == "interior-point":
             from polyopt.margin.interior_point import solve_interior_point
 
@@ -246,7 +266,7 @@ class HingeClassifier(KernelClassifier):
                 tol=tol, **self._limits(),
             )  # fmt: skip
         else:
-            # With D > 0 the regulariser has a scale of its own, so the program is not scaled.
+            # With D > 0 the regulariser has its own scale, so the program is not scaled.
             unit = min(1.0, float(self._costs.max())) if self._variance_share in (None, 0.0) else 1.0
             rows = self.families_.repriced(1.0 / unit)
             program = self._primal_program(np.sqrt(unit) * X, rows, self._sample_weights)
@@ -257,13 +277,16 @@ class HingeClassifier(KernelClassifier):
                 duals={name: unit * multipliers for name, multipliers in solution.duals.items()},
             )
         self._set_multipliers(self.solution_.duals)
-        # At D = 1 w is unique only up to directions without spread: the multipliers give the least norm.
+        # At D = 1 w is unique only up to directions without variance: the multipliers give the least norm.
         return (self.solution_["w"] if self._variance_share != 1.0 else None), None
 
-    def _solve_gram(
+    def _solve_with_gram(
         self, start: Any, geometry: Callable[[], Any]
     ) -> tuple[NDArray[Any] | None, float | None]:
-        """Solve for a Gram matrix; set ``solution_`` and the multipliers; return v and b, None if unknown."""
+        """Solve for a Gram matrix and set ``solution_`` and the multipliers.
+
+        Return v and b; None for one that is to be computed from the multipliers.
+        """
         self._short = 0.0
         if self.kernel == "precomputed" or not (self.kernel == "linear" or self._kernel_is_mercer):
             self._short = require_psd(self._kernel_gram())
@@ -281,40 +304,42 @@ class HingeClassifier(KernelClassifier):
         tol = min(self.tol, 1e-8) if self.solver == "auto" and gram.n <= _MAX_AUTO_SAMPLES else self.tol
         self.solution_ = machine.solve(self.families_, tol=tol, start=start, **limits)
         self._set_multipliers(self.solution_.duals)
-        # The solver's coefficients are scaled back within the bounds; those implied by alpha are not.
+        # The solver's coefficients are scaled to satisfy the bounds; those implied by alpha are not.
         coef = self.solution_["coef"]
-        # The solver's outputs and intercept are taken, unless rounding is not negligible in the objective, or
+        # The solver's outputs and intercept are used, unless rounding is not negligible in the objective, or
         # in an output in single precision.
-        size = float(np.abs(gram.diagonal()).max(initial=0.0)) * float(np.abs(coef).sum())
-        rounding = _OUTPUT_ROUNDING * size * float(self._costs.sum())
+        output_scale = float(np.abs(gram.diagonal()).max(initial=0.0)) * float(np.abs(coef).sum())
+        rounding = _OUTPUT_ROUNDING * output_scale * float(self._costs.sum())
         rounding_matters = rounding > _OPTIMAL_GAP * abs(self.solution_.objective)
-        if self.kernel == "linear" or not self._is_pairwise or rounding_matters or not size < 1e7:
+        is_accurate = not rounding_matters and output_scale < _MAX_OUTPUT_TERMS
+        if self.kernel == "linear" or not self._is_pairwise or not is_accurate:
             return geometry().primal_from_dual(coef), None
         return coef, float(self.solution_["b"])
 
-    def _withdraw_solved(self, gap: float) -> None:
-        """Change the status SOLVED if a certificate's gap shows that the kernel was too inaccurate."""
+    def _downgrade_status(self, gap: float) -> None:
+        """Change the status SOLVED if a certificate's gap is too large, because kernel values are rounded."""
         allowed = max(10.0 * self.tol if self.solver_ == "decomposition" else 0.0, _OPTIMAL_GAP)
         if self.solution_.status is Status.SOLVED and not gap <= min(allowed, _MAX_OPTIMAL_GAP):
             status = Status.INACCURATE if gap <= _INACCURATE_GAP else Status.STALLED
             self.solution_ = replace(self.solution_, status=status)
 
     def _limits(self) -> dict[str, Any]:
+        """Return the limits and the progress listener for a solver, as keyword arguments."""
         from polyopt.base.progress import listener
 
         progress = listener()
         return {"max_iter": self.max_iter, "time_limit": self.time_limit, "progress": progress}
 
     def _set_multipliers(self, vectors: dict[str, NDArray[Any]]) -> None:
-        """Set the multipliers, from those of each family."""
+        """Set ``multipliers_`` from the multipliers of each family, and ``n_iter_``."""
         self.multipliers_ = self.families_.named(self.families_.stacked(vectors))
         self.n_iter_ = max(self.solution_.iterations, 1)
 
     def _solve(self, program: Program, unit: float) -> Solution:
         """Solve the program for features scaled by √unit and costs divided by unit.
 
-        That is the same program with the objective in units of `unit`: costs far below 1 would
-        otherwise be lost in the solver's absolute tolerances.
+        It is the same program with the objective in units of `unit`. Without scaling, costs far below 1 would
+        be lost in the solver's absolute tolerances.
         """
         solution = program.solve(time_limit=self.time_limit, max_iter=self.max_iter)
         if not solution.primal:
@@ -325,14 +350,17 @@ class HingeClassifier(KernelClassifier):
         return replace(solution, objective=unit * solution.objective)
 
     def _set_model(self, v: NDArray[Any] | None, b: float | None, geometry: Callable[[], Any]) -> None:
-        """Set the model from the solution: its vector, its intercept, its outputs, its support."""
+        """Set the model from the solution v and b: vector, intercept, outputs and support vectors.
+
+        A v or b that is None is computed from the multipliers.
+        """
         beta = self.families_.beta(self.families_.stacked(self.multipliers_))
         if b is None:
-            space = geometry()
-            v = space.primal_from_dual(beta) if v is None else v
-            # If a whole interval of intercepts is optimal, its midpoint is taken for every solver.
-            b = self._program(space).best_intercept(v)
-            outputs = space.outputs(v) + b
+            feature_space = geometry()
+            v = feature_space.primal_from_dual(beta) if v is None else v
+            # If all intercepts of an interval are optimal, every solver takes its midpoint.
+            b = self._program(feature_space).best_intercept(v)
+            outputs = feature_space.outputs(v) + b
             self.outputs_ = outputs.mid
             self._warn_if_inaccurate(outputs)
         else:
@@ -342,18 +370,18 @@ class HingeClassifier(KernelClassifier):
         if self.kernel == "linear":
             self._centre = geometry().centre
             self.coef_ = v[None, :]
-        # Intercept in the original coordinates; pairwise kernels already use them.
-        is_moved = self.kernel == "linear" or not self._is_pairwise
-        self.intercept_ = np.array([b - float(geometry().moved(v, 0.0).mid) if is_moved else b])
-        used = np.abs(beta) > 1e-6 * max(float(np.abs(beta).max()), np.finfo(float).tiny)
+        # The intercept for uncentred samples; pairwise kernels do not centre them.
+        is_centred = self.kernel == "linear" or not self._is_pairwise
+        self.intercept_ = np.array([b - float(geometry().centred_intercept(v, 0.0).mid) if is_centred else b])
+        is_support = np.abs(beta) > _SUPPORT_TOL * max(float(np.abs(beta).max()), np.finfo(float).tiny)
         is_expansion = self.kernel != "linear" and self._is_pairwise
-        places = np.flatnonzero(used)
-        self._set_support(places, (v if is_expansion else beta)[places], self._sample_weights > 0.0)
+        positions = np.flatnonzero(is_support)
+        self._set_support(positions, (v if is_expansion else beta)[positions], self._sample_weights > 0.0)
 
     def _warn_if_inaccurate(self, outputs: Ball) -> None:
-        """Warn if rounding alone changes an output by more than 1e-3."""
+        """Warn if rounding alone changes an output by more than `_MAX_OUTPUT_ERROR`."""
         error = float(outputs.rad.max(initial=0.0))
-        if not error <= 1e-3:
+        if not error <= _MAX_OUTPUT_ERROR:
             warn(
                 self,
                 f"the outputs are known to {error:.2g} only, as their terms cancel; "
@@ -361,10 +389,11 @@ class HingeClassifier(KernelClassifier):
             )
 
     def _is_tall(self, X: Any) -> bool:
-        """Return True if the machine is linear and no larger in its features than in its samples."""
+        """Return True if the machine is linear and has at most as many features as samples."""
         return self.kernel == "linear" and X.shape[1] <= X.shape[0]
 
     def _pick_solver(self, X: Any) -> str:
+        """Return the solver for ``solver="auto"``; raise ValueError for one that cannot solve the machine."""
         n, m = X.shape
         solver = self.solver
         if solver == "interior-point" and self.kernel != "linear":
@@ -379,8 +408,8 @@ class HingeClassifier(KernelClassifier):
                 f"{m} features need matrices of {8e-9 * m * m:.0f} GB, and solver='interior-point' takes at "
                 f"most {MAX_SQUARE_ROWS}: choose solver='auto' or 'decomposition'"
             )
-        whole = solver == "exact" or not self._is_pairwise
-        if whole and n > MAX_SQUARE_ROWS and not (self.kernel == "linear" and solver != "decomposition"):
+        needs_gram = solver == "exact" or not self._is_pairwise
+        if needs_gram and n > MAX_SQUARE_ROWS and not (self.kernel == "linear" and solver != "decomposition"):
             raise ValueError(
                 f"{n} samples need a kernel matrix of {8e-9 * n * n:.0f} GB, and {type(self).__name__} with "
                 f"solver={self.solver!r} takes at most {MAX_SQUARE_ROWS}: choose "
@@ -392,7 +421,7 @@ class HingeClassifier(KernelClassifier):
         return certify_hinge(
             self._program(geometry),
             v=self._v,
-            b=geometry.moved(self._v, float(self.intercept_[0])),  # the model as it stands, rounded
+            b=geometry.centred_intercept(self._v, float(self.intercept_[0])),
             multipliers=self.multipliers_,
             tol=tol,
         )
@@ -400,7 +429,7 @@ class HingeClassifier(KernelClassifier):
     def _program(self, geometry: Geometry) -> HingeProgram:
         return HingeProgram(self._title, geometry, self.families_)
 
-    # -- answering ---------------------------------------------------------------------------
+    # -- predicting --------------------------------------------------------------------------
 
     def _binary_scores(self, X: Any) -> NDArray[Any]:
         if self.kernel == "linear":
@@ -421,18 +450,18 @@ class HingeClassifier(KernelClassifier):
 
     def _support(self) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         coef = vars(self).get("_v")
-        if coef is None:  # files of earlier versions have the expansion there
+        if coef is None:  # in files of earlier versions dual_coef_ has the expansion
             coef = self.dual_coef_[0]
         if not self.holds_data:
             return self._used, coef
         used = np.flatnonzero(coef)
         return used, coef[used]
 
-    def _drop_data(self, whole: Self) -> None:
-        super()._drop_data(whole)
-        whole = whole._as_fitted()
-        if whole.kernel != "linear":
-            self._v = whole._support()[1]
+    def _drop_data(self, original: Self) -> None:
+        super()._drop_data(original)
+        original = original._as_fitted()
+        if original.kernel != "linear":
+            self._v = original._support()[1]
 
     def _binary_certificate(self, tol: float) -> Certificate:
         return self._certify(self._feature_space(), tol)
@@ -443,26 +472,26 @@ class HingeClassifier(KernelClassifier):
         X_unlabelled: SamplesLike | None = None,
         form: Literal["best", "F", "G", "H"] = "best",
     ) -> MarginBound:
-        """A bound on the error, by the theorem of :mod:`formulations.margin_bounds` (two classes).
+        """Bound the error of two classes by the theorem of :mod:`formulations.error_bounds.margin_bounds`.
 
         Parameters
         ----------
         delta : float
             The bound holds with a probability of 1 - delta over the draw of the training data, for features
-            and a kernel that were chosen without them. Each sample counts once, whatever its weight.
+            and a kernel that were chosen without these data. Each sample counts once, with any weight.
         X_unlabelled : array_like or CSR matrix of shape (t, m), optional
-            Further samples, independent of the training data; no labels are needed. Small outputs there,
-            which is what the Relative Margin Machine strives for, make the bound better.
+            Further samples, independent of the training data; no labels are needed. Small outputs at them,
+            which the Relative Margin Machine aims at, tighten the bound.
         form : {"best", "F", "G", "H"}
-            Class of functions: "F" bounds the weights alone, "G" also its outputs at
-            `X_unlabelled` on the average, "H" also each of them. "best" is the least bound of all three, and
-            "F" where there is no `X_unlabelled`: the training data cannot stand in for it, as the class
-            must be fixed before they are seen.
+            Class of functions: "F" bounds the weights alone, "G" the weights and the mean square of the
+                outputs at `X_unlabelled`, "H" the weights and each of these outputs. "best" is the smallest
+                of the three bounds, and "F" without `X_unlabelled`: the training data cannot replace it,
+                because the class must be chosen without them.
 
         Returns
         -------
         MarginBound
-            Term by term; ``print`` shows it.
+            The bound and its terms; ``print`` shows them.
 
         Raises
         ------
@@ -481,24 +510,25 @@ class HingeClassifier(KernelClassifier):
         return bound_of(machine, delta, X_unlabelled, form)
 
     def _binary_duals(self) -> pd.DataFrame:
-        f, small = self.outputs_, 1e-6 * float(self._costs.max())
-        shown: list[RowsShown] = []
+        f, tolerance = self.outputs_, _MULTIPLIER_TOL * float(self._costs.max())
+        frame_rows: list[RowsShown] = []
         exists: list[NDArray[np.bool_]] = []
         for family in self.families_:
             exists += [family.cap > 0.0] * (2 if family.slack else 1)
-            mu, room = self.multipliers_[family.name], family.room(f)
-            slack = np.maximum(0.0, -room) if family.slack else np.zeros(len(f))
-            idle, between, full = family.states
-            state = np.where(mu <= small, idle, np.where(mu >= family.cap - small, full, between))
-            shown.append((family.name, family.letter, mu, room + slack, state))
+            mu, surplus = self.multipliers_[family.name], family.room(f)
+            slack = np.maximum(0.0, -surplus) if family.slack else np.zeros(len(f))
+            idle, between, at_cap = family.states
+            state = np.where(mu >= family.cap - tolerance, at_cap, between)
+            state = np.where(mu <= tolerance, idle, state)
+            frame_rows.append((family.name, family.letter, mu, surplus + slack, state))
             if family.slack:
-                used = np.where(slack > 1e-6, "slack in use", "no slack")
-                shown.append((*family.slack, family.cap - mu, slack, used))
+                used = np.where(slack > _MIN_SLACK, "slack in use", "no slack")
+                frame_rows.append((*family.slack, family.cap - mu, slack, used))
         label = np.where(self._y > 0, self.classes_[1], self.classes_[0])
         unlabelled = self._sample_weights == 0.0
         if not unlabelled.any():
-            return multiplier_frame(shown, self._rows, label, f)
+            return multiplier_frame(frame_rows, self._rows, label, f)
         label = label.astype(object)
         label[unlabelled] = None
-        frame = multiplier_frame(shown, self._rows, label, f)
+        frame = multiplier_frame(frame_rows, self._rows, label, f)
         return frame[np.concatenate(exists)].reset_index(drop=True)

@@ -1,25 +1,32 @@
-"""The feature space of a hinge program: linear, of a kernel, and each in the metric of the Sigma-SVM.
+"""Feature spaces of a hinge program: linear features or a kernel, in the Euclidean or the Sigma-SVM's metric.
 
-`v` represents ``w``: ``w`` itself for linear features, expansion coefficients for a kernel. `beta` is a
-vector over the samples. Numbers that a value or a bound depends on are a
-:class:`~polyopt.linalg.rounding.Ball` (``outputs``, ``energy``, ``dual_norm_sq``); the others guide ascents
-and measure residuals.
+A hinge program minimises ½ energy(w) plus hinge losses of the outputs w'phi(x_i) + b; the energy is ‖w‖², or
+w'Aw in the metric A of the Sigma-SVM. `v` represents w: w itself for linear features, expansion coefficients
+(n,) for a kernel. `beta` (n,) are signed multipliers, one per sample; by stationarity the gradient of half
+the energy is Σ β_i phi(x_i).
+
+Numbers that a value or a bound depends on are intervals, a :class:`~polyopt.linalg.rounding.Ball` of middle
+and radius (``outputs``, ``energy``, ``dual_norm_sq``). Plain floats guide ascents and measure residuals.
+
+Read in this order: the protocol :class:`Geometry`; :class:`LinearGeometry`; :class:`GramProducts`, cached
+products with a Gram matrix, and :class:`KernelGeometry`; the two geometries of the Sigma-SVM; and
+:class:`SigmaMetric`, which solves with A and bounds the dual's quadratic term.
 
 The metric of the Sigma-SVM
 ---------------------------
-A = (1-D) I + D Sigma. The energy w'Aw needs outputs only: (1-D)‖w‖² + (D/N) Σ s_i f_i², with f_i =
-w'(φ_i − mean), weights s of the samples and their sum N. The dual has u'A⁻¹u for u = Σ β_i (φ_i − mean), and
-a linear system is never solved exactly. For *any* w̃, with ρ = u − A w̃,
+A = (1-D) I + D Sigma, with Sigma the covariance of the samples under weights s, and N the sum of s. In terms
+of the centred outputs f_i = w'(φ_i − mean) the energy is w'Aw = (1-D)‖w‖² + (D/N) Σ s_i f_i². The quadratic
+term of the dual is u'A⁻¹u for u = Σ β_i (φ_i − mean). Its linear system A w̃ = u is solved only approximately,
+and the residual enters the bound: for *any* w̃, with ρ = u − A w̃,
 
     u'A⁻¹u = w̃'Aw̃ + 2 w̃'ρ + ρ'A⁻¹ρ,
 
-so only the last term, small if w̃ is good, needs a bound: the least of
+so only the last term, small if w̃ is accurate, needs an upper bound: the smallest of
 
     ‖ρ‖² / (1−D),      N Σ r_i² / s_i  at D = 1, where ρ = Σ r_i (φ_i − mean),      ‖Tρ‖² / λ_min(TAT).
 
 The second is the Cauchy-Schwarz inequality in the span of the samples; the third is for linear features, with
-T diagonal such that the diagonal of TAT is one. Nothing is truncated: the residual of the system is in the
-bound.
+T diagonal such that the diagonal of TAT is one.
 """
 
 from __future__ import annotations
@@ -48,13 +55,14 @@ from polyopt.linalg.kernels import (
 )
 from polyopt.linalg.rounding import ABOVE, Ball, gamma, product, transposed_product
 
-_CACHE_BYTES = 2**29  # memory for kept columns of a Gram matrix
+_CACHE_BYTES = 2**29  # memory for cached columns of a Gram matrix
+_MAX_RESULTS = 8  # cached products with a Gram matrix
 _ROWS = 512  # rows of a Gram matrix multiplied at once
-_COLUMNS = 64  # terms summed before the sums are, which limits rounding
+_SUM_LENGTH = 64  # terms summed at a time, before these sums are added: limits rounding
 BLOCK = 4096  # samples centred at a time: the memory of a pass over the data
-_HIDDEN = (
-    "At D=1 with a kernel the optimum rests on the least eigenvalues, which rounding hides: the bound is "
-    "good only where they are all large."
+_SMALL_EIGENVALUES_NOTE = (
+    "At D=1 with a kernel the optimum depends on the least eigenvalues, which rounding hides: the bound is "
+    "tight only if all of them are large."
 )
 
 
@@ -62,7 +70,7 @@ class Geometry(Protocol):
     """The operations of a feature space that a hinge program needs.
 
     n: samples.
-    gradient_scale: size of the gradient of half the energy where the energy is 1.
+    gradient_scale: magnitude of the gradient of half the energy at an energy of 1.
     psd_defect: magnitude of the most negative eigenvalue of the Gram matrix, 0 if it is semidefinite; the
         outputs of v then have an extra error of ``psd_defect * ‖v‖``, in the 2-norm.
     note: a sentence about the bounds for the reader of a certificate, or "".
@@ -74,55 +82,55 @@ class Geometry(Protocol):
     note: str
 
     def prepare(self, *vectors: Vector) -> None:
-        """Compute what these v and beta need in one pass over the data, if that is faster."""
+        """Cache the products for these v and beta in one pass over the data, if that is faster."""
 
     def scores(self, v: Vector) -> Vector:
-        """``w'phi(x_i)`` for every sample, shape (n,)."""
+        """Return ``w'phi(x_i)`` for every sample, shape (n,)."""
 
     def outputs(self, v: Vector) -> Ball:
-        """:meth:`scores` with their rounding, for the matrix as given."""
+        """Return :meth:`scores` as intervals that include their rounding."""
 
-    def moved(self, v: Vector, intercept: float) -> Ball:
-        """Intercept for the (centred) samples of :meth:`scores`, from that for the samples as given."""
+    def centred_intercept(self, v: Vector, intercept: float) -> Ball:
+        """Return the intercept for the (centred) samples of :meth:`scores`, from that for uncentred ones."""
 
     def gradient(self, v: Vector) -> Vector:
-        """Gradient of half the energy."""
+        """Return the gradient of half the energy."""
 
     def adjoint(self, beta: Vector) -> Vector:
-        """Gradient of ``sum_i beta_i w'phi(x_i)``, in the units of :meth:`gradient`."""
+        """Return the gradient of ``sum_i beta_i w'phi(x_i)``, in the units of :meth:`gradient`."""
 
     def columns(self, samples: Samples) -> Vector:
-        """:meth:`adjoint` of each of these samples alone, as the columns of a matrix."""
+        """Return a matrix with a column for each sample: :meth:`adjoint` of the sample's unit vector."""
 
     def adjoint_scale(self, beta: Vector) -> float:
-        """Size of the terms of :meth:`adjoint`, which its rounding errors are relative to."""
+        """Return the magnitude of the terms of :meth:`adjoint`; its rounding errors are relative to it."""
 
     def primal_from_dual(self, beta: Vector) -> Vector:
-        """The v whose gradient is ``adjoint(beta)``: the minimiser of the Lagrangian."""
+        """Return the v whose gradient is ``adjoint(beta)``: the minimiser of the Lagrangian."""
 
     def energy(self, v: Vector) -> Ball:
-        """Twice the regulariser: ``‖w‖²``, or the square in another metric."""
+        """Return twice the regulariser: ``‖w‖²``, or ``w'Aw`` in another metric."""
 
     def dual_norm_sq(self, beta: Vector) -> Ball:
-        """Upper bound on the energy of ``primal_from_dual(beta)``: twice the quadratic term of the dual."""
+        """Bound the energy of ``primal_from_dual(beta)``, twice the dual's quadratic term, from above."""
 
-    def sizes(self) -> Vector:
-        """Upper bounds on the norms of the samples in the metric of :meth:`dual_norm_sq`, shape (n,)."""
+    def norm_bounds(self) -> Vector:
+        """Return upper bounds on the norms of the samples in the metric of :meth:`dual_norm_sq`, (n,)."""
 
     def curvature(self) -> float:
-        """Estimate of the largest eigenvalue of ``beta -> scores(primal_from_dual(beta))``."""
+        """Estimate the largest eigenvalue of ``beta -> scores(primal_from_dual(beta))``."""
 
 
 def middle(X: Matrix) -> Vector | None:
-    """Mean of dense samples (n, m); None for sparse samples, which are not centred."""
+    """Return the mean of dense samples (n, m), or None for sparse samples, which are not centred."""
     return None if sp.issparse(X) else middle_of(X)
 
 
 class LinearGeometry:
     """Linear features in the Euclidean norm.
 
-    If `centred`, scores are of dense samples less their mean, or less `centre` (m,). A program with a free
-    intercept is the same, and far from the origin only the centred one keeps its digits.
+    If `centred`, dense samples are shifted by their mean; if `centre` (m,) is given, by that. With a free
+    intercept the program is equivalent, and for samples far from the origin it loses fewer digits.
     """
 
     note, psd_defect, gradient_scale = "", 0.0, 1.0
@@ -152,7 +160,7 @@ class LinearGeometry:
     def outputs(self, v: Vector) -> Ball:
         return product(self.X, v, self._shift)
 
-    def moved(self, v: Vector, intercept: float) -> Ball:
+    def centred_intercept(self, v: Vector, intercept: float) -> Ball:
         return Ball(intercept) if self._shift is None else Ball(v).dot(self._shift) + intercept
 
     def gradient(self, v: Vector) -> Vector:
@@ -171,11 +179,11 @@ class LinearGeometry:
         return float(np.max(self.adjoint_sizes(beta), initial=0.0))
 
     def adjoint_sizes(self, beta: Vector) -> Vector:
-        """Sums of the sizes of the terms of :meth:`adjoint`, shape (m,)."""
-        size, found = np.abs(beta), np.zeros(self.X.shape[1])
+        """Return the sums of the absolute terms of :meth:`adjoint`, shape (m,)."""
+        magnitude, sums = np.abs(beta), np.zeros(self.X.shape[1])
         for part, rows in self._blocks():
-            found += abs(rows).T @ size[part]
-        return found
+            sums += abs(rows).T @ magnitude[part]
+        return sums
 
     def primal_from_dual(self, beta: Vector) -> Vector:
         return self.adjoint(beta)
@@ -186,135 +194,136 @@ class LinearGeometry:
     def dual_norm_sq(self, beta: Vector) -> Ball:
         return transposed_product(self.X, beta, self._shift).square_sum()
 
-    def sizes(self) -> Vector:
+    def norm_bounds(self) -> Vector:
         return self._norms
 
     @cached_property
     def _norms(self) -> Vector:
-        found = np.empty(self.n)
+        norms = np.empty(self.n)
         for part, rows in self._blocks():
             squares = rows.multiply(rows) if sp.issparse(rows) else rows**2
-            found[part] = np.sqrt(np.asarray(squares.sum(axis=1)).ravel())
-        return found * (1.0 + 1e-12)
+            norms[part] = np.sqrt(np.asarray(squares.sum(axis=1)).ravel())
+        return norms * (1.0 + 1e-12)
 
     def curvature(self) -> float:
         return largest_eigenvalue(lambda beta: self.scores(self.primal_from_dual(beta)), self.n)
 
 
-class Products:
-    """Products ``K v`` with the size of their terms, from the columns in the support of v.
+class GramProducts:
+    """Cached products ``K v`` and ``|K| |v|``, from the columns of K in the support of v.
 
-    A certificate needs the products of a few similar vectors: the coefficients, those that the multipliers
-    imply, and the same after a repair. Columns are kept in memory up to a limit; others are computed again in
-    each pass over the matrix, so several vectors are best announced together (:meth:`prepare`). The last few
-    products are remembered.
+    A certificate multiplies K by a few similar vectors: the coefficients, those implied by the multipliers,
+    and the same after a repair. Columns are cached up to a memory limit; other columns are computed again in
+    each pass over the matrix, so that it is best to announce several vectors together (:meth:`prepare`). The
+    results of the last few vectors are cached, too.
     """
 
     def __init__(self, gram: Gram):
         self._gram = gram
-        self._every = np.arange(gram.n)
-        self._kept: list[tuple[Samples, Vector]] = []
-        self._is_kept = np.zeros(gram.n, dtype=bool)
-        self._room = _CACHE_BYTES // (8 * gram.n)  # columns that fit beside the kept ones
-        self._known: dict[bytes, tuple[Vector, Vector | None]] = {}
+        self._all_samples = np.arange(gram.n)
+        self._cached_columns: list[tuple[Samples, Vector]] = []
+        self._is_cached = np.zeros(gram.n, dtype=bool)
+        self._free_columns = _CACHE_BYTES // (8 * gram.n)  # columns that still fit in the cache
+        self._results: dict[bytes, tuple[Vector, Vector | None]] = {}
         if isinstance(gram, MatrixGram):
-            self._kept.append((self._every, gram.K))
-            self._is_kept[:] = True
+            self._cached_columns.append((self._all_samples, gram.K))
+            self._is_cached[:] = True
 
-    def of(self, v: Vector) -> Vector:
-        """``K v``, shape (n,), read-only."""
-        if _key(v) not in self._known:
-            self._compute({_key(v): v}, sizes=False)
-        return self._known[_key(v)][0]
+    def multiply(self, v: Vector) -> Vector:
+        """Return ``K v``, shape (n,), read-only."""
+        if _key(v) not in self._results:
+            self._compute({_key(v): v}, absolute=False)
+        return self._results[_key(v)][0]
 
     def terms(self, v: Vector) -> Vector:
-        """``|K| |v|``, shape (n,): the size of the terms of :meth:`of`."""
+        """Return ``|K| |v|``, shape (n,), the sums of the absolute terms of ``K v``."""
         self.prepare([v])
-        terms = self._known[_key(v)][1]
+        terms = self._results[_key(v)][1]
         assert terms is not None
         return terms
 
     def ball(self, v: Vector) -> Ball:
-        """``K v`` with the rounding of its sums, for the computed entries of K."""
+        """Return ``K v`` with the rounding of its sums; the computed entries of K count as exact."""
         terms = self.terms(v)
-        k = _COLUMNS + CHUNK_ROWS // _COLUMNS + len(v) // CHUNK_ROWS + len(self._kept) + 6
-        return Ball(self.of(v), gamma(k) * terms * ABOVE)
+        k = _SUM_LENGTH + CHUNK_ROWS // _SUM_LENGTH + len(v) // CHUNK_ROWS + len(self._cached_columns) + 6
+        return Ball(self.multiply(v), gamma(k) * terms * ABOVE)
 
     def prepare(self, vectors: list[Vector]) -> None:
         """Compute the products of these vectors in one pass over the matrix."""
-        new = {_key(v): v for v in vectors if self._known.get(_key(v), (v, None))[1] is None}
+        new = {_key(v): v for v in vectors if self._results.get(_key(v), (v, None))[1] is None}
         if new:
-            self._compute(new, sizes=True)
+            self._compute(new, absolute=True)
 
     def columns(self, samples: Samples) -> Vector:
-        """``K[:, samples]``."""
+        """Return ``K[:, samples]``."""
         columns = np.empty((self._gram.n, len(samples)))
         panel = self._gram.panel(samples, np.float64)
-        for rows in chunks(self._every):
+        for rows in chunks(self._all_samples):
             panel.rows(rows, out=columns[rows[0] : rows[-1] + 1])
         return columns
 
-    def _compute(self, vectors: dict[bytes, Vector], *, sizes: bool) -> None:
+    def _compute(self, vectors: dict[bytes, Vector], *, absolute: bool) -> None:
+        """Cache ``K v`` of each vector and, if `absolute`, ``|K| |v|``; drop the oldest results."""
         V = np.array(list(vectors.values())).T
-        width = V.shape[1]
-        factors = np.hstack([V, np.abs(V)]) if sizes else V
-        found = np.zeros((self._gram.n, factors.shape[1]))
+        n_vectors = V.shape[1]
+        factors = np.hstack([V, np.abs(V)]) if absolute else V
+        result = np.zeros((self._gram.n, factors.shape[1]))
         tiles = list(self._tiles(np.flatnonzero(V.any(axis=1))))
 
-        def some_rows(start: int) -> None:
+        def multiply_rows(start: int) -> None:
             part = slice(start, start + _ROWS)
-            for samples, blocks in tiles:
-                block, own = blocks(part), factors[samples]
-                found[part, :width] += _product(block, own[:, :width])
-                if sizes:
-                    found[part, width:] += np.abs(block) @ own[:, width:]
+            for samples, rows_of in tiles:
+                block, tile_factors = rows_of(part), factors[samples]
+                result[part, :n_vectors] += _product(block, tile_factors[:, :n_vectors])
+                if absolute:
+                    result[part, n_vectors:] += np.abs(block) @ tile_factors[:, n_vectors:]
 
         count = sum(len(samples) for samples, _ in tiles)
-        run_blocks(some_rows, range(0, self._gram.n, _ROWS), self._cost(count))
-        found.setflags(write=False)
-        for place, key in enumerate(vectors):
-            self._known.pop(key, None)
-            self._known[key] = found[:, place], found[:, width + place] if sizes else None
-        while len(self._known) > 8:
-            del self._known[next(iter(self._known))]
+        run_blocks(multiply_rows, range(0, self._gram.n, _ROWS), self._cost(count))
+        result.setflags(write=False)
+        for column, key in enumerate(vectors):
+            self._results.pop(key, None)
+            self._results[key] = result[:, column], result[:, n_vectors + column] if absolute else None
+        while len(self._results) > _MAX_RESULTS:
+            del self._results[next(iter(self._results))]
 
     def _cost(self, columns: int) -> float:
-        """Multiplications for so many columns; 0 if threads must not read the matrix."""
+        """Return the multiplications for this number of columns; 0 if threads must not read the matrix."""
         if not isinstance(self._gram, SampleGram) or callable(self._gram.kernel.name):
             return 0.0
         return float(self._gram.n) * columns * (self._gram.entry_cost + 8)
 
     def _tiles(self, support: Samples) -> Iterator[tuple[Samples, Callable[[slice], Vector]]]:
-        """Yield the columns of the support, some at a time, with a function of rows that returns them."""
-        missing = support[~self._is_kept[support]]
-        if len(missing) <= self._room:
-            self._keep(missing)
+        """Yield groups of columns of the support, each with a function that returns a slice of their rows."""
+        missing = support[~self._is_cached[support]]
+        if len(missing) <= self._free_columns:
+            self._cache(missing)
             missing = missing[:0]
-        for samples, columns in self._kept:
-            for at in chunks(np.arange(len(samples))):
-                some = slice(at[0], at[-1] + 1)
-                yield samples[some], columns[:, some].__getitem__
+        for samples, columns in self._cached_columns:
+            for positions in chunks(np.arange(len(samples))):
+                chunk = slice(positions[0], positions[-1] + 1)
+                yield samples[chunk], columns[:, chunk].__getitem__
         for samples in chunks(missing):
             panel = self._gram.panel(samples, np.float64)
-            yield samples, partial(self._computed, panel)
+            yield samples, partial(self._compute_columns, panel)
 
-    def _computed(self, panel: Panel, part: slice) -> Vector:
-        return panel.rows(self._every[part])
+    def _compute_columns(self, panel: Panel, part: slice) -> Vector:
+        return panel.rows(self._all_samples[part])
 
-    def _keep(self, samples: Samples) -> None:
+    def _cache(self, samples: Samples) -> None:
         if len(samples):
-            self._kept.append((samples, self.columns(samples)))
-            self._is_kept[samples] = True
-            self._room -= len(samples)
+            self._cached_columns.append((samples, self.columns(samples)))
+            self._is_cached[samples] = True
+            self._free_columns -= len(samples)
 
 
 def _product(block: Vector, factors: Vector) -> Vector:
-    """``block @ factors``, few terms summed at a time."""
-    found = np.zeros((len(block), factors.shape[1]))
-    for start in range(0, len(factors), _COLUMNS):
-        some = slice(start, start + _COLUMNS)
-        found += block[:, some] @ factors[some]
-    return found
+    """Return ``block @ factors``, summed in groups of a few terms."""
+    result = np.zeros((len(block), factors.shape[1]))
+    for start in range(0, len(factors), _SUM_LENGTH):
+        chunk = slice(start, start + _SUM_LENGTH)
+        result += block[:, chunk] @ factors[chunk]
+    return result
 
 
 def _key(v: Vector) -> bytes:
@@ -324,9 +333,9 @@ def _key(v: Vector) -> bytes:
 class KernelGeometry:
     """The feature space of a Gram matrix; v are expansion coefficients, ``w = sum_i v_i phi(x_i)``.
 
-    Only the columns of the Gram matrix (n, n) in use are computed. Its least eigenvalue is at least
-    -`psd_defect` (:func:`polyopt.linalg.kernels.require_psd`): values and bounds hold for every semidefinite
-    matrix within that distance.
+    Only those columns of the Gram matrix (n, n) that are used are computed. Its smallest eigenvalue is at
+    least -`psd_defect` (:func:`polyopt.linalg.kernels.require_psd`): values and bounds are valid for every
+    semidefinite matrix within that distance.
     """
 
     def __init__(self, gram: Gram | Any, psd_defect: float = 0.0):
@@ -336,12 +345,12 @@ class KernelGeometry:
         self.gradient_scale = float(np.sqrt(max(self.gram.diagonal().max(), 0.0)))
         self.note = ""
         self.psd_defect = psd_defect
-        self._products = Products(self.gram)
+        self._products = GramProducts(self.gram)
         self._error, self._sizes = self.gram.entry_error()
         diagonal = self.gram.diagonal()
         if psd_defect > 1e-12 * self.n * float(np.abs(diagonal).max(initial=0.0)):
             self.note = (
-                f"The Gram matrix has an eigenvalue near {-psd_defect:.2g}: what is said holds for every "
+                f"The Gram matrix has an eigenvalue near {-psd_defect:.2g}: the certificate holds for every "
                 "semidefinite matrix within that distance of it."
             )
 
@@ -349,7 +358,7 @@ class KernelGeometry:
         self._products.prepare(list(vectors))
 
     def scores(self, v: Vector) -> Vector:
-        return self._products.of(v)
+        return self._products.multiply(v)
 
     def outputs(self, v: Vector) -> Ball:
         found = self._products.ball(v)
@@ -358,14 +367,14 @@ class KernelGeometry:
         off = self._error * (self._sizes * float(self._sizes @ np.abs(v)))
         return Ball(found.mid, found.rad + off * ABOVE)
 
-    def moved(self, v: Vector, intercept: float) -> Ball:
+    def centred_intercept(self, v: Vector, intercept: float) -> Ball:
         return Ball(intercept)
 
     def gradient(self, v: Vector) -> Vector:
-        return self._products.of(v)
+        return self._products.multiply(v)
 
     def adjoint(self, beta: Vector) -> Vector:
-        return self._products.of(beta)
+        return self._products.multiply(beta)
 
     def columns(self, samples: Samples) -> Vector:
         return self._products.columns(samples)
@@ -377,28 +386,28 @@ class KernelGeometry:
         return beta
 
     def energy(self, v: Vector) -> Ball:
-        found = Ball(v).dot(self.outputs(v))
-        found = Ball(found.mid, found.rad + self.psd_defect * float(v @ v) * ABOVE)
+        energy = Ball(v).dot(self.outputs(v))
+        energy = Ball(energy.mid, energy.rad + self.psd_defect * float(v @ v) * ABOVE)
         # A square is not negative, though rounding may be.
-        return found if found.mid >= 0.0 else Ball(0.0, float(found.size))
+        return energy if energy.mid >= 0.0 else Ball(0.0, float(energy.size))
 
     def dual_norm_sq(self, beta: Vector) -> Ball:
         return self.energy(beta)
 
-    def sizes(self) -> Vector:
-        finite = np.isfinite(self._sizes).all()
-        found = self._sizes if finite else np.full(self.n, np.sqrt(np.abs(self.gram.diagonal()).max()))
-        return np.sqrt(found**2 + self.psd_defect) * ABOVE
+    def norm_bounds(self) -> Vector:
+        is_finite = np.isfinite(self._sizes).all()
+        norms = self._sizes if is_finite else np.full(self.n, np.sqrt(np.abs(self.gram.diagonal()).max()))
+        return np.sqrt(norms**2 + self.psd_defect) * ABOVE
 
     def curvature(self) -> float:
         # Of many samples, evenly spaced ones have about the same mean outer product.
-        some = spread_samples(self.n)
-        K = self.gram.panel(some, np.float64).rows(some)
-        return self.n / len(some) * largest_eigenvalue(lambda beta: K @ beta, len(some))
+        sample = spread_samples(self.n)
+        K = self.gram.panel(sample, np.float64).rows(sample)
+        return self.n / len(sample) * largest_eigenvalue(lambda beta: K @ beta, len(sample))
 
 
 def largest_eigenvalue(product: Callable[[Vector], Vector], n: int) -> float:
-    """Largest eigenvalue of a semidefinite map on n numbers, from below, by power iteration."""
+    """Estimate the largest eigenvalue of a semidefinite map on n numbers, from below, by power iteration."""
     direction = np.cos(np.arange(n) + 1.0)  # hardly orthogonal to any eigenvector of real data
     largest, norm = 0.0, float(np.linalg.norm(direction))
     for _ in range(30):  # within a few percent, enough for a step length
@@ -411,9 +420,9 @@ def largest_eigenvalue(product: Callable[[Vector], Vector], n: int) -> float:
 
 
 class _SigmaGeometry:
-    """The metric (1-D) I + D Sigma in a plain feature space; scores are of centred samples, as in eq. (3).
+    """The metric (1-D) I + D Sigma on the feature space `plain`; scores are those of centred samples.
 
-    `weights` (n,) of the samples in mean and covariance are positive.
+    `weights` (n,), all positive, weigh the samples in the mean and in the covariance Sigma.
     """
 
     psd_defect = 0.0
@@ -436,8 +445,8 @@ class _SigmaGeometry:
         g: Ball = self._plain.outputs(v)
         return g - self._mean(g)
 
-    def moved(self, v: Vector, intercept: float) -> Ball:
-        plain: Ball = self._plain.moved(v, intercept)
+    def centred_intercept(self, v: Vector, intercept: float) -> Ball:
+        plain: Ball = self._plain.centred_intercept(v, intercept)
         return plain + self._mean(self._plain.outputs(v))
 
     def primal_from_dual(self, beta: Vector) -> Vector:
@@ -456,7 +465,7 @@ class SigmaLinearGeometry(_SigmaGeometry):
         plain = LinearGeometry(X, centred=True)
         super().__init__(plain, D, np.ones(plain.n) if weights is None else weights)
         self.X = plain.X
-        # The mean, as the point subtracted by the plain geometry and the mean left from there.
+        # The mean: the point that the plain geometry subtracts, plus the mean of the shifted samples.
         self.centre = plain.centre + plain.adjoint(self.weights) / float(self._total.mid)
         self.gradient_scale = self._metric.gradient_scale
 
@@ -472,7 +481,7 @@ class SigmaLinearGeometry(_SigmaGeometry):
         for start in range(0, self.n, BLOCK):
             part = slice(start, start + BLOCK)
             Sigma += second_moments(X[part], self.weights[part], self.centre)
-        return metric_of(
+        return sigma_metric(
             Sigma / float(self._total.mid), self.centre, self.D, self.n, is_sparse=sp.issparse(X)
         )
 
@@ -498,22 +507,23 @@ class SigmaLinearGeometry(_SigmaGeometry):
     def dual_norm_sq(self, beta: Vector) -> Ball:
         v = self.primal_from_dual(beta)
         r = Ball(beta) - self.D * (self.outputs(v) * self.weights) * inverse(self._total)
-        rest, by_spread = transposed_product(self.X, r, self._plain._shift), np.inf
+        partial_residual, bound_by_samples = transposed_product(self.X, r, self._plain._shift), np.inf
         if self.D == 1.0:
-            by_spread = left_by_spread((r * r).dot(1.0 / self.weights), self._total)
-        return self._metric.dual_norm_sq(v, self.energy(v), rest, by_spread)
+            bound_by_samples = residual_bound_by_samples((r * r).dot(1.0 / self.weights), self._total)
+        return self._metric.dual_norm_sq(v, self.energy(v), partial_residual, bound_by_samples)
 
-    def sizes(self) -> Vector:
-        apart = float(np.linalg.norm(self.centre - self._plain.centre)) * ABOVE
-        return norms_in_metric(self._plain.sizes() + apart, self.D, self.weights, float(self._total.mid))
+    def norm_bounds(self) -> Vector:
+        shift_norm = float(np.linalg.norm(self.centre - self._plain.centre)) * ABOVE
+        norms = self._plain.norm_bounds() + shift_norm
+        return norms_in_metric(norms, self.D, self.weights, float(self._total.mid))
 
 
 class SigmaKernelGeometry(_SigmaGeometry):
     """The feature space of a kernel in the metric of the Sigma-SVM; ``w = sum_i v_i phi(x_i)``.
 
     The Gram matrix is not centred; `psd_defect` is as in :class:`KernelGeometry`. `factors` are the
-    eigenvalues and eigenvectors of S^(1/2) Kc S^(1/2) (:class:`formulations.centred_kernel.CentredKernel`);
-    the bounds are valid for any factors.
+    eigenvalues and eigenvectors of S^(1/2) Kc S^(1/2), with S = diag(weights) and Kc the centred Gram matrix
+    (:class:`formulations.centred_kernel.CentredKernel`); the bounds are valid for any factors.
     """
 
     def __init__(
@@ -522,22 +532,23 @@ class SigmaKernelGeometry(_SigmaGeometry):
         super().__init__(KernelGeometry(gram, psd_defect), D, weights)
         self.gram, self.gradient_scale = gram, self._plain.gradient_scale
         self._values, self._vectors = factors
-        self.note = f"{self._plain.note} {_HIDDEN if D == 1.0 else ''}".strip()
-        # Outputs are less their mean: the norm of I − 1s'/N is at most 1 + √n ‖s‖ / N.
+        self.note = f"{self._plain.note} {_SMALL_EIGENVALUES_NOTE if D == 1.0 else ''}".strip()
+        # The outputs are centred by I − 1s'/N, whose norm is at most 1 + √n ‖s‖ / N.
         centring = 1.0 + np.sqrt(self.n) * float(np.linalg.norm(weights) / weights.sum())
         self.psd_defect = psd_defect * centring * ABOVE
 
-    def _spread(self, f: Ball) -> Ball:
+    def _weigh(self, f: Ball) -> Ball:
+        """Return ``s_i f_i / N``, the terms of the weighted mean of f."""
         return f * self.weights * inverse(self._total)
 
     def gradient(self, v: Vector) -> Vector:
-        return self.adjoint((1.0 - self.D) * v + self.D * self._spread(self.outputs(v)).mid)
+        return self.adjoint((1.0 - self.D) * v + self.D * self._weigh(self.outputs(v)).mid)
 
     def adjoint(self, beta: Vector) -> Vector:
         return self.scores(self._uncentred(beta))
 
     def _uncentred(self, c: Vector) -> Vector:
-        """Coefficients of the samples from those of the centred samples."""
+        """Return the coefficients of the samples, from those of the centred samples."""
         return np.asarray(c - self.weights * (c.sum() / float(self._total.mid)))
 
     def columns(self, samples: Samples) -> Vector:
@@ -552,60 +563,62 @@ class SigmaKernelGeometry(_SigmaGeometry):
     def primal_from_dual(self, beta: Vector) -> Vector:
         if self.D == 0.0:
             return beta
-        half, values = np.sqrt(self.weights), self._values
+        root_weights, values = np.sqrt(self.weights), self._values
         metric = (1.0 - self.D) + self.D * np.maximum(values, 0.0) / float(self._total.mid)
         floor = 8 * self.n * np.finfo(float).eps * float(np.max(metric, initial=0.0))
         inverse = np.divide(1.0, metric, out=np.zeros_like(metric), where=metric > floor)
         v = np.zeros_like(beta)
         for _ in range(2):
-            left = beta - (1.0 - self.D) * v - self.D * self._spread(self.outputs(v)).mid if v.any() else beta
-            inside = self._vectors.T @ (left / half)
-            step = self._vectors @ (inverse * inside)
-            if self.D < 1.0:  # the complement of the factors' span has no spread
-                step = step + (left / half - self._vectors @ inside) / (1.0 - self.D)
-            v = self._uncentred(v + half * step)
+            residual = (
+                beta - (1.0 - self.D) * v - self.D * self._weigh(self.outputs(v)).mid if v.any() else beta
+            )
+            in_span = self._vectors.T @ (residual / root_weights)
+            step = self._vectors @ (inverse * in_span)
+            if self.D < 1.0:  # orthogonal to the factors' span the covariance is 0
+                step = step + (residual / root_weights - self._vectors @ in_span) / (1.0 - self.D)
+            v = self._uncentred(v + root_weights * step)
         return v
 
     def energy(self, v: Vector) -> Ball:
         g = self._plain.outputs(v)
         f = g - self._mean(g)
-        found = one_minus(self.D) * g.dot(v) + self.D * self._spread(f).dot(f)
-        found = Ball(found.mid, found.rad + self._near(f, v))
-        return found if found.mid >= 0.0 else Ball(0.0, float(found.size))
+        energy = one_minus(self.D) * g.dot(v) + self.D * self._weigh(f).dot(f)
+        energy = Ball(energy.mid, energy.rad + self._defect_error(f, v))
+        return energy if energy.mid >= 0.0 else Ball(0.0, float(energy.size))
 
-    def _near(self, f: Ball, *vectors: Vector) -> float:
-        """A generous bound on the change of products of vectors for a matrix within `psd_defect`."""
+    def _defect_error(self, f: Ball, *vectors: Vector) -> float:
+        """Bound the change of products of these vectors if K changes by up to `psd_defect`."""
         if not self.psd_defect:
             return 0.0
-        length = sum(float(np.linalg.norm(v)) for v in vectors)
-        spread = self.D * (float(np.linalg.norm(self._spread(f).size)) + self.psd_defect * length)
-        return float(4.0 * self.psd_defect * length * (length + spread))
+        norms = sum(float(np.linalg.norm(v)) for v in vectors)
+        weighted = self.D * (float(np.linalg.norm(self._weigh(f).size)) + self.psd_defect * norms)
+        return float(4.0 * self.psd_defect * norms * (norms + weighted))
 
     def dual_norm_sq(self, beta: Vector) -> Ball:
         v = self.primal_from_dual(beta)
         f = self.outputs(v)
-        r = Ball(beta) - one_minus(self.D) * Ball(v) - self.D * self._spread(f)
+        r = Ball(beta) - one_minus(self.D) * Ball(v) - self.D * self._weigh(f)
         Kr = self._plain.outputs(r.mid)
-        sizes = self._plain.sizes()
-        Kr = Ball(Kr.mid, Kr.rad + sizes * float(r.rad @ sizes) * ABOVE)
+        norms = self._plain.norm_bounds()
+        Kr = Ball(Kr.mid, Kr.rad + norms * float(r.rad @ norms) * ABOVE)
         if self.D < 1.0:
-            left = float((Kr.dot(r) * inverse(one_minus(self.D))).upper)
+            residual_term = float((Kr.dot(r) * inverse(one_minus(self.D))).upper)
         else:  # Σ r = 0, as Σ β and Σ s f are: ρ is of centred samples
-            left = float((r * r * Ball(1.0 / self.weights, 4e-16 / self.weights)).sum().upper)
-            left *= float(self._total.upper) * (1 + 1e-12)
-        near = self._near(f, v, r.size)
-        return self.energy(v) + 2.0 * Kr.dot(v) + Ball(0.0, max(left, 0.0) + near)
+            residual_term = float((r * r * Ball(1.0 / self.weights, 4e-16 / self.weights)).sum().upper)
+            residual_term *= float(self._total.upper) * (1 + 1e-12)
+        defect_term = self._defect_error(f, v, r.size)
+        return self.energy(v) + 2.0 * Kr.dot(v) + Ball(0.0, max(residual_term, 0.0) + defect_term)
 
-    def sizes(self) -> Vector:
-        own = self._plain.sizes()
-        centred = own + float(own.max(initial=0.0))
+    def norm_bounds(self) -> Vector:
+        plain = self._plain.norm_bounds()
+        centred = plain + float(plain.max(initial=0.0))
         return norms_in_metric(centred, self.D, self.weights, float(self._total.upper))
 
 
 class SigmaMetric:
-    """The metric A (m, m) of linear features, with entries summed from n products each.
+    """The metric A (m, m) of linear features; each of its entries is a sum over n samples.
 
-    `centre` (m,) is the mean, if the moments were taken around 0 and its square was subtracted.
+    `centre` (m,) is the mean if Sigma was computed as Σ x x' − mean mean', which loses digits; else None.
     """
 
     def __init__(self, A: Vector, D: float, n: int, centre: Vector | None):
@@ -614,7 +627,7 @@ class SigmaMetric:
 
     @cached_property
     def _scaling(self) -> Vector:
-        """T: factors that make the diagonal of the metric one; 0 for a feature of zeros."""
+        """The diagonal T (m,) that makes the diagonal of TAT one; 0 for a feature of zeros."""
         size = np.sqrt(np.maximum(self.A.diagonal(), 0.0))
         return np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
 
@@ -637,21 +650,21 @@ class SigmaMetric:
             w = w + T * (vectors @ (inverse * (vectors.T @ (T * (u - self.A @ w)))))
         return w
 
-    def dual_norm_sq(self, v: Vector, energy: Ball, pulled: Ball, by_spread: float) -> Ball:
-        """Upper bound on ``u'A⁻¹u`` for any v (m,) that nearly solves ``A v = u``.
+    def dual_norm_sq(self, v: Vector, energy: Ball, partial_residual: Ball, bound_by_samples: float) -> Ball:
+        """Bound ``u'A⁻¹u`` from above; v (m,) is arbitrary, and the bound is tight if ``A v = u``.
 
-        `energy` is ``v'Av``, `pulled` is ``u − D Σ v`` (m,), and `by_spread` another bound on the last term,
-        or infinite.
+        `energy` is ``v'Av``, `partial_residual` is ``u − D Sigma v`` (m,), and `bound_by_samples` is another
+        bound on the last term ρ'A⁻¹ρ, or infinite.
         """
-        rho, left = pulled - one_minus(self._D) * Ball(v), [np.inf, by_spread]
+        rho, bounds = partial_residual - one_minus(self._D) * Ball(v), [np.inf, bound_by_samples]
         if self._D < 1.0:
-            left.append(float((rho.square_sum() * inverse(one_minus(self._D))).upper))
-        if len(v) and min(left) > 1e-12 * float(energy.size):
-            left.append(self._by_least_eigenvalue(rho))
-        return energy + 2.0 * rho.dot(v) + Ball(0.0, min(left))
+            bounds.append(float((rho.square_sum() * inverse(one_minus(self._D))).upper))
+        if len(v) and min(bounds) > 1e-12 * float(energy.size):
+            bounds.append(self._by_least_eigenvalue(rho))
+        return energy + 2.0 * rho.dot(v) + Ball(0.0, min(bounds))
 
     def _by_least_eigenvalue(self, rho: Ball) -> float:
-        """‖Tρ‖² over a lower bound on the least eigenvalue of TAT."""
+        """Return ‖Tρ‖² over a lower bound on λ_min(TAT); infinite if that is not positive."""
         T, values = self._scaling, self._scaled[0]
         if (rho.size[T == 0.0] > 1e-290).any():  # a feature of zeros adds 0, up to underflow
             return np.inf
@@ -664,7 +677,7 @@ class SigmaMetric:
 
 
 def second_moments(X: Matrix, s: Vector, mean: Vector) -> Vector:
-    """Σ s_i (x_i − mean)(x_i − mean)'; of sparse samples Σ s_i x_i x_i'."""
+    """Return Σ s_i (x_i − mean)(x_i − mean)' (m, m); for sparse samples Σ s_i x_i x_i'."""
     rows: Any = X
     if sp.issparse(rows):
         return np.asarray((rows.T @ rows.multiply(s[:, None]).tocsr()).toarray())
@@ -672,26 +685,27 @@ def second_moments(X: Matrix, s: Vector, mean: Vector) -> Vector:
     return np.asarray((rows * s[:, None]).T @ rows)
 
 
-def metric_of(moments: Vector, mean: Vector, D: float, n: int, *, is_sparse: bool) -> SigmaMetric:
-    """The metric of n samples from the mean of :func:`second_moments`."""
+def sigma_metric(moments: Vector, mean: Vector, D: float, n: int, *, is_sparse: bool) -> SigmaMetric:
+    """Return the metric for n samples, from :func:`second_moments` divided by the sum of the weights."""
     Sigma = moments - np.outer(mean, mean) if is_sparse else moments
     A = (1.0 - D) * np.eye(len(mean)) + D * Sigma
     return SigmaMetric(A, D, n, mean if is_sparse else None)
 
 
-def left_by_spread(squares: Ball, total: Ball) -> float:
-    """Upper bound on ``N Σ r_i² / s_i``, the last term at D = 1, from the sum of squares and N = Σ s_i."""
+def residual_bound_by_samples(squares: Ball, total: Ball) -> float:
+    """Bound ρ'A⁻¹ρ at D = 1 by ``N Σ r_i² / s_i``, from the sum `squares` of r_i² / s_i and `total` N."""
     return float((squares * total).upper) * (1 + 1e-12)
 
 
-def norms_in_metric(own: Vector, D: float, weights: Vector, total: float) -> Vector:
-    """Bounds on the norms of centred samples in the metric, from their plain norms `own` (n,).
+def norms_in_metric(plain_norms: Vector, D: float, weights: Vector, total: float) -> Vector:
+    """Bound the norms of centred samples in the metric A⁻¹, from their Euclidean norms (n,).
 
-    By A ⪰ (1-D) I, or by (φ_i − mean)'Σ⁺(φ_i − mean) ≤ N / s_i, with N = `total` the sum of all weights.
+    The smaller of two bounds: by A ⪰ (1-D) I, or by (φ_i − mean)' Sigma⁺ (φ_i − mean) ≤ N / s_i, with `total`
+    N, the sum of all weights.
     """
-    by_norm = own / np.sqrt(max(1.0 - D, 1e-300))
-    by_spread = np.sqrt(total / weights) / np.sqrt(max(D, 1e-300))  # D times a weight may be too small
-    return np.asarray(np.minimum(by_norm, by_spread) * ABOVE)
+    by_norm = plain_norms / np.sqrt(max(1.0 - D, 1e-300))
+    by_weight = np.sqrt(total / weights) / np.sqrt(max(D, 1e-300))  # D times a weight may be too small
+    return np.asarray(np.minimum(by_norm, by_weight) * ABOVE)
 
 
 def one_minus(D: float) -> Ball:

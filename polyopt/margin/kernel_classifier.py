@@ -1,6 +1,12 @@
 """Base of the classifiers with a kernel: gamma by scikit-learn's rules, scores, and support vectors.
 
-Without its training data such a classifier keeps its support vectors.
+More than two classes are fitted one against one: a binary machine for each pair of classes. A classifier can
+drop its training data (:meth:`~polyopt.estimators.base.PairwiseClassifier.without_data`); it then keeps only
+the samples with a nonzero coefficient in its scores.
+
+In this file `codes` (n,) are the classes of samples as numbers, -1 for a sample without label; `weights` (n,)
+are the samples' weights; `rows` (n,) are the samples' indices in the user's data. `_pair_places` has for each
+pair the indices of its samples among those of the fit.
 """
 
 from __future__ import annotations
@@ -31,12 +37,12 @@ KERNEL_PARAMETERS: dict[str, list[Any]] = {
     "degree": [Interval(Integral, 1, None, closed="left")],
     "coef0": [Interval(Real, None, None, closed="neither")],
 }
-"""Constraints of the parameters that all of them have."""
+"""Constraints of the parameters of every kernel classifier."""
 
 
 @estimator
 class KernelClassifier(PairwiseClassifier):
-    """Base of the classifiers with a kernel; a fit sets ``gamma_`` before it asks for the kernel.
+    """Base of the classifiers with a kernel; a fit sets ``gamma_`` before it uses the kernel.
 
     Parameters
     ----------
@@ -52,17 +58,18 @@ class KernelClassifier(PairwiseClassifier):
     Attributes
     ----------
     support_ : ndarray of int, shape (n_SV,)
-        Numbers of the support vectors among the samples of the fit: those of the first class, then those of
+        Indices of the support vectors among the samples of the fit: those of the first class, then those of
         the second, and so on, each in input order.
     n_support_ : ndarray of int, shape (n_classes,)
         The number of support vectors of each class.
     dual_coef_ : ndarray of shape (n_classes - 1, n_SV)
-        Coefficients of the support vectors. Two classes: of the dual's ``Σ_i coef_i k(x_i, x)``, positive
-        for ``classes_[1]``. More: in the layout of scikit-learn's SVC, a column for each support vector and a
-        row for each other class, positive where it counts for the earlier class of the pair.
+        Coefficients of the support vectors. For two classes those of the dual's ``Σ_i coef_i k(x_i, x)``,
+        positive for ``classes_[1]``. For more classes in the layout of scikit-learn's SVC: a column for each
+        support vector, and a row for each class but its own; positive in favour of the pair's earlier class.
     coef_ : ndarray of shape (1, m), or (n_pairs, m)
-        The hyperplane, or those of the pairs of classes in the order of ``pairs_``, for the linear kernel. As
-        SVC's it is positive for ``classes_[1]`` of two classes, and for the first class of a pair of more.
+        Normal vector of the hyperplane, or one for each pair of classes in the order of ``pairs_``; for the
+        linear kernel only. As in SVC, scores are positive for ``classes_[1]`` if there are two classes, and
+        for the first class of each pair if there are more.
     intercept_ : ndarray of shape (1,), or (n_pairs,)
         The intercepts, in the signs of ``coef_``.
     """
@@ -78,30 +85,30 @@ class KernelClassifier(PairwiseClassifier):
     n_support_: NDArray[np.int32] = field(init=False)
 
     _scored_dtypes: ClassVar[Any] = [np.float64, np.float32]
-    # Attributes that predictions need, besides the support vectors and their coefficients.
-    _answers_by: ClassVar[tuple[str, ...]] = (
+    # The attributes that predictions need, besides the support vectors and their coefficients.
+    _prediction_attributes: ClassVar[tuple[str, ...]] = (
         "classes_", "n_features_in_", "feature_names_in_", "solver_", "n_iter_",
         "gamma_", "intercept_", "pairs_", "_asked",
     )  # fmt: skip
-    _X: Any = field(init=False, default=None)
+    _X: Any = field(init=False, default=None)  # samples of the fit, or of the scores' expansion
     _y: Any = field(init=False, default=None)  # signs of the labels; None without the data
-    _rows: Any = field(init=False, default=None)
-    # Places of the support vectors in _X, in the order of ``support_``.
+    _rows: Any = field(init=False, default=None)  # indices of the samples _X in the user's data
+    # Positions of the support vectors in _X, in the order of ``support_``.
     _support_places: Any = field(init=False, default=None)
-    # Of a copy without data: places in _X of the samples that scores are made of, and whether they are of the
-    # second class.
+    # In a copy without data: the positions in _X of the samples in the scores' expansion, and a mask of those
+    # that are of the second class.
     _used: Any = field(init=False, default=None)
     _second: Any = field(init=False, default=None)
 
     @abstractmethod
     def _support(self) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """Return the places in ``_X`` of the samples in the scores' expansion, and their coefficients."""
+        """Return the positions in ``_X`` of the samples in the scores' expansion, and their coefficients."""
 
     def _for_pairs(self, X: Any, weights: NDArray[Any]) -> Self:
         return super()._for_pairs(X, weights).set_params(gamma=self._gamma_of(X, weights))
 
     def _gamma_of(self, X: Any, weights: NDArray[Any]) -> float:
-        """Gamma as a number, by scikit-learn's rules for "scale" (here with weights) and "auto"."""
+        """Return gamma as a number, by scikit-learn's rules for "scale" (here with weights) and "auto"."""
         if self.gamma not in ("scale", "auto"):
             return float(self.gamma)
         if self.kernel in ("linear", "precomputed") or callable(self.kernel):
@@ -109,12 +116,12 @@ class KernelClassifier(PairwiseClassifier):
         m = X.shape[1]
         if self.gamma == "auto":
             return 1.0 / m
-        spread = variance(X, weights)
-        gamma = 1.0 if spread == 0.0 else 1.0 / (m * spread)
+        entry_variance = variance(X, weights)
+        gamma = 1.0 if entry_variance == 0.0 else 1.0 / (m * entry_variance)
         if not 0.0 < gamma < np.inf:
             raise ValueError(
-                f"gamma={self.gamma!r} cannot be taken from these samples: the variance of their entries is "
-                f"{spread:g}; scale the features, or give gamma as a number"
+                f"gamma={self.gamma!r} cannot be taken from these samples: the variance of their entries "
+                f"is {entry_variance:g}; scale the features, or give gamma as a number"
             )
         return gamma
 
@@ -126,13 +133,13 @@ class KernelClassifier(PairwiseClassifier):
     def _kernel_is_mercer(self) -> bool:
         return self.kernel != "precomputed" and self._kernel.is_mercer
 
-    # -- answering ---------------------------------------------------------------------------
+    # -- predicting --------------------------------------------------------------------------
 
     def _kernel_scores(self, X: Any) -> NDArray[np.float64]:
         """Return scores of two classes under a kernel other than the linear one."""
-        places, coef = self._support()
-        if self.kernel == "precomputed" and len(places):
-            columns, scores = self._rows[places], np.empty(X.shape[0])
+        positions, coef = self._support()
+        if self.kernel == "precomputed" and len(positions):
+            columns, scores = self._rows[positions], np.empty(X.shape[0])
             for part in chunks(np.arange(X.shape[0])):
                 scores[part] = X[np.ix_(part, columns)] @ coef + self.intercept_[0]
             return scores
@@ -149,7 +156,7 @@ class KernelClassifier(PairwiseClassifier):
         scorer, exact = scorer_of(self), super()._labels
         return exact(X) if scorer is None else scorer.labels(X, exact)
 
-    # -- for other programs ------------------------------------------------------------------
+    # -- export to ONNX ----------------------------------------------------------------------
 
     def _draw_scores(self, graph: Graph, x: str) -> str:
         if self.kernel == "precomputed":
@@ -157,18 +164,18 @@ class KernelClassifier(PairwiseClassifier):
         return draw_kernel(graph, x, self._kernel, self._X, self._support()[1][:, None], self.intercept_)
 
     def _draw_pairs(self, graph: Graph, x: str) -> str:
-        parts = [part._as_fitted() for part in self.estimators_]
+        machines = [machine._as_fitted() for machine in self.estimators_]
         if self.kernel in ("linear", "precomputed"):
             return super()._draw_pairs(graph, x)
-        kernels = [part._kernel for part in parts]
+        kernels = [machine._kernel for machine in machines]
         if any(kernel != kernels[0] for kernel in kernels):
             return super()._draw_pairs(graph, x)
-        coef = np.zeros((parts[0]._X.shape[0], len(parts)))
-        for number, part in enumerate(parts):
-            places, own = part._support()
-            coef[places, number] = own
-        intercepts = np.concatenate([part.intercept_ for part in parts])
-        return draw_kernel(graph, x, kernels[0], parts[0]._X, coef, intercepts)
+        coef = np.zeros((machines[0]._X.shape[0], len(machines)))
+        for column, machine in enumerate(machines):
+            positions, pair_coef = machine._support()
+            coef[positions, column] = pair_coef
+        intercepts = np.concatenate([machine.intercept_ for machine in machines])
+        return draw_kernel(graph, x, kernels[0], machines[0]._X, coef, intercepts)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -176,17 +183,17 @@ class KernelClassifier(PairwiseClassifier):
         tags.input_tags.sparse = self.kernel != "precomputed"
         return tags
 
-    # -- support vectors, and life without the data ------------------------------------------
+    # -- support vectors, and copies without the training data -------------------------------
 
-    def _set_support(self, places: NDArray[np.intp], coef: NDArray[np.float64], labelled: Any) -> None:
+    def _set_support(self, positions: NDArray[np.intp], coef: NDArray[np.float64], labelled: Any) -> None:
         """Set the support vectors of a binary machine.
 
-        `places` are ascending places in ``_X``, `coef` their coefficients, and `labelled` (n,) a mask of the
-        samples of the fit that have a label.
+        `positions` are ascending positions in ``_X``, `coef` their coefficients, and `labelled` (n,) is a
+        mask of the samples of the fit that have a label.
         """
-        classes = np.where(labelled[places], self._y[places] > 0, -1)
+        classes = np.where(labelled[positions], self._y[positions] > 0, -1)
         order = _by_class(classes)
-        self._support_places, self.dual_coef_ = places[order], coef[None, order]
+        self._support_places, self.dual_coef_ = positions[order], coef[None, order]
         self.support_, self.n_support_ = self._rows[self._support_places], _counts(classes, 2)
 
     def _fit_pairs(self, X: Any, codes: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
@@ -195,22 +202,26 @@ class KernelClassifier(PairwiseClassifier):
         self.intercept_ = -np.concatenate([pair.intercept_ for pair in self.estimators_])
 
     def _set_support_of_pairs(self, codes: NDArray[np.intp]) -> None:
-        """Set the support vectors of more than two classes, numbered by `codes` (n,), -1 for no label."""
-        parts = self.estimators_
-        places = [own[part._support_places] for own, part in zip(self._pair_places, parts, strict=True)]
-        union = np.unique(np.concatenate(places))
+        """Set the support vectors of more than two classes: the union of those of all pairs."""
+        machines = self.estimators_
+        pair_supports = [
+            samples[machine._support_places]
+            for samples, machine in zip(self._pair_places, machines, strict=True)
+        ]
+        union = np.unique(np.concatenate(pair_supports))
         union = union[_by_class(codes[union])]
         n_classes = len(self.classes_)
         self.support_, self.n_support_ = self._rows[union], _counts(codes[union], n_classes)
         if (codes[union] < 0).any():
-            return  # a sample without label is in every pair, for which the layout has no room
+            return  # a sample without label is in every pair, which SVC's layout cannot represent
         column = np.empty(len(codes), dtype=np.intp)
         column[union] = np.arange(len(union))
         self.dual_coef_ = np.zeros((n_classes - 1, len(union)))
-        for part, own, pair in zip(parts, places, combinations(range(n_classes), 2), strict=True):
-            other = np.where(codes[own] == pair[0], pair[1], pair[0])
-            row = other - (other > codes[own])  # its own class has no row
-            self.dual_coef_[row, column[own]] = -part.dual_coef_[0]
+        pairs = combinations(range(n_classes), 2)
+        for machine, support, pair in zip(machines, pair_supports, pairs, strict=True):
+            other_class = np.where(codes[support] == pair[0], pair[1], pair[0])
+            row = other_class - (other_class > codes[support])  # its own class has no row
+            self.dual_coef_[row, column[support]] = -machine.dual_coef_[0]
 
     @property
     def support_vectors_(self) -> Any:
@@ -230,93 +241,97 @@ class KernelClassifier(PairwiseClassifier):
             if self._support_places is None:
                 raise AttributeError("support_vectors_ are training data, which this machine does not hold")
             return self._X[self._support_places]
-        parts = self.estimators_
+        machines = self.estimators_
         rows = np.concatenate(
             [
-                self._rows[places[part._support_places]]
-                for places, part in zip(self._pair_places, parts, strict=True)
+                self._rows[samples[machine._support_places]]
+                for samples, machine in zip(self._pair_places, machines, strict=True)
             ]
         )
-        vectors = [part.support_vectors_ for part in parts]
+        vectors = [machine.support_vectors_ for machine in machines]
         stacked: Any = sp.vstack(vectors, format="csr") if sp.issparse(vectors[0]) else np.vstack(vectors)
-        each, first = np.unique(rows, return_index=True)
-        return stacked[first[np.searchsorted(each, self.support_)]]
+        distinct, first = np.unique(rows, return_index=True)
+        return stacked[first[np.searchsorted(distinct, self.support_)]]
 
-    def _keep_answers(self, whole: Self) -> None:
-        kept = {*self.get_params(deep=False), *self._answers_by}
-        self.__dict__ = {name: value for name, value in vars(whole).items() if name in kept}
+    def _copy_prediction_attributes(self, original: Self) -> None:
+        """Set the parameters and the attributes that predictions need to those of `original`; drop others."""
+        names = {*self.get_params(deep=False), *self._prediction_attributes}
+        self.__dict__ = {name: value for name, value in vars(original).items() if name in names}
 
-    def _drop_data(self, whole: Self) -> None:
-        self._keep_answers(whole)
-        self._keep_no_solution(whole)
-        whole = whole._as_fitted()
-        if whole.kernel == "linear":
+    def _drop_data(self, original: Self) -> None:
+        """Become a copy of the binary machine `original` with the samples of its scores' expansion only."""
+        self._copy_prediction_attributes(original)
+        self._keep_no_solution(original)
+        original = original._as_fitted()
+        if original.kernel == "linear":
             return
-        places, _ = whole._support()
-        self._used = np.arange(len(places))
-        self._rows = whole._rows[places]
-        if whole._support_places is not None:
-            self.dual_coef_ = whole.dual_coef_
-            self.support_, self.n_support_ = whole.support_, whole.n_support_
-            order = np.argsort(places)
-            self._support_places = order[np.searchsorted(places[order], whole._support_places)]
-        self._second = whole._second if whole._y is None else whole._y[places] > 0
-        self._X = None if whole.kernel == "precomputed" else whole._X[places]
+        positions, _ = original._support()
+        self._used = np.arange(len(positions))
+        self._rows = original._rows[positions]
+        if original._support_places is not None:
+            self.dual_coef_ = original.dual_coef_
+            self.support_, self.n_support_ = original.support_, original.n_support_
+            order = np.argsort(positions)
+            self._support_places = order[np.searchsorted(positions[order], original._support_places)]
+        self._second = original._second if original._y is None else original._y[positions] > 0
+        self._X = None if original.kernel == "precomputed" else original._X[positions]
 
-    def _drop_data_of_pairs(self, whole: Self) -> None:
-        """The support vectors of all pairs are kept once."""
-        parts = self.estimators_
-        self._keep_answers(whole)
-        self.estimators_ = parts
-        if parts[0]._support_places is not None:
-            kept = ("support_", "n_support_", "dual_coef_")
-            self.__dict__.update({name: vars(whole)[name] for name in kept if name in vars(whole)})
-        if whole._as_fitted().kernel == "linear":
-            nothing = np.empty(0, dtype=int)
-            self._rows, self._pair_places = nothing, [nothing] * len(parts)
+    def _drop_data_of_pairs(self, original: Self) -> None:
+        """Become a copy of `original` without data; its pairs share one array of support vectors."""
+        machines = self.estimators_
+        self._copy_prediction_attributes(original)
+        self.estimators_ = machines
+        if machines[0]._support_places is not None:
+            names = ("support_", "n_support_", "dual_coef_")
+            self.__dict__.update({name: vars(original)[name] for name in names if name in vars(original)})
+        if original._as_fitted().kernel == "linear":
+            no_samples = np.empty(0, dtype=int)
+            self._rows, self._pair_places = no_samples, [no_samples] * len(machines)
             return
-        each = [places[part._rows] for places, part in zip(whole._pair_places, parts, strict=True)]
-        union, first = np.unique(np.concatenate(each), return_index=True)
+        pair_rows = [
+            samples[machine._rows] for samples, machine in zip(original._pair_places, machines, strict=True)
+        ]
+        union, first = np.unique(np.concatenate(pair_rows), return_index=True)
         X = None
-        if parts[0]._X is not None:
-            vectors = [part._X for part in parts]
+        if machines[0]._X is not None:
+            vectors = [machine._X for machine in machines]
             X = (sp.vstack(vectors, format="csr") if sp.issparse(vectors[0]) else np.vstack(vectors))[first]
-        every = np.arange(len(union))
-        for part, own in zip(parts, each, strict=True):
-            part._X, part._used, part._rows = X, np.searchsorted(union, own), every
-            if part._support_places is not None:
-                part._support_places = part._used[part._support_places]
-        self._rows, self._pair_places = whole._rows[union], [every] * len(parts)
+        positions = np.arange(len(union))
+        for machine, used_rows in zip(machines, pair_rows, strict=True):
+            machine._X, machine._used, machine._rows = X, np.searchsorted(union, used_rows), positions
+            if machine._support_places is not None:
+                machine._support_places = machine._used[machine._support_places]
+        self._rows, self._pair_places = original._rows[union], [positions] * len(machines)
 
 
 def variance(X: Matrix, weights: Vector) -> float:
     """Return the weighted variance of all entries of samples X (n, m) with weights (n,).
 
-    It is the mean square of the differences from the mean, less the square of their own mean, which is not
-    quite 0, as the mean is rounded. The mean square less the square of the mean would lose all digits far
-    from the origin.
+    It is the mean square of the differences from the mean, minus the square of their mean, which is not
+    exactly 0 because the mean is rounded. The one-pass formula, mean square minus squared mean, would lose
+    all digits far from the origin.
     """
     weights = weights / weights.max()  # so that sums do not overflow
     total = X.shape[1] * float(weights.sum())
-    with np.errstate(over="ignore", invalid="ignore"):  # _gamma_of refuses what overflows
+    with np.errstate(over="ignore", invalid="ignore"):  # _gamma_of rejects an overflow
         if is_sparse(X):
             entries, per_entry = X.data.astype(float), np.repeat(weights, np.diff(X.indptr))
             zeros = max(total - float(per_entry.sum()), 0.0)  # weight of the entries that are not stored
             mean = float(per_entry @ entries) / total
             entries -= mean
-            left = (float(per_entry @ entries) - zeros * mean) / total
-            spread = (float(per_entry @ entries**2) + zeros * (mean * mean)) / total
+            mean_difference = (float(per_entry @ entries) - zeros * mean) / total
+            mean_square = (float(per_entry @ entries**2) + zeros * (mean * mean)) / total
         else:
-            mean = left = spread = 0.0
+            mean = mean_difference = mean_square = 0.0
             parts = list(chunks(np.arange(X.shape[0])))
             for part in parts:
                 mean += float(weights[part] @ X[part].astype(float).sum(axis=1)) / total
             for part in parts:
                 block = X[part].astype(float) - mean
-                left += float(weights[part] @ block.sum(axis=1)) / total
-                spread += float(weights[part] @ (block**2).sum(axis=1)) / total
-    found = spread - left * left
-    return 0.0 if abs(found) <= 1e-12 * spread < np.inf else found
+                mean_difference += float(weights[part] @ block.sum(axis=1)) / total
+                mean_square += float(weights[part] @ (block**2).sum(axis=1)) / total
+    result = mean_square - mean_difference * mean_difference
+    return 0.0 if abs(result) <= 1e-12 * mean_square < np.inf else result
 
 
 def _by_class(classes: NDArray[Any]) -> NDArray[np.intp]:
@@ -325,5 +340,5 @@ def _by_class(classes: NDArray[Any]) -> NDArray[np.intp]:
 
 
 def _counts(classes: NDArray[Any], n_classes: int) -> NDArray[np.int32]:
-    """Return the number of samples of each class; -1 is of none."""
+    """Return the number of samples of each class; -1 stands for no class."""
     return np.bincount(classes[classes >= 0], minlength=n_classes).astype(np.int32)

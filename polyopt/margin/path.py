@@ -1,8 +1,8 @@
 """The Relative Margin Machine along decreasing bounds, starting from the SVM.
 
-The paper searches B below θ, the largest absolute output of the SVM with the same C: at B = θ the machine is
-the SVM. The feasible set of the dual does not depend on B, so each solution is a warm start for the next, and
-cached kernel rows are reused.
+Shivaswamy & Jebara (2008) search B below θ, the largest absolute output of the SVM with the same C: at B = θ
+the machine is the SVM. The feasible set of the dual does not depend on B. So the multipliers of one machine
+are a feasible warm start for the next, and cached kernel rows are reused.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Progress = Callable[[dict[str, float]], None]
 
 
 _NAME = "Relative Margin Machines"
-_SHARES = (1 / 2, 1 / 4, 1 / 10)  # the paper's steps from 1 towards θ, downwards
+_FRACTIONS = (1 / 2, 1 / 4, 1 / 10)  # default bounds: B = 1 + fraction (θ − 1), as in the paper
 
 
 @dataclass(frozen=True, repr=False)
@@ -42,12 +42,13 @@ class PathPoint(Shown):
     Attributes
     ----------
     B : float
-        Its bound; infinite for the SVM that the path starts from.
+        The machine's bound; infinite for the SVM that the path starts from.
     solution : Solution
-        ``primal`` has ``w`` (linear features) or ``coef`` (a kernel), and ``b``; ``duals`` as in the
-        rows of ``formulations.rmm.qp``; and what the solver did, ``iterations`` and ``history``.
+        ``primal`` has ``w`` (linear features) or ``coef`` (a kernel), and ``b``; ``duals`` has the
+        multipliers by the names of the rows in ``formulations.rmm.qp``; ``iterations`` and ``history`` are
+        the solver's.
     certificate : Certificate
-        Its certificate.
+        The certificate of the solution.
     """
 
     B: float
@@ -72,7 +73,7 @@ def rmm_path(
     time_limit: float | None = None,
     progress: Progress | None = None,
 ) -> Path[PathPoint]:
-    """Solve the SVM, and from it the Relative Margin Machine for one bound after another.
+    """Solve the SVM, and then the Relative Margin Machine for a decreasing sequence of bounds.
 
     Parameters
     ----------
@@ -83,7 +84,7 @@ def rmm_path(
     C : float or array_like of shape (n,)
         Cost per sample.
     bounds : sequence of float, optional
-        Bounds B, each at least 1; they are taken in decreasing order. By default the paper's,
+        Bounds B, each at least 1; they are solved in decreasing order. By default those of the paper,
         ``1 + (θ − 1)/2``, ``1 + (θ − 1)/4`` and ``1 + (θ − 1)/10``, with θ the largest absolute output
         of the SVM.
     kernel : Kernel, optional
@@ -91,21 +92,21 @@ def rmm_path(
     precomputed : bool
         Whether X is a Gram matrix.
     tol : float
-        Largest violation of the optimality conditions, in units of the outputs. (The interior point,
-        which solves tall linear machines, goes to a relative gap of 1e-8 at least.)
+        Largest violation of the optimality conditions, in units of the outputs. (The interior-point
+        method, which solves tall linear machines, stops at a relative gap of at most 1e-8.)
     certificate_tol : float
         Tolerance of the certificates.
     cache_size : float
         Megabytes for kernel rows.
     time_limit : float, optional
-        Seconds for the whole path; machines not begun by then, or after Ctrl-C, are not in the path.
+        Seconds for the complete path. After the limit, or after Ctrl-C, no further machine is started.
     progress : callable, optional
         Called with each record of each history.
 
     Returns
     -------
     Path, a list of PathPoint
-        The support vector machine first, then one machine per bound, decreasing.
+        The support vector machine first, then one machine per bound, in decreasing order of B.
 
     Raises
     ------
@@ -120,17 +121,18 @@ def rmm_path(
     if len(np.unique(labels)) < 2:
         raise ValueError("rmm_path needs samples of both classes; y has one")
     costs = as_costs(C, len(labels))
-    for number, bound in enumerate([] if bounds is None else bounds):
-        at_least(f"bounds[{number}]", bound, 1.0, infinite=True)
+    for index, bound in enumerate([] if bounds is None else bounds):
+        at_least(f"bounds[{index}]", bound, 1.0, infinite=True)
     tol, certificate_tol = tolerance(tol), tolerance(certificate_tol, "certificate_tol")
     clock = Clock(time_limit)
     kernel = Kernel("linear") if kernel is None else kernel
     solve = _solver(X, kernel, precomputed, cache_size, progress)
-    is_plain = precomputed or kernel.name == "linear"
-    geometry, _ = feature_space(X, None if is_plain else kernel, precomputed)
+    is_linear = precomputed or kernel.name == "linear"
+    geometry, _ = feature_space(X, None if is_linear else kernel, precomputed)
     path: Path[PathPoint] = Path(_NAME, "B")
 
     def add(B: float) -> PathPoint:
+        """Solve and certify the machine with bound B, and append it to the path."""
         rows = hinge_families(labels, costs, B)
         solution = solve(rows, tol=tol, time_limit=clock.left)
         title = "the Relative Margin Machine" if np.isfinite(B) else "the SVM"
@@ -140,16 +142,16 @@ def rmm_path(
         certificate = certify_hinge(
             HingeProgram(title, geometry, rows),
             v=v,
-            b=geometry.moved(v, float(solution["b"])),
+            b=geometry.centred_intercept(v, float(solution["b"])),
             multipliers=solution.duals,
             tol=certificate_tol,
         )
         path.append(PathPoint(B, solution, certificate))
         return path[-1]
 
-    with steps(1 + len(_SHARES if bounds is None else bounds), "machine") as step:
+    with steps(1 + len(_FRACTIONS if bounds is None else bounds), "machine") as step:
         svm = add(np.inf)
-        for B in sorted(_usual(svm.solution, geometry) if bounds is None else bounds, reverse=True):
+        for B in sorted(_default_bounds(svm.solution, geometry) if bounds is None else bounds, reverse=True):
             step.done()
             if clock.is_over or path[-1].solution.status is Status.INTERRUPTED:
                 break
@@ -160,7 +162,7 @@ def rmm_path(
 def _solver(
     X: Matrix, kernel: Kernel, precomputed: bool, cache_size: float, progress: Progress | None
 ) -> Callable[..., Solution]:
-    """Return a solver for families of rows: the interior point, or a decomposition with warm starts."""
+    """Return a solver for families of rows: interior-point, or decomposition with warm starts."""
     if not precomputed and kernel.name == "linear" and X.shape[1] <= min(2_000, X.shape[0]):
         from polyopt.margin.interior_point import solve_interior_point
 
@@ -175,11 +177,11 @@ def _solver(
     return Decomposition(gram, cache_size=cache_size, progress=progress).solve
 
 
-def _usual(svm: Solution, geometry: Geometry) -> list[float]:
-    """Return the paper's bounds, from the SVM's largest output."""
+def _default_bounds(svm: Solution, geometry: Geometry) -> list[float]:
+    """Return the paper's bounds, which depend on the SVM's largest absolute output."""
     if "f" in svm.primal:
         theta = float(np.abs(svm["f"]).max())
     else:
         w = svm["w"]
-        theta = float((geometry.outputs(w) + geometry.moved(w, float(svm["b"]))).size.max())
-    return [1.0 + max(theta - 1.0, 0.0) * share for share in _SHARES]
+        theta = float((geometry.outputs(w) + geometry.centred_intercept(w, float(svm["b"]))).size.max())
+    return [1.0 + max(theta - 1.0, 0.0) * fraction for fraction in _FRACTIONS]

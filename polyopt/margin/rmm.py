@@ -1,4 +1,10 @@
-"""The Relative Margin Machine: a large margin relative to the spread of the outputs."""
+"""The Relative Margin Machine: a support vector machine with a bound B on the absolute outputs.
+
+The margin is thus large relative to the range of the outputs. The bounds can also hold at further samples,
+whose labels need not be known, and they can have slack, at a cost. The machine is a
+:class:`~polyopt.margin.fit.HingeClassifier` with the families of rows ``margin``, ``bound_above`` and
+``bound_below``; further samples follow the training samples, and have the weight 0.
+"""
 
 from __future__ import annotations
 
@@ -30,17 +36,18 @@ class RelativeMarginMachine(HingeClassifier):
     ``bound_training=False`` at those alone, the class H of [1]_.
 
     With a finite ``bound_cost`` D the bounds have slack: minimises ``½||w||² + C Σ ξ_i + D Σ (τ_i + τ*_i)``
-    subject to ``y_i f_i >= 1 - ξ_i``, ``f_i <= B + τ_i`` and ``-f_i <= B + τ*_i``, no slack below 0. A single
-    sample far out can determine the machine with hard bounds; here it only costs.
+    subject to ``y_i f_i >= 1 - ξ_i``, ``f_i <= B + τ_i`` and ``-f_i <= B + τ*_i``, with all slacks at least
+    0. A single outlier can determine the machine with hard bounds; with soft ones its influence is limited.
 
     Parameters
     ----------
     B : float, default=2.0
-        Bound on the absolute output at every training sample, at least 1. At infinity, or above the
-        SVM's largest output, the machine is the SVM; the nearer to 1, the more the bound changes it.
+        Bound on the absolute output at every training sample, at least 1. If it is infinite, or above the
+        SVM's largest absolute output, the machine is the SVM.
     bound_cost : float, default=inf
-        Cost of a unit of output beyond B; positive. Further samples have the weight 1. It caps the
-        multipliers of the bounds: if it is infinite, or above all of them, the bounds are hard.
+        Cost of a unit of output beyond B; positive. At further samples it counts with the weight 1. It is an
+        upper bound on the multipliers of the bounds; if it is infinite, or above all of these multipliers,
+        the bounds are hard.
 
     References
     ----------
@@ -63,7 +70,7 @@ class RelativeMarginMachine(HingeClassifier):
     _: KW_ONLY
     bound_cost: float = np.inf
 
-    _bounded: Any = field(init=False, default=None)  # samples without labels, while a fit goes on
+    _bounded: Any = field(init=False, default=None)  # samples without labels, during a fit
     _bounds_training: bool = field(init=False, default=True)  # True: the training samples are bounded too
     _fit_inputs: ClassVar[tuple[str, ...]] = ("_bounded", "_bounds_training")
     _moved: ClassVar[dict[str, str]] = {"bound_training": "give fit(..., bound_training=False)"}
@@ -91,13 +98,13 @@ class RelativeMarginMachine(HingeClassifier):
         Parameters
         ----------
         X, y, sample_weight
-            As of :meth:`polyopt.SVM.fit`.
+            As in :meth:`polyopt.SVM.fit`.
         X_bounded : array_like or sparse matrix of shape (k, m), optional
-            Further samples, without labels, at which the outputs are held within the bounds too: such as
-            those to be classified. Of several classes each pair has all of them. In the results of the fit
-            sample n + j is sample j of these. They do not count for ``gamma="scale"``.
+            Further samples, without labels, at which the bounds hold as well, such as those to be classified.
+            With more than two classes, each pair of classes has all of them. In the results of the fit they
+            are samples n, ..., n + k - 1. They do not enter ``gamma="scale"``.
         bound_training : bool
-            True: the bounds hold at the training samples too. False: only at those of `X_bounded`.
+            True: the bounds hold at the training samples as well. False: only at those of `X_bounded`.
 
         Returns
         -------
@@ -125,6 +132,7 @@ class RelativeMarginMachine(HingeClassifier):
     def _further_samples(
         self, X: Any, codes: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any], n: int
     ) -> tuple[Any, NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Append the samples of ``X_bounded``: class -1 (no label), weight 0, and row numbers from n."""
         if self._bounded is None:
             if not self._bounds_training:
                 raise ValueError(
@@ -143,15 +151,15 @@ class RelativeMarginMachine(HingeClassifier):
             )
         except ValueError as error:
             raise ValueError(f"X_bounded: {error}") from error
-        none = np.zeros(U.shape[0])
+        zeros = np.zeros(U.shape[0])
         return (
             append(X, U),
-            np.append(codes, none.astype(codes.dtype) - 1),
-            np.append(weights, none),
-            np.append(rows, np.arange(n, n + len(none))),
+            np.append(codes, zeros.astype(codes.dtype) - 1),
+            np.append(weights, zeros),
+            np.append(rows, np.arange(n, n + len(zeros))),
         )
 
-    # -- the machine -------------------------------------------------------------------------
+    # -- the machine's programs --------------------------------------------------------------
 
     def _families(self, y: NDArray[Any], weights: NDArray[Any]) -> Families:
         B, hard = float(self.B), np.isinf(self.bound_cost)
@@ -164,21 +172,24 @@ class RelativeMarginMachine(HingeClassifier):
         )
 
     def _further_programs(self, rows: Families) -> tuple[int, dict[str, Any]] | None:
-        """Return the number of labels and the arguments of programs with further samples; None without."""
-        there = rows["margin"].is_there
-        if there is None or not np.isfinite(self.B):
+        """Return the number of labelled samples, and the arguments of a program with further samples.
+
+        Return None without further samples or with B infinite.
+        """
+        is_labelled = rows["margin"].is_there
+        if is_labelled is None or not np.isfinite(self.B):
             return None
-        n, bound = int(there.sum()), rows["bound_above"]
-        price = bound.cap[0 if self._bounds_training else n :] if bound.has_slack else None
-        settings = {"C": rows["margin"].cap[:n], "B": self.B, "training": self._bounds_training, "D": price}
-        return n, settings
+        n, bound = int(is_labelled.sum()), rows["bound_above"]
+        bound_costs = bound.cap[0 if self._bounds_training else n :] if bound.has_slack else None
+        costs = {"C": rows["margin"].cap[:n], "D": bound_costs}
+        return n, {**costs, "B": self.B, "training": self._bounds_training}
 
     def _primal_program(self, X: Any, rows: Families, weights: NDArray[Any]) -> Program:
         from formulations import rmm, rmm_bounded, svm
 
         y, costs = rows["margin"].side, rows["margin"].cap
-        if (more := self._further_programs(rows)) is not None:
-            n, settings = more
+        if (further := self._further_programs(rows)) is not None:
+            n, settings = further
             return rmm_bounded.qp(X[:n], y[:n], X[n:], **settings)
         if np.isinf(self.B):
             return svm.primal(X, y, costs)
@@ -190,8 +201,8 @@ class RelativeMarginMachine(HingeClassifier):
         from formulations import rmm, rmm_bounded, svm
 
         y, costs = rows["margin"].side, rows["margin"].cap
-        if (more := self._further_programs(rows)) is not None:
-            return rmm_bounded.kernel_dual(K, y[: more[0]], **more[1])
+        if (further := self._further_programs(rows)) is not None:
+            return rmm_bounded.kernel_dual(K, y[: further[0]], **further[1])
         if np.isinf(self.B):
             return svm.kernel_dual(K, y, costs)
         if rows["bound_above"].has_slack:

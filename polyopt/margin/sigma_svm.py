@@ -1,4 +1,9 @@
-"""The Sigma-SVM: a large margin and a small variance of the outputs."""
+"""The Sigma-SVM: a support vector machine whose regulariser includes the variance of the outputs.
+
+The interior point solves a linear machine in the features, with w'((1-D) I + D Σ)w in place of ‖w‖². Any
+other machine is solved as a support vector machine with a centred kernel
+(:mod:`formulations.centred_kernel`).
+"""
 
 from __future__ import annotations
 
@@ -31,9 +36,9 @@ class SigmaSVM(HingeClassifier):
     Parameters
     ----------
     D : float, default=0.5
-        Share of the output variance in the regulariser, within [0, 1]. At 0 the machine is the SVM;
-        at 1 a linear one is blind to affine changes of the data, and one with a kernel of full rank
-        (RBF) is blind to the data altogether: keep D below 1 there.
+        Share of the output variance in the regulariser, within [0, 1]. At 0 the machine is the SVM. At 1 a
+        linear machine is invariant to affine maps of the data, and a machine with a kernel of full rank
+        (RBF) does not depend on the data at all: keep D below 1 for these kernels.
 
     References
     ----------
@@ -53,8 +58,8 @@ class SigmaSVM(HingeClassifier):
     D: float = 0.5
 
     _title = "the Sigma-SVM"
-    _centred: CentredKernel | None = field(init=False, default=None)  # None while nothing needs it
-    _is_pairwise = False  # its kernel is centred on all the samples
+    _centred: CentredKernel | None = field(init=False, default=None)  # computed at its first use
+    _is_pairwise = False  # an entry of the centred kernel depends on all samples
     _parameter_constraints = HingeClassifier._parameter_constraints | shared("D")
 
     @property
@@ -67,7 +72,7 @@ class SigmaSVM(HingeClassifier):
         return sigma_svm.primal(X, rows["margin"].side, rows["margin"].cap, self.D, weights)
 
     def _dual_program(self, K: NDArray[Any], rows: Families) -> Program:
-        # In its own kernel the Sigma-SVM is a support vector machine.
+        # With the centred kernel the Sigma-SVM is a support vector machine.
         from formulations import svm
 
         return svm.kernel_dual(K, rows["margin"].side, rows["margin"].cap)

@@ -11,7 +11,7 @@ from joblib import delayed
 from formulations.language.clock import Clock, current_clock, interrupted
 from formulations.language.solution import Solution, Status
 from polyopt.base.parallel import call_timed, iter_joblib
-from polyopt.base.progress import counted, current_listener, heard_by
+from polyopt.base.progress import counted, current_listener, records_to
 
 TIE = 1e-9
 """Relative difference below which two objectives are equal."""
@@ -75,7 +75,7 @@ def _runs(
     here, listener, runs = current_clock(), current_listener(), list[Solution]()
 
     def timed(number: int) -> Solution:
-        with heard_by(listener):
+        with records_to(listener):
             return call_timed(here, run, number, clock.left)
 
     made = iter_joblib((delayed(timed)(number) for number in range(count)), n_jobs)

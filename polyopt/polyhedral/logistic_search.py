@@ -23,7 +23,7 @@ from formulations.language.arguments import whole, whole_or_none
 from formulations.language.clock import Clock, is_out_of_time, running
 from formulations.language.solution import Status
 from formulations.language.types import Array
-from polyopt.base.progress import heard_by, printer
+from polyopt.base.progress import printer, records_to
 from polyopt.base.types import SamplesLike, Splits
 from polyopt.estimators.face_penalty import FacePenalty
 from polyopt.estimators.hinges import Hinges
@@ -151,7 +151,7 @@ class LogisticSearch(ClassifierMixin, BaseEstimator):
         whole_or_none("max_numbers", self.max_numbers)
         whole("n_init", self.n_init)
         whole_or_none("budget", self.budget)
-        with running(Clock(self.time_limit)) as clock, heard_by(printer(name) if self.verbose else None):
+        with running(Clock(self.time_limit)) as clock, records_to(printer(name) if self.verbose else None):
             model, weight_name = self._choose(X, y, sample_weight)
             was_over = is_out_of_time()
             if clock.is_stopped:

@@ -34,7 +34,7 @@ from formulations.language.types import Array, Matrix
 from formulations.polytope import perplexity
 from polyopt.base.onnx_graph import Graph
 from polyopt.base.progress import show, tell
-from polyopt.base.threads import blas_held
+from polyopt.base.threads import single_threaded_blas
 from polyopt.base.types import ClassWeight
 from polyopt.certificates.certificate import Certificate
 from polyopt.estimators.parameters import Settings, estimator, ruled, shared
@@ -232,7 +232,7 @@ def solve_plume(
         left = max_iter - found.iterations
         return problem.polish(found, left, 0.1 * tol, time_left)  # well within the tolerance
 
-    with blas_held() if problem.is_small else nullcontext():
+    with single_threaded_blas() if problem.is_small else nullcontext():
         best = run_from_many_starts(
             stages, n_init=n_init, time_limit=time_limit, seed=seed, n_jobs=n_jobs, max_iter=max_iter,
             finish=finish if polish else None,

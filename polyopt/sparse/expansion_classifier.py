@@ -74,8 +74,8 @@ class ExpansionClassifier(KernelClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = dict(EXPANSION_PARAMETERS)
 
-    _answers_by: ClassVar[tuple[str, ...]] = (
-        *KernelClassifier._answers_by, "_hyperplane", "support_", "score_"
+    _prediction_attributes: ClassVar[tuple[str, ...]] = (
+        *KernelClassifier._prediction_attributes, "_hyperplane", "support_", "score_"
     )  # fmt: skip
     _weights: Array = field(init=False)
     _hyperplane: Array | None = field(init=False, default=None)

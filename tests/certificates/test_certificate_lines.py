@@ -10,12 +10,12 @@ from polyopt.certificates.tally import Tally, merge
 from polyopt.linalg.kernels import MatrixGram
 from polyopt.linalg.rounding import Ball
 from polyopt.margin.certificate import stationarity
-from polyopt.margin.geometry import KernelGeometry, left_by_spread
+from polyopt.margin.geometry import KernelGeometry, residual_bound_by_samples
 
 
 def test_what_is_left_by_the_spread_is_never_rounded_down():
     for square, total in ((1.0, 1.0), (0.1, 3.0), (1e200, 7.0)):
-        found = left_by_spread(Ball(square), Ball(total))
+        found = residual_bound_by_samples(Ball(square), Ball(total))
         assert Fraction(found) >= Fraction(square) * Fraction(total)
         assert found <= square * total * (1.0 + 1e-9)
 

@@ -19,12 +19,12 @@ def test_the_least_of_a_parabola_in_a_room(seed):
     g, unit, rad = 2.0 * rng.normal(size=8), rng.uniform(0.3, 3.0, 8), 0.05
     low, high = -rng.uniform(0.0, 3.0, 8), rng.uniform(0.0, 3.0, 8)
     low[0], high[1] = -np.inf, np.inf
-    found = projection._least(Ball(g), [Ball(low), Ball(high)], unit)
+    found = projection._dual_minimum(Ball(g), [Ball(low), Ball(high)], unit)
     d = np.clip(-(unit**2) * g, low, high)
     least = (0.5 * d**2 / unit**2 + g * d).sum()
     assert found.lower <= least
     assert found.mid == pytest.approx(least, rel=1e-12)
-    wide = projection._least(Ball(g, rad), [Ball(low), Ball(high)], unit)
+    wide = projection._dual_minimum(Ball(g, rad), [Ball(low), Ball(high)], unit)
     ends = []
     for moved in (g - rad, g + rad):
         d = np.clip(-(unit**2) * moved, low, high)
@@ -42,7 +42,7 @@ def test_a_ray_excludes_what_its_level_leaves(g, level, reach):
     g = np.array(g)
     low, high = np.array([-1.0, -np.inf, -1.0])[: len(g)], np.array([np.inf, 2.0, 1.0])[: len(g)]
     unit = np.array([2.0, 0.5, 1.0])[: len(g)]
-    found = projection._no_point(
+    found = projection._certify_empty(
         Ball(level), Ball(g), [Ball(low), Ball(high)], unit, np.array([2.0, -1.0]), 1e-9
     )
     if reach is None:

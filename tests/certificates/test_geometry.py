@@ -105,17 +105,17 @@ def test_sizes_are_norms_or_little_more(form, D):
     """No sample is longer in the metric, and what bounds its length is no looser than it has to be."""
     geometry, rows, A = made(form, D)
     norms = np.sqrt(np.einsum("ij,ij->i", rows, np.linalg.solve(A, rows.T).T))
-    assert (geometry.sizes() >= norms * (1 - 1e-12)).all()
+    assert (geometry.norm_bounds() >= norms * (1 - 1e-12)).all()
     if form.startswith("plain"):
-        assert geometry.sizes() == pytest.approx(norms, rel=1e-6)
+        assert geometry.norm_bounds() == pytest.approx(norms, rel=1e-6)
     elif form == "kernel":  # a matrix tells its largest entry only
-        assert geometry.sizes() == pytest.approx(norms.max(), rel=1e-6)
+        assert geometry.norm_bounds() == pytest.approx(norms.max(), rel=1e-6)
     else:  # the triangle inequality, and the greatest share of a variance that one sample can have
         X, weights = samples()
         most = np.sqrt(weights.sum() / (max(D, 1e-300) * weights))
         if D < 1:
             most = np.minimum(most, 2 * np.linalg.norm(X, axis=1).max() / np.sqrt(1 - D))
-        assert (geometry.sizes() <= most * (1 + 1e-6)).all()
+        assert (geometry.norm_bounds() <= most * (1 + 1e-6)).all()
 
 
 @pytest.mark.parametrize("D", [1e-3, 1.0])
@@ -129,7 +129,7 @@ def test_the_farthest_sample_is_no_longer_than_its_size(form, D):
         factors = CentredKernel(X @ X.T, weights).factors
         geometry = SigmaKernelGeometry(MatrixGram(X @ X.T), D, weights, factors)
     length = 2.0 / np.sqrt(1.0 - D + D * 4e-17)
-    assert length * (1 + 1e-12) <= geometry.sizes()[0] <= length * (1 + 1e-8)
+    assert length * (1 + 1e-12) <= geometry.norm_bounds()[0] <= length * (1 + 1e-8)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -139,7 +139,7 @@ def test_an_intercept_moves_with_the_samples(form, rng):
     geometry, rows, _ = made(form, 0.6)
     v = rng.normal(size=N if "kernel" in form else M)
     w = weights_of(form, v)
-    moved = geometry.moved(v, 0.7)
+    moved = geometry.centred_intercept(v, 0.7)
     np.testing.assert_allclose(rows @ w + moved.mid, X @ w + 0.7, atol=1e-9)
 
 
@@ -196,8 +196,8 @@ def test_samples_of_more_than_a_block_are_all_counted(form):
         np.testing.assert_allclose(geometry.scores(np.array([1.0, -2.0])), rows @ [1.0, -2.0], atol=1e-12)
         assert geometry.adjoint(beta) == pytest.approx(rows.T @ beta)
         assert geometry.adjoint_scale(beta) == pytest.approx((np.abs(rows).T @ np.abs(beta)).max())
-        np.testing.assert_allclose(geometry.sizes(), np.linalg.norm(rows, axis=1))
-        assert (geometry.sizes() >= np.linalg.norm(rows, axis=1)).all()
+        np.testing.assert_allclose(geometry.norm_bounds(), np.linalg.norm(rows, axis=1))
+        assert (geometry.norm_bounds() >= np.linalg.norm(rows, axis=1)).all()
 
 
 @pytest.mark.parametrize("D", [0.0, 0.6, 1.0])
@@ -223,7 +223,7 @@ def test_an_indefinite_matrix_stands_for_those_near_it(form, D, rng):
         true = v @ near @ v if form == "kernel" else (1 - D) * v @ near @ v + D * share @ (f * f)
         found = geometry.energy(v)
         assert found.lower <= true <= found.upper
-        assert (geometry.sizes() >= np.sqrt(np.diag(near))).all() or form != "kernel"
+        assert (geometry.norm_bounds() >= np.sqrt(np.diag(near))).all() or form != "kernel"
         beta = rng.normal(size=N)
         beta -= beta.mean()
         if form == "kernel":

@@ -135,7 +135,7 @@ def test_a_nearby_matrix_shrinks_a_point_further():
         energy=lambda v: Ball(2.0 * v @ v), scores=lambda v: 2.0 * v, primal_from_dual=lambda beta: beta,
         gradient=lambda v: 2.0 * v, adjoint=lambda beta: 2.0 * beta, adjoint_scale=lambda beta: 1.0,
         gradient_scale=1.0,
-        dual_norm_sq=lambda beta: Ball(2.0 * beta @ beta), sizes=lambda: np.array([2.0]),
+        dual_norm_sq=lambda beta: Ball(2.0 * beta @ beta), norm_bounds=lambda: np.array([2.0]),
     )  # fmt: skip
     machine = HingeProgram("a machine", near, hinge_families(np.ones(1), 1.0, 2.0), intercept=False)
     found = certify_hinge(machine, v=v, multipliers={"margin": np.zeros(1)})

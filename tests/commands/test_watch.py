@@ -16,19 +16,19 @@ from polyopt.cli.console import progress
 
 def test_a_share_counts_loops_within_loops():
     with watching() as watch:
-        assert watch.share is None
+        assert watch.fraction is None
         with steps(4, "fit") as fits:
             fits.done(2)
-            assert watch.share == 0.5
+            assert watch.fraction == 0.5
             with steps(10, "pair") as pairs:
                 pairs.done(5)
-                assert watch.share == 0.625
+                assert watch.fraction == 0.625
                 pairs.name("a vs b")
                 tell({"iteration": 12.0, "objective": 2.0, "bound": 1.0})
                 assert watch.text == "fit 3 of 4, pair 6 of 10: a vs b, iteration 12, gap 5e-01"
-            assert watch.share == 0.625, "it never falls"
+            assert watch.fraction == 0.625, "it never falls"
             fits.done(2)
-            assert watch.share == 1.0
+            assert watch.fraction == 1.0
         assert watch.text == ""
 
 

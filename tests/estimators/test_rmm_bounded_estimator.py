@@ -323,7 +323,7 @@ def test_a_multiplier_of_a_row_that_is_not_there_bounds_nothing(blobs, further):
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
-    ({"U": None}, "U must be the further samples"), ({"precomputed": True}, "None where X is a Gram matrix"),
+    ({"U": None}, "U must be the further samples"), ({"precomputed": True}, "None if X is a Gram matrix"),
     ({"U": None, "precomputed": True}, "more rows than there are labels"), ({"B": -1.0}, "B must be"),
     ({"multipliers": {"margin": np.ones(3)}}, "shape"), ({"U": np.ones((2, 5))}, "3 features"),
 ])  # fmt: skip

@@ -10,7 +10,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from polyopt.base import threads
-from polyopt.base.threads import blas_held, run_blocks, thread_count
+from polyopt.base.threads import run_blocks, single_threaded_blas, thread_count
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_blas_keeps_to_one_thread_in_every_block():
 def test_blas_held_for_several_pieces_costs_no_threads(three):
     with threadpool_limits(2, user_api="blas"):
         before = blas_threads()
-        with blas_held():
+        with single_threaded_blas():
             for _ in range(2):
                 meet = threading.Barrier(3, timeout=60)  # breaks, and raises, unless three are inside at once
                 run_blocks(lambda block, meet=meet: meet.wait(), range(3))
@@ -100,7 +100,7 @@ def test_blas_held_for_several_pieces_costs_no_threads(three):
 
 
 def test_a_block_s_own_blocks_keep_to_its_thread():
-    with threadpool_limits(2, user_api="blas"), blas_held():
+    with threadpool_limits(2, user_api="blas"), single_threaded_blas():
         places = run_blocks(
             lambda block: {threading.get_ident(), *run_blocks(lambda _: threading.get_ident(), range(9))},
             range(2),

@@ -14,7 +14,7 @@ from formulations import cpm
 from formulations.language.solution import Status
 from formulations.language.toy_data import two_blobs
 from formulations.polytope import perplexity as effective_faces
-from polyopt.base.progress import seen_by
+from polyopt.base.progress import points_to
 from polyopt.cpm import sgd as cpm_sgd
 from polyopt.cpm.alternating import PolytopeProblem
 from polyopt.cpm.certificate import certify_cpm
@@ -151,7 +151,7 @@ def test_who_watches_sees_the_last_iterate_and_where_each_positive_was_met():
     X, y, _ = clusters(80, 3, 0)
     machine, seen = CpmSgd(X.shape[1], 3, dtype=np.float64), []
     run = cpm_sgd._Run(machine, as_rows(X), y, np.full(80, 0.1))
-    with seen_by(lambda record, point: seen.append(dict(point))):
+    with points_to(lambda record, point: seen.append(dict(point))):
         run.epoch(cpm_sgd.Clock())
     (point,) = seen
     assert np.array_equal(point["W"], machine.iterates[0])

@@ -38,7 +38,7 @@ from formulations.language.arguments import tolerance, whole_or_none
 from formulations.language.clock import Clock, OutOfTimeError, interrupted
 from formulations.language.solution import Solution, Status
 from formulations.language.types import Vector
-from polyopt.base.threads import blas_held
+from polyopt.base.threads import single_threaded_blas
 from polyopt.linalg.kernels import Gram, SampleGram, Samples, as_gram
 from polyopt.margin.decomposition.cluster_start import beta_of_clusters
 from polyopt.margin.decomposition.newton import NewtonPhase, solve_pivots
@@ -184,9 +184,8 @@ class Decomposition:
         run = self._run = _Run(state, history, tol)
         state.dual = Dual(rows)
         try:
-            # Work is divided into blocks for threads; with threads of BLAS the last digits would depend on
-            # their number.
-            with blas_held():
+            # Blocks of work use the threads; those of BLAS would change the last digits with their number.
+            with single_threaded_blas():
                 if tol < state.options.min_single_violation and state.is_small:
                     state.use_double(clock.check)
                 state.move_to(self._start(start, history), clock.check)
