@@ -40,7 +40,7 @@ from polyopt.base.types import ClassWeight, SamplesLike
 from polyopt.certificates.certificate import Certificate
 from polyopt.estimators.multiplier_frame import hinge_columns
 from polyopt.estimators.parameters import Settings, estimator, ruled, shared
-from polyopt.estimators.stream import keeps_no_data, learn_chunk, own_arrays
+from polyopt.estimators.stream import keeps_no_data, learn_chunk, make_arrays_writable
 from polyopt.linalg.rows import ROW_TYPES, ROWS, Rows, as_rows, in_lanes, stretches
 from polyopt.linalg.span import SampleSpan, without_idle_faces
 from polyopt.linalg.used_features import present_features
@@ -505,7 +505,7 @@ class PolyceptronStream:
 
     def learn(self, X: NDArray[Any] | sp.csr_array, y: Array, c: Array) -> Solution:
         """Make one pass over a chunk, with labels +1 inside and weights; return the faces after it."""
-        own_arrays(self.machine.state)
+        make_arrays_writable(self.machine.state)
         mistakes = self.machine.learn(as_rows(X), y, c)
         record = {"chunk": float(len(self.history) + 1), "samples": float(len(y)), "made": mistakes}
         self.history = (*self.history, record)
