@@ -12,7 +12,7 @@ from formulations.language.clock import Clock
 from formulations.language.solution import Solution, Status
 from formulations.language.types import Array
 from polyopt.cpm.sgd import LOSS, MOVED, CpmSgd
-from polyopt.estimators.stream import own_arrays
+from polyopt.estimators.stream import make_arrays_writable
 from polyopt.linalg.rows import Rows, as_rows
 
 _MAX_SELECTION_ROWS = 4096  # rows of a chunk on which the last iterate and the average are compared
@@ -45,7 +45,7 @@ class PolytopeStream:
         subset_rows, subset_costs = as_rows(X[subset]), C[subset] * (self.n_total / len(subset))
         solutions = []
         for sgd, label, history in zip(self.learners, self.outside_labels, self.history, strict=True):
-            own_arrays(sgd)
+            make_arrays_writable(sgd)
             outside = (codes == 1) == (label > 0)
             history.append({"chunk": float(self.chunks), **self._step(sgd, rows, outside, C, clock)})
             W, _ = sgd.answer(subset_rows, outside[subset], subset_costs)

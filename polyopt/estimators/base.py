@@ -1,13 +1,17 @@
-"""Base of the classifiers: classes, weights, one-vs-one, certificate, multipliers and history.
+"""Base of all classifiers: validation, one-vs-one, predictions, certificate, multipliers and history.
 
-A subclass solves one binary problem in :meth:`PairwiseClassifier._fit_binary` and has its scores,
-certificate, multipliers and history. The base turns labels into -1 and +1, makes a sample's weight equal to
-its repetition, and trains one classifier per pair of classes if there are more than two.
+A classifier, also called a machine here, solves a binary problem. A subclass solves it in
+:meth:`PairwiseClassifier._fit_binary`, and defines its scores, certificate, multipliers and history. The base
+converts labels to -1 and +1, leaves out samples of weight 0, and fits one classifier per pair of classes if
+there are more than two (one-vs-one).
 
-One rule decides everywhere, scikit-learn's: ``classes_[1]`` is predicted if the score is above 0, and
-``classes_[0]`` if it is 0 or below. Votes of pairs, probabilities, rules as text, SQL and Python, and ONNX
-graphs follow it. The polytope of a machine includes its faces if ``classes_[0]`` is inside, and excludes them
-if ``classes_[1]`` is.
+The decision rule is scikit-learn's: ``classes_[1]`` is predicted if the score is above 0, and ``classes_[0]``
+if it is 0 or below. Votes of pairs, probabilities, rules as text, SQL and Python, and ONNX graphs use the
+same rule. So the polytope of a classifier is closed if ``classes_[0]`` is inside, and open if
+``classes_[1]`` is.
+
+In the file: :class:`PairwiseClassifier`, then the fit of its parts, pairs of classes, with shares of the time
+limit and the treatment of Ctrl-C.
 """
 
 from __future__ import annotations
@@ -57,19 +61,19 @@ if TYPE_CHECKING:
 class PairwiseClassifier(ClassifierMixin, BaseEstimator):
     """Base of the classifiers of binary problems, one-vs-one for more than two classes.
 
-    A subclass has those of the parameters below that it declares. Its :meth:`_drop_data` keeps the attributes
-    that predictions need (by default all), its :meth:`_draw_scores` makes the ONNX graph (by default none).
+    A subclass has those of the parameters below that it declares. It may define :meth:`_drop_data`, which
+    removes attributes that predictions do not need, and :meth:`_draw_scores` for ONNX graphs.
 
     Parameters
     ----------
     class_weight : dict or "balanced", optional
         Weights of the classes; they multiply the samples' weights.
     time_limit : float, optional
-        Seconds at most for the whole fit, shared by the pairs of classes; the best point is kept. "exact"
-        checks the clock only between its programs and their iterations.
+        Seconds at most for the whole fit, divided between the pairs of classes; the best point so far is
+        returned. "exact" checks the clock only between its programs and their iterations.
     random_state : int, RandomState instance or None, default=None
-        Seed of the starts, of the order of the samples and of all other draws. The model depends on it, not
-        on `n_jobs`.
+        Seed of the starts, the order of the samples and all other random numbers. The model depends on it,
+        but not on `n_jobs`.
     n_jobs : int, optional
         Number of workers, as joblib counts, for pairs of classes or, with two classes, for starts, sides,
         nodes of a global search or linear programs.
@@ -83,16 +87,17 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
     solver_ : str
         The solver of the fit (binary problems).
     duals_ : pandas.DataFrame
-        One row per constraint, in input order: its name, its sample and its multiplier first, its state last.
+        One row per constraint, in input order. The first columns are its name, its sample and its
+        multiplier, the last one is its state.
     history_ : pandas.DataFrame
-        One row per iteration, as many as ``n_iter_`` says, and one numbered 0 for a start that is a feasible
-        point; empty if the solver records nothing.
+        One row for each of the ``n_iter_`` iterations, and one numbered 0 for a start that is a feasible
+        point; empty if the solver has no records.
     classes_ : ndarray of shape (n_classes,)
         The labels. In a binary problem the second one is +1.
     estimators_ : list
         The binary classifiers, one per pair of classes, if there are more than two.
     pairs_ : list of tuple
-        The classes of each of them.
+        The two classes of each binary classifier.
     """
 
     solution_: Any
@@ -104,23 +109,25 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
     _asked: dict[str, Any]  # parameters of the fit; later changes are for the next fit
     _y: Any  # labels as signs; None without the training data
     _rows: Any  # row numbers of the samples of the fit in the data passed to it
-    _pair_places: list[NDArray[np.intp]]  # indices of each pair's samples among those of the fit
-    _dtypes: ClassVar[list[Any]] = [np.float64]  # types of X that the solver takes without a conversion
-    _scored_dtypes: ClassVar[Any] = np.float64  # types of X that are scored without a conversion
-    _earlier: Any = None  # attributes of the earlier fit, for a warm start, during a fit
-    _fit_inputs: ClassVar[tuple[str, ...]] = ()  # attributes that are set for a fit, besides the parameters
+    _pair_places: list[NDArray[np.intp]]  # for each pair, indices of its samples among those of the fit
+    _dtypes: ClassVar[list[Any]] = [np.float64]  # types of X that the fit does not convert
+    _scored_dtypes: ClassVar[Any] = np.float64  # types of X that the scoring does not convert
+    _earlier: Any = None  # during a fit with warm_start, the attributes of the previous fit
+    _fit_inputs: ClassVar[tuple[str, ...]] = ()  # inputs of a fit other than the parameters
     _parameter_constraints: ClassVar[dict[str, list[Any]]]
-    _settings: ClassVar[dict[str, type[Settings]]] = {}  # parameters that are groups of parameters
-    _moved: ClassVar[dict[str, str]] = {}  # parameters of earlier versions, and what to use instead
+    _settings: ClassVar[
+        dict[str, type[Settings]]
+    ] = {}  # classes of the parameters that are groups of parameters
+    _moved: ClassVar[dict[str, str]] = {}  # parameters of earlier versions, and their replacement
 
-    # -- what a subclass supplies ------------------------------------------------------------
+    # -- methods of a subclass ---------------------------------------------------------------
 
     @abstractmethod
     def _fit_binary(self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
         """Solve the binary problem and set the fitted attributes, ``solution_`` and ``n_iter_`` among them.
 
-        X (n, m) is dense or CSR, y has -1 and +1, weights (n,) are positive; rows (n,) are the row numbers of
-        these samples in the data passed to ``fit``.
+        X (n, m) is dense or CSR. y (n,) has the labels -1 and +1, weights (n,) are positive, and rows (n,)
+        are the row numbers of these samples in the data passed to ``fit``.
         """
 
     @abstractmethod
@@ -150,19 +157,22 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         return graph.op("Concat", *parts, axis=1)
 
     def _for_pairs(self, X: Any, weights: NDArray[Any]) -> Self:
-        """Return a clone for the pairs of classes; parameters that depend on all of X are resolved first."""
+        """Return a clone to be fitted to pairs of classes.
+
+        A subclass sets parameters here that depend on the samples of all classes.
+        """
         machine = clone(self)
         known = machine.get_params(deep=False)
         return machine.set_params(**{name: None for name in ("class_weight", "n_jobs") if name in known})
 
     def _at_once(self) -> str:
-        """Return the solver with the earliest first point, for a pair that has no time left."""
+        """Return the solver that has a first point earliest, for a pair of classes without time."""
         return "auto"
 
     def _further_samples(
         self, X: Any, codes: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any], n: int
     ) -> tuple[Any, NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """Append samples without a label: class -1, weight 0, row numbers from `n` on. Here: none."""
+        """Append unlabelled samples: class -1, weight 0, row numbers from `n` on. By default none."""
         return X, codes, weights, rows
 
     def _finish_fit(self) -> None:
@@ -177,7 +187,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         return names
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters; ``penalty__l1`` sets one of a group of parameters, in a copy of the group."""
+        """Set parameters; ``penalty__l1`` sets one parameter in a copy of its group."""
         refuse_moved(type(self), params)
         grouped: dict[str, dict[str, Any]] = {}
         for name in list(params):
@@ -187,10 +197,10 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         super().set_params(**params)
         for group, changes in grouped.items():
             settings: Any = getattr(self, group) or self._settings[group]()
-            known = {each.name for each in fields(settings)}
-            if wrong := sorted(set(changes) - known):
+            known = {parameter.name for parameter in fields(settings)}
+            if unknown := sorted(set(changes) - known):
                 raise ValueError(
-                    f"Invalid parameter {wrong[0]!r} of {group}. Valid parameters are: {sorted(known)!r}"
+                    f"Invalid parameter {unknown[0]!r} of {group}. Valid parameters are: {sorted(known)!r}"
                 )
             setattr(self, group, replace(settings, **changes))
         return self
@@ -199,14 +209,14 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         check_parameters(self._parameter_constraints, self.get_params(deep=False), type(self).__name__)
 
     def _as_fitted(self) -> Self:
-        """Return the model with the parameters of its fit, whatever ``set_params`` did since."""
+        """Return the model with the parameters of its fit, without later changes by ``set_params``."""
         parameters = getattr(self, "_asked", {})
         if all(_is_same(getattr(self, name), value) for name, value in parameters.items()):
             return self
         return copy(self).set_params(**parameters)
 
     def _part_like(self, **changes: Any) -> Self:
-        """Return an unfitted machine for a part of this one's binary problem, with other parameters."""
+        """Return an unfitted machine for a part of the same binary problem, with changed parameters."""
         machine = clone(self)
         known = machine.get_params(deep=False)
         machine.set_params(**{name: value for name, value in changes.items() if name in known})
@@ -217,7 +227,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         return machine
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore a saved model; parameters of earlier versions are moved into their groups."""
+        """Restore a saved model, with parameters of earlier versions moved into their groups."""
         if not self._moved.keys().isdisjoint(state):
             of_fit = self._with_moved(dict(state.get("_asked", {})))
             state = self._with_moved(dict(state))
@@ -227,7 +237,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
 
     @classmethod
     def _with_moved(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """Replace parameters of earlier versions by the groups that have them now."""
+        """Return values with the parameters of earlier versions replaced by groups of parameters."""
         changes: dict[str, dict[str, Any]] = {name: {} for name in cls._settings}
         for old, new in cls._moved.items():
             group, _, part = new.partition("__")
@@ -245,8 +255,8 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
     def fit(self, X: SamplesLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the classifier.
 
-        Attributes of an earlier fit are removed, except the starting point of ``warm_start``. A fit that
-        fails leaves the classifier unchanged.
+        Attributes of a previous fit are removed, but with ``warm_start`` its solution is the start. A fit
+        that fails leaves the classifier unchanged.
 
         Parameters
         ----------
@@ -277,7 +287,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
             )
             check_targets(type(self).__name__, labels)
             weights = checked_weights(sample_weight, samples)
-            # Samples of weight 0 are left out, and so are classes without other samples.
+            # Samples of weight 0 are left out, and classes without other samples.
             rows = np.flatnonzero(weights > 0)
             self.classes_, codes = np.unique(labels[rows], return_inverse=True)
             if 2 * len(self.classes_) > len(labels):
@@ -308,15 +318,16 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         _note_interruption(self)
 
     def _fit_pairs(self, X: Any, codes: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
+        """Fit one machine for each pair of classes; codes (n,) are indices of classes, -1 without a label."""
         pairs = list(combinations(range(len(self.classes_)), 2))
         machine = self._for_pairs(X, weights)
         parameters, machines = machine.get_params(deep=False), [machine] * len(pairs)
         earlier = (self._earlier or {}).get("estimators_", ())
         if len(earlier) == len(pairs):
             machines = earlier  # warm starts
-        machines = [copy(each).set_params(**parameters) for each in machines]
+        machines = [copy(unfitted).set_params(**parameters) for unfitted in machines]
         clock = Clock(getattr(self, "time_limit", None))
-        # All workers share the whole arrays (memory-mapped, if they are large) and select their rows.
+        # All workers have the complete arrays (memory-mapped if they are large) and select their rows.
         tasks = [
             _PairTask(machine, X, codes, weights, pair, Part("pair", number, len(pairs), clock, self.n_jobs))
             for number, (machine, pair) in enumerate(zip(machines, pairs, strict=True))
@@ -324,7 +335,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         self.estimators_ = run_tasks(_fit_pair, tasks, self.n_jobs, "pair")
         self.pairs_ = [(self.classes_[i], self.classes_[j]) for i, j in pairs]
         self._rows = rows
-        self._pair_places = [_places_of(pair, codes) for pair in pairs]
+        self._pair_places = [_indices_of(pair, codes) for pair in pairs]
         self.n_iter_ = max(estimator.n_iter_ for estimator in self.estimators_)
         self.solution_ = [estimator.solution_ for estimator in self.estimators_]
 
@@ -332,29 +343,29 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         return class_weights(self.class_weight, self.classes_, codes, weights)
 
     def _select(self, X: Any, rows: NDArray[Any]) -> Any:
-        """Return the samples `rows`; for a Gram matrix, their rows and columns."""
+        """Return the samples with these row numbers; of a Gram matrix the rows and the columns."""
         if len(rows) == X.shape[0]:
             return X
         return X[np.ix_(rows, rows)] if self.__sklearn_tags__().input_tags.pairwise else X[rows]
 
     def _printing_progress(self, part: str = "") -> AbstractContextManager[None]:
-        """With ``verbose``, print the progress of the work within, a line a second."""
+        """Return a context that prints the progress of a fit, a line a second, if ``verbose``."""
         verbose = getattr(self, "verbose", False)
         return records_to(printer(type(self).__name__ + part) if verbose else None)
 
     def _clear_fit(self) -> dict[str, Any]:
-        """Remove all attributes of an earlier fit, and return the attributes as they were.
+        """Remove all attributes of a previous fit, and return a dict of all attributes before that.
 
-        Names of removed attributes end with an underscore, or are private and declared by a class.
-        Parameters, ``_fit_inputs`` and attributes of other packages stay. With ``warm_start`` the earlier
-        attributes are in ``_earlier``.
+        Removed are attributes whose names end with an underscore, and private ones that a class declares.
+        Parameters, ``_fit_inputs`` and attributes of other packages remain. With ``warm_start`` the previous
+        attributes are stored in ``_earlier``.
         """
         before = self.__dict__
-        kept, declared = {*self._get_param_names(), *self._fit_inputs}, self._declared()
+        inputs, declared = {*self._get_param_names(), *self._fit_inputs}, self._declared()
         self.__dict__ = {
             name: value
             for name, value in before.items()
-            if name in kept or not (name.endswith("_") or name in declared)
+            if name in inputs or not (name.endswith("_") or name in declared)
         }
         if getattr(self, "warm_start", False):
             self._earlier = before
@@ -369,7 +380,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
 
     @contextmanager
     def _anew(self) -> Iterator[None]:
-        """Fit within, without attributes of an earlier fit; if that fails, all attributes are restored."""
+        """Return a context that removes the attributes of a previous fit, and restores them on an error."""
         before = self._clear_fit()
         try:
             yield
@@ -379,17 +390,19 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         self.__dict__.pop("_earlier", None)
 
     def _warn_if_short(self, certify: Callable[[], Certificate] | None) -> None:
-        """Warn if the fit is short of its tolerance, or the exact solver's solution is not certified.
+        """Warn if a limit ended the fit, or the solution of an exact solver is not certified.
 
-        `certify` makes the binary solution's certificate; None if that would cost too much. It is called for
-        exact solvers, and if rounding ended a run, whose point may still be within the tolerance.
+        `certify` computes the certificate of the binary solution; None if that would take too long. It is
+        called for exact solvers, and if rounding ended a run, since its point may be within the tolerance.
         """
         if _note_interruption(self):
-            return  # one warning for the whole fit
+            return  # there is one warning for the complete fit
         status = self.solution_.status
         text = "" if status in FINE else str(status)
-        exact = self.solver_ == "exact" and (not text or status in (Status.INACCURATE, Status.STALLED))
-        if certify is not None and (status is Status.INACCURATE or exact):
+        is_unverified = self.solver_ == "exact" and (
+            not text or status in (Status.INACCURATE, Status.STALLED)
+        )
+        if certify is not None and (status is Status.INACCURATE or is_unverified):
             certificate = certify()
             if certificate.claim is not Claim.NONE and certificate.relative_gap <= certificate.tol:
                 text = ""
@@ -409,13 +422,13 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         return "csr" if self.__sklearn_tags__().input_tags.sparse else False
 
     def _prepared(self, X: SamplesLike) -> tuple[Self, Any]:
-        """Return the model with the parameters of its fit, and samples as it scores them."""
+        """Return the model with the parameters of its fit, and the validated samples."""
         check_is_fitted(self)
         model = self._as_fitted()
         return model, model._scorable(X)
 
     def _scorable(self, X: SamplesLike) -> Any:
-        """Return samples for scoring; other features than those of the fit, and gaps, are refused."""
+        """Return validated samples; raise ValueError for missing values or features not those of the fit."""
         return validated(self, X, accept_sparse=self._accept_sparse, dtype=self._scored_dtypes, reset=False)
 
     def decision_function(self, X: SamplesLike) -> NDArray[Any]:
@@ -436,24 +449,24 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         return model._scores(samples)
 
     def _scores(self, X: Any) -> NDArray[Any]:
-        """Return scores of samples that were checked."""
+        """Return the scores of validated samples."""
         if self._is_binary:
             return self._binary_scores(X)
         scores = self._pair_scores(X)
         return _ovr_decision_function(scores > 0, scores, len(self.classes_))
 
     def _pair_scores(self, X: Any) -> NDArray[Any]:
-        """Return scores of the pairs of classes, a column each, positive for a pair's second class."""
+        """Return the scores (t, pairs) of the pairs of classes, positive for the second class of a pair."""
         pairwise = self.__sklearn_tags__().input_tags.pairwise
         return np.column_stack(
             [
-                estimator._as_fitted()._scores(X[:, self._rows[places]] if pairwise else X)
-                for estimator, places in zip(self.estimators_, self._pair_places, strict=True)
+                estimator._as_fitted()._scores(X[:, self._rows[indices]] if pairwise else X)
+                for estimator, indices in zip(self.estimators_, self._pair_places, strict=True)
             ]
         )
 
     def _labels(self, X: Any) -> NDArray[np.intp]:
-        """Return the numbers of the classes of samples that were checked."""
+        """Return the class indices (t,) of validated samples."""
         scores = self._scores(X)
         return (scores > 0).astype(np.intp) if self._is_binary else scores.argmax(axis=1)
 
@@ -477,12 +490,12 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def predict_proba(self) -> Any:
-        """Absent: a classifier of scores alone has no probabilities.
+        """Raise AttributeError: a classifier with scores only has no probabilities.
 
         Raises
         ------
         AttributeError
-            Always; it names the way to probabilities.
+            Always; the message recommends ``CalibratedClassifierCV``.
         """
         name = type(self).__name__
         raise AttributeError(
@@ -515,9 +528,9 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def holds_data(self) -> bool:
-        """True if it holds its training data, which certificates and multipliers need."""
+        """True if the training data are stored, which certificates and multipliers need."""
         if not self._is_binary:
-            return all(part.holds_data for part in self.estimators_)
+            return all(machine.holds_data for machine in self.estimators_)
         return self._y is not None
 
     def _need_data(self, what: str) -> None:
@@ -540,25 +553,25 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         Certificate
-            With more than two classes, of all pairs together: the values are summed, and the claim is the
-            weakest of theirs.
+            With more than two classes, one for all pairs together: the values are summed, and the claim is
+            the weakest of all.
         """
         self._need_data("certificate()")
         if self._is_binary:
             return self._with_names(self._as_fitted()._binary_certificate(tol))
         names = [visible(f"{first} vs {second}") for first, second in self.pairs_]
         certificates = [
-            self._of_pair(part.certificate(tol), places)
-            for part, places in zip(self.estimators_, self._pair_places, strict=True)
+            self._pair_certificate(part.certificate(tol), indices)
+            for part, indices in zip(self.estimators_, self._pair_places, strict=True)
         ]
         return combine(certificates, names)
 
     def _with_names(self, certificate: Certificate) -> Certificate:
-        """Return the certificate with the labels and row numbers of the data passed to ``fit``."""
+        """Return the certificate with labels and row numbers of the data passed to ``fit`` as evidence."""
         side, rows = getattr(self, "_side", 1.0), getattr(self, "_rows", None)
         low, high = (str(label) for label in (self.classes_ if side > 0 else self.classes_[::-1]))
         parts = certificate.evidence
-        if rows is None:  # the evidence of a machine of two sides has the row numbers of its sides
+        if rows is None:  # the evidence of a machine of two sides has row numbers already
             known = all(part.rows is not None for part in parts)
             return replace(certificate, evidence=parts if known else ())
         factor = self._feature_scale()
@@ -569,13 +582,13 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         """Return the factor by which the fit multiplied its samples."""
         return 1.0
 
-    def _of_pair(self, certificate: Certificate, places: NDArray[Any]) -> Certificate:
-        """Return the certificate of a pair with this machine's labels and row numbers."""
+    def _pair_certificate(self, certificate: Certificate, indices: NDArray[Any]) -> Certificate:
+        """Return the certificate of a pair with labels and row numbers of all classes."""
         named = []
         for part in certificate.evidence:
             assert part.rows is not None
             low, high = (str(self.classes_[int(name)]) for name in part.names)
-            named.append(part.of((low, high), self._rows[places[part.rows]], part.factor))
+            named.append(part.of((low, high), self._rows[indices[part.rows]], part.factor))
         return replace(certificate, evidence=tuple(named))
 
     @property
@@ -587,11 +600,11 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         if self._is_binary:
             return _with_columns_in_order(self._as_fitted()._binary_duals())
         frames = []
-        for estimator, pair, places in zip(self.estimators_, self.pairs_, self._pair_places, strict=True):
+        for estimator, pair, indices in zip(self.estimators_, self.pairs_, self._pair_places, strict=True):
             frame = estimator.duals_
             samples, codes = frame["sample"].to_numpy(), frame["label"].to_numpy()
-            # -1 marks rows of no sample
-            frame["sample"] = np.where(samples >= 0, self._rows[places[samples]], -1)
+            # -1: a row without a sample
+            frame["sample"] = np.where(samples >= 0, self._rows[indices[samples]], -1)
             if codes.dtype == object:
                 labels = [None if code is None else self.classes_[code] for code in codes]
                 frame["label"] = np.array(labels, dtype=object)
@@ -602,7 +615,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def history_(self) -> pd.DataFrame:
-        """Records of the solver: one row per round; empty if it records nothing."""
+        """Records of the solver: one row per iteration; empty if it has none."""
         import pandas as pd
 
         check_is_fitted(self)
@@ -617,7 +630,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
     # -- without the data, and for other programs --------------------------------------------
 
     def without_data(self) -> Self:
-        """Return a copy for predictions, with faces or support vectors and no other training data.
+        """Return a copy for predictions, without training data other than support vectors.
 
         The copy cannot be certified and has no ``duals_``.
         """
@@ -632,13 +645,13 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         return light
 
     def _drop_data(self, original: Self) -> None:
-        """Remove the attributes that predictions do not need; this is a copy of a binary machine."""
+        """Remove, from this copy of a binary machine, the attributes that predictions do not need."""
 
     def _drop_data_of_pairs(self, original: Self) -> None:
-        """Do the same for a copy of a machine of several classes, whose pairs have no data already."""
+        """Remove them from this copy of a machine of several classes; its pairs have no data already."""
 
     def _keep_no_solution(self, original: Self) -> None:
-        """Keep the status of the original's solution, without its vectors and its history."""
+        """Replace the solution by its status and values, without its vectors and its history."""
         self.solution_ = replace(original.solution_, primal={}, duals={}, history=(), runs=())
 
     def to_onnx(self) -> ModelProto:
@@ -661,21 +674,21 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         return graph.model(outputs, {"machine": type(self).__name__})
 
     def draw(self, graph: Graph, x: str) -> dict[str, tuple[str, str, int | None]]:
-        """Draw the machine into a graph, on the tensor x of its features, and describe its outputs."""
+        """Draw the machine for a tensor x of features; return its outputs as ``draw_scores_and_labels``."""
         return draw_scores_and_labels(self._as_fitted().without_data(), graph, x)
 
 
 def _with_columns_in_order(frame: pd.DataFrame) -> pd.DataFrame:
-    """Put the important columns at both ends: pandas omits the middle ones in a narrow terminal."""
+    """Move the important columns to both ends: pandas omits the middle ones in a narrow terminal."""
     first = ("row", "sample", "multiplier")
     last = [name for name in ("feature", "piece", "face", "outside", "pair", "state") if name in frame]
     return frame[[*first, *(name for name in frame if name not in (*first, *last)), *last]]
 
 
 def _is_same(value: Any, other: Any) -> bool:
-    """Return True for one object, or equal numbers or strings, which are two objects in a loaded model."""
-    plain = type(value) is type(other) and isinstance(value, (int, float, str))
-    return value is other or (plain and value == other)
+    """Return True for the same object, or equal numbers or strings (distinct objects in a loaded model)."""
+    is_comparable = type(value) is type(other) and isinstance(value, (int, float, str))
+    return value is other or (is_comparable and value == other)
 
 
 # -- parts of a fit: pairs of classes, sides, folds ------------------------------------------------------
@@ -683,17 +696,17 @@ def _is_same(value: Any, other: Any) -> bool:
 
 @dataclass(frozen=True)
 class Part:
-    """One of several machines that are fitted as parts of another one, and its share of the time."""
+    """One of several machines that are fitted as parts of another one, and its part of the time limit."""
 
-    what: str  # name of a part in progress messages, such as "pair"
+    what: str  # kind of part in progress messages, such as "pair"
     number: int  # from 0
     count: int  # of the parts
     clock: Clock  # with the time limit for all of them
-    n_jobs: int | None  # parts fitted at once
+    n_jobs: int | None  # number of parts fitted in parallel
 
     @contextmanager
     def of_fit(self, machine: Any) -> Iterator[None]:
-        """Fit the machine within, in its share of the time; an interruption is noted in its status."""
+        """Return a context for the fit of a machine that sets its time limit and records an interruption."""
         time_limit = getattr(machine, "time_limit", None)
         limit = time_share(self.clock, self.number, self.count, self.n_jobs)
         if limit is not None:
@@ -709,18 +722,18 @@ class Part:
 
 
 class _PairTask(NamedTuple):
-    """A machine to be fitted to two of the classes in data that were checked; the second class is +1."""
+    """A machine to be fitted to two of the classes of validated data; the second class of `pair` is +1."""
 
     machine: Any
     X: Any
-    codes: NDArray[Any]  # (n,) numbers of the samples' classes, -1 for none
+    codes: NDArray[Any]  # (n,) class indices of the samples, -1 without a label
     weights: NDArray[Any]
     pair: tuple[int, int]
     part: Part
 
 
 def _fit_pair(task: _PairTask) -> Any:
-    """Fit a pair of classes; after the time limit, by the solver that is the first to have a point."""
+    """Fit a pair of classes; after the time limit, by the solver of :meth:`_at_once`."""
     machine = task.machine
     if not task.part.clock.is_over:
         try:
@@ -737,27 +750,26 @@ def _fit_two_classes(task: _PairTask) -> Any:
     machine, X, codes, weights, pair, part = task
     machine._clear_fit()
     machine._asked = machine.get_params(deep=False)
-    places = _places_of(pair, codes)
+    samples_of_pair = _indices_of(pair, codes)
     machine.classes_ = np.array(pair)
-    samples = machine._select(X, places)
+    samples = machine._select(X, samples_of_pair)
     machine.n_features_in_ = samples.shape[1]
-    y = np.where(codes[places] == pair[1], 1.0, -1.0)
+    y = np.where(codes[samples_of_pair] == pair[1], 1.0, -1.0)
     with part.of_fit(machine):
-        machine._fit_signs(samples, y, weights[places], np.arange(len(places)))
+        machine._fit_signs(samples, y, weights[samples_of_pair], np.arange(len(samples_of_pair)))
     vars(machine).pop("_earlier", None)
     return machine
 
 
-def _places_of(pair: tuple[int, int], codes: NDArray[Any]) -> NDArray[np.intp]:
-    """Return the places of the samples of both classes of a pair, and of those without a label (-1)."""
+def _indices_of(pair: tuple[int, int], codes: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the indices of the samples of a pair of classes, and of those without a label (-1)."""
     return np.flatnonzero(np.isin(codes, pair) | (codes < 0))
 
 
 def _note_interruption(machine: Any) -> bool:
-    """Stop the clock after a fit that Ctrl-C ended, and return True if the fit fell short by that.
+    """Stop the clock if Ctrl-C ended the fit; return True if it is incomplete for that reason.
 
-    A fit that began with the clock stopped has the status of a time limit: it is changed here. The machine is
-    one of two classes.
+    A fit that began after Ctrl-C has the status of a time limit, which is changed to INTERRUPTED.
     """
     clock, solutions = current_clock(), solutions_of(machine)
     if clock is None:
@@ -766,14 +778,14 @@ def _note_interruption(machine: Any) -> bool:
         clock.stop()
     if not clock.is_stopped or all(solution.status in FINE for solution in solutions):
         return False
-    noted = [replace(s, status=Status.INTERRUPTED) if s.status not in FINE else s for s in solutions]
-    machine.solution_ = noted if isinstance(machine.solution_, list) else noted[0]
+    changed = [replace(s, status=Status.INTERRUPTED) if s.status not in FINE else s for s in solutions]
+    machine.solution_ = changed if isinstance(machine.solution_, list) else changed[0]
     return True
 
 
 @contextmanager
 def _no_point_is_interruption() -> Iterator[None]:
-    """Raise KeyboardInterrupt in place of a RuntimeError if the clock is stopped: there is no point."""
+    """Return a context that turns a RuntimeError, no point, into KeyboardInterrupt after Ctrl-C."""
     try:
         yield
     except RuntimeError:
@@ -784,7 +796,7 @@ def _no_point_is_interruption() -> Iterator[None]:
 
 
 def warn_of_interruption(machine: Any) -> None:
-    """Warn, once for a whole fit, that it was interrupted, and of how much is solved."""
+    """Warn once that the complete fit was interrupted, with the number of solved pairs of classes."""
     if len(machine.classes_) == 2:
         if any(solution.status is Status.INTERRUPTED for solution in solutions_of(machine)):
             warn(machine, str(Status.INTERRUPTED))
@@ -792,5 +804,7 @@ def warn_of_interruption(machine: Any) -> None:
     pairs = machine.estimators_
     solved = sum(all(solution.status in FINE for solution in solutions_of(pair)) for pair in pairs)
     if solved < len(pairs):
-        rest = f"{solved} of {len(pairs)} pairs of classes were solved, the others are as far as they came"
-        warn(machine, f"{Status.INTERRUPTED} {rest}.")
+        progress = (
+            f"{solved} of {len(pairs)} pairs of classes were solved, the others are as far as they came"
+        )
+        warn(machine, f"{Status.INTERRUPTED} {progress}.")

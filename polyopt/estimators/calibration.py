@@ -1,4 +1,8 @@
-"""Probabilities of classifiers with scores: scikit-learn's calibration on held-out samples."""
+"""Calibrated probabilities: a curve from scores to probabilities, fitted to scores of validation folds.
+
+:func:`calibrate` fits one classifier for each fold, collects the scores of the samples that it was not
+fitted to, and fits scikit-learn's ``CalibratedClassifierCV`` to all of these.
+"""
 
 from __future__ import annotations
 
@@ -17,21 +21,24 @@ from polyopt.estimators.base import Part
 from polyopt.estimators.status import solutions_of, warn
 
 MAX_FOLDS = 5
+"""Largest number of folds; fewer if a class has fewer samples."""
 
 
 class ScoreClassifier(ClassifierMixin, BaseEstimator):
     """A classifier whose only feature is a score, for ``CalibratedClassifierCV`` to wrap."""
 
     def __init__(self, unit: float = 1.0):
-        self.unit = unit  # scale of the scores: the fit of a sigmoid shall not depend on it
+        self.unit = (
+            unit  # scores are divided by it, so that the fit of a sigmoid does not depend on their scale
+        )
 
     def fit(self, X: Array, y: Array, sample_weight: Array | None = None) -> Self:
-        """Learn the labels; nothing else is fitted."""
+        """Store the labels; there is nothing to fit."""
         self.classes_ = np.unique(y)
         return self
 
     def decision_function(self, X: Array) -> Array:
-        """Return scores (t,) in their unit."""
+        """Return the scores (t,), divided by the unit."""
         return np.asarray(X)[:, 0] / self.unit
 
     def predict(self, X: Array) -> NDArray[Any]:
@@ -41,9 +48,10 @@ class ScoreClassifier(ClassifierMixin, BaseEstimator):
 
 
 def calibrate(machine: Any, X: Any, y: Array, weights: Array, clock: Clock) -> None:
-    """Set ``calibration_`` of a binary machine from the scores of held-out folds.
+    """Set ``calibration_`` of a binary classifier from the scores of validation folds.
 
-    If a class has one sample, or the time is over before the last fold, set ``_uncalibrated`` to the reason.
+    If a class has one sample, or the time is over before the last fold, set ``_uncalibrated`` to the reason
+    instead.
     """
     from sklearn.calibration import CalibratedClassifierCV
     from sklearn.model_selection import StratifiedKFold
@@ -57,8 +65,8 @@ def calibrate(machine: Any, X: Any, y: Array, weights: Array, clock: Clock) -> N
         fold = machine._part_like(calibration=None, class_weight=None)  # the samples are weighted already
         part = Part("fold", number, count, clock, None)
         if not _is_fitted_in_time(fold, X[train], y[train], weights[train], part):
-            ended = "Ctrl-C" if clock.is_stopped else "the time limit"
-            machine._uncalibrated = f"{ended} came before the end of its folds"
+            cause = "Ctrl-C" if clock.is_stopped else "the time limit"
+            machine._uncalibrated = f"{cause} came before the end of its folds"
             return
         scores[validation] = fold._binary_scores(X[validation])
     curve = CalibratedClassifierCV(
@@ -68,11 +76,11 @@ def calibrate(machine: Any, X: Any, y: Array, weights: Array, clock: Clock) -> N
 
 
 def _is_fitted_in_time(machine: Any, X: Any, y: Array, weights: Array, part: Part) -> bool:
-    """Fit the machine of a fold; return False if the limit or Ctrl-C came before its own end."""
+    """Fit the classifier of a fold; return False if the time limit or Ctrl-C ended the fit."""
     if part.clock.is_over:
         return False
     try:
-        with warnings.catch_warnings(), part.of_fit(machine):  # the machine itself has warned of the same
+        with warnings.catch_warnings(), part.of_fit(machine):  # the main fit has issued the same warnings
             warnings.simplefilter("ignore", ConvergenceWarning)
             warnings.simplefilter("ignore", UserWarning)
             machine._fit_binary(X, y, weights, np.arange(len(y)))
@@ -84,7 +92,7 @@ def _is_fitted_in_time(machine: Any, X: Any, y: Array, weights: Array, part: Par
 
 
 def drop_incomplete(machine: Any) -> None:
-    """Remove the curves of all pairs of classes, and warn, if one of them has none."""
+    """Remove the curves of all pairs of classes, with a warning, if one pair has no curve."""
     parts = [machine] if machine._is_binary else machine.estimators_
     reasons = [part._uncalibrated for part in parts if part._uncalibrated]
     if not reasons:
@@ -92,19 +100,19 @@ def drop_incomplete(machine: Any) -> None:
     for part in parts:
         part.calibration_ = None
     machine._uncalibrated = reasons[0]
-    of_model = f"those of {type(machine).__name__}'s model are left"
-    rest = of_model if machine._models_probabilities else "it has none"
-    warn(machine, f"the probabilities are not calibrated, as {reasons[0]}; {rest}")
+    model_remains = f"those of {type(machine).__name__}'s model are left"
+    consequence = model_remains if machine._models_probabilities else "it has none"
+    warn(machine, f"the probabilities are not calibrated, as {reasons[0]}; {consequence}")
 
 
 def is_calibrated(machine: Any) -> bool:
-    """Return True if the fitted machine has a calibration curve, for each pair of classes."""
+    """Return True if the fitted classifier has a calibration curve for each pair of classes."""
     parts = [machine] if machine._is_binary else machine.estimators_
     return all(part.calibration_ is not None for part in parts)
 
 
 def has_probabilities(machine: Any) -> bool:
-    """Return True if the machine has, or will have, probabilities; raise AttributeError if not."""
+    """Return True if the classifier has, or will have, probabilities; else raise AttributeError."""
     name, is_fitted = type(machine).__name__, hasattr(machine, "classes_")
     if machine._models_probabilities or (is_calibrated(machine) if is_fitted else machine.calibration):
         return True

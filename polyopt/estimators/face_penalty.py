@@ -1,4 +1,9 @@
-"""The penalty of faces as a parameter: ℓ1 and group penalty, signs, few features, whole numbers."""
+"""FacePenalty, the value of the parameter ``penalty`` of classifiers with faces.
+
+It has the ℓ1 and the group penalty, sign constraints, a limit of the number of features, and integer weights.
+The numerical penalty of m features is :class:`formulations.face_penalty.FacePenalty`; here it is
+``FacePenaltyOfFeatures``.
+"""
 
 from __future__ import annotations
 
@@ -25,32 +30,32 @@ class FacePenalty(Settings):
         λ of the penalty λ Σ|w_kj|, without biases, which makes weights exactly zero. Its effect depends on
         the units of the features: scale them.
     signs : dict or array_like of shape (m,), optional
-        +1 if no score of ``classes_[1]`` (of each pair, the later class) may decrease with a feature, -1 if
-        none may increase, 0 for a free feature: by names or numbers, or one sign for each feature. The signs
-        hold exactly.
+        +1 if the score of ``classes_[1]`` (in each pair, the later class) must not decrease with a feature,
+        -1 if it must not increase, 0 for a free feature: a dict by names or numbers of features, or one sign
+        for each feature. The constraints are satisfied exactly.
     group : float, default=0.0
-        τ of the penalty τ Σ_g ‖W_g‖, the norms of the weights of each group of features over all faces, which
-        makes all weights of a group zero.
+        τ of the penalty τ Σ_g ‖W_g‖, where W_g are the weights of a group of features on all faces. It makes
+        all weights of a group zero.
     feature_groups : list of lists, or array_like of shape (m,), optional
-        Groups of `group`, such as the columns of one category: lists of names or numbers, or a label for each
-        feature. By default each feature is a group.
+        Groups for `group`, such as the indicators of one categorical column: lists of names or numbers, or a
+        label for each feature. By default each feature is a group.
     max_features : int, optional
         Largest number of features of a face (:class:`~polyopt.ConvexPolytopeMachine`, solvers "exact" and
         "dual", loss="sum", margin="total"; with `signs` or without). The fit is alternating minimisation from
         many starts, then branch and bound over the features of each face: "exact" to 1e-6 with at most 1,000
-        nodes a face, "dual" to `tol` with 50. The certificate has the remaining gap.
+        nodes a face, "dual" to `tol` with 50. The certificate reports the remaining gap.
     integers : int, optional
         M: the coefficients of each face are integers from -M to M times a scale of the face, and its
-        threshold a number of few digits, so that its rule reads ``2 age + 3 bmi - 1 chol > 41.5``
+        threshold is a number of few digits, so that its rule reads ``2 age + 3 bmi - 1 chol > 41.5``
         (:class:`~polyopt.ConvexPolytopeMachine`, solvers "exact" and "dual", loss="sum", margin="total"; with
-        `max_features` and `signs` or without). Faces are rounded one after the other, and the other faces are
-        refitted to the rounded ones. ``integer_loss_`` bounds the increase of the objective by rounding, and
+        `max_features` and `signs` or without). Faces are rounded one after the other, and after each the
+        remaining faces are refitted. ``integer_loss_`` bounds the increase of the objective by rounding, and
         the certificate includes it. Integers are in the units of X: for standardised features they are
-        multiples of a standard deviation, for features in round units (age in tens of years) they make rules
-        to check by hand. Few integers fit features of very different spreads.
+        multiples of a standard deviation; for features in round units (age in tens of years) the rules can be
+        evaluated by hand. A small M is unsuitable for features of very different spreads.
     margin : {"total", "worst"}, default="total"
-        Norm of the faces that is penalised (:class:`~polyopt.ConvexPolytopeMachine`): "total", the sum of the
-        squared norms; "worst", the largest of them, of the face with the smallest margin (solvers "exact"
+        Penalised norm of the faces (:class:`~polyopt.ConvexPolytopeMachine`): "total", the sum of the squared
+        norms; "worst", the largest of them, that of the face with the smallest margin (solvers "exact"
         and "global").
 
     Examples
@@ -79,7 +84,7 @@ class FacePenalty(Settings):
 
     @staticmethod
     def of(n_features: int, **terms: Any) -> FacePenaltyOfFeatures:
-        """Return the penalty of a number of features, as ``certify_cpm`` takes it.
+        """Return the numerical penalty, an argument of ``certify_cpm``.
 
         Parameters
         ----------
@@ -103,11 +108,11 @@ class FacePenalty(Settings):
 
     @property
     def is_restricted(self) -> bool:
-        """True if the number of features is limited, or coefficients are whole numbers."""
+        """True if the number of features is limited or the weights are integers."""
         return self.max_features is not None or self.integers is not None
 
     def of_features(self, m: int, names: Sequence[object], side: float = 1.0) -> FacePenaltyOfFeatures:
-        """Return the penalty of m features, which may have names; multiply the signs by `side`."""
+        """Return the numerical penalty of m features with these names; `side` ±1 multiplies the signs."""
         numbered = self.numbered(names)
         penalty = FacePenaltyOfFeatures.of(
             m, l1=self.l1, group=self.group, signs=numbered.signs, groups=numbered.feature_groups  # type: ignore[arg-type]
@@ -117,22 +122,24 @@ class FacePenalty(Settings):
         return penalty
 
     def numbered(self, names: Sequence[object]) -> FacePenalty:
-        """Return the same penalty with features by number, from their `names`."""
-        known = [str(name) for name in names]
+        """Return the same penalty with names of features replaced by their numbers."""
+        all_names = [str(name) for name in names]
         signs: Any = self.signs
         if isinstance(signs, Mapping):
-            signs = {_number("signs", each, known): sign for each, sign in signs.items()}
+            signs = {_number("signs", feature, all_names): sign for feature, sign in signs.items()}
         groups: Any = self.feature_groups
         if groups is not None and any(_is_list(part) for part in groups):
             groups = [
-                [_number("feature_groups", each, known) for each in part] if _is_list(part) else part
+                [_number("feature_groups", feature, all_names) for feature in part]
+                if _is_list(part)
+                else part
                 for part in groups
             ]
         return FacePenalty(**(self.get_params() | {"signs": signs, "feature_groups": groups}))
 
 
-def _number(what: str, feature: object, names: list[str]) -> object:
-    """Return a feature's number, from its name if it is a text."""
+def _number(parameter: str, feature: object, names: list[str]) -> object:
+    """Return the number of a feature, looked up in `names` if the feature is given by name."""
     if not isinstance(feature, str):
         return feature
     if feature in names:
@@ -144,7 +151,7 @@ def _number(what: str, feature: object, names: list[str]) -> object:
             "the training data have no names, so name features by their numbers (a pipeline keeps names by "
             "set_output(transform='pandas'))"
         )
-    raise ValueError(f"{what} names the feature {feature!r}, but {reason}")
+    raise ValueError(f"{parameter} names the feature {feature!r}, but {reason}")
 
 
 def _is_list(part: object) -> bool:

@@ -1,4 +1,10 @@
-"""Base of the classifiers with faces: polytope, scores of faces, probabilities, explanations."""
+"""Base of the classifiers with faces: scores, polytope, probabilities and explanations.
+
+A face has the score W_k·x + b_k; the faces of a classifier bound a polytope, which has one class inside. The
+labels of a paper are its signs +1 and -1. "Spread" means the standard deviation of a feature.
+
+In the file: checks of sizes and scaling, the scores of faces (:func:`scores_at`), :class:`FaceClassifier`.
+"""
 
 from __future__ import annotations
 
@@ -34,19 +40,21 @@ if TYPE_CHECKING:
     from polyopt.explanations import ModelExplanation, SampleExplanation
 
 MAX_SPREAD_RATIO = 1e4
-"""Ratio of two features' spreads above which scaling is advised."""
+"""Ratio of the spreads of two features above which a warning advises scaling."""
 
 
 @dataclass(frozen=True)
 class Options:
     """Numbers of the checks of samples and of the scoring.
 
-    max_size: largest entry of X and largest sum of costs; squares and products of larger numbers may leave
-        double precision.
-    max_offset: distance of a feature's mean from 0, in spreads, above which centring is advised.
-    measured_entries: entries of X that the advice measures, in rows at equal distances.
-    rows_per_block: dense samples of single precision scored at a time; a block stays in the cache.
+    max_size: largest entry of X and largest sum of costs; squares and products of larger numbers may
+        overflow.
+    max_offset: distance of a feature's mean from 0, in spreads, above which a warning advises centring.
+    measured_entries: number of entries of X that these warnings measure, in equidistant rows.
+    rows_per_block: number of dense samples scored at a time in single precision; a block stays in the cache.
     max_score_error: largest error of a score in single precision.
+    max_single_entry: largest entry of a sample for which weights that underflow in single precision do not
+        change a score.
     """
 
     max_size: float = 1e100
@@ -54,6 +62,7 @@ class Options:
     measured_entries: int = 1 << 18
     rows_per_block: int = 1 << 9
     max_score_error: float = 1e-4
+    max_single_entry: float = 1e30
 
 
 OPTIONS = Options()
@@ -63,7 +72,7 @@ OPTIONS = Options()
 
 
 def check_sizes(max_entry: float, total_cost: float, options: Options = OPTIONS) -> None:
-    """Refuse a largest entry of X, or a sum of all costs, whose products may leave double precision."""
+    """Raise ValueError for a largest entry of X or a sum of all costs whose products may overflow."""
     if max_entry > options.max_size:
         raise ValueError(
             f"X must have entries of at most {options.max_size:g} in size, not {max_entry:.3g}: squares "
@@ -76,16 +85,16 @@ def check_sizes(max_entry: float, total_cost: float, options: Options = OPTIONS)
         )
 
 
-def inside_place(label: object, classes: NDArray[Any]) -> int:
-    """Return 0 or 1, the number of the class inside; another label is refused."""
-    matches = [each == label for each in classes]
+def inside_class_index(label: object, classes: NDArray[Any]) -> int:
+    """Return the index, 0 or 1, of the class inside; raise ValueError for another label."""
+    matches = [class_label == label for class_label in classes]
     if not any(matches):
         raise ValueError(f"inside_label must be one of {classes.tolist()}, not {label!r}")
     return int(matches[1])
 
 
 def refuse_inside_label(label: object, count: int, inside: str = "earlier") -> None:
-    """Refuse an inside label if there are more than two classes; `inside` describes the default of a pair."""
+    """Raise ValueError for an inside label with more than two classes; `inside` names a pair's default."""
     if label is not None:
         raise ValueError(
             f"inside_label={label!r} needs two classes, but there are {count}; "
@@ -99,9 +108,11 @@ def scaling_advice(
 ) -> list[str]:  # fmt: skip
     """Return warnings about features far from 0, relative to their spread, and about very different spreads.
 
-    Weights and biases are penalised or bounded alike, so that centring and scaling change the program, for
-    the better. The spreads of sparse samples, which cannot be centred, are measured around 0. `max_ratio` is
-    the ratio of two spreads, and of a spread to 1, above which scaling is advised.
+    All weights and biases have the same penalty or bounds, so centring and scaling change the program. Sparse
+    samples are not centred, and their spreads are measured around 0.
+
+    max_ratio: ratio of two spreads, and of a spread and 1, above which scaling is advised.
+    names: names of the features, if any.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         mean, spread = _mean_and_spread(X, options)
@@ -125,7 +136,7 @@ def scaling_advice(
 
 
 def _mean_and_spread(X: Any, options: Options) -> tuple[Array | None, Array]:
-    """Return mean and spread (m,) of each feature, in double precision; no mean of sparse samples."""
+    """Return mean and spread (m,) of each feature; the mean of sparse samples is None, their origin 0."""
     if sp.issparse(X):
         floats = X.astype(np.float64)  # bytes overflow when squared
         return None, np.sqrt(np.asarray(floats.multiply(floats).mean(axis=0)).ravel())
@@ -142,19 +153,19 @@ def _mean_and_spread(X: Any, options: Options) -> tuple[Array | None, Array]:
 def scores_at(X: Matrix, W: NDArray[Any], b: NDArray[Any], options: Options = OPTIONS) -> NDArray[np.float64]:
     """Return ``W_k'x + b_k`` (t, K) for samples X (t, m) and faces W (K, m), b (K,).
 
-    Samples of float32 or bytes are scored in single precision, except those whose terms are so large that
-    rounding may move a score by more than 1e-4.
+    Samples of float32 or bytes are scored in single precision, except those with so large entries that the
+    rounding error may exceed ``max_score_error``.
     """
     if X.dtype == np.float64:
         if sp.issparse(X):
             return np.asarray(X @ W.T) + b
-        # Face by face in the memory, so that the best of a few faces is found by vector instructions.
-        by_face = W @ X.T
-        by_face += b[:, None]
-        return by_face.T
+        # Face by face in memory, so that vector instructions compute the largest score of a few faces.
+        face_rows = W @ X.T
+        face_rows += b[:, None]
+        return face_rows.T
     scores = np.empty((X.shape[0], len(b)), order="F")
-    max_entry = _max_single_entry(W, b, options.max_score_error)
-    with np.errstate(over="ignore"):  # overflowing weights are not used: no entry is small enough
+    max_entry = _max_single_entry(W, b, options)
+    with np.errstate(over="ignore"):  # weights that overflow here are not used: max_entry is too small then
         single_W, single_b = W.T.astype(np.float32), b.astype(np.float32)
     step = max(X.shape[0], 1) if sp.issparse(X) else options.rows_per_block
     for first in range(0, X.shape[0], step):
@@ -168,18 +179,17 @@ def scores_at(X: Matrix, W: NDArray[Any], b: NDArray[Any], options: Options = OP
     return scores
 
 
-def _max_single_entry(W: NDArray[Any], b: NDArray[Any], max_error: float) -> float:
+def _max_single_entry(W: NDArray[Any], b: NDArray[Any], options: Options) -> float:
     """Return the largest entry of a sample for which single precision suffices; -1 if it never does."""
-    length = float(np.abs(W).sum(axis=1).max())
-    max_term = max_error * 2.0**24 - float(np.abs(b).max())
+    norm = float(np.abs(W).sum(axis=1).max())
+    max_term = options.max_score_error * 2.0**24 - float(np.abs(b).max())
     if not max_term > 0.0:
         return -1.0
-    # Up to 1e30, entries of W that are 0 in single precision do not change the sum.
-    return min(max_term / length, 1e30) if length > 0.0 else 1e30
+    return min(max_term / norm, options.max_single_entry) if norm > 0.0 else options.max_single_entry
 
 
 def _rows_beyond(rows: Any, limit: float) -> NDArray[np.intp]:
-    """Return the numbers of the samples with an entry larger in size than the limit."""
+    """Return the indices of the samples with an entry of absolute value above the limit."""
     entries = rows.data if sp.issparse(rows) else rows
     if max(float(entries.max(initial=0.0)), -float(entries.min(initial=0.0))) <= limit:
         return np.zeros(0, dtype=np.intp)
@@ -194,39 +204,40 @@ def _rows_beyond(rows: Any, limit: float) -> NDArray[np.intp]:
 class FaceClassifier(PairwiseClassifier):
     """Base of the classifiers with faces.
 
-    A fitted subclass has the faces ``W_`` (K, m) and ``b_`` (K,), in the units of X and the signs of its
-    paper, and ``_side``: +1 where ``classes_[1]`` is the paper's positive class, -1 where ``classes_[0]`` is.
+    A fitted subclass has the faces ``W_`` (K, m) and ``b_`` (K,), in the units of X and with the signs of its
+    paper, and ``_side``: +1 if ``classes_[1]`` is the positive class of the paper, -1 if ``classes_[0]`` is.
 
     Parameters
     ----------
     calibration : {"sigmoid", "isotonic"}, optional
         Probabilities for ``predict_proba`` by scikit-learn's ``CalibratedClassifierCV``: Platt's sigmoid of
         the score, or an isotonic curve, which needs about a thousand samples. The curve is fitted to scores
-        of held-out samples: the training data are split into five stratified folds, fewer if a class has
-        fewer samples, which costs as many further fits; the machine itself is fitted to all samples.
-        ``predict``, the polytope and its rules are those of the machine without calibration: near its
-        boundary the class predicted may be the less probable one, as with ``SVC(probability=True)``. The
-        probabilities of more than two classes are those that agree best with the calibrated ones of all
-        pairs. Probabilities are those of the samples as they are weighted, `class_weight` included.
+        of validation samples: the training data are split into five stratified folds, fewer if a class has
+        fewer samples, with an additional fit for each; the classifier itself is fitted to all samples.
+        ``predict``, the polytope and its rules are those without calibration: near the boundary the predicted
+        class may be the less probable one, as with ``SVC(probability=True)``. The probabilities of more than
+        two classes are those that agree best with the calibrated ones of all pairs. Weights of samples and
+        `class_weight` affect the probabilities.
         `time_limit` includes the folds: if it expires before the last fold, or on Ctrl-C, there are no
         calibrated probabilities, and a warning says so.
 
     Attributes
     ----------
     calibration_ : CalibratedClassifierCV or None
-        The curve, if there is one: its only feature is the score (binary problems).
+        The calibration curve, if there is one; its only feature is the score (binary problems).
     W_, b_ : ndarray of shape (K, m), (K,)
         The faces, in the units of X (binary problems with one polytope).
     polytope_ : Polytope
-        The inside as a set: redundant faces, vertices, volume, rules (binary problems with one polytope).
+        The set of the class inside: redundant faces, vertices, volume, rules (binary problems with one
+        polytope).
     assignment_ : ndarray of int, shape (n,)
-        The active face of each sample (binary problems with one polytope; samples of zero weight left out).
+        The active face of each sample with positive weight (binary problems with one polytope).
     inside_label_, outer_label_ : label
-        The class inside, and the one outside (binary problems with one polytope).
+        The class inside and the class outside (binary problems with one polytope).
     features_ : ndarray of int
-        The features with a weight other than 0 on some face.
+        The features with a nonzero weight on some face.
     n_nonzero_ : int
-        The number of weights other than 0, without biases, over all faces.
+        The number of nonzero weights, without biases, of all faces.
     """
 
     calibration_: CalibratedClassifierCV | None = field(init=False, default=None)
@@ -247,12 +258,12 @@ class FaceClassifier(PairwiseClassifier):
     _costs: Any = field(init=False, default=None)
     _assignment: NDArray[np.int64] | None = field(init=False, default=None)
     _stream: object = field(init=False, default=None)  # the state of partial_fit between two chunks
-    _polytope: tuple[Any, Polytope] | None = field(init=False, default=None)  # W_ and the polytope of it
+    _polytope: tuple[Any, Polytope] | None = field(init=False, default=None)  # W_ and its polytope
     _typical: tuple[Any, Any] | None = field(init=False, default=None)  # means and spreads, without data
     _uncalibrated: str = field(init=False, default="")  # reason for missing calibrated probabilities
     _sides: tuple[Any, ...] | None = field(init=False, default=None)  # machines of two polytopes
     _wide: ClassVar[float] = 1e6  # ratio of the features' spreads above which scaling is advised
-    _outward: ClassVar[float] = 1.0  # +1 where the faces are positive outside, -1 where they are inside
+    _outward: ClassVar[float] = 1.0  # +1 if faces are positive outside, -1 if they are positive inside
     _models_probabilities: ClassVar[bool] = False  # True if the model itself has probabilities
     _is_double_sided: ClassVar[bool] = False  # True if it learns a polytope for each class
 
@@ -267,7 +278,7 @@ class FaceClassifier(PairwiseClassifier):
     # -- sizes and sides ---------------------------------------------------------------------
 
     def _check_sizes(self, X: Any, weights: NDArray[Any], C: float = 1.0) -> None:
-        """Refuse numbers whose squares and products may leave double precision."""
+        """Raise ValueError for numbers whose squares and products may overflow."""
         entries = X.data if sp.issparse(X) else X
         max_entry = float(max(entries.max(initial=0), -float(entries.min(initial=0))))
         with np.errstate(over="ignore"):
@@ -279,17 +290,17 @@ class FaceClassifier(PairwiseClassifier):
             warn(self, text, UserWarning)
 
     def _chosen_side(self) -> float:
-        """Return +1 where ``classes_[1]`` is the paper's positive class, -1 where ``classes_[0]`` is."""
+        """Return +1 if ``classes_[1]`` is to be the positive class of the paper, -1 if ``classes_[0]`` is."""
         if self.inside_label is None:
             return 1.0
-        return -self._outward if inside_place(self.inside_label, self.classes_) else self._outward
+        return -self._outward if inside_class_index(self.inside_label, self.classes_) else self._outward
 
     def _for_pairs(self, X: Any, weights: NDArray[Any]) -> Self:
         inside = "earlier" if self._outward > 0 else "later"
         if not self._is_double_sided:
             refuse_inside_label(self.inside_label, len(self.classes_), inside)
         machine = super()._for_pairs(X, weights)
-        if self.penalty is not None:  # a pair knows the features by their numbers alone
+        if self.penalty is not None:  # pairs have no names of features
             machine.set_params(penalty=self.penalty.numbered(self._names()))
         return machine
 
@@ -303,7 +314,7 @@ class FaceClassifier(PairwiseClassifier):
 
     @property
     def outer_label_(self) -> Any:
-        """The class outside of the polytope (binary problems with one polytope)."""
+        """The class outside the polytope (binary problems with one polytope)."""
         return self._label(outside=True)
 
     @property
@@ -318,11 +329,11 @@ class FaceClassifier(PairwiseClassifier):
 
     @property
     def _asked_penalty(self) -> FacePenalty:
-        """The penalty of the fit, or of the fit to come."""
+        """The penalty of the last fit, or the parameter before a fit."""
         return getattr(self, "_asked", {}).get("penalty", self.penalty) or FacePenalty()
 
     def _face_penalty(self) -> Any:
-        """Return penalty and signs in the signs of the paper's faces; None if there are none."""
+        """Return the penalty, with sign constraints of the paper's faces; None if there is none."""
         penalty = self._asked_penalty.of_features(self.n_features_in_, self._names(), self._side)
         return None if penalty.is_absent else penalty
 
@@ -338,21 +349,21 @@ class FaceClassifier(PairwiseClassifier):
             )
 
     def _polytopes(self) -> list[Any]:
-        """Return the machines of one polytope each."""
+        """Return the machines, each with one polytope, that this one consists of."""
         check_is_fitted(self)
         if not self._is_binary:
-            return [each for part in self.estimators_ for each in part._polytopes()]
+            return [machine for part in self.estimators_ for machine in part._polytopes()]
         return list(self._sides or [self])
 
     @property
     def features_(self) -> NDArray[np.int64]:
-        """Features with a weight other than 0."""
+        """Features with a nonzero weight."""
         used = [np.flatnonzero((machine.W_ != 0).any(axis=0)) for machine in self._polytopes()]
         return np.unique(np.concatenate(used))
 
     @property
     def n_nonzero_(self) -> int:
-        """Number of weights other than 0, without biases."""
+        """Number of nonzero weights, without biases."""
         return sum(int(np.count_nonzero(machine.W_)) for machine in self._polytopes())
 
     # -- the faces ---------------------------------------------------------------------------
@@ -363,7 +374,7 @@ class FaceClassifier(PairwiseClassifier):
         Parameters
         ----------
         X : array_like or CSR matrix of shape (t, m)
-            Samples. float32 and bytes are scored in single precision if that changes no score by 1e-4.
+            Samples. float32 and bytes are scored in single precision if the error is below 1e-4.
 
         Returns
         -------
@@ -373,7 +384,7 @@ class FaceClassifier(PairwiseClassifier):
         return self._scores_of_faces(self._check_for_scoring(X, "face_scores"))
 
     def active_face(self, X: SamplesLike) -> NDArray[np.int64]:
-        """Return the active face (t,) of each sample: the face that the sample is farthest outside of.
+        """Return the active face (t,) of each sample, the one that determines its score.
 
         It has the highest score if the faces are positive outside, as the Convex Polytope Machine's are, and
         the lowest if they are positive inside.
@@ -393,8 +404,8 @@ class FaceClassifier(PairwiseClassifier):
         return self._side * (outputs.max(axis=1) if self._outward > 0 else outputs.min(axis=1))
 
     def _draw_scores(self, graph: Graph, x: str) -> str:
-        best = "ReduceMax" if self._outward > 0 else "ReduceMin"
-        scores = graph.over_columns(best, graph.affine(x, self.W_, self.b_))
+        reduction = "ReduceMax" if self._outward > 0 else "ReduceMin"
+        scores = graph.over_columns(reduction, graph.affine(x, self.W_, self.b_))
         return graph.op("Mul", scores, graph.constant(self._side))
 
     @property
@@ -423,7 +434,7 @@ class FaceClassifier(PairwiseClassifier):
 
     @property
     def assignment_(self) -> NDArray[np.int64]:
-        """Active face of each sample of the training data."""
+        """Active face of each training sample."""
         if self._assignment is None:
             raise AttributeError("assignment_ needs a fit on whole data with one polytope")
         return self._assignment
@@ -431,7 +442,7 @@ class FaceClassifier(PairwiseClassifier):
     # -- probabilities -----------------------------------------------------------------------
 
     def _fit_signs(self, X: Any, y: Array, weights: Array, rows: NDArray[Any]) -> None:
-        """Fit the binary machine, and its probabilities in the time that is left."""
+        """Fit the binary machine, and then its calibration in the remaining time."""
         clock = Clock(getattr(self, "time_limit", None))
         super()._fit_signs(X, y, weights, rows)
         if self.calibration is not None:
@@ -462,30 +473,30 @@ class FaceClassifier(PairwiseClassifier):
         return model._coupled(samples, calibrated=is_calibrated(model))
 
     def _second(self, X: Any, calibrated: bool = True) -> Array:
-        """Return probabilities of ``classes_[1]``, of two classes: calibrated if there is a curve.
+        """Return the probabilities (t,) of ``classes_[1]``, calibrated if there is a curve.
 
-        The model's probabilities are rounded to the side of 1/2 of the label, also at a tie, which ``argmax``
-        gives to the first class.
+        Uncalibrated probabilities are clipped to the side of 1/2 of the label, so that ``argmax`` agrees with
+        ``predict`` in spite of rounding.
         """
         if calibrated and self.calibration_ is not None:
             second: Array = self.calibration_.predict_proba(self._binary_scores(X)[:, None])[:, 1]
             return second
-        odds = self._log_odds(X)
-        second = expit(odds)
-        return np.where(odds > 0, np.maximum(second, MIN_WINNING), np.minimum(second, 0.5))
+        log_odds = self._log_odds(X)
+        second = expit(log_odds)
+        return np.where(log_odds > 0, np.maximum(second, MIN_WINNING), np.minimum(second, 0.5))
 
     def _coupled(self, X: Any, calibrated: bool) -> Array:
-        """Return probabilities of more than two classes, from those of the pairs."""
+        """Return the probabilities of more than two classes, from those of the pairs."""
         pairs = [part._as_fitted()._second(X, calibrated) for part in self.estimators_]
         return couple_pairs(np.column_stack(pairs), len(self.classes_))
 
     def _log_odds(self, X: Any) -> Array:
-        """Return the log-odds ln P(classes_[1] | x) / P(classes_[0] | x) of the model; here the score."""
+        """Return the log-odds ln P(classes_[1] | x) / P(classes_[0] | x), by default the score."""
         return self._binary_scores(X)
 
     @property
     def _decides_by_model(self) -> bool:
-        """True if labels are those of the larger probability of the model."""
+        """True if ``predict`` returns the class of the larger probability of the model."""
         return self._models_probabilities
 
     def _scores(self, X: Any) -> Array:
@@ -513,21 +524,21 @@ class FaceClassifier(PairwiseClassifier):
         held : sequence of str or int
             Features that may not change: their names, or their numbers.
         bounds : "data" or pair of array_like of shape (m,), optional
-            The least and the largest value of each feature at the nearest point; "data" takes those of the
-            training data, extended to the sample's own values.
+            Lower and upper bounds of the features at the nearest point; "data" takes the ranges of the
+            training data, extended to the values of the sample.
         top : int
-            Number of terms and changes that are shown.
+            Number of terms and changes in the text.
 
         Returns
         -------
         SampleExplanation
-            Its text has `top` terms, ``to_dict()`` all of them, and ``certificate()`` proves the nearest
-            point. Lengths are in standard deviations of the features, if the machine knows them.
+            Its text has the `top` largest terms, ``to_dict()`` all of them, and ``certificate()`` certifies
+            the nearest point. Lengths are in standard deviations of the features, if these are known.
 
         Raises
         ------
         ValueError
-            More than two classes, several samples, a feature that is not there, or bounds that cross.
+            More than two classes, several samples, an unknown feature, or a lower bound above an upper one.
         """
         from polyopt.explanations.classifier import explain_prediction
 
@@ -541,16 +552,16 @@ class FaceClassifier(PairwiseClassifier):
         Parameters
         ----------
         X : array_like of shape (n, m), optional
-            Samples on which faces are counted; by default those of the fit.
+            Samples; by default the training data.
         y : array_like of shape (n,), optional
             Their labels.
         top : int
-            Number of features that are shown.
+            Number of features in the text.
 
         Raises
         ------
         ValueError
-            More than two classes, no data, sparse ones, or labels of another number.
+            More than two classes, no data, sparse data, or another number of labels than samples.
         """
         from polyopt.explanations.classifier import explain_classifier
 
@@ -569,17 +580,17 @@ class FaceClassifier(PairwiseClassifier):
         self._hold_no_rows()
 
     def _forget(self) -> None:
-        """Remove the training data and what was computed from them."""
+        """Remove the training data and the attributes computed from them."""
         self._X = self._y = self._rows = self._costs = None
         self._assignment = self._stream = self._polytope = self._typical = None
 
     def _hold_no_rows(self) -> None:
-        """Set the row numbers of a machine whose pairs of classes have no training data."""
-        none = np.empty(0, dtype=int)
-        self._rows, self._pair_places = none, [none] * len(self.pairs_)
+        """Set empty row numbers: the pairs of classes of this machine have no training data."""
+        no_rows = np.empty(0, dtype=int)
+        self._rows, self._pair_places = no_rows, [no_rows] * len(self.pairs_)
 
     def _typical_values(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-        """Return mean and standard deviation of each feature of the training data, if they are dense."""
+        """Return mean and standard deviation of each feature of dense training data, else None."""
         if self._X is None or sp.issparse(self._X):
             return self._typical
         spread = self._X.std(axis=0, dtype=np.float64)

@@ -1,6 +1,7 @@
-"""Tables with columns of numbers and of texts: their names, their order and their cells.
+"""Tables with columns of numbers and of texts: names and order of columns, and conversion of cells.
 
-Columns of pandas and polars are read by their types, and columns of arrays by their values.
+A frame is a table of pandas or polars, with a name and a type for each column; its columns are read by their
+types, and those of arrays by their values. A gap is a missing value or the empty text.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from polyopt.base.types import SamplesLike
 from polyopt.polytope.spellings import text_of_number
 
 _TIME_KINDS = ("m", "M")  # of numpy's types of durations and dates
-_MAX_NAMES = 50  # largest number of expected names in a message
+_MAX_NAMES = 50  # largest number of names of expected columns in a message
 
 
 def is_frame(X: object) -> bool:
-    """Return True for a frame, with names and a type for each column."""
+    """Return True for a frame of pandas or polars."""
     return hasattr(X, "columns") and hasattr(X, "shape")
 
 
@@ -38,35 +39,35 @@ def column_names(X: object) -> list[str] | None:
 
 
 def listed(names: Sequence[object]) -> str:
-    """Return the first names, quoted, and the number of the others."""
+    """Return a list of the first names, quoted, and the number of further names, as a text."""
     return first_of([repr(name) for name in names])
 
 
 def check_unique(table: object, names: Any) -> None:
-    """Refuse two columns of one name; the message has the name, and that of the table."""
+    """Raise ValueError for two columns of the same name; the message has the name, and that of the table."""
     if getattr(names, "is_unique", len(names) == 0):  # cached by pandas' index
         return
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise ValueError(f"{table} has two columns named {listed(twice)}: rename or drop one of them")
+    duplicates = [name for name, count in Counter(names).items() if count > 1]
+    if duplicates:
+        raise ValueError(f"{table} has two columns named {listed(duplicates)}: rename or drop one of them")
 
 
 def check_names(table: object, names: Sequence[object], expected: Sequence[object]) -> None:
-    """Refuse a table that lacks an expected column, or has another one; their order is free."""
+    """Raise ValueError if the names are not the expected ones; their order is free."""
     check_unique(table, names)
     missing = [name for name in expected if name not in set(names)]
     extra = [name for name in names if name not in set(expected)]
-    plural, others = "s" if len(missing) > 1 else "", "columns" if len(extra) > 1 else "a column"
+    plural, extra_noun = "s" if len(missing) > 1 else "", "columns" if len(extra) > 1 else "a column"
     problems = ([f"lacks the column{plural} {listed(missing)}"] if missing else []) + (
-        [f"has {others} {listed(extra)}"] if extra else []
+        [f"has {extra_noun} {listed(extra)}"] if extra else []
     )
     if problems:
-        shown = visible(", ".join(str(name) for name in expected[:_MAX_NAMES]))
-        raise ValueError(f"{table} {' and '.join(problems)}; expected are the columns {shown}")
+        expected_names = visible(", ".join(str(name) for name in expected[:_MAX_NAMES]))
+        raise ValueError(f"{table} {' and '.join(problems)}; expected are the columns {expected_names}")
 
 
 def in_order(frame: Any, expected: Sequence[Any], table: str) -> Any:
-    """Return the frame with its columns in the expected order; other columns are refused."""
+    """Return the frame with its columns in the expected order; raise ValueError for other columns."""
     names = list(frame.columns)
     if names == list(expected) and len(set(names)) == len(names):
         return frame
@@ -75,9 +76,9 @@ def in_order(frame: Any, expected: Sequence[Any], table: str) -> Any:
 
 
 def named_as(fitted: object, X: Any) -> Any:
-    """Return samples with names of columns if the estimator was fitted with names, else without names.
+    """Return samples with names of columns if the estimator was fitted with names, else without.
 
-    scikit-learn warns if names are missing or superfluous. The columns of X are in the order of the fit.
+    This avoids scikit-learn's warnings about names. The columns of X must be in the order of the fit.
     """
     names = getattr(fitted, "feature_names_in_", None)
     if column_names(X) is None:
@@ -86,8 +87,8 @@ def named_as(fitted: object, X: Any) -> Any:
         from pandas import DataFrame
         from scipy.sparse import issparse
 
-        make: Any = DataFrame.sparse.from_spmatrix if issparse(X) else DataFrame  # type: ignore[attr-defined]
-        return make(X, columns=names)
+        make_frame: Any = DataFrame.sparse.from_spmatrix if issparse(X) else DataFrame  # type: ignore[attr-defined]
+        return make_frame(X, columns=names)
     if names is not None:
         return X
     return X.set_axis(range(X.shape[1]), axis=1) if hasattr(X, "set_axis") else X.to_numpy()
@@ -97,12 +98,12 @@ def named_as(fitted: object, X: Any) -> Any:
 
 
 def matrix_of_frame(frame: Any) -> NDArray[Any]:
-    """Return the numbers (n, m) of a frame, in the common type of its columns; NaN for a gap, booleans 0, 1.
+    """Return a frame as a matrix (n, m) of the common type of its columns, with NaN for gaps.
 
-    ValueError: a column of another type, or two columns of one name; the message has the name.
+    Raise ValueError for a column that is not of numbers or booleans, or two columns of the same name.
     """
     check_unique("X", frame.columns)
-    if all(_is_plain(kind) for kind in frame.dtypes):
+    if all(_is_numeric(kind) for kind in frame.dtypes):
         matrix = np.asarray(frame.to_numpy())
         if matrix.dtype.kind in "biuf":
             return matrix
@@ -113,8 +114,8 @@ def matrix_of_frame(frame: Any) -> NDArray[Any]:
     return np.column_stack(columns)
 
 
-def _is_plain(kind: Any) -> bool:
-    """Return True for a type of numbers or booleans, as pandas, numpy or polars has it."""
+def _is_numeric(kind: Any) -> bool:
+    """Return True for a type of pandas, numpy or polars that is numeric or boolean."""
     return getattr(kind, "kind", "O") in "biuf" or (hasattr(kind, "is_numeric") and kind.is_numeric())
 
 
@@ -129,12 +130,12 @@ class ColumnTable:
 def read_columns(
     X: SamplesLike, is_text: Sequence[bool | None], spellings: Sequence[Mapping[str, str]]
 ) -> ColumnTable:
-    """Return the numbers and the texts of a table X (n, m), in which "" is a missing text.
+    """Return the numbers and the texts of a table X (n, m).
 
-    is_text: for each column, True for texts, False for numbers, and None to leave it out.
-    spellings: for each column of texts, spellings and their replacements.
+    is_text: for each column, True for texts, False for numbers, None to omit the column.
+    spellings: for each column of texts, a mapping from spellings to the main spelling.
 
-    ValueError: another number of columns, dates and other types, or a text in a column of numbers.
+    Raise ValueError for another number of columns, dates and other types, or a text in a column of numbers.
     """
     if is_frame(X):
         frame: Any = X
@@ -159,6 +160,7 @@ def read_columns(
 
 
 def _columns_of_array(X: Any) -> tuple[list[str], list[NDArray[Any]]]:
+    """Return the columns of an array, named x0, x1, ..., with their cells checked."""
     table = np.asarray(X)
     if table.ndim != 2:
         raise ValueError(
@@ -174,7 +176,7 @@ def _columns_of_array(X: Any) -> tuple[list[str], list[NDArray[Any]]]:
 def column_as_texts(
     column: NDArray[Any], replacements: Mapping[str, str] | None = None
 ) -> NDArray[np.object_]:
-    """Return cells as texts in their main spelling, None for a gap; whole numbers without a fraction."""
+    """Return cells as texts in their main spelling, None for a gap; the number 1.0 becomes "1"."""
     texts = [None if _is_gap(cell) else _text_of(cell) for cell in column.tolist()]
     if replacements:
         texts = [None if text is None else replacements.get(text, text) for text in texts]
@@ -186,7 +188,7 @@ def _text_of(cell: Any) -> str:
 
 
 def column_as_numbers(column: NDArray[Any], name: str) -> Array:
-    """Return cells as numbers, NaN for a gap; texts and infinity are refused."""
+    """Return cells as floats, NaN for a gap; raise ValueError for a text or infinity."""
     if column.dtype.kind in "biuf":
         numbers = column.astype(float)
     else:
@@ -194,8 +196,8 @@ def column_as_numbers(column: NDArray[Any], name: str) -> Array:
         try:
             numbers = np.array([np.nan if _is_gap(cell) else float(cell) for cell in cells])
         except (TypeError, ValueError):
-            wrong = next(cell for cell in cells if not _is_gap(cell) and not _is_number(cell))
-            raise ValueError(f"column {name!r} holds {wrong!r}, which is not a number") from None
+            invalid = next(cell for cell in cells if not _is_gap(cell) and not _is_number(cell))
+            raise ValueError(f"column {name!r} holds {invalid!r}, which is not a number") from None
     if np.isinf(numbers).any():
         raise ValueError(f"column {name!r} contains infinity")
     return numbers
@@ -213,64 +215,64 @@ def _is_number(cell: Any) -> bool:
 
 
 def cells_of_column(column: object, name: str) -> NDArray[Any]:
-    """Return the cells of a frame's or an array's column: numbers as floats, texts and booleans as objects.
+    """Return the cells of a column of a frame or an array: numbers as floats, others as objects.
 
-    ValueError: dates, lists, bytes and other types.
+    Raise ValueError for types other than numbers, booleans and texts: dates, lists, bytes.
     """
     if isinstance(column, np.ndarray):
         return _checked(column, name)
-    return _of_pandas(column, name) if hasattr(column, "iloc") else _of_polars(column, name)
+    return _pandas_cells(column, name) if hasattr(column, "iloc") else _polars_cells(column, name)
 
 
-def _of_pandas(series: Any, name: str) -> NDArray[Any]:
+def _pandas_cells(series: Any, name: str) -> NDArray[Any]:
     import pandas as pd
 
     kind = series.dtype
     if isinstance(kind, pd.CategoricalDtype) or pd.api.types.is_bool_dtype(kind):
         return _objects(series.astype(object).to_list())  # declared categories may have any type
     if pd.api.types.is_complex_dtype(kind) or pd.api.types.is_datetime64_any_dtype(kind):
-        raise _neither(name, kind)
+        raise _type_error(name, kind)
     if pd.api.types.is_numeric_dtype(kind):
         return np.asarray(series.to_numpy(dtype=float, na_value=np.nan))
     if pd.api.types.is_object_dtype(kind) or pd.api.types.is_string_dtype(kind):
         return _checked(_objects(series.astype(object).to_list()), name)
-    raise _neither(name, kind)
+    raise _type_error(name, kind)
 
 
-def _of_polars(series: Any, name: str) -> NDArray[Any]:
+def _polars_cells(series: Any, name: str) -> NDArray[Any]:
     kind = series.dtype
     if kind.is_numeric():
         return np.asarray(series.to_numpy(), dtype=float)
     if str(kind).partition("(")[0] in ("String", "Categorical", "Enum", "Boolean", "Object", "Null"):
         return _checked(_objects(series.to_list()), name)
-    raise _neither(name, kind)
+    raise _type_error(name, kind)
 
 
 def _checked(cells: NDArray[Any], name: str) -> NDArray[Any]:
-    """Return cells of numbers, booleans, texts and gaps; refuse cells of another type."""
+    """Return the same cells; raise ValueError if one is not a number, a boolean, a text or a gap."""
     if cells.dtype.kind in "mMSV":
-        raise _neither(name, cells.dtype)
+        raise _type_error(name, cells.dtype)
     if cells.dtype != object:
         return cells
     for kind in set(map(type, cells.tolist())):
-        is_plain = issubclass(kind, str | Number | np.bool_ | None) and not issubclass(kind, complex)
-        if not is_plain and not all(_is_gap(cell) for cell in cells.tolist() if type(cell) is kind):
-            raise _neither(name, f"values of type {kind.__name__}")
+        is_allowed = issubclass(kind, str | Number | np.bool_ | None) and not issubclass(kind, complex)
+        if not is_allowed and not all(_is_gap(cell) for cell in cells.tolist() if type(cell) is kind):
+            raise _type_error(name, f"values of type {kind.__name__}")
     return cells
 
 
 def refuse_dates(X: Any) -> None:
-    """Refuse dates and times: numpy converts them to numbers in a unit of its choice."""
+    """Raise ValueError for dates and times, which numpy would convert to numbers in an arbitrary unit."""
     if is_frame(X):
         for name, kind in zip(X.columns, X.dtypes, strict=True):
             is_polars_time = hasattr(kind, "is_temporal") and kind.is_temporal()
             if is_polars_time or getattr(kind, "kind", "") in _TIME_KINDS:
-                raise _neither(name, kind)
+                raise _type_error(name, kind)
     elif getattr(getattr(X, "dtype", None), "kind", "") in _TIME_KINDS:
         raise ValueError(f"X holds {X.dtype}, which is no number: make numbers of it (days of dates, say)")
 
 
-def _neither(name: str, kind: object) -> ValueError:
+def _type_error(name: str, kind: object) -> ValueError:
     return ValueError(
         f"column {name!r} holds {kind}, neither numbers nor texts: make numbers of it (days of dates, say) "
         "or texts, or leave it out"
@@ -278,13 +280,14 @@ def _neither(name: str, kind: object) -> ValueError:
 
 
 def _objects(cells: list[Any]) -> NDArray[np.object_]:
+    """Return a list as an array of objects; np.array would convert the cells."""
     column = np.empty(len(cells), dtype=object)
     column[:] = cells
     return column
 
 
 def is_missing(value: object) -> bool:
-    """Return True for None and for values that are not equal to themselves: NaN, and pandas' NA and NaT."""
+    """Return True for None, NaN, and NA and NaT of pandas: values that are not equal to themselves."""
     try:
         return value is None or bool(value != value)
     except TypeError:  # pandas' NA, which has no truth value

@@ -1,4 +1,7 @@
-"""Hinges: features that are 0 up to a knot and linear above it, so that a face may bend with a feature."""
+"""Hinges: the transformer that adds the features max(0, x − t), 0 up to a knot t and linear above it.
+
+A face, linear in these features, is then piecewise linear in x.
+"""
 
 from __future__ import annotations
 
@@ -19,27 +22,27 @@ from polyopt.estimators.validation import validated
 
 @estimator
 class Hinges(TransformerMixin, BaseEstimator):
-    """Every feature as it is, and ``max(0, x - t)`` for some knots t of each.
+    """Transformer to every feature x itself and ``max(0, x - t)`` for knots t of the feature.
 
     A face that is linear in these features is piecewise linear in every feature of X, as the hinges of
     multivariate adaptive regression splines are (Friedman 1991, eq. (30)). The weight of a hinge is the
     change of the slope at its knot, so that a ridge makes the face smooth. A ``StandardScaler`` before this
     step makes the ridge treat all features alike.
 
-    Knots are quantiles of the training data, without the values of more than one in ``n_knots + 1`` samples,
-    such as a frequent 0, which would be several quantiles. A feature of two values has no knots.
+    Knots are quantiles of the training data. Values of more than one in ``n_knots + 1`` samples, such as a
+    frequent 0, are left out, as they would be several quantiles. A feature of two values has no knots.
 
     Parameters
     ----------
     n_knots : int, default=3
-        Knots of each feature at most, at least 0.
+        Largest number of knots of a feature, at least 0.
 
     Attributes
     ----------
     knots_ : list of ndarray
         Knots of each feature, ascending.
     numbers_ : ndarray of int, shape (n_features_out,)
-        Numbers that define a feature of the output: 1 for a hinge, its knot, else 0.
+        Number of parameters of each output feature: 1 for a hinge, its knot, else 0.
 
     Examples
     --------
@@ -55,7 +58,7 @@ class Hinges(TransformerMixin, BaseEstimator):
     _: KW_ONLY
 
     def fit(self, X: SamplesLike, y: ArrayLike | None = None) -> Self:
-        """Place the knots.
+        """Compute the knots.
 
         Parameters
         ----------
@@ -76,7 +79,7 @@ class Hinges(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: SamplesLike) -> Array:
-        """Return the features, then the hinges of each in turn: (n, n_features_out)."""
+        """Return the features, then the hinges, feature by feature: (n, n_features_out)."""
         check_is_fitted(self)
         values = validated(self, X, dtype=np.float64, reset=False)
         hinges = [np.maximum(values[:, [j]] - t, 0.0) for j, t in enumerate(self.knots_) if len(t)]
@@ -100,7 +103,7 @@ class Hinges(TransformerMixin, BaseEstimator):
 
 
 def _knots(column: Array, count: int) -> Array:
-    """Return quantiles of a column without its frequent values, or of its distinct values if few are left."""
+    """Return quantiles of a column without frequent values, or of its distinct values if few are left."""
     values, counts = np.unique(column, return_counts=True)
     if len(values) <= 2 or count == 0:
         return np.empty(0)

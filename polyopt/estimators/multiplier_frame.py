@@ -1,4 +1,8 @@
-"""Frames ``duals_``: a multiplier for each sample and family of constraints, or each sample and face."""
+"""Data frames ``duals_``: a row for each constraint, with its multiplier and slack.
+
+:func:`multiplier_frame` is for classifiers with families of constraints, one constraint per sample;
+:func:`hinge_columns` for faces fitted by linear programs, with a margin constraint per sample and face.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +18,14 @@ from formulations.polyhedral import belonging, scores
 if TYPE_CHECKING:
     import pandas as pd
 
-_MARGIN_TOL = 1e-6  # absolute tolerance of an output's distance from the margin 1
+_MARGIN_TOL = 1e-6  # distance of an output from the margin 1 up to which it is on the margin
 
 RowsShown: TypeAlias = "tuple[str, str, NDArray[Any], NDArray[Any], NDArray[Any]]"
-"""A family of constraints: name, letter of the multipliers, multipliers, slacks, states."""
+"""A family of constraints: name, letter of the multipliers; multipliers, slacks and states (n,)."""
 
 
 def margin_state(excess: NDArray[Any]) -> NDArray[np.str_]:
-    """Return the state of each sample by its output: `excess` is y f - 1, negative inside the margin."""
+    """Return the state of each sample by its excess y f - 1, which is negative inside the margin."""
     inside = np.where(excess < -_MARGIN_TOL, "inside the margin", "on the margin")
     return np.where(excess > _MARGIN_TOL, "beyond the margin", inside)
 
@@ -29,18 +33,18 @@ def margin_state(excess: NDArray[Any]) -> NDArray[np.str_]:
 def multiplier_frame(
     families: Sequence[RowsShown], rows: NDArray[Any], label: NDArray[Any], outputs: NDArray[Any]
 ) -> pd.DataFrame:
-    """Stack the families of constraints, each in input order.
+    """Return one frame with the rows of all families, each in input order.
 
-    `rows` (n,) are the numbers of the samples in the data given to ``fit``.
+    rows, label, outputs (n,): row numbers of the samples in the data passed to ``fit``, labels and outputs.
     """
     import pandas as pd
 
     frames = [
         pd.DataFrame({
-            "row": row, "letter": letter, "sample": rows, "label": label, "multiplier": multiplier,
+            "row": name, "letter": letter, "sample": rows, "label": label, "multiplier": multiplier,
             "slack": slack, "output": outputs, "state": state,
         })
-        for row, letter, multiplier, slack, state in families
+        for name, letter, multiplier, slack, state in families
     ]  # fmt: skip
     return pd.concat(frames, ignore_index=True)
 
@@ -48,21 +52,25 @@ def multiplier_frame(
 def hinge_columns(
     X: Matrix, y: Array, costs: Array, W: Array, assignment: NDArray[np.int64], multipliers: Array | None
 ) -> dict[str, Any]:
-    """Return a row for each margin constraint of the Polyceptron and of PC-SLP.
+    """Return the columns of ``duals_`` for the margin constraints of the Polyceptron and of PC-SLP.
 
-    A sample inside (y = +1) has a constraint at every face, a sample outside at the face of its `assignment`.
-    The costs (n,) of slack bound the multipliers (n, K), which are None if the solver has none.
+    A sample inside (y = +1) has a constraint at every face, a sample outside one at the face of its
+    `assignment`. The column "place" is the index of the sample, and "share" the multiplier relative to the
+    cost of slack.
+
+    costs (n,): costs of slack, the upper bounds of the multipliers.
+    multipliers (n, K): None if the solver has none.
     """
-    place, face = np.nonzero(belonging(y, assignment, len(W), "all"))
-    margin = y[place] * scores(X, W)[place, face] - 1.0
-    u = np.full(len(place), np.nan) if multipliers is None else multipliers[place, face]
+    sample, face = np.nonzero(belonging(y, assignment, len(W), "all"))
+    excess = y[sample] * scores(X, W)[sample, face] - 1.0
+    u = np.full(len(sample), np.nan) if multipliers is None else multipliers[sample, face]
     return {
-        "row": np.full(len(place), "margin"),
-        "letter": np.full(len(place), "u"),
-        "place": place,
+        "row": np.full(len(sample), "margin"),
+        "letter": np.full(len(sample), "u"),
+        "place": sample,
         "face": face,
         "multiplier": u,
-        "share": u / costs[place],
-        "slack": np.maximum(margin, 0.0),
-        "state": margin_state(margin),
+        "share": u / costs[sample],
+        "slack": np.maximum(excess, 0.0),
+        "state": margin_state(excess),
     }

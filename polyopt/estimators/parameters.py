@@ -1,12 +1,12 @@
-"""Parameters of estimators: declared once as fields of a class, checked by rules, grouped in settings.
+"""Parameters of estimators: declaration as fields of a class, groups of parameters, and checks of values.
 
 A parameter is a field of the class, as in a dataclass, with its type and its default. A base class declares
-and describes the parameters that several classifiers share; the docstring of a classifier describes its
-further parameters and those that differ. ``help`` shows all of them.
+and describes the parameters of several classifiers; the docstring of a classifier describes its additional
+parameters and those that differ, and :func:`estimator` completes it from the bases.
 
-Parameters that belong together are the fields of one :class:`Settings` object, which has ``get_params``, so
-that a grid searches ``penalty__l1``. A parameter that moved into such an object is refused by name
-(:func:`refuse_moved`).
+Parameters that belong together are the fields of one :class:`Settings` object. It has ``get_params``, so that
+a grid search can set ``penalty__l1``. A parameter of an earlier version that is such a field now is refused
+with a message (:func:`refuse_moved`).
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _HEADING = re.compile(r"^(?=\S.*\n-+$)", re.MULTILINE)
 
 @dataclass_transform(eq_default=False, field_specifiers=(field,))
 def estimator(cls: type[T]) -> type[T]:
-    """Give a class an ``__init__`` with its parameters, and a docstring that describes all of them.
+    """Decorate a class with an ``__init__`` for its parameters, and a docstring that describes all of them.
 
-    scikit-learn finds the parameters in the signature of ``__init__``, those of the bases first. An
+    scikit-learn reads the parameters from the signature of ``__init__``, those of the bases first. An
     annotated name that is not a parameter is a ``ClassVar`` or a ``field(init=False)``.
 
     The docstring's sections Parameters and Attributes are completed from the bases' docstrings. An entry of
@@ -78,7 +78,7 @@ def refuse_moved(cls: Any, names: Iterable[str]) -> None:
 
 
 def _completed(cls: type, docstring: str) -> str:
-    """Return the docstring with the entries of all bases."""
+    """Return the docstring with the Parameters and Attributes of all bases."""
     summary, *sections = _HEADING.split(inspect.cleandoc(docstring))
     described = _entries(cls, "Parameters")
     parameters = [described[name] for name in inspect.signature(cls).parameters if name in described]
@@ -88,20 +88,24 @@ def _completed(cls: type, docstring: str) -> str:
         for heading, entries in (("Parameters", parameters), ("Attributes", attributes))
         if entries
     ]
-    others = [text for text in sections if text.partition("\n")[0] not in ("Parameters", "Attributes")]
-    return "\n\n".join(part.strip() for part in (summary, *completed, *others)) + "\n"
+    other_sections = [
+        text for text in sections if text.partition("\n")[0] not in ("Parameters", "Attributes")
+    ]
+    return "\n\n".join(part.strip() for part in (summary, *completed, *other_sections)) + "\n"
 
 
 def _entries(cls: type, heading: str) -> dict[str, str]:
-    """Return the entries of a section by their names, those of the bases last."""
+    """Return the entries of a section by name, a class's own entries before those of its bases."""
     entries: dict[str, str] = {}
     for base in reversed(cls.__mro__):
-        of_class = dict(_entries_of(vars(base).get("__doc__") or "", heading))
-        entries = {name: of_class[name] for name in of_class if name not in entries} | entries | of_class
+        base_entries = dict(_entries_of(vars(base).get("__doc__") or "", heading))
+        new_entries = {name: text for name, text in base_entries.items() if name not in entries}
+        entries = new_entries | entries | base_entries
     return entries
 
 
 def _entries_of(docstring: str, heading: str) -> Iterator[tuple[str, str]]:
+    """Yield name and text of each entry of a section."""
     for section in _HEADING.split(inspect.cleandoc(docstring)):
         if section.startswith(f"{heading}\n"):
             for entry in re.split(r"\n(?=\S)", section.rstrip())[2:]:  # after the heading and the line below
@@ -112,17 +116,17 @@ def _entries_of(docstring: str, heading: str) -> Iterator[tuple[str, str]]:
 
 
 class Settings:
-    """Base of a frozen dataclass whose fields are parameters of an estimator, as ``penalty__l1``.
+    """Base of frozen dataclasses that group parameters of an estimator, such as ``penalty__l1``.
 
-    ``set_params`` of the estimator replaces it by a changed copy. A subclass has the rules of its fields in
-    ``_parameter_constraints``.
+    ``set_params`` of the estimator replaces the object by a changed copy. The constraints of the fields are
+    in ``_parameter_constraints``.
     """
 
     _parameter_constraints: ClassVar[Mapping[str, Any]] = {}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the fields by name."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]
+        return {parameter.name: getattr(self, parameter.name) for parameter in fields(self)}  # type: ignore[arg-type]
 
     def check(self) -> None:
         """Raise ValueError if a field has a value that is not allowed."""
@@ -134,14 +138,14 @@ class Settings:
 
 @dataclass(frozen=True)
 class Ruled:
-    """A constraint that is a function of the value, which raises ValueError to refuse it."""
+    """A constraint given by a function of the value that raises ValueError if the value is not allowed."""
 
     rule: Callable[[Any], object]
 
 
-def ruled(name: str, rule: Callable[..., object], *limits: Any, **more: Any) -> list[Any]:
-    """Return the constraint of one parameter by a rule of :mod:`formulations.language.arguments`."""
-    return [Ruled(lambda value: rule(name, value, *limits, **more))]
+def ruled(name: str, rule: Callable[..., object], *limits: Any, **options: Any) -> list[Any]:
+    """Return the constraint of a parameter by a function of :mod:`formulations.language.arguments`."""
+    return [Ruled(lambda value: rule(name, value, *limits, **options))]
 
 
 _SHARED: dict[str, list[Any]] = {
@@ -164,15 +168,15 @@ MACHINE = (
 
 
 def shared(*names: str, optional: Sequence[str] = ()) -> dict[str, list[Any]]:
-    """Return constraints of parameters of several classifiers; the `optional` ones may be None as well."""
+    """Return the constraints of parameters by name; the `optional` ones are integers or None."""
     return {name: _SHARED[name] for name in names} | {name: ruled(name, whole_or_none) for name in optional}
 
 
 def check_parameters(constraints: Mapping[str, Any], values: Mapping[str, Any], caller: str) -> None:
     """Raise ValueError for the first value that is not allowed.
 
-    The message is that of the :class:`Ruled` constraint, if there is one, else scikit-learn's, which names
-    the `caller`.
+    The message is that of the :class:`Ruled` constraint, if there is one, else that of scikit-learn, which
+    names the `caller`.
     """
     plain = {}
     for name, allowed in constraints.items():
@@ -180,8 +184,8 @@ def check_parameters(constraints: Mapping[str, Any], values: Mapping[str, Any], 
         if not rules:
             plain[name] = allowed
             continue
-        others = [make_constraint(each) for each in allowed if not isinstance(each, Ruled)]
-        if not any(other.is_satisfied_by(values[name]) for other in others):
+        alternatives = [make_constraint(option) for option in allowed if not isinstance(option, Ruled)]
+        if not any(constraint.is_satisfied_by(values[name]) for constraint in alternatives):
             rules[0].rule(values[name])
     validate_parameter_constraints(plain, values, caller_name=caller)
     for value in values.values():

@@ -11,28 +11,33 @@ from sklearn.exceptions import ConvergenceWarning
 from formulations.language.solution import Solution, Status
 
 FINE = (Status.SOLVED, Status.CONVERGED)
-"""Statuses of a fit that no limit cut short."""
+"""Statuses of a complete fit, which no limit ended."""
 
 Nested: TypeAlias = "Solution | list[Nested]"
 
 
 class Fitted(Protocol):
-    """A fitted estimator: with a solution, or a list of those of each pair of classes or side."""
+    """A fitted estimator: its solution, or a (nested) list with one for each pair of classes or side."""
 
     solution_: Any
 
 
 def solutions_of(estimator: Fitted) -> list[Solution]:
-    """Return the solutions of a fitted estimator: one, or those of all pairs of classes and sides."""
+    """Return all solutions of a fitted estimator: one, or one for each pair of classes and each side."""
 
     def flat(nested: Nested) -> list[Solution]:
-        return [each for part in nested for each in flat(part)] if isinstance(nested, list) else [nested]
+        return (
+            [solution for part in nested for solution in flat(part)] if isinstance(nested, list) else [nested]
+        )
 
     return flat(estimator.solution_)
 
 
 def status_of(estimator: Fitted) -> Status:
-    """Return a fitted estimator's status: INTERRUPTED, or the first that is not fine, or the first."""
+    """Return the status of a fitted estimator.
+
+    It is INTERRUPTED if one of its solutions is, else the first status that is not in FINE, else the first.
+    """
     statuses = [solution.status for solution in solutions_of(estimator)]
     if Status.INTERRUPTED in statuses:
         return Status.INTERRUPTED
@@ -40,7 +45,7 @@ def status_of(estimator: Fitted) -> Status:
 
 
 def warn(estimator: object, text: str, category: type[Warning] = ConvergenceWarning) -> None:
-    """Warn about a fit, at the line outside of polyopt that called it."""
+    """Issue a warning about a fit, located at the calling line outside of polyopt."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("polyopt."):
         level, frame = level + 1, frame.f_back

@@ -1,8 +1,8 @@
-"""``partial_fit`` of the classifiers with faces that learn from the chunks of a stream.
+"""``partial_fit`` of classifiers with faces, which learn from a stream of chunks of data.
 
-A machine of two classes starts a stream in ``_begin(X, n_total)``, whose result is its ``_stream``, and
-learns from a chunk in ``_learn(X, codes, weights)``. With more than two classes there is a machine for each
-pair, with its stream.
+A subclass for two classes defines ``_begin(X, n_total)``, which returns the initial state, stored in
+``_stream``, and ``_learn(X, codes, weights)``, which updates the state by a chunk; codes are 0 and 1. With
+more than two classes there is a classifier for each pair, with its own stream.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from polyopt.estimators.validation import checked_weights, validated_pair
 
 
 def keeps_no_data(machine: Any) -> bool:
-    """Return True if a machine can learn from a stream: it is not calibrated on held-out samples."""
+    """Return True if a classifier can learn from a stream; raise AttributeError if it is to be calibrated."""
     if machine.calibration is None:
         return True
     raise AttributeError(
@@ -34,20 +34,20 @@ def learn_chunk(
     machine: Any, X: SamplesLike, y: ArrayLike, classes: ArrayLike | None, sample_weight: ArrayLike | None,
     n_total: int | None = None,
 ) -> Any:  # fmt: skip
-    """Let a machine learn from a chunk, the first of which starts its stream, and return the machine."""
+    """Update a classifier by a chunk, and return it; the first chunk starts the stream."""
     machine._validate_params()
     n_total = whole_or_none("n_total", n_total)
-    first = machine._stream is None
-    with machine._anew() if first else nullcontext():
-        parameters = machine.get_params(deep=False) if first else machine._asked
+    is_first = machine._stream is None
+    with machine._anew() if is_first else nullcontext():
+        parameters = machine.get_params(deep=False) if is_first else machine._asked
         samples, labels = validated_pair(
-            machine, X, y, accept_sparse="csr", dtype=machine._dtypes, reset=first
+            machine, X, y, accept_sparse="csr", dtype=machine._dtypes, reset=is_first
         )
         weights = checked_weights(sample_weight, samples)
-        machine.classes_ = stream_classes(None if first else machine.classes_, labels, classes)
+        machine.classes_ = stream_classes(None if is_first else machine.classes_, labels, classes)
         machine._asked = parameters
         n_total = samples.shape[0] if n_total is None else n_total
-        if first:
+        if is_first:
             binary = machine._is_binary
             machine._stream = machine._begin(samples, n_total) if binary else _begin_pairs(machine)
         if machine._is_binary:
@@ -59,7 +59,7 @@ def learn_chunk(
 
 
 def _begin_pairs(machine: Any) -> object:
-    """Add one unfitted machine for each pair of more than two classes, and return all of these."""
+    """Set ``estimators_`` to an unfitted classifier for each pair of classes, and return them."""
     machine.pairs_ = list(combinations(machine.classes_, 2))
     machine.estimators_ = [machine._for_pairs(None, np.empty(0)) for _ in machine.pairs_]
     machine._hold_no_rows()
@@ -67,7 +67,7 @@ def _begin_pairs(machine: Any) -> object:
 
 
 def _learn_pairs(machine: Any, X: Any, y: Any, weights: Array, n_total: int) -> None:
-    """Let the machine of each pair of classes learn from its samples of the chunk."""
+    """Update the classifier of each pair of classes by the samples of the pair."""
     for part, pair in zip(machine.estimators_, machine.pairs_, strict=True):
         rows = np.isin(y, pair)
         if rows.any():
@@ -77,10 +77,10 @@ def _learn_pairs(machine: Any, X: Any, y: Any, weights: Array, n_total: int) -> 
     machine.solution_, machine.n_iter_ = [p.solution_ for p in started], max(p.n_iter_ for p in started)
 
 
-def own_arrays(learner: object) -> None:
-    """Replace the read-only arrays of a learner by copies that it can update.
+def make_arrays_writable(learner: object) -> None:
+    """Replace read-only array attributes by copies that can be updated in place.
 
-    Arrays are read-only in models that were loaded as memory maps, and in another process's memory.
+    Arrays are read-only in models loaded as memory maps, and in memory shared with another process.
     """
     for name, value in vars(learner).items():
         if isinstance(value, np.ndarray) and not value.flags.writeable:
@@ -88,9 +88,9 @@ def own_arrays(learner: object) -> None:
 
 
 def stream_classes(known: NDArray[Any] | None, y: NDArray[Any], classes: ArrayLike | None) -> NDArray[Any]:
-    """Return the labels of a stream, `known` from the first chunk on, or `classes` as the caller gives them.
+    """Return the labels of a stream: `known`, those of the first chunk, or else `classes` or those of y.
 
-    ValueError: fewer than two labels, or other labels than at the first chunk.
+    Raise ValueError for fewer than two labels, or for labels other than those of the first chunk.
     """
     if known is None:
         labels = np.unique(y if classes is None else classes)
@@ -103,7 +103,7 @@ def stream_classes(known: NDArray[Any] | None, y: NDArray[Any], classes: ArrayLi
         labels = known
         if classes is not None and not np.array_equal(np.unique(classes), labels):
             raise ValueError(f"classes must be those of the first call, {labels.tolist()}, not {classes!r}")
-    foreign = set(np.unique(y).tolist()) - set(labels.tolist())
-    if foreign:
-        raise ValueError(f"y must be of the classes {labels.tolist()}; it has {sorted(foreign)}")
+    unknown = set(np.unique(y).tolist()) - set(labels.tolist())
+    if unknown:
+        raise ValueError(f"y must be of the classes {labels.tolist()}; it has {sorted(unknown)}")
     return labels

@@ -1,4 +1,7 @@
-"""Validation of samples, labels and weights, with sentences that name the input and the remedy."""
+"""Validation of samples, labels and weights, with error messages that name the input and a remedy.
+
+It adds checks to scikit-learn's ``validate_data``, and replaces its usual errors by more precise ones.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +27,14 @@ from polyopt.base.types import ClassWeight
 from polyopt.estimators.frames import check_unique, is_frame, is_missing, matrix_of_frame, refuse_dates
 
 MAX_TOTAL = 1e304
-"""Largest sum of the samples' weights whose products with outputs stay within double precision."""
+"""Largest sum of weights for which products with outputs do not overflow."""
 
 MIN_TOTAL = 1e-300
-"""Smallest sum of the samples' weights whose reciprocal stays within double precision."""
+"""Smallest positive sum of weights whose reciprocal does not overflow."""
 
 
 def checked_weights(sample_weight: ArrayLike | None, X: Matrix) -> NDArray[np.float64]:
-    """Return the weights (n,) of the samples, ones by default; negative ones are refused."""
+    """Return the weights (n,) of the samples, by default ones; raise ValueError for negative weights."""
     n = X.shape[0]
     if sample_weight is None:
         return np.ones(n)
@@ -41,7 +44,7 @@ def checked_weights(sample_weight: ArrayLike | None, X: Matrix) -> NDArray[np.fl
 
 
 def check_total(weights: NDArray[np.float64]) -> None:
-    """Refuse weights whose sums, products and quotients may leave double precision."""
+    """Raise ValueError for weights whose sums, products or quotients may overflow."""
     with np.errstate(over="ignore"):
         total = float(weights.sum())
     if total > MAX_TOTAL or 0 < total < MIN_TOTAL:
@@ -57,8 +60,8 @@ def class_weights(
 ) -> NDArray[Any]:
     """Return the weight of each class; "balanced" gives every class the same total.
 
-    `codes` (n,) has the number of each sample's class, and `weights` (n,) its weight. Weights that are not
-    positive numbers, and unknown labels, are refused.
+    codes, weights (n,): index of the class, and weight, of each sample.
+    Raise ValueError for class weights that are not positive numbers, and for unknown labels.
     """
     if class_weight is None:
         return np.ones(len(classes))
@@ -66,7 +69,7 @@ def class_weights(
         totals = np.bincount(codes, weights)
         return weights.sum() / (len(totals) * totals)
     labels = classes.tolist()
-    # scikit-learn looks up the label "1" as the number 1, and 1.5 as 1.
+    # Not by scikit-learn, which looks up the label "1" as the number 1, and 1.5 as 1.
     missing = [label for label in labels if label not in class_weight]
     if missing and len(labels) - len(missing) != len(class_weight):
         raise ValueError(
@@ -81,13 +84,16 @@ def class_weights(
     return per_class
 
 
-_LABEL_KINDS = "biuU"  # numpy kinds of labels, not checked: that would take a tenth of a small fit
-_CELL_ERRORS = ("setting an array element with a sequence", "Cannot cast")  # of numpy and pandas
+_LABEL_KINDS = "biuU"  # numpy kinds of labels that need no check, which would take a tenth of a small fit
+_CELL_ERRORS = ("setting an array element with a sequence", "Cannot cast")  # messages of numpy and pandas
 
 
 @contextmanager
 def explained(name: str, X: Any, y: Any = None) -> Iterator[None]:
-    """Replace scikit-learn's usual errors about `X` and `y` by a sentence that names columns and remedy."""
+    """Replace scikit-learn's usual errors about X and y by errors that name columns and a remedy.
+
+    name: class name of the estimator.
+    """
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -95,9 +101,10 @@ def explained(name: str, X: Any, y: Any = None) -> Iterator[None]:
 
 
 def validated(estimator: Any, X: Any, **options: Any) -> Any:
-    """Return ``validate_data(estimator, X, **options)``, with explained errors.
+    """Return ``validate_data(estimator, X, **options)``, with errors as in :func:`explained`.
 
-    Masked entries, and two columns of one name, are refused; repeated entries of sparse samples are summed.
+    Raise ValueError also for masked entries, dates, and two columns of the same name. Repeated entries of
+    sparse samples are summed.
     """
     _check_container(X)
     with explained(type(estimator).__name__, X):
@@ -105,7 +112,7 @@ def validated(estimator: Any, X: Any, **options: Any) -> Any:
 
 
 def validated_pair(estimator: Any, X: Any, y: Any, **options: Any) -> tuple[Any, NDArray[Any]]:
-    """Return samples and labels as ``validate_data`` does, with explained errors."""
+    """Return ``validate_data(estimator, X, y, **options)``, samples and labels, as :func:`validated`."""
     _check_container(X)
     refuse_masked("y", y)
     if y is not None:
@@ -123,7 +130,7 @@ def _check_container(X: Any) -> None:
 
 
 def check_targets(name: str, labels: NDArray[Any]) -> None:
-    """Refuse labels that are not classes: real numbers, or objects that are not texts."""
+    """Raise ValueError for labels that are not classes: real numbers, or objects that are not texts."""
     if labels.dtype.kind in _LABEL_KINDS:
         return
     try:
@@ -137,22 +144,22 @@ def check_targets(name: str, labels: NDArray[Any]) -> None:
         if labels.dtype != object:
             raise
         [kind] = _kinds(labels)
-        kept = "y.astype(int)" if kind == "number" else "y.astype(str)"
+        conversion = "y.astype(int)" if kind == "number" else "y.astype(str)"
         raise ValueError(
             f"Unknown label type: y is an array of objects of kind {kind}. Give {name} an array of numbers "
-            f"or texts: {kept}"
+            f"or texts: {conversion}"
         ) from None
 
 
 def check_label_kinds(y: ArrayLike) -> None:
-    """Refuse missing labels, and texts among numbers: numpy would convert all of them to texts."""
+    """Raise ValueError for missing labels, and for texts among numbers, which numpy would turn into texts."""
     labels = y if isinstance(y, (list, tuple)) else np.asarray(y)
     if isinstance(labels, np.ndarray) and labels.dtype.kind in "mM" and np.isnat(labels).any():
-        raise _about_missing_labels(list(labels))
+        raise _missing_label_error(list(labels))
     if isinstance(labels, np.ndarray) and (labels.dtype != object or labels.ndim != 1):
         return
     if any(map(is_missing, labels)):
-        raise _about_missing_labels(labels)
+        raise _missing_label_error(labels)
     kinds = sorted(_kinds(labels))
     if len(kinds) > 1:
         raise ValueError(
@@ -162,7 +169,7 @@ def check_label_kinds(y: ArrayLike) -> None:
 
 
 def _kinds(labels: Iterable[object]) -> set[str]:
-    """Return names of the types, the same name for all numbers and booleans."""
+    """Return the names of the types of labels; all numbers and booleans are "number"."""
     return {
         "number" if issubclass(kind, (Real, np.number, np.bool_)) else "str" if issubclass(kind, str)
         else kind.__name__
@@ -170,7 +177,7 @@ def _kinds(labels: Iterable[object]) -> set[str]:
     }  # fmt: skip
 
 
-def _about_missing_labels(y: Any) -> ValueError:
+def _missing_label_error(y: Any) -> ValueError:
     labels = np.asarray(y, dtype=object).ravel().tolist()
     missing = [row for row, label in enumerate(labels) if is_missing(label)]
     return ValueError(
@@ -180,16 +187,16 @@ def _about_missing_labels(y: Any) -> ValueError:
 
 
 def _explained(error: Exception, name: str, X: Any, y: Any) -> Exception:
-    """Return an error with a sentence of ours for one of scikit-learn, or the error itself."""
+    """Return a more precise error for one of scikit-learn, or the same error."""
     text = str(error)
     if is_frame(X) and (isinstance(error, TypeError) or text.startswith(_CELL_ERRORS)):
-        return _about_cells(error, name, X)
+        return _cell_error(error, name, X)
     if "could not convert string to float" in text:
         return ValueError(f"{text}: put a OneHotEncoder before, which makes features of texts")
     if text.startswith(("Input X contains NaN", "Input X contains infinity")):
-        return _about_gaps(X, name, "NaN" if "X contains NaN" in text else "infinity")
+        return _missing_value_error(X, name, "NaN" if "X contains NaN" in text else "infinity")
     if text.startswith("Input y contains NaN"):
-        return _about_missing_labels(y)
+        return _missing_label_error(y)
     if "Expected 2D array" in text:
         return ValueError(
             f"Expected 2D array of shape (samples, features) for X, got shape {np.shape(X)}. "
@@ -206,23 +213,23 @@ def _explained(error: Exception, name: str, X: Any, y: Any) -> Exception:
     return error
 
 
-def _about_cells(error: Exception, name: str, frame: Any) -> Exception:
-    """Return an error that names the column of a frame whose cells are not numbers, or the same error."""
+def _cell_error(error: Exception, name: str, frame: Any) -> Exception:
+    """Return an error that names the first column of a frame that is not numeric, or the same error."""
     try:
         values = matrix_of_frame(frame)
     except ValueError as column_error:
         return column_error
-    return _about_gaps(frame, name, "NaN") if np.isnan(values).any() else error
+    return _missing_value_error(frame, name, "NaN") if np.isnan(values).any() else error
 
 
-def _about_gaps(X: Any, name: str, what: str) -> ValueError:
-    """Return an error that names the columns with gaps, or with infinite values, and the remedy."""
+def _missing_value_error(X: Any, name: str, value: str) -> ValueError:
+    """Return an error that names the columns with NaN, or with infinite values, and a remedy."""
     values: Any
-    if is_frame(X) and what == "NaN":
+    if is_frame(X) and value == "NaN":
         values = matrix_of_frame(X)
     else:
         values = check_array(X, accept_sparse="csr", dtype=np.float64, ensure_all_finite=False)
-    is_bad = np.isnan if what == "NaN" else np.isinf
+    is_bad = np.isnan if value == "NaN" else np.isinf
     if sp.issparse(values):
         bad = np.unique(values.indices[is_bad(values.data)])
     else:
@@ -232,7 +239,7 @@ def _about_gaps(X: Any, name: str, what: str) -> ValueError:
     remedy = (
         f"Fill the gaps before the machine, make_pipeline(SimpleImputer(), {name}()), or on the command line "
         "with polyopt fit --impute median"
-        if what == "NaN"
+        if value == "NaN"
         else "Replace these values by numbers, or leave their rows out"
     )
-    return ValueError(f"Input X contains {what} in column{'s' if len(bad) > 1 else ''} {named}. {remedy}")
+    return ValueError(f"Input X contains {value} in column{'s' if len(bad) > 1 else ''} {named}. {remedy}")

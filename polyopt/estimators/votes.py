@@ -1,8 +1,12 @@
-"""Votes and probabilities of several classes from those of their pairs, in numpy and in ONNX graphs.
+"""One-vs-one: votes and probabilities of several classes from those of their pairs, in ONNX and in numpy.
 
-The functions ``_draw_...`` add operations to a graph and return the names of the tensors. A subclass of
-:class:`polyopt.estimators.base.PairwiseClassifier` draws the scores of two classes; votes, coupled
-probabilities and calibration curves are drawn here.
+A classifier of c classes has a binary classifier for each of the c (c−1)/2 pairs. Pairs are in the order of
+``itertools.combinations``; the second class of a pair has the positive scores.
+
+The first part draws ONNX graphs: the functions ``_draw_...`` add operations to a graph and return the names
+of the resulting tensors. A subclass of :class:`polyopt.estimators.base.PairwiseClassifier` draws the scores
+of two classes; labels, votes, coupled probabilities and calibration curves are drawn here. The last two
+functions, :func:`couple_pairs` and :func:`certain_winners`, are in numpy.
 """
 
 from __future__ import annotations
@@ -18,15 +22,15 @@ from polyopt.base.onnx_graph import Graph
 
 MIN_WINNING = math.nextafter(0.5, 1.0)
 """Smallest probability above 1/2."""
-_MIN_PROBABILITY = 1e-12  # smallest probability of a class of a pair, before pairs are coupled
-_TYPES = {"i": "int64", "u": "int64", "f": "double", "b": "bool"}  # of labels, by their numpy kind
+_MIN_PROBABILITY = 1e-12  # to which probabilities of a pair are clipped before the coupling
+_ONNX_TYPES = {"i": "int64", "u": "int64", "f": "double", "b": "bool"}  # of labels, by their numpy kind
 
 
 def draw_scores_and_labels(machine: Any, graph: Graph, x: str) -> dict[str, tuple[str, str, int | None]]:
-    """Draw a fitted classifier on samples x (n, m).
+    """Draw a fitted classifier of samples x (n, m).
 
-    Return for each output, ``label``, ``scores`` and ``probabilities`` if there are any, the name of its
-    tensor, its type and its number of columns, None for a vector.
+    Return the outputs ``label``, ``scores`` and, if the classifier has them, ``probabilities``. Each is a
+    tuple of the name of its tensor, its type, and its number of columns, None for a vector.
     """
     n_classes = len(machine.classes_)
     if n_classes == 2:
@@ -40,7 +44,7 @@ def draw_scores_and_labels(machine: Any, graph: Graph, x: str) -> dict[str, tupl
         probabilities = second
     else:
         scores, number, probabilities = _draw_several(machine, graph, x)
-    kind = _TYPES.get(machine.classes_.dtype.kind, "string")
+    kind = _ONNX_TYPES.get(machine.classes_.dtype.kind, "string")
     outputs = {
         "label": (graph.op("Gather", graph.constant(machine.classes_), number), kind, None),
         "scores": (scores, "double", None if n_classes == 2 else n_classes),
@@ -51,7 +55,10 @@ def draw_scores_and_labels(machine: Any, graph: Graph, x: str) -> dict[str, tupl
 
 
 def _draw_pair(machine: Any, graph: Graph, x: str) -> tuple[str, str, str | None]:
-    """Draw scores, the mask of the second class, and its probability, None without one; each (n, 1)."""
+    """Draw the scores of two classes, the mask and the probability of the second; return these, each (n, 1).
+
+    The probability is None if the classifier has none.
+    """
     scores = machine._draw_scores(graph, x)
     is_second = graph.op("Greater", scores, graph.constant(0.0))
     if getattr(machine, "calibration_", None) is not None:
@@ -80,20 +87,20 @@ def _draw_several(machine: Any, graph: Graph, x: str) -> tuple[str, str, str | N
 
 
 def _draw_votes(graph: Graph, scores: str, n_classes: int) -> str:
-    """Draw the votes (n, n_classes) of the pairs, plus less than a third of a vote by the sum of scores."""
+    """Draw the votes (n, n_classes) of the pairs, plus a tie break below 1/3 by the sum of the scores."""
     pairs = np.array(list(combinations(range(n_classes), 2)))
     first, second = np.eye(n_classes)[pairs[:, 0]], np.eye(n_classes)[pairs[:, 1]]
-    won = graph.op("Cast", graph.op("Greater", scores, graph.constant(0.0)), to=11)  # double
-    votes = graph.op("MatMul", won, graph.constant(second - first))
+    is_second = graph.op("Cast", graph.op("Greater", scores, graph.constant(0.0)), to=11)  # double
+    votes = graph.op("MatMul", is_second, graph.constant(second - first))
     votes = graph.op("Add", votes, graph.constant(first.sum(axis=0)))
     total = graph.op("MatMul", scores, graph.constant(second - first))
-    size = graph.op("Add", graph.op("Abs", total), graph.constant(1.0))
-    tie_break = graph.op("Div", total, graph.op("Mul", graph.constant(3.0), size))
+    scale = graph.op("Add", graph.op("Abs", total), graph.constant(1.0))
+    tie_break = graph.op("Div", total, graph.op("Mul", graph.constant(3.0), scale))
     return graph.op("Add", votes, tie_break)
 
 
 def _draw_second_by_model(graph: Graph, scores: str, is_second: str) -> str:
-    """Draw the probability of the second class from log-odds, on the side of 1/2 that its label is."""
+    """Draw the probability of the second class from log-odds, clipped to the side of 1/2 of the label."""
     second = graph.op("Sigmoid", scores)
     above = graph.op("Max", second, graph.constant(MIN_WINNING))
     return graph.op("Where", is_second, above, graph.op("Min", second, graph.constant(0.5)))
@@ -109,22 +116,22 @@ def _draw_curve(graph: Graph, scores: str, calibrated: Any) -> str:
     if not isinstance(curve, IsotonicRegression):
         odds = graph.op("Mul", z, graph.constant(-float(curve.a_)))
         return graph.op("Sigmoid", graph.op("Sub", odds, graph.constant(float(curve.b_))))
-    # Piecewise linear: the covered fraction of each piece times its rise. The last piece is constant.
+    # Piecewise linear: the sum of the increases of all pieces, times the fraction of each below z.
     x = np.append(curve.X_thresholds_, np.nextafter(curve.X_thresholds_[-1], np.inf))
     p = np.append(curve.y_thresholds_, curve.y_thresholds_[-1])
     low, high = graph.constant(x[:-1]), graph.constant(x[1:])
     clipped = graph.op("Min", graph.op("Max", z, low), high)
     fraction = graph.op("Div", graph.op("Sub", clipped, low), graph.constant(np.diff(x)))
-    rise = graph.op("MatMul", fraction, graph.constant(np.diff(p)[:, None]))
-    return graph.op("Add", rise, graph.constant(float(p[0])))
+    increase = graph.op("MatMul", fraction, graph.constant(np.diff(p)[:, None]))
+    return graph.op("Add", increase, graph.constant(float(p[0])))
 
 
 def _draw_coupling(graph: Graph, second: str, n_classes: int) -> str:
-    """Draw the probabilities (n, n_classes) of :func:`couple_pairs`.
+    """Draw the probabilities (n, n_classes) of :func:`couple_pairs`, for `second` (n, pairs).
 
-    With its quadratic form p'Qp, the probabilities are ``p / Σ p`` for ``(Q + e e') p = e``. Q is positive
-    semidefinite, and p is its only possible null vector, so that Q + e e' is definite: Gauss-Jordan
-    elimination needs no pivots. `second` (n, pairs) has the probabilities of each pair's second class.
+    With the quadratic form p'Qp that they minimise, they are ``p / Σ p`` for ``(Q + e e') p = e``, where e is
+    the vector of ones. Q + e e' is positive definite, so that Gauss-Jordan elimination needs no pivoting: Q
+    is positive semidefinite, and a null vector of Q has entries of one sign.
     """
     c = n_classes
     low, high = graph.constant(_MIN_PROBABILITY), graph.constant(1.0 - _MIN_PROBABILITY)
@@ -136,8 +143,8 @@ def _draw_coupling(graph: Graph, second: str, n_classes: int) -> str:
         off_diagonal[pair, i, j] = off_diagonal[pair, j, i] = -1.0
         diagonal_i[pair, i, i] = diagonal_j[pair, j, j] = 1.0
     terms = [
-        graph.op("MatMul", product, graph.constant(places.reshape(n_pairs, -1)))
-        for product, places in (
+        graph.op("MatMul", product, graph.constant(entries.reshape(n_pairs, -1)))
+        for product, entries in (
             (graph.op("Mul", first, second), off_diagonal),
             (graph.op("Mul", second, second), diagonal_i),
             (graph.op("Mul", first, first), diagonal_j),
@@ -147,42 +154,41 @@ def _draw_coupling(graph: Graph, second: str, n_classes: int) -> str:
     flat = graph.op("Add", graph.op("Sum", *terms), ones)
     system = graph.op("Reshape", flat, graph.constant(np.array([-1, c, c + 1])))
     for k in range(c):
-        at, after, unit = (graph.constant(np.array([place])) for place in (k, k + 1, 1))
-        two = graph.constant(np.array([2]))
-        row = graph.op("Slice", system, at, after, unit)
-        column = graph.op("Slice", system, at, after, two)
-        pivot = graph.op("Div", row, graph.op("Slice", row, at, after, two))
-        other = graph.op("Sub", column, graph.constant(np.eye(c)[:, k][None, :, None]))
-        system = graph.op("Sub", system, graph.op("MatMul", other, pivot))
-    last = graph.op("Slice", system, *(graph.constant(np.array([place])) for place in (c, c + 1, 2)))
-    p = graph.op("Reshape", last, graph.constant(np.array([-1, c])))
+        begin, end, row_axis, column_axis = (graph.constant(np.array([i])) for i in (k, k + 1, 1, 2))
+        row = graph.op("Slice", system, begin, end, row_axis)
+        column = graph.op("Slice", system, begin, end, column_axis)
+        pivot_row = graph.op("Div", row, graph.op("Slice", row, begin, end, column_axis))
+        factors = graph.op("Sub", column, graph.constant(np.eye(c)[:, k][None, :, None]))
+        system = graph.op("Sub", system, graph.op("MatMul", factors, pivot_row))
+    solution = graph.op("Slice", system, *(graph.constant(np.array([i])) for i in (c, c + 1, 2)))
+    p = graph.op("Reshape", solution, graph.constant(np.array([-1, c])))
     p = graph.op("Max", p, graph.constant(np.finfo(float).tiny))
     return graph.op("Div", p, graph.over_columns("ReduceSum", p))
 
 
 def couple_pairs(second: NDArray[np.float64], n_classes: int) -> NDArray[np.float64]:
-    """Return the probabilities (t, n_classes) that agree best with those of all pairs.
+    """Return the probabilities (t, n_classes) of the classes that agree best with those of all pairs.
 
-    Minimises Σ_{i≠j} (r_ji p_i − r_ij p_j)² with Σ p = 1, the second method of Wu, Lin & Weng,
-    Probability Estimates for Multi-class Classification by Pairwise Coupling (2004).
+    They minimise Σ_{i≠j} (r_ji p_i − r_ij p_j)² subject to Σ p = 1, where r_ij is the probability of i among
+    i and j: the second method of Wu, Lin & Weng, Probability Estimates for Multi-class Classification by
+    Pairwise Coupling (2004).
 
-    `second` (t, pairs) has the probability of each pair's second class, pairs in the order of
-    ``itertools.combinations``.
+    second (t, pairs): probability of the second class of each pair.
     """
     t = len(second)
     r = np.zeros((t, n_classes, n_classes))  # r[:, i, j]: probability of i among i and j
-    # Pairs without doubt would give several classes the probability 0, and no order among them.
+    # With probabilities 0 and 1 of pairs, several classes could have the probability 0 and be tied.
     second = np.clip(second, _MIN_PROBABILITY, 1.0 - _MIN_PROBABILITY)
     for pair, (i, j) in enumerate(combinations(range(n_classes), 2)):
         r[:, j, i], r[:, i, j] = second[:, pair], 1.0 - second[:, pair]
     system = np.zeros((t, n_classes + 1, n_classes + 1))
     system[:, :-1, :-1] = -r * r.transpose(0, 2, 1)
-    each = np.arange(n_classes)
-    system[:, each, each] = (r**2).sum(axis=1)
+    diagonal = np.arange(n_classes)
+    system[:, diagonal, diagonal] = (r**2).sum(axis=1)
     system[:, -1, :-1] = system[:, :-1, -1] = 1.0
-    right = np.zeros((t, n_classes + 1, 1))
-    right[:, -1] = 1.0
-    p = np.maximum(np.linalg.solve(system, right)[:, :-1, 0], np.finfo(float).tiny)
+    rhs = np.zeros((t, n_classes + 1, 1))
+    rhs[:, -1] = 1.0
+    p = np.maximum(np.linalg.solve(system, rhs)[:, :-1, 0], np.finfo(float).tiny)
     return np.asarray(p / p.sum(axis=1, keepdims=True))
 
 
@@ -191,14 +197,14 @@ def certain_winners(
 ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     """Return the classes (t,) with most certain votes, and the mask of those that are certain to win.
 
-    `second` and `first` (t, pairs) are True if that class of the pair has the vote for certain, pairs in the
-    order of ``itertools.combinations``.
+    second, first (t, pairs): True if that class of the pair certainly has the vote. Both are False for an
+    uncertain vote.
     """
     pairs = np.array(list(combinations(range(n_classes), 2)))
     is_first, is_second = (np.eye(n_classes, dtype=np.float32)[pairs[:, side]] for side in (0, 1))
-    one, two = first.astype(np.float32), second.astype(np.float32)
-    min_votes = one @ is_first + two @ is_second
-    max_votes = (n_classes - 1) - (one @ is_second + two @ is_first)
+    first_votes, second_votes = first.astype(np.float32), second.astype(np.float32)
+    min_votes = first_votes @ is_first + second_votes @ is_second
+    max_votes = (n_classes - 1) - (first_votes @ is_second + second_votes @ is_first)
     winner, rows = min_votes.argmax(axis=1), np.arange(len(min_votes))
     max_votes[rows, winner] = -1.0
     return winner, min_votes[rows, winner] > max_votes.max(axis=1)

@@ -1,11 +1,11 @@
-"""Explanations of a sample's label, of the change that would change it, and of a whole model.
+"""Explanations of the label of a sample and of a model as a whole, for two classes.
 
 In the order to read:
 
-decision_model  a model of two classes as explanations need it: polytopes, columns, and two labels
+decision_model  the input of explanations: polytopes, the columns of the data, and two labels
 sample          one sample: its active face, the terms of its score, and its nearest counterfactual
-model           all samples: the shares of the features, and the role of each face
-classifier      a fitted classifier as such a model
+model           a data set: the importance of the features, and the role of each face
+classifier      conversion of a fitted classifier to a decision model
 """
 
 from polyopt.explanations.decision_model import Column, DecisionModel

@@ -1,4 +1,7 @@
-"""Explanations of a fitted classifier with faces: of one prediction, and of the whole model."""
+"""Explanations of a fitted classifier with faces: of one prediction, and of the model as a whole.
+
+They are made from the classifier's polytopes (:func:`decision_model_of`) and its stored training samples.
+"""
 
 from __future__ import annotations
 
@@ -19,19 +22,19 @@ from polyopt.explanations.sample import SampleExplanation, explain_sample
 def explain_prediction(
     machine: Any, x: Any, held: Sequence[str | int], bounds: Any, top: int
 ) -> SampleExplanation:
-    """Explain the label of one sample, as :meth:`polyopt.estimators.faces.FaceClassifier.explain`."""
+    """Explain the label of one sample; see :meth:`polyopt.estimators.faces.FaceClassifier.explain`."""
     model, data = decision_model_of(machine), _training_samples(machine)
     sample = _single_sample(machine, x)
     if isinstance(bounds, str):
         if bounds != "data" or data is None:
-            wanted = "needs training data, dense and kept" if bounds == "data" else "is not known"
-            raise ValueError(f"bounds={bounds!r} {wanted}: give a pair, the least and the largest values")
+            reason = "needs training data, dense and kept" if bounds == "data" else "is not known"
+            raise ValueError(f"bounds={bounds!r} {reason}: give a pair, the least and the largest values")
         bounds = np.minimum(data.min(axis=0), sample), np.maximum(data.max(axis=0), sample)
     return explain_sample(model, sample, held=held, bounds=bounds, top=top, data=data)
 
 
 def explain_classifier(machine: Any, X: Any, y: Any, top: int) -> ModelExplanation:
-    """Explain a classifier on samples X with labels y, or on those of its fit."""
+    """Explain a classifier on samples X with labels y, or on its training data if X is None."""
     model = decision_model_of(machine)
     if X is not None:
         samples = machine._scorable(X)
@@ -47,7 +50,7 @@ def explain_classifier(machine: Any, X: Any, y: Any, top: int) -> ModelExplanati
 
 
 def decision_model_of(machine: Any) -> DecisionModel:
-    """Return the polytopes and labels of a fitted machine of two classes."""
+    """Return the decision model of a fitted classifier of two classes."""
     check_is_fitted(machine)
     if not machine._is_binary:
         raise ValueError(
@@ -55,9 +58,9 @@ def decision_model_of(machine: Any) -> DecisionModel:
             "ask a machine of estimators_, whose two classes are in pairs_"
         )
     fitted = machine._as_fitted()
-    sides, pieces = fitted._sides or (fitted,), getattr(fitted, "polytopes_", None)
-    polytopes = [side.polytope_ for side in sides] if pieces is None else list(pieces)
-    kind: Any = "union" if pieces is not None else "difference" if len(sides) > 1 else "polytope"
+    sides, union = fitted._sides or (fitted,), getattr(fitted, "polytopes_", None)
+    polytopes = [side.polytope_ for side in sides] if union is None else list(union)
+    kind: Any = "union" if union is not None else "difference" if len(sides) > 1 else "polytope"
     outside = sides[0].outer_label_
     [inside] = [label for label in fitted.classes_ if label != outside]
 
@@ -70,7 +73,7 @@ def decision_model_of(machine: Any) -> DecisionModel:
 
 
 def _single_sample(machine: Any, x: Any) -> Array:
-    """Return a sample (m,), checked."""
+    """Return a sample as an array (m,); raise ValueError unless it is one row of the right size."""
     table: Any = x.to_frame().T if hasattr(x, "to_frame") else x
     if not hasattr(table, "iloc") and not sp.issparse(table) and np.ndim(table) == 1:
         table = np.reshape(table, (1, -1))
@@ -82,6 +85,6 @@ def _single_sample(machine: Any, x: Any) -> Array:
 
 
 def _training_samples(machine: Any) -> Array | None:
-    """Return the samples of the fit, if they are kept and dense."""
+    """Return the training samples if they are stored and dense, else None."""
     X = (machine._sides or (machine,))[0]._X
     return None if X is None or sp.issparse(X) else np.asarray(X, dtype=float)

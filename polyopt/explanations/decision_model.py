@@ -1,6 +1,10 @@
-"""A model of two classes as explanations need it: polytopes, columns of the data, and two labels.
+"""The decision model, the input of explanations: polytopes, columns of the data, and two labels.
 
-The formatting of the texts is here too: numbers, labels, names and lines of at most 80 columns.
+A polytope has faces with scores w_k·x + b_k, and a sample is outside if the largest of them, that of its
+active face, is positive. The first label is the inside. A column of the data is one feature, if it holds
+numbers, or one indicator feature for each category.
+
+The first section has the formatting of texts: numbers, labels, names, and lines of at most 80 characters.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ NAME_WIDTH = 26
 
 
 def number(value: float | str | None) -> str:
-    """Return a number or a text for a table; nothing for None."""
+    """Return a number or a text for a table; the empty text for None."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -53,7 +57,7 @@ def shortened(text: str, width: int = NAME_WIDTH) -> str:
 
 
 def wrapped(text: str) -> list[str]:
-    """Return a text in lines."""
+    """Return a text as a list of lines."""
     return textwrap.wrap(text, LINE_WIDTH, break_on_hyphens=False)
 
 
@@ -62,28 +66,28 @@ def wrapped(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the data, and the features that it has become."""
+    """A column of the data, and the indices of its features."""
 
     name: str
-    places: tuple[int, ...]  # indices of its features: a number itself, or an indicator for each category
-    texts: tuple[str, ...] | None = None  # names of the categories; None for a number
-    gap: int | None = None  # index of the feature that is 1 if the number is missing
+    features: tuple[int, ...]  # one for a column of numbers, else an indicator for each category
+    categories: tuple[str, ...] | None = None  # their names; None for a column of numbers
+    missing: int | None = None  # index of the feature that is 1 if the number is missing
 
     def value(self, x: Array) -> float | str:
         """Return the value of the column in a sample x (m,).
 
-        ``(none)`` stands for a category that the fit did not see, ``(missing)`` for a missing number.
+        ``(none)`` is a category without samples in the fit, ``(missing)`` a missing number.
         """
-        if self.gap is not None and x[self.gap]:
+        if self.missing is not None and x[self.missing]:
             return "(missing)"
-        if self.texts is None:
-            return float(x[self.places[0]])
-        indicators = x[list(self.places)]
-        return self.texts[int(indicators.argmax())] if indicators.any() else "(none)"
+        if self.categories is None:
+            return float(x[self.features[0]])
+        indicators = x[list(self.features)]
+        return self.categories[int(indicators.argmax())] if indicators.any() else "(none)"
 
 
 class ActiveFace(NamedTuple):
-    """The face that determines a sample's score w·x + b; of two polytopes, the difference of two faces."""
+    """The face that determines the score w·x + b of a sample; for two polytopes a difference of two faces."""
 
     name: tuple[int, int]  # polytope and face; for a difference, the face of each polytope
     w: Array  # (m,)
@@ -92,15 +96,16 @@ class ActiveFace(NamedTuple):
 
 @dataclass(frozen=True)
 class DecisionModel:
-    """A model of two classes, in the units in which people read its features.
+    """A model of two classes, with features in the units of the data.
 
-    The score of a sample is its largest face score, in a union the smallest of those of the polytopes; or
-    the difference of those of two polytopes.
+    The score of a polytope is the largest score of its faces. The score of a sample depends on the kind:
+    that of the single polytope; in a union the smallest score of the polytopes; or the difference of the
+    scores of two polytopes. A positive score means the second label.
     """
 
     polytopes: tuple[Polytope, ...]
     kind: Literal["polytope", "difference", "union"]
-    labels: tuple[Any, Any]  # those of negative scores, the inside, and of positive scores
+    labels: tuple[Any, Any]  # of negative scores (the inside), and of positive scores
     predict: Callable[[Array], NDArray[Any]]  # labels of samples (n, m), by the classifier itself
     columns: tuple[Column, ...]
 
@@ -111,53 +116,56 @@ class DecisionModel:
 
     @property
     def has_units(self) -> bool:
-        """True if the standard deviation of each feature is known."""
+        """True if the standard deviations of the features are known."""
         return self.polytopes[0].spread is not None
 
     @property
     def spread(self) -> Array:
-        """Unit of each feature's changes (m,): its standard deviation, or 1 if that is not known."""
+        """Unit of changes of each feature (m,): its standard deviation, or 1 if these are not known."""
         spread = self.polytopes[0].spread
         return np.ones(self.n_features) if spread is None else spread
 
     @property
     def centre(self) -> Array:
-        """The mean sample (m,), or 0 if that is not known."""
+        """The mean of the training samples (m,), or 0 if it is not known."""
         centre = self.polytopes[0].centre
         return np.zeros(self.n_features) if centre is None else centre
 
     def face_scores(self, X: Array) -> list[Array]:
-        """Return scores of samples at the faces (n, K) of each polytope."""
+        """Return the scores (n, K) of samples at the faces of each polytope."""
         return [polytope.scores(X) for polytope in self.polytopes]
 
-    def combined(self, scores: Sequence[Array]) -> Array:
-        """Return the score (n,) of samples from those of the polytopes, positive for the second label."""
+    def combine_scores(self, scores: Sequence[Array]) -> Array:
+        """Return the scores (n,) of samples from the scores (n,) of each polytope."""
         if self.kind == "difference":
             return np.asarray(scores[0] - scores[1])
         return np.min(np.stack(scores), axis=0)
 
     def scores(self, X: Array) -> Array:
-        """Return the scores of samples, positive for the second label."""
+        """Return the scores (n,) of samples, positive for the second label."""
         # A polytope without faces is the whole space, with the score -inf.
-        return self.combined([scores.max(axis=1, initial=-np.inf) for scores in self.face_scores(X)])
+        return self.combine_scores([scores.max(axis=1, initial=-np.inf) for scores in self.face_scores(X)])
 
     def are_second(self, scores: Array | float) -> NDArray[np.bool_]:
-        """Return the mask of scores of the second label, with 0 among them if the polytopes are open."""
+        """Return the mask of the scores that mean the second label; 0 does if the polytopes are open sets."""
         if self.kind == "difference":
             return np.greater(scores, 0.0)
         return self.polytopes[0].are_beyond(scores)
 
     def active_faces(self, X: Array) -> list[NDArray[np.intp]]:
-        """Return the active face of each sample for each polytope, -1 if another polytope is active."""
+        """Return the active face of each sample in each polytope.
+
+        In a union it is -1 except in the polytope with the smallest score.
+        """
         scores = self.face_scores(X)
-        faces = [each.argmax(axis=1) for each in scores]
+        faces = [polytope_scores.argmax(axis=1) for polytope_scores in scores]
         if self.kind != "union":
             return faces
-        active = np.stack([each.max(axis=1) for each in scores]).argmin(axis=0)
-        return [np.where(active == d, each, -1) for d, each in enumerate(faces)]
+        active = np.stack([polytope_scores.max(axis=1) for polytope_scores in scores]).argmin(axis=0)
+        return [np.where(active == d, polytope_faces, -1) for d, polytope_faces in enumerate(faces)]
 
     def active_face(self, x: Array) -> ActiveFace:
-        """Return the active face of a sample."""
+        """Return the active face of a sample x (m,)."""
         faces = [int(face) for [face] in self.active_faces(x[None])]
         if self.kind == "difference":
             (first, second), (j, k) = self.polytopes, faces
@@ -167,7 +175,7 @@ class DecisionModel:
         return ActiveFace((d, k), polytope.W[k], float(polytope.b[k]))
 
     def region_of_label(self, second: bool) -> Region:
-        """Return the region of the second label, or of the first."""
+        """Return the region of the second label, or of the first if `second` is False."""
         pieces = [(polytope.W, polytope.b) for polytope in self.polytopes]
         if self.kind == "difference":
             a, b = pieces
@@ -175,18 +183,21 @@ class DecisionModel:
         return Region.outside(pieces) if second else Region.inside(pieces)
 
     def face_name(self, name: tuple[int, ...]) -> str:
-        """Return a face in words."""
+        """Return a description of a face, given by the two numbers of ActiveFace.name."""
         first, second = name
         if self.kind == "difference":
             return f"face {first} against face {second} of the other polytope"
         return f"face {second}" if self.kind == "polytope" else f"face {second} of piece {first}"
 
     def mask_of(self, names: Sequence[str | int]) -> NDArray[np.bool_]:
-        """Return the mask (m,) of the features of columns, given by name or by a feature's index."""
-        mask, columns = np.zeros(self.n_features, dtype=bool), {each.name: each for each in self.columns}
+        """Return the mask (m,) of the features of some columns, by name, or of single features by index."""
+        mask, columns = (
+            np.zeros(self.n_features, dtype=bool),
+            {column.name: column for column in self.columns},
+        )
         for name in names:
             if isinstance(name, str) and name in columns:
-                mask[list(columns[name].places)] = True
+                mask[list(columns[name].features)] = True
             elif isinstance(name, (int, np.integer)) and 0 <= name < self.n_features:
                 mask[int(name)] = True
             else:
@@ -195,5 +206,5 @@ class DecisionModel:
 
 
 def columns_of(names: Sequence[str]) -> tuple[Column, ...]:
-    """Return a column for each feature."""
+    """Return a column of numbers for each feature."""
     return tuple(Column(name, (j,)) for j, name in enumerate(names))

@@ -1,4 +1,9 @@
-"""Explanation of a whole model on data: shares of the columns, and the role of each face."""
+"""Explanation of a model on a data set: the importance of the columns, and the role of each face.
+
+The importance, or share, of a column is its part of Σ_j |w_j| s_j, summed over the active faces w of all
+samples; s_j is the spread of feature j, its standard deviation. A sample is beyond a face if its score at
+the face is positive, that is, if the face puts it outside of the polytope.
+"""
 
 from __future__ import annotations
 
@@ -26,30 +31,30 @@ class FaceRole:
     """The role of one face on the data."""
 
     name: tuple[int, int]  # polytope and face
-    weights: tuple[tuple[str, float], ...]  # column, and w_j times the spread of feature j, the largest first
-    active: int  # samples whose score this face determines
-    beyond: int  # samples outside of this face
-    alone: int  # those of them that are outside of no other face of its polytope
-    alone_right: int | None  # those of the latter whose true label is that of the outside
+    weights: tuple[tuple[str, float], ...]  # column and w_j s_j, the largest first
+    active: int  # samples of which this is the active face
+    beyond: int  # samples beyond this face
+    alone: int  # samples beyond this face and no other face of its polytope
+    alone_right: int | None  # those of `alone` whose true label is that of the outside
     changed: int | None  # samples whose label by the scores would change without this face
-    error_without: float | None  # share of wrong labels without this face
+    error_without: float | None  # error rate without this face
 
 
 @dataclass(frozen=True)
 class ModelExplanation:
-    """Explanation of a model on data. A count or share of true labels is None without labels.
+    """Explanation of a model on data. Fields about true labels are None without labels.
 
-    A face's `changed` and `error_without` are None if the model has no meaning without the face. The weight
-    of a categorical column is the difference between its largest and its least indicator.
+    A face's `changed` and `error_without` are None if the model is not defined without the face. The weight
+    of a categorical column is the difference of the largest and the smallest weight of its indicators.
     """
 
     model: DecisionModel
     samples: int
-    shares: tuple[tuple[str, float], ...]  # column and its part of Σ|w_j| s_j over the active faces
+    shares: tuple[tuple[str, float], ...]  # column and its share, the largest first
     faces: tuple[FaceRole, ...]
-    error: float | None  # share of wrong labels by the scores
-    agreement: float  # share of samples whose label by the scores is that of the classifier itself
-    top: int  # number of columns that are shown
+    error: float | None  # error rate of the labels by the scores
+    agreement: float  # fraction of samples whose label by the scores is that of the classifier itself
+    top: int  # number of columns in the text
 
     def text(self) -> str:
         """Return the explanation in words, in lines of at most 80 columns."""
@@ -57,7 +62,7 @@ class ModelExplanation:
         return "\n".join([*heading, "", *shares, "", *_face_lines(self)])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain values, for JSON."""
+        """Return all fields as plain values, for JSON."""
         faces = [
             {**vars(role), "name": list(role.name), "weights": [list(pair) for pair in role.weights]}
             for role in self.faces
@@ -90,7 +95,7 @@ def explain_model(
     y : array_like of shape (n,), optional
         Their true labels.
     top : int
-        Number of columns that are shown.
+        Number of columns in the text.
 
     Raises
     ------
@@ -108,7 +113,7 @@ def explain_model(
             raise ValueError(f"y must have shape ({len(samples)},), not {labels.shape}")
         is_second = labels == model.labels[1]
     scores, active = model.face_scores(samples), model.active_faces(samples)
-    by_scores = model.are_second(model.combined([each.max(axis=1) for each in scores]))
+    by_scores = model.are_second(model.combine_scores([face_scores.max(axis=1) for face_scores in scores]))
     roles = [
         _role(model, (d, k), scores, active[d], by_scores, is_second)
         for d, polytope in enumerate(model.polytopes)
@@ -117,12 +122,13 @@ def explain_model(
     by_classifier = model.predict(samples) == model.labels[1]
     return ModelExplanation(
         model, len(samples), _shares(model, roles), tuple(roles),
-        None if is_second is None else _share(by_scores != is_second), _share(by_scores == by_classifier),
+        None if is_second is None else _fraction(by_scores != is_second),
+        _fraction(by_scores == by_classifier),
         top,
     )  # fmt: skip
 
 
-def _share(mask: NDArray[np.bool_]) -> float:
+def _fraction(mask: NDArray[np.bool_]) -> float:
     return float(mask.mean())
 
 
@@ -130,53 +136,58 @@ def _role(
     model: DecisionModel, name: tuple[int, int], scores: Sequence[Array], active: NDArray[np.intp],
     by_scores: NDArray[np.bool_], is_second: NDArray[np.bool_] | None,
 ) -> FaceRole:  # fmt: skip
-    """Return the role of a face, from the scores of all faces and the active faces of its polytope (n,)."""
+    """Return the role of a face.
+
+    scores: scores (n, K) at the faces of each polytope. active (n,): active faces in the polytope of the
+    face. by_scores, is_second (n,): True for the second label, by the scores and by the true labels.
+    """
     d, k = name
     polytope, other_scores = model.polytopes[d], np.delete(scores[d], k, axis=1)
     beyond = polytope.are_beyond(scores[d][:, k])
     alone = beyond & ~polytope.are_beyond(other_scores).any(axis=1)
     outside_is_second = model.kind != "difference" or d == 0
-    right = None if is_second is None else int((alone & (is_second == outside_is_second)).sum())
+    alone_right = None if is_second is None else int((alone & (is_second == outside_is_second)).sum())
     changed, error = None, None
     if other_scores.shape[1] or model.kind != "difference":
-        best = [each.max(axis=1) for each in scores]
+        best = [face_scores.max(axis=1) for face_scores in scores]
         best[d] = other_scores.max(axis=1, initial=-np.inf)
-        without = model.are_second(model.combined(best))
-        changed = int((without != by_scores).sum())
-        error = None if is_second is None else _share(without != is_second)
+        without_face = model.are_second(model.combine_scores(best))
+        changed = int((without_face != by_scores).sum())
+        error = None if is_second is None else _fraction(without_face != is_second)
     return FaceRole(
         name, _weights(model, polytope.W[k]), int((active == k).sum()), int(beyond.sum()), int(alone.sum()),
-        right, changed, error,
+        alone_right, changed, error,
     )  # fmt: skip
 
 
 def _weights(model: DecisionModel, w: Array) -> tuple[tuple[str, float], ...]:
-    """Return the columns of a face with a weight, the largest first."""
+    """Return the columns with nonzero weights of a face w (m,), the largest first."""
     scaled, weights = w * model.spread, []
     for column in model.columns:
-        of_column = scaled[list(column.places)]
-        weights.append((column.name, float(of_column[0] if column.texts is None else np.ptp(of_column))))
-        if column.gap is not None:
-            weights.append((f"{column.name}=(missing)", float(scaled[column.gap])))
+        column_weights = scaled[list(column.features)]
+        weight = column_weights[0] if column.categories is None else np.ptp(column_weights)
+        weights.append((column.name, float(weight)))
+        if column.missing is not None:
+            weights.append((f"{column.name}=(missing)", float(scaled[column.missing])))
     return tuple(sorted((pair for pair in weights if pair[1]), key=lambda pair: -abs(pair[1])))
 
 
 def _shares(model: DecisionModel, roles: Sequence[FaceRole]) -> tuple[tuple[str, float], ...]:
-    """Return each column's part of Σ|w_j| s_j over the faces, each as often as it is active."""
+    """Return the share of each column in Σ_j |w_j| s_j, every face counted as often as it is active."""
     totals = np.zeros(model.n_features)
     for role in roles:
         d, k = role.name
         totals += role.active * np.abs(model.polytopes[d].W[k]) * model.spread
     total = float(totals.sum()) or 1.0
-    shares = [(column.name, float(totals[list(column.places)].sum()) / total) for column in model.columns]
+    shares = [(column.name, float(totals[list(column.features)].sum()) / total) for column in model.columns]
     return tuple(sorted(shares, key=lambda pair: -pair[1]))
 
 
-# -- in words ------------------------------------------------------------------------------------------
+# -- as text -------------------------------------------------------------------------------------------
 
 
 def heading_of_model(e: ModelExplanation) -> str:
-    """Return the parts of the model, and how often its faces agree with it, as a sentence."""
+    """Return the parts of the model, and the agreement of its scores with the classifier, as sentences."""
     inside, outside = (quoted(label) for label in e.model.labels)
     text = {
         "polytope": f"One polytope of {len(e.faces)} faces: class {inside} inside, class {outside} outside.",
@@ -186,39 +197,39 @@ def heading_of_model(e: ModelExplanation) -> str:
         f"class {outside} where the first one's is larger, else class {inside}.",
     }[e.model.kind]
     if e.agreement < 1.0:
-        share = f"{100 * e.agreement:.2f} % of the samples"
-        text += f" The model decides by its probabilities: these faces agree with it on {share}."
+        fraction = f"{100 * e.agreement:.2f} % of the samples"
+        text += f" The model decides by its probabilities: these faces agree with it on {fraction}."
     return text
 
 
 def share_sentence(e: ModelExplanation) -> str:
     """Return the definition of a feature's share."""
-    spread = "times the feature's spread" if e.model.has_units else "in the feature's own unit"
+    unit = "times the feature's spread" if e.model.has_units else "in the feature's own unit"
     return (
-        f"Features by their share of the faces' weights (the size of the weight {spread}; each face counts "
+        f"Features by their share of the faces' weights (the size of the weight {unit}; each face counts "
         f"as often as it is active for one of {e.samples} samples):"
     )
 
 
 def _share_lines(e: ModelExplanation) -> list[str]:
     lines = wrapped(share_sentence(e))
-    shown, hidden = e.shares[: e.top], [pair for pair in e.shares[e.top :] if pair[1]]
-    largest = max((share for _, share in shown), default=0.0) or 1.0
-    for name, share in shown:
+    top, hidden = e.shares[: e.top], [pair for pair in e.shares[e.top :] if pair[1]]
+    largest = max((share for _, share in top), default=0.0) or 1.0
+    for name, share in top:
         bar = "█" * round(20 * share / largest)
         lines.append(f"  {shortened(name):<{NAME_WIDTH}} {100 * share:>6.1f} %  {bar}".rstrip())
     if hidden:
-        rest = sum(share for _, share in hidden)
-        lines.append(f"  {others(len(hidden)):<{NAME_WIDTH}} {100 * rest:>6.1f} %")
+        hidden_share = sum(share for _, share in hidden)
+        lines.append(f"  {others(len(hidden)):<{NAME_WIDTH}} {100 * hidden_share:>6.1f} %")
     return lines
 
 
 def face_rows(e: ModelExplanation) -> list[list[str]]:
-    """Return the table of faces, its head first; columns of true labels only if these are known."""
+    """Return the rows of the table of faces, the header first; columns about true labels only with these."""
     labelled, rows = e.error is not None, []
     for role in e.faces:
-        piece, face = role.name
-        name = str(face) if e.model.kind == "polytope" else f"{piece}.{face}"
+        polytope, face = role.name
+        name = str(face) if e.model.kind == "polytope" else f"{polytope}.{face}"
         row = [name, str(role.active), str(role.beyond), str(role.alone)]
         row += [str(role.alone_right)] if labelled else []
         row += ["-" if role.changed is None else str(role.changed)]

@@ -1,8 +1,12 @@
 """Explanation of one sample: its active face, the terms of its score, and its nearest counterfactual.
 
-The nearest point of the other label's region is exact, a projection. It lies on a face, where rounding
-decides on the label. A second point therefore lies deeper in the region, by as little as makes ``predict``
-give the other label. Both distances are shown.
+The active face determines the score w·x + b of the sample x. With the mean c of the training samples the
+score is w·c + b plus the terms w_j (x_j − c_j), one for each column of the data.
+
+The nearest counterfactual is the projection of x onto the region of the other label, computed exactly. It
+lies on the boundary, where the label of ``predict`` depends on rounding. A second point, the crossing, is
+therefore computed in the interior of that region, as near to the boundary as ``predict`` gives the other
+label. Both distances are reported, in spreads: one spread is the standard deviation of a feature.
 """
 
 from __future__ import annotations
@@ -36,14 +40,14 @@ from polyopt.polytope.nearest import Nearest, Question, nearest
 class Options:
     """Numbers of an explanation.
 
-    min_rel_mean: means of a feature below this multiple of its spread are rounding errors, shown as 0.
+    min_rel_mean: a mean of a feature below this multiple of its spread is a rounding error, shown as 0.
 
-    The search for a point to which the classifier itself gives the other label:
+    The search for the crossing, by the depth, its distance from the boundary in spreads:
 
-    first_depth, max_depth: distance beyond the boundary at first and at most, in spreads.
-    depth_factor: factor by which the distance grows.
-    rounding_depth: depth below which a shorter one is not searched: the difference is rounding.
-    bisections: halvings of the last interval of depths.
+    first_depth, max_depth: first and largest depth.
+    depth_factor: factor between two depths.
+    rounding_depth: depth up to which no smaller one is searched, since the difference is rounding.
+    bisections: number of halvings of the last interval of depths.
     """
 
     min_rel_mean: float = 1e-12
@@ -66,37 +70,37 @@ class Term:
 
     column: str
     value: float | str
-    usual: float | None  # value of the mean sample; None for a category
-    amount: float  # added to the score by the difference between the two
+    usual: float | None  # mean of the column; None for a category
+    amount: float  # the term itself, the contribution of the difference between the two
 
 
 @dataclass(frozen=True)
 class Change:
-    """Value of one column in the sample and at the nearest point."""
+    """Values of one column in the sample and at the nearest counterfactual."""
 
     column: str
     before: float | str
     after: float | str
-    amount: float  # distance in spreads; of a category that of its indicators
+    amount: float  # distance in spreads; for a category the distance of its indicators
 
 
 @dataclass(frozen=True)
 class Counterfactual:
-    """Nearest point of the other label."""
+    """Nearest point of the region of the other label."""
 
-    nearest: Nearest  # the nearest point on the boundary, its lower bound and its status
-    changes: tuple[Change, ...] = ()  # columns that differ, the largest change first
-    crossing: Array | None = None  # (m,), a point close to it to which the classifier gives the other label
-    crossing_distance: float = np.inf  # distance of that point from the sample, in spreads
+    nearest: Nearest  # the projection: point, lower bound of the distance, and status
+    changes: tuple[Change, ...] = ()  # changed columns, the largest change first
+    crossing: Array | None = None  # (m,), a point near it with the other label by the classifier
+    crossing_distance: float = np.inf  # distance of the crossing from the sample, in spreads
 
     @property
     def distance(self) -> float:
-        """Distance of the boundary in spreads; inf if the other label cannot be reached."""
+        """Distance of the nearest point in spreads; inf if the region of the other label is infeasible."""
         return self.nearest.distance
 
     @property
     def is_nearest(self) -> bool:
-        """True if the point is proven to be the nearest."""
+        """True if the point is certainly the nearest."""
         return self.nearest.status is Status.SOLVED
 
 
@@ -106,26 +110,26 @@ class SampleExplanation:
 
     model: DecisionModel
     x: Array  # (m,)
-    label: Any  # by the classifier itself
+    label: Any  # by ``predict`` of the classifier
     other: Any  # the other label
     active_face: ActiveFace
-    score: float  # of the sample at that face, positive for the second label
-    margin: float  # signed distance from that face's plane, in spreads
-    base: float  # score of the mean sample at that face; the terms add up to the difference
+    score: float  # of the sample, positive for the second label
+    margin: float  # signed distance from the plane of the active face, in spreads
+    base: float  # score of the mean at the active face; score - base is the sum of the terms
     terms: tuple[Term, ...]  # the largest first
-    top: int  # number of terms and changes that are shown
-    same: int  # samples that the shown terms alone put on the same side of the face as all terms
-    samples: int  # samples on which this was counted, 0 without data
+    top: int  # number of terms and changes in the text
+    same: int  # samples on the same side of the active face by the first `top` terms as by all terms
+    samples: int  # number of samples for this count, 0 without data
     counterfactual: Counterfactual
 
     @property
     def rest(self) -> float:
-        """Sum of the terms that are not shown."""
+        """Sum of the terms after the first `top`."""
         return float(sum(term.amount for term in self.terms[self.top :]))
 
     @property
     def is_beyond(self) -> bool:
-        """True if the score is one of the second label."""
+        """True if the score means the second label."""
         return bool(self.model.are_second(self.score))
 
     def text(self) -> str:
@@ -139,7 +143,7 @@ class SampleExplanation:
         return "\n".join(lines)
 
     def certificate(self, tol: float = 1e-9) -> Certificate:
-        """Return the certificate that the point is the nearest, or that there is none: ``certify_nearest``.
+        """Return the certificate of the nearest point, or of infeasibility, by ``certify_nearest``.
 
         Parameters
         ----------
@@ -151,8 +155,9 @@ class SampleExplanation:
         return certify_nearest(self.counterfactual.nearest, tol)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain values, for JSON; infinity is None."""
-        other, name = self.counterfactual, self.active_face.name
+        """Return all fields as plain values, for JSON; infinity is None."""
+        counterfactual, name = self.counterfactual, self.active_face.name
+        nearest_point = counterfactual.nearest
         values = {
             "label": self.label,
             "other": self.other,
@@ -164,16 +169,16 @@ class SampleExplanation:
             "terms": [vars(term) for term in self.terms],
             "fidelity": {"same": self.same, "samples": self.samples, "terms": min(self.top, len(self.terms))},
             "nearest": {
-                "status": other.nearest.status.name.lower(),
-                "distance": other.distance,
-                "bound": other.nearest.bound,
-                "crossing_distance": other.crossing_distance,
-                "point": [] if other.nearest.point is None else other.nearest.point,
-                "crossing": other.crossing,
+                "status": nearest_point.status.name.lower(),
+                "distance": counterfactual.distance,
+                "bound": nearest_point.bound,
+                "crossing_distance": counterfactual.crossing_distance,
+                "point": [] if nearest_point.point is None else nearest_point.point,
+                "crossing": counterfactual.crossing,
                 "decided_by": [
-                    {"face": face, "share": multiplier} for face, multiplier in other.nearest.deciding()
+                    {"face": face, "share": multiplier} for face, multiplier in nearest_point.deciding()
                 ],
-                "changes": [vars(change) for change in other.changes],
+                "changes": [vars(change) for change in counterfactual.changes],
             },
         }
         plain: dict[str, Any] = _plain(values)
@@ -184,13 +189,13 @@ class SampleExplanation:
 
 
 def _plain(value: Any) -> Any:
-    """Return the value as JSON has it."""
+    """Convert arrays and tuples to lists, and infinity to None, for JSON."""
     if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
+        return {key: _plain(entry) for key, entry in value.items()}
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_plain(entry) for entry in value]
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
@@ -209,40 +214,40 @@ def explain_sample(
     held : sequence of str or int
         Columns that may not change.
     bounds : pair of array_like of shape (m,), optional
-        The least and the largest value of each feature at the nearest point.
+        Lower and upper bounds of the features at the nearest point.
     top : int
-        Number of terms and changes that are shown.
+        Number of terms and changes in the text.
     data : array_like of shape (n, m), optional
-        Samples on which it is counted how often the terms shown alone agree with all.
+        Samples on which the side of the face by the first `top` terms is compared with that by all terms.
 
     Raises
     ------
     ValueError
-        A sample of another size or not finite, a column that is not there, bounds that cross.
+        A sample of another size or not finite, an unknown column, or a lower bound above an upper one.
     """
     top = whole("top", top)
     point = real_array("x", x, (model.n_features,))
     label = model.predict(point[None])[0]
     first, second = model.labels
     face, score = model.active_face(point), float(model.scores(point[None])[0])
-    length = float(np.linalg.norm(face.w * model.spread))
+    norm = float(np.linalg.norm(face.w * model.spread))
     terms = _terms(model, face, point)
     same, samples = (0, 0) if data is None else _fidelity(model, face, terms[:top], np.asarray(data))
     return SampleExplanation(
         model, point, label, first if label == second else second, face, score,
-        score / length if length else np.copysign(np.inf, score), float(face.w @ model.centre + face.b),
+        score / norm if norm else np.copysign(np.inf, score), float(face.w @ model.centre + face.b),
         tuple(terms), top, same, samples, _counterfactual(model, point, held, bounds),
     )  # fmt: skip
 
 
 def _terms(model: DecisionModel, face: ActiveFace, x: Array) -> list[Term]:
-    """Return the terms of the columns with a weight, the largest first."""
+    """Return the terms of the columns with nonzero weights, the largest first."""
     terms, amounts = [], face.w * (x - model.centre)
     for column in model.columns:
-        places = list(column.places)
-        if face.w[places].any():
-            usual = None if column.texts is not None else _mean(model, places[0])
-            terms.append(Term(column.name, column.value(x), usual, float(amounts[places].sum())))
+        features = list(column.features)
+        if face.w[features].any():
+            mean = None if column.categories is not None else _mean(model, features[0])
+            terms.append(Term(column.name, column.value(x), mean, float(amounts[features].sum())))
     return sorted(terms, key=lambda term: -abs(term.amount))
 
 
@@ -252,15 +257,19 @@ def _mean(model: DecisionModel, j: int, options: Options = OPTIONS) -> float:
     return mean if abs(mean) > options.min_rel_mean * model.spread[j] else 0.0
 
 
-def _fidelity(model: DecisionModel, face: ActiveFace, shown: list[Term], data: Array) -> tuple[int, int]:
-    """Count the samples that the face leaves on the same side with the other columns at their means."""
-    names = {term.column for term in shown}
-    kept = np.zeros(model.n_features, dtype=bool)
+def _fidelity(model: DecisionModel, face: ActiveFace, terms: list[Term], data: Array) -> tuple[int, int]:
+    """Count the samples on the same side of the face if all columns without terms are set to their means.
+
+    Return this count and the number of samples.
+    """
+    names = {term.column for term in terms}
+    in_terms = np.zeros(model.n_features, dtype=bool)
     for column in model.columns:
-        kept[list(column.places)] = column.name in names
+        in_terms[list(column.features)] = column.name in names
     scores = data @ face.w + face.b
-    shown_scores = data[:, kept] @ face.w[kept] + face.w[~kept] @ model.centre[~kept] + face.b
-    same = model.are_second(scores) == model.are_second(shown_scores)
+    mean_score = face.w[~in_terms] @ model.centre[~in_terms]
+    term_scores = data[:, in_terms] @ face.w[in_terms] + mean_score + face.b
+    same = model.are_second(scores) == model.are_second(term_scores)
     return int(same.sum()), len(data)
 
 
@@ -271,10 +280,10 @@ def _counterfactual(
     model: DecisionModel, x: Array, held: Sequence[str | int], bounds: tuple[ArrayLike, ArrayLike] | None,
     options: Options = OPTIONS,
 ) -> Counterfactual:  # fmt: skip
-    """Return the nearest point of the other label, whose columns `held` are those of the sample x (m,)."""
+    """Project the sample x (m,) onto the region of the other label, with the columns `held` fixed."""
     low, high = (None, None) if bounds is None else bounds
-    groups = [column.places for column in model.columns if column.texts is not None]
-    gaps = [(column.places[0], column.gap) for column in model.columns if column.gap is not None]
+    groups = [column.features for column in model.columns if column.categories is not None]
+    gaps = [(column.features[0], column.missing) for column in model.columns if column.missing is not None]
     question = Question.of(
         x, spread=model.spread, low=low, high=high, held=model.mask_of(held), groups=groups, gaps=gaps
     )
@@ -285,7 +294,7 @@ def _counterfactual(
     z, steps = result.point, (result.point - x) / model.spread
     changes = []
     for column in model.columns:
-        amount = float(np.linalg.norm(steps[list(column.places)]))
+        amount = float(np.linalg.norm(steps[list(column.features)]))
         if amount > 0.0:
             changes.append(Change(column.name, column.value(x), column.value(z), amount))
     changes.sort(key=lambda change: -change.amount)
@@ -295,25 +304,28 @@ def _counterfactual(
 
 
 def _crossing(model: DecisionModel, result: Nearest, label: Any, options: Options) -> Array | None:
-    """Return the least deep point behind the boundary to which the classifier gives another label."""
+    """Return the point of least depth to which the classifier gives another label; None without one.
+
+    The depth grows geometrically until a point crosses, and is then refined by bisection.
+    """
 
     def is_across(point: Array | None) -> bool:
         return point is not None and bool(model.predict(point[None])[0] != label)
 
     if is_across(result.point):
         return result.point
-    depth, last = options.first_depth, 0.0
+    depth, too_small = options.first_depth, 0.0
     while depth <= options.max_depth and not is_across(result.deeper(depth)):
-        last, depth = depth, options.depth_factor * depth
+        too_small, depth = depth, options.depth_factor * depth
     if depth > options.max_depth:
         return None
     for _ in range(options.bisections if depth > options.rounding_depth else 0):
-        middle = 0.5 * (last + depth)
-        last, depth = (last, middle) if is_across(result.deeper(middle)) else (middle, depth)
+        middle = 0.5 * (too_small + depth)
+        too_small, depth = (too_small, middle) if is_across(result.deeper(middle)) else (middle, depth)
     return result.deeper(depth)
 
 
-# -- in words ------------------------------------------------------------------------------------------
+# -- as text -------------------------------------------------------------------------------------------
 
 
 def heading_of_sample(e: SampleExplanation) -> str:
@@ -321,9 +333,9 @@ def heading_of_sample(e: SampleExplanation) -> str:
     sides = {"polytope": ("inside of", "outside of"), "union": ("inside of a piece of", "outside of")}
     side = sides.get(e.model.kind)
     noun = "union" if e.model.kind == "union" else "polytope"
-    place = "" if side is None else f", {side[int(e.is_beyond)]} the {noun}"
+    position = "" if side is None else f", {side[int(e.is_beyond)]} the {noun}"
     label_by_score = e.model.labels[int(e.is_beyond)]
-    text = f"Class {quoted(e.label)}{place}. "
+    text = f"Class {quoted(e.label)}{position}. "
     if label_by_score != e.label:
         text += (
             f"(The model decides by its probabilities; the faces alone would say {quoted(label_by_score)}.) "
@@ -332,7 +344,7 @@ def heading_of_sample(e: SampleExplanation) -> str:
     if e.model.kind == "difference":
         return f"{text}Active is {name}: their scores differ by {e.score:.4g}; {positive}"
     text += f"Active is {name}: "
-    if not np.isfinite(e.margin):  # a penalty has left the face no weight
+    if not np.isfinite(e.margin):  # a penalty has made all weights 0
         return f"{text}it has no weights, and its score is {e.score:.4g} whatever the sample; {positive}"
     beyond = "beyond" if e.margin > 0 else "short of"
     return (
@@ -342,45 +354,48 @@ def heading_of_sample(e: SampleExplanation) -> str:
 
 
 def fidelity_sentence(e: SampleExplanation) -> str:
-    """Return the effect of leaving out the terms that are not shown; empty if all are shown."""
+    """Return the effect of omitting the terms after the first `top` as a sentence; empty without any."""
     hidden = len(e.terms) - e.top
     if hidden <= 0:
         return ""
-    shown_score = e.score - e.rest
-    same = "the same side" if (shown_score > 0.0) == (e.score > 0.0) else "the OTHER side"
-    text = f"Without the {others(hidden)} it would be {shown_score:.4g}, on {same}."
+    top_score = e.score - e.rest
+    same = "the same side" if (top_score > 0.0) == (e.score > 0.0) else "the OTHER side"
+    text = f"Without the {others(hidden)} it would be {top_score:.4g}, on {same}."
     if e.samples:
-        share = f"{100 * e.same / e.samples:.1f} % of the data ({e.same} of {e.samples})"
-        text += f" With these {e.top} terms alone this face is on the same side on {share}."
+        fraction = f"{100 * e.same / e.samples:.1f} % of the data ({e.same} of {e.samples})"
+        text += f" With these {e.top} terms alone this face is on the same side on {fraction}."
     return text
 
 
 def distance_sentence(e: SampleExplanation) -> str:
-    """Return the distance of the other label, and the faces that decide it, as a sentence."""
-    way, model = e.counterfactual, e.model
-    if way.nearest.point is None:
-        if way.nearest.status is Status.INFEASIBLE:
+    """Return the distance of the other label, and the active faces of the projection, as a sentence."""
+    counterfactual, model = e.counterfactual, e.model
+    if counterfactual.nearest.point is None:
+        if counterfactual.nearest.status is Status.INFEASIBLE:
             return "No point of the other class can be reached with what is held and bounded as asked."
         return "No point of the other class was found within the limit of the search."
-    names = [model.face_name(name) for name, _ in way.nearest.deciding()]
-    faces = f", on {first_of(names, 3)}" if names else ", where bounds decide" if way.distance else ""
-    best = "The nearest point" if way.is_nearest else "The nearest point found"
+    names = [model.face_name(name) for name, _ in counterfactual.nearest.deciding()]
+    faces = (
+        f", on {first_of(names, 3)}" if names else ", where bounds decide" if counterfactual.distance else ""
+    )
+    best = "The nearest point" if counterfactual.is_nearest else "The nearest point found"
     label = quoted(model.labels[int(not e.is_beyond)])
-    text = f"{best} of class {label} is {way.distance:.6g} {_unit(e)} away{faces}."
-    if not way.is_nearest:
-        text += f" None is nearer than {way.nearest.bound:.6g}: {way.nearest.status}"
+    text = f"{best} of class {label} is {counterfactual.distance:.6g} {_unit(e)} away{faces}."
+    if not counterfactual.is_nearest:
+        nearest_point = counterfactual.nearest
+        text += f" None is nearer than {nearest_point.bound:.6g}: {nearest_point.status}"
     return text
 
 
 def crossing_sentence(e: SampleExplanation) -> str:
-    """Return where the classifier itself gives the other label, and the unit of lengths."""
-    way = e.counterfactual
-    if way.crossing is None:
+    """Return the distance of the crossing, and the unit of lengths, as sentences."""
+    counterfactual = e.counterfactual
+    if counterfactual.crossing is None:
         text = "No point near there was found to which the model itself gives the other label."
     else:
-        further = way.crossing_distance - way.distance
-        where = "there" if further <= 0.0 else f"{further:.1e} {_unit(e)} farther on"
-        text = f"The model says {quoted(e.other)} {where}."
+        further = counterfactual.crossing_distance - counterfactual.distance
+        position = "there" if further <= 0.0 else f"{further:.1e} {_unit(e)} farther on"
+        text = f"The model says {quoted(e.other)} {position}."
     return text + (
         " A spread is the standard deviation of a feature in the data of the fit."
         if e.model.has_units
@@ -393,7 +408,7 @@ def _unit(e: SampleExplanation) -> str:
 
 
 def term_rows(e: SampleExplanation) -> list[tuple[str, str, str, str]]:
-    """Return the table of terms: column, value, mean and amount, then the sum of those not shown."""
+    """Return the rows of the table of terms: column, value, mean, amount; last the sum of the other terms."""
     rows = [(t.column, number(t.value), number(t.usual), f"{t.amount:+.4g}") for t in e.terms[: e.top]]
     if len(e.terms) > e.top:
         rows.append((others(len(e.terms) - e.top), "", "", f"{e.rest:+.4g}"))
@@ -401,12 +416,12 @@ def term_rows(e: SampleExplanation) -> list[tuple[str, str, str, str]]:
 
 
 def change_rows(e: SampleExplanation) -> list[tuple[str, str, str, str]]:
-    """Return the table of changes: column, both values and amount, then the length of those not shown."""
+    """Return the rows of the table of changes: column, both values, amount; last the norm of the others."""
     changes, hidden = e.counterfactual.changes[: e.top], e.counterfactual.changes[e.top :]
     rows = [(c.column, number(c.before), number(c.after), f"{c.amount:.4g}") for c in changes]
     if hidden:
-        length = float(np.linalg.norm([change.amount for change in hidden]))
-        rows.append((others(len(hidden)), "", "", f"{length:.4g}"))
+        norm = float(np.linalg.norm([change.amount for change in hidden]))
+        rows.append((others(len(hidden)), "", "", f"{norm:.4g}"))
     return rows
 
 

@@ -16,7 +16,7 @@ from formulations.language.clock import Clock
 from formulations.language.solution import Solution, Status
 from polyopt.base.types import SamplesLike, Seed
 from polyopt.certificates.certificate import Certificate, Claim
-from polyopt.estimators.faces import check_sizes, inside_place, refuse_inside_label
+from polyopt.estimators.faces import check_sizes, inside_class_index, refuse_inside_label
 from polyopt.estimators.parameters import estimator, ruled, shared
 from polyopt.estimators.validation import validated
 from polyopt.large.alternation import Rounds
@@ -184,7 +184,7 @@ class ConvexPolytopeMachine(BlockClassifier):
         """Return True if ``classes_[1]`` is inside."""
         if pairs > 1:
             refuse_inside_label(self.inside_label, len(self.classes_))
-        return self.inside_label is not None and inside_place(self.inside_label, self.classes_) == 1
+        return self.inside_label is not None and inside_class_index(self.inside_label, self.classes_) == 1
 
     def _fit_pair(
         self, number: int, executor: Executor, factors: tuple[float, float], clock: Clock, checkpoint: Any,

@@ -70,7 +70,7 @@ def _columns(raw: RawUnits) -> tuple[Column, ...]:
             columns.append(Column(raw.columns[k], places, texts))
         elif features:
             gap = next((j for j, f in features if f.is_gap), None)
-            columns.append(Column(raw.columns[k], places, gap=gap))
+            columns.append(Column(raw.columns[k], places, missing=gap))
     hinges = [j for j, f in enumerate(raw.features) if f.knot is not None]
     return (*columns, *(Column(names[j], (j,)) for j in hinges))
 

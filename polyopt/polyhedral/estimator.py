@@ -1,4 +1,8 @@
-"""Base of the polyhedral classifiers: positives inside, h(x) = min_k (W_k'x + b_k)."""
+"""Base of the estimators Polyceptron, SPLA1, PC-SLP and PLUME.
+
+Their decision function is h(x) = min_k (W_k'x + b_k), positive inside a polytope of K faces. The face at
+which a sample's minimum is attained is its cell.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +34,7 @@ SHARED: dict[str, list[Any]] = {
     ),
     "inside_label": "no_validation",  # type: ignore[dict-item]
 }
-"""Constraints of the parameters that all of them have."""
+"""Constraints of the parameters of all polyhedral classifiers."""
 
 
 @estimator
@@ -38,16 +42,16 @@ class PolyhedralClassifier(FaceClassifier):
     """Base of the Polyceptron, SPLA1, PC-SLP and PLUME.
 
     A subclass solves the binary problem in :meth:`_solve`, certifies it in :meth:`_certify` and lists its
-    multipliers in :meth:`_multipliers`; the labels it sees are +1 inside and -1 outside.
+    multipliers in :meth:`_multipliers`. Labels are +1 inside and -1 outside there.
 
     Parameters
     ----------
     n_faces : int, default=3
-        K, the faces.
+        K, the number of faces.
     inside_label : label, optional
-        The class inside, of two; by default ``classes_[1]``.
+        The class inside (two classes); by default ``classes_[1]``.
     n_init : int, default=10
-        Random starts, of which the best is kept.
+        Random starts; the best result is kept.
 
     Attributes
     ----------
@@ -71,15 +75,19 @@ class PolyhedralClassifier(FaceClassifier):
 
     @abstractmethod
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
-        """Faces ``W`` (K, m+1) for samples with weights."""
+        """Return the solution for samples X, labels y and weights c, with the faces ``W`` (K, m+1)."""
 
     @abstractmethod
     def _certify(self, W: Array, tol: float) -> Any:
-        """Certificate of the faces, from the training data that are kept."""
+        """Return the certificate of the faces W (K, m+1) from the stored training data."""
 
     @abstractmethod
     def _multipliers(self) -> dict[str, Any]:
-        """Columns of ``duals_``: row, letter, place (in the data kept), face, multiplier, ..., state."""
+        """Return the columns of ``duals_``: row, letter, place, face, multiplier, ..., state.
+
+        "row" is the name of the constraint, "letter" that of the multiplier, and "place" the index of the
+        sample in the stored training data.
+        """
 
     def _pick_solver(self, X: Any) -> str:
         return self.solver
@@ -87,12 +95,12 @@ class PolyhedralClassifier(FaceClassifier):
     def _run(
         self, stage: Stage[Any], seed: int, first: Callable[[float | None], Array] | None = None
     ) -> Solution:
-        """Return the best end of several starts, and of one before them that `first` gives."""
+        """Return the best solution of several starts, preceded by one from the faces that `first` returns."""
         from polyopt.optim.rounds import run_from_many_starts
 
         return run_from_many_starts(
             [stage],
-            n_init=self.n_init if self.n_faces > 1 else 1,  # one face answers for every sample
+            n_init=self.n_init if self.n_faces > 1 else 1,  # a convex problem
             time_limit=self.time_limit,
             seed=seed,
             n_jobs=self.n_jobs,
@@ -106,20 +114,20 @@ class PolyhedralClassifier(FaceClassifier):
         self._side, self.solver_ = self._chosen_side(), self._pick_solver(samples)
         self._X, self._y, self._rows, self._costs = X, self._side * y, rows, weights
         self._advise_scaling(X)
-        self._show(used.solution(self._solve(samples, self._y, weights, self._seed())))
+        self._set_solution(used.solution(self._solve(samples, self._y, weights, self._seed())))
         self._assignment = self._scores_of_faces(X).argmin(axis=1)
         status = self.solution_.status
         if status not in FINE:
             warn(self, str(status))
 
-    def _show(self, solution: Solution) -> None:
+    def _set_solution(self, solution: Solution) -> None:
         self.solution_ = solution
         self.n_iter_ = max(solution.iterations, 1)
         self.W_, self.b_ = solution["W"][:, :-1], solution["W"][:, -1]
 
     @property
     def _faces(self) -> Array:
-        """The faces (K, m+1), bias last, which a copy without data has as well."""
+        """The faces (K, m+1), bias last; also available in a copy without data."""
         return np.column_stack([self.W_, self.b_])
 
     def _binary_certificate(self, tol: float) -> Any:

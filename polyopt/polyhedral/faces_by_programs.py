@@ -1,23 +1,28 @@
-"""Descent by linear programs that majorise the objective: the exact Polyceptron and PC-SLP.
+"""Majorise–minimise by linear programs: the base of the exact Polyceptron and of PC-SLP.
 
-A step assigns each negative to the face with the least score, at which its loss is least, and solves the
-linear program of that assignment. The program's value is at least the objective everywhere and equals it at
-the faces before the step, so no step raises the objective. The faces change only if the objective falls.
-Otherwise they stay, and the step returns the multipliers that belong to them.
+The faces are the rows of W (K, m+1), the bias last. Positives (label +1) should have a margin of 1 at every
+face, and each negative (label -1) at one face, so that its loss is the smallest of its hinge losses.
 
-Many negatives have no loss at several faces. Each is assigned to the face that it is farthest beyond: at
-another it would constrain that face without need, and the descent would end at a higher value.
+**Step.** A step assigns each negative to the face with the least score, at which its loss is smallest, and
+solves the linear program for that assignment. The program majorises the objective and equals it at the faces
+before the step, so no step raises the objective. If the objective does not fall, the faces stay the same, and
+the step returns the multipliers of their program.
 
-A face without negatives has no loss once all positives are inside it. It is shifted until they are, and the
-next step may assign negatives to it. If a step brings no decrease, such a face is tried with other negatives:
-first with all that still have a loss, then with half of the negatives of the face with the largest loss.
+**Ties.** Many negatives have no loss at several faces. Assigned to the face with the least score they
+constrain the program the least, which leads to lower final objectives.
 
-The samples determine the normals only in directions in which they differ (:mod:`polyopt.linalg.span`); the
-normals are projected onto these, unless that leaves the box. A face that touches the box, as a program with
-several optima may return, is replaced by the shortest with its margins.
+**Unused faces.** A face without negatives has no loss if all positives are inside it. It is shifted until
+they are, so that the next step may assign negatives to it. If a step brings no decrease, the program is also
+solved for assignments in which such a face has all negatives with a positive loss, or half of the negatives
+of the face with the largest loss.
 
-Consecutive steps keep HiGHS's basis. A step from other faces begins without one, so that a run depends on its
-start alone, not on earlier solves.
+**Norms.** The samples determine the normals only in the span of their differences
+(:mod:`polyopt.linalg.span`); normals are projected onto it, unless that leaves the box |W| ≤ R. A linear
+program may have several optima. A face that touches the box is therefore replaced by the shortest face with
+the same margins.
+
+**Warm starts.** Consecutive steps of a run keep HiGHS's basis. A step from any other faces begins without a
+basis, so that a run depends on its start only, and not on earlier solves.
 """
 
 from __future__ import annotations
@@ -46,16 +51,19 @@ from polyopt.optim.warm_lp import PersistentLP
 Assignment = NDArray[np.int64]
 Engine = Literal["highs", "program"]
 
-_SAFE_MARGIN = 1.0 + 1e-12  # a margin that is at least 1 in spite of rounding
+_SAFE_MARGIN = 1.0 + 1e-12  # a margin that is at least 1 after rounding
+_MIN_REL_DECREASE = 1e-6  # decrease of the objective by another assignment from which it is used
+_BOX_TOL = 1e-9  # relative distance from R up to which an entry touches the box
 _LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT)
 
 
 class FacesByPrograms(DescentProblem):
-    """Descent by linear programs that majorise the objective: PC-SLP and the exact Polyceptron.
+    """Base of problems whose steps are linear programs. A subclass defines `value` and :meth:`_solve`.
 
     X, y, c, n_faces: as in :func:`~polyopt.optim.rounds.random_faces`; the weights are positive costs.
     radius: R, the largest absolute value of an entry of W, or inf.
-    engine: the duals, kept in HiGHS, or the explicit programs.
+    engine: "highs" solves the dual programs, which stay in HiGHS between steps; "program" solves the explicit
+        programs of :mod:`formulations`.
     """
 
     _not_pickled: ClassVar[tuple[str, ...]] = ("_last", "_models", "_program")
@@ -70,7 +78,7 @@ class FacesByPrograms(DescentProblem):
         whole("n_faces", n_faces)
         self.X, self.y, self.c, self.n_faces = X, y, as_costs(c, len(y)), n_faces
         self.radius, self.engine = positive("radius", radius, infinite=True), engine
-        # HiGHS's tolerances are absolute: a feature's row is in units of its largest entry, as a power of 2.
+        # HiGHS's tolerances are absolute: features are scaled by their largest entries, as powers of 2.
         largest = abs(X).max(axis=0)
         largest = largest.toarray().ravel() if sp.issparse(largest) else np.asarray(largest)
         largest = np.exp2(np.ceil(np.log2(np.where(largest > 0, largest, 1.0))))
@@ -83,11 +91,11 @@ class FacesByPrograms(DescentProblem):
         return W * np.minimum(1.0, self.radius / np.abs(W).max(axis=1, keepdims=True))
 
     def record(self, W: Vector) -> dict[str, float]:
-        """Count the faces with negatives."""
+        """Return the number of faces with negatives."""
         return {"occupied": float(len(np.unique(scores(self.X, W).argmin(axis=1)[self.y < 0])))}
 
     def step(self, W: Vector, time_limit: float | None) -> Solution:
-        """Return the next faces, with the multipliers of the programs that found them."""
+        """Return the faces after a step, with the multipliers of their programs."""
         clock, before = Clock(time_limit), self.value(W)
         # If W is the object that the last step returned, this step continues from it.
         last = self._last if self._last is not None and W is self._last["W"] else None
@@ -103,11 +111,11 @@ class FacesByPrograms(DescentProblem):
                     break
                 other = self._descend(W, before, other_assignment, clock)
                 iterations += other.iterations
-                if other.objective < (1.0 - 1e-6) * before:
+                if other.objective < (1.0 - _MIN_REL_DECREASE) * before:
                     point = other
                     break
         if last is not None and point["W"] is W and point.status is not Status.SOLVED:
-            point = replace(last, status=point.status)  # with multipliers of solved programs
+            point = replace(last, status=point.status)  # it has the multipliers of solved programs
         self._last = replace(point, iterations=iterations, solve_time=clock.seconds)
         return self._last
 
@@ -116,7 +124,7 @@ class FacesByPrograms(DescentProblem):
         return np.where(self.y < 0, scores(self.X, W).argmin(axis=1), -1)
 
     def _other_assignments(self, W: Vector, assignment: Assignment) -> Iterator[Assignment]:
-        """Yield assignments in which an unused face has some negatives of the other faces."""
+        """Yield assignments that move negatives of other faces to an unused face."""
         unused = np.setdiff1d(np.arange(self.n_faces), assignment)
         if unused.size == 0 or unused.size == self.n_faces:
             return
@@ -133,7 +141,7 @@ class FacesByPrograms(DescentProblem):
         yield np.where((assignment == worst) & is_nearer_half, face, assignment)
 
     def _descend(self, W: Vector, before: float, assignment: Assignment, clock: Clock) -> Solution:
-        """Solve the program for an assignment; return the faces W themselves if it is no better."""
+        """Solve the program for an assignment; return the object W itself if the objective does not fall."""
         status, faces, duals, iterations = self._solve(W, assignment, clock)
         faces = self._repair(W, self._least_norm(faces, assignment), assignment)
         value = self.value(faces)
@@ -143,15 +151,15 @@ class FacesByPrograms(DescentProblem):
         return Solution(status, {"W": faces}, duals, value, None, name, iterations)
 
     def best_faces(self, W: Vector, clock: Clock) -> Vector:
-        """Return the optimal faces (K, m+1) of the assignment at W, the shortest of several."""
+        """Return optimal faces (K, m+1) for the assignment at W, the shortest if there are several."""
         assignment = self._assign(W)
         _, faces, _, _ = self._solve(W, assignment, clock)
         return np.clip(self._least_norm(faces, assignment), -self.radius, self.radius)
 
     def without_idle_faces(self, point: Solution) -> Solution:
-        """Put a constant in place of each face without negatives, whose direction is arbitrary.
+        """Replace each face without negatives, whose normal is arbitrary, by a constant face.
 
-        The faces are kept if a constant would leave the box or raise the objective.
+        If that would leave the box or raise the objective, the point stays the same.
         """
         faces = without_idle_faces(self.X[self.y < 0], point["W"])
         if np.abs(faces).max() > self.radius or self.value(faces) > point.objective:
@@ -159,8 +167,8 @@ class FacesByPrograms(DescentProblem):
         return replace(point, primal={**point.primal, "W": faces})
 
     def _least_norm(self, faces: Vector, assignment: Assignment) -> Vector:
-        """Return the shortest of the optimal faces: with their margins if they touch the box, projected."""
-        touching = np.abs(faces).max(axis=1) >= (1.0 - 1e-9) * self.radius
+        """Make faces that touch the box the shortest with their margins; project all normals."""
+        touching = np.abs(faces).max(axis=1) >= (1.0 - _BOX_TOL) * self.radius
         if touching.any():
             faces = faces.copy()
         for k in np.flatnonzero(touching):
@@ -171,9 +179,9 @@ class FacesByPrograms(DescentProblem):
         return self.within_span(faces)
 
     def within_span(self, W: Vector) -> Vector:
-        """Return faces in the box with the same scores of the samples and the shortest normals."""
+        """Project the normals onto the span of the samples, within the box; no score changes."""
         projected = self._span.project(W, self.radius)
-        if self.value(W) == 0.0 < self.value(projected):  # by rounding alone
+        if self.value(W) == 0.0 < self.value(projected):  # by rounding
             projected = np.clip(projected * (1.0 + 1e-9), -self.radius, self.radius)
         return projected
 
@@ -181,20 +189,20 @@ class FacesByPrograms(DescentProblem):
     def _solve(
         self, W: Vector, assignment: Assignment, clock: Clock
     ) -> tuple[Status, Vector, dict[str, Vector], int]:
-        """Return status, faces, multipliers and iterations of the program for an assignment.
+        """Solve the program for an assignment; return status, faces, multipliers and iterations.
 
-        A program without a point leaves its faces as in W, with the status STALLED.
+        If a program returns no point, its faces are those of W and the status is STALLED.
         """
 
     def _repair(self, W: Vector, faces: Vector, assignment: Assignment) -> Vector:
-        """Shift unused faces until the positives are inside; scale faces with margins below 1 by rounding."""
+        """Shift unused faces until the positives are inside, and scale up faces with margins just below 1."""
         members = belonging(self.y, assignment, self.n_faces, "all") > 0
         unused = np.setdiff1d(np.arange(self.n_faces), assignment)
         shifted = W[unused]
         smallest = self._certain_margins(shifted)[self.y > 0].min(axis=0, initial=np.inf)
         shifted[:, -1] += np.maximum(0.0, _SAFE_MARGIN - smallest)
         is_in_box = np.abs(shifted).max(axis=1, initial=0.0) <= self.radius
-        faces = np.clip(faces, -self.radius, self.radius)  # by rounding alone
+        faces = np.clip(faces, -self.radius, self.radius)  # against rounding
         faces[unused[is_in_box]] = shifted[is_in_box]
         margins = np.where(members, self._certain_margins(faces), np.inf).min(axis=0)
         factor = np.where((margins > 0.0) & (margins < 1.0), _SAFE_MARGIN / np.maximum(margins, 1e-300), 1.0)
@@ -202,15 +210,16 @@ class FacesByPrograms(DescentProblem):
         return faces * np.where(is_in_box, factor, 1.0)[:, None]
 
     def _certain_margins(self, W: Vector) -> Vector:
-        """Return the margins y_i W_k·x̃_i (n, K) less twice their rounding: 1 can then be certified."""
+        """Return lower bounds (n, K) on the margins y_i W_k·x̃_i, with twice the rounding error subtracted."""
         outputs = product(lift(self.X), W.T)
         return self.y[:, None] * outputs.mid - 2.0 * outputs.rad
 
 
 def box_columns(units: Vector, radius: float) -> tuple[Vector, sp.csc_array]:
-    """Return costs R and columns of s⁺ and s⁻, the multipliers of the box in the balance; none for R = inf.
+    """Return the costs and columns of s⁺ and s⁻, the multipliers of W ≤ R and W ≥ -R in the dual program.
 
-    Each row of the balance is multiplied by its unit.
+    The rows are the balance constraints of the entries of W, multiplied by their units; an infinite R has no
+    columns.
     """
     n_rows = len(units)
     if np.isinf(radius):
@@ -219,9 +228,9 @@ def box_columns(units: Vector, radius: float) -> tuple[Vector, sp.csc_array]:
     return np.tile(radius / units, 2), sp.hstack([-identity, identity])
 
 
-def worst_status(*ends: Status) -> Status:
-    """Return the status of several solves: a limit before a failure, a failure before success."""
+def worst_status(*statuses: Status) -> Status:
+    """Return the worst of several statuses: a limit if there is one, else STALLED unless all are SOLVED."""
     for limit in _LIMITS:
-        if limit in ends:
+        if limit in statuses:
             return limit
-    return Status.SOLVED if all(end is Status.SOLVED for end in ends) else Status.STALLED
+    return Status.SOLVED if all(status is Status.SOLVED for status in statuses) else Status.STALLED

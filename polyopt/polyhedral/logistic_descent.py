@@ -1,20 +1,22 @@
-"""From a start to a good point of logistic polytopes, and from there to fewer weights.
+"""Descent for logistic polytopes, from a start to a good point, and the elimination of weights.
 
-:func:`descend` lowers the objective with soft maxima, softer ones first, by one of three methods:
+The objective, with soft maxima of softness t, is in :mod:`polyopt.polyhedral.logistic_loss`; faces are the
+rows of W (K, m+1), the bias last. :func:`descend` lowers it, for one t after the other, by one of three
+methods:
 
-- dense samples without ℓ1 penalty and signs: L-BFGS (Liu & Nocedal 1989) in one compiled loop, since a search
-  makes hundreds of short descents on a few hundred samples, which cost a general solver more outside of the
-  objective than in it. Steps meet Wolfe's conditions, by halving or a parabola. The loop is in
-  ``native/logistic.c``.
-- a group penalty: proximal steps (:func:`proximal`). The penalty is not smooth where a group is 0, and there
-  its groups end, exactly.
-- all else: L-BFGS-B, with an ℓ1 penalty on the parts of weights above and below 0.
+- :func:`lbfgs`, for dense samples without ℓ1 penalty, group penalty and sign constraints: L-BFGS (Liu &
+  Nocedal 1989) in one compiled loop, in ``native/logistic.c``. A search makes hundreds of short descents on a
+  few hundred samples, for which the overhead of a general solver exceeds the cost of the objective. The line
+  search meets Wolfe's conditions, by halving or by a parabola.
+- :func:`proximal`, for a group penalty: proximal gradient steps, which make groups exactly 0.
+- L-BFGS-B of scipy in all other cases. With an ℓ1 penalty its variables are the positive and the negative
+  parts of the weights.
 
-:func:`eliminate` is backward elimination. To hold the weight w_kj at 0 raises the loss by about h w_kj²/2,
-where h is its curvature once the bias of its face has absorbed the feature's mean: the saliency of LeCun,
-Denker & Solla (1989), "Optimal brain damage". The weights of least saliency are held at 0, some at a time,
-and all others descend again. There is no proof that other weights would not have been better; afterwards the
-program of the weights that are left is certified (:mod:`formulations.logistic_polytopes`).
+:func:`eliminate` is backward elimination. Fixing the weight w_kj at 0 raises the loss by about h w_kj²/2,
+where h is the curvature in w_kj after the bias of the face was minimised out: the saliency of LeCun, Denker &
+Solla (1989), "Optimal brain damage". A fraction of the weights, those of least saliency, is fixed at 0, the
+others descend again, and so on. This is a heuristic: another choice of weights may be better. The certificate
+is of the program for the remaining weights (:mod:`formulations.logistic_polytopes`).
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from formulations.language.clock import Clock
 from formulations.language.types import Array, is_sparse
 from polyopt.native.library import kernel
 from polyopt.optim.newton_steps import ARMIJO
-from polyopt.polyhedral.logistic_loss import Bits, FaceLoss, Units, shares_of
+from polyopt.polyhedral.logistic_loss import FaceLoss, Mask, Units, shortfall_gradient
 
 Report = Callable[[float], None]
 
@@ -39,27 +41,28 @@ Report = Callable[[float], None]
 class Options:
     """Sizes, tolerances and limits of descents and of elimination."""
 
-    lbfgs_pairs: int = 10  # pairs of steps and slopes that the compiled L-BFGS keeps
-    products_per_look: float = 1e8  # products between two looks at the clock: about a tenth of a second
+    lbfgs_pairs: int = 10  # pairs of steps and gradient differences that the compiled L-BFGS stores
+    products_per_call: float = 1e8  # multiplications between checks of the clock: about 0.1 s
     recent_objectives: int = 5  # a proximal step need only be below the largest of these (SpaRSA)
+    max_proximal_doublings: int = 40  # of the curvature of a proximal step
     min_rel_curvature: float = 1e-10  # of a proximal step, relative to the weight of the samples
-    sharp_softness: float = 0.3  # of the maxima after the first descent, in elimination and on paths
-    first_max_iter: int = 40  # of a path's first descent, at each softness
-    refit_max_iter: int = 20  # of a descent that starts near its end
-    kept_share: float = 0.85  # of the numbers, by a step of elimination
+    last_softness: float = 0.3  # t after the first descent, in elimination and on paths
+    first_max_iter: int = 40  # iterations of a path's first descent, at each softness
+    refit_max_iter: int = 20  # iterations of a descent that starts near a minimum
+    kept_fraction: float = 0.85  # of the nonzero numbers, by a step of elimination
 
 
 OPTIONS = Options()
 
-_TILE_ROWS = 256  # samples at once, as in native/tiles.h
+_TILE_ROWS = 256  # samples of a tile, as in native/tiles.h
 _SAMPLES = (
     "columns: f8 (m, n); y: f8 (n); c: f8 (n); entries: f8 (K, e); ridges: f8 (e); scale: f8 (e); "
     "middle: f8 (m); faces!: f8 (K, e); pulls!: f8 (K, e); scores!: f8 (K, t); first: i8; softness: f8"
 )  # fmt: skip
 
-# At most as many iterations as `values` is long, from v, with their objectives in it; returns their number.
-# value (1,) is the objective at v and g its slope, NaN at first; counts (3,) are pairs kept, the place of the
-# next one, and 1 once the descent is over.
+# L-BFGS from v: at most len(values) iterations, whose objectives are written to `values`; returns their
+# number. value (1,) and g are the objective and the gradient at v; value is NaN at the first call. counts
+# (3,): pairs stored, position of the next pair, and 1 once the descent has ended.
 _descend = kernel(
     "descend_faces",
     "v!: f8 (v); g!: f8 (v); value!: f8 (o); counts!: i8 (h); steps!: f8 (p, v); bends!: f8 (p, v); "
@@ -67,59 +70,60 @@ _descend = kernel(
     returns="i8",
 )  # fmt: skip
 
-# The objective at faces v of scaled features, and its slope g.
+# The objective at faces v in scaled units, and its gradient g.
 _objective = kernel("faces_objective", f"v: f8 (v); g!: f8 (v); {_SAMPLES}", returns="f8")
 
 
 def descend(
     problem: FaceLoss, W: Array, clock: Clock, *, softness: Sequence[float] = (1.0, 0.3), max_iter: int = 100,
-    tol: float = 1e-9, most: int | None = None, progress: Callable[[float, float], None] | None = None,
-    options: Options = OPTIONS,
+    tol: float = 1e-9, max_total: int | None = None,
+    progress: Callable[[float, float], None] | None = None, options: Options = OPTIONS,
 ) -> tuple[Array, int]:  # fmt: skip
-    """Lower the smoothed objective from faces W (K, m+1), and return faces and the number of iterations.
+    """Lower the smoothed objective from faces W (K, m+1); return the faces and the number of iterations.
 
-    W: faces not all alike; weights that are held at 0 may be anything. With a penalty the end has exact
-        zeros.
-    clock: when time is up, and after Ctrl-C, the best point so far is kept.
-    softness: t of the maxima, one after the other.
-    max_iter, most: iterations at each softness, and in all.
-    tol: relative decrease of a step at which to stop.
+    W: the start, with different faces; entries that must be 0 are set to 0. With a penalty the result has
+        exact zeros.
+    clock: when the time is over, and after Ctrl-C, the best point so far is returned.
+    softness: values of t, one after the other.
+    max_iter, max_total: iterations at each softness, and in all.
+    tol: relative decrease of the objective by an iteration at which to stop.
     progress: called with the softness and the smoothed objective after each iteration.
     """
     is_smooth = problem.l1 == 0.0 and not problem.entry_signs.any() and not is_sparse(problem.X)
     run = proximal if problem.group > 0.0 else lbfgs if is_smooth else _lbfgs_b
-    W, made = np.where(problem.entries, W, 0.0), 0
+    W, iterations = np.where(problem.entries, W, 0.0), 0
     for t in softness:
-        left = max_iter if most is None else min(max_iter, most - made)
-        if left < 1:
+        limit = max_iter if max_total is None else min(max_iter, max_total - iterations)
+        if limit < 1:
             break
         report = None if progress is None else partial(progress, t)
-        W, steps = run(problem, W, clock, t, left, tol, report, options)
-        made += steps
+        W, new_iterations = run(problem, W, clock, t, limit, tol, report, options)
+        iterations += new_iterations
         if clock.is_over:
             break
-    return W, made
+    return W, iterations
 
 
 def lbfgs(
     problem: FaceLoss, W: Array, clock: Clock, softness: float, max_iter: int, tol: float,
     report: Report | None = None, options: Options = OPTIONS,
 ) -> tuple[Array, int]:  # fmt: skip
-    """Run the compiled L-BFGS; arguments as in :func:`descend`, W being 0 where it may not differ from it."""
+    """Run the compiled L-BFGS. Arguments are as in :func:`descend`; W is 0 outside of ``problem.entries``."""
     units, size, pairs = problem.units, W.size, options.lbfgs_pairs
     samples = _samples(problem)
-    counts = np.zeros(3, dtype=np.int64)  # pairs kept, place of the next one, 1 once the descent is over
-    v, kept = units.inward(W).ravel(), np.empty((2, pairs, size))
+    counts = np.zeros(3, dtype=np.int64)  # pairs stored, position of the next pair, 1 once it has ended
+    v, steps_and_differences = units.scaled(W).ravel(), np.empty((2, pairs, size))
     state = (
-        v, np.empty(size), np.full(1, np.nan), counts, *kept, np.empty(pairs), np.empty(pairs),
-        np.empty((3, size)),
+        v, np.empty(size), np.full(1, np.nan), counts, *steps_and_differences, np.empty(pairs),
+        np.empty(pairs), np.empty((3, size)),
     )  # fmt: skip
-    per_look = max(1, int(options.products_per_look / (len(problem.y) * size + 1)))
-    made, values = 0, np.empty(min(per_look, max_iter))
+    max_steps_per_call = max(1, int(options.products_per_call / (len(problem.y) * size + 1)))
+    iterations, values = 0, np.empty(min(max_steps_per_call, max_iter))
     try:
-        while made < max_iter:
-            steps = _descend(*state, values[: max_iter - made], *samples, problem.owners.first, softness, tol)
-            made += steps
+        while iterations < max_iter:
+            values_left = values[: max_iter - iterations]
+            steps = _descend(*state, values_left, *samples, problem.owners.first, softness, tol)
+            iterations += steps
             if report is not None:
                 for value in values[:steps].tolist():
                     report(value)
@@ -127,188 +131,198 @@ def lbfgs(
                 break
     except KeyboardInterrupt:
         clock.stop()
-    return units.outward(v.reshape(W.shape)), made
+    return units.unscaled(v.reshape(W.shape)), iterations
 
 
 def _samples(problem: FaceLoss) -> tuple[Array, ...]:
-    """Return the samples and penalties as the kernels take them, and room to work in."""
+    """Return the samples, penalties and units as the kernels take them, and three work arrays."""
     X, y, c, entries = (
-        np.ascontiguousarray(each, dtype=float)
-        for each in (problem.X.T, problem.y, problem.c, problem.entries)
+        np.ascontiguousarray(values, dtype=float)
+        for values in (problem.X.T, problem.y, problem.c, problem.entries)
     )
-    room = np.empty(problem.shape), np.empty(problem.shape), np.empty((problem.shape[0], _TILE_ROWS))
-    return X, y, c, entries, problem.ridges, *problem.units, *room
+    work = np.empty(problem.shape), np.empty(problem.shape), np.empty((problem.shape[0], _TILE_ROWS))
+    return X, y, c, entries, problem.ridges, *problem.units, *work
 
 
 def _lbfgs_b(
     problem: FaceLoss, W: Array, clock: Clock, softness: float, max_iter: int, tol: float,
     report: Report | None, _: Options,
 ) -> tuple[Array, int]:  # fmt: skip
-    """Run scipy's L-BFGS-B on the entries that may differ from 0, or on their parts above and below 0."""
-    allowed, units, signs = problem.entries, problem.units, problem.entry_signs[problem.entries]
-    here, whole = units.inward(problem.allowed(W))[allowed], np.zeros(problem.shape)
-    price = np.broadcast_to(problem.prices / units.scale, problem.shape)[allowed]
-    split = problem.l1 > 0.0
-    sides = np.r_[signs >= 0, signs <= 0] if split else signs >= 0
-    lower = np.zeros(len(sides)) if split else np.where(signs > 0, 0.0, -np.inf)
-    upper = np.where(sides, np.inf, 0.0)
+    """Run scipy's L-BFGS-B on the entries that may differ from 0.
+
+    With an ℓ1 penalty the variables x are first their positive, then their negative parts.
+    """
+    free, units, signs = problem.entries, problem.units, problem.entry_signs[problem.entries]
+    point, W_scaled = units.scaled(problem.without_forbidden_signs(W))[free], np.zeros(problem.shape)
+    l1_weights = np.broadcast_to(problem.l1_weights / units.scale, problem.shape)[free]
+    n, is_split = len(signs), problem.l1 > 0.0
+    may_be_positive = np.r_[signs >= 0, signs <= 0] if is_split else signs >= 0
+    lower = np.zeros(2 * n) if is_split else np.where(signs > 0, 0.0, -np.inf)
+    upper = np.where(may_be_positive, np.inf, 0.0)
 
     def point_of(x: Array) -> Array:
-        return x[: len(signs)] - x[len(signs) :] if split else x
+        return x[:n] - x[n:] if is_split else x
 
     def evaluate(x: Array) -> tuple[float, Array]:
-        whole[allowed] = point_of(x)
-        loss, slope, _, _ = problem.smooth(units.outward(whole), softness, softness)
-        g = units.slope(slope)[allowed]
-        if not split:
+        W_scaled[free] = point_of(x)
+        loss, gradient, _, _ = problem.smooth(units.unscaled(W_scaled), softness, softness)
+        g = units.scaled_gradient(gradient)[free]
+        if not is_split:
             return loss, g
-        return loss + float(price @ (x[: len(signs)] + x[len(signs) :])), np.r_[g + price, price - g]
+        return loss + float(l1_weights @ (x[:n] + x[n:])), np.r_[g + l1_weights, l1_weights - g]
 
     def after_step(intermediate_result: OptimizeResult) -> None:
-        nonlocal here
-        here = point_of(intermediate_result.x).copy()
+        nonlocal point
+        point = point_of(intermediate_result.x).copy()
         if report is not None:
             report(float(intermediate_result.fun))
         if clock.is_over:
             raise StopIteration
 
-    start, made = np.r_[np.maximum(here, 0.0), np.maximum(-here, 0.0)] if split else here, 0
+    start, iterations = np.r_[np.maximum(point, 0.0), np.maximum(-point, 0.0)] if is_split else point, 0
     try:
-        found = minimize(
+        result = minimize(
             evaluate, start, jac=True, method="L-BFGS-B", bounds=np.column_stack([lower, upper]),
             callback=after_step, options={"maxiter": max_iter, "ftol": tol, "gtol": 0.0},
         )  # fmt: skip
-        here, made = point_of(found.x), int(found.nit)
-    except KeyboardInterrupt:  # the point after the last whole step is kept
+        point, iterations = point_of(result.x), int(result.nit)
+    except KeyboardInterrupt:  # the point after the last complete step is returned
         clock.stop()
     V = np.zeros(problem.shape)
-    V[allowed] = here
-    return units.outward(V), made
+    V[free] = point
+    return units.unscaled(V), iterations
 
 
 def proximal(
     problem: FaceLoss, W: Array, clock: Clock, softness: float, max_iter: int, tol: float,
     report: Report | None = None, options: Options = OPTIONS,
 ) -> tuple[Array, int]:  # fmt: skip
-    """Make proximal steps; arguments as in :func:`descend`, W being 0 where it may not differ from it.
+    """Run the proximal gradient method. Arguments are as in :func:`descend`, W as in :func:`lbfgs`.
 
-    A step goes from V to the minimum of the slope, L/2 times the squared step, and the penalty: every pull
-    L V − G goes λ nearer to 0, its group τ, and is divided by L. L is the curvature along the last step
-    (Barzilai & Borwein 1988), doubled until the objective is below the largest of the last few (SpaRSA:
-    Wright, Nowak & Figueiredo, Sparse Reconstruction by Separable Approximation, 2009). Features have spread
-    1, but those of one group one scale together.
+    With the gradient G of the smooth part at V, a step goes to the minimum of G·(U − V) + L/2 ‖U − V‖² +
+    penalty(U) over U: L V − G soft-thresholded by λ, and by groups by τ, and divided by L. L is the curvature
+    along the last step (Barzilai & Borwein 1988), doubled until the objective is below the largest of the
+    last few (SpaRSA: Wright, Nowak & Figueiredo, Sparse Reconstruction by Separable Approximation, 2009).
+    Features are scaled to standard deviation 1, with one common scale for the features of a group.
     """
     groups, scale, entries = problem.face_penalty.groups, problem.units.scale[:-1], problem.entries
-    squares = np.bincount(groups, scale * scale) / np.bincount(groups)
-    units = Units(np.append(np.sqrt(squares)[groups], 1.0), problem.units.middle)
-    up, down = (np.where(entries, each / units.scale, np.inf) for each in problem.thresholds)
-    tau, weight = problem.group / np.sqrt(squares), float(problem.c.sum())
+    group_scale_sq = np.bincount(groups, scale * scale) / np.bincount(groups)
+    units = Units(np.append(np.sqrt(group_scale_sq)[groups], 1.0), problem.units.middle)
+    up, down = (np.where(entries, threshold / units.scale, np.inf) for threshold in problem.thresholds)
+    tau, weight = problem.group / np.sqrt(group_scale_sq), float(problem.c.sum())
 
-    def outward(V: Array) -> Array:
-        return np.where(entries, units.outward(V), 0.0)
+    def unscaled(V: Array) -> Array:
+        return np.where(entries, units.unscaled(V), 0.0)
 
     def evaluate(V: Array) -> tuple[float, Array]:
-        W = outward(V)
-        loss, slope, _, _ = problem.smooth(W, softness, softness)
-        return loss + problem.price(W), units.slope(slope)
+        W = unscaled(V)
+        loss, gradient, _, _ = problem.smooth(W, softness, softness)
+        return loss + problem.penalty_value(W), units.scaled_gradient(gradient)
 
     def shrunk(P: Array) -> Array:
+        """Soft-threshold the entries by λ and the norms of the groups by τ."""
         cut = np.maximum(P - up, 0.0) - np.maximum(-P - down, 0.0)
-        lengths = np.sqrt(np.bincount(groups, (cut[:, :-1] ** 2).sum(axis=0)))
-        left = np.maximum(lengths - tau, 0.0)
-        cut[:, :-1] *= np.divide(left, lengths, out=np.zeros_like(left), where=lengths > 0.0)[groups]
+        norms = np.sqrt(np.bincount(groups, (cut[:, :-1] ** 2).sum(axis=0)))
+        new_norms = np.maximum(norms - tau, 0.0)
+        cut[:, :-1] *= np.divide(new_norms, norms, out=np.zeros_like(norms), where=norms > 0.0)[groups]
         return cut
 
-    V = units.inward(problem.allowed(W))
-    value, slope = evaluate(V)
-    best, last, L, made = (value, V), [value], weight, 0
+    V = units.scaled(problem.without_forbidden_signs(W))
+    value, gradient = evaluate(V)
+    best, recent, L, iterations = (value, V), [value], weight, 0
     try:
-        while made < max_iter and not clock.is_over:
-            for _ in range(40):
-                trial = shrunk(L * V - slope) / L
-                moved = trial - V
-                square = float((moved * moved).sum())
-                found, steep = evaluate(trial)
-                if found <= max(last) - ARMIJO * 0.5 * L * square:
+        while iterations < max_iter and not clock.is_over:
+            for _ in range(options.max_proximal_doublings):
+                trial = shrunk(L * V - gradient) / L
+                step = trial - V
+                step_sq = float((step * step).sum())
+                trial_value, trial_gradient = evaluate(trial)
+                if trial_value <= max(recent) - ARMIJO * 0.5 * L * step_sq:
                     break
                 L *= 2.0
             else:
                 break
-            made += 1
+            iterations += 1
             if report is not None:
-                report(found)
-            bend = float((moved * (steep - slope)).sum())
-            fallen, V, slope = last[-1] - found, trial, steep
-            last = [*last[1 - options.recent_objectives :], found]
-            best = min(best, (found, V), key=lambda point: point[0])
-            if square == 0.0 or abs(fallen) <= tol * abs(found):
+                report(trial_value)
+            curvature = float((step * (trial_gradient - gradient)).sum())  # times ‖step‖²
+            decrease, V, gradient = recent[-1] - trial_value, trial, trial_gradient
+            recent = [*recent[1 - options.recent_objectives :], trial_value]
+            best = min(best, (trial_value, V), key=lambda point: point[0])
+            if step_sq == 0.0 or abs(decrease) <= tol * abs(trial_value):
                 break
-            L = max(bend / square, options.min_rel_curvature * weight)
+            L = max(curvature / step_sq, options.min_rel_curvature * weight)
     except KeyboardInterrupt:
         clock.stop()
-    return outward(best[1]), made
+    return unscaled(best[1]), iterations
 
 
-def numbers_of(W: Array, knots: Array | None = None) -> int:
-    """Count weights and biases other than 0, and the `knots` (m,) of the features that are used."""
-    found = int(np.count_nonzero(W))
-    return found if knots is None else found + int(knots[(W[:, :-1] != 0.0).any(axis=0)].sum())
+# -- elimination of weights ------------------------------------------------------------------------------
 
 
-def sizes_down_to(least: int, most: int) -> list[int]:
-    """List numbers from `most` down to `least`, each about 0.85 of the one before."""
-    sizes = [most]
-    while sizes[-1] > least:
-        sizes.append(max(least, min(int(OPTIONS.kept_share * sizes[-1]), sizes[-1] - 1)))
+def count_numbers(W: Array, knots: Array | None = None) -> int:
+    """Count the numbers of a model: nonzero weights and biases, and `knots` (m,) of the features in use."""
+    count = int(np.count_nonzero(W))
+    return count if knots is None else count + int(knots[(W[:, :-1] != 0.0).any(axis=0)].sum())
+
+
+def sizes_down_to(smallest: int, largest: int) -> list[int]:
+    """Return counts from `largest` down to `smallest`, each about ``kept_fraction`` times the one before."""
+    sizes = [largest]
+    while sizes[-1] > smallest:
+        sizes.append(max(smallest, min(int(OPTIONS.kept_fraction * sizes[-1]), sizes[-1] - 1)))
     return sizes
 
 
 def eliminate(
-    problem: FaceLoss, W: Array, most: int, clock: Clock, knots: Array | None = None,
+    problem: FaceLoss, W: Array, max_numbers: int, clock: Clock, knots: Array | None = None,
     options: Options = OPTIONS,
-) -> tuple[Array, Bits]:  # fmt: skip
-    """Reduce a good point to at most so many numbers (:func:`numbers_of`).
+) -> tuple[Array, Mask]:  # fmt: skip
+    """Fix weights at 0 until at most `max_numbers` numbers are left (:func:`count_numbers`).
 
-    Return the faces, and the mask (K, m) of their weights that may differ from 0. No face loses its bias.
-    When time is up the weights that are left are not fitted again.
+    Return the faces, and the mask (K, m) of their weights that may differ from 0. Every face keeps its bias.
+    When the time is over, the remaining weights are not fitted again.
     """
     centred, squared = _centred_squares(problem)
     support = W[:, :-1] != 0.0
-    while numbers_of(W, knots) > most and support.any():
-        loss = np.where(support, saliency(problem, W, centred, squared, options.sharp_softness), np.inf)
-        size = max(most, int(options.kept_share * numbers_of(W, knots)))
-        support = _without(W, loss, size, knots)
+    while count_numbers(W, knots) > max_numbers and support.any():
+        increase = np.where(support, saliency(problem, W, centred, squared, options.last_softness), np.inf)
+        size = max(max_numbers, int(options.kept_fraction * count_numbers(W, knots)))
+        support = _reduced_support(W, increase, size, knots)
         W = np.column_stack([np.where(support, W[:, :-1], 0.0), W[:, -1]])
         if not clock.is_over:
             used = np.flatnonzero(support.any(axis=0))
             used = used if len(used) else np.zeros(1, dtype=int)  # biases alone are left
-            kept = np.append(used, W.shape[1] - 1)
-            W[:, kept], _ = descend(
-                problem.of_features(used, support), W[:, kept], clock, softness=(options.sharp_softness,),
+            columns = np.append(used, W.shape[1] - 1)
+            W[:, columns], _ = descend(
+                problem.of_features(used, support), W[:, columns], clock, softness=(options.last_softness,),
                 max_iter=options.refit_max_iter, options=options,
             )  # fmt: skip
     return W, support
 
 
-def _without(W: Array, loss: Array, most: int, knots: Array | None) -> Bits:
-    """Drop the weights of least loss for each number, until at most so many numbers are left."""
+def _reduced_support(W: Array, increase: Array, max_numbers: int, knots: Array | None) -> Mask:
+    """Drop the weights of the least increase of the objective per number, until `max_numbers` are left.
+
+    Dropping the last weight of a feature drops its knots, too.
+    """
     support = W[:, :-1] != 0.0
-    users = support.sum(axis=0)
-    own = np.zeros(support.shape[1], dtype=int) if knots is None else np.asarray(knots, dtype=int)
-    left = numbers_of(W, knots)
-    freed = 1 + np.where(users == 1, own, 0)
-    order = np.argsort(loss / freed, axis=None)[: int(support.sum())]
+    faces_using = support.sum(axis=0)
+    feature_knots = np.zeros(support.shape[1], dtype=int) if knots is None else np.asarray(knots, dtype=int)
+    count = count_numbers(W, knots)
+    dropped_numbers = 1 + np.where(faces_using == 1, feature_knots, 0)
+    order = np.argsort(increase / dropped_numbers, axis=None)[: int(support.sum())]
     for k, j in zip(*np.unravel_index(order, support.shape), strict=True):
-        if left <= most:
+        if count <= max_numbers:
             break
         support[k, j] = False
-        users[j] -= 1
-        left -= 1 + (own[j] if users[j] == 0 else 0)
+        faces_using[j] -= 1
+        count -= 1 + (feature_knots[j] if faces_using[j] == 0 else 0)
     return support
 
 
 def _centred_squares(problem: FaceLoss) -> tuple[Array, Array]:
-    """Return the features around their means, and their squares; sparse ones are not centred."""
+    """Return the features less their means, and the squares of these; sparse features are not centred."""
     X = problem.X
     if is_sparse(X):
         return X, X.multiply(X).tocsr()
@@ -317,11 +331,14 @@ def _centred_squares(problem: FaceLoss) -> tuple[Array, Array]:
 
 
 def saliency(problem: FaceLoss, W: Array, centred: Array, squared: Array, softness: float) -> Array:
-    """Estimate the rise of the objective if each weight (K, m) alone is held at 0."""
+    """Estimate the increase of the objective if each weight (K, m) alone is fixed at 0.
+
+    centred, squared (n, m): the features less their means, and the squares of these.
+    """
     _, _, R, a = problem.smooth(W, softness, softness)
-    bend = (a * (1.0 - problem.probabilities(a)))[:, None] * shares_of(R, a) ** 2
-    total = bend.sum(axis=0)
-    first, second = (np.asarray(M.T @ bend).T for M in (centred, squared))
-    spread = second - first**2 / np.where(total > 0.0, total, 1.0)[:, None]
-    curvature = np.maximum(spread, 0.0) + problem.ridge
-    return 0.5 * curvature * W[:, :-1] ** 2 + problem.l1 * np.abs(W[:, :-1])
+    curvatures = (a * (1.0 - problem.probabilities(a)))[:, None] * shortfall_gradient(R, a) ** 2
+    total = curvatures.sum(axis=0)
+    first, second = (np.asarray(moments.T @ curvatures).T for moments in (centred, squared))
+    without_bias = second - first**2 / np.where(total > 0.0, total, 1.0)[:, None]  # Schur complement
+    h = np.maximum(without_bias, 0.0) + problem.ridge
+    return 0.5 * h * W[:, :-1] ** 2 + problem.l1 * np.abs(W[:, :-1])

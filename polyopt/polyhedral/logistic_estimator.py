@@ -1,4 +1,9 @@
-"""Logistic polytopes: each class has faces, and the log-odds are the best of the one's less the other's."""
+"""The estimator LogisticPolytopes: each class has faces, and the log-odds are a difference of maxima.
+
+The log-odds of ``classes_[1]`` are the largest score of its faces less that of the faces of ``classes_[0]``.
+Faces are numbered with those of ``classes_[0]``, the class -1, first. A class without faces has a zero face
+in the solver's solution, with the score 0, which ``W_`` and ``b_`` leave out.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +36,11 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
+_ZERO_MULTIPLIER = 1e-9  # multiplier, relative to the cost of the sample, up to which its state is "off"
+
 
 def owners_of(n_faces: object) -> Owners:
-    """Return the number of faces of each class, given as one for both or as one for each."""
+    """Return the numbers of faces of the classes, from one number for both or one for each."""
     if isinstance(n_faces, Integral) and not isinstance(n_faces, bool):
         return Owners(int(n_faces), int(n_faces))
     if isinstance(n_faces, Sequence) and not isinstance(n_faces, str) and len(n_faces) == 2:
@@ -43,58 +50,60 @@ def owners_of(n_faces: object) -> Owners:
 
 @estimator
 class LogisticPolytopes(FaceClassifier):
-    """Each class has faces; the log-odds are the best score of the one's less the best of the other's.
+    """Classifier whose log-odds are the largest score of one class's faces less that of the other's.
 
     ``log P(classes_[1] | x) / P(classes_[0] | x) = max_k (w_k'x + b_k) - max_l (w_l'x + b_l)``, k over the
     faces of ``classes_[1]`` and l over those of ``classes_[0]``; a class without faces has the score 0. The
-    face with the best score of all decides. Minimises the negative log-likelihood plus ``ridge/2 Σ ||w||²``,
-    a hundredth of that for the biases and, by `penalty`, ``l1 Σ |w|`` and ``group`` times the lengths of the
-    features' weights over all faces (:mod:`formulations.logistic_polytopes`). One face against none is
-    logistic regression; faces of one class against none, or one, of the other have a polytope with the other
-    class inside. With both, the region of the class with fewer faces, which is called the one inside, is a
-    union of polytopes
-    (``polytopes_``). The problem is not convex where a class has more than one face.
+    class of the face with the largest score is predicted. Minimises the negative log-likelihood plus
+    ``ridge/2 Σ ||w||²``, a hundredth of that for the biases and, by `penalty`, ``l1 Σ |w|`` and ``group``
+    times the norms of the features' weights over all faces (:mod:`formulations.logistic_polytopes`). One face
+    against none is logistic regression. If one class has at most one face, the other class is outside of a
+    polytope. If both have several, the region of the class with fewer faces, which is called the class
+    inside, is a union of polytopes (``polytopes_``). The problem is not convex if a class has more than one
+    face.
 
     Parameters
     ----------
     n_faces : int or tuple of two int, default=3
-        The faces of each class, or those of ``classes_[0]`` and of ``classes_[1]``.
+        Number of faces of each class, or numbers for ``classes_[0]`` and ``classes_[1]``.
     ridge : float, default=0.1
-        ρ, positive: what half the square of a weight costs, where a sample's loss counts its weight.
+        ρ, positive: factor of half the squared norm of the faces; the loss is a weighted sum over samples.
     penalty : FacePenalty, optional
-        Prices of weights (`l1`, `group`, `feature_groups`) and `signs` to keep; by default none.
+        Penalties on weights (`l1`, `group`, `feature_groups`) and sign constraints (`signs`).
     max_numbers : int, optional
-        Weights and biases other than 0 at most, at least one for every face; by default any number. Weights
-        that cost the least to lose are held at 0 until no more are left, without a price that makes the
-        others smaller. With more than two classes each pair has its share.
+        Largest number of nonzero weights and biases, at least one for every face; by default there is no
+        limit. Weights whose removal raises the loss the least are fixed at 0 until the limit is met; unlike
+        an ℓ1 penalty this does not shrink the others. With more than two classes the limit is divided equally
+        between the pairs.
     solver : {"auto", "newton", "exact"}, default="auto"
-        How the best end of the descents is made stationary: "newton" by Newton's method at sharper and
-        sharper maxima, "exact" by the explicit program of ``formulations.logistic_polytopes``, for one
-        assignment after the other. "auto" is "newton".
+        How the best point of the descents is made stationary: "newton" by Newton's method on a smoothed
+        objective, with less and less smoothing; "exact" by the explicit program of
+        ``formulations.logistic_polytopes``, for one assignment after the other. "auto" is "newton".
     n_init : int, default=4
         Random starts, of which the best is kept.
     max_iter : int, default=2000
-        Iterations at most, per start: of L-BFGS in the descent and, for the best start, of Newton's method
-        or rounds of the explicit program ("exact") after it, all together. The descents that meet
-        `max_numbers` are not counted.
+        Largest number of iterations per start: of L-BFGS in the descent and, for the best start, of Newton's
+        method or rounds of the explicit program ("exact") after it, all together. Descents during the
+        elimination of weights for `max_numbers` are not counted.
     tol : float, default=1e-6
-        Relative gap to the proven bound of the assignment at which "newton" ends.
+        Relative gap to the bound for the assignment at which "newton" stops.
 
     Attributes
     ----------
     W_, b_ : ndarray of shape (K, m), (K,)
         The faces, in the units of X: those of ``classes_[0]``, then those of ``classes_[1]`` (two classes).
     face_classes_ : ndarray of shape (K,)
-        The class of each of them.
+        The class of each face.
     assignment_ : ndarray of int, shape (n,)
-        The face of its own class that answers for each sample, -1 where its class has none.
+        The face of its own class with the largest score for each sample, -1 if its class has no faces.
     n_numbers_ : int
-        Weights and biases that are not 0.
+        Number of nonzero weights and biases.
     duals_ : pandas.DataFrame
-        One row per sample and face of the other class: what the sample pulls at it, in input order.
+        One row per sample and face of the other class, in input order: the multiplier of the margin
+        constraint, the derivative of the loss by the score of that face.
     history_ : pandas.DataFrame
-        One row per iteration of every start. Rows of a descent have the smoothed objective and its softness,
-        the last one and those after the descent the objective.
+        One row per iteration of every start. Rows of a descent have the smoothed objective and its softness;
+        the last of them, and the rows after the descent, have the objective.
 
     Examples
     --------
@@ -128,10 +137,10 @@ class LogisticPolytopes(FaceClassifier):
         name: f"penalty__{name}" for name in ("l1", "signs", "group", "feature_groups")
     }
     _fit_inputs: ClassVar[tuple[str, ...]] = ("_begin", "_knots")
-    _is_plus: NDArray[np.bool_] = field(init=False)  # (K,), whether a face is of ``classes_[1]``
+    _is_plus: NDArray[np.bool_] = field(init=False)  # (K,), True for a face of ``classes_[1]``
     _owners: Owners | None = field(init=False, default=None)
-    _begin: Array | None = field(init=False, default=None)  # faces that a fit begins from as well
-    _knots: Array | None = field(init=False, default=None)  # numbers that a feature itself takes
+    _begin: Array | None = field(init=False, default=None)  # faces of an additional start
+    _knots: Array | None = field(init=False, default=None)  # (m,), numbers that define a feature itself
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **shared(
@@ -163,15 +172,15 @@ class LogisticPolytopes(FaceClassifier):
         self._owners = problem.owners
         self._check_numbers(problem.owners)
         self._X, self._y, self._rows, self._costs = X, y, rows, weights
-        found = solve_logistic_polytopes(
+        solution = solve_logistic_polytopes(
             problem, method=self.solver_, n_init=self.n_init, max_iter=self.max_iter, tol=self.tol,
             time_limit=self.time_limit, seed=self._seed(), n_jobs=self.n_jobs,
-            begin=None if self._begin is None else used.faces(self._begin),
+            start=None if self._begin is None else used.faces(self._begin),
             max_numbers=self.max_numbers, knots=None if self._knots is None else self._knots[used.columns],
         )  # fmt: skip
-        self._show(used.solution(found))
-        places = np.where(problem.free, np.cumsum(problem.free) - 1, -1)
-        self._assignment = places[self.solution_["assignment"]]
+        self._set_solution(used.solution(solution))
+        face_numbers = np.where(problem.free, np.cumsum(problem.free) - 1, -1)
+        self._assignment = face_numbers[self.solution_["assignment"]]
         self._warn_if_empty(self.solution_["W"])
         self._warn_if_short(lambda: self._binary_certificate(max(self.tol, 1e-6)))
 
@@ -192,18 +201,18 @@ class LogisticPolytopes(FaceClassifier):
             )
 
     def count_knots(self, knots: Array) -> Self:
-        """Let the next fit count numbers that a feature itself takes, once for all faces.
+        """Let the next fit count the numbers that define a feature itself, once for all faces.
 
         Parameters
         ----------
         knots : ndarray of int, shape (m,)
-            How many: 1 for ``max(0, age - 40)``, 0 for ``age``.
+            Their count for each feature: 1 for ``max(0, age - 40)``, 0 for ``age``.
         """
         self._knots = knots
         return self
 
     def begin_at(self, W: Array) -> Self:
-        """Let the next fit, of two classes, begin from these faces as well.
+        """Give the next fit, of two classes, an additional start.
 
         Parameters
         ----------
@@ -215,27 +224,29 @@ class LogisticPolytopes(FaceClassifier):
         return self
 
     def _problem(self, X: Any, y: Array, weights: Array, used: UsedFeatures) -> Any:
+        """Return the FaceLoss of the features with entries."""
         from polyopt.polyhedral.logistic_loss import FaceLoss
 
         penalty, ridge = self._penalty_terms(used.m), self.ridge
-        own: dict[str, Any] = {
-            name: None if each is None else each[used.columns] for name, each in penalty.items()
+        used_terms: dict[str, Any] = {
+            name: None if term is None else term[used.columns] for name, term in penalty.items()
         }
         return FaceLoss(
             used.samples(X), y, weights, owners_of(self.n_faces), ridge, BIAS * ridge,
-            self._asked_penalty.l1, group=self._asked_penalty.group, **own,
+            self._asked_penalty.l1, group=self._asked_penalty.group, **used_terms,
         )  # fmt: skip
 
     def _penalty_terms(self, m: int) -> dict[str, NDArray[np.int64] | None]:
-        """Return ``signs`` and ``groups`` (m,) of features; None without signs, or without a price."""
+        """Return ``signs`` and ``groups`` (m,) of features; None without signs or group penalty."""
         penalty = self._asked_penalty
-        found = penalty.of_features(m, self._names())
+        feature_penalty = penalty.of_features(m, self._names())
         return {
-            "signs": found.signs if penalty.has_signs else None,
-            "groups": found.groups if penalty.group else None,
+            "signs": feature_penalty.signs if penalty.has_signs else None,
+            "groups": feature_penalty.groups if penalty.group else None,
         }
 
-    def _show(self, solution: Solution) -> None:
+    def _set_solution(self, solution: Solution) -> None:
+        """Set the fitted attributes from the solution; ``W_`` and ``b_`` leave out zero faces."""
         assert self._owners is not None
         free = self._owners.free
         self.solution_ = solution
@@ -245,7 +256,7 @@ class LogisticPolytopes(FaceClassifier):
         self._is_plus = self._owners.classes[free] > 0
         self._side = 1.0 if self._owners.minus <= self._owners.plus else -1.0
 
-    # -- answering ---------------------------------------------------------------------------
+    # -- predictions ---------------------------------------------------------------------------
 
     @property
     def face_classes_(self) -> NDArray[Any]:
@@ -255,35 +266,35 @@ class LogisticPolytopes(FaceClassifier):
 
     @property
     def n_numbers_(self) -> int:
-        """Weights and biases that are not 0, and knots that were counted."""
-        from polyopt.polyhedral.logistic_descent import numbers_of
+        """Number of nonzero weights and biases, and of knots (:meth:`count_knots`)."""
+        from polyopt.polyhedral.logistic_descent import count_numbers
 
         check_is_fitted(self)
         if not self._is_binary:
             return sum(pair.n_numbers_ for pair in self.estimators_)
-        return numbers_of(np.column_stack([self.W_, self.b_]), self._knots)
+        return count_numbers(np.column_stack([self.W_, self.b_]), self._knots)
 
     def _binary_scores(self, X: Any) -> Array:
         outputs, first = self._scores_of_faces(X), int(np.sum(~self._is_plus))
         minus, plus = (
-            own.max(axis=1) if own.shape[1] else np.zeros(len(own))
-            for own in (outputs[:, :first], outputs[:, first:])
+            scores.max(axis=1) if scores.shape[1] else np.zeros(len(scores))
+            for scores in (outputs[:, :first], outputs[:, first:])
         )
         return plus - minus
 
     def _draw_scores(self, graph: Graph, x: str) -> str:
-        best = []
+        best_scores = []
         for plus in (True, False):
-            mine = self._is_plus == plus
+            of_class = self._is_plus == plus
             W, b = (
-                (self.W_[mine], self.b_[mine])
-                if mine.any()
+                (self.W_[of_class], self.b_[of_class])
+                if of_class.any()
                 else (np.zeros((1, self.W_.shape[1])), np.zeros(1))
             )
-            best.append(graph.over_columns("ReduceMax", graph.affine(x, W, b)))
-        return graph.op("Sub", *best)
+            best_scores.append(graph.over_columns("ReduceMax", graph.affine(x, W, b)))
+        return graph.op("Sub", *best_scores)
 
-    # -- as sets -----------------------------------------------------------------------------
+    # -- polytopes ---------------------------------------------------------------------------
 
     @property
     def _is_one_polytope(self) -> bool:
@@ -299,34 +310,37 @@ class LogisticPolytopes(FaceClassifier):
 
     @property
     def polytope_(self) -> Polytope:
-        """The region of the class inside, where that has one face or none, in the units of X."""
+        """The region of the class inside if it has at most one face, in the units of X."""
         self._need_one_polytope("polytope_")
         return self._polytopes_of(self._side < 0)[0]
 
     @property
     def polytopes_(self) -> list[Polytope]:
-        """The region of the class inside, where both have several faces: polytopes whose union it is."""
+        """Polytopes whose union is the region of the class inside, if both classes have several faces."""
         check_is_fitted(self)
         if not self._is_binary or self._is_one_polytope:
             raise AttributeError("polytopes_ is of two classes with several faces each: see polytope_")
         return self._polytopes_of(self._side < 0)
 
     def _polytopes_of(self, plus: bool) -> list[Polytope]:
-        """Return a polytope for each face of a class: where it is better than all faces of the other."""
+        """Return a polytope for each face of a class: where its score exceeds those of the other class."""
         from polyopt.polytope import Polytope
 
-        at_rest = np.zeros((1, self.W_.shape[1] + 1))
+        zero_face = np.zeros((1, self.W_.shape[1] + 1))
         faces = np.column_stack([self.W_, self.b_])
-        mine, others = (faces[self._is_plus == side] for side in (plus, not plus))
-        mine, others = (each if len(each) else at_rest for each in (mine, others))
+        class_faces, other_faces = (
+            faces[self._is_plus == side] if (self._is_plus == side).any() else zero_face
+            for side in (plus, not plus)
+        )
         centre, spread = self._typical_values() or (None, None)
         names = getattr(self, "feature_names_in_", None)
         closed = not plus  # a score of 0 is of classes_[0]
         return [
-            Polytope((others - w)[:, :-1], (others - w)[:, -1], names, spread, centre, closed) for w in mine
+            Polytope(differences[:, :-1], differences[:, -1], names, spread, centre, closed)
+            for differences in (other_faces - w for w in class_faces)
         ]
 
-    # -- what is proven ----------------------------------------------------------------------
+    # -- certificate and duals ---------------------------------------------------------------
 
     def _binary_certificate(self, tol: float) -> Certificate:
         assert self._owners is not None
@@ -343,25 +357,23 @@ class LogisticPolytopes(FaceClassifier):
         import pandas as pd
 
         assert self._owners is not None
-        alpha, others = self.solution_.duals["margin"], self._owners.others(self._y)
-        place, face = np.nonzero(others)
+        row, face = np.nonzero(self._owners.others(self._y))
+        multiplier, cost = self.solution_.duals["margin"][row, face], self._costs[row]
         s = scores(self._X, self.solution_["W"])
-        number = np.where(self._owners.free, np.cumsum(self._owners.free) - 1, -1)
-        pull = alpha[place, face]
+        face_numbers = np.where(self._owners.free, np.cumsum(self._owners.free) - 1, -1)
+        is_large = multiplier >= 0.5 * cost
         state = np.where(
-            pull > 1e-9 * self._costs[place],
-            np.where(pull < 0.5 * self._costs[place], "pulls", "pulls hard"),
-            "off",
+            multiplier > _ZERO_MULTIPLIER * cost, np.where(is_large, "pulls hard", "pulls"), "off"
         )
         return pd.DataFrame(
             {
                 "row": "margin",
                 "letter": "alpha",
-                "sample": self._rows[place],
-                "face": number[face],
-                "label": self.classes_[(self._y[place] > 0).astype(int)],
-                "multiplier": pull,
-                "output": s[place, face],
+                "sample": self._rows[row],
+                "face": face_numbers[face],
+                "label": self.classes_[(self._y[row] > 0).astype(int)],
+                "multiplier": multiplier,
+                "output": s[row, face],
                 "state": state,
             }
         )

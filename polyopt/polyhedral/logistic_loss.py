@@ -1,8 +1,17 @@
-"""The objective of logistic polytopes with soft maxima, its slope, its curvature, and a bound.
+"""Logistic polytopes: the objective with soft maxima, its gradient, and a lower bound.
 
-A maximum of scores is replaced by t ln Σ exp(s/t), which is above it by no more than t ln K. With a soft
-maximum of the other class's scores and the assignment's own score the objective is convex and smooth, and
-above that of the fixed assignment (:mod:`formulations.logistic_polytopes`).
+Every face, a row of W (K, m+1) with the bias last, belongs to one of the two classes -1 and +1. With scores
+s_ik = w_k·x_i + b_k (n, K) and weights c (n,) the loss is
+
+    Σ_i c_i ln(1 + e^ξ_i),    ξ_i = max of s_ik over the other class's faces − max over the own class's faces,
+
+and the objective adds the squared norms ρ/2 ‖w‖² + η/2 ‖b‖² and the penalties λ Σ|w| and τ Σ‖groups of w‖
+(:mod:`formulations.logistic_polytopes`). A class without faces has one zero face.
+
+The maximum over a class may be replaced by the soft maximum t ln Σ exp(s/t) of softness t, which is larger by
+at most t ln K; t = 0 is the maximum itself. :meth:`FaceLoss.smooth` returns the derivatives R_ik of the loss
+by the scores, and a_i = c_i σ(ξ_i), its derivatives by ξ. At the other class's faces R_ik are the multipliers
+of the constraints of the convex program for a fixed assignment, and :meth:`FaceLoss.bound` is the dual value.
 """
 
 from __future__ import annotations
@@ -22,10 +31,10 @@ from formulations.language.types import Array, Matrix, is_sparse
 from formulations.polyhedral import pull, scores
 from polyopt.native.library import kernel
 
-Bits = NDArray[np.bool_]
+Mask = NDArray[np.bool_]
 
-# The loss of scores S; fills its slope R and pulls, as `pulled` returns them.
-_score_loss = kernel(
+# The loss of scores S; fills R and a, which is called pulls here (:func:`score_loss`).
+_score_loss_kernel = kernel(
     "score_loss",
     "S: f8 (n, K); c: f8 (n); plus: b1 (n); first: i8; own: f8; other: f8; R!: f8 (n, K); pulls!: f8 (n)",
     returns="f8",
@@ -33,53 +42,53 @@ _score_loss = kernel(
 
 
 class Units(NamedTuple):
-    """Units of features in which a descent is well conditioned.
+    """Units of the features in which a descent is well conditioned: x in them is (x − middle)/scale.
 
-    scale (m+1,): the spread of each entry's feature, 1 for the bias.
+    scale (m+1,): the standard deviation of each feature, and 1 for the bias.
     middle (m,): the origin of each feature.
     """
 
     scale: Array
     middle: Array
 
-    def inward(self, W: Array) -> Array:
+    def scaled(self, W: Array) -> Array:
         """Convert faces (K, m+1) to these units."""
         V = W * self.scale
         V[:, -1] += W[:, :-1] @ self.middle
         return V
 
-    def outward(self, V: Array) -> Array:
-        """Convert faces back to the units of the samples."""
+    def unscaled(self, V: Array) -> Array:
+        """Convert faces in these units back to the units of the samples."""
         W = V / self.scale
         W[:, -1] -= W[:, :-1] @ self.middle
         return W
 
-    def slope(self, G: Array) -> Array:
-        """Convert the slope (K, m+1) at faces to that at the same faces in these units."""
-        own = G.copy()
-        own[:, :-1] -= G[:, -1:] * self.middle
-        return own / self.scale
+    def scaled_gradient(self, G: Array) -> Array:
+        """Convert a gradient (K, m+1) by faces to the gradient by the scaled faces."""
+        centred = G.copy()
+        centred[:, :-1] -= G[:, -1:] * self.middle
+        return centred / self.scale
 
 
 @dataclass(frozen=True)
 class FaceLoss:
-    """Samples with weights, the classes of the faces, and the penalties of faces."""
+    """The objective: samples with weights, the numbers of faces of the classes, and the penalties."""
 
     X: Matrix  # samples (n, m)
     y: Array  # labels -1 and +1
     c: Array  # weights (n,)
-    owners: Owners  # number of faces of each class
+    owners: Owners  # number of faces of each class: those of class -1 come first
     ridge: float  # ρ
     bias_ridge: float  # η
     l1: float = 0.0  # λ
-    support: Bits | None = None  # (K, m), True for weights that may differ from 0; None for all
-    signs: NDArray[np.int64] | None = None  # (m,), the sign that the log-odds keep with each feature
+    support: Mask | None = None  # (K, m), True for weights that may differ from 0; None for all
+    signs: NDArray[np.int64] | None = None  # (m,), +1 if the log-odds may not fall with a feature, -1, 0
     group: float = 0.0  # τ
-    groups: NDArray[np.int64] | None = None  # (m,), the group of each feature, from 0; None: each its own
-    known_units: Units | None = None  # `units`, if they are known
+    groups: NDArray[np.int64] | None = None  # (m,), the group of each feature, from 0; None: one each
+    known_units: Units | None = None  # value of `units`; None: computed from the samples
 
-    def of_features(self, used: NDArray[np.intp], support: Bits | None = None) -> FaceLoss:
-        """Restrict the problem to some features; `support` (K, m) is of all of them."""
+    def of_features(self, used: NDArray[np.intp], support: Mask | None = None) -> FaceLoss:
+        """Return the problem of the features `used`; `support` (K, m) has columns for all features."""
         scale, middle = self.units
         return replace(
             self, X=self.X[:, used], support=None if support is None else support[:, used],
@@ -90,7 +99,7 @@ class FaceLoss:
 
     @cached_property
     def units(self) -> Units:
-        """Units in which features have spread 1 around 0; sparse samples are not centred."""
+        """Units in which features have mean 0 and standard deviation 1; sparse samples are not centred."""
         if self.known_units is not None:
             return self.known_units
         with np.errstate(invalid="ignore"):  # rounding may make the variance of a constant negative
@@ -100,53 +109,56 @@ class FaceLoss:
 
     @cached_property
     def face_penalty(self) -> FacePenalty:
-        """Penalty and signs of :meth:`class_signed` faces, which all keep the same signs."""
+        """Penalty and sign constraints of faces multiplied by their class (:meth:`class_signed`).
+
+        After the multiplication the sign constraints are the same for all faces.
+        """
         return FacePenalty.of(
             self.X.shape[1], l1=self.l1, group=self.group, signs=self.signs, groups=self.groups
         )
 
     def class_signed(self, V: Array) -> Array:
-        """Multiply faces, or pulls at them, by their classes; no penalty depends on it."""
+        """Multiply faces or gradients (K, m+1) by the classes ±1 of the faces; norms stay the same."""
         return V * self.owners.classes[:, None]
 
     @cached_property
     def entry_signs(self) -> Array:
-        """The sign (K, m+1) that each entry of a face keeps, 0 if it is free."""
+        """Sign constraints (K, m+1): +1 if an entry must not be negative, -1 if not positive, 0 if free."""
         return np.column_stack([self.owners.ways(self.X.shape[1], self.signs), np.zeros(self.owners.count)])
 
     @cached_property
     def thresholds(self) -> tuple[Array, Array]:
-        """Thresholds (K, m+1) that a pull up, and a pull down, must pass to move an entry of a face."""
+        """Soft thresholds (K, m+1) above and below 0: λ, or infinity on the side of a forbidden sign."""
         up, down = self.entry_signs < 0, self.entry_signs > 0
-        return np.where(up, np.inf, self.prices), np.where(down, np.inf, self.prices)
+        return np.where(up, np.inf, self.l1_weights), np.where(down, np.inf, self.l1_weights)
 
-    def allowed(self, W: Array) -> Array:
-        """Set entries of faces (K, m+1) with a forbidden sign to 0."""
+    def without_forbidden_signs(self, W: Array) -> Array:
+        """Return faces (K, m+1) in which entries with a forbidden sign are 0."""
         return np.where(self.entry_signs * W < 0, 0.0, W)
 
     @cached_property
-    def others(self) -> Bits:
-        """Mask (n, K) of the faces of the other class than a sample."""
+    def other_class(self) -> Mask:
+        """Mask (n, K) of the faces of the class that is not the sample's."""
         return self.owners.others(self.y)
 
     @cached_property
-    def free(self) -> Bits:
-        """Mask (K,) of the faces that are not at rest."""
+    def free(self) -> Mask:
+        """Mask (K,) of the faces that are not zero faces."""
         return self.owners.free
 
     @cached_property
-    def entries(self) -> Bits:
-        """Mask of the entries of the faces (K, m+1) that may differ from 0."""
+    def entries(self) -> Mask:
+        """Mask (K, m+1) of the entries of faces that may differ from 0."""
         return np.column_stack([self.owners.support(self.X.shape[1], self.support), self.free])
 
     @cached_property
     def ridges(self) -> Array:
-        """Ridge of each entry of a face (m+1,): ρ, and η for the bias."""
+        """Factor (m+1,) of half the square of each entry of a face: ρ, and η for the bias."""
         return np.append(np.full(self.X.shape[1], self.ridge), self.bias_ridge)
 
     @cached_property
-    def prices(self) -> Array:
-        """ℓ1 penalty of each entry of a face (m+1,): λ, and 0 for the bias."""
+    def l1_weights(self) -> Array:
+        """Factor (m+1,) of the absolute value of each entry of a face: λ, and 0 for the bias."""
         return np.append(np.full(self.X.shape[1], self.l1), 0.0)
 
     @property
@@ -155,75 +167,80 @@ class FaceLoss:
         return self.owners.count, self.X.shape[1] + 1
 
     def scores(self, W: Array) -> Array:
-        """Return w_k·x_i + b_k (n, K) of faces W (K, m+1), the bias last; 0 at rest."""
+        """Return the scores w_k·x_i + b_k (n, K) of faces W (K, m+1)."""
         return np.ascontiguousarray(scores(self.X, W))
 
-    def price(self, W: Array) -> float:
-        """Return the ℓ1 and the group penalty."""
-        found = float(np.abs(W).sum(axis=0) @ self.prices)
+    def penalty_value(self, W: Array) -> float:
+        """Return the ℓ1 and the group penalty of faces W (K, m+1)."""
+        penalty = float(np.abs(W).sum(axis=0) @ self.l1_weights)
         if self.group:
-            found += self.group * float(self.face_penalty.lengths(W[:, :-1]).sum())
-        return found
+            penalty += self.group * float(self.face_penalty.lengths(W[:, :-1]).sum())
+        return penalty
 
     def value(self, W: Array, s: Array | None = None) -> float:
-        """Return the objective for the best assignment; `s` are the scores, if they are known."""
-        loss, _, _ = self._pulled(W, s, 0.0, 0.0)
-        return loss + (float(0.5 * (W * W).sum(axis=0) @ self.ridges) + self.price(W))
+        """Return the objective for the best assignment; `s` (n, K) are the scores if they are known."""
+        loss, _, _ = self._score_loss(W, s, 0.0, 0.0)
+        return loss + (float(0.5 * (W * W).sum(axis=0) @ self.ridges) + self.penalty_value(W))
 
     def smooth(
-        self, W: Array, own: float, other: float, s: Array | None = None
+        self, W: Array, own_softness: float, other_softness: float, s: Array | None = None
     ) -> tuple[float, Array, Array, Array]:
-        """Return loss and ridges with soft maxima, the slope (K, m+1), d loss/d s (n, K), and c σ(ξ) (n,).
+        """Evaluate the smooth part of the objective, loss and squared norms, with soft maxima.
 
-        own, other: t of the maximum over a sample's own class and over the other; 0 for the maximum itself.
-        s (n, K): the scores, if they are known.
+        Return its value, its gradient (K, m+1), and the derivatives R (n, K) and a (n,) of the loss.
+
+        own_softness, other_softness: t of the maximum over the sample's class and over the other class.
+        s (n, K): the scores if they are known.
         """
-        loss, R, a = self._pulled(W, s, own, other)
-        slope = pull(self.X, R) + self.ridges * W
-        slope[~self.entries] = 0.0
-        return loss + 0.5 * float((W * W).sum(axis=0) @ self.ridges), slope, R, a
+        loss, R, a = self._score_loss(W, s, own_softness, other_softness)
+        gradient = pull(self.X, R) + self.ridges * W
+        gradient[~self.entries] = 0.0
+        return loss + 0.5 * float((W * W).sum(axis=0) @ self.ridges), gradient, R, a
 
-    def _pulled(self, W: Array, s: Array | None, own: float, other: float) -> tuple[float, Array, Array]:
+    def _score_loss(
+        self, W: Array, s: Array | None, own_softness: float, other_softness: float
+    ) -> tuple[float, Array, Array]:
         s = self.scores(W) if s is None else s
-        return pulled(s, self.c, self.y > 0, self.owners.first, own, other)
+        return score_loss(s, self.c, self.y > 0, self.owners.first, own_softness, other_softness)
 
     def probabilities(self, a: Array) -> Array:
-        """Return σ(ξ) (n,), the other class's probability, from c σ(ξ); 0 for a sample without weight."""
+        """Return σ(ξ) (n,), the other class's probability, from a = c σ(ξ); 0 for a sample of weight 0."""
         return np.divide(a, self.c, out=np.zeros_like(a), where=self.c > 0)
 
     def best_assignment(self, W: Array, s: Array | None = None) -> NDArray[np.int64]:
-        """Return each sample's best face of its own class; `s` are the scores, if they are known."""
+        """Return the best face of its own class for each sample; `s` (n, K) are the scores if known."""
         return natural_assignment(self.y, self.scores(W) if s is None else s, self.owners)
 
-    def bound(self, W: Array, slope: Array, a: Array) -> float:
-        """Bound the optimum for the assignment by the slope and c σ(ξ) of :meth:`smooth`, but for rounding.
+    def bound(self, W: Array, gradient: Array, a: Array) -> float:
+        """Return a lower bound on the optimum for the assignment, up to rounding.
 
-        The slope of the smooth part is ρ w less the pulls of the multipliers, so the pulls follow from it.
+        It is the dual value at the multipliers of :meth:`smooth` at W, which returned `gradient` and a. The
+        dual needs V, the negative gradient of the loss: ρ W − gradient.
         """
-        pulls = self.ridges * W - slope
-        pulls[~self.entries] = 0.0
+        V = self.ridges * W - gradient
+        V[~self.entries] = 0.0
         up, down = self.thresholds
-        shrunken = np.maximum(pulls - up, 0.0) + np.maximum(-pulls - down, 0.0)
+        shrunk = np.maximum(V - up, 0.0) + np.maximum(-V - down, 0.0)  # absolute values
         if self.group > 0.0:
-            shrunken[:, :-1] *= self.face_penalty.shares(shrunken)
+            shrunk[:, :-1] *= self.face_penalty.shares(shrunk)
         p = self.probabilities(a)
         entropy = float(self.c @ (entr(p) + entr(1.0 - p)))
-        return entropy - 0.5 * float((shrunken**2 / self.ridges).sum())
+        return entropy - 0.5 * float((shrunk**2 / self.ridges).sum())
 
 
-def pulled(
-    S: Array, c: Array, plus: Bits, first: int, own: float, other: float
+def score_loss(
+    S: Array, c: Array, plus: Mask, first: int, own_softness: float, other_softness: float
 ) -> tuple[float, Array, Array]:
-    """Return Σ c ln(1 + e^ξ), its slope in the scores (n, K), and c σ(ξ) (n,).
+    """Return the loss Σ c ln(1 + e^ξ), and its derivatives R (n, K) by the scores and a (n,) by ξ.
 
-    S (n, K): scores, those of the `first` faces of the class -1 first.
-    c, plus (n,): weights, and True for samples of the class +1.
-    own, other: t of the maximum over a sample's own class and over the other; 0 for the maximum itself.
+    S (n, K): scores; the first `first` columns are the faces of class -1.
+    c, plus (n,): weights, and True for samples of class +1.
+    own_softness, other_softness: as in :meth:`FaceLoss.smooth`.
     """
-    R, pulls = np.empty(S.shape), np.empty(len(c))
-    return _score_loss(S, c, plus, first, own, other, R, pulls), R, pulls
+    R, a = np.empty(S.shape), np.empty(len(c))
+    return _score_loss_kernel(S, c, plus, first, own_softness, other_softness, R, a), R, a
 
 
-def shares_of(R: Array, a: Array) -> Array:
-    """Return D ξ/d s (n, K) from d loss/d s and c σ(ξ) (n,); 0 for a sample without loss."""
+def shortfall_gradient(R: Array, a: Array) -> Array:
+    """Return the derivatives (n, K) of ξ by the scores, R/a; 0 for a sample without loss."""
     return np.divide(R, a[:, None], out=np.zeros_like(R), where=a[:, None] > 0)

@@ -1,10 +1,14 @@
-"""The fits and the rounds of a search over logistic polytopes, judged by the log loss of validation samples.
+"""Model selection for logistic polytopes: fits of candidates on splits, and the three rounds of the search.
 
-A path is a sequence of candidates of one structure: first the ridge rises, and then, from one of the path's
-points, weights are removed, those first whose removal costs the least. Each point is a warm start for the
-next. Every split and every structure has random starts of its own, which see nothing of the validation part.
+A candidate is a setting of the hyperparameters (:class:`Candidate`). Its structure is its number of knots and
+the numbers of faces of the two classes. A split divides the samples into a training and a validation part,
+and candidates are compared by the log loss of the validation samples.
 
-:class:`CandidateFits` fits the points of paths on the splits, :class:`SearchRounds` says which.
+A path is a sequence of candidates of one structure, each of which is the warm start of the next: first the
+ridge rises, and then weights are removed, those first whose removal raises the loss the least. The random
+starts of a path depend on its training part only.
+
+:class:`CandidateFits` fits the candidates of paths on the splits; :class:`SearchRounds` chooses the paths.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ from formulations.language.types import Array, Matrix
 from formulations.polyhedral import scores
 from polyopt.base.progress import tell
 from polyopt.polyhedral.logistic_descent import OPTIONS as DESCENT
-from polyopt.polyhedral.logistic_descent import descend, eliminate, numbers_of, sizes_down_to
+from polyopt.polyhedral.logistic_descent import count_numbers, descend, eliminate, sizes_down_to
 from polyopt.polyhedral.logistic_loss import FaceLoss, Units
 from polyopt.polyhedral.logistic_polytopes import random_start
 
@@ -35,15 +39,15 @@ if TYPE_CHECKING:
 class Options:
     """Numbers of the search.
 
-    rel_ridges: ridges that are tried, relative to the weight of the samples.
-    first_round_samples: largest number of training samples of the first round, which only has to rank
-        structures.
+    rel_ridges: ridges, relative to the total weight of the samples.
+    first_round_samples: largest number of training samples of the first round, which only ranks structures.
     one_split_min_samples, three_folds_min_samples: numbers of samples from which one split, or three folds,
         are the default; with fewer samples there are five folds.
-    max_faces_always_tried: faces up to which the first round goes on, whatever the losses are.
+    max_faces_always_tried: number of faces up to which the first round does not stop early.
     second_round_structures, third_round_structures: number of structures of these rounds.
-    numbers_per_face: numbers of each face that the third round aims at without `max_numbers`.
-    stop_errors: standard errors by which a loss with fewer weights must be worse to end the third round.
+    numbers_per_face: target number of nonzero weights and biases per face in the third round, without
+        `max_numbers`.
+    stop_errors: the third round stops at a loss that is higher by this many standard errors.
     """
 
     rel_ridges: tuple[float, ...] = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
@@ -61,12 +65,12 @@ OPTIONS = Options()
 
 
 class Candidate(NamedTuple):
-    """Settings to try.
+    """Settings of a fit.
 
-    n_faces: the faces of the classes -1 and +1.
-    ridge: ρ of a fit to all samples; a split has its share of it.
-    n_knots: the knots of every feature (:class:`~polyopt.estimators.hinges.Hinges`).
-    max_numbers: weights, biases and knots at most; by default any number.
+    n_faces: numbers of faces of the classes -1 and +1.
+    ridge: ρ of a fit to all samples; on a split it is multiplied by the fraction of the weight in training.
+    n_knots: number of knots of every feature (:class:`~polyopt.estimators.hinges.Hinges`).
+    max_numbers: largest number of nonzero weights, biases and knots; None is no limit.
     """
 
     n_faces: tuple[int, int]
@@ -75,7 +79,7 @@ class Candidate(NamedTuple):
     max_numbers: int | None = None
 
 
-Structure = tuple[int, tuple[int, int]]  # knots, faces of each class
+Structure = tuple[int, tuple[int, int]]  # number of knots, numbers of faces of the classes
 
 
 # -- fits ------------------------------------------------------------------------------------------------
@@ -90,16 +94,17 @@ class BinarySplit(NamedTuple):
     X_validation: Matrix
     y_validation: Array
     c_validation: Array
-    weight_share: float  # weight of the training part over that of all samples
+    weight_share: float  # total weight of the training part over that of all samples
 
 
 @dataclass(frozen=True)
 class SplitFeatures:
-    """The splits of the samples with one number of knots.
+    """The splits of the samples, with features for one number of knots.
 
     problems: for each split its binary problems, one for each pair of classes.
-    knots, signs, groups: by feature, the knots that it counts for (m,), the sign that the log-odds keep with
-        it, and its group; None without knots, without signs, and for groups of one feature.
+    knots (m,): number of knots in each feature; None without knots.
+    signs (m,): sign constraint of the log-odds in each feature, +1, -1 or 0; None without constraints.
+    groups (m,): group of each feature; None if each feature is a group.
     """
 
     problems: Sequence[Sequence[BinarySplit]]
@@ -109,7 +114,7 @@ class SplitFeatures:
 
 
 class _Fit(NamedTuple):
-    """Faces of each binary problem of a split, and log losses and weights of its validation samples."""
+    """Faces of each binary problem of a split, and log losses and weights (t,) of its validation samples."""
 
     faces: list[Array]
     losses: Array
@@ -119,11 +124,11 @@ class _Fit(NamedTuple):
 class CandidateFits:
     """Fits of candidates on the splits.
 
-    features: the splits, by number of knots.
-    seed, n_init: seed and number of the random starts of each path, the best of which goes on.
-    bias_ridge: η over ρ.
+    features: the splits for each number of knots.
+    seed, n_init: seed and number of the random starts of each path; the best of them is continued.
+    bias_ridge: η/ρ, the ridge on biases relative to that on weights.
     l1, group: λ and τ of a fit to all samples.
-    budget: fits at most.
+    budget: largest number of fits; None is no limit.
     """
 
     def __init__(
@@ -137,13 +142,13 @@ class CandidateFits:
 
     @property
     def count(self) -> int:
-        """Number of fits made."""
+        """Number of fits so far."""
         return len(self._fits)
 
     def follow(self, path: Sequence[Candidate], splits: Sequence[int]) -> bool:
-        """Fit the candidates of a path on each split, each from the one before.
+        """Fit the candidates of a path on each split, each from the faces of the one before.
 
-        Return False if the time was over, or the budget spent, before the last one.
+        Return False if the time or the budget ended before the last candidate.
         """
         for split in splits:
             start: list[Array] | None = None
@@ -160,7 +165,7 @@ class CandidateFits:
         return True
 
     def losses(self, candidate: Candidate, splits: Sequence[int]) -> tuple[Array, Array]:
-        """Return the log loss of every validation sample of these splits, and its weight."""
+        """Return the log losses and the weights of all validation samples of these splits."""
         fits = [self._fits[candidate, split] for split in splits]
         return np.concatenate([fit.losses for fit in fits]), np.concatenate([fit.weights for fit in fits])
 
@@ -172,7 +177,7 @@ class CandidateFits:
     def numbers(self, candidate: Candidate, splits: Sequence[int]) -> int:
         """Return the largest number of weights, biases and knots in use over the splits."""
         knots = self._features[candidate.n_knots].knots
-        return max(sum(numbers_of(W, knots) for W in self._fits[candidate, s].faces) for s in splits)
+        return max(sum(count_numbers(W, knots) for W in self._fits[candidate, s].faces) for s in splits)
 
     def are_done(self, candidate: Candidate, splits: Sequence[int]) -> bool:
         """Return True if the candidate was fitted on all of these splits."""
@@ -183,6 +188,7 @@ class CandidateFits:
         return self._fits[candidate, split].faces
 
     def _fit_faces(self, candidate: Candidate, split: int, start: list[Array] | None) -> list[Array]:
+        """Fit a candidate to each binary problem of a split: from `start`, or from random starts if None."""
         clock, faces = Clock(None), []
         features = self._features[candidate.n_knots]
         parts = features.problems[split]
@@ -199,17 +205,18 @@ class CandidateFits:
         return faces
 
     def _best_start(self, problem: FaceLoss, key: tuple[int, int], clock: Clock) -> Array:
-        """Return the best of some starts, fitted without penalties and then with them."""
+        """Return the best of `n_init` descents without penalties, refitted with the penalties."""
         smooth = replace(problem, l1=0.0, group=0.0)
         is_convex = max(problem.owners.minus, problem.owners.plus) <= 1
-        ends = []
+        descents = []
         for number in range(1 if is_convex else self._n_init):
             W = random_start(smooth, np.random.default_rng([self._seed, *key, number]))
-            ends.append(descend(smooth, W, clock, max_iter=DESCENT.first_max_iter)[0])
-        W = min(ends, key=smooth.value)
+            descents.append(descend(smooth, W, clock, max_iter=DESCENT.first_max_iter)[0])
+        W = min(descents, key=smooth.value)
         return _refit(problem, W, clock) if problem.l1 > 0.0 or problem.group > 0.0 else W
 
     def _problem(self, candidate: Candidate, part: BinarySplit, key: tuple[int, int, int]) -> FaceLoss:
+        """Return the training problem of a candidate; `key` (knots, split, pair) is that of its units."""
         features, share = self._features[candidate.n_knots], part.weight_share
         ridge = candidate.ridge * share
         problem = FaceLoss(
@@ -232,8 +239,8 @@ class CandidateFits:
 
 def _refit(problem: FaceLoss, W: Array, clock: Clock) -> Array:
     """Descend from faces near a minimum."""
-    sharp = (DESCENT.sharp_softness,)
-    return descend(problem, W, clock, softness=sharp, max_iter=DESCENT.refit_max_iter)[0]
+    softness = (DESCENT.last_softness,)
+    return descend(problem, W, clock, softness=softness, max_iter=DESCENT.refit_max_iter)[0]
 
 
 # -- rounds ----------------------------------------------------------------------------------------------
@@ -242,8 +249,8 @@ def _refit(problem: FaceLoss, W: Array, clock: Clock) -> Array:
 class SearchRounds:
     """The three rounds of a :class:`~polyopt.polyhedral.logistic_search.LogisticSearch`.
 
-    weight: the weight of the samples, of which ridges are multiples.
-    n_splits, first: number of splits, and the split of the first round.
+    weight: total weight of the samples, of which ridges are multiples.
+    n_splits, first: number of splits, and the index of the split of the first round.
     max_faces, max_numbers, n_knots: as in the search.
     """
 
@@ -254,11 +261,11 @@ class SearchRounds:
         self.fits, self.splits, self.first = fits, range(n_splits), [first]
         self.max_faces, self.max_numbers, self.n_knots = max_faces, max_numbers, n_knots
         self.options, self.ridges = options, [weight * ridge for ridge in options.rel_ridges]
-        self.candidates: list[Candidate] = []  # those fitted on one split at least, in order
+        self.candidates: list[Candidate] = []  # those that were fitted on some split, in order
         self.started = time.perf_counter()
 
     def run(self) -> None:
-        """Run all rounds within time and budget; Ctrl-C keeps the candidates that were fitted."""
+        """Run all rounds within the time and the budget; after Ctrl-C the fitted candidates remain."""
         try:
             for structure in self._try_structures():
                 self._try_ridges(structure)
@@ -268,12 +275,12 @@ class SearchRounds:
             interrupted()
 
     def best(self) -> Candidate | None:
-        """Return the best candidate that is small enough, fitted on all splits or else on the first."""
+        """Return the best candidate within `max_numbers`, fitted on all splits or else on the first."""
         for splits in (self.splits, self.first):
             done = [c for c in self.candidates if self.fits.are_done(c, splits)]
             small = [c for c in done if self._is_small(c, splits)]
             if small:
-                return self._fullest(self._plainest(small, splits), small, splits)
+                return self._with_most_weights(self._with_fewest_knots(small, splits), small, splits)
         return None
 
     def table(self) -> pd.DataFrame:
@@ -285,7 +292,7 @@ class SearchRounds:
         )  # fmt: skip
         rows = []
         for c in self.candidates:
-            # The part of a split that the first round has stands for it if nothing else was fitted.
+            # The split of the first round is shown if the candidate was fitted on no other.
             splits = [s for s in self.splits if self.fits.are_done(c, [s])] or self.first
             losses, weights = self.fits.losses(c, splits)
             rows.append(
@@ -294,28 +301,31 @@ class SearchRounds:
             )  # fmt: skip
         return pd.DataFrame(rows, columns=columns)
 
-    def _plainest(self, small: list[Candidate], splits: Sequence[int]) -> Candidate:
-        """Return the best one, or the best with the fewest knots that is not clearly worse."""
+    def _with_fewest_knots(self, small: list[Candidate], splits: Sequence[int]) -> Candidate:
+        """Return the best candidate with the fewest knots that is not worse by a standard error."""
         best = self._best_of(small, splits)
         assert best is not None
         for count in self.n_knots:
-            plain = self._best_of([c for c in small if c.n_knots == count], splits)
-            if plain is not None and not self._is_better(best, plain):
-                return plain
+            candidate = self._best_of([c for c in small if c.n_knots == count], splits)
+            if candidate is not None and not self._is_better(best, candidate):
+                return candidate
         return best
 
-    def _fullest(self, best: Candidate, small: list[Candidate], splits: Sequence[int]) -> Candidate:
-        """Return the candidate with most weights on the same path that is not clearly worse.
+    def _with_most_weights(self, best: Candidate, small: list[Candidate], splits: Sequence[int]) -> Candidate:
+        """Return the candidate with most weights on the best one's path, not worse by a standard error.
 
-        The smallest of many losses is small by chance, too: a difference within the error should not cost
-        weights.
+        The smallest of many losses is small partly by chance, so a difference within the error is no reason
+        to remove weights.
         """
         path = [c for c in small if c._replace(max_numbers=None) == best._replace(max_numbers=None)]
         similar = [c for c in path if not self._is_better(best, c)]
         return max(similar, key=lambda c: self.fits.numbers(c, splits))
 
     def _try_structures(self) -> list[Structure]:
-        """Try every structure on the first split; many faces only while the loss falls."""
+        """Fit every structure on the first split, with doubled numbers of faces; return the best structures.
+
+        Beyond ``max_faces_always_tried`` this stops once the loss no longer falls by a standard error.
+        """
         for n_knots in self.n_knots:
             faces, previous = 1, None
             while faces <= self.max_faces:
@@ -330,20 +340,20 @@ class SearchRounds:
         return self._best_structures(self.first, self.options.second_round_structures)
 
     def _try_ridges(self, structure: Structure) -> None:
-        """Try ridges around the best on all splits."""
+        """Fit a structure on all splits, at its best ridge and the two next to it."""
         best = self._best_of(self._dense_of(structure), self.first)
         if best is not None:
-            at = self._ridge_number(best)
-            ridges = self.ridges[max(at - 1, 0) : at + 2]
+            index = self._ridge_index(best)
+            ridges = self.ridges[max(index - 1, 0) : index + 2]
             self._follow([best._replace(ridge=ridge) for ridge in ridges], self.splits)
 
     def _remove_weights(self, structure: Structure) -> None:
-        """Try fewer and fewer weights, at the best ridge and at the one below it."""
+        """Fit a structure with fewer and fewer weights, at its best ridge and at the one below it."""
         best_dense = self._best_of(self._dense_of(structure), self.splits)
         if best_dense is None:
             return
-        at = self._ridge_number(best_dense)
-        for ridge in self.ridges[max(at - 1, 0) : at + 1]:
+        index = self._ridge_index(best_dense)
+        for ridge in self.ridges[max(index - 1, 0) : index + 1]:
             dense = best_dense._replace(ridge=ridge)
             if not self._follow([dense], self.splits):
                 return
@@ -362,37 +372,39 @@ class SearchRounds:
         """Return the candidates of a structure with all weights."""
         return [c for c in self.candidates if (c.n_knots, c.n_faces) == structure and c.max_numbers is None]
 
-    def _ridge_number(self, candidate: Candidate) -> int:
+    def _ridge_index(self, candidate: Candidate) -> int:
         return int(np.argmin([abs(candidate.ridge - ridge) for ridge in self.ridges]))
 
     def _follow(self, path: Sequence[Candidate], splits: Sequence[int]) -> bool:
-        is_whole = self.fits.follow(path, splits)
+        """Fit a path and note its candidates; return False if time or budget ended before its end."""
+        is_complete = self.fits.follow(path, splits)
         self.candidates += [c for c in path if c not in self.candidates and self.fits.are_done(c, splits[:1])]
         tell({"fit": self.fits.count, "seconds": time.perf_counter() - self.started})
-        return is_whole and not is_out_of_time()
+        return is_complete and not is_out_of_time()
 
     def _best_of(self, candidates: Sequence[Candidate], splits: Sequence[int]) -> Candidate | None:
+        """Return the candidate with the least loss of those fitted on all these splits, if any."""
         done = [c for c in candidates if self.fits.are_done(c, splits)]
         return min(done, key=lambda c: self.fits.loss(c, splits), default=None)
 
     def _best_structures(self, splits: Sequence[int], count: int) -> list[Structure]:
-        """Return the best ones, the best of every number of knots, and the best of one face."""
+        """Return the `count` best structures, the best for each number of knots, the best of one face."""
         losses: dict[Structure, float] = {}
         for c in self.candidates:
             if c.max_numbers is None and self.fits.are_done(c, splits):
                 key, loss = (c.n_knots, c.n_faces), self.fits.loss(c, splits)
                 losses[key] = min(loss, losses.get(key, loss))
-        ranked = sorted(losses, key=lambda each: losses[each])
+        ranked = sorted(losses, key=lambda structure: losses[structure])
         best_of_knots = {n_knots: (n_knots, n_faces) for n_knots, n_faces in reversed(ranked)}
         with_knots = [best_of_knots[n_knots] for n_knots in self.n_knots if n_knots in best_of_knots]
         with_one_face = [structure for structure in ranked if structure[1] == (0, 1)][:1]
         return list(dict.fromkeys([*ranked[:count], *with_knots, *with_one_face]))
 
-    def _is_better(self, one: Candidate, other: Candidate, errors: float = 1.0) -> bool:
-        """Return True if the loss is lower by more than so many standard errors of the difference."""
-        are_done = self.fits.are_done(one, self.splits) and self.fits.are_done(other, self.splits)
+    def _is_better(self, candidate: Candidate, other: Candidate, errors: float = 1.0) -> bool:
+        """Return True if the loss is lower by more than `errors` standard errors of the difference."""
+        are_done = self.fits.are_done(candidate, self.splits) and self.fits.are_done(other, self.splits)
         splits = self.splits if are_done else self.first
-        (losses, weights), (other_losses, _) = (self.fits.losses(c, splits) for c in (one, other))
+        (losses, weights), (other_losses, _) = (self.fits.losses(c, splits) for c in (candidate, other))
         difference = other_losses - losses
         return float(difference @ weights / weights.sum()) > errors * _standard_error(difference, weights)
 
@@ -402,6 +414,6 @@ class SearchRounds:
 
 def _standard_error(values: Array, weights: Array) -> float:
     """Return the standard error of the weighted mean."""
-    share = weights / weights.sum()
-    mean = float(share @ values)
-    return float(np.sqrt(share**2 @ (values - mean) ** 2))
+    normalised = weights / weights.sum()
+    mean = float(normalised @ values)
+    return float(np.sqrt(normalised**2 @ (values - mean) ** 2))

@@ -1,4 +1,8 @@
-"""Search for the number of faces, the side, the ridge and the sparsity of logistic polytopes."""
+"""The estimator LogisticSearch: model selection for logistic polytopes by validation samples.
+
+It chooses the numbers of faces of the classes, the ridge, the knots of the features and the number of
+weights. :class:`_Splits` prepares the data; the rounds are in :mod:`polyopt.polyhedral.logistic_rounds`.
+"""
 
 from __future__ import annotations
 
@@ -43,42 +47,42 @@ from polyopt.polyhedral.logistic_rounds import (
 
 @estimator
 class LogisticSearch(ClassifierMixin, BaseEstimator):
-    """Choose the faces, the ridge, the knots and the number of weights by the log loss of samples held out.
+    """Choose the faces, the ridge, the knots and the number of weights by the log loss of validation samples.
 
-    Three rounds. The first tries every structure along a path of ridges on the first split: one face (which
-    is logistic regression), two faces for either class and for both, four, and so on up to `max_faces`,
-    beyond four only while the loss falls by more than its standard error; with every number of knots in
-    `n_knots`. The second tries the best three, and the best of one face and of every number of knots, on all
-    splits. The third removes weights from the best of them, those first whose removal costs the least. Each
-    point of a path is a warm start for the next.
+    The search has three rounds. The first fits every structure, numbers of faces and of knots, with rising
+    ridges on the first split: one face (logistic regression), two faces for either class and for both, four,
+    and so on up to `max_faces`, with every number of knots in `n_knots`; beyond four faces only while the
+    loss falls by more than its standard error. The second fits the best three structures, the best with one
+    face and the best for every number of knots on all splits. The third removes weights from the best of
+    these, those first whose removal raises the loss the least. Each fit is the warm start of the next.
 
-    Among the candidates with at most `max_numbers` numbers the one with the lowest loss wins, unless one with
-    fewer knots, or one on its path with more weights, is worse by less than a standard error. The winner is
-    fitted to all data until it is stationary.
+    Of the candidates with at most `max_numbers` numbers the one with the lowest loss is chosen, unless one
+    with fewer knots, or one with otherwise equal settings and more weights, is worse by less than a standard
+    error. It is then fitted to all data until it is stationary.
 
     Parameters
     ----------
     estimator : LogisticPolytopes, optional
-        The machine, with all further settings; by default ``LogisticPolytopes()``.
+        The classifier with all other settings; by default ``LogisticPolytopes()``.
     max_faces : int, default=4
-        Faces of either class at most.
+        Largest number of faces of a class.
     max_numbers : int, optional
-        Weights and biases other than 0, and knots in use, at most, over all pairs of classes; by default any
-        number.
+        Largest number of nonzero weights and biases, and knots in use, over all pairs of classes; by default
+        there is no limit.
     n_knots : int or sequence of int, default=0
-        Numbers of knots of each feature that are tried (:class:`Hinges`). With more than 0 the faces may bend
-        with every feature, and ``best_estimator_`` is a pipeline of ``Hinges`` and the machine. The slope of
+        Numbers of knots per feature to try (:class:`Hinges`). With more than 0 the faces are piecewise linear
+        in every feature, and ``best_estimator_`` is a pipeline of ``Hinges`` and the machine. The slope of
         a feature with a sign (`penalty__signs` of the machine) changes in one direction only.
     n_init : int, default=1
-        Starts of each path; the last fit has those of the machine as well.
+        Random starts of each structure and split; the last fit has those of `estimator` as well.
     budget : int, optional
         Largest number of fits, counted on each split; by default there is no limit.
     cv : int, splitter or iterable, optional
         As in :class:`sklearn.model_selection.GridSearchCV`; by default five stratified folds, three from
-        1,000 samples on, and one split that holds out a quarter from 3,000 on.
+        1,000 samples on, and one split with a quarter for validation from 3,000 on.
     time_limit : float, optional
-        Seconds at most for all fits together. Then the best candidate so far is fitted as far as its first
-        point, and :attr:`status_` says so.
+        Seconds at most for all fits together. When they are over, the best candidate so far is fitted up to
+        its first point, and :attr:`status_` says so.
     verbose : bool or int, default=False
         Whether to print the progress of long runs, a line a second, on standard error.
 
@@ -89,11 +93,11 @@ class LogisticSearch(ClassifierMixin, BaseEstimator):
     best_params_ : dict
         Its n_faces, ridge, max_numbers and n_knots.
     results_ : pandas.DataFrame
-        One row per candidate that was tried: the faces of each class, ridge, knots of a feature, the splits
-        it was tried on, its numbers other than 0, the mean log loss of the samples held out and its standard
+        One row per candidate: the faces of each class, ridge, knots per feature, the number of splits it was
+        fitted on, its nonzero numbers, and the mean log loss of the validation samples with its standard
         error.
     n_numbers_ : int
-        Weights and biases of the chosen machine that are not 0, and knots in use.
+        Number of nonzero weights and biases of the chosen classifier, and of knots in use.
     status_ : Status
         TIME_LIMIT or INTERRUPTED if the search was cut short, else the status of the last fit.
 
@@ -123,7 +127,7 @@ class LogisticSearch(ClassifierMixin, BaseEstimator):
     _moved: ClassVar[dict[str, str]] = {"n_jobs": "give it to the estimator, LogisticPolytopes(n_jobs=...)"}
 
     def fit(self, X: SamplesLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Search, then fit the classifier that was chosen to all data.
+        """Choose the settings, then fit the classifier to all data.
 
         Parameters
         ----------
@@ -137,7 +141,7 @@ class LogisticSearch(ClassifierMixin, BaseEstimator):
         Returns
         -------
         self
-            The fitted search. If the run is cut short, it keeps its point and warns.
+            The fitted search. If the time ends before the fit does, the last point is kept, with a warning.
 
         Raises
         ------
@@ -169,7 +173,7 @@ class LogisticSearch(ClassifierMixin, BaseEstimator):
         return self
 
     def _choose(self, X: SamplesLike, y: ArrayLike, sample_weight: ArrayLike | None) -> tuple[Any, str]:
-        """Run the rounds; return the chosen classifier, not fitted, and the name of its sample weights."""
+        """Run the rounds; return the chosen classifier, unfitted, and the keyword of its sample weights."""
         machine = LogisticPolytopes() if self.estimator is None else clone(self.estimator)
         seed = int(check_random_state(machine.random_state).randint(2**31 - 1))
         samples, labels = validated_pair(self, X, y, accept_sparse="csr", dtype=np.float64)
@@ -214,21 +218,21 @@ class LogisticSearch(ClassifierMixin, BaseEstimator):
 
     @property
     def n_numbers_(self) -> int:
-        """Weights and biases of the chosen machine that are not 0, and knots in use."""
+        """Number of nonzero weights and biases of the chosen classifier, and of knots in use."""
         return int(machine_of(self.best_estimator_).n_numbers_)
 
     def predict(self, X: SamplesLike) -> NDArray[Any]:
-        """Return labels, by the chosen classifier."""
+        """Return labels from the chosen classifier."""
         check_is_fitted(self)
         return self.best_estimator_.predict(X)
 
     def decision_function(self, X: SamplesLike) -> NDArray[Any]:
-        """Return scores, of the chosen classifier."""
+        """Return scores from the chosen classifier."""
         check_is_fitted(self)
         return self.best_estimator_.decision_function(X)
 
     def predict_proba(self, X: SamplesLike) -> NDArray[Any]:
-        """Return probabilities of the classes, by the chosen classifier."""
+        """Return probabilities of the classes from the chosen classifier."""
         check_is_fitted(self)
         return self.best_estimator_.predict_proba(X)
 
@@ -238,7 +242,7 @@ class LogisticSearch(ClassifierMixin, BaseEstimator):
         return tags
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return plain values only, so that formats without frames and enumerations can save the search."""
+        """Return plain values, for file formats without frames and enumerations."""
         state = dict(super().__getstate__())
         if "status_" in state:
             state |= {"status_": self.status_.name, "results_": self.results_.to_dict("list")}
@@ -259,7 +263,7 @@ def machine_of(model: object) -> Any:
 
 
 def _knot_numbers(n_knots: int | Sequence[int]) -> list[int]:
-    """Return the numbers of knots that are tried, ascending, each once."""
+    """Return the distinct numbers of knots, ascending."""
     numbers = [n_knots] if isinstance(n_knots, Integral) else n_knots
     if isinstance(numbers, str) or not isinstance(numbers, Sequence | np.ndarray) or not len(numbers):
         raise ValueError(f"n_knots must be an integer of at least 0, or several, not {n_knots!r}")
@@ -277,18 +281,18 @@ class _Splits:
     pairs : list of tuple of int
         The pairs of classes, each a binary problem.
     mean_weight : float
-        Weight of the samples of a pair of classes, in the mean over the pairs.
+        Total weight of the samples of a pair of classes, averaged over the pairs.
     count : int
         Number of splits of the search.
     first : int
-        Number of the split of the first round: 0, or `count` if it is a part of split 0.
+        Index of the split of the first round: 0, or `count`, a subset of split 0, if that is large.
     """
 
     def __init__(
         self, X: Any, y: NDArray[Any], weights: Array, machine: LogisticPolytopes, cv: Splits | None,
         seed: int,
     ):  # fmt: skip
-        used = np.flatnonzero(weights > 0)  # a class all of whose samples have weight 0 is left out
+        used = np.flatnonzero(weights > 0)  # classes without positive weight are left out
         classes, codes = np.unique(y[used], return_inverse=True)
         if len(classes) < 2:
             raise ValueError(
@@ -309,20 +313,20 @@ class _Splits:
         train, validation = self._parts[0]
         if len(train) > OPTIONS.first_round_samples:
             self.first = self.count
-            drawn = np.random.default_rng(seed).permutation(train)[: OPTIONS.first_round_samples]
-            self._parts.append((drawn, validation))
+            subset = np.random.default_rng(seed).permutation(train)[: OPTIONS.first_round_samples]
+            self._parts.append((subset, validation))
 
     def with_hinges(
         self, X: Any, hinges: Hinges | None, signs: NDArray[np.int64] | None, groups: NDArray[np.int64] | None
     ) -> SplitFeatures:
-        """Return the binary problems of all splits, with `signs` and `groups` (m,) carried to the hinges."""
+        """Return the binary problems of all splits; a hinge has the sign and the group of its feature."""
         knots = None
         if hinges is not None:
             X, knots = hinges.fit_transform(X), hinges.numbers_
-            counts = [len(each) for each in hinges.knots_]
+            counts = [len(knots_of_feature) for knots_of_feature in hinges.knots_]
             signs, groups = (
-                None if each is None else np.concatenate([each, np.repeat(each, counts)])
-                for each in (signs, groups)
+                None if values is None else np.concatenate([values, np.repeat(values, counts)])
+                for values in (signs, groups)
             )
         problems = [
             [
@@ -348,12 +352,12 @@ class _Splits:
 
 
 def _default_cv(codes: NDArray[np.intp], seed: int) -> Any:
-    """Return the splitter for samples of these classes."""
+    """Return the default splitter: one split or stratified folds, by the number of samples."""
     n, smallest_class = len(codes), int(np.bincount(codes).min())
     if smallest_class < 2:
         raise ValueError(
-            "LogisticSearch chooses by samples held out, and needs at least two of every class; a class "
-            "has one: fit LogisticPolytopes, or give cv"
+            "LogisticSearch chooses by validation samples, and needs at least two of every class; a "
+            "class has one: fit LogisticPolytopes, or give cv"
         )
     if n >= OPTIONS.one_split_min_samples:
         return StratifiedShuffleSplit(1, test_size=0.25, random_state=seed)

@@ -1,20 +1,22 @@
-"""Certificates of the polyhedral family's linear programs: the exact Polyceptron and PC-SLP.
+"""Certificates of faces fitted by linear programs: the exact Polyceptron and PC-SLP.
 
-For a fixed assignment of the negatives both are linear programs in the box |W| ≤ R, and any multipliers
-prove a bound on them. Let M_ik be the multiplier of sample i at face k, clipped to its cap, and
-r_k = Σ_i M_ik y_i x̃_i the imbalance at face k. Then no faces in the box cost less than
+Positives, y = +1, should have the margin y W_k·x̃ ≥ 1, x̃ = (x, 1), at every face W_k, and each negative at the
+face that it is assigned to; ξ ≥ 0 are the slacks. For a fixed assignment both problems are linear programs
+with the box constraint |W| ≤ R on every entry. By weak duality any multipliers M_ik of the margin
+constraints, at least 0 and within their caps (the costs of slack), give the bound
 
-    Σ_ik M_ik − R Σ_k ‖r_k‖_1.
+    Σ_ik M_ik − R Σ_k ‖r_k‖_1,    r_k = Σ_i M_ik y_i x̃_i, the imbalance of face k.
 
-The gap of faces W to this bound is Σ M (y W·x̃ − 1 + ξ) + Σ (cap − M) ξ + Σ (R |r| − r W), a sum of terms
-that are never negative: complementarity of the constraints margin, slack and box. If the box does not hold a
-face, r should be 0. An imbalance within a solver's tolerance costs R per unit, so it is removed first.
+The gap of faces W to this bound is Σ M (y W·x̃ − 1 + ξ) + Σ (cap − M) ξ + Σ (R |r| − r W), a sum of
+nonnegative terms: complementarity of the constraints margin, slack and box. At a face inside the box r should
+be 0. An imbalance within a solver's tolerance lowers the bound by R per unit, so it is removed first
+(:func:`balanced`).
 
 Neither problem is convex over the assignments; the only bound proven here for all assignments is 0. A bound
-that an integer solver states is shown as stated.
+from an integer solver is reported as the solver's.
 
-Values and bounds are balls (:mod:`polyopt.linalg.rounding`), and the multipliers keep within their caps as
-real numbers; the bound includes their imbalance, and its rounding.
+Values and bounds are balls, intervals that enclose rounding (:mod:`polyopt.linalg.rounding`). The multipliers
+satisfy their caps exactly, and the bound includes their imbalance with its rounding.
 """
 
 from __future__ import annotations
@@ -39,13 +41,14 @@ from polyopt.certificates.points import checked_faces, checked_number, checked_v
 from polyopt.cpm.claim import state_faces
 from polyopt.linalg.rounding import UNIT, Ball, careful_transposed_product, gamma, product
 
+_BOX_TOL = 1e-9  # relative distance from R up to which an entry is at the box
 MAX_PROGRAM_ENTRIES = 2_000_000  # entries of X, times faces, up to which a program is solved for a bound
-_OTHERS = "Another assignment may have a lower optimum."
+_OTHER_ASSIGNMENT = "Another assignment may have a lower optimum."
 _ZERO = "The value is 0, which bounds every assignment."
 _STATED = "The bound on all assignments is an integer solver's word; 0 alone is proven."
 _LARGE = "The data are too large to solve the programs for a bound; it is 0 without multipliers."
-_BOX_HOLDS = "The box holds a face: raise radius or scale the features."
-_BROKEN = "The faces break their box; the value is of the faces clipped to it."
+_AT_BOX = "The box holds a face: raise radius or scale the features."
+_OUTSIDE_BOX = "The faces break their box; the value is of the faces clipped to it."
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -65,16 +68,16 @@ def certify_polyceptron(
     C : float or array_like of shape (n,)
         Cost of slack, per sample.
     u : array_like of shape (n, K), optional
-        Multipliers of the margin constraints. By default the dual programs are solved for them, unless the
-        data are large; only their dual value, evaluated here, enters the certificate.
+        Multipliers of the margin constraints. By default they are computed by solving the dual programs,
+        unless the data are large. The certificate does not rely on the solver: the bound is evaluated here.
     assignment : array_like of int, shape (n,), optional
-        The face of each negative; the entries of positives are ignored. By default the face with its largest
-        multiplier or, without one, the best for W.
+        The face of each negative; the entries of positives are ignored. By default the face at which its
+        multiplier is largest or, without multipliers, its score least.
     radius : float
-        R, the largest absolute value of an entry of W. If infinite, the bound is for faces of up to ten times
-        the largest entry of W.
+        R, the largest absolute value of an entry of W. If it is infinite, the bound is for faces with entries
+        of up to ten times the largest one of W.
     global_bound : float, optional
-        A bound on the optimum over all faces in the box and all assignments that an integer solver states
+        An integer solver's bound on the optimum over all faces in the box and all assignments
         (:mod:`formulations.polyceptron`). It cannot be checked here.
     tol : float
         Relative tolerance for the gap and for every residual.
@@ -82,43 +85,43 @@ def certify_polyceptron(
     Returns
     -------
     Certificate
-        ``optimal`` if the value is 0, or with one face if it attains its bound; ``stationary`` with more
-        faces, if they attain the bound of their assignment and no negative gains by another face; else
-        ``suboptimal_by``, for the fixed assignment. ``none`` for faces outside the box. Unless the faces are
-        optimal, `global_bound` takes the place of the bound: ``solvers_word`` if the faces attain it, else
-        ``suboptimal_by``, as 0 alone is proven for all assignments.
+        ``optimal`` if the value is 0, or if there is one face and it attains its bound; ``stationary`` if
+        several faces attain the bound for their assignment, and no negative has a smaller loss at another
+        face; else ``suboptimal_by``, for the fixed assignment. ``none`` for faces outside the box. Unless the
+        faces are optimal, `global_bound` replaces the bound: the claim is ``solvers_word`` if the faces
+        attain it, else ``suboptimal_by``, since only 0 is proven for all assignments.
     """
     X, y = as_data(X, y)
     tol, costs = tolerance(tol), as_costs(C, len(y))
-    box = FaceBox.around(checked_faces("W", W, None, X.shape[1] + 1), radius, tol)
+    box = BoxedFaces.around(checked_faces("W", W, None, X.shape[1] + 1), radius, tol)
     K = len(box.W)
-    given = checked_vector("u", u, (len(y), K))
+    u_input = checked_vector("u", u, (len(y), K))
     hinges = _hinges(X, y, box.W)
-    chosen = _assignment(X, y, box.W, assignment, given, tol * costs)
-    caps = costs[:, None] * belonging(y, chosen, K, "all")
-    value = (hinges * caps).sum() if _any(hinges.signed(caps > 0)) else Ball(0.0)
-    large = given is None and X.shape[0] * X.shape[1] * K > MAX_PROGRAM_ENTRIES
-    M = np.zeros_like(caps) if given is None else given
-    if given is None and _any(value) and not large:
+    assigned = _assignment(X, y, box.W, assignment, u_input, tol * costs)
+    caps = costs[:, None] * belonging(y, assigned, K, "all")
+    value = (hinges * caps).sum() if _may_be_positive(hinges.signed(caps > 0)) else Ball(0.0)
+    large = u_input is None and X.shape[0] * X.shape[1] * K > MAX_PROGRAM_ENTRIES
+    M = np.zeros_like(caps) if u_input is None else u_input
+    if u_input is None and _may_be_positive(value) and not large:
         from formulations.polyceptron import cell_dual
 
         program = cell_dual(X, y, costs, radius=box.radius)
         for k, cap in enumerate(caps.T):
             M[:, k] = program.set(C=cap).solve().primal.get("u", 0.0)
     bound = bound_of(X, y, M, (M > 0) & (caps - M > 0), lambda u: np.clip(u, 0.0, caps), box)
-    residuals = _gain_elsewhere(y, hinges.mid, chosen)
-    if given is not None:
+    residuals = _reassignment_gain(y, hinges.mid, assigned)
+    if u_input is not None:
         scale = max(float(value.mid), float(bound.mid)) or float(caps.sum())
         residuals += conditions(X, y, M, caps - M, hinges.mid, box, scale)
     name = "the exact Polyceptron"
-    stated = partial(state_faces, name, X, y, box.W, box.stated_size, costs.tolist(), caps, M)
-    found = _certificate(name, value, bound, residuals, box, tol, large, stated)
-    if global_bound is None or (found.scope == name and found.claim is Claim.OPTIMAL):
-        return found
+    statement = partial(state_faces, name, X, y, box.W, box.stated_size, costs.tolist(), caps, M)
+    certificate = _certificate(name, value, bound, residuals, box, tol, large, statement)
+    if global_bound is None or (certificate.scope == name and certificate.claim is Claim.OPTIMAL):
+        return certificate
     solver_bound = checked_number("global_bound", global_bound)
     return conclude(
         name, value, Ball(0.0), box.residuals(), tol,
-        feasible=not box.broken, notes=[_STATED], stated=solver_bound,
+        feasible=not box.is_violated, notes=[_STATED], stated=solver_bound,
     )  # fmt: skip
 
 
@@ -135,10 +138,10 @@ def certify_pc_slp(
     X, y, W, C, assignment, radius, tol
         As in :func:`certify_polyceptron`; both classes are needed.
     u : array_like of shape (n, K), optional
-        Multipliers of the positives' rows ``inside``; the entries of negatives are ignored.
+        Multipliers of the positives' constraints ``inside``; the entries of negatives are ignored.
     q : array_like of shape (n,), optional
-        Multipliers of the negatives' rows ``outside``, given with `u`; the entries of positives are
-        ignored. By default the dual program is solved for both.
+        Multipliers of the negatives' constraints ``outside``, needed with `u`; the entries of positives are
+        ignored. By default both are computed by solving the dual program.
 
     Returns
     -------
@@ -147,51 +150,53 @@ def certify_pc_slp(
     """
     X, y = as_data(X, y)
     tol, costs = tolerance(tol), as_costs(C, len(y))
-    box = FaceBox.around(checked_faces("W", W, None, X.shape[1] + 1), radius, tol)
+    box = BoxedFaces.around(checked_faces("W", W, None, X.shape[1] + 1), radius, tol)
     K, n, inside = len(box.W), len(y), y > 0
     if not (costs[inside].any() and costs[~inside].any()):
         raise ValueError("y must hold both classes, each with a positive cost: the error is a mean over each")
     if (u is None) != (q is None):
         raise ValueError("u and q must be given together, or neither")
-    weights = _class_shares(y, costs)
-    shares = np.maximum(weights.lower, 0.0)  # upper limits of a sample's sum of multipliers
+    weights = _class_weights(y, costs)
+    caps = np.maximum(weights.lower, 0.0)  # of the sum of each sample's multipliers
     hinges = _hinges(X, y, box.W)
-    chosen = _assignment(X, y, box.W, assignment, None, shares)
-    own = np.where(inside[:, None], 1.0, belonging(y, chosen, K))
-    # A sample pays once: a positive for its worst face, a negative for its own.
-    misses = hinges.signed(own).max(axis=1)
-    value = misses.dot(weights) if _any(misses.signed(costs > 0)) else Ball(0.0)
+    assigned = _assignment(X, y, box.W, assignment, None, caps)
+    members = np.where(inside[:, None], 1.0, belonging(y, assigned, K))
+    # The loss of a positive is its largest hinge, that of a negative the hinge at its assigned face.
+    losses = hinges.signed(members).max(axis=1)
+    value = losses.dot(weights) if _may_be_positive(losses.signed(costs > 0)) else Ball(0.0)
     large = u is None and X.shape[0] * X.shape[1] * K > MAX_PROGRAM_ENTRIES
-    of_inside, of_outside = checked_vector("u", u, (n, K)), checked_vector("q", q, (n,))
-    if of_inside is None or of_outside is None:
-        of_inside, of_outside = np.zeros((n, K)), np.zeros(n)
-        if _any(value) and not large:
+    u, q = checked_vector("u", u, (n, K)), checked_vector("q", q, (n,))
+    has_multipliers = u is not None
+    if u is None or q is None:
+        u, q = np.zeros((n, K)), np.zeros(n)
+        if _may_be_positive(value) and not large:
             from formulations.pc_slp import step_dual
 
-            found = step_dual(X, y, K, chosen, costs, box.radius).solve()
-            if found.primal:
-                of_inside[inside], of_outside[~inside] = found["u"], found["q"]
-    M = np.where(inside[:, None], of_inside, of_outside[:, None] * own)
+            solution = step_dual(X, y, K, assigned, costs, box.radius).solve()
+            if solution.primal:
+                u[inside], q[~inside] = solution["u"], solution["q"]
+    M = np.where(inside[:, None], u, q[:, None] * members)
 
     def clip(M: Vector) -> Vector:
-        return within_shared_caps(np.maximum(M, 0.0), shares)
+        return within_shared_caps(np.maximum(M, 0.0), caps)
 
-    bound = bound_of(X, y, M, (M > 0) & (M.sum(axis=1) < shares)[:, None], clip, box)
-    residuals = _gain_elsewhere(y, hinges.mid, chosen)
-    if u is not None:
+    bound = bound_of(X, y, M, (M > 0) & (M.sum(axis=1) < caps)[:, None], clip, box)
+    residuals = _reassignment_gain(y, hinges.mid, assigned)
+    if has_multipliers:
         unused = (weights.mid - M.sum(axis=1))[:, None]
         scale = max(float(value.mid), float(bound.mid)) or 2.0
-        residuals += conditions(X, y, M, unused, misses.mid[:, None], box, scale)
+        residuals += conditions(X, y, M, unused, losses.mid[:, None], box, scale)
 
-    def stated() -> Statement:
-        """State that a positive pays its worst face, at the exact share of its cost in its class."""
-        exact = [Fraction(cost) for cost in costs.tolist()]
-        labels = y.tolist()
-        total = {s: sum(c for c, label in zip(exact, labels, strict=True) if label == s) for s in (-1.0, 1.0)}
-        parts = [c / total[label] for c, label in zip(exact, labels, strict=True)]
-        return state_faces("PC-SLP", X, y, box.W, box.stated_size, parts, own, M, pays="worst")
+    def statement() -> Statement:
+        """State the program with exact class weights: each cost over the sum of the costs of its class."""
+        exact_costs, labels = [Fraction(cost) for cost in costs.tolist()], y.tolist()
+        totals = {
+            s: sum(c for c, label in zip(exact_costs, labels, strict=True) if label == s) for s in (-1.0, 1.0)
+        }
+        exact = [c / totals[label] for c, label in zip(exact_costs, labels, strict=True)]
+        return state_faces("PC-SLP", X, y, box.W, box.stated_size, exact, members, M, pays="worst")
 
-    return _certificate("PC-SLP", value, bound, residuals, box, tol, large, stated)
+    return _certificate("PC-SLP", value, bound, residuals, box, tol, large, statement)
 
 
 def _hinges(X: Matrix, y: Vector, W: Vector) -> Ball:
@@ -199,85 +204,84 @@ def _hinges(X: Matrix, y: Vector, W: Vector) -> Ball:
     return (1.0 - product(lift(X), W.T).signed(y[:, None])).positive()
 
 
-def _class_shares(y: Vector, costs: Vector) -> Ball:
-    """Return the costs over those of their class (n,), as real numbers."""
+def _class_weights(y: Vector, costs: Vector) -> Ball:
+    """Return each cost over the sum of the costs of its class (n,), as balls."""
     inside = y > 0
-    unit = float(costs.max())  # sums of the largest numbers must not overflow
-    shrunk = costs / unit
-    total = np.where(inside, shrunk[inside].sum(), shrunk[~inside].sum())
-    shares = shrunk / total
-    return Ball(shares, 1.01 * (gamma(len(y)) + 4 * UNIT) * shares + 2.0**-1000)
+    scaled = costs / float(costs.max())  # sums of the largest numbers must not overflow
+    totals = np.where(inside, scaled[inside].sum(), scaled[~inside].sum())
+    weights = scaled / totals
+    return Ball(weights, 1.01 * (gamma(len(y)) + 4 * UNIT) * weights + 2.0**-1000)
 
 
-def _any(misses: Ball) -> bool:
-    """Return True if any of these numbers, none of them below 0, may be above 0."""
-    return bool(misses.mid.any() or misses.rad.any())
+def _may_be_positive(values: Ball) -> bool:
+    """Return True if one of these nonnegative numbers may be above 0."""
+    return bool(values.mid.any() or values.rad.any())
 
 
 def _assignment(
-    X: Matrix, y: Vector, W: Vector, assignment: ArrayLike | None, u: Vector | None, least: Vector
+    X: Matrix, y: Vector, W: Vector, assignment: ArrayLike | None, u: Vector | None, u_tol: Vector
 ) -> NDArray[np.int64]:
-    """Return the assignment given, or each negative's face with a multiplier over `least`, or its best."""
+    """Return the face of each negative: by `assignment`, else its largest multiplier above u_tol, else W."""
     if assignment is not None:
         return check_assignment(-y, len(W), assignment, "negative")
     best = scores(X, W).argmin(axis=1)
-    return np.asarray(best if u is None else np.where(u.max(axis=1) > least, u.argmax(axis=1), best))
+    return np.asarray(best if u is None else np.where(u.max(axis=1) > u_tol, u.argmax(axis=1), best))
 
 
-def _gain_elsewhere(y: Vector, hinge: Vector, chosen: NDArray[np.int64]) -> list[Residual]:
-    """Return the decrease of a negative's hinge (n, K) at its best face; nothing for a single face."""
-    if hinge.shape[1] == 1:
+def _reassignment_gain(y: Vector, hinges: Vector, assigned: NDArray[np.int64]) -> list[Residual]:
+    """Return the residual of the assignment: how much lower a negative's smallest hinge is; [] for K = 1."""
+    if hinges.shape[1] == 1:
         return []
-    own = np.take_along_axis(hinge, np.maximum(chosen, 0)[:, None], axis=1)[:, 0]
-    gain = np.where(y < 0, own - hinge.min(axis=1), 0.0)
+    assigned_hinge = np.take_along_axis(hinges, np.maximum(assigned, 0)[:, None], axis=1)[:, 0]
+    gain = np.where(y < 0, assigned_hinge - hinges.min(axis=1), 0.0)
     return [residual("stationarity", "assignment", gain, 1.0)]
 
 
 def _certificate(
-    name: str, value: Ball, bound: Ball, residuals: list[Residual], box: FaceBox, tol: float, large: bool,
-    stated: Callable[[], Statement],
+    name: str, value: Ball, bound: Ball, residuals: list[Residual], box: BoxedFaces, tol: float, large: bool,
+    statement: Callable[[], Statement],
 ) -> Certificate:  # fmt: skip
-    """Conclude; a value of 0 is optimal whatever the multipliers are."""
-    single, zero = len(box.W) == 1, not _any(value) and not box.broken
-    notes = ["" if single else _OTHERS, *box.notes, _LARGE if large else ""]
+    """Return the certificate; a value of 0 is optimal without multipliers."""
+    single, zero = len(box.W) == 1, not _may_be_positive(value) and not box.is_violated
+    notes = ["" if single else _OTHER_ASSIGNMENT, *box.notes, _LARGE if large else ""]
     certificate = conclude(
         name, value, Ball(0.0) if zero else bound, [*box.residuals(), *([] if zero else residuals)], tol,
-        feasible=not box.broken,
+        feasible=not box.is_violated,
         reached=Claim.OPTIMAL if single or zero else Claim.STATIONARY,
         scope=name if single or zero else "the fixed-assignment program",
         notes=[_ZERO] if zero else notes,
     )  # fmt: skip
-    return replace(certificate, evidence=(Evidence(stated),))
+    return replace(certificate, evidence=(Evidence(statement),))
 
 
 @dataclass(frozen=True)
-class FaceBox:
-    """Faces W (K, m+1), clipped to the box of a finite radius that a bound is for.
+class BoxedFaces:
+    """Faces W (K, m+1) clipped to the box |W| ≤ radius, for which the bound is computed.
 
-    `beyond` is the violation of the box by each entry given, None for an infinite radius; `broken` is True if
-    one is more than the tolerance.
+    excess (K, m+1): violation of the box by the entries before clipping, None for an infinite radius.
+    is_violated: True if an excess is above the tolerance.
     """
 
     W: Vector
     radius: float
-    beyond: Vector | None
-    broken: bool
+    excess: Vector | None
+    is_violated: bool
 
     @classmethod
-    def around(cls, W: Vector, radius: float, tol: float) -> FaceBox:
+    def around(cls, W: Vector, radius: float, tol: float) -> BoxedFaces:
         """Clip W to a box, which for an infinite radius is ten times the largest entry."""
         radius = positive("radius", radius, infinite=True)
         if np.isinf(radius):
-            wider = min(10.0 * float(np.abs(W).max()), float(np.finfo(float).max))
-            return cls(W, wider or 1.0, None, False)
-        beyond = np.abs(W) - radius
-        return cls(np.clip(W, -radius, radius), float(radius), beyond, bool(beyond.max() > tol * radius))
+            finite = min(10.0 * float(np.abs(W).max()), float(np.finfo(float).max))
+            return cls(W, finite or 1.0, None, False)
+        excess = np.abs(W) - radius
+        return cls(np.clip(W, -radius, radius), float(radius), excess, bool(excess.max() > tol * radius))
 
     def residuals(self) -> list[Residual]:
         """Return the violation of the box by each face."""
-        if self.beyond is None:
+        if self.excess is None:
             return []
-        return [residual("primal", "box", self.beyond.max(axis=1), self.radius)]
+        return [residual("primal", "box", self.excess.max(axis=1), self.radius)]
 
     @property
     def side(self) -> Vector:
@@ -286,79 +290,86 @@ class FaceBox:
 
     @property
     def stated_size(self) -> dict[str, Any]:
-        """The box as in a claim file."""
+        """The box in the notation of claim files."""
         return {"kind": "square", "factor": 0, "low": numeral(-self.radius), "high": numeral(self.radius)}
 
     @property
     def notes(self) -> list[str]:
         """Sentences of a certificate about the box."""
-        if self.broken:
-            return [_BROKEN]
-        if self.beyond is None:
+        if self.is_violated:
+            return [_OUTSIDE_BOX]
+        if self.excess is None:
             return [f"The bound is on faces with entries of up to {self.radius:.4g}."]
-        return [_BOX_HOLDS] if self.side.any() else []
+        return [_AT_BOX] if self.side.any() else []
 
 
 def is_at_box(W: Vector, radius: float) -> NDArray[np.bool_]:
-    """Mark the entries of faces that are at R or at -R, but for rounding."""
-    return np.abs(W) >= radius * (1.0 - 1e-9)
+    """Return the mask of the entries of faces that are at R or at -R, up to rounding."""
+    return np.abs(W) >= radius * (1.0 - _BOX_TOL)
 
 
 def bound_of(
-    X: Matrix, y: Vector, M: Vector, free: NDArray[np.bool_], clip: Callable[[Vector], Vector], box: FaceBox
+    X: Matrix,
+    y: Vector,
+    M: Vector,
+    free: NDArray[np.bool_],
+    clip: Callable[[Vector], Vector],
+    box: BoxedFaces,
 ) -> Ball:
-    """Return the best dual value at multipliers M (n, K) made feasible: as they are, balanced, or 0.
+    """Return the best of three bounds: at the multipliers M (n, K), at balanced multipliers, and 0.
 
-    free (n, K): True where a multiplier has room to move.
-    clip: makes multipliers keep within their caps.
+    free (n, K): True for multipliers strictly between their bounds, which balancing may change.
+    clip: projects multipliers onto their caps.
     """
     best, feasible, lifted = Ball(0.0), clip(M), lift(X)
     for candidate in (feasible, clip(balanced(X, y, feasible, free, box))):
-        off = careful_transposed_product(lifted, y[:, None] * candidate)
-        found = Ball(candidate).sum() - box.radius * off.absolute().sum()
-        if float(found.lower) > max(float(best.lower), 0.0):
-            best = found
+        imbalance = careful_transposed_product(lifted, y[:, None] * candidate)
+        bound = Ball(candidate).sum() - box.radius * imbalance.absolute().sum()
+        if float(bound.lower) > max(float(best.lower), 0.0):
+            best = bound
     return best
 
 
-def balanced(X: Matrix, y: Vector, M: Vector, free: NDArray[np.bool_], box: FaceBox) -> Vector:
-    """Move the free multipliers as little as balances every entry of W that is not at the box.
+def balanced(X: Matrix, y: Vector, M: Vector, free: NDArray[np.bool_], box: BoxedFaces) -> Vector:
+    """Change the free multipliers by the least-squares correction that makes the imbalance 0.
 
-    A solver leaves an imbalance within its tolerance, which costs R per unit: much, with large features.
+    Only the entries of W inside the box need balance. A solver leaves an imbalance within its tolerance,
+    which lowers the bound by R per unit.
     """
-    off, M = pull(X, y[:, None] * M), M.copy()
-    for k, rows in enumerate(box.side == 0):
-        at = np.flatnonzero(free[:, k])
-        if at.size and rows.any():
-            chosen = lift(X[at])
-            terms = (dense(chosen) * y[at, None]).T[rows]
-            size = np.abs(terms).max(axis=1)
-            size[size == 0] = 1.0
-            M[at, k] -= np.linalg.lstsq(terms / size[:, None], off[k, rows] / size, rcond=None)[0]
+    imbalance, M = pull(X, y[:, None] * M), M.copy()
+    for k, is_inside in enumerate(box.side == 0):
+        samples = np.flatnonzero(free[:, k])
+        if samples.size and is_inside.any():
+            A = (dense(lift(X[samples])) * y[samples, None]).T[is_inside]
+            scale = np.abs(A).max(axis=1)
+            scale[scale == 0] = 1.0
+            rhs = imbalance[k, is_inside] / scale
+            M[samples, k] -= np.linalg.lstsq(A / scale[:, None], rhs, rcond=None)[0]
     return M
 
 
 def conditions(
-    X: Matrix, y: Vector, M: Vector, unused: Vector, xi: Vector, box: FaceBox, scale: float
+    X: Matrix, y: Vector, M: Vector, unused: Vector, xi: Vector, box: BoxedFaces, scale: float
 ) -> list[Residual]:
-    """Return signs, imbalance beyond the box's multipliers, and complementarity, relative to `scale`.
+    """Return the residuals of the optimality conditions: signs, balance and complementarity.
 
     unused, xi (n, K) or (n, 1): the caps less the multipliers, and the slacks.
+    scale: to which the complementarity products are relative.
     """
     largest = float(np.abs(M).max()) or float(unused.max())
     surplus = y[:, None] * scores(X, box.W) - 1.0 + xi
-    off, side = pull(X, y[:, None] * M), box.side
-    # At R an imbalance off > 0 is the box's multiplier, at -R off < 0; between them none is.
-    unexplained = np.where(side == 0, np.abs(off), np.maximum(-side * off, 0.0))
-    cancelled = float(pull(abs(X), np.abs(M)).max()) or 1.0  # the terms, not their sum
-    found = [
+    imbalance, side = pull(X, y[:, None] * M), box.side
+    # The multiplier of W ≤ R is the positive part of the imbalance, that of W ≥ -R the negative part.
+    unbalanced = np.where(side == 0, np.abs(imbalance), np.maximum(-side * imbalance, 0.0))
+    terms = float(pull(abs(X), np.abs(M)).max()) or 1.0  # size of the terms that cancel in the imbalance
+    residuals = [
         residual("sign", "margin", -M.min(axis=1), largest),
         residual("sign", "slack", -unused.min(axis=1), largest),
-        residual("stationarity", "balance", unexplained.max(axis=1), cancelled),
+        residual("stationarity", "balance", unbalanced.max(axis=1), terms),
         residual("complementarity", "margin", np.abs(M * surplus).max(axis=1), scale),
         residual("complementarity", "slack", np.abs(unused * xi).max(axis=1), scale),
     ]
-    if box.beyond is not None:
-        lost = np.where(side == 0, 0.0, np.abs(off) * (box.radius - np.abs(box.W)))
-        found.append(residual("complementarity", "box", lost.max(axis=1), scale))
-    return found
+    if box.excess is not None:
+        products = np.where(side == 0, 0.0, np.abs(imbalance) * (box.radius - np.abs(box.W)))
+        residuals.append(residual("complementarity", "box", products.max(axis=1), scale))
+    return residuals

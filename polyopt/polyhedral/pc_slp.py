@@ -1,7 +1,13 @@
-"""PC-SLP: polyhedral separation by successive linear programs, each for all faces.
+"""PC-SLP, polyhedral separation by successive linear programs: the solver and the estimator.
 
-The program is :func:`formulations.pc_slp.step`, solved as its dual, which stays in HiGHS: a new choice of
-faces opens and closes columns of it, and the dual simplex method goes on from the last basis.
+The separation error of the faces, rows of W (K, m+1), is the mean over the positives of their largest
+violation of a margin of 1, plus the mean over the negatives of their smallest one. For a fixed assignment of
+each negative to a face it is majorised by the linear program :func:`formulations.pc_slp.step`, in all faces
+together. A step assigns every negative to the face with the least score and solves that program
+(:mod:`polyopt.polyhedral.faces_by_programs`).
+
+The dual program stays in HiGHS: a new assignment changes upper bounds of its columns only, and the dual
+simplex method continues from the last basis.
 """
 
 from __future__ import annotations
@@ -35,10 +41,10 @@ from polyopt.polyhedral.faces_by_programs import (
 
 
 class SuccessiveLP(FacesByPrograms):
-    """Steps of PC-SLP, which minimises the mean margin violation of both classes.
+    """Steps of PC-SLP.
 
-    The objective is :func:`formulations.polyhedral.separation_error`; the multipliers of a step are
-    ``inside``, of shape (n, K), 0 at negatives, and ``outside``, of shape (n,), 0 at positives.
+    The objective is :func:`formulations.polyhedral.separation_error`. The multipliers of a step are
+    ``inside`` (n, K), 0 at negatives, and ``outside`` (n,), 0 at positives.
     """
 
     def __init__(
@@ -47,8 +53,8 @@ class SuccessiveLP(FacesByPrograms):
         if not ((y > 0).any() and (y < 0).any()):
             raise ValueError("y must hold both classes, -1 and +1: the error is a mean over each")
         super().__init__(X, y, c, n_faces, radius, engine)
-        self._shares = class_shares(y, c)
-        self._unit = self._shares.max()  # HiGHS's tolerances are absolute
+        self._class_weights = class_shares(y, c)  # (n,), each cost over the sum of its class
+        self._unit = self._class_weights.max()  # scales the program: HiGHS's tolerances are absolute
 
     def value(self, W: Vector) -> float:
         """Return the separation error."""
@@ -66,20 +72,23 @@ class SuccessiveLP(FacesByPrograms):
         return worst_status(status), faces, duals, iterations
 
     def _build(self) -> PersistentLP:
-        """Build columns u, q (face by face), s⁺ and s⁻; rows of balance (face by face) and Σ_k u_ik ≤ a_i."""
-        lifted, each, inside = lift(self.X) * self._units, sp.eye_array(self.n_faces), self.y > 0
-        shares = self._shares[inside] / self._unit
+        """Build the dual program: columns u, q, s⁺ and s⁻; rows of balance, and Σ_k u_ik ≤ a_i.
+
+        u, q and the balance are ordered face by face; a_i is the class weight of positive i.
+        """
+        lifted, identity, inside = lift(self.X) * self._units, sp.eye_array(self.n_faces), self.y > 0
+        caps = self._class_weights[inside] / self._unit
         positives, negatives = sp.csc_array(lifted[inside].T), sp.csc_array(-lifted[~inside].T)
         box_costs, box = box_columns(np.tile(self._units, self.n_faces), self.radius)
-        balance = sp.hstack([sp.kron(each, positives), sp.kron(each, negatives), box])
-        totals = sp.hstack([sp.eye_array(len(shares))] * self.n_faces)
-        rest = sp.csc_array((len(shares), balance.shape[1] - totals.shape[1]))
+        balance = sp.hstack([sp.kron(identity, positives), sp.kron(identity, negatives), box])
+        sums_of_u = sp.hstack([sp.eye_array(len(caps))] * self.n_faces)
+        zero_block = sp.csc_array((len(caps), balance.shape[1] - sums_of_u.shape[1]))
         zeros = np.zeros(balance.shape[0])
         return PersistentLP(
             np.concatenate([np.full(self.n_faces * len(self.y), -1.0), box_costs]),
-            sp.vstack([balance, sp.hstack([totals, rest])]),
-            np.concatenate([zeros, np.full(len(shares), -np.inf)]),
-            np.concatenate([zeros, shares]),
+            sp.vstack([balance, sp.hstack([sums_of_u, zero_block])]),
+            np.concatenate([zeros, np.full(len(caps), -np.inf)]),
+            np.concatenate([zeros, caps]),
             0.0,
             np.inf,
         )
@@ -88,17 +97,17 @@ class SuccessiveLP(FacesByPrograms):
         if not self._models:
             self._models = [self._build()]
         (model,), K, inside = self._models, self.n_faces, self.y > 0
-        shares = self._shares / self._unit
+        caps = self._class_weights / self._unit
         is_assigned = assignment[~inside] == np.arange(K)[:, None]
         upper = np.full(model.shape[1], np.inf)
         m, n = int(inside.sum()), len(self.y)
-        upper[: K * m] = np.tile(shares[inside], K)
-        upper[K * m : K * n] = (is_assigned * shares[~inside]).ravel()
-        found = model.solve(upper=upper, time_limit=clock.left)
-        faces = found.duals[: model.shape[0] - m].reshape(K, -1) * self._units
-        x = np.clip(found.x[: K * n], 0.0, upper[: K * n]) * self._unit
+        upper[: K * m] = np.tile(caps[inside], K)
+        upper[K * m : K * n] = (is_assigned * caps[~inside]).ravel()
+        result = model.solve(upper=upper, time_limit=clock.left)
+        faces = result.duals[: model.shape[0] - m].reshape(K, -1) * self._units
+        x = np.clip(result.x[: K * n], 0.0, upper[: K * n]) * self._unit
         u, q = x[: K * m].reshape(K, m).T, x[K * m :].reshape(K, n - m).sum(axis=0)
-        return found.status, faces, u, q, found.iterations
+        return result.status, faces, u, q, result.iterations
 
     def _solve_program(
         self, assignment: Assignment, clock: Clock
@@ -107,10 +116,12 @@ class SuccessiveLP(FacesByPrograms):
 
         if self._program is None:
             self._program = step(self.X, self.y, self.n_faces, assignment, self.c, self.radius)
-        found = self._program.set(P=choice(self.y, self.n_faces, assignment)).solve(time_limit=clock.left)
-        nothing = np.full(1, np.nan)
-        W, duals = found.primal.get("W", nothing), found.duals
-        return found.status, W, duals.get("inside", nothing), duals.get("outside", nothing), found.iterations
+        P = choice(self.y, self.n_faces, assignment)
+        solution = self._program.set(P=P).solve(time_limit=clock.left)
+        missing = np.full(1, np.nan)
+        W = solution.primal.get("W", missing)
+        u, q = (solution.duals.get(name, missing) for name in ("inside", "outside"))
+        return solution.status, W, u, q, solution.iterations
 
 
 @estimator
@@ -119,30 +130,30 @@ class PCSLP(PolyhedralClassifier):
 
     With scores ``W_k'x + b_k``, the margin constraints are a score of at least 1 at every face for samples
     inside, and of at most -1 at one face for samples outside. Minimises the mean of the largest violation
-    over the samples inside, plus the mean of the least violation over the samples outside; a weight of a
-    class would cancel in its mean. Each linear program fixes the face of every sample outside. It majorises
-    the error and equals it at the faces before, so every program lowers the error, until the run has
-    converged; an error of 0 separates the classes. The problem is not convex for more than one face, and the
-    box alone bounds the size of the faces.
+    over the samples inside, plus the mean of the smallest violation over the samples outside; class weights
+    would cancel in these means. Each linear program fixes the face of every sample outside. It majorises the
+    error and equals it at the previous faces, so no program raises the error; an error of 0 separates the
+    classes. The problem is not convex for more than one face, and the norm of the faces is bounded by the box
+    only.
 
-    Changes that alter no training sample's score are not determined by the error. A feature that is constant
-    in training has the weight 0, equal features have equal weights, each normal is the shortest with its
-    scores, and a face that answers for no sample outside is a constant, unless that leaves the box.
+    The error does not determine changes of the faces that alter no training sample's score. A feature that is
+    constant in training has the weight 0, equal features have equal weights, each normal is the shortest with
+    its scores, and a face to which no sample outside is assigned is a constant, unless that leaves the box.
 
     Parameters
     ----------
     radius : float, default=1e4
         Largest absolute value of an entry of W and b.
     solver : {"auto", "highs", "exact"}, default="auto"
-        "highs" (and "auto") keeps the dual program in HiGHS and goes on from its last basis; "exact" solves
-        the explicit program of ``formulations.pc_slp`` anew. Both solve each program to the end.
+        "highs" (and "auto") keeps the dual program in HiGHS and continues from its last basis; "exact" solves
+        the explicit program of ``formulations.pc_slp`` from scratch. Both solve each program to optimality.
     max_iter : int, default=100
-        Programs at most, per start.
+        Largest number of programs per start.
 
     Attributes
     ----------
     duals_ : pandas.DataFrame
-        One row per sample and face that it must be right at, with its multiplier, in input order.
+        One row per margin constraint, of a sample and a face, with its multiplier, in input order.
     history_ : pandas.DataFrame
         One row per program of every start.
 
@@ -161,7 +172,7 @@ class PCSLP(PolyhedralClassifier):
     True
     """
 
-    class_weight: ClassVar[None] = None  # a mean over each class: no weight of a class changes it
+    class_weight: ClassVar[None] = None  # class weights cancel in the mean over each class
     _: KW_ONLY
     radius: float = 1e4
 
@@ -193,5 +204,5 @@ class PCSLP(PolyhedralClassifier):
         if duals:
             is_assigned = self.assignment_[:, None] == np.arange(len(W))
             multipliers = duals["inside"] + is_assigned * duals["outside"][:, None]
-        shares = class_shares(self._y, self._costs)
-        return hinge_columns(self._X, self._y, shares, W, self.assignment_, multipliers)
+        costs = class_shares(self._y, self._costs)
+        return hinge_columns(self._X, self._y, costs, W, self.assignment_, multipliers)

@@ -1,15 +1,24 @@
-"""PLUME, polyhedral learning by a mixture of experts: expectation and maximisation, then Newton or L-BFGS.
+"""PLUME, polyhedral learning by a mixture of experts: the EM algorithm, a final descent, and the estimator.
 
-A step computes the responsibilities of the faces for each sample, and then lowers the M-step's convex program
-F(W; R) at them, to its optimum or partially: either lowers the penalised negative log-likelihood L(W), and
-no other step is taken. A partial M-step is enough, and often better: a full one follows responsibilities that
-the next step revises anyway. Two things help EM. It is slow at its end, where L itself is minimised instead.
-And at a sharp gate the samples hardly change faces any more, so that runs begin with a soft gate, which is
-sharpened on the way.
+With scores s_k = W_k·x̃, x̃ = (x, 1), of the faces, rows of W (K, m+1), each face is the logistic expert
+σ(s_k) for the class inside, and the gate g_k ∝ exp(−γ s_k) weights the faces; γ is its sharpness. L(W) is
+the penalised negative log-likelihood of the mixture. R (n, K) are responsibilities of the faces for the
+samples, and F(W; R) is the convex objective of the M-step (:mod:`formulations.mixture`).
 
-Both objectives are of :mod:`formulations.mixture`. Newton takes the full Hessian of all faces, as without the
-blocks between faces its convergence is not quadratic; if it is not positive definite, as L's need not be, its
-diagonal is lifted until it is.
+**EM.** The E-step computes the responsibilities R of W; the M-step decreases F(·; R), which decreases L, too.
+A step that would not decrease L is rejected. The M-step may be partial, a few iterations, which is often
+better than its optimum, since the next E-step changes R anyway.
+
+**Annealing and polish.** With a sharp gate the samples hardly change faces, so runs begin with a soft gate
+and raise γ in stages. Since EM converges slowly, its end is replaced by a direct minimisation of L, the
+polish.
+
+**Newton's method** uses the full Hessian of all faces; without the blocks between faces its convergence is
+not quadratic. If the Hessian is not positive definite, as that of L need not be, a multiple of the identity
+is added.
+
+In the file: :class:`PlumeProblem` (EM steps), :func:`solve_plume` (many starts), :func:`minimise` (F or L)
+with its methods, and the estimator.
 """
 
 from __future__ import annotations
@@ -56,15 +65,16 @@ Method = Literal["auto", "exact", "newton", "bfgs", "gradient"]
 class Options:
     """Sizes, tolerances and limits of PLUME's descent."""
 
-    first_gamma: float = 0.25  # sharpness of the gate at which annealing begins
-    gamma_ratio: float = 2.0  # between two of its stages, up to the γ asked
-    steps_per_gamma: int = 5
-    steps_before_polish: int = 15  # EM steps at most; on separable data L falls for long
-    min_rel_decrease_em: float = 0.01  # decrease of L by a step below which the polish begins
+    first_gamma: float = 0.25  # sharpness of the gate in the first stage of annealing
+    gamma_ratio: float = 2.0  # between stages, up to the γ of the problem
+    steps_per_gamma: int = 5  # EM steps of a stage
+    steps_before_polish: int = 15  # largest number of EM steps; on separable data L decreases for long
+    min_rel_decrease_em: float = 0.01  # relative decrease of L by an EM step below which the polish begins
     max_newton_entries: int = 5000  # entries of W up to which Newton's method is allowed: a Hessian of 200 MB
-    newton_entries: int = 600  # entries of W up to which Newton is quicker than L-BFGS
-    min_rel_decrease_bfgs: float = 1e-5  # in `bfgs_span` iterations, below which Newton follows
+    newton_entries: int = 600  # entries of W up to which Newton is faster than L-BFGS
+    min_rel_decrease_bfgs: float = 1e-5  # of L in `bfgs_span` iterations, below which Newton follows
     bfgs_span: int = 10
+    gap_tol_ratio: float = 0.1  # tolerance of the polish, relative to that of the certificate
     one_thread_products: float = 2e7  # multiplications of X W' up to which BLAS has one thread
     rel_rounding: float = 1e-14  # relative difference of values that counts as rounding
 
@@ -73,15 +83,15 @@ OPTIONS = Options()
 
 
 class PlumeProblem(DescentProblem):
-    """Steps of expectation and maximisation for PLUME.
+    """The EM steps of PLUME.
 
     X, y, c, n_faces: as in :func:`~polyopt.optim.rounds.random_faces`; the weights are positive.
     gamma: sharpness of the gate, at least 0.
-    ridge: ρ, on the biases as well; positive for method="exact".
-    method: the explicit program, or a method of :func:`minimise`; "auto" is Newton's for some hundred entries
-        of W.
-    inner: iterations of an M-step at most; by default 1, 5 with "bfgs". The explicit program is solved to
-        its end.
+    ridge: ρ, also on the biases; positive for method="exact".
+    method: of the M-step: "exact", the explicit program of :mod:`formulations.plume`, or a method of
+        :func:`minimise`; "auto" is "newton" up to a few hundred entries of W, else "bfgs".
+    inner: largest number of iterations of an M-step; by default 1, or 5 with "bfgs". The explicit program is
+        solved to optimality.
     """
 
     _program: Any = None  # the explicit program, built at its first use
@@ -107,18 +117,18 @@ class PlumeProblem(DescentProblem):
         self.method, self.inner = method, inner or (5 if method == "bfgs" else 1)
         self._cached_value: tuple[Array, float] | None = None
 
-    def at(self, gamma: float) -> PlumeProblem:
+    def with_gamma(self, gamma: float) -> PlumeProblem:
         """Return the same problem with another sharpness of the gate."""
         other = copy.copy(self)
         other.gamma, other._program, other._cached_value = gamma, None, None
         return other
 
     def generators(self, seed: int, count: int) -> list[np.random.Generator]:
-        """Return sources of randomness for `count` starts."""
-        return [np.random.default_rng(one) for one in np.random.SeedSequence(seed).spawn(count)]
+        """Return the random generators of `count` starts."""
+        return [np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(count)]
 
     def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Array:
-        """Draw faces to begin from, no two alike."""
+        """Draw random faces, all different."""
         return random_faces(self.X, self.y, self.c, self.n_faces, rng)
 
     def value(self, W: Array) -> float:
@@ -129,7 +139,7 @@ class PlumeProblem(DescentProblem):
         return self._cached_value[1]
 
     def step(self, W: Array, time_limit: float | None = None) -> Solution:
-        """Make an E-step and an M-step; return the same point, as STALLED, if they would not lower L."""
+        """Make an E-step and an M-step; return the same point, with STALLED, if they do not decrease L."""
         R = mixture.responsibilities(self.X, self.y, W, self.gamma)
         m_step = (
             self._explicit_m_step(R, time_limit)
@@ -144,13 +154,13 @@ class PlumeProblem(DescentProblem):
         if after <= before:
             status = Status.TIME_LIMIT if is_out_of_time else Status.SOLVED
             return replace(m_step, status=status, primal={"W": m_step["W"]}, objective=after, bound=None)
-        # At a fixed point the accuracy of a conic solver may raise the objective a little.
+        # At a fixed point a conic solver may raise the objective by its tolerance.
         is_fixed = after <= before + TIE * abs(before)
         status = Status.TIME_LIMIT if is_out_of_time else Status.SOLVED if is_fixed else Status.STALLED
         return replace(m_step, status=status, primal={"W": W}, duals={}, objective=before, bound=None)
 
     def record(self, W: Array) -> dict[str, float]:
-        """Return sharpness, log-likelihood without the ridge, and the number of faces in use."""
+        """Return γ, the log-likelihood without the ridge, and number and perplexity of the faces in use."""
         used = np.argmin(mixture.scores_in_blocks(self.X, W), axis=1)
         return {
             "gamma": self.gamma,
@@ -160,7 +170,7 @@ class PlumeProblem(DescentProblem):
         }
 
     def polish(self, em_end: Solution, max_iter: int, tol: float, time_limit: float | None) -> Solution:
-        """Minimise L itself from the end of EM."""
+        """Minimise L from the last point of EM."""
         if max_iter <= 0:
             return replace(em_end, status=Status.ITERATION_LIMIT)
         point = minimise(
@@ -208,29 +218,29 @@ def solve_plume(
     problem: PlumeProblem, *, n_init: int = 10, max_iter: int = 5000, tol: float = 1e-6, anneal: bool = True,
     polish: bool = True, time_limit: float | None = None, seed: int = 0, n_jobs: int | None = None,
 ) -> Solution:  # fmt: skip
-    """Run expectation and maximisation from many starts, polish each end, and keep the best.
+    """Run EM from many starts, polish each result, and return the best.
 
     Without `anneal` and `polish` it is the paper's Algorithm 1.
 
-    tol: relative tolerance of the certificate that the polish is to reach. Without a polish, a run ends when
-        a step lowers the objective by no more than `tol`, relative.
+    tol: relative tolerance of the certificate. Without `polish`, a run ends when a step decreases the
+        objective by at most `tol` relatively.
     Other arguments are as in :class:`PLUME`. ``duals`` has ``score``, the multipliers of
     :func:`formulations.mixture.multipliers`. The status is CONVERGED if the polish ended at a stationary
-    point, or without a polish if the steps settled, which need not be at one.
+    point or, without `polish`, if the steps converged, which need not be to a stationary point.
     """
     whole("max_iter", max_iter)
     options = problem.options
     step_tol = max(tolerance(tol), options.min_rel_decrease_em)
     stages: list[Stage[Array]] = [
-        Stage(problem.at(gamma), options.steps_per_gamma, step_tol)
-        for gamma in (softer(problem.gamma, options) if anneal else [])
+        Stage(problem.with_gamma(gamma), options.steps_per_gamma, step_tol)
+        for gamma in (annealing_gammas(problem.gamma, options) if anneal else [])
     ]
-    last = (options.steps_before_polish, step_tol) if polish else (max_iter, tol)
-    stages.append(Stage(problem, *last))
+    last_stage = (options.steps_before_polish, step_tol) if polish else (max_iter, tol)
+    stages.append(Stage(problem, *last_stage))
 
-    def finish(found: Solution, time_left: float | None) -> Solution:
-        left = max_iter - found.iterations
-        return problem.polish(found, left, 0.1 * tol, time_left)  # well within the tolerance
+    def finish(em_end: Solution, time_left: float | None) -> Solution:
+        iterations_left = max_iter - em_end.iterations
+        return problem.polish(em_end, iterations_left, options.gap_tol_ratio * tol, time_left)
 
     with single_threaded_blas() if problem.is_small else nullcontext():
         best = run_from_many_starts(
@@ -238,12 +248,12 @@ def solve_plume(
             finish=finish if polish else None,
         )  # fmt: skip
     alpha = mixture.multipliers(problem.X, problem.y, best["W"], None, problem.gamma, problem.c)
-    then = ", then L itself" if polish else ""
-    return replace(best, duals={"score": alpha}, solver=f"em ({problem.method}){then}")
+    polish_name = ", then L itself" if polish else ""
+    return replace(best, duals={"score": alpha}, solver=f"em ({problem.method}){polish_name}")
 
 
-def softer(gamma: float, options: Options = OPTIONS) -> list[float]:
-    """Return the γ below the one asked at which a run begins, in rising order."""
+def annealing_gammas(gamma: float, options: Options = OPTIONS) -> list[float]:
+    """Return the rising values of γ, all below `gamma`, of the annealing stages."""
     first, ratio = options.first_gamma, options.gamma_ratio
     count = int(np.ceil(np.log(gamma / first) / np.log(ratio))) if gamma > first else 0
     return [first * ratio**i for i in range(count)]
@@ -256,15 +266,14 @@ def minimise(
 ) -> Solution:  # fmt: skip
     """Minimise F(W; R), the M-step, or L(W) itself if R is None, from W (K, m+1).
 
-    By Fisher's identity L has the gradient of the M-step at its own responsibilities, so a stationary point
-    of L is a fixed point of EM. L has no bound; without a ridge, on separable data, its descent ends when the
-    mean loss of a sample is `tol`.
+    By Fisher's identity the gradient of L at W is that of F(·; R) for the responsibilities R of W, so a
+    stationary point of L is a fixed point of EM. The solution has a lower bound for F only. Without a ridge
+    the infimum of L on separable data is 0; its descent then ends when the mean loss of a sample is `tol`.
 
-    method: "newton" with the full Hessian; "bfgs", of limited memory; "gradient", with steps of Barzilai and
-        Borwein; or "bfgs-newton", L-BFGS while it makes progress, and then Newton. Each backtracks until the
-        objective falls.
-    tol: relative tolerance: of the proven gap ‖∇F‖²/(2ρ), if there is a ridge, and of the gradient relative
-        to the terms that cancel in it (:func:`formulations.mixture.turnover`).
+    method: "newton", with the full Hessian; "bfgs", L-BFGS; "gradient", with steps of Barzilai and Borwein;
+        or "bfgs-newton", L-BFGS while it makes progress, and then Newton. All have a line search.
+    tol: relative tolerance of the gap ‖∇F‖²/(2ρ), if there is a ridge, and of the gradient relative to the
+        terms that cancel in it (:func:`formulations.mixture.turnover`).
     """
     methods: dict[str, Callable[[_Run, Options], None]] = {
         "newton": _newton, "bfgs": _bfgs, "gradient": _gradient, "bfgs-newton": _bfgs_then_newton,
@@ -287,17 +296,17 @@ def minimise(
         run.status = interrupted()
     if run.value > start[1]:  # by rounding
         run.W, run.value, run.gradient = start
-    bounded = R is not None and ridge > 0
+    has_bound = R is not None and ridge > 0
     return Solution(
         run.status, {"W": run.W}, {}, run.value,
-        run.value - objective.gap(run.gradient) if bounded else None, method, run.iterations,
+        run.value - objective.gap(run.gradient) if has_bound else None, method, run.iterations,
         solve_time=run.clock.seconds, history=tuple(run.history),
     )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class MixtureLoss:
-    """F(W; R), or L(W) if R is None, with its ridge."""
+    """The objective F(W; R), or L(W) if R is None, with the ridge; callable at W."""
 
     X: Matrix
     y: Array
@@ -307,21 +316,21 @@ class MixtureLoss:
     ridge: float
 
     def __call__(self, W: Array) -> tuple[float, Array]:
-        """Return the value, and the slope (K, m+1)."""
+        """Return the value and the gradient (K, m+1)."""
         return mixture.value_and_gradient(self.X, self.y, W, self.R, self.gamma, self.c, self.ridge)
 
     def hessian(self, W: Array) -> Array:
-        """Return the second derivatives, for W taken row by row."""
+        """Return the Hessian, for W taken row by row."""
         return mixture.hessian(self.X, self.y, W, self.R, self.gamma, self.c, self.ridge)
 
     def metric(self) -> Array:
         """Return ¼ Σ_i c_i x̃_i x̃_i' + ρ I, an upper bound on the Hessian of one face."""
-        one = np.ones((len(self.y), 1))
-        face = np.zeros((1, self.X.shape[1] + 1))
-        return mixture.hessian(self.X, self.y, face, one, 0.0, self.c, self.ridge)
+        responsibilities = np.ones((len(self.y), 1))
+        zero_face = np.zeros((1, self.X.shape[1] + 1))
+        return mixture.hessian(self.X, self.y, zero_face, responsibilities, 0.0, self.c, self.ridge)
 
-    def is_flat(self, W: Array, value: float, gradient: Array, tol: float) -> bool:
-        """Return True if gap and slope are within the tolerance."""
+    def is_stationary(self, W: Array, value: float, gradient: Array, tol: float) -> bool:
+        """Return True if the gap and the gradient are within the tolerance."""
         if self.R is None and self.ridge == 0.0 and value <= tol * float(self.c.sum()):
             return True  # the loss is negligible, and without a ridge it may have no minimum
         gap = self.gap(gradient)
@@ -331,12 +340,12 @@ class MixtureLoss:
         return float(np.abs(gradient).max()) <= tol * scale
 
     def gap(self, gradient: Array) -> float:
-        """Bound the distance to the minimum of a convex objective."""
+        """Return ‖gradient‖²/(2ρ), a bound on the gap of F to its minimum; inf without a ridge."""
         return float(np.sum(gradient**2)) / (2.0 * self.ridge) if self.ridge > 0 else np.inf
 
 
 class _Run:
-    """An iterate, its history, and the reason to stop."""
+    """The iterate of a descent, its value, gradient and history, and the status."""
 
     def __init__(
         self, objective: MixtureLoss, W: Array, max_iter: int, tol: float, time_limit: float | None,
@@ -349,12 +358,12 @@ class _Run:
 
     @property
     def iterations(self) -> int:
-        """Number of iterations made, each with a record in the history."""
+        """Number of iterations so far, each with a record in the history."""
         return len(self.history)
 
     def is_over(self) -> bool:
-        """Return True if the run is to stop here, with the reason in the status."""
-        if self.objective.is_flat(self.W, self.value, self.gradient, self.tol):
+        """Return True if the run has converged or reached a limit, and set the status."""
+        if self.objective.is_stationary(self.W, self.value, self.gradient, self.tol):
             self.status = Status.SOLVED
         elif self.iterations >= self.max_iter:
             self.status = Status.ITERATION_LIMIT
@@ -365,21 +374,22 @@ class _Run:
         return True
 
     def move(self, W: Array, value: float, gradient: Array) -> None:
+        """Make W the iterate and record it."""
         self.W, self.value, self.gradient = W, value, gradient
         self.history.append({"seconds": self.clock.seconds, "objective": value})
 
     def descend(self, direction: Array, step: float = 1.0) -> bool:
-        """Move along the direction by backtracking; return False if no point on it is better."""
+        """Move along a descent direction by backtracking from `step`; return False if no point is better."""
         slope = float(np.sum(direction * self.gradient))
-        largest, rounding = float(np.abs(self.gradient).max()), self.rel_rounding * abs(self.value)
+        max_gradient, rounding = float(np.abs(self.gradient).max()), self.rel_rounding * abs(self.value)
         while True:
             W = self.W + step * direction
             with np.errstate(over="ignore", invalid="ignore"):
                 value, gradient = self.objective(W)
             exceeds_rounding = -step * slope > rounding
             if value <= self.value + (ARMIJO * step * slope if exceeds_rounding else rounding) and (
-                # If values differ by rounding alone, the gradient decides.
-                exceeds_rounding or float(np.abs(gradient).max()) < 0.5 * largest
+                # If the values differ by rounding only, the gradient must be halved.
+                exceeds_rounding or float(np.abs(gradient).max()) < 0.5 * max_gradient
             ):
                 self.move(W, value, gradient)
                 return True
@@ -397,12 +407,13 @@ def _newton(run: _Run, _: Options) -> None:
 
 
 def _gradient(run: _Run, options: Options) -> None:
+    """Run gradient descent with the step lengths of Barzilai and Borwein."""
     step = 1.0 / (float(np.linalg.norm(run.gradient)) or 1.0)
     while not run.is_over():
-        before, slope = run.W, run.gradient
+        previous_W, previous_gradient = run.W, run.gradient
         if not run.descend(-run.gradient, step):
             return
-        dW, dg = run.W - before, run.gradient - slope
+        dW, dg = run.W - previous_W, run.gradient - previous_gradient
         curvature = float(np.sum(dW * dg))  # times ‖dW‖²
         dW_sq, dg_sq = float(np.sum(dW**2)), float(np.sum(dg**2))
         is_flat = curvature <= options.rel_rounding * np.sqrt(dW_sq * dg_sq)
@@ -410,11 +421,12 @@ def _gradient(run: _Run, options: Options) -> None:
 
 
 def _bfgs_then_newton(run: _Run, options: Options) -> None:
-    """Run L-BFGS while it makes progress, in the metric of logistic regression, and then Newton.
+    """Run preconditioned L-BFGS while it makes progress, and then Newton.
 
-    Far from a minimum of L its Hessian is not positive definite, and Newton's steps bring no more than those
-    of L-BFGS, which cost a tenth or less. Near it Newton needs few. The metric bounds the Hessian of logistic
-    regression for any face (Böhning & Lindsay, 1988), and makes L-BFGS independent of the features' units.
+    Far from a minimum of L its Hessian is not positive definite, and a Newton step decreases L no more than a
+    step of L-BFGS, which takes a tenth of the time or less. Near a minimum Newton needs few steps. The
+    preconditioner bounds the Hessian of logistic regression for any face (Böhning & Lindsay, 1988), and makes
+    L-BFGS independent of the units of the features.
     """
     _bfgs(run, options, positive_factor(run.objective.metric())[0], options.min_rel_decrease_bfgs)
     if run.status is Status.STALLED:
@@ -422,25 +434,28 @@ def _bfgs_then_newton(run: _Run, options: Options) -> None:
 
 
 def _bfgs(run: _Run, options: Options, root: Array | None = None, min_rel_decrease: float = 0.0) -> None:
-    """Run L-BFGS on Z = W times a lower triangular `root`, until a span of steps decreases too little."""
+    """Run L-BFGS of scipy in the variables Z = W times `root`, a lower triangular preconditioner.
+
+    It stops when `bfgs_span` iterations decrease the objective by at most `min_rel_decrease`.
+    """
     values, span, latest = [run.value], options.bfgs_span, dict[str, Any]()
 
-    def faces(z: Array) -> Array:
+    def faces_of(z: Array) -> Array:
         Z = z.reshape(run.W.shape)
         return Z.copy() if root is None else solve_triangular(root, Z.T, trans="T", lower=True).T
 
-    def slopes(G: Array) -> Array:
+    def preconditioned(G: Array) -> Array:
         return (G if root is None else solve_triangular(root, G.T, lower=True).T).ravel()
 
     def evaluate(z: Array) -> tuple[float, Array]:
-        W = faces(z)
+        W = faces_of(z)
         value, gradient = run.objective(W)
         latest["point"] = z.copy(), W, value, gradient
-        return value, slopes(gradient)
+        return value, preconditioned(gradient)
 
-    def accepted(z: Array) -> None:
+    def after_step(z: Array) -> None:
         if not np.array_equal(latest["point"][0], z):
-            evaluate(z)  # the last trial of the line search was not the one it took
+            evaluate(z)  # the line search did not end with the point that it accepted
         run.move(*latest["point"][1:])
         values.append(run.value)
         if run.is_over():
@@ -453,23 +468,23 @@ def _bfgs(run: _Run, options: Options, root: Array | None = None, min_rel_decrea
         return
     limits = {"maxiter": run.max_iter + 1, "maxfun": 1 << 30, "ftol": 0.0, "gtol": 0.0, "maxcor": 20}
     start = (run.W if root is None else run.W @ np.tril(root)).ravel()
-    minimize(evaluate, start, jac=True, method="L-BFGS-B", callback=accepted, options=limits)
+    minimize(evaluate, start, jac=True, method="L-BFGS-B", callback=after_step, options=limits)
 
 
 @dataclass(frozen=True, kw_only=True)
 class EMSettings(Settings):
-    """Settings of expectation and maximisation for the parameter ``em`` of :class:`polyopt.PLUME`.
+    """Settings of the EM algorithm for the parameter ``em`` of :class:`polyopt.PLUME`.
 
     Parameters
     ----------
     inner : int, optional
-        Steps of the M-step at most; by default 1, 5 with "bfgs".
+        Largest number of iterations of an M-step; by default 1, or 5 with "bfgs".
     anneal : bool, default=True
-        True: each run begins at a soft gate, γ = 1/4, and doubles it up to `gamma`.
+        True: each run begins with a soft gate, γ = 1/4, and doubles γ up to `gamma`.
     polish : bool, default=True
-        True: the objective itself is minimised once the steps become slow, or after 15 of them. Without
-        it and without `anneal`, a run is the paper's Algorithm 1 to its own end, where a step lowers the
-        objective by no more than `tol`, relative; that need not be a stationary point.
+        True: the objective itself is minimised once EM becomes slow, or after 15 steps. Without `polish` and
+        `anneal`, a run is the paper's Algorithm 1, until a step decreases the objective by at most `tol`
+        relatively; that need not be a stationary point.
 
     Examples
     --------
@@ -493,54 +508,56 @@ class EMSettings(Settings):
 class PLUME(PolyhedralClassifier):
     """Polyhedral learning by mixture of experts, of Shah, Sastry & Manwani [1]_.
 
-    With scores ``s_k = W_k'x + b_k``, every face is a logistic expert and the gate prefers the face with the
-    least score: ``P(inside | x) = Σ_k g_k(x) / (1 + exp(-s_k))``, ``g_k`` proportional to ``exp(-γ s_k)``.
-    Minimises the negative log-likelihood plus ``ridge/2 (||W||² + ||b||²)`` by expectation and maximisation,
-    no step of which raises it. Where these steps become slow, Newton's method or L-BFGS minimises it directly
-    to a stationary point, whatever `solver` made the M-steps. The problem is not convex for more than one
-    face. As γ grows the model becomes SPLA1's, ``P = σ(min_k s_k)``.
+    With scores ``s_k = W_k'x + b_k``, every face is a logistic expert, and the gate has its largest weight at
+    the face with the least score: ``P(inside | x) = Σ_k g_k(x) / (1 + exp(-s_k))``, ``g_k`` proportional to
+    ``exp(-γ s_k)``. Minimises the negative log-likelihood plus ``ridge/2 (||W||² + ||b||²)`` by the EM
+    algorithm, no step of which raises it. Once these steps become slow, Newton's method or L-BFGS minimises
+    it directly to a stationary point, with every `solver` of the M-step. The problem is not convex for more
+    than one face. As γ grows the model becomes SPLA1's, ``P = σ(min_k s_k)``.
 
     Parameters
     ----------
     n_faces : int, default=3
-        K, the faces; one is logistic regression.
+        K, the number of faces; one is logistic regression.
     gamma : float, default=1.0
-        γ, the sharpness of the gate, at least 0. At a sharp gate samples hardly change faces while
-        learning, for which there is ``EMSettings(anneal=True)``.
+        γ, the sharpness of the gate, at least 0. With a sharp gate samples hardly change faces during the
+        fit; ``EMSettings(anneal=True)`` therefore begins with a soft one.
     ridge : float, default=0.1
-        ρ, at least 0; without it nothing can be proven, and separable data have no optimum. With 0 the
-        normals are the shortest with their scores: a feature that is constant in training has the weight 0.
+        ρ, at least 0. With 0 there is no certificate, and separable data have no optimum; the normals are
+        then the shortest with their scores, so that a feature that is constant in training has the weight 0.
     solver : {"auto", "newton", "bfgs", "gradient", "exact"}, default="auto"
-        The M-step: some steps of Newton's method on all faces together, of L-BFGS, or up the gradient with
-        backtracking, or ("exact") the explicit program of ``formulations.plume`` to its end. "auto" is
-        Newton's up to a few hundred unknowns, else L-BFGS.
+        Solver of the M-step: a few steps of Newton's method on all faces together, of L-BFGS, or of gradient
+        ascent with backtracking, or ("exact") the explicit program of ``formulations.plume`` to optimality.
+        "auto" is Newton's method up to a few hundred unknowns, else L-BFGS.
     em : EMSettings, optional
-        Steps, gate and end of expectation and maximisation; by default ``EMSettings()``.
+        Settings of the EM algorithm; by default ``EMSettings()``.
     decision : {"posterior", "polytope"}, default="posterior"
-        Decision rule: which class is the more probable (``classes_[0]`` if both are equally so), or whether
-        the sample is in the polytope of the faces. The two differ near the polytope's edges, where
-        ``predict_proba``, which without `calibration` is the model's probability in either case, may be less
-        than one half for the class that is predicted.
+        Decision rule: the more probable class (``classes_[0]`` in a tie), or whether the sample is in the
+        polytope of the faces. The two differ near the polytope's edges. There ``predict_proba``, which
+        without `calibration` is the model's probability with both rules, may be less than one half for the
+        class that "polytope" predicts.
     n_init : int, default=10
-        Starts, of which the best end is kept.
+        Random starts; the best result is kept.
     max_iter : int, default=5000
-        Iterations at most, per start: steps of expectation and maximisation, also those at softer gates,
-        and iterations of Newton's method or L-BFGS in the polish, all together.
+        Largest number of iterations per start: EM steps, also those of annealing, and iterations of Newton's
+        method or L-BFGS in the polish, all together.
     tol : float, default=1e-6
-        Relative tolerance of the certificate that the end of a run is to reach.
+        Relative tolerance of the certificate at the result of a run.
 
     Attributes
     ----------
     polytope_ : Polytope
-        Where all scores are positive, as a set: redundant faces, vertices, volume, rules (binary problems).
+        The set of the points with positive scores: redundant faces, vertices, volume, rules (binary
+        problems).
     assignment_ : ndarray of int, shape (n,)
         The face with the least score for each sample (binary problems; samples of zero weight left out).
     duals_ : pandas.DataFrame
-        One row per sample and face: how far the face is responsible for the sample, and what the sample
-        pulls at it, in input order.
+        One row per sample and face, in input order: the responsibility of the face for the sample, and the
+        multiplier, the coefficient of the sample in the face.
     history_ : pandas.DataFrame
-        One row per iteration of every start, and one numbered 0 for the start itself. Rows of one ``gamma``
-        compare. The faces in use are in the rows of steps and of the end of the polish.
+        One row per iteration of every start, and one numbered 0 for the start itself. Objectives are
+        comparable between rows of equal ``gamma``. Rows of EM steps and the last row of the polish have the
+        number of faces in use.
 
     References
     ----------
@@ -592,7 +609,7 @@ class PLUME(PolyhedralClassifier):
             gamma=self.gamma, ridge=self.ridge, method=self.solver, inner=em.inner,
         )  # fmt: skip
         self.solver_ = problem.method
-        found = solve_plume(
+        solution = solve_plume(
             problem,
             n_init=self.n_init if self.n_faces > 1 else 1,  # logistic regression has one optimum
             max_iter=self.max_iter,
@@ -604,9 +621,9 @@ class PLUME(PolyhedralClassifier):
             n_jobs=self.n_jobs,
         )
         if self.ridge == 0.0:
-            faces = SampleSpan(X).project(found["W"])
-            found = replace(found, primal={**found.primal, "W": faces})
-        return found
+            faces = SampleSpan(X).project(solution["W"])
+            solution = replace(solution, primal={**solution.primal, "W": faces})
+        return solution
 
     def _binary_scores(self, X: Any) -> Array:
         if self._asked["decision"] == "polytope":
@@ -623,8 +640,8 @@ class PLUME(PolyhedralClassifier):
         least = graph.over_columns("ReduceMin", s)
         gate = graph.op("Mul", graph.op("Sub", least, s), graph.constant(float(self._asked["gamma"])))
         inside, outside = (
-            _draw_log_sum(graph, graph.op("Sub", gate, _draw_softplus(graph, each)))
-            for each in (graph.op("Neg", s), s)
+            _draw_log_sum(graph, graph.op("Sub", gate, _draw_softplus(graph, signed_scores)))
+            for signed_scores in (graph.op("Neg", s), s)
         )
         return graph.op("Mul", graph.op("Sub", inside, outside), graph.constant(self._side))
 
@@ -647,7 +664,7 @@ class PLUME(PolyhedralClassifier):
     def _multipliers(self) -> dict[str, Any]:
         W, n, K = self.solution_["W"], len(self._y), len(self.W_)
         r = mixture.responsibilities(self._X, self._y, W, self._asked["gamma"]).ravel()
-        wrong = expit(-self._y[:, None] * mixture.scores_in_blocks(self._X, W)).ravel()
+        p_other = expit(-self._y[:, None] * mixture.scores_in_blocks(self._X, W)).ravel()
         place = np.repeat(np.arange(n), K)
         states = np.array(["another face's", "shared", "its own"])
         return {
@@ -659,14 +676,14 @@ class PLUME(PolyhedralClassifier):
                 self._X, self._y, W, None, self._asked["gamma"], self._costs
             ).ravel(),
             "responsibility": r,
-            "doubt": wrong,
+            "doubt": p_other,
             "state": states[(r > 0.05).astype(int) + (r > 0.5)],
         }
 
     def generalization_bound(self, delta: float = 0.05) -> PolytopeBound:
         """Return a bound on the error, by Rademacher complexity, from the training data (two classes).
 
-        It is of what `decision` decides by: the log-odds, or the polytope of the faces.
+        It is for the decision rule of the parameter `decision`.
 
         Parameters
         ----------
@@ -679,20 +696,20 @@ class PLUME(PolyhedralClassifier):
         self._need_one_polytope("the bound")
         self._need_data("generalization_bound()")
         if self._asked["decision"] == "polytope":
-            # The polytope's theorem has its faces positive outside.
+            # The theorem for polytopes has faces that are positive outside.
             return polytope_bound(self._X, -self._y, -self.solution_["W"], delta)
         return plume_bound(self._X, self._y, self.solution_["W"], self._asked["gamma"], delta)
 
 
 def _draw_log_sum(graph: Graph, a: str) -> str:
-    """Return the logarithm (n, 1) of the sum of the columns' exponentials."""
-    top = graph.over_columns("ReduceMax", a)
-    sums = graph.over_columns("ReduceSum", graph.op("Exp", graph.op("Sub", a, top)))
-    return graph.op("Add", top, graph.op("Log", sums))
+    """Draw the logarithm (n, 1) of the sum of the exponentials of a (n, K), and return its name."""
+    largest = graph.over_columns("ReduceMax", a)
+    sums = graph.over_columns("ReduceSum", graph.op("Exp", graph.op("Sub", a, largest)))
+    return graph.op("Add", largest, graph.op("Log", sums))
 
 
 def _draw_softplus(graph: Graph, s: str) -> str:
-    """``log(1 + e^s)``; ONNX Runtime's own operation is of single precision alone."""
-    small = graph.op("Exp", graph.op("Neg", graph.op("Abs", s)))
-    rest = graph.op("Log", graph.op("Add", graph.constant(1.0), small))
-    return graph.op("Add", graph.op("Max", s, graph.constant(0.0)), rest)
+    """Draw ``log(1 + e^s)``, for which ONNX Runtime has an operation in single precision only."""
+    exponential = graph.op("Exp", graph.op("Neg", graph.op("Abs", s)))
+    log_term = graph.op("Log", graph.op("Add", graph.constant(1.0), exponential))
+    return graph.op("Add", graph.op("Max", s, graph.constant(0.0)), log_term)

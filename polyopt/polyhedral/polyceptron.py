@@ -1,18 +1,20 @@
 """The Polyceptron, a perceptron for polyhedral sets: Algorithms 1 (batch) and 2 (online), and the estimator.
 
-Both algorithms move the faces against the gradient of the criterion E_P, which sums over the misclassified
-samples of each cell; the batch over all samples at once, online one sample at a time. Scaling all faces by a
-positive factor changes no mistake and no prediction, so any positive multiple of the faces is the same
-answer.
+The cell of a sample is the face with the least score, h(x) = min_k W_k·x̃ with x̃ = (x, 1), and a sample of
+label y, +1 inside, is misclassified if y h(x) < 0. Both algorithms are subgradient descent on the criterion
+E_P = Σ [-y h(x)]_+, over the faces W (K, m+1), bias last: Algorithm 1 takes steps for all samples,
+Algorithm 2 for one sample at a time. Multiplying all faces by a positive factor changes no prediction.
 
 The paper's Algorithm 1 cannot be run as printed: its loop continues *while* the update is smaller than the
 threshold, so that it ends at once, and it sums the update over all samples of a cell. The parameter ``rule``
-is the reading of the algorithm:
+selects the reading of the algorithm:
 
 - "corrected": continues while the norm of the update is at least the threshold; the update sums over the
-  misclassified samples. This is the gradient of E_P, and only this reading has the paper's run time.
-- "cells": the same, with an update that sums over all samples of a cell, as printed. It never ends by itself.
-- "printed": to the letter.
+  misclassified samples. This is the gradient of E_P, and the only reading with the paper's run times.
+- "cells": as "corrected", but the update sums over all samples of a cell, as printed. It does not converge.
+- "printed": the algorithm as printed.
+
+The file has the compiled sweeps, the two algorithms with their common loop ``_run``, and the estimator.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ from polyopt.base.types import ClassWeight, SamplesLike
 from polyopt.certificates.certificate import Certificate
 from polyopt.estimators.multiplier_frame import hinge_columns
 from polyopt.estimators.parameters import Settings, estimator, ruled, shared
-from polyopt.estimators.stream import keeps_no_data, learn_chunk, own_arrays
+from polyopt.estimators.stream import keeps_no_data, learn_chunk, make_arrays_writable
 from polyopt.linalg.rows import ROW_TYPES, ROWS, Rows, as_rows, in_lanes, stretches
 from polyopt.linalg.span import SampleSpan, without_idle_faces
 from polyopt.linalg.used_features import present_features
@@ -54,14 +56,14 @@ RULES = ("corrected", "cells", "printed")
 
 
 class Sweep(Struct):
-    """Samples, faces and counts of a pass over the samples, as ``native/polyceptron.inc`` has them.
+    """Samples, faces and sums of a pass over the samples: the struct of ``native/polyceptron.inc``.
 
-    values, columns, starts, shared: the samples, :class:`polyopt.linalg.rows.Rows`.
+    values, columns, starts, shared: the samples, fields of :class:`polyopt.linalg.rows.Rows`.
     y, c (n,): labels, +1 inside, and weights.
-    W (m+1, L): faces as lanes.
-    tally (3,): E_P, the weight of the mistakes, and the sum of the norms of the faces' updates (Algorithm 1);
-        each sample is added with the faces at its turn.
-    sizes (K,): number of samples of each cell; added to.
+    W (m+1, L): the faces as columns, padded to L columns for SIMD instructions.
+    tally (3,): E_P, the weight of the mistakes, and the sum of the norms of the faces' updates (Algorithm 1),
+        accumulated with the faces as they are when a sample is visited.
+    sizes (K,): number of samples of each cell, accumulated.
     scores (L,): work space.
     """
 
@@ -71,15 +73,16 @@ class Sweep(Struct):
     types = ROW_TYPES
 
 
-# Algorithm 2: every misclassified sample in `order` adds step * c * y * x̃ to the face of its cell.
+# Algorithm 2: each misclassified sample, in `order`, adds step * c * y * x̃ to the face of its cell.
 _pass = kernel("polyceptron_pass", "sweep: Sweep; order: i8 (o); step: f8")
 
-# Evaluate samples `first` to `last` - 1, without a change of the faces.
+# Evaluate samples `first` to `last` - 1, with fixed faces.
 _evaluate = kernel("polyceptron_judge", "sweep: Sweep; first: i8; last: i8")
 
-# Algorithm 1: an iteration, of samples `first` to `last` - 1. The first call of an iteration moves the faces
-# by step times the update (m+1, L) of the one before, and clears it. Then every misclassified sample (with
-# `update_all`, every sample) adds c * y * x̃ to the face of its cell there. The last call measures the update.
+# Algorithm 1: the part of an iteration for samples `first` to `last` - 1. The first call of an iteration adds
+# step times the previous update (m+1, L) to the faces, and clears the update. Then every misclassified sample
+# (with `update_all`, every sample) adds c * y * x̃ to the update of the face of its cell. The last call adds
+# the norms of the update to the tally.
 _iterate = kernel(
     "polyceptron_iterate",
     "sweep: Sweep; first: i8; last: i8; step: f8; update_all: i8; update!: f8 (r, L)",
@@ -87,7 +90,7 @@ _iterate = kernel(
 
 
 class _Sweeps:
-    """Faces as lanes, and sweeps over samples with them."""
+    """Faces as padded columns (m+1, L) for the compiled sweeps."""
 
     def __init__(self, W: Vector):
         self.n_faces, self.W = len(W), in_lanes(W)
@@ -97,8 +100,8 @@ class _Sweeps:
         """The faces (K, m+1)."""
         return self.W[:, : self.n_faces].T.copy()
 
-    def over(self, rows: Rows, y: Vector, c: Vector) -> Sweep:
-        """Return the struct of some samples and the faces."""
+    def sweep(self, rows: Rows, y: Vector, c: Vector) -> Sweep:
+        """Return the struct for these faces and some samples."""
         return Sweep(
             rows.values, rows.columns, rows.starts, rows.shared, y, c, self.W, np.zeros(3),
             np.zeros(self.n_faces, dtype=np.int64), np.zeros(self.W.shape[1]),
@@ -113,16 +116,16 @@ def solve_batch(
     """Run Algorithm 1 from the faces W.
 
     X, y, c: samples (n, m), labels (+1 inside, -1 outside) and positive weights (n,).
-    max_iter: updates at most; 0 evaluates the start.
+    max_iter: largest number of updates; 0 only evaluates the start.
     Other arguments are as in :class:`PerceptronSettings`. The objective of the solution is E_P. ``history``
-    has a record for the faces after each update, and one numbered 0 for the start: criterion, weight of the
-    mistakes, the norm that is compared with the threshold, faces in use.
+    has a record for the faces after each update, and record 0 for the start: the criterion, the weight of the
+    mistakes, the norm of the update, and the number of faces with samples.
     """
     one_of("rule", rule, RULES)
     at_least("threshold", threshold, 0.0)
     _check(step, patience, max_iter)
     rows, state = as_rows(X), _Sweeps(W)
-    sweep, update = state.over(rows, y, c), np.zeros_like(state.W)
+    sweep, update = state.sweep(rows, y, c), np.zeros_like(state.W)
     calls = list(stretches(len(y), rows, state.W.shape[1]))
 
     def run_pass() -> tuple[dict[str, float], bool]:
@@ -141,48 +144,48 @@ def solve_online(
     X: Matrix, y: Vector, c: Vector, W: Vector, *, step: float = 1.0, pocket: bool = True,
     patience: int | None = None, max_iter: int = 300, time_limit: float | None = None, seed: int = 0,
 ) -> Solution:  # fmt: skip
-    """Run Algorithm 2 from the faces W: passes through the samples, each in a random order of the seed.
+    """Run Algorithm 2 from the faces W: passes through the samples in random orders.
 
-    Arguments are as in :func:`solve_batch`; `max_iter` counts passes. The run has converged once a pass makes
-    no mistake.
+    Arguments are as in :func:`solve_batch`; `max_iter` is a number of passes. The run has converged once a
+    pass makes no mistake.
     """
     _check(step, patience, max_iter)
     rows, machine = as_rows(X), OnlinePolyceptron(W, step, seed)
     state = machine.state
-    sweep, weighted = state.over(rows, y, c), np.flatnonzero(c > 0)
+    sweep, used = state.sweep(rows, y, c), np.flatnonzero(c > 0)
     calls = list(stretches(len(y), rows, state.W.shape[1]))
 
     def run_pass() -> tuple[dict[str, float], bool]:
-        made = machine.pass_through(sweep, weighted, rows)
+        mistakes = machine.pass_through(sweep, used, rows)
         _clear(sweep)
         for first, last in calls:
             _evaluate(sweep, first, last)
-        return {"made": made}, made == 0
+        return {"made": mistakes}, mistakes == 0
 
     numbers = range(1, max_iter + 1)
     return _run("online", "pass", numbers, run_pass, state, sweep, W, pocket, patience, Clock(time_limit))
 
 
 class OnlinePolyceptron:
-    """The state of Algorithm 2 between chunks of a stream: faces W (K, m+1), bias last, and η."""
+    """The state of Algorithm 2 between passes: the faces W (K, m+1), the step η, and the random generator."""
 
     def __init__(self, W: Vector, step: float = 1.0, seed: int = 0):
         self.state, self.step, self.rng = _Sweeps(W), step, np.random.default_rng(seed)
 
     @property
     def faces(self) -> Vector:
-        """The faces (K, m+1) as they are now."""
+        """The current faces (K, m+1)."""
         return self.state.faces
 
-    def show(self, rows: Rows, y: Vector, c: Vector) -> float:
-        """Pass once through samples in random order, and return the weight of the mistakes made.
+    def learn(self, rows: Rows, y: Vector, c: Vector) -> float:
+        """Pass once through the samples in random order; return the weight of the mistakes during the pass.
 
         y, c (n,): labels, +1 inside, -1 outside, and weights, at least 0.
         """
-        return self.pass_through(self.state.over(rows, y, c), np.flatnonzero(c > 0), rows)
+        return self.pass_through(self.state.sweep(rows, y, c), np.flatnonzero(c > 0), rows)
 
     def pass_through(self, sweep: Sweep, samples: NDArray[np.int64], rows: Rows) -> float:
-        """Pass once through some of the `rows` of a sweep."""
+        """Pass once through the `samples`, row numbers of a sweep, in random order; return as in `learn`."""
         order = self.rng.permutation(samples)
         _clear(sweep)
         for first, last in stretches(len(order), rows, self.state.W.shape[1]):
@@ -206,10 +209,11 @@ def _run(
     name: str, unit: str, numbers: range, run_pass: Callable[[], tuple[dict[str, float], bool]],
     state: _Sweeps, sweep: Sweep, W: Vector, pocket: bool, patience: int | None, clock: Clock,
 ) -> Solution:  # fmt: skip
-    """Pass over all samples until a limit; keep the last faces, or those with the fewest mistakes.
+    """Repeat `run_pass` until it has converged or a limit is reached.
 
-    `run_pass` returns entries of the record, and True if no further pass is needed. (The loop of
-    :mod:`polyopt.optim.rounds` keeps the least objective instead.)
+    The solution has the last faces or, with `pocket`, those with the fewest mistakes. (The loop of
+    :mod:`polyopt.optim.rounds` keeps the lowest objective instead.) `run_pass` returns entries of the record,
+    and True if the algorithm has converged.
     """
     criterion, fewest, idle_passes = np.inf, np.inf, 0
     history: list[dict[str, float]] = []
@@ -223,7 +227,7 @@ def _run(
             tell(history[-1])
             show(history[-1], lambda: {"W": state.faces})
             idle_passes = 0 if mistakes < fewest else idle_passes + 1
-            if not pocket or mistakes <= fewest:  # the later one of equals
+            if not pocket or mistakes <= fewest:  # of ties the latest
                 W, criterion = state.faces, value
             fewest = min(mistakes, fewest)
             if is_last or (patience is not None and idle_passes >= patience):
@@ -250,16 +254,15 @@ class PerceptronSettings(Settings):
     step : float, default=0.1
         η, the step; positive ("batch", "online").
     threshold : float, default=0.0
-        γ, to which the sum of the norms of the faces' updates is held ("batch"); 0 goes on until no
-        sample is misclassified, or the mistakes no longer fall.
+        γ: "batch" stops once the sum of the norms of the faces' updates is below it; with 0 it continues
+        until no sample is misclassified, or until `patience` ends.
     rule : {"corrected", "cells", "printed"}, default="corrected"
-        Reading of Algorithm 1, see :mod:`polyopt.polyhedral.polyceptron`: as printed it ends at
-        once.
+        Reading of Algorithm 1, which as printed ends at once (:mod:`polyopt.polyhedral.polyceptron`).
     pocket : bool, default=True
-        True: the answer is the iterate with the fewest mistakes. False: the last iterate.
+        True: the result is the iterate with the fewest mistakes. False: the last iterate.
     patience : int or None, default=200
         Iterations ("batch") or passes ("online") without fewer mistakes before a run has converged; None
-        goes on to `max_iter`.
+        continues to `max_iter`.
 
     Examples
     --------
@@ -284,27 +287,27 @@ class PerceptronSettings(Settings):
 
 @estimator
 class Polyceptron(PolyhedralClassifier):
-    """Polyceptron of Manwani & Sastry [1]_: one class inside of K faces, learnt as a perceptron learns.
+    """Polyceptron of Manwani & Sastry [1]_: a perceptron for a polytope of K faces with one class inside.
 
-    With scores ``W_k'x + b_k`` and h(x) their least, a sample is inside where h(x) is positive. The
-    criterion is ``E_P = Σ [-y h(x)]_+``, eq. (3), of which Algorithm 1 takes gradient steps and Algorithm 2
-    steps for one sample at a time. E_P is 0 at W = 0 too and means nothing for exact minimisation, so the
-    exact variant has a margin: it minimises ``Σ [1 - y h(x)]_+``, where a sample inside pays at every face,
-    by a linear program for each face in turn. All faces are brought to the scale at which this margin error
-    is least, which changes no prediction, and are compared and certified by it.
+    With scores ``W_k'x + b_k`` and h(x) the least of them, a sample is inside if h(x) > 0. Algorithm 1 is
+    gradient descent on the perceptron criterion ``E_P = Σ [-y h(x)]_+``, and Algorithm 2 takes steps for
+    one sample at a time. Since E_P is 0 at W = 0, its exact minimisation is trivial. The exact variant
+    therefore has a margin: it minimises the margin error ``Σ [1 - y h(x)]_+``, with the hinge losses of a
+    sample inside summed over all faces, by a linear program for each face in turn. The faces of every solver
+    are scaled to the least margin error, which changes no prediction, and are compared and certified by it.
 
-    "global" minimises the exact variant over all faces in the box and all assignments, by the integer program
-    of :mod:`formulations.polyceptron` in HiGHS, for up to 1,000 samples: of some 60 samples in few
-    dimensions within seconds. Of more there is a gap, which is wide in ten dimensions or more. The bound is
-    HiGHS's word, which the certificate shows as stated.
+    "global" minimises the margin error over all faces in the box and all assignments, by the integer program
+    of :mod:`formulations.polyceptron` in HiGHS, for up to 1,000 samples. For about 60 samples in few
+    dimensions it takes seconds. For more samples a gap remains, which is wide in ten dimensions or more. The
+    certificate reports HiGHS's bound as the solver's.
 
-    No variant sees changes that alter no training sample's score. A feature that is constant in training has
-    the weight 0, equal features have equal weights, each normal is the shortest with its scores, and a face
-    that answers for no sample (none outside, for the exact variant) is a constant; unless that leaves the
-    box.
+    The objectives do not determine changes of the faces that alter no training sample's score. A feature that
+    is constant in training has the weight 0, equal features have equal weights, each normal is the shortest
+    with its scores, and a face without samples (without samples outside, for the exact variant) is a
+    constant; unless that leaves the box.
 
-    ``partial_fit`` is Algorithm 2, where weights multiply the step. The scale of the faces that it leaves
-    means nothing.
+    ``partial_fit`` is Algorithm 2, with the samples' weights as factors of the step. The faces are not scaled
+    after it.
 
     Parameters
     ----------
@@ -312,31 +315,31 @@ class Polyceptron(PolyhedralClassifier):
         K, the faces; one is a perceptron.
     solver : {"auto", "batch", "online", "highs", "exact", "global"}, default="auto"
         "batch" is Algorithm 1, "online" Algorithm 2. "highs" alternates between cells and linear
-        programs in HiGHS, each from its last basis; "exact" does the same through the explicit programs of
-        ``formulations.polyceptron``. Both have one start more, the end of "batch", for which there is a tenth
-        of a `time_limit`. "global" goes on from the end of "highs" until HiGHS's bound is
-        attained or the `time_limit` is over; without one it may take hours. "auto" is "batch".
+        programs in HiGHS, each from its last basis; "exact" does the same with the explicit programs of
+        ``formulations.polyceptron``. Both have an additional start, the result of "batch" in a tenth of the
+        `time_limit`. "global" continues from the result of "highs" until HiGHS's bound is attained or the
+        `time_limit` is over; without a limit it may take hours. "auto" is "batch".
     passes : PerceptronSettings, optional
-        Steps, rule and end of "batch" and "online"; by default ``PerceptronSettings()``.
+        Step, rule and stopping criteria of "batch" and "online"; by default ``PerceptronSettings()``.
     radius : float, default=1e4
-        Largest absolute value of an entry of W and b ("highs", "exact", "global"; a bound of the certificate
-        for all). Finite for "global", and best not much larger than the weights.
+        Largest absolute value of an entry of W and b ("highs", "exact", "global"; the box of the certificate
+        for all solvers). It must be finite for "global", where a radius near the size of the weights is best.
     n_init : int, default=10
-        Random starts, of which the one with the least margin error is kept.
+        Random starts; the result with the least margin error is kept.
     max_iter : int, default=1000
-        Iterations, passes or rounds at most, per start; "batch" as a start of another solver has as many.
-        "global" has no such cap.
+        Largest number of iterations, passes or rounds per start, also of "batch" as the start of another
+        solver. "global" has no such limit.
 
     Attributes
     ----------
     solution_ : Solution or list of Solution
-        The solver's answer (one per pair of classes); its objective is the margin error.
+        The solver's solution (one per pair of classes); its objective is the margin error.
     duals_ : pandas.DataFrame
-        One row per sample and face that it must be right at, with its multiplier (nan from "batch" and
+        One row per margin constraint, of a sample and a face, with its multiplier (nan from "batch" and
         "online", which have none), in input order.
     history_ : pandas.DataFrame
         One row per iteration, pass or round of every start, with the criterion E_P ("batch", "online"), and
-        one numbered 0 for a start that is a point ("batch", "highs", "exact"). With "global" ``n_iter_``
+        one numbered 0 for the start ("batch", "highs", "exact"). With "global" ``n_iter_``
         counts HiGHS's iterations, and the last row has its bound.
 
     References
@@ -382,19 +385,19 @@ class Polyceptron(PolyhedralClassifier):
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
         if self.solver_ in ("batch", "online"):
             return self._make_passes(X, y, c, seed, self.solver_, self.time_limit)
-        fast = partial(self._fast_end, X, y, c, seed)
+        batch_faces = partial(self._batch_faces, X, y, c, seed)
         if self.solver_ == "global":
             return solve_polyceptron_global(
                 X, y, c, self.n_faces,
                 radius=self.radius, n_init=self.n_init, time_limit=self.time_limit, seed=seed,
-                n_jobs=self.n_jobs, first=fast,
+                n_jobs=self.n_jobs, first=batch_faces,
             )  # fmt: skip
         engine: Engine = "highs" if self.solver_ == "highs" else "program"
         problem = ExactPolyceptron(X, y, c, self.n_faces, self.radius, engine)
-        return problem.without_idle_faces(self._run(Stage(problem, self.max_iter), seed, fast))
+        return problem.without_idle_faces(self._run(Stage(problem, self.max_iter), seed, batch_faces))
 
-    def _fast_end(self, X: Any, y: Array, c: Array, seed: int, time_left: float | None) -> Array:
-        """Return the faces in the box that "batch" ends with, in a tenth of the time limit."""
+    def _batch_faces(self, X: Any, y: Array, c: Array, seed: int, time_left: float | None) -> Array:
+        """Return the faces of "batch" after a tenth of the time limit at most, scaled into the box."""
         limit = None if time_left is None else min(0.1 * (self.time_limit or 0.0), time_left)
         W = self._make_passes(X, y, c, seed, "batch", limit)["W"]
         return W * min(1.0, self.radius / (float(np.abs(W).max()) or 1.0))
@@ -402,6 +405,7 @@ class Polyceptron(PolyhedralClassifier):
     def _make_passes(
         self, X: Any, y: Array, c: Array, seed: int, solver: str, time_limit: float | None
     ) -> Solution:
+        """Run Algorithm 1 or 2 from all starts, scale the faces, and return the best result."""
         passes = self.passes or PerceptronSettings()
         shared: dict[str, Any] = {
             "step": passes.step, "pocket": passes.pocket, "patience": passes.patience,
@@ -413,15 +417,15 @@ class Polyceptron(PolyhedralClassifier):
             rng = np.random.default_rng([seed, number])
             W = random_faces(X, y, c, self.n_faces, rng)
             if solver == "batch":
-                found = solve_batch(
+                result = solve_batch(
                     X, y, c, W, threshold=passes.threshold, rule=passes.rule, time_limit=time_left, **shared
                 )
             else:
                 order = int(rng.integers(np.iinfo(np.int32).max))
-                found = solve_online(X, y, c, W, seed=order, time_limit=time_left, **shared)
-            W = span.project(found["W"])
+                result = solve_online(X, y, c, W, seed=order, time_limit=time_left, **shared)
+            W = span.project(result["W"])
             W = without_idle_faces(X, W * best_scale(X, y, W, c))
-            return replace(found, primal={"W": W}, objective=margin_error(X, y, W, c))
+            return replace(result, primal={"W": W}, objective=margin_error(X, y, W, c))
 
         return best_of(run, self.n_init, time_limit=time_limit, n_jobs=self.n_jobs)
 
@@ -467,7 +471,7 @@ class Polyceptron(PolyhedralClassifier):
         Returns
         -------
         self
-            With the faces as they are now. No data are kept, so there are no ``assignment_``, ``duals_`` and
+            With the current faces. No data are stored, so there are no ``assignment_``, ``duals_`` and
             ``certificate()``.
 
         Raises
@@ -478,7 +482,7 @@ class Polyceptron(PolyhedralClassifier):
         return learn_chunk(self, X, y, classes, sample_weight)
 
     def _begin(self, X: Any, n_total: int) -> PolyceptronStream:
-        """Return Algorithm 2 before the first sample, with small random faces."""
+        """Return the initial state of a stream: Algorithm 2 with small random faces."""
         self._side, self.solver_ = self._chosen_side(), "online"
         seed = self._seed()
         step = (self._asked["passes"] or PerceptronSettings()).step
@@ -489,21 +493,21 @@ class Polyceptron(PolyhedralClassifier):
     def _learn(self, X: Any, codes: NDArray[np.int64], weights: Array) -> None:
         self._check_sizes(X, weights)
         assert isinstance(self._stream, PolyceptronStream)
-        self._show(self._stream.show(X, self._side * np.where(codes == 1, 1.0, -1.0), weights))
+        self._set_solution(self._stream.learn(X, self._side * np.where(codes == 1, 1.0, -1.0), weights))
 
 
 @dataclass
 class PolyceptronStream:
-    """The state between two chunks: Algorithm 2, and its history."""
+    """The state of a stream between two chunks: Algorithm 2, and its history."""
 
     machine: OnlinePolyceptron
     history: tuple[dict[str, float], ...] = ()
 
-    def show(self, X: NDArray[Any] | sp.csr_array, y: Array, c: Array) -> Solution:
+    def learn(self, X: NDArray[Any] | sp.csr_array, y: Array, c: Array) -> Solution:
         """Make one pass over a chunk, with labels +1 inside and weights; return the faces after it."""
-        own_arrays(self.machine.state)
-        made = self.machine.show(as_rows(X), y, c)
-        record = {"chunk": float(len(self.history) + 1), "samples": float(len(y)), "made": made}
+        make_arrays_writable(self.machine.state)
+        mistakes = self.machine.learn(as_rows(X), y, c)
+        record = {"chunk": float(len(self.history) + 1), "samples": float(len(y)), "made": mistakes}
         self.history = (*self.history, record)
         return Solution(
             Status.CONVERGED, {"W": self.machine.faces}, {}, np.nan, None, "polyceptron, a stream",

@@ -1,11 +1,16 @@
 """The exact Polyceptron: a linear program for each face, and an integer program over all assignments.
 
-The programs are those of :mod:`formulations.polyceptron`. The duals of the linear programs are solved, which
-have no more rows than a sample has features, and in which a new assignment changes only the upper bounds of
-columns: each face's program stays in HiGHS and goes on from its last basis.
+The objective is the margin error: every positive should have a margin of 1 at each face, and each negative at
+the face that it is assigned to, the one with the least score; the hinge losses are summed with their costs.
+:mod:`formulations.polyceptron` has the programs.
 
-The integer program minimises over the faces in the box |W| ≤ R and over the face of each negative. HiGHS
-starts from the best end of the descent, and the descent is continued from the faces of HiGHS.
+:class:`ExactPolyceptron` alternates between assignments and linear programs (majorise–minimise). It solves
+the dual programs, which have only m + 1 rows, one for each feature and the bias. A new assignment changes
+only upper bounds of their columns, so each face's program stays in HiGHS and continues from its last basis.
+
+:func:`solve_polyceptron_global` minimises over the faces W in the box |W| ≤ R and all assignments, by an
+integer program. HiGHS starts from the best result of the alternation, and the alternation is continued from
+the faces of HiGHS.
 """
 
 from __future__ import annotations
@@ -30,16 +35,18 @@ from polyopt.optim.warm_lp import PersistentLP
 from polyopt.polyhedral.faces_by_programs import Assignment, FacesByPrograms, box_columns, worst_status
 
 MAX_SAMPLES = 1_000
-"""Maximal number of samples: HiGHS proves the optimum of some hundred in few dimensions."""
+"""Largest number of samples of the integer program; HiGHS closes the gap for up to about a hundred."""
 
+_DESCENT_TIME = 0.1  # fraction of the time limit for the descents
+_CUT_TIME = 0.3  # fraction of the remaining time for the convex combinations of the valid inequalities
 _LIMITS = (Status.TIME_LIMIT, Status.INTERRUPTED)
 
 
 class ExactPolyceptron(FacesByPrograms):
-    """The Polyceptron by linear programs: the least margin error for each cell, face by face.
+    """Steps of the exact Polyceptron, with a linear program for each face.
 
-    The objective is :func:`formulations.polyhedral.margin_error`; the multipliers of a step are ``margin``,
-    of shape (n, K), 0 where a sample is not in the face's program.
+    The objective is :func:`formulations.polyhedral.margin_error`. The multipliers of a step are ``margin``
+    (n, K), 0 if a sample is not in the face's program.
     """
 
     def value(self, W: Vector) -> float:
@@ -53,22 +60,22 @@ class ExactPolyceptron(FacesByPrograms):
         faces, u, status, iterations = W.copy(), np.zeros_like(members), Status.SOLVED, 0
         solve = self._solve_dual if self.engine == "highs" else self._solve_program
         for k in range(self.n_faces):
-            ended, w, multipliers, count = solve(k, self.c * members[:, k], clock)
+            face_status, w, multipliers, count = solve(k, self.c * members[:, k], clock)
             iterations += count
-            status = worst_status(status, ended)
+            status = worst_status(status, face_status)
             if np.isfinite(w).all():
                 faces[k], u[:, k] = w, multipliers
         return status, faces, {"margin": u}, iterations
 
     def _build(self) -> list[PersistentLP]:
-        """Build the dual of each face's program: u, then s⁺ and s⁻; the rows are the balance.
+        """Build the dual program of each face: columns u, s⁺ and s⁻; rows Σ_i u_i y_i x̃_i = s⁺ − s⁻.
 
-        Each face has its own model, since bases differ more from face to face than from step to step.
+        Each face has its own model, since bases differ more between faces than between steps.
         """
-        pull = sp.csc_array((lift(self.X) * self.y[:, None]).T) * self._units[:, None]
-        price, box = box_columns(self._units, self.radius)
-        A = sp.csc_array(sp.hstack([pull, box]))
-        cost = np.concatenate([-np.ones(len(self.y)), price])
+        gradients = sp.csc_array((lift(self.X) * self.y[:, None]).T) * self._units[:, None]
+        box_costs, box = box_columns(self._units, self.radius)
+        A = sp.csc_array(sp.hstack([gradients, box]))
+        cost = np.concatenate([-np.ones(len(self.y)), box_costs])
         return [PersistentLP(cost, A, 0.0, 0.0, 0.0, np.inf) for _ in range(self.n_faces)]
 
     def _solve_dual(self, k: int, costs: Vector, clock: Clock) -> tuple[Status, Vector, Vector, int]:
@@ -77,20 +84,21 @@ class ExactPolyceptron(FacesByPrograms):
         model, n, unit = self._models[k], len(self.y), self.c.max()
         upper = np.full(model.shape[1], np.inf)
         upper[:n] = costs / unit
-        found = model.solve(upper=upper, time_limit=clock.left)
-        u, w = np.clip(found.x[:n], 0.0, upper[:n]) * unit, found.duals * self._units
-        return found.status, w, u, found.iterations
+        result = model.solve(upper=upper, time_limit=clock.left)
+        u, w = np.clip(result.x[:n], 0.0, upper[:n]) * unit, result.duals * self._units
+        return result.status, w, u, result.iterations
 
     def _solve_program(self, k: int, costs: Vector, clock: Clock) -> tuple[Status, Vector, Vector, int]:
-        """Solve the program of one face, which the parameter C makes that of face k."""
+        """Solve the explicit program of a face; its parameter C has the `costs`, 0 for other samples."""
         if self._program is None:
             from formulations.polyceptron import cell
 
             self._program = cell(self.X, self.y, self.c, radius=self.radius)
-        found = self._program.set(C=costs).solve(time_limit=clock.left)
-        nothing = np.full(self.X.shape[1] + 1, np.nan)
-        w, u = (found["w"], found.duals["margin"]) if found.primal else (nothing, nothing)
-        return found.status, w, u, found.iterations
+        solution = self._program.set(C=costs).solve(time_limit=clock.left)
+        if not solution.primal:
+            missing = np.full(self.X.shape[1] + 1, np.nan)
+            return solution.status, missing, missing, solution.iterations
+        return solution.status, solution["w"], solution.duals["margin"], solution.iterations
 
 
 def solve_polyceptron_global(
@@ -100,12 +108,13 @@ def solve_polyceptron_global(
 ) -> Solution:  # fmt: skip
     """Minimise the exact Polyceptron over all faces in the box |W| ≤ `radius` and all assignments.
 
-    There are at most 1,000 samples, of both classes, +1 inside. `n_init` starts of the descent take a tenth
-    of the time limit; `first` returns the faces (K, m+1) of an additional first start, from the seconds left.
-    Without a limit HiGHS runs until the gap is closed.
+    The data have at most 1,000 samples, of both classes, +1 inside. The descents from `n_init` starts have a
+    tenth of the time limit. `first` returns the faces (K, m+1) of an additional first start; its argument is
+    the number of seconds left. Without a time limit HiGHS runs until the gap is closed.
 
-    In the solution, ``bound`` is HiGHS's, between 0 and the objective; SOLVED if the two are within `tol`.
-    ``duals`` has ``margin`` (n, K), for the assignment of W. ``iterations`` counts HiGHS's.
+    In the solution, ``bound`` is that of HiGHS, between 0 and the objective, and the status is SOLVED if the
+    relative gap is at most `tol`. ``duals`` has ``margin`` (n, K), for the assignment of W. ``iterations``
+    are those of HiGHS.
     """
     X, y = as_data(X, y)
     tol, radius = tolerance(tol), positive("radius", radius)
@@ -119,25 +128,25 @@ def solve_polyceptron_global(
     clock, problem = Clock(time_limit), ExactPolyceptron(X, y, as_costs(C, len(y)), n_faces, radius)
     point = run_from_many_starts(
         [Stage(problem)], n_init=n_init if n_faces > 1 else 1, seed=seed, n_jobs=n_jobs,
-        time_limit=None if time_limit is None else 0.1 * time_limit, first=first,
+        time_limit=None if time_limit is None else _DESCENT_TIME * time_limit, first=first,
     )  # fmt: skip
     status, bound, iterations = point.status, 0.0, 0
     if status is not Status.INTERRUPTED and point.objective > 0.0:
         try:
-            found = _solve(problem, point["W"], tol, clock)
-            status, bound, iterations = found.status, found.bound or 0.0, found.iterations
-            if found.primal:
-                point = _better(problem, point, found["W"], clock)
+            result = _solve_integer_program(problem, point["W"], tol, clock)
+            status, bound, iterations = result.status, result.bound or 0.0, result.iterations
+            if result.primal:
+                point = _improved(problem, point, result["W"], clock)
         except KeyboardInterrupt:
             status = interrupted()
     point = problem.without_idle_faces(point)
     bound = float(np.clip(bound, 0.0, point.objective))
     record = {"bound": bound, "objective": point.objective, "seconds": clock.seconds}
     tell(record)
-    closed = point.objective - bound <= tol * point.objective
+    is_optimal = point.objective - bound <= tol * point.objective
     return replace(
         point,
-        status=Status.SOLVED if closed else status if status in _LIMITS else Status.INACCURATE,
+        status=Status.SOLVED if is_optimal else status if status in _LIMITS else Status.INACCURATE,
         bound=bound,
         solver="HiGHS, integer program",
         iterations=max(iterations, 1),
@@ -146,11 +155,11 @@ def solve_polyceptron_global(
     )
 
 
-def _solve(problem: ExactPolyceptron, W: Vector, tol: float, clock: Clock) -> Solution:
-    """Solve the integer program by HiGHS, from given faces."""
+def _solve_integer_program(problem: ExactPolyceptron, W: Vector, tol: float, clock: Clock) -> Solution:
+    """Solve the integer program by HiGHS, starting from the faces W."""
     from formulations.polyceptron import mixed_integer, point_of, shares_between
 
-    shares = shares_between(problem.X, problem.y, clock.part(0.3).left)
+    shares = shares_between(problem.X, problem.y, clock.part(_CUT_TIME).left)
     program = mixed_integer(problem.X, problem.y, problem.n_faces, problem.c, problem.radius, shares)
     return program.solve(
         "HIGHS", time_limit=clock.left, start=point_of(problem.X, problem.y, W),
@@ -158,15 +167,15 @@ def _solve(problem: ExactPolyceptron, W: Vector, tol: float, clock: Clock) -> So
     )  # fmt: skip
 
 
-def _better(problem: ExactPolyceptron, point: Solution, W: Vector, clock: Clock) -> Solution:
-    """Return the point, or the end of a descent from the optimal faces of W's assignment if it is lower.
+def _improved(problem: ExactPolyceptron, point: Solution, W: Vector, clock: Clock) -> Solution:
+    """Continue the descent from the faces W of HiGHS; return its result or the point, the lower of both.
 
-    HiGHS's own faces have weights as large as the box if these cost nothing.
+    It starts from the shortest optimal faces for the assignment of W, as W itself may be as large as the box.
     """
     W = np.clip(W, -problem.radius, problem.radius)
     if problem.value(W) >= point.objective:
         return point
     faces = problem.best_faces(W, clock)
     start = faces if problem.value(faces) < point.objective else W
-    found = run_rounds(problem, start, time_limit=clock.left)
-    return replace(found, history=point.history) if found.objective < point.objective else point
+    result = run_rounds(problem, start, time_limit=clock.left)
+    return replace(result, history=point.history) if result.objective < point.objective else point

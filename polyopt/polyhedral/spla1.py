@@ -1,15 +1,16 @@
-"""SPLA1: a polyhedral classifier as a logistic model with one regression in each cell.
+"""SPLA1, a polyhedral classifier with a logistic regression in each cell: the solver and the estimator.
 
-A step assigns each sample to the cell of the face with the least score, and solves a ridge logistic
-regression for each face, over the samples of its cell.
+With h(x) = min_k W_k·x̃, x̃ = (x, 1), the model is P(inside | x) = σ(h(x)). The faces W_k are the rows of
+W (K, m+1). A step assigns each sample to the cell of the face with the least score, and solves a ridge
+logistic regression for each face, over the samples of its cell.
 
 A face with an empty cell appears in no subproblem and attains the minimum score for no sample: the loss is
 the same without the face, and lower by its ridge. The candidate solutions of a run are therefore the fitted
-faces. A face with an empty cell is kept for the next step, in which its cell may have samples again.
+faces only. A face with an empty cell remains in the iterate, as its cell may have samples in the next step.
 
 After a step the cells may differ from those that the faces were fitted to, and if a positive is only in the
-subproblem of its cell, a run need not converge. So a candidate solution has its cells (``assignment``), and
-its certificate is for them. A random start is no candidate solution, because it was not fitted to any cells.
+subproblem of its cell, a run need not converge. So a candidate solution includes its cells (``assignment``),
+and its certificate is for them. A random start was not fitted to any cells and is not a candidate solution.
 """
 
 from __future__ import annotations
@@ -46,10 +47,10 @@ METHODS = ("newton", "bfgs")
 
 @dataclass(frozen=True)
 class Options:
-    """Sizes and limits of the logistic regressions."""
+    """Sizes and limits of the logistic regressions; the unknowns are the m + 1 entries of a face."""
 
-    min_step: float = 1e-10  # share of a Newton step at which the line search gives up
-    max_bfgs_unknowns: int = 200  # up to which BFGS keeps its whole matrix; beyond it is L-BFGS
+    min_step: float = 1e-10  # fraction of a Newton step at which the line search gives up
+    max_bfgs_unknowns: int = 200  # up to which BFGS stores a full matrix; beyond that it is L-BFGS
     max_newton_unknowns: int = 6000
 
 
@@ -60,10 +61,10 @@ def solve_logistic(
     X: Matrix, y: Vector, c: Vector, w: Vector, *, ridge: float, method: Method = "newton",
     max_iter: int = 100, tol: float = 1e-8, time_limit: float | None = None, options: Options = DEFAULT,
 ) -> Solution:  # fmt: skip
-    """Minimise Σ c_i ln(1 + exp(−y_i w·x̃_i)) + ρ/2 ‖w‖² from w (m+1,), bias last: the program of a cell.
+    """Minimise L(w) = Σ c_i ln(1 + exp(−y_i w·x̃_i)) + ρ/2 ‖w‖² from w (m+1,), bias last.
 
-    Newton's method with backtracking, or scipy's BFGS, stops at a relative gap of `tol` to the proven bound
-    L − ‖∇L‖²/(2ρ), L being the objective. The point is never worse than the start.
+    Newton's method with backtracking, or scipy's BFGS, stops at a relative gap of `tol` to the lower bound
+    L − ‖∇L‖²/(2ρ) of the optimum. The solution is never worse than the start.
     """
     one_of("method", method, METHODS)
     ridge, tol = positive("ridge", ridge), tolerance(tol)
@@ -89,35 +90,36 @@ def solve_logistic(
 
 
 def _loss(X: Matrix, y: Vector, c: Vector, w: Vector, ridge: float) -> tuple[float, Vector, Vector]:
-    """Return L, its gradient, and σ(−z), the probability of the other label, at w."""
+    """Return L, its gradient, and the probabilities σ(−z) of the other label, at w; z = y w·x̃."""
     z = y * scores(X, w[None, :])[:, 0]
-    wrong = expit(-z)
+    p_other = expit(-z)
     value = float(c @ np.logaddexp(0.0, -z) + 0.5 * ridge * (w @ w))
-    return value, ridge * w - pull(X, (c * y * wrong)[:, None])[0], wrong
+    return value, ridge * w - pull(X, (c * y * p_other)[:, None])[0], p_other
 
 
 def _newton(
     X: Matrix, y: Vector, c: Vector, w: Vector, ridge: float, max_iter: int, tol: float, clock: Clock,
     options: Options,
 ) -> tuple[Vector, float, Vector, int]:  # fmt: skip
-    value, gradient, wrong = _loss(X, y, c, w, ridge)
+    """Run Newton's method with backtracking; return w, L, its gradient, and the number of steps."""
+    value, gradient, p_other = _loss(X, y, c, w, ridge)
     for steps in range(max_iter):
         if gradient @ gradient <= 2 * ridge * tol * value or clock.is_over:
             return w, value, gradient, steps
-        direction = -solve_scaled(_hessian(X, c * wrong * (1.0 - wrong), ridge), gradient)
+        direction = -solve_scaled(_hessian(X, c * p_other * (1.0 - p_other), ridge), gradient)
         slope, size = float(gradient @ direction), 1.0
         while True:
             trial = w + size * direction
-            at_trial = _loss(X, y, c, trial, ridge)
-            if at_trial[0] <= value + ARMIJO * size * slope:
+            trial_loss = _loss(X, y, c, trial, ridge)
+            if trial_loss[0] <= value + ARMIJO * size * slope:
                 break
             size *= 0.5
             if size < options.min_step:  # no lower point in double precision
                 return w, value, gradient, steps
-        # If neither the loss nor its slope falls any more, only rounding is left.
-        if at_trial[0] >= value and at_trial[1] @ at_trial[1] >= gradient @ gradient:
+        # If neither the loss nor the norm of its gradient falls, the rest is rounding.
+        if trial_loss[0] >= value and trial_loss[1] @ trial_loss[1] >= gradient @ gradient:
             return w, value, gradient, steps
-        w, (value, gradient, wrong) = trial, at_trial
+        w, (value, gradient, p_other) = trial, trial_loss
     return w, value, gradient, max_iter
 
 
@@ -139,6 +141,7 @@ def _bfgs(
     X: Matrix, y: Vector, c: Vector, w: Vector, ridge: float, max_iter: int, tol: float, clock: Clock,
     options: Options,
 ) -> tuple[Vector, float, Vector, int]:  # fmt: skip
+    """Run BFGS or L-BFGS-B of scipy; return as :func:`_newton`."""
     value, gradient, _ = _loss(X, y, c, w, ridge)
     best, steps = (w, value, gradient), 0
 
@@ -155,15 +158,15 @@ def _bfgs(
         if best[2] @ best[2] <= 2 * ridge * tol * best[1] or clock.is_over:
             raise StopIteration
 
-    small = len(w) <= options.max_bfgs_unknowns
-    tightest = {"gtol": 0.0} if small else {"gtol": 0.0, "ftol": 0.0}  # the gap stops it
-    before = np.inf
-    # Its line search gives up in narrow valleys; a restart continues from there.
-    while best[2] @ best[2] > 2 * ridge * tol * best[1] and best[1] < before and steps < max_iter:
-        before = best[1]
+    is_small = len(w) <= options.max_bfgs_unknowns
+    no_tolerances = {"gtol": 0.0} if is_small else {"gtol": 0.0, "ftol": 0.0}  # the gap stops the run
+    previous_value = np.inf
+    # The line search may give up in narrow valleys; a restart from the same point continues.
+    while best[2] @ best[2] > 2 * ridge * tol * best[1] and best[1] < previous_value and steps < max_iter:
+        previous_value = best[1]
         minimize(
-            evaluate, best[0], jac=True, method="BFGS" if small else "L-BFGS-B",
-            callback=after_step, options={"maxiter": max_iter - steps, **tightest},
+            evaluate, best[0], jac=True, method="BFGS" if is_small else "L-BFGS-B",
+            callback=after_step, options={"maxiter": max_iter - steps, **no_tolerances},
         )  # fmt: skip
         if clock.is_over:
             break
@@ -177,13 +180,14 @@ class LogisticCells(DescentProblem):
     """Steps of SPLA1.
 
     ridge: ρ, positive.
-    positives: "cell" puts a positive in the program of its cell, as in the paper; "all" in those of all
-        faces, with which no step raises the objective.
-    engine: a method of :func:`solve_logistic`, or the explicit program of :mod:`formulations.spla1`.
-    inner: iterations of the engine in one step, at most.
+    positives: "cell" if a positive is in the program of its cell only, as in the paper; "all" if it is in the
+        programs of all faces, so that no step raises the objective.
+    engine: a method of :func:`solve_logistic`, or "program", the explicit program of
+        :mod:`formulations.spla1`.
+    inner: largest number of iterations of the engine for a cell in one step.
     tol: relative gap to which a cell's program is solved.
-    max_dense_entries: entries of X up to which sparse samples are made dense: many small products of sparse
-        matrices cost several times as much.
+    max_dense_entries: entries of X up to which sparse samples are made dense, since many small products of
+        sparse matrices take several times as long.
     """
 
     _program: Any = None  # the explicit program, built at its first use
@@ -207,7 +211,7 @@ class LogisticCells(DescentProblem):
         return random_faces(self.X, self.y, self.c, self.n_faces, rng)
 
     def value(self, W: Vector) -> float:
-        """Return the penalised loss of the faces with samples in their programs: others change no cell."""
+        """Return the penalised loss, without the faces that have no samples in their programs."""
         return self._loss(W[self._members(cells(self.X, W), len(W)).any(axis=0)])
 
     def _loss(self, W: Vector) -> float:
@@ -217,7 +221,7 @@ class LogisticCells(DescentProblem):
         """Return None: a random start is not a candidate solution."""
 
     def round(self, state: Vector, time_limit: float | None) -> Round[Vector]:
-        """Make a step; its point has the fitted faces alone."""
+        """Make a step; its candidate solution has the fitted faces only."""
         W, assignment, status = self._fit(state, time_limit)
         is_fitted = self._members(assignment, len(W)).any(axis=0)
         fitted = W[is_fitted]
@@ -226,11 +230,11 @@ class LogisticCells(DescentProblem):
         return Round(point, W, self.record(W))
 
     def _members(self, assignment: NDArray[np.int64], n_faces: int) -> NDArray[np.bool_]:
-        """Mark the samples (n, K) in the program of each face, for these cells."""
+        """Return the mask (n, K) of the samples in the program of each face."""
         return belonging(self.y, assignment, n_faces, self.positives) > 0
 
     def record(self, W: Vector) -> dict[str, float]:
-        """Count the faces with samples in their cells."""
+        """Return the number of faces with samples in their cells."""
         return {"occupied": float(len(np.unique(cells(self.X, W))))}
 
     def step(self, W: Vector, time_limit: float | None) -> Solution:
@@ -244,32 +248,33 @@ class LogisticCells(DescentProblem):
         clock, assignment, W, status = Clock(time_limit), cells(self.X, W), W.copy(), Status.SOLVED
         members = self._members(assignment, len(W))
         for k in np.flatnonzero(members.any(axis=0)):
-            W[k], ended = self._solve_cell(members[:, k], W[k], clock)
-            # Iterations within a step are part of the method, not a limit of the run.
-            status = ended if ended is Status.TIME_LIMIT else status
+            W[k], cell_status = self._solve_cell(members[:, k], W[k], clock)
+            # The limit of iterations within a step is part of the method, not a limit of the run.
+            status = cell_status if cell_status is Status.TIME_LIMIT else status
         return W, assignment, status
 
     def _solve_cell(self, members: NDArray[np.bool_], w: Vector, clock: Clock) -> tuple[Vector, Status]:
+        """Fit a face to its samples from w, by the engine; return the face and the status."""
         if self.engine == "program":
             return self._solve_program(members, clock)
-        found = solve_logistic(
+        solution = solve_logistic(
             self.X[members], self.y[members], self.c[members], w,
             ridge=self.ridge, method=self.engine, max_iter=self.inner, tol=self.tol, time_limit=clock.left,
         )  # fmt: skip
-        return found["w"], found.status
+        return solution["w"], solution.status
 
     def _solve_program(self, members: NDArray[np.bool_], clock: Clock) -> tuple[Vector, Status]:
         from formulations.spla1 import cell
 
         if self._program is None:
             self._program = cell(self.X, self.y, self.c, self.ridge)
-        found = self._program.set(C=self.c * members).solve(time_limit=clock.left)
-        if not found.primal:
+        solution = self._program.set(C=self.c * members).solve(time_limit=clock.left)
+        if not solution.primal:
             raise RuntimeError(
                 "no solver left a point for a cell of SPLA1: scale the features to unit variance, raise "
                 "ridge, or choose solver='newton'"
             )
-        return found["w"], found.status
+        return solution["w"], solution.status
 
 
 _ENGINES: dict[str, Engine] = {"newton": "newton", "bfgs": "bfgs", "exact": "program"}
@@ -279,46 +284,46 @@ _ENGINES: dict[str, Engine] = {"newton": "newton", "bfgs": "bfgs", "exact": "pro
 class SPLA1(PolyhedralClassifier):
     """Polyhedral classifier of Manwani & Sastry [1]_: alternate between cells and logistic regressions.
 
-    With scores ``W_k'x + b_k`` and h(x) their least, ``P(inside | x) = 1 / (1 + exp(-h(x)))``. The samples
-    are divided between the faces, each in the cell of its least score; each face is then the logistic
-    regression of its cell; and again. Penalised by ``ridge/2 (||W||² + ||b||²)``, since a cell whose
-    classes a face separates has no maximum otherwise. The problem is not convex for more than one face.
+    With scores ``W_k'x + b_k`` and h(x) the least of them, ``P(inside | x) = 1 / (1 + exp(-h(x)))``. The cell
+    of a sample is the face with its least score. The solver alternates between the cells and a logistic
+    regression for each face over the samples of its cell. The penalty is ``ridge/2 (||W||² + ||b||²)``;
+    without it the likelihood of a separable cell has no maximum. The problem is not convex for more than one
+    face.
 
     Parameters
     ----------
     n_faces : int, default=3
-        K, the faces at most: one that no sample is fitted by is left out, as it changes no training
-        sample's score and would cost its ridge.
+        K, the largest number of faces. A face without samples is left out: it changes no training sample's
+        score.
     ridge : float, default=0.1
         ρ, positive.
     positives : {"cell", "all"}, default="cell"
-        Faces that a sample inside is fitted by: that of its cell, as in the paper, or every face. The
-        paper's alternation may raise its loss, and need not settle: the best faces that it fitted on the way
-        are kept, and ``certificate()`` proves them for the cells that they were fitted to, and says how many
-        samples are in another cell then. The other descends, and ends at a fixed point that it calls
-        stationary.
+        Faces whose regressions include a sample inside: "cell", the face of its cell, as in the paper, or
+        "all". The paper's alternation may raise the loss and need not converge. The best faces of the run are
+        returned, and ``certificate()`` is for the cells that they were fitted to and reports how many samples
+        are in another cell of these faces. With "all" the loss never rises, and the run converges to a
+        stationary point.
     solver : {"auto", "newton", "bfgs", "exact"}, default="auto"
-        How a cell's regression is solved: Newton's method, BFGS as in the paper, or the explicit program
-        of ``formulations.spla1``. "auto" is Newton's up to 1,000 features, then BFGS.
+        Solver of a cell's regression: Newton's method, BFGS as in the paper, or ("exact") the explicit
+        program of ``formulations.spla1``. "auto" is Newton's up to 1,000 features, then BFGS.
     inner : int, default=100
-        Iterations at most of the solver for each cell, before the cells are found anew.
+        Largest number of iterations of that solver for each cell in an alternation.
     max_iter : int, default=100
-        Alternations at most, per start.
+        Largest number of alternations per start.
     patience : int, default=5
-        Alternations in a row that may bring nothing before a run has settled.
+        Number of consecutive alternations without a decrease of the loss after which a run has converged.
     tol : float, default=1e-6
-        Relative fall of the loss that counts as something.
+        Relative decrease of the loss up to which it counts as no decrease.
 
     Attributes
     ----------
     W_, b_ : ndarray of shape (K, m), (K,)
-        The faces that samples were fitted by, `n_faces` or fewer (binary problems).
+        The faces with samples, `n_faces` or fewer (binary problems).
     solution_ : Solution or list of Solution
-        The solver's answer (one per pair of classes): the faces, the cells ``assignment`` that they were
-        fitted to, and as its objective the loss with every sample in the cell of its
-        least score.
+        The solver's solution (one per pair of classes): the faces and the cells ``assignment`` that they were
+        fitted to. Its objective is the loss with every sample in the cell of its least score.
     duals_ : pandas.DataFrame
-        One row per sample and face that fits it: its pull u, in input order.
+        One row per sample and face that is fitted to it, in input order, with the multiplier u.
     history_ : pandas.DataFrame
         One row per alternation of every start.
 
@@ -367,7 +372,7 @@ class SPLA1(PolyhedralClassifier):
 
     @property
     def _fitted_cells(self) -> NDArray[np.int64]:
-        """The cell of each sample that the faces were fitted to, where that is known; else that of W."""
+        """The cell of each sample during the fit of the faces, if it is stored; else the cell of W."""
         return np.asarray(self.solution_.primal.get("assignment", self.assignment_))
 
     def _certify(self, W: Array, tol: float) -> Certificate:
@@ -381,15 +386,15 @@ class SPLA1(PolyhedralClassifier):
         members = belonging(self._y, self._fitted_cells, len(self.W_), self._asked["positives"])
         place, face = np.nonzero(members)
         z = self._y[place] * scores(self._X, self.solution_["W"])[place, face]
-        share = expit(-z)
+        p_other = expit(-z)  # probability of the other label
         states = ["well on its side", "near the face", "on the wrong side"]
         return {
             "row": np.full(len(place), "margin"),
             "letter": np.full(len(place), "u"),
             "place": place,
             "face": face,
-            "multiplier": self._costs[place] * share,
-            "share": share,
-            "slack": np.zeros(len(place)),  # z is its margin
-            "state": np.array(states)[(share > 0.05).astype(int) + (share > 0.5)],
+            "multiplier": self._costs[place] * p_other,
+            "share": p_other,
+            "slack": np.zeros(len(place)),  # the constraint defines z as the margin, without slack
+            "state": np.array(states)[(p_other > 0.05).astype(int) + (p_other > 0.5)],
         }

@@ -13,8 +13,8 @@ from formulations.language.toy_data import two_blobs
 from polyopt.certificates.points import within_shared_caps
 from polyopt.linalg.rounding import UNIT, gamma
 from polyopt.polyhedral.lp_certificate import (
-    FaceBox,
-    _class_shares,
+    BoxedFaces,
+    _class_weights,
     balanced,
     bound_of,
     certify_pc_slp,
@@ -39,7 +39,7 @@ def test_class_shares_enclose_the_rational_ones(size):
     rng = np.random.default_rng(0)
     y, costs = np.where(np.arange(9) % 3 > 0, -1.0, 1.0), size * rng.uniform(0.1, 1.0, 9)
     costs[4] = 0.0
-    found = _class_shares(y, costs)
+    found = _class_weights(y, costs)
     for label in (1.0, -1.0):
         own = exact(costs)[y == label]
         truth = own / own.sum()
@@ -62,7 +62,7 @@ def test_balanced_multipliers_are_the_nearest(form, seed):
     free[:, 2] = False  # a face without a free row stays as it is
     W = rng.uniform(-0.5, 0.5, (3, 5))
     W[0, 0], W[1, 2] = 1.0, -1.0
-    box = FaceBox.around(W, 1.0, 1e-9)
+    box = BoxedFaces.around(W, 1.0, 1e-9)
     given = M.copy()
     found = balanced(form(X), y, M, free, box)
     assert (given == M).all()
@@ -76,7 +76,7 @@ def test_balanced_multipliers_are_the_nearest(form, seed):
         # The nearest point: the change is a combination of the rows that it balances.
         change, own = (found - M)[free[:, k], k], (terms / size[:, None])[:, free[:, k]]
         assert own.T @ np.linalg.lstsq(own.T, change, rcond=None)[0] == pytest.approx(change, abs=1e-10)
-    assert balanced(form(X), y, M, free, FaceBox.around(np.ones((3, 5)), 1.0, 1e-9)) == pytest.approx(
+    assert balanced(form(X), y, M, free, BoxedFaces.around(np.ones((3, 5)), 1.0, 1e-9)) == pytest.approx(
         M, abs=0
     )
 
@@ -90,7 +90,7 @@ def test_the_bound_is_the_better_of_two_dual_values(scale):
     M = scale * rng.random((10, 2)) * caps[:, None]
     free = rng.random((10, 2)) < 0.8
     for radius in (1e-2, 0.3, 1e3):
-        box = FaceBox.around(np.zeros((2, 3)), radius, 1e-9)
+        box = BoxedFaces.around(np.zeros((2, 3)), radius, 1e-9)
 
         def clip(M):
             return within_shared_caps(np.maximum(M, 0.0), caps)
@@ -146,8 +146,8 @@ def test_rows_over_their_caps_by_rounding_are_shrunk(K):
 
 def test_a_box_around_faces_says_which_entries_it_holds():
     W = np.array([[2.0, -2.0, 1.0], [0.5, 3.0, -2.0 * (1 - 1e-10)]])
-    box = FaceBox.around(W, 2.0, 1e-6)
-    assert box.broken
+    box = BoxedFaces.around(W, 2.0, 1e-6)
+    assert box.is_violated
     assert (box.W == np.clip(W, -2.0, 2.0)).all()
     assert box.side.tolist() == [[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]]
     (found,) = box.residuals()
@@ -160,16 +160,16 @@ def test_a_box_around_faces_says_which_entries_it_holds():
     )
     assert "break their box" in box.notes[0]
     # Up to tol times R is rounding.
-    assert not FaceBox.around(np.array([[2.0 + 1e-6]]), 2.0, 1e-6).broken
-    assert FaceBox.around(np.array([[2.0 + 3e-6]]), 2.0, 1e-6).broken
-    assert "The box holds a face" in FaceBox.around(np.array([[2.0, 0.0]]), 2.0, 1e-6).notes[0]
-    assert FaceBox.around(np.array([[1.0, 0.0]]), 2.0, 1e-6).notes == []
+    assert not BoxedFaces.around(np.array([[2.0 + 1e-6]]), 2.0, 1e-6).is_violated
+    assert BoxedFaces.around(np.array([[2.0 + 3e-6]]), 2.0, 1e-6).is_violated
+    assert "The box holds a face" in BoxedFaces.around(np.array([[2.0, 0.0]]), 2.0, 1e-6).notes[0]
+    assert BoxedFaces.around(np.array([[1.0, 0.0]]), 2.0, 1e-6).notes == []
     # Without a radius it is ten times the largest entry, of either sign, and a number in any case.
-    free = FaceBox.around(np.array([[0.5, -3.0], [0.0, 1.0]]), np.inf, 1e-6)
-    assert (free.radius, free.broken, free.residuals()) == (30.0, False, [])
+    free = BoxedFaces.around(np.array([[0.5, -3.0], [0.0, 1.0]]), np.inf, 1e-6)
+    assert (free.radius, free.is_violated, free.residuals()) == (30.0, False, [])
     assert not free.side.any()
-    assert FaceBox.around(np.full((1, 2), 1e308), np.inf, 1e-6).radius == np.finfo(float).max
-    assert FaceBox.around(np.zeros((1, 2)), np.inf, 1e-6).radius == 1.0
+    assert BoxedFaces.around(np.full((1, 2), 1e308), np.inf, 1e-6).radius == np.finfo(float).max
+    assert BoxedFaces.around(np.zeros((1, 2)), np.inf, 1e-6).radius == 1.0
 
 
 @pytest.mark.parametrize("certify", [certify_polyceptron, certify_pc_slp])
@@ -214,7 +214,7 @@ def test_conditions_by_hand():
     mult[2, 0], mult[5, 1] = -0.25, -0.125
     W = rng.uniform(-1.5, 1.5, (K, M + 1))
     W[0, 1], W[1, 0], W[1, 3] = 3.0, -R, R
-    box, unused, xi = FaceBox.around(W, R, 1e-9), rng.normal(size=(N, K)), rng.random((N, K))
+    box, unused, xi = BoxedFaces.around(W, R, 1e-9), rng.normal(size=(N, K)), rng.random((N, K))
     found = {(r.condition, r.row): r for r in conditions(X, y, mult, unused, xi, box, 4.0)}
     W, r = box.W, pulls(X, y, mult)
     outputs = X @ W[:, :M].T + W[:, M]
@@ -233,18 +233,18 @@ def test_conditions_by_hand():
     assert balance.relative == pytest.approx(unexplained.max() / terms.max())
     assert balance.worst == unexplained.max(axis=1).argmax()
     assert found["complementarity", "box"].relative == pytest.approx(0.0, abs=1e-9)
-    nearly = FaceBox.around(np.where(side != 0, W * (1.0 - 5e-10), W), R, 1e-9)
+    nearly = BoxedFaces.around(np.where(side != 0, W * (1.0 - 5e-10), W), R, 1e-9)
     again = {(r.condition, r.row): r for r in conditions(X, y, mult, unused, xi, nearly, 4.0)}
     gap = np.where(side == 0, 0.0, np.abs(r) * (R - np.abs(nearly.W)))
     assert again["complementarity", "box"].relative == pytest.approx(gap.max() / 4.0, rel=1e-5)
-    wide = conditions(X, y, mult, unused, xi, FaceBox.around(W, np.inf, 1e-9), 4.0)
+    wide = conditions(X, y, mult, unused, xi, BoxedFaces.around(W, np.inf, 1e-9), 4.0)
     assert not any(r.row == "box" for r in wide)
 
 
 def test_signs_without_multipliers_are_relative_to_caps():
     """Without multipliers signs are relative to what caps leave."""
     _, X, y, mult = drawn()
-    box = FaceBox.around(np.zeros((K, M + 1)), R, 1e-9)
+    box = BoxedFaces.around(np.zeros((K, M + 1)), R, 1e-9)
     unused = np.full((N, 1), 4.0)
     unused[3] = -1.0
     found = {

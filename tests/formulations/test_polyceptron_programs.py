@@ -236,7 +236,7 @@ def test_both_engines_find_the_same_value(method):
             if method is ExactPolyceptron:
                 values.append(c @ own.sum(axis=1))
             else:
-                values.append(problem._shares @ own.max(axis=1))
+                values.append(problem._class_weights @ own.max(axis=1))
             assert sum(v.sum() for v in duals.values()) == pytest.approx(values[-1], rel=1e-7)
         assert values[0] == pytest.approx(values[1], rel=1e-7)
 

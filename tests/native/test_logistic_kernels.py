@@ -10,7 +10,7 @@ from scipy.special import logsumexp, softmax
 
 from formulations.class_faces import Owners
 from polyopt.polyhedral.logistic_descent import OPTIONS, _descend, _objective, _samples
-from polyopt.polyhedral.logistic_loss import FaceLoss, Units, pulled
+from polyopt.polyhedral.logistic_loss import FaceLoss, Units, score_loss
 from polyopt.polyhedral.logistic_newton import _sweep
 
 MAX_EXPONENT, PAIRS = 700.0, OPTIONS.lbfgs_pairs
@@ -73,7 +73,7 @@ def check_score_loss(rng, owners, t, n):
         anywhere(rng, each)
         for each in (3.0 * rng.normal(size=(n, K)), rng.uniform(size=n), rng.random(n) < 0.5)
     )
-    loss, R, pulls = pulled(S, c, plus, first, t, 2.0 * t)
+    loss, R, pulls = score_loss(S, c, plus, first, t, 2.0 * t)
     expected = 0.0
     for i in range(n):
         tops, shares = [], []
@@ -109,12 +109,12 @@ def test_the_objective_of_faces(owners, n):
 
 def check_objective(rng, owners, n, m):
     problem, W = ring(owners, n, m, rng)
-    v, g = anywhere(rng, problem.units.inward(W).ravel()), anywhere(rng, np.full(W.size, np.nan))
+    v, g = anywhere(rng, problem.units.scaled(W).ravel()), anywhere(rng, np.full(W.size, np.nan))
     samples = (anywhere(rng, each) if isinstance(each, np.ndarray) else each for each in _samples(problem))
     value = _objective(v, g, *samples, owners.first, 0.4)
     expected, slope, _, _ = problem.smooth(W, 0.4, 0.4)
     assert value == pytest.approx(expected, rel=1e-12)
-    slope = np.where(problem.entries, problem.units.slope(slope), 0.0)
+    slope = np.where(problem.entries, problem.units.scaled_gradient(slope), 0.0)
     assert g.reshape(W.shape) == pytest.approx(slope, rel=1e-9, abs=1e-9)
 
 
@@ -126,7 +126,7 @@ def test_drawn_objectives(rng):
 def test_bits_do_not_depend_on_alignment():
     """Samples that begin anywhere give the same bits."""
     problem, W = ring(Owners(3, 2), 515, 6)
-    v, results = problem.units.inward(W).ravel(), []
+    v, results = problem.units.scaled(W).ravel(), []
     for place in (np.copy, shifted):
         g = place(np.zeros(W.size))
         value = _objective(place(v), g, *map(place, _samples(problem)), problem.owners.first, 0.4)
@@ -136,7 +136,7 @@ def test_bits_do_not_depend_on_alignment():
 
 def descent(problem, W, steps, kept=0, head=0, pairs=None):
     """The faces and objectives after so many steps."""
-    v, size = problem.units.inward(W).ravel(), W.size
+    v, size = problem.units.scaled(W).ravel(), W.size
     counts, values = np.array([kept, head, 0]), np.empty(steps)
     S, B = np.zeros((2, PAIRS, size)) if pairs is None else pairs
     made = _descend(
@@ -154,7 +154,7 @@ def test_a_step_is_along_the_direction_of_the_pairs(kept, head):
     steps, bends = 0.01 * rng.normal(size=(2, PAIRS, size))
     bends += 3.0 * steps
     products = (steps * bends).sum(axis=1)
-    start, g = problem.units.inward(W).ravel(), np.empty(size)
+    start, g = problem.units.scaled(W).ravel(), np.empty(size)
     _objective(start, g, *_samples(problem), problem.owners.first, 0.4)
     order, H = [(head - kept + turn) % PAIRS for turn in range(kept)], np.eye(size)
     if kept:
@@ -180,7 +180,7 @@ def check_descent(rng, owners, n, m, steps):
     start = problem.smooth(W, 0.4, 0.4)[0]
     assert (np.diff(np.r_[start, values]) <= 1e-12 * start).all()
     assert len(values) > 0 or counts[2] == 1
-    end = problem.units.outward(v.reshape(W.shape))
+    end = problem.units.unscaled(v.reshape(W.shape))
     assert problem.smooth(end, 0.4, 0.4)[0] == pytest.approx(values[-1] if len(values) else start, rel=1e-12)
     return counts
 

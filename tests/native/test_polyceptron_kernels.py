@@ -44,7 +44,7 @@ def check_visit(rng, share, dtype, K, update_all, kind, n, m):
     W, order = rng.normal(size=(K, m + 1)), anywhere(rng, rng.permutation(n)[: n - n // 4])
     state = _Sweeps(W)
     state.W = anywhere(rng, state.W)
-    sweep = state.over(rows_anywhere(rng, X), y, c)
+    sweep = state.sweep(rows_anywhere(rng, X), y, c)
     before = np.zeros_like(state.W)
     before[:, :K] = rng.normal(size=(m + 1, K))
     update = anywhere(rng, before)
@@ -83,14 +83,14 @@ def test_drawn_visits(rng):
 
 def test_an_empty_order_visits_nothing():
     state = _Sweeps(np.ones((2, 3)))
-    sweep = state.over(as_rows(np.ones((1, 2))), np.ones(1), np.ones(1))
+    sweep = state.sweep(as_rows(np.ones((1, 2))), np.ones(1), np.ones(1))
     _pass(sweep, np.arange(0), 1.0)
     assert not sweep.tally.any()
     assert state.faces.tolist() == np.ones((2, 3)).tolist()
 
 
 def test_a_count_begins_anew():
-    sweep = _Sweeps(np.ones((2, 3))).over(as_rows(np.ones((1, 2))), -np.ones(1), np.ones(1))
+    sweep = _Sweeps(np.ones((2, 3))).sweep(as_rows(np.ones((1, 2))), -np.ones(1), np.ones(1))
     for _ in range(2):
         _clear(sweep)
         _evaluate(sweep, 0, 1)

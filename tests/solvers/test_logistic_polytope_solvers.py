@@ -23,15 +23,15 @@ from polyopt.certificates import Claim
 from polyopt.polyhedral.logistic_certificate import certify_logistic_polytopes
 from polyopt.polyhedral.logistic_descent import (
     _centred_squares,
+    count_numbers,
     descend,
     eliminate,
-    numbers_of,
     proximal,
     saliency,
     sizes_down_to,
 )
 from polyopt.polyhedral.logistic_loss import FaceLoss, Units
-from polyopt.polyhedral.logistic_newton import curvature, polish
+from polyopt.polyhedral.logistic_newton import hessian, polish
 from polyopt.polyhedral.logistic_polytopes import random_start, solve_logistic_polytopes
 
 OWNERS = [Owners(2, 2), Owners(0, 3), Owners(3, 1)]
@@ -75,7 +75,7 @@ def test_slope_and_curvature_are_those_of_the_objective(owners, own):
     if own == 0.0:
         active = np.broadcast_to(free[:, None], W.shape)
         _, _, R, a = problem.smooth(W, 0.0, 0.4)
-        H = curvature(problem, R, a, active, 0.4)
+        H = hessian(problem, R, a, active, 0.4)
         expected = numeric(lambda V: problem.smooth(V, 0.0, 0.4)[1], W)[active][:, active]
         assert pytest.approx(expected, abs=1e-4) == H
 
@@ -89,7 +89,7 @@ def test_softness_goes_to_the_objective_itself(owners):
         ridge=problem.ridge, bias_ridge=problem.bias_ridge, l1=0.3,
     )  # fmt: skip
     assert sharp == pytest.approx(expected, rel=1e-12)
-    gaps = [problem.smooth(W, 0.0, t)[0] + problem.price(W) - sharp for t in (1.0, 0.1, 0.01)]
+    gaps = [problem.smooth(W, 0.0, t)[0] + problem.penalty_value(W) - sharp for t in (1.0, 0.1, 0.01)]
     assert gaps[0] >= gaps[1] >= gaps[2] >= -1e-12
     assert gaps[2] <= 0.01 * np.log(owners.count) * problem.c.sum()
 
@@ -183,7 +183,7 @@ def test_signs_are_kept_and_the_point_is_proven_for_them(l1):
     with pytest.raises(ValueError, match="keep the signs"):
         certified(problem, other, signs=signs)
     few = solve_logistic_polytopes(problem, n_init=2, tol=1e-8, max_numbers=6)
-    assert numbers_of(few["W"]) <= 6
+    assert count_numbers(few["W"]) <= 6
     held = certified(
         problem, few, alpha=few.duals["margin"], assignment=few["assignment"], support=few["support"],
         signs=signs,
@@ -207,7 +207,7 @@ def test_a_price_of_groups_takes_features_out_of_use_and_is_proven():
         assert found.objective == pytest.approx(program.solve(solver=solver).objective, rel=1e-4)
     margins = {"alpha": found.duals["margin"], "assignment": z, "signs": problem.signs}
     assert certified(problem, found, **margins).claim is Claim.STATIONARY
-    exact = solve_logistic_polytopes(problem, method="exact", n_init=2, begin=found["W"])
+    exact = solve_logistic_polytopes(problem, method="exact", n_init=2, start=found["W"])
     assert exact.objective <= found.objective * (1.0 + 1e-6)
     # The same weights cost less without the price, and are then not the best.
     assert certified(free, found, assignment=z).claim is Claim.SUBOPTIMAL_BY
@@ -216,7 +216,7 @@ def test_a_price_of_groups_takes_features_out_of_use_and_is_proven():
         W[:, at] += 1e-3 * np.array([0.0, 0.0, 1.0])
         assert problem.value(W) > found.objective
     few = solve_logistic_polytopes(problem, n_init=2, tol=1e-8, max_numbers=5)
-    assert numbers_of(few["W"]) <= 5
+    assert count_numbers(few["W"]) <= 5
     margins = {"alpha": few.duals["margin"], "assignment": few["assignment"], "support": few["support"]}
     assert certified(problem, few, **margins, signs=problem.signs).claim is Claim.STATIONARY
 
@@ -269,14 +269,14 @@ def test_elimination_drops_what_is_cheapest_to_lose_and_counts_knots():
     assert list(np.flatnonzero(~support[1])) == [int(np.argmin(losses))]
     assert problem.value(V) == pytest.approx(min(losses), rel=1e-6)
     knots = np.array([0, 0, 1, 1, 1])
-    assert numbers_of(W, knots) == 9
+    assert count_numbers(W, knots) == 9
     sizes = sizes_down_to(2, 9)
     assert sizes[0] == 9
     assert sizes[-1] == 2
     assert (np.diff(sizes) < 0).all()
     for size in sizes:
         V, support = eliminate(problem, W, size, Clock(None), knots)
-        assert numbers_of(V, knots) <= size
+        assert count_numbers(V, knots) <= size
         assert not V[:, :-1][~support].any()
 
 
@@ -302,13 +302,13 @@ def test_units_are_there_and_back_and_a_slope_is_by_them():
     rng = np.random.default_rng(0)
     units = Units(np.array([2.0, 0.5, 1.0]), np.array([-3.0, 4.0]))
     V, G = rng.normal(size=(2, 2, 3))
-    assert units.inward(units.outward(V)) == pytest.approx(V)
+    assert units.scaled(units.unscaled(V)) == pytest.approx(V)
     X = rng.normal(size=(5, 2))
     scaled = (X - units.middle) / units.scale[:2]
-    W = units.outward(V)
+    W = units.unscaled(V)
     assert X @ W[:, :2].T + W[:, 2] == pytest.approx(scaled @ V[:, :2].T + V[:, 2])
-    slope = numeric(lambda V: (G * units.outward(V)).sum(), V)
-    assert units.slope(G) == pytest.approx(slope, rel=1e-6)
+    slope = numeric(lambda V: (G * units.unscaled(V)).sum(), V)
+    assert units.scaled_gradient(G) == pytest.approx(slope, rel=1e-6)
 
 
 @pytest.mark.parametrize("owners", OWNERS, ids=str)
@@ -343,7 +343,7 @@ def test_few_numbers_are_kept_to_and_proven(owners):
 
 def test_a_clock_that_is_over_keeps_the_start():
     problem, W = drawn(Owners(2, 2))
-    found = solve_logistic_polytopes(problem, time_limit=0.0, begin=W)
+    found = solve_logistic_polytopes(problem, time_limit=0.0, start=W)
     assert found.status is Status.TIME_LIMIT
     assert found.objective <= problem.value(W) * (1 + 1e-12)
 
@@ -389,10 +389,10 @@ def test_any_multipliers_bound_the_program_of_the_assignment(solved):
     problem, found = solved
     rng = np.random.default_rng(0)
     for size in (1e-3, 0.3, 1.0, 50.0):
-        alpha = rng.exponential(size, problem.others.shape)
+        alpha = rng.exponential(size, problem.other_class.shape)
         certificate = certified(problem, found, alpha=alpha, assignment=found["assignment"])
         assert certificate.dual_value <= found.objective * (1 + 1e-9)
-    negative = certified(problem, found, alpha=-np.ones(problem.others.shape))
+    negative = certified(problem, found, alpha=-np.ones(problem.other_class.shape))
     assert "sign of alpha" in [r.label.partition("[")[0] for r in negative.residuals]
     assert negative.claim is not Claim.STATIONARY
 
@@ -444,7 +444,7 @@ def test_proximal_steps_go_down_to_where_a_step_more_changes_nothing():
     start = 0.1 * rng.normal(size=problem.shape)
 
     def objective(W):
-        return problem.smooth(W, 0.3, 0.3)[0] + problem.price(W)
+        return problem.smooth(W, 0.3, 0.3)[0] + problem.penalty_value(W)
 
     values = [objective(start)]
     for most in (1, 3, 10, 1000):

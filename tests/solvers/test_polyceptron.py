@@ -159,7 +159,7 @@ def test_a_step_lowers_the_sample_s_own_loss_by_its_length(rng):
         face = polyhedral.cells(X, W)[0]
         before = polyhedral.scores(X, W)[0]
         machine = OnlinePolyceptron(W, step=0.5)
-        made = machine.show(as_rows(X), y, np.ones(1))
+        made = machine.learn(as_rows(X), y, np.ones(1))
         after = polyhedral.scores(X, machine.faces)[0]
         wrong = y[0] * before.min() <= 0
         assert made == wrong
@@ -171,7 +171,7 @@ def test_a_step_lowers_the_sample_s_own_loss_by_its_length(rng):
 def test_a_pass_is_algorithm_2_sample_by_sample(plane):
     X, y, c, W = plane
     machine = OnlinePolyceptron(W, step=0.2, seed=5)
-    made = machine.show(as_rows(X), y, c)
+    made = machine.learn(as_rows(X), y, c)
     expected, count = W.copy(), 0.0
     for i in np.random.default_rng(5).permutation(90):
         s = expected[:, :2] @ X[i] + expected[:, 2]
@@ -198,7 +198,7 @@ def test_the_orders_are_those_of_seed_0_unless_another_is_given(plane):
     assert (found[0] == found[1]).all()
     assert (found[0] != solve_online(X, y, c, W, max_iter=1, pocket=False, seed=1)["W"]).any()
     machine = OnlinePolyceptron(W)
-    machine.show(as_rows(X), y, c)
+    machine.learn(as_rows(X), y, c)
     assert (machine.faces == found[0]).all()
 
 
@@ -206,11 +206,11 @@ def test_samples_without_weight_are_not_shown(plane):
     X, y, c, W = plane
     c[::2] = 0.0
     machine = OnlinePolyceptron(W, seed=1)
-    machine.show(as_rows(X), y, c)
+    machine.learn(as_rows(X), y, c)
     spoilt = X.copy()
     spoilt[::2] = 1e6
     other = OnlinePolyceptron(W, seed=1)
-    other.show(as_rows(spoilt), y, c)
+    other.learn(as_rows(spoilt), y, c)
     assert (other.faces == machine.faces).all()
 
 

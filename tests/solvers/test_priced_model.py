@@ -23,7 +23,7 @@ def drawn(prices, seed=0):
     root = rng.normal(size=(K * (M + 1), 3 * K * (M + 1)))
     H = root @ root.T / 20 + 0.3 * np.eye(K * (M + 1))
     W = penalty.allowed(0.5 * rng.normal(size=(K, M + 1)))
-    return rng, penalty, model.Places.of(penalty, K), W, 1.5 * rng.normal(size=W.shape), H
+    return rng, penalty, model.WeightGroups.of(penalty, K), W, 1.5 * rng.normal(size=W.shape), H
 
 
 def value(penalty, W, slope, H, V):
@@ -33,19 +33,19 @@ def value(penalty, W, slope, H, V):
 
 def test_places_are_those_of_groups_over_all_faces_and_biases_alone():
     penalty = FacePenalty.of(3, l1=0.5, group=2.0, groups=[0, 1, 0], signs=[0, 1, -1])
-    places = model.Places.of(penalty, 2)
+    places = model.WeightGroups.of(penalty, 2)
     groups = [
         set(places.members[a:b].tolist()) for a, b in zip(places.starts, places.starts[1:], strict=False)
     ]
     assert groups == [{0, 2, 4, 6}, {1, 5}, {3}, {7}]
-    assert places.prices.tolist() == [2.0, 2.0, 0.0, 0.0]
+    assert places.norm_penalties.tolist() == [2.0, 2.0, 0.0, 0.0]
     assert places.up.tolist() == [0.5, 0.5, np.inf, 0.0] * 2
     assert places.down.tolist() == [0.5, np.inf, 0.5, 0.0] * 2
     assert np.flatnonzero(places.smooth).tolist() == [3, 7]
-    signed = model.Places.of(FacePenalty.of(3, signs=[0, 1, 0]), 1)
+    signed = model.WeightGroups.of(FacePenalty.of(3, signs=[0, 1, 0]), 1)
     assert signed.smooth.tolist() == [True, False, True, True]
     H = np.diag([4.0, 1.0, 2.0, 9.0, 3.0, 5.0, 1.0, 9.0])
-    assert places.steepness(H) == pytest.approx([4.0, 5.0, 0.0, 0.0])
+    assert places.block_curvatures(H) == pytest.approx([4.0, 5.0, 0.0, 0.0])
 
 
 @pytest.mark.parametrize("prices", PRICES)
@@ -53,7 +53,7 @@ def test_the_end_is_the_optimum_and_the_gap_holds_for_it(prices):
     for seed in range(3):
         rng, penalty, places, W, slope, H = drawn(prices, seed)
         every = np.ones(W.shape, bool)
-        found = model.least_of_model(penalty, places, W, slope, H, 0.3, every, 1e-12)
+        found = model.minimise_model(penalty, places, W, slope, H, 0.3, every, 1e-12)
         least = value(penalty, W, slope, H, found)
         assert least <= value(penalty, W, slope, H, W)
         assert (penalty.signs * found[:, :-1] >= 0).all()
@@ -68,7 +68,7 @@ def test_the_end_is_the_optimum_and_the_gap_holds_for_it(prices):
             assert here - least <= model.model_gap(penalty, V, push, 0.3) + 1e-10
         # With some entries held at 0, it is the best of the others.
         some = rng.random(W.shape) < 0.6
-        held = model.least_of_model(penalty, places, W * some, slope, H, 0.3, some, 1e-12)
+        held = model.minimise_model(penalty, places, W * some, slope, H, 0.3, some, 1e-12)
         assert not held[~some].any()
         ends = value(penalty, W * some, slope, H, held)
         for _ in range(10):
@@ -82,18 +82,18 @@ def test_the_end_is_the_optimum_and_the_gap_holds_for_it(prices):
 def test_a_sweep_puts_each_group_where_the_model_is_least_or_a_step_towards_it(prices):
     _, penalty, places, W, slope, H = drawn(prices, 5)
     v, r = W.ravel().copy(), slope.ravel().copy()
-    steep, before = places.steepness(H), value(penalty, W, slope, H, W)
+    steep, before = places.block_curvatures(H), value(penalty, W, slope, H, W)
     for g in range(len(places.starts) - 1):
         begin, end = places.starts[g : g + 1], places.starts[g + 1 : g + 2]
         mine = places.members[begin[0] : end[0]]
         model._sweep(
-            H, r, v, begin, end, places.members, places.up, places.down, places.prices[g : g + 1],
+            H, r, v, begin, end, places.members, places.up, places.down, places.norm_penalties[g : g + 1],
             steep[g : g + 1], np.empty_like(v), 1,
         )  # fmt: skip
         after = value(penalty, W, slope, H, v.reshape(W.shape))
         assert after <= before + 1e-12
         assert r == pytest.approx(slope.ravel() + H @ (v - W.ravel()))
-        if places.prices[g] == 0.0 or len(mine) == 1:
+        if places.norm_penalties[g] == 0.0 or len(mine) == 1:
             moved = mine[-1]  # the last to move is at its best
             for step in (-1e-3, 1e-3):
                 V = v.copy()
@@ -115,7 +115,7 @@ def test_curvature_and_slope_of_lengths_are_those_of_differences():
         return penalty.value(full.reshape(W.shape))
 
     step, push = 1e-4, rng.normal(size=len(v))
-    M, found = model.with_lengths(penalty, v, used, H[np.ix_(used, used)], push)
+    M, found = model.add_group_norms(penalty, v, used, H[np.ix_(used, used)], push)
     for a, e in enumerate(step * np.eye(len(used))):
         slope = (lengths(v[used] + e) - lengths(v[used] - e)) / (2 * step)
         assert found[used[a]] - push[used[a]] == pytest.approx(slope, abs=1e-6)

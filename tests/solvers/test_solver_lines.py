@@ -17,7 +17,7 @@ from polyopt.margin.decomposition.state import RowCache
 from polyopt.margin.interior_point import intercept, solve_interior_point
 from polyopt.margin.interior_point.crew import Change, catch_up
 from polyopt.polyhedral.logistic_loss import FaceLoss
-from polyopt.polyhedral.logistic_newton import step_within
+from polyopt.polyhedral.logistic_newton import orthant_step
 from polyopt.sparse.one_norm import solve_one_norm
 
 
@@ -50,13 +50,13 @@ def test_a_step_that_leaves_no_orthant_is_newton_s_among_what_has_not_come_to_0(
     rng = np.random.default_rng(seed)
     A, down, at = rng.normal(size=(8, 6)), rng.normal(size=6) * 5.0, rng.normal(size=6)
     H, signs = A.T @ A + 0.1 * np.eye(6), np.where(rng.random(6) < 0.7, np.sign(at), 0.0)
-    step = step_within(H, down, at, signs)
+    step = orthant_step(H, down, at, signs)
     end = at + step
     assert (signs * end >= 0.0).all()
     stopped = end == 0.0
     assert (H @ step - down)[~stopped] == pytest.approx(0.0, abs=1e-9)
     assert 0.5 * step @ H @ step - down @ step <= 0.0
-    free = step_within(H, down, at, np.zeros(6))
+    free = orthant_step(H, down, at, np.zeros(6))
     assert free == pytest.approx(np.linalg.solve(H, down))
     if not stopped.any():
         assert step == pytest.approx(free)
@@ -70,7 +70,7 @@ def test_an_entry_that_comes_to_0_first_ends_the_first_leg():
         ([-5.0, 9.0, -4.0], signs, [-1.0, 1.0, -1.0]),
         ([-5.0, 9.0, -4.0], 0.0 * signs, [-5.0, 4.5, -1.0]),
     ):
-        assert step_within(H, np.array(down), at, kept) == pytest.approx(step, rel=1e-12)
+        assert orthant_step(H, np.array(down), at, kept) == pytest.approx(step, rel=1e-12)
 
 
 def test_a_sample_without_weight_has_no_probability_and_no_warning():
