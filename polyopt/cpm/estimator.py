@@ -23,7 +23,7 @@ from formulations.polytope import Loss, assignment_matrix, face_margins, natural
 from polyopt.base.onnx_graph import Graph
 from polyopt.base.types import ClassWeight, SamplesLike, Seed
 from polyopt.certificates.certificate import Certificate
-from polyopt.cpm.certificate import certify_cpm, certify_cpm_held, certify_cpm_search
+from polyopt.cpm.certificate import certify_cpm, certify_cpm_fixed, certify_cpm_search
 from polyopt.cpm.duals import duals_frame, penalty_rows
 from polyopt.cpm.penalty_term import held_by_groups
 from polyopt.cpm.restricted_faces import NUMBERS, WholePolytope, certify_restricted, check_restrictions
@@ -31,7 +31,7 @@ from polyopt.cpm.sgd import CpmSgd
 from polyopt.cpm.solve import Settings as SolverSettings
 from polyopt.cpm.solve import as_floats, solve_cpm, solve_cpm_from
 from polyopt.cpm.stream import PolytopeStream
-from polyopt.cpm.two_sides import BOTH, certificate_of_sides, fit_sides, frame_of_sides, one_sided, take_sides
+from polyopt.cpm.two_sides import BOTH, certificate_of_sides, fit_sides, frame_of_sides, one_sided, set_sides
 from polyopt.estimators.face_penalty import FacePenalty
 from polyopt.estimators.faces import FaceClassifier
 from polyopt.estimators.parameters import MACHINE, Settings, estimator, ruled, shared
@@ -534,7 +534,7 @@ class ConvexPolytopeMachine(FaceClassifier):
             part._side, part.solver_, part.n_iter_ = outer, "sgd", solution.iterations
             part._show(solution)
         if self._is_double_sided:
-            take_sides(self, parts)
+            set_sides(self, parts)
 
     # -- answering ---------------------------------------------------------------------------
 
@@ -585,7 +585,7 @@ class ConvexPolytopeMachine(FaceClassifier):
 
     def _keep_no_solution(self, whole: Self) -> None:
         if whole._sides is not None:
-            take_sides(self, [side.without_data() for side in whole._sides])
+            set_sides(self, [side.without_data() for side in whole._sides])
             return
         self._perplexity = whole._perplexity
         super()._keep_no_solution(whole)
@@ -610,7 +610,7 @@ class ConvexPolytopeMachine(FaceClassifier):
             return replace(certificate, evidence=evidence_of(*program, loss=loss, margin=margin))
         if penalty.is_restricted:
             return certify_restricted(self, self._scaled(self._X), tol)
-        certify = certify_cpm_held if self._is_held else certify_cpm
+        certify = certify_cpm_fixed if self._is_held else certify_cpm
         return certify(
             self._scaled(self._X),
             self._y,
