@@ -94,7 +94,7 @@ class PolytopeProblem(AlternatingProblem):
     # -- 1. starts -----------------------------------------------------------------------------
 
     def generators(self, seed: int, count: int) -> list[np.random.Generator]:
-        """Return generators for `count` starts: one stream, split after the draws of each start."""
+        """Return generators for `count` starts, which draw consecutive parts of one random stream."""
         rng, generators = np.random.default_rng(seed), []
         for _ in range(count):
             generators.append(copy.deepcopy(rng))
@@ -111,7 +111,7 @@ class PolytopeProblem(AlternatingProblem):
         return self.draw(rng)
 
     def draw(self, rng: np.random.Generator) -> Assignment:
-        """Return a random start without improvement."""
+        """Return the start that subclasses may improve."""
         if self.n_faces == 1:
             return np.where(self.y > 0, 0, -1)
         scaler = StandardScaler(with_mean=False).fit(self.X, sample_weight=self.C)
@@ -219,13 +219,11 @@ class PolytopeProblem(AlternatingProblem):
         if solution is None:
             return _zero_solution({"W": np.zeros((self.n_faces, self.X.shape[1] + 1))}, np.zeros(Z.shape))
         W, alpha = faces_and_multipliers(solution)
+        norm_multipliers = {"norm": solution.duals["norm"]} if "norm" in solution.duals else {}
         return replace(
             solution,
             primal={"W": W},
-            duals={
-                "margin": alpha,
-                **{name: solution.duals[name] for name in ("norm",) if name in solution.duals},
-            },
+            duals={"margin": alpha, **norm_multipliers},
             objective=self.value(W, Z),
             bound=None,
             solver=f"alternating, {solution.solver}",
@@ -271,10 +269,7 @@ class PolytopeProblem(AlternatingProblem):
 def reassigned(
     scores: Vector, y: Vector, assignment: Assignment, decrease: float = Options.min_hinge_decrease
 ) -> Assignment:
-    """Move each positive to the face with the highest of its scores (n, K), if its hinge falls by `decrease`.
-
-    Returns: the new assignment (n,), with -1 at negatives if `assignment` has it.
-    """
+    """Move each positive to the face with its highest score, of scores (n, K), if its hinge falls enough."""
     hinge = slacks(scores, y[:, None])
     own_hinge = np.take_along_axis(hinge, np.maximum(assignment, 0)[:, None], axis=1)[:, 0]
     improves = (y > 0) & (own_hinge > hinge.min(axis=1) + decrease)

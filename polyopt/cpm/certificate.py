@@ -32,7 +32,7 @@ from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from formulations.face_penalty import FacePenalty
 from formulations.families import Families, margin_family
@@ -70,24 +70,15 @@ _MIN_SCALE = 1e-8  # smallest scale of stationarity, relative to that of the sin
 _NOTE_IMPROVABLE = "A sample outside has a smaller hinge on another face, so another assignment costs less."
 _NOTE_FIXED_POINT = "No sample outside has a smaller hinge on another face; another assignment may cost less."
 
-# -- entry points -----------------------------------------------------------------------------------
+# -- entry points -----------------------------------------------------------------------------
 
 
 def certify_cpm(
-    X: MatrixLike,
-    y: ArrayLike,
-    C: ArrayLike = 1.0,
-    *,
-    W: ArrayLike | None = None,
-    alpha: ArrayLike | None = None,
-    assignment: ArrayLike | None = None,
-    loss: Loss = "sum",
-    margin: Margin = "total",
-    global_bound: float | None = None,
-    penalty: FacePenalty | None = None,
-    tol: float = 1e-6,
-    max_iter: int = 300,
-) -> Certificate:
+    X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, *, W: ArrayLike | None = None,
+    alpha: ArrayLike | None = None, assignment: ArrayLike | None = None, loss: Loss = "sum",
+    margin: Margin = "total", global_bound: float | None = None, penalty: FacePenalty | None = None,
+    tol: float = 1e-6, max_iter: int = 300,
+) -> Certificate:  # fmt: skip
     """Certify a point of the Convex Polytope Machine, eq. (6) of Kantchelian et al. (2014).
 
     Parameters
@@ -142,9 +133,7 @@ def certify_cpm(
     if global_bound is None:
         return certificate
     if (loss, margin) != ("sum", "total") or point.penalty is not None:
-        raise ValueError(
-            "global_bound is for loss='sum' and margin='total' without a price, which the search minimises"
-        )
+        raise ValueError("global_bound is for loss='sum' and margin='total' without a penalty on the weights")
     bound = real_number("global_bound", global_bound, infinite=True)
     with np.errstate(over="ignore", invalid="ignore"):
         value = point.value_of_best_assignment()
@@ -263,7 +252,7 @@ def _certified(
     if penalty is not None:
         residuals += sign_residuals(penalty, W_before_signs, W)
     name = f"{_NAME}, loss={loss!r}" + (", margin='worst'" if margin == "worst" else "")
-    name += "" if penalty is None else ", with a price on the weights"
+    name += "" if penalty is None else ", with a penalty on the weights"
     certificate = conclude_for_assignment(
         len(W), assignment_residual(point), name, point.value(loss, margin), dual_value, residuals, tol,
         _NAME if len(W) == 1 else "the fixed-assignment program",
@@ -277,15 +266,13 @@ def conclude_for_assignment(
     tol: float, scope: str, notes: Sequence[str] = (), feasible: bool = True,
 ) -> Certificate:  # fmt: skip
     """Return the certificate: at best ``stationary``, or with one face ``optimal``."""
-    if n_faces == 1:
-        return conclude(
-            name, value, bound, residuals, tol, reached=Claim.OPTIMAL, scope=scope, notes=notes,
-            feasible=feasible,
-        )  # fmt: skip
+    reached = Claim.OPTIMAL
+    if n_faces > 1:
+        residuals, reached = [*residuals, assignment], Claim.STATIONARY
+        notes = [*notes, "Another assignment may have a lower optimum."]
     return conclude(
-        name, value, bound, [*residuals, assignment], tol, reached=Claim.STATIONARY,
-        scope=scope, notes=[*notes, "Another assignment may have a lower optimum."], feasible=feasible,
-    )  # fmt: skip
+        name, value, bound, residuals, tol, reached=reached, scope=scope, notes=notes, feasible=feasible
+    )
 
 
 # -- the point and its value ------------------------------------------------------------------
@@ -341,7 +328,7 @@ class CpmPoint:
         return size if self.penalty is None else size + price_of(self.penalty, self.W)
 
 
-def _where(mask: Vector, a: Ball, b: Ball) -> Ball:
+def _where(mask: NDArray[np.bool_], a: Ball, b: Ball) -> Ball:
     return Ball(np.where(mask, a.mid, b.mid), np.where(mask, a.rad, b.rad))
 
 
@@ -439,10 +426,6 @@ def ascend_faces(
     return ascent.alpha
 
 
-def _face(geometry: LinearGeometry, y: Vector, costs: Vector) -> HingeProgram:
-    return HingeProgram("a face", geometry, Families(margin_family(y, costs / 2)), intercept=False)
-
-
 # -- the optimality conditions ----------------------------------------------------------------
 
 
@@ -466,8 +449,9 @@ def face_residuals(
         if own_features:
             used = np.append(np.flatnonzero(w[:-1]), len(w) - 1)
             geometry, v = LinearGeometry(geometry.X[:, used]), w[used]
-        multipliers = {"margin": alpha[:, k] / 2}
-        certificate = certify_hinge(_face(geometry, point.y, costs), v=v, multipliers=multipliers, tol=tol)
+        families = Families(margin_family(point.y, costs / 2))
+        program = HingeProgram("a face", geometry, families, intercept=False)
+        certificate = certify_hinge(program, v=v, multipliers={"margin": alpha[:, k] / 2}, tol=tol)
         residuals += [replace(r, row=f"{r.row}(face {k})", value=2 * r.value) for r in certificate.residuals]
     return residuals
 
@@ -481,41 +465,39 @@ def coupled_residuals(
     own_features: True if stationarity is required only for features with nonzero weights.
     """
     y, takes_max, penalty = point.y[:, None], (point.y < 0) & (loss == "max"), point.penalty
-    largest = float(np.abs(alpha).max()) or float(point.C.max())
+    max_multiplier = float(np.abs(alpha).max()) or float(point.C.max())
     xi = np.where(takes_max[:, None], point.hinge.max(axis=1, keepdims=True), point.hinge)
     surplus = y * np.asarray(point.geometry.X @ point.W.T) - 1.0 + xi
-    sums = v = sample_sums(point.geometry, point.y, alpha)
+    raw_v = v = sample_sums(point.geometry, point.y, alpha)
     if penalty is not None and margin == "total":
-        v = penalty.shrunk(sums)
+        v = penalty.shrunk(raw_v)
     elif penalty is not None:
-        group_multipliers = held_by_groups(penalty, sums, point.W)
-        v = penalty.cut(sums - np.column_stack([group_multipliers, np.zeros(len(sums))]))
+        group_multipliers = held_by_groups(penalty, raw_v, point.W)
+        v = penalty.cut(raw_v - np.column_stack([group_multipliers, np.zeros(len(raw_v))]))
     if own_features:
         v = np.where((point.W != 0.0) | (np.arange(v.shape[1]) == v.shape[1] - 1), v, 0.0)
     theta = np.ones(len(v)) if margin == "total" else margin_weights(v)
     # One scale for all faces: a face of zeros is exact only up to the rounding of the others.
     scale = max(
         float(np.abs(2 * theta[:, None] * point.W).max()),
-        float(np.abs(sums).max()),
+        float(np.abs(raw_v).max()),
         _MIN_SCALE * max(point.geometry.adjoint_scale(column * point.y) for column in alpha.T),
     )
     residuals = []
     for k in range(len(point.W)):
-        residuals.append(residual("sign", f"margin(face {k})", -alpha[:, k], largest))
+        residuals.append(residual("sign", f"margin(face {k})", -alpha[:, k], max_multiplier))
         if not point.implied:
             imbalance = np.abs(2 * theta[k] * point.W[k] - v[k])
             residuals.append(residual("stationarity", f"w(face {k})", imbalance, scale))
-        residuals.append(
-            residual("complementarity", f"margin(face {k})", np.abs(alpha[:, k] * surplus[:, k]), largest)
-        )
+        products = np.abs(alpha[:, k] * surplus[:, k])
+        residuals.append(residual("complementarity", f"margin(face {k})", products, max_multiplier))
     beta = np.where(takes_max[:, None], (point.C - alpha.sum(axis=1))[:, None], point.costs - alpha)
-    residuals.append(residual("sign", "slack", -beta.min(axis=1), largest))
-    residuals.append(residual("complementarity", "slack", np.abs(beta * xi).max(axis=1), largest))
+    residuals.append(residual("sign", "slack", -beta.min(axis=1), max_multiplier))
+    residuals.append(residual("complementarity", "slack", np.abs(beta * xi).max(axis=1), max_multiplier))
     if margin == "worst":
         squares = (point.W**2).sum(axis=1)
-        residuals.append(
-            residual("complementarity", "norm", theta * (squares.max() - squares), float(squares.max()))
-        )
+        products = theta * (squares.max() - squares)
+        residuals.append(residual("complementarity", "norm", products, float(squares.max())))
     return residuals
 
 
@@ -523,21 +505,17 @@ def coupled_residuals(
 
 
 def state_cpm(point: CpmPoint, alpha: Vector, loss: Loss = "sum", margin: Margin = "total") -> Statement:
-    """State the point of a Convex Polytope Machine for its assignment; alpha (n, K) are multipliers."""
+    """State the point for its assignment, with the multipliers alpha (n, K)."""
     X: Any = point.geometry.X
     size = priced({"kind": "worst" if margin == "worst" else "square", "factor": 1}, point.penalty)
-    loss_name = "worst" if loss == "max" else "sum"
-    title = "the Convex Polytope Machine for its assignment"
     return state_faces(
-        title, X[:, :-1], point.y, point.W, size, point.C.tolist(), point.Z, alpha, pays=loss_name
-    )
+        f"{_NAME} for its assignment", X[:, :-1], point.y, point.W, size, point.C.tolist(), point.Z, alpha,
+        pays="worst" if loss == "max" else "sum",
+    )  # fmt: skip
 
 
 def state_choice(X: Matrix, y: Vector, W: Vector, C: Vector, tree: dict[str, Any], bound: float) -> Statement:
-    """State a Convex Polytope Machine's point W (K, m+1) among all assignments.
-
-    tree: the multipliers of the leaves, as in the file; together they prove `bound`.
-    """
+    """State the point W (K, m+1) among all assignments; the multipliers of `tree` prove `bound`."""
     size, all_faces = {"kind": "square", "factor": 1}, y[:, None] + 0.0 * W[None, :, 0]
     statement = state_faces(_NAME, X, y, W, size, C.tolist(), all_faces, all_faces)
     row = {**statement.program["rows"][0], "at": ["all" if s < 0 else "one" for s in y.tolist()]}

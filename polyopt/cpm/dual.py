@@ -92,15 +92,10 @@ def solve_cpm_dual(
         ascent.sweep(times=options.start_sweeps)
         for _ in range(max_iter):
             ascent.scan()
-            history.append(
-                {
-                    "objective": float(ascent.primal.sum()),
-                    "bound": float(ascent.dual.sum()),
-                    "active": float(ascent.active),
-                    "passes": ascent.passes,
-                    "seconds": clock.seconds,
-                }
-            )
+            history.append({
+                "objective": float(ascent.primal.sum()), "bound": float(ascent.dual.sum()),
+                "active": float(ascent.active), "passes": ascent.passes, "seconds": clock.seconds,
+            })  # fmt: skip
             if not ascent.gap > tol or not np.isfinite(ascent.gap):
                 if ascent.check() <= tol:
                     status = Status.SOLVED

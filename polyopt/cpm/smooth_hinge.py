@@ -82,11 +82,11 @@ def fit_margin_multipliers(A: Vector, c: Vector, d: Vector, point: Smooth) -> Ve
     result is that of :func:`multipliers_of`.
     """
     zone = np.flatnonzero((point.u > 0.0) & (point.u < point.eps))
-    if len(zone) > 2 * len(d):  # at most p samples in general position are on the margin
+    if len(zone) > 2 * len(d):  # generically at most p samples are on the margin
         return multipliers_of(point, c)
     alpha = np.where(point.u > 0.0, c, 0.0)
     alpha[zone] = 0.0
-    Z = A[zone]
+    Z = A[zone]  # with w = ½ d⁻¹∘A'α, Z w = 1 is a linear system in the multipliers of the zone
     rhs, gram = 1.0 - 0.5 * (Z / d) @ (alpha @ A), 0.5 * (Z / d) @ Z.T
     try:
         solution = np.linalg.lstsq(gram, rhs, rcond=None)[0]  # rank-deficient if samples are equal
