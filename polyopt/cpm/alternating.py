@@ -151,14 +151,11 @@ class PolytopeProblem(AlternatingProblem):
         failures = [face.status for face in faces if face.status is not Status.SOLVED]
         W = np.array([face["w"] for face in faces])
         return Solution(
-            status=failures[0] if failures else Status.SOLVED,
-            primal={"W": W},
-            duals={"margin": np.stack([face.duals["margin"] for face in faces], 1)},
-            objective=self.value(W, Z),
-            bound=None,
-            solver=f"alternating, {faces[0].solver}",
-            build_time=faces[0].build_time,
-        )
+            failures[0] if failures else Status.SOLVED, {"W": W},
+            {"margin": np.stack([face.duals["margin"] for face in faces], 1)},
+            objective=self.value(W, Z), bound=None,
+            solver=f"alternating, {faces[0].solver}", build_time=faces[0].build_time,
+        )  # fmt: skip
 
     def solve_face(self, mask: Vector, time_limit: float | None) -> Solution:
         """Return the optimum ``w`` (m+1,), duals ``margin`` (n,), of the face with the samples in `mask`."""
@@ -221,13 +218,9 @@ class PolytopeProblem(AlternatingProblem):
         W, alpha = faces_and_multipliers(solution)
         norm_multipliers = {"norm": solution.duals["norm"]} if "norm" in solution.duals else {}
         return replace(
-            solution,
-            primal={"W": W},
-            duals={"margin": alpha, **norm_multipliers},
-            objective=self.value(W, Z),
-            bound=None,
-            solver=f"alternating, {solution.solver}",
-        )
+            solution, primal={"W": W}, duals={"margin": alpha, **norm_multipliers},
+            objective=self.value(W, Z), bound=None, solver=f"alternating, {solution.solver}",
+        )  # fmt: skip
 
     def _with_zeros(self, W: Vector, alpha: Vector, Z: Vector, penalty: FacePenalty) -> Vector:
         """Return faces like W, with exact zeros: the sparsest of four candidates whose values are equal.
@@ -378,17 +371,13 @@ def solve_explicit_face(
     alpha[used] = np.asarray(solution.z)[:count]
     if not (np.isfinite(w).all() and np.isfinite(alpha).all()):
         return None
+    status = Status.SOLVED if str(solution.status) == "Solved" else Status.INACCURATE
     return Solution(
-        status=Status.SOLVED if str(solution.status) == "Solved" else Status.INACCURATE,
-        primal={"w": w},
-        duals={"margin": np.clip(alpha, 0.0, costs)},
-        objective=float(solution.obj_val),
-        bound=None,
-        solver="clarabel",
-        iterations=int(solution.iterations),
+        status, {"w": w}, {"margin": np.clip(alpha, 0.0, costs)}, objective=float(solution.obj_val),
+        bound=None, solver="clarabel", iterations=int(solution.iterations),
         build_time=max(clock.seconds - float(solution.solve_time), 0.0),
         solve_time=float(solution.solve_time),
-    )
+    )  # fmt: skip
 
 
 def _face_matrices(rows: sp.csc_array) -> tuple[sp.csc_array, sp.csc_array]:

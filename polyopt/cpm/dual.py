@@ -111,17 +111,11 @@ def solve_cpm_dual(
     if status is not Status.SOLVED:
         ascent.check()
     return Solution(
-        status=status,
-        primal={"W": ascent.W},
-        duals={"margin": ascent.alpha},
-        objective=float(ascent.primal.sum()),
-        bound=float(ascent.dual.sum()),
-        solver="dual coordinate ascent",
-        iterations=int(np.ceil(ascent.passes)),
-        build_time=build_time,
-        solve_time=clock.seconds - build_time,
-        history=tuple(history),
-    )
+        status, {"W": ascent.W}, {"margin": ascent.alpha},
+        objective=float(ascent.primal.sum()), bound=float(ascent.dual.sum()),
+        solver="dual coordinate ascent", iterations=int(np.ceil(ascent.passes)),
+        build_time=build_time, solve_time=clock.seconds - build_time, history=tuple(history),
+    )  # fmt: skip
 
 
 def create_ascent(
@@ -265,14 +259,10 @@ class DualProblem(PolytopeProblem):
         assert self._best is not None
         self._value, self._warm_assignment = value, assignment
         return Solution(
-            status=status,
-            primal={"W": self._best.W.copy()},
-            duals={"margin": ascent.alpha.copy()},
-            objective=value,
-            bound=float(ascent.dual.sum()),
-            solver="alternating, dual coordinate ascent",
-            iterations=int(np.ceil(ascent.passes)),
-        )
+            status, {"W": self._best.W.copy()}, {"margin": ascent.alpha.copy()},
+            objective=value, bound=float(ascent.dual.sum()),
+            solver="alternating, dual coordinate ascent", iterations=int(np.ceil(ascent.passes)),
+        )  # fmt: skip
 
     def reassign(self, point: Solution, assignment: Assignment) -> Assignment:
         """Return the assignment improved at the last solution, `point`."""

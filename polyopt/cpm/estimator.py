@@ -140,8 +140,8 @@ class ConvexPolytopeMachine(FaceClassifier):
     sgd : SGDSettings, optional
         Perplexity, averaging and scale of "sgd"; by default ``SGDSettings()``.
     inside_label : label, optional
-        The class inside, of two; by default ``classes_[0]``. "both" learns two polytopes, one with each class
-        outside, and predicts by the difference of their scores; they are in ``sides_``.
+        The class inside, of two; by default ``classes_[0]``. "both" learns two polytopes, the sides, one with
+        each class outside, and predicts by the difference of their scores; they are in ``sides_``.
     solver : {"auto", "exact", "dual", "sgd", "global"}, default="auto"
         All minimise the same objective. "exact" is alternating minimisation: it solves the program of
         ``formulations.cpm`` for a fixed assignment, to about 1e-10, then reassigns the positives. "dual" does

@@ -105,14 +105,9 @@ class PenalisedDualProblem(PolytopeProblem):
         else:
             status = Status.TIME_LIMIT if clock.is_over else Status.STALLED
         return Solution(
-            status=status,
-            primal={"W": ascent.faces},
-            duals={"margin": ascent.alpha.copy()},
-            objective=value,
-            bound=ascent.dual,
-            solver="alternating, Newton steps on the dual",
-            iterations=ascent.steps - first_step,
-        )
+            status, {"W": ascent.faces}, {"margin": ascent.alpha.copy()}, objective=value, bound=ascent.dual,
+            solver="alternating, Newton steps on the dual", iterations=ascent.steps - first_step,
+        )  # fmt: skip
 
     def finish(self, solution: Solution, max_iter: int, time_limit: float | None) -> Solution:
         """Continue the best of many starts, to the relative gap 1e-8 that a certificate needs."""
