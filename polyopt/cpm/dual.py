@@ -58,6 +58,8 @@ class Options:
     max_idle_rounds: int = 30  # rounds without progress after which a run has stalled
     start_sweeps: int = 2  # passes over all samples from α = 0
     max_climbs: int = 1000  # ascents, each with a scan, for one assignment
+    tol_factor: float = 0.3  # of the gap, if a solved round has a higher objective than the last one
+    min_tol_factor: float = 1e-3  # limit of these reductions
     max_loosen_rounds: int = 10  # rounds that improve a start
     loosen_min_moved: float = 0.002  # fraction of the positives that must move for another such round
     loosen_correction: float = 0.1  # fraction of a positive's own contribution that is taken off its score
@@ -228,10 +230,10 @@ class DualProblem(PolytopeProblem):
 
         The number of ascents is limited, because they converge slowly on badly scaled data.
         """
-        clock, before = Clock(time_limit), self._value
+        clock, last_value = Clock(time_limit), self._value
         if self._warm_assignment is None or not np.array_equal(assignment, self._warm_assignment):
             self._begin(assignment)
-            before = self._value
+            last_value = self._value
         ascent = self._ascent
         assert ascent is not None
         ascent.reassign(assignment)
@@ -243,13 +245,13 @@ class DualProblem(PolytopeProblem):
             if ascent.gap <= tol:
                 if ascent.check() > self._tol:
                     ascent.single = False
-                elif ascent.primal.sum() <= before or tol < 1e-3 * self._tol:
+                elif ascent.primal.sum() <= last_value or tol < OPTIONS.min_tol_factor * self._tol:
                     status = Status.SOLVED
-                    value = self._update_incumbent(ascent, replace_all=ascent.primal.sum() <= before)
+                    value = self._update_incumbent(ascent, replace_all=ascent.primal.sum() <= last_value)
                     break
                 else:
-                    tol *= 0.3  # the previous solution is still better
-            elif value < (1.0 - MIN_REL_DECREASE) * before and self._can_improve(ascent):
+                    tol *= OPTIONS.tol_factor
+            elif value < (1.0 - MIN_REL_DECREASE) * last_value and self._can_improve(ascent):
                 status = Status.INACCURATE
                 break
             stop = stall_detector.stop_status(ascent, clock)
@@ -275,6 +277,7 @@ class DualProblem(PolytopeProblem):
         return new_assignment
 
     def _begin(self, assignment: Assignment) -> FaceAscent:
+        """Begin a run: reset the incumbent, and create the ascent."""
         self._ascent = create_ascent(
             self._rows, self.y, self.C, self.n_faces, assignment, scale=self._scale, tol=self._tol
         )
