@@ -1,24 +1,25 @@
-"""Dual coordinate ascent on the samples of one block.
+"""Dual coordinate ascent on the samples of one block, for data that do not fit into memory.
 
-With a fixed assignment and loss="sum" the dual of every face is
+With a fixed assignment of the positives (outside) to the faces W (K, m+1), and loss="sum", the dual of face k
+is, with x̃_i = (x_i, 1) and the cost of slack C_ik = C_i, or 0 if positive i is assigned to another face,
 
     max  Σ_i α_ik − ‖W_k‖²,   W_k = ½ Σ_i α_ik y_i x̃_i,   0 ≤ α_ik ≤ C_ik.
 
-A coordinate step needs one sample, its multiplier, and W. So a block with W can increase the dual by steps
-on its own samples, and passes W on with its changes. Visiting the blocks in turn is equivalent to passes over
-all samples in memory (:mod:`polyopt.cpm.dual`):
+A coordinate step needs one sample, its multiplier, and W. So a block can increase the dual by steps on its
+own samples, given W, and return the changed W for the next block. Visiting the blocks in turn is equivalent
+to passes over all samples in memory (:mod:`polyopt.cpm.dual`):
 
-1. :meth:`BlockAscent.sweep_all` steps on every pair of a sample and a face.
-2. :meth:`BlockAscent.find_active` scores all samples at the present W, and finds the active pairs, those that
-   may move: with a multiplier, or near or inside the margin.
-3. :func:`climb_pairs` steps on these pairs alone. A pair at its bound whose gradient points outwards by more
-   than the largest projected gradient of the previous pass is dropped until the next scan (shrinking); in the
-   end some hundred pairs per face move, whatever the number of samples.
+1. :meth:`BlockAscent.sweep_all` makes a step for every pair of a sample and a face.
+2. :meth:`BlockAscent.find_active` computes all scores at W, and finds the active pairs: those with a
+   positive multiplier, or near or inside the margin.
+3. :func:`climb_pairs` makes passes of steps for the active pairs alone, and drops a pair at its bound whose
+   gradient points outwards by more than the largest projected gradient of the previous pass (shrinking).
+   In the end some hundred pairs per face are active, whatever the number of samples.
+4. :func:`release` drops the multipliers of positives that have been assigned to another face.
 
-The projected gradient of a pair is the derivative of the dual by its multiplier, 1 − y_i W_k·x̃_i, or 0 if the
-multiplier is at the bound to which the derivative points.
-
-Only the multipliers of active pairs are stored.
+The gradient of a pair is the derivative of the dual by its multiplier, 1 − y_i W_k·x̃_i; the projected
+gradient is 0 if the multiplier is at the bound to which the gradient points. Only the multipliers of active
+pairs are stored.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ from polyopt.optim.coordinate_ascent import FaceAscent
 
 Integers = NDArray[np.int64]
 
-# A pass over pairs of a sample and a face in their order: pair j has the sample chosen[j], the face faces[j],
-# and the multiplier alpha[at[j]].
+# A pass of steps for some pairs, in their order: pair j has the sample chosen[j], the face faces[j] and the
+# multiplier alpha[at[j]].
 #   y, caps, squares (n,): labels, largest multipliers and squared lengths of the samples.
 #   W (K, m+1): the faces; alpha, active: multipliers and mask of all pairs. Updated.
 #   shrink_thresholds (K,): outward gradients above which a pair at its bound becomes inactive.
@@ -53,17 +54,12 @@ _climb_pairs = kernel(
 
 
 class Pairs(NamedTuple):
-    """Pairs of a block's sample and a face.
+    """Pairs of a block's sample and a face, with their multipliers; arrays of equal length."""
 
-    rows, faces: sample and face of each pair.
-    alpha: their multipliers.
-    active: mask of the pairs that may move.
-    """
-
-    rows: NDArray[np.int32]
+    rows: NDArray[np.int32]  # numbers of the samples in the block
     faces: NDArray[np.int32]
     alpha: Vector
-    active: NDArray[np.bool_]
+    active: NDArray[np.bool_]  # False for the pairs dropped by shrinking
 
 
 def no_pairs() -> Pairs:
@@ -75,9 +71,9 @@ class BlockAscent(FaceAscent):
     """The dual ascent of a block.
 
     outside, costs (n,): mask of the positives, and costs of slack.
-    assigned (n,): the face of each positive; a number outside 0 to K - 1 means that the sample's face is not
-        among these K.
-    W (K, m+1): the faces; the contribution of this block's multipliers is included.
+    assigned (n,): the face of each positive; a number outside 0 to K − 1 means that its face is not among
+        these K.
+    W (K, m+1): the faces for the multipliers of all blocks, including this one.
     pairs: the block's multipliers, within their caps.
     scale: factor of every entry of the samples.
     single: True for scans and sweeps in single precision.
@@ -94,28 +90,31 @@ class BlockAscent(FaceAscent):
         face_of_positive = np.where(outside & ~elsewhere, assigned, 0).astype(np.int64)
         y = np.where(outside, 1.0, -1.0)
         super().__init__(rows, y, caps, face_of_positive, scale=scale, single=single, seed=seed)
-        at, faces = pairs.rows.astype(np.int64), pairs.faces.astype(np.int64)
-        self.alpha[at, faces] = pairs.alpha
-        self._initial_pairs, self._initial_W = (at, faces, pairs.alpha), np.array(W)
+        samples, faces = pairs.rows.astype(np.int64), pairs.faces.astype(np.int64)
+        self.alpha[samples, faces] = pairs.alpha
+        self._initial_pairs, self._initial_W = (samples, faces, pairs.alpha), np.array(W)
         self.W[:] = W
         self._reset_active()
 
     def sweep_all(self) -> tuple[Vector, Pairs]:
-        """Step on every pair; return W (K, m+1), in double precision, and the pairs with a multiplier."""
+        """Make a step for every pair.
+
+        Returns: W (K, m+1), in double precision, and the pairs with a positive multiplier.
+        """
         self.sweep()
         W, changes = self._initial_W, self.alpha.copy()
-        rows, faces, before = self._initial_pairs
-        changes[rows, faces] -= before
-        at, owners = np.nonzero(changes)
-        _add(self._rows, self._scale, self._y[at], at, owners, changes[at, owners], W)
+        initial_rows, initial_faces, initial_alpha = self._initial_pairs
+        changes[initial_rows, initial_faces] -= initial_alpha
+        rows, faces = np.nonzero(changes)
+        _add(self._rows, self._scale, self._y[rows], rows, faces, changes[rows, faces], W)
         return W, self._pairs(*np.nonzero(self.alpha))
 
     def find_active(self) -> tuple[Vector, Pairs]:
-        """Scan; return the loss of the samples on every face (K,), and the active pairs."""
+        """Scan the samples; return their loss on each face (K,), and the active pairs."""
         self.scan()
         active_rows = [self._active_with_positives(k) for k in range(len(self.W))]
         rows = np.concatenate(active_rows)
-        faces = np.repeat(np.arange(len(active_rows)), [len(each) for each in active_rows])
+        faces = np.repeat(np.arange(len(active_rows)), [len(samples) for samples in active_rows])
         has_cost = self._caps[rows, faces] > 0.0
         return self.values_at(self.inside, self.scores), self._pairs(rows[has_cost], faces[has_cost])
 
@@ -128,10 +127,10 @@ def _add(
     samples: Rows, scale: float, y: Vector, rows: Integers, faces: Integers, changes: Vector,
     W: Vector,
 ) -> None:  # fmt: skip
-    """Add changes of multipliers to W, in double precision."""
+    """Add to W the contributions of changes of multipliers, in double precision."""
     for k in range(len(W)):
-        at = np.flatnonzero((faces == k) & (changes != 0.0))
-        loops.add_rows(samples, scale, rows[at], 0.5 * y[at] * changes[at], W[k])
+        of_face = np.flatnonzero((faces == k) & (changes != 0.0))
+        loops.add_rows(samples, scale, rows[of_face], 0.5 * y[of_face] * changes[of_face], W[k])
 
 
 def release(
@@ -141,15 +140,15 @@ def release(
     """Drop the multipliers of positives that have moved to another face.
 
     Returns: the contribution of the dropped multipliers to W (K, m+1), which the caller must subtract, and
-        the pairs that stay.
+        the remaining pairs.
     """
     W = np.zeros((n_faces, X.shape[1] + 1))
     is_dropped = outside[pairs.rows] & (assigned[pairs.rows] != pairs.faces)
-    used, place = np.unique(pairs.rows[is_dropped], return_inverse=True)
-    if len(used):
-        rows, faces = as_rows(X[used]), pairs.faces[is_dropped].astype(np.int64)
-        _add(rows, scale, np.ones(len(place)), place, faces, pairs.alpha[is_dropped], W)
-    return W, Pairs(*(each[~is_dropped] for each in pairs))
+    samples, sample_index = np.unique(pairs.rows[is_dropped], return_inverse=True)
+    if len(samples):
+        rows, faces = as_rows(X[samples]), pairs.faces[is_dropped].astype(np.int64)
+        _add(rows, scale, np.ones(len(sample_index)), sample_index, faces, pairs.alpha[is_dropped], W)
+    return W, Pairs(*(values[~is_dropped] for values in pairs))
 
 
 def climb_pairs(
@@ -157,35 +156,36 @@ def climb_pairs(
     shrink_thresholds: Vector, *, scale: float = 1.0, seed: int = 0, passes: int = 1, accuracy: float = 0.0,
     is_over: Callable[[], bool] | None = None,
 ) -> tuple[Vector, Pairs, Vector]:  # fmt: skip
-    """Make passes over the active pairs of a block.
+    """Make passes of steps for the active pairs of a block.
 
-    X (n, m): the block's samples.
-    shrink_thresholds (K,): for each face the outward gradient above which a pair at its bound is dropped from
-        the first pass.
-    passes: passes at most.
+    X (n, m): the block's samples; outside, costs (n,): mask of the positives, and costs of slack.
+    shrink_thresholds (K,): for each face the outward gradient above which the first pass drops a pair at its
+        bound.
+    passes: largest number of passes.
     accuracy: largest projected gradient after which no further pass is made.
-    is_over: True if the time limit is reached, which ends the passes after the first.
+    is_over: returns True if the time limit is reached; then no further pass is made.
     Returns: W (K, m+1), the pairs, and for each face the largest projected gradient (K,) in the last pass.
     """
     W, alpha, active = W.copy(), pairs.alpha.copy(), pairs.active.copy()
-    at = np.flatnonzero(active)
-    used, place = np.unique(pairs.rows[at], return_inverse=True)
+    pair_index = np.flatnonzero(active)
+    samples, sample_index = np.unique(pairs.rows[pair_index], return_inverse=True)
     worst = np.zeros(len(W))
-    if not len(used):
+    if not len(samples):
         return W, pairs, worst
-    rows = as_rows(X[used])
+    rows = as_rows(X[samples])
     squares = loops.square_lengths(rows, scale)
-    signs, caps = np.where(outside[used], 1.0, -1.0), np.asarray(costs[used], dtype=float)
-    faces, shrink_thresholds = pairs.faces[at].astype(np.int64), np.asarray(shrink_thresholds, dtype=float)
+    signs, caps = np.where(outside[samples], 1.0, -1.0), np.asarray(costs[samples], dtype=float)
+    faces = pairs.faces[pair_index].astype(np.int64)
+    shrink_thresholds = np.asarray(shrink_thresholds, dtype=float)
     rng = np.random.default_rng(seed)
     for number in range(passes):
-        order = rng.permutation(len(at))
+        order = rng.permutation(len(pair_index))
         if number:
-            order = order[active[at[order]]]
+            order = order[active[pair_index[order]]]
             shrink_thresholds, worst = worst, np.zeros(len(W))
         _climb_pairs(
-            rows.values, rows.columns, rows.starts, rows.shared, scale, signs, caps, squares, place[order],
-            faces[order], at[order], alpha, active, W, shrink_thresholds, worst,
+            rows.values, rows.columns, rows.starts, rows.shared, scale, signs, caps, squares,
+            sample_index[order], faces[order], pair_index[order], alpha, active, W, shrink_thresholds, worst,
         )  # fmt: skip
         if worst.max() <= accuracy or (is_over is not None and is_over()):
             break

@@ -1,27 +1,27 @@
 """Certificates of the Convex Polytope Machine.
 
-For a fixed assignment the machine is a convex program, and its optimum can be bounded; over the assignments
-it is not convex, and only a global search bounds that. A point is called ``stationary`` if it is optimal for
-its assignment and no positive would gain by another face: a fixed point of alternating minimisation, and no
-more. One face has one assignment, so it can be ``optimal``.
-
-With v_k = Σ_i α_ik y_i x̃_i the dual value for an assignment is
+The machine has K faces W (K, m+1) and an assignment Z (n, K): Z_ik = 1 if sample i must satisfy the margin
+constraint y_i W_k·x̃_i ≥ 1 − ξ_ik of face k, with x̃ = (x, 1). Negatives (inside) have all faces, a positive
+one. For a fixed assignment this is a convex program with the dual values
 
     margin="total"   Σ α − ¼ Σ_k ‖v_k‖²
-    margin="worst"   Σ α − ¼ (Σ_k ‖v_k‖)²,   with the shares θ_k = ‖v_k‖ / Σ_l ‖v_l‖,
+    margin="worst"   Σ α − ¼ (Σ_k ‖v_k‖)²,        v_k = Σ_i α_ik y_i x̃_i,
 
-at any α within its caps; stationary is 2 θ_k W_k = v_k, with θ_k = 1 for the total. With loss="max" a
-negative has one slack for all faces, so its multipliers must sum to at most C_i. With a penalty
-(:mod:`formulations.cpm_sparse`) v_k is replaced by what the penalty leaves of it
-(:mod:`polyopt.cpm.penalty_term`). With loss="sum", margin="total" and no penalty the faces are independent
-hinge programs without intercept on x̃ = (x, 1), each twice the SVM of cost C/2: values and violations are
-doubled here.
+for any multipliers 0 ≤ α_ik ≤ C_i Z_ik of the margin constraints; these are lower bounds on its optimum.
+Stationarity is 2 θ_k W_k = v_k, with θ_k = 1 ("total") or θ_k = ‖v_k‖ / Σ_l ‖v_l‖ ("worst"). With loss="max"
+a negative has one slack for all faces, so its multipliers must sum to at most C_i. With a penalty on the
+weights v_k is replaced by its soft-thresholded value (:mod:`formulations.face_penalty`). With loss="sum",
+margin="total" and no penalty the faces are independent SVMs without intercept on x̃. Face k is twice the SVM
+with costs C/2: its values and violations are doubled here.
 
-Values and bounds are balls (:mod:`polyopt.linalg.rounding`), whose ends are true of real numbers.
+Over all assignments the problem is not convex. So a point is ``stationary`` if it is optimal for its
+assignment and no positive has a smaller hinge on another face: a fixed point of alternating minimisation. A
+single face has only one assignment and can be ``optimal``. A global bound comes from a search:
+:func:`certify_cpm_search` accepts that of :mod:`polyopt.cpm.global_search.search` as proven, because it is
+safe from rounding; a bound passed to :func:`certify_cpm` is only quoted (``solvers_word``).
 
-A bound on all assignments that a caller passes is shown as a solver's word. That of this package's own branch
-and bound (:mod:`polyopt.cpm.global_search.search`) is a proof, each of its bounds lowered by its rounding:
-:func:`certify_cpm_search` takes it, and the certificate says what it rests on.
+Values and bounds are intervals that contain the exact result (:class:`~polyopt.linalg.rounding.Ball`). Read
+:func:`certify_cpm`, then ``_certified``, which calls the sections below in their order.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from formulations.face_penalty import FacePenalty
 from formulations.families import Families, margin_family
@@ -62,29 +62,23 @@ Loss = Literal["sum", "max"]
 Margin = Literal["total", "worst"]
 
 _NAME = "the Convex Polytope Machine"
-_LARGE_ENTRIES = 500_000  # of X; above, a bound without given multipliers is sought with less effort
-_LARGE_ROUNDS = 30  # of the ascent for it
-_MOVES = "At these faces a sample outside would pay less at another face, so another assignment costs less."
-_STAYS = "No sample outside would pay less at another face, yet another assignment may have a lower optimum."
+_LARGE_ENTRIES = 500_000  # entries of X above which multipliers are computed with less effort
+_LARGE_ROUNDS = 30  # largest number of rounds of the ascent for large X
+_LARGE_TOL = 1e-4  # smallest relative gap of penalised faces for large X
+_WORST_HINGE_TOL = 1e-6  # difference to the largest hinge up to which a hinge counts as largest
+_MIN_SCALE = 1e-8  # smallest scale of stationarity, relative to that of the single faces
+_NOTE_IMPROVABLE = "A sample outside has a smaller hinge on another face, so another assignment costs less."
+_NOTE_FIXED_POINT = "No sample outside has a smaller hinge on another face; another assignment may cost less."
 
-# -- public -----------------------------------------------------------------------------------
+# -- entry points -----------------------------------------------------------------------------
 
 
 def certify_cpm(
-    X: MatrixLike,
-    y: ArrayLike,
-    C: ArrayLike = 1.0,
-    *,
-    W: ArrayLike | None = None,
-    alpha: ArrayLike | None = None,
-    assignment: ArrayLike | None = None,
-    loss: Loss = "sum",
-    margin: Margin = "total",
-    global_bound: float | None = None,
-    penalty: FacePenalty | None = None,
-    tol: float = 1e-6,
-    max_iter: int = 300,
-) -> Certificate:
+    X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, *, W: ArrayLike | None = None,
+    alpha: ArrayLike | None = None, assignment: ArrayLike | None = None, loss: Loss = "sum",
+    margin: Margin = "total", global_bound: float | None = None, penalty: FacePenalty | None = None,
+    tol: float = 1e-6, max_iter: int = 300,
+) -> Certificate:  # fmt: skip
     """Certify a point of the Convex Polytope Machine, eq. (6) of Kantchelian et al. (2014).
 
     Parameters
@@ -96,41 +90,41 @@ def certify_cpm(
     C : float or array_like of shape (n,)
         Cost of slack, per sample.
     W : array_like of shape (K, m+1), optional
-        Faces, the bias last. By default what `alpha` implies.
+        Faces, the bias last. By default those that `alpha` implies by stationarity.
     alpha : array_like of shape (n, K), optional
-        Multipliers of the margin rows, non-negative. At least one of `W` and `alpha` is needed;
-        without `alpha` a dual bound is built.
+        Multipliers of the margin constraints, non-negative. At least one of `W` and `alpha` is needed;
+        without `alpha` multipliers are computed for the bound.
     assignment : array_like of int, shape (n,), optional
         The face of each positive; the entries of negatives are ignored. By default the one whose
         multiplier is positive or, if none is, the best for W.
     loss : {"sum", "max"}
-        Whether a negative pays for every face it violates, or for the worst.
+        The loss of a negative: the sum or the maximum of its hinges over the faces.
     margin : {"total", "worst"}
-        Whether the squared norms of all faces are penalised, or the largest.
+        The squared norm in the objective: the sum over the faces, or the largest.
     global_bound : float, optional
-        A bound on the optimum over all assignments from elsewhere; for loss="sum" and margin="total",
-        without a penalty.
+        A lower bound on the optimum over all assignments, computed elsewhere; for loss="sum" and
+        margin="total", without a penalty.
     penalty : FacePenalty, optional
-        The penalty on the weights, and their signs (:mod:`formulations.cpm_sparse`). Faces with a weight of
-        the wrong sign are valued without it.
+        The penalty on the weights, and their signs (:mod:`formulations.cpm_sparse`). Weights of the wrong
+        sign are set to 0 in the value; the residuals show them.
     tol : float
         Relative tolerance for the gap and for every residual.
     max_iter : int
-        Rounds of coordinate ascent at most for the bound, if `alpha` is absent.
+        Largest number of rounds of coordinate ascent for the bound, if `alpha` is absent.
 
     Returns
     -------
     Certificate
-        ``stationary`` if the point is optimal for its assignment and its assignment for it, within
-        `tol`; with one face then ``optimal``. Otherwise ``suboptimal_by``, within the fixed
-        assignment. With `global_bound` the point is compared with that instead: ``solvers_word`` if it is
-        attained, as nothing here proves it.
+        ``stationary`` if, within `tol`, the faces are optimal for the assignment and the assignment for the
+        faces; with one face ``optimal``. Otherwise ``suboptimal_by``, within the fixed assignment. With
+        `global_bound` the value is compared with that bound: ``solvers_word`` if they agree, because the
+        bound is not proven here.
 
     Raises
     ------
     ValueError
-        `global_bound` is above the value of the point, or of the one that `alpha` implies: then it
-        bounds another program, or is wrong. An argument that is not finite, real and of its shape.
+        `global_bound` is above the value of W, or of the faces that `alpha` implies: it is wrong, or is for
+        another program. An argument is not finite, real and of its shape.
     """
     point, certificate = _certified(
         X, y, C, W=W, alpha=alpha, assignment=assignment, loss=loss, margin=margin, tol=tol,
@@ -139,22 +133,20 @@ def certify_cpm(
     if global_bound is None:
         return certificate
     if (loss, margin) != ("sum", "total") or point.penalty is not None:
-        raise ValueError(
-            "global_bound is for loss='sum' and margin='total' without a price, which the search minimises"
-        )
+        raise ValueError("global_bound is for loss='sum' and margin='total' without a penalty on the weights")
     bound = real_number("global_bound", global_bound, infinite=True)
     with np.errstate(over="ignore", invalid="ignore"):
         value = point.value_of_best_assignment()
         attained = float(value.upper)
         if point.alpha is not None:
-            W = implied_faces(pulls(point.geometry, point.y, point.alpha), "total")
+            W = implied_faces(sample_sums(point.geometry, point.y, point.alpha), "total")
             attained = min(attained, float(replace(point, W=W, alpha=None).value_of_best_assignment().upper))
     if bound > attained:
         raise ValueError(
-            f"global_bound must be at most {attained:.10g}, which a point at hand attains, not {bound!r}: "
-            "a bound on another program (other data, C or n_faces), or a wrong one"
+            f"global_bound must be at most {attained:.10g}, the value of a known point, not {bound!r}: "
+            "the bound is wrong, or is for another program (other data, C or n_faces)"
         )
-    note = "The bound on all assignments is the word of whoever handed it in; 0 alone is proven."
+    note = "The bound on all assignments was passed by the caller and is not proven; 0 alone is proven."
     return conclude(
         _NAME, value, Ball(0.0), certificate.residuals, certificate.tol, notes=[note], stated=bound
     )
@@ -166,11 +158,11 @@ def certify_cpm_search(
 ) -> Certificate:  # fmt: skip
     """Certify the solution of a search over all assignments.
 
-    solution: that of :func:`~polyopt.cpm.global_search.search.solve_cpm_global` for these data, whose bound
-        is safe from rounding. With loss="max" or margin="worst" that of
+    solution: the result of :func:`~polyopt.cpm.global_search.search.solve_cpm_global` for these data, whose
+        bound is safe from rounding; with loss="max" or margin="worst" the result of
         :func:`~polyopt.cpm.global_search.explicit.solve_cpm_explicitly`, whose bound is SCIP's.
-    Returns: ``optimal`` among all assignments if the point attains the bound, ``solvers_word`` if the bound
-        is SCIP's, else ``suboptimal_by``.
+    Returns: if the value attains the bound, ``optimal`` among all assignments, or ``solvers_word`` for a
+        bound of SCIP; otherwise ``suboptimal_by``.
     """
     point, certificate = _certified(
         X, y, C, W=solution["W"], alpha=solution.duals["margin"], assignment=solution["assignment"], tol=tol,
@@ -181,8 +173,8 @@ def certify_cpm_search(
     bound, stated = Ball(float(solution.bound or 0.0)), None
     note = (
         "The bound is that of this package's own branch and bound over all assignments, by trial moves or by "
-        "the spread of the faces, each of its bounds lowered by the rounding of its evaluation; it is not "
-        "computed anew here."
+        "the spread of the faces. Each of its node bounds is lowered by its rounding error; it is not "
+        "recomputed here."
     )
     if (loss, margin) != ("sum", "total"):
         bound, stated = Ball(0.0), solution.bound
@@ -192,29 +184,30 @@ def certify_cpm_search(
         )
     elif "price" in solution.duals:
         note = (
-            "The bound is one at prices of the positives (duals['price'] of the solution): K times the least "
-            "cost of one face at these prices, bounded over boxes of its coefficients, less what the prices "
-            "count too often, and lowered by its rounding; it is not computed anew here."
+            "The bound is K B - (K - 1) Σ λ, with the prices λ of the positives (duals['price'] of the "
+            "solution) and B a lower bound on the cost of one face at these prices, by branch and bound over "
+            "boxes of its coefficients. It is lowered by its rounding error, and not recomputed here."
         )
     return conclude(_NAME, value, bound, certificate.residuals, certificate.tol, notes=[note], stated=stated)
 
 
-def certify_cpm_held(X: MatrixLike, y: ArrayLike, C: ArrayLike, **arguments: Any) -> Certificate:
-    """Certify faces for an assignment that is held.
+def certify_cpm_fixed(X: MatrixLike, y: ArrayLike, C: ArrayLike, **arguments: Any) -> Certificate:
+    """Certify faces for an assignment that is part of the problem, not a variable.
 
-    The program of :mod:`formulations.cpm` for this assignment is convex, so its optimum can be attained,
-    whether samples would gain by another face or not: a note says whether any would.
+    The remaining program is convex. A note says whether a sample has a smaller hinge on another face.
 
+    arguments: those of :func:`certify_cpm`.
     Returns: ``optimal`` for this assignment if its bound is attained, else ``suboptimal_by``.
     """
     certificate = certify_cpm(X, y, C, **arguments)
-    assignment = [one for one in certificate.residuals if one.row == "assignment"]
-    if not assignment:  # one face has one assignment
+    assignment_residuals = [r for r in certificate.residuals if r.row == "assignment"]
+    if not assignment_residuals:  # one face has one assignment
         return certificate
-    note = _MOVES if assignment[0].relative > certificate.tol else _STAYS
+    is_improvable = assignment_residuals[0].relative > certificate.tol
+    note = _NOTE_IMPROVABLE if is_improvable else _NOTE_FIXED_POINT
     fixed = conclude(
         f"{_NAME} for the assignment that is held", certificate.primal_value, certificate.dual_value,
-        [one for one in certificate.residuals if one.row != "assignment"], certificate.tol, notes=[note],
+        [r for r in certificate.residuals if r.row != "assignment"], certificate.tol, notes=[note],
     )  # fmt: skip
     return replace(fixed, rounding=certificate.rounding, evidence=certificate.evidence)
 
@@ -225,7 +218,7 @@ def _certified(
     alpha: ArrayLike | None = None, assignment: ArrayLike | None = None, loss: Loss = "sum",
     margin: Margin = "total", tol: float = 1e-6, max_iter: int = 300, penalty: FacePenalty | None = None,
 ) -> tuple[CpmPoint, Certificate]:  # fmt: skip
-    """Return the point, and its certificate within the fixed assignment."""
+    """Return the point with its data, and its certificate for the fixed assignment."""
     X, y = as_data(X, y)
     check_loss(loss)
     one_of("margin", margin, ("total", "worst"))
@@ -239,7 +232,7 @@ def _certified(
     implied = W is None
     if W is None:
         assert multipliers is not None
-        W = implied_faces(pulls(geometry, y, multipliers), margin, penalty)
+        W = implied_faces(sample_sums(geometry, y, multipliers), margin, penalty)
     W = checked_faces("W", W, None if multipliers is None else multipliers.shape[1], m + 1)
     W_before_signs, W = W, W if penalty is None else penalty.allowed(W)
     costs = as_costs(C, n)
@@ -259,7 +252,7 @@ def _certified(
     if penalty is not None:
         residuals += sign_residuals(penalty, W_before_signs, W)
     name = f"{_NAME}, loss={loss!r}" + (", margin='worst'" if margin == "worst" else "")
-    name += "" if penalty is None else ", with a price on the weights"
+    name += "" if penalty is None else ", with a penalty on the weights"
     certificate = conclude_for_assignment(
         len(W), assignment_residual(point), name, point.value(loss, margin), dual_value, residuals, tol,
         _NAME if len(W) == 1 else "the fixed-assignment program",
@@ -272,16 +265,14 @@ def conclude_for_assignment(
     n_faces: int, assignment: Residual, name: str, value: Ball, bound: Ball, residuals: list[Residual],
     tol: float, scope: str, notes: Sequence[str] = (), feasible: bool = True,
 ) -> Certificate:  # fmt: skip
-    """Conclude about faces and their assignment: ``optimal`` can be reached by one face only."""
-    if n_faces == 1:
-        return conclude(
-            name, value, bound, residuals, tol, reached=Claim.OPTIMAL, scope=scope, notes=notes,
-            feasible=feasible,
-        )  # fmt: skip
+    """Return the certificate: at best ``stationary``, or with one face ``optimal``."""
+    reached = Claim.OPTIMAL
+    if n_faces > 1:
+        residuals, reached = [*residuals, assignment], Claim.STATIONARY
+        notes = [*notes, "Another assignment may have a lower optimum."]
     return conclude(
-        name, value, bound, [*residuals, assignment], tol, reached=Claim.STATIONARY,
-        scope=scope, notes=[*notes, "Another assignment may have a lower optimum."], feasible=feasible,
-    )  # fmt: skip
+        name, value, bound, residuals, tol, reached=reached, scope=scope, notes=notes, feasible=feasible
+    )
 
 
 # -- the point and its value ------------------------------------------------------------------
@@ -289,67 +280,68 @@ def conclude_for_assignment(
 
 @dataclass(frozen=True)
 class CpmPoint:
-    """A point to certify, with its data: W (K, m+1), alpha (n, K) or None, Z (n, K).
+    """A point to certify, and its data."""
 
-    `implied` is True if W was computed from alpha.
-    """
-
-    geometry: LinearGeometry
+    geometry: LinearGeometry  # of the samples x̃, (n, m+1)
     y: Vector
-    C: Vector
-    Z: Vector
+    C: Vector  # costs of slack (n,)
+    Z: Vector  # assignment (n, K)
     W: Vector
-    alpha: Vector | None
-    implied: bool
+    alpha: Vector | None  # (n, K)
+    implied: bool  # True if W was computed from alpha
     penalty: FacePenalty | None = None
 
     @cached_property
     def hinge_ball(self) -> Ball:
-        """[1 − y_i W_k·x̃_i]_+, shape (n, K)."""
+        """Hinges [1 − y_i W_k·x̃_i]_+, shape (n, K)."""
         return (1.0 - product(self.geometry.X, self.W.T).signed(self.y[:, None])).positive()
 
     @property
     def hinge(self) -> Vector:
-        """[1 − y_i W_k·x̃_i]_+ as computed, shape (n, K)."""
+        """Midpoints of the hinges, shape (n, K)."""
         return self.hinge_ball.mid
 
     @property
     def costs(self) -> Vector:
-        """C_i Z_ik, shape (n, K)."""
+        """Upper bounds C_i Z_ik of the multipliers, shape (n, K)."""
         return self.C[:, None] * self.Z
 
     def value(self, loss: Loss, margin: Margin = "total") -> Ball:
         """Return the objective for the assignment."""
         hinge = self.hinge_ball.signed(self.Z)
-        paid = hinge.sum(axis=1)
+        sample_loss = hinge.sum(axis=1)
         if loss == "max":
-            shared, worst = self.y < 0, hinge.max(axis=1)
-            paid = Ball(np.where(shared, worst.mid, paid.mid), np.where(shared, worst.rad, paid.rad))
-        return self._size(margin) + paid.dot(self.C)
+            sample_loss = _where(self.y < 0, hinge.max(axis=1), sample_loss)
+        return self._size(margin) + sample_loss.dot(self.C)
 
     def value_of_best_assignment(self, loss: Loss = "sum", margin: Margin = "total") -> Ball:
-        """Return the objective with each positive at the face with its least hinge."""
-        hinge, positive = self.hinge_ball, self.y > 0
-        smallest, total = -((-hinge).max(axis=1)), hinge.sum(axis=1) if loss == "sum" else hinge.max(axis=1)
-        paid = Ball(np.where(positive, smallest.mid, total.mid), np.where(positive, smallest.rad, total.rad))
-        return self._size(margin) + paid.dot(self.C)
+        """Return the objective with each positive assigned to the face with its smallest hinge."""
+        hinge = self.hinge_ball
+        negative_loss = hinge.sum(axis=1) if loss == "sum" else hinge.max(axis=1)
+        sample_loss = _where(self.y > 0, -((-hinge).max(axis=1)), negative_loss)
+        return self._size(margin) + sample_loss.dot(self.C)
 
     def _size(self, margin: Margin) -> Ball:
+        """Return the objective's terms of W: squared norms and penalty."""
         squares = Ball(self.W).square_sum(axis=1)
         size = squares.sum() if margin == "total" else squares.max()
         return size if self.penalty is None else size + price_of(self.penalty, self.W)
 
 
+def _where(mask: NDArray[np.bool_], a: Ball, b: Ball) -> Ball:
+    return Ball(np.where(mask, a.mid, b.mid), np.where(mask, a.rad, b.rad))
+
+
 # -- the bound --------------------------------------------------------------------------------
 
 
-def pulls(geometry: LinearGeometry, y: Vector, alpha: Vector) -> Vector:
-    """Return v_k = Σ_i α_ik y_i x̃_i for every face, shape (K, m+1)."""
+def sample_sums(geometry: LinearGeometry, y: Vector, alpha: Vector) -> Vector:
+    """Return the weighted sums of samples v_k = Σ_i α_ik y_i x̃_i, shape (K, m+1)."""
     return np.asarray(geometry.X.T @ (alpha * y[:, None])).T
 
 
 def implied_faces(v: Vector, margin: Margin, penalty: FacePenalty | None = None) -> Vector:
-    """Return the faces (K, m+1) that belong to v (K, m+1); 0 if a face's share of the worst margin is."""
+    """Return the faces (K, m+1) that are stationary for v (K, m+1): v_k / (2 θ_k), or 0 if θ_k = 0."""
     if penalty is not None:
         v = penalty.shrunk(v) if margin == "total" else penalty.cut(v)
     if margin == "worst":
@@ -359,11 +351,11 @@ def implied_faces(v: Vector, margin: Margin, penalty: FacePenalty | None = None)
 
 
 def bound_of(point: CpmPoint, alpha: Vector, loss: Loss, margin: Margin) -> Ball:
-    """Return the dual value at alpha made feasible, or 0, which bounds every value, if that is more."""
+    """Return the dual value at alpha (n, K), clipped to its caps; at least 0, which is a bound anyway."""
     feasible = np.clip(alpha, 0.0, point.costs)
     if loss == "max":
-        shared = within_shared_caps(feasible, point.C)
-        feasible = np.where((point.y < 0)[:, None], shared, feasible)
+        capped = within_shared_caps(feasible, point.C)
+        feasible = np.where((point.y < 0)[:, None], capped, feasible)
     v = transposed_product(point.geometry.X, feasible * point.y[:, None])
     if margin == "total":
         square = v.square_sum() if point.penalty is None else left_squares(point.penalty, v)
@@ -379,11 +371,11 @@ def bound_of(point: CpmPoint, alpha: Vector, loss: Loss, margin: Margin) -> Ball
 
 
 def _multipliers(point: CpmPoint, loss: Loss, margin: Margin, tol: float, max_iter: int) -> Vector:
-    """Return good multipliers (n, K) for a point without any.
+    """Compute multipliers (n, K) for a point without any.
 
-    With loss="max" alone the faces are made independent: the largest hinge of a negative is at least any
-    weighted mean of its hinges, so its cost may be split between the faces, here between those that it
-    violates most. Other coupled faces need the dual program.
+    With loss="max", margin="total" and no penalty the faces are decoupled: the largest hinge of a negative is
+    at least any weighted mean of its hinges, so its cost may be divided among the faces, here equally among
+    those with its largest hinge. Other coupled faces need the dual program.
     """
     X, y, Z, penalty = point.geometry.X, point.y, point.Z, point.penalty
     if margin == "worst" or (loss == "max" and penalty is not None):
@@ -398,16 +390,16 @@ def _multipliers(point: CpmPoint, loss: Loss, margin: Margin, tol: float, max_it
         return solution["alpha"] if solution.primal else np.zeros_like(Z)
     costs = point.costs
     if loss == "max":
-        worst = point.hinge >= point.hinge.max(axis=1, keepdims=True) - 1e-6
-        parts = np.where((y < 0)[:, None], worst / worst.sum(axis=1, keepdims=True), Z)
-        costs = point.C[:, None] * parts
+        is_worst = point.hinge >= point.hinge.max(axis=1, keepdims=True) - _WORST_HINGE_TOL
+        weights = np.where((y < 0)[:, None], is_worst / is_worst.sum(axis=1, keepdims=True), Z)
+        costs = point.C[:, None] * weights
     is_large = X.shape[0] * X.shape[1] > _LARGE_ENTRIES
     if penalty is not None:
         from polyopt.cpm.penalised_face_dual import PenalisedAscent
 
         ascent = PenalisedAscent(X[:, :-1], y, costs, penalty)
         ascent.begin_at(point.W)
-        ascent.reach(max(tol, 1e-4) if is_large else tol)
+        ascent.reach(max(tol, _LARGE_TOL) if is_large else tol)
         return ascent.alpha
     caps = costs if loss == "max" else np.repeat(point.C[:, None], len(point.W), axis=1)
     value = float(point.value(loss).mid)
@@ -419,8 +411,8 @@ def ascend_faces(
 ) -> Vector:
     """Return multipliers (n, K) within caps (n, K) by coordinate ascent on the dual of each face.
 
-    The ascent ends if its bound is within a relative `tol` of the smaller of its own primal value and
-    `primal_value`, an upper bound on the optimum.
+    The ascent stops if the relative gap between its bound and the smaller of its own primal value and
+    `primal_value`, an upper bound on the optimum, is at most `tol`.
     """
     from polyopt.optim.coordinate_ascent import FaceAscent
 
@@ -434,32 +426,32 @@ def ascend_faces(
     return ascent.alpha
 
 
-def _face(geometry: LinearGeometry, y: Vector, costs: Vector) -> HingeProgram:
-    return HingeProgram("a face", geometry, Families(margin_family(y, costs / 2)), intercept=False)
-
-
 # -- the optimality conditions ----------------------------------------------------------------
 
 
 def assignment_residual(point: CpmPoint) -> Residual:
-    """Return by how much a positive's hinge would fall on its best face."""
+    """Return the residual of the assignment: decreases of the positives' hinges by their best face."""
     hinge, positive = point.hinge, point.y > 0
-    gain = np.where(positive, (hinge * point.Z).sum(axis=1) - hinge.min(axis=1), 0.0)
-    return residual("stationarity", "assignment", gain, 1.0)
+    decrease = np.where(positive, (hinge * point.Z).sum(axis=1) - hinge.min(axis=1), 0.0)
+    return residual("stationarity", "assignment", decrease, 1.0)
 
 
 def face_residuals(
     point: CpmPoint, alpha: Vector, tol: float, *, own_features: bool = False
 ) -> list[Residual]:
-    """Return the conditions of one hinge program per face, in its nonzero features or in all."""
+    """Return the optimality residuals of one hinge program per face.
+
+    own_features: True if the program of a face has only the features with nonzero weights.
+    """
     residuals: list[Residual] = []
     for k, (w, costs) in enumerate(zip(point.W, point.costs.T, strict=True)):
         geometry, v = point.geometry, None if point.implied else w
         if own_features:
             used = np.append(np.flatnonzero(w[:-1]), len(w) - 1)
             geometry, v = LinearGeometry(geometry.X[:, used]), w[used]
-        multipliers = {"margin": alpha[:, k] / 2}
-        certificate = certify_hinge(_face(geometry, point.y, costs), v=v, multipliers=multipliers, tol=tol)
+        families = Families(margin_family(point.y, costs / 2))
+        program = HingeProgram("a face", geometry, families, intercept=False)
+        certificate = certify_hinge(program, v=v, multipliers={"margin": alpha[:, k] / 2}, tol=tol)
         residuals += [replace(r, row=f"{r.row}(face {k})", value=2 * r.value) for r in certificate.residuals]
     return residuals
 
@@ -468,46 +460,44 @@ def coupled_residuals(
     point: CpmPoint, alpha: Vector, loss: Loss = "sum", margin: Margin = "total", *,
     own_features: bool = False,
 ) -> list[Residual]:  # fmt: skip
-    """Return the conditions of faces that share slacks, the margin budget or a penalty.
+    """Return the optimality residuals of faces that share slacks, the norm term or a penalty.
 
-    own_features: True if a face has its nonzero features alone.
+    own_features: True if stationarity is required only for features with nonzero weights.
     """
-    y, shared, penalty = point.y[:, None], (point.y < 0) & (loss == "max"), point.penalty
-    largest = float(np.abs(alpha).max()) or float(point.C.max())
-    xi = np.where(shared[:, None], point.hinge.max(axis=1, keepdims=True), point.hinge)
+    y, takes_max, penalty = point.y[:, None], (point.y < 0) & (loss == "max"), point.penalty
+    max_multiplier = float(np.abs(alpha).max()) or float(point.C.max())
+    xi = np.where(takes_max[:, None], point.hinge.max(axis=1, keepdims=True), point.hinge)
     surplus = y * np.asarray(point.geometry.X @ point.W.T) - 1.0 + xi
-    pulled = v = pulls(point.geometry, point.y, alpha)
+    raw_v = v = sample_sums(point.geometry, point.y, alpha)
     if penalty is not None and margin == "total":
-        v = penalty.shrunk(pulled)
+        v = penalty.shrunk(raw_v)
     elif penalty is not None:
-        group_multipliers = held_by_groups(penalty, pulled, point.W)
-        v = penalty.cut(pulled - np.column_stack([group_multipliers, np.zeros(len(pulled))]))
+        group_multipliers = held_by_groups(penalty, raw_v, point.W)
+        v = penalty.cut(raw_v - np.column_stack([group_multipliers, np.zeros(len(raw_v))]))
     if own_features:
         v = np.where((point.W != 0.0) | (np.arange(v.shape[1]) == v.shape[1] - 1), v, 0.0)
     theta = np.ones(len(v)) if margin == "total" else margin_weights(v)
-    # The faces share multipliers: a face that needs none is zero up to the rounding of the others.
-    weight = max(
+    # One scale for all faces: a face of zeros is exact only up to the rounding of the others.
+    scale = max(
         float(np.abs(2 * theta[:, None] * point.W).max()),
-        float(np.abs(pulled).max()),
-        1e-8 * max(point.geometry.adjoint_scale(column * point.y) for column in alpha.T),
+        float(np.abs(raw_v).max()),
+        _MIN_SCALE * max(point.geometry.adjoint_scale(column * point.y) for column in alpha.T),
     )
     residuals = []
     for k in range(len(point.W)):
-        residuals.append(residual("sign", f"margin(face {k})", -alpha[:, k], largest))
+        residuals.append(residual("sign", f"margin(face {k})", -alpha[:, k], max_multiplier))
         if not point.implied:
             imbalance = np.abs(2 * theta[k] * point.W[k] - v[k])
-            residuals.append(residual("stationarity", f"w(face {k})", imbalance, weight))
-        residuals.append(
-            residual("complementarity", f"margin(face {k})", np.abs(alpha[:, k] * surplus[:, k]), largest)
-        )
-    beta = np.where(shared[:, None], (point.C - alpha.sum(axis=1))[:, None], point.costs - alpha)
-    residuals.append(residual("sign", "slack", -beta.min(axis=1), largest))
-    residuals.append(residual("complementarity", "slack", np.abs(beta * xi).max(axis=1), largest))
+            residuals.append(residual("stationarity", f"w(face {k})", imbalance, scale))
+        products = np.abs(alpha[:, k] * surplus[:, k])
+        residuals.append(residual("complementarity", f"margin(face {k})", products, max_multiplier))
+    beta = np.where(takes_max[:, None], (point.C - alpha.sum(axis=1))[:, None], point.costs - alpha)
+    residuals.append(residual("sign", "slack", -beta.min(axis=1), max_multiplier))
+    residuals.append(residual("complementarity", "slack", np.abs(beta * xi).max(axis=1), max_multiplier))
     if margin == "worst":
         squares = (point.W**2).sum(axis=1)
-        residuals.append(
-            residual("complementarity", "norm", theta * (squares.max() - squares), float(squares.max()))
-        )
+        products = theta * (squares.max() - squares)
+        residuals.append(residual("complementarity", "norm", products, float(squares.max())))
     return residuals
 
 
@@ -515,21 +505,19 @@ def coupled_residuals(
 
 
 def state_cpm(point: CpmPoint, alpha: Vector, loss: Loss = "sum", margin: Margin = "total") -> Statement:
-    """State the point of a Convex Polytope Machine for its assignment; alpha (n, K) are multipliers."""
+    """State the point for its assignment, with the multipliers alpha (n, K)."""
     X: Any = point.geometry.X
     size = priced({"kind": "worst" if margin == "worst" else "square", "factor": 1}, point.penalty)
-    pays = "worst" if loss == "max" else "sum"
-    title = "the Convex Polytope Machine for its assignment"
-    return state_faces(title, X[:, :-1], point.y, point.W, size, point.C.tolist(), point.Z, alpha, pays=pays)
+    return state_faces(
+        f"{_NAME} for its assignment", X[:, :-1], point.y, point.W, size, point.C.tolist(), point.Z, alpha,
+        pays="worst" if loss == "max" else "sum",
+    )  # fmt: skip
 
 
 def state_choice(X: Matrix, y: Vector, W: Vector, C: Vector, tree: dict[str, Any], bound: float) -> Statement:
-    """State a Convex Polytope Machine's point W (K, m+1) among all assignments.
-
-    `tree` has the multipliers of the leaves, as in the file; together they prove `bound`.
-    """
-    size, everywhere = {"kind": "square", "factor": 1}, y[:, None] + 0.0 * W[None, :, 0]
-    statement = state_faces(_NAME, X, y, W, size, C.tolist(), everywhere, everywhere)
+    """State the point W (K, m+1) among all assignments; the multipliers of `tree` prove `bound`."""
+    size, all_faces = {"kind": "square", "factor": 1}, y[:, None] + 0.0 * W[None, :, 0]
+    statement = state_faces(_NAME, X, y, W, size, C.tolist(), all_faces, all_faces)
     row = {**statement.program["rows"][0], "at": ["all" if s < 0 else "one" for s in y.tolist()]}
     return replace(
         statement, program={**statement.program, "rows": [row]}, multipliers={}, tree=tree, bound=bound

@@ -1,21 +1,20 @@
 """Certificates of Convex Polytope Machines whose faces have few features, or integer coefficients.
 
-For a fixed assignment each face is a program over all choices of at most s features
-(:mod:`formulations.cpm_faces`). Its bound comes from a branch-and-bound tree (:class:`SubsetTree`), and is
-recomputed from the data. Without a tree it is the root bound: the dual value with only the s largest v_j².
-The certificate says which.
+**Few features** (:func:`certify_cpm_subset`). For a fixed assignment of the positives the faces are
+independent programs, each a minimum over all choices of at most s features (:mod:`formulations.cpm_faces`).
+A node of a branch-and-bound tree (:class:`SubsetTree`) includes some features and excludes others; the
+remaining ones are free. Let x̃ = (x, 1) be the samples, with label y_i and cost c_i for this face (0 if a
+positive is assigned to another). Then every face of the node costs at least, for any 0 ≤ α_i ≤ c_i,
 
-A node fixes some features to be in and some to be out. Any multipliers α of the face's samples within their
-caps bound every face of at most s features that has the node's:
+    Σ α − ¼ (v_b² + Σ_{j included} v_j² + the largest v_j² of the free),        v = Σ α_i y_i x̃_i,
 
-    Σ α − ¼ (v_b² + Σ_{j in} v_j² + the s − |in| largest v_j² of the free),        v = Σ α_i y_i x̃_i.
+with so many of the free that there are s features; v_b is the entry of the bias. With sign constraints, v_j
+is replaced by 0 if it has the wrong sign. The children partition the faces of a node, so its bound is
+max(own bound, min(children's bounds)). A tree stores points from which α is recomputed, and the bounds are
+rounded downwards. Without a tree the bound is that of the root, where all features are free.
 
-With signs, v_j is replaced by 0 if it has the wrong one. The children partition the faces of a node, so its
-bound is max(own, min(children)). Multipliers and bounds are recomputed from the points stored in the tree,
-and the bounds are rounded downwards.
-
-No bound is known for integer coefficients themselves: their certificate has the bound of the continuous
-relaxation for the same assignment, with few features or all, so the gap bounds the loss due to integrality.
+**Integer coefficients** (:func:`certify_cpm_integer`). Their certificate has the bound of the continuous
+relaxation for the same assignment, so the gap bounds the loss due to integrality.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ from polyopt.margin.geometry import LinearGeometry
 Bits = NDArray[np.bool_]
 
 _BLOCK_NODES = 64  # nodes whose multipliers are evaluated together
-_ROOT_GAP, _ROOT_ROUNDS = 1e-9, 300  # of the ascent that bounds faces without a tree
+_ROOT_GAP, _ROOT_ROUNDS = 1e-9, 300  # relative gap and limit of the ascent for faces without a tree
 _NO_FORM = (
     "faces with at most s features are bounded by searches over their features, and claims in files have no "
     "such trees, nor integers with signs: certificate() evaluates them"
@@ -67,19 +66,18 @@ def certify_cpm_subset(
     alpha: ArrayLike | None = None, assignment: ArrayLike | None = None,
     trees: Sequence[ArrayLike] | None = None, penalty: FacePenalty | None = None, tol: float = 1e-6,
 ) -> Certificate:  # fmt: skip
-    """Certify faces of at most s features each, among all such faces for their assignment; loss="sum".
+    """Certify faces W among all faces of at most s features, for a fixed assignment and loss="sum".
 
     W (K, m+1): faces, the bias last. A face of more than `max_features` features is not feasible.
-    alpha (n, K): multipliers of the margin constraints of each face, fitted to its own features alone.
+    alpha (n, K): multipliers of the margin constraints of each face, for its own features only.
     assignment (n,): the face of each positive; the entries of negatives are ignored. By default the best for
         W.
     max_features: s.
     trees: a branch-and-bound tree for each face, as returned by :meth:`SubsetTree.table`.
-    penalty: signs of the weights, without l1 and group. The value is that of W with weights of the wrong sign
-        set to 0; the residuals show them.
-    Returns: ``stationary`` if, within `tol`, no faces of at most s features cost less for this assignment and
-        no assignment is better for the faces; with one face ``optimal``. Otherwise ``suboptimal_by``, within
-        the fixed assignment.
+    penalty: signs of the weights, without l1 and group. Weights of the wrong sign are set to 0 in the value;
+        the residuals show them.
+    Returns: ``stationary`` if, within `tol`, the faces attain their bounds and no positive has a smaller
+        hinge on another face; with one face ``optimal``. Otherwise ``suboptimal_by``, for the assignment.
     """
     X, y = as_data(X, y)
     whole("max_features", max_features)
@@ -104,12 +102,11 @@ def certify_cpm_subset(
     value = point.value("sum")
     bound = Ball(np.array(bound_of_few(point, max_features, trees))).sum()
     n_features = (point.W[:, :-1] != 0).sum(axis=1)
-    program = "the face" if len(W) == 1 else "the fixed-assignment program"
+    limit = f"with at most {max_features} features a face"
+    scope = f"the face {limit}" if len(W) == 1 else f"the fixed-assignment program {limit}"
     certificate = conclude_for_assignment(
-        len(W), assignment_residual(point),
-        f"the Convex Polytope Machine with at most {max_features} features a face", value, bound,
-        residuals, tol, f"{program} with at most {max_features} features a face", (note,),
-        feasible=bool((n_features <= max_features).all()),
+        len(W), assignment_residual(point), f"the Convex Polytope Machine {limit}", value, bound, residuals,
+        tol, scope, (note,), feasible=bool((n_features <= max_features).all()),
     )  # fmt: skip
     return replace(certificate, evidence=without_form(_NO_FORM))
 
@@ -133,9 +130,8 @@ def certify_cpm_integer(
     max_features: largest number of features of a face.
     trees: with `max_features`, as in :func:`certify_cpm_subset`.
     penalty: signs of the integers, without l1 and group; an integer of the wrong sign is not feasible.
-    Returns: ``suboptimal_by`` a bound on the loss due to integrality, for this assignment; if that is within
-        `tol`, ``stationary``, or with one face ``optimal``. ``none`` if an entry of `integers` is not an
-        integer in range, or a scale is not positive.
+    Returns: ``suboptimal_by``, with a bound on the loss due to integrality, for this assignment; if that is
+        within `tol`, ``stationary``, or with one face ``optimal``. ``none`` if the faces are not feasible.
     """
     X, y = as_data(X, y)
     tol, M, s = tolerance(tol), whole("largest", largest), whole_or_none("max_features", max_features)
@@ -159,15 +155,17 @@ def certify_cpm_integer(
     sizes = np.asarray(abs(point.geometry.X) @ np.abs(W).T)
     rounding = np.abs(W).sum() * (2.0 * np.abs(W).max(initial=0.0)) + (point.costs * sizes).sum()
     value = point.value("sum") + Ball(0.0, 2.0 * UNIT * float(rounding))
-    is_few = s is None or bool(((p != 0).sum(axis=1) <= s).all())
-    feasible = bool(max_violation.max() == 0 and (scale > 0).all() and is_few)
-    few = "" if s is None else f", at most {s} features a face"
+    has_few_features = s is None or bool(((p != 0).sum(axis=1) <= s).all())
+    feasible = bool(max_violation.max() == 0 and (scale > 0).all() and has_few_features)
+    name = f"the Convex Polytope Machine with integers from -{M} to {M}"
+    name += "" if s is None else f", at most {s} features a face"
+    scope = "the continuous relaxation" if K == 1 else "the continuous relaxation for this assignment"
+    note = (
+        "The bound is that of the continuous relaxation for the same assignment: the gap bounds the loss due "
+        "to integrality."
+    )
     certificate = conclude_for_assignment(
-        K, assignment_residual(point), f"the Convex Polytope Machine with integers from -{M} to {M}{few}",
-        value, bound, [integrality], tol,
-        "the continuous relaxation" if K == 1 else "the continuous relaxation for this assignment",
-        ("The bound is that of the continuous relaxation for the same assignment: the gap bounds the loss "
-         "due to integrality.",),
+        K, assignment_residual(point), name, value, bound, [integrality], tol, scope, (note,),
         feasible=feasible,
     )  # fmt: skip
     if s is not None or penalty is not None:
@@ -180,6 +178,7 @@ def certify_cpm_integer(
 
 
 def _only_signs(penalty: FacePenalty | None, m: int) -> FacePenalty | None:
+    """Return the penalty, or None if it is zero; ValueError if it has more than signs."""
     penalty = checked_penalty(penalty, m)
     if penalty is not None and (penalty.l1 > 0.0 or penalty.group > 0.0):
         raise ValueError("faces with few features or integers can have signs, but no l1 or group penalty")
@@ -196,10 +195,10 @@ def _point(
 def state_integers(
     point: CpmPoint, alpha: Vector, p: Vector, scale: Vector, theta: Vector, M: int
 ) -> Statement:
-    """State faces with the scores ``scale (p x - theta)`` against the relaxation for their assignment."""
+    """State faces δ_k (p_k·x − θ_k) against the relaxation for their assignment, for a claim file."""
     statement = state_cpm(point, alpha)
-    rows = zip(p.tolist(), scale.tolist(), theta.tolist(), strict=True)
-    W = [[*(Fraction(d) * int(v) for v in numbers), -Fraction(d) * Fraction(t)] for numbers, d, t in rows]
+    faces = zip(p.tolist(), scale.tolist(), theta.tolist(), strict=True)
+    W = [[*(Fraction(d) * int(v) for v in integers), -Fraction(d) * Fraction(t)] for integers, d, t in faces]
     size = {**statement.program["size"], "whole": M}
     title = "the Convex Polytope Machine with integers, against its continuous relaxation"
     return replace(statement, W=W, title=title, program={**statement.program, "size": size})
@@ -209,20 +208,20 @@ def state_integers(
 
 
 def bound_of_few(point: CpmPoint, s: int, trees: Sequence[ArrayLike] | None) -> list[float]:
-    """Return a lower bound for each face, over all faces with at most s features, for its assignment.
+    """Return for each face a lower bound over all faces with at most s features, for the assignment.
 
-    point: the samples and the assignment; its multipliers, if any, are those of faces with few features.
+    point: the samples and the assignment; its multipliers, if any, are tried at every node.
     trees: a branch-and-bound tree for each face; if None, the bounds are those of the roots.
     """
     X, y, K, m = point.geometry.X, point.y, len(point.W), point.geometry.X.shape[1] - 1
     if trees is None:
         none = np.zeros(m, dtype=bool)
-        ascended = np.clip(ascend_faces(point, point.costs, _ROOT_GAP, _ROOT_ROUNDS), 0.0, point.costs)
-        sizes = _sizes(transposed_product(X, ascended * y[:, None]), point.penalty)
-        return [max(bound_of_subsets(ascended[:, k], sizes[:, k], s, none, none), 0.0) for k in range(K)]
+        alpha = np.clip(ascend_faces(point, point.costs, _ROOT_GAP, _ROOT_ROUNDS), 0.0, point.costs)
+        sizes = _sizes(transposed_product(X, alpha * y[:, None]), point.penalty)
+        return [max(bound_of_subsets(alpha[:, k], sizes[:, k], s, none, none), 0.0) for k in range(K)]
     if len(trees) != K:
         raise ValueError(f"trees must be one for each of the {K} faces, not {len(trees)}")
-    checked = [SubsetTree.of(f"trees[{k}]", table, m) for k, table in enumerate(trees)]
+    checked = [SubsetTree.from_table(f"trees[{k}]", table, m) for k, table in enumerate(trees)]
     alphas = [None] * K if point.alpha is None else point.alpha.T
     return [
         bound_of_tree(X, y, point.costs[:, k], s, tree, alpha, point.penalty)
@@ -237,11 +236,11 @@ class SubsetTree:
     Attributes
     ----------
     feature : ndarray of int, shape (nodes,)
-        Feature that a node branches on, -1 at a leaf. The first node is the root.
+        Feature on which a node branches, -1 at a leaf. The first node is the root.
     child_excluded, child_included : ndarray of int, shape (nodes,)
-        Indices of the children without the feature and with it, larger than the parent's index.
+        Indices of the children that exclude and include the feature, larger than the parent's index.
     w, eps : ndarray of shape (nodes, m+1), (nodes,)
-        A point, bias last, and its smoothing width ε, positive, for the multipliers
+        A point, bias last, and a positive ε; they define the node's multipliers
         α_i = c_i min(max((1 − y_i w·x̃_i)/ε, 0), 1).
     """
 
@@ -258,11 +257,10 @@ class SubsetTree:
         ).astype(float)
 
     @classmethod
-    def of(cls, name: str, table: ArrayLike, m: int) -> Self:
-        """Return the tree of an array (nodes, m + 5) as made by :meth:`table`.
+    def from_table(cls, name: str, table: ArrayLike, m: int) -> Self:
+        """Return the tree of an array (nodes, m + 5) as returned by :meth:`table`.
 
-        ValueError: another shape, numbers that are not finite, or nodes that are not a tree of these
-            features.
+        ValueError: the array has another shape, is not finite, or is not a tree over m features.
         """
         rows = real_array(name, table)
         columns = m + 5
@@ -271,8 +269,8 @@ class SubsetTree:
         indices, number, eps = rows[:, :3], np.arange(len(rows)), rows[:, 3]
         is_inner = indices[:, 0] >= 0
         is_later = (indices[:, 1:] > number[:, None]) & (indices[:, 1:] < len(rows))
-        fits = (indices == np.floor(indices)).all() and (indices[:, 0] < m).all() and (eps > 0).all()
-        if not fits or not is_later[is_inner].all():
+        is_valid = (indices == np.floor(indices)).all() and (indices[:, 0] < m).all() and (eps > 0).all()
+        if not is_valid or not is_later[is_inner].all():
             raise ValueError(
                 f"{name} must be a tree over {m} features, the index of each child larger than its parent's"
             )
@@ -280,40 +278,41 @@ class SubsetTree:
         return cls(feature, child_excluded, child_included, rows[:, 4:], eps)
 
     def nodes(self) -> list[tuple[int, Bits, Bits]]:
-        """Return the reachable nodes, parents before children: index, features in and features out."""
+        """Return index, included and excluded features of the reachable nodes, parents before children."""
         m = self.w.shape[1] - 1
         none = np.zeros(m, dtype=bool)
         nodes = [(0, none, none)]
-        for number, inside, out in nodes:  # the list grows during the loop
+        for number, included, excluded in nodes:  # the list grows during the loop
             j = int(self.feature[number])
             if j < 0:
                 continue
-            if inside[j] or out[j]:
+            if included[j] or excluded[j]:
                 raise ValueError(f"a search tree branches on feature {j} twice on one path")
-            with_j = np.arange(m) == j
-            nodes.append((int(self.child_excluded[number]), inside, out | with_j))
-            nodes.append((int(self.child_included[number]), inside | with_j, out))
+            is_j = np.arange(m) == j
+            nodes.append((int(self.child_excluded[number]), included, excluded | is_j))
+            nodes.append((int(self.child_included[number]), included | is_j, excluded))
         return nodes
 
 
 def _sizes(v: Ball, penalty: FacePenalty | None) -> Vector:
-    """Return upper bounds on |v|, a column (m+1,) for each vector v, with 0 for entries of the wrong sign."""
+    """Return upper bounds on |v_j| (m+1, q) for q vectors v, with 0 for entries of the wrong sign."""
     if penalty is None:
         return v.size
     return np.vstack([cut_sizes(penalty, v[:-1]).size, v[-1:].size])
 
 
-def bound_of_subsets(alpha: Vector, sizes: Vector, s: int, inside: Bits, out: Bits) -> float:
+def bound_of_subsets(alpha: Vector, sizes: Vector, s: int, included: Bits, excluded: Bits) -> float:
     """Return the bound at α (n,) on every face of a node; -inf if it is not finite.
 
     sizes (m+1,): upper bounds on |v|.
-    inside, out (m,): masks of the features that are in and out.
+    included, excluded (m,): masks of the features.
     """
-    left = min(s - int(inside.sum()), int((~(inside | out)).sum()))
-    if left < 0:
-        return np.inf  # more than s features are in: the node has no face
-    free = np.sort(sizes[:-1][~(inside | out)])
-    largest = np.concatenate([sizes[-1:], sizes[:-1][inside], free[len(free) - left :]])
+    is_free = ~(included | excluded)
+    n_free_used = min(s - int(included.sum()), int(is_free.sum()))
+    if n_free_used < 0:
+        return np.inf  # more than s features are included: the node has no face
+    free = np.sort(sizes[:-1][is_free])
+    largest = np.concatenate([sizes[-1:], sizes[:-1][included], free[len(free) - n_free_used :]])
     bound = Ball(alpha).sum() - 0.25 * Ball(largest).square_sum()
     return float(bound.lower) if np.isfinite(bound.lower) else -np.inf
 
@@ -327,10 +326,10 @@ def bound_of_tree(
 
     X (n, m+1): samples x̃ = (x, 1).
     y, c (n,): labels, and costs of slack, 0 for positives on other faces.
-    alpha (n,): further multipliers for every node, clipped to their caps.
+    alpha (n,): multipliers that are tried at every node, besides the node's own; clipped to [0, c].
     penalty: the signs, if there are any.
     """
-    signed = np.asarray(y)[:, None]
+    labels = np.asarray(y)[:, None]
     shared_multipliers = None
     if alpha is not None:
         clipped_alpha = np.clip(alpha, 0.0, c)
@@ -339,15 +338,15 @@ def bound_of_tree(
     node_bounds, nodes = np.zeros(len(tree.eps)), tree.nodes()
     for first in range(0, len(nodes), _BLOCK_NODES):
         batch = nodes[first : first + _BLOCK_NODES]
-        at = np.array([number for number, _, _ in batch])
-        outputs = product(X, tree.w[at].T).mid
-        alphas = c[:, None] * np.clip((1.0 - signed * outputs) / tree.eps[at], 0.0, 1.0)
+        numbers = np.array([number for number, _, _ in batch])
+        outputs = product(X, tree.w[numbers].T).mid
+        alphas = c[:, None] * np.clip((1.0 - labels * outputs) / tree.eps[numbers], 0.0, 1.0)
         alphas = np.where(np.isfinite(alphas), alphas, 0.0)
-        sizes = _sizes(transposed_product(X, alphas * signed), penalty)
-        for column, (number, inside, out) in enumerate(batch):
-            bound = bound_of_subsets(alphas[:, column], sizes[:, column], s, inside, out)
+        sizes = _sizes(transposed_product(X, alphas * labels), penalty)
+        for column, (number, included, excluded) in enumerate(batch):
+            bound = bound_of_subsets(alphas[:, column], sizes[:, column], s, included, excluded)
             if shared_multipliers is not None:
-                bound = max(bound, bound_of_subsets(*shared_multipliers, s, inside, out))
+                bound = max(bound, bound_of_subsets(*shared_multipliers, s, included, excluded))
             node_bounds[number] = bound
     for number, _, _ in reversed(nodes):
         if tree.feature[number] >= 0:

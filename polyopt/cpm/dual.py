@@ -1,20 +1,21 @@
 """Dual coordinate ascent for the Convex Polytope Machine with loss="sum".
 
-For a fixed assignment the K faces are independent (formulations.cpm), and share their samples:
+For a fixed assignment of the positives to the faces W (K, m+1), the faces are independent programs. With
+x̃_i = (x_i, 1) the dual of face k is
 
-    max  Σ_i α_ik − ‖W_k‖²,   W_k = ½ Σ_i α_ik y_i x̃_i,   0 ≤ α_ik ≤ C_ik     for every face k.
+    max  Σ_i α_ik − ‖W_k‖²,   W_k = ½ Σ_i α_ik y_i x̃_i,   0 ≤ α_ik ≤ C_ik,
 
-:func:`solve_cpm_dual` begins with exact coordinate steps (Hsieh et al., 2008) on all faces in passes over the
-samples. Then two steps alternate: a scan of all samples, which measures the gap, and coordinate steps of each
-face over the few samples whose multipliers are not at rest at 0
-(:class:`polyopt.optim.coordinate_ascent.FaceAscent`).
+where C_ik is the cost of slack C_i, or 0 if positive i is assigned to another face.
 
-:class:`DualProblem` alternates between these multipliers and the assignment. One state of multipliers serves
-all rounds: a positive that changes its face takes its multiplier to 0 there, and the ascent continues. A
-round ends as soon as its objective has fallen and a positive is to move, however large the gap still is; only
-if none is to move is the gap closed to the tolerance. Each round returns, per face, the better of the
-previous solution and the new iterate, both evaluated at the current assignment; the objective is therefore
-non-increasing even if subproblems are solved inexactly.
+1. :func:`solve_cpm_dual` solves these duals. It makes exact coordinate steps (Hsieh et al., 2008) on all
+   faces, in a few passes over the samples. Then it alternates a scan of all samples, which measures the
+   duality gap, and coordinate steps of each face on its active samples, those with a positive multiplier or
+   near or inside the margin (:class:`polyopt.optim.coordinate_ascent.FaceAscent`).
+2. :class:`DualProblem` alternates this ascent and the choice of the assignment. The multipliers are a warm
+   start for the next round: those of positives that change their face become 0. A round ends early, with an
+   open gap, if its objective has fallen and a positive can improve by moving. It returns, for each face, the
+   better of the previous solution and the new iterate, both evaluated at the current assignment; so the
+   objective never rises, even if the duals are solved inexactly.
 
 References
 ----------
@@ -46,20 +47,23 @@ Assignment = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Options:
-    """Numbers of the ascent and of the rounds around it."""
+    """Limits and tolerances of the ascent and of alternating minimisation."""
 
-    # Scans are in single precision, good to about six digits, if the data are large and entries moderate.
-    single_min_entries: int = 1 << 21
-    single_max_entry: float = 1e4
-    single_min_tol: float = 1e-5
-    min_bound_rise_rel: float = 1e-13  # rise of the bound that counts as progress
+    # Scans are in single precision (about six digits) if all three hold:
+    single_min_entries: int = 1 << 21  # smallest number of entries of X, times K
+    single_max_entry: float = 1e4  # largest absolute entry
+    single_min_tol: float = 1e-5  # smallest relative gap asked for
+    min_bound_rise_rel: float = 1e-13  # relative rise of the bound that counts as progress
+    max_gap_ratio: float = 0.99  # to the smallest gap before, for a gap that counts as progress
     max_idle_rounds: int = 30  # rounds without progress after which a run has stalled
     start_sweeps: int = 2  # passes over all samples from α = 0
     max_climbs: int = 1000  # ascents, each with a scan, for one assignment
-    max_loose_rounds: int = 10  # of loosening a start
-    loose_min_moved: float = 0.002  # share of the positives that must move for another such round
-    own_pull_share: float = 0.1  # of a positive's own part of its score, subtracted while loosening
-    rows_at_once: int = 1 << 12  # samples scored at once at random directions
+    tol_factor: float = 0.3  # of the gap, if a solved round has a higher objective than the last one
+    min_tol_factor: float = 1e-3  # limit of these reductions
+    max_loosen_rounds: int = 10  # rounds that improve a start
+    loosen_min_moved: float = 0.002  # fraction of the positives that must move for another such round
+    loosen_correction: float = 0.1  # fraction of a positive's own contribution that is taken off its score
+    block_rows: int = 1 << 12  # samples scored together at random directions
 
 
 OPTIONS = Options()
@@ -72,41 +76,36 @@ def solve_cpm_dual(
     tol: float = 1e-3, max_iter: int = 1000, time_limit: float | None = None,
     seed: int = 0, options: Options = OPTIONS,
 ) -> Solution:  # fmt: skip
-    """Solve the fixed-assignment program to a relative gap `tol`, over all samples and in double precision.
+    """Solve the fixed-assignment program to a relative gap `tol`.
 
-    max_iter: rounds of a scan and an ascent at most.
-    Returns: primal ``W`` (K, m+1), bias last; duals ``margin`` (n, K); ``objective`` at W and the proven
-        ``bound``, both in double precision from the multipliers. ``iterations`` counts passes over the data.
-        A limit, or Ctrl-C, keeps the last point and its valid bound.
+    max_iter: largest number of rounds, each a scan and an ascent.
+    Returns: primal ``W`` (K, m+1), bias last; duals ``margin`` (n, K), the α; ``objective`` at W and the
+        dual ``bound``, both recomputed in double precision. ``iterations`` counts passes over the data. After
+        a limit or Ctrl-C the last iterate is returned, with its valid bound.
     """
     clock, tol = Clock(time_limit), tolerance(tol)
     whole("n_faces", n_faces)
     whole("max_iter", max_iter)
-    ascent = dual_machine(X, y, C, n_faces, assignment, scale=scale, tol=tol, seed=seed, options=options)
-    built = clock.seconds
+    ascent = create_ascent(X, y, C, n_faces, assignment, scale=scale, tol=tol, seed=seed, options=options)
+    build_time = clock.seconds
     history: list[dict[str, float]] = []
-    status, progress = Status.ITERATION_LIMIT, _Progress(options)
+    status, stall_detector = Status.ITERATION_LIMIT, _StallDetector(options)
     try:
         ascent.sweep(times=options.start_sweeps)
         for _ in range(max_iter):
             ascent.scan()
-            history.append(
-                {
-                    "objective": float(ascent.primal.sum()),
-                    "bound": float(ascent.dual.sum()),
-                    "active": float(ascent.active),
-                    "passes": ascent.passes,
-                    "seconds": clock.seconds,
-                }
-            )
+            history.append({
+                "objective": float(ascent.primal.sum()), "bound": float(ascent.dual.sum()),
+                "active": float(ascent.active), "passes": ascent.passes, "seconds": clock.seconds,
+            })  # fmt: skip
             if not ascent.gap > tol or not np.isfinite(ascent.gap):
                 if ascent.check() <= tol:
                     status = Status.SOLVED
                     break
                 ascent.single = False
-            ended = progress.end(ascent, clock)
-            if ended is not None:
-                status = ended
+            stop = stall_detector.stop_status(ascent, clock)
+            if stop is not None:
+                status = stop
                 break
             ascent.climb(tol)
     except KeyboardInterrupt:
@@ -114,49 +113,44 @@ def solve_cpm_dual(
     if status is not Status.SOLVED:
         ascent.check()
     return Solution(
-        status=status,
-        primal={"W": ascent.W},
-        duals={"margin": ascent.alpha},
-        objective=float(ascent.primal.sum()),
-        bound=float(ascent.dual.sum()),
-        solver="dual coordinate ascent",
-        iterations=int(np.ceil(ascent.passes)),
-        build_time=built,
-        solve_time=clock.seconds - built,
-        history=tuple(history),
-    )
+        status, {"W": ascent.W}, {"margin": ascent.alpha},
+        objective=float(ascent.primal.sum()), bound=float(ascent.dual.sum()),
+        solver="dual coordinate ascent", iterations=int(np.ceil(ascent.passes)),
+        build_time=build_time, solve_time=clock.seconds - build_time, history=tuple(history),
+    )  # fmt: skip
 
 
-def dual_machine(
+def create_ascent(
     X: Matrix | Rows, y: Vector, C: ArrayLike, n_faces: int, assignment: ArrayLike, *, scale: float = 1.0,
     tol: float = 1e-3, seed: int = 0, options: Options = OPTIONS,
 ) -> FaceAscent:  # fmt: skip
-    """Return the state of the ascent before its first step, in single precision if that suffices."""
+    """Return the ascent at α = 0, with scans in single precision if `options` allow it."""
     y = np.asarray(y, dtype=float)
     C = as_costs(C, len(y))
-    chosen = check_assignment(y, n_faces, assignment)
+    checked_assignment = check_assignment(y, n_faces, assignment)
     rows = X if isinstance(X, Rows) else as_rows(X)
     largest = abs(scale) * max(map(abs, map(float, (rows.values.min(initial=0), rows.values.max(initial=0)))))
     is_large = len(rows.values) * n_faces > options.single_min_entries
     single = is_large and largest < options.single_max_entry and tol >= options.single_min_tol
     caps = np.repeat(C[:, None], n_faces, axis=1)
-    return FaceAscent(rows, y, caps, chosen, scale=scale, single=single, seed=seed)
+    return FaceAscent(rows, y, caps, checked_assignment, scale=scale, single=single, seed=seed)
 
 
-class _Progress:
-    """Stall detection: the bound rises, or the gap falls, as far as doubles can tell."""
+class _StallDetector:
+    """Stops a run whose bound no longer rises and whose gap no longer falls."""
 
     def __init__(self, options: Options) -> None:
-        self._bound, self._gap, self._idle, self._options = -np.inf, np.inf, 0, options
+        self._bound, self._gap, self._idle_rounds, self._options = -np.inf, np.inf, 0, options
 
-    def end(self, ascent: FaceAscent, clock: Clock) -> Status | None:
-        """Return STALLED or TIME_LIMIT if the run is to end after this round, else None."""
-        bound, gap = float(ascent.dual.sum()), ascent.gap
-        if bound > self._bound + self._options.min_bound_rise_rel * abs(bound) or gap < 0.99 * self._gap:
-            self._bound, self._gap, self._idle = max(bound, self._bound), min(gap, self._gap), 0
+    def stop_status(self, ascent: FaceAscent, clock: Clock) -> Status | None:
+        """Return STALLED or TIME_LIMIT if the run must stop after this round, else None."""
+        bound, gap, options = float(ascent.dual.sum()), ascent.gap, self._options
+        bound_rises = bound > self._bound + options.min_bound_rise_rel * abs(bound)
+        if bound_rises or gap < options.max_gap_ratio * self._gap:
+            self._bound, self._gap, self._idle_rounds = max(bound, self._bound), min(gap, self._gap), 0
         else:
-            self._idle += 1
-        if self._idle >= self._options.max_idle_rounds:
+            self._idle_rounds += 1
+        if self._idle_rounds >= options.max_idle_rounds:
             return Status.STALLED
         return Status.TIME_LIMIT if clock.is_over else None
 
@@ -166,28 +160,28 @@ class _Progress:
 
 @dataclass
 class _Incumbent:
-    """The faces of the last solution, and the parts of their values that hold for any assignment."""
+    """The faces of the last solution, and the terms of their values."""
 
     W: Vector
-    others: Vector  # ‖W_k‖² + what face k pays for the negatives
-    scores: Vector  # of the positives on the faces
+    other_terms: Vector  # ‖W_k‖² + loss of face k on the negatives (K,): the same for every assignment
+    scores: Vector  # scores of the positives (positives, K)
 
 
 class DualProblem(PolytopeProblem):
     """Alternating minimisation by dual coordinate ascent.
 
-    X, y, C, n_faces: as of :class:`~polyopt.cpm.alternating.PolytopeProblem`; X may be float32 or uint8.
-    tol: relative gap of the fixed-assignment program at the end; also by how much a positive's score or hinge
-        must be better on another face for it to move there.
+    X, y, C, n_faces: as in :class:`~polyopt.cpm.alternating.PolytopeProblem`; X may be float32 or uint8.
+    tol: relative gap of the fixed-assignment program in the last round; also the least increase of a
+        positive's score for which it moves to another face.
     scale: factor of every entry of X.
     """
 
-    # The state of a run.
-    _not_pickled: ClassVar[tuple[str, ...]] = ("_ascent", "_best", "_value", "_expected")
+    # State of a run:
+    _not_pickled: ClassVar[tuple[str, ...]] = ("_ascent", "_best", "_value", "_warm_assignment")
     _ascent: FaceAscent | None = None
     _best: _Incumbent | None = None
-    _value = float("inf")
-    _expected: Assignment | None = None  # the assignment that the state is warm for
+    _value = float("inf")  # objective of the last round
+    _warm_assignment: Assignment | None = None  # the only assignment for which the state is a warm start
 
     def __init__(
         self, X: Matrix, y: Vector, C: Vector, n_faces: int, *, tol: float = 1e-3, scale: float = 1.0
@@ -196,136 +190,135 @@ class DualProblem(PolytopeProblem):
         self._rows, self._tol, self._scale = as_rows(X), tolerance(tol), positive("scale", scale)
 
     def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Assignment:
-        """Return a random assignment, loosened."""
+        """Return a random assignment, improved by :meth:`loosen`."""
         return self.loosen(self.draw(rng), time_limit)
 
     def _assign_at_start(self, directions: Vector, mean: Vector) -> Assignment:
-        """Return the direction (m, K) along which each positive is farthest from the positives' mean."""
-        at = np.flatnonzero(self.y > 0)
-        best, mean = np.full(len(self.y), -1), np.asarray(self.X[at].mean(axis=0)).ravel()
-        for first in range(0, len(at), OPTIONS.rows_at_once):
-            rows = at[first : first + OPTIONS.rows_at_once]
+        """Assign each positive to the direction (m, K) in which it is farthest from the positives' mean."""
+        positives = np.flatnonzero(self.y > 0)
+        best, mean = np.full(len(self.y), -1), np.asarray(self.X[positives].mean(axis=0)).ravel()
+        for first in range(0, len(positives), OPTIONS.block_rows):
+            rows = positives[first : first + OPTIONS.block_rows]
             best[rows] = np.asarray(self.X[rows] @ directions - mean @ directions).argmax(axis=1)
         return best
 
     def loosen(self, assignment: Assignment, time_limit: float | None = None) -> Assignment:
-        """Return a better assignment to start from; the objective may rise on the way.
+        """Improve an assignment as a start, by rounds that may raise the objective.
 
-        A positive with the multiplier α adds ½ α ‖x̃‖² to its own score on its face. A share of that is
-        subtracted before it compares faces, so that it may leave a face that fits it only because the
-        positive pulled it there. Alternating minimisation never moves a positive that is satisfied.
+        A positive with the multiplier α contributes ½ α ‖x̃‖² to its score on its own face. A fraction of this
+        contribution is subtracted before its faces are compared, so that the positive can leave a face on
+        which it has a high score only because of its own multiplier. Alternating minimisation cannot move
+        such a positive once its hinge is 0.
         """
         clock = Clock(time_limit)
         ascent = self._begin(assignment)
-        for _ in range(OPTIONS.max_loose_rounds):
-            ascent.climb(0.05, accuracy=0.1, passes=3)
+        for _ in range(OPTIONS.max_loosen_rounds):
+            ascent.climb(0.05, accuracy=0.1, passes=3)  # a rough solution suffices
             ascent.scan()
-            pull = OPTIONS.own_pull_share * ascent.own_pull()
-            following = self._better(ascent.scores, assignment, ascent.alpha, pull)
-            moved = int((following != assignment).sum())
-            assignment = following
+            correction = OPTIONS.loosen_correction * ascent.own_pull()
+            new_assignment = self._improve(ascent.scores, assignment, ascent.alpha, correction)
+            n_moved = int((new_assignment != assignment).sum())
+            assignment = new_assignment
             ascent.reassign(assignment)
-            if moved <= OPTIONS.loose_min_moved * (self.y > 0).sum() or clock.is_over:
+            if n_moved <= OPTIONS.loosen_min_moved * (self.y > 0).sum() or clock.is_over:
                 break
-        self._expected = assignment
+        self._warm_assignment = assignment
         return assignment
 
     def solve(self, assignment: Assignment, time_limit: float | None = None) -> Solution:
-        """Return the fixed-assignment optimum; or, if a positive is to move anyway, a better point.
+        """Return the fixed-assignment optimum, or, if a positive can improve by moving, any better point.
 
-        On data out of scale with the costs the ascent may take very long: it ends after `max_climbs`.
+        The number of ascents is limited, because they converge slowly on badly scaled data.
         """
-        clock, before = Clock(time_limit), self._value
-        if self._expected is None or not np.array_equal(assignment, self._expected):
+        clock, last_value = Clock(time_limit), self._value
+        if self._warm_assignment is None or not np.array_equal(assignment, self._warm_assignment):
             self._begin(assignment)
-            before = self._value
+            last_value = self._value
         ascent = self._ascent
         assert ascent is not None
         ascent.reassign(assignment)
-        status, tol, progress = Status.ITERATION_LIMIT, self._tol, _Progress(OPTIONS)
+        status, tol, stall_detector = Status.ITERATION_LIMIT, self._tol, _StallDetector(OPTIONS)
         for _ in range(OPTIONS.max_climbs):
             ascent.climb(tol)
             ascent.scan()
-            value = self._take_better(ascent)
+            value = self._update_incumbent(ascent)
             if ascent.gap <= tol:
                 if ascent.check() > self._tol:
                     ascent.single = False
-                elif ascent.primal.sum() <= before or tol < 1e-3 * self._tol:
+                elif ascent.primal.sum() <= last_value or tol < OPTIONS.min_tol_factor * self._tol:
                     status = Status.SOLVED
-                    value = self._take_better(ascent, take_all=ascent.primal.sum() <= before)
+                    value = self._update_incumbent(ascent, replace_all=ascent.primal.sum() <= last_value)
                     break
                 else:
-                    tol *= 0.3  # the last solution is still better
-            elif value < (1.0 - MIN_REL_DECREASE) * before and self._is_to_move(ascent):
+                    tol *= OPTIONS.tol_factor
+            elif value < (1.0 - MIN_REL_DECREASE) * last_value and self._can_improve(ascent):
                 status = Status.INACCURATE
                 break
-            ended = progress.end(ascent, clock)
-            if ended is not None:
-                status = ended
+            stop = stall_detector.stop_status(ascent, clock)
+            if stop is not None:
+                status = stop
                 break
         assert self._best is not None
-        self._value, self._expected = value, assignment
+        self._value, self._warm_assignment = value, assignment
         return Solution(
-            status=status,
-            primal={"W": self._best.W.copy()},
-            duals={"margin": ascent.alpha.copy()},
-            objective=value,
-            bound=float(ascent.dual.sum()),
-            solver="alternating, dual coordinate ascent",
-            iterations=int(np.ceil(ascent.passes)),
-        )
+            status, {"W": self._best.W.copy()}, {"margin": ascent.alpha.copy()},
+            objective=value, bound=float(ascent.dual.sum()),
+            solver="alternating, dual coordinate ascent", iterations=int(np.ceil(ascent.passes)),
+        )  # fmt: skip
 
     def reassign(self, point: Solution, assignment: Assignment) -> Assignment:
-        """Move each positive to its best face if its hinge is lower there, or it supports its face only."""
+        """Return the assignment improved at the last solution, `point`."""
         best = self._best
         if best is None or not np.array_equal(point["W"], best.W):
-            raise ValueError("point must be the last answer of this engine")
-        following = self._better(best.scores, assignment, point.duals["margin"])
-        if self._expected is not None and np.array_equal(assignment, self._expected):
-            self._expected = following
-        return following
+            raise ValueError("point must be the last solution of this problem")
+        new_assignment = self._improve(best.scores, assignment, point.duals["margin"])
+        if self._warm_assignment is not None and np.array_equal(assignment, self._warm_assignment):
+            self._warm_assignment = new_assignment
+        return new_assignment
 
     def _begin(self, assignment: Assignment) -> FaceAscent:
-        self._ascent = dual_machine(
+        """Begin a run: reset the incumbent, and create the ascent."""
+        self._ascent = create_ascent(
             self._rows, self.y, self.C, self.n_faces, assignment, scale=self._scale, tol=self._tol
         )
         self._ascent.sweep(times=OPTIONS.start_sweeps)
         self._best, self._value = None, np.inf
         return self._ascent
 
-    def _take_better(self, ascent: FaceAscent, take_all: bool = False) -> float:
-        """Keep the faces that the ascent has improved; return the objective."""
-        others = np.einsum("kj,kj->k", ascent.W, ascent.W) + ascent.inside
-        if self._best is None or take_all:
-            self._best = _Incumbent(ascent.W.copy(), others, ascent.scores.copy())
+    def _update_incumbent(self, ascent: FaceAscent, replace_all: bool = False) -> float:
+        """Replace the faces that the ascent has improved, or all of them; return the objective."""
+        other_terms = np.einsum("kj,kj->k", ascent.W, ascent.W) + ascent.inside
+        if self._best is None or replace_all:
+            self._best = _Incumbent(ascent.W.copy(), other_terms, ascent.scores.copy())
             return float(ascent.primal.sum())
         best = self._best
-        values = ascent.values_at(best.others, best.scores)
-        better = ascent.primal < values
-        best.W[better], best.others[better] = ascent.W[better], others[better]
-        best.scores[:, better] = ascent.scores[:, better]
+        values = ascent.values_at(best.other_terms, best.scores)
+        improved = ascent.primal < values
+        best.W[improved], best.other_terms[improved] = ascent.W[improved], other_terms[improved]
+        best.scores[:, improved] = ascent.scores[:, improved]
         return float(np.minimum(values, ascent.primal).sum())
 
-    def _is_to_move(self, ascent: FaceAscent) -> bool:
+    def _can_improve(self, ascent: FaceAscent) -> bool:
         assert self._best is not None
-        following = self._better(self._best.scores, ascent.assignment, ascent.alpha)
-        return bool((following != ascent.assignment)[self.y > 0].any())
+        new_assignment = self._improve(self._best.scores, ascent.assignment, ascent.alpha)
+        return bool((new_assignment != ascent.assignment)[self.y > 0].any())
 
-    def _better(
-        self, scores: Vector, assignment: Assignment, alpha: Vector, pull: Vector | float = 0.0
+    def _improve(
+        self, scores: Vector, assignment: Assignment, alpha: Vector, correction: Vector | float = 0.0
     ) -> Assignment:
-        """Return the assignment with each positive at its best face if that is better for it.
+        """Move each positive that supports its face, if another face has a score higher by `tol`.
 
-        `pull` (positives,) is subtracted from the scores on their own faces.
+        A positive supports its face if its score is below 1 or its multiplier is positive. `correction`
+        (positives,) is subtracted from the scores on the positives' own faces.
         """
-        at, samples = np.flatnonzero(self.y > 0), np.arange(len(scores))
-        faces = assignment[at]
+        positives, samples = np.flatnonzero(self.y > 0), np.arange(len(scores))
+        faces = assignment[positives]
         own_scores = scores[samples, faces]
         rivals = scores.copy()
         rivals[samples, faces] = -np.inf
         best = rivals.argmax(axis=1)
-        supports = (own_scores < 1.0) | (alpha[at, faces] > 0.0)
-        moves = supports & (rivals[samples, best] > own_scores - pull + self._tol)
-        following = assignment.copy()
-        following[at[moves]] = best[moves]
-        return following
+        supports = (own_scores < 1.0) | (alpha[positives, faces] > 0.0)
+        moves = supports & (rivals[samples, best] > own_scores - correction + self._tol)
+        new_assignment = assignment.copy()
+        new_assignment[positives[moves]] = best[moves]
+        return new_assignment

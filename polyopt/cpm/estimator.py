@@ -1,7 +1,9 @@
-"""The Convex Polytope Machine: one class inside a convex polytope, the other outside of it.
+"""The estimator :class:`ConvexPolytopeMachine`: one class inside a convex polytope, the other outside of it.
 
-A fit begins at random starts, or at a given assignment of samples to faces (``fit_from``), which alternation
-may change, or which is held.
+``fit`` chooses a solver (``_pick_solver``), calls :func:`polyopt.cpm.solve.solve_cpm`, and stores the faces
+(``_set_solution``). ``fit_from`` starts from an assignment of the samples outside to faces instead of random
+starts. ``partial_fit`` makes SGD steps on chunks of a stream. With ``inside_label="both"`` the machine has
+two fitted machines, its sides (:mod:`polyopt.cpm.two_sides`).
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from formulations.polytope import Loss, assignment_matrix, face_margins, natural
 from polyopt.base.onnx_graph import Graph
 from polyopt.base.types import ClassWeight, SamplesLike, Seed
 from polyopt.certificates.certificate import Certificate
-from polyopt.cpm.certificate import certify_cpm, certify_cpm_held, certify_cpm_search
+from polyopt.cpm.certificate import certify_cpm, certify_cpm_fixed, certify_cpm_search
 from polyopt.cpm.duals import duals_frame, penalty_rows
 from polyopt.cpm.penalty_term import held_by_groups
 from polyopt.cpm.restricted_faces import NUMBERS, WholePolytope, certify_restricted, check_restrictions
@@ -31,7 +33,7 @@ from polyopt.cpm.sgd import CpmSgd
 from polyopt.cpm.solve import Settings as SolverSettings
 from polyopt.cpm.solve import as_floats, solve_cpm, solve_cpm_from
 from polyopt.cpm.stream import PolytopeStream
-from polyopt.cpm.two_sides import BOTH, certificate_of_sides, fit_sides, frame_of_sides, one_sided, take_sides
+from polyopt.cpm.two_sides import BOTH, certificate_of_sides, fit_sides, frame_of_sides, one_sided, set_sides
 from polyopt.estimators.face_penalty import FacePenalty
 from polyopt.estimators.faces import FaceClassifier
 from polyopt.estimators.parameters import MACHINE, Settings, estimator, ruled, shared
@@ -45,11 +47,14 @@ if TYPE_CHECKING:
 
     from formulations.error_bounds.rademacher import PolytopeBound
 
-# Entries of all faces' programs up to which ``solver="auto"`` is exact, two or three seconds for all starts.
-_MAX_EXACT_CELLS, _MAX_EXACT_RESTRICTED_CELLS = 30_000, 100_000
-_CELLS_PER_PROGRAM = 1_500  # cost of a program, however small it is
-_MAX_PRICED_CELLS = 10_000_000  # the same up to which Newton steps are worth their time
-_STARTS = {"exact": 20, "dual": 20, "sgd": 1, "global": 1}
+# Sizes, in entries of the programs of all faces, up to which solver="auto" chooses a solver:
+_MAX_EXACT_ENTRIES = 30_000  # "exact"; two or three seconds for all starts
+_MAX_EXACT_RESTRICTED_ENTRIES = 100_000  # "exact" for faces with few features or integers
+_MAX_PENALISED_ENTRIES = 10_000_000  # "dual" with an ℓ1 or group penalty or signs
+_ENTRIES_PER_PROGRAM = 1_500  # fixed cost of a program, as a number of entries
+_DEFAULT_N_INIT = {"exact": 20, "dual": 20, "sgd": 1, "global": 1}  # by solver
+_DEFAULT_N_INIT_FEW_FEATURES = 10
+_DEFAULT_N_INIT_PENALISED = 5  # solver="dual"; each start is a run without penalty
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,16 +64,15 @@ class SGDSettings(Settings):
     Parameters
     ----------
     perplexity : float, default=1.0
-        Floor of the effective number of faces in use, from 1 (off) to K, by which Algorithm 2 keeps
-        faces from falling out of use: the exponential of its entropy h. It steers the stochastic
-        solver by the samples inside their margin; no program states it. The perplexity of the answer is
-        ``perplexity_``; a warning says so if that is less than the floor.
+        Lower bound, from 1 (none) to K, on the effective number of faces (the exponential of the entropy h of
+        Algorithm 2), so that no face is left without samples. Algorithm 2 applies it in each step to the
+        samples inside their margin; it is not a constraint of the program. The perplexity of the result is
+        ``perplexity_``; if it is below the bound, there is a warning.
     average : bool, default=True
-        True: the answer is the better of an average of the iterates and the last one. False: always the last
-        iterate of the run, as in Algorithm 1.
+        True: the result is the better of the average of the iterates and the last one. False: always the last
+        iterate, as in Algorithm 1.
     feature_scale : float, default=1.0
-        Factor of every entry of X: 1/255 takes bytes for pixels in [0, 1] without turning them
-        into floats first.
+        Factor of every entry of X: with 1/255 bytes are pixels in [0, 1], without a conversion to floats.
 
     Examples
     --------
@@ -90,103 +94,103 @@ class SGDSettings(Settings):
 
 
 @dataclass(frozen=True)
-class Beginning:
-    """An assignment (n,) from which a fit begins, a face for each sample given; True if it is held."""
+class InitialAssignment:
+    """The assignment of a call of ``fit_from``."""
 
-    assignment: NDArray[np.int64]
-    is_held: bool
+    assignment: NDArray[np.int64]  # (n,) face of each sample of X
+    is_held: bool  # True if the assignment is fixed
 
-    def of(self, rows: NDArray[np.int64], y: NDArray[Any], n_faces: int) -> NDArray[np.int64]:
-        """Return the faces of the samples `rows`, -1 at those inside (y = -1).
+    def of_rows(self, rows: NDArray[np.int64], y: NDArray[Any], n_faces: int) -> NDArray[np.int64]:
+        """Return the faces of the samples `rows`, with -1 for those inside (y = -1).
 
-        ValueError: a sample outside has no face, or a face that does not exist.
+        ValueError: the face of a sample outside is not from 0 to K − 1.
         """
-        own = np.where(y > 0, self.assignment[rows], -1)
-        wrong = np.flatnonzero((y > 0) & ((own < 0) | (own >= n_faces)))
-        if len(wrong):
-            first = int(wrong[0])
+        faces = np.where(y > 0, self.assignment[rows], -1)
+        invalid = np.flatnonzero((y > 0) & ((faces < 0) | (faces >= n_faces)))
+        if len(invalid):
+            first = int(invalid[0])
             raise ValueError(
                 f"assignment must have a face from 0 to {n_faces - 1} for every sample outside; sample "
-                f"{int(rows[first])} has {int(own[first])}"
+                f"{int(rows[first])} has {int(faces[first])}"
             )
-        return own
+        return faces
 
 
 @estimator
 class ConvexPolytopeMachine(FaceClassifier):
     """Convex Polytope Machine: positives outside a polytope of K faces, negatives inside.
 
-    Scores are ``f(x) = max_k (W_k'x + b_k)``. Minimises, over the faces and over which of them answers
-    for each positive, ``||W||² + ||b||² + C Σ ξ``: eq. (6) of [1]_, where a positive pays
-    ``[1 - f(x_i)]_+`` and a negative ``Σ_k [1 + W_k'x_i + b_k]_+`` or the largest term of this sum.
-    The biases are penalised, as in the paper. The problem is not convex for more than one face.
+    The score is ``f(x) = max_k (W_k'x + b_k)``. The objective is ``||W||² + ||b||² + C Σ ξ``, eq. (6) of
+    [1]_, with the loss ``ξ_i = [1 - f(x_i)]_+`` of a positive and ``ξ_i = Σ_k [1 + W_k'x_i + b_k]_+``, or
+    the largest term of this sum, of a negative. The biases are penalised, as in the paper. With several
+    faces the problem is not convex: which face has the largest score of a positive is part of the solution.
 
     Parameters
     ----------
     n_faces : int, default=3
-        K, the faces of the polytope; one is a linear support vector machine.
+        K, the number of faces of the polytope. With one face the machine is a linear SVM.
     C : float, default=1.0
-        Cost of a unit of slack; positive. Algorithm 1's λ is 2/(nC).
+        Cost of slack; positive. Algorithm 1's λ is 2/(nC).
     loss : {"sum", "max"}, default="sum"
-        Slack of a negative: "sum", that of every face it violates (the paper's unconstrained form, which
-        Algorithm 1 minimises); "max", the worst (eq. (6) as printed; solvers "exact" and "global").
+        Loss of a negative: "sum", the sum of its hinges over the faces (the paper's unconstrained form, which
+        Algorithm 1 minimises); "max", the largest hinge (eq. (6) as printed; solvers "exact" and "global").
     penalty : FacePenalty, optional
-        Prices of weights, signs to keep, few features, whole numbers, and the norm of the faces that is
-        penalised; by default ``FacePenalty()``, the sum of the squared norms.
+        ℓ1 and group penalty on the weights, sign constraints, few features, integer coefficients, and the
+        norm of the faces in the objective; by default ``FacePenalty()``, the sum of the squared norms.
     sgd : SGDSettings, optional
-        Entropy floor, averaging and scale of "sgd"; by default ``SGDSettings()``.
+        Perplexity, averaging and scale of "sgd"; by default ``SGDSettings()``.
     inside_label : label, optional
-        The class inside, of two; by default ``classes_[0]``. "both" learns two polytopes, one with each class
-        outside, and predicts by the difference of their scores; they are in ``sides_``.
+        The class inside, of two; by default ``classes_[0]``. "both" learns two polytopes, the sides, one with
+        each class outside, and predicts by the difference of their scores; they are in ``sides_``.
     solver : {"auto", "exact", "dual", "sgd", "global"}, default="auto"
-        "exact" alternates between assigning positives to faces and solving the program of
-        ``formulations.cpm`` for that assignment, to about 1e-10; "dual" alternates with a dual
-        coordinate solver, to `tol`; "sgd" is Algorithms 1 and 2; "global" proves the optimum over all
-        assignments, by branch and bound, for small data, and begins with the answer of "sgd", which has a
-        tenth of a `time_limit`: up to 2,000 samples, or 20,000 with up to 4 features; the certificate has the
-        gap. With loss="max" or margin="worst" and several faces "global" solves the mixed-integer program
-        instead, of up to 200 samples, by SCIP (``pip install 'polyopt[mip]'``), whose bound is stated, not
-        proven. All minimise the same objective. "auto" is exact on small data and SGD beyond, and with a
-        price or signs dual before SGD; ``solver_`` says which.
-        With a price "dual" makes Newton steps on the dual, and ends at gaps of about 1e-10; "sgd" is dual
-        averaging, whose answers have exact zeros too; "global" has none.
+        All minimise the same objective. "exact" is alternating minimisation: it solves the program of
+        ``formulations.cpm`` for a fixed assignment, to about 1e-10, then reassigns the positives. "dual" does
+        the same with dual coordinate ascent, to `tol`. "sgd" is Algorithms 1 and 2. "global" proves the
+        optimum over all assignments by branch and bound, for up to 2,000 samples, or 20,000 with up to 4
+        features; it starts from a run of "sgd" within a tenth of the `time_limit`, and the certificate has
+        the remaining gap. With loss="max" or margin="worst" and several faces "global" solves the
+        mixed-integer program of up to 200 samples by SCIP (``pip install 'polyopt[mip]'``), whose bound is
+        stated, not proven. "auto" is "exact" for small data, otherwise "sgd"; with a penalty on the weights
+        or signs it is "dual", and "sgd" for large data. ``solver_`` is the solver used.
+        With such a penalty "dual" makes Newton steps on the dual, to gaps of about 1e-10; "sgd" is dual
+        averaging, whose weights have exact zeros too; "global" is not available.
     n_init : int or "auto", default="auto"
-        Random starts, of which the best is kept; "auto" is 20 for "exact" and "dual", 10 with `max_features`,
-        5 for "dual" with a price (each from the end of a run without), else 1. With more than one, "exact"
-        makes a last run from the best of half as many dual ascents.
+        Number of random starts, the best of which is kept; "auto" is 20 for "exact" and "dual", 10 with
+        `max_features`, 5 for "dual" with a penalty on the weights (each from a run without penalty), else 1.
+        If there are several, "exact" makes a further run from the best of half as many runs of "dual".
     tol : float, default=1e-3
-        "sgd" stops once its objective varies by no more than this, relative; "dual" solves for an
-        assignment to a tenth of this gap, relative. "exact" and "global" are always solved to 1e-6 or better.
+        "sgd" stops when the relative change of its objective is at most this; "dual" solves the program of an
+        assignment to a relative gap of a tenth of it. "exact" and "global" always solve to 1e-6 or better.
     max_iter : int, default=300
-        Rounds ("exact", "dual") or epochs ("sgd") at most, per start; the best point is kept. For the best
-        start they include the rounds that refine or prove its end ("dual" with a price, `max_features`), but
-        not the ascents and epochs without a price that make a start. "global" has no such cap.
+        Largest number of rounds ("exact", "dual") or epochs ("sgd") per start. For the best start it includes
+        the rounds that refine or certify the result ("dual" with a penalty, `max_features`), but not the runs
+        that compute a start. "global" has no such limit.
 
     Attributes
     ----------
     assignment_ : ndarray of int, shape (n,)
-        Face that answers for each sample outside, -1 for those inside (binary problems with one side;
+        Face to which each sample outside is assigned, -1 for those inside (binary problems with one side;
         samples of zero weight left out).
     perplexity_ : float
-        Effective number of faces in use: the exponential of the entropy of the assignment (binary
-        problems with one side).
+        Effective number of faces: the exponential of the entropy of the assignment (binary problems with one
+        side).
     sides_ : tuple of ConvexPolytopeMachine
         With ``inside_label="both"``: the machine with ``classes_[1]`` outside and the one with
         ``classes_[0]``.
     integers_, scales_, thresholds_ : ndarray of shape (K, m), (K,), (K,)
-        With `integers`: a sample is outside where ``integers_[k] @ x > thresholds_[k]`` for some k, and the
+        With `integers`: a sample is outside if ``integers_[k] @ x > thresholds_[k]`` for some k, and the
         scores are these differences times ``scales_`` (binary problems with one side).
     integer_loss_ : float
-        With `integers`: the objective less the bound of the real program for the same assignment.
+        With `integers`: the objective minus the bound of the continuous relaxation for the same assignment.
     solution_ : Solution or list of Solution
-        The solver's answer, for the scaled samples (one per side or pair of classes).
+        The solver's result, for the scaled samples (one per side or pair of classes).
     duals_ : pandas.DataFrame
-        One row per constraint, with its multiplier (nan from "sgd", which has none), in input order; and
-        with a price or signs rows for each face and feature: what ``upper``, ``lower``, ``group`` and
-        ``sign`` hold against its weight (none from "sgd").
+        One row per constraint, with its multiplier (nan from "sgd", which has none), in input order. With a
+        penalty on the weights or signs also rows for each face and feature, with the multipliers of the ℓ1
+        penalty (``upper``, ``lower``), the ``group`` penalty and the ``sign`` (not from "sgd").
     history_ : pandas.DataFrame
-        One row per round or epoch of every start, of which ``n_iter_`` is the number. With "global"
-        ``n_iter_`` is the number of nodes and rounds of prices, and a row is made every fifth of a second.
+        One row per round or epoch of every start; their number is ``n_iter_``. With "global" ``n_iter_`` is
+        the number of nodes and of column generation rounds, and there are five rows per second.
 
     References
     ----------
@@ -222,13 +226,12 @@ class ConvexPolytopeMachine(FaceClassifier):
     n_jobs: int | None = None
     verbose: bool | int = False
 
-    # Of a fit_from at work: where it begins; after it: True if the assignment was given, and held.
-    _beginning: Beginning | None = field(init=False, default=None)
-    _is_held: bool = field(init=False, default=False)
+    _initial: InitialAssignment | None = field(init=False, default=None)  # only during fit_from
+    _is_held: bool = field(init=False, default=False)  # True after fit_from with hold=True
     _perplexity: float | None = field(init=False, default=None)
-    _known: NDArray[np.float64] | None = field(init=False, default=None)  # faces to reach by "global"
+    _known: NDArray[np.float64] | None = field(init=False, default=None)  # faces of begin_from
 
-    _fit_inputs: ClassVar[tuple[str, ...]] = ("_beginning", "_known")
+    _fit_inputs: ClassVar[tuple[str, ...]] = ("_initial", "_known")
     _dtypes: ClassVar[list[Any]] = [np.float64, np.float32, np.uint8]
     _scored_dtypes: ClassVar[Any] = _dtypes
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -237,7 +240,7 @@ class ConvexPolytopeMachine(FaceClassifier):
         "penalty": [FacePenalty, None],
         "sgd": [SGDSettings, None],
         "inside_label": "no_validation",  # type: ignore[dict-item]
-        "solver": [StrOptions({"auto", *_STARTS})],
+        "solver": [StrOptions({"auto", *_DEFAULT_N_INIT})],
         "n_init": [StrOptions({"auto"}), *shared("n_init")["n_init"]],
     }
     _settings: ClassVar[dict[str, type[Settings]]] = {"penalty": FacePenalty, "sgd": SGDSettings}
@@ -252,26 +255,26 @@ class ConvexPolytopeMachine(FaceClassifier):
 
     def _validate_params(self) -> None:
         super()._validate_params()
-        penalty, floor = self.penalty or FacePenalty(), (self.sgd or SGDSettings()).perplexity
-        if floor > self.n_faces:
-            raise ValueError(f"perplexity must be from 1 to n_faces={self.n_faces}, not {floor!r}")
-        special = f"loss={self.loss!r}" if self.loss != "sum" else ""
-        special = f"margin={penalty.margin!r}" if penalty.margin != "total" else special
-        if special and self.solver not in ("auto", "exact", "global"):
+        penalty, min_perplexity = self.penalty or FacePenalty(), (self.sgd or SGDSettings()).perplexity
+        if min_perplexity > self.n_faces:
+            raise ValueError(f"perplexity must be from 1 to n_faces={self.n_faces}, not {min_perplexity!r}")
+        unusual = f"loss={self.loss!r}" if self.loss != "sum" else ""
+        unusual = f"margin={penalty.margin!r}" if penalty.margin != "total" else unusual
+        if unusual and self.solver not in ("auto", "exact", "global"):
             raise ValueError(
-                f"{special} needs solver='exact' or 'global': the others minimise margin='total', loss='sum'"
+                f"{unusual} needs solver='exact' or 'global': the others minimise margin='total', loss='sum'"
             )
         if penalty.has_prices and self.solver == "global":
             raise ValueError(
-                "l1, group and signs need solver='exact', 'dual' or 'sgd': 'global' bounds the machine "
-                "without a price, so set l1=0, group=0 and signs=None for it"
+                "l1, group and signs need solver='exact', 'dual' or 'sgd': 'global' has no bound with a "
+                "penalty on the weights, so set l1=0, group=0 and signs=None for it"
             )
-        if floor > 1 and penalty.has_prices:
-            raise ValueError(f"perplexity={floor!r} needs l1=0, group=0 and signs=None")
-        if floor > 1 and (special or self.solver not in ("auto", "sgd")):
+        if min_perplexity > 1 and penalty.has_prices:
+            raise ValueError(f"perplexity={min_perplexity!r} needs l1=0, group=0 and signs=None")
+        if min_perplexity > 1 and (unusual or self.solver not in ("auto", "sgd")):
             raise ValueError(
-                f"perplexity={floor!r} needs solver='sgd' with margin='total' and loss='sum': the "
-                "others have no such floor, so set perplexity=1 for them"
+                f"perplexity={min_perplexity!r} needs solver='sgd' with margin='total' and loss='sum'; set "
+                "perplexity=1 for the others"
             )
         check_restrictions(self)
 
@@ -281,7 +284,7 @@ class ConvexPolytopeMachine(FaceClassifier):
 
     @property
     def _asked_sgd(self) -> SGDSettings:
-        """The settings of the fit, or of the fit to come."""
+        """The SGD settings of the last fit, or of the next one."""
         return getattr(self, "_asked", {}).get("sgd", self.sgd) or SGDSettings()
 
     @classmethod
@@ -294,16 +297,16 @@ class ConvexPolytopeMachine(FaceClassifier):
         self, X: SamplesLike, y: ArrayLike, assignment: ArrayLike, *, hold: bool = False,
         sample_weight: ArrayLike | None = None,
     ) -> Self:  # fmt: skip
-        """Fit from one assignment, by the explicit programs: alternating from there, or with it held.
+        """Fit by alternating minimisation from one assignment, or for this fixed assignment.
 
         Parameters
         ----------
         X, y, sample_weight
-            As of :meth:`fit`, of two classes.
+            As in :meth:`fit`, with two classes.
         assignment : array_like of int, shape (n,)
             Face of each sample outside, from 0 to K - 1; the entries of samples inside are ignored.
         hold : bool
-            True: the assignment stays: one convex program, and a certificate of it alone.
+            True: the assignment is fixed. The fit is one convex program, and the certificate is for it.
 
         Returns
         -------
@@ -313,31 +316,31 @@ class ConvexPolytopeMachine(FaceClassifier):
         Raises
         ------
         ValueError
-            An assignment of other faces, or settings that are not of the plain machine.
+            The assignment is invalid, or a parameter is set that fit_from does not support.
         """
         if not isinstance(hold, bool | np.bool_):
             raise ValueError(f"hold must be True or False, not {hold!r}")
         if self.solver not in ("auto", "exact"):
             raise ValueError(f"fit_from needs solver='auto' or 'exact', not {self.solver!r}")
-        special = {
+        settings = {
             "inside_label='both'": self._is_double_sided, "penalty": self.penalty is not None,
             "perplexity": (self.sgd or SGDSettings()).perplexity > 1,
             "calibration": self.calibration is not None,
         }  # fmt: skip
-        if wrong := [name for name, is_set in special.items() if is_set]:
-            raise ValueError(f"fit_from is of the plain machine: leave out {wrong[0]}")
+        if unsupported := [name for name, is_set in settings.items() if is_set]:
+            raise ValueError(f"fit_from fits the plain machine: leave out {unsupported[0]}")
         faces = np.asarray(assignment)
         if faces.dtype.kind not in "iu":
             raise ValueError(f"assignment must be of whole numbers, not of {faces.dtype}")
         if faces.shape != np.shape(y):
             raise ValueError(f"assignment must be of shape {np.shape(y)}, as y is, not {faces.shape}")
         if len(np.unique(np.asarray(y))) > 2:
-            raise ValueError("fit_from needs two classes: of more, each pair has an assignment of its own")
-        self._beginning = Beginning(faces.astype(np.int64), bool(hold))
+            raise ValueError("fit_from needs two classes: with more, each pair has its own assignment")
+        self._initial = InitialAssignment(faces.astype(np.int64), bool(hold))
         try:
             return self.fit(X, y, sample_weight)
         finally:
-            del self._beginning
+            del self._initial
 
     def _fit_binary(self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
         if not self._is_double_sided:
@@ -345,33 +348,35 @@ class ConvexPolytopeMachine(FaceClassifier):
             return
         if any(isinstance(label, str) and label == BOTH for label in self.classes_):
             raise ValueError(
-                "inside_label='both' asks for two polytopes, and a class is called so: rename it"
+                "inside_label='both' is the option for two polytopes, but also a class: rename the class"
             )
         fit_sides(self, X, y, weights, rows)
 
     def _fit_side(
         self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any], side: float
     ) -> None:
+        """Fit one polytope; `side` is +1 if ``classes_[1]`` is outside it (y = +1), else -1."""
         self._check_sizes(X, weights, self.C)
         self._advise_scaling(X)
         penalty, sgd = self._asked_penalty, self._asked_sgd
         used = UsedFeatures.all(X) if penalty.is_restricted else UsedFeatures.of(X)
-        samples, begin = used.samples(X), self._beginning
-        self._side, self.solver_ = side, self._pick_solver(samples) if begin is None else "exact"
+        samples, initial = used.samples(X), self._initial
+        self._side, self.solver_ = side, self._pick_solver(samples) if initial is None else "exact"
         self._X, self._y, self._rows, self._costs = X, side * y, rows, self.C * weights
         settings = self._solver_settings()
         if settings.penalty is not None:
             settings = replace(settings, penalty=settings.penalty.of_features(used.columns))
         if settings.known is not None:
             settings = replace(settings, known=used.faces(settings.known))
-        self.__dict__.pop("_known", None)  # for this fit alone
+        self.__dict__.pop("_known", None)  # it is for one fit only
         program = (samples, self._y, self._costs, settings)
-        if begin is None:
-            found = solve_cpm(*program, self._seed())
+        if initial is None:
+            solution = solve_cpm(*program, self._seed())
         else:
-            self._is_held = begin.is_held
-            found = solve_cpm_from(*program, begin.of(rows, self._y, self.n_faces), hold=begin.is_held)
-        self._show(used.solution(found))
+            self._is_held = initial.is_held
+            assignment = initial.of_rows(rows, self._y, self.n_faces)
+            solution = solve_cpm_from(*program, assignment, hold=initial.is_held)
+        self._set_solution(used.solution(solution))
         self.n_iter_ = max(self.solution_.iterations, 1)
         W = self.solution_["W"]
         if "assignment" in self.solution_.primal:
@@ -380,21 +385,21 @@ class ConvexPolytopeMachine(FaceClassifier):
             self._assignment = natural_assignment(self._scaled(X), self._y, W)
         outside = self._y > 0
         self._perplexity = perplexity(self.assignment_[outside], weights[outside])
-        # Of whole numbers there is no tolerance to be short of.
+        # Integer faces have no tolerance: their gap is the loss due to integrality.
         self._warn_if_short(None if penalty.integers else lambda: self._binary_certificate(tol=1e-6))
         self._warn_if_empty(W)
         if self.perplexity_ < (1.0 - 1e-9) * sgd.perplexity:
             warn(
                 self,
-                f"the faces' perplexity is {self.perplexity_:.3g}, below the floor of "
-                f"{sgd.perplexity:.3g} that was asked: Algorithm 2 steers by samples inside their margin "
-                "alone. A smaller C brings more of them inside",
+                f"the faces' perplexity is {self.perplexity_:.3g}, below the lower bound "
+                f"perplexity={sgd.perplexity:.3g}: Algorithm 2 applies it to the samples inside their margin "
+                "only. A smaller C brings more samples inside",
             )
 
     def begin_from(self, fitted: ConvexPolytopeMachine) -> Self:
-        """Let the next fit, of two classes by "global", begin from known faces as well.
+        """Use the faces of another machine as an incumbent of the next fit by "global", with two classes.
 
-        Its answer is then no worse.
+        The result is then at least as good.
 
         Parameters
         ----------
@@ -408,38 +413,28 @@ class ConvexPolytopeMachine(FaceClassifier):
     def _solver_settings(self) -> SolverSettings:
         penalty, sgd = self._asked_penalty, self._asked_sgd
         return SolverSettings(
-            n_faces=self.n_faces,
-            solver=self.solver_,
-            loss=self.loss,
-            margin=penalty.margin,
-            perplexity=sgd.perplexity,
-            average=sgd.average,
-            feature_scale=sgd.feature_scale,
-            n_init=self._starts() if isinstance(self.n_init, str) else self.n_init,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            time_limit=self.time_limit,
-            n_jobs=self.n_jobs,
-            max_features=penalty.max_features,
-            penalty=self._face_penalty(),
-            integers=penalty.integers,
+            n_faces=self.n_faces, solver=self.solver_, loss=self.loss, margin=penalty.margin,
+            perplexity=sgd.perplexity, average=sgd.average, feature_scale=sgd.feature_scale,
+            n_init=self._default_n_init() if isinstance(self.n_init, str) else self.n_init,
+            tol=self.tol, max_iter=self.max_iter, time_limit=self.time_limit, n_jobs=self.n_jobs,
+            max_features=penalty.max_features, penalty=self._face_penalty(), integers=penalty.integers,
             known=self._known,
-        )
+        )  # fmt: skip
 
-    def _starts(self) -> int:
-        """Return the number of starts of n_init="auto"."""
+    def _default_n_init(self) -> int:
+        """Return the number of starts for n_init="auto"."""
         if self._asked_penalty.max_features is not None:
-            return 10
+            return _DEFAULT_N_INIT_FEW_FEATURES
         if self._asked_penalty.has_prices and self.solver_ == "dual":
-            return 5  # each begins with a run without the price
-        return _STARTS[self.solver_]
+            return _DEFAULT_N_INIT_PENALISED
+        return _DEFAULT_N_INIT[self.solver_]
 
     def _forget(self) -> None:
         super()._forget()
         self._perplexity, self._is_held, self._sides = None, False, None
 
-    def _show(self, solution: Solution) -> None:
-        """Take the faces of a solution, in the units of X, and its whole numbers if it has them."""
+    def _set_solution(self, solution: Solution) -> None:
+        """Set the fitted faces, in the units of X, and their integers if the solution has them."""
         self.solution_ = solution
         self.W_, self.b_ = self._feature_scale() * solution["W"][:, :-1], solution["W"][:, -1]
         for name in (*NUMBERS, "integer_loss"):
@@ -456,11 +451,11 @@ class ConvexPolytopeMachine(FaceClassifier):
             return "exact"
         n, m = X.shape
         if penalty.is_restricted:
-            return "exact" if self.n_faces * n * (m + 1) <= _MAX_EXACT_RESTRICTED_CELLS else "dual"
+            return "exact" if self.n_faces * n * (m + 1) <= _MAX_EXACT_RESTRICTED_ENTRIES else "dual"
         if penalty.has_prices:
-            return "dual" if n * m * self.n_faces <= _MAX_PRICED_CELLS else "sgd"
-        small = self.n_faces * (n * (m + 1) + _CELLS_PER_PROGRAM) <= _MAX_EXACT_CELLS
-        return "exact" if small and self._asked_sgd.perplexity == 1 else "sgd"
+            return "dual" if n * m * self.n_faces <= _MAX_PENALISED_ENTRIES else "sgd"
+        is_small = self.n_faces * (n * (m + 1) + _ENTRIES_PER_PROGRAM) <= _MAX_EXACT_ENTRIES
+        return "exact" if is_small and self._asked_sgd.perplexity == 1 else "sgd"
 
     def _at_once(self) -> str:
         penalty = self.penalty or FacePenalty()
@@ -481,7 +476,7 @@ class ConvexPolytopeMachine(FaceClassifier):
         self, X: SamplesLike, y: ArrayLike, classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None, n_total: int | None = None,
     ) -> Self:  # fmt: skip
-        """Make one pass of Algorithm 1 over a chunk of a stream, or of data too large for the memory.
+        """Make one pass of Algorithm 1 over a chunk of a stream, or of data that do not fit into memory.
 
         Parameters
         ----------
@@ -489,54 +484,55 @@ class ConvexPolytopeMachine(FaceClassifier):
             The chunk, as in :meth:`Polyceptron.partial_fit`: samples (n, m) and their labels (n,), all labels
             at the first call unless the chunk has them all, non-negative weights (n,).
         n_total : int, optional
-            Size of all the data, which C refers to: λ = 2/(n_total C). Read at the first call; by
-            default the size of the first chunk.
+            Number of samples of the whole data set, for which C is the cost: λ = 2/(n_total C). Read at the
+            first call; by default the size of the first chunk.
 
         Returns
         -------
         self
-            With the faces as they are now. No data are kept; :func:`polyopt.certify_cpm` certifies on data
-            given to it.
+            The classifier after this chunk. No data are stored; :func:`polyopt.certify_cpm` takes data and
+            faces.
 
         Raises
         ------
         ValueError
-            One class, labels that are not among the classes, or settings that need another solver.
+            There is one class, a label is not among the classes, or a parameter needs another solver.
         """
         penalty = self.penalty or FacePenalty()
         plain = self.loss == "sum" and penalty.margin == "total" and not penalty.has_prices
         if self.solver not in ("auto", "sgd") or not plain or penalty.is_restricted:
             raise ValueError(
                 "partial_fit is Algorithm 1: it needs solver='sgd', loss='sum' and margin='total', no "
-                "max_features, no integers and no price"
+                "max_features, no integers and no l1, group or signs"
             )
         return learn_chunk(self, X, y, classes, sample_weight, n_total)
 
     def _begin(self, X: Any, n_total: int) -> PolytopeStream:
-        outer, sgd = [1.0, -1.0] if self._is_double_sided else [self._chosen_side()], self._asked_sgd
-        sides = [
+        outside_labels = [1.0, -1.0] if self._is_double_sided else [self._chosen_side()]
+        sgd = self._asked_sgd
+        learners = [
             CpmSgd(
                 X.shape[1], self.n_faces, perplexity=sgd.perplexity, average=sgd.average,
                 scale=sgd.feature_scale, seed=self._seed(),
             )
-            for _ in outer
+            for _ in outside_labels
         ]  # fmt: skip
-        for side in sides:
-            side.U[:-1][~present_features(X)] = 0.0  # until a chunk shows them
-        return PolytopeStream(sides, outer, n_total)
+        for learner in learners:
+            learner.U[:-1][~present_features(X)] = 0.0  # until the features have entries in a chunk
+        return PolytopeStream(learners, outside_labels, n_total)
 
     def _learn(self, X: Any, codes: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
         self._check_sizes(X, weights, self.C)
         assert isinstance(self._stream, PolytopeStream)
-        found = self._stream.partial_fit(X, codes, self.C * weights)
-        parts = [one_sided(self) for _ in found] if self._is_double_sided else [self]
-        for part, outer, solution in zip(parts, self._stream.outside_labels, found, strict=True):
-            part._side, part.solver_, part.n_iter_ = outer, "sgd", solution.iterations
-            part._show(solution)
+        solutions = self._stream.partial_fit(X, codes, self.C * weights)
+        machines = [one_sided(self) for _ in solutions] if self._is_double_sided else [self]
+        for machine, label, solution in zip(machines, self._stream.outside_labels, solutions, strict=True):
+            machine._side, machine.solver_, machine.n_iter_ = label, "sgd", solution.iterations
+            machine._set_solution(solution)
         if self._is_double_sided:
-            take_sides(self, parts)
+            set_sides(self, machines)
 
-    # -- answering ---------------------------------------------------------------------------
+    # -- prediction -------------------------------------------------------------------------
 
     @property
     def sides_(self) -> tuple[Self, ...]:
@@ -557,42 +553,42 @@ class ConvexPolytopeMachine(FaceClassifier):
         return graph.op("Sum", *(side._draw_scores(graph, x) for side in self._sides))
 
     def _scores_of_faces(self, X: Any) -> NDArray[np.float64]:
-        """Return the scores; of whole numbers above 0 where the rule p_k·x > θ_k holds, to the last digit."""
+        """Return the scores (n, K); those of integer faces are positive exactly if p_k·x > θ_k."""
         if not hasattr(self, "integers_"):
             return super()._scores_of_faces(X)
-        sums = np.asarray(X.astype(np.float64, copy=False) @ self.integers_.T.astype(float))
-        return np.asarray(self.scales_ * (sums + -self.thresholds_))
+        products = np.asarray(X.astype(np.float64, copy=False) @ self.integers_.T.astype(float))
+        return np.asarray(self.scales_ * (products + -self.thresholds_))
 
     @property
     def polytope_(self) -> Polytope:
-        """The inside as a set, in the units of X; of whole numbers, with these for its coefficients."""
-        found = super().polytope_
+        """The inside as a set, in the units of X; with `integers` these are its coefficients."""
+        polytope = super().polytope_
         if not hasattr(self, "integers_"):
-            return found
-        numbers = self.integers_.astype(float)
+            return polytope
         return WholePolytope(
-            numbers, -self.thresholds_, found.names, found.spread, found.centre, found.is_closed
-        )
+            self.integers_.astype(float), -self.thresholds_, polytope.names, polytope.spread,
+            polytope.centre, polytope.is_closed,
+        )  # fmt: skip
 
-    # -- what is proven ----------------------------------------------------------------------
+    # -- certificate and tables ----------------------------------------------------------------------
 
     @property
     def perplexity_(self) -> float:
-        """Effective number of faces in use: the exponential of the entropy of the assignment."""
+        """Effective number of faces: the exponential of the entropy of the assignment."""
         if self._perplexity is None:
             raise AttributeError("perplexity_ needs a fit on whole data with one polytope")
         return self._perplexity
 
-    def _keep_no_solution(self, whole: Self) -> None:
-        if whole._sides is not None:
-            take_sides(self, [side.without_data() for side in whole._sides])
+    def _keep_no_solution(self, original: Self) -> None:
+        if original._sides is not None:
+            set_sides(self, [side.without_data() for side in original._sides])
             return
-        self._perplexity = whole._perplexity
-        super()._keep_no_solution(whole)
+        self._perplexity = original._perplexity
+        super()._keep_no_solution(original)
 
     @property
     def holds_data(self) -> bool:
-        """True if it holds its training data, of which certificates and multipliers are made."""
+        """True if the training data are stored, from which certificates and multipliers are computed."""
         if self._sides is not None:
             return all(side.holds_data for side in self._sides)
         return super().holds_data
@@ -610,19 +606,12 @@ class ConvexPolytopeMachine(FaceClassifier):
             return replace(certificate, evidence=evidence_of(*program, loss=loss, margin=margin))
         if penalty.is_restricted:
             return certify_restricted(self, self._scaled(self._X), tol)
-        certify = certify_cpm_held if self._is_held else certify_cpm
+        certify = certify_cpm_fixed if self._is_held else certify_cpm
         return certify(
-            self._scaled(self._X),
-            self._y,
-            self._costs,
-            W=self.solution_["W"],
-            alpha=self.solution_.duals.get("margin"),
-            assignment=self.assignment_,
-            margin=penalty.margin,
-            loss=self._asked["loss"],
-            penalty=self._face_penalty(),
-            tol=tol,
-        )
+            self._scaled(self._X), self._y, self._costs, W=self.solution_["W"],
+            alpha=self.solution_.duals.get("margin"), assignment=self.assignment_, margin=penalty.margin,
+            loss=self._asked["loss"], penalty=self._face_penalty(), tol=tol,
+        )  # fmt: skip
 
     def _binary_history(self) -> pd.DataFrame:
         if self._sides is None:
@@ -649,14 +638,14 @@ class ConvexPolytopeMachine(FaceClassifier):
 
     @property
     def margins_(self) -> pd.DataFrame:
-        """Both margins of section 3.2 of [1]_, from the training data: a row for each polytope.
+        """Margins of section 3.2 of [1]_ on the training data, a row for each polytope.
 
-        The columns: the class ``outside`` and the one ``inside``; ``worst``, the least y f(x) of a sample,
-        the faces being scaled to norms of 1, biases included; ``total``, the sum over the faces of the
-        least of the samples assigned to each; ``faces``, those that have samples, as others add nothing. A
-        negative margin is of a sample on the wrong side. With two sides each has a row, and
-        with more than two classes each pair has: the paper has no margin of a difference of two polytopes,
-        nor of votes. Samples count as the solver saw them, times `feature_scale`.
+        The faces are scaled to norm 1, biases included, and the samples by `feature_scale`. Columns:
+        ``outside`` and ``inside``, the classes; ``worst``, the smallest y f(x) of a sample; ``total``, the
+        sum over the faces of the smallest y f(x) of a sample assigned to the face; ``faces``, the number of
+        faces with samples, which are those in the sum. A margin is negative if a sample is on the wrong side.
+        With two sides there is a row for each, with more than two classes for each pair: the paper defines no
+        margin for a difference of polytopes or for votes.
         """
         self._need_data("margins_")
         import pandas as pd
@@ -664,12 +653,12 @@ class ConvexPolytopeMachine(FaceClassifier):
         return pd.DataFrame(_margin_rows(self), columns=["outside", "inside", "worst", "total", "faces"])
 
     def generalization_bound(self, delta: float = 0.05) -> PolytopeBound:
-        """Return a bound on the error, Theorem 1 of [1]_, from the training data (binary, one side).
+        """Return a bound on the error rate, Theorem 1 of [1]_, from the training data (binary, one side).
 
         Parameters
         ----------
         delta : float
-            The bound holds with a probability of 1 - delta over the draw of the training data.
+            The bound holds with probability 1 - delta over the draw of the training data.
         """
         from formulations.error_bounds.rademacher import polytope_bound
 
@@ -679,13 +668,13 @@ class ConvexPolytopeMachine(FaceClassifier):
 
 
 def _margin_rows(machine: ConvexPolytopeMachine) -> Iterator[tuple[object, object, float, float, int]]:
-    """Rows of ``margins_``: class outside, class inside, worst, total, faces; one for each polytope."""
-    parts = getattr(machine, "estimators_", None)
-    for part in parts or [machine]:
-        for side in part._sides or [part]:
-            margins, samples = face_margins(side._scaled(side._X), side._y, side.solution_["W"])
-            own = margins[samples > 0]
+    """Yield the rows of ``margins_``: class outside, class inside, worst, total, faces."""
+    pairs = getattr(machine, "estimators_", None)
+    for binary_machine in pairs or [machine]:
+        for side in binary_machine._sides or [binary_machine]:
+            margins, n_samples = face_margins(side._scaled(side._X), side._y, side.solution_["W"])
+            margins = margins[n_samples > 0]
             labels = [side.outer_label_, side.inside_label_]
-            if parts is not None:
-                labels = [machine.classes_[code] for code in labels]  # a pair knows its classes by number
-            yield labels[0], labels[1], float(own.min()), float(own.sum()), len(own)
+            if pairs is not None:
+                labels = [machine.classes_[code] for code in labels]  # a pair has codes as labels
+            yield labels[0], labels[1], float(margins.min()), float(margins.sum()), len(margins)

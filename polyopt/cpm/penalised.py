@@ -1,10 +1,12 @@
 """Alternating minimisation with a penalty on the weights, by Newton steps on the dual.
 
-For a fixed assignment the program of :mod:`formulations.cpm_sparse` with loss="sum" and margin="total" is
-solved by :mod:`polyopt.cpm.penalised_face_dual`, which leaves exact zeros; the explicit program is
-:class:`~polyopt.cpm.alternating.PolytopeProblem` with a penalty. A start is the end of a run without penalty,
-because with a large penalty all faces are alike from the first round on, and no positive ever leaves the
-first.
+Each round of :class:`PenalisedDualProblem` solves the program of :mod:`formulations.cpm_sparse` (ℓ1 and group
+penalty, signs; loss="sum", margin="total") for a fixed assignment of the positives to faces, then reassigns
+them. The solver :mod:`polyopt.cpm.penalised_face_dual` takes the place of the conic programs of
+:class:`~polyopt.cpm.alternating.PolytopeProblem`, and returns exact zeros.
+
+A start is the result of a run without penalty: under a large penalty all faces would be equal from the first
+round on, and no positive would change its face.
 """
 
 from __future__ import annotations
@@ -27,21 +29,22 @@ from polyopt.optim.rounds import MIN_REL_DECREASE, run_rounds
 
 Assignment = NDArray[np.int64]
 
-_FIRST_REL_GAP = 1e-2  # of a round that need not be the last
-_FINAL_REL_GAP = 1e-8  # of the answer
+_FIRST_REL_GAP = 1e-2  # relative gap of a round after which the assignment can be improved
+_FINAL_REL_GAP = 1e-8  # relative gap of the result
+_GAP_FACTOR = 0.01  # between the gaps of one round
 
 
 class PenalisedDualProblem(PolytopeProblem):
     """Alternating minimisation with a penalty, loss="sum" and margin="total".
 
-    tol: relative gap of the fixed-assignment program at the end.
-    begin_with: a solution for another penalty or tolerance, whose multipliers and faces are a warm start.
+    tol: relative gap of the fixed-assignment program in the last round.
+    begin_with: a solution for another penalty or tolerance, as a warm start.
     """
 
-    _not_pickled: ClassVar[tuple[str, ...]] = ("_ascent", "_before")
+    _not_pickled: ClassVar[tuple[str, ...]] = ("_ascent", "_last_value")
     penalty: FacePenalty
     _ascent: PenalisedAscent | None = None
-    _before = float("inf")  # the objective of the last round
+    _last_value = float("inf")  # objective of the last round
 
     def __init__(
         self, X: Matrix, y: Vector, C: Vector, n_faces: int, penalty: FacePenalty, *, tol: float = 1e-3,
@@ -49,70 +52,68 @@ class PenalisedDualProblem(PolytopeProblem):
     ):  # fmt: skip
         super().__init__(X, y, C, n_faces, penalty=penalty)
         self._tol, self._begin_with = tol, begin_with
-        self._free = DualProblem(X, y, C, n_faces, tol=_FIRST_REL_GAP)
+        self._unpenalised = DualProblem(X, y, C, n_faces, tol=_FIRST_REL_GAP)
 
     def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Assignment:
-        """Return the assignment at which the machine without penalty ends."""
+        """Return the final assignment of a run without penalty."""
         if self.n_faces == 1:
             return np.where(self.y > 0, 0, -1)
-        clock = Clock(time_limit)
-        unpenalised = run_rounds(self._free, self._free.start(rng, clock.left), time_limit=clock.left)
-        if unpenalised.status is Status.INTERRUPTED:
+        clock, problem = Clock(time_limit), self._unpenalised
+        solution = run_rounds(problem, problem.start(rng, clock.left), time_limit=clock.left)
+        if solution.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
-        return np.asarray(unpenalised["assignment"])
+        return np.asarray(solution["assignment"])
 
     def scores(self, W: Vector) -> Vector:
         """Return the scores (n, K) of the samples at faces (K, m+1)."""
         return np.asarray(self.X @ W[:, :-1].T) + W[:, -1]
 
     def reassign(self, point: Solution, assignment: Assignment) -> Assignment:
-        """Move each positive to its best face if that lowers its hinge by more than the gap may."""
-        return self._reassigned(self.scores(point["W"]), assignment)
+        """Move each positive to its best face if its hinge falls by more than the tolerance."""
+        return self._improve(self.scores(point["W"]), assignment)
 
-    def _reassigned(self, scores: Vector, assignment: Assignment) -> Assignment:
+    def _improve(self, scores: Vector, assignment: Assignment) -> Assignment:
         return reassigned(scores, self.y, assignment, max(self.options.min_hinge_decrease, self._tol))
 
     def solve(self, assignment: Assignment, time_limit: float | None = None) -> Solution:
-        """Return the fixed-assignment optimum; or, if a positive is to move anyway, a better point."""
+        """Return the fixed-assignment optimum, or, if a positive can improve by moving, any better point."""
         clock, caps = Clock(time_limit), self.C[:, None] * assignment_matrix(self.y, self.n_faces, assignment)
         if self._ascent is None:
-            self._ascent, self._before = PenalisedAscent(self.X, self.y, caps, self.penalty), np.inf
+            self._ascent, self._last_value = PenalisedAscent(self.X, self.y, caps, self.penalty), np.inf
             if self._begin_with is not None:
                 alpha, W = self._begin_with.duals["margin"], self._begin_with["W"]
                 self._ascent.begin_from(alpha, warm_start=W)
         else:
             self._ascent.begin_from(self._ascent.alpha, caps)
-        ascent, steps = self._ascent, self._ascent.steps
+        ascent, first_step = self._ascent, self._ascent.steps
         tol = max(self._tol, _FIRST_REL_GAP)
         while True:
-            reached = ascent.reach(tol, lambda: clock.is_over)
+            is_solved = ascent.reach(tol, lambda: clock.is_over)
             value = ascent.primal
-            if not reached or tol <= self._tol:
+            if not is_solved or tol <= self._tol:
                 break
-            has_fallen = value < (1.0 - MIN_REL_DECREASE) * self._before
-            if has_fallen and (self._reassigned(ascent.scores, assignment) != assignment).any():
+            has_fallen = value < (1.0 - MIN_REL_DECREASE) * self._last_value
+            if has_fallen and (self._improve(ascent.scores, assignment) != assignment).any():
                 break
-            tol = max(self._tol, 0.01 * tol)
-        if reached and tol <= _FINAL_REL_GAP:
+            tol = max(self._tol, _GAP_FACTOR * tol)
+        if is_solved and tol <= _FINAL_REL_GAP:
             ascent.polish(lambda: clock.is_over)
             value = ascent.primal
-        self._before = value
-        ended = Status.TIME_LIMIT if clock.is_over else Status.STALLED
+        self._last_value = value
+        if is_solved:
+            status = Status.SOLVED if tol <= self._tol else Status.INACCURATE
+        else:
+            status = Status.TIME_LIMIT if clock.is_over else Status.STALLED
         return Solution(
-            status=ended if not reached else Status.SOLVED if tol <= self._tol else Status.INACCURATE,
-            primal={"W": ascent.faces},
-            duals={"margin": ascent.alpha.copy()},
-            objective=value,
-            bound=ascent.dual,
-            solver="alternating, Newton steps on the dual",
-            iterations=ascent.steps - steps,
-        )
+            status, {"W": ascent.faces}, {"margin": ascent.alpha.copy()}, objective=value, bound=ascent.dual,
+            solver="alternating, Newton steps on the dual", iterations=ascent.steps - first_step,
+        )  # fmt: skip
 
     def finish(self, solution: Solution, max_iter: int, time_limit: float | None) -> Solution:
-        """Continue the best of many starts to a gap as small as a certificate needs."""
+        """Continue the best of many starts, to the relative gap 1e-8 that a certificate needs."""
         if solution.status is not Status.CONVERGED:
             return solution
-        self._tol, self._ascent, self._before = min(self._tol, _FINAL_REL_GAP), None, np.inf
+        self._tol, self._ascent, self._last_value = min(self._tol, _FINAL_REL_GAP), None, np.inf
         self._begin_with = solution
         joint = continue_best(solution, self, max_iter, time_limit)
         if joint.objective > solution.objective or joint.status is Status.INTERRUPTED:

@@ -1,22 +1,26 @@
-"""The hinge loss with its kink rounded off, minimised by Newton's method: a few features, any cost.
+"""Newton's method on a smoothed hinge loss, for one face with few features.
 
-The program is that of a face, each weight with a penalty of its own:
+The program has a penalty d_j for each weight, costs c_i, and the rows y_i x̃_i of A (n, p):
 
-    min  P(w) = Σ_j d_j w_j² + Σ_i c_i [u_i]_+,      u = 1 − A w,    the rows of A being y_i x̃_i.
+    min  P(w) = Σ_j d_j w_j² + Σ_i c_i [u_i]_+,      u = 1 − A w.
 
-With h_ε(u) = u²/(2ε) on [0, ε], u − ε/2 beyond and 0 before instead of [u]_+, the minimum w_ε has the
-multipliers α_i = c_i a_i, a_i = min(max(u_i/ε, 0), 1), with w_ε = ½ d⁻¹∘A'α, and these are feasible for the
-dual of the program itself. The difference of the two is known:
+The hinge [u]_+ is replaced by the smoothed hinge of width ε,
 
-    P(w_ε) − D(α) = ε Σ_i c_i a_i (1 − a_i),         D(α) = Σ α − ¼ Σ_j v_j²/d_j,   v = A'α,
+    h_ε(u) = 0 for u ≤ 0,   u²/(2ε) for 0 ≤ u ≤ ε,   u − ε/2 for u ≥ ε.
 
-to which only the samples in the zone 0 < u_i < ε contribute: the gap falls with ε. From one ε to the next the
-first step keeps the zone, and so is exact if that does not change. The length of a step minimises the
-objective: its slope along the step is piecewise linear, and the zero is found by regula falsi.
+At its minimum w_ε the derivatives α_i = c_i a_i, a_i = min(max(u_i/ε, 0), 1), satisfy w_ε = ½ d⁻¹∘A'α. They
+are feasible for the dual D of the original program, with the duality gap
 
-Once the zone holds the samples on the margin and no others, their multipliers solve A_Z w = 1 for any ε
-(:func:`fit_margin_multipliers`). A face of some features is solved to nine digits in some thirty steps of two
-products with A each.
+    P(w_ε) − D(α) = ε Σ_i c_i a_i (1 − a_i),         D(α) = Σ α − ¼ Σ_j v_j²/d_j,   v = A'α.
+
+Only the samples in the zone 0 < u_i < ε contribute to the gap, so it falls with ε. The callers follow the
+path of w_ε for falling ε: :func:`begin`, then :func:`newton` for each ε. Its first step assumes that the zone
+has the same samples as at the previous ε; if so, the step is exact. The length of a step minimises the
+objective along it: the derivative is piecewise linear, and its zero is found by regula falsi.
+
+Once the zone has exactly the samples on the margin, their multipliers follow from A_Z w = 1, for any ε
+(:func:`fit_margin_multipliers`). A face of ten features or so is then solved to nine digits in about thirty
+steps, each with two products with A.
 """
 
 from __future__ import annotations
@@ -32,19 +36,19 @@ from polyopt.native.library import kernel
 
 @dataclass(frozen=True)
 class Options:
-    """Numbers of a path of falling ε."""
+    """Numbers of the path of w_ε."""
 
-    first_eps: float = 2.0  # at w = 0, where every u is 1, each sample is in the zone
-    eps_ratio: float = 0.1  # from one point to the next
-    max_stages: int = 11  # points of a path
-    min_rel_decrease: float = 1e-6  # predicted, for another step, relative to ε times the largest cost
-    max_steps: int = 60  # of Newton's method for one ε
+    first_eps: float = 2.0  # first ε: all samples are in the zone, because u = 1 at w = 0
+    eps_ratio: float = 0.1  # ratio of each ε to the one before
+    max_stages: int = 11  # largest number of values of ε
+    min_rel_decrease: float = 1e-6  # tolerance of Newton's method, relative to ε times the largest cost
+    max_steps: int = 60  # largest number of Newton steps for one ε
 
 
 OPTIONS = Options()
 
-# Length t of a step to u − t·moved: about where the objective is smallest along it. The slope of the squares
-# at t is linear + t·square; the slope of the objective at 0 is `fall`, below 0.
+# The step length t that about minimises the objective along u − t·moved. The derivative of Σ d_j w_j² by t is
+# linear + t·square; that of the objective at t = 0 is `fall`, which is negative.
 _length = kernel(
     "step_length",
     "u: f8 (n); moved: f8 (n); c: f8 (n); eps: f8; linear: f8; square: f8; fall: f8",
@@ -53,7 +57,7 @@ _length = kernel(
 
 
 class Smooth(NamedTuple):
-    """A point on the path: w (p,), u = 1 − A w (n,), and ε."""
+    """A point w (p,) of the path, with u = 1 − A w (n,) and its ε."""
 
     w: Vector
     u: Vector
@@ -61,30 +65,31 @@ class Smooth(NamedTuple):
 
 
 def begin(n: int, p: int) -> Smooth:
-    """Return w = 0 as a point of the first ε, for n samples and p weights."""
+    """Return the first point of the path, w = 0, for n samples and p weights."""
     return Smooth(np.zeros(p), np.ones(n), OPTIONS.first_eps)
 
 
 def multipliers_of(point: Smooth, c: Vector) -> Vector:
-    """Return the multipliers α (n,) of a point, within their caps c (n,) exactly."""
+    """Return the multipliers α (n,) of a point, exactly within [0, c]."""
     return np.asarray(c * np.clip(point.u / point.eps, 0.0, 1.0))
 
 
 @np.errstate(over="ignore", invalid="ignore")
 def fit_margin_multipliers(A: Vector, c: Vector, d: Vector, point: Smooth) -> Vector:
-    """Return multipliers α (n,) that put the samples of the zone on the margin, clipped to their caps.
+    """Return multipliers α (n,) for which the samples of the zone are on the margin, clipped to [0, c].
 
-    The samples outside the zone have the multipliers 0 or their costs.
+    The other samples have the multiplier 0 or c_i. If the zone has too many samples to be on the margin, the
+    result is that of :func:`multipliers_of`.
     """
     zone = np.flatnonzero((point.u > 0.0) & (point.u < point.eps))
-    if len(zone) > 2 * len(d):  # not on the margin yet
+    if len(zone) > 2 * len(d):  # generically at most p samples are on the margin
         return multipliers_of(point, c)
     alpha = np.where(point.u > 0.0, c, 0.0)
     alpha[zone] = 0.0
-    Z = A[zone]
+    Z = A[zone]  # with w = ½ d⁻¹∘A'α, Z w = 1 is a linear system in the multipliers of the zone
     rhs, gram = 1.0 - 0.5 * (Z / d) @ (alpha @ A), 0.5 * (Z / d) @ Z.T
     try:
-        solution = np.linalg.lstsq(gram, rhs, rcond=None)[0]  # samples may be equal, or too many
+        solution = np.linalg.lstsq(gram, rhs, rcond=None)[0]  # rank-deficient if samples are equal
     except np.linalg.LinAlgError:
         return multipliers_of(point, c)
     alpha[zone] = np.clip(solution, 0.0, c[zone])
@@ -95,14 +100,14 @@ def fit_margin_multipliers(A: Vector, c: Vector, d: Vector, point: Smooth) -> Ve
 def newton(
     A: Vector, c: Vector, d: Vector, start: Smooth, eps: float, *, tol: float, keep: bool = True
 ) -> Smooth:
-    """Minimise with h_ε, from a point of another ε.
+    """Minimise the smoothed objective for `eps`, from a point of another ε.
 
     A (n, p): the rows y_i x̃_i.
     c (n,), d (p,): costs, and penalties of the squares, positive.
-    start: the first point, with u = 1 − A w.
-    tol: the last step is one that decreases the objective by no more than this.
-    keep: True if the first step keeps the zone of `start`.
-    Returns: the point; the last one before a step that is invalid in double precision.
+    start: the first iterate, with u = 1 − A w.
+    tol: predicted decrease of the objective by a step, after which no further step is made.
+    keep: True if the first step is for the zone of `start`, False for that of `eps`.
+    Returns: the minimiser; if a step is not finite, the iterate before it.
     """
     w, u = start.w, start.u
     zone = np.flatnonzero((u > 0.0) & (u < (start.eps if keep else eps)))

@@ -1,11 +1,17 @@
 """The entry to every solver of the Convex Polytope Machine.
 
+:func:`solve_cpm` minimises the objective J(W) of the K faces W (K, m+1); the solvers are these modules of
+:mod:`polyopt.cpm`:
+
 | solver   | faces without restriction           | penalty          | max_features, integers              |
 |----------|-------------------------------------|------------------|-------------------------------------|
 | "sgd"    | sgd                                 | penalised_sgd    | -                                   |
 | "dual"   | dual                                | penalised        | few_features; then integer          |
 | "exact"  | alternating                         | alternating      | few_features; then integer          |
 | "global" | global_search                       | -                | -                                   |
+
+"dual" and "exact" alternate between the faces and the assignment of positives to faces
+(:mod:`polyopt.optim.rounds`), from ``n_init`` starts. :func:`solve_cpm_from` does so from one assignment.
 """
 
 from __future__ import annotations
@@ -25,16 +31,17 @@ from polyopt.cpm.certificate import Loss, Margin
 from polyopt.cpm.sgd import solve_cpm_sgd
 from polyopt.optim.starts import best_of
 
-_GAP_PER_TOL = 0.1  # relative gap per `tol`: single conditions hold less well than the gap
+_GAP_PER_TOL = 0.1  # relative gap per `tol`: residuals converge more slowly than the gap
 _MAX_NODES_DUAL = 50  # nodes of the search for features with solver="dual"
-_DUAL_START_TOL = 1e-2  # gap of the ascents that make a start of solver="exact"
-_MAX_DENSE_ENTRIES = 5_000_000  # entries of sparse samples that are compared as dense rows
-_SGD_TIME_SHARE, _REAL_TIME_SHARE = 0.1, 0.6  # of a time limit: before "global", and before rounding
+_DUAL_START_TOL = 1e-2  # relative gap of the dual ascents that make a start of solver="exact"
+_MAX_DENSE_ENTRIES = 5_000_000  # entries up to which equal samples of a sparse X are merged
+_SGD_TIME_FRACTION = 0.1  # of the time limit, for the SGD run before solver="global"
+_RELAXATION_TIME_FRACTION = 0.6  # of the time limit, for the continuous relaxation before rounding
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The estimator's parameters of the same names; `penalty` and `known` are for the scaled samples."""
+    """The estimator's parameters; `penalty` and `known` are for samples times `feature_scale`."""
 
     n_faces: int
     solver: str
@@ -51,16 +58,16 @@ class Settings:
     max_features: int | None = None
     penalty: FacePenalty | None = None
     integers: int | None = None
-    known: Vector | None = None  # faces (K, m+1) that a global search is to match at least
+    known: Vector | None = None  # faces (K, m+1) that are an incumbent of solver="global"
 
 
 def solve_cpm(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> Solution:
-    """Minimise J(W) by the solver that the settings name.
+    """Minimise J(W) by the solver of the settings.
 
     X (n, m): samples, not yet scaled by ``feature_scale``.
     y (n,): labels: -1 inside, +1 outside.
     C (n,): cost of slack per sample, positive.
-    seed: of all that is random.
+    seed: seed of all random numbers.
     Returns: ``primal`` has ``W`` (K, m+1), bias last, for the scaled samples.
     """
     if settings.integers is not None:
@@ -77,7 +84,7 @@ def solve_cpm(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) ->
 def solve_cpm_from(
     X: Matrix, y: Vector, C: Vector, settings: Settings, assignment: NDArray[np.int64], *, hold: bool
 ) -> Solution:  # fmt: skip
-    """Alternate from one assignment (n,), -1 at negatives, or solve for it alone (`hold`)."""
+    """Alternate from one assignment (n,), -1 at negatives; with `hold` solve for this assignment only."""
     from polyopt.optim.rounds import HeldProblem, run_rounds
 
     problem = _problem(X, y, C, settings)
@@ -95,6 +102,9 @@ def as_floats(X: Matrix, scale: float) -> Matrix:
     if is_sparse(X):
         return sp.csr_array((X.data.astype(dtype) * dtype.type(scale), X.indices, X.indptr), shape=X.shape)
     return X.astype(dtype) * dtype.type(scale)
+
+
+# -- the solvers ------------------------------------------------------------------------------
 
 
 def _sgd(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> Solution:
@@ -130,8 +140,8 @@ def _global(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> S
     from polyopt.cpm.global_search.search import solve_cpm_global
 
     known = [] if settings.known is None else [settings.known]
-    fast = None if clock.left is None else _SGD_TIME_SHARE * clock.left
-    known.append(_sgd(X, y, C, replace(settings, n_init=1, time_limit=fast), seed)["W"])
+    sgd_time = None if clock.left is None else _SGD_TIME_FRACTION * clock.left
+    known.append(_sgd(X, y, C, replace(settings, n_init=1, time_limit=sgd_time), seed)["W"])
     return solve_cpm_global(*program, time_limit=clock.left, seed=seed, n_jobs=settings.n_jobs, known=known)
 
 
@@ -139,10 +149,10 @@ def _integer(X: Matrix, y: Vector, C: Vector, settings: Settings, M: int, seed: 
     from polyopt.cpm.integer import round_faces
 
     clock, limit = Clock(settings.time_limit), settings.time_limit
-    first = None if limit is None else _REAL_TIME_SHARE * limit
-    real = solve_cpm(X, y, C, replace(settings, integers=None, time_limit=first), seed)
+    relaxation_time = None if limit is None else _RELAXATION_TIME_FRACTION * limit
+    relaxation = solve_cpm(X, y, C, replace(settings, integers=None, time_limit=relaxation_time), seed)
     return round_faces(
-        as_floats(X, settings.feature_scale), y, C, real, M, max_features=settings.max_features,
+        as_floats(X, settings.feature_scale), y, C, relaxation, M, max_features=settings.max_features,
         time_limit=clock.left, seed=seed, signs=_signs(settings), **_search_limits(settings),
     )  # fmt: skip
 
@@ -158,7 +168,7 @@ def _few_features(X: Matrix, y: Vector, C: Vector, settings: Settings, s: int, s
 
 
 def _signs(settings: Settings) -> NDArray[np.int64] | None:
-    """Return the signs of faces with few features or integers, which have no other penalty."""
+    """Return the signs, or None; ValueError if there is another penalty."""
     penalty = settings.penalty
     if penalty is not None and (penalty.l1 > 0.0 or penalty.group > 0.0):
         raise ValueError("max_features and integers can have signs, but no l1 or group penalty")
@@ -166,18 +176,19 @@ def _signs(settings: Settings) -> NDArray[np.int64] | None:
 
 
 def _search_limits(settings: Settings) -> dict[str, Any]:
-    """Return the limits of the search for features; its own for solver="exact"."""
+    """Return the limits of the search for features; empty, for its defaults, if solver="exact"."""
     return {"tol": settings.tol, "max_nodes": _MAX_NODES_DUAL} if settings.solver == "dual" else {}
 
 
 def _alternate(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> Solution:
+    """Run alternating minimisation from many starts; "exact" has one more start, by dual ascents."""
     from polyopt.optim.rounds import Stage, run_from_many_starts
 
     clock, problem = Clock(settings.time_limit), _problem(X, y, C, settings)
     n_init = settings.n_init if settings.n_faces > 1 else 1  # one face has one assignment
 
-    def dual_end(time_left: float | None) -> NDArray[np.int64]:
-        return best_dual_end(
+    def dual_start(time_left: float | None) -> NDArray[np.int64]:
+        return best_dual_assignment(
             problem.X, y, C, settings.n_faces, n_init=n_init, max_iter=settings.max_iter,
             time_limit=time_left, seed=seed,
         )  # fmt: skip
@@ -185,14 +196,14 @@ def _alternate(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -
     solution = run_from_many_starts(
         [Stage(problem, settings.max_iter)],
         n_init=n_init, time_limit=settings.time_limit, seed=seed, n_jobs=settings.n_jobs,
-        last=None if settings.solver == "dual" or n_init == 1 else dual_end,
+        last=None if settings.solver == "dual" or n_init == 1 else dual_start,
     )  # fmt: skip
-    finish = getattr(problem, "finish", None)  # of penalised faces by the dual
+    finish = getattr(problem, "finish", None)  # PenalisedDualProblem has this method
     return solution if finish is None else finish(solution, settings.max_iter, clock.left)
 
 
 def _problem(X: Matrix, y: Vector, C: Vector, settings: Settings) -> Any:
-    """Return the problem of alternating minimisation for the settings."""
+    """Return the alternating minimisation problem for the settings."""
     K, scale, tol = settings.n_faces, settings.feature_scale, _GAP_PER_TOL * settings.tol
     if settings.solver == "dual" and settings.penalty is None:
         from polyopt.cpm.dual import DualProblem
@@ -210,27 +221,27 @@ def _problem(X: Matrix, y: Vector, C: Vector, settings: Settings) -> Any:
     return PolytopeProblem(X, y, C, K, settings.loss, settings.margin, penalty=settings.penalty)
 
 
-def best_dual_end(
+def best_dual_assignment(
     X: Matrix, y: Vector, C: Vector, n_faces: int, *,
     n_init: int, max_iter: int, time_limit: float | None, seed: int,
 ) -> NDArray[np.int64]:  # fmt: skip
-    """Return the assignment (n,) at which the best of `n_init` / 2 dual ascents ends.
+    """Return the final assignment (n,) of the best of `n_init` / 2 runs with solver "dual".
 
-    The exact solver makes one run from this assignment besides its random starts: dual ascents take a small
-    part of the time of explicit programs (up to four tenths on small data), and their loosened starts end
-    lower more often than not. Equal samples are merged, in an order of their own, so that neither repetition
-    in place of weight nor the order of the samples makes a difference.
+    "exact" makes one run from this assignment, besides its random starts. The dual runs take at most 0.4 of
+    the time of the explicit programs, and their improved starts (``DualProblem.loosen``) mostly end at a
+    lower objective. Equal samples are merged and sorted, so that neither the order of the samples nor the
+    repetition of a sample instead of a larger weight makes a difference.
 
-    KeyboardInterrupt: Ctrl-C during the ascents.
+    KeyboardInterrupt: Ctrl-C during the runs.
     """
     from polyopt.cpm.dual import DualProblem
     from polyopt.optim.rounds import Stage, run_from_many_starts
 
-    place = np.arange(len(y))
+    merged_index = np.arange(len(y))
     if not is_sparse(X) or X.shape[0] * X.shape[1] <= _MAX_DENSE_ENTRIES:
         unique, inverse = np.unique(np.column_stack([y, dense(X)]), axis=0, return_inverse=True)
-        place, costs = inverse.ravel().astype(np.int64), np.zeros(len(unique))
-        np.add.at(costs, place, C)
+        merged_index, costs = inverse.ravel().astype(np.int64), np.zeros(len(unique))
+        np.add.at(costs, merged_index, C)
         X, y, C = np.ascontiguousarray(unique[:, 1:]), unique[:, 0].copy(), costs
     problem = DualProblem(X, y, C, n_faces, tol=_DUAL_START_TOL)
     solution = run_from_many_starts(
@@ -238,4 +249,4 @@ def best_dual_end(
     )
     if solution.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
-    return np.asarray(solution["assignment"][place])
+    return np.asarray(solution["assignment"][merged_index])

@@ -1,4 +1,8 @@
-"""The state of a Convex Polytope Machine that learns from chunks of a stream."""
+"""Streaming fits of the Convex Polytope Machine: SGD (Algorithm 1) over chunks of samples.
+
+:class:`PolytopeStream` is the state between two calls of the estimator's ``partial_fit``. A machine has one
+polytope, or two, one around each class (``inside_label="both"``).
+"""
 
 from __future__ import annotations
 
@@ -22,32 +26,34 @@ _MAX_SELECTION_ROWS = 4096  # rows of a chunk on which the last iterate and the 
 class PolytopeStream:
     """The state between two chunks."""
 
-    learners: list[CpmSgd]  # state of Algorithm 1, for the one polytope or for each class's
+    learners: list[CpmSgd]  # the SGD of each polytope
     outside_labels: list[float]  # class outside each polytope: +1 for ``classes_[1]``, -1 for ``classes_[0]``
-    n_total: int  # samples of the whole data set: the objective is ‖W‖² + Σ C_i hinge_i over so many
-    chunks: int = 0  # seen so far
+    n_total: int  # samples of the whole data set, over which the objective ‖W‖² + Σ C_i hinge_i sums
+    chunks: int = 0  # number of chunks so far
     history: list[list[dict[str, float]]] = field(init=False)  # for each polytope one record per chunk
 
     def __post_init__(self) -> None:
         self.history = [[] for _ in self.outside_labels]
 
     def partial_fit(self, X: Any, codes: NDArray[np.int64], C: Array) -> list[Solution]:
-        """Take one step for each sample of a chunk, in random order.
+        """Take one SGD step for each sample of a chunk, in random order.
 
-        `codes` (n,) are 1 for ``classes_[1]``, 0 for ``classes_[0]``; C (n,) is the cost of slack.
-        Returns one solution per polytope, with the better of the last iterate and the average. Its status is
-        CONVERGED as all steps were made: a stream has no stopping test.
+        X (n, m): samples of the chunk.
+        codes (n,): 1 for ``classes_[1]``, 0 for ``classes_[0]``.
+        C (n,): cost of slack.
+        Returns: one solution per polytope, with the better of the last iterate and the average of the
+            iterates. Its status is always CONVERGED, because a stream has no stopping test.
         """
         clock, rows, n = Clock(None), as_rows(X), X.shape[0]
         self.chunks += 1
-        # Evenly spaced rows, with costs that stand for n_total samples.
+        # Evenly spaced rows; their costs are rescaled to n_total samples.
         subset = np.arange(0, n, -(-n // _MAX_SELECTION_ROWS))
         subset_rows, subset_costs = as_rows(X[subset]), C[subset] * (self.n_total / len(subset))
         solutions = []
         for sgd, label, history in zip(self.learners, self.outside_labels, self.history, strict=True):
             make_arrays_writable(sgd)
             outside = (codes == 1) == (label > 0)
-            history.append({"chunk": float(self.chunks), **self._step(sgd, rows, outside, C, clock)})
+            history.append({"chunk": float(self.chunks), **self._learn_chunk(sgd, rows, outside, C, clock)})
             W, _ = sgd.answer(subset_rows, outside[subset], subset_costs)
             solutions.append(
                 Solution(
@@ -57,15 +63,15 @@ class PolytopeStream:
             )  # fmt: skip
         return solutions
 
-    def _step(
+    def _learn_chunk(
         self, sgd: CpmSgd, rows: Rows, outside: NDArray[np.bool_], C: Array, clock: Clock
     ) -> dict[str, float]:
-        """Take the steps of one polytope; return the record for its history."""
+        """Take the steps for one polytope; return the record for its history."""
         sgd.tally[LOSS] = sgd.tally[MOVED] = 0.0
-        faces = np.full(len(C), -1)  # -1: no previous assignment, as every sample is new
+        faces = np.full(len(C), -1)  # -1: no previous assignment, because every sample is new
         order = sgd.rng.permutation(np.flatnonzero(C))
-        # The gain ½ n_total C_i is the weight of a sample over λ (:mod:`polyopt.cpm.sgd`). LOSS sums gain
-        # times hinge, so twice its mean over the chunk estimates Σ C_i hinge_i over n_total samples.
+        # The gain of a sample is its weight over λ, ½ n_total C_i (:mod:`polyopt.cpm.sgd`). LOSS is the sum
+        # of gain times hinge: twice its mean over the chunk estimates Σ C_i hinge_i over n_total samples.
         sgd.learn(rows, outside, 0.5 * self.n_total * C, order, faces, faces.copy())
         return {
             "steps": float(sgd.steps[0]),

@@ -1,6 +1,7 @@
-"""Two polytopes, one around each class, that decide by the difference of their scores.
+"""Convex Polytope Machines with ``inside_label="both"``: two polytopes, one around each class.
 
-A Convex Polytope Machine with ``inside_label="both"`` has one machine for each side, in ``sides_``.
+The machine has a fitted machine for each polytope, in ``sides_``, and decides by the difference of their
+scores. A side is +1 if ``classes_[1]`` is outside the polytope, −1 if ``classes_[0]`` is.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 BOTH = "both"
-"""The ``inside_label`` that asks for two polytopes."""
+"""The ``inside_label`` for two polytopes."""
 
 
 class _Side(NamedTuple):
@@ -33,13 +34,13 @@ class _Side(NamedTuple):
 
 
 def fit_sides(machine: Any, X: Any, y: Any, weights: Any, rows: Any) -> None:
-    """Fit a machine to each side; they share the seconds of the whole fit."""
-    whole = Clock(machine.time_limit)
+    """Fit a machine to each side, within the time limit of the whole fit."""
+    clock = Clock(machine.time_limit)
     tasks = [
-        _Side(one_sided(machine), X, y, weights, rows, side, Part("side", number, 2, whole, machine.n_jobs))
+        _Side(one_sided(machine), X, y, weights, rows, side, Part("side", number, 2, clock, machine.n_jobs))
         for number, side in enumerate((1.0, -1.0))
     ]
-    take_sides(machine, run_tasks(_fit_side, tasks, machine.n_jobs, "side"))
+    set_sides(machine, run_tasks(_fit_side, tasks, machine.n_jobs, "side"))
 
 
 def _fit_side(task: _Side) -> Any:
@@ -49,12 +50,12 @@ def _fit_side(task: _Side) -> Any:
 
 
 def one_sided(machine: Any) -> Any:
-    """Return an unfitted machine for one side of two."""
+    """Return an unfitted machine with the same parameters for one polytope."""
     return machine._part_like(inside_label=None, class_weight=None, n_jobs=None, calibration=None)
 
 
-def take_sides(machine: Any, sides: Sequence[Any]) -> None:
-    """Set the fitted attributes of a machine of two sides."""
+def set_sides(machine: Any, sides: Sequence[Any]) -> None:
+    """Set the fitted attributes of a machine from its two fitted sides."""
     machine._sides, machine._side = tuple(sides), 1.0
     machine.solver_ = sides[0].solver_
     machine.solution_ = [side.solution_ for side in sides]
@@ -62,13 +63,13 @@ def take_sides(machine: Any, sides: Sequence[Any]) -> None:
 
 
 def certificate_of_sides(machine: Any, tol: float) -> Certificate:
-    """Return the certificates of both sides together."""
+    """Return the combined certificate of both sides."""
     names = [f"{side.outer_label_} outside" for side in machine._sides]
     return combine([side.certificate(tol) for side in machine._sides], names, "sides")
 
 
 def frame_of_sides(machine: Any, frames: Sequence[pd.DataFrame], last: bool = False) -> pd.DataFrame:
-    """Stack a frame of each side, with the class outside as the first or the last column."""
+    """Stack the frames of the sides, with the class outside as the first or the `last` column."""
     import pandas as pd
 
     for side, frame in zip(machine._sides, frames, strict=True):

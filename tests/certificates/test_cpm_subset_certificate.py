@@ -105,4 +105,4 @@ def test_what_is_no_certificate_is_refused(solved, changed, words):
 
 def test_a_tree_comes_back_from_its_table(solved):
     table = solved[5]
-    assert (SubsetTree.of("tree", table, 6).table() == table).all()
+    assert (SubsetTree.from_table("tree", table, 6).table() == table).all()

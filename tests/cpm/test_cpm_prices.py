@@ -115,7 +115,7 @@ def test_a_bound_at_prices_says_so_and_is_saved_only_where_a_small_tree_proves_i
         certificate = machine.certificate(tol=1e-5)
         assert certificate.is_optimal
         assert "price" in machine.solution_.duals
-        assert "bound is one at prices" in certificate.note
+        assert "the prices λ of the positives" in certificate.note
         if is_saved:
             certificate.save(tmp_path / "claim.json")
             assert (tmp_path / "claim.json").exists()

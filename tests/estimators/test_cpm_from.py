@@ -10,7 +10,7 @@ import pytest
 from formulations import cpm
 from formulations.language.toy_data import two_blobs
 from polyopt import ConvexPolytopeMachine, certify_cpm
-from polyopt.cpm.certificate import certify_cpm_held
+from polyopt.cpm.certificate import certify_cpm_fixed
 
 X, y = two_blobs(n=40, separation=1.0)
 GIVEN = np.random.default_rng(0).integers(3, size=40)
@@ -31,7 +31,7 @@ def test_a_held_assignment_is_one_convex_program_and_proven_for_it_alone(held):
     assert proof.claim.name == "OPTIMAL"
     assert proof.primal_value == pytest.approx(exact.objective, rel=1e-8)
     assert "held" in proof.program
-    assert "would pay less at another face" in proof.sentence
+    assert "has a smaller hinge on another face" in proof.sentence
     assert (held.assignment_[y > 0] == GIVEN[y > 0]).all()
     assert held.n_iter_ == 1
     whole = certify_cpm(
@@ -43,9 +43,9 @@ def test_a_held_assignment_is_one_convex_program_and_proven_for_it_alone(held):
 def test_other_faces_are_not_optimal_for_the_assignment(held):
     W, alpha = held.solution_["W"], held.solution_.duals["margin"]
     for wrong in ({"W": 1.01 * W, "alpha": alpha}, {"W": W, "alpha": 0.99 * alpha}):
-        assert certify_cpm_held(X, y, 2.0, assignment=GIVEN, **wrong).claim.name == "SUBOPTIMAL_BY"
+        assert certify_cpm_fixed(X, y, 2.0, assignment=GIVEN, **wrong).claim.name == "SUBOPTIMAL_BY"
     other = np.roll(GIVEN, 1)
-    assert certify_cpm_held(X, y, 2.0, W=W, alpha=alpha, assignment=other).claim.name == "SUBOPTIMAL_BY"
+    assert certify_cpm_fixed(X, y, 2.0, W=W, alpha=alpha, assignment=other).claim.name == "SUBOPTIMAL_BY"
 
 
 def test_alternation_from_it_only_falls_and_ends_at_a_fixed_point(held):

@@ -90,7 +90,7 @@ def test_without_averages_the_answer_is_the_last_iterate(stripes):
         run = _Run(machine, as_rows(X), labels, C)
         for _ in range(9):
             order = machine.rng.permutation(len(y))
-            machine.show(run.rows, run.outside, run.gains, order, run.faces, run.known)
+            machine.learn(run.rows, run.outside, run.gains, order, run.faces, run.unadjusted)
         assert np.array_equal(found["W"], machine.iterates[0])
         assert found.objective == found.history[-1]["objective"]
 
@@ -112,7 +112,7 @@ def test_a_floor_that_the_answer_does_not_have_is_told(stripes):
     machine = ConvexPolytopeMachine(4, sgd=SGDSettings(perplexity=4.0), random_state=0, max_iter=10, C=10.0)
     with pytest.warns(ConvergenceWarning) as told:
         machine.fit(X, y)
-    short = [str(w.message) for w in told if "below the floor" in str(w.message)]
+    short = [str(w.message) for w in told if "below the lower bound" in str(w.message)]
     assert bool(short) == (machine.perplexity_ < 4.0 * (1 - 1e-9))
     assert short
 

@@ -215,7 +215,7 @@ def test_names_need_names_and_streams_have_no_price(frame):
     X, y = frame
     with pytest.raises(ValueError, match=r"the training data have no names.*set_output"):
         CPM(2, penalty=FacePenalty(signs={"age": 1})).fit(X.to_numpy(), y)
-    with pytest.raises(ValueError, match="no price"):
+    with pytest.raises(ValueError, match="no l1, group or signs"):
         CPM(2, penalty=FacePenalty(l1=1.0)).partial_fit(X, y)
 
 

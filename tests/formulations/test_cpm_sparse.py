@@ -110,7 +110,7 @@ def test_a_price_of_another_width_is_refused(samples):
         given = {"W": np.zeros((K, M + 1))} if function is certify_cpm else {"n_faces": K, "assignment": z}
         with pytest.raises(ValueError, match="penalty must be for 4 features, not 3"):
             function(X, y, C=C, penalty=FacePenalty.of(3, l1=1.0), **given)
-    with pytest.raises(ValueError, match="without a price"):
+    with pytest.raises(ValueError, match="without a penalty"):
         certify_cpm(X, y, C, W=np.zeros((K, M + 1)), penalty=PENALTY, global_bound=1.0)
 
 

@@ -246,9 +246,7 @@ def test_an_impossible_global_bound_is_refused(searched):
         with pytest.raises(ValueError, match="global_bound must be"):
             certify_cpm(X, y, C, global_bound=bound, **point)
     for bound in (best.objective * 1.001, np.inf):
-        with pytest.raises(
-            ValueError, match=r"global_bound must be at most .* which a point at hand attains"
-        ):
+        with pytest.raises(ValueError, match=r"global_bound must be at most .* the value of a known point"):
             certify_cpm(X, y, C, global_bound=bound, **point)
     # The point itself may be bad, and its multipliers imply a better one that disproves the bound.
     with pytest.raises(ValueError, match="global_bound"):

@@ -16,7 +16,7 @@ from polyopt.certificates import Claim
 from polyopt.cpm.alternating import PolytopeProblem
 from polyopt.cpm.certificate import certify_cpm
 from polyopt.cpm.dual import DualProblem
-from polyopt.cpm.solve import Settings, best_dual_end, solve_cpm
+from polyopt.cpm.solve import Settings, best_dual_assignment, solve_cpm
 from polyopt.datasets import load
 from polyopt.optim.rounds import AlternatingProblem, Stage, run_from_many_starts, run_rounds
 from polyopt.optim.starts import best_of
@@ -201,7 +201,7 @@ def test_the_ends_of_dual_ascent_do_not_depend_on_order_or_repetition(sparse, rn
 
     def end(X, y, C):
         limits = {"n_init": 6, "max_iter": 100, "time_limit": None, "seed": 0}
-        return best_dual_end(sp.csr_array(X) if sparse else X, y, C, 4, **limits)
+        return best_dual_assignment(sp.csr_array(X) if sparse else X, y, C, 4, **limits)
 
     plain = end(X, y, 1.0 * repeats)
     assert ((plain >= 0) == (y > 0)).all()

@@ -16,7 +16,7 @@ from formulations.language.solution import Status
 from polyopt.certificates import Claim
 from polyopt.cpm.alternating import PolytopeProblem
 from polyopt.cpm.certificate import certify_cpm
-from polyopt.cpm.dual import DualProblem, Options, dual_machine, solve_cpm_dual
+from polyopt.cpm.dual import DualProblem, Options, create_ascent, solve_cpm_dual
 from polyopt.datasets import DatasetUnavailable, load
 from polyopt.optim.rounds import Stage, run_from_many_starts, run_rounds
 
@@ -123,7 +123,7 @@ def test_every_form_of_the_samples_gives_the_same(pixels):
 
 def test_a_state_follows_its_assignment(fixed):
     X, y, C, K, z = fixed
-    machine = dual_machine(X, y, C, K, z)
+    machine = create_ascent(X, y, C, K, z)
     machine.sweep(times=5)
     moved = np.where(y > 0, (z + 1) % K, -1)
     machine.reassign(moved)
@@ -145,8 +145,8 @@ def test_single_precision_is_checked_in_double(pixels):
     assert found.bound <= exact * (1 + 1e-9)
     assert found["W"] == pytest.approx(cpm.recover(doubles, y, found["margin"])["W"], abs=1e-12)
     # Scores of 1e7 and more cancel in single precision: it is not used.
-    assert not dual_machine(doubles * 1e7, y, C, K, z, options=small).single
-    assert dual_machine(doubles, y, C, K, z, options=small).single
+    assert not create_ascent(doubles * 1e7, y, C, K, z, options=small).single
+    assert create_ascent(doubles, y, C, K, z, options=small).single
 
 
 def test_limits_and_interruptions_keep_a_proven_bound(monkeypatch, fixed):
