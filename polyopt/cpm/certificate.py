@@ -407,7 +407,7 @@ def _multipliers(point: CpmPoint, loss: Loss, margin: Margin, tol: float, max_it
 
         ascent = PenalisedAscent(X[:, :-1], y, costs, penalty)
         ascent.begin_at(point.W)
-        ascent.reach(max(tol, 1e-4) if is_large else tol)
+        ascent.solve(max(tol, 1e-4) if is_large else tol)
         return ascent.alpha
     caps = costs if loss == "max" else np.repeat(point.C[:, None], len(point.W), axis=1)
     value = float(point.value(loss).mid)

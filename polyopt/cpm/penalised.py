@@ -85,7 +85,7 @@ class PenalisedDualProblem(PolytopeProblem):
         ascent, steps = self._ascent, self._ascent.steps
         tol = max(self._tol, _FIRST_REL_GAP)
         while True:
-            reached = ascent.reach(tol, lambda: clock.is_over)
+            reached = ascent.solve(tol, lambda: clock.is_over)
             value = ascent.primal
             if not reached or tol <= self._tol:
                 break
