@@ -18,10 +18,10 @@ derivatives almost everywhere. A step
 2. computes their Newton direction with a ridge (Levenberg), a system in the nonzero weights;
 3. takes the longest of a few lengths with sufficient increase, clipped to the caps (Armijo).
 
-**Interior point** (:class:`CentralPath`), for cold starts. The ℓ1 term has multipliers r, |r| ≤ λ, where a sign
-constraint removes one of the two limits; the group term has q, of norm at most τ in each group. s and t are
-the multipliers of α ≥ 0 and α ≤ c, p⁺ and p⁻ the positive and negative parts of W, and z is a number for each
-group. The optimum satisfies, for each face,
+**Interior point** (:class:`CentralPath`), for cold starts. The ℓ1 term has multipliers r, |r| ≤ λ, where a
+sign constraint removes one of the two limits; the group term has q, of norm at most τ in each group. s and t
+are the multipliers of α ≥ 0 and α ≤ c, p⁺ and p⁻ the positive and negative parts of W, and z is a number for
+each group. The optimum satisfies, for each face,
 
     2 W + r + q = V(α),      1 − y_i W·x̃_i + s_i − t_i = 0,      W = p⁺ − p⁻,      W = z q for each group,
 
