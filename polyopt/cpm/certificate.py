@@ -44,13 +44,13 @@ from formulations.polytope import assignment_matrix, check_loss, lift, margin_we
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, relative_gap, residual
 from polyopt.certificates.claims.statement import Evidence, Statement
 from polyopt.certificates.points import checked_faces, within_shared_caps
-from polyopt.cpm.claim import priced, state_faces
+from polyopt.cpm.claim import add_penalty, state_faces
 from polyopt.cpm.penalty_term import (
     checked_penalty,
-    held_by_groups,
-    left_squares,
-    price_of,
+    choose_group_multipliers,
+    penalty_value,
     root,
+    shrunk_square_sum,
     sign_residuals,
 )
 from polyopt.linalg.rounding import Ball, product, transposed_product
@@ -337,7 +337,7 @@ class CpmPoint:
     def _size(self, margin: Margin) -> Ball:
         squares = Ball(self.W).square_sum(axis=1)
         size = squares.sum() if margin == "total" else squares.max()
-        return size if self.penalty is None else size + price_of(self.penalty, self.W)
+        return size if self.penalty is None else size + penalty_value(self.penalty, self.W)
 
 
 # -- the bound --------------------------------------------------------------------------------
@@ -366,13 +366,13 @@ def bound_of(point: CpmPoint, alpha: Vector, loss: Loss, margin: Margin) -> Ball
         feasible = np.where((point.y < 0)[:, None], shared, feasible)
     v = transposed_product(point.geometry.X, feasible * point.y[:, None])
     if margin == "total":
-        square = v.square_sum() if point.penalty is None else left_squares(point.penalty, v)
+        square = v.square_sum() if point.penalty is None else shrunk_square_sum(point.penalty, v)
     else:
         if point.penalty is None:
             lengths = v.norm(axis=0)
         else:
-            group_multipliers = held_by_groups(point.penalty, v.mid.T, point.W)
-            lengths = root(left_squares(point.penalty, v, group_multipliers))
+            group_multipliers = choose_group_multipliers(point.penalty, v.mid.T, point.W)
+            lengths = root(shrunk_square_sum(point.penalty, v, group_multipliers))
         square = lengths.sum() * lengths.sum()
     bound = Ball(feasible).sum() - 0.25 * square
     return bound if bound.lower > 0.0 else Ball(0.0)
@@ -480,7 +480,7 @@ def coupled_residuals(
     if penalty is not None and margin == "total":
         v = penalty.shrunk(pulled)
     elif penalty is not None:
-        group_multipliers = held_by_groups(penalty, pulled, point.W)
+        group_multipliers = choose_group_multipliers(penalty, pulled, point.W)
         v = penalty.cut(pulled - np.column_stack([group_multipliers, np.zeros(len(pulled))]))
     if own_features:
         v = np.where((point.W != 0.0) | (np.arange(v.shape[1]) == v.shape[1] - 1), v, 0.0)
@@ -517,10 +517,12 @@ def coupled_residuals(
 def state_cpm(point: CpmPoint, alpha: Vector, loss: Loss = "sum", margin: Margin = "total") -> Statement:
     """State the point of a Convex Polytope Machine for its assignment; alpha (n, K) are multipliers."""
     X: Any = point.geometry.X
-    size = priced({"kind": "worst" if margin == "worst" else "square", "factor": 1}, point.penalty)
-    pays = "worst" if loss == "max" else "sum"
+    size = add_penalty({"kind": "worst" if margin == "worst" else "square", "factor": 1}, point.penalty)
+    combine = "worst" if loss == "max" else "sum"
     title = "the Convex Polytope Machine for its assignment"
-    return state_faces(title, X[:, :-1], point.y, point.W, size, point.C.tolist(), point.Z, alpha, pays=pays)
+    return state_faces(
+        title, X[:, :-1], point.y, point.W, size, point.C.tolist(), point.Z, alpha, combine=combine
+    )
 
 
 def state_choice(X: Matrix, y: Vector, W: Vector, C: Vector, tree: dict[str, Any], bound: float) -> Statement:

@@ -47,7 +47,7 @@ from polyopt.cpm.certificate import (
     face_residuals,
     state_cpm,
 )
-from polyopt.cpm.penalty_term import checked_penalty, cut_sizes, sign_residuals
+from polyopt.cpm.penalty_term import checked_penalty, sign_residuals, thresholded_sizes
 from polyopt.linalg.rounding import UNIT, Ball, product, transposed_product
 from polyopt.margin.geometry import LinearGeometry
 
@@ -300,7 +300,7 @@ def _sizes(v: Ball, penalty: FacePenalty | None) -> Vector:
     """Return upper bounds on |v|, a column (m+1,) for each vector v, with 0 for entries of the wrong sign."""
     if penalty is None:
         return v.size
-    return np.vstack([cut_sizes(penalty, v[:-1]).size, v[-1:].size])
+    return np.vstack([thresholded_sizes(penalty, v[:-1]).size, v[-1:].size])
 
 
 def bound_of_subsets(alpha: Vector, sizes: Vector, s: int, inside: Bits, out: Bits) -> float:

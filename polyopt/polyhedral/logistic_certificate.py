@@ -57,8 +57,8 @@ from formulations.polytope import check_assignment, lift
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
 from polyopt.certificates.claims.statement import Evidence, Statement, cap_of, numeral, numerals
 from polyopt.certificates.points import checked_faces, within_shared_caps
-from polyopt.cpm.claim import priced, state_faces
-from polyopt.cpm.penalty_term import left_squares, price_of
+from polyopt.cpm.claim import add_penalty, state_faces
+from polyopt.cpm.penalty_term import penalty_value, shrunk_square_sum
 from polyopt.linalg.rounding import UNIT, Ball, product, strongly_convex_bound, transposed_product
 from polyopt.linalg.used_features import UsedFeatures
 
@@ -308,7 +308,7 @@ def certify_logistic_polytopes(
     best = Ball(np.where(others, s.mid, -np.inf), np.where(others, s.rad, 0.0)).max(axis=1)
     xi = best - s[np.arange(len(y)), z]
     squares = 0.5 * rho * Ball(W[:, :-1]).square_sum() + 0.5 * eta * Ball(W[:, -1]).square_sum()
-    value = (xi.softplus() * costs).sum() + squares + price_of(penalty, W)
+    value = (xi.softplus() * costs).sum() + squares + penalty_value(penalty, W)
     residuals: list[Residual] = []
     if alpha is None:
         candidates = [_suggested(s.mid, xi.mid, costs, others, t) for t in _TIE_SOFTNESS]
@@ -367,7 +367,7 @@ class _FixedAssignment:
         net = self.Z * Ball(total.mid[:, None], total.rad[:, None]) - alpha
         free = self.free[:, -1].astype(float)
         q, r = transposed_product(self.X, net.signed(free)), net.signed(free).sum(axis=0)
-        left = left_squares(self.penalty, self._turned(q))
+        left = shrunk_square_sum(self.penalty, self._turned(q))
         lost = left * (1.0 / self.rho) + Ball(r.size).square_sum() * (1.0 / self.eta)
         lost = Ball(0.5 * lost.mid, 0.5 * lost.rad + 2.0 * UNIT * lost.mid)  # of the two divisions
         found = _entropy(total, self.costs) - lost
@@ -451,7 +451,7 @@ def state_logistic_polytopes(
     """
     (rho, eta), penalty = (Fraction(v) for v in prices[:2]), replace(prices[2], signs=0 * prices[2].signs)
     m, others = X.shape[1], {s: np.flatnonzero(owners.classes == -s).tolist() for s in (-1.0, 1.0)}
-    size = priced({"kind": "square", "factor": numerals([rho / 2] * m + [eta / 2])}, penalty)
+    size = add_penalty({"kind": "square", "factor": numerals([rho / 2] * m + [eta / 2])}, penalty)
     if not free.all() or ways.any():
         signed = np.column_stack([ways, np.zeros(len(W))])
         low, high = free & (signed <= 0), free & (signed >= 0)

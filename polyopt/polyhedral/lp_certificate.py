@@ -189,7 +189,7 @@ def certify_pc_slp(
         labels = y.tolist()
         total = {s: sum(c for c, label in zip(exact, labels, strict=True) if label == s) for s in (-1.0, 1.0)}
         parts = [c / total[label] for c, label in zip(exact, labels, strict=True)]
-        return state_faces("PC-SLP", X, y, box.W, box.stated_size, parts, own, M, pays="worst")
+        return state_faces("PC-SLP", X, y, box.W, box.stated_size, parts, own, M, combine="worst")
 
     return _certificate("PC-SLP", value, bound, residuals, box, tol, large, stated)
 
