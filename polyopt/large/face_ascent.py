@@ -36,7 +36,14 @@ from polyopt.base.progress import tell
 from polyopt.certificates.certificate import Certificate, relative_gap
 from polyopt.certificates.tally import Tally, merge
 from polyopt.cpm.block_ascent import BlockAscent, Pairs, climb_pairs, no_pairs, release
-from polyopt.cpm.certificate_by_blocks import Multipliers, Weighed, faces_of, halves_of, pull, weigh
+from polyopt.cpm.certificate_by_blocks import (
+    AssignedBlock,
+    Multipliers,
+    certify_halves,
+    implied_faces,
+    reduce_dual,
+    reduce_primal,
+)
 from polyopt.large.blocks import ROWS_AT_ONCE, Recipe, TwoClasses, concatenate, two_classes
 from polyopt.large.executor import Executor, Fold
 from polyopt.large.sources import Samples
@@ -191,13 +198,13 @@ class FaceAscents:
         gains = merge(
             self._each(pull_block, lambda number: (self._recipe, *self._multipliers(number), self._K))
         )
-        W = faces_of(gains, self._scale)[1]
+        W = implied_faces(gains, self._scale)[1]
         self._W, proofs = W.copy(), []
         for faces in [W] if assigning is None else [W, assigning]:
             at = (faces, self._scale, MIN_HINGE_DECREASE)
             given = [(self._recipe, *self._multipliers(number), *at) for number in self._blocks]
             losses = merge(self._executor.each(weigh_block, given))
-            proofs.append(Proof(faces, halves_of(gains, losses, faces, self._scale, tol), losses))
+            proofs.append(Proof(faces, certify_halves(gains, losses, faces, self._scale, tol), losses))
         return min(proofs, key=lambda each: sum(half.primal_value for half in each.halves))
 
     def _each(
@@ -448,7 +455,7 @@ def pull_block(
     _: None, samples: Samples, number: int, recipe: Recipe, owners: Owners, given: Multipliers, n_faces: int
 ) -> Tally:
     """Return the gain and the pull of a block's multipliers."""
-    return pull(_block(samples, recipe, owners), given, n_faces)
+    return reduce_dual(_block(samples, recipe, owners), given, n_faces)
 
 
 def weigh_block(
@@ -456,12 +463,12 @@ def weigh_block(
     scale: float, least: float,
 ) -> Tally:  # fmt: skip
     """Return the loss of a block, with every optimality condition."""
-    return weigh(_block(samples, recipe, owners), given, W, scale, least)
+    return reduce_primal(_block(samples, recipe, owners), given, W, scale, least)
 
 
-def _block(samples: Samples, recipe: Recipe, owners: Owners) -> Weighed:
+def _block(samples: Samples, recipe: Recipe, owners: Owners) -> AssignedBlock:
     X, outside, weights = two_classes(samples, recipe)
-    return Weighed(X, outside, recipe.C * weights, owners)
+    return AssignedBlock(X, outside, recipe.C * weights, owners)
 
 
 # -- pairs by groups of faces ------------------------------------------------------------------------

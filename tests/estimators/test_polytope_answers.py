@@ -90,7 +90,7 @@ def test_without_averages_the_answer_is_the_last_iterate(stripes):
         run = _Run(machine, as_rows(X), labels, C)
         for _ in range(9):
             order = machine.rng.permutation(len(y))
-            machine.show(run.rows, run.outside, run.gains, order, run.faces, run.known)
+            machine.learn(run.rows, run.outside, run.gains, order, run.faces, run.unadjusted)
         assert np.array_equal(found["W"], machine.iterates[0])
         assert found.objective == found.history[-1]["objective"]
 
@@ -104,7 +104,7 @@ def test_of_two_answers_that_which_keeps_the_floor_is_taken(stripes):
     machine.steps[0] = 10**6
     for U, A in ((alone, good), (good, alone)):
         machine.U[:, :2], machine.A[:, :2] = U.T * (10**6 + 1.0), A.T
-        assert np.allclose(machine.answer(rows, outside, C)[0], good)
+        assert np.allclose(machine.best_iterate(rows, outside, C)[0], good)
 
 
 def test_a_floor_that_the_answer_does_not_have_is_told(stripes):
