@@ -6,14 +6,10 @@ That of face k and its dual are
     min  ‖w‖² + Σ_i C_ik max(0, 1 − y_i w·x̃_i)      max  Σ_i α_ik − ‖½ Σ_i α_ik y_i x̃_i‖²,   0 ≤ α_ik ≤ C_ik,
 
 with x̃ = (x, 1), and C_ik = C_i for samples inside and for those outside that are assigned to k, else 0. Two
-reductions over the blocks suffice for a certificate:
-
-1. :func:`reduce_dual`: the dual value of the multipliers, clipped to their caps, and the faces
-   w = ½ Σ_i α_ik y_i x̃_i that they imply;
-2. :func:`reduce_primal`: the losses at faces W, and the violation of every optimality condition.
-
-:func:`certify_halves` makes certificates of half of each program, the hinge program ½ ‖w‖² + Σ (C_ik/2) ξ_i;
-:func:`certify_faces` adds them up. As in memory (:mod:`polyopt.cpm.certificate`), the claim for all faces is
+reductions over the blocks suffice: :func:`reduce_dual` to the dual value of the multipliers and the faces
+w = ½ Σ_i α_ik y_i x̃_i that they imply; :func:`reduce_primal` to the losses at faces W and the violations of
+the optimality conditions. :func:`certify_halves` makes certificates of half of each program, the hinge
+program ½ ‖w‖² + Σ (C_ik/2) ξ_i; :func:`certify_faces` adds them up. The claim, as that in memory, is
 ``stationary``: the point is optimal for its assignment, and no sample outside has a smaller hinge at another
 face. Values are intervals (balls) that include rounding errors, so bounds are valid for any multipliers.
 """
@@ -178,24 +174,20 @@ def certify_halves(dual_tally: Tally, tally: Tally, W: Vector, scale: float, tol
         w_ball = implied[:, k]
         primal = 0.5 * (Ball(w).square_sum() + losses[k])
         dual = 0.5 * (alpha_sums[k] - w_ball.square_sum())
-        largest = tally.largest[f"multiplier {k}"]
-        residuals = [
-            *(_half(tally.residual("sign", f"{row} {k}", largest or 1.0)) for row in ("margin", "slack")),
-            *stationarity(w, w_ball.mid, 0.0, 1.0, float(primal.mid)),
-            *(
-                _half(tally.residual("complementarity", f"{row} {k}", largest or 1.0))
-                for row in ("margin", "slack")
-            ),
-        ]  # fmt: skip
+        largest = tally.largest[f"multiplier {k}"] or 1.0
+        sign, complementarity = (
+            [_half(tally.residual(condition, f"{row} {k}", largest)) for row in ("margin", "slack")]
+            for condition in ("sign", "complementarity")
+        )
+        stationary = stationarity(w, w_ball.mid, 0.0, 1.0, float(primal.mid))
+        residuals = [*sign, *stationary, *complementarity]
         certificates.append(conclude("half a face", primal, dual, residuals, tol))
     return certificates
 
 
-def _half(residual: Residual) -> Residual:
+def _half(full: Residual) -> Residual:
     """Return the residual for half the multipliers, without the face's number in its row."""
-    return Residual(
-        residual.condition, residual.row.split()[0], 0.5 * residual.value, residual.relative, residual.worst
-    )  # fmt: skip
+    return Residual(full.condition, full.row.split()[0], 0.5 * full.value, full.relative, full.worst)
 
 
 def certify_faces(

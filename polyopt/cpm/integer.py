@@ -94,6 +94,7 @@ def round_faces(
     W, z, faces = rounding.W, rounding.z, [face for face in rounding.rounded if face is not None]
     alpha, bound, trees = rounding.bound(max_nodes, tol, seed)
     hinge = slacks(np.asarray(cpm.lift(X) @ W.T), y[:, None])
+    losses = (hinge * cpm.assignment_matrix(y, len(W), z)).sum(axis=1)
     return replace(
         real,
         status=status,
@@ -105,9 +106,7 @@ def round_faces(
             "thresholds": np.array([face.threshold for face in faces]),
         },
         duals={"margin": alpha, **trees},
-        objective=float(
-            (W**2).sum() + rounding.C @ (hinge * cpm.assignment_matrix(y, len(W), z)).sum(axis=1)
-        ),
+        objective=float((W**2).sum() + rounding.C @ losses),
         bound=bound,
         solver=f"{real.solver}; rounded to whole numbers",
         solve_time=real.solve_time + clock.seconds,
@@ -153,7 +152,7 @@ class _Rounding:
             has_changed = self._assign()
 
     def finish(self) -> None:
-        """Round the faces that are still real."""
+        """Round the remaining real faces."""
         for k, face in enumerate(self.rounded):
             if face is None:
                 self._set_face(k, self._round(k, self.W[k]))
@@ -369,9 +368,8 @@ class IntegerFace:
         max_cost = float(self.c.max(initial=0.0))
         for stage in range(SMOOTHING.max_stages):
             eps = point.eps * (SMOOTHING.eps_ratio if stage else 1.0)
-            point = newton(
-                A, self.c, d, point, eps, tol=SMOOTHING.min_rel_decrease * eps * max_cost, keep=stage > 0
-            )
+            tol = SMOOTHING.min_rel_decrease * eps * max_cost
+            point = newton(A, self.c, d, point, eps, tol=tol, keep=stage > 0)
             cost = float(d @ point.w**2 + self.c @ np.maximum(point.u, 0.0))
             if cost < best_cost:
                 best_v, best_cost = point.w, cost

@@ -34,9 +34,8 @@ are 0. On the central path all of them equal the barrier parameter μ, which is 
 or of K (m + 1) if groups couple the faces.
 
 A warm start is from faces W that are almost optimal for other caps or another penalty. All products are set
-to one μ, and the other variables follow from their equations in closed form, so only the first equation is
-violated. μ is the mean of the objective at W over the products: smaller ones take many short steps to leave
-the neighbourhood of W.
+to one μ, the objective at W over the number of products, and the other variables follow in closed form, so
+only the first equation is violated. From smaller μ many short steps would be needed.
 """
 
 from __future__ import annotations
@@ -79,7 +78,6 @@ class PenalisedAscent:
 
     X (n, m): samples, float64.
     caps (n, K): c_ik, the largest value of each multiplier.
-
     Attributes: alpha (n, K); V (K, m+1) and W (K, m+1) at alpha; scores (n, K) of the samples at W.
     """
 
@@ -187,8 +185,7 @@ class PenalisedAscent:
     def solve(self, tol: float, is_over: Callable[[], bool] = lambda: False) -> bool:
         """Solve to the relative gap `tol`; return False if no step improves further, or if `is_over`.
 
-        From good multipliers a few Newton steps suffice. Otherwise the interior-point method runs, and Newton
-        steps continue from its result.
+        If a few Newton steps do not suffice, the interior-point method runs, and Newton steps follow.
         """
         # With few features a warm interior-point start is faster than Newton steps.
         skip_newton = self.W.shape[1] <= 60 and self._warm_start is not None
@@ -377,7 +374,6 @@ class CentralPath:
     """The interior-point method, with the variables of the module docstring; p⁺, p⁻ are `p_up`, `p_down`.
 
     start (K, m+1): faces of a warm start; by default each multiplier begins in the middle of its interval.
-
     best (n, K): feasible multipliers with the best bound so far.
     warm_start (K, m+1): the first iterate within one per cent of the optimum, or else the last one.
     """
@@ -546,9 +542,8 @@ class CentralPath:
         step["r"] = (W[:, :-1][:, self.bounded] + split_rhs) / self.l1_diagonal
         above, below = self.up - self.r, self.down + self.r
         step["p_up"] = _divided(p_up, self.p_up, above) - self.p_up + _times(self.p_up, step["r"] / above)
-        step["p_down"] = (
-            _divided(p_down, self.p_down, below) - self.p_down - _times(self.p_down, step["r"] / below)
-        )
+        step["p_down"] = _divided(p_down, self.p_down, below) - self.p_down
+        step["p_down"] -= _times(self.p_down, step["r"] / below)
         if self.grouped:
             step["q"] = self._apply_group_inverse(W[:, :-1] + group_rhs)
             slack = self._cone_slack()

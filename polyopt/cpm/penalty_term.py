@@ -1,12 +1,10 @@
 """The penalty on the weights of faces in a certificate: values and bounds as intervals (balls).
 
-As in :mod:`formulations.face_penalty`, λ is the penalty of the ℓ1 norm, τ that of the norms of groups of
-features, and σ are sign constraints. The dual objective depends on V (K, m+1), V_k = Σ_i α_ik y_i x̃_i, by
-shrunk V: its entries are soft-thresholded by λ and the signs, then the norms of its groups by τ.
-
-For margin="worst", Σ α − ¼ (Σ_k ‖N_k‖)² is a bound for N_k = V_k − r_k − q_k + σ δ_k with any feasible
-multipliers r, q and δ of the ℓ1 term, the groups and the signs. The best r and δ for given q are those of
-soft-thresholding; q is derived from the faces and V (:func:`choose_group_multipliers`).
+As in :mod:`formulations.face_penalty`, λ is the penalty of the ℓ1 norm, τ that of the norms of groups, and σ
+are sign constraints. The dual depends on V (K, m+1), V_k = Σ_i α_ik y_i x̃_i, by shrunk V: its entries are
+soft-thresholded by λ and the signs, then the norms of its groups by τ. For margin="worst" a bound is
+Σ α − ¼ (Σ_k ‖N_k‖)² with N_k = V_k − r_k − q_k + σ δ_k, for any feasible multipliers r, q, δ of the ℓ1 term,
+the groups and the signs. Thresholding gives the best r and δ for q (:func:`choose_group_multipliers`).
 """
 
 from __future__ import annotations
