@@ -283,14 +283,14 @@ class IntegerFace:
         order = np.argsort(-size, kind="stable")[: self.s]
         largest[order] = w[order]
         steps = np.unique(np.round(np.geomspace(1, self.M, OPTIONS.n_scales)).astype(int))
-        for max_entry in np.concatenate([steps, steps[:-1] + 0.4]):
+        for max_entry in np.concatenate([steps, steps[:-1] + 0.4]):  # also scales between the integers
             yield np.clip(np.round(largest * max_entry / size.max()), -self.M, self.M).astype(np.int64)
 
     def _improve(self, current: _Candidate) -> _Candidate | None:
         """Return integers of lower cost with one or two entries changed; None if no candidate is better."""
         p, scale, max_changes = current.integers, current.scale, OPTIONS.max_single_changes
         gradient = 2.0 * scale**2 * p - scale * np.asarray(self.X.T @ current.signed_alpha)
-        candidates: list[tuple[float, Integers]] = []
+        candidates: list[tuple[float, Integers]] = []  # with a priority, the lowest first
         is_full = int((p != 0).sum()) >= self.s
         for j in np.argsort(-np.abs(gradient), kind="stable")[:max_changes]:
             step = -1 if gradient[j] > 0 else 1
@@ -304,8 +304,8 @@ class IntegerFace:
             candidates.append((abs(gradient[j]) * abs(p[j]), _replace(p, (int(j), 0))))
         if np.abs(p).max(initial=0) <= self.M // 2:
             candidates.append((0.0, 2 * p))  # the same face, which allows finer changes
-        candidates = sorted(candidates, key=lambda candidate: candidate[0])[: 2 * max_changes]
-        singles = [integers for _, integers in candidates]
+        candidates.sort(key=lambda candidate: candidate[0])
+        singles = [integers for _, integers in candidates[: 2 * max_changes]]
         for integers in chain(singles, self._two_changes(p, gradient)):
             if (self._signs * integers < 0).any():
                 continue

@@ -74,11 +74,11 @@ class Options:
 
 
 class PenalisedAscent:
-    """Projected Newton ascent on the multipliers of K faces.
+    """Projected Newton ascent on the multipliers alpha (n, K) of K faces.
 
     X (n, m): samples, float64.
     caps (n, K): c_ik, the largest value of each multiplier.
-    Attributes: alpha (n, K); V (K, m+1) and W (K, m+1) at alpha; scores (n, K) of the samples at W.
+    Attributes: V (K, m+1) and W (K, m+1) at alpha, and the samples' scores (n, K) at W.
     """
 
     def __init__(
@@ -140,8 +140,8 @@ class PenalisedAscent:
         """Make one Newton step; return False if no step length increases the dual objective."""
         gradient = 1.0 - self._y[:, None] * self.scores
         free = (gradient > 0.0) & (self.alpha < self.caps) | (gradient < 0.0) & (self.alpha > 0.0)
-        # Multipliers very near the bound that they move to are set to it, without being in the system; if
-        # that step fails, all free multipliers are in the system.
+        # Multipliers very near the bound that they move to are set to it, outside the system; if that fails,
+        # all free multipliers are in the system.
         to_bound = np.where(gradient < 0.0, -self.alpha, self.caps - self.alpha)
         mean_alpha = self.alpha.sum() / max(np.count_nonzero(self.alpha), 1)
         near_bound = free & (np.abs(to_bound) <= min(1e-3, self.gap) * np.minimum(self.caps, mean_alpha))

@@ -69,15 +69,9 @@ class _Run(Epochs):
     """Epochs of dual averaging; `mean` is the mean of V."""
 
     def __init__(
-        self,
-        X: Matrix,
-        y: Vector,
-        C: Vector,
-        n_faces: int,
-        penalty: FacePenalty,
-        initial_faces: Integers,
+        self, X: Matrix, y: Vector, C: Vector, n_faces: int, penalty: FacePenalty, initial_faces: Integers,
         seed: int,
-    ):
+    ):  # fmt: skip
         super().__init__(np.zeros((n_faces, X.shape[1] + 1)))
         self.X, self.y, self.C, self.penalty, self.initial_faces = X, y, C, penalty, initial_faces
         self.rng = np.random.default_rng(seed)

@@ -183,10 +183,10 @@ class CpmSgd:
     def learn(
         self, rows: Rows, outside: Bits, gains: Vector, order: Integers, faces: Integers, unadjusted: Integers
     ) -> None:
-        """Make one step for each sample in `order`; the other arguments are as in :meth:`run_over`."""
-        self.take_steps(self.run_over(rows, outside, gains, faces, unadjusted), rows, order)
+        """Make one step for each sample in `order`; the other arguments are as in :meth:`prepare_run`."""
+        self.take_steps(self.prepare_run(rows, outside, gains, faces, unadjusted), rows, order)
 
-    def run_over(
+    def prepare_run(
         self, rows: Rows, outside: Bits, gains: Vector, faces: Integers, unadjusted: Integers
     ) -> CpmRun:
         """Return the arguments of steps over some samples.
@@ -390,7 +390,7 @@ class _Run(Epochs):
         self.machine, self.rows, self.C = machine, rows, C
         self.outside, self.gains = y > 0, 0.5 * len(y) * C
         self.faces, self.unadjusted = np.full(len(y), -1), np.full(len(y), -1)
-        self.steps = machine.run_over(rows, self.outside, self.gains, self.faces, self.unadjusted)
+        self.steps = machine.prepare_run(rows, self.outside, self.gains, self.faces, self.unadjusted)
         self.keeps_last = not machine.average or machine.floor > 0.0
         self.objective = np.inf  # of the result
 
