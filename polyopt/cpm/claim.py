@@ -20,11 +20,9 @@ def state_faces(
 ) -> Statement:  # fmt: skip
     """State the program of faces W (K, m+1), the bias last, with multipliers M (n, K).
 
-    X (n, m), y (n,): samples, and labels -1 and +1.
+    X (n, m), y (n,), caps (n,): samples, labels -1 and +1, and costs.
     size: the regulariser of W, as in the file.
-    caps: the costs (n,) of the samples.
-    assigned (n, K): nonzero if the sample has a loss at the face.
-    loss: "hinge" or "logistic".
+    assigned (n, K): nonzero if the sample has a loss, "hinge" or "logistic", at the face.
     combine: "sum" or "worst": a sample's loss is the sum or the largest of those at its faces.
     """
     faces = [_faces_of(is_assigned) for is_assigned in (assigned != 0).tolist()]

@@ -67,7 +67,7 @@ class SubsetSearch(BestFirst[Choice]):
         super().__init__(0.5 * tol, 2 * face.m + 8 * (face.m + 1) + 200, options)
         self.face, self.clock, self.search_options = face, clock, options
         self.best: FaceFit | None = None
-        self._exploring = 0.0  # the root, until it is bounded
+        self._exploring = 0.0  # bound of the root until its relaxation is solved
         self.z = np.full(face.m, face.s / face.m)  # weights of the features in the root relaxation, 0 to 1
         self._costs: dict[bytes, float] = {}  # of the faces fitted so far, by their features
         self._tree: list[list[int]] = []  # per node: feature, child that excludes it, child that includes it

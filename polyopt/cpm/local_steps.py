@@ -1,4 +1,4 @@
-"""Local SGD: several runs of Algorithm 1 from one point, each through its own samples, and their mean.
+"""Local SGD: runs of Algorithm 1 (:mod:`polyopt.cpm.sgd`) from one point on disjoint samples, and their mean.
 
 The state of a run is plain arrays, so that it can move from one block of its samples to the next:
 :func:`begin` a run at a :class:`Point`, :func:`visit` the blocks, and take the :func:`mean` of all runs as
@@ -56,11 +56,7 @@ def visit(
     run: Run, rows: Rows, outside: NDArray[np.bool_], gains: Vector, order: NDArray[np.int64], n_faces: int,
     scale: float = 1.0,
 ) -> Run:  # fmt: skip
-    """Return the run after one step of Algorithm 1 for each sample in `order`; `run` is unchanged.
-
-    outside, gains (n,): mask of the positives, and n_total C_i / 2, as in :class:`~polyopt.cpm.sgd.CpmSgd`.
-    scale: factor of every entry of the samples.
-    """
+    """Return the run after one step per sample in `order`; arguments as in :meth:`CpmSgd.prepare_run`."""
     sgd = CpmSgd(rows.width, n_faces, scale=scale, dtype=run.U.dtype.type)
     sgd.U, sgd.A, sgd.steps[0] = run.U.copy(), run.A.copy(), run.steps
     sgd.tally[AVERAGE], sgd.tally[LOSS] = run.weight, run.loss

@@ -69,8 +69,8 @@ class Options:
     max_path_steps: int = 60
     polished_gap: float = 1e-12  # relative gap of :meth:`PenalisedAscent.polish`
     boundary_fraction: float = 0.995  # of the longest interior-point step
-    n_lengths: int = 6  # step lengths 1, ¼, ... that are tried
-    sufficient_increase: float = 1e-4  # relative to the linear prediction (Armijo)
+    n_lengths: int = 6  # Newton step lengths 1, ¼, ... that are tried
+    sufficient_increase: float = 1e-4  # of D, relative to its linear prediction (Armijo)
 
 
 class PenalisedAscent:
@@ -145,9 +145,9 @@ class PenalisedAscent:
         to_bound = np.where(gradient < 0.0, -self.alpha, self.caps - self.alpha)
         mean_alpha = self.alpha.sum() / max(np.count_nonzero(self.alpha), 1)
         near_bound = free & (np.abs(to_bound) <= min(1e-3, self.gap) * np.minimum(self.caps, mean_alpha))
-        return self._step(gradient, free, to_bound, near_bound) or (
-            near_bound.any() and self._step(gradient, free, to_bound, ~free)
-        )
+        if self._step(gradient, free, to_bound, near_bound):
+            return True
+        return bool(near_bound.any()) and self._step(gradient, free, to_bound, ~free)
 
     def _step(
         self, gradient: Vector, free: NDArray[np.bool_], to_bound: Vector, near_bound: NDArray[np.bool_]

@@ -1,9 +1,8 @@
 """Restricted faces of the Convex Polytope Machine: of few features, or of small integers.
 
-Checks of the other parameters, rules as text, and certificates. Both restrictions need faces that are
-independent programs once the assignment of the samples is fixed. The searches are in
-:mod:`polyopt.cpm.few_features` and :mod:`polyopt.cpm.integer`, the certificates in
-:mod:`polyopt.cpm.certificate_restricted`. The weights may have sign constraints as well.
+Both need faces that are independent programs for a fixed assignment of the samples. Here are the checks of
+the other parameters, rules as text, and the call of :mod:`polyopt.cpm.certificate_restricted`; the searches
+are in :mod:`polyopt.cpm.few_features` and :mod:`polyopt.cpm.integer`.
 """
 
 from __future__ import annotations
