@@ -44,13 +44,13 @@ from formulations.polytope import assignment_matrix, check_loss, lift, margin_we
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, relative_gap, residual
 from polyopt.certificates.claims.statement import Evidence, Statement
 from polyopt.certificates.points import checked_faces, within_shared_caps
-from polyopt.cpm.claim import priced, state_faces
+from polyopt.cpm.claim import add_penalty, state_faces
 from polyopt.cpm.penalty_term import (
     checked_penalty,
-    held_by_groups,
-    left_squares,
-    price_of,
+    choose_group_multipliers,
+    penalty_value,
     root,
+    shrunk_square_sum,
     sign_residuals,
 )
 from polyopt.linalg.rounding import Ball, product, transposed_product
@@ -325,7 +325,7 @@ class CpmPoint:
         """Return the objective's terms of W: squared norms and penalty."""
         squares = Ball(self.W).square_sum(axis=1)
         size = squares.sum() if margin == "total" else squares.max()
-        return size if self.penalty is None else size + price_of(self.penalty, self.W)
+        return size if self.penalty is None else size + penalty_value(self.penalty, self.W)
 
 
 def _where(mask: NDArray[np.bool_], a: Ball, b: Ball) -> Ball:
@@ -358,13 +358,13 @@ def bound_of(point: CpmPoint, alpha: Vector, loss: Loss, margin: Margin) -> Ball
         feasible = np.where((point.y < 0)[:, None], capped, feasible)
     v = transposed_product(point.geometry.X, feasible * point.y[:, None])
     if margin == "total":
-        square = v.square_sum() if point.penalty is None else left_squares(point.penalty, v)
+        square = v.square_sum() if point.penalty is None else shrunk_square_sum(point.penalty, v)
     else:
         if point.penalty is None:
             lengths = v.norm(axis=0)
         else:
-            group_multipliers = held_by_groups(point.penalty, v.mid.T, point.W)
-            lengths = root(left_squares(point.penalty, v, group_multipliers))
+            group_multipliers = choose_group_multipliers(point.penalty, v.mid.T, point.W)
+            lengths = root(shrunk_square_sum(point.penalty, v, group_multipliers))
         square = lengths.sum() * lengths.sum()
     bound = Ball(feasible).sum() - 0.25 * square
     return bound if bound.lower > 0.0 else Ball(0.0)
@@ -399,7 +399,7 @@ def _multipliers(point: CpmPoint, loss: Loss, margin: Margin, tol: float, max_it
 
         ascent = PenalisedAscent(X[:, :-1], y, costs, penalty)
         ascent.begin_at(point.W)
-        ascent.reach(max(tol, _LARGE_TOL) if is_large else tol)
+        ascent.solve(max(tol, _LARGE_TOL) if is_large else tol)
         return ascent.alpha
     caps = costs if loss == "max" else np.repeat(point.C[:, None], len(point.W), axis=1)
     value = float(point.value(loss).mid)
@@ -472,7 +472,7 @@ def coupled_residuals(
     if penalty is not None and margin == "total":
         v = penalty.shrunk(raw_v)
     elif penalty is not None:
-        group_multipliers = held_by_groups(penalty, raw_v, point.W)
+        group_multipliers = choose_group_multipliers(penalty, raw_v, point.W)
         v = penalty.cut(raw_v - np.column_stack([group_multipliers, np.zeros(len(raw_v))]))
     if own_features:
         v = np.where((point.W != 0.0) | (np.arange(v.shape[1]) == v.shape[1] - 1), v, 0.0)
@@ -507,10 +507,10 @@ def coupled_residuals(
 def state_cpm(point: CpmPoint, alpha: Vector, loss: Loss = "sum", margin: Margin = "total") -> Statement:
     """State the point for its assignment, with the multipliers alpha (n, K)."""
     X: Any = point.geometry.X
-    size = priced({"kind": "worst" if margin == "worst" else "square", "factor": 1}, point.penalty)
+    size = add_penalty({"kind": "worst" if margin == "worst" else "square", "factor": 1}, point.penalty)
     return state_faces(
         f"{_NAME} for its assignment", X[:, :-1], point.y, point.W, size, point.C.tolist(), point.Z, alpha,
-        pays="worst" if loss == "max" else "sum",
+        combine="worst" if loss == "max" else "sum",
     )  # fmt: skip
 
 

@@ -46,7 +46,7 @@ from polyopt.cpm.certificate import (
     face_residuals,
     state_cpm,
 )
-from polyopt.cpm.penalty_term import checked_penalty, cut_sizes, sign_residuals
+from polyopt.cpm.penalty_term import checked_penalty, sign_residuals, thresholded_sizes
 from polyopt.linalg.rounding import UNIT, Ball, product, transposed_product
 from polyopt.margin.geometry import LinearGeometry
 
@@ -298,7 +298,7 @@ def _sizes(v: Ball, penalty: FacePenalty | None) -> Vector:
     """Return upper bounds on |v_j| (m+1, q) for q vectors v, with 0 for entries of the wrong sign."""
     if penalty is None:
         return v.size
-    return np.vstack([cut_sizes(penalty, v[:-1]).size, v[-1:].size])
+    return np.vstack([thresholded_sizes(penalty, v[:-1]).size, v[-1:].size])
 
 
 def bound_of_subsets(alpha: Vector, sizes: Vector, s: int, included: Bits, excluded: Bits) -> float:

@@ -1,4 +1,7 @@
-"""Statements for claim files of machines with faces that answer for samples: polytopes, SPLA1 and others."""
+"""Statements for claim files of machines with several faces: polytopes, SPLA1 and others.
+
+A claim file states a program, a point and multipliers, so that an independent checker can verify the optimum.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +16,24 @@ from polyopt.certificates.claims.statement import Statement, cap_of, numeral
 
 def state_faces(
     title: str, X: Matrix, y: Vector, W: Vector, size: dict[str, Any], caps: Sequence[float | Fraction],
-    answers: Vector, M: Vector, *, loss: str = "hinge", pays: str = "sum",
+    assigned: Vector, M: Vector, *, loss: str = "hinge", combine: str = "sum",
 ) -> Statement:  # fmt: skip
-    """State faces W (K, m+1), the bias last, each sample answering at some of them.
+    """State the program of faces W (K, m+1), the bias last, with multipliers M (n, K).
 
-    X is (n, m), y (n,) of -1 and +1, `caps` the n costs of the samples. `answers` (n, K) is not 0 where a
-    sample answers, M (n, K) are the multipliers. `size` is the size of W, as in the file; `loss` is "hinge"
-    or "logistic"; `pays` ("sum" or "worst") is what a sample with several faces pays.
+    X (n, m), y (n,), caps (n,): samples, labels -1 and +1, and costs.
+    size: the regulariser of W, as in the file.
+    assigned (n, K): nonzero if the sample has a loss, "hinge" or "logistic", at the face.
+    combine: "sum" or "worst": a sample's loss is the sum or the largest of those at its faces.
     """
-    at = [_faces_of(is_assigned) for is_assigned in (answers != 0).tolist()]
+    faces = [_faces_of(is_assigned) for is_assigned in (assigned != 0).tolist()]
     row = {
         "name": "margin",
         "side": "label",
         "kink": 1 if loss == "hinge" else 0,
         "cap": cap_of(caps),
-        "at": "all" if all(is_assigned == "all" for is_assigned in at) else at,
+        "at": "all" if all(numbers == "all" for numbers in faces) else faces,
         "loss": loss,
-        "pays": pays,
+        "pays": combine,
     }
     program = {
         "features": {"kind": "lifted"},
@@ -42,14 +46,15 @@ def state_faces(
 
 
 def _faces_of(is_assigned: list[bool]) -> Any:
-    faces = [k for k, assigned in enumerate(is_assigned) if assigned]
+    """Return the faces of a sample as in the file: "all", "none", a number or a list of numbers."""
+    faces = [k for k, has_loss in enumerate(is_assigned) if has_loss]
     if len(faces) == len(is_assigned):
         return "all"
     return "none" if not faces else faces[0] if len(faces) == 1 else faces
 
 
-def priced(size: dict[str, Any], penalty: FacePenalty | None) -> dict[str, Any]:
-    """Add the penalty on the weights to the size (as in the file) of faces with the bias last."""
+def add_penalty(size: dict[str, Any], penalty: FacePenalty | None) -> dict[str, Any]:
+    """Return the regulariser `size` of faces, as in the file, with the penalty added."""
     if penalty is None:
         return size
     stated, signs = dict(size), [*penalty.signs.tolist(), 0]

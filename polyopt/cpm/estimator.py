@@ -27,7 +27,7 @@ from polyopt.base.types import ClassWeight, SamplesLike, Seed
 from polyopt.certificates.certificate import Certificate
 from polyopt.cpm.certificate import certify_cpm, certify_cpm_fixed, certify_cpm_search
 from polyopt.cpm.duals import duals_frame, penalty_rows
-from polyopt.cpm.penalty_term import held_by_groups
+from polyopt.cpm.penalty_term import choose_group_multipliers
 from polyopt.cpm.restricted_faces import NUMBERS, WholePolytope, certify_restricted, check_restrictions
 from polyopt.cpm.sgd import CpmSgd
 from polyopt.cpm.solve import Settings as SolverSettings
@@ -632,7 +632,7 @@ class ConvexPolytopeMachine(FaceClassifier):
         import pandas as pd
 
         V, W = pull(X, alpha * self._y[:, None]), self.solution_["W"]
-        q = held_by_groups(penalty, V, W) if self._asked_penalty.margin == "worst" else None
+        q = choose_group_multipliers(penalty, V, W) if self._asked_penalty.margin == "worst" else None
         rows = penalty_rows(penalty, V, W, getattr(self, "feature_names_in_", None), q)
         return pd.concat([frame.astype({"label": object}), rows], ignore_index=True)
 

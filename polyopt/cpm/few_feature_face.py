@@ -1,28 +1,30 @@
-"""A face of at most s features: the fit of given features, and bounds on all that may still be chosen.
+"""A face of at most s features: its fit to given features, and bounds over all choices of features.
 
-The programs are those of :mod:`formulations.cpm_faces`. At a node of a search some features are in, some are
-out and the others free. For any multipliers α within their caps, with v = Σ α_i y_i x̃_i,
+A face is a weight vector w (m+1,), the bias last, for samples x̃_i = (x_i, 1) with labels y_i and costs c_i of
+slack; its cost is ‖w‖² + Σ c_i [1 − y_i w·x̃_i]_+. A node of a branch and bound includes the features "in",
+excludes those "out" and leaves the others free. For any multipliers 0 ≤ α ≤ c, with v = Σ α_i y_i x̃_i,
 
     Σ α − ¼ (v_b² + Σ_{j in} v_j² + the s − |in| largest v_j² of the free)
 
-bounds every face that has the node's features, and :meth:`SubsetFace.bound` returns this bound rounded down.
+is a lower bound on the cost of every face of the node (:meth:`SubsetFace.bound`).
 
-The multipliers come from the perspective relaxation,
+:meth:`SubsetFace.relax` finds good multipliers from the perspective relaxation,
 
     min  Σ_j w_j²/z_j + w_b² + Σ_i c_i [1 − y_i w·x̃_i]_+    over w and 0 ≤ z ≤ 1,
     s.t. Σ_j z_j ≤ s,   z_j = 1 for j in,   z_j = 0 for j out,
 
-by alternating minimisation. For fixed z it is a hinge program with the penalties d_j = 1/z_j, solved by
-Newton's method with the kink of the hinge rounded off over a width ε (:mod:`polyopt.cpm.smooth_hinge`); its
-w_j are ½ z_j v_j. For fixed w the best z of the free is min(1, |w_j|/τ), with τ such that they sum to
-s − |in|. A stage is one such pair of steps; ε falls from stage to stage. At the optimum all |v_j| with
-0 < z_j < 1 are equal: a power of |v_j| above 1 in the step of z reaches this in fewer stages.
+by alternating minimisation. For fixed z this is a hinge program with the penalties d_j = 1/z_j, solved by
+Newton's method on a hinge that is smoothed over a width ε (:mod:`polyopt.cpm.smooth_hinge`); its solution is
+w_j = ½ z_j v_j. For fixed w the optimal free z is min(1, |w_j|/τ), with τ such that they sum to s − |in|. A
+stage is one such pair of steps; ε is decreased from stage to stage. At the optimum all |v_j| with 0 < z_j < 1
+are equal; a power of |v_j| above 1 in the step of z reaches this in fewer stages. If there are many features,
+only some have a column in the relaxation; a feature whose |v_j| turns out to be among the largest is added
+(column generation).
 
-With sign constraints σ_j w_j ≥ 0, v_j is replaced by 0 if σ_j v_j < 0. Then a fit of given features fixes the
-weights of an active set of sign constraints at 0, and a relaxation gives a feature with v_j = 0 the least z.
+:meth:`SubsetFace.fit` solves the hinge program of given features alone, d = 1, in the same way.
 
-If there are many features, only some have a column in the relaxation; a feature whose |v_j| turns out to be
-among the largest is added (column generation).
+With sign constraints σ_j w_j ≥ 0, v_j is replaced by 0 if σ_j v_j < 0. A fit then fixes the weights of the
+active sign constraints at 0, and a relaxation gives a feature with v_j = 0 the smallest z.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.types import Matrix, Vector, is_sparse
 from formulations.polytope import lift
-from polyopt.cpm.smooth_hinge import OPTIONS as PATH
+from polyopt.cpm.smooth_hinge import OPTIONS as SMOOTHING
 from polyopt.cpm.smooth_hinge import Smooth, begin, fit_margin_multipliers, multipliers_of, newton
 from polyopt.linalg.rounding import UNIT, gamma
 
@@ -46,13 +48,13 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Options:
-    """Numbers of fits and relaxations, besides those of :mod:`polyopt.cpm.smooth_hinge`."""
+    """Parameters of fits and relaxations, besides those of :mod:`polyopt.cpm.smooth_hinge`."""
 
     warm_eps: float = 0.2  # first ε from a warm start
-    eps_ratio: float = 0.3  # of ε from stage to stage of a relaxation; z changes, too, so it falls slowly
-    max_stages: int = 18  # stages of a relaxation
-    min_rel_decrease: float = 1e-3  # of the objective in a Newton step, as in smooth_hinge
-    min_gain: float = 0.1  # least increase of the bound in a stage, relative to cutoff − bound, to continue
+    eps_ratio: float = 0.3  # of ε between the stages of a relaxation: slow, because z changes, too
+    max_stages: int = 18  # of a relaxation
+    min_rel_decrease: float = 1e-3  # tolerance of Newton's method in a relaxation, as in smooth_hinge
+    min_gain: float = 0.1  # increase of the bound per stage, relative to cutoff − bound, to continue
     min_stages: int = 6  # stages before min_gain is tested
     weight_power: float = 1.5  # power of |v_j| in the step of z: 1 is optimal for fixed w, more is faster
     min_weight: float = 1e-3  # lower limit of a free feature's z: the step multiplies z, so 0 would be final
@@ -65,8 +67,8 @@ OPTIONS = Options()
 class BoundPoint(NamedTuple):
     """A point from which multipliers with a known bound can be recomputed.
 
-    w (m+1,), eps: the point and its ε, with α_i = c_i min(max((1 − y_i w·x̃_i)/ε, 0), 1).
-    bound: their lower bound on the cost of the faces in question.
+    w (m+1,), eps: the point and its ε; its multipliers are α_i = c_i min(max((1 − y_i w·x̃_i)/ε, 0), 1).
+    bound: the lower bound of these multipliers on the cost of the node's faces.
     """
 
     w: Vector
@@ -78,11 +80,9 @@ class FaceFit(NamedTuple):
     """A face fitted to given features.
 
     features: indices of the features.
-    w (m+1,): the face, bias last.
-    alpha: multipliers of the samples, with the bound `bound`.
-    objective: cost of the face.
-    bound: best lower bound on the cost of faces with these features.
-    bound_point: the best point for a recomputed bound, which may be a little lower.
+    w (m+1,), objective: the face and its cost.
+    alpha, bound: the best multipliers of the samples, and their bound for these features.
+    bound_point: the best point for a recomputed bound, which may be a little lower than `bound`.
     """
 
     features: Integers
@@ -94,10 +94,9 @@ class FaceFit(NamedTuple):
 
 
 class NodeRelaxation(NamedTuple):
-    """A relaxed node.
+    """The relaxation of a node.
 
-    w (m+1,): solution of the relaxation.
-    value: value of the relaxation. If it is below the cost of the best face, no multipliers can close the
+    w (m+1,), value: its solution and value. If the value is below the cutoff, no multipliers can close the
         node.
     bound_point: the point for the bound on the node's faces.
     """
@@ -108,14 +107,14 @@ class NodeRelaxation(NamedTuple):
 
 
 class SubsetFace:
-    """The samples of one face and their costs.
+    """The program of one face.
 
     X (n, m), y (n,): samples and labels.
     c (n,): costs of slack, 0 for positives on other faces.
     s: largest number of features, at least 1.
     signs (m,): σ: +1 for weights that may not be negative, -1 for those that may not be positive, else 0.
 
-    rows: the samples with a positive cost; all methods have multipliers of these alone.
+    rows: indices of the samples with a positive cost; multipliers are of these samples only.
     """
 
     def __init__(self, X: Matrix, y: Vector, c: Vector, s: int, signs: Integers | None = None):
@@ -129,93 +128,93 @@ class SubsetFace:
             self._A = sp.csc_array(sp.diags_array(signs) @ lifted)
         else:
             self._A = np.asfortranarray(lifted * signs[:, None])
-        # Bound on the rounding error of v for any α within the caps.
+        # Bound (m+1,) on the rounding error of v for any α within the caps.
         self._v_error = 1.01 * gamma(len(self.rows) + 4) * np.asarray(abs(self._A).T @ self.c)
 
     # -- choices -------------------------------------------------------------------------------
 
     def top_s(self, sizes: Vector) -> Integers:
-        """Return the features with the s largest sizes, ascending, without those of size 0."""
-        chosen = np.sort(np.argsort(-sizes, kind="stable")[: self.s])
-        return np.asarray(chosen[sizes[chosen] > 0.0])
+        """Return the indices, ascending, of the s largest sizes (m,) that are not 0."""
+        features = np.sort(np.argsort(-sizes, kind="stable")[: self.s])
+        return np.asarray(features[sizes[features] > 0.0])
 
     def excluded(self, inside: Bits, out: Bits) -> Bits:
-        """Return the mask of the excluded features: all others if s features are in, else `out`."""
+        """Return the mask of the excluded features: `out`, or all that are not in if s features are in."""
         return ~inside if inside.sum() >= self.s else out
 
     def sole_support(self, inside: Bits, out: Bits) -> Integers | None:
         """Return all features that are not excluded if they are at most s, else None."""
-        left = ~self.excluded(inside, out)
-        return np.flatnonzero(left) if left.sum() <= self.s else None
+        possible = ~self.excluded(inside, out)
+        return np.flatnonzero(possible) if possible.sum() <= self.s else None
 
     # -- bounds --------------------------------------------------------------------------------
 
-    def pull(self, alpha: Vector) -> Vector:
-        """Return v (m+1,) at multipliers, with 0 for the wrong signs."""
-        return self._allowed(np.asarray(self._A.T @ alpha), slice(None))
+    def signed_sum(self, alpha: Vector) -> Vector:
+        """Return v (m+1,) for multipliers, with 0 for forbidden signs."""
+        return self._without_wrong_signs(np.asarray(self._A.T @ alpha), slice(None))
 
-    def _allowed(self, w: Vector, at: Integers | slice) -> Vector:
-        """Return weights w, or v, of some features with 0 for the wrong signs."""
-        return w if self._signs is None else np.where(self._signs[at] * w < 0.0, 0.0, w)
+    def _without_wrong_signs(self, w: Vector, columns: Integers | slice) -> Vector:
+        """Return weights w, or v, of some columns with 0 for forbidden signs."""
+        return w if self._signs is None else np.where(self._signs[columns] * w < 0.0, 0.0, w)
 
     def bound(self, alpha: Vector, v: Vector, inside: Bits, out: Bits) -> float:
-        """Return the bound on every face of a node at multipliers with this :meth:`pull` v, rounded down."""
+        """Return the bound of multipliers, with v = `signed_sum(alpha)`, on a node's faces, rounded down."""
         sizes = np.abs(v) + self._v_error
         free = sizes[:-1][~(inside | out)]
         dropped = max(len(free) - max(self.s - int(inside.sum()), 0), 0)
         largest = free if dropped == 0 else np.partition(free, dropped - 1)[dropped:]
-        return _safe(alpha, np.concatenate([sizes[-1:], sizes[:-1][inside], largest]))
+        return _rounded_bound(alpha, np.concatenate([sizes[-1:], sizes[:-1][inside], largest]))
 
     # -- given features ------------------------------------------------------------------------
 
     def fit(
         self, features: ArrayLike, cutoff: float = np.inf, tol: float = 1e-9, w: Vector | None = None
     ) -> FaceFit:
-        """Fit the best face of these features to a relative gap, or until its bound reaches the cutoff.
+        """Fit a face of these features to a relative gap, or until its bound reaches the cutoff.
 
-        w (m+1,): a face to begin with; its other features are ignored.
+        w (m+1,): a warm start.
         """
-        chosen = np.unique(np.asarray(features, dtype=np.int64))
-        at = np.append(chosen, self.m)
-        A, d, max_cost = self._columns(at), np.ones(len(at)), float(self.c.max(initial=0.0))
-        point = begin(len(self.c), len(at)) if w is None else Smooth(w[at], 1.0 - A @ w[at], OPTIONS.warm_eps)
-        w, best_value = np.zeros(len(at)), np.inf
+        features = np.unique(np.asarray(features, dtype=np.int64))
+        columns = np.append(features, self.m)
+        A, d, max_cost = self._columns(columns), np.ones(len(columns)), float(self.c.max(initial=0.0))
+        point = begin(len(self.c), len(columns))
+        if w is not None:
+            point = Smooth(w[columns], 1.0 - A @ w[columns], OPTIONS.warm_eps)
+        w, best_value = np.zeros(len(columns)), np.inf
         alpha, best_bound = np.zeros(len(self.c)), -np.inf
-        bound_point = BoundPoint(self._full(w, at), point.eps, -np.inf)
+        bound_point = BoundPoint(self._embed(w, columns), point.eps, -np.inf)
         signs_hold = False
         A_free = A  # zero columns for the features whose sign constraint is active
-        for stage in range(PATH.max_stages if self._signs is None else 4 * PATH.max_stages):
+        # With signs more stages, because ε stays until the signs of the active set hold.
+        for stage in range(SMOOTHING.max_stages if self._signs is None else 4 * SMOOTHING.max_stages):
             if self._signs is not None:
-                is_free = (self._allowed(point.w, at) == point.w) & (point.w != 0.0)
-                is_free |= self._allowed(multipliers_of(point, self.c) @ A, at) != 0.0
+                is_free = (self._without_wrong_signs(point.w, columns) == point.w) & (point.w != 0.0)
+                is_free |= self._without_wrong_signs(multipliers_of(point, self.c) @ A, columns) != 0.0
                 is_free[-1] = True
                 A_free, w_free = A * is_free, np.where(is_free, point.w, 0.0)
                 point = Smooth(w_free, 1.0 - A @ w_free, point.eps)
-            # ε stays until the minimum for the active set has the right signs.
-            eps = point.eps * (PATH.eps_ratio if signs_hold else 1.0)
-            newton_tol = PATH.min_rel_decrease * eps * max_cost
+            eps = point.eps * (SMOOTHING.eps_ratio if signs_hold else 1.0)
+            newton_tol = SMOOTHING.min_rel_decrease * eps * max_cost
             point = newton(A_free, self.c, d, point, eps, tol=newton_tol, keep=signs_hold)
-            signs_hold = bool((self._allowed(point.w, at) == point.w).all())
-            smooth, least_squares = (
-                multipliers_of(point, self.c),
-                fit_margin_multipliers(A_free, self.c, d, point),
-            )
-            # The least-squares multipliers need a zone of samples on the margin alone, so not the first ε.
+            signs_hold = bool((self._without_wrong_signs(point.w, columns) == point.w).all())
+            smooth = multipliers_of(point, self.c)
+            least_squares = fit_margin_multipliers(A_free, self.c, d, point)
+            # Least-squares multipliers are useful once only samples on the margin have 0 < 1 − y_i w·x̃_i < ε.
             for multipliers in (smooth, least_squares) if stage > 1 else (smooth,):
-                v = self._allowed(multipliers @ A, at)
-                bound = _safe(multipliers, np.abs(v) + self._v_error[at])
-                if multipliers is smooth and bound > bound_point.bound:  # these can be recomputed from (w, ε)
-                    bound_point = BoundPoint(self._full(point.w, at), point.eps, bound)
+                v = self._without_wrong_signs(multipliers @ A, columns)
+                bound = _rounded_bound(multipliers, np.abs(v) + self._v_error[columns])
+                if multipliers is smooth and bound > bound_point.bound:  # recomputable from (w, ε)
+                    bound_point = BoundPoint(self._embed(point.w, columns), point.eps, bound)
                 if bound > best_bound:
                     best_bound, alpha = bound, multipliers
-                for candidate in (self._allowed(point.w, at), 0.5 * v):
+                for candidate in (self._without_wrong_signs(point.w, columns), 0.5 * v):
                     value = self._cost(A, d, candidate)
                     if value < best_value:
                         best_value, w = value, candidate
             gap_is_closed = best_value - best_bound <= tol * best_value
             if bound_point.bound >= cutoff or (gap_is_closed and not best_bound > cutoff):
                 break
-        return FaceFit(chosen, self._full(w, at), alpha, best_value, best_bound, bound_point)
+        return FaceFit(features, self._embed(w, columns), alpha, best_value, best_bound, bound_point)
 
     # -- a node --------------------------------------------------------------------------------
 
@@ -224,43 +223,43 @@ class SubsetFace:
     ) -> NodeRelaxation:
         """Bound all faces of a node by the perspective relaxation.
 
-        inside, out (m,): the features that are in, and those that are out.
-        w (m+1,): the warm start, such as the solution of the parent node.
+        inside, out (m,): masks of the features in, and of those out.
+        w (m+1,): a warm start, such as the solution of the parent node.
         cutoff: bound that closes the node.
-        rel_gap: gap at which to end if the node cannot be closed, relative to cutoff − bound or, without
+        rel_gap: gap at which to stop if the node cannot be closed, relative to cutoff − bound or, without
             a cutoff, to the value.
         cold: True if w is not a warm start: ε begins as from w = 0.
         """
-        at = self._columns_at_start(inside, out, w)
-        A, value, bound_point = self._columns(at), np.inf, BoundPoint(w, OPTIONS.warm_eps, -np.inf)
-        point = Smooth(w[at], 1.0 - A @ w[at], begin(0, 0).eps if cold else OPTIONS.warm_eps)
-        z, max_cost = self._weights(np.abs(point.w), at, inside), float(self.c.max(initial=0.0))
+        columns = self._columns_at_start(inside, out, w)
+        A, value, bound_point = self._columns(columns), np.inf, BoundPoint(w, OPTIONS.warm_eps, -np.inf)
+        point = Smooth(w[columns], 1.0 - A @ w[columns], begin(0, 0).eps if cold else OPTIONS.warm_eps)
+        z, max_cost = self._optimal_z(np.abs(point.w), columns, inside), float(self.c.max(initial=0.0))
         for stage in range(OPTIONS.max_stages):
             previous_bound = bound_point.bound
             eps = point.eps * (OPTIONS.eps_ratio if stage else 1.0)
             newton_tol = OPTIONS.min_rel_decrease * eps * max_cost
             point = newton(A, self.c, 1.0 / z, point, eps, tol=newton_tol, keep=stage > 0)
-            alpha, w = multipliers_of(point, self.c), self._full(point.w, at)
-            v = self.pull(alpha)
+            alpha, w = multipliers_of(point, self.c), self._embed(point.w, columns)
+            v = self.signed_sum(alpha)
             bound, value = self.bound(alpha, v, inside, out), self._cost(A, 1.0 / z, point.w)
             if bound > bound_point.bound:
                 bound_point = BoundPoint(w, point.eps, bound)
-            new_columns = self._new_columns(v, at, inside, out)
+            new_columns = self._new_columns(v, columns, inside, out)
             if len(new_columns):
-                all_z = self._full(z, at)
-                at = np.union1d(at, new_columns)
-                A, z = self._columns(at), np.maximum(all_z[at], OPTIONS.min_weight)
-                point = Smooth(w[at], point.u, point.eps)
+                all_z = self._embed(z, columns)
+                columns = np.union1d(columns, new_columns)
+                A, z = self._columns(columns), np.maximum(all_z[columns], OPTIONS.min_weight)
+                point = Smooth(w[columns], point.u, point.eps)
             gap_scale = value if cutoff == np.inf else cutoff - bound_point.bound
             gap_is_closed = value <= cutoff and value - bound_point.bound <= rel_gap * gap_scale
             if bound_point.bound >= cutoff or (gap_is_closed and not len(new_columns)):
                 break
-            gains = bound_point.bound - previous_bound >= OPTIONS.min_gain * (cutoff - previous_bound)
-            if stage >= OPTIONS.min_stages and cutoff < np.inf and not gains:
+            is_slow = bound_point.bound - previous_bound < OPTIONS.min_gain * (cutoff - previous_bound)
+            if stage >= OPTIONS.min_stages and cutoff < np.inf and is_slow:
                 break
-            z = self._weights(z * np.abs(v[at]) ** OPTIONS.weight_power, at, inside)
+            z = self._optimal_z(z * np.abs(v[columns]) ** OPTIONS.weight_power, columns, inside)
             if self._signs is not None:
-                z = np.where((v[at] == 0.0) & (self._signs[at] != 0), OPTIONS.min_weight, z)
+                z = np.where((v[columns] == 0.0) & (self._signs[columns] != 0), OPTIONS.min_weight, z)
         return NodeRelaxation(w, value, bound_point)
 
     # -- parts ---------------------------------------------------------------------------------
@@ -270,44 +269,43 @@ class SubsetFace:
         with np.errstate(over="ignore", invalid="ignore"):
             return float((d * w) @ w + self.c @ np.maximum(1.0 - A @ w, 0.0))
 
-    def _full(self, w: Vector, at: Integers) -> Vector:
-        """Return w of the features `at` as a vector (m+1,), with 0 for the others."""
-        full = np.zeros(self.m + 1)
-        full[at] = w
-        return full
+    def _embed(self, w: Vector, columns: Integers) -> Vector:
+        """Return w of some columns as a vector (m+1,), with 0 for the others."""
+        embedded = np.zeros(self.m + 1)
+        embedded[columns] = w
+        return embedded
 
-    def _columns(self, at: Integers) -> Vector:
-        A = self._A[:, at]
+    def _columns(self, columns: Integers) -> Vector:
+        A = self._A[:, columns]
         return np.asfortranarray(A.toarray() if is_sparse(A) else A)
 
     def _columns_at_start(self, inside: Bits, out: Bits, w: Vector) -> Integers:
-        """Return the features that have columns at first, at most `max_columns`, and the bias."""
+        """Return the first columns of a relaxation: at most `max_columns` features, and the bias."""
         free = np.flatnonzero(~out)
         if len(free) > OPTIONS.max_columns:
             size = np.abs(w[:-1])
             if not size.any():
-                size = np.abs(self.pull(self.c)[:-1])
+                size = np.abs(self.signed_sum(self.c)[:-1])
             order = free[np.argsort(-np.where(inside, np.inf, size)[free], kind="stable")]
             free = np.sort(order[: OPTIONS.max_columns])
         return np.append(free, self.m)
 
-    def _new_columns(self, v: Vector, at: Integers, inside: Bits, out: Bits) -> Integers:
+    def _new_columns(self, v: Vector, columns: Integers, inside: Bits, out: Bits) -> Integers:
         """Return the free features without a column whose v_j² is among the largest."""
-        if len(at) == self.m + 1 - int(out.sum()):
-            return at[:0]
+        if len(columns) == self.m + 1 - int(out.sum()):
+            return columns[:0]
         size = np.where(inside | out, -1.0, np.abs(v[:-1]))
-        left = self.s - int(inside.sum())
-        largest = np.argsort(-size, kind="stable")[: max(left, 0)]
-        return np.setdiff1d(largest[size[largest] > 0.0], at)
+        n_free = self.s - int(inside.sum())
+        largest = np.argsort(-size, kind="stable")[: max(n_free, 0)]
+        return np.setdiff1d(largest[size[largest] > 0.0], columns)
 
-    def _weights(self, sizes: Vector, at: Integers, inside: Bits) -> Vector:
-        """Return the weights z of the features that have columns, and 1 for the bias."""
-        z = np.ones(len(at))
-        free = np.flatnonzero(~inside[at[:-1]])
-        left = self.s - int(inside.sum())
-        size = sizes[free]
-        if len(free) > left and size.any():
-            z[free] = np.maximum(optimal_weights(size, left), OPTIONS.min_weight)
+    def _optimal_z(self, sizes: Vector, columns: Integers, inside: Bits) -> Vector:
+        """Return the z of the columns that is optimal for |w| = `sizes`; 1 for the bias."""
+        z = np.ones(len(columns))
+        free = np.flatnonzero(~inside[columns[:-1]])
+        n_free, size = self.s - int(inside.sum()), sizes[free]
+        if len(free) > n_free and size.any():
+            z[free] = np.maximum(optimal_weights(size, n_free), OPTIONS.min_weight)
         return z
 
 
@@ -322,7 +320,7 @@ def optimal_weights(sizes: Vector, total: int) -> Vector:
     return np.asarray(sizes >= order[total - 1], dtype=float) if total else np.zeros_like(sizes)
 
 
-def _safe(alpha: Vector, sizes: Vector) -> float:
+def _rounded_bound(alpha: Vector, sizes: Vector) -> float:
     """Return Σ α − ¼ Σ sizes², rounded down; -inf if that is not finite."""
     with np.errstate(over="ignore", invalid="ignore"):
         total = float(alpha.sum()) * (1.0 - 2.0 * gamma(len(alpha) + 2))

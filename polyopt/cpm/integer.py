@@ -1,19 +1,19 @@
-"""Faces of small integers: real faces are rounded one after the other, with a bound on what that has cost.
+"""Faces of small integers: real faces are rounded one after the other, with a bound on the loss.
 
-The face that loses least is rounded first. Then the positives choose their faces anew, and the faces that are
-still real are refitted, so that they compensate what rounding lost. Once all faces are rounded, assigning and
-searching the integers alternate, without ever raising the objective (:func:`round_faces`).
+The face whose objective increases least is rounded first. Then the positives are assigned anew, and the real
+faces are refitted, which compensates for the rounding. Once all faces are rounded, assigning and searching
+the integers alternate, without ever raising the objective (:func:`round_faces`).
 
-For given integers p the outputs of a face are δ p·x + b, which leaves two variables for any m: a face of one
-feature p·x whose square costs ‖p‖² (:mod:`polyopt.cpm.smooth_hinge`). The integers are sought by rounding a
-real face at several scales, and from the best of them by changes of single integers, in the order of the
-slope 2δ²p_j − δ v_j, v being Σ α_i y_i x_i, and of two integers if no single one helps
-(:class:`IntegerFace`). The threshold −b/δ is then rounded to as few digits as cost no more than a small share
-of the objective, and the scale to so few binary digits that its products with the integers are exact: the
-printed face is the face itself.
+A rounded face is w = δ (p, −θ) with integers p, a scale δ and a threshold θ. For given p its scores are
+δ p·x + b, so only δ and b = −δθ are left to optimise: the program of a face with the single feature p·x,
+whose square has the penalty ‖p‖². The integers are searched by rounding a real face at several scales, and
+from the best of them by changes of single integers, in the order of the gradient 2δ²p_j − δ v_j,
+v = Σ α_i y_i x_i, and of two integers if no single one helps (:class:`IntegerFace`). Then θ is rounded to as
+few digits as cost no more than a small part of the objective, and δ to so few binary digits that its products
+with the integers are exact: the printed face is the face itself.
 
-The bound is that of the real program for the assignment at the end; the objective less the bound is at least
-what the integers have cost.
+The bound is that of the real program for the final assignment, so the loss by rounding is at most the
+objective less the bound.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from polyopt.cpm.alternating import reassigned
 from polyopt.cpm.dual import solve_cpm_dual
 from polyopt.cpm.few_feature_face import SubsetFace
 from polyopt.cpm.few_features import search_subset
-from polyopt.cpm.smooth_hinge import OPTIONS as PATH
+from polyopt.cpm.smooth_hinge import OPTIONS as SMOOTHING
 from polyopt.cpm.smooth_hinge import begin, multipliers_of, newton
 
 Integers = NDArray[np.int64]
@@ -46,17 +46,17 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Options:
-    """Numbers of the rounding."""
+    """Parameters of the rounding."""
 
-    max_refit_features: int = 500  # up to which real faces are refitted: a step solves so many equations
+    max_refit_features: int = 500  # no refits with more features: a step solves so many equations
     refit_rel_gap: float = 1e-4  # of a refitted face, and of the bound if there are more features
-    max_refits: int = 3  # assignments after which real faces are refitted, for each rounded face
+    max_refits: int = 3  # rounds of assigning and refitting, for each rounded face
     n_scales: int = 24  # scales at which a real face is rounded
-    max_single_changes: int = 24  # changes of single integers that are tried
+    max_single_changes: int = 24  # integers that are changed, one at a time
     n_paired: int = 6  # integers of which any two are changed together
-    max_threshold_cost_rel: float = 1e-3  # share of the objective that a threshold of few digits may cost
+    max_threshold_cost_rel: float = 1e-3  # increase of the objective by a threshold of few digits
     scale_bits: int = 20  # binary digits of a scale
-    min_rel_decrease: float = 1e-9  # of the objective for a change; also the gap of scale and bias
+    min_rel_decrease: float = 1e-9  # of the objective for a change; also the gap to which δ and b are fitted
 
 
 OPTIONS = Options()
@@ -71,13 +71,13 @@ def round_faces(
 ) -> Solution:  # fmt: skip
     """Round the faces of a solution to integers from −M to M, times a scale for each face.
 
-    real: faces ``W`` (K, m+1), which satisfy the signs.
-    max_features: nonzero integers at most, for each face; the bound is then among faces of so few features,
-        by :func:`polyopt.cpm.few_features.search_subset`, which has `max_nodes`, `tol` and `seed`.
+    real: solution with real faces ``W`` (K, m+1), which satisfy the signs.
+    max_features: limit of nonzero integers per face; the bound is then for faces of so few features, by
+        :func:`polyopt.cpm.few_features.search_subset` with `max_nodes`, `tol` and `seed`.
     time_limit: seconds. Every face is rounded once in any case.
-    Returns: primal ``integers`` (K, m), ``scales`` (K,), ``thresholds`` (K,), the faces ``W`` (K, m+1) that
-        they make, and ``assignment`` (n,); duals ``margin`` (n, K) of the real program for that assignment,
-        with trees if `max_features` is given; ``bound``, that program's.
+    Returns: primal ``integers`` (K, m), ``scales`` (K,), ``thresholds`` (K,), the faces ``W`` (K, m+1) of
+        these, and ``assignment`` (n,); duals ``margin`` (n, K) and ``bound`` of the real program for that
+        assignment, with search trees if `max_features` is given.
     """
     clock = Clock(time_limit)
     costs, W = as_costs(C, len(y)), np.array(real["W"])
@@ -91,23 +91,22 @@ def round_faces(
         status = Status.INTERRUPTED
     if clock.is_over and status is Status.CONVERGED:
         status = Status.TIME_LIMIT
-    W, z, faces = rounding.W, rounding.z, [each for each in rounding.rounded if each is not None]
+    W, z, faces = rounding.W, rounding.z, [face for face in rounding.rounded if face is not None]
     alpha, bound, trees = rounding.bound(max_nodes, tol, seed)
     hinge = slacks(np.asarray(cpm.lift(X) @ W.T), y[:, None])
+    losses = (hinge * cpm.assignment_matrix(y, len(W), z)).sum(axis=1)
     return replace(
         real,
         status=status,
         primal={
             "W": W,
             "assignment": z,
-            "integers": np.array([each.integers for each in faces]),
-            "scales": np.array([each.scale for each in faces]),
-            "thresholds": np.array([each.threshold for each in faces]),
+            "integers": np.array([face.integers for face in faces]),
+            "scales": np.array([face.scale for face in faces]),
+            "thresholds": np.array([face.threshold for face in faces]),
         },
         duals={"margin": alpha, **trees},
-        objective=float(
-            (W**2).sum() + rounding.C @ (hinge * cpm.assignment_matrix(y, len(W), z)).sum(axis=1)
-        ),
+        objective=float((W**2).sum() + rounding.C @ losses),
         bound=bound,
         solver=f"{real.solver}; rounded to whole numbers",
         solve_time=real.solve_time + clock.seconds,
@@ -115,7 +114,7 @@ def round_faces(
 
 
 class _Rounding:
-    """The faces during the rounding: real ones, and those that are rounded already."""
+    """The state of the rounding: faces W, of which some are rounded, and the assignment z (n,)."""
 
     def __init__(
         self, X: Matrix, y: Vector, C: Vector, M: int, s: int | None, W: Vector, signs: Integers | None,
@@ -128,35 +127,35 @@ class _Rounding:
         self.z = natural_assignment(self.X, self.y, self.W)
 
     def round_all(self) -> None:
-        """Round one face after the other, and refit the others to the assignment that follows."""
+        """Round one face after the other; after each, assign anew and refit the real faces."""
         losses = [self._round(k, self.W[k]).objective - self._cost(self.W[k], k) for k in range(len(self.W))]
         for k in np.argsort(losses, kind="stable").tolist():
-            self._take(k, self._round(k, self.W[k]))
+            self._set_face(k, self._round(k, self.W[k]))
             for _ in range(OPTIONS.max_refits):
                 if self.clock.is_over or not self._assign():
                     break
-                for other, each in enumerate(self.rounded):
-                    if each is None:
-                        self.W[other] = self._fit(other)
+                for j, face in enumerate(self.rounded):
+                    if face is None:
+                        self.W[j] = self._fit(j)
 
     def search_again(self) -> None:
-        """Search the integers of every face and assign anew, until the assignment stays."""
-        moves = True
-        while moves:
-            for k, each in enumerate(self.rounded):
-                assert each is not None
+        """Alternate searching the integers of every face and assigning, until the assignment is unchanged."""
+        has_changed = True
+        while has_changed:
+            for k, face in enumerate(self.rounded):
+                assert face is not None
                 if self.clock.is_over:
                     return
-                candidate = self._round(k, self._fit(k), each.integers)
-                if self._cost(candidate.w, k) < self._cost(each.w, k):
-                    self._take(k, candidate)
-            moves = self._assign()
+                candidate = self._round(k, self._fit(k), face.integers)
+                if self._cost(candidate.w, k) < self._cost(face.w, k):
+                    self._set_face(k, candidate)
+            has_changed = self._assign()
 
     def finish(self) -> None:
-        """Round the faces that are still real."""
-        for k, each in enumerate(self.rounded):
-            if each is None:
-                self._take(k, self._round(k, self.W[k]))
+        """Round the remaining real faces."""
+        for k, face in enumerate(self.rounded):
+            if face is None:
+                self._set_face(k, self._round(k, self.W[k]))
 
     def bound(self, max_nodes: int, tol: float, seed: int) -> tuple[Vector, float, dict[str, Vector]]:
         """Return multipliers (n, K) of the real program, its bound, and the search trees."""
@@ -164,8 +163,8 @@ class _Rounding:
         alpha, total = np.zeros((n, K)), 0.0
         trees: dict[str, Vector] = {}
         if self.s is None and self.X.shape[1] > OPTIONS.max_refit_features:
-            gap, left = OPTIONS.refit_rel_gap, self.clock.left
-            real = solve_cpm_dual(self.X, self.y, self.C, K, self.z, tol=gap, time_limit=left)
+            gap, seconds = OPTIONS.refit_rel_gap, self.clock.left
+            real = solve_cpm_dual(self.X, self.y, self.C, K, self.z, tol=gap, time_limit=seconds)
             return real.duals["margin"], float(real.bound or 0.0), trees
         for k in range(K):
             face = self._real_face(k)
@@ -173,11 +172,11 @@ class _Rounding:
                 fitted = face.fit(np.arange(face.m))
                 alpha[face.rows, k], total = fitted.alpha, total + max(fitted.bound, 0.0)
                 continue
-            left = None if self.clock.left is None else self.clock.left / (K - k)
+            seconds = None if self.clock.left is None else self.clock.left / (K - k)
+            features = np.flatnonzero(self.W[k, :-1])
             search, _ = search_subset(
-                face, tol=tol, max_nodes=max_nodes, time_limit=left, features=np.flatnonzero(self.W[k, :-1]),
-                seed=seed,
-            )  # fmt: skip
+                face, tol=tol, max_nodes=max_nodes, time_limit=seconds, features=features, seed=seed
+            )
             assert search.best is not None
             alpha[face.rows, k], total = search.best.alpha, total + search.bound
             trees[f"tree_{k}"] = search.tree.table()
@@ -191,40 +190,40 @@ class _Rounding:
         return SubsetFace(self.X, self.y, self._costs(k), s, self.signs)
 
     def _fit(self, k: int) -> Vector:
-        """Return the real face of its samples, with the features that it has if they are to be few."""
+        """Return the real face k refitted to its samples, with its features if their number is limited."""
         if self.X.shape[1] > OPTIONS.max_refit_features:
             return self.W[k]
         face = self._real_face(k)
         used = np.arange(face.m) if self.s is None else np.flatnonzero(self.W[k, :-1])
         return face.fit(used, tol=OPTIONS.refit_rel_gap, w=self.W[k]).w
 
-    def _round(self, k: int, w: Vector, *others: Integers) -> RoundedFace:
-        return IntegerFace(self.X, self.y, self._costs(k), self.M, self.s, self.signs).round(w, *others)
+    def _round(self, k: int, w: Vector, *starts: Integers) -> RoundedFace:
+        return IntegerFace(self.X, self.y, self._costs(k), self.M, self.s, self.signs).round(w, *starts)
 
     def _cost(self, w: Vector, k: int) -> float:
-        """Return the cost of a face for the samples of face k."""
+        """Return the cost of a face w for the samples of face k."""
         hinge = np.maximum(0.0, 1.0 - self.y * np.asarray(self.lifted @ w))
         return float(w @ w + self._costs(k) @ hinge)
 
-    def _take(self, k: int, face: RoundedFace) -> None:
+    def _set_face(self, k: int, face: RoundedFace) -> None:
         self.rounded[k], self.W[k] = face, face.w
 
     def _assign(self) -> bool:
-        """Move each positive to its best face if that lowers its hinge; return whether any moves."""
-        before = self.z
-        self.z = reassigned(np.asarray(self.lifted @ self.W.T), self.y, before)
-        return bool((self.z != before).any())
+        """Move each positive to its best face if that lowers its hinge; return True if any moves."""
+        previous = self.z
+        self.z = reassigned(np.asarray(self.lifted @ self.W.T), self.y, previous)
+        return bool((self.z != previous).any())
 
 
 # -- one face ---------------------------------------------------------------------------------
 
 
 class RoundedFace(NamedTuple):
-    """A face: integers p (m,), their scale δ, the threshold −b/δ (or −b, if p is 0), and its cost."""
+    """A face of integers, with its cost."""
 
-    integers: Integers
-    scale: float
-    threshold: float
+    integers: Integers  # p (m,)
+    scale: float  # δ
+    threshold: float  # θ = −b/δ, or −b if p is 0
     objective: float
 
     @property
@@ -237,22 +236,22 @@ class RoundedFace(NamedTuple):
 
 @dataclass(frozen=True)
 class _Candidate:
-    """Integers with their best scale and bias, α_i y_i of the samples, and the cost."""
+    """Integers with their optimal scale and bias, and the cost."""
 
     integers: Integers
     scale: float
     bias: float
-    signed_alpha: Vector
+    signed_alpha: Vector  # α_i y_i of the samples
     objective: float
 
 
 class IntegerFace:
-    """The samples of one face and their costs.
+    """The search for the integers of one face.
 
     X (n, m), y (n,): samples and labels.
-    c (n,): costs, 0 if another face answers.
+    c (n,): costs, 0 for positives on other faces.
     M: the largest integer, at least 1.
-    s: nonzero integers at most; any by default.
+    s: limit of nonzero integers; none by default.
     signs (m,): +1 or -1 for integers that may not be negative or positive, else 0.
     """
 
@@ -264,19 +263,19 @@ class IntegerFace:
         self.X, self.y, self.c = X[rows], np.asarray(y, dtype=float)[rows], np.asarray(c, dtype=float)[rows]
         self.M, self.m = M, X.shape[1]
         self.s = self.m if s is None else min(s, self.m)
-        self._known: dict[bytes, _Candidate] = {}
+        self._fits: dict[bytes, _Candidate] = {}
 
-    def round(self, w: Vector, *others: Integers) -> RoundedFace:
-        """Return the best integers near a real face w (m+1,), or near `others`, that the search finds."""
+    def round(self, w: Vector, *starts: Integers) -> RoundedFace:
+        """Return a local optimum of the integers, from the best of `starts` and of a rounded real face w."""
         zero = np.zeros(self.m, dtype=np.int64)
-        starts = [self._fit_scale(p) for p in (*others, *self._rounded(w[:-1]), zero)]
-        best = min(starts, key=lambda start: start.objective)
-        while (better := self._improved(best)) is not None:
+        fits = [self._fit_scale(p) for p in (*starts, *self._rounded(w[:-1]), zero)]
+        best = min(fits, key=lambda fit: fit.objective)
+        while (better := self._improve(best)) is not None:
             best = better
-        return self._printed(best)
+        return self._shorten(best)
 
     def _rounded(self, w: Vector) -> Iterator[Integers]:
-        """Yield a real face at several scales, its largest entries only if there are too many."""
+        """Yield the s largest weights of a real face, rounded at several scales."""
         size = np.abs(w)
         if not size.any():
             return
@@ -284,49 +283,50 @@ class IntegerFace:
         order = np.argsort(-size, kind="stable")[: self.s]
         largest[order] = w[order]
         steps = np.unique(np.round(np.geomspace(1, self.M, OPTIONS.n_scales)).astype(int))
-        for max_entry in np.concatenate([steps, steps[:-1] + 0.4]):
+        for max_entry in np.concatenate([steps, steps[:-1] + 0.4]):  # also scales between the integers
             yield np.clip(np.round(largest * max_entry / size.max()), -self.M, self.M).astype(np.int64)
 
-    def _improved(self, at: _Candidate) -> _Candidate | None:
-        """Return integers of lower cost with one or two entries changed; None if no tried change helps."""
-        p, scale, max_changes = at.integers, at.scale, OPTIONS.max_single_changes
-        slope = 2.0 * scale**2 * p - scale * np.asarray(self.X.T @ at.signed_alpha)
-        tries: list[tuple[float, Integers]] = []
+    def _improve(self, current: _Candidate) -> _Candidate | None:
+        """Return integers of lower cost with one or two entries changed; None if no candidate is better."""
+        p, scale, max_changes = current.integers, current.scale, OPTIONS.max_single_changes
+        gradient = 2.0 * scale**2 * p - scale * np.asarray(self.X.T @ current.signed_alpha)
+        candidates: list[tuple[float, Integers]] = []  # with a priority, the lowest first
         is_full = int((p != 0).sum()) >= self.s
-        for j in np.argsort(-np.abs(slope), kind="stable")[:max_changes]:
-            step = -1 if slope[j] > 0 else 1
+        for j in np.argsort(-np.abs(gradient), kind="stable")[:max_changes]:
+            step = -1 if gradient[j] > 0 else 1
             if abs(p[j] + step) <= self.M and not (is_full and p[j] == 0):
-                tries.append((-abs(slope[j]), _with(p, (j, p[j] + step))))
+                candidates.append((-abs(gradient[j]), _replace(p, (j, p[j] + step))))
             elif p[j] == 0 and is_full:
                 for k in np.flatnonzero(np.abs(p) == np.abs(p[p != 0]).min())[:2]:
-                    tries.append((-abs(slope[j]), _with(p, (k, 0), (j, step))))
-        for j in np.flatnonzero(p):  # against the slope too: to 0, and back by one
-            tries.append((abs(slope[j]), _with(p, (int(j), int(p[j] - np.sign(p[j]))))))
-            tries.append((abs(slope[j]) * abs(p[j]), _with(p, (int(j), 0))))
+                    candidates.append((-abs(gradient[j]), _replace(p, (k, 0), (j, step))))
+        for j in np.flatnonzero(p):  # also against the gradient: to 0, and by one towards 0
+            candidates.append((abs(gradient[j]), _replace(p, (int(j), int(p[j] - np.sign(p[j]))))))
+            candidates.append((abs(gradient[j]) * abs(p[j]), _replace(p, (int(j), 0))))
         if np.abs(p).max(initial=0) <= self.M // 2:
-            tries.append((0.0, 2 * p))  # the same face, with finer changes from here on
-        singles = [integers for _, integers in sorted(tries, key=lambda each: each[0])[: 2 * max_changes]]
-        for integers in chain(singles, self._two_changes(p, slope)):
+            candidates.append((0.0, 2 * p))  # the same face, which allows finer changes
+        candidates.sort(key=lambda candidate: candidate[0])
+        singles = [integers for _, integers in candidates[: 2 * max_changes]]
+        for integers in chain(singles, self._two_changes(p, gradient)):
             if (self._signs * integers < 0).any():
                 continue
             candidate = self._fit_scale(integers)
-            if candidate.objective < at.objective * (1.0 - OPTIONS.min_rel_decrease):
+            if candidate.objective < current.objective * (1.0 - OPTIONS.min_rel_decrease):
                 return candidate
         return None
 
-    def _two_changes(self, p: Integers, slope: Vector) -> Iterator[Integers]:
-        """Yield changes by one of any two of the integers with the steepest slopes."""
-        order = np.argsort(-np.abs(slope), kind="stable")[: OPTIONS.n_paired]
+    def _two_changes(self, p: Integers, gradient: Vector) -> Iterator[Integers]:
+        """Yield the integers with any two entries of the largest gradients changed by one."""
+        order = np.argsort(-np.abs(gradient), kind="stable")[: OPTIONS.n_paired]
         for j, k in combinations(map(int, order), 2):
             for a, b in product((-1, 1), (-1, 1)):
-                integers = _with(p, (j, int(p[j]) + a), (k, int(p[k]) + b))
+                integers = _replace(p, (j, int(p[j]) + a), (k, int(p[k]) + b))
                 if np.abs(integers).max() <= self.M and (integers != 0).sum() <= self.s:
                     yield integers
 
     def _fit_scale(self, integers: Integers) -> _Candidate:
-        """Return integers, or their opposites if the scale would be negative, with scale and bias."""
+        """Fit scale and bias; if the optimal scale is negative, change the signs of all integers."""
         key = integers.tobytes()
-        if key not in self._known:
+        if key not in self._fits:
             outputs = np.asarray(self.X @ integers.astype(float)).ravel()
             A = np.asfortranarray(np.column_stack([self.y * outputs, self.y]))
             v, alpha, cost = self._solve(A, np.array([max(float(integers @ integers), 1e-300), 1.0]))
@@ -334,11 +334,11 @@ class IntegerFace:
             sign = -1 if scale < 0.0 else 1
             if (self._signs * sign * integers < 0).any():
                 cost = np.inf
-            self._known[key] = _Candidate(sign * integers, sign * scale, bias, alpha * self.y, cost)
-        return self._known[key]
+            self._fits[key] = _Candidate(sign * integers, sign * scale, bias, alpha * self.y, cost)
+        return self._fits[key]
 
-    def _printed(self, fit: _Candidate) -> RoundedFace:
-        """Divide by the common divisor, shorten the threshold, and fit the scale to it."""
+    def _shorten(self, fit: _Candidate) -> RoundedFace:
+        """Divide by the common divisor, round the threshold to few digits, and refit the scale."""
         p, scale = fit.integers, fit.scale
         if not p.any() or not scale > 0.0:
             return RoundedFace(np.zeros_like(p), 1.0, -fit.bias, fit.objective)
@@ -362,15 +362,14 @@ class IntegerFace:
         return best
 
     def _solve(self, A: Vector, d: Vector) -> tuple[Vector, Vector, float]:
-        """Minimise d·v² + Σ c [1 − A v]_+ over a few v: return v, multipliers and cost."""
+        """Minimise Σ_j d_j v_j² + Σ c [1 − A v]_+ over one or two v_j; return v, multipliers and cost."""
         point, best_v, best_cost = begin(len(self.c), len(d)), np.zeros(len(d)), float(self.c.sum())
         best_bound, best_alpha = 0.0, np.zeros(len(self.c))
         max_cost = float(self.c.max(initial=0.0))
-        for stage in range(PATH.max_stages):
-            eps = point.eps * (PATH.eps_ratio if stage else 1.0)
-            point = newton(
-                A, self.c, d, point, eps, tol=PATH.min_rel_decrease * eps * max_cost, keep=stage > 0
-            )
+        for stage in range(SMOOTHING.max_stages):
+            eps = point.eps * (SMOOTHING.eps_ratio if stage else 1.0)
+            tol = SMOOTHING.min_rel_decrease * eps * max_cost
+            point = newton(A, self.c, d, point, eps, tol=tol, keep=stage > 0)
             cost = float(d @ point.w**2 + self.c @ np.maximum(point.u, 0.0))
             if cost < best_cost:
                 best_v, best_cost = point.w, cost
@@ -383,8 +382,8 @@ class IntegerFace:
         return best_v, best_alpha, best_cost
 
 
-def _with(p: Integers, *changes: tuple[int, int]) -> Integers:
-    """Return the integers with other values at some indices."""
+def _replace(p: Integers, *changes: tuple[int, int]) -> Integers:
+    """Return the integers with the entries p_j of pairs (j, value) replaced."""
     changed = p.copy()
     for j, value in changes:
         changed[j] = value

@@ -88,7 +88,7 @@ class PenalisedDualProblem(PolytopeProblem):
         ascent, first_step = self._ascent, self._ascent.steps
         tol = max(self._tol, _FIRST_REL_GAP)
         while True:
-            is_solved = ascent.reach(tol, lambda: clock.is_over)
+            is_solved = ascent.solve(tol, lambda: clock.is_over)
             value = ascent.primal
             if not is_solved or tol <= self._tol:
                 break

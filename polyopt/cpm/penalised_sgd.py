@@ -1,13 +1,15 @@
 """Dual averaging for the Convex Polytope Machine with a penalty on its weights, for large data.
 
-Xiao's method (2010) for a strongly convex regulariser: with V a mean of the negative gradients of the loss so
-far, in the units of :mod:`formulations.cpm_sparse`, the iterate is the minimiser W = ½ shrunk V. The iterates
-have exact zeros from the first step on, satisfy the sign constraints exactly, and need no step length.
+Minimise J(W) + penalty(W), where J(W) = ‖W‖² + Σ C_i hinge_i for faces W (K, m+1), with the penalty of
+:mod:`formulations.face_penalty`. In Xiao's method (2010), V is a mean of the negative gradients of the loss
+so far, and the iterate W = ½ shrunk V minimises ‖W‖² + penalty(W) − V·W; shrunk is a soft-thresholding. The
+iterates have exact zeros from the first step on, satisfy the sign constraints exactly, and need no step
+length.
 
-Departures from Xiao: gradients are those of small batches, and later ones have larger weights. The answer is
-the best, where they are measured, of the iterate and of ½ shrunk of a mean of V, which has exact zeros as
-well. During the first epochs a positive keeps the face of the machine without a penalty, because with zero
-weights all faces are alike.
+Departures from Xiao: gradients are those of small batches, and later ones have larger weights. The result is
+the best measured of two candidates: the iterate, and ½ shrunk of a mean of V, which has exact zeros as well.
+During the first epochs a positive keeps its face of the machine without a penalty, because faces of zero
+weights are all equal.
 
 References
 ----------
@@ -32,8 +34,8 @@ from polyopt.cpm.sgd import SCORED_ROWS, Epochs, solve_cpm_sgd
 
 Integers = NDArray[np.int64]
 
-_START_EPOCHS = 10  # of the machine without a penalty
-_HELD_EPOCHS = 3  # during which a positive keeps the face of that machine
+_START_EPOCHS = 10  # epochs of the machine without a penalty
+_FIXED_EPOCHS = 3  # first epochs, in which a positive keeps its face of that machine
 
 
 def solve_penalised_sgd(
@@ -44,42 +46,43 @@ def solve_penalised_sgd(
 
     X (n, m): samples, float32 or float64.
     Returns: ``primal`` has ``W`` (K, m+1), bias last, with exact zeros; there are no multipliers. ``history``
-        has one record per epoch: the objective where it was measured, else nan, and the number of nonzero
-        weights. A limit, or Ctrl-C, keeps the best point.
+        has one record per epoch: the measured objective (else nan), and the number of nonzero weights.
+    A limit or Ctrl-C keeps the best point.
     """
     clock, tol = Clock(time_limit), tolerance(tol)
     whole("n_faces", n_faces)
     whole("max_iter", max_iter)
-    C, held = as_costs(C, len(y)), np.where(y > 0, 0, -1)
+    C, initial_faces = as_costs(C, len(y)), np.where(y > 0, 0, -1)
     if n_faces > 1:
         start = solve_cpm_sgd(
             X, y, C, n_faces, max_iter=min(_START_EPOCHS, max_iter), tol=tol, time_limit=clock.left, seed=seed
         )
         if start.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
-        held = np.where(y > 0, _scores(X, start["W"]).argmax(axis=1), -1)
-    run = _Run(X, y, C, n_faces, penalty, held, seed)
+        initial_faces = np.where(y > 0, _scores(X, start["W"]).argmax(axis=1), -1)
+    run = _Run(X, y, C, n_faces, penalty, initial_faces, seed)
     status = run.run(clock, max_iter, tol)
-    return run.solution(status, run.least, "sgd, dual averaging", clock)
+    return run.solution(status, run.min_objective, "sgd, dual averaging", clock)
 
 
 class _Run(Epochs):
-    """Epochs of dual averaging."""
+    """Epochs of dual averaging; `mean` is the mean of V."""
 
     def __init__(
-        self, X: Matrix, y: Vector, C: Vector, n_faces: int, penalty: FacePenalty, held: Integers, seed: int
-    ):
+        self, X: Matrix, y: Vector, C: Vector, n_faces: int, penalty: FacePenalty, initial_faces: Integers,
+        seed: int,
+    ):  # fmt: skip
         super().__init__(np.zeros((n_faces, X.shape[1] + 1)))
-        self.X, self.y, self.C, self.penalty, self.held = X, y, C, penalty, held
+        self.X, self.y, self.C, self.penalty, self.initial_faces = X, y, C, penalty, initial_faces
         self.rng = np.random.default_rng(seed)
         self.batch = int(np.clip(len(y) // 500, 8, 256))
         self.V, self.mean = self.best.copy(), self.best.copy()
-        self.weight, self.steps = 0.0, 0
+        self.weight_sum, self.steps = 0.0, 0
 
     def epoch(self, clock: Clock) -> None:
-        order, is_held = self.rng.permutation(len(self.y)), len(self.history) < _HELD_EPOCHS
+        order, is_fixed = self.rng.permutation(len(self.y)), len(self.history) < _FIXED_EPOCHS
         for first in range(0, len(order), self.batch):
-            self._step(np.sort(order[first : first + self.batch]), is_held)
+            self._step(np.sort(order[first : first + self.batch]), is_fixed)
             if clock.is_over:
                 break
         self.history.append(
@@ -91,41 +94,42 @@ class _Run(Epochs):
             }
         )
 
-    def _step(self, rows: Integers, is_held: bool) -> None:
-        """Add the gradient of a batch to V, with the weight t, and V to its mean, with the weight t²."""
+    def _step(self, rows: Integers, is_fixed: bool) -> None:
+        """Make step t: add the gradient of a batch to V with weight t, and V to its mean with weight t²."""
         block, y, W = self.X[rows], self.y[rows], 0.5 * self.penalty.shrunk(self.V)
         scores = _scores(block, W)
-        faces = self.held[rows] if is_held else scores.argmax(axis=1)
-        pays = (y < 0)[:, None] | (faces[:, None] == np.arange(len(W)))
-        pays &= y[:, None] * scores < 1.0
-        amounts = pays * (y * self.C[rows])[:, None] * (len(self.y) / len(rows))
-        gradient = np.column_stack([np.asarray(block.T @ amounts).T, amounts.sum(axis=0)])
+        faces = self.initial_faces[rows] if is_fixed else scores.argmax(axis=1)
+        has_loss = (y < 0)[:, None] | (faces[:, None] == np.arange(len(W)))
+        has_loss &= y[:, None] * scores < 1.0
+        signed_costs = has_loss * (y * self.C[rows])[:, None] * (len(self.y) / len(rows))
+        gradient = np.column_stack([np.asarray(block.T @ signed_costs).T, signed_costs.sum(axis=0)])
         self.steps += 1
         self.V += (2.0 / (self.steps + 1.0)) * (gradient - self.V)
-        share = float(self.steps) ** 2
-        self.weight += share
-        self.mean += (share / self.weight) * (self.V - self.mean)
+        weight = float(self.steps) ** 2
+        self.weight_sum += weight
+        self.mean += (weight / self.weight_sum) * (self.V - self.mean)
 
     def measure(self) -> None:
-        found = [0.5 * self.penalty.shrunk(V) for V in (self.V, self.mean)]
-        values, perplexities = zip(*map(self._objective, found), strict=True)
+        candidates = [0.5 * self.penalty.shrunk(V) for V in (self.V, self.mean)]
+        values, perplexities = zip(*map(self._objective, candidates), strict=True)
         k = int(np.argmin(values))
-        if values[k] < self.least:
-            self.best, self.least = found[k], values[k]
+        if values[k] < self.min_objective:
+            self.best, self.min_objective = candidates[k], values[k]
         self.measured.append(values[k])
         if self.history:
             self.history[-1] |= {"objective": values[k], "perplexity": perplexities[k]}
 
     def _objective(self, W: Vector) -> tuple[float, float]:
-        """Return the objective and the perplexity of the assignment at W."""
+        """Return the objective at W, and the perplexity of the assignment of the positives."""
         scores, outside = _scores(self.X, W), self.y > 0
-        inside = np.maximum(0.0, 1.0 + scores).sum(axis=1)
-        paid = np.where(outside, np.maximum(0.0, 1.0 - scores.max(axis=1)), inside)
-        value = float((W**2).sum() + self.penalty.value(W) + self.C @ paid)
+        hinge_sums = np.maximum(0.0, 1.0 + scores).sum(axis=1)
+        losses = np.where(outside, np.maximum(0.0, 1.0 - scores.max(axis=1)), hinge_sums)
+        value = float((W**2).sum() + self.penalty.value(W) + self.C @ losses)
         return value, perplexity(scores[outside].argmax(axis=1))
 
 
 def _scores(X: Matrix, W: Vector) -> Vector:
+    """Return the scores (n, K), computed in batches."""
     starts = range(0, X.shape[0], SCORED_ROWS)
     parts = [np.asarray(X[first : first + SCORED_ROWS] @ W[:, :-1].T, dtype=float) for first in starts]
     return np.concatenate(parts) + W[:, -1]

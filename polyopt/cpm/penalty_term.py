@@ -1,8 +1,10 @@
-"""The penalty on the weights of faces in a certificate: values and bounds as balls.
+"""The penalty on the weights of faces in a certificate: values and bounds as intervals (balls).
 
-The penalty, its letters and the map from pulls v to faces are in :mod:`formulations.face_penalty`. For
-margin="worst" the bound Σ α − ¼ (Σ_k ‖N_k‖)² holds for any multipliers of the penalty's rows; the best r and
-γ for given q are known, and q is taken from the faces and the pulls (:func:`held_by_groups`).
+As in :mod:`formulations.face_penalty`, λ is the penalty of the ℓ1 norm, τ that of the norms of groups, and σ
+are sign constraints. The dual depends on V (K, m+1), V_k = Σ_i α_ik y_i x̃_i, by shrunk V: its entries are
+soft-thresholded by λ and the signs, then the norms of its groups by τ. For margin="worst" a bound is
+Σ α − ¼ (Σ_k ‖N_k‖)² with N_k = V_k − r_k − q_k + σ δ_k, for any feasible multipliers r, q, δ of the ℓ1 term,
+the groups and the signs. Thresholding gives the best r and δ for q (:func:`choose_group_multipliers`).
 """
 
 from __future__ import annotations
@@ -16,71 +18,72 @@ from polyopt.linalg.rounding import Ball
 
 
 def checked_penalty(penalty: FacePenalty | None, n_features: int) -> FacePenalty | None:
-    """Return the penalty, or None if it is zero; ValueError if it is for other features."""
+    """Return the penalty, or None if it is zero; raise ValueError for another number of features."""
     if penalty is None or penalty.is_absent:
         return None
     return penalty.checked(n_features)
 
 
-def sign_residuals(penalty: FacePenalty, asked: Vector, W: Vector) -> list[Residual]:
-    """Return the violation of the signs by the given faces; no residual without signs."""
+def sign_residuals(penalty: FacePenalty, W: Vector, W_feasible: Vector) -> list[Residual]:
+    """Return the violation of the signs by W; `W_feasible` has 0 for wrong signs. Empty without signs."""
     if not penalty.signs.any():
         return []
-    return [residual("primal", "sign", np.abs(asked - W), float(np.abs(asked).max()))]
+    return [residual("primal", "sign", np.abs(W - W_feasible), float(np.abs(W).max()))]
 
 
-def price_of(penalty: FacePenalty, W: Vector) -> Ball:
+def penalty_value(penalty: FacePenalty, W: Vector) -> Ball:
     """Return λ Σ |W_kj| + τ Σ_l ‖W of group l‖ for faces (K, m+1)."""
     faces = W[:, :-1]
-    found = penalty.l1 * Ball(np.abs(faces)).sum()
+    value = penalty.l1 * Ball(np.abs(faces)).sum()
     if penalty.group == 0.0:
-        return found
-    return found + penalty.group * _lengths(penalty, Ball(faces.T)).sum()
+        return value
+    return value + penalty.group * _group_norms(penalty, Ball(faces.T)).sum()
 
 
-def left_squares(penalty: FacePenalty, pulled: Ball, held: Vector | None = None) -> Ball:
-    """Return the sum of squares of what the penalty leaves of pulls (m+1, K).
+def shrunk_square_sum(penalty: FacePenalty, V: Ball, q: Vector | None = None) -> Ball:
+    """Return ‖shrunk V‖² for V (m+1, K).
 
-    held (K, m): q, of length τ at most in each group, instead of the best one for the sum of all squares; the
-        sums are then per face, shape (K,).
+    q (K, m): multipliers of the groups, of norm at most τ in each; the squared norms are then those of the
+        faces, (K,), after thresholding V − q by λ and the signs.
     """
-    faces, bias = pulled[:-1], pulled[-1]
-    cut = cut_sizes(penalty, faces if held is None else faces - held.T)
-    if held is not None:
-        return cut.square_sum(axis=0) + bias * bias
+    weights, bias = V[:-1], V[-1]
+    sizes = thresholded_sizes(penalty, weights if q is None else weights - q.T)
+    if q is not None:
+        return sizes.square_sum(axis=0) + bias * bias
     if penalty.group > 0.0:
-        cut = (_lengths(penalty, cut) - penalty.group).positive()
-    return cut.square_sum() + bias.square_sum()
+        sizes = (_group_norms(penalty, sizes) - penalty.group).positive()
+    return sizes.square_sum() + bias.square_sum()
 
 
-def cut_sizes(penalty: FacePenalty, pulled: Ball) -> Ball:
-    """Return the sizes of pulls (m, K) of weights after the penalty λ and the signs."""
+def thresholded_sizes(penalty: FacePenalty, V: Ball) -> Ball:
+    """Return the absolute values of V (m, K), without biases, soft-thresholded by λ and the signs."""
     up, down = (threshold[:, None] for threshold in penalty.thresholds)
-    one, other = np.isfinite(up).astype(float), np.isfinite(down).astype(float)
-    above = (pulled - np.where(one, up, 0.0)).positive().signed(one)
-    below = (-pulled - np.where(other, down, 0.0)).positive().signed(other)
-    return above + below  # of each pair one is 0
+    has_up, has_down = np.isfinite(up).astype(float), np.isfinite(down).astype(float)
+    positive = (V - np.where(has_up, up, 0.0)).positive().signed(has_up)
+    negative = (-V - np.where(has_down, down, 0.0)).positive().signed(has_down)
+    return positive + negative  # at least one of the two is 0
 
 
-def held_by_groups(penalty: FacePenalty, V: Vector, W: Vector) -> Vector:
-    """Return the groups' multipliers q (K, m) for pulls V (K, m+1) at faces W; 0 without groups.
+def choose_group_multipliers(penalty: FacePenalty, V: Vector, W: Vector) -> Vector:
+    """Return multipliers q (K, m) of the groups for V (K, m+1) at faces W; 0 without groups.
 
-    A group in use has τ times its direction; another one as much of the pulls as τ allows.
+    For a group with nonzero weights q is τ times their direction, which is optimal at optimal faces; for
+    another one it is V after thresholding, scaled down to the norm τ if it is larger.
     """
     if penalty.group == 0.0:
         return np.zeros((len(V), penalty.n_features))
-    own = penalty.lengths(W[:, :-1])[penalty.groups] > 0.0
-    along = np.where(own, W[:, :-1], penalty.cut(V)[:, :-1])
-    lengths = penalty.lengths(along)[penalty.groups]
-    factor = np.where(own, np.inf, 1.0)
+    is_used = penalty.lengths(W[:, :-1])[penalty.groups] > 0.0
+    direction = np.where(is_used, W[:, :-1], penalty.cut(V)[:, :-1])
+    norms = penalty.lengths(direction)[penalty.groups]
+    max_factor = np.where(is_used, np.inf, 1.0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.minimum(factor, penalty.group / lengths)
-    within = 1.0 - 1e-12  # times a vector of length τ: no longer than τ, whatever its rounding
-    return np.asarray(np.where(lengths > 0.0, within * share * along, 0.0))
+        factor = np.minimum(max_factor, penalty.group / norms)
+    shrink = 1.0 - 1e-12  # keeps the norm at most τ, whatever the rounding
+    return np.asarray(np.where(norms > 0.0, shrink * factor * direction, 0.0))
 
 
-def _lengths(penalty: FacePenalty, sizes: Ball) -> Ball:
-    """Return the length of each group of rows of (m, K)."""
+def _group_norms(penalty: FacePenalty, sizes: Ball) -> Ball:
+    """Return the norm of each group of features in sizes (m, K)."""
     squares = sizes.square_sum(axis=1)
     counts = np.bincount(penalty.groups, minlength=penalty.n_groups)
     if (counts <= 1).all():
@@ -91,7 +94,7 @@ def _lengths(penalty: FacePenalty, sizes: Ball) -> Ball:
 
 
 def root(squares: Ball) -> Ball:
-    """Return the square roots, from those of the ends."""
+    """Return the square roots of intervals, from those of their ends."""
     low = np.sqrt(np.maximum(squares.lower, 0.0))
     high = np.nextafter(np.sqrt(np.maximum(squares.upper, 0.0)), np.inf)
     mid = 0.5 * (low + high)

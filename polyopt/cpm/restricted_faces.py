@@ -1,8 +1,8 @@
-"""Faces of few features, and of small whole numbers: the settings they need, certificates, rules.
+"""Restricted faces of the Convex Polytope Machine: of few features, or of small integers.
 
-Both leave the faces of the Convex Polytope Machine independent of each other, given which face answers for
-which sample. The searches are in :mod:`polyopt.cpm.few_features` and :mod:`polyopt.cpm.integer`, the
-certificates in :mod:`polyopt.cpm.certificate_restricted`. Both may have signs to keep.
+Both need faces that are independent programs for a fixed assignment of the samples. Here are the checks of
+the other parameters, rules as text, and the call of :mod:`polyopt.cpm.certificate_restricted`; the searches
+are in :mod:`polyopt.cpm.few_features` and :mod:`polyopt.cpm.integer`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from polyopt.estimators.face_penalty import FacePenalty
 from polyopt.polytope import Polytope
 
 NUMBERS = ("integers", "scales", "thresholds")
-"""Arrays of a solution in whole numbers, and of a fitted machine."""
+"""Arrays of a solution with integers; a fitted machine has them as attributes."""
 
 
 class WholePolytope(Polytope):
-    """A polytope of whole numbers, whose rules state every digit: they are the machine itself."""
+    """A polytope with integer coefficients, whose rules by default state all digits."""
 
     def rules(
         self, digits: int = 15, threshold: float = 0.0, max_terms: int | None = None, *,
@@ -30,7 +30,7 @@ class WholePolytope(Polytope):
 
 
 def check_restrictions(machine: Any) -> None:
-    """Refuse parameters that faces of few features, or of whole numbers, cannot have."""
+    """Raise ValueError for parameters that few features, or integers, exclude."""
     penalty, sgd = machine.penalty or FacePenalty(), machine.sgd
     if penalty.max_features is not None:
         if penalty.l1 or penalty.group:
@@ -49,7 +49,7 @@ def check_restrictions(machine: Any) -> None:
 
 
 def _check_independent(machine: Any, setting: str) -> None:
-    """Refuse parameters with which the faces are not independent, or another solver."""
+    """Raise ValueError for parameters that couple the faces, and for other solvers."""
     margin = machine.penalty.margin
     perplexity = 1.0 if machine.sgd is None else machine.sgd.perplexity
     if machine.solver not in ("auto", "exact", "dual"):
@@ -64,7 +64,7 @@ def _check_independent(machine: Any, setting: str) -> None:
 
 
 def certify_restricted(machine: Any, X: Any, tol: float) -> Certificate:
-    """Return the certificate with either restriction, for the assignment reached on the samples X."""
+    """Return the certificate of a fitted machine for its assignment of the samples X."""
     solution, penalty = machine.solution_, machine._asked_penalty
     names = [f"tree_{k}" for k in range(len(solution["W"]))]
     arguments = {

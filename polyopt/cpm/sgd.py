@@ -18,20 +18,19 @@ Departures from the paper as printed:
 - The step is η_t = 1/(λ(t+1)), because 1/(λt) sets W to zero in the first step.
 - The first weights are small random numbers instead of zeros: with equal scores every positive would be
   assigned to the first face.
-- The answer is the average of the iterates with weights t⁴ or the last iterate, whichever has the smaller J.
-  (If faces exchange their roles, no average is useful.) ``average=False`` gives the last iterate.
-- Samples are visited in shuffled epochs, and of the measured answers the one with the least J is kept. With
-  ``average=False``, or an entropy floor, which the least J would violate first, the answer is that of the
-  last epoch; with a floor the one of average and last iterate that respects it.
+- The result is the last iterate or the average of the iterates with weights t⁴, whichever has the smaller J.
+  (After faces have exchanged their roles, the average is useless.) ``average=False`` allows only the last.
+- Samples are visited in shuffled epochs; J is measured after some of them, and the best result is returned.
+  With ``average=False``, or an entropy floor, which the smallest J tends to violate, it is the last result;
+  with a floor an iterate that satisfies it is preferred.
 - ASSIGN keeps the natural face if no face would raise the entropy; the paper does not cover this case.
 
-Algorithm 1 is a running sum: W_t = s_t U_t with s_t = (1 − η_1 λ)···(1 − η_t λ), where step t adds
-η_t/s_(t−1) times its gradient to U. No face is ever rescaled, and the margin test W·x̃ ≥ 1 becomes
-U·x̃ ≥ 1/s_(t−1). For the step above s_t = 1/(t+1). :func:`step_sizes` and :func:`inverse_scales` alone state
-the step rule.
+Implementation: W_t = s_t U_t with s_t = (1 − η_1 λ)···(1 − η_t λ), and step t adds η_t/s_(t−1) times its
+gradient to U. So no face is ever rescaled, and the margin test W·x̃ ≥ 1 becomes U·x̃ ≥ 1/s_(t−1). For the step
+above, s_t = 1/(t+1) (:func:`inverse_scales`, :func:`step_sizes`). The steps are compiled
+(``native/cpm_sgd.inc``). The faces are the columns of U (m+1, L), L being K padded to a multiple of the SIMD
+width ("lanes", :mod:`polyopt.linalg.rows`); U is float32 if the sizes of data and costs allow it.
 
-The steps are compiled (``native/cpm_sgd.inc``). U has the shape (m+1, L) of :mod:`polyopt.linalg.rows`, and
-is float32 if the sizes of data and costs allow it: no step moves W by less than its rounding could matter.
 :class:`CpmSgd` is the state, :class:`Epochs` the loop with its stopping test, :func:`solve_cpm_sgd` the
 solver.
 
@@ -65,7 +64,7 @@ Bits = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 
 # Entries of a run's tally, as in native/cpm_sgd.c.
-LOSS = 0  # sum of the hinges at the steps, times the samples' gains
+LOSS = 0  # sum of the hinges at the steps, times the samples' gains n C_i / 2
 MOVED = 1  # positives whose natural face differs from that of their last visit
 COUNTED, ENTROPY = 2, 3  # entries of UNADJ, and Σ c ln c over its counts
 AVERAGE = 4  # sum of the weights of the averaged iterates, relative to the last one's
@@ -76,17 +75,15 @@ SCORED_ROWS = 1 << 12
 
 @dataclass(frozen=True)
 class Options:
-    """Numbers of the solver."""
+    """Parameters of the solver."""
 
     first_measured_epoch: int = 5  # the first epoch after which the objective is measured
-    measured_epoch_ratio: float = 1.5  # growth of the epochs up to the next: measuring costs about an epoch
+    measured_epoch_ratio: float = 1.5  # to the next measured epoch, as measuring costs about an epoch
     n_agreeing: int = 3  # measurements that must agree to `tol`: they span more than half of the epochs
-    steps_per_call: int = (
-        1 << 12
-    )  # steps between two checks of the time limit, and whose sizes are computed at once
+    steps_per_call: int = 4096  # steps between two checks of the time limit
     start_size: float = 1e-3  # of the first weights, which only have to differ between the faces
-    averaged_entries: int = 64  # entries of the average updated per step at most, in the mean
-    perplexity_rounding_rel: float = 1e-9  # rounding error allowed below the floor
+    averaged_entries: int = 64  # limit of the average's entries that are updated per step, in the mean
+    perplexity_rounding_rel: float = 1e-9  # tolerance of the floor
 
 
 OPTIONS = Options()
@@ -125,12 +122,12 @@ def step_sizes(t: Vector, inverse_scales: Vector) -> Vector:
 class CpmRun(Struct):
     """Arguments of Algorithm 1 over some samples (n,), as in ``native/cpm_sgd.inc``.
 
-    The samples are :class:`polyopt.linalg.rows.Rows`, every entry times ``scale``. ``outside`` are the
-    positives, ``gains`` a sample's weight divided by λ. ``steps`` is t; ``step_sizes`` and ``inverse_scales``
-    are the step rule from ``first_step`` on. ``floor`` to ``phi`` are those of :func:`assign`; a floor of 0
-    switches Algorithm 2 off. Every ``spacing`` steps the iterate enters the average A with the weight t⁴; 0
-    is for no average. ``faces`` has each positive's natural face at its last visit, -1 for none; ``work`` and
-    ``answers`` are work space.
+    The samples are :class:`polyopt.linalg.rows.Rows`, every entry times ``scale``. ``outside`` is the mask of
+    the positives; ``gains`` are the samples' weights divided by λ. ``steps`` is t; ``step_sizes`` and
+    ``inverse_scales`` are those of the steps from ``first_step`` on. ``floor``, ``unadjusted``, ``counts``,
+    ``phi`` and ``tally`` are those of :func:`assign`; a floor of 0 switches Algorithm 2 off. Every
+    ``spacing`` steps the iterate enters the average A with the weight t⁴; 0 means no average. ``faces`` has
+    each positive's natural face at its last visit, -1 for none; ``work`` and ``answers`` are work space.
     """
 
     signature: ClassVar[str] = (
@@ -146,14 +143,14 @@ class CpmRun(Struct):
     inverse_scales: Vector
 
     def apply_step_rule(self) -> None:
-        """Evaluate the step rule for the next steps."""
+        """Compute the step sizes and scales of the next steps."""
         self.first_step[:] = self.steps
         t = np.arange(self.steps[0], self.steps[0] + len(self.inverse_scales), dtype=np.float64)
         self.inverse_scales[:] = inverse_scales(t)
         self.step_sizes[:] = step_sizes(t[1:], self.inverse_scales[1:])
 
 
-# A step of Algorithm 1 for each sample in `order`, in place.
+# Make a step of Algorithm 1 for each sample in `order`, in place.
 _take_steps = kernel("cpm_sgd", "run: CpmRun; order: i8 (o)")
 
 
@@ -186,18 +183,18 @@ class CpmSgd:
     def learn(
         self, rows: Rows, outside: Bits, gains: Vector, order: Integers, faces: Integers, unadjusted: Integers
     ) -> None:
-        """Make one step for each sample in `order`; the other arguments are as in :meth:`run_over`."""
-        self.take_steps(self.run_over(rows, outside, gains, faces, unadjusted), rows, order)
+        """Make one step for each sample in `order`; the other arguments are as in :meth:`prepare_run`."""
+        self.take_steps(self.prepare_run(rows, outside, gains, faces, unadjusted), rows, order)
 
-    def run_over(
+    def prepare_run(
         self, rows: Rows, outside: Bits, gains: Vector, faces: Integers, unadjusted: Integers
     ) -> CpmRun:
         """Return the arguments of steps over some samples.
 
         outside (n,): the positives.
         gains (n,): n C_i / 2, where n is the size of all the data.
-        faces, unadjusted (n,): each positive's natural face at its last visit, and in UNADJ; -1 for a new
-            one. Updated by the steps.
+        faces, unadjusted (n,): each positive's natural face at its last visit, and its entry of UNADJ; -1 if
+            it was not visited. Updated by the steps.
         """
         size = int(self.counts.max()) + len(outside) + 2 if self.floor > 0.0 else 0
         if len(self._phi) < size:
@@ -226,7 +223,7 @@ class CpmSgd:
 
     @property
     def last(self) -> NDArray[Any]:
-        """The last iterate W_t as lanes."""
+        """The last iterate W_t as columns (m+1, L)."""
         return iterate(self.U, self.steps[0])
 
     @property
@@ -235,11 +232,11 @@ class CpmSgd:
         averaged = self.average and self.steps[0] >= self.spacing
         return [faces_of(lanes, self.n_faces) for lanes in ([self.last, self.A] if averaged else [self.last])]
 
-    def answer(self, rows: Rows, outside: Bits, C: Vector) -> tuple[Vector, float]:
-        """Return the better of :attr:`iterates` for some samples and their costs (n,), and its objective.
+    def best_iterate(self, rows: Rows, outside: Bits, C: Vector) -> tuple[Vector, float]:
+        """Return the better of :attr:`iterates` for samples with costs C (n,), and its objective.
 
-        With a floor, an iterate that respects it is better than one that does not; if none does, the one
-        with the higher perplexity.
+        With a floor, an iterate that satisfies it is preferred; if none does, the one with the higher
+        perplexity.
         """
         candidates = [(W, self._objective(W, rows, outside, C)) for W in self.iterates]
         if self.floor == 0.0 or len(candidates) == 1:
@@ -279,11 +276,11 @@ def running_sum(W: Vector, steps: int) -> Vector:
 
 
 def faces_of(lanes: NDArray[Any], n_faces: int) -> Vector:
-    """Return lanes (m+1, L) as faces (K, m+1)."""
+    """Return the first K columns of `lanes` (m+1, L) as faces (K, m+1)."""
     return np.ascontiguousarray(lanes[:, :n_faces].T, dtype=np.float64)
 
 
-# Losses of samples `first` to `last` - 1 at the first K lanes of W (m+1, L); out (L,) is work space.
+# Sum the losses of samples `first` to `last` - 1 at the first K columns of W (m+1, L); out (L,): work space.
 _losses = kernel(
     "cpm_losses",
     ROWS + "outside: b1 (n); C: f8 (n); scale: f8; W: W (r, L); K: i8; first: i8; last: i8; out!: W (L)",
@@ -317,12 +314,12 @@ def solve_cpm_sgd(
     """Minimise J(W) by Algorithm 1; the parameters are those of the estimator.
 
     X (n, m): samples: float32, float64, or uint8, which is not copied into floats.
-    average: if False, the answer is the last iterate of the last epoch.
-    tol: the run ends when its last three measurements, over more than half of its epochs, lie within this
-        share of the least. The error falls like one over the epochs, so about as much is left.
+    average: if False, the result is the last iterate of the last epoch.
+    tol: relative tolerance: the run stops if its last three measurements, which span more than half of its
+        epochs, exceed the best by no more. The error falls like one over the epochs, so it is of this size.
     Returns: ``primal`` has ``W`` (K, m+1), bias last; there are no multipliers. ``history`` has one record
-        per epoch: the estimate of the objective from the steps, the objective of the answer where it was
-        measured (else nan), perplexity, positives whose face has changed, and faces in use.
+        per epoch: the estimate of the objective from the steps, the measured objective (else nan),
+        perplexity, positives whose face has changed, and faces in use.
     """
     clock, tol = Clock(time_limit), tolerance(tol)
     whole("n_faces", n_faces)
@@ -331,7 +328,7 @@ def solve_cpm_sgd(
     rows = as_rows(X)
     machine = CpmSgd(
         rows.width, n_faces, perplexity=perplexity, average=average, scale=scale, seed=seed,
-        dtype=_precision(rows, scale, 0.5 * len(y) * C),
+        dtype=_choose_precision(rows, scale, 0.5 * len(y) * C),
     )  # fmt: skip
     machine.U[:-1][~present_features(X)] = 0.0
     run = _Run(machine, rows, y, C)
@@ -343,34 +340,34 @@ class Epochs(ABC):
     """Epochs over one set of samples, until the measured objectives agree."""
 
     def __init__(self, first: Vector):
-        self.best = first  # the answer (K, m+1)
-        self.least = np.inf  # the smallest of the measured objectives
-        self.measured: list[float] = []
+        self.best = first  # the result (K, m+1)
+        self.min_objective = np.inf  # the smallest measured objective
+        self.measured: list[float] = []  # all measured objectives
         self.history: list[dict[str, float]] = []  # a record of each epoch
 
     @abstractmethod
     def epoch(self, clock: Clock) -> None:
-        """Visit the samples in random order, until the clock is over, and append a record."""
+        """Visit the samples in random order, until the clock is over, and append a record to the history."""
 
     @abstractmethod
     def measure(self) -> None:
-        """Measure the answer, and keep it if it is the best."""
+        """Measure the objective, and update `best`, `min_objective` and `measured`."""
 
     def run(self, clock: Clock, max_iter: int, tol: float, options: Options = OPTIONS) -> Status:
-        """Make epochs until the last measurements agree to `tol`, or a limit or Ctrl-C."""
-        due = options.first_measured_epoch
+        """Make epochs until the last measurements agree to `tol`, a limit is reached, or Ctrl-C."""
+        next_measured = options.first_measured_epoch
         try:
             for epoch in range(1, max_iter + 1):
                 self.epoch(clock)
-                over = clock.is_over
-                if epoch >= due or epoch == max_iter or over:
+                time_is_up = clock.is_over
+                if epoch >= next_measured or epoch == max_iter or time_is_up:
                     self.measure()
-                    due = max(epoch + 1, int(options.measured_epoch_ratio * epoch))
+                    next_measured = max(epoch + 1, int(options.measured_epoch_ratio * epoch))
                 tell(self.history[-1])
-                if over:
+                if time_is_up:
                     return Status.TIME_LIMIT
-                last = self.measured[-options.n_agreeing :]
-                if len(last) == options.n_agreeing and max(last) <= (1.0 + tol) * self.least:
+                recent = self.measured[-options.n_agreeing :]
+                if len(recent) == options.n_agreeing and max(recent) <= (1.0 + tol) * self.min_objective:
                     return Status.CONVERGED
         except KeyboardInterrupt:
             self.measure()
@@ -378,7 +375,7 @@ class Epochs(ABC):
         return Status.ITERATION_LIMIT
 
     def solution(self, status: Status, objective: float, solver: str, clock: Clock) -> Solution:
-        """Return the best answer, whose objective is given."""
+        """Return the best faces with their objective."""
         return Solution(
             status, {"W": self.best}, {}, objective, None, solver,
             iterations=len(self.history), solve_time=clock.seconds, history=tuple(self.history),
@@ -393,50 +390,50 @@ class _Run(Epochs):
         self.machine, self.rows, self.C = machine, rows, C
         self.outside, self.gains = y > 0, 0.5 * len(y) * C
         self.faces, self.unadjusted = np.full(len(y), -1), np.full(len(y), -1)
-        self.steps = machine.run_over(rows, self.outside, self.gains, self.faces, self.unadjusted)
+        self.steps = machine.prepare_run(rows, self.outside, self.gains, self.faces, self.unadjusted)
         self.keeps_last = not machine.average or machine.floor > 0.0
-        self.objective = np.inf  # of the answer
+        self.objective = np.inf  # of the result
 
     def epoch(self, clock: Clock) -> None:
         machine = self.machine
         order = machine.rng.permutation(len(self.C))
         machine.tally[LOSS] = machine.tally[MOVED] = 0.0
         done = machine.take_steps(self.steps, self.rows, order, clock)
-        W = machine.last
-        W *= W
-        # A negative, and a positive that was not visited, has the face -1.
+        squares = machine.last
+        squares *= squares
+        # Negatives, and positives that were not visited, have the face -1.
         counts = np.bincount(self.faces + 1, minlength=machine.n_faces + 1)[1:].tolist()
         total = sum(counts)
         self.history.append(
             {
                 "epoch": len(self.history) + 1.0,
                 "seconds": clock.seconds,
-                "estimate": float(W.sum() + 2.0 * machine.tally[LOSS] / done),
+                "estimate": float(squares.sum() + 2.0 * machine.tally[LOSS] / done),
                 "objective": math.nan,
                 "perplexity": math.exp(-sum(c / total * math.log(c / total) for c in counts if c)),
                 "reassigned": float(machine.tally[MOVED]),
                 "occupied": float(len(counts) - counts.count(0)),
             }
         )
-        show(self.history[-1], self._shown)
+        show(self.history[-1], self._state)
 
-    def _shown(self) -> dict[str, object]:
-        """Return the last iterate, its objective, and the face of each positive at its visit."""
+    def _state(self) -> dict[str, object]:
+        """Return the last iterate, its objective, and the face of each positive at its last visit."""
         W = self.machine.iterates[0]
         value = self.machine._objective(W, self.rows, self.outside, self.C)
         return {"W": W, "objective": value, "assignment": np.where(self.outside, self.faces, -1)}
 
     def measure(self) -> None:
-        W, objective = self.machine.answer(self.rows, self.outside, self.C)
+        W, objective = self.machine.best_iterate(self.rows, self.outside, self.C)
         if objective < self.objective or self.keeps_last:
             self.best, self.objective = W, objective
-        self.least = min(self.least, objective)
+        self.min_objective = min(self.min_objective, objective)
         self.measured.append(objective)
         if self.history:
             self.history[-1]["objective"] = objective
 
 
-def _precision(rows: Rows, scale: float, gains: Vector) -> type[np.floating[Any]]:
+def _choose_precision(rows: Rows, scale: float, gains: Vector) -> type[np.floating[Any]]:
     if not len(rows.values):
         return np.float32
     size = max(float(rows.values.max()), -float(rows.values.min()))
@@ -444,10 +441,10 @@ def _precision(rows: Rows, scale: float, gains: Vector) -> type[np.floating[Any]
 
 
 def precision(size: float, min_gain: float, max_gain: float) -> type[np.floating[Any]]:
-    """Return float32 for the weights unless it could overflow or vanish, else float64.
+    """Return float32 for the weights if no product can overflow or underflow, else float64.
 
-    size: the largest absolute entry of the samples. A product of three numbers up to 1e12 is within the range
+    size: the largest absolute entry of the samples. Products of three numbers up to 1e12 are within the range
     of single precision.
     """
-    sizes = (size, min_gain, max_gain)
-    return np.float32 if all(1e-12 <= each <= 1e12 for each in sizes) else np.float64
+    limits = (size, min_gain, max_gain)
+    return np.float32 if all(1e-12 <= limit <= 1e12 for limit in limits) else np.float64

@@ -54,7 +54,7 @@ class PolytopeStream:
             make_arrays_writable(sgd)
             outside = (codes == 1) == (label > 0)
             history.append({"chunk": float(self.chunks), **self._learn_chunk(sgd, rows, outside, C, clock)})
-            W, _ = sgd.answer(subset_rows, outside[subset], subset_costs)
+            W, _ = sgd.best_iterate(subset_rows, outside[subset], subset_costs)
             solutions.append(
                 Solution(
                     Status.CONVERGED, {"W": W}, {}, history[-1]["estimate"], None, "sgd (streaming)",

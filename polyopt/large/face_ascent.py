@@ -37,7 +37,14 @@ from polyopt.base.progress import tell
 from polyopt.certificates.certificate import Certificate, relative_gap
 from polyopt.certificates.tally import Tally, merge
 from polyopt.cpm.block_ascent import BlockAscent, Pairs, climb_pairs, no_pairs, release
-from polyopt.cpm.certificate_by_blocks import Multipliers, Weighed, faces_of, halves_of, pull, weigh
+from polyopt.cpm.certificate_by_blocks import (
+    AssignedBlock,
+    Multipliers,
+    certify_halves,
+    implied_faces,
+    reduce_dual,
+    reduce_primal,
+)
 from polyopt.large.blocks import ROWS_AT_ONCE, Recipe, TwoClasses, concatenate, two_classes
 from polyopt.large.executor import Executor, Fold
 from polyopt.large.sources import Samples
@@ -191,13 +198,13 @@ class FaceAscents:
         gains = merge(
             self._each(pull_block, lambda number: (self._recipe, *self._multipliers(number), self._K))
         )
-        W = faces_of(gains, self._scale)[1]
+        W = implied_faces(gains, self._scale)[1]
         self._W, proofs = W.copy(), []
         for faces in [W] if assigning is None else [W, assigning]:
             point = (faces, self._scale, MIN_HINGE_DECREASE)
             arguments = [(self._recipe, *self._multipliers(number), *point) for number in self._blocks]
             losses = merge(self._executor.each(weigh_block, arguments))
-            proofs.append((faces, halves_of(gains, losses, faces, self._scale, tol), losses))
+            proofs.append((faces, certify_halves(gains, losses, faces, self._scale, tol), losses))
         return min(proofs, key=lambda proof: sum(half.primal_value for half in proof[1]))
 
     def _each(
@@ -464,7 +471,7 @@ def pull_block(
     n_faces: int,
 ) -> Tally:  # fmt: skip
     """Return Σ α_ik and ½ Σ α_ik y_i x̃_i of a block's multipliers."""
-    return pull(_block(samples, recipe, assigned), multipliers, n_faces)
+    return reduce_dual(_block(samples, recipe, assigned), multipliers, n_faces)
 
 
 def weigh_block(
@@ -475,12 +482,12 @@ def weigh_block(
 
     min_decrease: decrease of its hinge above which a sample outside changes its face.
     """
-    return weigh(_block(samples, recipe, assigned), multipliers, W, scale, min_decrease)
+    return reduce_primal(_block(samples, recipe, assigned), multipliers, W, scale, min_decrease)
 
 
-def _block(samples: Samples, recipe: Recipe, assigned: Assignment) -> Weighed:
+def _block(samples: Samples, recipe: Recipe, assigned: Assignment) -> AssignedBlock:
     X, outside, weights = two_classes(samples, recipe)
-    return Weighed(X, outside, recipe.C * weights, assigned)
+    return AssignedBlock(X, outside, recipe.C * weights, assigned)
 
 
 # -- pairs by groups of faces ------------------------------------------------------------------------

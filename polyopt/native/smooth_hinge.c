@@ -1,4 +1,4 @@
-/* The line search of Newton's method on the hinge loss with its kink rounded off (solvers/cpm/smooth.py). */
+/* The line search of Newton's method on the hinge loss with its kink rounded off (polyopt/cpm/smooth_hinge.py). */
 #include "tiles.h"
 
 enum { MAX_LENGTHS = 60 };             /* lengths of a step, at most */

@@ -64,8 +64,8 @@ from formulations.polytope import check_assignment, lift
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
 from polyopt.certificates.claims.statement import Evidence, Statement, cap_of, numeral, numerals
 from polyopt.certificates.points import checked_faces, within_shared_caps
-from polyopt.cpm.claim import priced, state_faces
-from polyopt.cpm.penalty_term import left_squares, price_of
+from polyopt.cpm.claim import add_penalty, state_faces
+from polyopt.cpm.penalty_term import penalty_value, shrunk_square_sum
 from polyopt.linalg.rounding import UNIT, Ball, product, strongly_convex_bound, transposed_product
 from polyopt.linalg.used_features import UsedFeatures
 
@@ -325,7 +325,7 @@ def certify_logistic_polytopes(
     best_other = Ball(np.where(other_class, s.mid, -np.inf), np.where(other_class, s.rad, 0.0)).max(axis=1)
     xi = best_other - s[np.arange(len(y)), z]
     squares = 0.5 * rho * Ball(W[:, :-1]).square_sum() + 0.5 * eta * Ball(W[:, -1]).square_sum()
-    value = (xi.softplus() * costs).sum() + squares + price_of(penalty, W)
+    value = (xi.softplus() * costs).sum() + squares + penalty_value(penalty, W)
     residuals: list[Residual] = []
     if alpha is None:
         candidates = [_multipliers_of(s.mid, xi.mid, costs, other_class, t) for t in _TIE_SOFTNESS]
@@ -381,7 +381,7 @@ class _FixedAssignment:
         net = self.Z * Ball(total.mid[:, None], total.rad[:, None]) - alpha
         free = self.free[:, -1].astype(float)
         q, r = transposed_product(self.X, net.signed(free)), net.signed(free).sum(axis=0)
-        shrunk_sq = left_squares(self.penalty, self._class_signed(q))
+        shrunk_sq = shrunk_square_sum(self.penalty, self._class_signed(q))
         norms = shrunk_sq * (1.0 / self.rho) + Ball(r.size).square_sum() * (1.0 / self.eta)
         norms = Ball(0.5 * norms.mid, 0.5 * norms.rad + 2.0 * UNIT * norms.mid)  # rounding of the divisions
         bound = _entropy(total, self.costs) - norms
@@ -474,7 +474,7 @@ def state_logistic_polytopes(
         X.shape[1],
         {label: np.flatnonzero(owners.classes == -label).tolist() for label in (-1.0, 1.0)},
     )
-    size = priced({"kind": "square", "factor": numerals([rho / 2] * m + [eta / 2])}, penalty)
+    size = add_penalty({"kind": "square", "factor": numerals([rho / 2] * m + [eta / 2])}, penalty)
     if not free.all() or required_signs.any():
         signed = np.column_stack([required_signs, np.zeros(len(W))])
         low, high = free & (signed <= 0), free & (signed >= 0)

@@ -194,7 +194,7 @@ def certify_pc_slp(
             s: sum(c for c, label in zip(exact_costs, labels, strict=True) if label == s) for s in (-1.0, 1.0)
         }
         exact = [c / totals[label] for c, label in zip(exact_costs, labels, strict=True)]
-        return state_faces("PC-SLP", X, y, box.W, box.stated_size, exact, members, M, pays="worst")
+        return state_faces("PC-SLP", X, y, box.W, box.stated_size, exact, members, M, combine="worst")
 
     return _certificate("PC-SLP", value, bound, residuals, box, tol, large, statement)
 

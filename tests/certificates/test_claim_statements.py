@@ -15,7 +15,7 @@ from polyopt.certificates.claims.file import cells_of, feasible_multipliers
 from polyopt.check.check import Program, Refused
 from polyopt.cpm.certificate import state_choice, state_cpm
 from polyopt.cpm.certificate_restricted import state_integers
-from polyopt.cpm.claim import priced, state_faces
+from polyopt.cpm.claim import add_penalty, state_faces
 from polyopt.linalg.kernels import Kernel
 from polyopt.margin.claim import state_l0, state_one_norm, state_pattern
 from polyopt.polyhedral.logistic_certificate import state_logistic_polytopes, state_plume
@@ -66,7 +66,7 @@ def test_faces_pay_where_a_sample_answers(data):
                 t = np.where(answers > 0, phi(-y[:, None] * scores(X, W)), 0.0)
                 paid = t.sum(axis=1) if pays == "sum" else t.max(axis=1)
                 alpha = rng.uniform(0.0, 0.2, (N, K)) * answers * C[:, None] / 7
-                found = state_faces("t", X, y, W, size, costs, answers, alpha, loss=loss, pays=pays)
+                found = state_faces("t", X, y, W, size, costs, answers, alpha, loss=loss, combine=pays)
                 value, bound = value_of(found)
                 assert value == pytest.approx((W**2).sum() / 2 + np.array(costs, float) @ paid, rel=1e-12)
                 pulls = (y[:, None] * alpha).T @ np.column_stack([X, np.ones(N)])
@@ -89,12 +89,12 @@ def size_with(penalty, W, size):
 def test_prices_of_single_weights_signs_and_groups(data):
     W = np.abs(data[3]) * [1.0, -1.0, 1.0]
     size = {"kind": "square", "factor": 1, "low": -2}
-    assert priced(size, None) is size
+    assert add_penalty(size, None) is size
     for penalty in (
         FacePenalty.of(M, l1=0.25), FacePenalty.of(M, signs=[1, -1]), FacePenalty.of(M, group=0.5),
         FacePenalty.of(M, l1=0.25, signs=[0, -1], group=0.5, groups=[0, 0]),
     ):  # fmt: skip
-        made = priced({"kind": "square", "factor": 1}, penalty)
+        made = add_penalty({"kind": "square", "factor": 1}, penalty)
         assert size_with(penalty, W, made) == pytest.approx((W**2).sum() + penalty.value(W), rel=1e-12)
         for j in range(M):
             V = W.copy()
@@ -102,9 +102,9 @@ def test_prices_of_single_weights_signs_and_groups(data):
             if penalty.signs[j]:
                 with pytest.raises(Refused, match="outside its box"):
                     size_with(penalty, V, made)
-    made = priced(size, FacePenalty.of(M, signs=[0, -1]))
+    made = add_penalty(size, FacePenalty.of(M, signs=[0, -1]))
     assert (made["low"], made["high"]) == ([-2, -2, -2], ["inf", 0, "inf"])
-    made = priced(size, FacePenalty.of(M, signs=[1, 0]))
+    made = add_penalty(size, FacePenalty.of(M, signs=[1, 0]))
     assert (made["low"], made["high"]) == ([0, -2, -2], ["inf", "inf", "inf"])
     assert size == {"kind": "square", "factor": 1, "low": -2}
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from polyopt.cpm import certificate_by_blocks as cpm_blocks
-from polyopt.cpm.certificate_by_blocks import Multipliers, Weighed, pull, weigh
+from polyopt.cpm.certificate_by_blocks import AssignedBlock, Multipliers, reduce_dual, reduce_primal
 
 K, N, SCALE, LEAST = 3, 50, 0.25, 0.4
 
@@ -15,7 +15,7 @@ def drawn(seed):
     rng = np.random.default_rng(seed)
     outside = rng.random(N) < 0.5
     assigned = np.where(outside, rng.integers(0, K, N), -1)
-    block = Weighed(np.round(8 * rng.normal(size=(N, 2))), outside, rng.uniform(0.0, 2.0, N), assigned)
+    block = AssignedBlock(np.round(8 * rng.normal(size=(N, 2))), outside, rng.uniform(0.0, 2.0, N), assigned)
     places = np.sort(rng.choice(N * K, 60, replace=False))
     alpha = rng.uniform(-0.1, 2.0, 60)
     order = rng.permutation(60)
@@ -32,7 +32,14 @@ def test_every_pair_is_weighed_once(at_once, monkeypatch):
     block, given, W = drawn(at_once)
     A = np.zeros((N, K))
     A[given.rows, given.faces] = given.alpha
-    sums = {"paid": np.zeros(K), "inside": 0.0, "held": 0.0, "best": 0.0, "moved": 0.0, "counts": np.zeros(K)}
+    sums = {
+        "losses": np.zeros(K),
+        "inside": 0.0,
+        "held": 0.0,
+        "best": 0.0,
+        "moved": 0.0,
+        "counts": np.zeros(K),
+    }
     worst = {("stationarity", "assignment"): np.zeros(N)}
     for row in ("margin", "slack"):
         worst |= {(of, f"{row} {k}"): np.zeros(N) for of in ("sign", "complementarity") for k in range(K)}
@@ -42,7 +49,7 @@ def test_every_pair_is_weighed_once(at_once, monkeypatch):
             lead = score if block.outside[i] else -score
             cap = block.costs[i] if not block.outside[i] or block.assigned[i] == k else 0.0
             hinge = max(1.0 - lead, 0.0)
-            sums["paid"][k] += cap * hinge
+            sums["losses"][k] += cap * hinge
             sums["held" if block.outside[i] else "inside"] += cap * hinge
             worst["sign", f"margin {k}"][i], worst["sign", f"slack {k}"][i] = -A[i, k], A[i, k] - cap
             worst["complementarity", f"margin {k}"][i] = abs(A[i, k]) * max(lead - 1.0, 0.0)
@@ -54,10 +61,10 @@ def test_every_pair_is_weighed_once(at_once, monkeypatch):
             sums["moved"] += block.costs[i] * (gain > LEAST)
             sums["counts"][int(np.argmax(scores))] += block.costs[i]
             worst["stationarity", "assignment"][i] = gain
-    found = weigh(block, given, W, SCALE, LEAST)
+    found = reduce_primal(block, given, W, SCALE, LEAST)
     assert found.n == N
-    assert found.sums["paid"].mid == pytest.approx(sums.pop("paid"))
-    assert set(found.sums) == {"paid", *sums}
+    assert found.sums["losses"].mid == pytest.approx(sums.pop("losses"))
+    assert set(found.sums) == {"losses", *sums}
     for name, wanted in sums.items():
         assert found.sums[name] == pytest.approx(wanted), name
     assert 0.0 < found.sums["moved"] < block.costs[block.outside].sum()
@@ -77,7 +84,7 @@ def test_multipliers_gain_and_pull_what_is_within_their_caps(at_once, monkeypatc
         a = min(max(alpha, 0.0), cap)
         gain[k] += a
         pulled[:, k] += (0.5 if block.outside[i] else -0.5) * a * np.append(block.X[i], 1.0)
-    found = pull(block, given, K)
-    assert found.sums["gain"].mid == pytest.approx(gain)
-    assert found.sums["pulled"].mid == pytest.approx(pulled)
-    assert (np.abs(found.sums["pulled"].mid - pulled) <= found.sums["pulled"].rad + 1e-13).all()
+    found = reduce_dual(block, given, K)
+    assert found.sums["alpha_sum"].mid == pytest.approx(gain)
+    assert found.sums["faces"].mid == pytest.approx(pulled)
+    assert (np.abs(found.sums["faces"].mid - pulled) <= found.sums["faces"].rad + 1e-13).all()

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from formulations.face_penalty import FacePenalty
-from polyopt.cpm.penalty_term import cut_sizes, held_by_groups, left_squares, price_of, sign_residuals
+from polyopt.cpm.penalty_term import (
+    choose_group_multipliers,
+    penalty_value,
+    shrunk_square_sum,
+    sign_residuals,
+    thresholded_sizes,
+)
 from polyopt.linalg.rounding import Ball
 
 K, M = 2, 5
@@ -31,7 +37,7 @@ def test_left_squares_enclose_every_member(penalty, seed):
     """What is left of pulls encloses that of each of them and not much more."""
     for rad in (0.0, 0.05):
         pulls, members = drawn(seed, rad)
-        found, sizes = left_squares(penalty, pulls), cut_sizes(penalty, pulls[:-1])
+        found, sizes = shrunk_square_sum(penalty, pulls), thresholded_sizes(penalty, pulls[:-1])
         for V in members:
             left = penalty.shrunk(V.T)
             assert found.lower <= (left**2).sum() <= found.upper
@@ -48,11 +54,11 @@ def test_groups_hold_within_their_price(penalty, rng):
     """What groups hold is within their price and the best for pulls at 0."""
     V = rng.normal(size=(K, M + 1))
     for W in (np.zeros((K, M + 1)), penalty.allowed(rng.normal(size=(K, M + 1)))):
-        held = held_by_groups(penalty, V, W)
+        held = choose_group_multipliers(penalty, V, W)
         lengths = penalty.lengths(held)
         assert (lengths <= penalty.group).all()
         exact = Ball(V.T.copy(), np.zeros((M + 1, K)))
-        each = left_squares(penalty, exact, held)
+        each = shrunk_square_sum(penalty, exact, held)
         assert each.mid.shape == (K,)
         assert each.mid.sum() >= (penalty.shrunk(V) ** 2).sum() * (1.0 - 1e-9)
         if not W.any():  # without faces in use q is the best there is
@@ -65,7 +71,7 @@ def test_groups_hold_within_their_price(penalty, rng):
 @pytest.mark.parametrize("penalty", PENALTIES)
 def test_the_price_is_enclosed(penalty, rng):
     W = rng.normal(size=(K, M + 1))
-    found = price_of(penalty, W)
+    found = penalty_value(penalty, W)
     assert found.lower <= penalty.value(W) <= found.upper
     assert found.rad <= 1e-12
 
@@ -82,8 +88,10 @@ def test_groups_hold_along_faces_in_use():
     """Groups hold their price along faces in use all of small pulls and nothing of none."""
     penalty = FacePenalty.of(4, group=0.5, groups=[[0, 1], [2], [3]])
     V, W = np.array([[9.0, 9.0, 0.3, 0.0, 7.0]]), np.array([[0.03, -0.04, 0.0, 0.0, 1.0]])
-    assert held_by_groups(penalty, V, W) == pytest.approx(np.array([[0.3, -0.4, 0.3, 0.0]]), rel=1e-11)
-    assert held_by_groups(penalty, V, 0.0 * W) == pytest.approx(
+    assert choose_group_multipliers(penalty, V, W) == pytest.approx(
+        np.array([[0.3, -0.4, 0.3, 0.0]]), rel=1e-11
+    )
+    assert choose_group_multipliers(penalty, V, 0.0 * W) == pytest.approx(
         np.array([[0.5 / np.sqrt(2.0), 0.5 / np.sqrt(2.0), 0.3, 0.0]]), rel=1e-11
     )
-    assert held_by_groups(FacePenalty.of(4, l1=1.0), V, W).tolist() == [[0.0] * 4]
+    assert choose_group_multipliers(FacePenalty.of(4, l1=1.0), V, W).tolist() == [[0.0] * 4]

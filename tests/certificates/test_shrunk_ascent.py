@@ -52,7 +52,7 @@ def test_the_system_is_that_of_the_slope_of_what_is_left_of_pulls(prices, form):
     wanted[free] = np.linalg.solve(A @ J @ A.T + np.diag(ridge[free]), slope[free])
     system = _System(penalty, V, form(X), y, free, 1500)
     assert system.solve(slope, ridge) == pytest.approx(wanted, abs=1e-7)
-    found = system._iterate(slope, ridge)
+    found = system._solve_by_cg(slope, ridge)
     left = slope[free] - (A @ J @ A.T + np.diag(ridge[free])) @ found[free]
     first = (slope[free] ** 2 / ridge[free]).sum()
     assert (left**2 / ridge[free]).sum() <= 1.01e-8 * first
@@ -80,7 +80,7 @@ def test_values_and_slopes_of_the_two_programs(prices, form):
         for h in (-1e-6, 1e-6):
             moved = alpha.copy()
             moved[i, k] += h
-            ascent._take(moved)
+            ascent._set_alpha(moved)
             values.append(ascent.dual)
         assert (values[1] - values[0]) / 2e-6 == pytest.approx(slope[i, k], abs=1e-6)
 
@@ -97,10 +97,10 @@ def test_steps_gain_and_end_at_the_optimum(prices):
         assert ascent.dual > last - 1e-13 * abs(last)
         assert ((ascent.alpha >= 0.0) & (ascent.alpha <= caps)).all()
         last = ascent.dual
-    ascent._take(ascent.alpha)
+    ascent._set_alpha(ascent.alpha)
     assert ascent.gap <= 1e-9
     again = PenalisedAscent(ascent._X, ascent._y, caps, penalty)
-    assert again.reach(1e-11)
+    assert again.solve(1e-11)
     again.polish()
     assert again.dual == pytest.approx(ascent.dual, rel=1e-9)
     assert (penalty.signs * ascent.faces[:, :-1] >= 0.0).all()
@@ -109,10 +109,10 @@ def test_steps_gain_and_end_at_the_optimum(prices):
 def test_conjugate_gradients_come_to_the_same():
     """Without small systems conjugate gradients come to the same."""
     *_, ascent = drawn("all")
-    assert ascent.reach(1e-10)
+    assert ascent.solve(1e-10)
     *_, other = drawn("all", options=Options(max_factored=3))
     assert not other._has_small_systems
-    assert other.reach(1e-10)
+    assert other.solve(1e-10)
     assert other.dual == pytest.approx(ascent.dual, rel=1e-9)
 
 

@@ -24,11 +24,11 @@ def drawn(prices, seed=0):
     X, y = two_blobs(n=14, m=M, seed=seed)
     caps = np.where(rng.random((14, K)) < 0.2, 0.0, rng.uniform(0.5, 2.0, (14, K)))
     path = CentralPath(X, y, caps, FacePenalty.of(M, **prices))
-    path.alpha = np.where(path.live, rng.uniform(0.1, 0.9, caps.shape) * path.caps, 0.0)
+    path.alpha = np.where(path.has_cap, rng.uniform(0.1, 0.9, caps.shape) * path.caps, 0.0)
     path.W = rng.normal(size=path.W.shape)
     path.s, path.t = rng.uniform(0.5, 2.0, caps.shape), rng.uniform(0.5, 2.0, caps.shape)
     path.r = path.r + rng.uniform(-0.2, 0.2, path.r.shape)
-    for name in ("over", "under"):
+    for name in ("p_up", "p_down"):
         setattr(path, name, getattr(path, name) * rng.uniform(0.5, 2.0, path.r.shape))
     if path.grouped:
         path.q = rng.uniform(-0.25, 0.25, path.q.shape)
@@ -47,18 +47,18 @@ def equations(path, x):
     weights = x["W"][:, :-1]
     zero = {
         "faces": whole,
-        "slopes": np.where(path.live, slope + x["s"] - x["t"], 0.0),
-        "prices": weights[:, path.bounded] - x["over"] + x["under"],
+        "slopes": np.where(path.has_cap, slope + x["s"] - x["t"], 0.0),
+        "prices": weights[:, path.bounded] - x["p_up"] + x["p_down"],
     }
     finite = {
-        "over": np.where(np.isinf(path.up), 1.0, path.up),
-        "under": np.where(np.isinf(path.down), 1.0, path.down),
+        "p_up": np.where(np.isinf(path.up), 1.0, path.up),
+        "p_down": np.where(np.isinf(path.down), 1.0, path.down),
     }
     products = {
-        "s": np.where(path.live, x["s"] * x["alpha"], np.nan),
-        "t": np.where(path.live, x["t"] * (path.caps - x["alpha"]), np.nan),
-        "over": np.where(path.over > 0.0, x["over"] * (finite["over"] - x["r"]), np.nan),
-        "under": np.where(path.under > 0.0, x["under"] * (finite["under"] + x["r"]), np.nan),
+        "s": np.where(path.has_cap, x["s"] * x["alpha"], np.nan),
+        "t": np.where(path.has_cap, x["t"] * (path.caps - x["alpha"]), np.nan),
+        "p_up": np.where(path.p_up > 0.0, x["p_up"] * (finite["p_up"] - x["r"]), np.nan),
+        "p_down": np.where(path.p_down > 0.0, x["p_down"] * (finite["p_down"] + x["r"]), np.nan),
     }
     if path.grouped:
         whole[:, :-1] += x["q"]
@@ -73,7 +73,7 @@ def equations(path, x):
 def test_a_newton_step_solves_the_equations_to_first_order(prices):
     path, centre = drawn(PRICES[prices]), 0.3
     way = path._direction(path._factor(), centre, {})
-    assert not any(way[name][~path.live].any() for name in ("alpha", "s", "t"))  # what has no cap stays
+    assert not any(way[name][~path.has_cap].any() for name in ("alpha", "s", "t"))  # what has no cap stays
     here = {name: getattr(path, name) for name in way}
     change = {}
     for h in (-1e-5, 1e-5):
@@ -91,10 +91,10 @@ def test_a_newton_step_solves_the_equations_to_first_order(prices):
 def test_a_path_near_faces_begins_on_its_centre(prices):
     """A path near some faces begins with like products and only the faces equation open."""
     before = drawn(PRICES[prices], seed=3)
-    caps = np.where(before.live, before.caps, 0.0)
+    caps = np.where(before.has_cap, before.caps, 0.0)
     near = np.random.default_rng(4).normal(size=before.W.shape)
     path = CentralPath(before.X, before.y[:, 0], caps, before.penalty, near)
-    state = {name: getattr(path, name) for name in ("W", "alpha", "s", "t", "r", "over", "under", "q", "z")}
+    state = {name: getattr(path, name) for name in ("W", "alpha", "s", "t", "r", "p_up", "p_down", "q", "z")}
     zero, products = equations(path, state)
     assert path.W == pytest.approx(before.penalty.allowed(near))
     every = np.concatenate([part[~np.isnan(part)] for part in products.values()])

@@ -18,13 +18,13 @@ from polyopt import Claim, large
 from polyopt.certificates.certificate import Residual
 from polyopt.certificates.tally import merge
 from polyopt.cpm.certificate_by_blocks import (
+    AssignedBlock,
     Multipliers,
-    Weighed,
     certify_faces,
-    faces_of,
-    halves_of,
-    pull,
-    weigh,
+    certify_halves,
+    implied_faces,
+    reduce_dual,
+    reduce_primal,
 )
 from polyopt.large import face_ascent, polytopes
 
@@ -123,7 +123,7 @@ def held_block(data, seed=0):
     """A block with an assignment, multipliers, and the faces that they make."""
     X, y, weights = data
     rng, outside = np.random.default_rng(seed), y == "out"
-    block = Weighed(X, outside, C * weights, np.where(outside, rng.integers(0, K, len(y)), -1))
+    block = AssignedBlock(X, outside, C * weights, np.where(outside, rng.integers(0, K, len(y)), -1))
     rows, faces = np.divmod(np.arange(len(y) * K), K)
     alpha = rng.uniform(0.0, 1.0, len(rows)) * block.caps(rows, faces) * 0.02
     return block, Multipliers(rows, faces, alpha)
@@ -131,10 +131,10 @@ def held_block(data, seed=0):
 
 def test_values_are_those_of_the_two_programs_cut_as_it_may_be(data):
     block, given = held_block(data)
-    gained = pull(block, given, K)
-    W = faces_of(gained, 1 / 255)[1]
-    met = weigh(block, given, W, 1 / 255, 1e-7)
-    proof = certify_faces(halves_of(gained, met, W, 1 / 255, 1e-6), NONE, 1e-6)
+    gained = reduce_dual(block, given, K)
+    W = implied_faces(gained, 1 / 255)[1]
+    met = reduce_primal(block, given, W, 1 / 255, 1e-7)
+    proof = certify_faces(certify_halves(gained, met, W, 1 / 255, 1e-6), NONE, 1e-6)
     X = np.column_stack([block.X / 255.0, np.ones(len(block.X))])
     y = np.where(block.outside, 1.0, -1.0)
     alpha = given.alpha.reshape(-1, K)
@@ -148,11 +148,13 @@ def test_values_are_those_of_the_two_programs_cut_as_it_may_be(data):
     parts = []
     for low, high in pairwise(cuts):
         rows, faces, alpha = (each[low * K : high * K] for each in given)
-        parts.append((Weighed(*(each[low:high] for each in block)), Multipliers(rows - low, faces, alpha)))
-    apart = merge(pull(*part, K) for part in parts)
-    assert faces_of(apart, 1 / 255)[1] == pytest.approx(W, rel=1e-12)
-    again = merge(weigh(*part, W, 1 / 255, 1e-7) for part in parts)
-    assert again.sums["paid"].mid == pytest.approx(met.sums["paid"].mid, rel=1e-12)
+        parts.append(
+            (AssignedBlock(*(each[low:high] for each in block)), Multipliers(rows - low, faces, alpha))
+        )
+    apart = merge(reduce_dual(*part, K) for part in parts)
+    assert implied_faces(apart, 1 / 255)[1] == pytest.approx(W, rel=1e-12)
+    again = merge(reduce_primal(*part, W, 1 / 255, 1e-7) for part in parts)
+    assert again.sums["losses"].mid == pytest.approx(met.sums["losses"].mid, rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -171,10 +173,10 @@ def test_multipliers_that_are_spoilt_prove_no_more(spoil, condition, data):
     scaled = np.where(used, block.assigned, 0)
     best = polyopt.ConvexPolytopeMachine(K, C=C, inside_label="in", solver="exact")
     best.fit_from(X[used] / 255.0, y[used], scaled[used], hold=True, sample_weight=weights[used])
-    W = faces_of(pull(block, given, K), 1 / 255)[1]
+    W = implied_faces(reduce_dual(block, given, K), 1 / 255)[1]
     other = given._replace(alpha=spoil(given.alpha))
-    gained, met = pull(block, other, K), weigh(block, other, W, 1 / 255, 1e-7)
-    proof = certify_faces(halves_of(gained, met, W, 1 / 255, 1e-6), NONE, 1e-6)
+    gained, met = reduce_dual(block, other, K), reduce_primal(block, other, W, 1 / 255, 1e-7)
+    proof = certify_faces(certify_halves(gained, met, W, 1 / 255, 1e-6), NONE, 1e-6)
     assert proof.claim is Claim.SUBOPTIMAL_BY
     assert proof.dual_value <= best.certificate().primal_value <= proof.primal_value * (1.0 + 1e-9)
     assert any(each.condition == condition and each.relative > 1e-6 for each in proof.residuals)

@@ -104,7 +104,7 @@ def test_of_two_answers_that_which_keeps_the_floor_is_taken(stripes):
     machine.steps[0] = 10**6
     for U, A in ((alone, good), (good, alone)):
         machine.U[:, :2], machine.A[:, :2] = U.T * (10**6 + 1.0), A.T
-        assert np.allclose(machine.answer(rows, outside, C)[0], good)
+        assert np.allclose(machine.best_iterate(rows, outside, C)[0], good)
 
 
 def test_a_floor_that_the_answer_does_not_have_is_told(stripes):

@@ -140,7 +140,7 @@ def test_a_price_of_nothing_is_the_machine_without(samples):
 def test_the_ascent_agrees_with_the_program_zeros_included(samples, penalty):
     X, y, z, C = samples
     ascent = ascent_of(X, y, z, C, penalty)
-    assert ascent.reach(1e-10)
+    assert ascent.solve(1e-10)
     program = cpm_sparse.fixed_assignment(X, y, K, z, C, penalty=penalty)
     assert ascent.primal == pytest.approx(program.solve().objective, rel=1e-8)
     assert (ascent.alpha >= 0).all()
@@ -165,7 +165,7 @@ def test_a_group_of_columns_is_in_use_together_or_not_at_all():
     for price in (0.5, 4.0, 10.0, 25.0, 60.0):
         penalty = FacePenalty.of(7, group=price, groups=[[0, 1, 2]])
         ascent = ascent_of(X, y, np.where(y > 0, 0, -1), np.ones(90), penalty, 1)
-        assert ascent.reach(1e-9)
+        assert ascent.solve(1e-9)
         own = frozenset(penalty.features(ascent.W).tolist())
         assert len(own & {0, 1, 2}) in (0, 3)
         seen.add(own)
@@ -180,7 +180,7 @@ def test_more_features_than_an_interior_point_is_asked_for():
     X, penalty = rng.normal(size=(20, m)), FacePenalty.of(m, l1=2.0, group=0.5)
     y = np.where(X[:, 0] + X[:, 1] > 0, 1.0, -1.0)
     ascent = ascent_of(X, y, np.where(y > 0, 0, -1), np.ones(20), penalty, 1)
-    assert ascent.reach(1e-9)
+    assert ascent.solve(1e-9)
     given = {"W": ascent.faces, "alpha": ascent.alpha, "penalty": penalty}
     assert certify_cpm(X, y, **given).relative_gap < 1e-8
     assert 0 < len(penalty.features(ascent.faces)) < 60
@@ -195,7 +195,7 @@ def test_one_face_with_a_dear_price_is_the_one_norm_machine(samples):
     best.solve(solver="CLARABEL")
     price = 1e4
     ascent = ascent_of(X, y, np.zeros(len(y), dtype=int), price * C, FacePenalty.of(M, l1=price), 1)
-    assert ascent.reach(1e-10)
+    assert ascent.solve(1e-10)
     mine = np.abs(ascent.W[0, :-1]).sum() + C @ np.maximum(0.0, 1.0 - y * ascent.scores[:, 0])
     allowed = (float(w.value @ w.value) + float(b.value) ** 2) / price + 1e-8 * best.value
     assert best.value * (1 - 1e-8) <= mine <= best.value + allowed
@@ -214,7 +214,7 @@ def test_degenerate_data_are_solved(n, seed, l1, group, scale):
     y = np.where(rng.random(n) < 0.6, 1.0, -1.0)
     penalty = FacePenalty.of(5, l1=l1, group=group, signs=rng.integers(-1, 2, 5), groups=[[0, 1]])
     ascent = ascent_of(X, y, np.where(y > 0, rng.integers(0, K, n), -1), scale * np.ones(n), penalty)
-    ascent.reach(1e-8)
+    ascent.solve(1e-8)
     certificate = certify_cpm(
         X, y, scale, W=ascent.faces, alpha=ascent.alpha, penalty=penalty,
         assignment=np.where(y > 0, (ascent.caps > 0).argmax(axis=1), -1),

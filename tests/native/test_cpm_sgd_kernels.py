@@ -103,7 +103,7 @@ def test_entropies_are_those_of_the_counts_after_steps(K):
     rows, _ = samples("dense", 40, 5, rng)
     sgd = CpmSgd(5, K, perplexity=0.9 * K)
     known = np.full(40, -1)
-    run = sgd.run_over(rows, rng.random(40) < 0.5, np.ones(40), np.full(40, -1), known)
+    run = sgd.prepare_run(rows, rng.random(40) < 0.5, np.ones(40), np.full(40, -1), known)
     for _ in range(20):
         assert sgd.take_steps(run, rows, rng.permutation(40)) == 40
         used = np.bincount(known[known >= 0], minlength=K)

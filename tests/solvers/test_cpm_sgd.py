@@ -322,7 +322,7 @@ def test_an_average_over_an_exchange_of_roles_is_not_the_answer():
     machine = CpmSgd(X.shape[1], 2, dtype=np.float64)
     machine.steps[0] = 100
     machine.U[:, :2], machine.A[:, :2] = 101.0 * W.T, 0.5 * (W + W[::-1]).T
-    answer, objective = machine.answer(as_rows(X), y > 0, np.ones(60))
+    answer, objective = machine.best_iterate(as_rows(X), y > 0, np.ones(60))
     assert answer == pytest.approx(W)
     assert objective == pytest.approx(cpm.objective(X, y, W))
     assert cpm.objective(X, y, machine.iterates[1]) > 2 * objective
@@ -347,7 +347,7 @@ def test_of_two_answers_the_one_that_keeps_the_floor_or_else_the_less_dear_is_ta
             _objective=lambda W, *_, values=objectives: values[W],
             _perplexity=lambda W, *_, values=perplexities: values[W],
         )
-        assert cpm_sgd.CpmSgd.answer(machine, None, None, None) == (better, objectives[better])
+        assert cpm_sgd.CpmSgd.best_iterate(machine, None, None, None) == (better, objectives[better])
 
 
 def test_single_precision_is_for_sizes_that_it_can_hold():
@@ -358,8 +358,9 @@ def test_single_precision_is_for_sizes_that_it_can_hold():
         (0.5e-12, 1.0, True), (0.49e-12, 1.0, False), (1.0, 0.5e12, True), (1.0, 0.51e12, False),
         (1.0, 1e-12, True), (1.0, 0.99e-12, False),
     ):  # fmt: skip
-        assert (cpm_sgd._precision(rows, scale, more * gains) is np.float32) == fits
-    assert cpm_sgd._precision(as_rows(sp.csr_array((2, 2))), 1e300, gains) is np.float32  # all entries are 0
+        assert (cpm_sgd._choose_precision(rows, scale, more * gains) is np.float32) == fits
+    zeros = as_rows(sp.csr_array((2, 2)))
+    assert cpm_sgd._choose_precision(zeros, 1e300, gains) is np.float32
 
 
 def test_the_losses_are_those_of_the_program():

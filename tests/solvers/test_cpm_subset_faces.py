@@ -87,7 +87,7 @@ def test_the_bound_of_a_node_is_below_its_faces_and_near_the_relaxation(data, no
     outputs = (y * (cpm.lift(X) @ relaxed.bound_point.w))[face.rows]
     alpha = face.c * np.clip((1.0 - outputs) / relaxed.bound_point.eps, 0.0, 1.0)
     near = max(1e-9, 1e-15 / relaxed.bound_point.eps)
-    assert face.bound(alpha, face.pull(alpha), inside, out) == pytest.approx(
+    assert face.bound(alpha, face.signed_sum(alpha), inside, out) == pytest.approx(
         relaxed.bound_point.bound, rel=near
     )
 
@@ -104,7 +104,7 @@ def test_any_multipliers_bound_every_face(seed, s):
     if inside.sum() > s:
         inside[:] = False
     alpha = face.c * rng.choice([0.0, 0.3, 1.0], len(face.c))
-    bound = face.bound(alpha, face.pull(alpha), inside, out)
+    bound = face.bound(alpha, face.signed_sum(alpha), inside, out)
     w = np.where(inside | (~out & (rng.random(4) < 0.5)), rng.normal(size=4), 0.0)
     free = np.flatnonzero((w != 0) & ~inside)
     w[free[max(s - int(inside.sum()), 0) :]] = 0.0
@@ -161,7 +161,7 @@ def test_the_bound_of_a_node_takes_its_rounding_off(monkeypatch, form, share):
     face, rng = SubsetFace(form(X), y, c, s), np.random.default_rng(0)
     assert face.rows.tolist() == list(range(9))
     alpha, every = rng.uniform(0.0, 0.1, 9), np.arange(5)
-    v = face.pull(alpha)
+    v = face.signed_sum(alpha)
     assert v == pytest.approx(cpm.lift(X[:9]).T @ (y[:9] * alpha))
     blur = 1.01 * share * (9 + 4) * (np.abs(cpm.lift(X[:9])).T @ c[:9])
     for inside, out in (

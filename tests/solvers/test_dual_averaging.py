@@ -52,14 +52,14 @@ def test_the_better_of_iterate_and_mean_is_kept_if_it_is_the_best_so_far():
     value = run._objective
     both = [0.5 * PENALTY.shrunk(V) for V in (run.V, run.mean)]
     run.measure()
-    assert run.least == run.measured[-1] == min(value(W)[0] for W in both)
-    assert value(run.best)[0] == run.least
-    assert run.history[-1]["objective"] == run.least
+    assert run.min_objective == run.measured[-1] == min(value(W)[0] for W in both)
+    assert value(run.best)[0] == run.min_objective
+    assert run.history[-1]["objective"] == run.min_objective
     best = run.best
     run.V = run.mean = np.full_like(run.V, 99.0)
     run.measure()
     assert run.best is best
-    assert run.measured[1] > run.least == run.measured[0]
+    assert run.measured[1] > run.min_objective == run.measured[0]
 
 
 class Told(Epochs):
@@ -67,7 +67,13 @@ class Told(Epochs):
 
     def __init__(self, values, ends=None):
         self.values, self.ends = iter(values), ends
-        self.best, self.least, self.measured, self.history, self.at = np.zeros((1, 2)), np.inf, [], [], []
+        self.best, self.min_objective, self.measured, self.history, self.at = (
+            np.zeros((1, 2)),
+            np.inf,
+            [],
+            [],
+            [],
+        )
 
     def epoch(self, clock):
         self.history.append({"epoch": len(self.history) + 1.0, "seconds": 0.0})
@@ -76,7 +82,7 @@ class Told(Epochs):
 
     def measure(self):
         self.measured.append(next(self.values))
-        self.least = min(self.least, self.measured[-1])
+        self.min_objective = min(self.min_objective, self.measured[-1])
         self.at.append(len(self.history))
 
 
