@@ -37,7 +37,7 @@ from polyopt.cpm.global_search.spread import (
     FixedMultipliers,
     Multipliers,
     best_shares,
-    raise_spread,
+    raise_multipliers,
 )
 
 # Negatives, positives and features.
@@ -187,8 +187,8 @@ def spread_value(ground, at, mu):
     up = ground.C - at.a - np.maximum(at.delta, 0).sum(axis=0)
     down = at.a - np.maximum(-at.delta, 0).sum(axis=0)
     matrix = np.eye(ground.A.shape[1]) - (at.e / at.length[:, None]).T @ at.e
-    v, share = at.a @ ground.A + ground.share @ at.e, ground.share
-    worth = at.a.sum() + share @ (at.own + at.delta.sum(axis=1)) - 0.25 * v @ v
+    v, share = at.a @ ground.A + ground.shares @ at.e, ground.shares
+    worth = at.a.sum() + share @ (at.beta + at.delta.sum(axis=1)) - 0.25 * v @ v
     barrier = np.log(up).sum() + np.log(down).sum() + np.linalg.slogdet(matrix)[1]
     return worth - 0.25 * (share * (1.0 - share)) @ at.length + mu * barrier
 
@@ -205,9 +205,9 @@ def check_spread(rng, n, p, d, sweeps):
     ground = FaceSamples(A, (A * A).sum(axis=1), np.ones(n), P, np.ones(p), rng.uniform(0.2, 0.8, p))
     at = Multipliers(np.full(n, 0.5), np.zeros((p, n)), np.full(p, 0.1), 0.1 * P, np.full(p, 1e3))
     before = spread_value(ground, at, 0.01)
-    raise_spread(ground, at, 0.01, sweeps)
+    raise_multipliers(ground, at, 0.01, sweeps)
     assert spread_value(ground, at, 0.01) >= before - 1e-9
-    assert at.e == pytest.approx(at.own[:, None] * P + at.delta @ A, abs=1e-9)
+    assert at.e == pytest.approx(at.beta[:, None] * P + at.delta @ A, abs=1e-9)
 
 
 @pytest.mark.parametrize("shape", [(1, 3, 2), (2, 0, 1), (2, 1, 1), (3, 5, 4)], ids=str)
