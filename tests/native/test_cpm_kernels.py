@@ -17,8 +17,8 @@ from polyopt.cpm.global_search.assignment_tree import (
     largest,
     moves_for,
     node_for,
-    paying,
     try_move,
+    with_cost,
 )
 from polyopt.cpm.global_search.face import (
     Best,
@@ -31,7 +31,7 @@ from polyopt.cpm.global_search.face import (
     hyperplane,
     total_cost,
 )
-from polyopt.cpm.global_search.prices import examine_face_box, face_box_for, price_of, priced_face
+from polyopt.cpm.global_search.prices import examine_face_box, face_box_for, priced_cost, priced_face
 from polyopt.cpm.global_search.spread import (
     FaceSamples,
     FixedMultipliers,
@@ -129,9 +129,9 @@ def test_a_node_is_bounded_by_what_it_finds(drawn, n_faces):
     if branch >= 0:
         assert bound < cost
         dear = node.cost.copy()
-        order = paying(data, node, used)
+        order = with_cost(data, node, used)
         assert branch in order
-        assert largest(dear, moves.added, order) == branch
+        assert largest(dear, moves.increase, order) == branch
         node.allowed[branch] = np.arange(n_faces) == 0
         assert examine(data, best, node, moves, bound, 1e-6)[0] >= bound
 
@@ -175,7 +175,7 @@ def test_a_box_is_bounded_below_all_costs_in_it(drawn):
     for w in rng.uniform(-0.5, 0.7, (20, d)):
         own = np.maximum(1.0 - data.A @ w, 0.0) * data.C
         worth = w @ w + own[: data.inside].sum() + np.minimum(own[data.inside :], prices).sum()
-        assert price_of(data, prices, w) == pytest.approx(worth)
+        assert priced_cost(data, prices, w) == pytest.approx(worth)
         assert bound <= worth + 1e-12
     assert bound <= cost + 1e-12
     assert j == -1 or box.low[j] <= at <= box.high[j]
@@ -257,7 +257,7 @@ def test_drawn_nodes(rng):
     slopes = 1.0 - data.A[data.inside :] @ node.W[:used].T
     least = np.where(node.allowed[:, :used], slopes, np.inf).min(axis=1)
     expected = [p for p in node.order if node.face[p] < 0 and least[p] > 0]
-    order = paying(data, node, used)
+    order = with_cost(data, node, used)
     assert order.tolist() == expected
     assert node.cost[order] == pytest.approx((data.C[data.inside :] * least)[order])
     cost, added = (anywhere(rng, rng.normal(size=npos)) for _ in range(2))

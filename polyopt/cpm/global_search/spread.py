@@ -559,7 +559,7 @@ class SpreadSearch(BestFirst[Open]):
         return self.best.cost
 
     @property
-    def closes(self) -> bool:
+    def closes_gap(self) -> bool:
         """True if the bound is within the tolerance of the incumbent's cost."""
         return self.bound >= self.cutoff
 
