@@ -220,7 +220,7 @@ class DualProblem(PolytopeProblem):
         for _ in range(OPTIONS.max_loose_rounds):
             ascent.climb(0.05, accuracy=0.1, passes=3)
             ascent.scan()
-            pull = OPTIONS.own_pull_share * ascent.own_pull()
+            pull = OPTIONS.own_pull_share * ascent.score_of_own_multiplier()
             following = self._better(ascent.scores, assignment, ascent.alpha, pull)
             moved = int((following != assignment).sum())
             assignment = following
@@ -295,7 +295,7 @@ class DualProblem(PolytopeProblem):
 
     def _take_better(self, ascent: FaceAscent, take_all: bool = False) -> float:
         """Keep the faces that the ascent has improved; return the objective."""
-        others = np.einsum("kj,kj->k", ascent.W, ascent.W) + ascent.inside
+        others = np.einsum("kj,kj->k", ascent.W, ascent.W) + ascent.loss_on_negatives
         if self._best is None or take_all:
             self._best = _Incumbent(ascent.W.copy(), others, ascent.scores.copy())
             return float(ascent.primal.sum())

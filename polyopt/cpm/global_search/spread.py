@@ -575,9 +575,9 @@ class SpreadSearch(BestFirst[Open]):
         self.state_bytes += sum(state.parent.size for bound, state in nodes if bound < cutoff)
         super().push(nodes, depth)
 
-    def take(self) -> OpenNode[Open]:
+    def pop(self) -> OpenNode[Open]:
         """Remove and return the next node."""
-        node = super().take()
+        node = super().pop()
         self.state_bytes -= node.state.parent.size
         return node
 
@@ -586,7 +586,7 @@ class SpreadSearch(BestFirst[Open]):
         if self.jobs == 1:
             super().step()
             return
-        nodes = [self.take() for _ in range(min(self.jobs, len(self.heap)))]
+        nodes = [self.pop() for _ in range(min(self.jobs, len(self.heap)))]
         below = [node for node in nodes if node.bound < self.cutoff]
         self.close(min((node.bound for node in nodes if node.bound >= self.cutoff), default=np.inf))
         with ThreadPoolExecutor(self.jobs) as pool:  # not joblib's, which is polled every 10 ms
