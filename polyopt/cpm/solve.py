@@ -83,11 +83,9 @@ def solve_cpm_from(
     problem = _problem(X, y, C, settings)
     rounds = 1 if hold else settings.max_iter
     return run_rounds(
-        FixedAssignmentProblem(problem) if hold else problem,
-        assignment,
-        max_iter=rounds,
+        FixedAssignmentProblem(problem) if hold else problem, assignment, max_iter=rounds,
         time_limit=settings.time_limit,
-    )
+    )  # fmt: skip
 
 
 def as_floats(X: Matrix, scale: float) -> Matrix:

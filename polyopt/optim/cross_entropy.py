@@ -320,16 +320,10 @@ class _Run:
         if scores.best is None:
             status, reason = Status.FAILED, "no pattern has a finite score"
         return CrossEntropyResult(
-            pattern=scores.best,
-            value=np.nan if scores.best is None else scores.best_value,
-            p=self.p,
-            status=status,
-            reason=reason,
-            history=tuple(self.history),
-            iterations=len(self.history),
-            **scores.counts,
-            seconds=self.clock.seconds,
-        )
+            pattern=scores.best, value=np.nan if scores.best is None else scores.best_value,
+            p=self.p, status=status, reason=reason, history=tuple(self.history),
+            iterations=len(self.history), **scores.counts, seconds=self.clock.seconds,
+        )  # fmt: skip
 
 
 def meets(best: float, lower_bound: float) -> bool:

@@ -193,14 +193,10 @@ class _Search:
         """Return the record of the runs so far."""
         rounded = self._scorer.improve(self._rounded, np.inf)
         return L0Search(
-            relaxed=self._bound,
-            rounded=np.nan if rounded is None else rounded[1],
-            runs=tuple(self.runs),
-            scores=tuple(self._scores),
-            moves=self._moves,
-            is_local_optimum=self._is_local_optimum,
-            work=self._scorer.work,
-        )
+            relaxed=self._bound, rounded=np.nan if rounded is None else rounded[1],
+            runs=tuple(self.runs), scores=tuple(self._scores), moves=self._moves,
+            is_local_optimum=self._is_local_optimum, work=self._scorer.work,
+        )  # fmt: skip
 
     def __str__(self) -> str:
         return f"{self._scorer.work}; {self._moves} flips"

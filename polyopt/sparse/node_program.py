@@ -185,20 +185,8 @@ def bound_of(problem: Problem, fixed: Marks, u: Vector, rates: Vector | None = N
     """
     n, p = problem.signed.shape
     rates = np.empty((2, p)) if rates is None else rates
-    return float(
-        _bound_of(
-            problem.signed,
-            problem.y,
-            problem.caps,
-            problem.sizes,
-            problem.errors,
-            fixed,
-            u,
-            np.empty(n),
-            np.empty(p),
-            rates,
-        )
-    )
+    data = problem.signed, problem.y, problem.caps, problem.sizes, problem.errors
+    return float(_bound_of(*data, fixed, u, np.empty(n), np.empty(p), rates))
 
 
 def solve_by_highs(

@@ -61,15 +61,10 @@ DEFAULT = Options()
 
 
 def solve_globally(
-    data: L0Data,
-    search: Callable[[float | None], Solution],
-    clock: Clock,
-    *,
-    search_time: float = 0.9,
-    known: tuple[NDArray[np.float64], float] | None = None,
-    progress: Callable[[dict[str, float]], None] | None = None,
-    options: Options = DEFAULT,
-) -> tuple[Solution, float | None]:
+    data: L0Data, search: Callable[[float | None], Solution], clock: Clock, *,
+    search_time: float = 0.9, known: tuple[NDArray[np.float64], float] | None = None,
+    progress: Callable[[dict[str, float]], None] | None = None, options: Options = DEFAULT,
+) -> tuple[Solution, float | None]:  # fmt: skip
     """Solve by branch and bound; if that takes long, call the cross-entropy method for a good incumbent.
 
     A small problem is often solved in less time than the cross-entropy method takes. So the tree comes first,

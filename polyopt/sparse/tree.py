@@ -202,15 +202,10 @@ explore = kernel("l0_grow", f"{_SEARCH}; steps: i8", returns="i8")
 
 
 def solve_l0_tree(
-    data: L0Data,
-    *,
-    start: tuple[ArrayLike, float] | None = None,
-    time_limit: float | None = None,
-    tol: float = 1e-6,
-    max_nodes: int | None = None,
-    progress: Callable[[dict[str, float]], None] | None = None,
-    options: Options = DEFAULT,
-) -> Solution:
+    data: L0Data, *, start: tuple[ArrayLike, float] | None = None, time_limit: float | None = None,
+    tol: float = 1e-6, max_nodes: int | None = None,
+    progress: Callable[[dict[str, float]], None] | None = None, options: Options = DEFAULT,
+) -> Solution:  # fmt: skip
     """Solve the exact program (3) of :mod:`formulations.l0` by branch and bound.
 
     `start` (alpha, b) is the first incumbent. In the end the program of the best pattern is solved again.
@@ -313,17 +308,11 @@ class L0Tree:
         """Return the solution of a search that ended with this status."""
         solve_time = self.clock.seconds
         return finished(
-            self.data,
-            (self.alpha, self.b),
-            self.bound,
-            status,
-            tol=self.tol,
-            left=self.clock.left,
+            self.data, (self.alpha, self.b), self.bound, status, tol=self.tol, left=self.clock.left,
             solver="branch and bound on the relaxation (simplex)",
-            iterations=int(self.search_state.counts[NODES]),
-            solve_time=solve_time,
+            iterations=int(self.search_state.counts[NODES]), solve_time=solve_time,
             history=tuple(self.history),
-        )
+        )  # fmt: skip
 
     @property
     def _state(self) -> tuple[Problem, PivotProgram, Nodes, SearchState, Workspace]:
