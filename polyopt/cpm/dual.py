@@ -215,7 +215,7 @@ class DualProblem(PolytopeProblem):
         for _ in range(OPTIONS.max_loosen_rounds):
             ascent.climb(0.05, accuracy=0.1, passes=3)  # a rough solution suffices
             ascent.scan()
-            correction = OPTIONS.loosen_correction * ascent.own_pull()
+            correction = OPTIONS.loosen_correction * ascent.score_of_own_multiplier()
             new_assignment = self._improve(ascent.scores, assignment, ascent.alpha, correction)
             n_moved = int((new_assignment != assignment).sum())
             assignment = new_assignment
@@ -287,7 +287,7 @@ class DualProblem(PolytopeProblem):
 
     def _update_incumbent(self, ascent: FaceAscent, replace_all: bool = False) -> float:
         """Replace the faces that the ascent has improved, or all of them; return the objective."""
-        other_terms = np.einsum("kj,kj->k", ascent.W, ascent.W) + ascent.inside
+        other_terms = np.einsum("kj,kj->k", ascent.W, ascent.W) + ascent.loss_on_negatives
         if self._best is None or replace_all:
             self._best = _Incumbent(ascent.W.copy(), other_terms, ascent.scores.copy())
             return float(ascent.primal.sum())

@@ -85,13 +85,14 @@ def solve_cpm_from(
     X: Matrix, y: Vector, C: Vector, settings: Settings, assignment: NDArray[np.int64], *, hold: bool
 ) -> Solution:  # fmt: skip
     """Alternate from one assignment (n,), -1 at negatives; with `hold` solve for this assignment only."""
-    from polyopt.optim.rounds import HeldProblem, run_rounds
+    from polyopt.optim.rounds import FixedAssignmentProblem, run_rounds
 
     problem = _problem(X, y, C, settings)
     rounds = 1 if hold else settings.max_iter
     return run_rounds(
-        HeldProblem(problem) if hold else problem, assignment, max_iter=rounds, time_limit=settings.time_limit
-    )
+        FixedAssignmentProblem(problem) if hold else problem, assignment, max_iter=rounds,
+        time_limit=settings.time_limit,
+    )  # fmt: skip
 
 
 def as_floats(X: Matrix, scale: float) -> Matrix:

@@ -1,12 +1,11 @@
 """Best-first branch and bound: open nodes, limits, and the lower bound that the nodes prove.
 
-A search for a least value splits a set of candidates into nodes. Each node has a lower bound on the values in
-it. The open node of the least bound is explored next: its children are made open, or closed if their bound
-reaches the cutoff, which is the incumbent's value less the tolerance. The least bound of all leaves, open and
-closed, bounds the optimum from below whenever the search ends: once no node is open, after a limit, and after
-Ctrl-C.
+Minimisation over a set of candidates, which is split into nodes. Each node has a lower bound on its values.
+The open node with the least bound is explored next: its children are opened, or closed if their bound is at
+least the cutoff, the incumbent's value minus the tolerance. The least bound of all leaves, open and closed,
+is a lower bound on the optimum whenever the search ends: if no node is open, after a limit, or after Ctrl-C.
 
-Once open nodes take more memory than allowed, further children are explored depth first, which needs little.
+If open nodes take more memory than allowed, further children are explored depth first, which needs little.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ State = TypeVar("State")
 
 @dataclass(frozen=True)
 class Options:
-    """Numbers of a search.
+    """Limits of memory and of records.
 
-    max_open_bytes: memory for open nodes; beyond it the search goes depth first.
-    seconds_between_records: least time between two records of the history.
+    max_open_bytes: memory for open nodes; beyond it the search is depth first.
+    seconds_between_records: minimal time between two records of the history.
     """
 
     max_open_bytes: int = 1 << 28
@@ -42,7 +41,7 @@ DEFAULT = Options()
 
 
 class OpenNode(NamedTuple, Generic[State]):
-    """An open node. Nodes are explored by least bound, then largest depth, then age."""
+    """An open node. The tuples' order is that of exploration: least bound, largest depth, oldest."""
 
     bound: float
     minus_depth: int
@@ -51,12 +50,13 @@ class OpenNode(NamedTuple, Generic[State]):
 
 
 class BestFirst(ABC, Generic[State]):
-    """The open nodes of a search; a subclass has the incumbent's value and :meth:`expand`.
+    """A search; a subclass defines the incumbent's value :attr:`objective`, at least 0, and :meth:`expand`.
 
-    tol: relative gap between incumbent and bound at which a node is closed. Values are at least 0.
+    tol: relative gap between incumbent and bound at which a node is closed.
     node_bytes: memory of one open node.
 
     nodes: number of nodes expanded.
+    heap, stack: open nodes, explored best first and depth first.
     history: records of nodes, open nodes, bound, objective and seconds.
     """
 
@@ -65,8 +65,8 @@ class BestFirst(ABC, Generic[State]):
         self.max_open = options.max_open_bytes // node_bytes
         self.heap: list[OpenNode[State]] = []
         self.stack: list[OpenNode[State]] = []
-        self.nodes = self._made = 0
-        self._exploring = self._closed = np.inf  # least bounds of nodes at work, and of closed ones
+        self.nodes = self._n_opened = 0
+        self._exploring = self._closed = np.inf  # their least bounds
         self.history: list[dict[str, float]] = []
 
     @property
@@ -76,14 +76,11 @@ class BestFirst(ABC, Generic[State]):
 
     @abstractmethod
     def expand(self, node: OpenNode[State]) -> Iterable[tuple[float, State]]:
-        """Return bound and state of the children to be explored, in the order of their numbers.
-
-        The bounds of all other parts of the node go to :meth:`close`.
-        """
+        """Return bound and state of each child to be explored, and pass bounds of other parts to `close`."""
 
     @property
     def cutoff(self) -> float:
-        """Bound from which a node is closed."""
+        """Bound at which a node is closed."""
         return self.objective * (1.0 - self.tol)
 
     @property
@@ -94,38 +91,38 @@ class BestFirst(ABC, Generic[State]):
     @property
     def bound(self) -> float:
         """Lower bound on the optimum: the least of all leaves and the incumbent."""
-        first = self.heap[0].bound if self.heap else np.inf
-        deep = min((node.bound for node in self.stack), default=np.inf)
-        return float(min(first, deep, self._exploring, self._closed, self.objective))
+        heap_bound = self.heap[0].bound if self.heap else np.inf
+        stack_bound = min((node.bound for node in self.stack), default=np.inf)
+        return float(min(heap_bound, stack_bound, self._exploring, self._closed, self.objective))
 
     def close(self, bound: float) -> None:
-        """Note the bound of a node, or a part of one, that is not explored further."""
+        """Record the bound of a node, or of a part of a node, that is not explored further."""
         self._closed = min(self._closed, bound)
 
     def push(self, children: Iterable[tuple[float, State]], depth: int = 0) -> None:
-        """Make nodes open, or close those whose bound reaches the cutoff."""
-        made: list[OpenNode[State]] = []
+        """Open the nodes, or close those with a bound of at least the cutoff."""
+        opened: list[OpenNode[State]] = []
         for bound, state in children:
             if bound >= self.cutoff:
                 self.close(bound)
             else:
-                self._made += 1
-                made.append(OpenNode(bound, -depth, self._made, state))
+                self._n_opened += 1
+                opened.append(OpenNode(bound, -depth, self._n_opened, state))
         if self.stack or len(self.heap) >= self.max_open:
-            self.stack += sorted(made, reverse=True)
+            self.stack += sorted(opened, reverse=True)
         else:
-            for node in made:
+            for node in opened:
                 heappush(self.heap, node)
 
-    def take(self) -> OpenNode[State]:
+    def pop(self) -> OpenNode[State]:
         """Remove and return the next node."""
         node = self.stack[-1] if self.stack else self.heap[0]
-        self._exploring = min(self._exploring, node.bound)  # first, so that an interruption does not lose it
+        self._exploring = min(self._exploring, node.bound)  # before the node is removed, in case of Ctrl-C
         return self.stack.pop() if self.stack else heappop(self.heap)
 
     def step(self) -> None:
         """Explore the next node."""
-        node = self.take()
+        node = self.pop()
         if node.bound >= self.cutoff:
             self.close(node.bound)
         else:

@@ -39,12 +39,12 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Options:
-    """Numbers of the ascent.
+    """Parameters of the ascent.
 
     scan_rows, scan_faces: samples and faces of one call of the scan; they bound the memory for its pairs.
     margin_band: distance beyond the margin up to which samples are active, in units of the margin.
-    first_accuracy, accuracy_factor, min_accuracy: largest projected gradient that the first climb of a face
-        leaves, its factor from climb to climb, and its least value.
+    first_accuracy: largest projected gradient at the end of a face's first climb.
+    accuracy_factor, min_accuracy: its factor from climb to climb, and its least value.
     faces_to_sweep: active pairs per active sample above which a sweep over samples is cheaper than climbs.
     entries_per_call: matrix entries that one call of the climb visits, some 0.1 s; the clock and Ctrl-C are
         checked between calls.
@@ -62,23 +62,24 @@ class Options:
 
 DEFAULT = Options()
 
-# Scores of samples `first` to `last` - 1 on faces[k], which is in column k of U.
-#   scores (positives, K): those of positive i go to scores[slots[i], faces[k]].
-#   inside (K,): c_ik times the hinges of the negatives are added.
-#   pairs (2, r): negatives, and faces on which their scores are above `reach`. out (L,): work space.
-# Returns the number of pairs.
+# Compute the scores of samples `first` to `last` - 1 on faces[k], which is column k of U; return the number
+# of active pairs.
+#   scores (positives, K): that of positive i on face k is stored in scores[score_rows[i], faces[k]].
+#   inside (K,): the loss of the negatives, Σ_i c_ik [1 + score]_+, is added.
+#   pairs (2, r): active pairs: negatives, and faces on which their scores are above `threshold`.
+#   out (L,): work space.
 scan = kernel(
     "ascent_scan",
     ROWS + "scale: f8; U: W (w, L); faces: i8 (F); first: i8; last: i8; y: f8 (n); caps: f8 (n, q); "
-    "slots: i8 (n); reach: f8; scores!: f8 (positives, K); inside!: f8 (K); pairs!: i4 (two, r); out!: W (L)",
+    "score_rows: i8 (n); threshold: f8; scores!: f8 (positives, K); inside!: f8 (K); pairs!: i4 (two, r); "
+    "out!: W (L)",
     returns="i8",
     **ROW_TYPES,
     **WEIGHT_TYPES,
 )
 
-# The exact step on every multiplier of the samples in `order`, one after another; a positive has one, on the
-# face it is assigned to.
-#   U (m+1, L), alpha (n, K): updated. work (2, L): work space, zeros at first.
+# Maximise the dual in each multiplier of the samples in `order`, one sample after another; a positive has one
+# multiplier, on the face it is assigned to. work (2, L): work space, zeros at first.
 sweep = kernel(
     "ascent_sweep",
     ROWS + "scale: f8; y: f8 (n); caps: f8 (n, q); squares: f8 (n); order: i8 (o); assignment: i8 (n); "
@@ -92,11 +93,14 @@ _square_lengths = kernel(
 )
 _add_rows = kernel("add_rows", ROWS + "scale: f8; chosen: i8 (r); amounts: f8 (r); w!: f8 (m)", **ROW_TYPES)
 _copy_rows = kernel(
-    "copy_rows", ROWS + "chosen: i8 (r); places: i8 (q); entries!: V (f); own!: N (g)", **ROW_TYPES
+    "copy_rows",
+    ROWS + "chosen: i8 (r); starts_out: i8 (q); entries!: V (f); columns_out!: N (g)",
+    **ROW_TYPES,
 )
-# Passes over all samples, as climb_face. The next call resumes from order (n,); counts (3,): active samples,
-# state of the random numbers, passes made; and slope (1,): the largest projected gradient of the previous
-# pass. Returns 1 if the climb has ended.
+# Make passes over all samples, as climb_face; return 1 if the climb has converged. State for the next call:
+#   order (n,): the samples in their current order;
+#   counts (3,): number of active samples, state of the random numbers, number of passes;
+#   slope (1,): largest projected gradient of the previous pass.
 _climb_face = kernel(
     "climb_face",
     ROWS + "scale: f8; y: f8 (n); caps: f8 (n); squares: f8 (n); alpha!: f8 (n); w!: f8 (m); accuracy: f8; "
@@ -126,21 +130,20 @@ def climb_face(
 
     y, caps, squares, alpha are those of the chosen samples. Multipliers at a bound whose gradient points
     outwards by more than the largest projected gradient of the previous pass are dropped (shrinking), and
-    checked again before the climb ends. The seed fixes the order of the samples. Returns the number of
-    passes.
+    checked again before the climb ends. The seed fixes the order of the samples. Return the number of passes.
     """
     copies, slope = _copies(rows, chosen), np.array([np.inf])
     order, counts = np.arange(len(chosen)), np.array([len(chosen), seed, 0])
-    per_call, made = max(1, entries_per_call // (len(copies.values) + 1)), 0
-    while made < passes:
-        has_ended = _climb_face(
+    per_call, n_passes = max(1, entries_per_call // (len(copies.values) + 1)), 0
+    while n_passes < passes:
+        has_converged = _climb_face(
             copies.values, copies.columns, copies.starts, copies.shared, scale, y, caps, squares, alpha, w,
-            accuracy, min(per_call, passes - made), order, counts, slope,
+            accuracy, min(per_call, passes - n_passes), order, counts, slope,
         )  # fmt: skip
-        made = int(counts[2])
-        if has_ended:
+        n_passes = int(counts[2])
+        if has_converged:
             break
-    return made
+    return n_passes
 
 
 def _copies(rows: Rows, chosen: Integers) -> Rows:
@@ -161,14 +164,15 @@ class FaceAscent:
     """The duals of K faces: their multipliers, always feasible, and their primal and dual values.
 
     caps (n, K) are c_ik; a broadcast (n,) means that all faces have the same caps. assignment (n,) has the
-    face of each positive; entries of negatives are ignored. `single` makes scans and sweeps in single
-    precision; climbs, multipliers and W are double. The seed fixes the order of the steps.
+    face of each positive; entries of negatives are ignored. If `single`, scans and sweeps are in single
+    precision; climbs, multipliers and W are always double. The seed fixes the order of the steps.
 
     W (K, m+1): the faces, ½ Σ α_ik y_i x̃_i, bias last.
     alpha (n, K): the multipliers.
     scores (positives, K): scores of the positives at the last scan.
-    passes: work done so far, in passes over all samples.
-    active: number of pairs in the last climbs.
+    passes: work so far, in passes over all samples.
+    active: number of active pairs in the last climbs.
+    loss_on_negatives (K,): loss of every face on the negatives at the last scan.
     """
 
     def __init__(
@@ -191,7 +195,7 @@ class FaceAscent:
         self.assignment = np.where(y > 0, assignment, 0).astype(np.int64)
         self.passes, self.active = 0.0, 0
         self.scores = np.zeros((len(self._positives), K))
-        self._inside, self._alpha_sums = np.zeros(K), np.zeros(K)
+        self.loss_on_negatives, self._alpha_sums = np.zeros(K), np.zeros(K)
         self._scanned, self._is_climbed = np.zeros(K, dtype=bool), np.zeros(K, dtype=bool)
         self._accuracy = np.full(K, self._options.first_accuracy)
         self._representative = -1
@@ -202,7 +206,7 @@ class FaceAscent:
     @property
     def primal(self) -> Vector:
         """Primal value (K,) of every face at the last scan."""
-        return self.values_at(np.einsum("kj,kj->k", self.W, self.W) + self._inside, self.scores)
+        return self.values_at(np.einsum("kj,kj->k", self.W, self.W) + self.loss_on_negatives, self.scores)
 
     @property
     def dual(self) -> Vector:
@@ -211,23 +215,19 @@ class FaceAscent:
 
     def values_at(self, other_terms: Vector, scores: Vector) -> Vector:
         """Return `other_terms` (K,) plus each face's loss on its positives, given their scores."""
-        at = self._positives
-        faces = self.assignment[at]
-        hinges = np.maximum(0.0, 1.0 - scores[np.arange(len(at)), faces])
-        return other_terms + np.bincount(faces, self._caps[at, faces] * hinges, minlength=len(self.W))
+        positives = self._positives
+        faces = self.assignment[positives]
+        hinges = np.maximum(0.0, 1.0 - scores[np.arange(len(positives)), faces])
+        return other_terms + np.bincount(faces, self._caps[positives, faces] * hinges, minlength=len(self.W))
 
-    @property
-    def inside(self) -> Vector:
-        """Loss of every face on the negatives (K,) at the last scan."""
-        return self._inside
-
-    def own_pull(self) -> Vector:
-        """Return ½ α_i ‖x̃_i‖² of every positive: the part of its score due to its own multiplier."""
-        at = self._positives
-        return np.asarray(0.5 * self.alpha[at, self.assignment[at]] * self._squares[at])
+    def score_of_own_multiplier(self) -> Vector:
+        """Return ½ α_i ‖x̃_i‖² of every positive: the contribution of its multiplier to its own score."""
+        positives = self._positives
+        alpha = self.alpha[positives, self.assignment[positives]]
+        return np.asarray(0.5 * alpha * self._squares[positives])
 
     def sweep(self, rows: Integers | None = None, times: int = 1) -> None:
-        """Step on all faces of each sample (all by default), in random order."""
+        """Make sweeps over the samples `rows` (all by default), each in random order."""
         rows = np.arange(len(self._y)) if rows is None else rows
         U = self._lanes(np.arange(len(self.W)))
         work = np.zeros((2, U.shape[1]), dtype=U.dtype)
@@ -245,7 +245,7 @@ class FaceAscent:
         self._scanned[:] = self._is_climbed[:] = False
 
     def scan(self) -> None:
-        """Compute the scores of the faces that have changed since their scan, and find the active pairs."""
+        """Scan the faces that have changed since their last scan: scores, losses and active pairs."""
         faces = np.flatnonzero(~self._scanned)
         faces = faces[~np.isin(faces, self._duplicates)]
         pairs: list[NDArray[Any]] = []
@@ -269,15 +269,15 @@ class FaceAscent:
         `accuracy` is the largest projected gradient that a climb may leave. By default each face has its own,
         which falls from climb to climb as long as its gap is too large.
         """
-        # Of the last scan. A face that a sweep or a reassignment has changed since is not `_is_climbed`.
+        # Values of the last scan. A face that was changed since, except by a climb, is not `_is_climbed`.
         values = self.primal
         gaps = values - self.dual
-        is_open = ~self._is_climbed | (gaps > 0.5 * tol * (values + values.mean()))
-        is_open[self._duplicates] = False
-        faces = np.flatnonzero(is_open).tolist()
+        needs_climb = ~self._is_climbed | (gaps > 0.5 * tol * (values + values.mean()))
+        needs_climb[self._duplicates] = False
+        faces = np.flatnonzero(needs_climb).tolist()
         active = [self._active_with_positives(k) for k in faces]
         self.active = sum(map(len, active))
-        # The union of the active samples is formed only if a sweep could pay with a quarter of all samples.
+        # Compute the union of the active samples only if there may be enough pairs for a sweep.
         if self.active > self._options.faces_to_sweep * len(self._y) // 4 and len(self.W) > 1:
             rows = np.unique(np.concatenate(active))
             if self.active > self._options.faces_to_sweep * len(rows):
@@ -292,8 +292,8 @@ class FaceAscent:
 
     def reassign(self, assignment: Integers) -> None:
         """Move positives to the faces of a new assignment; their multipliers on the old faces become 0."""
-        at = self._positives
-        moved = at[assignment[at] != self.assignment[at]]
+        positives = self._positives
+        moved = positives[assignment[positives] != self.assignment[positives]]
         old = self.assignment[moved]
         for k in np.unique(old):
             rows = moved[old == k]
@@ -303,14 +303,14 @@ class FaceAscent:
                 self._alpha_sums[k] -= self.alpha[rows, k].sum()
                 self.alpha[rows, k] = 0.0
                 self._scanned[k] = False
-        touched = np.union1d(old, assignment[moved])
-        self._is_climbed[touched] = False
-        self._accuracy[touched] = np.maximum(self._accuracy[touched], self._options.first_accuracy)
+        changed = np.union1d(old, assignment[moved])
+        self._is_climbed[changed] = False
+        self._accuracy[changed] = np.maximum(self._accuracy[changed], self._options.first_accuracy)
         self.assignment = np.where(self._y > 0, assignment, 0).astype(np.int64)
         self._group_positives()
 
     def check(self) -> float:
-        """Recompute everything from the multipliers in double precision, and return the relative gap."""
+        """Recompute W, scores and values from the multipliers in double precision; return the gap."""
         self.single, single = False, self.single
         self.W[:] = 0.0
         for k, rows in enumerate(self._active_rows):
@@ -324,7 +324,7 @@ class FaceAscent:
 
     @property
     def gap(self) -> float:
-        """The relative gap at the last scan."""
+        """Relative duality gap at the last scan."""
         return relative_gap(float(self.primal.sum()), float(self.dual.sum()))
 
     def _group_positives(self) -> None:
@@ -349,28 +349,27 @@ class FaceAscent:
         self._active_rows = np.split(rows[order], ends[:-1])
 
     def _lanes(self, faces: Integers) -> NDArray[Any]:
+        """Return these faces as columns of U."""
         return in_lanes(self.W[faces], np.float32 if self.single else np.float64)
 
     def _scan(self, faces: Integers) -> list[NDArray[Any]]:
-        """Scan all samples on some faces, and return the active pairs of negatives, each (2, any number)."""
-        U, n, pairs_found = self._lanes(faces), len(self._y), []
-        pairs, out = (
-            np.empty((2, min(self._options.scan_rows, n) * len(faces)), dtype=np.int32),
-            np.empty_like(U[0]),
-        )
-        self._inside[faces] = 0.0
+        """Scan all samples on some faces; return blocks (2, any number) of active pairs of negatives."""
+        U, n, blocks = self._lanes(faces), len(self._y), []
+        pairs = np.empty((2, min(self._options.scan_rows, n) * len(faces)), dtype=np.int32)
+        out, threshold = np.empty_like(U[0]), -1.0 - self._options.margin_band
+        self.loss_on_negatives[faces] = 0.0
         for first, last in stretches(n, self._rows, U.shape[1], self._options.scan_rows):
-            used = scan(
+            n_pairs = scan(
                 *self._samples, self._scale, U, faces, first, last, self._y, self._caps_columns,
-                self._score_row, -1.0 - self._options.margin_band, self.scores, self._inside, pairs, out,
+                self._score_row, threshold, self.scores, self.loss_on_negatives, pairs, out,
             )  # fmt: skip
-            pairs_found.append(pairs[:, :used].copy())
-        return pairs_found
+            blocks.append(pairs[:, :n_pairs].copy())
+        return blocks
 
     def _set_active(self, k: int, rows: NDArray[Any]) -> None:
         """Set the active samples of a face: positive multipliers, and `rows` from a scan."""
-        before = self._active_rows[k]
-        self._active_rows[k] = self._union(before[self.alpha[before, k] > 0.0], rows)
+        previous = self._active_rows[k]
+        self._active_rows[k] = self._union(previous[self.alpha[previous, k] > 0.0], rows)
 
     def _active_with_positives(self, k: int) -> Integers:
         """Return the active negatives of a face, and its positives that were active at the last scan."""
@@ -390,11 +389,11 @@ class FaceAscent:
     def _ascend_face(self, k: int, rows: Integers, accuracy: float, passes: int) -> None:
         """Climb face k over these samples, which become its active ones."""
         alpha = self.alpha[rows, k]
-        made = climb_face(
+        n_passes = climb_face(
             self._rows, self._scale, self._y[rows], self._caps[rows, k], self._squares[rows], rows, alpha,
             self.W[k], accuracy, passes, int(self._rng.integers(1 << 31)), self._options.entries_per_call,
         )  # fmt: skip
-        self.passes += made * len(rows) / (len(self._y) * len(self.W))
+        self.passes += n_passes * len(rows) / (len(self._y) * len(self.W))
         self.alpha[rows, k] = alpha
         self._active_rows[k], self._alpha_sums[k] = rows, alpha.sum()
         self._scanned[k], self._is_climbed[k] = False, True
@@ -406,6 +405,6 @@ class FaceAscent:
             self.alpha[self._active_rows[other], other] = 0.0
             self.alpha[rows, other] = self.alpha[rows, k]
             self._active_rows[other] = rows
-        for values in (self.W, self._inside, self._alpha_sums, self._is_climbed, self._accuracy):
+        for values in (self.W, self.loss_on_negatives, self._alpha_sums, self._is_climbed, self._accuracy):
             values[faces] = values[k]
         self.scores[:, faces] = self.scores[:, [k]]

@@ -1,13 +1,14 @@
-"""The cross-entropy method for 0-1 problems: draw patterns, keep the elite, move towards them, repeat.
+"""The cross-entropy method for 0-1 problems: sample patterns, and shift the probabilities to the best ones.
 
-Rubinstein's method (R. Y. Rubinstein and D. P. Kroese, The Cross-Entropy Method, 2004) with one Bernoulli
-variable for each coordinate. Of N patterns drawn with probabilities p, the elite are those whose score is
-at most γ, the ρ-quantile of the N scores; with p̂_j the fraction of them that have coordinate j,
+A pattern is a 0-1 vector; one Bernoulli variable per coordinate is used (R. Y. Rubinstein and D. P. Kroese,
+The Cross-Entropy Method, 2004). Of N patterns drawn with probabilities p, the *elite* are those with a score
+of at most the threshold γ, the ρ-quantile of the N scores. With p̂_j the fraction of the elite in which
+coordinate j is 1,
 
     p ← β p + (1 − β) p̂.
 
-Only the ranks of the scores matter, not their sizes. The iteration is :meth:`_Run.step`. Each pattern is
-scored once (:class:`_PatternScores`).
+Only the ranks of the scores matter. The iteration is :meth:`_Run.step`; each pattern is scored once
+(:class:`_PatternScores`).
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Rules:
 
     @property
     def elite(self) -> int:
-        """Number of elite patterns, ties apart."""
+        """Number of elite patterns without ties."""
         return max(ceil(self.rho * self.n_samples - 1e-9), 1)  # 0.07 · 100 is a little over 7
 
 
@@ -72,14 +73,14 @@ class CrossEntropyResult:
     value: its score; nan if there is none.
     p (n,): probabilities at the end.
     status: how the search ended; ``FAILED`` if no pattern has a finite score.
-    reason: why, in words.
+    reason: the reason for the status, as text.
     history: one record per iteration: ``iteration``; ``best`` score so far and ``elite_threshold``;
         ``mean_p`` and ``entropy`` of p after the iteration (mean over the coordinates, in nats, at most
         log 2); ``evaluations``, ``cache_hits``, ``screened`` and ``failures`` of this iteration; ``seconds``
         since the start.
     iterations: number of iterations.
-    evaluations: patterns scored, incumbents and failures among them.
-    cache_hits: patterns drawn that did not need the scoring function.
+    evaluations: number of patterns scored, including incumbents and failures.
+    cache_hits: patterns drawn whose score was known.
     screened: patterns that a batch scorer proved not to be elite.
     failures: patterns whose score is infinite or nan.
     seconds: time taken.
@@ -99,7 +100,7 @@ class CrossEntropyResult:
     seconds: float
 
     def __getstate__(self) -> dict[str, Any]:
-        """Plain values only, so that formats without enumerations can save it."""
+        """Replace the status by its name, so that formats without enumerations can save the result."""
         return {**self.__dict__, "status": self.status.name}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -127,7 +128,7 @@ def cross_entropy_minimize(
 ) -> CrossEntropyResult:
     """Minimise a score of 0-1 patterns by the cross-entropy method.
 
-    The method is a heuristic: only a `lower_bound` tells how far the result is from the optimum.
+    The method is a heuristic: only a `lower_bound` limits the distance of the result from the optimum.
 
     Parameters
     ----------
@@ -145,37 +146,34 @@ def cross_entropy_minimize(
         Patterns drawn in an iteration, N.
     rho : float
         Fraction of them that is elite, the lowest scores, over 0 and up to 1; ties with the last, up to 1e-9
-        relative, are elite too. (A slide that takes the "1 − ρ percentile" of a minimisation keeps nearly
-        all: rho=0.9 is that rule, and does not concentrate.)
+        relative, are elite too. (The "1 − ρ percentile" of some slides, for a minimisation, is rho=0.9 here;
+        nearly all patterns are then elite, and the probabilities do not concentrate.)
     beta : float
-        Smoothing, from 0 (p is the fraction p̂ of the elite) to under 1.
+        Smoothing: weight of the old p, from 0 (p becomes p̂) to under 1.
     patience : int
-        Iterations in a row that may lower neither the best score nor the elite threshold.
+        Iterations in a row without a decrease of the best score or the elite threshold that end the search.
     max_iter : int
         Maximal number of iterations.
     tol : float
-        The search ends when every probability is this close to 0 or 1. It ends as well when an iteration
-        draws no pattern that had not been drawn before.
+        The search ends when every probability is this close to 0 or 1, or when all patterns of an iteration
+        were drawn before.
     lower_bound : float, default=-inf
-        A number that no score is below: the search ends with the iteration whose best score meets it, up to
-        1e-9 relative.
+        Lower bound on all scores: the search ends when the best score attains it, up to 1e-9 relative.
     incumbents : array_like of shape (r, n), optional
-        Patterns scored before all others. They stand beside the patterns drawn, and belong to the elite
-        of every iteration whose threshold they meet.
+        Patterns scored first. They belong to the elite of every iteration whose threshold they meet.
     batch : bool, default=False
-        True if `score` takes many patterns at once, shape (s, n), a threshold, and the number of scores that
-        are wanted, and returns s scores. It may then return infinity for a pattern if it can prove that its
-        score is above a finite threshold, or above the wanted-th least of the scores that it returns. The
-        threshold is the last iteration's; patterns are passed again, with a higher one, if that turns out
-        too low, so that the search is the same as without such proofs. A failure is nan; an infinite score
-        without such a proof is a failure as well.
+        True if `score` takes patterns of shape (s, n), a threshold, and a number `wanted`, and returns s
+        scores. It may then return infinity for a pattern if it can prove that its score is above a finite
+        threshold, or above the wanted-th least of the scores that it returns. The threshold is the last
+        iteration's; patterns are passed again with a higher one if that was too low, so that the search is
+        the same as without such proofs. A failure is nan, or infinity without such a proof.
     improve : callable, optional
         Takes a pattern of the elite or an incumbent, and its score, and returns None, or a pattern that is no
-        worse and its score. Each pattern is improved once, and an improved one is not improved again. The
-        probabilities move towards the improved patterns. A worse one is not used.
+        worse and its score. Each pattern is improved once, and improved patterns are not improved again. The
+        improved patterns replace the elite in p̂. A worse pattern is not used.
     time_limit : float, optional
-        Seconds for the whole search; checked after each pattern. A batch is taken whole: a batch scorer that
-        is to stop earlier returns nan for the patterns that it leaves out.
+        Seconds for the whole search; checked after each pattern, or after each batch. A batch scorer that
+        stops earlier returns nan for the remaining patterns.
     random_state : int, Generator or None, default=0
         Seed of the patterns drawn.
     progress : callable, optional
@@ -184,7 +182,7 @@ def cross_entropy_minimize(
     Returns
     -------
     CrossEntropyResult
-        The best pattern, and how it was found. A limit, or Ctrl-C, keeps it.
+        The best pattern, also after a limit or Ctrl-C, and the record of the search.
 
     Raises
     ------
@@ -198,8 +196,8 @@ def cross_entropy_minimize(
     >>> import numpy as np
     >>> from polyopt import cross_entropy_minimize
     >>> numbers = np.array([3, 9, 14, 27, 31, 38, 45, 52, 61, 70])
-    >>> found = cross_entropy_minimize(lambda chosen: abs(numbers[chosen].sum() - 100), len(numbers))
-    >>> found.value, int(numbers[found.pattern].sum())
+    >>> result = cross_entropy_minimize(lambda chosen: abs(numbers[chosen].sum() - 100), len(numbers))
+    >>> result.value, int(numbers[result.pattern].sum())
     (0.0, 100)
     """
     whole("n", n, 1)
@@ -253,33 +251,33 @@ class _Run:
         self.reason = ""
         self.history: list[dict[str, float]] = []
         self.threshold = np.inf  # γ of the last iteration
-        self.least = {"best": np.inf, "threshold": np.inf}  # for patience
-        self.idle = 0
+        self.least = {"best": np.inf, "threshold": np.inf}  # least values so far
+        self.idle = 0  # iterations in a row that lowered neither
 
     def iterate(
         self, incumbents: Bits, rng: np.random.Generator, progress: Callable[[dict[str, float]], None] | None
     ) -> None:
         """Score the incumbents, then iterate until a rule ends the search; OutOfTimeError at the limit."""
-        scores, standing = self.scores, _Scored(incumbents, np.empty(0))
+        scores, scored = self.scores, _Scored(incumbents, np.empty(0))
         if len(incumbents):
-            standing = scores.improved(scores.of(incumbents, elite=len(incumbents)).up_to(np.inf))
+            scored = scores.improved(scores.evaluate(incumbents, elite=len(incumbents)).up_to(np.inf))
         while self.status is None:
             if scores.evaluations:
                 self.clock.check()
-            record = {**self.step(standing, rng), "seconds": self.clock.seconds}
+            record = {**self.step(scored, rng), "seconds": self.clock.seconds}
             self.history.append(record)
             show(record, lambda: {"p": self.p})
             if progress is not None:
                 progress(record)
 
     def step(self, incumbents: _Scored, rng: np.random.Generator) -> dict[str, float]:
-        """Draw, score, choose the elite, and move p towards them; return the iteration's record."""
-        rules, scores, before = self.rules, self.scores, self.scores.counts
+        """Draw and score patterns, select the elite, and update p; return the iteration's record."""
+        rules, scores, old_counts = self.rules, self.scores, self.scores.counts
         patterns = rng.random((rules.n_samples, len(self.p))) < self.p
         was_drawn = scores.were_drawn(patterns)
-        drawn = scores.of(patterns, rules.elite, self.threshold)
+        drawn = scores.evaluate(patterns, rules.elite, self.threshold)
         self.threshold = kth_least(drawn.values, rules.elite)
-        if self.threshold == np.inf:  # fewer scores than elite places: all of them are elite
+        if self.threshold == np.inf:  # fewer finite scores than elite patterns: all are elite
             self.threshold = max(drawn.values[drawn.values < np.inf], default=np.inf)
         improved = scores.improved(drawn.up_to(self.threshold))
         elite = np.concatenate([improved.patterns, incumbents.up_to(self.threshold).patterns])
@@ -293,11 +291,11 @@ class _Run:
             "elite_threshold": self.threshold,
             "mean_p": float(self.p.mean()),
             "entropy": float(-np.sum(q * np.log(np.where(q > 0, q, 1.0))) / len(self.p)),
-            **{name: float(count - before[name]) for name, count in scores.counts.items()},
+            **{name: float(count - old_counts[name]) for name, count in scores.counts.items()},
         }
 
     def _stop(self, best_drawn: float, was_drawn: bool) -> None:
-        """Set the status if a stopping rule holds."""
+        """Set the status if a stopping rule is satisfied."""
         rules = self.rules
         self.idle += 1
         for name, value in (("best", best_drawn), ("threshold", self.threshold)):
@@ -322,20 +320,14 @@ class _Run:
         if scores.best is None:
             status, reason = Status.FAILED, "no pattern has a finite score"
         return CrossEntropyResult(
-            pattern=scores.best,
-            value=np.nan if scores.best is None else scores.best_value,
-            p=self.p,
-            status=status,
-            reason=reason,
-            history=tuple(self.history),
-            iterations=len(self.history),
-            **scores.counts,
-            seconds=self.clock.seconds,
-        )
+            pattern=scores.best, value=np.nan if scores.best is None else scores.best_value,
+            p=self.p, status=status, reason=reason, history=tuple(self.history),
+            iterations=len(self.history), **scores.counts, seconds=self.clock.seconds,
+        )  # fmt: skip
 
 
 def meets(best: float, lower_bound: float) -> bool:
-    """True if a score meets the lower bound, up to ties."""
+    """True if a score attains the lower bound, up to ties."""
     return best < np.inf and best - lower_bound <= TIE * abs(best)
 
 
@@ -345,20 +337,20 @@ def kth_least(values: Vector, k: int) -> float:
 
 
 def with_ties(value: float) -> float:
-    """Return the largest score that ties with this one: solvers' scores differ in their last digits."""
+    """Return the largest score that ties with this one: scores are exact only up to a solver's rounding."""
     return value + TIE * abs(value)
 
 
 class _Scored(NamedTuple):
-    """Patterns (s, n) and their scores (s,), infinite after a failure, or if proven not to be elite."""
+    """Patterns and their scores."""
 
-    patterns: Bits
-    values: Vector
+    patterns: Bits  # (s, n)
+    values: Vector  # (s,), infinite after a failure, or if proven not to be elite
 
     def up_to(self, threshold: float) -> _Scored:
         """Return the patterns with a score up to the threshold, ties included."""
-        kept = (self.values <= with_ties(threshold)) & (self.values < np.inf)
-        return _Scored(self.patterns[kept], self.values[kept])
+        is_low = (self.values <= with_ties(threshold)) & (self.values < np.inf)
+        return _Scored(self.patterns[is_low], self.values[is_low])
 
 
 class _PatternScores:
@@ -370,7 +362,7 @@ class _PatternScores:
     ):  # fmt: skip
         self._score, self._is_batch, self._improve, self._clock = score, is_batch, improve, clock
         self._values: dict[bytes, float] = {}  # infinite after a failure, and for a screened pattern
-        self._floors: dict[bytes, float] = {}  # thresholds that the scores of screened patterns exceed
+        self._floors: dict[bytes, float] = {}  # lower bounds on the scores of screened patterns
         self._improved: dict[bytes, tuple[Bits, float]] = {}
         self._drawn: set[bytes] = set()
         self.evaluations = self.cache_hits = self.screened = self.failures = 0
@@ -386,34 +378,34 @@ class _PatternScores:
         """True if all patterns were drawn before."""
         return self._drawn.issuperset(_keys(patterns))
 
-    def of(self, patterns: Bits, elite: int, guess: float = np.inf) -> _Scored:
-        """Score patterns (s, n): exactly, if known before or among the `elite` least, ties included.
+    def evaluate(self, patterns: Bits, elite: int, guess: float = np.inf) -> _Scored:
+        """Score patterns (s, n), exactly for the `elite` least scores and their ties.
 
-        A batch scorer may screen by the threshold `guess`. If fewer than `elite` scores turn out to be so
-        low, the screened patterns are scored again with a certain threshold: the result does not depend on
-        the guess. OutOfTimeError at the limit; the best pattern so far is kept.
+        A batch scorer may screen by the threshold `guess`. If fewer than `elite` scores are below it, the
+        screened patterns are scored again with a sufficient threshold, so the result does not depend on the
+        guess. OutOfTimeError at the limit; the best pattern so far is kept.
         """
         keys = _keys(patterns)
         evaluated: set[bytes] = set()
         # If `elite` scores are known already, the threshold is at most the last of them.
         threshold = with_ties(min(guess, kth_least(self._known(keys), elite))) if self._is_batch else np.inf
         while True:
-            rows = {key: row for row, key in enumerate(keys) if not self._is_settled(key, threshold)}
+            rows = {key: row for row, key in enumerate(keys) if not self._is_sufficient(key, threshold)}
             evaluated |= rows.keys()
             if rows:
                 self._evaluate(list(rows), patterns[list(rows.values())], threshold, elite)
             values = self._known(keys)
-            certain = with_ties(kth_least(values, elite))
-            if certain <= threshold:
+            sufficient = with_ties(kth_least(values, elite))
+            if sufficient <= threshold:
                 break
-            threshold = certain
+            threshold = sufficient
         self.cache_hits += len(keys) - len(evaluated)
         self.screened += len(evaluated & self._floors.keys())
         self._drawn.update(keys)
         return _Scored(patterns, values)
 
     def improved(self, elite: _Scored) -> _Scored:
-        """Improve patterns with finite scores, each once."""
+        """Return the patterns after `improve`, which is called once for each."""
         if self._improve is None or not len(elite.patterns):
             return elite
         pairs = [
@@ -429,16 +421,16 @@ class _PatternScores:
             assert self._improve is not None
             better = self._improve(pattern, value)
             if better is not None:
-                other, least = np.asarray(better[0]).astype(bool), float(better[1])
-                if other.shape != pattern.shape:
+                new_pattern, new_value = np.asarray(better[0]).astype(bool), float(better[1])
+                if new_pattern.shape != pattern.shape:
                     raise ValueError(
-                        f"improve must return a pattern of shape {pattern.shape}, not {other.shape}"
+                        f"improve must return a pattern of shape {pattern.shape}, not {new_pattern.shape}"
                     )
-                if -np.inf < least <= value:
-                    pattern, value = other, least
-                    other_key = _keys(other)[0]
-                    self._values.setdefault(other_key, value)
-                    self._improved.setdefault(other_key, (pattern, value))  # it is not improved again
+                if -np.inf < new_value <= value:
+                    pattern, value = new_pattern, new_value
+                    new_key = _keys(pattern)[0]
+                    self._values.setdefault(new_key, value)
+                    self._improved.setdefault(new_key, (pattern, value))  # it is not improved again
                     self._offer(pattern, value)
             self._improved[key] = pattern, value
         return self._improved[key]
@@ -446,16 +438,17 @@ class _PatternScores:
     def _known(self, keys: list[bytes]) -> Vector:
         return np.array([self._values.get(key, np.inf) for key in keys])
 
-    def _is_settled(self, key: bytes, threshold: float) -> bool:
+    def _is_sufficient(self, key: bytes, threshold: float) -> bool:
+        """True if the score is known, or known to be above the threshold."""
         value = self._values.get(key)
         return value is not None and (value < np.inf or self._floors.get(key, np.inf) >= threshold)
 
     def _evaluate(self, keys: list[bytes], patterns: Bits, threshold: float, elite: int) -> None:
-        """Score patterns and enter their values; OutOfTimeError once time is up."""
+        """Score patterns and store their values; raise OutOfTimeError if time is up."""
         patterns.setflags(write=False)
         if not self._is_batch:
             for key, pattern in zip(keys, patterns, strict=True):
-                self._enter(key, pattern, _number(self._score(pattern)))
+                self._store(key, pattern, _number(self._score(pattern)))
                 if self._clock.is_over:
                     raise OutOfTimeError
             return
@@ -465,7 +458,7 @@ class _PatternScores:
                 f"score must return {len(patterns)} scores for as many patterns; "
                 f"what it returned has shape {values.shape}"
             )
-        # An infinite score is above the threshold, or above the elite, if `elite` scores are finite.
+        # Infinity is a valid proof if the threshold is finite, or at least `elite` scores are.
         is_proof = threshold < np.inf or np.isfinite(values).sum() >= elite
         finite = np.where(np.isfinite(values), values, np.inf)
         floor = min(threshold, with_ties(kth_least(finite, min(elite, len(values)))))
@@ -474,17 +467,17 @@ class _PatternScores:
                 self._values[key], self._floors[key] = np.inf, floor
             else:
                 self._floors.pop(key, None)
-                self._enter(key, pattern, value)
+                self._store(key, pattern, value)
 
-    def _enter(self, key: bytes, pattern: Bits, value: float) -> None:
-        """Enter a score that was evaluated."""
+    def _store(self, key: bytes, pattern: Bits, value: float) -> None:
+        """Store a score that was evaluated."""
         self.evaluations += 1
         self.failures += not np.isfinite(value)
         self._values[key] = value if np.isfinite(value) else np.inf
         self._offer(pattern, self._values[key])
 
     def _offer(self, pattern: Bits, value: float) -> None:
-        """Keep the pattern if it is the best."""
+        """Make the pattern the incumbent if it is better."""
         if value < self.best_value:
             self.best_value, self.best = value, pattern.copy()
 

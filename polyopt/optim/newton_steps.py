@@ -8,11 +8,11 @@ from scipy.linalg import cho_factor, cho_solve
 from formulations.language.types import Vector
 
 ARMIJO = 1e-4
-"""Share of the decrease predicted by the slope that a step must attain (Armijo's condition)."""
+"""Fraction of the decrease predicted by the slope that a step must attain (Armijo's condition)."""
 
 
 def solve_scaled(H: Vector, b: Vector) -> Vector:
-    """Return H⁻¹ b for symmetric H; its diagonal is scaled to 1, and raised until H has a Cholesky factor."""
+    """Return H⁻¹ b for symmetric H; a ridge is added to H, scaled, until it has a Cholesky factor."""
     scale = 1.0 / np.sqrt(H.diagonal())
     H = H * scale[:, None] * scale
     for ridge in (0.0, 1e-14, 1e-11, 1e-8):
@@ -25,13 +25,13 @@ def solve_scaled(H: Vector, b: Vector) -> Vector:
 
 
 def positive_factor(H: Vector) -> tuple[Vector, bool]:
-    """Return the lower Cholesky factor of a symmetric H, whose diagonal is raised in place if necessary."""
+    """Return the lower Cholesky factor of a symmetric H; a ridge is added to H in place if necessary."""
     size = float(np.abs(H).max()) or 1.0
-    lift = 0.0
+    ridge = 0.0
     while True:
         try:
             return cho_factor(H, lower=True)
         except np.linalg.LinAlgError:
-            more = max(10.0 * lift, 1e-10 * size)
-            H.flat[:: len(H) + 1] += more - lift
-            lift = more
+            larger_ridge = max(10.0 * ridge, 1e-10 * size)
+            H.flat[:: len(H) + 1] += larger_ridge - ridge
+            ridge = larger_ridge

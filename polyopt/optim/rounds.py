@@ -1,14 +1,16 @@
-"""Rounds of a method, one after the other and from many starts: the one loop around faces.
+"""The outer loop of all polyhedral methods: rounds (iterations) of a method, from one start or many.
 
-A problem supplies its start and its rounds; the loop keeps the best point, the history and the clock. A
-method that changes its problem on the way, as PLUME sharpens its gate, is a sequence of stages, each of which
-begins where the last one was best. There are two kinds of problems:
+Faces are the rows of W (K, m+1), bias last. A :class:`Problem` defines a start and a round;
+:func:`run_rounds` makes rounds and keeps the best point, the history and the clock. A method that changes its
+problem on the way, as PLUME sharpens its gate, is a sequence of stages (:func:`run_stages`), each of which
+begins at the best point of the last. :func:`run_from_many_starts` repeats this. There are two kinds of
+problems:
 
-- :class:`AlternatingProblem`: solve for an assignment, reassign, and again. If reassigning never raises the
-  objective, and a sample moves only for a strict gain, the objective never rises and the loop ends, because
-  there are finitely many assignments.
+- :class:`AlternatingProblem`: alternating minimisation over faces and assignment. If reassignment never
+  increases the objective, and a sample moves only for a strict decrease, the objective is non-increasing and
+  the loop ends, because there are finitely many assignments.
 - :class:`DescentProblem`: steps from faces to faces: successive linear programs (PC-SLP), one convex program
-  for each cell (SPLA1, the exact Polyceptron), expectation and maximisation (PLUME).
+  for each cell (SPLA1, the exact Polyceptron), expectation-maximisation (PLUME).
 """
 
 from __future__ import annotations
@@ -35,28 +37,22 @@ Assignment = NDArray[np.int64]
 Faces = NDArray[np.float64]
 
 MIN_REL_DECREASE = 1e-6
-"""Relative decrease of the objective that lets a round end with an open gap."""
-_STOPPED = (Status.TIME_LIMIT, Status.INTERRUPTED)  # no further round is made after these
+"""Relative decrease of the objective at which a round may end before its duality gap is closed."""
+_STOPPED = (Status.TIME_LIMIT, Status.INTERRUPTED)  # these end the run
 
 
 @dataclass(frozen=True)
 class Round(Generic[State]):
-    """The result of a round.
+    """The result of a round."""
 
-    point: its point; a limit in its status ends the run.
-    following: the state from which the next round begins.
-    record: entries of the history besides the round's number, the seconds and the objective.
-    is_fixed: True if another round would change nothing.
-    """
-
-    point: Solution
-    following: State
-    record: dict[str, float]
-    is_fixed: bool = False
+    point: Solution  # a limit in its status ends the run
+    following: State  # state from which the next round begins
+    record: dict[str, float]  # for the history, besides the round's number, seconds and objective
+    is_fixed: bool = False  # True if another round would change nothing
 
 
 class Problem(PicklesWithout, ABC, Generic[State]):
-    """The methods that the loop calls; a state is an assignment or faces.
+    """A start and a round; the state is an assignment or faces.
 
     unit: name of a round in the history.
     """
@@ -72,28 +68,28 @@ class Problem(PicklesWithout, ABC, Generic[State]):
         """Draw an initial state; improve it if the problem can do that."""
 
     def judge(self, state: State) -> Round[State] | None:
-        """Return the state as a first point; None if a round must come first."""
+        """Return the state as a first point; None if it is not a point, so that a round must come first."""
         return None
 
     @abstractmethod
     def round(self, state: State, time_limit: float | None) -> Round[State]:
-        """Return the next point."""
+        """Make a round from the state; return the next point."""
 
 
 class AlternatingProblem(Problem[Assignment]):
     """Alternation between an assignment and its faces.
 
     The state is an assignment (n,), -1 for samples that need none; the solution has it as ``assignment``. It
-    is no point before its program is solved.
+    becomes a point when its program is solved.
     """
 
     @abstractmethod
     def solve(self, assignment: Assignment, time_limit: float | None) -> Solution:
-        """Return the optimum for an assignment, its objective evaluated from its point."""
+        """Return the optimum for an assignment; its objective is evaluated at the faces returned."""
 
     @abstractmethod
     def reassign(self, point: Solution, assignment: Assignment) -> Assignment:
-        """Return a better assignment for the point, or the same one."""
+        """Return an assignment that is better for the faces of the point, or the same one."""
 
     def round(self, state: Assignment, time_limit: float | None) -> Round[Assignment]:
         """Return the optimum for an assignment, and the next assignment."""
@@ -105,8 +101,8 @@ class AlternatingProblem(Problem[Assignment]):
         return Round(point, following, record, is_fixed=moved == 0)
 
 
-class HeldProblem(Problem[Assignment]):
-    """The program of a fixed assignment: one round, which is the last."""
+class FixedAssignmentProblem(Problem[Assignment]):
+    """The program of a fixed assignment, solved in one round."""
 
     def __init__(self, problem: Problem[Assignment]):
         self._problem = problem
@@ -121,10 +117,7 @@ class HeldProblem(Problem[Assignment]):
 
 
 class DescentProblem(Problem[Faces]):
-    """Steps from faces to faces; the state is W (K, m+1), bias last.
-
-    The objective is never negative.
-    """
+    """Steps from faces to faces; the state is W (K, m+1). The objective is at least 0."""
 
     unit = "step"
 
@@ -134,9 +127,9 @@ class DescentProblem(Problem[Faces]):
 
     @abstractmethod
     def step(self, W: Faces, time_limit: float | None) -> Solution:
-        """Return the next point: primal ``W``, multipliers if there are any, its objective by :meth:`value`.
+        """Return the next point: primal ``W``, its objective by :meth:`value`, multipliers if there are any.
 
-        A limit in the status of the step ends the run.
+        A limit in its status ends the run.
         """
 
     @abstractmethod
@@ -144,12 +137,12 @@ class DescentProblem(Problem[Faces]):
         """Return entries of the history besides the objective, such as the number of faces in use."""
 
     def judge(self, state: Faces) -> Round[Faces] | None:
-        """Return the faces as a point; None if only the faces of a step are a point."""
+        """Return the faces as a point."""
         point = Solution(Status.CONVERGED, {"W": state}, {}, self.value(state), None, "start")
         return Round(point, state, self.record(state))
 
     def round(self, state: Faces, time_limit: float | None) -> Round[Faces]:
-        """Make a step; an objective of 0 is minimal."""
+        """Make a step; the run ends at the objective 0, which is minimal."""
         point = self.step(state, time_limit)
         W = point["W"]
         return Round(point, W, self.record(W), is_fixed=point.objective == 0.0)
@@ -158,9 +151,9 @@ class DescentProblem(Problem[Faces]):
 def random_faces(X: Matrix, y: Vector, c: Vector, n_faces: int, rng: np.random.Generator) -> Vector:
     """Draw faces W (K, m+1) in random directions, one standard deviation from the mean of the positives.
 
-    Their cells are cones around that mean, so that each face is offered the negatives on its side. They are
-    drawn for data scaled with the weights c (n,), so that the units of X, the order of the samples and
-    repetition in place of weight make no difference. A feature that is 0 in all samples has no weight.
+    The regions in which a face has the least score are cones around that mean, so each face is assigned the
+    negatives on its side. The data are standardised with the weights c (n,), so the faces do not depend on
+    units of X, and repetition is equivalent to weight. Features that are 0 in all samples have the weight 0.
     """
     from sklearn.preprocessing import StandardScaler
 
@@ -169,8 +162,8 @@ def random_faces(X: Matrix, y: Vector, c: Vector, n_faces: int, rng: np.random.G
     directions /= np.linalg.norm(directions, axis=0) * scale[:, None]
     directions[~present_features(X)] = 0.0
     inside = np.where(y > 0, c, 0.0)
-    middle = np.asarray(X.T @ inside).ravel() / inside.sum()
-    return np.column_stack([directions.T, 1.0 - middle @ directions])
+    mean = np.asarray(X.T @ inside).ravel() / inside.sum()
+    return np.column_stack([directions.T, 1.0 - mean @ directions])
 
 
 @dataclass(frozen=True)
@@ -199,9 +192,9 @@ def run_rounds(
 ) -> Solution:  # fmt: skip
     """Make rounds from one state, an assignment or faces, until they change nothing.
 
-    The first round is always made. The solution is the best point, the start included if it is one.
-    ``history`` has a record for each round, numbered from 1, and one numbered 0 for a start that is a point.
-    A limit, or Ctrl-C once there is a point, keeps the best.
+    The first round is always made. Return the best point, the start included if it is a point. ``history``
+    has a record for each round, numbered from 1, and one numbered 0 for such a start. A limit, or Ctrl-C once
+    there is a point, ends the run with the best point.
     """
     return run_stages([Stage(problem, max_iter, tol, patience)], state, time_limit=time_limit)
 
@@ -210,16 +203,15 @@ def run_stages(
     stages: Sequence[Stage[State]], state: State, *, max_iter: int | None = None,
     time_limit: float | None = None,
 ) -> Solution:  # fmt: skip
-    """Run one stage after the other, each from the best point of the last, as :func:`run_rounds`.
+    """Run the stages in order, each from the best point of the last, as :func:`run_rounds`.
 
-    max_iter: rounds of all stages together. Once these, or the seconds of `time_limit`, are used up, or after
-        Ctrl-C, later stages only evaluate the best point. The status is ITERATION_LIMIT if no round is left
-        for the last stage.
-    Returns: the best point, its objective evaluated by the last stage that can evaluate a state.
+    max_iter: rounds of all stages together. After this or the time limit, or Ctrl-C, later stages only
+        evaluate the best point. The status is ITERATION_LIMIT if no round remains for the last stage.
+    Returns: the best point; its objective is that of the last stage that can evaluate a state.
     """
     run = _Run(Clock(time_limit), state, max_iter)
     for stage in stages:
-        run.work(stage)
+        run.run_stage(stage)
     return run.solution()
 
 
@@ -229,15 +221,15 @@ def run_from_many_starts(
     last: Callable[[float | None], State] | None = None,
     max_iter: int | None = None, finish: Callable[[Solution, float | None], Solution] | None = None,
 ) -> Solution:  # fmt: skip
-    """Run the stages from `n_init` random starts of the first stage's problem, and keep the best end.
+    """Run the stages from `n_init` random starts of the first stage's problem, and return the best run.
 
     time_limit: seconds, for all starts together.
     n_jobs: starts run at once, as joblib counts.
-    first, last: return one additional start each, the first and the last, from the seconds left (None for no
-        limit).
+    first, last: functions of the seconds left (None for no limit) that return an additional start, before and
+        after the random ones.
     max_iter: rounds of all stages together, per start.
-    finish: improves the end of each run that was not stopped by time or Ctrl-C, from the run's solution and
-        the seconds left.
+    finish: a function of a run's solution and the seconds left that improves it; not called after a time
+        limit or Ctrl-C.
     Returns: the best run, as :func:`polyopt.optim.starts.best_of`; ``runs`` has all.
     """
     whole("n_init", n_init)
@@ -245,13 +237,13 @@ def run_from_many_starts(
     generators = problem.generators(seed, n_init)
 
     def run(number: int, time_left: float | None) -> Solution:
-        clock, drawn = Clock(time_left), number - (first is not None)
+        clock, index = Clock(time_left), number - (first is not None)
         if first is not None and number == 0:
             state = first(clock.left)
-        elif last is not None and drawn == n_init:
+        elif last is not None and index == n_init:
             state = last(clock.left)
         else:
-            state = problem.start(generators[drawn], clock.left)
+            state = problem.start(generators[index], clock.left)
         solution = run_stages(stages, state, max_iter=max_iter, time_limit=clock.left)
         if finish is None or solution.status in _STOPPED:
             return solution
@@ -275,7 +267,7 @@ class _Run(Generic[State]):
         self.rounds_made = 0
         self.history: list[dict[str, float]] = []
 
-    def work(self, stage: Stage[State]) -> None:
+    def run_stage(self, stage: Stage[State]) -> None:
         """Run one stage, from the best point so far."""
         problem, state = stage.problem, self.state
         first_point = problem.judge(state)
@@ -299,12 +291,12 @@ class _Run(Generic[State]):
                 self._record(problem.unit, outcome)
                 least, value = np.inf if self.best is None else self.best.objective, outcome.point.objective
                 idle = 0 if self.best is None or value < least - stage.tol * abs(least) else idle + 1
-                # The later of equal points is kept: it has multipliers, and they belong to its assignment.
+                # Of equal points the later one is kept, because it has multipliers for its assignment.
                 if self.best is None or value <= least + TIE * abs(least):
                     self.best, self.state = outcome.point, outcome.following
-                ended = self._end(outcome, idle >= stage.patience)
-                if ended is not None:
-                    self.status = ended
+                status = self._final_status(outcome, idle >= stage.patience)
+                if status is not None:
+                    self.status = status
                     return
         except KeyboardInterrupt:
             if self.best is None:
@@ -312,6 +304,7 @@ class _Run(Generic[State]):
             self.status = interrupted()
 
     def solution(self) -> Solution:
+        """Return the best point, with the status and the history of the run."""
         assert self.best is not None
         return replace(
             self.best, status=self.status, iterations=self.rounds_made, solve_time=self.clock.seconds,
@@ -328,14 +321,14 @@ class _Run(Generic[State]):
         tell(self.history[-1])
         show(self.history[-1], lambda: outcome.point.primal)
 
-    def _end(self, outcome: Round[State], is_idle: bool) -> Status | None:
-        """Return the status with which the stage ends here; None if it goes on."""
+    def _final_status(self, outcome: Round[State], is_idle: bool) -> Status | None:
+        """Return the status if the stage ends after this round, else None."""
         status = outcome.point.status
-        status_if_settled = Status.CONVERGED if status is Status.SOLVED else status
+        status_at_end = Status.CONVERGED if status is Status.SOLVED else status
         if status in (*_STOPPED, Status.ITERATION_LIMIT):
             return status
         if outcome.is_fixed:
-            return status_if_settled
+            return status_at_end
         if self.clock.is_over:
             return Status.TIME_LIMIT
-        return status_if_settled if is_idle else None
+        return status_at_end if is_idle else None

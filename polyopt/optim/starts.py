@@ -1,4 +1,4 @@
-"""The best of several runs from different starts, one after the other or in parallel."""
+"""The best of several runs from different starts (multistart), one after the other or in parallel."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from polyopt.base.parallel import call_timed, iter_joblib
 from polyopt.base.progress import counted, current_listener, records_to
 
 TIE = 1e-9
-"""Relative difference below which two objectives are equal."""
+"""Relative difference below which two objectives count as equal."""
 
 
 def best_of(
     run: Callable[[int, float | None], Solution], count: int, *, time_limit: float | None = None,
     n_jobs: int | None = None,
 ) -> Solution:  # fmt: skip
-    """Make runs 0 to `count` - 1, at least one, and keep the one with the least objective.
+    """Make runs 0 to `count` - 1, at least one, and return the one with the least objective.
 
     run: takes the number of the run and the seconds left (None for no limit).
-    time_limit: seconds for all of them together; after it no run but the first is begun.
+    time_limit: seconds for all runs together; when they are over only the first run is still begun.
     n_jobs: number of parallel runs, as joblib counts.
-    Returns: the best run, the first of those that tie. ``history`` has the records of all runs, each with the
+    Returns: the best run, the first if several tie. ``history`` has the records of all runs, each with the
         number of its ``start``; ``runs`` has the runs themselves, without multipliers; ``iterations`` and
         ``solve_time`` are totals. Ctrl-C after the first run keeps the best so far.
     """
@@ -50,20 +50,25 @@ def best_of(
 
 
 def number_of_best(runs: Sequence[Solution]) -> int:
-    """Number of the run with the least objective, the first of those that tie."""
+    """Return the number of the run with the least objective, the first if several tie."""
     least = min(solution.objective for solution in runs)
     return next(k for k, solution in enumerate(runs) if solution.objective <= least + TIE * abs(least))
 
 
 def continued(
-    history: Sequence[dict[str, float]], unit: str, start: int, made: int, seconds: float
+    history: Sequence[dict[str, float]], unit: str, start: int, offset: int, seconds: float
 ) -> list[dict[str, float]]:
-    """Renumber the records of a run that continues start `start` after `made` iterations and some seconds.
+    """Renumber the records of a run that continues start `start` after `offset` iterations and `seconds`.
 
     `unit` is the key of the iteration's number.
     """
     return [
-        {**record, "start": float(start), unit: float(made + number), "seconds": seconds + record["seconds"]}
+        {
+            **record,
+            "start": float(start),
+            unit: float(offset + number),
+            "seconds": seconds + record["seconds"],
+        }
         for number, record in enumerate(history, 1)
     ]
 
@@ -71,16 +76,16 @@ def continued(
 def _runs(
     run: Callable[[int, float | None], Solution], count: int, clock: Clock, n_jobs: int | None
 ) -> tuple[list[Solution], Status | None]:
-    """Make the runs; return them, and the status with which they were stopped, if they were."""
-    here, listener, runs = current_clock(), current_listener(), list[Solution]()
+    """Make the runs; return the runs, and the status if a limit or Ctrl-C stopped them."""
+    outer_clock, listener, runs = current_clock(), current_listener(), list[Solution]()
 
     def timed(number: int) -> Solution:
         with records_to(listener):
-            return call_timed(here, run, number, clock.left)
+            return call_timed(outer_clock, run, number, clock.left)
 
-    made = iter_joblib((delayed(timed)(number) for number in range(count)), n_jobs)
+    solutions = iter_joblib((delayed(timed)(number) for number in range(count)), n_jobs)
     try:
-        for solution in counted(made, count, "start"):
+        for solution in counted(solutions, count, "start"):
             runs.append(solution)
             if solution.status is Status.INTERRUPTED:
                 return runs, solution.status
@@ -94,5 +99,5 @@ def _runs(
 
 
 def generators_of(seed: int, count: int) -> list[np.random.Generator]:
-    """One random generator for each run, which depends on the seed and the run's number alone."""
+    """Return one random generator per run, determined by the seed and the run's number."""
     return [np.random.default_rng([seed, number]) for number in range(count)]

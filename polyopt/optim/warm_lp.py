@@ -1,10 +1,10 @@
-"""One linear program kept inside HiGHS, solved repeatedly with other upper bounds.
+"""A linear program kept in HiGHS, and solved repeatedly with other upper bounds from a warm start.
 
 min  c·x   s.t.   row_lower ≤ A x ≤ row_upper,   lower ≤ x ≤ upper
 
-New upper bounds leave the basis dual feasible if every column has two finite bounds, so the dual simplex
-method continues from the last basis: a few pivots instead of thousands. Its dual value never falls, so it can
-stop as soon as the minimum is known to be above a cutoff. If HiGHS reports an error or no verdict, the
+If every column has two finite bounds, the last basis stays dual feasible for new upper bounds, so the dual
+simplex method continues from it: a few pivots instead of thousands. Its dual value never decreases, so it can
+stop as soon as the minimum is known to be above a cutoff. If HiGHS reports an error or an unknown status, the
 program is solved again without the basis.
 """
 
@@ -22,7 +22,7 @@ from formulations.language.highs import SIMPLEX, quiet_highs
 from formulations.language.solution import Status
 from formulations.language.types import Matrix, Vector
 
-# Feasibility tighter than HiGHS's own 1e-7: certificates measure gaps of 1e-6, relative to the value.
+# Tighter than the default 1e-7 of HiGHS: certificates measure relative gaps of 1e-6.
 _OPTIONS = {**SIMPLEX, "primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9}
 
 
@@ -31,12 +31,12 @@ class LinearSolution:
     """The result of one solve.
 
     status: SOLVED; a limit or STALLED, with a point that may be neither feasible nor optimal; CUT_OFF, with
-        multipliers alone; INFEASIBLE, UNBOUNDED or FAILED, with neither.
-    x: the point; nan without one.
+        multipliers only; INFEASIBLE, UNBOUNDED or FAILED, with neither.
+    x: the point; nan if there is none.
     duals: multipliers ν of the rows, with d(minimum)/dr = −ν of A x == r: at least 0 at an upper bound, at
         most 0 at a lower one; nan if there are none. Those of CUT_OFF prove a minimum above the cutoff, to
         HiGHS's tolerance.
-    objective: c·x; nan without a point.
+    objective: c·x; nan if there is no point.
     warm: True if the solve started from the last basis, and did not fail.
     """
 
@@ -51,8 +51,8 @@ class LinearSolution:
 class PersistentLP:
     """A linear program with q rows and p columns; only the upper bounds of the columns change.
 
-    ValueError for shapes that do not fit, and numbers that are not finite or too large for HiGHS (1e15 in A).
-    Solves use one thread, and those of several threads wait for each other. A pickled copy has no basis.
+    ValueError for inconsistent shapes, and for numbers that are not finite or too large for HiGHS (1e15).
+    A solve uses one thread; calls from several threads are serialised. A pickled copy has no basis.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class PersistentLP:
         self._build()
 
     def __getstate__(self) -> dict[str, Any]:
-        """The numbers alone: HiGHS's model and basis cannot be pickled."""
+        """Exclude HiGHS's model and basis, which cannot be pickled."""
         return {k: v for k, v in self.__dict__.items() if k not in ("_highs", "_lock")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -77,13 +77,14 @@ class PersistentLP:
         self._build()
 
     def _build(self) -> None:
+        """Pass the program to a new HiGHS model."""
         highspy = quiet_highs()
         self._lock, self._has_basis = Lock(), False
         self._highs = highspy.Highs()
         for name, value in _OPTIONS.items():
             self._highs.setOptionValue(name, value)
         if self._highs.run() == highspy.HighsStatus.kError:
-            # HiGHS refuses another number of threads than the first one of the process.
+            # HiGHS requires the same number of threads for all models of a process.
             self._highs.setOptionValue("threads", 0)
         lp = highspy.HighsLp()
         lp.num_row_, lp.num_col_ = self._A.shape
@@ -103,7 +104,7 @@ class PersistentLP:
         return rows, columns
 
     def forget(self) -> None:
-        """Drop the basis: the next solve does not depend on earlier ones."""
+        """Drop the basis, so that the next solve does not depend on earlier ones."""
         with self._lock:
             self._highs.clearSolver()
             self._has_basis = False
@@ -113,9 +114,9 @@ class PersistentLP:
     ) -> LinearSolution:
         """Solve with the given upper bounds, from the last basis if there is one.
 
-        upper (p,): new upper bounds, which stay; by default those of the last solve.
-        cutoff: end with CUT_OFF once the minimum is known to be above it. HiGHS checks every few pivots, so
-            that an optimum above the cutoff may be reached all the same. A restart has no cutoff.
+        upper (p,): new upper bounds, also for later solves; by default those of the last solve.
+        cutoff: end with CUT_OFF once the minimum is known to be above it. HiGHS checks this every few pivots,
+            so it may still return an optimum above the cutoff. A restart without the basis has no cutoff.
         """
         if cutoff is not None and np.isnan(cutoff):
             raise ValueError("cutoff must be a number or None, not nan")
@@ -134,14 +135,15 @@ class PersistentLP:
             return solution
 
     def _run(self, time_limit: float | None, cutoff: float | None) -> LinearSolution:
+        """Call HiGHS once, and translate its status and solution."""
         highs, warm = self._highs, self._has_basis
         # HiGHS's clock is not reset between solves.
         highs.setOptionValue("time_limit", np.inf if time_limit is None else highs.getRunTime() + time_limit)
         highs.setOptionValue("objective_bound", np.inf if cutoff is None else float(cutoff))
-        returned = highs.run()
-        verdict = highs.getModelStatus()
-        status = _STATUSES.get(verdict.name, Status.FAILED)
-        if returned.name == "kError":
+        outcome = highs.run()
+        model_status = highs.getModelStatus()
+        status = _STATUSES.get(model_status.name, Status.FAILED)
+        if outcome.name == "kError":
             status = Status.FAILED
         solution, info = highs.getSolution(), highs.getInfo()
         self._has_basis = bool(info.basis_validity)
@@ -174,11 +176,11 @@ _WITH_DUALS = (
 
 
 def margin_rows(signed: Vector, y: Vector) -> sp.csc_array:
-    """The rows ``signed a + y b + ξ`` of a sparse expansion, with ``signed`` (n, p) y_i K_ij t_j."""
+    """Return the matrix [signed, y, I] of the constraints on (a, b, ξ), with signed (n, p): y_i K_ij t_j."""
     n, p = signed.shape
     if signed.all():  # no zeros to remove
-        places = np.tile(np.arange(n, dtype=np.int32), p), np.arange(p + 1, dtype=np.int32) * n
-        block = sp.csc_array((signed.ravel(order="F"), *places), shape=(n, p))
+        indices = np.tile(np.arange(n, dtype=np.int32), p), np.arange(p + 1, dtype=np.int32) * n
+        block = sp.csc_array((signed.ravel(order="F"), *indices), shape=(n, p))
     else:
         block = sp.csc_array(signed)
     return sp.hstack([block, sp.csc_array(y[:, None]), sp.eye_array(n, format="csc")], format="csc")

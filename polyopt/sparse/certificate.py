@@ -1,22 +1,23 @@
-"""Certificates of the L0 machine and of the one-norm SVM, and the bounds that multipliers prove.
+"""Certificates of the L0 machine and of the one-norm SVM, and the lower bounds that multipliers prove.
 
-For f(x_i) = Σ_j K_ij t_j α_j + b every bound is built from multipliers u of the margin constraints,
-0 ≤ u ≤ w and Σ y_i u_i = 0, and from the rates r_j = t_j (K'Yu)_j. With q_j = C [r_j]_+, the most that a
-coefficient can save,
+The classifier is f(x_i) = Σ_j K_ij t_j α_j + b with centres j of label t_j, 0 ≤ α_j ≤ C. A 0-1 pattern σ (p,)
+selects the centres that may be used; L(σ) is the least hinge loss Σ w_i ξ_i for a pattern, and S(σ) = 1'σ +
+C L(σ) its score, which the L0 machine minimises. Both bounds are built from multipliers u of the margin
+constraints, 0 ≤ u ≤ w and Σ y_i u_i = 0, and from the rates r_j = t_j (K'Yu)_j. With q_j = C [r_j]_+,
 
-    L(σ) ≥ Σ u − Σ_j σ_j q_j           for every pattern σ: a cut, tight if u is optimal,
+    L(σ) ≥ Σ u − Σ_j σ_j q_j           for every pattern σ: a cut, tight if u is optimal for σ;
     S(σ) ≥ C Σ u − Σ_j [C q_j − 1]_+   for every pattern σ, since each centre used costs 1.
 
-The multipliers of the relaxation, divided by C, make the most of the second. The one-norm SVM is
+The multipliers of the relaxation (σ in [0, 1]), divided by C, maximise the second. The one-norm SVM is
 
     min  Σ α_j + Σ C_i ξ_i   s.t.  y_i (Σ_j K_ij y_j α_j + b) ≥ 1 − ξ_i [u],  ξ ≥ 0,  0 ≤ α ≤ C
     max  Σ u_i − Σ C_j [y_j (K'Yu)_j − 1]_+   s.t.  0 ≤ u ≤ C,  Σ y_i u_i = 0.
 
-Any numbers do for u: they are clipped to their caps and balanced first. No floating-point numbers need add
-up to zero exactly, so the multipliers meant are real numbers near the computed ones that do: those of the
-heavier class times the true quotient of the two classes' sums (:func:`balanced`). Their distance from the
-computed numbers is their radius, and everything after carries it (Neumaier & Shcherbina, Safe bounds in
-linear and mixed-integer linear programming, 2004).
+u may be any numbers: they are clipped to their bounds and balanced (Σ y_i u_i = 0) first. Floating-point
+numbers can rarely be balanced exactly, so the bound uses real numbers near the computed ones: the multipliers
+of the class with the larger sum are scaled by the exact quotient of the sums (:func:`balanced`). Their
+distance from the computed numbers is the radius of a ball, with which all later steps compute (Neumaier &
+Shcherbina, Safe bounds in linear and mixed-integer linear programming, 2004).
 """
 
 from __future__ import annotations
@@ -35,18 +36,18 @@ from polyopt.certificates.certificate import Certificate, Claim, Residual, concl
 from polyopt.certificates.points import checked_number, checked_vector
 from polyopt.linalg.rounding import Ball, gamma, product
 
-_BROKEN = "The point breaks its box; the value is of the point clipped to it."
+_INFEASIBLE = "The point breaks its box; the value is of the point clipped to it."
 _CLIPPED = "The value is of the point clipped to its box"
-_OTHERS = "Another pattern may have a lower score."
-_LEAVES = "The bound is the least of the branch-and-bound leaves', each evaluated from the data."
-UNDERFLOW = 2.0**-1000  # more than all the underflows of an inner product lose
+_OTHER_PATTERNS = "Another pattern may have a lower score."
+_LEAF_BOUND = "The bound is the least of the branch-and-bound leaves', each evaluated from the data."
+UNDERFLOW = 2.0**-1000  # above the total underflow error of an inner product
 
 
 def cut_of(data: L0Data, u: Vector) -> tuple[Ball, Ball]:
     """Return the constant Σ u and the slopes q (p,), not negative, of the cut L(σ) ≥ constant − q·σ.
 
-    u (n,): multipliers of any pattern's program; repaired if they are not feasible. The cut holds with the
-    constant's lower end and the upper ends of the slopes.
+    u (n,): multipliers of any pattern's program; made feasible if necessary. The cut is valid with the lower
+    end of the constant and the upper ends of the slopes.
     """
     feasible = balanced(u, data.y, data.weights)
     enclosed_rates = rates(data.rates(feasible.mid), *data.column_sizes, feasible)
@@ -75,19 +76,19 @@ def certify_l0(
     K, y, weights, centres
         As in :func:`formulations.l0.pattern`.
     C : float
-        Price of loss, and cap of the coefficients.
+        Cost of loss, and upper bound of the coefficients.
     alpha : array_like of shape (p,)
         Coefficients. The pattern is their support; coefficients under 1e-9 of the cap count as zero.
     b : float, optional
         Intercept; by default the best one for alpha.
     u : array_like of shape (n,), optional
-        Multipliers of the margin constraints in the program of the pattern. By default its dual is solved for
-        them; only their dual value, evaluated here, enters the certificate.
+        Multipliers of the margin constraints in the program of the pattern. By default they are computed by
+        solving its dual; then only their dual value, evaluated here, enters the certificate.
     v : array_like of shape (n,), optional
         Multipliers of the margin constraints in the relaxation, which bound the score of every pattern.
     bound : float, optional
-        A bound on every score that an integer solver states. It cannot be checked here: if the point attains
-        it and no proven bound, the claim is ``solvers_word``.
+        A bound on every score as stated by an integer solver. It cannot be checked here: if the point attains
+        this bound only, the claim is ``solvers_word``.
     tol : float
         Relative tolerance for the gap and for every residual.
 
@@ -97,7 +98,7 @@ def certify_l0(
         With a bound on every score (`v` or `bound`): ``optimal`` if the point attains a proven one,
         ``solvers_word`` if it attains `bound`, else ``suboptimal_by``. Without: ``stationary`` if the point
         is optimal for its pattern, else ``suboptimal_by``, for that pattern. ``none`` for coefficients
-        outside their box.
+        outside [0, C].
     """
     data = as_l0_data(K, y, C, weights, centres)
     stated = checked_number("bound", bound, infinite=True)
@@ -109,9 +110,9 @@ def certify_l0_data(
     v: ArrayLike | None = None, searched: float | None = None, stated: float | None = None,
     tol: float = 1e-6,
 ) -> Certificate:  # fmt: skip
-    """Certify a point of a problem that has been checked, with errors of its entries.
+    """Certify a point, as :func:`certify_l0`, of checked data with bounds on the errors of K.
 
-    searched: the bound on every score that the tree search proved: each leaf was evaluated from the data.
+    searched: the bound on every score that the tree search proved from the data.
     stated: a bound that an integer solver states.
     """
     tol = tolerance(tol)
@@ -119,17 +120,17 @@ def certify_l0_data(
     pattern_u = checked_vector("u", u, data.y.shape)
     relaxation_v = checked_vector("v", v, data.y.shape)
     b = checked_number("b", b)
-    at = np.clip(point, 0.0, data.C)
-    pattern = data.support(at)
-    at = np.where(pattern, at, 0.0)
-    b = best_intercept(data.outputs(at, 0.0), data.y, data.weights) if b is None else b
-    f = outputs(data.K, data.centres * at, b, data.entry_error)
+    clipped = np.clip(point, 0.0, data.C)
+    pattern = data.support(clipped)
+    clipped = np.where(pattern, clipped, 0.0)
+    b = best_intercept(data.outputs(clipped, 0.0), data.y, data.weights) if b is None else b
+    f = outputs(data.K, data.centres * clipped, b, data.entry_error)
     centres = float(pattern.sum())
     hinge_loss = loss(f, data.y, data.weights)
     value = centres + data.C * hinge_loss if hinge_loss.mid or hinge_loss.rad else Ball(centres)
     residuals, feasible = _box_residuals(point, data.C, data.C, tol)
-    notes = [_BROKEN] if not feasible else []
-    if feasible and (at != point).any():
+    notes = [_INFEASIBLE] if not feasible else []
+    if feasible and (clipped != point).any():
         notes = [f"{_CLIPPED}, without coefficients under 1e-9 of the cap."]
 
     if pattern_u is None:
@@ -145,11 +146,11 @@ def certify_l0_data(
     size = float(value.mid)
     residuals.append(residual("stationarity", "pattern", value.mid - pattern_bound.mid, size))
     if pattern_u is not None:
-        gains = np.where(pattern, data.rates(pattern_u), 0.0)
+        pattern_rates = np.where(pattern, data.rates(pattern_u), 0.0)
         unit = float(data.weights.max())
         residuals += _dual_residuals(data.y, data.weights, pattern_u, unit)
         residuals += _complementarity(
-            data.y, data.weights, data.C, at, f.mid, pattern_u, gains, size / data.C
+            data.y, data.weights, data.C, clipped, f.mid, pattern_u, pattern_rates, size / data.C
         )
 
     best_bound = Ball(0.0)  # a score is not negative
@@ -158,13 +159,13 @@ def certify_l0_data(
         best_bound = relaxed if relaxed.lower >= best_bound.lower else best_bound
     if searched is not None and Ball(searched).lower > best_bound.lower:
         best_bound = Ball(searched)
-        notes.append(_LEAVES)
+        notes.append(_LEAF_BOUND)
     is_global = relaxation_v is not None or searched is not None or stated is not None
     return conclude(
         "the L0 support vector machine", value, best_bound if is_global else pattern_bound, residuals, tol,
         feasible=feasible, reached=Claim.OPTIMAL if is_global else Claim.STATIONARY,
-        scope="the program" if is_global else "its pattern", notes=notes if is_global else [*notes, _OTHERS],
-        stated=stated,
+        scope="the program" if is_global else "its pattern",
+        notes=notes if is_global else [*notes, _OTHER_PATTERNS], stated=stated,
     )  # fmt: skip
 
 
@@ -179,22 +180,22 @@ def certify_one_norm(
     K, y
         As in :func:`formulations.one_norm.primal`.
     C : float or array_like of shape (n,)
-        Cost of slack, and cap on alpha.
+        Cost of slack, and upper bound of alpha.
     alpha : array_like of shape (n,)
         Expansion coefficients.
     b : float, optional
         Intercept; by default the best one for alpha.
     u : array_like of shape (n,), optional
-        Multipliers of the margin constraints. By default the dual program is solved for them; only their
-        dual value, evaluated here, enters the certificate.
+        Multipliers of the margin constraints. By default they are computed by solving the dual program; then
+        only their dual value, evaluated here, enters the certificate.
     tol : float
         Relative tolerance, between 0 and 1.
     entry_error : float or ndarray of shape (n, n)
-        Distance of the entries of K from those of the kernel, at most; the certificate is then about every
+        Bound on the distance of the entries of K from those of the kernel; the certificate is valid for every
         matrix within it.
     """
-    given, y = as_data(K, y)
-    K = dense(given)
+    matrix, y = as_data(K, y)
+    K = dense(matrix)
     if K.shape[1] != len(y):
         raise ValueError(f"K must be square, not of shape {K.shape}")
     costs, tol = as_costs(C, len(y)), tolerance(tol)
@@ -209,7 +210,7 @@ def certify_one_norm(
     if inside.any():
         primal = Ball(inside).sum() + primal
     residuals, feasible = _box_residuals(alpha, costs, float(np.abs(alpha).max()) or float(costs.max()), tol)
-    notes = [_BROKEN] if not feasible else [f"{_CLIPPED}."] if (inside != alpha).any() else []
+    notes = [_INFEASIBLE] if not feasible else [f"{_CLIPPED}."] if (inside != alpha).any() else []
 
     if u is None:
         from formulations.one_norm import dual as dual_program
@@ -219,8 +220,8 @@ def certify_one_norm(
         multipliers = u
     feasible_u = balanced(multipliers, y, costs)
     computed = y * (K.T @ (y * feasible_u.mid))
-    gains = rates(computed, *column_sizes(K, entry_error), feasible_u)
-    dual = feasible_u.sum() - (gains - 1.0).positive().dot(costs)
+    enclosed_rates = rates(computed, *column_sizes(K, entry_error), feasible_u)
+    dual = feasible_u.sum() - (enclosed_rates - 1.0).positive().dot(costs)
     if float(dual.lower) < 0.0:  # u = 0 proves 0
         dual = Ball(0.0)
     if u is not None:
@@ -240,8 +241,8 @@ def _box_residuals(
     alpha: Vector, caps: Vector | float, unit: float, tol: float
 ) -> tuple[list[Residual], bool]:
     """Return the residuals of 0 ≤ alpha ≤ caps, and True if all are within the tolerance."""
-    found = [residual("primal", "sign", -alpha, unit), residual("primal", "cap", alpha - caps, unit)]
-    return found, all(each.relative <= tol for each in found)
+    residuals = [residual("primal", "sign", -alpha, unit), residual("primal", "cap", alpha - caps, unit)]
+    return residuals, all(each.relative <= tol for each in residuals)
 
 
 def _dual_residuals(y: Vector, costs: Vector, u: Vector, unit: float) -> list[Residual]:
@@ -258,7 +259,10 @@ def _complementarity(
     y: Vector, costs: Vector, caps: Vector | float, alpha: Vector, f: Vector, u: Vector, reduced: Vector,
     scale: float,
 ) -> list[Residual]:  # fmt: skip
-    """Return the products whose sum is the gap; `reduced` (p,) is minus the reduced costs of alpha."""
+    """Return the complementarity products, whose sum is the duality gap.
+
+    reduced (p,): the reduced costs of alpha with the opposite sign.
+    """
     xi = slacks(f, y)
     products = {
         "margin": u * (y * f - 1.0 + xi),
@@ -272,52 +276,53 @@ def _complementarity(
 def balanced(u: Vector, y: Vector, caps: Vector) -> Ball:
     """Return a ball of multipliers (n,) near `u` with 0 ≤ u ≤ caps and Σ y_i u_i = 0, exactly.
 
-    They are clipped to their caps, and those of the heavier class shrunk; the ball's numbers are not
-    negative.
+    They are clipped to their bounds, and those of the class with the larger sum are scaled down.
     """
     clipped = np.clip(u, 0.0, caps)
     positive = y > 0
     plus, minus = float(clipped[positive].sum()), float(clipped[~positive].sum())
-    light = min(plus, minus)
-    # Each sum is off by gamma(n) of itself at most, so each quotient by twice that.
-    off = 4.0 * gamma(len(u) + 2)
+    # Each sum has a relative error of at most gamma(n), so each quotient one of twice that.
+    quotient_error = 4.0 * gamma(len(u) + 2)
     factors = []
-    for own in (minus, plus):
-        share = light / own if own > 0.0 else 0.0
-        surely_lighter = own <= (1.0 - off) * max(plus, minus)  # its quotient is 1 exactly
-        factors.append((share, 0.0 if surely_lighter else off * share))
+    for class_sum in (minus, plus):
+        factor = min(plus, minus) / class_sum if class_sum > 0.0 else 0.0
+        is_smaller = class_sum <= (1.0 - quotient_error) * max(
+            plus, minus
+        )  # certainly: the factor is exactly 1
+        factors.append((factor, 0.0 if is_smaller else quotient_error * factor))
     mid, rad = (np.where(positive, factors[1][k], factors[0][k]) for k in (0, 1))
     return Ball(clipped) * Ball(mid, rad)
 
 
 def rates(computed: Vector, sizes: Vector, errors: Vector, u: Ball) -> Ball:
-    """Return the rates Σ_i A_ij u_i, `computed` (p,) from ``u.mid`` in any order, with their radius.
+    """Return the rates Σ_i A_ij u_i as balls; `computed` (p,) are their values for ``u.mid``.
 
-    sizes, errors (p,): of the columns of A, as of :func:`formulations.l0_data.column_sizes`.
+    sizes, errors (p,): largest absolute entry, and error, of each column of A, as returned by
+        :func:`formulations.l0_data.column_sizes`.
     """
     n = len(u.mid)
-    total, carried = float(np.abs(u.mid).sum()), float(u.rad.sum())
-    rad = sizes * (gamma(n + 4) * total + carried) + errors * (total + carried)
+    total, total_rad = float(np.abs(u.mid).sum()), float(u.rad.sum())
+    rad = sizes * (gamma(n + 4) * total + total_rad) + errors * (total + total_rad)
     return Ball(computed, rad * (1.0 + gamma(4 * n + 32)) + (n + 1) * UNDERFLOW)
 
 
 def outputs(K: Vector, coefficients: Vector, b: float, entry_error: ArrayLike = 0.0) -> Ball:
-    """Return the outputs K c + b (n,) for coefficients c (p,), of every K within `entry_error` (n, p)."""
+    """Return the outputs K c + b (n,) for coefficients c (p,), valid for every K within `entry_error`."""
     used = np.flatnonzero(coefficients)
     if not used.size:
         return Ball(np.full(len(K), b))  # exactly
-    found = product(K[:, used], coefficients[used])
+    result = product(K[:, used], coefficients[used])
     sizes = np.abs(coefficients)
     error = np.asarray(entry_error, dtype=float)
-    off: Any = error * sizes.sum() if error.ndim == 0 else np.broadcast_to(error, K.shape) @ sizes
-    if np.any(off):
-        found = Ball(found.mid, found.rad + off * (1.0 + gamma(4 * len(sizes) + 32)))
-    return found + b
+    output_error: Any = error * sizes.sum() if error.ndim == 0 else np.broadcast_to(error, K.shape) @ sizes
+    if np.any(output_error):
+        result = Ball(result.mid, result.rad + output_error * (1.0 + gamma(4 * len(sizes) + 32)))
+    return result + b
 
 
 def loss(f: Ball, y: Vector, costs: Vector) -> Ball:
     """Return the hinge loss Σ_i c_i [1 − y_i f_i]_+ of outputs f (n,)."""
     margins = Ball(y * f.mid, f.rad)
-    # A sample exactly beyond the margin costs nothing, so that an optimum of 0 can be proven.
-    paid = ~((margins.rad == 0.0) & (margins.mid >= 1.0))
-    return (1.0 - margins[paid]).positive().dot(costs[paid]) if paid.any() else Ball(0.0)
+    # Samples that are exactly beyond the margin are omitted, so that an optimum of 0 can be proven.
+    has_loss = ~((margins.rad == 0.0) & (margins.mid >= 1.0))
+    return (1.0 - margins[has_loss]).positive().dot(costs[has_loss]) if has_loss.any() else Ball(0.0)

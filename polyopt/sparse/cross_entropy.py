@@ -1,17 +1,18 @@
 """The L0 support vector machine by the cross-entropy method, from its relaxation to a local optimum.
 
-A fit has three parts. The relaxation, one linear program, bounds every score from below; its α/C, which is
-the best σ in [0, 1], is where the probabilities start. The cross-entropy method draws patterns and learns
-which centres the elite uses. A descent finishes (:func:`descend_by_flips`): a centre off, a centre on, or one
-for another, as long as that lowers the score.
+A pattern σ (p,) of zeros and ones selects the centres that may be used (on); L(σ) is its least hinge loss, a
+linear program, and S(σ) = 1'σ + C L(σ) its score. A fit (:func:`solve_l0`) has three parts. The relaxation,
+one linear program, bounds every score from below; its α/C, the best σ in [0, 1], is the initial probability.
+The cross-entropy method draws patterns and shifts the probabilities to the elite. Local search
+(:func:`descend_by_flips`) then switches a centre off or on, or swaps two, while that lowers the score.
 
-The multipliers of the pattern at hand tell which flips are worth a program. With r_j the rate at which the
-loss falls as the cap of α_j rises, the cut of :func:`polyopt.sparse.certificate.cut_of` says that
+The multipliers of the current pattern show which flips need a program. With r_j the rate at which the loss
+decreases with the upper bound of α_j, the cut of :func:`polyopt.sparse.certificate.cut_of` says that
 
-    S after i goes off  ≥  S − 1 + C² [r_i]_+,     S after j comes on  ≥  S + 1 − C² [r_j]_+,
+    S after i is switched off  ≥  S − 1 + C² [r_i]_+,     S after j is switched on  ≥  S + 1 − C² [r_j]_+,
 
-and both together for a swap. The cuts of all programs solved before rule out most of what that leaves:
-some dozens of programs prove that a whole neighbourhood, thousands of patterns, holds nothing better.
+and both together for a swap. The cuts of all earlier programs exclude most of the other flips: some dozens of
+programs prove that a whole neighbourhood of thousands of patterns has no better one.
 """
 
 from __future__ import annotations
@@ -47,11 +48,10 @@ class L0Search(Shown):
     """The record of a search for a pattern.
 
     relaxed: lower bound of the relaxation on every score.
-    rounded: score of the relaxation's support, the one-norm machine with the price 1/C, pruned; nan without
-        runs.
-    runs: results of the cross-entropy method; empty if branch and bound proved its point before.
-    scores: final score of each run, after its flips.
-    moves: flips and swaps made, in all runs.
+    rounded: score of the relaxation's support, pruned; nan without runs.
+    runs: results of the cross-entropy method; empty if branch and bound had proved its point before.
+    scores: final score of each run, after local search.
+    moves: number of flips and swaps in all runs.
     is_local_optimum: True if it is proven that no flip and no swap of centres lowers the best score.
     work: numbers of programs solved, cut off, screened and failed.
     """
@@ -66,13 +66,13 @@ class L0Search(Shown):
 
     @classmethod
     def none(cls, data: L0Data, u: Vector) -> L0Search:
-        """Record that branch and bound proved its point without a search; u (n,) are the relaxation's."""
+        """Return the record if branch and bound needed no search; u (n,): multipliers of the relaxation."""
         relaxed = max(score_bound(data, u / data.C), 0.0)
         return cls(relaxed, np.nan, (), (), 0, is_local_optimum=True, work=Work())
 
     def _summary(self) -> Summary:
         best = f"{min(self.scores, default=np.nan):.10g}, of {len(self.scores)} runs"
-        facts = (
+        entries = (
             ("best score", best if self.runs else "none: branch and bound had proved its point before"),
             ("bound", f"{self.relaxed:.10g}, of the relaxation"),
             ("relaxation rounded", f"{self.rounded:.10g}"),
@@ -86,19 +86,19 @@ class L0Search(Shown):
              f"{run.seconds:.2f}", run.reason)
             for number, (run, score) in enumerate(pairs, 1)
         )  # fmt: skip
-        return Summary("Search for few support vectors", facts, (Table("the runs", columns, rows),))
+        return Summary("Search for few support vectors", entries, (Table("the runs", columns, rows),))
 
 
 def solve_l0(
     data: L0Data, settings: CrossEntropySettings | None = None, *, time_limit: float | None = None,
     seed: int = 0, n_jobs: int | None = None, progress: Progress | None = None, options: Options = OPTIONS,
 ) -> tuple[Solution, L0Search]:  # fmt: skip
-    """Search for the pattern of least score by the cross-entropy method.
+    """Search for a pattern with a low score by the cross-entropy method and local search.
 
     The solution has ``alpha`` (p,), ``b``, ``xi`` (n,), ``sigma`` (p,), the multipliers ``margin`` of the
     pattern's program and ``relaxation`` of the relaxation's margins, both (n,), and the relaxation's
-    ``bound``. The caller leaves columns out of `data` for ``svm_screen``. The programs of a batch are solved
-    in `n_jobs` threads, on which the answer does not depend.
+    ``bound``. For ``svm_screen`` the caller removes columns of `data`. The programs of a batch are solved in
+    `n_jobs` threads; the result does not depend on their number.
     """
     settings = settings or CrossEntropySettings()
     clock = Clock(time_limit)
@@ -112,9 +112,9 @@ def solve_l0(
     try:
         for run in range(settings.n_init):
             rng = np.random.default_rng([seed, run])
-            ended = search.run(settings.flips, p0=p0, random_state=rng, **settings.of_a_run)
-            status = ended if ended is not Status.CONVERGED else status
-            if ended is Status.INTERRUPTED or clock.is_over or search.is_optimal:
+            run_status = search.run(settings.flips, p0=p0, random_state=rng, **settings.of_a_run)
+            status = run_status if run_status is not Status.CONVERGED else status
+            if run_status is Status.INTERRUPTED or clock.is_over or search.is_optimal:
                 break
     except KeyboardInterrupt:
         status = interrupted()
@@ -124,10 +124,9 @@ def solve_l0(
 
 
 def round_relaxation(data: L0Data, *, time_limit: float | None = None) -> Solution:
-    """Fit the best coefficients for the support of the relaxation's, by two linear programs.
+    """Solve the relaxation, then the program of its support: a heuristic with two linear programs.
 
-    It is the one-norm machine with the price 1/C as a heuristic for the L0 machine; the solution is as of
-    :func:`solve_l0`.
+    The solution has the entries of that of :func:`solve_l0`.
     """
     clock = Clock(time_limit)
     relaxation = solve_relaxation(data, time_limit=time_limit)
@@ -150,14 +149,14 @@ class _Search:
         self.history: list[dict[str, float]] = []
         self._scores: list[float] = []
         self._moves, self._is_local_optimum = 0, False
-        # The relaxation's support is the first pattern, so that there always is one.
+        # The relaxation's support is the first incumbent.
         self._rounded = scorer.data.support(relaxation["alpha"])
         self.pattern, self._score = self._rounded, np.inf
 
     def run(self, flips: bool, **settings: Any) -> Status:
-        """Run the cross-entropy method once, then flips; return the status."""
+        """Run the cross-entropy method once, then local search if `flips`; return the status."""
         scorer, clock = self._scorer, self._clock
-        # The flips get half of the time.
+        # Half of the time is for local search.
         limit = clock.left if clock.left is None or not flips else 0.5 * clock.left
         scorer.begin(Clock(limit))
         incumbents = np.stack([self._rounded, np.zeros_like(self._rounded)])
@@ -187,32 +186,29 @@ class _Search:
 
     @property
     def is_optimal(self) -> bool:
-        """True if the best score meets the relaxation's bound."""
+        """True if the best score attains the relaxation's bound."""
         return meets(self._score, self._bound)
 
     def record(self) -> L0Search:
         """Return the record of the runs so far."""
         rounded = self._scorer.improve(self._rounded, np.inf)
         return L0Search(
-            relaxed=self._bound,
-            rounded=np.nan if rounded is None else rounded[1],
-            runs=tuple(self.runs),
-            scores=tuple(self._scores),
-            moves=self._moves,
-            is_local_optimum=self._is_local_optimum,
-            work=self._scorer.work,
-        )
+            relaxed=self._bound, rounded=np.nan if rounded is None else rounded[1],
+            runs=tuple(self.runs), scores=tuple(self._scores), moves=self._moves,
+            is_local_optimum=self._is_local_optimum, work=self._scorer.work,
+        )  # fmt: skip
 
     def __str__(self) -> str:
         return f"{self._scorer.work}; {self._moves} flips"
 
     def _offer(self, pattern: Bits, score: float, is_local_optimum: bool = False) -> None:
-        """Keep the pattern if none has a lower score, ties apart."""
-        if score <= with_ties(self._score):  # a support's own program may differ in the last digit
+        """Make the pattern the incumbent if its score is not higher, up to ties."""
+        if score <= with_ties(self._score):  # scores of one support may differ by rounding
             self._is_local_optimum = is_local_optimum
             self.pattern, self._score = pattern, score
 
     def _tell(self, record: dict[str, float]) -> None:
+        """Add a record of a run to the history of the search, and report it."""
         self.history.append(
             {
                 **record,
@@ -231,10 +227,10 @@ def _solution(
     data: L0Data, pattern: Bits, relaxation: Solution, status: Status, solver: str, clock: Clock
 ) -> Solution:
     """Solve the pattern's program, and prune its point."""
-    at_the_cap = np.where(pattern, data.C, 0.0)  # any point with this support
+    any_alpha = np.where(pattern, data.C, 0.0)  # any point with this support
     bound = float(relaxation.bound or 0.0)
     solution = finished(
-        data, (at_the_cap, 0.0), bound, status, tol=TIE, left=clock.left,
+        data, (any_alpha, 0.0), bound, status, tol=TIE, left=clock.left,
         solver=solver, iterations=relaxation.iterations, build_time=relaxation.build_time,
         solve_time=clock.seconds - relaxation.build_time,
     )  # fmt: skip
@@ -247,13 +243,13 @@ def _solution(
 
 @dataclass(frozen=True)
 class Flipped:
-    """The end of a descent.
+    """The result of local search.
 
-    pattern (p,): the pattern: the support of its coefficients.
+    pattern (p,): the pattern, equal to the support of its coefficients.
     solution: the solution of its program, or of a larger pattern's if that is better.
-    moves: flips and swaps made.
-    is_local_optimum: True if no flip and no swap lowers the score by more than 1e-9 of it, as far as the
-        programs' own optima go; False if the time was up, or a neighbour's program has no answer.
+    moves: number of flips and swaps.
+    is_local_optimum: True if it is proven, to the programs' precision, that no flip and no swap lowers the
+        score by more than 1e-9, relative; False if time was up, or a neighbour's program was not solved.
     """
 
     pattern: Bits
@@ -265,42 +261,42 @@ class Flipped:
 
 
 def descend_by_flips(model: PatternLP, pool: CutPool, pattern: Bits, *, clock: Clock, work: Work) -> Flipped:
-    """Flip and swap centres, from a pattern (p,), until nothing is gained.
+    """Flip and swap centres, starting from a pattern (p,), until no flip or swap lowers the score.
 
-    The end depends on the pattern alone, not on the cuts known nor on the programs solved before: cuts rule
-    out patterns that are no better, and each pattern moved to is solved from nothing. `pool` gains cuts. When
-    time is up, and after Ctrl-C once there is a score, the best pattern so far is the answer.
+    The result depends on the initial pattern only, not on earlier cuts or programs: cuts only exclude
+    patterns that are no better, and each new pattern is solved without a warm start. New cuts go to `pool`.
+    A time limit, or Ctrl-C once there is a score, returns the best pattern so far.
     """
     descent = _Descent(model, pool, clock, work)
-    current = descent.settle(pattern, 0)
+    current = descent.move_to(pattern, 0)
     if not np.isfinite(current.score):
         return current
     try:
         while True:
-            following = descent.step(current)
-            if following.moves == current.moves:
-                return following
-            current = following
+            result = descent.step(current)
+            if result.moves == current.moves:
+                return result
+            current = result
     except KeyboardInterrupt:
         interrupted()
         return replace(current, interrupted=True)
 
 
 class _Descent:
-    """Programs of neighbours, and those of patterns moved to, each solved from nothing; and the cuts."""
+    """Local search, with a model for neighbours and one without warm starts for current patterns."""
 
     def __init__(self, model: PatternLP, pool: CutPool, clock: Clock, work: Work):
         self.data, self.model, self.pool, self.clock, self.work = model.data, model, pool, clock, work
-        self.model_from_nothing = PatternLP(model.data, model.options)
+        self.cold_model = PatternLP(model.data, model.options)
 
-    def settle(self, pattern: Bits, moves: int, best: PatternSolution | None = None) -> Flipped:
-        """Move to the support of the coefficients; the cut of its program bounds its neighbours.
+    def move_to(self, pattern: Bits, moves: int, best: PatternSolution | None = None) -> Flipped:
+        """Solve a pattern's program, and move on to the support of its coefficients while it is smaller.
 
-        The result is not worse than `best`, which need not be the optimum that another basis leads to.
+        The result is not worse than `best`, a solution of the pattern's program from another basis.
         """
         data = self.data
         while True:
-            solution = self._learn(self.model_from_nothing.prepare(pattern, time_limit=self.clock.left))
+            solution = self._store(self.cold_model.prepare(pattern, time_limit=self.clock.left))
             if best is not None and not self._score(solution) <= with_ties(self._score(best)):
                 break
             if not np.isfinite(solution.value):  # HiGHS failed
@@ -312,33 +308,33 @@ class _Descent:
         return Flipped(data.support(best.alpha), best, self._score(best), moves, is_local_optimum=False)
 
     def step(self, current: Flipped) -> Flipped:
-        """Move to the first better neighbour; stay if there is none, or no time to find it."""
-        aim = current.score - TIE * abs(current.score)
+        """Move to the first better neighbour; return `current` if there is none or time is up."""
+        target = current.score - TIE * abs(current.score)
         is_proven = True
-        for flips in self._flips(current, aim):
+        for flips in self._flips(current, target):
             if self.clock.is_over:
                 return current
-            for neighbour in self._promising(current.pattern, flips, aim):
-                cutoff = (aim - neighbour.sum()) / self.data.C
-                solution = self._learn(self.model.solve(neighbour, time_limit=self.clock.left, cutoff=cutoff))
-                # Its support is not scored: of several optima, the basis decides which one is found.
-                if self.data.pattern_score(neighbour, solution.value) < aim:
-                    settled = self.settle(neighbour, current.moves + 1, solution)
-                    if settled.score < aim:
-                        return settled
+            for neighbour in self._promising(current.pattern, flips, target):
+                cutoff = (target - neighbour.sum()) / self.data.C
+                solution = self._store(self.model.solve(neighbour, time_limit=self.clock.left, cutoff=cutoff))
+                # Score the pattern, not its support, which depends on which of several optima was found.
+                if self.data.pattern_score(neighbour, solution.value) < target:
+                    result = self.move_to(neighbour, current.moves + 1, solution)
+                    if result.score < target:
+                        return result
                     is_proven = False
                 is_proven &= solution.status in (Status.SOLVED, Status.CUT_OFF)
         return replace(current, is_local_optimum=is_proven)
 
-    def _promising(self, pattern: Bits, flips: NDArray[np.intp], aim: float) -> Bits:
-        """Return the neighbours that these flips lead to, except those that a cut rules out."""
+    def _promising(self, pattern: Bits, flips: NDArray[np.intp], target: float) -> Bits:
+        """Return the neighbours by these flips that no cut excludes."""
         neighbours = np.repeat(pattern[None], len(flips), axis=0)
         for neighbour, pair in zip(neighbours, flips, strict=True):
             neighbour[pair[pair >= 0]] ^= True
         bounds = neighbours.sum(axis=1) + self.data.C * self.pool.bounds(neighbours)
-        return neighbours[bounds < aim]
+        return neighbours[bounds < target]
 
-    def _learn(self, solution: PatternSolution) -> PatternSolution:
+    def _store(self, solution: PatternSolution) -> PatternSolution:
         self.work.count(solution)
         self.pool.add(*solution.cut)
         return solution
@@ -346,10 +342,10 @@ class _Descent:
     def _score(self, solution: PatternSolution) -> float:
         return self.data.score(solution.alpha, solution.b) if np.isfinite(solution.value) else np.inf
 
-    def _flips(self, current: Flipped, aim: float) -> list[NDArray[np.intp]]:
-        """Return flips that the pattern's cut does not rule out, the lowest bound first, in batches.
+    def _flips(self, current: Flipped, target: float) -> list[NDArray[np.intp]]:
+        """Return the flips that the pattern's cut does not exclude, the lowest bound first, in batches.
 
-        Each is a pair (i, j): centre i goes off, centre j comes on; -1 stands for no centre.
+        A flip is a pair (i, j): centre i is switched off, centre j on; -1 means no centre.
         """
         C, pattern, (constant, slopes) = self.data.C, current.pattern, current.solution.cut
         score = pattern.sum() + C * (constant - float(slopes[pattern].sum()))
@@ -357,7 +353,7 @@ class _Descent:
         losses, gains = C * slopes[on] - 1.0, C * slopes[off] - 1.0
         swaps, removals, additions = losses[:, None] - gains[None, :], losses[:, None], -gains[None, :]
         bounds = score + np.block([[swaps, removals], [additions, np.full((1, 1), np.inf)]])
-        i, j = np.nonzero(bounds < aim)
+        i, j = np.nonzero(bounds < target)
         order = np.argsort(bounds[i, j], kind="stable")
         pairs = np.column_stack([np.append(on, -1)[i], np.append(off, -1)[j]])[order]
         size = self.model.options.patterns_per_look

@@ -1,4 +1,4 @@
-"""The support vector machine that pays for support vectors: cross-entropy method and exact program."""
+"""The support vector machine with a minimal number of support vectors: the L0 machine as an estimator."""
 
 from __future__ import annotations
 
@@ -28,33 +28,33 @@ if TYPE_CHECKING:
     from polyopt.sparse.cross_entropy import L0Search
 
 _SOLVERS = ("auto", "ce", "one-norm", "highs", "global", "exact")
-# Fractions of a time limit: that of the cross-entropy method with "global" and "highs", at most, which has
-# the best point if the proof does not end; and that of the integer program with "exact".
+# Fractions of a time limit: of the cross-entropy method with "global" and "highs", at most, because the proof
+# often does not end in time; and of the integer program with "exact".
 _START_TIME, _PROGRAM_TIME = 0.9, 0.75
 
 
 @estimator
 class CrossEntropySVM(ExpansionClassifier):
-    """Support vector machine that pays for the number of its support vectors.
+    """Support vector machine with a penalty on the number of its support vectors.
 
     Minimises ``‖α‖₀ + C Σ ξ_i`` subject to ``y_i (Σ_j y_j α_j k(x_i, x_j) + b) >= 1 - ξ_i`` and
     ``0 <= α_j <= C``: eq. (1) of [1]_. Which samples may be support vectors is a pattern σ of zeros and ones;
     for a given pattern the rest is a linear program, of value L(σ), and the score is S(σ) = 1'σ + C L(σ). The
-    cross-entropy method draws patterns and learns from the best. The kernel may be any function.
+    cross-entropy method draws patterns and learns from the best ones. The kernel may be any function.
 
     Parameters
     ----------
     C : float, default=1.0
         Cost of a unit of slack in support vectors, and cap of the coefficients; positive.
     solver : {"auto", "ce", "one-norm", "highs", "global", "exact"}, default="auto"
-        "ce" (and "auto") is the cross-entropy method; "one-norm" the support of the relaxation, the one-norm
-        machine with the price 1/C, fitted once more: two linear programs. "highs" and "global" start from the
-        answer of "ce" and prove the optimum, "highs" by the integer program in HiGHS, "global" by branch and
-        bound over the relaxation, which asks "ce" only where it is open after some thousand steps; on more
-        than a few hundred samples they may never end without a `time_limit`, of which "ce" has nine tenths
-        at most. "exact" is the explicit program of ``formulations.l0.mixed_integer`` by a general solver, for
-        comparison. If three quarters of a `time_limit` leave it open, "ce" has the rest, and the better point
-        is the answer.
+        "ce" (and "auto") is the cross-entropy method. "one-norm" solves two linear programs: the relaxation,
+        a one-norm machine with the cost 1/C per unit of α, and the program of its support. "highs" and
+        "global" start from the result of "ce" and prove the optimum: "highs" by the integer program in HiGHS,
+        "global" by branch and bound on the relaxation, which calls "ce" only if it is not finished after some
+        thousand steps. With more than a few hundred samples they may not end without a `time_limit`, of which
+        "ce" uses nine tenths at most. "exact" is the explicit program of ``formulations.l0.mixed_integer`` by
+        a general solver, for comparison. If it is not finished after three quarters of a `time_limit`, "ce"
+        uses the remaining time, and the better point is returned.
     search : CrossEntropySettings, optional
         Settings of the cross-entropy method, among them a screen by the SVM's support vectors; by default
         ``CrossEntropySettings()``.
@@ -64,27 +64,27 @@ class CrossEntropySVM(ExpansionClassifier):
     score_ : float
         S, the number of support vectors plus C times the loss (binary problems).
     search_ : L0Search
-        Record of the cross-entropy method: its runs, scores, programs spared (binary problems; solvers
+        Record of the cross-entropy method: its runs, scores, screened programs (binary problems; solvers
         "ce", "highs" and "global").
     candidates_ : ndarray of int
-        Numbers of the samples that the screen let through (with ``svm_screen``; binary problems).
+        Indices of the samples that passed the screen (with ``svm_screen``; binary problems).
     candidates_bound_ : float
-        Lower bound of the relaxation on every score within the candidates; above ``certificate().dual_value``
-        by what the screen may cost, above ``score_`` of another fit by what it certainly costs.
+        Lower bound of the relaxation on every score within the candidates. Its difference from
+        ``certificate().dual_value`` is the possible loss by the screen, and its excess over ``score_`` of
+        another fit a certain loss.
     duals_ : pandas.DataFrame
-        One row per constraint of the pattern's linear program, with its multiplier, in input order. The cap
-        of a centre that is not used has the rate at which the loss would fall if it were.
+        One row per constraint of the pattern's linear program, with its multiplier, in input order. The
+        multiplier of an unused centre's cap is the rate at which the loss would decrease with the cap.
     history_ : pandas.DataFrame
         One row per iteration of the cross-entropy method, or per record of the integer solver.
 
     Notes
     -----
-    A sample's weight multiplies its loss. It is not quite a repetition, for a copy would be another centre.
+    A sample's weight multiplies its loss. A repetition differs from a weight, as the copy is another centre.
 
-    ``certificate()`` bounds the distance to the best of all patterns, by the relaxation or by the leaves of a
-    branch and bound of our own. The bounds of "highs" and "exact" are an integer solver's word: a tree of 500
-    nodes looks for the proof, or for a better point, and where it finds neither the claim says whose word it
-    is.
+    ``certificate()`` bounds the distance to the best of all patterns, by the relaxation or by the leaves of
+    branch and bound. The bounds of "highs" and "exact" are stated by an integer solver: a tree of 500 nodes
+    tries to prove them or to find a better point; if it fails, the claim names the solver.
 
     References
     ----------
@@ -114,12 +114,12 @@ class CrossEntropySVM(ExpansionClassifier):
     }
 
     _searches: L0Search | None = field(init=False, default=None)
-    _known: tuple[Array, float] | None = field(init=False, default=None)  # a point to be no worse than
-    _searched: float | None = field(init=False, default=None)  # the bound of branch and bound on every score
+    _known: tuple[Array, float] | None = field(init=False, default=None)  # a point to start from
+    _searched: float | None = field(init=False, default=None)  # bound on every score by branch and bound
     # The candidates, and the lower bound on every score within them.
     _screened: tuple[NDArray[np.intp], float] | None = field(init=False, default=None)
 
-    # A coefficient under 1e-9 of the cap C counts as 0: it must not change an output by much over 0.1.
+    # Coefficients under 1e-9 of the cap C count as 0: they may change an output by at most about 0.1.
     _largest_entry = 1e8
 
     # -- fitting -----------------------------------------------------------------------------
@@ -129,9 +129,10 @@ class CrossEntropySVM(ExpansionClassifier):
         self.score_ = self.solution_.objective
 
     def begin_from(self, fitted: CrossEntropySVM) -> Self:
-        """Let the next fit, of two classes by "exact", "highs" or "global", begin from a known point as well.
+        """Use the point of a fitted machine as a start of the next fit.
 
-        Its answer is then no worse. With ``svm_screen``, which leaves centres out, the point is not used.
+        The result is then at least as good. The point is used for two classes and the solvers "exact",
+        "highs" and "global", without ``svm_screen``.
 
         Parameters
         ----------
@@ -149,20 +150,20 @@ class CrossEntropySVM(ExpansionClassifier):
         settings = self.search or CrossEntropySettings()
         data = replace(as_l0_data(K, y, self.C, weights), entry_error=error)
         if not settings.svm_screen:
-            solution, self._searched = self._find(data, settings, clock)
+            solution, self._searched = self._solve_within(data, settings, clock)
             return solution
         from polyopt.sparse.one_norm import solve_relaxation
 
-        kept = self._screen(K, y, weights, clock)
-        solution, _ = self._find(data.within(kept), settings, clock)
-        self._screened = self._rows[kept], float(solution.bound or 0.0)
-        self._searched = None  # the bound proven is for the candidates alone
+        candidates = self._screen(K, y, weights, clock)
+        solution, _ = self._solve_within(data.within(candidates), settings, clock)
+        self._screened = self._rows[candidates], float(solution.bound or 0.0)
+        self._searched = None  # that bound is for the candidates only
         relaxation = solve_relaxation(data, time_limit=clock.left)
         return replace(
             solution,
             primal={
                 **solution.primal,
-                **{name: _filled(solution[name], kept, len(y)) for name in ("alpha", "sigma")},
+                **{name: _filled(solution[name], candidates, len(y)) for name in ("alpha", "sigma")},
             },
             duals={**solution.duals, "relaxation": relaxation["margin"]},
             bound=relaxation.bound,
@@ -180,20 +181,20 @@ class CrossEntropySVM(ExpansionClassifier):
         """Return the support vectors of the SVM."""
         from polyopt.margin.svm import SVM
 
-        everything = np.arange(len(y))
+        all_samples = np.arange(len(y))
         if clock.is_over:
-            return everything
+            return all_samples
         svm = SVM(self.C, kernel="precomputed", time_limit=clock.left)
         try:
             candidates = np.asarray(svm.fit(K, y, sample_weight=weights).support_)
         except ValueError as error:
             raise ValueError(f"svm_screen=True needs a kernel that the SVM can take: {error}") from error
-        return candidates if candidates.size else everything  # a fit stopped at once has none
+        return candidates if candidates.size else all_samples  # a fit without time has none
 
-    def _find(
+    def _solve_within(
         self, data: L0Data, settings: CrossEntropySettings, clock: Clock
     ) -> tuple[Solution, float | None]:
-        """Return the solution, and the lower bound on every score by branch and bound, None without one."""
+        """Solve by the chosen solver; return also the bound on every score by branch and bound, or None."""
         from polyopt.sparse.cross_entropy import L0Search, round_relaxation
         from polyopt.sparse.proof import better_of, solve_globally, solve_integer_program
 
@@ -205,12 +206,12 @@ class CrossEntropySVM(ExpansionClassifier):
         if known is not None and len(known[0]) != len(data.centres):
             known = None
         if self.solver_ == "exact":
-            program = Clock(None if clock.left is None else _PROGRAM_TIME * clock.left)
-            answer, searched = solve_integer_program(data, program)
-            if answer.status not in (Status.SOLVED, Status.INTERRUPTED):
+            program_clock = Clock(None if clock.left is None else _PROGRAM_TIME * clock.left)
+            result, searched = solve_integer_program(data, program_clock)
+            if result.status not in (Status.SOLVED, Status.INTERRUPTED):
                 start = self._search(data, settings, clock.left)
-                answer = better_of(data, answer, (start["alpha"], float(start["b"])))
-            return answer if known is None else better_of(data, answer, known), searched
+                result = better_of(data, result, (start["alpha"], float(start["b"])))
+            return result if known is None else better_of(data, result, known), searched
         if self.solver_ == "global":
             search = partial(self._search, data, settings)
             solution = solve_globally(
@@ -252,17 +253,17 @@ class CrossEntropySVM(ExpansionClassifier):
 
     @property
     def candidates_(self) -> NDArray[np.intp]:
-        """Numbers of the samples that the screen let through."""
-        return self._of_the_screen()[0]
+        """Indices of the samples that passed the screen."""
+        return self._screen_result()[0]
 
     @property
     def candidates_bound_(self) -> float:
         """Lower bound of the relaxation on every score within the candidates."""
-        return self._of_the_screen()[1]
+        return self._screen_result()[1]
 
-    def _of_the_screen(self) -> tuple[NDArray[np.intp], float]:
+    def _screen_result(self) -> tuple[NDArray[np.intp], float]:
         if self._screened is None:
-            raise AttributeError("candidates_ and candidates_bound_ are of two classes and svm_screen=True")
+            raise AttributeError("candidates_ and candidates_bound_ need two classes and svm_screen=True")
         return self._screened
 
     # -- answering ---------------------------------------------------------------------------
@@ -290,8 +291,8 @@ class CrossEntropySVM(ExpansionClassifier):
             return certificate
         from polyopt.sparse.proof import evidence_of
 
-        known = max(certificate.dual_value, certificate.stated or 0.0)
-        goal = min(known, certificate.primal_value) * (1.0 - 0.5 * tol)
+        best_bound = max(certificate.dual_value, certificate.stated or 0.0)
+        goal = min(best_bound, certificate.primal_value) * (1.0 - 0.5 * tol)
         evidence = evidence_of(data, self._X, self._kernel, alpha, b, self.solution_["margin"], goal)
         return replace(certificate, evidence=(evidence,))
 

@@ -1,7 +1,7 @@
-"""Classifiers that are sparse expansions: f(x) = Σ_j y_j α_j k(x, x_j) + b with linear programs behind them.
+"""Base of the sparse kernel classifiers f(x) = Σ_j y_j α_j k(x, x_j) + b that are fitted by linear programs.
 
-Nothing is asked of the kernel: it may be indefinite or asymmetric. The sample to be classified is its first
-argument, the support vector its second, in training (``K[i, j] = k(x_i, x_j)``) as in prediction.
+The kernel may be indefinite or asymmetric. Its first argument is the sample to be classified, its second the
+support vector, in training (``K[i, j] = k(x_i, x_j)``) as in prediction.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ EXPANSION_PARAMETERS: dict[str, list[Any]] = {
     **KERNEL_PARAMETERS,
     **shared("C", "time_limit", "class_weight", "n_jobs", "verbose"),
 }
-"""Constraints of the parameters that both have."""
+"""Constraints of the parameters of both machines."""
 
-_MAX_SAMPLES = 5_000  # the linear programs hold the kernel matrix whole, in HiGHS as well
+_MAX_SAMPLES = 5_000  # the linear programs contain the whole kernel matrix
 
 
 @estimator
 class ExpansionClassifier(KernelClassifier):
     """Base of the one-norm machine and of the L0 machine.
 
-    A subclass solves the binary problem in :meth:`_solve`, and says in :meth:`_terms` of which linear program
-    its multipliers are.
+    A subclass solves the binary problem in :meth:`_solve`, and returns the caps and costs of its linear
+    program in :meth:`_terms`.
 
     Parameters
     ----------
@@ -57,11 +57,11 @@ class ExpansionClassifier(KernelClassifier):
     dual_coef_ : ndarray of shape (n_classes - 1, n_SV)
         The coefficients y_j α_j of the support vectors. Two classes: positive for ``classes_[1]``. More: in
         the layout of scikit-learn's SVC, a column for each support vector and a row for each other class,
-        positive where it counts for the earlier class of the pair.
+        positive if it supports the earlier class of the pair.
     coef_ : ndarray of shape (1, m)
         The hyperplane, for the linear kernel (binary problems): the expansion Σ y_j α_j x_j. A feature that
-        is 0 in all samples has the weight 0, and one that is a constant c has c Σ y_j α_j, which b makes
-        up for in training.
+        is 0 in all samples has the weight 0, and one that is a constant c has c Σ y_j α_j, for which b
+        compensates in training.
     """
 
     C: float = 1.0
@@ -79,7 +79,7 @@ class ExpansionClassifier(KernelClassifier):
     )  # fmt: skip
     _weights: Array = field(init=False)
     _hyperplane: Array | None = field(init=False, default=None)
-    _largest_entry: ClassVar[float]  # of C times the kernel matrix, for which HiGHS's tolerances are enough
+    _largest_entry: ClassVar[float]  # of C times the kernel matrix that HiGHS can solve
 
     @abstractmethod
     def _solve(self, K: Array, y: Array, weights: Array, error: float | Array, clock: Clock) -> Solution:
@@ -111,25 +111,25 @@ class ExpansionClassifier(KernelClassifier):
             self.solution_ = self._solve(K, y, weights, error, clock)
         self.n_iter_ = max(self.solution_.iterations, 1)
         expansion = y * self.solution_["alpha"]
-        places = np.flatnonzero(expansion)
-        self._set_support(places, expansion[places], weights > 0.0)
+        support = np.flatnonzero(expansion)
+        self._set_support(support, expansion[support], weights > 0.0)
         self._used = self._support_places
         self.intercept_ = np.array([float(self.solution_["b"])])
         self._hyperplane = None
         if self.kernel == "linear":
-            self._hyperplane = np.asarray(X[places].T @ expansion[places])
+            self._hyperplane = np.asarray(X[support].T @ expansion[support])
         self._warn_if_short(lambda: self._binary_certificate(1e-6))
 
     def _unsolved(self, y: Array, weights: Array) -> Solution:
-        """Return the solution of a run that is over before its kernel matrix: the best intercept alone."""
-        nothing, costs = np.zeros(len(y)), self.C * weights
-        b = best_intercept(nothing, y, costs)
-        xi = slacks(nothing + b, y)
+        """Return the constant classifier, if time is up before the kernel matrix is computed."""
+        zeros, costs = np.zeros(len(y)), self.C * weights
+        b = best_intercept(zeros, y, costs)
+        xi = slacks(zeros + b, y)
         self.solver_ = "none"
         return Solution(
             status=Status.TIME_LIMIT,
-            primal={"alpha": nothing, "sigma": nothing, "b": np.array(b), "xi": xi},
-            duals={"margin": nothing, "relaxation": nothing},
+            primal={"alpha": zeros, "sigma": zeros, "b": np.array(b), "xi": xi},
+            duals={"margin": zeros, "relaxation": zeros},
             objective=float(costs @ xi),
             bound=0.0,
             solver="none: there was no time",
@@ -147,7 +147,7 @@ class ExpansionClassifier(KernelClassifier):
         return self._hyperplane[None, :]
 
     def _coefficients(self) -> Array:
-        """α (n,), as the model uses it."""
+        """Return α (n,) as used in prediction."""
         alpha = np.zeros(len(self._y))
         alpha[self._used] = self.dual_coef_[0] * self._y[self._used]
         return alpha
@@ -159,9 +159,9 @@ class ExpansionClassifier(KernelClassifier):
                 raise ValueError(f"the Gram matrix must be square, not of shape {self._X.shape}")
             return np.asarray(self._X), 0.0
         gram = SampleGram(self._X, self._kernel).careful()
-        every = np.arange(gram.n)
+        all_rows = np.arange(gram.n)
         with np.errstate(over="ignore", invalid="ignore"):
-            K = gram.panel(None, np.float64).rows(every)
+            K = gram.panel(None, np.float64).rows(all_rows)
         if not np.isfinite(K).all():
             raise ValueError(
                 f"the kernel has values that are not finite on these samples: scale the features, or choose "
@@ -195,19 +195,20 @@ class ExpansionClassifier(KernelClassifier):
         return self._used, self.dual_coef_[0]
 
     def _binary_duals(self) -> pd.DataFrame:
-        (K, _), y, found = self._training_kernel(), self._y, self.solution_
-        alpha, u, (caps, cost, costs_of_slack) = found["alpha"], found["margin"], self._terms()
+        (K, _), y, solution = self._training_kernel(), self._y, self.solution_
+        alpha, u, (caps, cost, costs_of_slack) = solution["alpha"], solution["margin"], self._terms()
         f = K @ (y * alpha) + self.intercept_[0]
         xi = slacks(f, y)
-        rate = y * (K.T @ (y * u)) - cost  # at which the loss falls as α_j rises, less its cost
-        small = 1e-6
-        room = caps - alpha
+        # Decrease of the loss per unit of α_j, minus the cost of α_j: the negative reduced cost.
+        rate = y * (K.T @ (y * u)) - cost
+        zero_tol = 1e-6
+        cap_slack = caps - alpha
         families = [
             ("margin", "u", u, y * f - 1.0 + xi, margin_state(y * f - 1.0)),
-            ("slack", "v", costs_of_slack - u, xi, np.where(xi > small, "slack in use", "no slack")),
+            ("slack", "v", costs_of_slack - u, xi, np.where(xi > zero_tol, "slack in use", "no slack")),
             ("sign", "r", np.maximum(-rate, 0.0), alpha, np.where(alpha > 0, "support vector", "not used")),
-            ("cap", "s", np.maximum(rate, 0.0), room,
-             np.select([caps == 0, room <= small * self.C], ["held at 0", "at the cap"],
+            ("cap", "s", np.maximum(rate, 0.0), cap_slack,
+             np.select([caps == 0, cap_slack <= zero_tol * self.C], ["held at 0", "at the cap"],
                        "under the cap")),
         ]  # fmt: skip
         label = np.where(y > 0, self.classes_[1], self.classes_[0])

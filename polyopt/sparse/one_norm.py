@@ -1,8 +1,9 @@
-"""One-norm machines, each one linear program in HiGHS: the slides', and the relaxation of the L0 machine.
+"""One-norm machines as linear programs in HiGHS: the one-norm SVM, and the relaxation of the L0 machine.
 
 min  π Σ_j α_j + Σ_i c_i ξ_i   s.t.  y_i (Σ_j K_ij t_j α_j + b) + ξ_i ≥ 1 [u],  ξ ≥ 0,  0 ≤ α_j ≤ d_j
 
-With π = 1 and caps d = c it is :func:`formulations.one_norm.primal`; with π = 1/C, d = C and c = C w it is
+α_j is the coefficient of a centre with label t_j, cost π and upper bound d_j. With π = 1 and d = c this is
+:func:`formulations.one_norm.primal`; with π = 1/C, d = C and c = C w it is
 :func:`formulations.l0.relaxation`, whose value bounds the score of every pattern; with π = 0 and d = C σ it
 is the program of a pattern σ (:mod:`polyopt.sparse.pattern_lp`).
 """
@@ -27,16 +28,15 @@ LP = TypeVar("LP", bound=PersistentLP)
 
 
 def expansion_lp(
-    kind: type[LP], K: Vector, y: Vector, centres: Vector, caps: Vector, prices: Vector, costs: Vector
+    kind: type[LP], K: Vector, y: Vector, centres: Vector, caps: Vector, column_costs: Vector, costs: Vector
 ) -> LP:
     """Pass the program to HiGHS, with the columns α/d between 0 and 1, then b, then ξ.
 
-    K (n, p), y (n,), centres t (p,), caps d (p,), prices π d (p,) of the columns, costs c (n,); `kind` is
-    the class of the model.
+    kind: class of the model. centres: t (p,). caps: d (p,). column_costs: π d (p,). costs: c (n,).
     """
     n, p = K.shape
     return kind(
-        np.concatenate([prices, [0.0], costs]),
+        np.concatenate([column_costs, [0.0], costs]),
         margin_rows(y[:, None] * K * (centres * caps), y),
         1.0,
         np.inf,
@@ -49,7 +49,7 @@ def solve_one_norm(
     K: Vector, y: Vector, costs: Vector, caps: Vector, *, price: float = 1.0, centres: Vector | None = None,
     time_limit: float | None = None,
 ) -> Solution:  # fmt: skip
-    """Solve a one-norm machine.
+    """Solve a one-norm machine with π = `price`.
 
     K (n, p) may be any matrix; by default the centres (p,) are the samples, with their labels y (n,).
     Return ``alpha`` (p,), ``b``, ``xi`` (n,) and the multipliers ``margin`` (n,) and ``cap`` (p,); α = 0 if
@@ -57,14 +57,14 @@ def solve_one_norm(
     """
     clock, p = Clock(time_limit), K.shape[1]
     labels = y if centres is None else centres
-    # In units of the caps and of the smaller of the two prices, HiGHS's absolute tolerances are relative.
+    # Scaling by the caps and the smaller cost makes HiGHS's absolute tolerances relative.
     unit = min(float(costs.max()), price * float(caps.max()))
     program = expansion_lp(PersistentLP, K, y, labels, caps, price * caps / unit, costs / unit)
-    built = clock.seconds
+    build_time = clock.seconds
     solution = program.solve(time_limit=clock.left)
-    there = not np.isnan(solution.x).any()
-    alpha = caps * np.clip(solution.x[:p], 0.0, 1.0) if there else np.zeros(p)
-    u = np.clip(-unit * solution.duals, 0.0, costs) if there else np.zeros(len(y))
+    has_point = not np.isnan(solution.x).any()
+    alpha = caps * np.clip(solution.x[:p], 0.0, 1.0) if has_point else np.zeros(p)
+    u = np.clip(-unit * solution.duals, 0.0, costs) if has_point else np.zeros(len(y))
     g = K @ (labels * alpha)
     b = best_intercept(g, y, costs)
     xi = slacks(g + b, y)
@@ -76,8 +76,8 @@ def solve_one_norm(
         None,
         "HiGHS, dual simplex",
         solution.iterations,
-        build_time=built,
-        solve_time=clock.seconds - built,
+        build_time=build_time,
+        solve_time=clock.seconds - build_time,
     )
 
 
@@ -85,7 +85,7 @@ def solve_relaxation(data: L0Data, *, time_limit: float | None = None) -> Soluti
     """Solve the relaxation of the L0 machine, eq. (4) of :mod:`formulations.l0`.
 
     The solution is that of :func:`solve_one_norm`, with the ``bound`` on every score that its multipliers
-    prove, and the best ``sigma`` (p,) from 0 to 1, α/C.
+    prove, and the optimal ``sigma`` (p,) = α/C.
     """
     caps = np.full(len(data.centres), data.C)
     solution = solve_one_norm(

@@ -28,9 +28,8 @@ class OneNormSVM(ExpansionClassifier):
     """One-norm support vector machine over the expansion coefficients.
 
     Minimises ``Σ α_j + C Σ ξ_i`` subject to ``y_i (Σ_j y_j α_j k(x_i, x_j) + b) >= 1 - ξ_i`` and
-    ``0 <= α_j <= C``, a linear program [1]_. Its solutions are sparse, but the one-norm is no bound on the
-    number of support vectors: that is what :class:`CrossEntropySVM` minimises. The kernel may be any
-    function.
+    ``0 <= α_j <= C``, a linear program [1]_. Its solutions are sparse; :class:`CrossEntropySVM`
+    minimises the number of support vectors itself. The kernel may be any function.
 
     Parameters
     ----------
@@ -73,13 +72,13 @@ class OneNormSVM(ExpansionClassifier):
             return solve_one_norm(K, y, costs, costs, time_limit=clock.left)
         from formulations.one_norm import primal
 
-        found = primal(K, y, costs).solve(time_limit=clock.left)
-        if not found.primal:
-            raise RuntimeError(f"{type(self).__name__}: no solver found a point ({found.status}); {_ADVICE}")
-        # An interior-point method leaves no coefficient at zero.
-        alpha = np.where(found["alpha"] > 1e-7 * costs, np.minimum(found["alpha"], costs), 0.0)
+        result = primal(K, y, costs).solve(time_limit=clock.left)
+        if not result.primal:
+            raise RuntimeError(f"{type(self).__name__}: no solver found a point ({result.status}); {_ADVICE}")
+        # Interior-point solutions have small positive coefficients instead of zeros.
+        alpha = np.where(result["alpha"] > 1e-7 * costs, np.minimum(result["alpha"], costs), 0.0)
         b = best_intercept(K @ (y * alpha), y, costs)
-        return replace(found, primal={**found.primal, "alpha": alpha, "b": np.array(b)})
+        return replace(result, primal={**result.primal, "alpha": alpha, "b": np.array(b)})
 
     def _terms(self) -> tuple[Array, float, Array]:
         costs = self.C * self._weights
@@ -89,8 +88,8 @@ class OneNormSVM(ExpansionClassifier):
         K, error = self._training_kernel()
         y, costs, alpha = self._y, self.C * self._weights, self._coefficients()
         b, u = float(self.intercept_[0]), self.solution_["margin"]
-        found = certify_one_norm(K, y, costs, alpha=alpha, b=b, u=u, tol=tol, entry_error=error)
+        certificate = certify_one_norm(K, y, costs, alpha=alpha, b=b, u=u, tol=tol, entry_error=error)
         if self.kernel == "precomputed":
-            return found
-        made = partial(state_one_norm, self._X, y, costs, self._kernel, alpha, b, u)
-        return replace(found, evidence=(Evidence(made),))
+            return certificate
+        statement = partial(state_one_norm, self._X, y, costs, self._kernel, alpha, b, u)
+        return replace(certificate, evidence=(Evidence(statement),))

@@ -1,12 +1,15 @@
-"""The linear programs of the L0 machine, one pattern after the other, and the cuts that they leave behind.
+"""The linear program of a pattern of the L0 machine, solved for many patterns, and the cuts of its solutions.
 
-L(σ) = min Σ w_i ξ_i  s.t.  y_i (Σ_j K_ij t_j α_j + b) + ξ_i ≥ 1,  ξ ≥ 0,  0 ≤ α_j ≤ C σ_j   (eq. (2) of
-:mod:`formulations.l0`). This primal form is the one kept in HiGHS: σ is the upper bound of the columns α,
-both bounds finite, so any basis stays dual feasible under any other σ, and the dual simplex method goes on
-from it. The dual form, where σ_j = 0 opens a column of free slack in row j, took 1.5 to 2 times as long
-(ionosphere, RBF, patterns as late in a cross-entropy run).
+A pattern σ (p,) of zeros and ones selects the centres that may be used. Its least hinge loss is
 
-Every solved pattern leaves a cut, which bounds L at all patterns; :class:`CutPool` keeps the cuts. A search
+    L(σ) = min Σ w_i ξ_i  s.t.  y_i (Σ_j K_ij t_j α_j + b) + ξ_i ≥ 1,  ξ ≥ 0,  0 ≤ α_j ≤ C σ_j,
+
+eq. (2) of :mod:`formulations.l0`, and its score S(σ) = 1'σ + C L(σ). HiGHS keeps this primal form
+(:class:`PatternLP`): only the upper bounds of α depend on σ, and both bounds are finite, so every basis stays
+dual feasible and the dual simplex method continues from it. The dual program took 1.5 to 2 times as long
+(ionosphere, RBF, patterns late in a cross-entropy run).
+
+Every solution gives a cut, a lower bound on L at all patterns; :class:`CutPool` keeps the cuts. A search
 begins from a point (:func:`as_start`) and ends with the program of its best pattern (:func:`finished`).
 """
 
@@ -29,20 +32,20 @@ from polyopt.sparse.certificate import cut_of
 from polyopt.sparse.one_norm import expansion_lp
 
 _LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT)
-_SUM_ROUNDING = 1e-9  # relative, more than the rounding of a sum
-_GRACE_SECONDS = 0.5  # after a limit, for the program that gives the answer its multipliers
+_SUM_ROUNDING = 1e-9  # relative, above the rounding error of a sum of weights
+_GRACE_SECONDS = 0.5  # after a time limit, for the final program, which has the multipliers
 
 
 @dataclass(frozen=True)
 class Options:
-    """Numbers of pattern programs and of the search over them.
+    """Parameters of pattern programs and of the search over patterns.
 
-    max_unproven_share: share of the total weight that an optimum's own multipliers may leave unproven; beyond
-        it the program is solved again from nothing.
+    max_unproven_share: maximal duality gap of a solution, relative to the total weight; beyond it the program
+        is solved again without a warm start.
     max_cuts: cuts in the pool, 8 p bytes each.
-    patterns_per_look: patterns or flips between two looks at the cuts; not the number of workers, on which
-        the work shall not depend.
-    min_p, max_p: bounds of the probabilities from the relaxation: every centre may be drawn or left out.
+    patterns_per_look: patterns or flips between two screenings by the cuts; a constant, so that the work does
+        not depend on the number of threads.
+    min_p, max_p: bounds on the initial probabilities, so that every centre may be drawn or left out.
     """
 
     max_unproven_share: float = 1e-7
@@ -59,16 +62,15 @@ OPTIONS = Options()
 class PatternSolution:
     """The solution of a pattern's program.
 
-    status: SOLVED; INACCURATE if the bound stays short of the value; a limit; CUT_OFF if the bound is above
-        the cutoff; or FAILED.
+    status: SOLVED; INACCURATE if the bound is below the value; a limit; CUT_OFF if the bound is above the
+        cutoff; or FAILED.
     value: the loss at alpha and b, evaluated from the data: L(σ), or more at a limit; inf without a point.
-    bound: the value that u proves, evaluated from the data: L(σ) or less; 0 if HiGHS failed.
+    bound: the dual value of u, evaluated from the data: L(σ) or less; 0 if HiGHS failed.
     alpha (p,): coefficients, 0 where σ is 0; nan if the program was cut off or HiGHS failed.
-    b: the best intercept for alpha, the middle of several; nan as alpha.
+    b: the best intercept for alpha, the midpoint if it is not unique; nan if alpha is.
     u (n,): multipliers of the margin constraints; zeros if HiGHS failed.
-    cut: the constant and the slopes (p,) of L(σ') ≥ constant − slopes·σ', valid for every σ' whatever the
-        status.
-    warm: True if the answer comes from a basis of another pattern.
+    cut: the constant and the slopes (p,) of L(σ') ≥ constant − slopes·σ', valid for every σ' and any status.
+    warm: True if the solve started from the basis of another pattern.
     """
 
     status: Status
@@ -85,9 +87,9 @@ class PatternSolution:
 class PatternLP:
     """The program of a pattern, kept in HiGHS: a new pattern changes column bounds only.
 
-    Each solve goes on from the last one's basis; which of several optima is found then depends on the solves
-    before. After :meth:`prepare` each begins from the basis of the batch's mean, and the answers depend, to
-    the last bit, on the batch alone: not on the order within it, nor on which worker solves what.
+    By default a solve starts from the last basis, so which of several optima is found depends on the earlier
+    solves. After :meth:`prepare` every solve starts from the basis of the batch's mean; the results then
+    depend on the batch only, to the last bit, and not on the order of the patterns or on the threads.
     """
 
     def __init__(self, data: L0Data, options: Options = OPTIONS):
@@ -96,11 +98,10 @@ class PatternLP:
         self._columns = np.arange(len(self.data.centres))
 
     def prepare(self, Sigma: ArrayLike, *, time_limit: float | None = None) -> PatternSolution:
-        """Keep the columns that a batch of patterns (s, p) uses, and begin each solve from its mean.
+        """Solve the program of a batch's mean pattern; later solves start from its basis. Sigma is (s, p).
 
-        The mean is nearer to each pattern than they are to each other: going from neighbour to neighbour
-        takes more pivots, even in the best of orders. Return the solution of the mean, whose cut is near all
-        of them.
+        The program then has only the columns that the batch uses. Starting from the mean takes fewer pivots
+        than going from pattern to pattern, even in the best order.
         """
         patterns = np.atleast_2d(as_patterns(Sigma, len(self.data.centres)))
         mean = patterns.mean(axis=0) if len(patterns) else np.zeros(patterns.shape[1])
@@ -112,12 +113,14 @@ class PatternLP:
     def solve(
         self, sigma: ArrayLike, *, time_limit: float | None = None, cutoff: float | None = None
     ) -> PatternSolution:
-        """Solve the program of one pattern (p,); one outside the columns prepared ends what that arranged.
+        """Solve the program of one pattern (p,).
 
-        cutoff: stop as soon as L(σ) is proven to be above it: (γ − 1'σ) / C for patterns whose score S(σ) may
-            be γ at most. HiGHS looks every few pivots, and may reach an optimum above it all the same. If it
-            stops and the bound, evaluated from the data, is not above the cutoff, the program is solved once
-            more without: CUT_OFF is a proof, and any other answer is the one without a cutoff.
+        If it uses columns that :meth:`prepare` left out, the program is built again with all columns.
+
+        cutoff: stop as soon as L(σ) is proven to be above it: (γ − 1'σ) / C if only scores up to γ matter.
+            HiGHS checks this every few pivots, and may still return an optimum above it. If it stops, but the
+            bound evaluated from the data is not above the cutoff, the program is solved again without a
+            cutoff. So CUT_OFF is a proof, and any other result is the same as without a cutoff.
         """
         pattern = as_patterns(sigma, len(self.data.centres))
         if pattern.ndim != 1:
@@ -135,19 +138,20 @@ class PatternLP:
         return solution
 
     def _build(self, columns: NDArray[np.intp]) -> _AnchoredLP:
-        # In units of C: HiGHS's tolerance on a column's price is then one on what its cap saves in all.
+        """Build the program of these columns, scaled by C: HiGHS's dual tolerance is then one on the loss."""
         data, self._columns = self.data, columns
-        nothing, caps = np.zeros(len(columns)), np.full(len(columns), data.C)
+        no_cost, caps = np.zeros(len(columns)), np.full(len(columns), data.C)
         self._lp = expansion_lp(
-            _AnchoredLP, data.K[:, columns], data.y, data.centres[columns], caps, nothing, data.weights
+            _AnchoredLP, data.K[:, columns], data.y, data.centres[columns], caps, no_cost, data.weights
         )
         return self._lp
 
     def _upper(self, sigma: Vector) -> Vector:
+        """Return the upper bounds of all columns for a pattern."""
         return np.concatenate([sigma[self._columns], np.full(len(self.data.y) + 1, np.inf)])
 
     def _read(self, sigma: Vector, lp_solution: LinearSolution) -> PatternSolution:
-        """Evaluate the point and its bound from the data."""
+        """Return the solution with value, bound and cut evaluated from the data."""
         data = self.data
         alpha, b, value = np.full(len(sigma), np.nan), np.nan, np.inf
         if np.isnan(lp_solution.duals).any():
@@ -157,7 +161,7 @@ class PatternLP:
             )
         status, u = lp_solution.status, -lp_solution.duals
         constant, slopes = cut_of(data, u)
-        proven = constant - slopes.dot(sigma)
+        dual_value = constant - slopes.dot(sigma)
         if status is not Status.CUT_OFF:
             alpha = np.zeros(len(sigma))
             alpha[self._columns] = data.C * lp_solution.x[: len(self._columns)]
@@ -165,33 +169,33 @@ class PatternLP:
             b = best_intercept(data.outputs(alpha, 0.0), data.y, data.weights)
             value = data.loss(alpha, b)
         if status not in (*_LIMITS, Status.CUT_OFF):
-            # Without the rounding, which another solve would not make smaller.
-            unproven = (value - max(float(proven.mid), 0.0)) / float(data.weights.sum())
+            # The midpoint: another solve would not reduce the rounding error.
+            unproven = (value - max(float(dual_value.mid), 0.0)) / float(data.weights.sum())
             is_proven = unproven <= self.options.max_unproven_share
             status = Status.SOLVED if is_proven else Status.INACCURATE
         return PatternSolution(
-            status, value, max(float(proven.lower), 0.0), alpha, b, u,
+            status, value, max(float(dual_value.lower), 0.0), alpha, b, u,
             (float(constant.lower), slopes.upper), lp_solution.iterations, lp_solution.warm,
         )  # fmt: skip
 
 
 class _AnchoredLP(PersistentLP):
-    """A persistent program that may begin every solve from one kept basis."""
+    """A persistent program that can start every solve from one stored basis, the anchor."""
 
     _anchor: Any = None
 
     def drop_anchor(self) -> None:
-        """Keep the basis of the last solve, if it left one."""
+        """Store the basis of the last solve, if there is one."""
         with self._lock:
             self._anchor = self._highs.getBasis() if self._has_basis else None
 
     def solve_from_anchor(
         self, upper: Vector, time_limit: float | None, cutoff: float | None = None
     ) -> LinearSolution:
-        """Solve with new upper bounds from the kept basis, or from the last one if none is kept."""
+        """Solve with new upper bounds from the stored basis, or from the last one if none is stored."""
         if self._anchor is not None:
             with self._lock:
-                # HiGHS keeps more than a basis: cleared, the answer depends on the basis alone.
+                # Clear all other state of HiGHS, so that the result depends on the basis only.
                 self._highs.clearSolver()
                 self._highs.setBasis(self._anchor)
                 self._has_basis = True
@@ -199,16 +203,16 @@ class _AnchoredLP(PersistentLP):
 
 
 class CutPool:
-    """Cuts L(σ) ≥ constant − slopes·σ, the largest of which bounds L(σ) at a pattern that is not solved yet.
+    """Cuts L(σ) ≥ constant − slopes·σ; the largest cut is a lower bound on L(σ).
 
-    In a full pool, a new cut takes the place of the one that was last the largest, or was last added, longest
-    ago.
+    In a full pool a new cut replaces the least recently used one: a cut is used when it is added, and when it
+    is the largest at some pattern.
     """
 
     def __init__(self, data: L0Data, options: Options = OPTIONS):
         self.constants, self.slopes = np.empty(0), np.empty((0, len(data.centres)))
         self._max_cuts = options.max_cuts
-        self._last_of_use, self._now = np.empty(0, dtype=np.int64), 0
+        self._last_used, self._now = np.empty(0, dtype=np.int64), 0
 
     def add(self, constant: float, slopes: Vector) -> None:
         """Add a cut, such as the ``cut`` of a :class:`PatternSolution`."""
@@ -216,25 +220,25 @@ class CutPool:
         if len(self.constants) < self._max_cuts:
             self.constants = np.append(self.constants, constant)
             self.slopes = np.vstack([self.slopes, slopes])
-            self._last_of_use = np.append(self._last_of_use, self._now)
+            self._last_used = np.append(self._last_used, self._now)
             return
-        at = int(self._last_of_use.argmin())
-        self.constants[at], self.slopes[at], self._last_of_use[at] = constant, slopes, self._now
+        oldest = int(self._last_used.argmin())
+        self.constants[oldest], self.slopes[oldest], self._last_used[oldest] = constant, slopes, self._now
 
     def bounds(self, Sigma: ArrayLike) -> Vector:
-        """Bound L(σ) of each pattern (s, p) from below, by at least 0."""
+        """Return a lower bound, at least 0, on L(σ) of each pattern (s, p)."""
         patterns = np.atleast_2d(as_patterns(Sigma, self.slopes.shape[1]))
         if not len(self.constants):
             return np.zeros(len(patterns))
         values = self.constants - patterns @ self.slopes.T
         best = values.argmax(axis=1)
         self._now += 1
-        self._last_of_use[best] = self._now
+        self._last_used[best] = self._now
         return np.maximum(values[np.arange(len(best)), best], 0.0)
 
 
 def as_start(data: L0Data, start: tuple[ArrayLike, float]) -> tuple[Vector, float]:
-    """Return a start, pruned and clipped to its box; ValueError for another shape or infinite numbers."""
+    """Return a start with alpha clipped and pruned; ValueError for wrong shapes or infinite numbers."""
     alpha, b = np.asarray(start[0], dtype=float), float(start[1])
     if alpha.shape != data.centres.shape or not (np.isfinite(alpha).all() and np.isfinite(b)):
         raise ValueError(
@@ -248,10 +252,11 @@ def finished(
     data: L0Data, point: tuple[Vector, float], bound: float, status: Status, *, tol: float,
     left: float | None = None, **run: Any,
 ) -> Solution:  # fmt: skip
-    """Solve the program of the pattern of a search's best point (alpha, b) again; return the solution.
+    """Solve the program of the best point's pattern again, and return the solution of the search.
 
-    SOLVED becomes INACCURATE if the relative gap between score and bound is above `tol`. `left` are the
-    seconds left, which may be passed by half a second; `run` are further fields of the solution.
+    point: the best point (alpha, b). bound: lower bound on every score. tol: SOLVED becomes INACCURATE if the
+    relative gap is above it. left: seconds left; half a second more may be used. run: further fields of the
+    solution.
     """
     clock = Clock(None if left is None else left + _GRACE_SECONDS)
     (alpha, b), lp = point, PatternLP(data)
@@ -261,15 +266,16 @@ def finished(
         has_point = solution.status is not Status.FAILED
         if has_point and data.score(solution.alpha, solution.b) <= data.score(alpha, b):
             alpha, b = solution.alpha, solution.b
-        # If the support has shrunk, its own program counts.
+        # If the support is smaller than the pattern, solve the support's program.
         if (data.support(alpha) == pattern).all() or clock.is_over:
             break
     alpha = np.where(pattern, alpha, 0.0)
-    score, nothing = data.score(alpha, b), np.zeros(len(pattern))
-    lighter = min(float(data.weights[data.y == side].sum()) for side in (-1.0, 1.0))
-    # Without a centre the score is twice the lighter class, but for rounding.
-    if score > 2.0 * data.C * lighter * (1.0 - _SUM_ROUNDING) and data.score(nothing, idle(data)) < score:
-        alpha, b, pattern = nothing, idle(data), nothing > 0.0  # HiGHS failed
+    score, zeros = data.score(alpha, b), np.zeros(len(pattern))
+    smaller_weight = min(float(data.weights[data.y == side].sum()) for side in (-1.0, 1.0))
+    # The score without centres is 2 C times the smaller class weight; a larger one means that HiGHS failed.
+    trivial_score = 2.0 * data.C * smaller_weight * (1.0 - _SUM_ROUNDING)
+    if score > trivial_score and data.score(zeros, trivial_intercept(data)) < score:
+        alpha, b, pattern = zeros, trivial_intercept(data), zeros > 0.0
         score = data.score(alpha, b)
     bound = min(float(bound), score) if bound > 0.0 else 0.0  # nan counts as 0
     if status is Status.SOLVED and score - bound > tol * score:
@@ -284,8 +290,8 @@ def finished(
     return Solution(status, primal, {"margin": solution.u}, score, bound, **run)
 
 
-def idle(data: L0Data) -> float:
-    """Return the best intercept without any centre."""
+def trivial_intercept(data: L0Data) -> float:
+    """Return the best intercept b of the constant classifier f = b."""
     plus, minus = (float(data.weights[data.y == side].sum()) for side in (1.0, -1.0))
     if min(plus, minus) > 0.0 and abs(plus - minus) > _SUM_ROUNDING * max(plus, minus):
         return 1.0 if plus > minus else -1.0

@@ -1,8 +1,9 @@
 """Scores of patterns of the L0 machine for the cross-entropy method: in batches, screened, in parallel.
 
-The score is the slides' S(σ) = 1'σ + C L(σ). Every linear program solved leaves a cut, valid for all patterns
-(:class:`polyopt.sparse.pattern_lp.CutPool`); the program of a pattern whose S is thereby proven to be above
-the threshold is not solved, and the others are solved no further than to such a proof.
+A pattern σ selects the centres that may be used; L(σ) is its least hinge loss, a linear program, and
+S(σ) = 1'σ + C L(σ) its score. Every solution gives a cut, a lower bound on L at all patterns
+(:class:`polyopt.sparse.pattern_lp.CutPool`). If the cuts prove that S(σ) is above the threshold, the program
+is not solved (the pattern is *screened*); other programs are solved only until their dual value proves it.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ Rows = NDArray[np.intp]
 
 @dataclass
 class Work:
-    """The cost of scoring.
+    """Numbers of programs.
 
-    programs: linear programs begun, those of the batches' means among them.
-    cut_off: programs that ended at a proof that the pattern is not elite.
-    screened: patterns that needed no program, since known cuts prove that they are not elite.
-    timed_out, failed: programs that the time limit stopped, and programs that HiGHS left without an answer;
-        both scored as infinite.
+    programs: linear programs started, including those of the batches' means.
+    cut_off: programs that ended with a proof that the pattern is not elite.
+    screened: patterns without a program, because known cuts prove that they are not elite.
+    timed_out, failed: programs that the time limit stopped, and that HiGHS could not solve; their scores are
+        infinite.
     """
 
     programs: int = 0
@@ -57,8 +58,8 @@ class Work:
 class PatternScorer:
     """Scores batches of patterns, for ``cross_entropy_minimize(batch=True)``.
 
-    n_jobs: threads, each with a model of its own, as joblib counts. The scores do not depend on it.
-    clock: when time is up, the patterns left have no score.
+    n_jobs: threads, each with its own model, as joblib counts. The scores do not depend on it.
+    clock: when time is up, the remaining patterns have no score.
     """
 
     def __init__(self, data: L0Data, *, n_jobs: int | None, clock: Clock, options: Options = OPTIONS):
@@ -66,14 +67,14 @@ class PatternScorer:
         self._clock, self._options = clock, options
         threads = min(effective_n_jobs(n_jobs), options.patterns_per_look)
         self._models = [PatternLP(data, options) for _ in range(threads)]
-        self._supports: dict[bytes, tuple[bytes, float]] = {}  # of the patterns solved
-        # Each pattern is solved from the mean of the batch that it was first drawn in, whenever that is:
-        # which of several optima is found must not depend on screening.
-        self._batch_of: dict[bytes, int] = {}  # of the patterns screened
+        self._supports: dict[bytes, tuple[bytes, float]] = {}  # support and score of each solved pattern
+        # A pattern is always solved from the mean of the batch in which it was first drawn, so that screening
+        # does not change which of several optima is found.
+        self._batch_of: dict[bytes, int] = {}  # of the screened patterns
         self._batches: list[Bits] = []
 
     def begin(self, clock: Clock) -> None:
-        """Begin a run: every pattern is new again."""
+        """Start a run, in which all patterns are new."""
         self._clock = clock
         self._batch_of.clear()
         self._batches.clear()
@@ -81,7 +82,7 @@ class PatternScorer:
     def __call__(self, patterns: Bits, threshold: float, wanted: int) -> Vector:
         """Score each pattern (s, p): infinite if proven to be too high, nan if its program was not solved.
 
-        Scores above the threshold, or above the `wanted`-th least, need not be known.
+        Scores above the threshold, or above the `wanted`-th least, may be reported as infinite.
         """
         values = np.full(len(patterns), np.inf)
         keys = [_key(pattern) for pattern in patterns]
@@ -99,7 +100,7 @@ class PatternScorer:
         return values
 
     def improve(self, pattern: Bits, value: float) -> tuple[Bits, float] | None:
-        """Return the support of the pattern's coefficients and its score: as good, with fewer centres."""
+        """Return the support of the pattern's coefficients, and its score, which is not higher."""
         known = self._supports.get(_key(pattern))
         if known is None:
             return None
@@ -109,10 +110,10 @@ class PatternScorer:
     def _score(
         self, batch: Bits, patterns: Bits, rows: Rows, values: Vector, threshold: float, wanted: int
     ) -> None:
-        """Enter the values of some rows of the patterns, which were first drawn in `batch`."""
+        """Score some rows of the patterns, which were first drawn in `batch`, and store the values."""
 
         def ceiling() -> float:
-            """Return the largest score of interest, as far as is known now."""
+            """Return the threshold, or the `wanted`-th least known score if it is lower."""
             known = values[np.isfinite(values)]
             return min(threshold, with_ties(kth_least(known, wanted)) if len(known) >= wanted else np.inf)
 
@@ -127,23 +128,23 @@ class PatternScorer:
                 return
             chunk, rows = rows[:size], rows[size:]
             for row, solution in zip(chunk, self._solve(patterns[chunk], ceiling()), strict=True):
-                values[row] = self._learn(patterns[row], solution)
+                values[row] = self._store(patterns[row], solution)
             rows = self._promising(patterns, rows, ceiling())
 
     def _promising(self, patterns: Bits, rows: Rows, ceiling: float) -> Rows:
-        """Return the rows that no cut rules out, the most promising first."""
+        """Return the rows that the cuts do not exclude, in order of their lower bounds."""
         if ceiling == np.inf or not len(rows):
             return rows
         chosen = patterns[rows]
         bounds = chosen.sum(axis=1) + self.data.C * self.pool.bounds(chosen)
         order = np.argsort(bounds, kind="stable")
-        kept = rows[order[bounds[order] <= ceiling]]
-        self.work.screened += len(rows) - len(kept)
-        return kept
+        remaining = rows[order[bounds[order] <= ceiling]]
+        self.work.screened += len(rows) - len(remaining)
+        return remaining
 
     def _prepare(self, batch: Bits) -> None:
+        """Solve the program of the batch's mean in all models, and keep its cut."""
         time_left = self._clock.left
-        """Let all models begin from the program of the batch's mean, and keep its cut."""
         solved = Parallel(n_jobs=len(self._models), require="sharedmem")(
             delayed(model.prepare)(batch, time_limit=time_left) for model in self._models
         )
@@ -151,7 +152,7 @@ class PatternScorer:
         self.pool.add(*solved[0].cut)
 
     def _solve(self, patterns: Bits, ceiling: float) -> list[PatternSolution]:
-        """Solve the patterns' programs, dealt out to the models; the solutions are in the patterns' order."""
+        """Solve the patterns' programs in parallel; return the solutions in the patterns' order."""
         threads = len(self._models)
 
         def solve_every_th(thread: int) -> list[PatternSolution]:
@@ -169,8 +170,8 @@ class PatternScorer:
         )
         return [solved[row % threads][row // threads] for row in range(len(patterns))]
 
-    def _learn(self, pattern: Bits, solution: PatternSolution) -> float:
-        """Keep the program's cut and support, and return its score."""
+    def _store(self, pattern: Bits, solution: PatternSolution) -> float:
+        """Store the cut and the support of a solution, and return the pattern's score."""
         self.work.count(solution)
         self.pool.add(*solution.cut)
         if solution.status is Status.CUT_OFF:

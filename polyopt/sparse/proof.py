@@ -1,7 +1,8 @@
-"""Proof of the L0 machine's optimum: by an integer solver, or by branch and bound of our own.
+"""The L0 machine's global optimum, by branch and bound or by an integer solver, and the tree of its claim.
 
-The bound of an integer solver cannot be checked, so a small tree of our own looks for a proof, or for a
-better point. For the file of a claim a tree is kept whose leaves prove the bound (:func:`prove_by_leaves`).
+:func:`solve_globally` uses the tree of :mod:`polyopt.sparse.tree`. :func:`solve_integer_program` uses an
+integer solver, whose bound cannot be checked; afterwards a small tree tries to prove the optimum or to find a
+better point. :func:`prove_by_leaves` builds the tree for the file of a claim.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from polyopt.optim.starts import TIE
 from polyopt.sparse import tree
 from polyopt.sparse.node_program import FREE, OFF, ON, bound_of
 from polyopt.sparse.one_norm import solve_relaxation
-from polyopt.sparse.pattern_lp import as_start, finished, idle
+from polyopt.sparse.pattern_lp import as_start, finished, trivial_intercept
 from polyopt.sparse.tree import L0Tree, solve_l0_tree
 
 if TYPE_CHECKING:
@@ -36,14 +37,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """Numbers of the proofs.
+    """Parameters of the trees.
 
-    tree_gap: relative gap of a tree: half of a certificate's 1e-6, which leaves the other half to rounding.
-    first_steps, first_time: pivots of the tree before the cross-entropy method is called, and the fraction of
-        the time limit for them: on 20 to 150 samples they take about as long as that method.
+    tree_gap: relative gap of a tree: half of a certificate's 1e-6; the other half is for rounding.
+    first_steps: pivots of the tree before the cross-entropy method is called; on 20 to 150 samples they take
+        about as long as that method.
+    first_time: fraction of the time limit for these pivots.
     check_nodes: nodes of the tree that checks an integer solver.
-    claim_nodes, claim_depth, claim_bits: nodes and depth of the tree of a claim, which every reader of JSON
-        accepts, and bits of a multiplier relative to the largest cap.
+    claim_nodes, claim_depth: nodes and depth of a claim's tree; every reader of JSON accepts this depth.
+    claim_bits: bits of a multiplier relative to the largest upper bound.
     """
 
     tree_gap: float = 5e-7
@@ -59,23 +61,18 @@ DEFAULT = Options()
 
 
 def solve_globally(
-    data: L0Data,
-    search: Callable[[float | None], Solution],
-    clock: Clock,
-    *,
-    search_time: float = 0.9,
-    known: tuple[NDArray[np.float64], float] | None = None,
-    progress: Callable[[dict[str, float]], None] | None = None,
-    options: Options = DEFAULT,
-) -> tuple[Solution, float | None]:
-    """Prove the optimum by branch and bound; if that takes long, first look for a good point.
+    data: L0Data, search: Callable[[float | None], Solution], clock: Clock, *,
+    search_time: float = 0.9, known: tuple[NDArray[np.float64], float] | None = None,
+    progress: Callable[[dict[str, float]], None] | None = None, options: Options = DEFAULT,
+) -> tuple[Solution, float | None]:  # fmt: skip
+    """Solve by branch and bound; if that takes long, call the cross-entropy method for a good incumbent.
 
-    A small problem is often solved in less time than the search for a point takes. So the tree comes first,
-    for a number of pivots; if it is still open, it goes on from the better of its point and the search's.
+    A small problem is often solved in less time than the cross-entropy method takes. So the tree comes first,
+    for a number of pivots; if it is not finished, it continues with the better of both incumbents.
 
     search: the cross-entropy method, a function of its time limit in seconds or None.
     search_time: fraction of the remaining time that the search may take.
-    known: a point (alpha, b) that the answer is to be no worse than.
+    known: a point (alpha, b); the result is at least as good.
     Returns: the solution, and the lower bound on every score that the tree proves.
     """
     tree_search = L0Tree(data, options.tree_gap, Clock(clock.left), None, progress)
@@ -100,9 +97,9 @@ def solve_integer_program(
     """Solve the program of :mod:`formulations.l0` by an integer solver, then the program of its pattern.
 
     start: a point of the program, with the relaxation's multipliers and bound; HiGHS begins from it. Without
-        a start the preferred solver is taken, and the relaxation is solved.
+        a start the preferred solver is used, and the relaxation is solved.
     Returns: the better of the solver's point and `start`, with the larger of the solver's bound and the
-        relaxation's, and the bound of every score that a small tree proves; None if there was no time for it.
+        relaxation's; and the bound on every score that a small tree proves, None if there was no time for it.
     """
     from formulations import l0
 
@@ -115,26 +112,26 @@ def solve_integer_program(
         tell(history[-1])
 
     if start is None:
-        found = program.solve(time_limit=clock.left, mip_rel_gap=1e-9)
+        result = program.solve(time_limit=clock.left, mip_rel_gap=1e-9)
         relaxation = solve_relaxation(data, time_limit=clock.left)
         bound, multipliers = relaxation.bound, relaxation["margin"]
     else:
         record(start)
         point = {name: start[name] for name in program.variables}
-        found = program.solve(
+        result = program.solve(
             "HIGHS", time_limit=clock.left, start=point, mip_rel_gap=options.tree_gap,
             mip_feasibility_tolerance=1e-9,
         )  # fmt: skip
         bound, multipliers = start.bound, start["relaxation"]
-    points = [(np.zeros(len(data.centres)), idle(data))]
-    for known in (found, start):
+    points = [(np.zeros(len(data.centres)), trivial_intercept(data))]
+    for known in (result, start):
         if known is not None and known.primal:
             points.append(as_start(data, (known["alpha"], float(known["b"]))))
     pruned = finished(
         data, min(points, key=lambda point: data.score(*point)),
-        max(float(found.bound or 0.0), float(bound or 0.0)), found.status, tol=1e-6, left=clock.left,
-        solver=found.solver, iterations=found.iterations, build_time=found.build_time,
-        solve_time=found.solve_time,
+        max(float(result.bound or 0.0), float(bound or 0.0)), result.status, tol=1e-6, left=clock.left,
+        solver=result.solver, iterations=result.iterations, build_time=result.build_time,
+        solve_time=result.solve_time,
     )  # fmt: skip
     record(pruned)
     solution = replace(pruned, duals={**pruned.duals, "relaxation": multipliers}, history=tuple(history))
@@ -142,7 +139,7 @@ def solve_integer_program(
 
 
 def better_of(data: L0Data, solution: Solution, point: tuple[NDArray[np.float64], float]) -> Solution:
-    """Return the solution, with the other point (alpha, b) if that has a lower score."""
+    """Return the solution, with `point` (alpha, b) in place of its own if that has a lower score."""
     alpha, b = as_start(data, point)
     if data.score(alpha, b) >= solution.objective * (1.0 - TIE):
         return solution
@@ -157,7 +154,7 @@ def better_of(data: L0Data, solution: Solution, point: tuple[NDArray[np.float64]
 def _checked(
     data: L0Data, solution: Solution, clock: Clock, options: Options
 ) -> tuple[Solution, float | None]:
-    """Search for a proof of an integer solver's optimum, or for a better point, by a small tree."""
+    """Return the solution, or a better point, and the bound that a small tree proves."""
     if clock.is_over or solution.status is Status.INTERRUPTED:
         return solution, None
     tree_search = solve_l0_tree(
@@ -182,9 +179,9 @@ def evidence_of(
     data: L0Data, X: Matrix, kernel: Kernel, alpha: NDArray[np.float64], b: float,
     u: NDArray[np.float64], goal: float,
 ) -> Evidence:  # fmt: skip
-    """State that no score is below `goal`, or a lower bound if the nodes do not suffice, by a tree's leaves.
+    """Return the evidence, a tree, that no score is below `goal`, or below a smaller bound if nodes run out.
 
-    alpha, b, u are the point, and the multipliers of its pattern; an integer solver may have stated the goal.
+    alpha, b, u are the point, and the multipliers of its pattern; the goal may be an integer solver's bound.
     """
     alpha = np.where(data.support(alpha), np.clip(alpha, 0.0, data.C), 0.0)
     pattern = partial(state_pattern, X, data.y, data.C, data.weights, kernel, alpha, b, u)
@@ -194,35 +191,36 @@ def evidence_of(
 def _state(
     data: L0Data, X: Matrix, kernel: Kernel, alpha: NDArray[np.float64], b: float, goal: float
 ) -> Statement:
+    """Build the tree, and state its bound."""
     root, bound = prove_by_leaves(data, (alpha, b), goal, DEFAULT.claim_nodes)
     return state_l0(X, data.y, data.C, data.weights, kernel, alpha, b, root, bound)
 
 
 class _Leaf(NamedTuple):
-    """An open node: its part of the file, decisions, multipliers in units, and bound."""
+    """An open node."""
 
-    entry: dict[str, Any]
-    fixed: Marks
-    u: Integers
+    entry: dict[str, Any]  # its part of the file
+    fixed: Marks  # (p,) ON, OFF or FREE for each centre
+    u: Integers  # (n,) multipliers in units of the grid
     bound: float
 
 
 def prove_by_leaves(
     data: L0Data, point: tuple[Vector, float], goal: float, max_nodes: int
 ) -> tuple[dict[str, Any], float]:
-    """Return a tree in the form of the file, and the bound of its leaves on every score.
+    """Return a tree in the file's format, and the bound of its leaves on every score.
 
-    It is the search of :mod:`polyopt.sparse.tree` from a good point (alpha, b), except that every decision is
-    a node: two or three times as many, of a tree that is simple to check. Multipliers are rounded to a grid,
-    in balance exactly, before they are evaluated. The bound is below `goal` if that is above the optimum, or
-    `max_nodes` nodes that branch do not suffice.
+    The search is that of :mod:`polyopt.sparse.tree` from a good point (alpha, b), but every decision about a
+    centre is a node: there are two or three times as many nodes, and the tree is simple to check. Multipliers
+    are rounded to a grid, exactly balanced (Σ y_i u_i = 0), before they are evaluated. The bound is below
+    `goal` if that is above the optimum, or `max_nodes` nodes that branch do not suffice.
     """
     claim_tree = _ClaimTree(data, point, goal, max_nodes)
     return claim_tree.root, claim_tree.grow()
 
 
 class _ClaimTree:
-    """A search that keeps all of its nodes."""
+    """A search that records all of its nodes in the file's format (`root`)."""
 
     def __init__(self, data: L0Data, point: tuple[Vector, float], goal: float, max_nodes: int):
         self._search = L0Tree(data, 0.0, Clock(None), max_nodes)
@@ -232,19 +230,19 @@ class _ClaimTree:
         self.problem, self.y = self._search.problem, data.y.astype(np.int64)
         self.unit = 2.0 ** float(np.frexp(self.problem.caps.max())[1] - DEFAULT.claim_bits)
         self.root: dict[str, Any] = {}
-        self._open: dict[int, _Leaf] = {}  # nodes by their numbers in the search
-        self._closed_bound = np.inf  # the least of the other leaves
+        self._open: dict[int, _Leaf] = {}  # open nodes by their numbers in the search
+        self._closed_bound = np.inf  # least bound of the closed leaves
 
     def grow(self) -> float:
-        """Branch until all leaves prove the goal, or as much as they can."""
-        search, ended = self._search, tree.PAUSED
+        """Branch until all leaves prove the goal or a limit is reached; return the leaves' least bound."""
+        search, exit_code = self._search, tree.PAUSED
         search.solve_root()
         free = np.full(len(self.problem.sizes), FREE, dtype=np.int8)
         root = self._opened_after(0)
         self._add(self.root, free, search.root, None, root[0][1] if root else None)
-        while ended not in (tree.SOLVED, tree.NODE_LIMIT):
-            n_expanded, last_number = search.search_state.counts[[tree.NODES, tree.MADE]]
-            ended = search.advance(1)
+        while exit_code not in (tree.SOLVED, tree.NODE_LIMIT):
+            n_expanded, last_number = search.search_state.counts[[tree.NODES, tree.OPENED]]
+            exit_code = search.advance(1)
             if search.search_state.counts[tree.NODES] > n_expanded:
                 self._split(int(last_number))
         return float(min([self._closed_bound, *(leaf.bound for leaf in self._open.values())]))
@@ -256,22 +254,25 @@ class _ClaimTree:
         return [(nodes.fixed[slot], int(nodes.number[slot])) for slot in slots]
 
     def _split(self, last_number: int) -> None:
-        """Add the children of the node expanded last; those that are open have numbers over `last_number`."""
+        """Add the children of the node expanded last; open children have numbers above `last_number`."""
         expanded, opened = self._search.search_state.last_node, self._opened_after(last_number)
         parent, j = self._open.pop(int(expanded[tree.NUMBER])), int(expanded[tree.CENTRE])
         parent.entry["weight"], parent.entry["ways"] = j, [{}, {}]
-        sides = (OFF, tree.OFF_PLACE), (ON, tree.ON_PLACE)
-        for entry, (mark, place) in zip(parent.entry["ways"], sides, strict=True):
+        sides = (OFF, tree.OFF_STATE), (ON, tree.ON_STATE)
+        for entry, (mark, index) in zip(parent.entry["ways"], sides, strict=True):
             fixed = parent.fixed.copy()
             fixed[j] = mark
-            u = self._search.workspace.states[int(expanded[place])].u
+            u = self._search.workspace.states[int(expanded[index])].u
             number = next((number for decisions, number in opened if decisions[j] == mark), None)
             self._add(entry, fixed, u, parent.u, number)
 
     def _add(
         self, entry: dict[str, Any], fixed: Marks, u: Vector, parent_u: Integers | None, number: int | None
     ) -> None:
-        """Add a node, with its parent's multipliers if they prove more; `number` is None if it is closed."""
+        """Add a node, with its own or its parent's multipliers; `number` is None if the node is closed.
+
+        The multipliers with the larger bound are used.
+        """
         units = self._on_grid(u)
         bound = bound_of(self.problem, fixed, units * self.unit)
         parent_bound = -np.inf if parent_u is None else bound_of(self.problem, fixed, parent_u * self.unit)
@@ -285,18 +286,18 @@ class _ClaimTree:
             self._open[number] = _Leaf(entry, fixed, units, bound)
 
     def _on_grid(self, u: Vector) -> Integers:
-        """Round multipliers down to whole units, within their caps and in balance."""
+        """Round multipliers down to integer units within their bounds, with Σ y_i u_i = 0."""
         y, caps = self.y, np.floor(self.problem.caps / self.unit).astype(np.int64)
         units = np.clip(np.floor(u / self.unit).astype(np.int64), 0, caps)
         imbalance = int((y * units).sum())
         larger = np.flatnonzero((y == np.sign(imbalance)) & (units > 0))  # of the class with the larger sum
-        # Those between their bounds are lowered first, at the least cost.
+        # Reduce multipliers between their bounds first: this lowers the dual value least.
         order = larger[np.lexsort((-units[larger], units[larger] == caps[larger]))]
-        lowered = np.minimum(np.cumsum(units[order]), abs(imbalance))
-        units[order] -= np.diff(lowered, prepend=0)
+        reduction = np.minimum(np.cumsum(units[order]), abs(imbalance))
+        units[order] -= np.diff(reduction, prepend=0)
         return units
 
     def _changes(self, u: Integers, parent_u: Integers | None) -> dict[str, Any]:
-        """Return the multipliers that differ from the parent's, in the form of the file."""
-        at = np.flatnonzero(u if parent_u is None else u != parent_u)
-        return {"at": at.tolist(), "is": [numeral(v) for v in (u[at] * self.unit).tolist()]}
+        """Return the multipliers that differ from the parent's, in the file's format."""
+        changed = np.flatnonzero(u if parent_u is None else u != parent_u)
+        return {"at": changed.tolist(), "is": [numeral(v) for v in (u[changed] * self.unit).tolist()]}

@@ -17,39 +17,39 @@ from polyopt.optim.cross_entropy import Rules, require
 class CrossEntropySettings(Settings, Rules):
     """Settings of the search for the support vectors of a :class:`polyopt.CrossEntropySVM`.
 
-    A pattern says which samples may be support vectors. Each run draws patterns, ranks them by their scores
-    1'σ + C L(σ), moves the probabilities towards the supports of the best, the elite, and ends with a
-    descent.
+    A pattern σ selects the samples that may be support vectors; L(σ) is its least loss. Each run draws
+    patterns, ranks them by their scores 1'σ + C L(σ), moves the probabilities towards the supports of the
+    best patterns, the elite, and ends with local search.
 
     Parameters
     ----------
     n_samples : int, default=100
         Patterns drawn in an iteration.
     rho : float, default=0.1
-        Share of them that is elite, over 0 and at most 1.
+        Fraction of them that is elite, over 0 and at most 1.
     beta : float, default=0.5
         Smoothing of the probabilities, from 0 to under 1.
     patience : int, default=5
-        Iterations in a row that may lower neither the best score nor the elite's threshold.
+        Iterations in a row without a lower best score or elite threshold that end a run.
     max_iter : int, default=100
-        Iterations of a run at most.
+        Maximal number of iterations of a run.
     tol : float, default=1e-3
         A run ends when every probability is this close to 0 or 1; from 0 to under 0.5.
     n_init : int, default=1
         Number of runs; the best is kept.
     prior : {"relaxation"} or float, default="relaxation"
-        Probabilities to start from: the relaxation's α_j/C, held between 0.05 and 0.95, or one number for
-        all. Under 0.1 a search may end at once where most good patterns need more.
+        Initial probabilities: the relaxation's α_j/C, clipped to [0.05, 0.95], or one number for all. Below
+        0.1 a search may end at once if most good patterns have more support vectors than are drawn.
     flips : bool, default=True
-        True if each run ends with flips and swaps of single centres until none lowers the score.
+        True if each run ends with local search: flips and swaps of single centres that lower the score.
     svm_screen : bool, default=False
         True if only support vectors of the SVM with the same C and kernel may be used, as in the slides.
-        Few of the best centres are among them: ``candidates_bound_`` bounds the loss by the screen.
+        Few of the best centres are among them: ``candidates_bound_`` shows what the screen costs.
 
     Raises
     ------
     ValueError
-        A value out of its range.
+        If a value is out of its range.
 
     Examples
     --------
@@ -67,9 +67,9 @@ class CrossEntropySettings(Settings, Rules):
     def __post_init__(self) -> None:
         super().__post_init__()
         whole("n_init", self.n_init)
-        is_share = isinstance(self.prior, Real) and 0 < self.prior < 1
+        is_probability = isinstance(self.prior, Real) and 0 < self.prior < 1
         require(
-            self.prior == "relaxation" or is_share, "prior", self.prior,
+            self.prior == "relaxation" or is_probability, "prior", self.prior,
             '"relaxation", or a number over 0 and under 1',
         )  # fmt: skip
         for name in ("flips", "svm_screen"):

@@ -1,23 +1,24 @@
-"""Branch and bound for the L0 support vector machine, exact, on the relaxations alone.
+"""Branch and bound for the L0 support vector machine, on its relaxations.
 
-A node decides of some centres that they are on, of some that they are off
-(:mod:`polyopt.sparse.node_program`); its children decide one more, the one that raises both bounds most,
-found by strong branching and remembered gains (reliability branching). The open node of the least bound is
-next. The multipliers of a node decide further centres without a solve. Rounding α to a pattern gives
-incumbents.
+The machine minimises the score, the number of centres used plus C times the hinge loss. A node decides for
+some centres that they are on (used), for some that they are off (:mod:`polyopt.sparse.node_program`). Its
+children decide one more centre, the one that increases both bounds most, found by strong branching and the
+gains observed before (reliability branching). The open node with the least bound is explored next. The
+multipliers of a node decide further centres without a solve (reduced-cost fixing). Rounding α to a pattern, a
+set of centres, gives incumbents.
 
-It does the work of an integer solver on program (3), with half the columns and no rows that tie σ to α: a
-node is a change of bounds, and some dozens of pivots from its parent's basis. Nodes take some dozens of
-microseconds, so the search is compiled (``native/l0_branch.c``, ``l0_open_nodes.c``); Python starts it, looks
-at the clock, and calls HiGHS for programs in which the pivots fail.
+An integer solver does the same for program (3) of :mod:`formulations.l0`, with twice the columns, and rows
+that link σ to α. Here a node is a change of bounds, and some dozens of pivots from its parent's basis. Nodes
+take some dozens of microseconds, so the search is compiled (``native/l0_branch.c``, ``l0_open_nodes.c``);
+Python starts it, checks the clock, and calls HiGHS if pivots fail.
 
-Bounds after 30 s of computing from the same start, C = 1, RBF kernel, ionosphere, with the best known score
-65.12: the relaxation 64.50; a master program of Benders cuts over σ, solved anew for each cut, 64.51; HiGHS
-on program (3) 64.69; a tree in Python with HiGHS at the nodes 64.90. This search reaches 64.89 in 5 s.
+Bounds after 30 s from the same start, C = 1, RBF kernel, ionosphere, with the best known score 65.12: the
+relaxation 64.50; a master program of Benders cuts over σ 64.51; HiGHS on program (3) 64.69; a tree in Python
+with HiGHS at the nodes 64.90. This search reaches 64.89 in 5 s.
 
-Tried at the root of cubic kernels, without use: tighter caps of single coefficients, from programs that
-maximise each among points no worse than the best known (all stayed at C); twelve rounds of Gomory's cuts (a
-twentieth of the gap, while branching for as long closes a third).
+Two ideas did not help at the root with cubic kernels: tighter caps of single coefficients, from programs that
+maximise each among points no worse than the incumbent (all caps stayed at C); twelve rounds of Gomory cuts (a
+twentieth of the gap; branching for the same time closes a third).
 
 Reference: Achterberg, Koch & Martin, Branching rules revisited (2005).
 """
@@ -50,7 +51,7 @@ from polyopt.sparse.node_program import (
     problem_of,
     solve_by_highs,
 )
-from polyopt.sparse.pattern_lp import as_start, finished, idle
+from polyopt.sparse.pattern_lp import as_start, finished, trivial_intercept
 
 if TYPE_CHECKING:
     Marks = NDArray[np.int8]
@@ -59,12 +60,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """Numbers of the search.
+    """Parameters of the search.
 
     first_slots: slots for open nodes at the start.
     work_per_call: approximate number of multiplications between two checks of the clock.
-    max_open_bytes: memory for open nodes; beyond it the search goes depth first.
-    seconds_between_records: least time between two records of the history.
+    max_open_bytes: memory for open nodes; beyond it the search is depth first.
+    seconds_between_records: minimal time between two records of the history.
     """
 
     first_slots: int = 256
@@ -78,22 +79,22 @@ DEFAULT = Options()
 # Indices of Nodes.counts: nodes in the heap, on the stack, free slots, and the largest number in the heap.
 HEAP, STACK, SPARE, MAX_HEAP = 0, 1, 2, 3
 # Indices of SearchState.counts: nodes expanded, nodes opened, the limit of nodes expanded, pivots, and the
-# largest number of decisions of a node; if that is not 0, each decision is a node of its own.
-NODES, MADE, MAX_NODES, STEPS, MAX_DEPTH = 0, 1, 2, 3, 4
+# maximal number of decisions of a node; if that is not 0, each decision is a node of its own.
+NODES, OPENED, MAX_NODES, STEPS, MAX_DEPTH = 0, 1, 2, 3, 4
 # Indices of SearchState.last_node, the node expanded last: its number, the centre decided (-1 before), the
 # indices in Workspace.states of its children with that centre off and on, and the number of children done.
-NUMBER, CENTRE, OFF_PLACE, ON_PLACE, DONE_SIDES = 0, 1, 2, 3, 4
+NUMBER, CENTRE, OFF_STATE, ON_STATE, N_DONE = 0, 1, 2, 3, 4
 # Indices of SearchState.values: the best score, its intercept, the least bound of closed nodes, the
 # tolerance, and the bound at which the search ends.
 BEST, BEST_B, CLOSED, TOL, GOAL = 0, 1, 2, 3, 4
 # Indices of Workspace.states: a node, its two children, the best two so far, and one for patterns.
 BASE, OFF_SIDE, ON_SIDE, BEST_OFF, BEST_ON, PATTERN = 0, 1, 2, 3, 4, 5
-# Ends of `explore`; after NEED_SLOTS and PIVOTS_FAILED it can go on.
+# Exit codes of `explore`, which can be continued after PAUSED, NEED_SLOTS and PIVOTS_FAILED.
 SOLVED, PAUSED, NODE_LIMIT, NEED_SLOTS, PIVOTS_FAILED = 0, 1, 2, 3, 4
 
 
 class Nodes(Struct):
-    """Open nodes in slots: decisions, bases and bounds; heap, stack and list of free slots."""
+    """Open nodes in slots: decisions (fixed), bases (rows, cols, on), bounds; `spare` lists free slots."""
 
     signature: ClassVar[str] = (
         "fixed!: i1 (slots, p); rows!: i1 (slots, n); cols!: i1 (slots, p); on!: i1 (slots, p); "
@@ -106,13 +107,14 @@ class SearchState(Struct):
     """State of a search between calls.
 
     a (p,): the best point.
-    gain, seen (2, p): increases of the bound per unit that a centre moved off or on, and their numbers.
+    gain, n_gains (2, p): pseudo-costs: increases of the bound per unit that a centre moved off or on, and the
+        number of such observations.
     tried: hashes of the patterns rounded to last.
     last_node, counts, values: see the indices above.
     """
 
     signature: ClassVar[str] = (
-        "a!: f8 (p); gain!: f8 (s, p); seen!: f8 (s, p); tried!: i8 (hashes); last_node!: i8 (five); "
+        "a!: f8 (p); gain!: f8 (s, p); n_gains!: f8 (s, p); tried!: i8 (hashes); last_node!: i8 (five); "
         "counts!: i8 (m); values!: f8 (seven)"
     )
 
@@ -121,15 +123,15 @@ class Workspace(Struct):
     """Work space.
 
     fixed, marks (p,): decisions of the current node, and the centres that are on.
-    shares (p,): coefficients of its point, divided by their caps.
+    fractions (p,): coefficients of its point, divided by their caps.
     rates (2, p): lower and upper bounds on the rate of each centre.
-    addresses: of the six states.
+    addresses: addresses of the six states.
     """
 
     signature: ClassVar[str] = (
-        "fixed!: i1 (p); marks!: i1 (p); marked!: i1 (p); sigma!: i1 (p); before!: i1 (p); shares!: f8 (p); "
-        "worths!: f8 (p); point!: f8 (p); rates!: f8 (s, p); multipliers!: f8 (n); outputs!: f8 (n); "
-        "addresses: i8 (six)"
+        "fixed!: i1 (p); marks!: i1 (p); marked!: i1 (p); sigma!: i1 (p); before!: i1 (p); "
+        "fractions!: f8 (p); worths!: f8 (p); point!: f8 (p); rates!: f8 (s, p); multipliers!: f8 (n); "
+        "outputs!: f8 (n); addresses: i8 (six)"
     )
     states: list[State]
 
@@ -149,10 +151,10 @@ def enlarged(nodes: Nodes, slots: int) -> Nodes:
     new = empty_nodes(nodes.rows.shape[1], nodes.fixed.shape[1], slots, int(nodes.counts[MAX_HEAP]))
     for name in ("fixed", "rows", "cols", "on", "bound", "number", "heap", "stack"):
         getattr(new, name)[:old] = getattr(nodes, name)
-    more, kept = slots - old, int(nodes.counts[SPARE])
-    new.spare[:kept], new.spare[kept : kept + more] = nodes.spare[:kept], np.arange(old, slots)
+    n_new, n_free = slots - old, int(nodes.counts[SPARE])
+    new.spare[:n_free], new.spare[n_free : n_free + n_new] = nodes.spare[:n_free], np.arange(old, slots)
     new.counts[:] = nodes.counts
-    new.counts[SPARE] += more
+    new.counts[SPARE] += n_new
     return new
 
 
@@ -176,49 +178,44 @@ def new_workspace(n: int, p: int) -> Workspace:
     return workspace
 
 
-# The slot of the next node, -1 if none is open.
+# Return the slot of the next node, -1 if none is open.
 next_node = kernel("l0_first_open", "nodes: Nodes", returns="i8")
 # Remove a node, the first of the heap or any of the stack, and free its slot.
 remove_node = kernel("l0_close", "nodes: Nodes; slot: i8")
-# The proven lower bound on every score.
+# Return the proven lower bound on every score.
 lower_bound = kernel("l0_proven", "nodes: Nodes; search: SearchState", returns="f8")
 
-_SEARCH = "of: Problem; program: PivotProgram; nodes: Nodes; search: SearchState; workspace: Workspace"
+_SEARCH = "problem: Problem; program: PivotProgram; nodes: Nodes; search: SearchState; workspace: Workspace"
 
-# Solve a node's program from the first state of the workspace, and open it; 1 if it was solved, else 0. The
-# state has its multipliers. A node that decides all centres is a pattern: its point is an incumbent.
+# Solve a node's program from the first state of the workspace, and open the node; return 1 if it was solved,
+# else 0. The state then has the multipliers. If all centres are decided, the point is tried as incumbent.
 solve_root = kernel("l0_plant", f"{_SEARCH}; decided!: i1 (p)", returns="i8")
 
-# Open a node whose program was solved elsewhere, or not at all. The workspace's state at `place` has a basis
-# to start from, multipliers, a and b; `least` is a known bound of the node.
-adopt = kernel("l0_adopt", f"{_SEARCH}; decided!: i1 (p); place: i8; least: f8; is_solved: i8")
+# Open a node whose program was solved elsewhere, or not at all. State number `index` of the workspace has a
+# basis to start from, multipliers, a and b; `bound` is a known lower bound of the node.
+adopt = kernel("l0_adopt", f"{_SEARCH}; decided!: i1 (p); index: i8; bound: f8; is_solved: i8")
 
 # Expand nodes until none is open, a limit is reached, or `steps` pivots are made; the current node is
-# completed. Returns SOLVED, PAUSED, NODE_LIMIT, NEED_SLOTS, or PIVOTS_FAILED in the first open node, whose
-# progress is in ``search_state.last_node``.
+# always completed. Returns SOLVED, PAUSED, NODE_LIMIT, NEED_SLOTS, or PIVOTS_FAILED in the first open node,
+# whose progress is in ``search_state.last_node``.
 explore = kernel("l0_grow", f"{_SEARCH}; steps: i8", returns="i8")
 
 
 def solve_l0_tree(
-    data: L0Data,
-    *,
-    start: tuple[ArrayLike, float] | None = None,
-    time_limit: float | None = None,
-    tol: float = 1e-6,
-    max_nodes: int | None = None,
-    progress: Callable[[dict[str, float]], None] | None = None,
-    options: Options = DEFAULT,
-) -> Solution:
+    data: L0Data, *, start: tuple[ArrayLike, float] | None = None, time_limit: float | None = None,
+    tol: float = 1e-6, max_nodes: int | None = None,
+    progress: Callable[[dict[str, float]], None] | None = None, options: Options = DEFAULT,
+) -> Solution:  # fmt: skip
     """Solve the exact program (3) of :mod:`formulations.l0` by branch and bound.
 
-    The search begins from `start` (alpha, b) if given. The best point's pattern is solved again after it.
+    `start` (alpha, b) is the first incumbent. In the end the program of the best pattern is solved again.
 
     Returns: ``primal`` has alpha, b, xi and sigma, the support of alpha; ``duals`` has the multipliers
         "margin" of that pattern's program. ``objective`` is the score, evaluated from the data. ``bound`` is
         proven: the least bound of the leaves, evaluated from the data by their multipliers, less rounding.
         ``iterations`` counts nodes; records of ``history`` have seconds, objective, bound, nodes and open.
-        ITERATION_LIMIT after `max_nodes`; INACCURATE if all centres are decided and a gap remains, by the
-        tolerances of the pivots or by rounding.
+        ITERATION_LIMIT after `max_nodes`; INACCURATE if all centres are decided and a gap remains because of
+        the pivots' tolerances or rounding.
     """
     search = L0Tree(data, tolerance(tol), Clock(time_limit), max_nodes, progress, options)
     if start is not None:
@@ -227,9 +224,9 @@ def solve_l0_tree(
 
 
 class L0Tree:
-    """One search.
+    """A search.
 
-    alpha (p,), b, best: the best point, and its score.
+    alpha (p,), b, best: the incumbent, and its score.
     bound: proven lower bound on the optimum.
     root (n,): the relaxation's multipliers; zeros before it is solved.
     """
@@ -240,14 +237,14 @@ class L0Tree:
     ):  # fmt: skip
         n, p = data.K.shape
         self.data, self.tol, self.clock, self.progress = data, tol, clock, progress
-        self.alpha, self.b = np.zeros(p), idle(data)
+        self.alpha, self.b = np.zeros(p), trivial_intercept(data)
         self.best, self.bound = data.score(self.alpha, self.b), 0.0
         self.history: list[dict[str, float]] = []
         self.root, self._pause = np.zeros(n), (np.inf, np.inf)
         self.problem = problem_of(data)
         self.program, self.workspace = pivot_program_of(self.problem), new_workspace(n, p)
         max_heap = options.max_open_bytes // (64 + n + 3 * p)
-        self._max_slots = max_heap + p + 4  # and those of a depth-first descent
+        self._max_slots = max_heap + p + 4  # with those of a depth-first descent
         self.nodes = empty_nodes(n, p, min(options.first_slots, self._max_slots), max_heap)
         max_nodes = np.iinfo(np.int64).max if max_nodes is None else max_nodes
         self.search_state = new_search_state(p, self.best, tol, max_nodes)
@@ -256,14 +253,14 @@ class L0Tree:
         self._seconds_between_records = options.seconds_between_records
 
     def offer(self, alpha: Vector, b: float) -> None:
-        """Keep a point if it is the best so far."""
+        """Make a point the incumbent if it is better."""
         score = self.data.score(alpha, b)
         if score < self.best:
             self.alpha, self.b, self.best = alpha, b, score
             self.search_state.values[BEST] = score
 
     def pause(self, steps: float, seconds: float | None) -> None:
-        """Let :meth:`run` end with STALLED after so many pivots, or seconds since the start, in all."""
+        """Let :meth:`run` end with STALLED once the total pivots or seconds since the start exceed these."""
         self._pause = steps, np.inf if seconds is None else seconds
 
     def run(self) -> Status:
@@ -278,15 +275,15 @@ class L0Tree:
                 left = self._pause[0] - int(self.search_state.counts[STEPS])
                 if left <= 0 or self.clock.seconds >= self._pause[1]:
                     return Status.STALLED
-                ended = self.advance(int(min(self._steps, left)))
-                if ended in (SOLVED, NODE_LIMIT):
+                exit_code = self.advance(int(min(self._steps, left)))
+                if exit_code in (SOLVED, NODE_LIMIT):
                     self._read()
-                    return Status.SOLVED if ended == SOLVED else Status.ITERATION_LIMIT
+                    return Status.SOLVED if exit_code == SOLVED else Status.ITERATION_LIMIT
         except KeyboardInterrupt:
             return Status.INTERRUPTED
 
     def solve_root(self) -> bool:
-        """Solve and open the root; True if it was solved."""
+        """Solve and open the root; return True if it was solved."""
         free = np.full(len(self.data.centres), FREE, dtype=np.int8)
         self._has_root = node_program.begin(self.program, self.workspace.states[BASE]) and bool(
             solve_root(*self._state, free)
@@ -298,62 +295,56 @@ class L0Tree:
         return self._has_root
 
     def advance(self, steps: int) -> int:
-        """Expand nodes for so many pivots, at least one node; return what ``explore`` returns."""
-        ended = int(explore(*self._state, steps))
-        if ended == NEED_SLOTS:
+        """Expand nodes for so many pivots, at least one node; return the exit code of ``explore``."""
+        exit_code = int(explore(*self._state, steps))
+        if exit_code == NEED_SLOTS:
             slots = min(2 * len(self.nodes.bound), self._max_slots)
             self.nodes = enlarged(self.nodes, slots)
-        elif ended == PIVOTS_FAILED:
+        elif exit_code == PIVOTS_FAILED:
             self._expand_by_highs()
-        return ended
+        return exit_code
 
     def solution(self, status: Status) -> Solution:
         """Return the solution of a search that ended with this status."""
         solve_time = self.clock.seconds
         return finished(
-            self.data,
-            (self.alpha, self.b),
-            self.bound,
-            status,
-            tol=self.tol,
-            left=self.clock.left,
+            self.data, (self.alpha, self.b), self.bound, status, tol=self.tol, left=self.clock.left,
             solver="branch and bound on the relaxation (simplex)",
-            iterations=int(self.search_state.counts[NODES]),
-            solve_time=solve_time,
+            iterations=int(self.search_state.counts[NODES]), solve_time=solve_time,
             history=tuple(self.history),
-        )
+        )  # fmt: skip
 
     @property
     def _state(self) -> tuple[Problem, PivotProgram, Nodes, SearchState, Workspace]:
         return self.problem, self.program, self.nodes, self.search_state, self.workspace
 
     def _expand_by_highs(self) -> None:
-        """Open the children of a node in which the pivots failed, by HiGHS."""
+        """Solve and open the children of the next node by HiGHS, because its pivots failed."""
         slot, last_node = int(next_node(self.nodes)), self.search_state.last_node
-        fixed, least = self.nodes.fixed[slot].copy(), float(self.nodes.bound[slot])
+        fixed, bound = self.nodes.fixed[slot].copy(), float(self.nodes.bound[slot])
         if last_node[CENTRE] < 0:
             _, a, _, _ = solve_by_highs(self.problem, fixed, self.clock.left)
             free = np.flatnonzero(fixed == FREE)
             last_node[CENTRE] = free[np.abs(a[free] - 0.5).argmin()]
-            last_node[OFF_PLACE], last_node[ON_PLACE] = OFF_SIDE, ON_SIDE
+            last_node[OFF_STATE], last_node[ON_STATE] = OFF_SIDE, ON_SIDE
             self.search_state.counts[NODES] += 1
-        for mark, place in ((OFF, OFF_PLACE), (ON, ON_PLACE))[last_node[DONE_SIDES] :]:
+        for mark, index in ((OFF, OFF_STATE), (ON, ON_STATE))[last_node[N_DONE] :]:
             child = fixed.copy()
             child[last_node[CENTRE]] = mark
-            self._adopt(child, int(last_node[place]), least)
-        remove_node(self.nodes, slot)  # last: an interruption must not lose it
+            self._adopt(child, int(last_node[index]), bound)
+        remove_node(self.nodes, slot)  # last, so that Ctrl-C does not lose the node
 
-    def _adopt(self, fixed: Marks, place: int, least: float) -> bool:
-        """Solve a node by HiGHS and open it with the constant classifier's basis; True if it was solved."""
+    def _adopt(self, fixed: Marks, index: int, bound: float) -> bool:
+        """Solve a node by HiGHS, and open it with the constant classifier's basis; True if it was solved."""
         is_solved, a, b, u = solve_by_highs(self.problem, fixed, self.clock.left)
-        at = self.workspace.states[place]
-        node_program.begin(self.program, at)
-        at.u[:], at.a[:], at.rest[0] = u, a * self.program.full, b
-        adopt(*self._state, fixed, place, least, is_solved)
+        state = self.workspace.states[index]
+        node_program.begin(self.program, state)
+        state.u[:], state.a[:], state.b_and_value[0] = u, a * self.program.full_cap, b
+        adopt(*self._state, fixed, index, bound, is_solved)
         return is_solved
 
     def _read(self) -> None:
-        """Read the state of the compiled search; add a record from time to time."""
+        """Read incumbent and bound of the compiled search; add a record to the history if it is time."""
         values = self.search_state.values
         if values[BEST] < self.best:
             self.offer(self.data.C * self.search_state.a, float(values[BEST_B]))

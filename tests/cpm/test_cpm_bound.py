@@ -20,9 +20,9 @@ def made(seed):
     """Moves of four positives to two faces, with the products of all kinds of sign."""
     rng = np.random.default_rng(seed)
     moves = moves_for(4, 8, WIDTH, 2)
-    moves.shared[:], moves.pull[:] = rng.normal(size=(4, 2, WIDTH)), rng.normal(size=(4, 2, WIDTH))
-    moves.length[:] = np.linalg.norm(moves.shared, axis=2)
-    moves.blur[:] = 1e-3 * moves.length
+    moves.joint_e[:], moves.e[:] = rng.normal(size=(4, 2, WIDTH)), rng.normal(size=(4, 2, WIDTH))
+    moves.norm[:] = np.linalg.norm(moves.joint_e, axis=2)
+    moves.norm_error[:] = 1e-3 * moves.norm
     return rng, moves, np.array([2, 0, 1])
 
 
@@ -34,8 +34,8 @@ def test_a_face_is_shifted_by_half_of_what_pulls_the_same_way(seed, p):
     v = rng.normal(size=WIDTH)
     wanted = v.copy()
     for r in others[others != p]:
-        if moves.shared[r, 1] @ moves.pull[p, 1] > 0:
-            wanted += 0.5 * moves.shared[r, 1]
+        if moves.joint_e[r, 1] @ moves.e[p, 1] > 0:
+            wanted += 0.5 * moves.joint_e[r, 1]
     shift(v, p, 1, moves, others)
     assert v == pytest.approx(wanted)
 
@@ -48,9 +48,9 @@ def test_a_move_is_charged_half_of_its_products_above_zero_and_errs_by_no_more_t
     e, blur = rng.normal(size=WIDTH), 2e-3
     among = others[others != p]
     worth, error = charge(5.0, 0.25, e, blur, p, 1, moves, others)
-    products = moves.shared[among, 1] @ e
+    products = moves.joint_e[among, 1] @ e
     assert worth == pytest.approx(5.0 - 0.5 * np.maximum(products, 0.0).sum())
-    long, far, size = moves.length[among, 1], moves.blur[among, 1], np.linalg.norm(e)
+    long, far, size = moves.norm[among, 1], moves.norm_error[among, 1], np.linalg.norm(e)
     most = 0.25 + 0.5 * (far * size + (long + far) * blur).sum()
     assert most <= error <= 0.25 + 1.03 * (most - 0.25) + 1e3 * UNIT
 
@@ -58,10 +58,10 @@ def test_a_move_is_charged_half_of_its_products_above_zero_and_errs_by_no_more_t
 def test_a_product_of_nothing_still_has_its_rounding():
     """d units of the two lengths for each, and half of that for half of it, where both are known exactly."""
     _, moves, others = made(0)
-    moves.shared[..., 2], moves.blur[:] = 0.0, 0.0
-    moves.length[:] = np.linalg.norm(moves.shared, axis=2)
+    moves.joint_e[..., 2], moves.norm_error[:] = 0.0, 0.0
+    moves.norm[:] = np.linalg.norm(moves.joint_e, axis=2)
     worth, error = charge(0.0, 0.0, np.array([0.0, 0.0, 3.0]), 0.0, 3, 1, moves, others)
-    least = UNIT * WIDTH / 2 * 3.0 * moves.length[others, 1].sum()
+    least = UNIT * WIDTH / 2 * 3.0 * moves.norm[others, 1].sum()
     assert worth == 0.0
     assert least <= error <= 3.0 * least
 
@@ -81,7 +81,7 @@ def test_a_move_by_itself_raises_the_dual_by_what_it_is_said_to_cost(seed):
         gain, error = try_move(data, caps[k], alpha[k], W[k], p, k, moves, enough)
         made = alpha[k] + moves.delta[p, k]
         assert made == pytest.approx(np.clip(made, 0.0, box), abs=1e-15)
-        assert moves.pull[p, k] == pytest.approx(moves.delta[p, k] @ data.A)
+        assert moves.e[p, k] == pytest.approx(moves.delta[p, k] @ data.A)
         w = 0.5 * made @ data.A
         assert gain == moves.gain[p, k]
         assert gain == pytest.approx(made.sum() - w @ w - dual_value(alpha[k], W[k]))
@@ -103,39 +103,39 @@ def test_joint_moves_cost_alike_on_every_face_and_add_up_to_the_bound(seed):
     for p in order:
         for k in faces:
             try_move(data, caps[k], alpha[k], W[k], p, k, moves, np.inf)
-    moves.shared[:] = moves.taken[:] = moves.length[:] = moves.blur[:] = np.nan  # of another node
+    moves.joint_e[:] = moves.joint_delta[:] = moves.norm[:] = moves.norm_error[:] = np.nan  # of another node
     total = add_up(data, caps, alpha, W, moves, allowed, order, 2, np.inf)
-    assert total == pytest.approx(moves.added[order].sum())
+    assert total == pytest.approx(moves.increase[order].sum())
     up, down = caps - alpha - MARGIN * caps, alpha - MARGIN * caps
     for place, p in enumerate(order):
         for k in faces:
-            taken, e, own = moves.taken[p, k], moves.shared[p, k], np.arange(len(data.C)) == INSIDE + p
+            taken, e, own = moves.joint_delta[p, k], moves.joint_e[p, k], np.arange(len(data.C)) == INSIDE + p
             if not allowed[p, k]:
                 assert not taken.any()
                 assert not e.any()
-                assert moves.length[p, k] == moves.blur[p, k] == 0.0
+                assert moves.norm[p, k] == moves.norm_error[p, k] == 0.0
                 continue
             assert e == pytest.approx(taken @ data.A, abs=1e-12)
-            products = moves.shared[order[:place], k] @ e
+            products = moves.joint_e[order[:place], k] @ e
             worth = taken @ (1.0 - data.A @ W[k]) - e @ e / 4 - np.maximum(products, 0.0).sum() / 2
-            assert worth == pytest.approx(moves.added[p], abs=1e-12)
-            assert 1.0 <= moves.length[p, k] / np.linalg.norm(e) <= 1.02 if e.any() else True
-            assert 0.0 <= moves.blur[p, k] <= 1e-13
+            assert worth == pytest.approx(moves.increase[p], abs=1e-12)
+            assert 1.0 <= moves.norm[p, k] / np.linalg.norm(e) <= 1.02 if e.any() else True
+            assert 0.0 <= moves.norm_error[p, k] <= 1e-13
             assert (np.where(own, 0.0, taken) <= np.maximum(up[k], 0.0) + 1e-15).all()
             assert (np.where(own, 0.0, -taken) <= np.maximum(down[k], 0.0) + 1e-15).all()
             assert 0.0 <= taken[INSIDE + p] <= data.C[INSIDE + p]
             up[k] = np.maximum(up[k] - np.where(own, 0.0, np.maximum(taken, 0.0)), 0.0)
             down[k] = np.maximum(down[k] - np.where(own, 0.0, np.maximum(-taken, 0.0)), 0.0)
-        assert (0.0 < moves.error[p] <= 1e-13) == (moves.added[p] > 0)
+        assert (0.0 < moves.error[p] <= 1e-13) == (moves.increase[p] > 0)
     assert moves.up == pytest.approx(np.maximum(up, 0.0), abs=1e-14)
     assert moves.down == pytest.approx(np.maximum(down, 0.0), abs=1e-14)
     assert total > 0
     # Once it is enough it ends.
-    added = moves.added.copy()
-    moves.added[:] = -1.0
+    added = moves.increase.copy()
+    moves.increase[:] = -1.0
     assert add_up(data, caps, alpha, W, moves, allowed, order, 2, 0.5 * total) >= 0.5 * total
-    done = [p for p in order if moves.added[p] >= 0]
-    assert moves.added[done] == pytest.approx(added[done])
+    done = [p for p in order if moves.increase[p] >= 0]
+    assert moves.increase[done] == pytest.approx(added[done])
     assert added[done[:-1]].sum() < 0.5 * total
 
 
@@ -151,7 +151,7 @@ def test_what_a_sample_costs_beside_all_others_leaves_their_moves_as_they_are(se
     before = {name: part.copy() for name, part in arrays_of(moves)}
     last = order[-1]
     costs = [cost_on(data, alpha[k], W[k], moves, order, last, k) for k in range(2)]
-    assert min(cost for cost, _ in costs) == pytest.approx(moves.added[last])
+    assert min(cost for cost, _ in costs) == pytest.approx(moves.increase[last])
     assert all(0.0 < error < 1e-12 for _, error in costs)
     for name, part in arrays_of(moves):
         assert np.array_equal(part, before[name]), name

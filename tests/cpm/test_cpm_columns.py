@@ -8,7 +8,7 @@ import pytest
 from formulations.language.clock import Clock
 from polyopt.cpm.global_search.face import Best, total_cost
 from polyopt.cpm.global_search.incumbent import _add_columns, improve_by_columns
-from polyopt.cpm.global_search.prices import Columns, price_of
+from polyopt.cpm.global_search.prices import Columns, priced_cost
 from polyopt.cpm.global_search.search import merge, solve_cpm_global
 
 
@@ -39,15 +39,15 @@ def test_from_a_poor_point_it_comes_close_to_the_optimum(seed):
 def test_each_new_face_costs_less_at_the_prices_than_all_before():
     _, _, data, best, rng = a_poor_point(5)
     columns = Columns(data, best, 1e-8, 1e-8)
-    columns.begin(Clock(), rng)
+    columns.add_initial(Clock(), rng)
     found = columns.solve_prices(Clock())
     known, count = columns.least_cost(found.prices), len(columns.W)
     _add_columns(columns, found, count + 1, Clock(), rng)
     assert len(columns.W) == count + 1
     _add_columns(columns, found, np.inf, Clock(), rng)
     assert len(columns.W) > count + 1
-    assert all(price_of(data, found.prices, w) < known for w in columns.W[count:])
-    assert not columns.gaining(columns.W[0], np.zeros(data.npos)).any()  # no loss is below 0
+    assert all(priced_cost(data, found.prices, w) < known for w in columns.W[count:])
+    assert not columns.below_price(columns.W[0], np.zeros(data.npos)).any()  # no loss is below 0
 
 
 def test_without_time_the_point_stays():

@@ -300,7 +300,7 @@ def test_the_additive_bound_is_below_every_completion_and_above_the_plain_one(se
     order = rng.permutation(free)
     total = add_up(data, caps, alpha, W, moves, allowed, order, K, np.inf)
     alone = order[0]  # within whole boxes: no less than by itself
-    assert moves.added[alone] >= moves.gain[alone][allowed[alone]].min() * (1 - 1e-6)
+    assert moves.increase[alone] >= moves.gain[alone][allowed[alone]].min() * (1 - 1e-6)
     on = {(p, k): cost_on(data, alpha[k], W[k], moves, order, p, k)[0] for p in free for k in range(K)}
     positives = np.flatnonzero(y > 0)
     negatives = np.where(y < 0, C, 0.0)
@@ -320,7 +320,7 @@ def test_the_additive_bound_is_below_every_completion_and_above_the_plain_one(se
         values.append(value(z))
         for p, k in zip(free, choice, strict=True):
             assert base + moves.gain[p, k] <= values[-1] * (1 + 1e-9)
-            assert base + total - moves.added[p] + on[p, k] <= values[-1] * (1 + 1e-9)
+            assert base + total - moves.increase[p] + on[p, k] <= values[-1] * (1 + 1e-9)
     assert base + total <= min(values) * (1 + 1e-9)
     assert total > 0.3 * (min(values) - base)  # and it is not a trivial one
 
@@ -340,7 +340,7 @@ def test_the_moves_stay_within_the_boxes_whichever_are_made(rng):
             chosen = free[z[free] == k]
             box = caps[k].copy()
             box[data.inside + chosen] = 1.0
-            made = alpha[k] + moves.taken[chosen, k].sum(axis=0)
+            made = alpha[k] + moves.joint_delta[chosen, k].sum(axis=0)
             assert made.min() >= -1e-12
             assert (made <= box + 1e-12).all()
 

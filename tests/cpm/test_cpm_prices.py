@@ -20,7 +20,7 @@ from polyopt.cpm.global_search.prices import (
     examine_face_box,
     face_box_for,
     location_prices,
-    price_of,
+    priced_cost,
 )
 from polyopt.cpm.global_search.search import Options, merge, solve_cpm_global
 from polyopt.cpm.solve import Settings, solve_cpm
@@ -48,13 +48,13 @@ def test_no_face_in_a_box_costs_less_than_its_bound_and_what_is_left_out_costs_t
         high = low + size * rng.uniform(0, 2, len(low))
         box.low[:], box.high[:] = low, high
         codes = rng.integers(0, 256, len(data.C)).astype(np.uint8)
-        middle = price_of(data, prices, (low + high) / 2)
+        middle = priced_cost(data, prices, (low + high) / 2)
         goal = middle * rng.choice([0.8, 1.0, 1.2])
         bound, cost, _, _ = examine_face_box(data, prices, box, codes, goal)
         assert cost >= min(bound, goal) * (1 - 1e-12)
         for _ in range(30):
             w = low + (high - low) * rng.choice([0.0, 1.0, rng.random()], len(low))
-            assert min(bound, goal) <= price_of(data, prices, np.clip(w, low, high)) * (1 + 1e-12)
+            assert min(bound, goal) <= priced_cost(data, prices, np.clip(w, low, high)) * (1 + 1e-12)
 
 
 @given(st.integers(0, 10**6))
@@ -64,7 +64,7 @@ def test_faces_cost_no_less_than_prices_and_the_least_of_them_prove(seed):
         prices = rng.uniform(0, 3, len(data.C) - data.inside)
         W = rng.normal(size=(K, data.A.shape[1])) * rng.choice([0.1, 1.0, 4.0])
         cost = total_cost(data, W, np.zeros(len(prices), dtype=np.int64))
-        least = min(price_of(data, prices, w) for w in W)
+        least = min(priced_cost(data, prices, w) for w in W)
         assert bound_at_prices(prices, least, K) <= cost * (1 + 1e-12)
 
 
@@ -80,7 +80,7 @@ def test_rounds_of_prices_are_below_the_optimum_of_all_assignments(seed):
     for _ in range(6):
         before = search.bound
         if not search.is_done:
-            search.look(Clock())
+            search.run_round(Clock())
         assert before <= search.bound <= known * (1 + 1e-9)
         assert search.best.limits[0] >= known * (1 - 1e-9)
 
@@ -137,14 +137,14 @@ def test_the_search_that_begins_with_prices_finds_what_assignments_find(seed):
 
 
 def test_ctrl_c_among_the_prices_keeps_the_point_and_the_bound(monkeypatch):
-    look, seen = PriceSearch.look, []
+    run_round, seen = PriceSearch.run_round, []
 
     def interrupted(self, clock):
         if len(seen) == 2:
             raise KeyboardInterrupt
-        seen.append(look(self, clock))
+        seen.append(run_round(self, clock))
 
-    monkeypatch.setattr(PriceSearch, "look", interrupted)
+    monkeypatch.setattr(PriceSearch, "run_round", interrupted)
     X = np.random.default_rng(5).normal(size=(60, 2))
     y = np.where(X[:, 0] * X[:, 1] > 0, 1.0, -1.0)
     found = solve_cpm_global(X, y, 1.0, 3)

@@ -17,11 +17,11 @@ from polyopt.cpm.global_search.spread import (
     FaceSamples,
     Multipliers,
     SpreadSearch,
+    face_bound,
     feasible,
     interior,
-    proven_by,
-    raise_spread,
-    raised,
+    raise_copy,
+    raise_multipliers,
 )
 
 
@@ -42,22 +42,22 @@ def a_face(seed, n=6, p=5):
 def proven_of(ground, spread):
     """What multipliers prove of a face, and the multipliers held to their boxes."""
     kept = feasible(ground, spread)
-    return proven_by(ground, kept), kept
+    return face_bound(ground, kept), kept
 
 
 @given(st.integers(0, 10**6))
 def test_whoever_is_on_a_face_its_multipliers_are_feasible_and_worth_what_is_proven(seed):
     ground, given_ = a_face(seed)
     proven, kept = proven_of(ground, given_)
-    assert ((kept.own >= 0) & (kept.own <= ground.B)).all()
-    for on in product([False, True], repeat=len(kept.own)):
+    assert ((kept.beta >= 0) & (kept.beta <= ground.B)).all()
+    for on in product([False, True], repeat=len(kept.beta)):
         some = np.array(on)
         a = kept.a + kept.delta[some].sum(axis=0)
         assert (a >= -1e-12 * ground.C).all()
         assert (a <= ground.C * (1 + 1e-12)).all()
-        twice_w = a @ ground.A + kept.own[some] @ ground.P[some]
-        value = a.sum() + kept.own[some].sum() - 0.25 * twice_w @ twice_w
-        bound = proven.constant + proven.off.sum() + proven.on[some].sum()
+        twice_w = a @ ground.A + kept.beta[some] @ ground.P[some]
+        value = a.sum() + kept.beta[some].sum() - 0.25 * twice_w @ twice_w
+        bound = proven.constant + proven.of_shares.sum() + proven.if_assigned[some].sum()
         assert bound - proven.error <= value + 1e-12 * abs(a).sum()
     # The lengths do: no less than a hair shorter ones would.
     matrix = (kept.e / kept.length[:, None]).T @ kept.e
@@ -69,8 +69,8 @@ def test_with_more_features_than_samples_a_step_is_that_in_all_coordinates():
     assert ground.A.shape == (6, 14)
     inside = interior(ground, given_, 1e-3 * ground.C)
     direct = Multipliers(*(part.copy() for part in inside))
-    raise_spread(ground, direct, 0.1, 4)
-    for part, same in zip(raised(ground, inside, 0.1, 4), direct, strict=True):
+    raise_multipliers(ground, direct, 0.1, 4)
+    for part, same in zip(raise_copy(ground, inside, 0.1, 4), direct, strict=True):
         assert part == pytest.approx(same, rel=1e-6, abs=1e-9)
 
 
@@ -149,34 +149,34 @@ def test_coordinates_never_lower_what_they_raise():
         up = ground.C - at.a - np.maximum(at.delta, 0).sum(axis=0)
         down = at.a - np.maximum(-at.delta, 0).sum(axis=0)
         matrix = np.eye(ground.A.shape[1]) - (at.e / at.length[:, None]).T @ at.e
-        v, share = at.a @ ground.A + ground.share @ at.e, ground.share
-        worth = at.a.sum() + share @ (at.own + at.delta.sum(axis=1)) - 0.25 * v @ v
+        v, share = at.a @ ground.A + ground.shares @ at.e, ground.shares
+        worth = at.a.sum() + share @ (at.beta + at.delta.sum(axis=1)) - 0.25 * v @ v
         barrier = np.log(up).sum() + np.log(down).sum() + np.log(np.linalg.eigvalsh(matrix)).sum()
         return worth - 0.25 * (share * (1 - share)) @ at.length + mu * barrier
 
     values = [value(start)]
     for _ in range(12):
-        raise_spread(ground, start, mu, 1)
+        raise_multipliers(ground, start, mu, 1)
         values.append(value(start))
     assert (np.diff(values) >= -1e-9 * np.abs(values[1:])).all()
     assert values[-1] > values[0]
-    raise_spread(ground, start, mu, 1000)
+    raise_multipliers(ground, start, mu, 1000)
     best = value(start)
-    for name in ("a", "own", "delta", "length"):
+    for name in ("a", "beta", "delta", "length"):
         array = getattr(start, name)
         for at in np.ndindex(array.shape):
             for share in (-1e-3, 1e-3):
                 kept = array[at]
                 array[at] = kept + share * max(abs(kept), 1e-2)
-                if name == "own" and not 0.0 <= array[at] <= ground.B[at]:
+                if name == "beta" and not 0.0 <= array[at] <= ground.B[at]:
                     array[at] = kept
                     continue
-                moved = start._replace(e=start.own[:, None] * ground.P + start.delta @ ground.A)
+                moved = start._replace(e=start.beta[:, None] * ground.P + start.delta @ ground.A)
                 with np.errstate(invalid="ignore"):  # out of a box, or of the matrix's room
                     near = value(moved)
                 assert not near > best + 1e-6 * abs(best), (name, at)
                 array[at] = kept
-    np.testing.assert_allclose(start.e, start.own[:, None] * ground.P + start.delta @ ground.A, atol=1e-9)
+    np.testing.assert_allclose(start.e, start.beta[:, None] * ground.P + start.delta @ ground.A, atol=1e-9)
 
 
 def test_it_may_prove_the_optimum_by_itself():
@@ -205,15 +205,15 @@ def test_what_a_face_s_multipliers_prove_is_the_theorem_less_its_rounding(monkey
     """With a rounding of a thousandth for each operation, so that what is counted for it can be seen."""
     monkeypatch.setattr("polyopt.cpm.global_search.spread.gamma", lambda k: share * k)
     ground, given_ = a_face(11)
-    (n, d), p = ground.A.shape, len(ground.share)
+    (n, d), p = ground.A.shape, len(ground.shares)
     small = Multipliers(0.5 * ground.C, 0.01 * given_.delta, 0.5 * ground.B, given_.e, given_.length)
     limits = (ground.C - small.a, small.a)
     delta = small.delta * min(
         1.0, *(0.9 * (limit / np.abs(small.delta).sum(axis=0)).min() for limit in limits)
     )
     proven, kept = proven_of(ground, small._replace(delta=delta))
-    a, own, t = small.a, small.own, ground.share
-    assert (kept.a.tolist(), kept.own.tolist()) == (a.tolist(), own.tolist())  # within their boxes, as given
+    a, own, t = small.a, small.beta, ground.shares
+    assert (kept.a.tolist(), kept.beta.tolist()) == (a.tolist(), own.tolist())  # within their boxes, as given
     assert kept.delta.tolist() == delta.tolist()
     e = own[:, None] * ground.P + delta @ ground.A
     assert kept.e == pytest.approx(e)
@@ -223,8 +223,8 @@ def test_what_a_face_s_multipliers_prove_is_the_theorem_less_its_rounding(monkey
     v = a @ ground.A + t @ e
     assert proven.constant == pytest.approx(a.sum() - v @ v / 4)
     gained = own + delta.sum(axis=1) - e @ v / 2 - (1 - 2 * t) * kept.length / 4
-    assert proven.on == pytest.approx(gained)
-    assert proven.off == pytest.approx(t * (e @ v) / 2 - t**2 * kept.length / 4)
+    assert proven.if_assigned == pytest.approx(gained)
+    assert proven.of_shares == pytest.approx(t * (e @ v) / 2 - t**2 * kept.length / 4)
     lengths, columns = np.linalg.norm(e, axis=1), np.linalg.norm(ground.A, axis=1)
     reach = own * np.linalg.norm(ground.P, axis=1) + np.abs(delta) @ columns
     parts = a @ columns + reach.sum() + np.linalg.norm(a @ ground.A) + lengths.sum()
@@ -237,10 +237,10 @@ def test_what_a_face_s_multipliers_prove_is_the_theorem_less_its_rounding(monkey
 def test_multipliers_without_room_are_shrunk_into_their_boxes_and_little_more():
     ground, given_ = a_face(5)
     large = given_._replace(a=0.25 * ground.C, delta=10.0 * (1.0 + np.abs(given_.delta)) * ground.C)
-    _, kept = proven_of(ground, large._replace(own=3.0 * ground.B))
-    assert kept.own.tolist() == ground.B.tolist()
+    _, kept = proven_of(ground, large._replace(beta=3.0 * ground.B))
+    assert kept.beta.tolist() == ground.B.tolist()
     assert kept.delta.sum(axis=0) == pytest.approx(0.75 * ground.C, rel=2e-8)
     assert (kept.delta.sum(axis=0) < 0.75 * ground.C).all()
-    _, down = proven_of(ground, large._replace(delta=-large.delta, own=-ground.B))
-    assert not down.own.any()
+    _, down = proven_of(ground, large._replace(delta=-large.delta, beta=-ground.B))
+    assert not down.beta.any()
     assert down.delta.sum(axis=0) == pytest.approx(-0.25 * ground.C, rel=2e-8)

@@ -32,7 +32,7 @@ def fixed_multipliers(seed, faces=3, p=5, d=3):
 def means(fixed, share):
     """γ at these shares, and β."""
     total, curved, slopes = 0.0, 0.0, np.zeros_like(share)
-    for k, times in enumerate(fixed.times):
+    for k, times in enumerate(fixed.multiplicity):
         bent = np.diag(fixed.length[k]) - fixed.e[k] @ fixed.e[k].T
         part = share[k] @ bent @ share[k] / times
         total += fixed.slope[k] @ share[k] + part / 4
@@ -81,7 +81,7 @@ def test_a_face_that_stands_for_two_has_the_shares_of_both():
     fixed.allowed[:] = True
     alike = FixedMultipliers(*(part[[0, 1, 1]] for part in fixed[:3]), np.ones(3), fixed.allowed[[0, 1, 1]])
     both, each = np.full((2, 5), 0.5), np.full((3, 5), 1 / 3)
-    fixed = fixed._replace(times=np.array([1.0, 2.0]))
+    fixed = fixed._replace(multiplicity=np.array([1.0, 2.0]))
     best_shares(fixed, both, 10_000, 0.0)
     best_shares(alike, each, 10_000, 0.0)
     assert means(fixed, both)[0] == pytest.approx(means(alike, each)[0])
@@ -110,7 +110,7 @@ def dive(search, face, levels):
         node = SpreadNode(search.data, allowed.copy(), parent, search.unit, is_root=level == 0)
         node.raise_all(np.inf, lambda: False)
         bounds.append(node.bound)
-        at = node.undecided[node.loss.argmax()]
+        at = node.undecided[node.share_loss.argmax()]
         allowed[at] = np.arange(K) == names.setdefault(face[at], len(names))
         parent = node.state
     return np.array(bounds)

@@ -7,7 +7,7 @@ import pytest
 from helpers.cpm import FACES, INSIDE, NPOS, WIDTH, add_up, drawn_node, half_assigned
 from helpers.cpm_parts import ASSIGNED, CLOSED, OPEN, cost_on, forbid_dear, solve_faces, try_incumbent
 
-from polyopt.cpm.global_search.assignment_tree import largest, node_for, paying, try_move
+from polyopt.cpm.global_search.assignment_tree import largest, node_for, try_move, with_cost
 from polyopt.cpm.global_search.face import UNIT, Best, dual_error, dual_value
 
 
@@ -18,7 +18,7 @@ def test_only_positives_that_pay_on_every_face_are_ordered_and_the_dearest_is_br
     node.face[:] = np.where(rng.random(NPOS) < 0.3, 0, -1)
     used = 3
     node.allowed[:, 0] |= ~node.allowed[:, :used].any(axis=1)
-    order = paying(data, node, used)
+    order = with_cost(data, node, used)
     hinges = np.where(node.allowed, 1.0 - data.A[INSIDE:] @ node.W.T, np.inf)[:, :used].min(axis=1)
     assert order.tolist() == [p for p in node.order if node.face[p] < 0 and hinges[p] > 0]
     assert node.cost[order] == pytest.approx((data.C[INSIDE:] * hinges)[order])
@@ -142,7 +142,7 @@ def test_moves_that_cost_too_much_together_with_all_others_are_forbidden(seed, s
     bound = base + add_up(data, node.caps, node.alpha, node.W, moves, node.allowed, order, 2, np.inf)
     every = [(p, k) for p in order for k in range(2)]
     costs = {at: cost_on(data, node.alpha[at[1]], node.W[at[1]], moves, order, *at) for at in every}
-    totals = {at: bound - moves.added[at[0]] + cost for at, (cost, _) in costs.items()}
+    totals = {at: bound - moves.increase[at[0]] + cost for at, (cost, _) in costs.items()}
     cut, error = np.quantile(list(totals.values()), share), 1e-13
     allowed, verdict = expected(node, order, {at: (total >= cut,) for at, total in totals.items()}, opens)
     limits = (bound, error, cut)

@@ -7,7 +7,7 @@ import pytest
 from helpers.cpm_parts import bound_box, pull, set_up, shrink, sweep_open, value_of
 
 from polyopt.cpm.global_search.face import UNIT, Samples
-from polyopt.cpm.global_search.prices import examine_face_box, face_box_for, price_of
+from polyopt.cpm.global_search.prices import examine_face_box, face_box_for, priced_cost
 
 N, D, INSIDE = 12, 3, 4
 
@@ -21,7 +21,7 @@ def drawn(seed, size=0.6):
     box = face_box_for(data)
     box.low[:] = rng.normal(size=D) - size * rng.random(D)
     box.high[:] = box.low + size * rng.uniform(0.2, 1.0, D)
-    box.up[:] = rng.uniform(0.0, 1.0, N) * C
+    box.a[:] = rng.uniform(0.0, 1.0, N) * C
     return rng, data, box, rng.uniform(0.1, 2.0, N - INSIDE)
 
 
@@ -34,23 +34,23 @@ def term(data, prices, i, r):
 @pytest.mark.parametrize("seed", range(6))
 def test_lines_are_under_their_terms_and_meet_them_where_they_can(seed, size):
     _, data, box, prices = drawn(seed, size)
-    before = box.up.copy()
+    before = box.a.copy()
     count = set_up(data, prices, box)
     ends = np.stack([data.A * box.low, data.A * box.high])
-    assert box.least == pytest.approx(ends.min(axis=0).sum(axis=1), rel=1e-12, abs=1e-13)
-    assert box.most == pytest.approx(ends.max(axis=0).sum(axis=1), rel=1e-12, abs=1e-13)
-    assert (box.least <= ends.min(axis=0).sum(axis=1)).all()
-    assert (box.most >= ends.max(axis=0).sum(axis=1)).all()
-    moving = set(box.open[:count].tolist())
+    assert box.lower == pytest.approx(ends.min(axis=0).sum(axis=1), rel=1e-12, abs=1e-13)
+    assert box.upper == pytest.approx(ends.max(axis=0).sum(axis=1), rel=1e-12, abs=1e-13)
+    assert (box.lower <= ends.min(axis=0).sum(axis=1)).all()
+    assert (box.upper >= ends.max(axis=0).sum(axis=1)).all()
+    moving = set(box.movable[:count].tolist())
     for i in range(N):
-        r = np.linspace(box.least[i], box.most[i], 41)
+        r = np.linspace(box.lower[i], box.upper[i], 41)
         own, far = term(data, prices, i, r), 1e-11 * (1.0 + data.C[i])
-        line = box.up[i] * (1.0 - r) + box.shift[i]
+        line = box.a[i] * (1.0 - r) + box.c[i]
         assert (line <= own + 1e-15 * data.C[i]).all()
         if i in moving:  # up to its largest value the multiplier may be anything, and the margin is inside
-            assert box.shift[i] == 0.0
-            assert box.up[i] == min(before[i], box.cap[i])
-            assert box.least[i] < 1.0 <= box.most[i]
+            assert box.c[i] == 0.0
+            assert box.a[i] == min(before[i], box.cap[i])
+            assert box.lower[i] < 1.0 <= box.upper[i]
             assert (box.cap[i] * (1.0 - r) <= own + 1e-15 * data.C[i]).all()
             assert box.cap[i] * (1.0 - r[0]) == pytest.approx(own[0], rel=1e-12)
         else:  # the line is known: it meets the term at both ends
@@ -60,25 +60,25 @@ def test_lines_are_under_their_terms_and_meet_them_where_they_can(seed, size):
 @pytest.mark.parametrize("seed", range(6))
 def test_fine_sweeps_come_to_the_optimum_of_the_envelopes(seed):
     _, data, box, prices = drawn(seed)
-    goal = price_of(data, prices, (box.low + box.high) / 2)
+    goal = priced_cost(data, prices, (box.low + box.high) / 2)
     for _ in range(3):  # a cycle must gain a share of what is missing: the nearer the goal, the less
         bound = bound_box(data, prices, box, goal, 0.0)
         r = data.A @ box.w
-        moving = (box.least < 1.0) & (box.most >= 1.0) & (data.C > 0.0)
-        lines = np.where(moving, box.cap * np.maximum(1.0 - r, 0.0), box.up * (1.0 - r) + box.shift)
+        moving = (box.lower < 1.0) & (box.upper >= 1.0) & (data.C > 0.0)
+        lines = np.where(moving, box.cap * np.maximum(1.0 - r, 0.0), box.a * (1.0 - r) + box.c)
         value = box.w @ box.w + lines.sum()  # of the envelopes at w: the bound is their least
         goal = value + 1e-9
     assert bound <= value
     assert bound == pytest.approx(value, rel=1e-6)
-    assert box.v == pytest.approx(data.A.T @ box.up)
+    assert box.v == pytest.approx(data.A.T @ box.a)
     assert box.w == pytest.approx(np.clip(0.5 * box.v, box.low, box.high))
     computed, off = value_of(data, box)
-    exact = (box.up + box.shift).sum() + box.w @ (box.w - box.v)
+    exact = (box.a + box.c).sum() + box.w @ (box.w - box.v)
     assert computed == pytest.approx(exact, rel=1e-14)
     assert computed - off == pytest.approx(bound, rel=1e-15)
     reach = np.maximum(np.abs(box.low), np.abs(box.high))
-    terms = (box.up + np.abs(box.shift)).sum() + np.abs(box.w) @ (np.abs(box.w) + np.abs(box.v))
-    size = 2 * (N + 6) * (box.up @ np.abs(data.A) @ reach) + (2 * N + 2 * D + 8) * terms
+    terms = (box.a + np.abs(box.c)).sum() + np.abs(box.w) @ (np.abs(box.w) + np.abs(box.v))
+    size = 2 * (N + 6) * (box.a @ np.abs(data.A) @ reach) + (2 * N + 2 * D + 8) * terms
     assert off == pytest.approx(1.02 * UNIT * size, rel=1e-9, abs=0.0)
 
 
@@ -90,7 +90,7 @@ def test_a_sweep_never_lowers_the_bound(seed):
     last = value_of(data, box)[0]
     for _ in range(5):
         sweep_open(data, box, count)
-        assert ((box.up >= 0.0) & (box.up <= box.cap + 1e-15)).all()
+        assert ((box.a >= 0.0) & (box.a <= box.cap + 1e-15)).all()
         value = value_of(data, box)[0]
         assert value >= last - 1e-12 * abs(last)
         last = value
@@ -121,12 +121,12 @@ def test_a_box_is_cut_within_its_middle_half_and_a_point_is_not(seed):
     width = box.high[j] - box.low[j]
     assert at == np.clip(box.w[j], box.low[j] + 0.25 * width, box.high[j] - 0.25 * width)
     assert bound <= cost
-    assert cost <= price_of(data, prices, box.w) * (1.0 + 1e-12)
+    assert cost <= priced_cost(data, prices, box.w) * (1.0 + 1e-12)
     assert codes[INSIDE + 1] == 0  # it costs nothing
-    assert (np.abs(codes - 255 * np.minimum(box.up / np.where(data.C > 0, data.C, 1.0), 1.0)) <= 1.0).all()
+    assert (np.abs(codes - 255 * np.minimum(box.a / np.where(data.C > 0, data.C, 1.0), 1.0)) <= 1.0).all()
     box.high[:] = box.low
     assert examine_face_box(data, prices, box, codes, 1e6)[2] == -1
-    exact = price_of(data, prices, box.low)
+    exact = priced_cost(data, prices, box.low)
     r = data.A @ box.low
     paid = [float(term(data, prices, i, r[i])) for i in range(N)]
     assert exact == pytest.approx(box.low @ box.low + sum(paid))
@@ -136,7 +136,7 @@ def test_a_box_is_cut_within_its_middle_half_and_a_point_is_not(seed):
 @pytest.mark.parametrize("goal", [100.0, 1e8])
 def test_what_rounding_may_hide_of_a_goal_that_is_proven_is_left_in_the_box(goal):
     _, data, box, _ = drawn(2)
-    box.up[:] = 0.0
+    box.a[:] = 0.0
     box.v[:] = 2.0 * box.w
     box.low[:], box.high[:] = box.w - 1.0, box.w + 1.0
     shrink(data, box, goal, goal)
@@ -156,5 +156,5 @@ def test_ends_are_moved_outward_for_each_operation_and_hardly_more():
         ends = [[Fraction(x) * Fraction(end) for end in pair]
                 for x, *pair in zip(data.A[i], box.low, box.high, strict=True)]  # fmt: skip
         unit = UNIT * (d + 2) * float(sum(max(abs(one), abs(other)) for one, other in ends))
-        assert float(sum(map(min, ends)) - Fraction(box.least[i])) / unit == pytest.approx(1.0, abs=0.15)
-        assert float(Fraction(box.most[i]) - sum(map(max, ends))) / unit == pytest.approx(1.0, abs=0.15)
+        assert float(sum(map(min, ends)) - Fraction(box.lower[i])) / unit == pytest.approx(1.0, abs=0.15)
+        assert float(Fraction(box.upper[i]) - sum(map(max, ends))) / unit == pytest.approx(1.0, abs=0.15)

@@ -17,8 +17,8 @@ from polyopt.cpm.global_search.assignment_tree import (
     largest,
     moves_for,
     node_for,
-    paying,
     try_move,
+    with_cost,
 )
 from polyopt.cpm.global_search.face import (
     Best,
@@ -31,13 +31,13 @@ from polyopt.cpm.global_search.face import (
     hyperplane,
     total_cost,
 )
-from polyopt.cpm.global_search.prices import examine_face_box, face_box_for, price_of, priced_face
+from polyopt.cpm.global_search.prices import examine_face_box, face_box_for, priced_cost, priced_face
 from polyopt.cpm.global_search.spread import (
     FaceSamples,
     FixedMultipliers,
     Multipliers,
     best_shares,
-    raise_spread,
+    raise_multipliers,
 )
 
 # Negatives, positives and features.
@@ -129,9 +129,9 @@ def test_a_node_is_bounded_by_what_it_finds(drawn, n_faces):
     if branch >= 0:
         assert bound < cost
         dear = node.cost.copy()
-        order = paying(data, node, used)
+        order = with_cost(data, node, used)
         assert branch in order
-        assert largest(dear, moves.added, order) == branch
+        assert largest(dear, moves.increase, order) == branch
         node.allowed[branch] = np.arange(n_faces) == 0
         assert examine(data, best, node, moves, bound, 1e-6)[0] >= bound
 
@@ -175,7 +175,7 @@ def test_a_box_is_bounded_below_all_costs_in_it(drawn):
     for w in rng.uniform(-0.5, 0.7, (20, d)):
         own = np.maximum(1.0 - data.A @ w, 0.0) * data.C
         worth = w @ w + own[: data.inside].sum() + np.minimum(own[data.inside :], prices).sum()
-        assert price_of(data, prices, w) == pytest.approx(worth)
+        assert priced_cost(data, prices, w) == pytest.approx(worth)
         assert bound <= worth + 1e-12
     assert bound <= cost + 1e-12
     assert j == -1 or box.low[j] <= at <= box.high[j]
@@ -187,8 +187,8 @@ def spread_value(ground, at, mu):
     up = ground.C - at.a - np.maximum(at.delta, 0).sum(axis=0)
     down = at.a - np.maximum(-at.delta, 0).sum(axis=0)
     matrix = np.eye(ground.A.shape[1]) - (at.e / at.length[:, None]).T @ at.e
-    v, share = at.a @ ground.A + ground.share @ at.e, ground.share
-    worth = at.a.sum() + share @ (at.own + at.delta.sum(axis=1)) - 0.25 * v @ v
+    v, share = at.a @ ground.A + ground.shares @ at.e, ground.shares
+    worth = at.a.sum() + share @ (at.beta + at.delta.sum(axis=1)) - 0.25 * v @ v
     barrier = np.log(up).sum() + np.log(down).sum() + np.linalg.slogdet(matrix)[1]
     return worth - 0.25 * (share * (1.0 - share)) @ at.length + mu * barrier
 
@@ -205,9 +205,9 @@ def check_spread(rng, n, p, d, sweeps):
     ground = FaceSamples(A, (A * A).sum(axis=1), np.ones(n), P, np.ones(p), rng.uniform(0.2, 0.8, p))
     at = Multipliers(np.full(n, 0.5), np.zeros((p, n)), np.full(p, 0.1), 0.1 * P, np.full(p, 1e3))
     before = spread_value(ground, at, 0.01)
-    raise_spread(ground, at, 0.01, sweeps)
+    raise_multipliers(ground, at, 0.01, sweeps)
     assert spread_value(ground, at, 0.01) >= before - 1e-9
-    assert at.e == pytest.approx(at.own[:, None] * P + at.delta @ A, abs=1e-9)
+    assert at.e == pytest.approx(at.beta[:, None] * P + at.delta @ A, abs=1e-9)
 
 
 @pytest.mark.parametrize("shape", [(1, 3, 2), (2, 0, 1), (2, 1, 1), (3, 5, 4)], ids=str)
@@ -257,7 +257,7 @@ def test_drawn_nodes(rng):
     slopes = 1.0 - data.A[data.inside :] @ node.W[:used].T
     least = np.where(node.allowed[:, :used], slopes, np.inf).min(axis=1)
     expected = [p for p in node.order if node.face[p] < 0 and least[p] > 0]
-    order = paying(data, node, used)
+    order = with_cost(data, node, used)
     assert order.tolist() == expected
     assert node.cost[order] == pytest.approx((data.C[data.inside :] * least)[order])
     cost, added = (anywhere(rng, rng.normal(size=npos)) for _ in range(2))

@@ -21,9 +21,10 @@ pivot_to_optimum = kernel(
     "l0_pivot_to_optimum", "program: PivotProgram; at: State; on: i1 (p); most: i8; cutoff: f8", returns="i8"
 )
 
-FIELDS = ("A", "columns", "y", "h", "g", "cap", "full", "free", "paid", "near")
+FIELDS = ("A", "columns", "y", "h", "g", "cap", "full_cap", "free_cost", "on_cost", "tolerance")
 POINT = (
-    "rows", "cols", "on", "R", "Q", "W", "u", "s", "d", "a", "of_rows", "of_cols", "sizes", "rest",
+    "rows", "cols", "on", "R", "Q", "W", "u", "s", "d", "a", "row_weights", "col_weights", "sizes",
+    "b_and_value",
 )  # fmt: skip
 
 
@@ -65,13 +66,13 @@ def begun(given):
 
 
 def costs(given, on):
-    return np.where(on, given.paid, given.free)
+    return np.where(on, given.on_cost, given.free_cost)
 
 
 def dual(given, on, u):
     """The dual function at any u within its caps, in balance."""
     d = costs(given, on) - given.A.T @ u
-    fixed = (given.full * (given.free - given.paid))[(on == 1) & (given.cap > 0)].sum()
+    fixed = (given.full_cap * (given.free_cost - given.on_cost))[(on == 1) & (given.cap > 0)].sum()
     return u @ given.g + fixed - given.cap @ np.maximum(-d, 0.0)
 
 
@@ -83,7 +84,7 @@ def optimum(given, on):
     bounds = [(0, m) for m in given.cap] + [(None, None)] + [(0, None)] * N
     found = linprog(cost, rows, -given.g, bounds=bounds)
     assert found.status == 0
-    return found.fun + (given.full * (given.free - given.paid))[(on == 1) & (given.cap > 0)].sum()
+    return found.fun + (given.full_cap * (given.free_cost - given.on_cost))[(on == 1) & (given.cap > 0)].sum()
 
 
 def rows_of_basis(given, at, rows):
@@ -115,19 +116,19 @@ def check(given, at):
     a = np.where(is_out, np.where(at.cols == AT_CAP, given.cap, 0.0), 0.0)
     for q, value in zip(Q, W @ (given.g - given.A @ a)[R], strict=True):
         if q == INTERCEPT:
-            assert at.rest[0] == pytest.approx(value, **near)
+            assert at.b_and_value[0] == pytest.approx(value, **near)
         else:
             a[q] = value
     assert at.a == pytest.approx(a, **near)
-    assert at.s == pytest.approx(given.A @ a + given.y * at.rest[0] - given.g, **near)
-    assert at.rest[1] == pytest.approx(dual(given, at.on, at.u), **near)
+    assert at.s == pytest.approx(given.A @ a + given.y * at.b_and_value[0] - given.g, **near)
+    assert at.b_and_value[1] == pytest.approx(dual(given, at.on, at.u), **near)
     # Lengths of the rows of the inverse of all rows and columns.
     for q, j in enumerate(Q):
         if j != INTERCEPT:
-            assert at.of_cols[j] == pytest.approx(max(W[q] @ W[q], 1e-4), rel=1e-6, abs=0.0)
+            assert at.col_weights[j] == pytest.approx(max(W[q] @ W[q], 1e-4), rel=1e-6, abs=0.0)
     others = np.flatnonzero(at.rows != INSIDE)
     lengths = 1.0 + ((rows_of_basis(given, at, others) @ W) ** 2).sum(axis=1)
-    assert at.of_rows[others] == pytest.approx(lengths, rel=1e-6, abs=0.0)
+    assert at.row_weights[others] == pytest.approx(lengths, rel=1e-6, abs=0.0)
 
 
 def most_wrong(given, at, on):
@@ -138,12 +139,12 @@ def most_wrong(given, at, on):
             return 3, q
     found = [(0.0, 0, 0)]
     for q, j in enumerate(Q):
-        if j != INTERCEPT and (off := max(-at.a[j], at.a[j] - given.cap[j])) > given.near:
-            found.append((off**2 / at.of_cols[j], 2, q))
+        if j != INTERCEPT and (off := max(-at.a[j], at.a[j] - given.cap[j])) > given.tolerance:
+            found.append((off**2 / at.col_weights[j], 2, q))
     for i in np.flatnonzero(at.rows != INSIDE):
         off = -at.s[i] if at.rows[i] == AT_ZERO else at.s[i]
-        if given.h[i] > 0 and off > given.near:
-            found.append((off**2 / at.of_rows[i], 1, i))
+        if given.h[i] > 0 and off > given.tolerance:
+            found.append((off**2 / at.row_weights[i], 1, i))
     return max(found)[1:]
 
 
@@ -162,7 +163,7 @@ def test_every_step_is_a_basis_that_raises_the_dual():
     kinds, flips, grown = np.zeros(4, int), 0, set()
     for seed in range(5):
         given, on = program(seed, 12, 8)
-        given = changed(given, free=0.4 * given.free, paid=0.4 * given.paid)
+        given = changed(given, free_cost=0.4 * given.free_cost, on_cost=0.4 * given.on_cost)
         at, cap = begun(given), given.cap.copy()
         check(given, at)
         for some in (0 * on, on, np.where(np.arange(8) % 2, on, cap > 0).astype(np.int8)):
@@ -173,7 +174,7 @@ def test_every_step_is_a_basis_that_raises_the_dual():
             while (leaving := most_wrong(given, at, some))[0]:
                 assert kinds.sum() < 300
                 kinds[leaving[0]] += 1
-                u, k, made, value = at.u.copy(), at.sizes[0], at.sizes[1], at.rest[1]
+                u, k, made, value = at.u.copy(), at.sizes[0], at.sizes[1], at.b_and_value[1]
                 before = (at.rows.copy(), at.cols.copy(), at.on.copy(), at.Q.copy())
                 assert run(given, at, some, 1) != FAILED
                 check(given, at)
@@ -187,15 +188,15 @@ def test_every_step_is_a_basis_that_raises_the_dual():
                 flips += int(((before[1] != at.cols) & (before[1] != INSIDE) & (at.cols != INSIDE)).sum())
                 if leaving[0] == 3:
                     continue
-                assert at.rest[1] >= value - 1e-12
+                assert at.b_and_value[1] >= value - 1e-12
                 for share in (0.5, 0.99, 1.01, 1.5):
                     there = u + share * (at.u - u)
                     if (there >= -1e-12).all() and (there <= given.h + 1e-12).all():
-                        assert dual(given, at.on, there) <= at.rest[1] + 1e-9
+                        assert dual(given, at.on, there) <= at.b_and_value[1] + 1e-9
             assert run(given, at, some) == OPTIMAL
             assert at.sizes[2] == 0
             assert (at.on == some).all()
-            assert at.rest[1] == pytest.approx(optimum(given, some), rel=1e-9)
+            assert at.b_and_value[1] == pytest.approx(optimum(given, some), rel=1e-9)
     assert (kinds[1:] >= [20, 2, 2]).all()
     assert flips > 0
     assert grown == {-1, 0, 1}
@@ -209,17 +210,17 @@ def test_a_child_goes_on_from_its_parents_basis():
         at, work = begun(given), bases.empty_state(14, 8)
         assert run(given, at, np.zeros(8, np.int8)) == OPTIMAL
         copy(at, work)
-        child = changed(given, cap=np.where(np.arange(8) % 3 == 0, 0.0, given.full))
+        child = changed(given, cap=np.where(np.arange(8) % 3 == 0, 0.0, given.full_cap))
         on[::3] = 0
         assert run(child, work, on) == OPTIMAL
         check(child, work)
-        assert work.rest[1] == pytest.approx(optimum(child, on), rel=1e-9)
+        assert work.b_and_value[1] == pytest.approx(optimum(child, on), rel=1e-9)
         fresh = bases.empty_state(14, 8)
         fresh.rows[:], fresh.cols[:], fresh.on[:] = work.rows, work.cols, work.on
         assert bases.load(child, fresh)
         check(child, fresh)
         assert fresh.sizes[1] == 0
-        assert fresh.rest == pytest.approx(work.rest, rel=1e-9)
+        assert fresh.b_and_value == pytest.approx(work.b_and_value, rel=1e-9)
         assert run(child, fresh, on, 0) == OPTIMAL
         steps += work.sizes[2]
     assert steps > 3
@@ -233,10 +234,10 @@ def test_runs_end_at_their_limits():
         assert run(given, once, on, 2) == STOPPED
         for _ in range(2):
             assert run(given, twice, on, 1) == STOPPED
-        assert twice.rest == pytest.approx(once.rest, rel=1e-12)
+        assert twice.b_and_value == pytest.approx(once.b_and_value, rel=1e-12)
         enough = begun(given)
         run(given, enough, on, 0)
-        value = enough.rest[1]
+        value = enough.b_and_value[1]
         assert run(given, enough, on, 9, value) == STOPPED
         assert enough.sizes[1] == 0
 
@@ -253,7 +254,7 @@ def check_program(seed, *shape):
     at = begun(given)
     assert run(given, at, on, 500) == OPTIMAL
     check(given, at)
-    assert at.rest[1] == pytest.approx(optimum(given, on), rel=1e-9)
+    assert at.b_and_value[1] == pytest.approx(optimum(given, on), rel=1e-9)
     return given, at
 
 
@@ -265,7 +266,7 @@ def test_drawn_programs(rng):
     fresh.rows[:], fresh.cols[:], fresh.on[:] = at.rows, at.cols, at.on
     assert bases.load(given, fresh)
     check(given, fresh)
-    assert fresh.rest == pytest.approx(at.rest, rel=1e-9, abs=1e-12)
+    assert fresh.b_and_value == pytest.approx(at.b_and_value, rel=1e-9, abs=1e-12)
 
 
 def test_the_inverse_is_made_anew():
@@ -275,7 +276,7 @@ def test_the_inverse_is_made_anew():
     assert run(given, at, on, 5000) == OPTIMAL
     assert at.sizes[2] > 60
     check(given, at)
-    assert at.rest[1] == pytest.approx(optimum(given, on), rel=1e-9)
+    assert at.b_and_value[1] == pytest.approx(optimum(given, on), rel=1e-9)
 
 
 def test_marks_that_name_no_basis_are_refused():
@@ -318,7 +319,7 @@ def test_the_constant_classifier_is_where_the_lighter_class_pays():
             at.rows[y != light] == AT_CAP
         ).sum()
         alone = changed(given, A=np.zeros((8, 3)), columns=np.zeros((3, 8)))
-        assert begun(alone).rest[0] == pytest.approx(-light * given.g[at.R[0]])
+        assert begun(alone).b_and_value[0] == pytest.approx(-light * given.g[at.R[0]])
     # Where the caps of the others are used up exactly, one of them is inside all the same.
     even = changed(given, h=np.ones(8))
     at = begun(even)
@@ -335,6 +336,6 @@ def test_a_centre_that_is_on_and_later_off_pays_nothing():
         at = begun(given)
         at.on[:] = 1
         bases.load(given, at)
-        assert at.rest[1] == pytest.approx(dual(given, at.on, at.u), rel=1e-9)
+        assert at.b_and_value[1] == pytest.approx(dual(given, at.on, at.u), rel=1e-9)
         counted += (given.cap == 0).sum()
     assert counted > 3

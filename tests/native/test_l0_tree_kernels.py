@@ -180,7 +180,7 @@ def test_drawn_searches(rng):
 def check_search(rng, n, p, steps=1):
     of, given, found, memory, desk = parts(n, p, rng=rng)
     memory.values[nodes.BEST], memory.values[nodes.TOL], memory.counts[nodes.MAX_NODES] = 1e6, 1e-6, 10_000
-    given.cap[:] = given.full
+    given.cap[:] = given.full_cap
     assert bases.begin(given, desk.states[nodes.BASE])
     assert branch.solve_root(of, given, found, memory, desk, np.zeros(p, np.int8))
     while (ended := branch.explore(of, given, found, memory, desk, steps)) == branch.PAUSED:

@@ -52,8 +52,8 @@ def test_values_after_a_scan_are_those_of_the_faces(ascent):
     assert (of.W[3] == of.W[4]).all()
     assert (of.alpha[:, 3] == of.alpha[:, 4]).all()
     own = 0.5 * of.alpha[np.arange(60), np.maximum(z, 0)] * (A**2).sum(axis=1)
-    assert of.own_pull() == pytest.approx(own[y > 0])
-    assert of.inside == pytest.approx(of.primal - (of.W**2).sum(axis=1) - [
+    assert of.score_of_own_multiplier() == pytest.approx(own[y > 0])
+    assert of.loss_on_negatives == pytest.approx(of.primal - (of.W**2).sum(axis=1) - [
         C[z == k] @ np.maximum(0.0, 1.0 - A[z == k] @ of.W[k]) for k in range(5)
     ])  # fmt: skip
 

@@ -1,14 +1,14 @@
-"""A tree whose leaves prove a bound on all assignments, for the file of a claim.
+"""A branch-and-bound tree over assignments that a small checker can verify, for the file of a claim.
 
-The search of :mod:`polyopt.cpm.global_search.search` closes assignments by bounds that take pages to state.
-This tree proves its result by the simplest bound: at a node some positives are assigned to a face, the others
-cost 0 or more, and multipliers of the faces bound the rest. As the optimum is known, only assignments that
-cost less must be excluded. A node branches on the sample whose faces raise the bound most, found by strong
-branching (the product of the gains: Achterberg, Koch & Martin, Branching rules revisited, 2005): 3,337 leaves
-for 426 samples of wdbc instead of 30,000.
+The bounds of :mod:`polyopt.cpm.global_search.search` are too complex for a checker. This tree uses the
+simplest one: at a node some positives are assigned to faces, the losses of the others are bounded by 0, and
+multipliers of the faces prove the sum of the faces' dual values. As the optimum is known, only assignments
+that cost less must be excluded. A node branches on a positive by strong branching (the product of the
+increases of the bound over its faces: Achterberg, Koch & Martin, Branching rules revisited, 2005): 3,337
+leaves for 426 samples of wdbc instead of 30,000.
 
-Multipliers are rounded to a grid before they are evaluated: they are short, and within their caps exactly.
-The bounds are safe from rounding (:func:`polyopt.cpm.global_search.face.dual_error`); the checker evaluates
+Multipliers are rounded to a grid before they are evaluated, so they have few digits and are feasible exactly.
+The bounds include rounding errors (:func:`polyopt.cpm.global_search.face.dual_error`); the checker evaluates
 them again, exactly.
 """
 
@@ -38,14 +38,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """Numbers of a tree.
+    """Parameters of a tree.
 
-    max_depth: depth of the tree, which every reader of JSON accepts.
+    max_depth: maximal depth, which every reader of JSON accepts.
     max_nodes: nodes that branch; 20,000 take about 20 MB in the file.
-    max_nodes_after_prices: the same if prices proved the bound: a tree then has millions of nodes, or a few
-        dozen.
-    bits: bits of a multiplier, relative to its cap.
-    candidates: samples tried for branching.
+    max_nodes_after_prices: the same if prices proved the bound; a tree then needs a few dozen or millions.
+    bits: bits of a multiplier, relative to its upper bound.
+    candidates: positives tried by strong branching.
     """
 
     max_depth: int = 200
@@ -71,11 +70,11 @@ def evidence_of(
     X: MatrixLike, y: Vector, C: Vector, solution: Solution, tol: float, *, loss: Loss, margin: Margin,
     options: Options = DEFAULT,
 ) -> tuple[Evidence, ...]:  # fmt: skip
-    """State that no assignment costs less than the bound of the `solution` of a search.
+    """Return the evidence for the bound of the `solution` of a search, as a tree.
 
-    The stated bound need not be closer to the value than half of `tol`, relative. There is no statement if
-    the faces are coupled, as the bound is then a solver's. For a bound at prices that no small tree proves,
-    and for more than 500 samples, the statement says why it has no file.
+    The tree proves the smaller of that bound and the objective less half of `tol`, relative. The result is
+    empty if the faces are coupled, as the bound is then a solver's. For more than 500 samples, and if no
+    small tree proves a bound by prices, the evidence says why it has no file.
     """
     if (loss, margin) != ("sum", "total"):
         return ()
@@ -89,6 +88,7 @@ def evidence_of(
 def _state(
     X: Vector, y: Vector, C: Vector, W: Vector, goal: float, at_prices: bool, options: Options
 ) -> Statement:
+    """Build the tree, and state its bound; raise ValueError if it does not prove a bound by prices."""
     max_nodes = options.max_nodes_after_prices if at_prices else options.max_nodes
     tree, proven = prove_by_leaves(X, y, C, len(W), goal, max_nodes, options)
     if at_prices and proven < goal:
@@ -100,9 +100,9 @@ def prove_by_leaves(
     X: Vector, y: Vector, C: Vector, n_faces: int, goal: float, max_nodes: int = DEFAULT.max_nodes,
     options: Options = DEFAULT,
 ) -> tuple[dict[str, Any], float]:  # fmt: skip
-    """Return a tree in the form of the file, and the bound of its leaves.
+    """Return a tree in the file's format, and the bound of its leaves.
 
-    That bound is below `goal` if the goal is above the optimum, or `max_nodes` nodes do not suffice.
+    The bound is below `goal` if the goal is above the optimum, or `max_nodes` nodes do not suffice.
     """
     tree = ClaimTree(X, y, C, n_faces, goal, options)
     tree.run(Clock(), max_nodes)
@@ -110,23 +110,17 @@ def prove_by_leaves(
 
 
 class Leaf(NamedTuple):
-    """A node that may branch.
+    """An open node."""
 
-    entry: its part of the file.
-    face (npos,): the face of each positive, -1 if it has none.
-    alpha, parent_alpha (K, n): its multipliers, and those of its parent.
-    is_fine: True if the multipliers were optimised as far as possible.
-    """
-
-    entry: dict[str, Any]
-    face: Assignment
-    alpha: Vector
-    parent_alpha: Vector
-    is_fine: bool = False
+    entry: dict[str, Any]  # its part of the file
+    face: Assignment  # (npos,) face of each positive, -1 if it has none
+    alpha: Vector  # (K, n) multipliers
+    parent_alpha: Vector  # (K, n)
+    is_fine: bool = False  # True if the multipliers were optimised to full precision
 
 
 class ClaimTree(BestFirst[Leaf]):
-    """The tree as it grows; positives are counted from 0, as in the kernels."""
+    """The search for the tree; positives are numbered from 0, as in the kernels."""
 
     def __init__(self, X: Vector, y: Vector, C: Vector, n_faces: int, goal: float, options: Options):
         super().__init__(0.0, 16 * n_faces * len(y))
@@ -137,13 +131,13 @@ class ClaimTree(BestFirst[Leaf]):
         self.moves = moves_for(self.data.npos, len(A), A.shape[1], n_faces)
         self.grid = 2.0 ** (np.frexp(np.where(self.data.C > 0.0, self.data.C, 1.0))[1] - options.bits)
         self.root: dict[str, Any] = {"rows": {}}
-        nothing = np.zeros((n_faces, len(A)))
-        first = Leaf(self.root, np.full(self.data.npos, -1), nothing.copy(), nothing)
-        self.push([(self._raise(first, range(n_faces), 200, 1e-4), first)])
+        zeros = np.zeros((n_faces, len(A)))
+        root = Leaf(self.root, np.full(self.data.npos, -1), zeros.copy(), zeros)
+        self.push([(self._improve(root, range(n_faces), 200, 1e-4), root)])
 
     @property
     def objective(self) -> float:
-        """The goal, or the least bound of a leaf that cannot branch: higher bounds are not needed."""
+        """The goal, or the least bound of a leaf that cannot branch: larger bounds are not needed."""
         return min(self.goal, self._closed)
 
     @property
@@ -152,44 +146,45 @@ class ClaimTree(BestFirst[Leaf]):
         return min([self._closed, *(node.bound for node in (*self.heap, *self.stack))])
 
     def expand(self, node: OpenNode[Leaf]) -> list[tuple[float, Leaf]]:
-        """Put a positive on every face that it may go to."""
+        """Branch: one child per face of a positive. A node that cannot branch is improved, then closed."""
         leaf = node.state
-        chosen = None
+        branching = None
         if (leaf.face >= 0).sum() < self.claim_options.max_depth:
-            chosen = self._choose(node.bound, leaf)
-        if chosen is None:
-            self.nodes -= 1  # it does not branch
+            branching = self._choose(node.bound, leaf)
+        if branching is None:
+            self.nodes -= 1  # only nodes that branch count
             if leaf.is_fine:
                 self.close(node.bound)
                 return []
-            return [(self._raise(leaf, range(self.n_faces), 20_000, 1e-9), leaf._replace(is_fine=True))]
-        p, used = chosen
-        ways: list[dict[str, Any]] = [{} for _ in range(used)]
-        leaf.entry["sample"], leaf.entry["ways"] = int(self.order[self.data.inside + p]), ways
+            return [(self._improve(leaf, range(self.n_faces), 20_000, 1e-9), leaf._replace(is_fine=True))]
+        p, used = branching
+        entries: list[dict[str, Any]] = [{} for _ in range(used)]
+        leaf.entry["sample"], leaf.entry["ways"] = int(self.order[self.data.inside + p]), entries
         children = []
-        for k, entry in enumerate(ways):
+        for k, entry in enumerate(entries):
             child = Leaf(entry, leaf.face.copy(), leaf.alpha.copy(), leaf.alpha)
             child.face[p] = k
             child.alpha[k] += self.moves.delta[p, k]
-            children.append((self._raise(child, [k], 200, 1e-4), child))
+            children.append((self._improve(child, [k], 200, 1e-4), child))
         return children
 
-    def _raise(self, leaf: Leaf, faces: Iterable[int], sweeps: int, least: float) -> float:
+    def _improve(self, leaf: Leaf, faces: Iterable[int], sweeps: int, min_increase: float) -> float:
         """Improve the multipliers of `faces`, in place; return the bound.
 
-        The sweeps of a face end when one raises the bound by less than `least` times the gap to the goal.
+        The sweeps of a face end once one increases the bound by less than `min_increase` times the face's
+        part of the gap to the goal.
         """
         data, alpha, zero = self.data, leaf.alpha, np.zeros(len(self.data.C))
-        missing = max(self.goal - self._bound_of(alpha), 1e-6 * self.goal) / self.n_faces
+        gap = max(self.goal - self._bound_of(alpha), 1e-6 * self.goal) / self.n_faces
         for k in faces:
             caps, w = np.zeros_like(zero), np.zeros(data.A.shape[1])
             caps_of(data, leaf.face, k, caps)
             np.clip(alpha[k], 0.0, caps, out=alpha[k])
             hyperplane(data, alpha[k], w)
-            climb(data, zero, caps, alpha[k], w, sweeps, np.inf, least * missing)
+            climb(data, zero, caps, alpha[k], w, sweeps, np.inf, min_increase * gap)
             alpha[k] = np.minimum(np.round(alpha[k] / self.grid) * self.grid, caps)
         bound = self._bound_of(alpha)
-        if bound < 0.0:  # by rounding alone; zero multipliers prove 0
+        if bound < 0.0:  # by rounding; zero multipliers prove 0
             alpha[:], bound = 0.0, 0.0
         changes = [self._changes(a, b) for a, b in zip(alpha, leaf.parent_alpha, strict=True)]
         leaf.entry["rows"] = {"margin": changes}
@@ -200,28 +195,28 @@ class ClaimTree(BestFirst[Leaf]):
         return value - error if np.isfinite(value - error) else -np.inf
 
     def _changes(self, alpha: Vector, parent_alpha: Vector) -> dict[str, Any]:
-        """Return the multipliers of a face that differ from the parent's, in the form of the file."""
-        at = np.flatnonzero(alpha != parent_alpha)
-        at = at[np.argsort(self.order[at])]
-        return {"at": self.order[at].tolist(), "is": [numeral(v) for v in alpha[at].tolist()]}
+        """Return the multipliers of a face that differ from the parent's, in the file's format."""
+        changed = np.flatnonzero(alpha != parent_alpha)
+        changed = changed[np.argsort(self.order[changed])]
+        return {"at": self.order[changed].tolist(), "is": [numeral(v) for v in alpha[changed].tolist()]}
 
     def _choose(self, bound: float, leaf: Leaf) -> tuple[int, int] | None:
-        """Return the positive to branch on and the number of its faces; None if the bound cannot rise."""
+        """Return the positive to branch on, and the number of its faces; None if no branching helps."""
         data, used = self.data, min(self.n_faces, int(leaf.face.max(initial=-1)) + 2)
         W = np.zeros((self.n_faces, data.A.shape[1]))
         for k in range(used):
             hyperplane(data, leaf.alpha[k], W[k])
         hinge = np.maximum(0.0, 1.0 - data.points @ W[:used].T).min(axis=1, initial=np.inf)
         cost = np.where(leaf.face < 0, data.C[data.inside :] * hinge, 0.0)
-        tried = np.argsort(-cost, kind="stable")[: self.claim_options.candidates]
-        chosen, largest_gain, missing = None, -1.0, self.goal - bound
-        for p in tried[cost[tried] > 0.0].tolist():
-            gain = 1.0
+        candidates = np.argsort(-cost, kind="stable")[: self.claim_options.candidates]
+        best, best_score, gap = None, -1.0, self.goal - bound
+        for p in candidates[cost[candidates] > 0.0].tolist():
+            score = 1.0
             for k in range(used):
                 caps = np.zeros(len(data.C))
                 caps_of(data, leaf.face, k, caps)
-                raised, _ = try_move(data, caps, leaf.alpha[k], W[k], p, k, self.moves, missing)
-                gain *= min(max(raised / missing, 1e-6), 1.0)
-            if gain > largest_gain:
-                chosen, largest_gain = (p, used), gain
-        return chosen
+                increase, _ = try_move(data, caps, leaf.alpha[k], W[k], p, k, self.moves, gap)
+                score *= min(max(increase / gap, 1e-6), 1.0)
+            if score > best_score:
+                best, best_score = (p, used), score
+        return best

@@ -1,12 +1,12 @@
-"""The Convex Polytope Machine over all assignments by its mixed-integer program, for small data.
+"""The Convex Polytope Machine over all assignments by a mixed-integer program in SCIP, for small data.
 
-With loss="max" a negative has the loss of its worst face alone, and with margin="worst" all faces share a
-margin budget: the objective is not a sum over faces, and the bounds of
-:mod:`polyopt.cpm.global_search.search` do not apply. The explicit program (:mod:`formulations.cpm`) is
-solved by SCIP instead. Its bound is the solver's word, not a proof.
+With loss="max" a negative has the loss of its worst face only, and with margin="worst" the largest norm of a
+face is penalised: the objective is not a sum over faces, so the bounds of
+:mod:`polyopt.cpm.global_search.search` do not apply. SCIP solves the explicit program of
+:mod:`formulations.cpm` instead. Its bound is not proven independently.
 
-Alternating minimisation from random starts comes first: the cost of its best point makes M small. It also
-refines SCIP's faces, which are feasible to 1e-8 only.
+Alternating minimisation from random starts comes first: its cost is an upper bound, which makes the big-M
+constants small. It also refines SCIP's faces, which are feasible to 1e-8 only.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ def solve_cpm_explicitly(
     X: Matrix, y: Vector, C: Vector, n_faces: int, loss: Loss, margin: Margin, *, tol: float = 1e-6,
     time_limit: float | None = None, seed: int = 0,
 ) -> Solution:  # fmt: skip
-    """Minimise eq. (6) over the faces and over all assignments, by SCIP.
+    """Minimise the machine's objective over the faces and over all assignments, by SCIP.
 
     There are at most 200 samples of both classes, -1 inside, and at least two faces: one face is a convex
     program. ModuleNotFoundError if SCIP is not installed.
 
     Returns: ``primal`` W (K, m+1) and assignment (n,), -1 at the negatives; ``duals`` margin (n, K), and with
-        margin="worst" norm (K,), of that assignment's program; ``bound``, the one that SCIP states, if any.
+        margin="worst" norm (K,), of that assignment's program; ``bound`` as stated by SCIP, if any.
         ``SOLVED`` if the relative gap is within `tol`. A limit or Ctrl-C keeps the best point.
     """
     if len(y) > MAX_SAMPLES:

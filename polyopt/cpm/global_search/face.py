@@ -20,8 +20,8 @@ from polyopt.linalg.rounding import UNIT
 from polyopt.native.library import Struct, kernel
 
 ENTRIES_PER_CALL = 1 << 25
-"""Matrix entries that a kernel visits in one call, some hundredths of a second: the clock is seen between."""
-_MIN_SECONDS = 0.2  # for an interior point on one face, even past a limit
+"""Matrix entries that a kernel visits in one call, some 0.01 s; the clock is checked between calls."""
+_MIN_SECONDS = 0.2  # time limit of an interior point on one face, even after the search's own limit
 
 
 class Samples(Struct):
@@ -46,10 +46,10 @@ class Samples(Struct):
 
 
 class Best(Struct):
-    """The incumbent W (K, d), and limits (3,).
+    """The incumbent W (K, d), and limits (3,) for its search tree.
 
-    These are its cost, the least bound of the nodes that kernels closed, and the largest rounding error of a
-    computed bound.
+    limits: the incumbent's cost; the least bound of the nodes that kernels closed; the largest rounding error
+        of a computed bound.
     """
 
     signature = "W!: f8 (K, d); limits!: f8 (l)"
@@ -60,7 +60,7 @@ class Best(Struct):
         return float(self.limits[0])
 
     def offer(self, cost: float, W: Vector) -> None:
-        """Keep faces that cost less."""
+        """Replace the incumbent by faces that cost less."""
         if cost < self.limits[0]:
             self.limits[0], self.W[:] = cost, W
 
@@ -73,48 +73,49 @@ def no_best(n_faces: int, d: int) -> Best:
 # Set w to ½ Σ a_i y_i x̃_i.
 hyperplane = kernel("cpm_hyperplane", "data: Samples; a: f8 (n); w!: f8 (d)")
 
-# D(a) for the w of a.
+# D(a), given its w.
 dual_value = kernel("cpm_dual_value", "a: f8 (n); w: f8 (d)", returns="f8")
 
-# Rounding error of dual_value, for the w of hyperplane.
+# Bound on the rounding error of dual_value, for w by hyperplane.
 dual_error = kernel("cpm_dual_error", "data: Samples; a: f8 (n); w: f8 (d)", returns="f8")
 
-# Set caps to the box of face k when positive p is assigned to face[p].
+# Set caps to the upper bounds of face k's multipliers if each positive p is assigned to face[p].
 caps_of = kernel("cpm_caps_of", "data: Samples; face: i8 (p); k: i8; caps!: f8 (n)")
 
-# J(W), with each positive on its best face, written to best.
+# J(W), the sum of the faces' costs with each positive on its best face, which is written to best.
 total_cost = kernel("cpm_price", "data: Samples; W: f8 (K, d); best!: i8 (p)", returns="f8")
 
-# Raise D over the box [low, high] by so many sweeps, until they have gained `enough`, or one of them no more
-# than `least`; done (3,): the total gain, the gain of the last sweep, and the number of sweeps.
+# Maximise D over the box [low, high] by at most `sweeps` coordinate sweeps, until the increase is `target` or
+# that of a sweep at most `min_increase`. result (3,): increase, that of the last sweep, number of sweeps.
 _climb = kernel(
     "cpm_climb",
-    "data: Samples; low: f8 (n); high: f8 (n); a!: f8 (n); w!: f8 (d); sweeps: i8; enough: f8; least: f8; "
-    "done!: f8 (t)",
+    "data: Samples; low: f8 (n); high: f8 (n); a!: f8 (n); w!: f8 (d); sweeps: i8; target: f8; "
+    "min_increase: f8; result!: f8 (t)",
 )
 
-# Continue alternating by so many sweeps. Returns J(W), infinity if it has not ended, -1 without memory. at
-# (4,), zeros at first, is the state: rounds and faces done, sweeps over the current face, the last round's J.
+# Continue alternating minimisation by so many sweeps. Returns J(W), infinity before convergence, -1 without
+# memory. state (4,), zeros at first: rounds, faces done in this round, sweeps over the current face, and J of
+# the last round.
 _alternate = kernel(
     "cpm_alternate",
-    "data: Samples; face!: i8 (p); W!: f8 (K, d); a!: f8 (K, n); at!: f8 (t); precision: f8; sweeps: f8",
+    "data: Samples; face!: i8 (p); W!: f8 (K, d); a!: f8 (K, n); state!: f8 (t); precision: f8; sweeps: f8",
     returns="f8",
 )
 
 
 def climb(
-    data: Samples, low: Vector, high: Vector, a: Vector, w: Vector, sweeps: int, enough: float, least: float,
-    clock: Clock | None = None,
+    data: Samples, low: Vector, high: Vector, a: Vector, w: Vector, sweeps: int, target: float,
+    min_increase: float, clock: Clock | None = None,
 ) -> float:  # fmt: skip
-    """Raise D over the box [low, high] by coordinate sweeps, in place; return the increase.
+    """Maximise D over the box [low, high] by coordinate sweeps, in place; return the increase.
 
-    The sweeps end once they have gained `enough`, or one of them no more than `least`, or the clock is over.
+    The ascent ends once the increase is `target`, or that of a sweep at most `min_increase`, or time is up.
     """
-    total, done, piece = 0.0, np.zeros(3), _sweeps_per_call(data)
+    total, result, per_call = 0.0, np.zeros(3), _sweeps_per_call(data)
     while sweeps > 0:
-        _climb(data, low, high, a, w, min(sweeps, piece), enough - total, least, done)
-        total, sweeps = total + done[0], sweeps - piece
-        if total >= enough or done[1] <= least or (clock is not None and clock.is_over):
+        _climb(data, low, high, a, w, min(sweeps, per_call), target - total, min_increase, result)
+        total, sweeps = total + result[0], sweeps - per_call
+        if total >= target or result[1] <= min_increase or (clock is not None and clock.is_over):
             break
     return float(total)
 
@@ -124,14 +125,13 @@ def _sweeps_per_call(data: Samples) -> int:
 
 
 def alternate(data: Samples, face: NDArray[np.int64], W: Vector, precision: float, clock: Clock) -> float:
-    """Alternate from the assignment `face` until it stays; leave the faces in W and return J(W).
+    """Alternate from the assignment `face` until it is stable or time is up; set W, and return J(W).
 
-    Each face is raised until a sweep gains less than `precision`. When time is up, J(W) is returned all the
-    same.
+    The dual of each face is maximised until a sweep increases it by less than `precision`.
     """
-    a, at, sweeps = np.zeros((len(W), data.A.shape[0])), np.zeros(4), float(_sweeps_per_call(data))
+    a, state, sweeps = np.zeros((len(W), data.A.shape[0])), np.zeros(4), float(_sweeps_per_call(data))
     while not clock.is_over:
-        J = _alternate(data, face, W, a, at, precision, sweeps)
+        J = _alternate(data, face, W, a, state, precision, sweeps)
         if J < 0.0:
             raise MemoryError
         if np.isfinite(J):
@@ -140,39 +140,37 @@ def alternate(data: Samples, face: NDArray[np.int64], W: Vector, precision: floa
 
 
 def solve_exactly(data: Samples, caps: Vector, a: Vector, w: Vector, clock: Clock) -> None:
-    """Improve a face by an interior point, in place, if that is better: multipliers a and hyperplane w.
+    """Replace multipliers a and hyperplane w of a face by those of an interior point, if these are better.
 
-    On badly scaled samples, such as features far from 0, coordinate ascent takes millions of sweeps. The
-    clock's limit may be passed by a little.
+    On badly scaled samples, such as features far from 0, coordinate ascent takes millions of sweeps. The time
+    limit may be exceeded by a little.
     """
     if not caps.any():
         return
-    left = clock.left
-    found = solve_explicit_face(
-        data.A * data.y[:, None], data.y, caps, None if left is None else max(left, _MIN_SECONDS)
-    )
-    if found is None:
+    seconds = None if clock.left is None else max(clock.left, _MIN_SECONDS)
+    solution = solve_explicit_face(data.A * data.y[:, None], data.y, caps, seconds)
+    if solution is None:
         return
-    exact, implied = np.clip(found.duals["margin"], 0.0, caps), np.empty_like(w)
+    exact, implied = np.clip(solution.duals["margin"], 0.0, caps), np.empty_like(w)
     hyperplane(data, exact, implied)
     value = dual_value(a, 0.5 * a @ data.A)
-    if dual_value(exact, implied) > value - 1e-9 * abs(value):  # of equal ones those that fit the hyperplane
+    if dual_value(exact, implied) > value - 1e-9 * abs(value):  # prefer them if equal: they fit w
         a[:] = exact
-    w[:] = min((w.copy(), implied, found["w"]), key=lambda v: _face_cost(data, caps, v))
+    w[:] = min((w.copy(), implied, solution["w"]), key=lambda v: _face_cost(data, caps, v))
 
 
 def polished_face(
-    data: Samples, face: NDArray[np.int64], k: int, small_gap: float, clock: Clock
+    data: Samples, face: NDArray[np.int64], k: int, max_gap: float, clock: Clock
 ) -> tuple[Vector, Vector]:
     """Return multipliers (n,) and hyperplane (d,) of face k for an assignment (npos,), nearly to rounding.
 
-    An interior point takes over if coordinate ascent leaves more than `small_gap`.
+    An interior point is tried if coordinate ascent leaves a gap above `max_gap`.
     """
     a, w, caps = np.zeros(len(data.C)), np.zeros(data.A.shape[1]), np.zeros(len(data.C))
     caps_of(data, face, k, caps)
     climb(data, np.zeros_like(a), caps, a, w, 100_000, np.inf, 1e-15 * data.C.sum(), clock)
     hyperplane(data, a, w)
-    if _face_cost(data, caps, w) - dual_value(a, w) > small_gap:
+    if _face_cost(data, caps, w) - dual_value(a, w) > max_gap:
         solve_exactly(data, caps, a, w, clock)
     return a, w
 

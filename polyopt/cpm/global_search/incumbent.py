@@ -1,4 +1,8 @@
-"""The first incumbent of the global search: alternation and dual ascents from many starts, and kicks."""
+"""The first incumbent of the global search, by heuristics (:func:`find_incumbent`).
+
+Three of them: alternating minimisation and dual ascents from many starts; column generation, which combines
+faces of different starts; and perturbations ("kicks") of the incumbent, followed by alternation.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from formulations.language.types import Vector
 from formulations.polytope import objective
 from polyopt.cpm.dual import DualProblem
 from polyopt.cpm.global_search.face import Best, Samples, alternate, no_best, total_cost
-from polyopt.cpm.global_search.prices import MAX_FEATURES, Columns, Prices, price_of, priced_face
+from polyopt.cpm.global_search.prices import MAX_FEATURES, Columns, Location, priced_cost, priced_face
 from polyopt.optim.rounds import Stage, run_from_many_starts, run_rounds
 from polyopt.optim.starts import TIE
 
@@ -25,24 +29,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """Numbers of the starts.
+    """Parameters of the heuristics.
 
-    columns_time, kicks_time, ascents_time, fewer_time: fractions of the time for combining faces of many
-        starts, kicks, the first dual ascents, and one face less.
-    min_size_for_ascents: samples times dimensions times faces from which dual ascents and kicks are worth
-        their time; chosen on six sets and some pairs of digits, sonar and ionosphere among them.
-    ascents: dual ascents of a batch.
+    columns_time, kicks_time, ascents_time, fewer_time: fractions of the time for column generation, kicks,
+        the first dual ascents, and starts with one face less.
+    min_size_for_ascents: samples times dimensions times faces from which dual ascents and kicks are used;
+        chosen on six sets and some pairs of digits, sonar and ionosphere among them.
+    ascents: dual ascents per batch.
     max_rounds: rounds of a dual ascent.
-    kicked_fraction, kicked_fraction_loose: largest fraction of the positives that a kick moves, without and
-        with a dual ascent after it.
-    kick_tol, max_cost_ratio, end_tol: relative precision of alternation after a kick; the cost relative to
-        the incumbent's up to which it continues, and its precision then.
+    kicked_fraction, kicked_fraction_loose: largest fraction of the positives that a kick reassigns, without
+        and with a dual ascent after it.
+    kick_tol: relative precision of alternation after a kick.
+    max_cost_ratio, end_tol: if the cost is then below this multiple of the incumbent's, alternation continues
+        with the precision end_tol.
     max_batches: batches of ascents, and of kicks, with a time limit; without one there is one batch.
     max_column_work: faces squared times positives of a location program, which then takes a second or two.
-    max_column_rounds, max_idle_rounds, column_trials: rounds of the columns, rounds in a row without a new
-        face, and faces tried in a round.
-    n_largest, changed_fractions: the faces tried start from those of so many largest weights, after such a
-        fraction of their positives is changed; chosen on draws of german, parkinsons and heart.
+    max_column_rounds: rounds of column generation.
+    max_idle_rounds: rounds in a row without a new face that end it.
+    column_trials: faces tried in a round.
+    n_largest: a trial starts from the positives of one of so many faces with the largest weights.
+    changed_fractions: fraction of these that is changed, drawn from the list; chosen on draws of german,
+        parkinsons and heart.
     """
 
     columns_time: float = 0.2
@@ -73,19 +80,19 @@ def find_incumbent(
     data: Samples, best: Best, precision: float, starts: int, clock: Clock, rng: np.random.Generator,
     options: Options = DEFAULT,
 ) -> None:  # fmt: skip
-    """Alternate from random faces and from the ends of dual ascents, and keep the best.
+    """Improve the incumbent `best` by alternating minimisation from many starts and by the other heuristics.
 
-    There are `starts` starts in random directions, and as many random assignments; each alternation is as
-    precise as `precision` times the sum of all costs. If the data are large enough, dual ascents come first,
-    faces of many starts are put together anew, and the best point is kicked.
+    There are `starts` random directions and as many random assignments; each alternation is as precise as
+    `precision` times the sum of all costs. If the data are large enough, dual ascents come before these, and
+    column generation and kicks after.
     """
     is_large = _has_ascents(data, len(best.W), options)
     limit = clock.left
     is_wide = is_large and data.A.shape[1] > MAX_FEATURES + 1
-    rest = options.kicks_time + (options.columns_time if is_wide else 0.0)
-    first = clock.part(1.0 - rest if is_large else 1.0)
-    _from_many(data, best, precision, starts, first, rng, options)
-    if is_wide and 0 < data.inside < len(data.C):  # with few features the bound by prices starts with columns
+    later_time = options.kicks_time + (options.columns_time if is_wide else 0.0)
+    starts_clock = clock.part(1.0 - later_time if is_large else 1.0)
+    _from_many(data, best, precision, starts, starts_clock, rng, options)
+    if is_wide and 0 < data.inside < len(data.C):  # else the bound by prices generates columns
         part = Clock(None if limit is None else options.columns_time * limit)
         improve_by_columns(data, best, part, rng, options)
     if is_large and data.npos:
@@ -94,7 +101,7 @@ def find_incumbent(
 
 
 def try_faces(data: Samples, best: Best, precision: float, W: Vector, clock: Clock) -> None:
-    """Try given faces (K, d), and the end of alternating from them."""
+    """Offer the faces W (K, d) and the result of alternation from them as incumbents."""
     best.offer(objective(data.y[:, None] * data.A[:, :-1], data.y, W, data.C), W)
     _alternate_from(data, best, precision, (data.points @ W.T).argmax(axis=1), clock)
 
@@ -112,7 +119,7 @@ def _from_many(
     data: Samples, best: Best, precision: float, starts: int, clock: Clock, rng: np.random.Generator,
     options: Options,
 ) -> None:  # fmt: skip
-    """Start from the ends of dual ascents, from one face less, and from random faces."""
+    """Start from dual ascents, from solutions with one face less, and from random faces."""
     n_faces = len(best.W)
     if _has_ascents(data, n_faces, options):
         _from_dual(data, best, clock, int(rng.integers(2**31)), options)
@@ -121,15 +128,15 @@ def _from_many(
     features = centred(data.points)
     _alternate_from(data, best, precision, np.zeros(data.npos, dtype=np.int64), clock)
     for _ in range(starts if n_faces > 1 else 0):
-        towards = (features @ rng.normal(size=(features.shape[1], n_faces))).argmax(axis=1)
-        for face in (towards, rng.integers(0, n_faces, data.npos)):
+        by_direction = (features @ rng.normal(size=(features.shape[1], n_faces))).argmax(axis=1)
+        for face in (by_direction, rng.integers(0, n_faces, data.npos)):
             _alternate_from(data, best, precision, face, clock)
         if clock.is_over:
             return
 
 
 def centred(points: Vector) -> Vector:
-    """Standardise the features of rows x̃, in which directions are drawn."""
+    """Return the standardised features of rows x̃."""
     features = points[:, :-1]
     if not len(features):
         return features
@@ -141,9 +148,9 @@ def _from_fewer(
     data: Samples, best: Best, precision: float, starts: int, clock: Clock, rng: np.random.Generator,
     options: Options,
 ) -> None:  # fmt: skip
-    """Start from the best of one face less, and an additional face that has no positives at first.
+    """Start from the best solution with one face less, and an additional face without positives.
 
-    That face, w = 0, costs at most 1: so a face more costs at most 1 more, as far as these starts go.
+    The additional face is w = 0 with the bias -1, which costs at most 1 more.
     """
     fewer = no_best(len(best.W) - 1, best.W.shape[1])
     _from_many(data, fewer, precision, starts, clock.part(options.fewer_time), deepcopy(rng), options)
@@ -156,10 +163,10 @@ def _from_fewer(
 
 
 def _from_dual(data: Samples, best: Best, clock: Clock, seed: int, options: Options) -> None:
-    """Start from the ends of dual ascents; with a time limit, batches as long as there is time.
+    """Offer the results of dual ascents; with a time limit, batches of ascents until it is reached.
 
-    The starts are loosened: in many dimensions, where a face can separate almost any samples assigned to it,
-    they end lower than alternation from random faces does.
+    In many dimensions a face can separate almost any samples assigned to it, so alternation from random faces
+    ends early; dual ascents with loosened assignments end at lower costs.
     """
     problem, part = _problem(data, len(best.W)), clock.part(options.ascents_time)
     for number in range(1 if clock.left is None else options.max_batches):
@@ -174,21 +181,20 @@ def _from_dual(data: Samples, best: Best, clock: Clock, seed: int, options: Opti
 
 
 def _kick(
-    data: Samples, best: Best, times: int, clock: Clock, rng: np.random.Generator, options: Options
+    data: Samples, best: Best, count: int, clock: Clock, rng: np.random.Generator, options: Options
 ) -> None:
-    """Alternate from the best point after some positives, random or neighbouring ones, were moved.
+    """Alternate from the incumbent after reassigning some positives, random or neighbouring ones.
 
-    Alternation ends where no positive gains by moving alone, and has many such ends; those near a good one
-    are better than random ones. Every other kick moves more positives and is followed by a loosened dual
-    ascent.
+    Alternation has many local minima; those near a good one are better than random ones. Every other kick
+    reassigns more positives and is followed by a loosened dual ascent.
     """
     problem = _problem(data, len(best.W))
-    for number in range(times if clock.left is None else options.max_batches * times):
+    for number in range(count if clock.left is None else options.max_batches * count):
         if clock.is_over:
             return
         is_loose = number % 2 == 1
         fraction = options.kicked_fraction_loose if is_loose else options.kicked_fraction
-        face = _moved(data.points, best.W, fraction, rng)
+        face = _reassigned(data.points, best.W, fraction, rng)
         if is_loose:
             state = problem.loosen(np.concatenate([np.full(data.inside, -1), face]), clock.left)
             solution = run_rounds(problem, state, max_iter=options.max_rounds, time_limit=clock.left)
@@ -201,25 +207,25 @@ def _kick(
         best.offer(J, W)
 
 
-def _moved(points: Vector, W: Vector, largest: float, rng: np.random.Generator) -> Assignment:
-    """Return the assignment to W after some positives were moved, at most the fraction `largest`."""
+def _reassigned(points: Vector, W: Vector, largest: float, rng: np.random.Generator) -> Assignment:
+    """Return the natural assignment to W with a fraction, at most `largest`, of the positives reassigned."""
     face = (points @ W.T).argmax(axis=1)
     count = int(np.exp(rng.uniform(0.0, np.log(max(largest * len(points), 2.0)))))
-    moved = rng.choice(len(points), min(count, len(points)), replace=False)
+    chosen = rng.choice(len(points), min(count, len(points)), replace=False)
     if rng.random() < 0.5:
-        moved = np.square(points - points[moved[0]]).sum(axis=1).argsort()[:count]
-    face[moved] = rng.integers(0, len(W), len(moved)) if rng.random() < 0.5 else rng.integers(0, len(W))
+        chosen = np.square(points - points[chosen[0]]).sum(axis=1).argsort()[:count]
+    face[chosen] = rng.integers(0, len(W), len(chosen)) if rng.random() < 0.5 else rng.integers(0, len(W))
     return face
 
 
 def _problem(data: Samples, n_faces: int) -> DualProblem:
-    """Return the problem of the dual ascents; a gap of 1e-2 would end them at higher costs."""
+    """Return the problem of the dual ascents. A tolerance of 1e-2 would end them at higher costs."""
     X = np.ascontiguousarray((data.y[:, None] * data.A)[:, :-1])
     return DualProblem(X, data.y, data.C, n_faces, tol=1e-4)
 
 
 def _offer_end(data: Samples, best: Best, solution: Solution) -> None:
-    """Offer the end of a dual ascent."""
+    """Offer the result of a dual ascent as incumbent."""
     if solution.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     W = np.ascontiguousarray(solution["W"], dtype=float)
@@ -229,13 +235,14 @@ def _offer_end(data: Samples, best: Best, solution: Solution) -> None:
 def improve_by_columns(
     data: Samples, best: Best, clock: Clock, rng: np.random.Generator, options: Options = DEFAULT
 ) -> None:
-    """Improve the incumbent by faces of many starts: the location program says which K fit together.
+    """Improve the incumbent by column generation.
 
-    Alternation finds each of its K faces given the others; here faces of many starts are combined.
+    Alternation improves each face given the others; here the location program selects K of the faces of many
+    starts, which are rounded to a candidate solution.
     """
     columns, idle = Columns(data, best, tol=1e-8, precision=1e-8), 0
     max_faces = float(np.sqrt(options.max_column_work / data.npos))
-    columns.begin(clock, rng, max_faces)
+    columns.add_initial(clock, rng, max_faces)
     for _ in range(options.max_column_rounds):
         location = None if clock.is_over else columns.solve_prices(clock)
         if location is None or len(columns.W) >= max_faces:
@@ -248,13 +255,16 @@ def improve_by_columns(
 
 
 def _add_columns(
-    columns: Columns, location: Prices, max_faces: float, clock: Clock, rng: np.random.Generator,
+    columns: Columns, location: Location, max_faces: float, clock: Clock, rng: np.random.Generator,
     options: Options = DEFAULT,
 ) -> None:  # fmt: skip
-    """Add faces that cost less than all known ones at these prices, every third from random positives."""
-    npos, known = columns.data.npos, columns.least_cost(location.prices) * (1.0 - TIE)
-    heaviest = np.argsort(-location.weights, kind="stable")[: options.n_largest]
-    starts = [columns.gaining(columns.W[t], location.prices) for t in heaviest]
+    """Add faces that cost less than all least_cost ones at the current prices (negative reduced cost).
+
+    Every third trial starts from random positives.
+    """
+    npos, least_cost = columns.data.npos, columns.least_cost(location.prices) * (1.0 - TIE)
+    largest = np.argsort(-location.weights, kind="stable")[: options.n_largest]
+    starts = [columns.below_price(columns.W[t], location.prices) for t in largest]
     for number in range(options.column_trials):
         if clock.is_over or len(columns.W) >= max_faces:
             return
@@ -264,5 +274,5 @@ def _add_columns(
         if number % 3 == 0:
             positives = rng.random(npos) < rng.random()
         w = priced_face(columns.data, location.prices, positives)
-        if price_of(columns.data, location.prices, w) < known:
+        if priced_cost(columns.data, location.prices, w) < least_cost:
             columns.add(w)

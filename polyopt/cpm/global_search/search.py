@@ -1,21 +1,22 @@
 """The global optimum of the Convex Polytope Machine for small data, by branch and bound over assignments.
 
-The search returns a point, and a bound on all assignments. Three bounds share one incumbent, and the largest
-of them counts:
+The search returns faces, and a lower bound over all assignments. Three searches for the bound share one
+incumbent; the largest bound counts:
 
-- the tree over partial assignments (:mod:`polyopt.cpm.global_search.assignment_tree`), up to 500 samples;
-- a tree with the bound by the spread of the faces (:mod:`polyopt.cpm.global_search.spread`), up to 2,000
-  samples and more than one face;
-- one face at prices of the positives (:mod:`polyopt.cpm.global_search.prices`), with up to 4 features and
-  more than one face, up to 20,000 samples.
+- the assignment tree, with trial moves (:mod:`polyopt.cpm.global_search.assignment_tree`), up to 500 samples;
+- the spread tree, with multipliers that depend on the assignment (:mod:`polyopt.cpm.global_search.spread`),
+  up to 2,000 samples and more than one face;
+- column generation, with prices (multipliers) of the positives (:mod:`polyopt.cpm.global_search.prices`), up
+  to 20,000 samples, 4 features and more than one face.
 
-Prices come first, after what the tree proves quickly. Then the tree and the spread take turns. Without
-prices the tree has the first nodes, or a tenth of the time, alone; then the one with the larger bound gets
-more turns. Without a time limit turns are counted, so that the same seed makes the same search.
+Column generation comes first, unless the assignment tree closes the gap quickly. Then the two trees
+alternate. Without column generation the assignment tree has the first nodes, or a tenth of the time, alone;
+afterwards the tree with the larger bound explores more nodes. Without a time limit the schedule counts nodes,
+so the search is reproducible by its seed.
 
-Measured with 25 s each on three quarters of the sets, three faces: without the tree wdbc stays open (0.09 %),
-without prices 200 two-dimensional samples with three faces do (3.5 % after 13 s instead of none in 1 s),
-without kicks of the first incumbent the gap of ionosphere is 9.2 % instead of 5.2 %.
+Measured with 25 s each on three quarters of the sets, three faces: without the assignment tree wdbc keeps a
+gap of 0.09 %; without prices 200 two-dimensional samples have 3.5 % after 13 s instead of 0 in 1 s; without
+perturbations of the first incumbent ionosphere has 9.2 % instead of 5.2 %.
 """
 
 from __future__ import annotations
@@ -45,21 +46,23 @@ from polyopt.optim import best_first
 
 @dataclass(frozen=True)
 class Options(best_first.Options):
-    """Numbers of the search, besides those of its trees.
+    """Parameters of the search, besides those of its trees.
 
-    max_samples_prices: samples for prices: 20,000 of two features take 0.6 GB, and reach 8 % in two minutes.
-    max_samples_spread: samples for the spread, whose moves take 8 bytes per positive, sample and face.
-    min_assignments_prices: number of assignments from which prices are tried.
-    work_before_prices, min_nodes_before_prices: work of the tree before prices, in samples times positives
-        times faces times nodes; if it is less than so many nodes, prices come first, as they take less time.
+    max_samples_prices: samples for column generation: 20,000 with two features take 0.6 GB, and reach a gap
+        of 8 % in two minutes.
+    max_samples_spread: samples for the spread tree, which takes 8 bytes per positive, sample and face.
+    min_assignments_prices: number of assignments from which column generation is used.
+    work_before_prices: work of the assignment tree before it, in samples times positives times faces times
+        nodes.
+    min_nodes_before_prices: if that work is less than so many nodes, column generation comes first.
     starts, starts_large: random starts of the incumbent, up to 500 samples and beyond.
     starts_time: fraction of the time limit for the starts.
-    turn: nodes of the tree per node of the spread and dimension; the latter take longer.
-    turns_before_spread: such turns of the tree before the spread begins: 3 doubled the time of 60 samples of
-        pima, 100 added a fifth.
-    slowdown_if_behind: factor of the turn if the bound of the spread is the lower one.
-    time_ahead, time_behind: with a time limit, fractions of the time for the spread, if its bound is the
-        larger, and if not. The spread begins after the latter fraction of the limit in any case.
+    turn: nodes of the assignment tree per node of the spread tree and dimension; the latter take longer.
+    turns_before_spread: such turns before the spread tree begins: 3 doubled the time of 60 samples of pima,
+        100 added a fifth.
+    slowdown_if_behind: factor of the turn if the spread tree has the lower bound.
+    time_ahead, time_behind: with a time limit, fractions of the time for the spread tree if its bound is the
+        larger, and if not. It begins after the latter fraction of the limit in any case.
     """
 
     max_samples_prices: int = 20_000
@@ -98,33 +101,33 @@ def solve_cpm_global(
     n_faces : int
         K, at least 1.
     tol : float
-        Relative gap between point and bound at which the search ends.
+        Relative gap between objective and bound at which the search ends.
     max_nodes : int, optional
         Maximal number of partial assignments and rounds of prices.
     time_limit : float, optional
         Seconds, a fifth of them at most for the starts.
     seed : int
-        Of random starts and of the order of the samples; without a time limit it fixes the search.
+        Seed of random starts and of the order of the samples; without a time limit it fixes the search.
     n_jobs : int, optional
-        Nodes of the spread explored in parallel, as joblib counts.
+        Nodes of the spread tree explored in parallel, as joblib counts.
     known : sequence of array_like of shape (K, m+1)
-        Faces that the answer is to be no worse than.
+        Candidate solutions; the result is at least as good.
     options : Options
-        Numbers of the search.
+        Parameters of the search.
 
     Returns
     -------
     Solution
         ``primal`` W (K, m+1) and assignment (n,), -1 at the negatives; ``duals`` margin (n, K), for that
-        assignment, and, if they prove the bound, price (n,). ``bound`` is a lower bound on the optimum over
-        all assignments, less its rounding errors; SOLVED if it is within `tol` of the objective. A limit, or
-        Ctrl-C, keeps the best point and the bound. ``iterations`` counts nodes, and rounds of prices. Beyond
-        500 samples without a limit the root of the spread ends the search.
+        assignment, and price (n,) if prices prove the bound. ``bound`` is a lower bound on the optimum over
+        all assignments, less rounding errors; SOLVED if it is within `tol` of the objective. A limit, or
+        Ctrl-C, keeps the best faces and the bound. ``iterations`` counts nodes, and rounds of prices. With
+        more than 500 samples and no limit the search ends after the root of the spread tree.
 
     Raises
     ------
     ValueError
-        More samples than that, or arguments that make no program.
+        More samples than that, or invalid arguments.
     """
     X, y = as_data(X, y)
     costs = as_costs(C, len(y))
@@ -136,7 +139,7 @@ def solve_cpm_global(
 
 
 class _Search(AssignmentTree):
-    """The tree over assignments, with prices and the spread beside it."""
+    """The assignment tree, and the schedule of column generation and the spread tree."""
 
     options: Options
 
@@ -144,16 +147,16 @@ class _Search(AssignmentTree):
         self, X: Vector, y: Vector, C: Vector, n_faces: int, tol: float, clock: Clock, seed: int,
         n_jobs: int | None, options: Options,
     ):  # fmt: skip
-        several = n_faces > 1 and len(np.unique(y[C > 0])) > 1
+        has_choice = n_faces > 1 and len(np.unique(y[C > 0])) > 1
         is_large = len(y) > MAX_SAMPLES
-        self.takes_prices = several and X.shape[1] <= MAX_FEATURES and len(y) <= options.max_samples_prices
-        self.takes_spread = several and len(y) <= options.max_samples_spread
-        if is_large and self.takes_prices:  # prices prove more for so many samples
-            self.takes_spread = False
-        if is_large and not (self.takes_prices or self.takes_spread):
-            most = options.max_samples_spread if several else MAX_SAMPLES
+        self.uses_prices = has_choice and X.shape[1] <= MAX_FEATURES and len(y) <= options.max_samples_prices
+        self.uses_spread = has_choice and len(y) <= options.max_samples_spread
+        if is_large and self.uses_prices:  # prices give larger bounds for so many samples
+            self.uses_spread = False
+        if is_large and not (self.uses_prices or self.uses_spread):
+            limit = options.max_samples_spread if has_choice else MAX_SAMPLES
             raise ValueError(
-                f"the global optimum can be sought for up to {most:,} samples, or "
+                f"the global optimum can be sought for up to {limit:,} samples, or "
                 f"{options.max_samples_prices:,} with up to {MAX_FEATURES} features and several faces, not "
                 f"{len(y):,}: use alternating minimisation from many starts (solver='exact' or 'dual')"
             )
@@ -163,7 +166,7 @@ class _Search(AssignmentTree):
         self.is_large = len(data.C) > MAX_SAMPLES  # too many for the tree
         self.prices: PriceSearch | None = None
         self.spread: SpreadSearch | None = None
-        self.spread_since = self.spread_seconds = 0.0  # time at which it was ready, and its seconds so far
+        self.spread_since = self.spread_seconds = 0.0  # time of its start, and seconds used
         self._proven = 0.0
 
     def solve(self, known: Sequence[Vector], max_nodes: int | None) -> Status:
@@ -175,7 +178,7 @@ class _Search(AssignmentTree):
             for W in known:
                 try_faces(data, best, precision, W, clock)
             K = len(best.W)
-            if self.takes_prices and (self.is_large or K**data.npos > options.min_assignments_prices):
+            if self.uses_prices and (self.is_large or K**data.npos > options.min_assignments_prices):
                 first = 0 if self.is_large else options.work_before_prices // (len(data.C) * data.npos * K)
                 if first >= options.min_nodes_before_prices:
                     first = first if max_nodes is None else min(first, max_nodes)
@@ -185,11 +188,11 @@ class _Search(AssignmentTree):
                 self.prices = PriceSearch(data, best, self.tol, self.rng)
                 while not (self.prices.is_done or self.limit(clock, max_nodes)):
                     self.nodes += 1
-                    self.prices.look(clock)
+                    self.prices.run_round(clock)
                     self.record(clock)
                 if self.prices.is_closed:
                     return self.record(clock)
-            if self.takes_spread:
+            if self.uses_spread:
                 self.spread = SpreadSearch(data, best, self.tol, clock, effective_n_jobs(self.n_jobs))
                 self.spread_since = clock.seconds
             return self._without_tree(max_nodes) if self.is_large else self.run(clock, max_nodes)
@@ -199,10 +202,10 @@ class _Search(AssignmentTree):
             return self.record(clock, interrupted())
 
     def _without_tree(self, max_nodes: int | None) -> Status:
-        """Explore the spread alone; its root, if nothing limits the search."""
-        most = 1 if max_nodes is None and self.clock.left is None else np.inf
+        """Explore the spread tree alone; only its root if there is no limit."""
+        max_expanded = 1 if max_nodes is None and self.clock.left is None else np.inf
         spread, clock = self.spread, self.clock
-        while spread and self.nodes < most and not (spread.is_done or self.limit(clock, max_nodes)):
+        while spread and self.nodes < max_expanded and not (spread.is_done or self.limit(clock, max_nodes)):
             self.nodes += min(spread.jobs, len(spread.heap))
             spread.step()
             self.record(clock)
@@ -210,29 +213,29 @@ class _Search(AssignmentTree):
 
     @property
     def is_done(self) -> bool:
-        """True if any of the bounds closes the gap."""
+        """True if one of the searches has closed the gap, or the assignment tree is explored."""
         prices, spread = self.prices, self.spread
-        by_spread = spread is not None and spread.is_done and spread.closes
+        by_spread = spread is not None and spread.is_done and spread.closes_gap
         return super().is_done or by_spread or (prices is not None and prices.is_closed)
 
     def step(self) -> None:
-        """Explore a node of the tree, and one of the spread if it has its turn."""
+        """Explore a node of the assignment tree, and one of the spread tree if the schedule says so."""
         super().step()
         spread = self.spread
-        if spread is not None and self._has_turn(spread):
-            before = self.clock.seconds
+        if spread is not None and self._is_turn_of(spread):
+            start = self.clock.seconds
             spread.step()
-            self.spread_seconds += self.clock.seconds - before
+            self.spread_seconds += self.clock.seconds - start
 
-    def _has_turn(self, spread: SpreadSearch) -> bool:
-        """True if a node of the spread comes next."""
+    def _is_turn_of(self, spread: SpreadSearch) -> bool:
+        """True if a node of the spread tree comes next."""
         clock, options = self.clock, self.options
         turn = options.turn * self.data.A.shape[1]
         if spread.is_done or clock.is_over:
             return False
         since = clock.seconds - self.spread_since
         is_late = clock.left is not None and since > options.time_behind * (since + clock.left)
-        # If prices leave a gap, the tree does not close it soon.
+        # If column generation left a gap, the assignment tree does not close it soon.
         if self.prices is None and self.nodes < options.turns_before_spread * turn and not is_late:
             return False
         is_ahead = spread.nodes > 0 and spread.bound >= self.proven
@@ -243,27 +246,27 @@ class _Search(AssignmentTree):
 
     @property
     def bound(self) -> float:
-        """Largest of the bounds, less all rounding errors."""
-        least = self.proven
-        for other in (self.spread, self.prices):
-            if other is not None:
-                least = max(least, min(other.bound, self.best.cost))
-        # Costs of equal samples were added up, which scales the optimum by no more than this.
-        scaled = 2.0 * gamma(len(self.original[1]) + 4) * abs(least)
-        self._proven = max(self._proven, float(np.nextafter(least - scaled, -np.inf)))
+        """The largest of the bounds, less rounding errors."""
+        largest = self.proven
+        for search in (self.spread, self.prices):
+            if search is not None:
+                largest = max(largest, min(search.bound, self.best.cost))
+        # Rounding error of the merged samples' costs, relative to the optimum.
+        error = 2.0 * gamma(len(self.original[1]) + 4) * abs(largest)
+        self._proven = max(self._proven, float(np.nextafter(largest - error, -np.inf)))
         return self._proven
 
     def solution(self, status: Status) -> Solution:
-        """Return the incumbent, its faces solved nearly to rounding."""
+        """Return the incumbent, with its faces solved nearly to rounding, and the bound."""
         (X, y, C), data, best = self.original, self.data, self.best
         K = len(best.W)
         face = (data.points @ best.W.T).argmax(axis=1)
         faces = [polished_face(data, face, k, 0.1 * self.tol * best.cost / K, self.clock) for k in range(K)]
         a, W = np.array([multipliers for multipliers, _ in faces]), np.array([w for _, w in faces])
         duals = {"margin": unmerge(a.T, data.C, self.merged, C)}
-        others = max(self.proven, 0.0 if self.spread is None else self.spread.bound)
-        if self.prices is not None and self.prices.bound > others:
-            duals["price"] = unmerge(self.prices.of_samples, data.C, self.merged, C)[:, 0]
+        tree_bound = max(self.proven, 0.0 if self.spread is None else self.spread.bound)
+        if self.prices is not None and self.prices.bound > tree_bound:
+            duals["price"] = unmerge(self.prices.prices_of_samples, data.C, self.merged, C)[:, 0]
         value = objective(X, y, W, C)
         if value > best.cost:
             W, value = best.W.copy(), objective(X, y, best.W, C)
@@ -273,8 +276,8 @@ class _Search(AssignmentTree):
         bound = min(self.bound, value)
         if status is Status.SOLVED and value - bound > self.tol * value:
             status = Status.INACCURATE
-        taken = {"prices": self.takes_prices, "tree": not self.is_large, "spread": self.takes_spread}
-        bounds = ", ".join(name for name, is_taken in taken.items() if is_taken)
+        used = {"prices": self.uses_prices, "tree": not self.is_large, "spread": self.uses_spread}
+        bounds = ", ".join(name for name, is_used in used.items() if is_used)
         return Solution(
             status=status, objective=value, bound=bound, solver=f"branch and bound, {bounds}",
             iterations=self.nodes, primal={"W": W, "assignment": assignment}, duals=duals,
@@ -283,26 +286,28 @@ class _Search(AssignmentTree):
 
 
 def merge(X: Vector, y: Vector, C: Vector, rng: np.random.Generator) -> tuple[Samples, NDArray[np.int64]]:
-    """Merge equal samples of a class into one with the sum of their costs; return the position (n,) of each.
+    """Merge equal samples of a class into one with the sum of their costs.
 
-    The optimum is the same: some optimal assignment gives equal samples the same face. The position is -1 if
-    the cost is 0. Within a class the order is random, as sweeps over sorted samples favour some directions.
+    The optimum is the same: some optimal assignment gives equal samples the same face. Within a class the
+    order is random, as sweeps over sorted samples favour some directions.
+
+    Returns: the merged samples, and the index (n,) of each sample among them, -1 if its cost is 0.
     """
     rows = np.column_stack([y, X])
-    kept = np.flatnonzero(C > 0)
-    unique, place = np.unique(rows[kept], axis=0, return_inverse=True)
+    with_cost = np.flatnonzero(C > 0)
+    unique, index = np.unique(rows[with_cost], axis=0, return_inverse=True)
     order = rng.permutation(len(unique))
     order = order[np.argsort(unique[order, 0], kind="stable")]
-    unique, place = unique[order], np.argsort(order)[place.ravel()]
+    unique, index = unique[order], np.argsort(order)[index.ravel()]
     costs = np.zeros(len(unique))
-    np.add.at(costs, place, C[kept])
+    np.add.at(costs, index, C[with_cost])
     A = np.ascontiguousarray(lift(unique[:, 1:]) * unique[:, :1])
     merged = np.full(len(y), -1)
-    merged[kept] = place
+    merged[with_cost] = index
     return Samples(A, (A * A).sum(axis=1), costs, int((unique[:, 0] < 0).sum())), merged
 
 
 def unmerge(a: Vector, merged_costs: Vector, merged: NDArray[np.int64], C: Vector) -> Vector:
-    """Divide multipliers of merged samples among them, in proportion to their costs."""
+    """Divide the multipliers of merged samples among the original samples, in proportion to their costs."""
     fraction = np.where(merged >= 0, C / merged_costs[merged], 0.0)
     return a[merged] * fraction[:, None]
