@@ -307,7 +307,7 @@ def certify_logistic_polytopes(
         raise ValueError("W must be 0 at the face of a class without faces")
     free = np.column_stack([owners.support(X.shape[1], support), owners.free])
     if W[~free].any():
-        raise ValueError("W must be 0 where support is False")
+        raise ValueError("W must be 0 where support is False: these weights are held at 0")
     required_signs = owners.ways(X.shape[1], signs)
     if (required_signs * W[:, :-1] < 0).any():
         raise ValueError("W must keep the signs: faces of class +1 those given, faces of class -1 the others")

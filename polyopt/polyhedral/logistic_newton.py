@@ -202,11 +202,8 @@ class _Run:
     def _model_point(self, t: float) -> tuple[Array, float] | None:
         """Return the minimum of the penalised model, and the predicted decrease; None if W is too large."""
         problem, options = self.problem, self.options
-        penalty, W, gradient = (
-            problem.face_penalty,
-            problem.class_signed(self.W),
-            problem.class_signed(self.gradient),
-        )
+        penalty, W = problem.face_penalty, problem.class_signed(self.W)
+        gradient = problem.class_signed(self.gradient)
         proximal_input = np.where(problem.entries, problem.ridges * W - gradient, 0.0)
         active = ((W != 0.0) | (penalty.shrunk(proximal_input) != 0.0)) & problem.entries
         active[:, -1] = problem.free
