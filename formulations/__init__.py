@@ -9,8 +9,6 @@ slack, one number or one per sample, and K in its place (n, n) a Gram matrix. Of
 is their number, ``n_faces``, and the assignment (n,) is the face of each sample.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from types import ModuleType
 

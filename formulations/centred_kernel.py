@@ -3,8 +3,6 @@
 One eigendecomposition is computed for all D, for training and test points.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

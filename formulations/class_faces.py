@@ -4,8 +4,6 @@ Each class has faces, or one zero face, whose score is 0. The log-odds of class 
 its faces less the best of the other class; :mod:`formulations.logistic_polytopes` has the programs.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

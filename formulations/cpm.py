@@ -104,8 +104,6 @@ array([4.873, 4.873])
 ('MIQP', ('SCIP',))
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

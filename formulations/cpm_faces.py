@@ -77,8 +77,6 @@ Example
 array([1., 1.])
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -80,8 +80,6 @@ array([0.707107, 0.447214])
 0.447214
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -120,7 +118,7 @@ class MarginRows:
     Z: NDArray[np.float64]  # (n, K)
 
     @staticmethod
-    def of(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike) -> MarginRows:
+    def of(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike) -> "MarginRows":
         """Pair each positive with its face, each negative with all; arguments as in :func:`hard_total`."""
         X, y = as_data(X, y)
         whole("n_faces", n_faces)

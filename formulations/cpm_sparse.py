@@ -56,8 +56,6 @@ array([[-1.,  0., -1.],
        [ 1.,  0., -1.]])
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

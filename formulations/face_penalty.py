@@ -34,8 +34,6 @@ Example
 array([[2., 0., 0., 7.]])
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -62,7 +60,7 @@ class FacePenalty:
     def of(
         n_features: int, *, l1: float = 0.0, group: float = 0.0,
         signs: Mapping[int, int] | ArrayLike | None = None, groups: ArrayLike | None = None,
-    ) -> FacePenalty:  # fmt: skip
+    ) -> "FacePenalty":  # fmt: skip
         """Check the numbers, and return a penalty for `n_features` features."""
         m = whole("n_features", n_features, 0)
         return FacePenalty(
@@ -74,13 +72,13 @@ class FacePenalty:
         """The number of features, m."""
         return len(self.signs)
 
-    def checked(self, n_features: int) -> FacePenalty:
+    def checked(self, n_features: int) -> "FacePenalty":
         """Return the penalty itself; raise ValueError if it is for another number of features."""
         if self.n_features != n_features:
             raise ValueError(f"penalty must be for {n_features} features, not {self.n_features}")
         return self
 
-    def of_features(self, used: NDArray[np.int64]) -> FacePenalty:
+    def of_features(self, used: NDArray[np.int64]) -> "FacePenalty":
         """Return the penalty restricted to some features, by their indices."""
         groups = np.unique(self.groups[used], return_inverse=True)[1]
         return FacePenalty(self.l1, self.group, self.signs[used], groups.astype(np.int64))

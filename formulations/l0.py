@@ -62,8 +62,6 @@ Example
 0.166667
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -3,8 +3,6 @@
 :mod:`formulations.l0` states the programs; solvers and certificates need this module only, without cvxpy.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -34,7 +32,7 @@ class L0Data:
         """Largest absolute entry of each column of K, and largest error of one, each of shape (p,)."""
         return column_sizes(self.K, self.entry_error)
 
-    def within(self, columns: NDArray[np.intp]) -> L0Data:
+    def within(self, columns: NDArray[np.intp]) -> "L0Data":
         """Return the same problem with some of the centres only."""
         error = self.entry_error
         return replace(

@@ -61,8 +61,6 @@ Example
 array([ 0.  , -3.57,  3.57])
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import cvxpy as cp

@@ -31,8 +31,6 @@ Reference
 Shah, Sastry & Manwani, PLUME: Polyhedral Learning Using Mixture of Experts (2019).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -48,8 +48,6 @@ array([0.333333, 0.      , 0.      , 0.      ])
 0.333333
 """
 
-from __future__ import annotations
-
 import cvxpy as cp
 import numpy as np
 from numpy.typing import ArrayLike

@@ -69,8 +69,6 @@ Example
 2.0
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

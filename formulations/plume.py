@@ -62,8 +62,6 @@ array([[-1.625,  0.784],
        [ 1.625,  0.784]])
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

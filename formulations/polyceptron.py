@@ -89,8 +89,6 @@ array([31., 31.])
 2.0
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -24,8 +24,6 @@ Polyhedral Classifiers Using Logistic Function (2010). Astorino & Gaudioso, Poly
 Through Successive LP (2002).
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

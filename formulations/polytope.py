@@ -4,8 +4,6 @@ Notation as in :mod:`formulations.cpm`, which exports these functions as well. T
 own so that solvers and certificates need not import cvxpy.
 """
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import numpy as np

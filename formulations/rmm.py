@@ -85,8 +85,6 @@ True
 True
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from typing import Any

@@ -50,8 +50,6 @@ Example
 (True, True)
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial

@@ -47,8 +47,6 @@ Example
 True
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

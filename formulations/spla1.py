@@ -53,8 +53,6 @@ Example
 True
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import cvxpy as cp

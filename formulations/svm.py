@@ -47,8 +47,6 @@ Example
 array([0., 2., 2., 0.])
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any

@@ -4,8 +4,6 @@ For the programs of :mod:`formulations.rmm_bounded`, the solvers and the certifi
 unlabelled sample has bounds on its output, and no margin.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

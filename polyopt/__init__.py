@@ -18,8 +18,6 @@ Polyceptron, SPLA1, PCSLP, PLUME. All of them follow scikit-learn.
 pictures, and ``polyopt --help``, on the command line, lists commands.
 """
 
-from __future__ import annotations
-
 import sys
 from functools import cache
 from importlib import import_module

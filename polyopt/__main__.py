@@ -1,7 +1,5 @@
 """``python -m polyopt`` is the command ``polyopt``."""
 
-from __future__ import annotations
-
 import os
 import sys
 

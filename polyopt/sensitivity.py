@@ -4,8 +4,6 @@
 `centre_prices` take an estimator; below them is a function for each machine, which its method's entry names.
 """
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

@@ -7,8 +7,6 @@ up does not count against the program if two others (or all there are) pass. An 
 multipliers: the solvers must agree on its value, at feasible points.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import ModuleType
@@ -206,7 +204,7 @@ CHECK_COLUMNS: tuple[Column[Check], ...] = (
 )
 
 
-def verification_table(checks: list[Check], width: int) -> Table:
+def verification_table(checks: list[Check], width: int) -> "Table":
     """Return a rich table of checks for a terminal of `width` columns, and the programs that fall short."""
     short = falls_short(checks)
     passed = sum(check.verdict == "ok" for check in checks)

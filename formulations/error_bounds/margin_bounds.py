@@ -108,8 +108,6 @@ Example
 True
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
@@ -185,7 +183,7 @@ class Landmarks:
         self.outside = max(self.trace - float(np.trace(self.moments)), 0.0)
 
     @classmethod
-    def of(cls, kernel: ArrayLike, blocks: Iterable[ArrayLike], trace: float) -> Landmarks:
+    def of(cls, kernel: ArrayLike, blocks: Iterable[ArrayLike], trace: float) -> "Landmarks":
         """Build from k(u, u), an iterable of blocks of k(x, u) over all samples, and Σ_i k(x_i, x_i)."""
         n, products, sums = 0, np.zeros(np.shape(kernel)), np.zeros(len(np.asarray(kernel)))
         for block in blocks:
@@ -194,12 +192,12 @@ class Landmarks:
         return cls(kernel, products, sums, n, trace)
 
     @classmethod
-    def linear(cls, X: Matrix, U: Matrix) -> Landmarks:
+    def linear(cls, X: Matrix, U: Matrix) -> "Landmarks":
         """Build for the linear kernel from samples X (n, m) and landmarks U (n_u, m)."""
         blocks = (dense(X[start : start + _BLOCK_ROWS] @ U.T) for start in range(0, X.shape[0], _BLOCK_ROWS))
         return cls.of(dense(U @ U.T), blocks, square_sum(X))
 
-    def with_constant(self, constant: float) -> Landmarks:
+    def with_constant(self, constant: float) -> "Landmarks":
         """Return the landmarks of the kernel k + constant²: the intercept is the weight of that constant."""
         c = constant**2
         products = self.products + c * (self.sums[:, None] + self.sums[None, :]) + c * c * self.n

@@ -110,8 +110,6 @@ inequality for Rademacher complexities (2016). Bartlett & Mendelson, Rademacher 
 (2002). Mohri, Rostamizadeh & Talwalkar, Foundations of Machine Learning, 2nd ed. (2018).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import log, sqrt
 from typing import Literal

@@ -65,8 +65,6 @@ Example
 True
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -5,8 +5,6 @@ family of classes sum to at most δ, so that the class may be chosen afterwards 
 the proof in :mod:`formulations.error_bounds.rademacher`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import inf, log
 from typing import Any, Literal

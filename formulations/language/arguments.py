@@ -6,8 +6,6 @@ says what the argument must be and what it is. The estimators' table of paramete
 (:mod:`polyopt.estimators.parameters`) consists of these checks.
 """
 
-from __future__ import annotations
-
 from numbers import Integral, Real
 from typing import NoReturn, TypeGuard
 

@@ -8,8 +8,6 @@ Ctrl-C raises KeyboardInterrupt. Each loop catches it in one place, keeps its be
 :func:`interrupted`, which stops the current clock, so that the enclosing loops end as well.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,7 +42,7 @@ class Clock:
         A limit that is neither a number of seconds nor None.
     """
 
-    def __init__(self, limit: float | None = None, outer: Clock | None = None):
+    def __init__(self, limit: float | None = None, outer: "Clock | None" = None):
         limit = seconds(limit)
         outer = _current.get() if outer is None else outer
         self._started = time.perf_counter()
@@ -88,7 +86,7 @@ class Clock:
             return _MIN_LEFT
         return None if self._until is None else max(self._until - time.perf_counter(), _MIN_LEFT)
 
-    def part(self, share: float) -> Clock:
+    def part(self, share: float) -> "Clock":
         """Return a clock for a fraction of the seconds left; without a limit if this has none."""
         left = self.left
         return Clock(None if left is None else share * left)

@@ -14,8 +14,6 @@ Examples
 ['svm.dual, objective: Σᵢ αᵢ − Σᵢⱼ αᵢ αⱼ yᵢ yⱼ Kᵢⱼ is not what is computed']
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial

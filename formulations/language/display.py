@@ -5,8 +5,6 @@ a function of another package, named in that package's ``__drawer__``, such as `
 which need not be imported before. Without one a notebook shows the text.
 """
 
-from __future__ import annotations
-
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
@@ -33,7 +31,7 @@ class Summary(NamedTuple):
     title: str
     facts: tuple[tuple[str, str], ...] = ()  # names and values, the most important first
     tables: tuple[Table, ...] = ()
-    program: Statement | None = None  # a program to be shown
+    program: "Statement | None" = None  # a program to be shown
 
 
 class Shown:

@@ -4,8 +4,6 @@ A linear or quadratic program is not interrupted: it ends by its time limit. An 
 hours, so Ctrl-C ends its search as well, with the best point (:func:`search`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache

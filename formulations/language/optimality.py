@@ -9,8 +9,6 @@ Residuals are relative: a violation to the largest variable or side of the row, 
 multiplier, a product to the objective, and the gradient to its largest single term.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -26,8 +26,6 @@ In a maximisation the last column changes its sign, and nothing else does: the m
 table; a test holds each of them to it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any

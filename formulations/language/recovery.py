@@ -3,8 +3,6 @@
 Multipliers and intercepts of hinge-type machines are in :mod:`formulations.families`.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike

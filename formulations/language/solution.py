@@ -1,7 +1,5 @@
 """Solutions and statuses. Light to import: no solver, no modelling language."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -33,7 +31,7 @@ class Status(Enum):
         return self.value
 
     @classmethod
-    def of_name(cls, name: str) -> Status:
+    def of_name(cls, name: str) -> "Status":
         """Member of this name; models saved before SOLVED was named so call it OPTIMAL."""
         return cls["SOLVED" if name == "OPTIMAL" else name]
 
@@ -80,7 +78,7 @@ class Solution(Shown):
     build_time: float = 0.0
     solve_time: float = 0.0
     history: tuple[dict[str, float], ...] = ()
-    runs: tuple[Solution, ...] = ()
+    runs: "tuple[Solution, ...]" = ()
 
     def __getstate__(self) -> dict[str, Any]:
         """Plain values only, so that formats without enumerations can save it."""

@@ -12,8 +12,6 @@ A :class:`Backend` has the settings of a solver and the names of its limits, :fu
 once, and :func:`solve` runs one after the other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any

@@ -21,8 +21,6 @@ order, are the axes of its constraint. If they are not, or if the row is stated 
 (``… for yᵢ < 0``), ``at`` has the index of each.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self

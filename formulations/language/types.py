@@ -1,7 +1,5 @@
 """Types of samples and arrays, and their conversion."""
 
-from __future__ import annotations
-
 from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
@@ -9,10 +7,10 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-Matrix: TypeAlias = "NDArray[Any] | csr_array"
-MatrixLike: TypeAlias = "ArrayLike | csr_array"
-Vector: TypeAlias = "NDArray[np.float64]"
-Array: TypeAlias = "NDArray[np.float64]"
+Matrix: TypeAlias = NDArray[Any] | csr_array
+MatrixLike: TypeAlias = ArrayLike | csr_array
+Vector: TypeAlias = NDArray[np.float64]
+Array: TypeAlias = NDArray[np.float64]
 
 
 def is_sparse(X: object) -> TypeGuard[csr_array]:

@@ -14,8 +14,6 @@ An entry that begins with ``=`` is a definition, which gives the letter its valu
 it. Only the letters in a program's formulas are printed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache

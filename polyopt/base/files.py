@@ -4,8 +4,6 @@
 target in advance that could not be written. Errors name the file and the command's option.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import secrets

@@ -3,8 +3,6 @@
 The opset is 19, the first in which texts can be compared; ONNX Runtime supports it from version 1.16 on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -90,7 +88,7 @@ class Graph:
 
     def model(
         self, outputs: Mapping[str, tuple[str, str, int | None]], metadata: Mapping[str, str]
-    ) -> ModelProto:
+    ) -> "ModelProto":
         """Return the graph as a checked ONNX model with `metadata`.
 
         `outputs` maps names to three values: the tensor, its type (``"double"``, ``"int64"``, ``"bool"`` or

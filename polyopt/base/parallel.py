@@ -5,8 +5,6 @@ unfinished tasks; :func:`run_tasks` then runs them in this process with the cloc
 as soon as it checks the clock.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import Any, ClassVar, TypeVar

@@ -12,8 +12,6 @@ A command watches steps and records and draws one line; an estimator with ``verb
 receivers belong to a thread. Without a receiver, as in a script, sending costs nothing.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Tables as columns and rows; drawn for a terminal here, and as HTML by `polyopt.report.frame`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
@@ -43,7 +41,7 @@ class Column(Generic[R]):
 def terminal_table(
     columns: Sequence[Column[R]], rows: Sequence[R], width: int, *, title: str, caption: str = "",
     gap: int = 2, group: Callable[[R], Any] | None = None, is_group_named: bool = False,
-) -> Table:  # fmt: skip
+) -> "Table":  # fmt: skip
     """Return a rich table without rules for a terminal of `width` columns.
 
     `gap` is the number of blanks between columns. `group` returns the group of a row. If `is_group_named`,

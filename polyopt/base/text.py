@@ -1,7 +1,5 @@
 """Text from outside (labels, headers, names of files), escaped for terminals, HTML pages and plots."""
 
-from __future__ import annotations
-
 import html
 import unicodedata
 from collections.abc import Sequence

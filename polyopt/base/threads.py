@@ -6,8 +6,6 @@ Threads help if the function releases the interpreter's lock: numpy's products a
 kernels in C. A call of :func:`run_blocks` within a block starts no threads.
 """
 
-from __future__ import annotations
-
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator

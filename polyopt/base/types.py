@@ -1,7 +1,5 @@
 """Type aliases for the arguments of estimators."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -12,7 +10,7 @@ if TYPE_CHECKING:
     from sklearn.model_selection import BaseCrossValidator
 
 SamplesLike: TypeAlias = "ArrayLike | sparray | spmatrix"  # a pandas frame is an ArrayLike
-KernelLike: TypeAlias = "str | Callable[..., Any]"
-ClassWeight: TypeAlias = "Mapping[Any, float] | str | None"
+KernelLike: TypeAlias = str | Callable[..., Any]
+ClassWeight: TypeAlias = Mapping[Any, float] | str | None
 Seed: TypeAlias = "int | np.random.RandomState | None"
 Splits: TypeAlias = "int | BaseCrossValidator | Iterable[Any]"

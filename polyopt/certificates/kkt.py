@@ -7,8 +7,6 @@ Hinge programs, the one-norm SVM and the polytope machines have certificates of 
 they make the multipliers feasible and so prove a bound.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -28,7 +26,7 @@ _NO_BOUND = (
 
 
 def certify_program(
-    program: Program, primal: Mapping[str, ArrayLike], duals: Mapping[str, ArrayLike], *, tol: float = 1e-6
+    program: "Program", primal: Mapping[str, ArrayLike], duals: Mapping[str, ArrayLike], *, tol: float = 1e-6
 ) -> Certificate:
     """Check the Karush-Kuhn-Tucker conditions of a program at a point.
 

@@ -1,7 +1,5 @@
 """A path of machines, one for each value of a parameter, and its display as a table."""
 
-from __future__ import annotations
-
 from typing import Protocol, TypeVar
 
 from formulations.language.display import Shown, Summary, Table

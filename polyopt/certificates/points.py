@@ -4,8 +4,6 @@ A NaN, an intercept with one number per sample, a complex weight or an infinite 
 certificate claim "optimal" for a wrong solution, so that every certificate checks its arguments here.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 

@@ -13,8 +13,6 @@ the features with finite bounds is positive and g_j = 0 for the others. If round
 the ray excludes only the points within some distance of x, and the certificate states that distance.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 

@@ -1,7 +1,5 @@
 """Reduction over slices of the samples, in their order: sums, worst violations, minima and maxima."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,7 +33,7 @@ class Tally:
         sample = int(np.argmax(violation))
         self.worst[condition, row] = float(violation[sample]), sample
 
-    def append(self, later: Tally) -> None:
+    def append(self, later: "Tally") -> None:
         """Add the results of the samples that follow directly."""
         for name, term in later.sums.items():
             self.sums[name] = self.sums[name] + term if name in self.sums else term

@@ -9,8 +9,6 @@ of the standard output has gone, as of ``polyopt show svm | head``. A file that 
 the result of a run that was stopped, unless ``--force`` asks for it.
 """
 
-from __future__ import annotations
-
 import codecs
 import io
 import os

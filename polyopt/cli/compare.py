@@ -1,7 +1,5 @@
 """``polyopt compare``."""
 
-from __future__ import annotations
-
 import json as writer
 from collections.abc import Sequence
 from pathlib import Path
@@ -134,7 +132,7 @@ def _with_built_in(names: Sequence[str]) -> list[str]:
     return [name for given in names for name in (built_in() if given == "built-in" else (given,))]
 
 
-def _write_page(comparison: Comparison, report: Path, quiet: bool) -> None:
+def _write_page(comparison: "Comparison", report: Path, quiet: bool) -> None:
     from polyopt.report import write_report
 
     n_steps = len({(row.data, row.method) for row in comparison.rows}) + 1

@@ -1,7 +1,5 @@
 """``polyopt doctor``: each part is checked by itself, so that a broken one does not hide the others."""
 
-from __future__ import annotations
-
 import os
 import platform
 import time

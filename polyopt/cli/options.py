@@ -1,7 +1,5 @@
 """Options shared by commands, their completions, and the settings of methods among them."""
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence

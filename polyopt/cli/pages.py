@@ -1,7 +1,5 @@
 """``polyopt lab``, ``lecture`` and ``handbook``: pages that are served, written or opened."""
 
-from __future__ import annotations
-
 import signal
 from pathlib import Path
 from typing import Annotated, Any

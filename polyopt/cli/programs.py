@@ -1,7 +1,5 @@
 """``polyopt catalogue`` and ``verify``: every program of the package, listed and checked."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -44,7 +42,7 @@ def catalogue(
     console.print(_table(entries, console.width))
 
 
-def _table(entries: Sequence[Entry], width: int) -> Table:
+def _table(entries: "Sequence[Entry]", width: int) -> "Table":
     """Return the list; in a narrow terminal the source stands under the name."""
     sources: dict[str, str] = {}  # by program, the paper only if the program above has another
     previous = ("", "")

@@ -1,7 +1,5 @@
 """``polyopt show``: programs as they are printed, and the exact optimum of a small table."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from enum import StrEnum
 from fractions import Fraction
@@ -79,7 +77,7 @@ def show(
     typer.echo("\n\n".join(_printed(program, format) for program in programs))
 
 
-def _printed(program: Program, format: Format) -> str:
+def _printed(program: "Program", format: Format) -> str:
     if format is Format.LATEX:
         return program._repr_latex_()
     return program._repr_markdown_() if format is Format.MARKDOWN else str(program)
@@ -140,7 +138,7 @@ def _decimals(program: Any) -> Any:
     return str(_decimal(number(program))) if isinstance(program, str) and "0x" in program else program
 
 
-def _lines(solution: ExactSolution, labels: list[str]) -> list[str]:
+def _lines(solution: "ExactSolution", labels: list[str]) -> list[str]:
     """Return a line for each number of the solution that is not 0."""
 
     def shown(value: Fraction) -> str:

@@ -1,7 +1,5 @@
 """The result of a comparison: one row per data set, method and solver."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any

@@ -1,7 +1,5 @@
 """Data made ready for a comparison: checked, split, and scaled on the training part alone."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Sequence

@@ -10,8 +10,6 @@ Inference for the generalization error, Machine Learning 52, 239-281. Of several
 counts as the split's value. A spread of zero is no sign of certainty on so few samples: there is no interval.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from itertools import combinations

@@ -1,7 +1,5 @@
 """`compare`: the exact solution and the fast one of the same program, side by side."""
 
-from __future__ import annotations
-
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping

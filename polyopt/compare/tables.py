@@ -3,8 +3,6 @@
 A terminal has the columns that fit its width; a page has those of an infinite width.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf

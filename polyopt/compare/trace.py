@@ -1,7 +1,5 @@
 """Convergence of a solver: objective and proven bound by iteration."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -18,8 +18,6 @@ Subclasses replace step 2: :mod:`polyopt.cpm.dual` (coordinate ascent, for large
 (branch and bound over features).
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace

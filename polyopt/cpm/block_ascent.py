@@ -22,8 +22,6 @@ gradient is 0 if the multiplier is at the bound to which the gradient points. On
 pairs are stored.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -24,8 +24,6 @@ Values and bounds are intervals that contain the exact result (:class:`~polyopt.
 :func:`certify_cpm`, then ``_certified``, which calls the sections below in their order.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -217,7 +215,7 @@ def _certified(
     X: MatrixLike, y: ArrayLike, C: ArrayLike, *, W: ArrayLike | None = None,
     alpha: ArrayLike | None = None, assignment: ArrayLike | None = None, loss: Loss = "sum",
     margin: Margin = "total", tol: float = 1e-6, max_iter: int = 300, penalty: FacePenalty | None = None,
-) -> tuple[CpmPoint, Certificate]:  # fmt: skip
+) -> "tuple[CpmPoint, Certificate]":  # fmt: skip
     """Return the point with its data, and its certificate for the fixed assignment."""
     X, y = as_data(X, y)
     check_loss(loss)

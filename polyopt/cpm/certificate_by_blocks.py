@@ -14,8 +14,6 @@ program ½ ‖w‖² + Σ (C_ik/2) ξ_i; :func:`certify_faces` adds them up. The
 face. Values are intervals (balls) that include rounding errors, so bounds are valid for any multipliers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple

@@ -17,8 +17,6 @@ rounded downwards. Without a tree the bound is that of the root, where all featu
 relaxation for the same assignment, so the gap bounds the loss due to integrality.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction

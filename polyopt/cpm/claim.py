@@ -3,8 +3,6 @@
 A claim file states a program, a point and multipliers, so that an independent checker can verify the optimum.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any

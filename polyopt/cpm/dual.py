@@ -23,8 +23,6 @@ Kantchelian et al., Large-Margin Convex Polytope Machine (2014), unconstrained f
 Hsieh et al., A Dual Coordinate Descent Method for Large-scale Linear SVM (2008).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -4,8 +4,6 @@
 ξ_ik ≥ 0 [beta]; :func:`penalty_rows` has the rows of the penalty on the weights and of their signs.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +25,7 @@ _ZERO_TOL = 1e-6  # below which a slack, or a multiplier relative to the largest
 def duals_frame(
     X: Matrix, y: NDArray[Any], C: NDArray[Any], solution: Solution, Z: NDArray[Any], loss: Loss,
     rows: NDArray[Any], labels: NDArray[Any],
-) -> pd.DataFrame:  # fmt: skip
+) -> "pd.DataFrame":  # fmt: skip
     """Return the rows of the margin constraints and slacks, in the order of the samples.
 
     The state of a margin constraint follows from its multiplier or, without multipliers, from its output.
@@ -72,7 +70,7 @@ def duals_frame(
 def penalty_rows(
     penalty: FacePenalty, V: NDArray[Any], W: NDArray[Any], names: ArrayLike | None = None,
     q: NDArray[Any] | None = None,
-) -> pd.DataFrame:  # fmt: skip
+) -> "pd.DataFrame":  # fmt: skip
     """Return the multipliers of the ℓ1 and group penalties and of the signs: a row per face and feature.
 
     The columns are those of :func:`duals_frame`, with -1 as sample and the weight as output, and ``feature``.

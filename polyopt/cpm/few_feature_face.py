@@ -27,8 +27,6 @@ With sign constraints σ_j w_j ≥ 0, v_j is replaced by 0 if σ_j v_j < 0. A fi
 active sign constraints at 0, and a relaxation gives a feature with v_j = 0 the smallest z.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

@@ -7,8 +7,6 @@ branch and bound over the features of every face, until the assignment no longer
 objective less the sum of the faces' bounds.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar
 

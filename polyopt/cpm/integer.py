@@ -16,8 +16,6 @@ The bound is that of the real program for the final assignment, so the loss by r
 objective less the bound.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, combinations, product
@@ -197,7 +195,7 @@ class _Rounding:
         used = np.arange(face.m) if self.s is None else np.flatnonzero(self.W[k, :-1])
         return face.fit(used, tol=OPTIONS.refit_rel_gap, w=self.W[k]).w
 
-    def _round(self, k: int, w: Vector, *starts: Integers) -> RoundedFace:
+    def _round(self, k: int, w: Vector, *starts: Integers) -> "RoundedFace":
         return IntegerFace(self.X, self.y, self._costs(k), self.M, self.s, self.signs).round(w, *starts)
 
     def _cost(self, w: Vector, k: int) -> float:
@@ -205,7 +203,7 @@ class _Rounding:
         hinge = np.maximum(0.0, 1.0 - self.y * np.asarray(self.lifted @ w))
         return float(w @ w + self._costs(k) @ hinge)
 
-    def _set_face(self, k: int, face: RoundedFace) -> None:
+    def _set_face(self, k: int, face: "RoundedFace") -> None:
         self.rounded[k], self.W[k] = face, face.w
 
     def _assign(self) -> bool:

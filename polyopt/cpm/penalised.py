@@ -9,8 +9,6 @@ A start is the result of a run without penalty: under a large penalty all faces 
 round on, and no positive would change its face.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import ClassVar
 

@@ -38,8 +38,6 @@ to one μ, the objective at W over the number of products, and the other variabl
 only the first equation is violated. From smaller μ many short steps would be needed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise

@@ -17,8 +17,6 @@ Kantchelian et al., Large-Margin Convex Polytope Machine (2014), Algorithm 1.
 Xiao, Dual Averaging Methods for Regularized Stochastic Learning and Online Optimization (2010).
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -7,8 +7,6 @@ soft-thresholded by λ and the signs, then the norms of its groups by τ. For ma
 the groups and the signs. Thresholding gives the best r and δ for q (:func:`choose_group_multipliers`).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from formulations.face_penalty import FacePenalty

@@ -5,8 +5,6 @@ the other parameters, rules as text, and the call of :mod:`polyopt.cpm.certifica
 are in :mod:`polyopt.cpm.few_features` and :mod:`polyopt.cpm.integer`.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from polyopt.certificates.certificate import Certificate

@@ -39,8 +39,6 @@ References
 Kantchelian et al., Large-Margin Convex Polytope Machine (2014), Algorithms 1 and 2.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass

@@ -23,8 +23,6 @@ Once the zone has exactly the samples on the margin, their multipliers follow fr
 steps, each with two products with A.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

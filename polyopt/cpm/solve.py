@@ -14,8 +14,6 @@
 (:mod:`polyopt.optim.rounds`), from ``n_init`` starts. :func:`solve_cpm_from` does so from one assignment.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

@@ -4,8 +4,6 @@
 polytope, or two, one around each class (``inside_label="both"``).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -4,8 +4,6 @@ The machine has a fitted machine for each polytope, in ``sides_``, and decides b
 scores. A side is +1 if ``classes_[1]`` is outside the polytope, −1 if ``classes_[0]`` is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -68,7 +66,7 @@ def certificate_of_sides(machine: Any, tol: float) -> Certificate:
     return combine([side.certificate(tol) for side in machine._sides], names, "sides")
 
 
-def frame_of_sides(machine: Any, frames: Sequence[pd.DataFrame], last: bool = False) -> pd.DataFrame:
+def frame_of_sides(machine: Any, frames: "Sequence[pd.DataFrame]", last: bool = False) -> "pd.DataFrame":
     """Stack the frames of the sides, with the class outside as the first or the `last` column."""
     import pandas as pd
 

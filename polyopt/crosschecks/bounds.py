@@ -1,7 +1,5 @@
 """Complexities of classes of machines, in the bounds on their error."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from formulations.error_bounds import rmm_bounds

@@ -1,7 +1,5 @@
 """The Convex Polytope Machine: losses, faces, assignments, margins."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

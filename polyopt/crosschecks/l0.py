@@ -1,7 +1,5 @@
 """The L0 support vector machine and the one-norm machine: patterns, cuts, programs, the search."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Machines with the positives inside: the Polyceptron, PC-SLP, SPLA1, PLUME."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

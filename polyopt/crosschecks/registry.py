@@ -4,8 +4,6 @@ A check is a function of a seed that returns the computed and the expected numbe
 docstring is the identity, as the table prints it.
 """
 
-from __future__ import annotations
-
 import inspect
 import time
 import warnings

@@ -1,7 +1,5 @@
 """The Relative Margin Machine: its programs, the misprints, and the bound B."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import cvxpy as cp

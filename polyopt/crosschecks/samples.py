@@ -1,7 +1,5 @@
 """Small random data of the cross-checks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

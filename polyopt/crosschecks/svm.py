@@ -1,7 +1,5 @@
 """The support vector machine and the Sigma-SVM: duals, invariances, intercepts, the kernel."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from formulations import sigma_svm, svm

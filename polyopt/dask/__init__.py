@@ -10,8 +10,6 @@ not on how many workers there are, nor on those that are lost on the way, as lon
 one kind. What goes over the network in an iteration is some matrices of the size of the features.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any

@@ -5,8 +5,6 @@ arrays. Each array of more than 128 kB then needs new pages in every pass, and t
 half of the time of a fit. During a fit the worker's thresholds are therefore those that glibc would choose.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 from collections.abc import Sequence

@@ -8,8 +8,6 @@ In the order to read: ``catalogue.toml`` and ``named_sets``, ``loading``, ``sour
 ``tables``, ``svmlight``, ``preparation`` (texts and gaps made numbers), ``generators``.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

@@ -1,7 +1,5 @@
 """A labelled data set: features, labels, and the meaning of both."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -51,7 +49,7 @@ class Dataset:
     description: str = ""
     X_test: Features | None = None
     y_test: Labels | None = None
-    preparation: ColumnTransformer | None = None
+    preparation: "ColumnTransformer | None" = None
     target: str | int | None = None
 
     def __post_init__(self) -> None:

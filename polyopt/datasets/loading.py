@@ -3,8 +3,6 @@
 An interrupted download is resumed, a failed one is repeated, and files are checked against known digests.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import os
@@ -210,7 +208,7 @@ def retrieve(url: str, folder: Path, digest: str = "") -> Path:
     return path
 
 
-def _resumed(url: str, output: str, source: pooch.Pooch) -> None:
+def _resumed(url: str, output: str, source: "pooch.Pooch") -> None:
     """Download into a file beside the target, continuing it, and move it there once it is complete."""
     import requests
     from urllib3.exceptions import HTTPError

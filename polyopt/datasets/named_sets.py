@@ -4,8 +4,6 @@ Seven need no download: five are shipped with the package, two with scikit-learn
 first used, from a local folder, the cache or the internet. A set is the same whichever way it comes.
 """
 
-from __future__ import annotations
-
 import difflib
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -54,7 +52,7 @@ class Entry:
     dtype: str
 
     @classmethod
-    def of(cls, name: str, told: dict[str, Any]) -> Entry:
+    def of(cls, name: str, told: dict[str, Any]) -> "Entry":
         """Return the entry of a table of the catalogue."""
         unknown = [None] * len(told["labels"])
         counts, tests = told.get("counts", unknown), told.get("counts_test", unknown)
@@ -130,7 +128,7 @@ def find_entry(name: str) -> Entry:
     raise ValueError(f"name={name!r} is not a known data set.{hint} Known: {', '.join(ENTRIES)}")
 
 
-def catalogue() -> pd.DataFrame:
+def catalogue() -> "pd.DataFrame":
     """Return a frame of all named sets, indexed by ``name``, without loading any.
 
     Its columns are ``n`` and ``n_test`` (rows of the training and the publisher's test part), ``m``

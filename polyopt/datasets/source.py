@@ -1,7 +1,5 @@
 """Bytes of a file, compressed or not, of a pipe, or of standard input."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io

@@ -5,8 +5,6 @@ query ids. A text that it refuses, or that may hold any of these, is read again 
 names the broken line or accepts the text. Both accept a byte order mark, and CR alone as the end of a line.
 """
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Iterator

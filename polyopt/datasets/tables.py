@@ -5,8 +5,6 @@ finite numbers alone, is read cell by cell: this reader names the first broken l
 accepts texts and missing values on request.
 """
 
-from __future__ import annotations
-
 import csv
 import math
 import re

@@ -4,8 +4,6 @@
 fitted to, and fits scikit-learn's ``CalibratedClassifierCV`` to all of these.
 """
 
-from __future__ import annotations
-
 import warnings
 from typing import Any, Self
 

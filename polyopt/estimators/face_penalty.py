@@ -5,8 +5,6 @@ The numerical penalty of m features is :class:`formulations.face_penalty.FacePen
 ``FacePenaltyOfFeatures``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -121,7 +119,7 @@ class FacePenalty(Settings):
             return FacePenaltyOfFeatures(penalty.l1, penalty.group, -penalty.signs, penalty.groups)
         return penalty
 
-    def numbered(self, names: Sequence[object]) -> FacePenalty:
+    def numbered(self, names: Sequence[object]) -> "FacePenalty":
         """Return the same penalty with names of features replaced by their numbers."""
         all_names = [str(name) for name in names]
         signs: Any = self.signs

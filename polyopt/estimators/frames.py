@@ -4,8 +4,6 @@ A frame is a table of pandas or polars, with a name and a type for each column; 
 types, and those of arrays by their values. A gap is a missing value or the empty text.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -128,7 +126,7 @@ class ColumnTable:
 
 
 def read_columns(
-    X: SamplesLike, is_text: Sequence[bool | None], spellings: Sequence[Mapping[str, str]]
+    X: "SamplesLike", is_text: Sequence[bool | None], spellings: Sequence[Mapping[str, str]]
 ) -> ColumnTable:
     """Return the numbers and the texts of a table X (n, m).
 

@@ -3,8 +3,6 @@
 A face, linear in these features, is then piecewise linear in x.
 """
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY
 from typing import Any, Self
 
@@ -57,7 +55,7 @@ class Hinges(TransformerMixin, BaseEstimator):
     n_knots: int = 3
     _: KW_ONLY
 
-    def fit(self, X: SamplesLike, y: ArrayLike | None = None) -> Self:
+    def fit(self, X: "SamplesLike", y: ArrayLike | None = None) -> Self:
         """Compute the knots.
 
         Parameters
@@ -78,7 +76,7 @@ class Hinges(TransformerMixin, BaseEstimator):
         self.numbers_ = np.repeat([0, 1], [values.shape[1], sum(len(t) for t in self.knots_)])
         return self
 
-    def transform(self, X: SamplesLike) -> Array:
+    def transform(self, X: "SamplesLike") -> Array:
         """Return the features, then the hinges, feature by feature: (n, n_features_out)."""
         check_is_fitted(self)
         values = validated(self, X, dtype=np.float64, reset=False)

@@ -4,8 +4,6 @@
 :func:`hinge_columns` for faces fitted by linear programs, with a margin constraint per sample and face.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
 
 _MARGIN_TOL = 1e-6  # distance of an output from the margin 1 up to which it is on the margin
 
-RowsShown: TypeAlias = "tuple[str, str, NDArray[Any], NDArray[Any], NDArray[Any]]"
+RowsShown: TypeAlias = tuple[str, str, NDArray[Any], NDArray[Any], NDArray[Any]]
 """A family of constraints: name, letter of the multipliers; multipliers, slacks and states (n,)."""
 
 
@@ -32,7 +30,7 @@ def margin_state(excess: NDArray[Any]) -> NDArray[np.str_]:
 
 def multiplier_frame(
     families: Sequence[RowsShown], rows: NDArray[Any], label: NDArray[Any], outputs: NDArray[Any]
-) -> pd.DataFrame:
+) -> "pd.DataFrame":
     """Return one frame with the rows of all families, each in input order.
 
     rows, label, outputs (n,): row numbers of the samples in the data passed to ``fit``, labels and outputs.

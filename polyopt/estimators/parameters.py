@@ -9,8 +9,6 @@ a grid search can set ``penalty__l1``. A parameter of an earlier version that is
 with a message (:func:`refuse_moved`).
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The status of a fitted estimator, and warnings about its fit."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 from typing import Any, Protocol, TypeAlias
@@ -25,7 +23,7 @@ class Fitted(Protocol):
 def solutions_of(estimator: Fitted) -> list[Solution]:
     """Return all solutions of a fitted estimator: one, or one for each pair of classes and each side."""
 
-    def flat(nested: Nested) -> list[Solution]:
+    def flat(nested: "Nested") -> list[Solution]:
         return (
             [solution for part in nested for solution in flat(part)] if isinstance(nested, list) else [nested]
         )

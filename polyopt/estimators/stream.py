@@ -5,8 +5,6 @@ A subclass for two classes defines ``_begin(X, n_total)``, which returns the ini
 more than two classes there is a classifier for each pair, with its own stream.
 """
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from itertools import combinations
 from typing import Any
@@ -31,7 +29,7 @@ def keeps_no_data(machine: Any) -> bool:
 
 
 def learn_chunk(
-    machine: Any, X: SamplesLike, y: ArrayLike, classes: ArrayLike | None, sample_weight: ArrayLike | None,
+    machine: Any, X: "SamplesLike", y: ArrayLike, classes: ArrayLike | None, sample_weight: ArrayLike | None,
     n_total: int | None = None,
 ) -> Any:  # fmt: skip
     """Update a classifier by a chunk, and return it; the first chunk starts the stream."""

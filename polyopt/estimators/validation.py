@@ -3,8 +3,6 @@
 It adds checks to scikit-learn's ``validate_data``, and replaces its usual errors by more precise ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from numbers import Real

@@ -9,8 +9,6 @@ of two classes; labels, votes, coupled probabilities and calibration curves are 
 functions, :func:`couple_pairs` and :func:`certain_winners`, are in numpy.
 """
 
-from __future__ import annotations
-
 import math
 from itertools import combinations
 from typing import Any

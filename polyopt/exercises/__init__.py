@@ -5,8 +5,6 @@ right, or how it is wrong. ``exercises()`` has all of them by chapter: ``exercis
 ``svm``, ``rmm``, ``cpm``, ``polyceptron``, ``l0``, ``plume`` and ``certificates`` are the chapters.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 

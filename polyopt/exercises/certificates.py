@@ -1,7 +1,5 @@
 """Certificates: what breaks one, and what does not."""
 
-from __future__ import annotations
-
 import copy
 import tempfile
 from functools import cache

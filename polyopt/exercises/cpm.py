@@ -1,7 +1,5 @@
 """The Convex Polytope Machine: faces, assignments, and what stochastic steps leave."""
 
-from __future__ import annotations
-
 import warnings
 from functools import cache
 from typing import Any

@@ -3,8 +3,6 @@
 Texts are in ``words/<chapter>.toml``, where they can be edited, or translated, without code.
 """
 
-from __future__ import annotations
-
 import textwrap
 import tomllib
 import warnings

@@ -1,7 +1,5 @@
 """Few support vectors: the one-norm machine, patterns, and the cross-entropy method."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """PLUME: responsibilities, the M-step, its dual, and what a sharp gate does."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

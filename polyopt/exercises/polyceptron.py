@@ -1,7 +1,5 @@
 """The Polyceptron: a criterion that is the same at any scale, and what a margin mends."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Relative Margin Machines and the Sigma-SVM."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

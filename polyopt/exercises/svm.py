@@ -1,7 +1,5 @@
 """Optimisation for classifiers: margins, multipliers as prices, duality, certificates."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -8,8 +8,6 @@ Examples
 'Σ_i α_i - 1/2 ‖w‖^2'
 """
 
-from __future__ import annotations
-
 import re
 
 from formulations.language.notation.parser import GREEK, TILDE, UnreadableError

@@ -3,8 +3,6 @@
 They are made from the classifier's polytopes (:func:`decision_model_of`) and its stored training samples.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

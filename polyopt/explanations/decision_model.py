@@ -7,8 +7,6 @@ numbers, or one indicator feature for each category.
 The first section has the formatting of texts: numbers, labels, names, and lines of at most 80 characters.
 """
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ samples; s_j is the spread of feature j, its standard deviation. A sample is bey
 the face is positive, that is, if the face puts it outside of the polytope.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

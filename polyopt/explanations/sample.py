@@ -9,8 +9,6 @@ therefore computed in the interior of that region, as near to the boundary as ``
 label. Both distances are reported, in spreads: one spread is the standard deviation of a feature.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Solutions of other packages in our terms: arrays, and objects of scikit-learn, LIBSVM and LIBLINEAR."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Mapping, Sequence

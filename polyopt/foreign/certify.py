@@ -1,7 +1,5 @@
 """Certificates of other packages' solutions."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -84,8 +82,8 @@ def certify_solution(
     solution: object, X: MatrixLike, y: ArrayLike, program: str = "svm", *,
     C: float | None = None, B: float | None = None, D: float | None = None, kernel: str | None = None,
     gamma: float | Literal["scale", "auto"] | None = None, degree: int | None = None,
-    coef0: float | None = None, intercept: Intercept | None = None, loss: Loss | None = None,
-    margin: Margin | None = None, sample_weight: ArrayLike | None = None, positive: object = None,
+    coef0: float | None = None, intercept: Intercept | None = None, loss: "Loss | None" = None,
+    margin: "Margin | None" = None, sample_weight: ArrayLike | None = None, positive: object = None,
     tol: float = 1e-6, time_limit: float | None = None,
 ) -> Certificate:  # fmt: skip
     """Certify another package's solution: prove how far it is from the optimum.

@@ -5,8 +5,6 @@ itself tells (programs, commands, API, results), ``extension`` teaches Sphinx ou
 exercises, and ``site`` puts all of them into one folder, builds, keeps and renames.
 """
 
-from __future__ import annotations
-
 from polyopt.handbook.site import build_site, kept_site
 
 __all__ = ["build_site", "kept_site"]

@@ -7,8 +7,6 @@ parents are marked. Sphinx makes the contents of each page anew: on a site of 14
 build.
 """
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections.abc import Callable

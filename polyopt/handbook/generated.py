@@ -1,7 +1,5 @@
 """Generated pages: programs with their demonstrations, commands, reference, and kept results."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Iterable, Iterator

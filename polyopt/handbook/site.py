@@ -4,8 +4,6 @@ Sphinx with MyST and the theme furo makes pages of Markdown with formulas and of
 works in files. ``pip install 'polyopt[handbook]'`` installs them.
 """
 
-from __future__ import annotations
-
 import gc
 import hashlib
 import io

@@ -5,8 +5,6 @@ To be read in this order: ``state`` (machines, settings, and what a link holds),
 and ``engine`` (messages), ``server`` and ``widget`` (the two ways to a person).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 __all__ = ["Lab"]

@@ -4,8 +4,6 @@ A path is a row of small pictures, one for each value of a parameter; a trace sh
 A state is exported as Python lines that reproduce it, and as a file with the certificate's claim.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace

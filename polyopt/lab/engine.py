@@ -3,8 +3,6 @@
 A :class:`ProgressReporter` sends the progress of a job to the client on the way.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 import time

@@ -1,7 +1,5 @@
 """A state solved: the fitted estimator, its certificate, and how long both took."""
 
-from __future__ import annotations
-
 import threading
 import time
 import warnings

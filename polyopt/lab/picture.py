@@ -1,7 +1,5 @@
 """A solved state as a picture: values on a grid, faces, and the numbers of points and certificate."""
 
-from __future__ import annotations
-
 import base64
 import time
 from typing import Any

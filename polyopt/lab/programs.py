@@ -1,7 +1,5 @@
 """The program of a solved state and its dual, typeset, with the state's numbers in their rows."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Numbers and sentences for each point of a solution: its constraint rows with their multipliers."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cache

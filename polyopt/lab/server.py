@@ -6,8 +6,6 @@ was changed to this machine's; so is a WebSocket, or any request that says where
 page than the lab's own. No file is read but those of the page, which are read once.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """Points of the lab from data sets and files: two features of a set, or its principal plane."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace

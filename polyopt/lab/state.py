@@ -1,7 +1,5 @@
 """State of the lab, which a link holds: points with labels, a machine, its solver and settings."""
 
-from __future__ import annotations
-
 import difflib
 import math
 from collections.abc import Mapping

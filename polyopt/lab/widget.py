@@ -1,7 +1,5 @@
 """The lab as a widget in Jupyter, VS Code and marimo: the same page, the same messages, no server."""
 
-from __future__ import annotations
-
 import math
 import re
 from importlib import resources

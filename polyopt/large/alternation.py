@@ -11,8 +11,6 @@ assignment again, to the last bit. A face is certified at the end of its program
 its multipliers; :class:`Rounds` combines the certificates of all faces.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Base of the classifiers of samples in blocks: fit of each pair of classes, certificates, and prediction."""
 
-from __future__ import annotations
-
 import warnings
 from abc import abstractmethod
 from dataclasses import KW_ONLY
@@ -72,7 +70,7 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
 
     def fit(
         self,
-        X: SamplesLike | Source,
+        X: "SamplesLike | Source",
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
@@ -213,7 +211,7 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
 
     # -- prediction ------------------------------------------------------------------------------
 
-    def decision_function(self, X: SamplesLike) -> Any:
+    def decision_function(self, X: "SamplesLike") -> Any:
         """Return scores of samples.
 
         Parameters
@@ -237,7 +235,7 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
     def _pair_scores(self, X: Any) -> NDArray[Any]:
         """Return the scores (t, pairs) of validated samples, positive for the second class of a pair."""
 
-    def predict(self, X: SamplesLike) -> Any:
+    def predict(self, X: "SamplesLike") -> Any:
         """Return labels of samples.
 
         Parameters

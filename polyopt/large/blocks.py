@@ -4,8 +4,6 @@ A source must return the same block each time, because blocks are read more than
 is lost. With a random source without a seed, a result would not be that of any data set.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 from zlib import crc32

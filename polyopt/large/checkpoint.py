@@ -4,8 +4,6 @@ The solver's state of a block is recomputed from the log. So a checkpoint has so
 for each iteration, whatever the number of samples. It replaces the previous checkpoint when it is complete.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import warnings

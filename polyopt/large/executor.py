@@ -3,8 +3,6 @@
 Every block is inspected once, and each later reading is compared with the checksum of that first reading.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple

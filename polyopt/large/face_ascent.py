@@ -21,8 +21,6 @@ multipliers of active pairs, 17 bytes for each, and sends them to the blocks and
 The functions below :class:`FaceAscents` are steps of folds (:class:`polyopt.large.executor.Fold`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Linear machines on samples in blocks, solved by the interior point and certified."""
 
-from __future__ import annotations
-
 from hashlib import sha256
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """The Convex Polytope Machine on samples in blocks: certified for its assignment."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -114,7 +112,7 @@ class ConvexPolytopeMachine(BlockClassifier):
     max_passes: int = 30
     max_rounds: int = 50
     least_fall: float = 1e-4
-    random_state: Seed = 0
+    random_state: "Seed" = 0
     solver: str = "auto"
     feature_scale: float = 1.0
 
@@ -133,7 +131,7 @@ class ConvexPolytopeMachine(BlockClassifier):
 
     def fit(
         self,
-        X: SamplesLike | Source,
+        X: "SamplesLike | Source",
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
@@ -256,7 +254,7 @@ class ConvexPolytopeMachine(BlockClassifier):
 
     # -- prediction ------------------------------------------------------------------------------
 
-    def face_scores(self, X: SamplesLike) -> Any:
+    def face_scores(self, X: "SamplesLike") -> Any:
         """Return scores of samples at every face, for two classes.
 
         Parameters

@@ -20,8 +20,6 @@ References
 Kantchelian et al., Large-Margin Convex Polytope Machine (2014), Algorithm 1.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A source reads any of its blocks, any number of times, and always the same. It may be sent to other processes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable

@@ -1,7 +1,5 @@
 """The pictures of each lecture: machines on data of the package, drawn by :mod:`polyopt.plots`."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

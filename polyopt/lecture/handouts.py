@@ -1,7 +1,5 @@
 """The handouts of a lecture: exercises as notebooks, and programs as LaTeX that compiles by itself."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """The lectures, the files of a lecture, and writing them into a folder."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import resources

@@ -6,8 +6,6 @@ are shown as they are. A full slide is continued on another one with the same he
 the letters of a slide smaller if its content is too high. :func:`slide_page` makes the page.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

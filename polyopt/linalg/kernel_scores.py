@@ -24,8 +24,6 @@ of 4, because the ε of a tile is that of its largest norm. So a few outliers, w
 points are negligible, hardly loosen the bounds of these points.
 """
 
-from __future__ import annotations
-
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -62,7 +60,7 @@ class Part(NamedTuple):
     coef: Array  # (stop - start, q)
 
     @classmethod
-    def whole(cls, coef: Array) -> Part:
+    def whole(cls, coef: Array) -> "Part":
         """Return the coefficients (n,) of one expansion over all samples."""
         return cls(0, len(coef), np.zeros(1, dtype=np.intp), coef[:, None])
 

@@ -23,8 +23,6 @@ summed from the differences z_k − x_k (called "by differences" below). Columns
 are left out.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -44,8 +42,8 @@ from polyopt.base.threads import run_blocks
 from polyopt.linalg.sparse_products import multiply_transposed
 from polyopt.native.library import kernel as in_c
 
-Vector: TypeAlias = "NDArray[np.float64]"
-Samples: TypeAlias = "NDArray[np.intp]"
+Vector: TypeAlias = NDArray[np.float64]
+Samples: TypeAlias = NDArray[np.intp]
 
 DENSE_ROWS = 64  # rows of a sparse block multiplied at once: their dense copy stays in cache
 TILE_ROWS = 256  # rows of a tile, and its columns in double precision: half a megabyte
@@ -234,7 +232,7 @@ class SampleGram:
         gram._is_careful = always or float(self.n) ** 2 * columns <= _MAX_CAREFUL_WORK
         return gram
 
-    def part(self, samples: Samples) -> SampleGram:
+    def part(self, samples: Samples) -> "SampleGram":
         """Return the Gram matrix of these samples, with the same centre (but for RBF) and precision."""
         centre = None if self.is_sparse or self.kernel.name == "rbf" else self._centre
         gram = SampleGram(self.X[samples], self.kernel, centre)

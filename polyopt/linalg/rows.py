@@ -9,8 +9,6 @@ array (m+1, L), padded with columns of zeros to a multiple L of eight: one pass 
 multiplies it with all faces by vector instructions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 

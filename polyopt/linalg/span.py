@@ -9,8 +9,6 @@ is constant in all samples has the weight 0, and equal features have equal weigh
 to be preserved, and :func:`without_idle_faces` replaces faces that are never the minimum.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import nnls

@@ -5,8 +5,6 @@ every column in which the group has an entry, and a column for every sample; the
 matrix computes its products with the whole group at once.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -4,8 +4,6 @@ A feature without entries changes no output in training, and with a penalty its 
 solvers get the other features only: of hashed texts with 2^20 columns, those of words that occur.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -34,7 +32,7 @@ class UsedFeatures(NamedTuple):
     m: int  # number of all features
 
     @classmethod
-    def of(cls, X: Matrix, W: NDArray[np.float64] | None = None) -> UsedFeatures:
+    def of(cls, X: Matrix, W: NDArray[np.float64] | None = None) -> "UsedFeatures":
         """Return the features in use in samples X or in faces W (K, m+1); if X is dense, all features."""
         if not is_sparse(X):
             return cls.all(X)
@@ -44,7 +42,7 @@ class UsedFeatures(NamedTuple):
         return cls(np.flatnonzero(in_use), int(X.shape[1]))
 
     @classmethod
-    def all(cls, X: Matrix) -> UsedFeatures:
+    def all(cls, X: Matrix) -> "UsedFeatures":
         """Return all features of X."""
         return cls(np.arange(X.shape[1]), int(X.shape[1]))
 

@@ -1,7 +1,5 @@
 """The generalisation bound of a fitted SVM, Sigma-SVM or Relative Margin Machine, for any kernel."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any, Literal
 
@@ -13,7 +11,7 @@ from polyopt.linalg.kernels import MatrixGram, SampleGram, chunks, gram_matvec
 
 
 def bound_of(
-    machine: Any, delta: float, X_unlabelled: SamplesLike | None, form: Literal["best", "F", "G", "H"]
+    machine: Any, delta: float, X_unlabelled: "SamplesLike | None", form: Literal["best", "F", "G", "H"]
 ) -> MarginBound:
     """Apply the theorem of :mod:`formulations.error_bounds.margin_bounds` to a fitted binary machine.
 
@@ -56,7 +54,7 @@ def bound_of(
     )
 
 
-def _landmarks(machine: Any, X_unlabelled: SamplesLike) -> Any:
+def _landmarks(machine: Any, X_unlabelled: "SamplesLike") -> Any:
     """Return the unlabelled samples, checked; raise ValueError for a precomputed kernel."""
     if machine.kernel == "precomputed":
         raise ValueError(

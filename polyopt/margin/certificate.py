@@ -27,8 +27,6 @@ projected gradient ascent. :mod:`~polyopt.margin.certificate_by_blocks` applies 
 samples, and sums the results.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction

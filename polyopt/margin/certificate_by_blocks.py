@@ -16,8 +16,6 @@ term of its dual (:mod:`polyopt.margin.geometry`).
 and little data is copied; :func:`certify_blocks` merges the results of all blocks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 

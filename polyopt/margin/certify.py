@@ -5,8 +5,6 @@ constraints with one row per sample (:mod:`formulations.families`), and :func:`c
 point. The certificates are explained in :mod:`polyopt.margin.certificate`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, TypedDict, Unpack
 

@@ -6,8 +6,6 @@ Rows are families of constraints, one per sample: ``side_i f_i ≥ kink − slac
 multipliers, the cost of slack.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction

@@ -29,8 +29,6 @@ The second is the Cauchy-Schwarz inequality in the span of the samples; the thir
 T diagonal such that the diagonal of TAT is one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from typing import Any, Protocol
@@ -470,7 +468,7 @@ class SigmaLinearGeometry(_SigmaGeometry):
         self.gradient_scale = self._metric.gradient_scale
 
     @cached_property
-    def _metric(self) -> SigmaMetric:
+    def _metric(self) -> "SigmaMetric":
         X, m = self.X, self.X.shape[1]
         if m > MAX_SQUARE_ROWS:
             raise ValueError(

@@ -9,8 +9,6 @@ are the samples' weights; `rows` (n,) are the samples' indices in the user's dat
 pair the indices of its samples among those of the fit.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import KW_ONLY, field
 from itertools import combinations

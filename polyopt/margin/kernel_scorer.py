@@ -5,8 +5,6 @@ double precision. A label depends only on the signs of scores: it is first decid
 precision with error bounds, and in double precision for the samples for which the bounds are too wide.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -36,7 +34,7 @@ class _BinaryMachine(NamedTuple):
     coef: NDArray[np.float64]
     intercept: float
 
-    def is_same_as(self, other: _BinaryMachine) -> bool:
+    def is_same_as(self, other: "_BinaryMachine") -> bool:
         return (
             self.kernel == other.kernel
             and self.X is other.X

@@ -5,8 +5,6 @@ the machine is the SVM. The feasible set of the dual does not depend on B. So th
 are a feasible warm start for the next, and cached kernel rows are reused.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

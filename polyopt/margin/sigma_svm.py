@@ -5,8 +5,6 @@ other machine is solved as a support vector machine with a centred kernel
 (:mod:`formulations.centred_kernel`).
 """
 
-from __future__ import annotations
-
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +56,7 @@ class SigmaSVM(HingeClassifier):
     D: float = 0.5
 
     _title = "the Sigma-SVM"
-    _centred: CentredKernel | None = field(init=False, default=None)  # computed at its first use
+    _centred: "CentredKernel | None" = field(init=False, default=None)  # computed at its first use
     _is_pairwise = False  # an entry of the centred kernel depends on all samples
     _parameter_constraints = HingeClassifier._parameter_constraints | shared("D")
 
@@ -66,12 +64,12 @@ class SigmaSVM(HingeClassifier):
     def _variance_share(self) -> float:  # type: ignore[override]
         return float(self.D)
 
-    def _primal_program(self, X: Any, rows: Families, weights: NDArray[Any]) -> Program:
+    def _primal_program(self, X: Any, rows: Families, weights: NDArray[Any]) -> "Program":
         from formulations import sigma_svm
 
         return sigma_svm.primal(X, rows["margin"].side, rows["margin"].cap, self.D, weights)
 
-    def _dual_program(self, K: NDArray[Any], rows: Families) -> Program:
+    def _dual_program(self, K: NDArray[Any], rows: Families) -> "Program":
         # With the centred kernel the Sigma-SVM is a support vector machine.
         from formulations import svm
 

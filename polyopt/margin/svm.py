@@ -4,8 +4,6 @@ It is the Relative Margin Machine with the bound B on the outputs infinite, and 
 weight on the variance of the outputs; the baseline of both.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
@@ -42,12 +40,12 @@ class SVM(HingeClassifier):
 
     _title = "the SVM"
 
-    def _primal_program(self, X: Any, rows: Families, weights: NDArray[Any]) -> Program:
+    def _primal_program(self, X: Any, rows: Families, weights: NDArray[Any]) -> "Program":
         from formulations import svm
 
         return svm.primal(X, rows["margin"].side, rows["margin"].cap)
 
-    def _dual_program(self, K: NDArray[Any], rows: Families) -> Program:
+    def _dual_program(self, K: NDArray[Any], rows: Families) -> "Program":
         from formulations import svm
 
         return svm.kernel_dual(K, rows["margin"].side, rows["margin"].cap)

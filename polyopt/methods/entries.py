@@ -1,7 +1,5 @@
 """The methods of this package: kernel machines, machines with few support vectors, polytope machines."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any

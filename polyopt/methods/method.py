@@ -1,7 +1,5 @@
 """`Method`: the description of a method for the commands, the comparison and the reports."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

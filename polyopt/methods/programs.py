@@ -4,8 +4,6 @@ There is no list of programs to keep: a family builds its programs on its own sm
 and ``singles(seed)``, and :func:`entries_of` reads their names from them.
 """
 
-from __future__ import annotations
-
 import difflib
 import inspect
 import re

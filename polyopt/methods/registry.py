@@ -1,7 +1,5 @@
 """Every method by name: of this package, of installed packages, and added by `register`."""
 
-from __future__ import annotations
-
 import difflib
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
@@ -57,7 +55,7 @@ class _Methods(Mapping[str, Method]):
             self.read(point)
         return self.by_name
 
-    def read(self, point: EntryPoint) -> None:
+    def read(self, point: "EntryPoint") -> None:
         """Add the methods of an entry point; one that is wrong is left out with a warning."""
         package = (point.dist.name if point.dist is not None else None) or point.module
         subject = f"the package {package!r} registers {point.name!r} as a method of polyopt"
@@ -102,7 +100,7 @@ class _Methods(Mapping[str, Method]):
         return len(self.complete)
 
 
-def _entry_points() -> list[EntryPoint]:
+def _entry_points() -> "list[EntryPoint]":
     """Return the entry points of this group, also if the file of one package cannot be read."""
     from importlib.metadata import distributions, entry_points
 

@@ -1,7 +1,5 @@
 """Settings chosen from the training data, the labels and the other settings."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Explanations of a saved model in the columns and units of its table."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Model files in the format of skops, which holds data and no code; only the types named here are loaded."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys
@@ -101,7 +99,7 @@ def _own_types() -> list[str]:
     return sorted(shared.union(*({method.home, *method.keeps} for method in METHODS.values())))
 
 
-def save_model(model: Model | BaseEstimator, path: str | Path) -> None:
+def save_model(model: "Model | BaseEstimator", path: str | Path) -> None:
     """Write a model to a file.
 
     The training data that the machine holds are written too; :meth:`polyopt.models.Model.without_data` drops
@@ -314,7 +312,7 @@ def _checked(model: Model) -> Model:
     return model
 
 
-def _check_parameters(estimator: BaseEstimator) -> None:
+def _check_parameters(estimator: "BaseEstimator") -> None:
     """Refuse a machine that was fitted with a removed parameter."""
     kind = type(estimator).__name__
     for (owner, name), neutral in _REMOVED.items():

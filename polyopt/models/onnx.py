@@ -4,8 +4,6 @@ Numbers come in as one matrix ``X``, in the columns' order. If the model reads t
 an input (n, 1) of its own, by its name. A missing number is NaN, and a missing text "".
 """
 
-from __future__ import annotations
-
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
 _DOUBLE = 11  # number of the type in ONNX
 
 
-def to_onnx(model: Any) -> ModelProto:
+def to_onnx(model: Any) -> "ModelProto":
     """Return the whole pipeline as an ONNX model in double precision (opset 19).
 
     The graph of a :class:`~polyopt.models.model.Model` has the outputs ``label`` (n,) and ``scores``, (n,) or

@@ -6,8 +6,6 @@ values, in the units of the table. The steps are scikit-learn's imputers, scaler
 :class:`polyopt.Hinges`, in pipelines and column transformers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -74,7 +72,7 @@ class RawUnits:
     fills: tuple[float | str | None, ...]
 
     @classmethod
-    def of(cls, steps: Sequence[tuple[str, Any]], columns: Sequence[str]) -> RawUnits:
+    def of(cls, steps: Sequence[tuple[str, Any]], columns: Sequence[str]) -> "RawUnits":
         """Return the features after the fitted steps; ValueError for a step of another kind."""
         fills: list[float | str | None] = [None] * len(columns)
         features: Features = [Feature(j) for j in range(len(columns))]

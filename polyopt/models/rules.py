@@ -1,7 +1,5 @@
 """Rules of a saved polytope machine, and their agreement with the machine."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Self

@@ -9,8 +9,6 @@ does, it is that of the package ``ziglang``, which is a requirement of the build
 ``python polyopt/native/build.py`` compiles in place.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import platform

@@ -8,8 +8,6 @@ is a lower bound on the optimum whenever the search ends: if no node is open, af
 If open nodes take more memory than allowed, further children are explored depth first, which needs little.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass

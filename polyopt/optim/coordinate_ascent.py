@@ -21,8 +21,6 @@ of U (m+1, L), with L = K padded to a multiple of the SIMD width (:mod:`polyopt.
 c_ik, with q = 1 if all faces have the same caps, else q = K.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -11,8 +11,6 @@ Only the ranks of the scores matter. The iteration is :meth:`_Run.step`; each pa
 (:class:`_PatternScores`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
@@ -245,7 +243,7 @@ def _patterns(incumbents: ArrayLike | None, n: int) -> Bits:
 class _Run:
     """The iterations: probabilities p (n,), history, and the status, None until the search ends."""
 
-    def __init__(self, rules: Rules, p: Vector, lower_bound: float, scores: _PatternScores, clock: Clock):
+    def __init__(self, rules: Rules, p: Vector, lower_bound: float, scores: "_PatternScores", clock: Clock):
         self.rules, self.p, self.lower_bound, self.scores, self.clock = rules, p, lower_bound, scores, clock
         self.status: Status | None = None
         self.reason = ""
@@ -270,7 +268,7 @@ class _Run:
             if progress is not None:
                 progress(record)
 
-    def step(self, incumbents: _Scored, rng: np.random.Generator) -> dict[str, float]:
+    def step(self, incumbents: "_Scored", rng: np.random.Generator) -> dict[str, float]:
         """Draw and score patterns, select the elite, and update p; return the iteration's record."""
         rules, scores, old_counts = self.rules, self.scores, self.scores.counts
         patterns = rng.random((rules.n_samples, len(self.p))) < self.p
@@ -347,7 +345,7 @@ class _Scored(NamedTuple):
     patterns: Bits  # (s, n)
     values: Vector  # (s,), infinite after a failure, or if proven not to be elite
 
-    def up_to(self, threshold: float) -> _Scored:
+    def up_to(self, threshold: float) -> "_Scored":
         """Return the patterns with a score up to the threshold, ties included."""
         is_low = (self.values <= with_ties(threshold)) & (self.values < np.inf)
         return _Scored(self.patterns[is_low], self.values[is_low])

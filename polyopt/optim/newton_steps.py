@@ -1,7 +1,5 @@
 """Parts of Newton's method: linear systems whose matrix need not be definite, and Armijo's condition."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 

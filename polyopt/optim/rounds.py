@@ -13,8 +13,6 @@ problems:
   for each cell (SPLA1, the exact Polyceptron), expectation-maximisation (PLUME).
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The best of several runs from different starts (multistart), one after the other or in parallel."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 

@@ -8,8 +8,6 @@ stop as soon as the minimum is known to be above a cutoff. If HiGHS reports an e
 program is solved again without the basis.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any

@@ -1,7 +1,5 @@
 """The plane of two features: decision boundaries with levels of the program, and the metric of a machine."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ The colours are distinct to colour-blind readers; classes and families of multip
 markers. Figures are made without pyplot, which would keep each until it is closed: no window opens.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import re

@@ -1,7 +1,5 @@
 """Optimality in pictures: the multipliers of a machine, and the conditions of a certificate."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Iterator
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """A figure that a notebook shows although pyplot, which would register it, is not imported."""
 
-from __future__ import annotations
-
 import io
 
 from matplotlib.figure import Figure

@@ -4,8 +4,6 @@ Slices and the plane show a :class:`Scene`: the polytope, the samples, and the l
 which are the same in every panel. The inside is tinted; faces are lines, thick on the boundary.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Reliability of probabilities: observed frequency of a class against its predicted probability."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

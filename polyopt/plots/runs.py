@@ -1,7 +1,5 @@
 """Runs of solvers: convergence, gaps against time, and paths of machines."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ Their decision function is h(x) = min_k (W_k'x + b_k), positive inside a polytop
 which a sample's minimum is attained is its cell.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import KW_ONLY
@@ -66,7 +64,7 @@ class PolyhedralClassifier(FaceClassifier):
     n_init: int = 10
     max_iter: int = 100
     time_limit: float | None = None
-    random_state: Seed = None
+    random_state: "Seed" = None
     n_jobs: int | None = None
     verbose: bool | int = False
 
@@ -93,7 +91,7 @@ class PolyhedralClassifier(FaceClassifier):
         return self.solver
 
     def _run(
-        self, stage: Stage[Any], seed: int, first: Callable[[float | None], Array] | None = None
+        self, stage: "Stage[Any]", seed: int, first: Callable[[float | None], Array] | None = None
     ) -> Solution:
         """Return the best solution of several starts, preceded by one from the faces that `first` returns."""
         from polyopt.optim.rounds import run_from_many_starts
@@ -133,7 +131,7 @@ class PolyhedralClassifier(FaceClassifier):
     def _binary_certificate(self, tol: float) -> Any:
         return self._certify(self.solution_["W"], tol)
 
-    def _binary_duals(self) -> pd.DataFrame:
+    def _binary_duals(self) -> "pd.DataFrame":
         import pandas as pd
 
         columns = self._multipliers()

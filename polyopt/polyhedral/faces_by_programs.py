@@ -25,8 +25,6 @@ the same margins.
 basis, so that a run depends on its start only, and not on earlier solves.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -42,8 +42,6 @@ thresholding of entries by λ, with 0 for a forbidden sign, and then of groups o
 (:mod:`formulations.face_penalty`). The second sum is over the weights that may differ from 0.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial

@@ -19,8 +19,6 @@ others descend again, and so on. This is a heuristic: another choice of weights 
 is of the program for the remaining weights (:mod:`formulations.logistic_polytopes`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -14,8 +14,6 @@ by the scores, and a_i = c_i σ(ξ_i), its derivatives by ξ. At the other class
 of the constraints of the convex program for a fixed assignment, and :meth:`FaceLoss.bound` is the dual value.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -87,7 +85,7 @@ class FaceLoss:
     groups: NDArray[np.int64] | None = None  # (m,), the group of each feature, from 0; None: one each
     known_units: Units | None = None  # value of `units`; None: computed from the samples
 
-    def of_features(self, used: NDArray[np.intp], support: Mask | None = None) -> FaceLoss:
+    def of_features(self, used: NDArray[np.intp], support: Mask | None = None) -> "FaceLoss":
         """Return the problem of the features `used`; `support` (K, m) has columns for all features."""
         scale, middle = self.units
         return replace(

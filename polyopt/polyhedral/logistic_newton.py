@@ -31,8 +31,6 @@ every eigenvalue of H. The value of the model at V exceeds its minimum by at mos
 where "shrunk" is soft thresholding by λ, and by τ for groups (:mod:`formulations.face_penalty`).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -309,7 +307,7 @@ class WeightGroups:
     smooth: Mask  # (K (m+1),) True for entries without penalty and sign constraint
 
     @staticmethod
-    def of(penalty: FacePenalty, n_faces: int) -> WeightGroups:
+    def of(penalty: FacePenalty, n_faces: int) -> "WeightGroups":
         """Return the groups of a penalty for `n_faces` faces."""
         labels = np.tile(np.append(penalty.groups, -1), n_faces)
         biases = labels < 0

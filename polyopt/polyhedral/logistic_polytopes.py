@@ -5,8 +5,6 @@ with method="exact", alternating minimisation: solve the explicit convex program
 samples to faces, assign every sample to the best face of its class, and repeat.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

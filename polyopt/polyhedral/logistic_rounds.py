@@ -11,8 +11,6 @@ starts of a path depend on its training part only.
 :class:`CandidateFits` fits the candidates of paths on the splits; :class:`SearchRounds` chooses the paths.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -283,7 +281,7 @@ class SearchRounds:
                 return self._with_most_weights(self._with_fewest_knots(small, splits), small, splits)
         return None
 
-    def table(self) -> pd.DataFrame:
+    def table(self) -> "pd.DataFrame":
         """Return the candidates that were tried, with their losses."""
         import pandas as pd
 

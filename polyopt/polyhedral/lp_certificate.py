@@ -19,8 +19,6 @@ Values and bounds are balls, intervals that enclose rounding (:mod:`polyopt.lina
 satisfy their caps exactly, and the bound includes their imbalance with its rounding.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -238,8 +236,8 @@ def _reassignment_gain(y: Vector, hinges: Vector, assigned: NDArray[np.int64]) -
 
 
 def _certificate(
-    name: str, value: Ball, bound: Ball, residuals: list[Residual], box: BoxedFaces, tol: float, large: bool,
-    statement: Callable[[], Statement],
+    name: str, value: Ball, bound: Ball, residuals: list[Residual], box: "BoxedFaces", tol: float,
+    large: bool, statement: Callable[[], Statement],
 ) -> Certificate:  # fmt: skip
     """Return the certificate; a value of 0 is optimal without multipliers."""
     single, zero = len(box.W) == 1, not _may_be_positive(value) and not box.is_violated
@@ -268,7 +266,7 @@ class BoxedFaces:
     is_violated: bool
 
     @classmethod
-    def around(cls, W: Vector, radius: float, tol: float) -> BoxedFaces:
+    def around(cls, W: Vector, radius: float, tol: float) -> "BoxedFaces":
         """Clip W to a box, which for an infinite radius is ten times the largest entry."""
         radius = positive("radius", radius, infinite=True)
         if np.isinf(radius):

@@ -10,8 +10,6 @@ The dual program stays in HiGHS: a new assignment changes upper bounds of its co
 simplex method continues from the last basis.
 """
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY
 from typing import Any, ClassVar
 

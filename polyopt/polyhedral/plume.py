@@ -21,8 +21,6 @@ In the file: :class:`PlumeProblem` (EM steps), :func:`solve_plume` (many starts)
 with its methods, and the estimator.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
@@ -117,7 +115,7 @@ class PlumeProblem(DescentProblem):
         self.method, self.inner = method, inner or (5 if method == "bfgs" else 1)
         self._cached_value: tuple[Array, float] | None = None
 
-    def with_gamma(self, gamma: float) -> PlumeProblem:
+    def with_gamma(self, gamma: float) -> "PlumeProblem":
         """Return the same problem with another sharpness of the gate."""
         other = copy.copy(self)
         other.gamma, other._program, other._cached_value = gamma, None, None
@@ -680,7 +678,7 @@ class PLUME(PolyhedralClassifier):
             "state": states[(r > 0.05).astype(int) + (r > 0.5)],
         }
 
-    def generalization_bound(self, delta: float = 0.05) -> PolytopeBound:
+    def generalization_bound(self, delta: float = 0.05) -> "PolytopeBound":
         """Return a bound on the error, by Rademacher complexity, from the training data (two classes).
 
         It is for the decision rule of the parameter `decision`.

@@ -17,8 +17,6 @@ selects the reading of the algorithm:
 The file has the compiled sweeps, the two algorithms with their common loop ``_run``, and the estimator.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
@@ -452,7 +450,7 @@ class Polyceptron(PolyhedralClassifier):
 
     @available_if(keeps_no_data)
     def partial_fit(
-        self, X: SamplesLike, y: ArrayLike,
+        self, X: "SamplesLike", y: ArrayLike,
         classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None,
     ) -> Self:  # fmt: skip
         """Make one pass over a chunk of a stream, or of data too large for the memory.
@@ -481,7 +479,7 @@ class Polyceptron(PolyhedralClassifier):
         """
         return learn_chunk(self, X, y, classes, sample_weight)
 
-    def _begin(self, X: Any, n_total: int) -> PolyceptronStream:
+    def _begin(self, X: Any, n_total: int) -> "PolyceptronStream":
         """Return the initial state of a stream: Algorithm 2 with small random faces."""
         self._side, self.solver_ = self._chosen_side(), "online"
         seed = self._seed()

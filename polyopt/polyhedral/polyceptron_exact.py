@@ -13,8 +13,6 @@ integer program. HiGHS starts from the best result of the alternation, and the a
 the faces of HiGHS.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

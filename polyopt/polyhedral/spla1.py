@@ -13,8 +13,6 @@ subproblem of its cell, a run need not converge. So a candidate solution include
 and its certificate is for them. A random start was not fitted to any cells and is not a candidate solution.
 """
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal
 

@@ -17,7 +17,7 @@ from polyopt.polytope.spellings import number_spelled, other_spellings
 if TYPE_CHECKING:
     from polyopt.polytope import Polytope
 
-Label: TypeAlias = "str | bool | int | float"
+Label: TypeAlias = str | bool | int | float
 """The name of a class."""
 Terms: TypeAlias = "dict[int, float | dict[str, float]]"
 """Terms of a face by column: a coefficient or, for a column of texts, one for each text."""

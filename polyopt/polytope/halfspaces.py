@@ -10,8 +10,6 @@ relative to the rounding of W x + b, not to a fixed tolerance.
 Everywhere W (K, m) are the normals and b (K,) the offsets.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from math import comb, prod
 

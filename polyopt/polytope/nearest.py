@@ -8,8 +8,6 @@ a choice, too: it stays missing, at its imputed value, or becomes known, and its
 This search does not use :mod:`polyopt.optim.best_first`, which is on a higher floor.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

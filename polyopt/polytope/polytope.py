@@ -1,7 +1,5 @@
 """A convex polytope {x : W x + b ≤ 0}, as machines learn it: its points, size, corners and rules."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -332,7 +330,7 @@ class Polytope:
         """Return the faces for JSON: terms, limits, and which faces are redundant."""
         return as_json(self, inside, outside)
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> "pd.DataFrame":
         """Return one row a face: the coefficient of each feature, ``offset``, ``norm`` and ``redundant``."""
         import pandas as pd
 

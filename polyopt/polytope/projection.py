@@ -15,8 +15,6 @@ raised until it is. The point is then computed anew from the active rows, to rou
 Reference: C. L. Lawson, R. J. Hanson, Solving Least Squares Problems (1974), chapter 23.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_triangular

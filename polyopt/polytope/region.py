@@ -6,8 +6,6 @@ chosen face of each. For a difference of two scores, f₁ ≥ f₂ chooses the f
 of f₂. So a :class:`Region` is a union of cases, each a polytope and some choices among rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -34,12 +32,12 @@ class Rows:
         names = tuple((piece, k) for k in range(len(offsets)))
         return cls(sign * normals, sign * offsets, names)
 
-    def row(self, k: int) -> Rows:
+    def row(self, k: int) -> "Rows":
         """Return row k."""
         return Rows(self.W[k : k + 1], self.b[k : k + 1], self.names[k : k + 1])
 
     @staticmethod
-    def together(parts: Sequence[Rows], m: int) -> Rows:
+    def together(parts: "Sequence[Rows]", m: int) -> "Rows":
         """Return the rows of all the parts, over m features."""
         W = np.vstack([np.zeros((0, m)), *(part.W for part in parts)])
         b = np.concatenate([np.zeros(0), *(part.b for part in parts)])

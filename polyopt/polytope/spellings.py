@@ -1,7 +1,5 @@
 """Spellings of a category: True, "true" and 1 are one truth, and 2, 2.0 and "2" one number."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 

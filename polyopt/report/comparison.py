@@ -4,8 +4,6 @@ Each data set has a section: for repeated runs means, differences and every sing
 pictures of each method. A last section compares every solver with a proven bound.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass

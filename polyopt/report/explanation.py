@@ -1,7 +1,5 @@
 """`write_explanation`: the explanation of a model, and of a sample if there is one, as a page."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from operator import itemgetter
 from pathlib import Path

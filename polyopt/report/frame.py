@@ -1,7 +1,5 @@
 """Parts of a page: its frame, contents and tables. A page is one file that needs no network."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

@@ -1,7 +1,5 @@
 """Programs and formulas in HTML: sections of a page, and summaries for a notebook."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache

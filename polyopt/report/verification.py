@@ -1,7 +1,5 @@
 """`write_verification`: every program and every cross-check on one page that needs no network."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -20,8 +20,6 @@ distance from the computed numbers is the radius of a ball, with which all later
 Shcherbina, Safe bounds in linear and mixed-integer linear programming, 2004).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

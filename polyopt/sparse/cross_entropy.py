@@ -15,8 +15,6 @@ and both together for a swap. The cuts of all earlier programs exclude most of t
 programs prove that a whole neighbourhood of thousands of patterns has no better one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -65,7 +63,7 @@ class L0Search(Shown):
     work: Work
 
     @classmethod
-    def none(cls, data: L0Data, u: Vector) -> L0Search:
+    def none(cls, data: L0Data, u: Vector) -> "L0Search":
         """Return the record if branch and bound needed no search; u (n,): multipliers of the relaxation."""
         relaxed = max(score_bound(data, u / data.C), 0.0)
         return cls(relaxed, np.nan, (), (), 0, is_local_optimum=True, work=Work())

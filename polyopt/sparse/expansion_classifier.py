@@ -4,8 +4,6 @@ The kernel may be indefinite or asymmetric. Its first argument is the sample to 
 support vector, in training (``K[i, j] = k(x_i, x_j)``) as in prediction.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import KW_ONLY, field
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -194,7 +192,7 @@ class ExpansionClassifier(KernelClassifier):
     def _support(self) -> tuple[NDArray[np.intp], Array]:
         return self._used, self.dual_coef_[0]
 
-    def _binary_duals(self) -> pd.DataFrame:
+    def _binary_duals(self) -> "pd.DataFrame":
         (K, _), y, solution = self._training_kernel(), self._y, self.solution_
         alpha, u, (caps, cost, costs_of_slack) = solution["alpha"], solution["margin"], self._terms()
         f = K @ (y * alpha) + self.intercept_[0]

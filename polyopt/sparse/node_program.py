@@ -36,8 +36,6 @@ References: Koberstein, The dual simplex method (2005), on the long step; Forres
 simplex algorithms (1992).
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -142,7 +140,7 @@ class Problem(Struct):
     signature: ClassVar[str] = "signed: f8 (n, p); y: f8 (n); caps: f8 (n); sizes: f8 (p); errors: f8 (p)"
 
 
-def problem_of(data: L0Data) -> Problem:
+def problem_of(data: "L0Data") -> Problem:
     """Return the data of an L0 machine for the kernels."""
     sizes, errors = (np.ascontiguousarray(data.C * values, dtype=float) for values in data.column_sizes)
     return Problem(
@@ -178,7 +176,7 @@ _bound_of = kernel(
 )
 
 
-def bound_of(problem: Problem, fixed: Marks, u: Vector, rates: Vector | None = None) -> float:
+def bound_of(problem: Problem, fixed: "Marks", u: Vector, rates: Vector | None = None) -> float:
     """Bound the scores of a node from below, by feasible multipliers near u (n,), which may be any numbers.
 
     fixed (p,) is ON, OFF or FREE; rates (2, p) is set to lower and upper bounds on the rates r_j.
@@ -190,7 +188,7 @@ def bound_of(problem: Problem, fixed: Marks, u: Vector, rates: Vector | None = N
 
 
 def solve_by_highs(
-    problem: Problem, fixed: Marks, seconds: float | None
+    problem: Problem, fixed: "Marks", seconds: float | None
 ) -> tuple[bool, Vector, float, Vector]:
     """Solve the program of a node by HiGHS.
 

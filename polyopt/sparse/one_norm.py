@@ -8,8 +8,6 @@ min  π Σ_j α_j + Σ_i c_i ξ_i   s.t.  y_i (Σ_j K_ij t_j α_j + b) + ξ_i �
 is the program of a pattern σ (:mod:`polyopt.sparse.pattern_lp`).
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import TypeVar
 

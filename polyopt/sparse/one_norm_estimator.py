@@ -1,7 +1,5 @@
 """The one-norm support vector machine: a linear program with few support vectors."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar

@@ -13,8 +13,6 @@ Every solution gives a cut, a lower bound on L at all patterns; :class:`CutPool`
 begins from a point (:func:`as_start`) and ends with the program of its best pattern (:func:`finished`).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,7 +135,7 @@ class PatternLP:
             solution = fresh if fresh.status is not Status.FAILED else solution
         return solution
 
-    def _build(self, columns: NDArray[np.intp]) -> _AnchoredLP:
+    def _build(self, columns: NDArray[np.intp]) -> "_AnchoredLP":
         """Build the program of these columns, scaled by C: HiGHS's dual tolerance is then one on the loss."""
         data, self._columns = self.data, columns
         no_cost, caps = np.zeros(len(columns)), np.full(len(columns), data.C)

@@ -6,8 +6,6 @@ S(σ) = 1'σ + C L(σ) its score. Every solution gives a cut, a lower bound on L
 is not solved (the pattern is *screened*); other programs are solved only until their dual value proves it.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The settings of the cross-entropy method for the L0 machine."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 from numbers import Real
 from typing import Any

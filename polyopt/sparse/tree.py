@@ -23,8 +23,6 @@ twentieth of the gap; branching for the same time closes a third).
 Reference: Achterberg, Koch & Martin, Branching rules revisited (2005).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -334,7 +332,7 @@ class L0Tree:
             self._adopt(child, int(last_node[index]), bound)
         remove_node(self.nodes, slot)  # last, so that Ctrl-C does not lose the node
 
-    def _adopt(self, fixed: Marks, index: int, bound: float) -> bool:
+    def _adopt(self, fixed: "Marks", index: int, bound: float) -> bool:
         """Solve a node by HiGHS, and open it with the constant classifier's basis; True if it was solved."""
         is_solved, a, b, u = solve_by_highs(self.problem, fixed, self.clock.left)
         state = self.workspace.states[index]

@@ -12,8 +12,6 @@ Subscripts open with ``_{``, powers with ``^{``, and both close with ``}``; a tr
               followed by its powers and '
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import lru_cache

@@ -3,8 +3,6 @@
 In a sentence each formula stands between two ``$``: ``"cost of slack less alpha: $Cᵢ − αᵢ$"``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import fields, is_dataclass
 

@@ -29,8 +29,6 @@ weights are eliminated, only multipliers and intercepts are unknown, and each fa
 order to read: solvers of linear equations, :func:`solve_active_set`, the active sets, and their slacks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import partial

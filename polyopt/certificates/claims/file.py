@@ -12,8 +12,6 @@ the score, costs cap_i times a loss of t; a cap of None demands t ≤ 0. If the 
 the rows of a sample have one loss together, and so one cap.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence
@@ -243,7 +241,7 @@ def save_claims(
     path: str | Path,
     evidence: Sequence[Evidence],
     *,
-    scaler: StandardScaler | None = None,
+    scaler: "StandardScaler | None" = None,
     table: str | Path | None = None,
     target: str | int = -1,
     data: str | Path | None = None,
@@ -356,7 +354,7 @@ def _layout(table: str | Path, target: str | int) -> dict[str, Any]:
 
 
 def _data_fields(
-    statement: Statement, evidence: Evidence, scaler: StandardScaler | None = None
+    statement: Statement, evidence: Evidence, scaler: "StandardScaler | None" = None
 ) -> dict[str, Any]:
     """Return the file's description of the data: labels, runs of rows, digest, and preprocessing."""
     cells = cells_of(statement.X)

@@ -6,8 +6,6 @@ rational arithmetic for :func:`exact_solution`, or by iterative refinement to a 
 multipliers are computed from the data.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

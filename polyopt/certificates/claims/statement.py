@@ -4,8 +4,6 @@ A certificate keeps :class:`Evidence`, which makes the :class:`Statement` when a
 ``polyopt/check/FORMAT.md`` describes the file, and the numerals that :func:`numeral` writes.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +16,7 @@ from numpy.typing import NDArray
 
 from formulations.language.types import Matrix
 
-Number: TypeAlias = "float | Fraction"
+Number: TypeAlias = float | Fraction
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ class Evidence:
     factor: float = 1.0  # by which the features of the data set are multiplied
     fixed: Callable[[], Statement] | None = None  # of an L0 machine with the centres in use fixed
 
-    def of(self, names: tuple[str, str], rows: NDArray[Any], factor: float) -> Evidence:
+    def of(self, names: tuple[str, str], rows: NDArray[Any], factor: float) -> "Evidence":
         """Return the same evidence with another origin of its samples."""
         return replace(self, names=names, rows=rows, factor=factor)
 

@@ -46,8 +46,6 @@ and the boxes of joint moves are smaller by the rounding of their sums. Pruning 
 Every value has a running error bound, and the largest error is subtracted from the bound of the whole search.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -12,8 +12,6 @@ The bounds include rounding errors (:func:`polyopt.cpm.global_search.face.dual_e
 them again, exactly.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, partial
@@ -113,7 +111,7 @@ class Leaf(NamedTuple):
     """An open node."""
 
     entry: dict[str, Any]  # its part of the file
-    face: Assignment  # (npos,) face of each positive, -1 if it has none
+    face: "Assignment"  # (npos,) face of each positive, -1 if it has none
     alpha: Vector  # (K, n) multipliers
     parent_alpha: Vector  # (K, n)
     is_fine: bool = False  # True if the multipliers were optimised to full precision

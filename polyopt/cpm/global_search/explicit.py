@@ -9,8 +9,6 @@ Alternating minimisation from random starts comes first: its cost is an upper bo
 constants small. It also refines SCIP's faces, which are feasible to 1e-8 only.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -8,8 +8,6 @@ the dual is
 and any feasible a bounds the optimum of the face from below.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -4,8 +4,6 @@ Three of them: alternating minimisation and dual ascents from many starts; colum
 faces of different starts; and perturbations ("kicks") of the incumbent, followed by alternation.
 """
 
-from __future__ import annotations
-
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -106,7 +104,7 @@ def try_faces(data: Samples, best: Best, precision: float, W: Vector, clock: Clo
     _alternate_from(data, best, precision, (data.points @ W.T).argmax(axis=1), clock)
 
 
-def _alternate_from(data: Samples, best: Best, precision: float, face: Assignment, clock: Clock) -> None:
+def _alternate_from(data: Samples, best: Best, precision: float, face: "Assignment", clock: Clock) -> None:
     W = np.zeros_like(best.W)
     best.offer(alternate(data, face.astype(np.int64), W, precision * data.C.sum(), clock), W)
 
@@ -207,7 +205,7 @@ def _kick(
         best.offer(J, W)
 
 
-def _reassigned(points: Vector, W: Vector, largest: float, rng: np.random.Generator) -> Assignment:
+def _reassigned(points: Vector, W: Vector, largest: float, rng: np.random.Generator) -> "Assignment":
     """Return the natural assignment to W with a fraction, at most `largest`, of the positives reassigned."""
     face = (points @ W.T).argmax(axis=1)
     count = int(np.exp(rng.uniform(0.0, np.log(max(largest * len(points), 2.0)))))

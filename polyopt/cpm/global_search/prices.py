@@ -67,8 +67,6 @@ du Merle, Hansen, Jaumard & Mladenović, An interior point algorithm for minimum
 clustering (2012).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import NamedTuple

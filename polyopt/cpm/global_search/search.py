@@ -19,8 +19,6 @@ gap of 0.09 %; without prices 200 two-dimensional samples have 3.5 % after 13 s 
 perturbations of the first incumbent ionosphere has 9.2 % instead of 5.2 %.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

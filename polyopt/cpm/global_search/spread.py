@@ -76,8 +76,6 @@ raise the squares by at most 2 H L + H², with H the sum of all errors of a face
 Cholesky factor proves Σ e e' / d ⪯ I (Rump, Verification of positive definiteness, 2006).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -395,7 +393,7 @@ class SpreadNode:
     """
 
     def __init__(
-        self, data: Samples, allowed: Allowed, parent: State, unit: float, *, is_root: bool,
+        self, data: Samples, allowed: "Allowed", parent: State, unit: float, *, is_root: bool,
         options: Options = DEFAULT,
     ):  # fmt: skip
         self.data, self.allowed, self.unit, self.is_root = data, allowed, unit, is_root
@@ -526,7 +524,7 @@ class SpreadNode:
 class Open(NamedTuple):
     """An open node."""
 
-    allowed: Allowed  # (npos, K) faces allowed for each positive
+    allowed: "Allowed"  # (npos, K) faces allowed for each positive
     parent: State
 
 

@@ -15,8 +15,6 @@ References
 Hsieh, Si & Dhillon, A Divide-and-Conquer Solver for Kernel Support Vector Machines (2014).
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any

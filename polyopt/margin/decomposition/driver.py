@@ -25,8 +25,6 @@ Shivaswamy & Jebara, Relative Margin Machines (2008), eq. (9). Fan, Chen & Lin, 
 Second Order Information for Training Support Vector Machines (2005).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 

@@ -22,8 +22,6 @@ The phase (:class:`NewtonPhase`) is run if its estimated work is less than that 
 far and still expected. The active set (:class:`ActiveSet`) also finishes subproblems of working sets.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -42,8 +42,6 @@ References
 Shivaswamy & Jebara, Relative Margin Machines (2008), eq. (8) and section 3.2.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -8,8 +8,6 @@ Results are in the order of the blocks, and :func:`total` sums them in a fixed o
 to the bit wherever the blocks are.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol

@@ -6,8 +6,6 @@ bracketed by the edges of a grid, and the bracket is refined by further grids un
 These are listed and sorted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -6,8 +6,6 @@ intercept b is free, or it is one of the weights, as in the Convex Polytope Mach
 :class:`System` factorises the reduced Newton matrix M + R.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,7 +40,7 @@ class Problem:
     facts: BlockFacts  # counts and sums of all samples
     soft: int  # number of families with slack, which are first
     shift: Vector  # (m,), the point at which the samples are centred
-    regulariser: Regulariser
+    regulariser: "Regulariser"
     is_centred: bool  # True if b is the intercept for centred inputs
 
 

@@ -10,8 +10,6 @@ Rows are processed in blocks, and at most one block is copied: to centre it, to 
 float32 to the float64 of all computations.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
