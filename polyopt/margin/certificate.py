@@ -57,17 +57,27 @@ from polyopt.margin.geometry import Geometry, KernelGeometry
 
 BROKEN = "The point breaks its bounds; the value is that of the point scaled back to them."
 NO_RAY = "No multiple of the point certainly satisfies every hard row."
-_MAX_EXACT_TERMS = 1_000_000  # terms of rational sums in a proof of infeasibility
+
+
+@dataclass(frozen=True)
+class Options:
+    """Limits and tolerances of a certificate."""
+
+    max_exact_terms: int = 1_000_000  # terms of rational sums in a proof of infeasibility
+    max_fit_multipliers: int = 600  # multipliers fitted by least squares
+    max_fit_work: float = 2e9  # rows times squared columns of that fit
+    max_kernel_values: float = 4e9  # kernel values that an ascent may compute
+    min_radius: float = 1e-9  # radius of an output from which rounding counts as a violation of a hard row
+    min_ray_share: float = 1e-9  # multipliers of a ray, relative to the largest, below which they count as 0
+    value_every: int = 20  # steps of ascent between two evaluations of the bound
+    terms_floor: float = 1e-8  # least scale of stationarity, relative to the terms of the sum
+    gradient_floor: float = 1e-4  # least scale of stationarity, relative to the gradient at the same energy
+
+
+OPTIONS = Options()
+
 _MARGIN_BANDS = (1e-6, 1e-4, 1e-2)  # distances within which an output counts as at its kink
-_MAX_FIT_MULTIPLIERS = 600  # multipliers fitted by least squares
-_MAX_FIT_WORK = 2e9  # rows times squared columns of that fit
-_MAX_KERNEL_VALUES = 4e9  # kernel values that an ascent may compute
-_MIN_RADIUS = 1e-9  # radius of an output from which rounding counts as a violation of a hard row
-_MIN_RAY_SHARE = 1e-9  # multipliers of a ray, relative to the largest, below which they count as 0
-_VALUE_EVERY = 20  # steps of ascent between two evaluations of the bound
 _OUTWARD = 1e-15  # relative margin for the roundings of a scale factor
-_TERMS_FLOOR = 1e-8  # least scale of stationarity, relative to the terms of the sum
-_GRADIENT_FLOOR = 1e-4  # least scale of stationarity, relative to the gradient at the same energy
 
 
 # -- the program and its two objectives ----------------------------------------------------------
@@ -292,7 +302,7 @@ def check_conditions(program: HingeProgram, f: Ball, Z: Vector | None = None) ->
         hard = np.isinf(family.cap)
         if hard.any():
             violation = -family.room(f.mid)
-            violation = np.where(f.rad > _MIN_RADIUS, violation + f.rad, violation)
+            violation = np.where(f.rad > OPTIONS.min_radius, violation + f.rad, violation)
             tally.note("primal", family.name, np.where(hard, violation, 0.0))
     if Z is None:
         return tally
@@ -350,8 +360,8 @@ def stationarity(
     scale = max(
         float(np.abs(gradient).max(initial=0.0)),
         float(np.abs(adjoint).max(initial=0.0)),
-        _TERMS_FLOOR * adjoint_scale,
-        _GRADIENT_FLOOR * gradient_scale * float(np.sqrt(2.0 * primal_value)),
+        OPTIONS.terms_floor * adjoint_scale,
+        OPTIONS.gradient_floor * gradient_scale * float(np.sqrt(2.0 * primal_value)),
     )
     return [residual("stationarity", "w", np.abs(gradient - adjoint), scale)] if len(gradient) else []
 
@@ -432,10 +442,10 @@ def find_ray(program: HingeProgram, Z: Vector) -> list[list[Fraction]] | None:
     """
     X, rows = getattr(program.geometry, "X", None), program.rows
     sample_total = Z.sum(axis=0)
-    support = np.flatnonzero(sample_total > _MIN_RAY_SHARE * sample_total.max(initial=0.0))
+    support = np.flatnonzero(sample_total > OPTIONS.min_ray_share * sample_total.max(initial=0.0))
     if X is None or not len(support) or np.isfinite(rows.caps[Z > 0]).any():
         return None
-    if len(support) * X.shape[1] > _MAX_EXACT_TERMS or (sample_total < 0).any():
+    if len(support) * X.shape[1] > OPTIONS.max_exact_terms or (sample_total < 0).any():
         return None
     exact = [[Fraction(float(x)) for x in mu[support]] for mu in Z]
     least = float(sample_total[support].min())
@@ -479,7 +489,7 @@ def ascend(
         if relative_gap(primal_value, best_value) <= tol:
             return dual.repaired(best)
     if isinstance(program.geometry, KernelGeometry):  # a step costs n² products
-        max_iter = min(max_iter, int(_MAX_KERNEL_VALUES / program.geometry.n**2))
+        max_iter = min(max_iter, int(OPTIONS.max_kernel_values / program.geometry.n**2))
     if not max_iter:
         return dual.repaired(best)
     z = previous = dual.project(best)
@@ -491,7 +501,7 @@ def ascend(
         z = dual.project(extrapolated + step * dual.gradient(extrapolated))
         if (extrapolated - z) @ (z - previous) > 0:  # momentum points downhill: restart it
             momentum = 1.0
-        if iteration % _VALUE_EVERY == 0 or iteration == max_iter:
+        if iteration % OPTIONS.value_every == 0 or iteration == max_iter:
             value = dual.value(z)
             if value > best_value:
                 best, best_value = z, value
@@ -550,7 +560,10 @@ class _Dual:
         z = self.costs * (surplus < 0.0)
         z[free] = 0.0
         at_kink = np.flatnonzero(free)
-        if not 0 < len(at_kink) <= _MAX_FIT_MULTIPLIERS or self.rows.n * len(at_kink) ** 2 > _MAX_FIT_WORK:
+        if (
+            not 0 < len(at_kink) <= OPTIONS.max_fit_multipliers
+            or self.rows.n * len(at_kink) ** 2 > OPTIONS.max_fit_work
+        ):
             return z
         beta = self.beta(z)
         columns = geometry.columns(at_kink % geometry.n) * self.signs[at_kink]

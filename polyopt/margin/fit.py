@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import KW_ONLY, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cache
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -45,21 +45,31 @@ if TYPE_CHECKING:
     from formulations.error_bounds.margin_bounds import MarginBound
     from formulations.language.program import Program
 
-# Number of samples up to which ``solver="auto"`` solves to 1e-8 for any `tol`: it takes no longer.
-_MAX_AUTO_SAMPLES = 2_000
-# Number of features up to which ``solver="auto"`` solves a tall linear machine in its features.
-_MAX_AUTO_FEATURES = 2_000
-_MAX_OFFSET = 1e3  # |centre|·|w| up to which samples are scored without centring
-_OUTPUT_ROUNDING = 1e-13  # relative rounding error of an output
-_OPTIMAL_GAP = 1e-5  # relative gap that the status "solved" allows for any `tol`
-_MAX_OPTIMAL_GAP = 0.1  # relative gap that the status "solved" allows at most, for a large `tol`
-_CERTIFICATE_TOL = 1e-6  # tolerance of the certificate that checks a fit
-_SUPPORT_TOL = 1e-6  # least coefficient of a support vector, relative to the largest
-_MULTIPLIER_TOL = 1e-6  # distance from a bound, relative to the largest cost, at which a multiplier is at it
-_MIN_SLACK = 1e-6  # least slack that is reported as in use
-_MAX_OUTPUT_ERROR = 1e-3  # rounding error of an output above which a fit warns
-_MAX_OUTPUT_TERMS = 1e7  # size of an output's terms up to which single precision suffices
-_INACCURATE_GAP = 1e-3  # relative gap up to which a machine that is not solved is inaccurate, not stalled
+
+@dataclass(frozen=True)
+class Options:
+    """Limits and tolerances of a fit."""
+
+    # Number of samples up to which ``solver="auto"`` solves to 1e-8 for any `tol`: it takes no longer
+    max_auto_samples: int = 2_000
+    # Number of features up to which ``solver="auto"`` solves a tall linear machine in its features
+    max_auto_features: int = 2_000
+    max_offset: float = 1e3  # |centre|·|w| up to which samples are scored without centring
+    output_rounding: float = 1e-13  # relative rounding error of an output
+    optimal_gap: float = 1e-5  # relative gap that the status "solved" allows for any `tol`
+    max_optimal_gap: float = 0.1  # relative gap that the status "solved" allows at most, for a large `tol`
+    certificate_tol: float = 1e-6  # tolerance of the certificate that checks a fit
+    support_tol: float = 1e-6  # least coefficient of a support vector, relative to the largest
+    # distance from a bound, relative to the largest cost, at which a multiplier is at it
+    multiplier_tol: float = 1e-6
+    min_slack: float = 1e-6  # least slack that is reported as in use
+    max_output_error: float = 1e-3  # rounding error of an output above which a fit warns
+    max_output_terms: float = 1e7  # size of an output's terms up to which single precision suffices
+    # relative gap up to which a machine that is not solved is inaccurate, not stalled
+    inaccurate_gap: float = 1e-3
+
+
+OPTIONS = Options()
 
 
 @estimator
@@ -211,24 +221,24 @@ class HingeClassifier(KernelClassifier):
         self._set_model(v, b, geometry)
         certificate = None
         # True if the rounding of outputs, times the sum of all costs, is not negligible in the objective.
-        rounding_matters = _OUTPUT_ROUNDING * float(self._costs.sum()) > _OPTIMAL_GAP * abs(
+        rounding_matters = OPTIONS.output_rounding * float(self._costs.sum()) > OPTIONS.optimal_gap * abs(
             self.solution_.objective
         )
         if self.solver_ == "exact" or rounding_matters or (self.solver_ == "decomposition" and b is None):
-            certificate = self._certify(geometry(), _CERTIFICATE_TOL)
+            certificate = self._certify(geometry(), OPTIONS.certificate_tol)
             self._downgrade_status(certificate.relative_gap)
         elif v is None and self.solution_.bound is not None:
             # v was computed from the multipliers: its value is compared with the solver's bound.
-            certificate = self._certify(geometry(), _CERTIFICATE_TOL)
+            certificate = self._certify(geometry(), OPTIONS.certificate_tol)
             bound = max(certificate.dual_value, self.solution_.bound)
             self._downgrade_status(relative_gap(certificate.primal_value, bound))
         # A certificate of a kernel machine of many samples would cost too much here.
         is_too_costly = (
-            certificate is None and self.solver_ == "decomposition" and X.shape[0] > _MAX_AUTO_SAMPLES
+            certificate is None and self.solver_ == "decomposition" and X.shape[0] > OPTIONS.max_auto_samples
         )
 
         def certify() -> Certificate:
-            return certificate or self._certify(geometry(), _CERTIFICATE_TOL)
+            return certificate or self._certify(geometry(), OPTIONS.certificate_tol)
 
         self._warn_if_short(None if is_too_costly else certify)
 
@@ -301,7 +311,9 @@ class HingeClassifier(KernelClassifier):
             return None, None
         limits = self._limits()
         machine = Decomposition(gram, cache_size=self.cache_size, progress=limits.pop("progress"))
-        tol = min(self.tol, 1e-8) if self.solver == "auto" and gram.n <= _MAX_AUTO_SAMPLES else self.tol
+        tol = (
+            min(self.tol, 1e-8) if self.solver == "auto" and gram.n <= OPTIONS.max_auto_samples else self.tol
+        )
         self.solution_ = machine.solve(self.families_, tol=tol, start=start, **limits)
         self._set_multipliers(self.solution_.duals)
         # The solver's coefficients are scaled to satisfy the bounds; those implied by alpha are not.
@@ -309,18 +321,18 @@ class HingeClassifier(KernelClassifier):
         # The solver's outputs and intercept are used, unless rounding is not negligible in the objective, or
         # in an output in single precision.
         output_scale = float(np.abs(gram.diagonal()).max(initial=0.0)) * float(np.abs(coef).sum())
-        rounding = _OUTPUT_ROUNDING * output_scale * float(self._costs.sum())
-        rounding_matters = rounding > _OPTIMAL_GAP * abs(self.solution_.objective)
-        is_accurate = not rounding_matters and output_scale < _MAX_OUTPUT_TERMS
+        rounding = OPTIONS.output_rounding * output_scale * float(self._costs.sum())
+        rounding_matters = rounding > OPTIONS.optimal_gap * abs(self.solution_.objective)
+        is_accurate = not rounding_matters and output_scale < OPTIONS.max_output_terms
         if self.kernel == "linear" or not self._is_pairwise or not is_accurate:
             return geometry().primal_from_dual(coef), None
         return coef, float(self.solution_["b"])
 
     def _downgrade_status(self, gap: float) -> None:
         """Change the status SOLVED if a certificate's gap is too large, because kernel values are rounded."""
-        allowed = max(10.0 * self.tol if self.solver_ == "decomposition" else 0.0, _OPTIMAL_GAP)
-        if self.solution_.status is Status.SOLVED and not gap <= min(allowed, _MAX_OPTIMAL_GAP):
-            status = Status.INACCURATE if gap <= _INACCURATE_GAP else Status.STALLED
+        allowed = max(10.0 * self.tol if self.solver_ == "decomposition" else 0.0, OPTIONS.optimal_gap)
+        if self.solution_.status is Status.SOLVED and not gap <= min(allowed, OPTIONS.max_optimal_gap):
+            status = Status.INACCURATE if gap <= OPTIONS.inaccurate_gap else Status.STALLED
             self.solution_ = replace(self.solution_, status=status)
 
     def _limits(self) -> dict[str, Any]:
@@ -373,15 +385,15 @@ class HingeClassifier(KernelClassifier):
         # The intercept for uncentred samples; pairwise kernels do not centre them.
         is_centred = self.kernel == "linear" or not self._is_pairwise
         self.intercept_ = np.array([b - float(geometry().centred_intercept(v, 0.0).mid) if is_centred else b])
-        is_support = np.abs(beta) > _SUPPORT_TOL * max(float(np.abs(beta).max()), np.finfo(float).tiny)
+        is_support = np.abs(beta) > OPTIONS.support_tol * max(float(np.abs(beta).max()), np.finfo(float).tiny)
         is_expansion = self.kernel != "linear" and self._is_pairwise
         positions = np.flatnonzero(is_support)
         self._set_support(positions, (v if is_expansion else beta)[positions], self._sample_weights > 0.0)
 
     def _warn_if_inaccurate(self, outputs: Ball) -> None:
-        """Warn if rounding alone changes an output by more than `_MAX_OUTPUT_ERROR`."""
+        """Warn if rounding alone changes an output by more than `OPTIONS.max_output_error`."""
         error = float(outputs.rad.max(initial=0.0))
-        if not error <= _MAX_OUTPUT_ERROR:
+        if not error <= OPTIONS.max_output_error:
             warn(
                 self,
                 f"the outputs are known to {error:.2g} only, as their terms cancel; "
@@ -402,7 +414,9 @@ class HingeClassifier(KernelClassifier):
                 "choose solver='decomposition'"
             )
         if solver == "auto":
-            solver = "interior-point" if self._is_tall(X) and m <= _MAX_AUTO_FEATURES else "decomposition"
+            solver = (
+                "interior-point" if self._is_tall(X) and m <= OPTIONS.max_auto_features else "decomposition"
+            )
         if solver == "interior-point" and m > MAX_SQUARE_ROWS:
             raise ValueError(
                 f"{m} features need matrices of {8e-9 * m * m:.0f} GB, and solver='interior-point' takes at "
@@ -434,7 +448,7 @@ class HingeClassifier(KernelClassifier):
     def _binary_scores(self, X: Any) -> NDArray[Any]:
         if self.kernel == "linear":
             w, centre = self.coef_[0], self._centre
-            if sp.issparse(X) or np.abs(centre) @ np.abs(w) < _MAX_OFFSET:
+            if sp.issparse(X) or np.abs(centre) @ np.abs(w) < OPTIONS.max_offset:
                 return np.asarray(X @ w).ravel() + self.intercept_[0]
             parts = [(X[part] - centre) @ w for part in chunks(np.arange(X.shape[0]))]
             return np.concatenate([np.zeros(0), *parts]) + self._b
@@ -444,7 +458,7 @@ class HingeClassifier(KernelClassifier):
         if self.kernel != "linear":
             return super()._draw_scores(graph, x)
         w, centre = self.coef_, self._centre
-        if np.abs(centre) @ np.abs(w[0]) < _MAX_OFFSET:
+        if np.abs(centre) @ np.abs(w[0]) < OPTIONS.max_offset:
             return graph.affine(x, w, self.intercept_)
         return graph.affine(graph.op("Sub", x, graph.constant(centre)), w, [self._b])
 
@@ -510,7 +524,7 @@ class HingeClassifier(KernelClassifier):
         return bound_of(machine, delta, X_unlabelled, form)
 
     def _binary_duals(self) -> pd.DataFrame:
-        f, tolerance = self.outputs_, _MULTIPLIER_TOL * float(self._costs.max())
+        f, tolerance = self.outputs_, OPTIONS.multiplier_tol * float(self._costs.max())
         frame_rows: list[RowsShown] = []
         exists: list[NDArray[np.bool_]] = []
         for family in self.families_:
@@ -522,7 +536,7 @@ class HingeClassifier(KernelClassifier):
             state = np.where(mu <= tolerance, idle, state)
             frame_rows.append((family.name, family.letter, mu, surplus + slack, state))
             if family.slack:
-                used = np.where(slack > _MIN_SLACK, "slack in use", "no slack")
+                used = np.where(slack > OPTIONS.min_slack, "slack in use", "no slack")
                 frame_rows.append((*family.slack, family.cap - mu, slack, used))
         label = np.where(self._y > 0, self.classes_[1], self.classes_[0])
         unlabelled = self._sample_weights == 0.0

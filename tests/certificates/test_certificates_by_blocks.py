@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -237,7 +238,7 @@ def test_a_sigma_svm_of_too_many_samples_is_refused(monkeypatch):
 
 @pytest.mark.parametrize("values", [0, 4e9], ids=["no ascent", "ascent"])
 def test_coefficients_of_another_package_have_a_bound(values, monkeypatch):
-    monkeypatch.setattr(ascent, "_MAX_KERNEL_VALUES", values)
+    monkeypatch.setattr(ascent, "OPTIONS", replace(ascent.OPTIONS, max_kernel_values=values))
     X, y = two_blobs(n=100, seed=3, separation=1.0)
     theirs = SVC(C=5.0, gamma=0.3, tol=0.1).fit(X, y)
     coef = np.zeros(100)

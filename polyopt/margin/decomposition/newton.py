@@ -22,6 +22,7 @@ The phase (:class:`NewtonPhase`) is run if its estimated work is less than that 
 far and still expected. The active set (:class:`ActiveSet`) also finishes subproblems of working sets.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -37,12 +38,23 @@ from polyopt.margin.decomposition.state import DEFAULTS, History, Options, State
 from polyopt.native.library import kernel
 
 _DONE, _STUCK, _GOING = 0, 1, 2  # exit codes of the pivots; any other: U has no space for a further variable
-_BYTES_PER_ENTRY = 4 * 8.0  # of the matrix: itself, its factor, and two copies during the factorisation
-_SET_WORK = 5e7  # work of a working set, in multiplications, besides kernel rows and steps, ...
-_SET_WORK_PER_SAMPLE = 1e4  # ... and for each of the n samples
-_PAIR_STEP_WORK = 30.0  # of a pair step, for each sample of the working set
-_MAX_CACHED_FACTOR = 400  # rows of the largest Cholesky factor that stays in the cache
-_UNCACHED_READ_COST = 3.0  # work of reading a number of a larger factor, relative to a cached one
+
+
+@dataclass(frozen=True)
+class WorkEstimates:
+    """Estimated work, by which the Newton phase is chosen."""
+
+    # memory of the matrix: itself, its factor, and two copies during the factorisation
+    bytes_per_entry: float = 4 * 8.0
+    set_work: float = 5e7  # work of a working set, in multiplications, besides kernel rows and steps, ...
+    set_work_per_sample: float = 1e4  # ... and for each of the n samples
+    pair_step_work: float = 30.0  # of a pair step, for each sample of the working set
+    max_cached_factor: int = 400  # rows of the largest Cholesky factor that stays in the cache
+    uncached_read_cost: float = 3.0  # work of reading a number of a larger factor, relative to a cached one
+
+
+WORK = WorkEstimates()
+
 
 # Take at most `pivots` pivots from the factor U of the free variables F; return the exit code. numbers (2,):
 # the number of free variables, and of pivots taken. `work` (8, q) and `positions` (2, q) are work arrays.
@@ -193,7 +205,7 @@ class NewtonPhase:
     def add_set(self, size: int, steps: int, pivots: int = 0) -> None:
         """Count a working set of this size, with its pair steps and pivots."""
         self._n_sets += 1
-        self._step_work += _PAIR_STEP_WORK * steps * size + pivots * self._pivot_work(size // 2, size)
+        self._step_work += WORK.pair_step_work * steps * size + pivots * self._pivot_work(size // 2, size)
 
     def start_forecast(self) -> None:
         """Start to measure how fast working sets reduce the violation."""
@@ -203,7 +215,7 @@ class NewtonPhase:
         """Return the work of the working sets so far: kernel rows, steps, and a fixed work per set."""
         cache, n = self._state.cache, self._state.gram.n
         rows = (cache.computed - self._rows_at_start) * self._row_work(cache.dtype)
-        return rows + self._n_sets * (_SET_WORK + _SET_WORK_PER_SAMPLE * n) + self._step_work
+        return rows + self._n_sets * (WORK.set_work + WORK.set_work_per_sample * n) + self._step_work
 
     def _double_row_work(self, tol: float) -> float:
         """Return the work of the double-precision rows that working sets will need to reach `tol`."""
@@ -237,8 +249,8 @@ class NewtonPhase:
 
     def _pivot_work(self, free: int, size: int) -> float:
         """Return the work of a pivot: two triangular solves, and the update of g."""
-        fits_cache = free <= _MAX_CACHED_FACTOR
-        read = self._options.work_per_read * (1.0 if fits_cache else _UNCACHED_READ_COST)
+        fits_cache = free <= WORK.max_cached_factor
+        read = self._options.work_per_read * (1.0 if fits_cache else WORK.uncached_read_cost)
         return read * (1.5 * free**2 + free * size / 4.0 + 10.0 * size)
 
     def _estimate(self, violation: float) -> _Estimate:
@@ -278,7 +290,7 @@ class NewtonPhase:
         max_work -= self._phase_work
         if not force:
             max_work = min(max_work, self._forecast(violation, tol) + double_row_work)
-        memory = _BYTES_PER_ENTRY * len(samples) ** 2
+        memory = WORK.bytes_per_entry * len(samples) ** 2
         self._work_at_estimate = self._working_set_work()
         is_too_expensive = memory > state.budget or estimate.total > max_work
         if not len(samples) or is_too_expensive or history.clock.is_over:
