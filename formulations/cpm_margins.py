@@ -2,58 +2,65 @@
 
 Problem
 -------
-For faces of norm 1 the worst-case margin of f(x) = max_k W_k·x̃ is the least y_i f(x_i); the total margin is
-the sum over the faces of the least y_i f(x_i) among the samples assigned to the face. (1) maximises one of
-the two; (2) states it with a variable ζ_k for the margin of face k. (3) to (5), which the paper derives from
-these, minimise the norms of the faces. As in :mod:`formulations.cpm`, a positive has a constraint on its
-assigned face, and a negative on every face. The assignment is fixed throughout.
+A polytope has K faces W_k, and is outside (y = +1) where f(x) = max_k W_k·x̃ > 0, with x̃ = (x, 1). For faces
+of norm 1 its worst-case margin is the least y_i f(x_i); its total margin is the sum over the faces of the
+least y_i f(x_i) among the samples assigned to the face. The assignment of samples to faces is fixed here. (1)
+maximises one of the two margins; (2) has a variable ζ_k for the margin of face k. (3) to (5), which the paper
+derives from these, minimise the norms of the faces. Here a positive has a margin constraint on its assigned
+face, and a negative on every face. The programs are written out below.
 
-- ‖W_k‖ = 1 is relaxed to ‖W_k‖ ≤ 1. If a face has the constraints of all negatives and its ζ_k is positive,
-  the relaxation is exact: scaling the face up raises its margin. For (2) as printed it may not be: a face of
-  larger norm becomes the best face of other samples. The value is then a bound on (1), attained if all norms
-  are 1.
-- In the worst case a negative's best face has its least y_i W_k·x̃_i, so constraints on every face change
-  nothing; (1), (2), (3) and (5) have the same polytopes up to scale, for every assignment and over all.
-- The total margin of (1) and (2) constrains a negative on its best face only, (3) and after on every face:
-  with unequal ζ_k, dividing by them changes the best face, so (2) and (3) are not equivalent, against the
-  paper. With negatives on every face, ``total`` has the faces of (3), (4) and (5).
+- In (2), ‖W_k‖ = 1 is relaxed to ‖W_k‖ ≤ 1. If a face has the constraints of all negatives and its ζ_k is
+  positive, the relaxation is exact: scaling the face up raises its margin. For (2) as printed it may not be:
+  a face of larger norm becomes the best face of other samples. The value is then an upper bound on (1), equal
+  to it if all norms are 1.
+- In the worst case a negative's best face (of largest W_k·x̃_i) has its least y_i W_k·x̃_i, so constraints on
+  every face change nothing; (1), (2), (3) and (5) have the same polytopes up to scale, for every assignment
+  and over all.
+- The total margin of (1) and (2) constrains a negative on its best face only, (3) to (5) on every face: with
+  unequal ζ_k, dividing by them changes the best face, so (2) and (3) are not equivalent, against the paper.
+  With negatives on every face, ``total`` has the faces of (3), (4) and (5).
 - (1) has no maximum if a face may be left without samples: its margin is a minimum over the empty set.
-- The faces of (3) and of (4)-(5) are independent, and each has the least norm that satisfies its constraints:
+- The faces of (3) and of (4)-(5) are independent, and each has the least norm under its constraints:
   both have the same W, and the value of (3) is Σ_k 1/‖W_k‖. Over the assignments they differ: an assignment
   with the largest Σ 1/‖W_k‖ need not have the least Σ ‖W_k‖². In the worst case they agree: min max ‖W_k‖² is
   the inverse square of the largest worst-case margin, for every assignment and over all of them.
 
 Variables and shapes
 --------------------
-x̃ = (x, 1): the bias is the last coordinate, and counts in the norm. W (K, m+1); zeta (K,), or a scalar in
-the worst case; alpha (n, K) and beta (n, K), 0 for pairs without a constraint; t a scalar, s (K,). Z (n, K)
-is 1 if face k is in sample i's constraints, else 0: a row of ones at a negative, a unit vector at a positive;
-in (2) as printed a unit vector at every sample. v_k = Σ_i α_ik y_i x̃_i.
+x̃ = (x, 1): the bias is the last coordinate, and counts in the norm. W (K, m+1), or w (m+1,) for one face;
+zeta (K,), or a scalar in the worst case; t, the largest squared norm. In the duals alpha (n, K) and beta
+(n, K) are 0 for pairs without a constraint, v_k = Σ_i α_ik y_i x̃_i, and s (K,) bounds the norms ‖v_k‖. Z
+(n, K) is 1 if sample i has a margin constraint on face k, else 0: a row of ones at a negative, a unit vector
+at a positive; in (2) as printed a unit vector at every sample.
 
 Programs
 --------
-total and worst are (2) with negatives on every face; printed is (2) as printed, where a sample has a margin
-constraint on its assigned face alone, and this face is its best one. The total margin of a face is the
-distance from 0 to the convex hull of its y_i x̃_i, a point of which is v_k; total_dual and worst_dual
-minimise the distance; in printed_dual v_k = Σ_i (α_ik y_i + Z_ik Σ_l β_il − β_ik) x̃_i.
+total       (2)      max  Σ_k ζ_k     s.t.  y_i W_k·x̃_i ≥ ζ_k for Z_ik = 1 [α_ik],  ‖W_k‖² ≤ 1 [ρ_k]
+worst       (2)      max  ζ           s.t.  the same with ζ for every ζ_k
+printed     (2)      total with the Z of one face per sample, its best one: Σ_l Z_il W_l·x̃_i ≥ W_k·x̃_i [β_ik]
+                     for Z_ik = 0, and ζ ≥ 0
+hard_face   (3)      min  ‖w‖         s.t.  y_i w·x̃_i ≥ 1 [α_i], for one face; (3) maximises the sum of 1/‖w‖
+hard_total  (4)-(5)  min  Σ_k ‖W_k‖²  s.t.  y_i W_k·x̃_i ≥ 1 for Z_ik = 1 [α_ik]
+hard_worst  (4)-(5)  min  t           s.t.  the same, and ‖W_k‖² ≤ t [θ_k]
 
-hard_face is one face of (3): the margin 1/‖w‖ is largest where ‖w‖ is least, and (3) is the sum of these over
-the faces. hard_total and hard_worst are (4)-(5): the inverse squares of the margins summed, and the largest
-of them. Their duals are hard_face_dual, hard_total_dual and hard_worst_dual.
+The duals are total_dual, worst_dual, printed_dual, hard_face_dual, hard_total_dual and hard_worst_dual. With
+negatives on every face, the total margin of a face is the distance from 0 to the convex hull of its y_i x̃_i:
+total_dual minimises Σ_k ‖v_k‖ over the points v_k of these hulls. In printed_dual v_k has the terms of β
+as well: v_k = Σ_i (α_ik y_i + Z_ik Σ_l β_il − β_ik) x̃_i.
 
 Recovery
 --------
-(2): W_k is minus the multiplier of the dual's cone, v_k/‖v_k‖ if v_k is not 0; ζ_k is the least margin on it.
-(3): w = (Σ α_i) v, as ‖v‖ = 1. (4)-(5): W_k = ½ v_k; and in the worst case from the multipliers of the row
-norm, as in :mod:`formulations.cpm`.
+(2): W_k is minus the multiplier of the dual's cone ‖v_k‖ ≤ s_k: v_k/‖v_k‖ if v_k is not 0; ζ_k is the least
+margin on it. (3): w = (Σ_i α_i) v, as ‖v‖ = 1. (4)-(5): W_k = ½ v_k; and in the worst case W_k is, as in (2),
+minus the multiplier of the cone.
 
 Multipliers
 -----------
 In (2) alpha_ik is the weight of sample i in the margin of face k; the weights of a face add up to 1. 2ρ_k is
 the contribution of face k to the value: its margin, and in the worst case 0 for a face that is not unique. In
 (3) to (5) alpha_ik is the rate at which the cost rises with the margin required of sample i on face k, and
-theta_k is the weight of face k in the worst case. beyond is the surplus of a positive at a face to which it
-is not assigned.
+theta_k is the weight of face k in the worst case. In the duals, ``beyond`` is the surplus of a positive over
+the margin of a face to which it is not assigned.
 
 Infeasible when
 ---------------
@@ -97,8 +104,8 @@ from formulations.language.types import Matrix, MatrixLike
 from formulations.polytope import assignment_matrix, check_assignment, lift
 
 _LETTERS = {name: LETTERS[name] for name in ("Zᵢₖ", "x̃ᵢ", "xᵢ", "yᵢ")}
-_ONE_FACE = {name: LETTERS[name] for name in ("x̃ᵢ", "xᵢ", "yᵢ")}
-_PRINTED = {**_LETTERS, "Zᵢₖ": "1 if sample $i$ is assigned to face $k$, else 0; each has one face"}
+_ONE_FACE_LETTERS = {name: LETTERS[name] for name in ("x̃ᵢ", "xᵢ", "yᵢ")}
+_PRINTED_LETTERS = {**_LETTERS, "Zᵢₖ": "1 if sample $i$ is assigned to face $k$, else 0; each has one face"}
 _CASES = {  # title and source, by the name of the primal
     "cpm_margin.total": ("total margin", "eq. (2), negatives on all faces"),
     "cpm_margin.worst": ("worst-case margin", "worst-case margin in eq. (2)"),
@@ -111,7 +118,7 @@ _CASES = {  # title and source, by the name of the primal
 
 @dataclass(frozen=True)
 class MarginRows:
-    """The data of the programs, and their margin constraints: one for each pair (i, k) with Z_ik = 1."""
+    """The data of the programs, and the margin constraints of the pairs: the (i, k) with Z_ik = 1."""
 
     X: Matrix  # (n, m)
     y: NDArray[np.float64]  # (n,)
@@ -134,7 +141,7 @@ class MarginRows:
         return cp.Variable((self.Z.shape[1], self.X.shape[1] + 1), name="W")
 
     def select(self, values: cp.Expression, z: float = 1.0) -> cp.Expression:
-        """Return the entries of values (n, K) with Z_ik = z, as a vector."""
+        """Return the entries of values (n, K) with Z_ik = z, as a vector; the pairs by default."""
         return cp.vec(values, order="C")[np.flatnonzero(self.Z.ravel() == z)]
 
     def index(self, z: float = 1.0) -> NDArray[np.int64]:
@@ -153,11 +160,11 @@ class MarginRows:
         return self.select(cp.multiply(self.y[:, None], lift(self.X) @ W.T))
 
     def gradients(self, alpha: cp.Variable) -> cp.Expression:
-        """Return v_k = Σ_i α_ik y_i x̃_i as columns, shape (m+1, K)."""
+        """Return the v_k as columns, shape (m+1, K)."""
         return lift(self.X).T @ cp.multiply(self.y[:, None], alpha)
 
     def dual_rows(self, alpha: cp.Variable) -> list[Row]:
-        """Return the rows of alpha (n, K): nonnegative, and 0 for pairs without a constraint."""
+        """Return the rows of alpha (n, K): nonnegative for the pairs, and 0 elsewhere."""
         rows = [
             Row("margin", self.select(alpha) >= 0, "αᵢₖ ≥ 0 for Zᵢₖ > 0", "surplus",
                 "surplus of sample i over the margin of face k", self.index())
@@ -177,7 +184,7 @@ def _program(
 ) -> Program:  # fmt: skip
     """State one of the programs; the objective is an expression and its text."""
     title, source = _CASES[case]
-    if dual and letters is not _ONE_FACE:
+    if dual and letters is not _ONE_FACE_LETTERS:
         letters = {**letters, "Wₖ": "face $k$ of the primal"}
     sense = cp.Maximize if case.startswith("cpm_margin") != dual else cp.Minimize
     return Program(
@@ -249,7 +256,7 @@ def printed(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike) ->
                 "cost of the constraint that face k is not the best of sample i", rows.index(0.0))
         )  # fmt: skip
     objective = (cp.sum(zeta), "Σₖ ζₖ")
-    return _program("cpm_margin.printed", objective, [W, zeta], constraints, rows.data, _PRINTED)
+    return _program("cpm_margin.printed", objective, [W, zeta], constraints, rows.data, _PRINTED_LETTERS)
 
 
 def _one_face_each(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike) -> MarginRows:
@@ -286,13 +293,14 @@ def worst_dual(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike)
 
 
 def _distance(case: str, rows: MarginRows, alpha: cp.Variable, zeta: Row) -> Program:
-    """Minimise the sum of the norms of v_k = Σ_i α_ik y_i x̃_i; the row `zeta` normalises alpha."""
+    """State the minimum of Σ_k ‖v_k‖; the row `zeta` normalises alpha."""
     s = cp.Variable(rows.Z.shape[1], name="s")
     constraints = [_cone(s, rows.gradients(alpha), _GRADIENT), *rows.dual_rows(alpha), zeta]
     return _program(case, (cp.sum(s), "Σₖ sₖ"), [alpha, s], constraints, rows.data, dual=True)
 
 
 def _cone(s: cp.Variable, gradients: cp.Expression, text: str) -> Row:
+    """Return the row ``norm``: s_k is at least the norm of column k of `gradients`, printed as `text`."""
     return Row("norm", cp.SOC(s, gradients, axis=0), f"‖{text}‖ ≤ sₖ", "radius",
                "1; and under it, for every k, the face with its sign changed, $−Wₖ$")  # fmt: skip
 
@@ -318,7 +326,7 @@ def printed_dual(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLik
         )  # fmt: skip
     objective = (cp.sum(s), "Σₖ sₖ")
     return _program(
-        "cpm_margin.printed", objective, [alpha, beta, s], constraints, rows.data, _PRINTED, dual=True
+        "cpm_margin.printed", objective, [alpha, beta, s], constraints, rows.data, _PRINTED_LETTERS, dual=True
     )
 
 
@@ -337,7 +345,7 @@ def hard_face(X: MatrixLike, y: ArrayLike) -> Program:
     w = cp.Variable(X.shape[1] + 1, name="w")
     says = "rate at which the cost rises with the margin required of sample i"
     margin = Row("margin", cp.multiply(y, lift(X) @ w) >= 1, "yᵢ w·x̃ᵢ ≥ 1", "alpha", says)
-    return _program("cpm_hard.face", (cp.norm(w), "‖w‖"), [w], [margin], {"x": X, "y": y}, _ONE_FACE)
+    return _program("cpm_hard.face", (cp.norm(w), "‖w‖"), [w], [margin], {"x": X, "y": y}, _ONE_FACE_LETTERS)
 
 
 def hard_face_dual(X: MatrixLike, y: ArrayLike) -> Program:
@@ -350,7 +358,7 @@ def hard_face_dual(X: MatrixLike, y: ArrayLike) -> Program:
         Row("norm", length <= 1, "‖Σᵢ αᵢ yᵢ x̃ᵢ‖ ≤ 1", "rho", "the norm of the face"),
     ]
     objective, data = (cp.sum(alpha), "Σᵢ αᵢ"), {"x": X, "y": y}
-    return _program("cpm_hard.face", objective, [alpha], constraints, data, _ONE_FACE, dual=True)
+    return _program("cpm_hard.face", objective, [alpha], constraints, data, _ONE_FACE_LETTERS, dual=True)
 
 
 def hard_total(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike) -> Program:
@@ -381,6 +389,7 @@ def hard_worst(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike)
 
 
 def _hard_margin(rows: MarginRows, W: cp.Variable) -> Row:
+    """Return the row ``margin`` of the pairs, with the margin 1."""
     says = "rate at which the cost rises with the margin required of sample i on face k"
     return Row("margin", rows.margins(W) >= 1, "yᵢ Wₖ·x̃ᵢ ≥ 1 for Zᵢₖ > 0", "alpha", says, rows.index())
 
@@ -412,7 +421,7 @@ def recover_hard_face(X: MatrixLike, y: ArrayLike, alpha: NDArray[Any]) -> dict[
 def pairs(seed: int = 0) -> list[Duality]:
     """Return every program of this module on random separable data, as primal-dual pairs."""
     X, y, z = separated_clusters(seed=seed)
-    # As printed, each negative is assigned to the best of three directions.
+    # For `printed`, each negative is assigned to the best of three directions.
     nearest = (X @ np.array([X[z == k].mean(axis=0) for k in range(3)]).T).argmax(axis=1)
     of_face = (y < 0) | (z == 0)
     one_face = (X[of_face], y[of_face])

@@ -2,50 +2,58 @@
 
 Problem
 -------
-Separate two classes by f(x) = Σ_j t_j α_j k(x, c_j) + b with few centres c_j: each nonzero α_j costs 1, each
-unit of loss costs C, (1)  S* = min  ‖α‖₀ + C Σ_i w_i ξ_i   s.t.  y_i f(x_i) ≥ 1 − ξ_i,  ξ ≥ 0,  0 ≤ α ≤ C. C
-is both the cap on α and the cost of loss. A pattern σ of zeros and ones says which centres may be used. For a
-fixed pattern a linear program of value L(σ) remains, and S* is the least of S(σ) = 1'σ + C L(σ). The kernel
-is arbitrary: K may be asymmetric, indefinite, or rectangular.
+Separate two classes by f(x) = Σ_j t_j α_j k(x, c_j) + b, with a kernel k and few centres c_j of label t_j:
+each nonzero α_j costs 1, and each unit of loss costs C.
+
+(1)  S* = min  ‖α‖₀ + C Σ_i w_i ξ_i   s.t.  y_i f(x_i) ≥ 1 − ξ_i,  ξ ≥ 0,  0 ≤ α ≤ C
+
+C is both the cap on α and the cost of loss. A pattern σ of zeros and ones says which centres may be used. For
+a fixed pattern a linear program of value L(σ) remains, and S* is the least of the scores
+S(σ) = Σ_j σ_j + C L(σ). The matrix K_ij = k(x_i, c_j) may be asymmetric, indefinite, or rectangular.
 
 Variables and shapes
 --------------------
 alpha (p,), b scalar, xi (n,), sigma (p,) of 0 and 1; u (n,) and s (p,) in the duals. K is (n, p), samples
 by centres; y (n,) and t (p,) are the labels -1 and +1 of samples and centres; by default the centres are the
-samples, and t is y. C is a number, the weights w are (n,), 1 by default.
+samples, and t is y. C is a number, the weights w are (n,), 1 by default. In the duals
+r_j = t_j Σ_i K_ij y_i u_i, the rate at which the margins y_i f(x_i), weighted by u, rise with α_j.
 
 Programs
 --------
-pattern is (2), L(σ) = min Σ_i w_i ξ_i over α ≤ C σ; mixed_integer is (3), S* = min 1'σ + C Σ_i w_i ξ_i with σ
-of 0 and 1, where C is its own big M; relaxation is (4), with σ in [0, 1], where the best σ is α/C.
-pattern_dual is (5) and relaxation_dual (6).
+The first three have the constraints on margins and slacks of (1), and α ≥ 0.
 
-The dual (5) has the transpose K'. Its constraints on u do not depend on σ, so any u feasible for one pattern
-gives a cut, L(σ') ≥ Σ u − C Σ_j σ'_j [t_j (K'Yu)_j]_+ for every σ', tight if u is optimal for σ'.
+pattern          (2)  L(σ) = min  Σ_i w_i ξ_i                    s.t.  α_j ≤ C σ_j [s_j]
+mixed_integer    (3)  S*   = min  Σ_j σ_j + C Σ_i w_i ξ_i        s.t.  α_j ≤ C σ_j, σ_j in {0, 1}
+relaxation       (4)         min  (1/C) Σ_j α_j + C Σ_i w_i ξ_i  s.t.  α_j ≤ C [s_j]
+pattern_dual     (5)         max  Σ_i u_i − C Σ_j s_j            s.t.  σ_j r_j ≤ s_j, u_i ≤ w_i
+relaxation_dual  (6)         max  Σ_i u_i − C Σ_j s_j            s.t.  r_j − s_j ≤ 1/C, u_i ≤ C w_i
+
+In (5) and (6) also u, s ≥ 0 and Σ_i y_i u_i = 0. (4) is (3) with σ in [0, 1], where the best σ is α/C. The
+constraints of (5) on u alone do not depend on σ, so any u that satisfies them gives a cut,
+L(σ) ≥ Σ_i u_i − C Σ_j σ_j [r_j]_+ for every pattern σ, tight if u is optimal for σ.
 
 Recovery
 --------
-alpha are the multipliers of the dual's row alpha, times σ; b minimises the loss for this alpha, and is the
-multiplier of the row b if that is unique; ξ_i = [1 − y_i f_i]_+.
+alpha are the multipliers of the dual's row alpha (the constraint on r), times σ in (5); b minimises the loss
+for this alpha, and is the multiplier of the row b if that is unique; ξ_i = [1 − y_i f(x_i)]_+.
 
 Multipliers
 -----------
 u_i is the rate at which the loss rises with the margin required of sample i: 0 beyond the margin, between 0
 and w_i on it, w_i inside it. s_j is the rate at which the loss falls as the cap on α_j rises; for a centre
-with σ_j = 0, [t_j (K'Yu)_j]_+ is the initial rate if it is added.
+with σ_j = 0, [r_j]_+ is the initial rate if it is added.
 
 Infeasible when
 ---------------
-Never: α = 0, ξ = 1 + |b| is feasible. L(0) = 2 min(Σ_pos w, Σ_neg w); L does not increase as σ grows; and
-replacing σ by the support of its α keeps L, so that S does not increase: the pruned support is scored.
+Never: α = 0, ξ = 1 + |b| is feasible. L(0) = 2 min(Σ_pos w, Σ_neg w); L does not increase as σ grows.
+Replacing σ by the support of its optimal α keeps L and does not increase S, so the score counts the support.
 
 Reference
 ---------
 Mannor, Peleg & Rubinstein, slides on the cross-entropy method for classification: eq. (1) and (2), as they
-are numbered here; eq. (3) to (6) are derived. Their one-norm machine is :mod:`formulations.one_norm`.
-Its objective does not bound the 0-norm, against the slides: only ‖α‖₁ ≤ C‖α‖₀ is true. With the cost 1/C on α
-it is the relaxation (4). The paper: Mannor, Peleg & Rubinstein, The cross entropy method
-for classification (2005).
+are numbered here; eq. (3) to (6) are derived. The paper: Mannor, Peleg & Rubinstein, The cross entropy method
+for classification (2005). Their one-norm machine (:mod:`formulations.one_norm`) has Σ_j α_j in place of ‖α‖₀.
+Against the slides, this does not bound ‖α‖₀: only ‖α‖₁ ≤ C‖α‖₀ is true. With the cost 1/C on α it is (4).
 
 Example
 -------
@@ -124,13 +132,13 @@ class Expansion:
         return cp.Variable(n, name="u"), cp.Variable(p, name="s")
 
     def rates(self, u: cp.Variable) -> cp.Expression:
-        """Return t_j Σ_i K_ij y_i u_i (p,), the rate at which the cost falls as α_j rises."""
+        """Return the r_j = t_j Σ_i K_ij y_i u_i, shape (p,)."""
         return cp.multiply(self.centres, self.K.T @ cp.multiply(self.y, u))
 
     def dual_rows(
         self, u: cp.Variable, s: cp.Variable, alpha: Row, cost: tuple[cp.Expression | Vector, str], cap: str
     ) -> tuple[Row, ...]:
-        """Return the rows of a dual: `alpha`, and those for a cost of slack (and its text) and a cap."""
+        """Return the rows of a dual: `alpha`, and those for a cost of slack (with its text) and a cap."""
         return (
             Row("b", self.y @ u == 0, "Σᵢ yᵢ uᵢ = 0", "b", "the intercept $b$, sign included"),
             alpha,
@@ -143,7 +151,7 @@ class Expansion:
 def duality(
     primal: Program, dual: Program, expansion: Expansion, costs: Vector, pattern: ArrayLike = 1.0
 ) -> Duality:
-    """Pair two linear programs; alpha is read off the multipliers of the dual's row ``alpha``."""
+    """Pair two linear programs; alpha is the multiplier of the dual's row ``alpha`` times the pattern."""
     row = next(row for row in dual.rows if row.name == "alpha")
 
     def recover(_: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
@@ -159,6 +167,7 @@ def _program(
     name: str, title: str, equation: str, data: L0Data, objective: cp.Minimize | cp.Maximize, text: str,
     variables: tuple[cp.Variable, ...], rows: tuple[Row, ...], parameters: tuple[cp.Parameter, ...],
 ) -> Program:  # fmt: skip
+    """State one of the programs; `text` is the objective as printed."""
     return Program(
         name=f"l0.{name}",
         title=f"L0 support vector machine{title}",
@@ -200,13 +209,13 @@ def pattern(
         With the parameters C and sigma, so that ``program.set(sigma=...)`` changes the pattern.
     """
     data = as_l0_data(K, y, C, weights, centres)
-    expansion, cost, chosen = _expansion(data), _cost(data), _pattern(data, sigma)
-    caps = cp.CallbackParam(lambda: cost.value * chosen.value, shape=data.centres.shape, nonneg=True)
+    expansion, cost, pattern_parameter = _expansion(data), _cost(data), _pattern(data, sigma)
+    caps = cp.CallbackParam(lambda: cost.value * pattern_parameter.value, data.centres.shape, nonneg=True)
     alpha, b, xi = expansion.variables()
     return _program(
         "pattern", ", the program of one pattern", "eq. (2)", data, cp.Minimize(data.weights @ xi),
         "Σᵢ wᵢ ξᵢ", (alpha, b, xi), _primal_rows(expansion, alpha, b, xi, alpha <= caps, "αⱼ ≤ C σⱼ"),
-        (cost, chosen),
+        (cost, pattern_parameter),
     )  # fmt: skip
 
 

@@ -1,30 +1,32 @@
 """PLUME's mixture of experts, in numpy alone: its probabilities, its two objectives, and their derivatives.
 
-With scores s_k = W_k·x̃ of K faces, x̃ = (x, 1), and y = +1 inside,
+A sample x̃ = (x, 1) has the score s_k = W_k·x̃ on face k, row k of W (K, m+1). Its label is y = +1 inside, −1
+outside. With the logistic function σ and a sharpness γ ≥ 0,
 
     P(y|x) = Σ_k g_k σ(y s_k)                     (3)   each face is an expert in its half-space
     g_k    = exp(−γ s_k) / Σ_j exp(−γ s_j)        (4)   the gate, largest for the face of least score
     r_k    = g_k σ(y s_k) / P(y|x)                (6)   the responsibilities of a sample
 
-For γ → ∞ it is SPLA1's σ(y min_k s_k), for γ = 0 the mean of the experts. The two objectives, to be
-minimised, have weights c_i and a ridge ρ, also on the biases:
+with the equation numbers of the paper. For γ → ∞ P is σ(y min_k s_k), for γ = 0 the mean of the experts. The
+two objectives, to be minimised, have weights c_i of the samples and a ridge ρ, also on the biases:
 
     loss      L(W)    = −Σ_i c_i ln P(y_i|x_i) + ρ/2 ‖W‖²
     expected  F(W; R) = −Σ_ik c_i R_ik (ln g_ik + ln σ(y_i s_ik)) + ρ/2 ‖W‖²
 
-F is convex in W for fixed responsibilities R, whose rows add up to 1; L is not. For every R,
-L(W) ≤ F(W; R) − Σ_i c_i Ent(R_i), with equality, and equal gradients, at the responsibilities of W: any step
-that decreases F from there decreases L. In the functions below R = None means L.
+F is convex in W for fixed R (n, K), whose rows are nonnegative and add up to 1; L is not. EM alternates
+R = r at the current W (E-step) and a decrease of F (M-step). For every R, L(W) ≤ F(W; R) − Σ_i c_i Ent(R_i)
+with the entropy Ent(R_i) = −Σ_k R_ik ln R_ik, and with equality, and equal gradients, at R = r: a step that
+decreases F from there decreases L. In the functions below R = None means L.
 
-With u_k = σ(−y s_k), t_k = y u_k − γ and the responsibilities r of the sample at W, the derivatives by the
-scores are
+With u_k = σ(−y s_k), t_k = y u_k − γ and δ_kl = 1 if k = l, else 0, the derivatives of a sample's term by its
+scores, for c_i = 1, are
 
     ∂F/∂s_k       = γ (R_k − g_k) − R_k y u_k                                             (8)
     ∂²F/∂s_k∂s_l  = γ² (δ_kl g_k − g_k g_l) + δ_kl R_k u_k (1 − u_k)
     ∂²L/∂s_k∂s_l  = the same at R = r, less δ_kl r_k t_k² − r_k t_k r_l t_l
 
-All is computed from logarithms, so that scores of any finite size are allowed. Samples that are not float64
-are converted in blocks of rows.
+All is computed from logarithms, so that scores may have any finite size. Samples that are not float64 are
+converted in blocks of rows.
 
 Reference
 ---------
@@ -53,7 +55,7 @@ def check_model(gamma: float, ridge: float) -> None:
 
 
 def check_responsibilities(R: ArrayLike, shape: tuple[int, int | None]) -> Array:
-    """Return responsibilities as an array; raise ValueError unless its rows are distributions."""
+    """Return R as an array of shape (n, K), K None for any; raise ValueError if a row is no distribution."""
     R = np.asarray(R, dtype=float)
     n, K = shape
     if R.ndim != 2 or len(R) != n or R.shape[1] != (K or max(R.shape[1], 1)):
@@ -73,44 +75,44 @@ def scores_in_blocks(X: Matrix, W: Array) -> Array:
 
 def gate(X: Matrix, W: Array, gamma: float) -> Array:
     """Return the gate g_k(x) of eq. (4), an array of shape (n, K) whose rows add up to 1."""
-    return _softmax(_exponents(scores_in_blocks(X, W), gamma))
+    return _softmax(_log_gate(scores_in_blocks(X, W), gamma))
 
 
 def posterior(X: Matrix, W: Array, gamma: float) -> Array:
-    """P(+1|x) of eq. (3), an array of shape (n,). Arguments as in :func:`gate`."""
+    """Return P(+1|x) of eq. (3), an array of shape (n,). Arguments as in :func:`gate`."""
     return np.asarray(expit(log_odds(X, W, gamma)))
 
 
 def log_odds(X: Matrix, W: Array, gamma: float) -> Array:
     """Return the logarithm of P(+1|x) / P(−1|x), an array of shape (n,). Arguments as in :func:`gate`."""
     s = scores_in_blocks(X, W)
-    a = _exponents(s, gamma)
-    return _log_sum(a - np.logaddexp(0.0, -s)) - _log_sum(a - np.logaddexp(0.0, s))
+    log_gate = _log_gate(s, gamma)
+    return _log_sum(log_gate - np.logaddexp(0.0, -s)) - _log_sum(log_gate - np.logaddexp(0.0, s))
 
 
 def responsibilities(X: Matrix, y: Array, W: Array, gamma: float) -> Array:
     """Return the responsibilities of eq. (6), an array of shape (n, K) whose rows add up to 1."""
     s = scores_in_blocks(X, W)
-    return _softmax(_exponents(s, gamma) - np.logaddexp(0.0, -y[:, None] * s))
+    return _softmax(_log_gate(s, gamma) - np.logaddexp(0.0, -y[:, None] * s))
 
 
 def loss(X: Matrix, y: Array, W: Array, gamma: float, c: Array | float = 1.0, ridge: float = 0.0) -> float:
     """Return the penalised negative log-likelihood L(W)."""
-    return _evaluate(X, y, W, None, gamma, c, ridge, slope=False)[0]
+    return _evaluate(X, y, W, None, gamma, c, ridge, with_gradient=False)[0]
 
 
 def expected(
     X: Matrix, y: Array, W: Array, R: Array, gamma: float, c: Array | float = 1.0, ridge: float = 0.0
 ) -> float:
     """Return the objective F(W; R) of the M-step."""
-    return _evaluate(X, y, W, R, gamma, c, ridge, slope=False)[0]
+    return _evaluate(X, y, W, R, gamma, c, ridge, with_gradient=False)[0]
 
 
 def value_and_gradient(
     X: Matrix, y: Array, W: Array, R: Array | None, gamma: float, c: Array | float = 1.0, ridge: float = 0.0
 ) -> tuple[float, Array]:
     """Return F(W; R) and its gradient (K, m+1); L(W) and its gradient if R is None."""
-    return _evaluate(X, y, W, R, gamma, c, ridge, slope=True)
+    return _evaluate(X, y, W, R, gamma, c, ridge, with_gradient=True)
 
 
 def hessian(
@@ -118,7 +120,8 @@ def hessian(
 ) -> Array:
     """Return the Hessian (K(m+1), K(m+1)) of F(W; R), or of L(W) if R is None, by the rows of W.
 
-    Each pair of faces is one product X̃'D X̃. Arguments as in :func:`value_and_gradient`.
+    The block of a pair of faces is Σ_i d_i x̃_i x̃_i', d_i the second derivative by their scores. Arguments as
+    in :func:`value_and_gradient`.
     """
     K, width = W.shape
     c = np.broadcast_to(np.asarray(c, dtype=float), y.shape)
@@ -130,34 +133,34 @@ def hessian(
             H[k, :, j] += _gram(lifted, c[rows] * curvature[k, j])
     for k, j in pairs:
         H[j, :, k] = H[k, :, j].T
-    square = H.reshape(K * width, K * width)
-    square.flat[:: K * width + 1] += ridge
-    return square
+    matrix = H.reshape(K * width, K * width)
+    matrix.flat[:: K * width + 1] += ridge  # the diagonal
+    return matrix
 
 
 def multipliers(
     X: Matrix, y: Array, W: Array, R: Array | None, gamma: float, c: Array | float = 1.0
 ) -> Array:
-    """Return α_ik = c_i [γ (g_ik − R_ik) + R_ik y_i u_ik], shape (n, K): minus the slope of F by s_ik.
+    """Return α_ik = c_i [γ (g_ik − R_ik) + R_ik y_i u_ik], shape (n, K): minus the derivative of F by s_ik.
 
     At a stationary point ρ W_k = Σ_i α_ik x̃_i. Arguments as in :func:`value_and_gradient`.
     """
     return -np.asarray(c)[..., None] * _terms(scores_in_blocks(X, W), y, R, gamma)[1]
 
 
-def turnover(
+def gradient_scale(
     X: Matrix, y: Array, W: Array, R: Array | None, gamma: float, c: Array | float = 1.0, ridge: float = 0.0
 ) -> float:
-    """Return the largest of Σ_i |α_ik| |x̃_ij| and ρ |W_kj|: the scale of the gradient before cancellation.
+    """Return the largest of Σ_i |α_ik| |x̃_ij| and ρ |W_kj|, the scale of the gradient before cancellation.
 
-    Arguments as in :func:`value_and_gradient`.
+    α are the :func:`multipliers`. Arguments as in :func:`value_and_gradient`.
     """
     c = np.broadcast_to(np.asarray(c, dtype=float), y.shape)
     total = np.zeros_like(W)
     for rows, block in _blocks(X, always=True):
         R_block = None if R is None else R[rows]
-        slopes = _terms(scores(block, W), y[rows], R_block, gamma)[1]
-        total += pull(abs(block), np.abs(c[rows, None] * slopes))
+        derivatives = _terms(scores(block, W), y[rows], R_block, gamma)[1]
+        total += pull(abs(block), np.abs(c[rows, None] * derivatives))
     return float(max(total.max(), ridge * np.abs(W).max()))
 
 
@@ -172,42 +175,43 @@ def _blocks(X: Matrix, always: bool = False) -> Iterator[tuple[slice, Any]]:
 
 
 def _evaluate(
-    X: Matrix, y: Array, W: Array, R: Array | None, gamma: float, c: Array | float, ridge: float, slope: bool
-) -> tuple[float, Array]:
+    X: Matrix, y: Array, W: Array, R: Array | None, gamma: float, c: Array | float, ridge: float,
+    with_gradient: bool,
+) -> tuple[float, Array]:  # fmt: skip
+    """Return F or L and its gradient; without `with_gradient` the second value is only ρ W."""
     c = np.broadcast_to(np.asarray(c, dtype=float), y.shape)
     value, gradient = 0.5 * ridge * float(np.sum(W**2)), ridge * W
     for rows, block in _blocks(X):
-        terms, slopes = _terms(scores(block, W), y[rows], None if R is None else R[rows], gamma, slope)
+        R_block = None if R is None else R[rows]
+        terms, derivatives = _terms(scores(block, W), y[rows], R_block, gamma, with_gradient)
         value += float(c[rows] @ terms)
-        if slope:
-            gradient += pull(block, c[rows, None] * slopes)
+        if with_gradient:
+            gradient += pull(block, c[rows, None] * derivatives)
     return value, gradient
 
 
-def _terms(s: Array, y: Array, R: Array | None, gamma: float, slope: bool = True) -> tuple[Array, Array]:
-    """Return the terms of F or L for each sample (n,), and their derivatives by its scores (n, K).
-
-    Without `slope` the derivatives are empty. Faces are rows of the arrays here: for few faces, sums of long
-    rows are faster than many short ones.
-    """
-    S = np.ascontiguousarray(s.T)
-    a = _exponents(S, gamma, axis=0)
+def _terms(
+    s: Array, y: Array, R: Array | None, gamma: float, with_gradient: bool = True
+) -> tuple[Array, Array]:
+    """Return each sample's term of F or L (n,), and, if asked, the derivatives (n, K) by its scores."""
+    S = np.ascontiguousarray(s.T)  # for few faces, sums of long rows are faster than many short ones
+    log_gate = _log_gate(S, gamma, axis=0)
     negated = -y * S
     decay = np.exp(-np.abs(negated))
-    losses = np.maximum(negated, 0.0) + np.log1p(decay)
-    gate = np.exp(a)
+    losses = np.maximum(negated, 0.0) + np.log1p(decay)  # −ln σ(y s)
+    gate = np.exp(log_gate)
     total = gate.sum(axis=0)
     values = np.log(total)
     if R is None:
-        joint = a - losses
+        joint = log_gate - losses
         largest = joint.max(axis=0)
         weights = np.exp(joint - largest)
         sums = weights.sum(axis=0)
         values -= largest + np.log(sums)
     else:
         weights, sums = R.T, 1.0
-        values += np.sum(weights * (losses - a), axis=0)
-    if not slope:
+        values += np.sum(weights * (losses - log_gate), axis=0)
+    if not with_gradient:
         return values, np.empty((0, len(S)))
     r = weights / sums
     u = np.where(negated >= 0, 1.0, decay) / (1.0 + decay)
@@ -217,9 +221,9 @@ def _terms(s: Array, y: Array, R: Array | None, gamma: float, slope: bool = True
 def _curvature(s: Array, y: Array, R: Array | None, gamma: float) -> Array:
     """Return the second derivatives by the scores of each sample: an array of shape (K, K, n)."""
     S = np.ascontiguousarray(s.T)
-    a, signed = _exponents(S, gamma, axis=0), y * S
-    g, u = _softmax(a, axis=0), expit(-signed)
-    r = _softmax(a - np.logaddexp(0.0, -signed), axis=0) if R is None else R.T
+    log_gate, signed = _log_gate(S, gamma, axis=0), y * S
+    g, u = _softmax(log_gate, axis=0), expit(-signed)
+    r = _softmax(log_gate - np.logaddexp(0.0, -signed), axis=0) if R is None else R.T
     result = (-gamma * g)[:, None] * (gamma * g)
     diagonal = gamma**2 * g + r * u * (1.0 - u)
     if R is None:
@@ -231,17 +235,19 @@ def _curvature(s: Array, y: Array, R: Array | None, gamma: float) -> Array:
     return result
 
 
-def _exponents(s: Array, gamma: float, axis: int = 1) -> Array:
-    """Return the gate's logarithm up to a constant of each sample, at most 0 to avoid cancellation."""
+def _log_gate(s: Array, gamma: float, axis: int = 1) -> Array:
+    """Return ln g_k plus a constant of the sample that makes the largest entry 0, to avoid overflow."""
     return np.asarray(-gamma * (s - s.min(axis=axis, keepdims=True)))
 
 
 def _log_sum(a: Array) -> Array:
+    """Return the logarithm of the sum of exp(a) over each row."""
     largest = a.max(axis=1)
     return np.asarray(largest + np.log(np.exp(a - largest[:, None]).sum(axis=1)))
 
 
 def _softmax(a: Array, axis: int = 1) -> Array:
+    """Return exp(a) divided by its sum along the axis."""
     e = np.exp(a - a.max(axis=axis, keepdims=True))
     return np.asarray(e / e.sum(axis=axis, keepdims=True))
 

@@ -2,16 +2,17 @@
 
 Problem
 -------
-The positives shall be inside a polyhedron of K faces: a positive must satisfy all K margin constraints
-W_k·x̃_i ≥ 1, a negative at least one constraint W_k·x̃_j ≤ −1. The violation is the weighted mean hinge loss
-of each class,
+The positives shall be inside a polyhedron of K faces W_k, where W_k·x̃ ≥ 0 for all k, with x̃ = (x, 1): a
+positive must satisfy all K margin constraints W_k·x̃_i ≥ 1, a negative at least one constraint W_k·x̃_j ≤ −1.
+The violation is the sum of the weighted mean hinge losses of the classes, with weights a that add up to 1 in
+each class,
      z(W) = Σ_pos a_i max_k [1 − W_k·x̃_i]_+ + Σ_neg a_j min_k [1 + W_k·x̃_j]_+.
 z(0) = 2, and z(W) = 0 if and only if the K faces W separate the samples with margin 1. (The Polyceptron's
 criterion, eq. (3) of Manwani & Sastry, asks for signs without a margin, and is 0 at W = 0.) z is piecewise
-linear, and because of the minimum over k neither convex nor concave. Fixing a face p_j for each negative
-replaces the minimum over k and leaves a linear program, which majorises z and is tight at any W for which
-each p_j attains the minimum. Alternating the choice of p and the linear program therefore decreases z
-monotonically (majorise-minimise).
+linear, and because of the minimum over k neither convex nor concave. With face p_j in place of the minimum
+for each negative j, the objective is a convex majorant of z, minimised by a linear program, and equal to z at
+any W for which each p_j attains the minimum. Alternating the choice of p and the linear program therefore
+decreases z monotonically (majorise-minimise).
 
 This is a reconstruction. The error z is that of Astorino & Gaudioso. Their step differs: at W they solve a
 linear program for a direction D, |D| ≤ 1, that minimises the one-sided derivative of z, one program for each
@@ -20,11 +21,10 @@ the majorant itself, so no line search is needed. The bound |W| ≤ R is added b
 
 Variables and shapes
 --------------------
-x̃ = (x, 1). W (K, m+1), its bias last, xi (m₊,) of the positives and zeta (m₋,) of the negatives, in their
-order in the data; in the dual u (m₊, K), q (m₋,), and s_plus and s_minus (K, m+1). Row j of P (m₋, K) is the
-unit vector of p_j. The weights a are the costs divided by the total cost of the class
-(:func:`formulations.polyhedral.class_shares`): 1/m₊ and 1/m₋ for equal costs. R is the bound on |W|, or
-infinite.
+W (K, m+1), its bias last; the slacks xi (n₊,) of the positives and zeta (n₋,) of the negatives, in the order
+of the data; in the dual u (n₊, K), q (n₋,), and s_plus and s_minus (K, m+1). Row j of P (n₋, K) is the unit
+vector of p_j. The weights a are the costs divided by the total cost of the class: 1/n₊ and 1/n₋ for equal
+costs. R is the bound on |W|, or infinite.
 
 Programs
 --------
@@ -41,13 +41,13 @@ out.
 
 Recovery
 --------
-W are the multipliers of the row balance; ξ_i and ζ_j are the hinge losses at W.
+W are the multipliers of the dual's row balance (its equation); ξ_i and ζ_j are the hinge losses at W.
 
 Multipliers
 -----------
 u_ik is the multiplier of positive i's margin at face k; Σ_k u_ik ≤ a_i because one slack ξ_i serves all
-faces. q_j is the multiplier of negative j's margin at face p_j. s⁺_kl and s⁻_kl are the multipliers of the
-bounds on W_kl: if they are not 0, raise the radius, or scale the features.
+faces. q_j is that of negative j's margin at face p_j. s⁺_kl and s⁻_kl are those of the bounds on W_kl: if
+they are not 0, raise R (the argument `radius`), or scale the features.
 
 Infeasible when
 ---------------
@@ -107,8 +107,12 @@ def step(
 
     Parameters
     ----------
-    X, y, n_faces, assignment
-        As in :func:`formulations.polyceptron.fixed_assignment`; both classes are needed.
+    X, y
+        Samples, labels: +1 inside, -1 outside; both classes are needed.
+    n_faces : int
+        K, at least 1.
+    assignment : array_like of int, shape (n,)
+        The face p_j of each negative; the entries of positives are ignored.
     C : float or array_like of shape (n,)
         Costs: relative weights of the samples within their class.
     radius : float
@@ -125,7 +129,7 @@ def step(
     ValueError
         If a class is empty or its total cost is 0: z is not defined.
     """
-    inside, outside, parameters = _parts(X, y, n_faces, assignment, C)
+    inside, outside, parameters = _classes_and_parameters(X, y, n_faces, assignment, C)
     P, a_pos, a_neg = parameters["P"], parameters["a_pos"], parameters["a_neg"]
     W = cp.Variable((n_faces, inside.shape[1]), name="W")
     xi, zeta = cp.Variable(len(a_pos.value), name="xi"), cp.Variable(len(a_neg.value), name="zeta")
@@ -166,7 +170,7 @@ def step_dual(
     X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, radius: float = 1e4
 ) -> Program:
     """Build the dual of :func:`step`, with the same parameters; arguments as in the primal."""
-    inside, outside, parameters = _parts(X, y, n_faces, assignment, C)
+    inside, outside, parameters = _classes_and_parameters(X, y, n_faces, assignment, C)
     P, a_pos, a_neg = parameters["P"], parameters["a_pos"], parameters["a_neg"]
     u, q = cp.Variable((len(a_pos.value), n_faces), name="u"), cp.Variable(len(a_neg.value), name="q")
     imbalance = u.T @ inside - cp.multiply(P, q[:, None]).T @ outside
@@ -193,10 +197,10 @@ def step_dual(
     )
 
 
-def _parts(
+def _classes_and_parameters(
     X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike
 ) -> tuple[Any, Any, dict[str, cp.Parameter]]:
-    """Return the lifted samples of each class, and the parameters."""
+    """Return the samples x̃ of the positives and of the negatives, and the parameters P, a_pos and a_neg."""
     X, y = as_data(X, y)
     costs, positive = as_costs(C, len(y)), y > 0
     for sign, members in (("+1", positive), ("-1", ~positive)):
@@ -211,19 +215,19 @@ def _parts(
 def pairs(seed: int = 0) -> list[Duality]:
     """Return every program of this module on random data, as primal-dual pairs."""
     X, y = two_blobs(m=2, seed=seed)
-    kept = np.delete(np.arange(len(y)), np.flatnonzero(y > 0)[:3])  # classes of unequal size
-    X, y = X[kept], y[kept]
+    removed = np.flatnonzero(y > 0)[:3]  # for classes of unequal size
+    X, y = np.delete(X, removed, axis=0), np.delete(y, removed)
     arguments = (X, y, 2, np.arange(len(y)) % 2, np.where(y > 0, 1.0 + (X[:, 0] > 0), 1.0))
     primal, dual, lifted = step(*arguments), step_dual(*arguments), lift(X)
 
     def recover(_: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         # The primal solution of a linear program is the multipliers of its dual.
         W = np.asarray(dual.rows[0].constraint.dual_value)
-        scores, chosen_face = lifted @ W.T, choice(*arguments[1:4])
+        scores, P = lifted @ W.T, choice(*arguments[1:4])
         return {
             "W": W,
             "xi": np.maximum(0.0, 1.0 - scores[y > 0].min(axis=1)),
-            "zeta": np.maximum(0.0, 1.0 + (chosen_face * scores[y < 0]).sum(axis=1)),
+            "zeta": np.maximum(0.0, 1.0 + (P * scores[y < 0]).sum(axis=1)),
         }
 
     return [Duality(primal, dual, recover)]

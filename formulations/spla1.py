@@ -2,35 +2,36 @@
 
 Problem
 -------
-A sample is inside if h(x) = min_k w_k·x̃ ≥ 0, and P(y|x) = σ(y h(x)). If the cells are fixed (the face of
-least score of each sample), the log-likelihood splits into K logistic regressions, which alternate with the
-update of the cells. The program is for fixed cells, one face at a time;
-:func:`formulations.polyhedral.hard_loss` takes the cells of its faces.
+With K faces w_k and x̃ = (x, 1), a sample is inside if h(x) = min_k w_k·x̃ ≥ 0, and P(y|x) = σ(y h(x)) with
+the logistic function σ(t) = 1/(1 + e^(−t)). The cell of face k is the set of samples for which face k has the
+least score w_k·x̃. With the cells fixed, the log-likelihood splits into K logistic regressions, one for each
+cell; fitting them alternates with the update of the cells. The programs here are for one cell.
 
-The full text of the paper was not available; this is the model that its abstract and the later papers of its
-authors describe. The loss of a positive in its cell alone is a lower bound on its loss, because h is a
-minimum, so the alternation need not decrease the objective. With every positive in the program of every face
-(positives="all") it does.
+After an update of the cells the loss of a positive may be larger than it was in its old cell, since h is the
+minimum of the scores, so the alternation need not decrease the objective. It does if every positive is in
+the program of every face (positives="all" of :func:`formulations.polyhedral.hard_loss`).
 
 Variables and shapes
 --------------------
-x̃ = (x, 1): the bias is the last coordinate, and it is penalised like the others. w (m+1,), z (n,);
-v (n,) in the dual. X is (n, m), y is (n,) of -1 and +1, C is a scalar or (n,): 0 for the samples of
-other cells, else the weight.
+w (m+1,), the face, its bias last and penalised like the other entries; z (n,), the score of a sample on its
+own side. v (n,) in the dual. X is (n, m), y is (n,) of -1 and +1; the weight C is a scalar or (n,), 0 for the
+samples of other cells. ρ > 0 is the ridge.
 
 Programs
 --------
-cell, and cell_dual with u_i = C_i v_i and the entropy H(v) = −v ln v − (1 − v) ln(1 − v), whose domain is
-0 ≤ v_i ≤ 1, so that there are no rows.
+cell        min  Σ_i C_i ln(1 + exp(−z_i)) + ρ/2 ‖w‖²   s.t.  z_i ≤ y_i w·x̃_i [u_i]
+cell_dual   max  Σ_i C_i H(v_i) − 1/(2ρ) ‖Σ_i C_i v_i y_i x̃_i‖²   with v_i = u_i / C_i
+
+The entropy H(v) = −v ln v − (1 − v) ln(1 − v) has the domain 0 ≤ v ≤ 1, so the dual has no rows.
 
 Recovery
 --------
-w = (1/ρ) Σ C_i v_i y_i x̃_i; z_i = y_i w·x̃_i.
+w = (1/ρ) Σ_i C_i v_i y_i x̃_i; z_i = y_i w·x̃_i.
 
 Multipliers
 -----------
 u_i = C_i σ(−z_i) is minus the derivative of the loss by z_i: near C_i far on the wrong side of the face, near
-0 far on the right side. It follows from w, so any w gives a dual feasible point, and a bound.
+0 far on the right side. Computed from any w, v_i = σ(−z_i) is dual feasible and so gives a lower bound.
 
 Infeasible when
 ---------------
@@ -38,8 +39,9 @@ Never. Without the penalty (ρ = 0) separable cells have no minimiser: the infim
 
 Reference
 ---------
-Manwani & Sastry, Learning Polyhedral Classifiers Using Logistic Function (2010), reconstructed. The model
-is the one of PLUME, Shah, Sastry & Manwani (2019), eq. (3), as its gate becomes sharp.
+Manwani & Sastry, Learning Polyhedral Classifiers Using Logistic Function (2010), reconstructed from its
+abstract and its authors' later papers; its full text was not available. It is the limit of PLUME, Shah,
+Sastry & Manwani (2019), eq. (3), for an infinitely sharp gate: its softmax over faces becomes the minimum.
 
 Example
 -------
@@ -93,7 +95,7 @@ def cell(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, ridge: float = 1e-3) -
     Returns
     -------
     Program
-        With the parameter C.
+        With the parameter C: ``program.set(C=...)`` takes the weights of another cell.
     """
     X, y = as_data(X, y)
     n, m = X.shape
@@ -119,14 +121,14 @@ def cell_dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, ridge: float = 1e
     X, y = as_data(X, y)
     n = X.shape[0]
     v, weights = cp.Variable(n, name="v"), cost_parameter(C, n)
-    gradient = lift(X).T @ cp.multiply(y, cp.multiply(weights, v))
+    weighted_sum = lift(X).T @ cp.multiply(y, cp.multiply(weights, v))  # ρ w
     return Program(
         name="spla1.cell_dual",
         title="SPLA1, one cell, dual",
         source=f"{_SOURCE} (derived)",
         objective=cp.Maximize(
             weights @ (cp.entr(v) + cp.entr(1 - v))
-            - cp.sum_squares(gradient) / (2 * positive("ridge", ridge))
+            - cp.sum_squares(weighted_sum) / (2 * positive("ridge", ridge))
         ),
         objective_text="Σᵢ Cᵢ H(vᵢ) − 1/(2ρ) ‖Σᵢ Cᵢ vᵢ yᵢ x̃ᵢ‖²",
         variables={"v": v},

@@ -1,8 +1,12 @@
-"""Terms of the bounds on the error of fitted machines, and grids of classes.
+"""The terms that all bounds on the error of fitted machines f share, and grids of their radii and margins.
 
-Every bound is that of one class of machines, fixed beforehand, with the confidence δ'. The δ' of a countable
-family of classes sum to at most δ, so that the class may be chosen afterwards (union bound): steps 4 to 6 of
-the proof in :mod:`formulations.error_bounds.rademacher`.
+For one class of machines and one margin γ, fixed before the n samples are seen, with probability 1 − δ'
+
+    P(y f(x) ≤ 0)  ≤  mean of min(1, [1 − y_i f(x_i)/γ]_+)  +  capacity of the class  +  3 √( ln(2/δ') / 2n ).
+
+A class has radii, bounds on the norms of its machines, from the grid of the ρ^j for integers j. The δ' of all
+classes sum to at most δ, so the class may be chosen after the fit (union bound). The proof is in
+:mod:`formulations.error_bounds.rademacher`, steps 4 to 6.
 """
 
 from dataclasses import dataclass
@@ -15,23 +19,23 @@ from numpy.typing import ArrayLike
 from formulations.language.arguments import tolerance
 from formulations.language.types import Array
 
-_RATIO = 1.1  # ρ
-_MIN_J = -60  # of the smallest radius ρ^j: a machine of smaller norm lies in its class as well
-_MARGINS = np.geomspace(1e-3, 1e3, 61)  # candidates besides 1, in units of the largest |f|
+_RATIO = 1.1  # ρ, the ratio of consecutive radii
+_MIN_J = -60  # exponent of the smallest radius: a machine of smaller norm lies in its class as well
+_MARGIN_GRID = np.geomspace(1e-3, 1e3, 61)  # candidates for γ relative to the largest |f|, besides γ = 1
 
 
 @dataclass(frozen=True)
 class ErrorBound:
     """A bound on the error of a machine, term by term."""
 
-    empirical: float  # mean over the samples of the ramp min(1, [1 − y f/γ]_+)
-    hinge: float  # mean of [1 − y f/γ]_+, the papers' loss, by which ``empirical`` may be replaced
+    empirical: float  # mean over the samples of the ramp loss min(1, [1 − y f/γ]_+)
+    hinge: float  # mean of the hinge loss [1 − y f/γ]_+, at least ``empirical``; the papers use it instead
     capacity: float  # twice the bound on the Rademacher complexity of the machines of the class
-    confidence: float  # 3 √(ln(2/δ)/2n), the term of confidence of a single class fixed beforehand
-    price: float  # increase of the term of confidence by the choice among the classes
+    confidence: float  # 3 √(ln(2/δ)/2n), the last term for a single class
+    price: float  # increase of the last term from δ to δ', by the choice among the classes
     gamma: float  # the margin γ
     delta: float  # the probability that the bound fails
-    form: str  # the form of the capacity
+    form: str  # name of the formula by which the capacity is bounded
 
     @property
     def total(self) -> float:
@@ -45,7 +49,7 @@ class ErrorBound:
 
     @property
     def words(self) -> str:
-        """The form, in words."""
+        """The name of the form, or a description in a subclass."""
         return self.form
 
     def __str__(self) -> str:
@@ -58,13 +62,13 @@ class ErrorBound:
 
 
 def rounded_up(radii: ArrayLike) -> tuple[Any, Any]:
-    """Round radii up to the grid ρ^j, ρ = 1.1; return j and ρ^j."""
+    """Round radii up to the grid of the ρ^j; return j and ρ^j."""
     j = np.ceil(np.log(np.maximum(radii, _RATIO**_MIN_J)) / log(_RATIO))
     return j, _RATIO**j
 
 
 def log_inverse_weight(j: ArrayLike) -> Any:
-    """Return ln(1/π_j) for π_j = 2 / (3 (|j|+1)(|j|+2)), which adds up to 1 over all integers j."""
+    """Return ln(1/π_j) for π_j = 2 / (3 (|j|+1)(|j|+2)), the share of δ of the radius ρ^j: Σ_j π_j = 1."""
     return np.log(1.5 * (np.abs(j) + 1) * (np.abs(j) + 2))
 
 
@@ -74,17 +78,17 @@ def confidence(n: int, delta: float, log_inverse_share: ArrayLike = 0.0) -> Any:
 
 
 def ramp(margins: Array, gamma: float) -> tuple[float, float]:
-    """Return the means of the ramp and of the hinge at the margin γ."""
+    """Return the mean ramp loss and the mean hinge loss at the margin γ; `margins` are the y_i f(x_i)."""
     hinge = np.maximum(0.0, 1.0 - margins / gamma)
     return float(np.minimum(hinge, 1.0).mean()), float(hinge.mean())
 
 
 def margins_to_try(margins: Array, gamma: float | Literal["best"]) -> Array:
-    """Return the given margin, or a grid for gamma="best"."""
+    """Return an array of the given γ only, or the grid of candidates for gamma="best"."""
     if isinstance(gamma, str):
         if gamma != "best":
             raise ValueError(f"gamma must be positive or 'best', not {gamma!r}")
-        return np.append(1.0, _MARGINS * (float(np.abs(margins).max()) or 1.0))
+        return np.append(1.0, _MARGIN_GRID * (float(np.abs(margins).max()) or 1.0))
     if not 0.0 < gamma < inf:
         raise ValueError(f"gamma must be positive and finite, or 'best', not {gamma!r}")
     return np.array([float(gamma)])

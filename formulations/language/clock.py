@@ -1,8 +1,8 @@
 """A stop-watch with a time limit, which every loop checks.
 
-Clocks are nested. A fit makes a clock current (:func:`running`); clocks created inside it, for a pair of
-classes, a start or a fold, have no later deadline and stop with it. A loop ends with its best point when its
-clock is over.
+Clocks are nested. A fit makes a clock the current one (:func:`running`); clocks created inside it, for a pair
+of classes, a start or a fold, have no later deadline and are stopped together with it. A loop ends with its
+best point when its clock is over.
 
 Ctrl-C raises KeyboardInterrupt. Each loop catches it in one place, keeps its best point and calls
 :func:`interrupted`, which stops the current clock, so that the enclosing loops end as well.
@@ -17,7 +17,7 @@ from time import time as wall_time
 from formulations.language.arguments import seconds
 from formulations.language.solution import Status
 
-_MIN_LEFT = 1e-3  # least number of seconds left: some solvers take a limit of 0 for no limit
+_MIN_LEFT = 1e-3  # seconds, the least value of Clock.left: some solvers take a limit of 0 for no limit
 
 
 class OutOfTimeError(Exception):
@@ -25,7 +25,7 @@ class OutOfTimeError(Exception):
 
 
 class Clock:
-    """Seconds since it was made, and whether its limit has passed or it was stopped.
+    """The seconds since its construction, a deadline, and a flag for a stop before it.
 
     A clock may be sent to another process, where it has the same deadline.
 
@@ -34,7 +34,7 @@ class Clock:
     limit : float or None
         Seconds, at least 0; None for no limit.
     outer : Clock, optional
-        The clock that this one is a part of; by default the current one, if there is one.
+        The clock inside which this one is created; by default the current one, if there is one.
 
     Raises
     ------
@@ -46,55 +46,57 @@ class Clock:
         limit = seconds(limit)
         outer = _current.get() if outer is None else outer
         self._started = time.perf_counter()
-        self._until = None if limit is None else self._started + limit
+        self._deadline = None if limit is None else self._started + limit
         self._outermost: Clock = self if outer is None else outer._outermost
         self._stopped = False  # used in the outermost clock only
-        if outer is not None and outer._until is not None:
-            self._until = outer._until if self._until is None else min(self._until, outer._until)
+        if outer is not None and outer._deadline is not None:
+            self._deadline = (
+                outer._deadline if self._deadline is None else min(self._deadline, outer._deadline)
+            )
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return _received, (None if self.left is None else wall_time() + self.left, self.is_stopped)
+    def __reduce__(self) -> tuple[object, ...]:  # processes have only the wall time in common
+        return _rebuilt, (None if self.left is None else wall_time() + self.left, self.is_stopped)
 
     @property
     def seconds(self) -> float:
-        """Seconds since the clock was made."""
+        """Seconds since the construction."""
         return time.perf_counter() - self._started
 
     @property
     def is_stopped(self) -> bool:
-        """True if it was stopped, for example by Ctrl-C."""
+        """True if the clock was stopped, for example by Ctrl-C."""
         return self._outermost._stopped
 
     def stop(self) -> None:
-        """Stop this clock and all clocks around it."""
+        """Stop this clock and all others inside the same outermost clock."""
         self._outermost._stopped = True
 
     @property
     def is_over(self) -> bool:
-        """True if the limit has passed, or it was stopped."""
-        return self._outermost._stopped or (self._until is not None and time.perf_counter() >= self._until)
+        """True if the deadline has passed, or the clock was stopped."""
+        return self.is_stopped or (self._deadline is not None and time.perf_counter() >= self._deadline)
 
     def check(self) -> None:
-        """Raise :class:`OutOfTimeError` if it is over."""
+        """Raise :class:`OutOfTimeError` if the clock is over."""
         if self.is_over:
             raise OutOfTimeError
 
     @property
     def left(self) -> float | None:
-        """Seconds until the limit, at least a millisecond; None without one."""
-        if self._outermost._stopped:
+        """Seconds until the deadline, at least a millisecond; None without a deadline."""
+        if self.is_stopped:
             return _MIN_LEFT
-        return None if self._until is None else max(self._until - time.perf_counter(), _MIN_LEFT)
+        return None if self._deadline is None else max(self._deadline - time.perf_counter(), _MIN_LEFT)
 
-    def part(self, share: float) -> "Clock":
+    def part(self, fraction: float) -> "Clock":
         """Return a clock for a fraction of the seconds left; without a limit if this has none."""
         left = self.left
-        return Clock(None if left is None else share * left)
+        return Clock(None if left is None else fraction * left)
 
 
-def _received(until: float | None, is_stopped: bool) -> Clock:
-    """Rebuild a clock in another process."""
-    clock = Clock(None if until is None else max(until - wall_time(), 0.0))
+def _rebuilt(deadline: float | None, is_stopped: bool) -> Clock:
+    """Rebuild a clock in another process; the deadline is a wall time."""
+    clock = Clock(None if deadline is None else max(deadline - wall_time(), 0.0))
     if is_stopped:
         clock.stop()
     return clock
@@ -127,7 +129,7 @@ def interrupted() -> Status:
 
 @contextmanager
 def running(clock: Clock) -> Iterator[Clock]:
-    """Make a clock the current one of this thread."""
+    """Make a clock the current one of this thread inside the context."""
     token = _current.set(clock)
     try:
         yield clock

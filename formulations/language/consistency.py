@@ -1,7 +1,8 @@
 """Consistency of the printed formulas of a program with its cvxpy expressions.
 
-Variables and parameters are set to random numbers, on which the formulas are evaluated and compared with the
-objective and the violation of every row. :func:`misprints` returns a sentence for each difference.
+Variables and parameters are set to random numbers. There the printed objective is compared with the computed
+one, and the printed violation of every row (a named family of constraints) with that of its constraint.
+:func:`misprints` returns a sentence for each difference.
 
 Examples
 --------
@@ -34,8 +35,8 @@ from formulations.language.typeset import printed_name, symbols_in
 def misprints(program: Statement, seed: int = 0, tolerance: float = 1e-9) -> list[str]:
     """Compare the printed formulas with the expressions; return a sentence per misprint."""
     trial = Trial(program, seed)
-    formulas = [("objective", program.objective_text, trial.objective)]
-    formulas += [(row.name, row.text, partial(trial.row, row=row)) for row in program.rows]
+    formulas = [("objective", program.objective_text, trial.objective_difference)]
+    formulas += [(row.name, row.text, partial(trial.row_difference, row=row)) for row in program.rows]
     sentences = []
     for name, formula, difference in formulas:
         try:
@@ -47,30 +48,20 @@ def misprints(program: Statement, seed: int = 0, tolerance: float = 1e-9) -> lis
 
 
 class Trial:
-    """A program at random numbers: the values of its objective, rows and letters.
+    """The objective, rows and letters of a program, computed at random numbers drawn from a seed.
 
-    Parameters
-    ----------
-    program : Statement
-        The program. Its variables and parameters are restored after the construction.
-    seed : int
-        Seed of the random numbers.
-
-    Attributes
-    ----------
-    scope : Scope
-        The values of the letters.
-    ranges : dict of str to int
-        The number of values of each index of the program.
+    `scope` has the values of the letters, `ranges` the number of values of each index. The variables and
+    parameters of the program are restored after the construction.
     """
 
     def __init__(self, program: Statement, seed: int = 0):
-        self.program, self.functions = program, functions_of(program.letters)
-        with _random_numbers(program, np.random.default_rng(seed)):
+        self.program = program
+        self.functions = functions_of(program.letters)  # the letters that are functions, as H of H(v)
+        with _at_random_numbers(program, np.random.default_rng(seed)):
             self._objective = float(program.objective.value)
             self._rows = {row.name: _violations(row) for row in program.rows}
-            symbols: dict[str, Any] = {**program.variables, **program.parameters}
-            letters = {printed_name(name): symbol.value for name, symbol in symbols.items()}
+            leaves: dict[str, Any] = {**program.variables, **program.parameters}
+            letters = {printed_name(name): leaf.value for name, leaf in leaves.items()}
             letters |= {name: _numbers(datum) for name, datum in program.data.items()}
         definitions = [symbol.definition for symbol in symbols_in(program.letters)]
         self.scope = Scope(letters, [definition for definition in definitions if definition is not None])
@@ -78,61 +69,66 @@ class Trial:
         self._read_ranges()
 
     def _read_ranges(self) -> None:
-        """Determine the ranges of the indices from the program's formulas, as far as they can be read."""
+        """Determine the ranges of the indices, which the scope records as it evaluates the formulas."""
         with suppress(UnreadableError):
-            self.objective(self.program.objective_text)
+            self.objective_difference(self.program.objective_text)
         self.ranges = dict(self.scope.ranges)
         for row in self.program.rows:
             with suppress(UnreadableError):
-                self.row(row.text, row)
+                self.row_difference(row.text, row)
                 self.ranges = dict(self.scope.ranges)
 
-    def objective(self, formula: str) -> float:
+    def objective_difference(self, formula: str) -> float:
         """Return the relative difference between a formula and the objective."""
-        value = self._without_warnings(self.scope.value, read_expression(formula, self.functions))
-        if value.rank or value.axes:
+        value = self._evaluated(self.scope.value, read_expression(formula, self.functions))
+        if value.rank or value.axes:  # a vector or matrix, or free indices
             raise UnreadableError(f"{formula!r} is not one number: {_describe(value)}")
         return _difference(value.array, np.array(self._objective))
 
-    def row(self, formula: str, row: Row) -> float:
+    def row_difference(self, formula: str, row: Row) -> float:
         """Return the largest difference between a formula and a row, relative to the row's largest number."""
         claims = read_row(formula, self.functions)
         if row.is_matrix != any(claim.relation.sign == "⪰" for claim in claims):
             raise UnreadableError(f"{formula!r}: ⪰ is the sign of matrix inequalities, and only of them")
         if any(row.is_equality != (claim.relation.sign == "=") for claim in claims):
-            return np.inf
+            return np.inf  # an equation printed as an inequality, or the reverse
         if any(claim.relation.sign in "<>" for claim in claims):
-            return np.inf
+            return np.inf  # no constraint of a program is strict
         computed = self._rows[row.name]
-        printed = self._without_warnings(self._printed, claims, row, computed.shape)
+        printed = self._evaluated(self._printed_violations, claims, row, computed.shape)
         if printed.shape != computed.shape:
             raise UnreadableError(f"{formula!r} has the shape {printed.shape}, its row {computed.shape}")
         return _difference(printed, computed)
 
-    def _printed(self, claims: tuple[Claim, ...], row: Row, shape: tuple[int, ...]) -> Array:
-        """Return the violations of a row by its formula, of the shape of its constraint."""
+    def _printed_violations(self, claims: tuple[Claim, ...], row: Row, shape: tuple[int, ...]) -> Array:
+        """Return the violations of a row by its formula, of the shape of its constraint.
+
+        `row.at` has, for each value of the formula's free indices, the flat index of its constraint, or -1 if
+        there is none.
+        """
         parts = [(self.scope.residual(claim.relation), self.scope.stated(claim)) for claim in claims]
         if row.at is None:
             if len(parts) > 1 or claims[0].conditions:
-                raise UnreadableError(f"{row.text!r} holds for some indices only, and the row has no places")
+                raise UnreadableError(f"{row.text!r} holds for some indices only, and the row has no `at`")
             return parts[0][0].array
+        # the free indices, in alphabetical order
         axes = tuple(sorted({axis for pair in parts for value in pair for axis in value.axes}))
-        if len(axes) != row.at.ndim or any(value.rank for value, _ in parts):
+        if len(axes) != row.at.ndim or any(residual.rank for residual, _ in parts):
             raise UnreadableError(f"{row.text!r} must be numbers with {row.at.ndim} free indices")
-        printed, times = np.zeros(int(np.prod(shape))), np.zeros(row.at.shape)
-        for value, stated in parts:
-            mask = np.broadcast_to(_with_axes(stated, axes), row.at.shape) > 0
-            times += mask
-            numbers = np.broadcast_to(_with_axes(value, axes), row.at.shape)
+        printed, count = np.zeros(int(np.prod(shape))), np.zeros(row.at.shape)
+        for residual, is_stated in parts:
+            mask = np.broadcast_to(_with_axes(is_stated, axes), row.at.shape) > 0
+            count += mask
+            entries = np.broadcast_to(_with_axes(residual, axes), row.at.shape)
             if not (row.at[mask] >= 0).all():
                 raise UnreadableError(f"{row.text!r} is stated where the program has no row")
-            printed[row.at[mask]] = numbers[mask]
-        if not (times == (row.at >= 0)).all():
+            printed[row.at[mask]] = entries[mask]
+        if not (count == (row.at >= 0)).all():
             raise UnreadableError(f"{row.text!r} leaves rows of the program out, or states them twice")
         return printed.reshape(shape)
 
-    def _without_warnings(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function without numpy's warnings; raise its numpy errors as UnreadableError."""
+    def _evaluated(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function with the program's ranges; its numpy errors become UnreadableError."""
         self.scope.ranges = dict(self.ranges)
         try:
             with np.errstate(all="ignore"):
@@ -144,6 +140,7 @@ class Trial:
 
 
 def _difference(printed: Array, computed: Array) -> float:
+    """Return the largest difference relative to the largest computed number."""
     if not np.isfinite(printed).all():
         return np.inf
     return float(
@@ -152,17 +149,17 @@ def _difference(printed: Array, computed: Array) -> float:
 
 
 def _describe(value: Value) -> str:
-    return f"it has the index {', '.join(value.axes)}" if value.axes else f"it is {value.kind}"
+    return f"it has free indices: {', '.join(value.axes)}" if value.axes else f"it is {value.kind}"
 
 
 def _with_axes(value: Value, axes: tuple[str, ...]) -> Array:
-    """Return the array of a value with an axis for each of `axes`."""
+    """Return the array of a value with an axis for each of `axes`, of length 1 for those it lacks."""
     shape = iter(value.array.shape)
     return value.array.reshape(tuple(next(shape) if axis in value.axes else 1 for axis in axes))
 
 
 def _violations(row: Row) -> Array:
-    """Return the violation of each entry of a row, left less right; a matrix row as it is."""
+    """Return the violation of each constraint of a row, or the matrix of a matrix inequality."""
     if row.is_cone:
         length, vector = row.constraint.args
         lengths = np.linalg.norm(vector.value, axis=row.constraint.axis)
@@ -179,8 +176,8 @@ def _numbers(datum: Any) -> Any:
 
 
 @contextmanager
-def _random_numbers(program: Statement, generator: np.random.Generator) -> Iterator[None]:
-    """Set variables and parameters to random numbers, and restore them at the end."""
+def _at_random_numbers(program: Statement, generator: np.random.Generator) -> Iterator[None]:
+    """Set variables and parameters to random numbers inside the context, and restore them after it."""
     leaves = (*program.variables.values(), *program.parameters.values())
     saved = [(leaf, leaf.value) for leaf in leaves]
     try:
@@ -198,6 +195,7 @@ def _random_numbers(program: Statement, generator: np.random.Generator) -> Itera
 
 
 def _fill(variables: Mapping[str, cp.Variable], draw: Callable[[tuple[int, ...]], Array]) -> None:
+    """Set each variable to the drawn array of its shape, symmetric if the variable is."""
     for variable in variables.values():
         value = np.asarray(draw(variable.shape))
         variable.save_value((value + value.T) / 2.0 if variable.is_symmetric() and value.ndim == 2 else value)

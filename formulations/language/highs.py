@@ -1,7 +1,7 @@
-"""HiGHS: options, Ctrl-C, and the banner of its first solver (1.16).
+"""The solver HiGHS: options, the banner that its first solver prints (version 1.16), and Ctrl-C.
 
 A linear or quadratic program is not interrupted: it ends by its time limit. An integer program may take
-hours, so Ctrl-C ends its search as well, with the best point (:func:`search`).
+hours, so Ctrl-C ends its branch and bound as well, with the best point (:func:`search`).
 """
 
 from collections.abc import Callable, Iterator
@@ -28,70 +28,64 @@ def quiet_highs() -> Any:
     """Return the package ``highspy``, after a first solver whose banner is suppressed."""
     import highspy
 
-    # `Highs` itself prints before an option can stop it.
-    first = highspy._Highs()  # type: ignore[attr-defined]
-    first.setOptionValue("log_to_console", False)
-    first.run()
+    # `highspy.Highs` prints the banner before its options can be set; its base class does not.
+    silent_solver = highspy._Highs()  # type: ignore[attr-defined]
+    silent_solver.setOptionValue("log_to_console", False)
+    silent_solver.run()
     return highspy
 
 
-_one_at_a_time = Lock()
+_replacement_lock = Lock()  # of the class highspy.Highs
+_POLL_SECONDS = 0.05
 
 
-def search(
-    highs: Any, clock: Clock, run: Callable[[], Any] | None = None,
-    meanwhile: Callable[[], None] | None = None,
-) -> tuple[Any, bool]:  # fmt: skip
+def search(highs: Any, clock: Clock, run: Callable[[], Any]) -> tuple[Any, bool]:
     """Run HiGHS on an integer program until it ends, the clock is over, or Ctrl-C; it keeps its best point.
 
-    It runs in its own thread, because Python handles Ctrl-C in the main thread between two bytecodes. There
-    HiGHS also uses the number of threads of its options, whatever the process set before. `meanwhile` is
-    called while it runs, every 0.05 s.
+    `run` starts the solver `highs`. It runs in its own thread, because Python handles Ctrl-C in the main
+    thread, between two bytecodes. In a new thread HiGHS also uses the number of threads of its options,
+    whatever the process set before.
 
     Return HiGHS's status, and True if Ctrl-C or a stop of the clock ended the run.
     """
-    returned: list[Any] = []
+    statuses: list[Any] = []
     has_ended = Event()  # Ctrl-C within Thread.join would count the thread as ended (Python 3.11)
     must_end = was_interrupted = False
 
-    def check(event: Any) -> None:
+    def interrupt_if_due(event: Any) -> None:
         if must_end:
             event.interrupt()
 
-    def work() -> None:
+    def run_in_thread() -> None:
         try:
-            returned.append((run or highs.run)())
+            statuses.append(run())
         finally:
             has_ended.set()
 
-    highs.cbMipInterrupt.subscribe(check)
-    Thread(target=work, daemon=True).start()
+    highs.cbMipInterrupt.subscribe(interrupt_if_due)
+    Thread(target=run_in_thread, daemon=True).start()
     try:
-        is_over = False
-        while not is_over:
-            is_over = has_ended.wait(0.05)  # seconds
+        while not has_ended.wait(_POLL_SECONDS):
             must_end = clock.is_over
-            if meanwhile is not None:
-                meanwhile()
     except KeyboardInterrupt:
         was_interrupted = True
     finally:
         must_end = True
         has_ended.wait()
-    return returned[0], was_interrupted or clock.is_stopped
+    return statuses[0], was_interrupted or clock.is_stopped
 
 
 @contextmanager
 def searches_of_cvxpy(clock: Clock) -> Iterator[list[bool]]:
-    """Make the HiGHS solver that cvxpy creates end as in :func:`search`.
+    """Run the HiGHS solvers that cvxpy creates by :func:`search`; yield True for each that was interrupted.
 
-    The class ``highspy.Highs`` is replaced meanwhile, for one thread at a time.
+    Inside the context the class ``highspy.Highs`` is replaced, for one thread at a time.
     """
     highspy, interrupted = quiet_highs(), list[bool]()
-    with _one_at_a_time:
-        usual = highspy.Highs
+    with _replacement_lock:
+        original = highspy.Highs
 
-        class Searching(usual):  # type: ignore[misc, valid-type]
+        class Searching(original):  # type: ignore[misc, valid-type]
             def run(self) -> Any:
                 status, was_interrupted = search(self, clock, super().run)
                 interrupted.append(was_interrupted)
@@ -101,4 +95,4 @@ def searches_of_cvxpy(clock: Clock) -> Iterator[list[bool]]:
         try:
             yield interrupted
         finally:
-            highspy.Highs = usual
+            highspy.Highs = original

@@ -154,7 +154,9 @@ class Formula(Exercise):
         return dict(self._made.letters)
 
     def _difference(self, trial: Trial, formula: str) -> float:
-        return trial.objective(formula) if self.of == "objective" else trial.row(formula, self._row)
+        if self.of == "objective":
+            return trial.objective_difference(formula)
+        return trial.row_difference(formula, self._row)
 
     @cached_property
     def _row(self) -> Row:
@@ -206,7 +208,7 @@ class Formula(Exercise):
             return True
         if self.of != "objective":
             return False
-        pairs = [(trial.objective(one), trial.objective(other)) for trial in self._trials]
+        pairs = [(self._difference(trial, one), self._difference(trial, other)) for trial in self._trials]
         return all(far > 0.0 and abs(near - far) <= _TOLERANCE * far for near, far in pairs)
 
 

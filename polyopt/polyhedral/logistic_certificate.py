@@ -215,7 +215,7 @@ def certify_plume(
         float(ridge) * Ball(W) + loss_gradient,
     )
     bound = strongly_convex_bound(value, gradient, float(ridge)) if ridge > 0 else Ball(0.0)
-    scale = mixture.turnover(X, y, W, R, gamma, costs, ridge)
+    scale = mixture.gradient_scale(X, y, W, R, gamma, costs, ridge)
     residuals = [
         residual("stationarity", f"w(face {k})", entries, scale)
         for k, entries in enumerate(np.abs(gradient.mid))

@@ -271,7 +271,7 @@ def minimise(
     method: "newton", with the full Hessian; "bfgs", L-BFGS; "gradient", with steps of Barzilai and Borwein;
         or "bfgs-newton", L-BFGS while it makes progress, and then Newton. All have a line search.
     tol: relative tolerance of the gap ‖∇F‖²/(2ρ), if there is a ridge, and of the gradient relative to the
-        terms that cancel in it (:func:`formulations.mixture.turnover`).
+        terms that cancel in it (:func:`formulations.mixture.gradient_scale`).
     """
     methods: dict[str, Callable[[_Run, Options], None]] = {
         "newton": _newton, "bfgs": _bfgs, "gradient": _gradient, "bfgs-newton": _bfgs_then_newton,
@@ -334,7 +334,7 @@ class MixtureLoss:
         gap = self.gap(gradient)
         if gap > tol * abs(value) and np.isfinite(gap):
             return False
-        scale = mixture.turnover(self.X, self.y, W, self.R, self.gamma, self.c, self.ridge)
+        scale = mixture.gradient_scale(self.X, self.y, W, self.R, self.gamma, self.c, self.ridge)
         return float(np.abs(gradient).max()) <= tol * scale
 
     def gap(self, gradient: Array) -> float:

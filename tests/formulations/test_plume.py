@@ -83,7 +83,7 @@ def test_gradients_and_hessians_agree_with_finite_differences(gamma):
         assert gradient == pytest.approx(RIDGE * W - alpha.T @ lift(X))
         terms = np.abs(alpha)[:, :, None] * np.abs(lift(X))[:, None]
         largest = max(terms.sum(axis=0).max(), RIDGE * np.abs(W).max())
-        assert mixture.turnover(X, y, W, *rest) == pytest.approx(largest)
+        assert mixture.gradient_scale(X, y, W, *rest) == pytest.approx(largest)
     assert mixture.expected(X, y, W, R, gamma, c, RIDGE) == pytest.approx(
         mixture.value_and_gradient(X, y, W, R, gamma, c, RIDGE)[0], rel=1e-14
     )
@@ -162,7 +162,9 @@ def test_sparse_and_single_precision_are_the_same_model(form):
         assert same[1] == pytest.approx(one[1], rel=1e-10, abs=1e-10)
         one, same = (mixture.hessian(A, y, W, *rest) for A in (X, other))
         assert same == pytest.approx(one, rel=1e-10, abs=1e-9)
-        assert mixture.turnover(other, y, W, *rest) == pytest.approx(mixture.turnover(X, y, W, *rest))
+        assert mixture.gradient_scale(other, y, W, *rest) == pytest.approx(
+            mixture.gradient_scale(X, y, W, *rest)
+        )
     assert mixture.log_odds(other, W, 2.0) == pytest.approx(mixture.log_odds(X, W, 2.0), abs=1e-12)
 
 

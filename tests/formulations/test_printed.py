@@ -145,9 +145,9 @@ def same_of_labels(formula):
 
 def formulas(program, trial):
     """Each formula of a program in both notations, with what reads it and what compares it."""
-    yield program.objective_text, program.objective_latex, read_expression, trial.objective, {}
+    yield program.objective_text, program.objective_latex, read_expression, trial.objective_difference, {}
     for row in program.rows:
-        yield row.text, program.row_latex(row), read_row, trial.row, {"row": row}
+        yield row.text, program.row_latex(row), read_row, trial.row_difference, {"row": row}
 
 
 # Misprints of these lead through lines of the reader that no others do.

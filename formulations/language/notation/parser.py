@@ -1,15 +1,17 @@
 """A formula in plain text, cut into tokens and read into its tree by recursive descent.
 
-Subscripts open with ``_{``, powers with ``^{``, and both close with ``}``; a transposition is
-``'``, and a mark of a letter (``λ*``, ``s⁺``) is a token of its own. The grammar, from the outside in::
+In the tokens, subscripts open with ``_{``, powers with ``^{``, and both close with ``}``; ``'`` is the
+transpose, and a mark of a letter (``λ*``, ``s⁺``) is a token of its own. The grammar, from the outside in,
+has a method of the parser for each rule::
 
-    row       claim, claim, ...
-    claim     sum relation sum [for relation, relation, ...]
+    claims    claim, claim, ...                     the text of a row (a named family of constraints)
+    claim     relation [for relation, relation, ...]
+    relation  sum ≤ sum, or with another sign of RELATIONS
     sum       [−] product + product − product ...
     product   factor factor / factor ...            a summation Σᵢ extends to the end of the product
-    factor    atom·atom, or atom∘atom
-    atom      number, letter, (sum), (sum, sum), [matrix], ‖sum‖, Σᵢ product, function of an atom;
-              followed by its powers and '
+    factor    scripted·scripted, or scripted∘scripted
+    scripted  atom, followed by its powers and '
+    atom      number, letter, (sum), (sum, sum), [matrix], ‖sum‖, Σᵢ product, function of a scripted
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -38,8 +40,8 @@ from formulations.language.notation.tree import (
     Transpose,
 )
 
-INDICES = "ijkl"
-TILDE = "\u0303"
+INDICES = "ijkl"  # the letters that are indices
+TILDE = "\u0303"  # the combining character over the letter before it
 # Names of functions, and "for", which begins a condition; any other run of letters is a product.
 KEYWORDS = ("ent", "Ent", "exp", "for", "ln", "max", "min", "sqrt", "tr")
 
@@ -181,10 +183,7 @@ _FUNCTIONS = ("ln", "exp", "tr", "max", "min", "sqrt", "Ent", "ent")
 
 
 class _Cursor:
-    """A position among the tokens of a formula; arguments as in :func:`read_expression`.
-
-    index: the first token that is not taken yet.
-    """
+    """A position among the tokens of a formula; arguments as in :func:`read_expression`."""
 
     def __init__(self, formula: str, functions: Collection[str]):
         self.formula, self.functions = formula, functions
@@ -215,7 +214,7 @@ class _Cursor:
         return UnreadableError(f"{sentence} {location} of {self.formula!r}")
 
     def whole(self, rule: Callable[[], T]) -> T:
-        """Apply a rule and require that it takes all tokens."""
+        """Apply a rule (a method that reads a tree) and require that it takes all tokens."""
         tree = rule()
         if self.next.kind != "end":
             raise self.fail("unexpected token")
@@ -300,7 +299,7 @@ def _tree(rule: str, formula: str, functions: frozenset[str]) -> Any:
 class _Parser(_Cursor):
     """The parser of one formula: each method reads the rule of the grammar that it is named after."""
 
-    in_norm = False
+    in_norm = False  # True inside ‖ ‖, where the next ‖ closes the norm
 
     # -- rows -------------------------------------------------------------------------------------
 
@@ -368,7 +367,7 @@ class _Parser(_Cursor):
                     raise self.fail("the numerator is missing")
                 self.take()
                 factors = [Quotient(_product(factors), self.factor())]
-            elif not self.stops():
+            elif not self.ends_product():
                 inner = self.factor()
                 factors += inner.factors if isinstance(inner, Product) else [inner]
             elif factors:
@@ -376,7 +375,7 @@ class _Parser(_Cursor):
             else:
                 raise self.fail("a factor is missing")
 
-    def stops(self) -> bool:
+    def ends_product(self) -> bool:
         """Return True if the next token ends a product."""
         token = self.next
         if token.kind == "word" and token.text == "for":
@@ -404,10 +403,10 @@ class _Parser(_Cursor):
 
     def inside(self, rule: Callable[[], T], closing: str) -> T:
         """Apply a rule up to a closing bracket; ‖ inside the brackets opens a norm again."""
-        outside, self.in_norm = self.in_norm, False
+        was_in_norm, self.in_norm = self.in_norm, False
         tree = rule()
         self.take(closing)
-        self.in_norm = outside
+        self.in_norm = was_in_norm
         return tree
 
     def atom(self) -> Expression:
@@ -423,10 +422,10 @@ class _Parser(_Cursor):
             return self.inside(self.matrix, "]")
         if token.kind == "‖":
             self.take()
-            outside, self.in_norm = self.in_norm, True
+            was_in_norm, self.in_norm = self.in_norm, True
             inner = self.sum()
             self.take("‖")
-            self.in_norm = outside
+            self.in_norm = was_in_norm
             return Norm(inner)
         if token.kind == "word":
             return self.call(self.take().text)
@@ -456,7 +455,7 @@ class _Parser(_Cursor):
         if self.next.kind == "(":
             self.take()
             return Call(name, self.inside(self.listed, ")"))
-        if self.stops():
+        if self.ends_product():
             raise self.fail(f"the argument of {name} is missing")
         return Call(name, (self.scripted(),))
 
