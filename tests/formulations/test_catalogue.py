@@ -27,8 +27,9 @@ def makers():
         for name, thing in vars(import_module(place)).items():
             returned = inspect.signature(thing).return_annotation if inspect.isfunction(thing) else None
             is_own = inspect.isfunction(thing) and thing.__module__ == place
-            if returned == "Program" and is_own and not name.startswith("_"):
+            if returned in ("Program", Program) and is_own and not name.startswith("_"):
                 found.append((place, name))
+    assert len(found) > 40
     return found
 
 

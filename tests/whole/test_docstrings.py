@@ -14,6 +14,7 @@ import pytest
 
 import polyopt
 from formulations import FAMILIES, family
+from formulations.language.program import Program
 from polyopt.methods.programs import entries_of, pairs_of, text_of_family
 
 HEADINGS = [
@@ -42,7 +43,7 @@ def makers(module):
         name: thing
         for name, thing in functions.items()
         if thing.__module__ == module.__name__ and not name.startswith("_")
-        if inspect.signature(thing).return_annotation == "Program"
+        if inspect.signature(thing).return_annotation in ("Program", Program)
     }
 
 
