@@ -1,6 +1,8 @@
 """The kernel of the Sigma-SVM: centred, and scaled down along the directions of large variance.
 
-One eigendecomposition is computed for all D, for training and test points.
+The Sigma-SVM's metric is (1−D) I + D Sigma, with the covariance Sigma of the points and D from 0 to 1. D = 0
+gives the centred kernel, D = 1 the whitened one (by the pseudo-inverse). One eigendecomposition serves every
+D, and training and test points.
 """
 
 from typing import Any
@@ -16,7 +18,8 @@ class CentredKernel:
     """Inner products ``phi_c(s)' ((1-D) I + D Sigma)^{-1} phi_c(t)`` from a Gram matrix.
 
     ``phi_c`` is the feature map centred at the weighted mean of the training points and Sigma its
-    weighted covariance (divided by the sum of the weights: biased, as in the paper).
+    weighted covariance (divided by the sum of the weights: biased, as in the paper). Let Kc be the centred
+    Gram matrix and S = diag(weights). The columns of V are eigenvectors of ``S^(1/2) Kc S^(1/2)``.
 
     Parameters
     ----------
@@ -30,16 +33,16 @@ class CentredKernel:
     total : float
         Sum of the weights.
     eigenvalues : ndarray of shape (r,)
-        Eigenvalues of ``S^(1/2) Kc S^(1/2)`` above their rounding error, S = diag(weights).
+        Eigenvalues above rounding error, kappa in the formulas; the others count as 0.
     factors : tuple of ndarray
-        All eigenvalues (n,) and the eigenvectors (n, n).
+        The complete eigendecomposition: all n eigenvalues, and the eigenvectors (n, n).
     root : ndarray of shape (n, r)
-        ``S^(-1/2) V diag(sqrt(eigenvalues))``: rows are the centred points in that basis.
+        ``S^(-1/2) V diag(sqrt(eigenvalues))``: the centred points along the eigenvectors of Sigma.
 
     References
     ----------
-    Shivaswamy & Jebara (2008), the kernelised form after eq. (4), in its truncated eigen form, which is
-    accurate up to and including D = 1, where the printed form divides by zero.
+    Shivaswamy & Jebara (2008), the kernelised form after eq. (4), computed by the eigenvalues above rounding
+    error: accurate up to and including D = 1, where the printed form divides by zero.
     """
 
     def __init__(self, K: ArrayLike, weights: ArrayLike | None = None):
@@ -51,19 +54,19 @@ class CentredKernel:
         self.total = float(self.weights.sum())
         self._mean_row = self.weights @ K / self.total
         self._mean = float(self._mean_row @ self.weights / self.total)
-        half = np.sqrt(self.weights)
-        G = self._centre(K) * np.outer(half, half)
+        root_weights = np.sqrt(self.weights)
+        G = self._centre(K) * np.outer(root_weights, root_weights)
         if not np.isfinite(G).all():
             raise ValueError(
                 "the centred kernel has values that are not finite: scale the features or the kernel"
             )
-        size = float(np.abs(G).max(initial=0.0)) or 1.0  # LAPACK does not converge at all scales
-        values, vectors = np.linalg.eigh((G + G.T) / (2 * size))
-        values = values * size
+        scale = float(np.abs(G).max(initial=0.0)) or 1.0  # eigh may fail for very large or small entries
+        values, vectors = np.linalg.eigh((G + G.T) / (2 * scale))
+        values = values * scale
         self.factors = values, vectors
-        keep = values > 2 * n * np.finfo(float).eps * max(values[-1], np.finfo(float).tiny)
-        self.eigenvalues: Array = values[keep]
-        self.root: Array = vectors[:, keep] * np.sqrt(self.eigenvalues) / half[:, None]
+        is_positive = values > 2 * n * np.finfo(float).eps * max(values[-1], np.finfo(float).tiny)
+        self.eigenvalues: Array = values[is_positive]
+        self.root: Array = vectors[:, is_positive] * np.sqrt(self.eigenvalues) / root_weights[:, None]
 
     def _centre(self, K_test: Any) -> Array:
         """Centre kernel rows k(t, x_j) in feature space; shape (t, n)."""
@@ -72,7 +75,7 @@ class CentredKernel:
         return np.asarray(K_test - means[:, None] - self._mean_row[None, :] + self._mean)
 
     def shrinkage(self, D: float) -> Array:
-        """Return the factors 1 / ((1-D) + D kappa/N) (r,), one per eigenvalue kappa."""
+        """Return 1 / ((1-D) + D kappa / total) (r,), the scaling along each eigenvector of Sigma."""
         return 1.0 / ((1.0 - D) + D * self.eigenvalues / self.total)
 
     def gram(self, D: float) -> Array:
@@ -81,10 +84,10 @@ class CentredKernel:
 
     def cross(self, K_test: ArrayLike, D: float) -> Array:
         """Return the kernel (t, n) of test and training points, from ``K_test[t, j] = k(t, x_j)``."""
-        # Coordinates of a test point in the basis of `root`: V' S^(1/2) kc_t / sqrt(kappa).
+        # Coordinates of test point t as in `root`: V' S^(1/2) kc_t / sqrt(kappa), with its centred row kc_t.
         weighted = self.root * (self.weights[:, None] / self.eigenvalues)
         return (self._centre(K_test) @ weighted * self.shrinkage(D)) @ self.root.T
 
     def is_degenerate(self) -> bool:
-        """Return True if the centred points have full rank n − 1: D = 1 then ignores the data."""
+        """Return True if the centred points have rank n − 1: at D = 1 only the weights matter."""
         return len(self.eigenvalues) >= len(self.weights) - 1

@@ -5,45 +5,52 @@ Problem
 A polytope of K faces separates the classes: f(x) = max_k W_k·x̃ is positive outside it, where the positive
 samples belong, and negative inside. A negative must be on the inner side of every face; a positive need only
 be on the outer side of one face, its assignment z_i. For a fixed assignment the program is convex; over the
-assignments it is not. The programs are for a fixed assignment, but for the mixed-integer program;
-:func:`objective` takes the best assignment.
+assignments it is not. All programs but mixed_integer are for a fixed assignment; :func:`objective` takes the
+best assignment.
 
 Variables and shapes
 --------------------
-x̃ = (x, 1): the bias is the last coordinate, and it is penalised like the others. W (K, m+1),
+x̃ = (x, 1): the bias is the last coordinate, and it is penalised like the others. W (K, m+1), the slacks
 xi (n, K); alpha (n, K) in the dual. X is (n, m), y is (n,) of -1 and +1, C is a scalar or (n,), the
-assignment is (n,) of 0..K-1, its entries at the negatives ignored. Z (n, K) is 1 if face k is in sample i's
-constraints, else 0: a row of ones at a negative, z_i's unit vector at a positive. With the shared
-slack of loss="max", xi has one entry per negative and K per positive, sample by sample, and
-[ik] is the index of ξ_ik in it (:func:`slack_index`). The mixed-integer program has xi (n₋, K) for the
-negatives, or (n₋,) with loss="max", eta (n₊,) for the positives, and z (n₊, K) of 0 and 1. With
-margin="worst" there is a scalar t, and theta (K,), and s (K,) in the dual.
+assignment is (n,) of 0..K-1, its entries at the negatives ignored. Z (n, K) is 1 if sample i's slack on face
+k has a cost, else 0 (its constraint is stated, but its slack is free): a row of ones at a negative, z_i's
+unit vector at a positive. With loss="max" the faces share the slack of a negative: xi has one entry per
+negative and K per positive, sample by sample, and :func:`slack_index` is the index of each ξ_ik in it. The
+mixed-integer program has the slacks xi (n₋, K) of the negatives, or (n₋,) with loss="max", the slacks
+eta (n₊,) of the positives, and z (n₊, K) of 0 and 1, the assignment. With margin="worst" there is a scalar
+t ≥ ‖W_k‖² for every k, and s (K,) in the dual.
 
 Programs
 --------
-fixed_assignment with loss="sum" is the paper's unconstrained form of (6), which its Algorithm 1 minimises: K
+fixed_assignment        min  ‖W‖² + Σ_ik C_i Z_ik ξ_ik
+                        s.t. y_i W_k·x̃_i ≥ 1 − ξ_ik [α_ik],  ξ ≥ 0 [β_ik]
+fixed_assignment_dual   max  Σ_ik α_ik − ¼ Σ_k ‖Σ_i α_ik y_i x̃_i‖²   s.t.  0 ≤ α_ik ≤ C_i Z_ik
+
+With loss="sum", as here, this is the paper's unconstrained form of (6), which its Algorithm 1 minimises: K
 independent programs, each a :func:`face` with the costs c_i = C_i Z_ik. With loss="max" it is (6) as printed:
-a negative has one slack for all faces, which couples them. The paper identifies the two losses, but they
-differ: a negative that violates several faces has the sum of its violations as its loss in the first, and the
-largest in the second. J_max(W) ≤ J_sum(W), equal for K = 1. margin="worst" minimises the largest squared norm
-of a face instead of their sum, and so maximises the smallest margin; the faces share one budget of
-multipliers, which couples them. fixed_assignment_dual and face_dual have no balance row, since the bias is
-penalised. mixed_integer is the machine over all assignments, an independent check of polyopt's branch and
-bound; it has no dual.
+ξ_ik is the same for all k at a negative, and counts once. The paper identifies the two losses, but the loss
+of a negative that violates several faces is the sum of its violations in the first, and the largest in the
+second. margin="worst" minimises t, the largest squared norm of a face, instead of ‖W‖², and so maximises the
+smallest margin. The last two couple the faces. mixed_integer is the machine over all assignments, an
+independent check of polyopt's branch and bound; it has no dual. As faces may be renumbered, its row symmetry
+lets a positive use face k only if an earlier positive uses face k − 1.
 
-The dual of margin="worst": with v_k = Σ_i α_ik y_i x̃_i, minimising the Lagrangian over t requires Σ θ_k = 1
-and over W_k requires 2 θ_k W_k = v_k, which leaves Σ α − ¼ Σ_k ‖v_k‖²/θ_k. The optimal θ for given α is
-θ_k = ‖v_k‖ / Σ_l ‖v_l‖, hence ¼ (Σ_k s_k)² with s_k ≥ ‖v_k‖.
+The dual of margin="worst": let θ_k be the multiplier of ‖W_k‖² ≤ t and v_k = Σ_i α_ik y_i x̃_i. Minimising
+the Lagrangian over t requires Σ θ_k = 1, and over W_k requires 2 θ_k W_k = v_k, which leaves
+Σ α − ¼ Σ_k ‖v_k‖²/θ_k. The optimal θ for given α is θ_k = ‖v_k‖ / Σ_l ‖v_l‖, hence Σ α − ¼ (Σ_k s_k)² with
+s_k ≥ ‖v_k‖ [radius].
 
-A valid M of the mixed-integer program
---------------------------------------
-Let U be the cost of some W, and let R(w) = ‖w‖² + Σ_neg C_i [1 + w·x̃_i]_+ be the cost of a face with the
-negatives alone. R is 2-strongly convex with a minimum V₀ at some w₀, so R(w) ≥ V₀ + ‖w − w₀‖². An optimal W
-has Σ_k R(W_k) ≤ U and every face has R(W_k) ≥ V₀, hence
+The M_i of the mixed-integer program
+------------------------------------
+The row of a positive is W_k·x̃_i ≥ 1 − η_i − M_i (1 − z_ik). M_i must be so large that the row of a face that
+is not chosen (z_ik = 0) never restricts an optimal W. Let U be the cost of some W, and let
+R(w) = ‖w‖² + Σ_neg C_i [1 + w·x̃_i]_+ be the cost of a face with the negatives alone. R is 2-strongly convex
+with a minimum V₀ at some w₀, so R(w) ≥ V₀ + ‖w − w₀‖². An optimal W has Σ_k R(W_k) ≤ U and every face has
+R(W_k) ≥ V₀, hence
 
     ‖W_k − w₀‖² ≤ U − K V₀ = ρ²   and   ‖W_k‖² ≤ R(W_k) ≤ U − (K−1) V₀,
 
-and by either bound the row of an unassigned face is inactive at η_i = 0:
+and by either bound the row of an unassigned face holds at η_i = 0:
 
     1 − W_k·x̃_i ≤ M_i = min( 1 − w₀·x̃_i + ρ‖x̃_i‖,  1 + ‖x̃_i‖ √(U − (K−1) V₀) ).
 
@@ -52,19 +59,19 @@ do not add up, so V₀ is no bound for each face, but ‖W_k‖² ≤ U: M_i = 1
 
 Recovery
 --------
-W_k = ½ Σ_i α_ik y_i x̃_i; ξ_ik = [1 − y_i W_k·x̃_i]_+, and its largest over k where it is shared.
+W_k = ½ v_k; ξ_ik = [1 − y_i W_k·x̃_i]_+, or for a shared slack the largest of these over k.
 
 With margin="worst", W_k = v_k/(2θ_k) = v_k S/(2‖v_k‖) with S = Σ_k ‖v_k‖, and t = S²/4. If v_k = 0, every W_k
 with ‖W_k‖² ≤ t that satisfies complementary slackness is optimal. alpha does not determine it; the
-multipliers of the row norm do.
+multipliers of the dual's row norm do.
 
 Multipliers
 -----------
 alpha_ik is the rate at which the optimal cost rises with the margin required of sample i on face k. With
 loss="max" a negative's alpha_ik sum to at most C_i over the faces. beta is the cost of slack less alpha.
-theta_k is the weight of face k in the worst case: 0 for a face that could be shorter, 1 for a face that alone
-has the largest norm. radius is half the sum of the s_k, the same for all faces: the largest norm of a face.
-The row norm is a cone, and its multiplier is (m+2, K): radius first, and under it −W.
+theta_k is the weight of face k in the worst case: 0 for a face whose norm is below the largest, 1 for a face
+that alone has the largest norm. The dual's row norm is a cone, and its multiplier (m+2, K) has for each face
+radius, half the sum of the s_k and so the largest norm of a face, and under it −W_k.
 
 Infeasible when
 ---------------
@@ -139,18 +146,18 @@ PAPER = "Kantchelian et al. (2014)"
 SOURCE = "unconstrained form of eq. (6)"
 
 LETTERS = {
-    "Zᵢₖ": "1 if face $k$ is in sample $i$'s constraints, else 0: all for a negative, one for a positive",
+    "Zᵢₖ": "1 if sample $i$'s slack on face $k$ has a cost, else 0: all for a negative, one for a positive",
     "ξ₍ᵢₖ₎": "$ξᵢ$, shared by the faces, at a negative, and $ξᵢₖ$ at a positive",
     "x̃ᵢ": "= (xᵢ, 1): with it the bias is the last weight",
     "xᵢ": "sample $i$",
     "yᵢ": "+1 outside the polytope, −1 inside",
     "Cᵢ": "the cost of sample $i$'s slack, $C$ times its weight",
 }
-ONE_FACE_LETTERS = {
+FACE_LETTERS = {
     **{letter: LETTERS[letter] for letter in ("xᵢ", "yᵢ")},
     "Cᵢ": "the cost of sample $i$'s slack, 0 if it is assigned to another face",
 }
-_FACE_LETTERS = {"x̃ᵢ": LETTERS["x̃ᵢ"], **ONE_FACE_LETTERS}
+_LIFTED_FACE_LETTERS = {"x̃ᵢ": LETTERS["x̃ᵢ"], **FACE_LETTERS}
 
 
 def face(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
@@ -175,7 +182,7 @@ def face(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
         variables={"w": w, "xi": xi},
         rows=margin_rows(y, lift(X) @ w, xi, "w·x̃ᵢ"),
         parameters={"C": costs},
-        letters=_FACE_LETTERS,
+        letters=_LIFTED_FACE_LETTERS,
         data={"x": X, "y": y},
     )
 
@@ -194,7 +201,7 @@ def face_dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
         variables={"alpha": alpha},
         rows=alpha_rows(alpha, costs),
         parameters={"C": costs},
-        letters=_FACE_LETTERS,
+        letters=_LIFTED_FACE_LETTERS,
         data={"x": X, "y": y},
     )
 
@@ -202,7 +209,7 @@ def face_dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
 def _parameters(
     y: NDArray[Any], n_faces: int, assignment: ArrayLike, C: ArrayLike, loss: Loss
 ) -> tuple[dict[str, cp.Parameter], cp.Parameter]:
-    """Return the parameters C and Z, and the cost of each slack, a function of both."""
+    """Return the parameters C and Z, and the cost of each slack, recomputed when C or Z is set."""
     check_loss(loss)
     whole("n_faces", n_faces)
     n = len(y)
@@ -210,14 +217,14 @@ def _parameters(
     Z = cp.Parameter((n, n_faces), nonneg=True, name="Z", value=assignment_matrix(y, n_faces, assignment))
     parameters = {"C": per_sample, "Z": Z}
 
-    def by_pair() -> NDArray[Any]:
+    def pair_costs() -> NDArray[Any]:
         return np.asarray(per_sample.value[:, None] * Z.value)
 
     if loss == "sum":
-        return parameters, cp.CallbackParam(by_pair, shape=(n, n_faces), nonneg=True)
-    # All entries of a negative are one slack and are equal: the first entry of each slack is taken.
+        return parameters, cp.CallbackParam(pair_costs, shape=(n, n_faces), nonneg=True)
+    # The K pairs of a negative share one slack and have one cost: that of the first is used.
     _, first = np.unique(slack_index(y, n_faces), return_index=True)
-    return parameters, cp.CallbackParam(lambda: by_pair().ravel()[first], shape=first.shape, nonneg=True)
+    return parameters, cp.CallbackParam(lambda: pair_costs().ravel()[first], shape=first.shape, nonneg=True)
 
 
 def fixed_assignment(
@@ -260,7 +267,7 @@ def fixed_assignment(
     rows = [
         Row("margin", cp.multiply(y[:, None], lift(X) @ W.T) >= 1 - slack, f"yᵢ Wₖ·x̃ᵢ ≥ 1 − {text}", "alpha",
             "rate at which the cost rises with sample i's margin on face k: 0 beyond it, its cost inside it"),
-        Row("slack", xi >= 0, f"{text} ≥ 0", "beta", "cost of slack less alpha", index),
+        Row("slack", xi >= 0, f"{text} ≥ 0", "beta", "cost of slack less alpha", at=index),
     ]  # fmt: skip
     regulariser, regulariser_text = cp.sum_squares(W), "‖W‖²"
     if margin == "worst":
@@ -269,7 +276,7 @@ def fixed_assignment(
         says = "weight of face k in the worst case: 0 if it could be shorter; the weights add up to 1"
         rows.append(Row("norm", cp.sum(cp.square(W), axis=1) <= regulariser, "‖Wₖ‖² ≤ t", "theta", says))
     return Program(
-        **_named(loss, margin, ""),
+        **_heading(loss, margin, ""),
         objective=cp.Minimize(regulariser + cp.sum(cp.multiply(costs, xi))),
         objective_text=f"{regulariser_text} + {cost_text}",
         variables=variables,
@@ -280,8 +287,8 @@ def fixed_assignment(
     )
 
 
-def _named(loss: Loss, margin: Margin, side: str) -> dict[str, str]:
-    """Return name, title and source of a program, or of its dual if `side` is ", dual"."""
+def _heading(loss: Loss, margin: Margin, side: str) -> dict[str, str]:
+    """Return name, title and source of the program, or of its dual if `side` is ", dual"."""
     one_of("margin", margin, ("total", "worst"))
     family, words, source = "cpm", "", SOURCE if loss == "sum" else "eq. (6)"
     if margin == "worst":
@@ -300,21 +307,24 @@ def fixed_assignment_dual(
     X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, loss: Loss = "sum",
     margin: Margin = "total",
 ) -> Program:  # fmt: skip
-    """State the dual of :func:`fixed_assignment`, with the same parameters; arguments as in the primal."""
+    """State the dual of :func:`fixed_assignment`, with the same parameters; arguments as in the primal.
+
+    Each row is named after the primal's variable or row whose value or slack is its multiplier.
+    """
     X, y = as_data(X, y)
     parameters, costs = _parameters(y, n_faces, assignment, C, loss)
     alpha = cp.Variable((len(y), n_faces), name="alpha")
     if loss == "sum":
-        sums, text, index = alpha, "αᵢₖ ≤ Cᵢ Zᵢₖ", None
+        alpha_sums, text, index = alpha, "αᵢₖ ≤ Cᵢ Zᵢₖ", None
     else:
         index = slack_index(y, n_faces)
         slack = index.ravel()
-        by_slack = sp.csr_array((np.ones(len(slack)), (slack, np.arange(len(slack)))))
-        sums = by_slack @ cp.vec(alpha, order="C")
+        sum_by_slack = sp.csr_array((np.ones(len(slack)), (slack, np.arange(len(slack)))))
+        alpha_sums = sum_by_slack @ cp.vec(alpha, order="C")
         text = "Σₖ αᵢₖ ≤ Cᵢ for yᵢ < 0,  αᵢₖ ≤ Cᵢ Zᵢₖ for yᵢ > 0"
     rows = [
         Row("margin", alpha >= 0, "αᵢₖ ≥ 0", "surplus", "surplus of sample i over the margin on face k"),
-        Row("xi", sums <= costs, text, "xi", "the slacks $ξ$", index),
+        Row("xi", alpha_sums <= costs, text, "xi", "the slacks $ξ$", at=index),
     ]
     variables, letters, v = {"alpha": alpha}, LETTERS, lift(X).T @ cp.multiply(y[:, None], alpha)
     square, square_text = cp.sum_squares(v), "Σₖ ‖Σᵢ αᵢₖ yᵢ x̃ᵢ‖²"
@@ -324,7 +334,7 @@ def fixed_assignment_dual(
         rows.append(norm_row(s, v, "‖Σᵢ αᵢₖ yᵢ x̃ᵢ‖ ≤ sₖ"))
         letters = {**LETTERS, "Wₖ": "face $k$ of the primal"}
     return Program(
-        **_named(loss, margin, ", dual"),
+        **_heading(loss, margin, ", dual"),
         objective=cp.Maximize(cp.sum(alpha) - 0.25 * square),
         objective_text=f"Σᵢₖ αᵢₖ − ¼ {square_text}",
         variables=variables,
@@ -380,33 +390,35 @@ def big_m(
     X: MatrixLike, y: ArrayLike, n_faces: int, C: ArrayLike = 1.0, upper: float | None = None,
     loss: Loss = "sum", margin: Margin = "total",
 ) -> NDArray[np.float64]:  # fmt: skip
-    """Return M_i of each positive, shape (n₊,)."""
+    """Return M_i of each positive, shape (n₊,).
+
+    `upper` is U, the cost of some faces W; by default the lower cost of two simple choices.
+    """
     X, y = as_data(X, y)
     costs, lifted = as_costs(C, len(y)), lift(X)
-    inside = np.where(y < 0, costs, 0.0)
+    negative_costs = np.where(y < 0, costs, 0.0)
     if upper is None:
-        outside, n_losses = costs[y > 0].sum(), n_faces if loss == "sum" else 1
+        positive_cost, n_losses = costs[y > 0].sum(), n_faces if loss == "sum" else 1
         n_norms = n_faces if margin == "total" else 1
-        # The costs of W = 0, and of faces of norm 1 with the negatives beyond their margins.
-        upper = min(n_losses * inside.sum() + outside, n_norms + 2 * outside)
-    points = lifted[y > 0]
-    lengths = np.sqrt(np.asarray((points * points).sum(axis=1)).ravel())
+        # The costs of W = 0, and of W_k = (0, ..., 0, −1): then every score is −1, the negatives are on their
+        # margins, and the positives violate theirs by 2.
+        upper = min(n_losses * negative_costs.sum() + positive_cost, n_norms + 2 * positive_cost)
+    positives = lifted[y > 0]
+    lengths = np.sqrt(np.asarray((positives * positives).sum(axis=1)).ravel())
     if (loss, margin) != ("sum", "total"):
         return np.asarray(1.0 + lengths * np.sqrt(upper))
-    w, value = np.zeros(lifted.shape[1]), 0.0
-    if inside.any():
-        solution = face(X, y, inside).solve()
+    w, dual_value, distance = np.zeros(lifted.shape[1]), 0.0, 0.0
+    if negative_costs.any():
+        solution = face(X, y, negative_costs).solve()
         w = solution["w"]
-        alpha = np.clip(solution.duals["margin"], 0.0, inside)
-        value = max(0.0, float(alpha.sum() - 0.25 * np.sum((lifted.T @ (alpha * y)) ** 2)))
+        alpha = np.clip(solution.duals["margin"], 0.0, negative_costs)
+        dual_value = max(0.0, float(alpha.sum() - 0.25 * np.sum((lifted.T @ (alpha * y)) ** 2)))
         # R(w) − V₀ bounds the squared distance of w from w₀.
-        excess = float(w @ w + inside @ np.maximum(0.0, 1.0 + lifted @ w)) - value
-        distance = np.sqrt(max(excess, 0.0))
-    else:
-        distance = 0.0
-    rho = distance + np.sqrt(max(upper - n_faces * value, 0.0))
-    largest_norm = np.sqrt(max(upper - (n_faces - 1) * value, 0.0))
-    return np.asarray(np.minimum(1.0 - points @ w + rho * lengths, 1.0 + lengths * largest_norm))
+        gap = float(w @ w + negative_costs @ np.maximum(0.0, 1.0 + lifted @ w)) - dual_value
+        distance = np.sqrt(max(gap, 0.0))
+    rho = distance + np.sqrt(max(upper - n_faces * dual_value, 0.0))
+    largest_norm = np.sqrt(max(upper - (n_faces - 1) * dual_value, 0.0))
+    return np.asarray(np.minimum(1.0 - positives @ w + rho * lengths, 1.0 + lengths * largest_norm))
 
 
 def mixed_integer(
@@ -417,14 +429,10 @@ def mixed_integer(
 
     Parameters
     ----------
-    X, y, n_faces, C
-        As in :func:`big_m`.
+    X, y, n_faces, C, loss, margin
+        As in :func:`fixed_assignment`.
     upper : float, optional
-        The cost of any point, for :func:`big_m`.
-    loss : {"sum", "max"}
-        The loss of a negative: the sum of its violations over the faces, or the largest.
-    margin : {"total", "worst"}
-        The regulariser: the sum of the squared norms of the faces, or the largest.
+        As in :func:`big_m`.
     """
     X, y = as_data(X, y)
     check_loss(loss)
@@ -432,47 +440,51 @@ def mixed_integer(
     if not ((y > 0).any() and (y < 0).any()):
         raise ValueError("y must hold both classes: with one there is nothing to assign")
     costs, lifted = as_costs(C, len(y)), lift(X)
-    n, K, (inside, outside) = int((y > 0).sum()), n_faces, (lifted[y < 0], lifted[y > 0])
+    K, negatives, positives = n_faces, lifted[y < 0], lifted[y > 0]
+    n_positives, n_negatives = positives.shape[0], negatives.shape[0]
     M = big_m(X, y, K, costs, upper, loss, margin)
-    W, eta = cp.Variable((K, lifted.shape[1]), name="W"), cp.Variable(n, name="eta")
-    xi = cp.Variable((len(y) - n, K) if loss == "sum" else (len(y) - n,), name="xi")
-    z = cp.Variable((n, K), boolean=True, name="z")
-    none = "none: an integer program has no multipliers"
+    W, eta = cp.Variable((K, lifted.shape[1]), name="W"), cp.Variable(n_positives, name="eta")
+    xi = cp.Variable((n_negatives, K) if loss == "sum" else (n_negatives,), name="xi")
+    z = cp.Variable((n_positives, K), boolean=True, name="z")
     # Index of each sample among the negatives and among the positives, else -1.
-    of_inside, of_outside = (np.where(of, np.cumsum(of) - 1, -1) for of in (y < 0, y > 0))
+    negative, positive = (np.where(mask, np.cumsum(mask) - 1, -1) for mask in (y < 0, y > 0))
     faces = np.arange(K)
     slack, text = (xi, "ξᵢₖ") if loss == "sum" else (xi[:, None], "ξᵢ")
-    slack_places = pairs_at(of_inside, faces) if loss == "sum" else of_inside
+    no_multiplier = ("–", "none: an integer program has no multipliers")
+    slack_at = index_pairs(negative, faces) if loss == "sum" else negative
     rows = [
-        Row("inside", -(inside @ W.T) >= 1 - slack, f"−Wₖ·x̃ᵢ ≥ 1 − {text} for yᵢ < 0", "–", none,
-            pairs_at(of_inside, faces)),
-        Row("outside", outside @ W.T >= 1 - eta[:, None] - cp.multiply(M[:, None], 1 - z),
-            "Wₖ·x̃ᵢ ≥ 1 − ηᵢ − Mᵢ (1 − zᵢₖ) for yᵢ > 0", "–", none, pairs_at(of_outside, faces)),
-        Row("choice", cp.sum(z, axis=1) == 1, "Σₖ zᵢₖ = 1 for yᵢ > 0", "–", none, of_outside),
-        Row("slack", xi >= 0, f"{text} ≥ 0 for yᵢ < 0", "–", none, slack_places),
-        Row("excess", eta >= 0, "ηᵢ ≥ 0 for yᵢ > 0", "–", none, of_outside),
+        Row("inside", -(negatives @ W.T) >= 1 - slack, f"−Wₖ·x̃ᵢ ≥ 1 − {text} for yᵢ < 0", *no_multiplier,
+            at=index_pairs(negative, faces)),
+        Row("outside", positives @ W.T >= 1 - eta[:, None] - cp.multiply(M[:, None], 1 - z),
+            "Wₖ·x̃ᵢ ≥ 1 − ηᵢ − Mᵢ (1 − zᵢₖ) for yᵢ > 0", *no_multiplier, at=index_pairs(positive, faces)),
+        Row("choice", cp.sum(z, axis=1) == 1, "Σₖ zᵢₖ = 1 for yᵢ > 0", *no_multiplier, at=positive),
+        Row("slack", xi >= 0, f"{text} ≥ 0 for yᵢ < 0", *no_multiplier, at=slack_at),
+        Row("excess", eta >= 0, "ηᵢ ≥ 0 for yᵢ > 0", *no_multiplier, at=positive),
     ]  # fmt: skip
     if K > 1:
-        before = np.tril(np.ones((n, n)), -1) @ z  # number of earlier positives on each face
+        earlier = np.tril(np.ones((n_positives, n_positives)), -1) @ z  # number on each face
+        # The constraint has K − 1 columns: column k − 1 is of face k.
         rows.append(
-            Row("symmetry", z[:, 1:] <= before[:, : K - 1], "zᵢₖ ≤ Σ_{j<i} z_{j,k−1} for yᵢ > 0, k > 0", "–",
-                none, pairs_at(of_outside, faces - 1))
+            Row("symmetry", z[:, 1:] <= earlier[:, : K - 1], "zᵢₖ ≤ Σ_{j<i} z_{j,k−1} for yᵢ > 0, k > 0",
+                *no_multiplier, at=index_pairs(positive, faces - 1))
         )  # fmt: skip
     variables = {"W": W, "xi": xi, "eta": eta, "z": z}
     regulariser, regulariser_text = cp.sum_squares(W), "‖W‖²"
     if margin == "worst":
         variables["t"] = t = cp.Variable(name="t")
-        rows.append(Row("norm", cp.sum(cp.square(W), axis=1) <= t, "‖Wₖ‖² ≤ t", "–", none))
+        rows.append(Row("norm", cp.sum(cp.square(W), axis=1) <= t, "‖Wₖ‖² ≤ t", *no_multiplier))
         regulariser, regulariser_text = t, "t"
-    data = {"x": X, "y": y, "C": costs, "M": at_all(M, y > 0, 1.0), "z": np.eye(len(y))[:, y > 0] @ z}
-    data["ξ"] = lambda: at_all(xi.value, y < 0, np.nan)
-    data["η"] = lambda: at_all(eta.value, y > 0, np.nan)
+    data = {"x": X, "y": y, "C": costs, "M": expand_to_samples(M, y > 0, 1.0)}
+    data["z"] = np.eye(len(y))[:, y > 0] @ z  # rows of zeros at the negatives
+    data["ξ"] = lambda: expand_to_samples(xi.value, y < 0, np.nan)
+    data["η"] = lambda: expand_to_samples(eta.value, y > 0, np.nan)
     slack_cost = costs[y < 0] @ (cp.sum(xi, axis=1) if loss == "sum" else xi) + costs[y > 0] @ eta
     sums = "Σ_{yᵢ<0} Cᵢ Σₖ ξᵢₖ" if loss == "sum" else "Σ_{yᵢ<0} Cᵢ ξᵢ"
+    suffix, title_ending, source = _ALL_ASSIGNMENTS[loss, margin]
     return Program(
-        name="cpm.mixed_integer" + _NAMES.get((loss, margin), ""),
-        title="Convex polytope machine over all assignments" + _TITLES.get((loss, margin), ""),
-        source=f"Kantchelian et al. (2014), {_GLOBAL_SOURCES[loss, margin]}, as a mixed-integer program",
+        name=f"cpm.mixed_integer{suffix}",
+        title=f"Convex polytope machine over all assignments{title_ending}",
+        source=f"{PAPER}, {source}, as a mixed-integer program",
         objective=cp.Minimize(regulariser + slack_cost),
         objective_text=f"{regulariser_text} + {sums} + Σ_{{yᵢ>0}} Cᵢ ηᵢ",
         variables=variables,
@@ -482,32 +494,31 @@ def mixed_integer(
     )
 
 
-_NAMES = {("max", "total"): "_max", ("sum", "worst"): "_worst", ("max", "worst"): "_max_worst"}
-_TITLES = {
-    ("max", "total"): ", largest of a negative's violations",
-    ("sum", "worst"): ", worst-case margin",
-    ("max", "worst"): ", worst-case margin, largest of a negative's violations",
-}
-_GLOBAL_SOURCES = {
-    ("sum", "total"): "unconstrained form of eq. (6)",
-    ("max", "total"): "eq. (6)",
-    ("sum", "worst"): "worst-case margin beside eq. (6), unconstrained form",
-    ("max", "worst"): "worst-case margin beside eq. (6)",
-}
+# By loss and margin: the suffix of the name, the ending of the title, and the source.
+_ALL_ASSIGNMENTS = {
+    ("sum", "total"): ("", "", SOURCE),
+    ("max", "total"): ("_max", ", largest of a negative's violations", "eq. (6)"),
+    ("sum", "worst"): ("_worst", ", worst-case margin",
+                       "worst-case margin beside eq. (6), unconstrained form"),
+    ("max", "worst"): ("_max_worst", ", worst-case margin, largest of a negative's violations",
+                       "worst-case margin beside eq. (6)"),
+}  # fmt: skip
 
 
-def at_all(values: NDArray[np.float64], samples: NDArray[np.bool_], other: float) -> NDArray[np.float64]:
-    """Return the values of the samples of a mask as an array over all samples, `other` elsewhere."""
-    result = np.full((len(samples), *values.shape[1:]), other)
-    result[samples] = values
+def expand_to_samples(
+    values: NDArray[np.float64], mask: NDArray[np.bool_], elsewhere: float
+) -> NDArray[np.float64]:
+    """Return an array over all samples with the values at the samples of the mask, `elsewhere` at others."""
+    result = np.full((len(mask), *values.shape[1:]), elsewhere)
+    result[mask] = values
     return result
 
 
-def pairs_at(samples: NDArray[np.int64], faces: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the flat index (n, K) of pairs of a sample and a face, -1 if either index is negative."""
-    width = int(faces.max(initial=0)) + 1
-    none = (samples[:, None] < 0) | (faces < 0)
-    return np.where(none, -1, samples[:, None] * width + faces)
+def index_pairs(rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the flat index (n, K) of each pair of a row and a column, -1 if one of the two is negative."""
+    width = int(columns.max(initial=0)) + 1
+    is_absent = (rows[:, None] < 0) | (columns < 0)
+    return np.where(is_absent, -1, rows[:, None] * width + columns)
 
 
 def pairs(seed: int = 0) -> list[Duality]:
@@ -534,6 +545,7 @@ def pairs(seed: int = 0) -> list[Duality]:
 def _pair(
     X: Matrix, y: Vector, K: int, assignment: NDArray[np.int64], C: Vector, loss: Loss, margin: Margin
 ) -> Duality:
+    """Return the primal and dual programs for a fixed assignment."""
     dual = fixed_assignment_dual(X, y, K, assignment, C, loss, margin)
 
     def recovered(v: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

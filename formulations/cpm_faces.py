@@ -84,7 +84,7 @@ import cvxpy as cp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from formulations.cpm import ONE_FACE_LETTERS, PAPER, SOURCE
+from formulations.cpm import FACE_LETTERS, PAPER, SOURCE
 from formulations.language.arguments import positive, whole
 from formulations.language.program import Duality, Program, Row, without_multipliers
 from formulations.language.recovery import as_data, slacks
@@ -93,14 +93,14 @@ from formulations.language.types import Matrix, MatrixLike, Vector
 from formulations.svm import alpha_rows, cost_parameter, margin_rows
 
 _SUBSET_LETTERS = {
-    **ONE_FACE_LETTERS,
+    **FACE_LETTERS,
     "s": "the largest number of features",
     "gⱼ": "1 if feature $j$ is required, else 0",
     "w, b": "the face of the primal",
 }
 _SUBSET_SOURCE = f"{PAPER}, {SOURCE}, with at most s features"
 _INTEGER_LETTERS = {
-    **ONE_FACE_LETTERS,
+    **FACE_LETTERS,
     "δ": "> 0: the scale of the integers",
     "M": "the largest absolute value of the integers",
     "p, b": "the face of the primal",

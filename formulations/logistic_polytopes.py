@@ -1,4 +1,4 @@
-"""Logistic polytopes: the log-odds are the best score of one class's faces less that of the other's.
+"""Logistic polytopes: the log-odds are the largest score of one class's faces less that of the other's.
 
 Problem
 -------
@@ -8,37 +8,46 @@ zero face, whose score is 0. One face against none is logistic regression; K fac
 polytope with their class outside; K against L make a union of polytopes on either side.
 
 For a fixed assignment of every sample to a face of its class, the penalised negative log-likelihood has a
-convex upper bound, attained if the assignment is the best one. The programs are for a fixed assignment;
-:func:`formulations.class_faces.value` alone takes the best. Alternating between the program and the
-assignment never increases the objective.
+convex upper bound, attained if each sample has the face of its class with the largest score. The programs are
+for a fixed assignment; :func:`formulations.class_faces.value` is the objective at the best one. Alternating
+between the program and the assignment never increases it.
 
 Variables and shapes
 --------------------
-K faces in all, zero faces included. w (K, m), b (K,), 0 for a zero face; xi (n,); t (K, m); h (L,), the norms
-of L groups of features over all faces. v (n, K), p (n,) and g (K, m) in the dual. X is (n, m), y is (n,) of
--1 and +1, C is a scalar or (n,). Z (n, K) is 1 if the sample is assigned to the face, one of its class; O (n,
-K) is 1 for the faces of the other class. F_k is 0 for a zero face, else 1. S_kj is 1 if the weight may differ
-from 0. σ_kj is the sign required of a weight, or 0: the log-odds do not fall with a feature if the faces of
-class +1 have no negative weight for it, and those of class −1 no positive one.
+K faces in all, zero faces included. w (K, m), b (K,), 0 for a zero face; xi (n,), the best score of the other
+class less that of the assigned face; t (K, m), bounds on |w|; h (L,), bounds on the norms of L groups of
+features over all faces. In the dual v (n, K), p (n,), u_plus, u_minus, g and delta (K, m). X is (n, m), y is
+(n,) of -1 and +1, C is a scalar or (n,). Z (n, K) is 1 if the sample is assigned to the face, one of its
+class; O (n, K) is 1 for the faces of the other class. F_k is 0 for a zero face, else 1. S_kj is 1 if the
+weight may differ from 0. G_lj is 1 if feature j is in group l. σ_kj is the sign required of a weight, or 0:
+the log-odds do not fall with a feature if the faces of class +1 have no negative weight for it, and those of
+class −1 no positive one. ρ > 0 and η > 0 are the ridges on weights and biases, λ ≥ 0 and τ ≥ 0 the
+penalties on |w| and on groups.
 
 Programs
 --------
-fixed_assignment with the scores s_ik = w_k·x_i + b_k, and fixed_assignment_dual with alpha_ik = C_i v_ik, the
-entropy H(p) = −p ln p − (1 − p) ln(1 − p), q_k = Σ_i C_i (Z_ik p_i − v_ik) x_i, and r_k the same with 1 in
-place of x_i.
+fixed_assignment, with the scores s_ik = w_k·x_i + b_k and f_i = Σ_k Z_ik s_ik,
+    min  Σ_i C_i ln(1 + exp ξ_i) + ρ/2 Σ_k ‖w_k‖² + η/2 ‖b‖² + λ Σ_kj t_kj + τ Σ_l h_l
+    s.t. ξ_i ≥ s_ik − f_i if O_ik = 1 [α_ik],  w ≤ t [u⁺],  −w ≤ t [u⁻],  sqrt(Σ_kj G_lj w_kj²) ≤ h_l [g],
+         σ_kj w_kj ≥ 0 [δ_kj],  w_kj = 0 if S_kj = 0,  b_k = 0 if F_k = 0.
+fixed_assignment_dual, with α_ik = C_i v_ik, the entropy H(p) = −p ln p − (1 − p) ln(1 − p),
+q_k = Σ_i C_i (Z_ik p_i − v_ik) x_i, and r_k the same with 1 in place of x_i,
+    max  Σ_i C_i H(p_i) − 1/(2ρ) Σ_kj S_kj (q_kj − u⁺_kj + u⁻_kj − g_kj + σ_kj δ_kj)² − 1/(2η) Σ_k F_k r_k²
+    s.t. Σ_k v_ik = p_i,  v ≥ 0,  v_ik = 0 if O_ik = 0,  u⁺ + u⁻ ≤ λ,  u⁺, u⁻, δ ≥ 0,
+         sqrt(Σ_kj G_lj g_kj²) ≤ τ.
 
 Recovery
 --------
 w_kj = (q_kj − u⁺_kj + u⁻_kj − g_kj + σ_kj δ_kj)/ρ if S_kj = 1, and b_k = r_k/η if F_k = 1. For any v the
 optimal u, δ and g soft-threshold q: every entry by λ, with 0 for a forbidden sign, and then each group by τ
-(:mod:`formulations.face_penalty`). So any v ≥ 0 with Σ_k v_ik ≤ 1 gives a bound.
+(:mod:`formulations.face_penalty`). So any v ≥ 0 with Σ_k v_ik ≤ 1 gives a lower bound.
 
 Multipliers
 -----------
-alpha_ik is the derivative of the loss by the score of face k of the other class, and Σ_k alpha_ik minus that
-by the score of the assigned face: near C_i for a sample on the wrong side, near 0 far on the right side. δ_kj
-is the rate at which the cost would fall with a weight of the forbidden sign. g is τ times the unit vector of
-a group in use, and shorter than τ for a group of zeros.
+α_ik is the derivative of the loss by the score of face k of the other class, and −Σ_k α_ik that by the score
+of the assigned face: Σ_k α_ik is near C_i for a sample on the wrong side, near 0 far on the right side. δ_kj
+is the rate at which the cost would fall with a weight of the forbidden sign. In a group with nonzero weights,
+g is τ times the weights divided by their norm; in a group of zeros its norm is at most τ.
 
 Infeasible when
 ---------------
@@ -47,8 +56,8 @@ Never.
 Reference
 ---------
 The hinge loss in place of the logistic one, and faces for the positives alone, give the Convex Polytope
-Machine of Kantchelian et al. (2014), eq. (6), with loss="max"; the likelihood is that of SPLA1, Manwani &
-Sastry (2010). Its alternation is a convex-concave procedure, Yuille & Rangarajan (2003).
+Machine of Kantchelian et al. (2014), eq. (6), with loss="max" (:mod:`formulations.cpm`); the likelihood is
+that of SPLA1, Manwani & Sastry (2010). Alternating is a convex-concave procedure, Yuille & Rangarajan (2003).
 
 Example
 -------
@@ -107,12 +116,13 @@ def _select(values: cp.Expression, mask: NDArray[np.bool_]) -> cp.Expression:
 
 
 def _group_penalty(m: int, group: float, groups: ArrayLike | None) -> tuple[FacePenalty, dict[str, Any]]:
-    """Return the penalty on groups and its letters; none for τ = 0."""
+    """Return the penalty on groups, and the values of the letters τ and G, empty if τ = 0."""
     penalty = FacePenalty.of(m, group=group, groups=groups)
     return penalty, {"τ": penalty.group, "G": membership(penalty)[:, :-1]} if penalty.group else {}
 
 
 def _checked(ridge: float, bias_ridge: float, l1: float) -> tuple[float, float, float]:
+    """Return ρ, η and λ, or raise ValueError."""
     return positive("ridge", ridge), positive("bias_ridge", bias_ridge), at_least("l1", l1, 0.0)
 
 
@@ -149,31 +159,28 @@ def fixed_assignment(
     """
     X, y = as_data(X, y)
     rho, eta, lam = _checked(ridge, bias_ridge, l1)
-    (n, m), K, others, free = X.shape, owners.count, owners.others(y), owners.free
+    (n, m), K, is_other, is_free = X.shape, owners.count, owners.others(y), owners.free
     Z, costs = owners.assignment_matrix(y, assignment), cost_parameter(C, n)
     w, b, t = cp.Variable((K, m), name="w"), cp.Variable(K, name="b"), cp.Variable((K, m), name="t")
     xi = cp.Variable(n, name="xi")
     s = X @ w.T + np.ones((n, 1)) @ cp.reshape(b, (1, K), order="C")
     assigned = cp.sum(cp.multiply(Z, s), axis=1, keepdims=True) @ np.ones((1, K))
-    short = cp.reshape(xi, (n, 1), order="C") @ np.ones((1, K))
-    margin = Row(
-        "margin", _select(short, others) >= _select(s - assigned, others),
-        "ξᵢ ≥ wₖ·xᵢ + bₖ − fᵢ for Oᵢₖ > 0", "alpha",
-        "derivative of the loss by the score of face $k$ of the other class", _index_in(others),
-    )  # fmt: skip
-    by_weight = np.arange(K * m).reshape(K, m).T  # the printed rows count features first
+    shortfall_of_pairs = cp.reshape(xi, (n, 1), order="C") @ np.ones((1, K))
+    by_weight = np.arange(K * m).reshape(K, m).T  # the free indices j, k in alphabetical order
     S = owners.support(m, support)
     rows = [
-        margin,
+        Row("margin", _select(shortfall_of_pairs, is_other) >= _select(s - assigned, is_other),
+            "ξᵢ ≥ wₖ·xᵢ + bₖ − fᵢ for Oᵢₖ > 0", "alpha",
+            "derivative of the loss by the score of face $k$ of the other class", at=_index_in(is_other)),
         Row("above", w <= t, "wₖⱼ ≤ tₖⱼ", "u_plus", "part of $λ$ at positive weights", by_weight),
         Row("below", -w <= t, "−wₖⱼ ≤ tₖⱼ", "u_minus", "part of $λ$ at negative weights", by_weight),
-    ]
+    ]  # fmt: skip
     cost = 0.5 * rho * cp.sum_squares(w) + 0.5 * eta * cp.sum_squares(b) + lam * cp.sum(t)
-    variables, more = {"w": w, "b": b, "xi": xi, "t": t}, ""
+    variables, group_text = {"w": w, "b": b, "xi": xi, "t": t}, ""
     group_penalty, group_data = _group_penalty(m, group, groups)
     if group_data:
         h = variables["h"] = cp.Variable(group_penalty.n_groups, name="h")
-        cost, more = cost + group_penalty.group * cp.sum(h), " + τ Σₗ hₗ"
+        cost, group_text = cost + group_penalty.group * cp.sum(h), " + τ Σₗ hₗ"
         rows.append(
             Row("group", cp.SOC(h, by_groups(group_penalty, w), axis=0), "sqrt(Σₖⱼ Gₗⱼ wₖⱼ²) ≤ hₗ", "g",
                 "$τ$; and under it a subgradient of $τ$ times the group's norm, with its sign changed")
@@ -189,20 +196,20 @@ def fixed_assignment(
             Row("zero", _select(w, ~S) == 0, "wₖⱼ = 0 for Sₖⱼ < 1", "fixed",
                 "rate at which the cost would change with this weight", _index_in(~S).T)
         )  # fmt: skip
-    for k in np.flatnonzero(~free):
-        index, says = np.where(free, -1, 0), "rate at which the cost would change with the bias"
-        rows.append(Row("zero_bias", b[k : k + 1] == 0, "bₖ = 0 for Fₖ < 1", "fixed_bias", says, index))
+    for k in np.flatnonzero(~is_free):  # one face at most
+        index, says = np.where(is_free, -1, 0), "rate at which the cost would change with the bias"
+        rows.append(Row("zero_bias", b[k : k + 1] == 0, "bₖ = 0 for Fₖ < 1", "fixed_bias", says, at=index))
     return Program(
         name="logistic_polytopes.fixed_assignment",
         title="Logistic polytopes, fixed assignment",
         source=_SOURCE,
         objective=cp.Minimize(costs @ cp.logistic(xi) + cost),
-        objective_text=f"Σᵢ Cᵢ ln(1 + exp(ξᵢ)) + ρ/2 Σₖ ‖wₖ‖² + η/2 Σₖ bₖ² + λ Σₖⱼ tₖⱼ{more}",
+        objective_text=f"Σᵢ Cᵢ ln(1 + exp(ξᵢ)) + ρ/2 Σₖ ‖wₖ‖² + η/2 Σₖ bₖ² + λ Σₖⱼ tₖⱼ{group_text}",
         variables=variables,
         rows=tuple(rows),
         parameters={"C": costs},
         letters=_LETTERS,
-        data={"x": X, "y": y, "Z": Z, "O": others, "S": S, "F": free, "σ": sigma, "ρ": rho,
+        data={"x": X, "y": y, "Z": Z, "O": is_other, "S": S, "F": is_free, "σ": sigma, "ρ": rho,
               "η": eta, "λ": lam, **group_data},
     )  # fmt: skip
 
@@ -215,7 +222,7 @@ def fixed_assignment_dual(
     """State the dual of :func:`fixed_assignment`; arguments as in the primal."""
     X, y = as_data(X, y)
     rho, eta, lam = _checked(ridge, bias_ridge, l1)
-    (n, m), K, others, free = X.shape, owners.count, owners.others(y), owners.free
+    (n, m), K, is_other, is_free = X.shape, owners.count, owners.others(y), owners.free
     Z, costs = owners.assignment_matrix(y, assignment), cost_parameter(C, n)
     v = cp.Variable((n, K), name="v")
     u_plus, u_minus = cp.Variable((K, m), name="u_plus"), cp.Variable((K, m), name="u_minus")
@@ -223,39 +230,39 @@ def fixed_assignment_dual(
     gradients = cp.multiply(Z, cp.reshape(p, (n, 1), order="C") @ np.ones((1, K))) - v
     gradients = cp.multiply(cp.reshape(costs, (n, 1), order="C") @ np.ones((1, K)), gradients)
     S = owners.support(m, support).astype(float)
-    residual, terms, last = gradients.T @ X - u_plus + u_minus, "", []
+    rho_w, terms, optional_rows = gradients.T @ X - u_plus + u_minus, "", []  # rho_w = ρ w
     variables = {"v": v, "p": p, "u_plus": u_plus, "u_minus": u_minus}
     group_penalty, group_data = _group_penalty(m, group, groups)
     if group_data:
         g = variables["g"] = cp.Variable((K, m), name="g")
-        residual, terms = residual - g, " − gₖⱼ"
+        rho_w, terms = rho_w - g, " − gₖⱼ"
         radii = group_penalty.group * np.ones(group_penalty.n_groups)
-        last.append(
+        optional_rows.append(
             Row("group", cp.SOC(radii, by_groups(group_penalty, g), axis=0), "sqrt(Σₖⱼ Gₗⱼ gₖⱼ²) ≤ τ", "w",
                 "the norm of the group; and under it its weights, with the sign changed")
         )  # fmt: skip
     sigma = owners.ways(m, signs) * S
     if sigma.any():
         delta, terms = cp.Variable((K, m), name="delta"), f"{terms} + σₖⱼ δₖⱼ"
-        residual, variables["delta"] = residual + cp.multiply(sigma, delta), delta
-        last.append(
+        rho_w, variables["delta"] = rho_w + cp.multiply(sigma, delta), delta
+        optional_rows.append(
             Row("sign", _select(delta, sigma != 0) >= 0, "δₖⱼ ≥ 0 for σₖⱼ² > 0", "signed",
                 "the absolute value of a weight with a required sign", _index_in(sigma != 0).T)
         )  # fmt: skip
-    q = cp.multiply(S, residual)
-    r = cp.multiply(free.astype(float), gradients.T @ np.ones(n))
+    rho_w = cp.multiply(S, rho_w)
+    eta_b = cp.multiply(is_free.astype(float), gradients.T @ np.ones(n))
     by_weight = np.arange(K * m).reshape(K, m).T
     rows = [
         Row("xi", cp.sum(v, axis=1) == p, "Σₖ vᵢₖ = pᵢ", "xi",
             "best score of the other class less that of sample $i$'s face"),
-        Row("margin", _select(v, others) >= 0, "vᵢₖ ≥ 0 for Oᵢₖ > 0", "surplus",
-            "best score of the other class less that of face $k$", _index_in(others)),
-        Row("off", _select(v, ~others) == 0, "vᵢₖ = 0 for Oᵢₖ < 1", "beyond",
-            "none: a face of sample $i$'s class has no row", _index_in(~others)),
+        Row("margin", _select(v, is_other) >= 0, "vᵢₖ ≥ 0 for Oᵢₖ > 0", "surplus",
+            "best score of the other class less that of face $k$", _index_in(is_other)),
+        Row("off", _select(v, ~is_other) == 0, "vᵢₖ = 0 for Oᵢₖ < 1", "beyond",
+            "none: a face of sample $i$'s class has no row", _index_in(~is_other)),
         Row("t", u_plus + u_minus <= lam, "u⁺ₖⱼ + u⁻ₖⱼ ≤ λ", "t", "absolute value of the weight", by_weight),
         Row("above", u_plus >= 0, "u⁺ₖⱼ ≥ 0", "above", "slack of the bound on a positive weight", by_weight),
         Row("below", u_minus >= 0, "u⁻ₖⱼ ≥ 0", "below", "slack of the bound on a negative weight", by_weight),
-        *last,
+        *optional_rows,
     ]  # fmt: skip
     entropy = costs @ (cp.entr(p) + cp.entr(1 - p))
     gradient = "Σᵢ Cᵢ (Zᵢₖ pᵢ − vᵢₖ)"
@@ -263,7 +270,9 @@ def fixed_assignment_dual(
         name="logistic_polytopes.fixed_assignment_dual",
         title="Logistic polytopes, fixed assignment, dual",
         source=_SOURCE,
-        objective=cp.Maximize(entropy - cp.sum_squares(q) / (2 * rho) - cp.sum_squares(r) / (2 * eta)),
+        objective=cp.Maximize(
+            entropy - cp.sum_squares(rho_w) / (2 * rho) - cp.sum_squares(eta_b) / (2 * eta)
+        ),
         objective_text=(
             f"Σᵢ Cᵢ H(pᵢ) − 1/(2ρ) Σₖⱼ Sₖⱼ ({gradient} xᵢⱼ − u⁺ₖⱼ + u⁻ₖⱼ{terms})² "
             f"− 1/(2η) Σₖ Fₖ ({gradient})²"
@@ -272,7 +281,7 @@ def fixed_assignment_dual(
         rows=tuple(rows),
         parameters={"C": costs},
         letters=_LETTERS,
-        data={"x": X, "y": y, "Z": Z, "O": others, "S": S, "F": free.astype(float), "σ": sigma, "ρ": rho,
+        data={"x": X, "y": y, "Z": Z, "O": is_other, "S": S, "F": is_free.astype(float), "σ": sigma, "ρ": rho,
               "η": eta, "λ": lam, **group_data},
     )  # fmt: skip
 
@@ -282,12 +291,12 @@ def recover(
     ridge: float = 1e-3, bias_ridge: float = 1e-5, l1: float = 0.0, support: ArrayLike | None = None,
     signs: ArrayLike | None = None, group: float = 0.0, groups: ArrayLike | None = None,
 ) -> dict[str, Array]:  # fmt: skip
-    """Return primal variables from the multipliers alpha (n, K) of the row margin, C_i v_ik."""
+    """Return the primal variables from the multipliers α_ik = C_i v_ik (n, K) of the row margin."""
     X, y = as_data(X, y)
     q, r = pulls(X, y, owners, assignment, np.where(owners.others(y), alpha, 0.0))
     m = X.shape[1]
     penalty = FacePenalty.of(m, l1=l1, group=group, signs=signs, groups=groups)
-    classes = owners.classes[:, None]  # times its class, every face has the signs of the log-odds
+    classes = owners.classes[:, None]  # a weight times its face's class has the sign required of the log-odds
     gradients = np.column_stack([classes * q * owners.support(m, support), r])
     w, b = classes * penalty.shrunk(gradients)[:, :-1] / ridge, r / bias_ridge
     xi = shortfall(y, scores(X, w, b), owners, np.asarray(assignment))
@@ -296,10 +305,7 @@ def recover(
 
 
 def pairs(seed: int = 0) -> list[Duality]:
-    """Return the programs of this module on random data, as primal-dual pairs.
-
-    With faces for both classes and a support; without faces for one class; with signs; with groups.
-    """
+    """Return the programs of this module on random data, as primal-dual pairs."""
     X, y = two_blobs(seed=seed)
     C = np.where(y > 0, 1.0, 0.7)
 
@@ -315,10 +321,10 @@ def pairs(seed: int = 0) -> list[Duality]:
 
     support = np.arange(4 * X.shape[1]).reshape(4, -1) % 3 > 0
     signs = np.append([1, -1], np.zeros(X.shape[1] - 2, dtype=int))
-    wider = support | (np.arange(4)[:, None] > 1)
+    class_support = support | (np.arange(4)[:, None] > 1)  # restricts class −1 only
     return [
         pair(Owners(2, 2), support=support),
         pair(Owners(0, 3)),
         pair(Owners(2, 1), signs=signs),
-        pair(Owners(2, 2), l1=0.2, group=0.4, groups=[[1, 2]], support=wider),
+        pair(Owners(2, 2), l1=0.2, group=0.4, groups=[[1, 2]], support=class_support),
     ]

@@ -3,27 +3,29 @@
 Problem
 -------
 Separate two classes by f(x) = Σ_j y_j α_j k(x, x_j) + b. The cost is the sum of the coefficients α ≥ 0, which
-replaces the SVM's quadratic term and makes many coefficients zero, plus C_i for each unit by which sample i
-violates y_i f(x_i) ≥ 1.
+replaces the SVM's quadratic term and makes many coefficients zero, plus C_i times the slack ξ_i by which
+sample i violates y_i f(x_i) ≥ 1.
 
 Variables and shapes
 --------------------
-alpha (n,), b scalar, xi (n,); u (n,) and s (n,) in the dual. The kernel matrix K is (n, n), any matrix; y is
-(n,) of -1 and +1, C is a scalar or (n,).
+alpha (n,), b scalar, xi (n,); u (n,) and s (n,) in the dual. The kernel matrix K_ij = k(x_i, x_j) is (n, n),
+any matrix; y is (n,) of -1 and +1, C is a scalar or (n,).
 
 Programs
 --------
-primal (1), and dual (2), which has the transpose K'.
+primal (1)   min  Σ_j α_j + Σ_i C_i ξ_i
+             s.t. y_i (Σ_j K_ij y_j α_j + b) ≥ 1 − ξ_i [u_i],  ξ ≥ 0,  α ≥ 0,  α_j ≤ C_j [s_j]
+dual (2)     max  Σ_i u_i − Σ_j C_j s_j
+             s.t. y_j Σ_i K_ij y_i u_i − s_j ≤ 1 [α_j],  Σ_i y_i u_i = 0 [b],  0 ≤ u_i ≤ C_i,  s ≥ 0
 
 Recovery
 --------
-alpha are the multipliers of the dual's row alpha; b minimises the cost of slack for them;
-ξ_i = [1 − y_i f_i]_+.
+α is the multiplier of the dual's row alpha; b minimises the cost of slack for it; ξ_i = [1 − y_i f(x_i)]_+.
 
 Multipliers
 -----------
-u_i is the rate at which the cost rises with the margin required of sample i: 0 beyond the margin, between 0
-and C_i on it, C_i inside it. s_j is the rate at which the cost falls as the cap on α_j rises.
+u_i is the rate at which the cost rises with the margin required of sample i: 0 if y_i f(x_i) > 1, between 0
+and C_i at 1, C_i below 1. s_j is the rate at which the cost falls as the cap on α_j rises.
 
 Infeasible when
 ---------------
@@ -32,9 +34,10 @@ Never for finite C: α = 0, ξ = 1 is feasible.
 Reference
 ---------
 Mannor, Peleg & Rubinstein, slides on the cross-entropy method: the primal, eq. (1) here; the dual, eq. (2),
-is derived. The slides call the objective a bound on the 0-norm, which it is not: ‖α‖₁ may be below ‖α‖₀.
-:mod:`formulations.l0` has the program that minimises the 0-norm, and the cost of α at which this program
-bounds it. The paper: Mannor, Peleg & Rubinstein, The cross entropy method for classification (2005).
+is derived. The slides call the objective a bound on the 0-norm ‖α‖₀, the number of nonzeros, which it is not:
+‖α‖₁ may be below ‖α‖₀. :mod:`formulations.l0` has the program that minimises the 0-norm; its relaxation, a
+lower bound, is this program with the cost 1/C for α. The paper: Mannor, Peleg & Rubinstein, The cross entropy
+method for classification (2005).
 
 Example
 -------
@@ -92,13 +95,7 @@ def primal(K: ArrayLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
 
 
 def dual(K: ArrayLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
-    """State the dual of :func:`primal`, eq. (2); its positive part is written out as the variable s.
-
-    Parameters
-    ----------
-    K, y, C
-        As of :func:`primal`.
-    """
+    """State the dual of :func:`primal`, eq. (2); arguments as in the primal."""
     expansion, costs = _checked(K, y, C)
     u, s = expansion.dual_variables()
     text = "yⱼ Σᵢ Kᵢⱼ yᵢ uᵢ − sⱼ ≤ 1"
@@ -118,6 +115,7 @@ def dual(K: ArrayLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
 
 
 def _checked(K: ArrayLike, y: ArrayLike, C: ArrayLike) -> tuple[Expansion, cp.Parameter]:
+    """Return the rows' common expression of f, and the cost parameter (n,)."""
     matrix, labels = as_data(K, y)
     return Expansion(matrix, labels, labels, "y"), cost_parameter(C, len(labels))
 

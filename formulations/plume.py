@@ -2,18 +2,18 @@
 
 Problem
 -------
-The positives lie inside a polyhedral set of K faces: P(y|x) = Σ_k g_k(x) σ(y W_k·x̃), where each face is an
-expert with σ(t) = 1/(1 + exp(−t)), and the gate g_k(x) = exp(−γ W_k·x̃) / Σ_l exp(−γ W_l·x̃) prefers the face
-with the least score, the more the larger γ is. Expectation-maximisation alternates between the
-responsibilities R_ik = g_k(x_i) σ(y_i W_k·x̃_i) / P(y_i|x_i) of the faces for each sample, eq. (6), and the
-faces W for fixed responsibilities, eq. (7). The latter is this program; :mod:`formulations.mixture` has the
-model itself.
+The positives lie inside a polyhedral set of K faces: P(y|x) = Σ_k g_k(x) σ(y W_k·x̃), with x̃ = (x, 1) and
+σ(t) = 1/(1 + exp(−t)). Each face is an expert with the probability σ(y W_k·x̃), and its weight is the gate
+g_k(x) = exp(−γ W_k·x̃) / Σ_l exp(−γ W_l·x̃), which prefers the face with the least score W_k·x̃, the more the
+larger γ is. Expectation-maximisation alternates between the responsibilities
+R_ik = g_k(x_i) σ(y_i W_k·x̃_i) / P(y_i|x_i) of the faces for each sample, eq. (6), and the faces W for fixed
+responsibilities, eq. (7). The latter is this program; :mod:`formulations.mixture` has the model itself.
 
 Variables and shapes
 --------------------
-x̃ = (x, 1): the bias is the last coordinate, and the ridge includes it. W (K, m+1), the scores S (n, K); p
-and u (n, K) in the dual. X is (n, m), y is (n,) of -1 and +1, +1 inside; R is (n, K), nonnegative, and its
-rows sum to 1; C is a scalar or (n,), the weights of the samples; γ ≥ 0 and ρ > 0 are numbers.
+W (K, m+1) with the biases in its last column, the scores S (n, K); p and u (n, K) in the dual. X is (n, m),
+y is (n,) of -1 and +1, +1 inside; R is (n, K), nonnegative, and its rows sum to 1; C is a scalar or (n,), the
+weights of the samples; γ ≥ 0, and the ridge ρ > 0 on W, biases included, are numbers. Entropies:
 Ent(p) = −Σ_k p_k ln p_k, and ent(u) = −u ln u − (1−u) ln(1−u).
 
 Programs
@@ -35,17 +35,17 @@ feasible; the duality gap is then ‖∇‖²/(2ρ), where ∇ is the gradient o
 
 Multipliers
 -----------
-alpha_ik is the multiplier of S_ik = W_k·x̃_i: the rate at which the optimal value decreases as the right-hand
-side of S_ik − W_k·x̃_i = 0 increases, and the coefficient of x̃_i in ρ W_k.
+α_ik is the rate at which the optimal value decreases as the right-hand side of S_ik − W_k·x̃_i = 0 increases,
+and the coefficient of x̃_i in ρ W_k.
 
 Infeasible when
 ---------------
-Never. Without a ridge the infimum need not be attained, for example on separable data.
+Never. With ρ = 0 the infimum need not be attained, for example on separable data.
 
 Reference
 ---------
 Shah, Sastry & Manwani, PLUME: Polyhedral Learning Using Mixture of Experts (2019), eq. (3) to (8). Its
-"unique maximum" of the M-step needs the ridge.
+claim of a unique maximum in the M-step needs the ridge.
 
 Example
 -------
@@ -99,15 +99,15 @@ def _parameters(
 ) -> tuple[dict[str, cp.Parameter], cp.Parameter]:
     """Return the parameters C and R, and their product C_i R_ik."""
     at_least("gamma", gamma, 0.0)
-    positive("ridge", ridge)  # without it the infimum need not be attained
+    positive("ridge", ridge)
     R = check_responsibilities(R, (len(y), None))
     per_sample = cost_parameter(C, len(y))
     parameters = {"C": per_sample, "R": cp.Parameter(R.shape, nonneg=True, name="R", value=R)}
-    return parameters, _weights(parameters)
+    return parameters, _responsibility_costs(parameters)
 
 
-def _weights(parameters: Mapping[str, cp.Parameter]) -> cp.Parameter:
-    """Return C_i R_ik as a parameter that follows both."""
+def _responsibility_costs(parameters: Mapping[str, cp.Parameter]) -> cp.Parameter:
+    """Return C_i R_ik as a new parameter, recomputed when C or R is set."""
     C, R = parameters["C"], parameters["R"]
     return cp.CallbackParam(lambda: C.value[:, None] * R.value, shape=R.shape, nonneg=True)
 
@@ -136,14 +136,14 @@ def m_step(
         With the parameters C and R; ``program.set(R=...)`` changes the responsibilities.
     """
     X, y = as_data(X, y)
-    parameters, weights = _parameters(y, R, gamma, C, ridge)
-    n, K = weights.shape
+    parameters, products = _parameters(y, R, gamma, C, ridge)
+    n, K = products.shape
     W, S = cp.Variable((K, X.shape[1] + 1), name="W"), cp.Variable((n, K), name="S")
     meaning = "coefficient of sample i in $ρ Wₖ = Σᵢ αᵢₖ x̃ᵢ$"
     score = Row("score", S - lift(X) @ W.T == 0, "Sᵢₖ = Wₖ·x̃ᵢ", "alpha", meaning)
     gates = parameters["C"] @ cp.log_sum_exp(-gamma * S, axis=1)
     experts = gamma * S + cp.logistic(cp.multiply(-y[:, None], S))
-    loss = gates + cp.sum(cp.multiply(_weights(parameters), experts))
+    loss = gates + cp.sum(cp.multiply(products, experts))
     return Program(
         name="plume.m_step",
         title="PLUME, M-step",
@@ -163,25 +163,20 @@ def m_step_dual(
 ) -> Program:
     """Build the dual of :func:`m_step`, with the same parameters; arguments as in the primal."""
     X, y = as_data(X, y)
-    parameters, weights = _parameters(y, R, gamma, C, ridge)
-    p, u = cp.Variable(weights.shape, name="p"), cp.Variable(weights.shape, name="u")
-    products, costs = _weights(parameters), parameters["C"]
+    parameters, products = _parameters(y, R, gamma, C, ridge)
+    p, u = cp.Variable(products.shape, name="p"), cp.Variable(products.shape, name="u")
+    costs = parameters["C"]
     alpha = gamma * (cp.multiply(costs[:, None], p) - products)
     alpha += cp.multiply(products, cp.multiply(y[:, None], u))
     entropy = costs @ cp.sum(cp.entr(p), axis=1)
     entropy += cp.sum(cp.multiply(products, cp.entr(u) + cp.entr(1 - u)))
     rows = (
-        Row(
-            "gate",
-            cp.sum(p, axis=1) == 1,
-            "Σₖ pᵢₖ = 1",
-            "nu",
-            "sample i's normaliser of the gate, $Cᵢ (ln Σₖ exp(−γ Sᵢₖ) − 1)$",
-        ),
+        Row("gate", cp.sum(p, axis=1) == 1, "Σₖ pᵢₖ = 1", "nu",
+            "sample i's normaliser of the gate, $Cᵢ (ln Σₖ exp(−γ Sᵢₖ) − 1)$"),
         Row("gate_nonneg", p >= 0, "pᵢₖ ≥ 0", "pi", "0: the entropy keeps $p$ in the interior"),
         Row("error_nonneg", u >= 0, "uᵢₖ ≥ 0", "phi", "0: the entropy keeps $u$ in the interior"),
         Row("error_le_one", u <= 1, "uᵢₖ ≤ 1", "psi", "0: the entropy keeps $u$ in the interior"),
-    )
+    )  # fmt: skip
     return Program(
         name="plume.m_step_dual",
         title="PLUME, M-step, dual",

@@ -3,43 +3,52 @@
 Problem
 -------
 A sample is inside if min_k W_k·x̃ ≥ 0. The positives belong inside: each must be on the inner side of every
-face. A negative must be on the outer side of one face only, that of its cell, its assignment z_i. The paper
-splits the criterion E_P over the cells and decreases it face by face,
+face. A negative must be on the outer side of one face only, its assignment z_i. The cell of face k is the set
+of samples with z_i = k. The paper splits the perceptron criterion Σ_i [−y_i min_k W_k·x̃_i]_+ over the cells
+and decreases it face by face,
 (4)  min  Σ_{i: z_i = k} [−y_i w·x̃_i]_+.
 The exact solution is trivial: w = 0 attains the minimum 0 on any data. Here (4) is the cell's program with
 margin=0, and margin=1 excludes w = 0.
 
 The paper's cells split both classes. The loss of a positive in its cell alone is a lower bound on its loss,
 not an upper bound, so exact steps may increase the criterion. Here every positive is in the program of every
-face, so that the programs majorise the objective, are tight at the current faces, and alternation decreases
-it.
+face. So the sum of the programs majorises the objective and is tight at the current faces, and alternating
+with the best assignment never increases it.
 
 This is the Convex Polytope Machine with loss="sum" (:mod:`formulations.cpm`) with negated labels and faces,
 and with a box |W| ≤ R in place of the norm.
 
 Variables and shapes
 --------------------
-x̃ = (x, 1). W (K, m+1), its bias last, xi (n, K); u (n, K), s_plus and s_minus (K, m+1) in the dual. X is
-(n, m), y is (n,) of -1 and +1, C is a scalar or (n,); the assignment is (n,) of 0..K-1, its entries at the
-positives ignored. Z (n, K) is 1 if the sample is in the face's program: a row of ones at a positive, z_i's
-unit vector at a negative. R is the radius of the box, or infinite; the margin is a number. The
-mixed-integer program has xi (n₊, K) for the positives, eta (n₋,) for the negatives, z (n₋, K) of 0 and 1, a
-finite R, and λ (n, n), at least 0, and h (n,) from the data.
+x̃ = (x, 1). W (K, m+1), its bias last, the slacks xi (n, K); u (n, K), s_plus and s_minus (K, m+1) in the
+dual. A program of one face has w (m+1,), xi and u (n,). X is (n, m), y is (n,) of -1 and +1, C is a scalar or
+(n,); the assignment is (n,) of 0..K-1, its entries at the positives ignored. Z (n, K) is 1 if the sample is
+in the face's program: a row of ones at a positive, z_i's unit vector at a negative. R is the radius of the
+box, or infinite; the margin is a number. The mixed-integer program has the slacks xi (n₊, K) of the positives
+and eta (n₋,) of the negatives, z (n₋, K) of 0 and 1, the assignment, a finite R, and λ (n, n), at least 0,
+and h (n,), both computed from the data.
 
 Programs
 --------
-cell is the program of one face, with c_i = C_i Z_ik; fixed_assignment has all faces, which are independent.
-In cell_dual and fixed_assignment_dual eliminating s leaves margin Σ u − R ‖Σ u y x̃‖_1, so any u within its
-caps gives a bound, with a penalty R on its imbalance. Without the box (R infinite) balance is an equation in
-u alone. mixed_integer is the machine over all assignments of the negatives, with the margin 1 and no dual.
+cell        min  Σ_i c_i ξ_i
+            s.t. y_i w·x̃_i ≥ margin − ξ_i [u_i],  ξ ≥ 0,  w ≤ R [s⁺],  −w ≤ R [s⁻]
+cell_dual   max  margin Σ_i u_i − R Σ_l (s⁺_l + s⁻_l)
+            s.t. Σ_i u_i y_i x̃_i − s⁺ + s⁻ = 0 [w] (row balance),  0 ≤ u_i ≤ c_i,  s⁺ ≥ 0,  s⁻ ≥ 0
 
-A valid M, and negatives between positives
-------------------------------------------
-No face in the box has a score above R ‖x̃_i‖_1 at a negative, so that the row of an unassigned face is
-inactive at η_i = 0 for M_i = 1 + R ‖x̃_i‖_1. The bound is attained by a face at a corner of the box.
+cell is the program of one face, with c_i = C_i Z_ik; fixed_assignment has all faces, which are independent.
+In the duals eliminating s⁺ and s⁻ leaves margin Σ u − R ‖Σ u y x̃‖_1, so any u with 0 ≤ u ≤ c gives a lower
+bound. Without the box (R infinite) balance is an equation in u alone. mixed_integer is the machine over all
+assignments of the negatives, with the margin 1 and no dual. As faces may be renumbered, its row symmetry lets
+a negative use face k only if an earlier negative uses face k − 1.
+
+The M_i of the mixed-integer program, and negatives between positives
+---------------------------------------------------------------------
+The row of a negative is −W_k·x̃_i ≥ 1 − η_i − M_i (1 − z_ik). It must hold at η_i = 0 for a face that is not
+chosen (z_ik = 0). No face in the box has a score above R ‖x̃_i‖_1, so M_i = 1 + R ‖x̃_i‖_1 suffices; a face at
+a corner of the box attains this bound.
 
 The row between is valid for every point with z of 0 and 1; it strengthens the relaxation, whose value is 0
-without it, as M is large. Let x̃_i = Σ_j λ_ij x̃_j + e_i, over positives j. The face k assigned to i has
+without it, as M_i is large. Let x̃_i = Σ_j λ_ij x̃_j + e_i, over positives j. The face k assigned to i has
 
      η_i ≥ 1 + W_k·x̃_i   and   Σ_j λ_ij ξ_jk ≥ Σ_j λ_ij − Σ_j λ_ij W_k·x̃_j,
 
@@ -49,7 +58,7 @@ of these positives sum to at least 2 for any faces. For other negatives λ and h
 
 Recovery
 --------
-w are the multipliers of balance; ξ_i = [margin − y_i w·x̃_i]_+.
+w is the multiplier of the dual's row balance; ξ_i = [margin − y_i w·x̃_i]_+.
 
 Multipliers
 -----------
@@ -65,8 +74,8 @@ Never: w = 0, ξ = margin is feasible, and with it the optimum lies between 0 an
 Reference
 ---------
 Manwani & Sastry, Polyceptron: A Polyhedral Learning Algorithm (2011), eq. (3) and (4). Margin, box, positives
-in every program, and the mixed-integer program are additions of this package. Kantchelian et al. (2014) for
-the machine with a norm.
+in every program, and the mixed-integer program are additions of this package. The machine with a norm is of
+Kantchelian et al. (2014).
 
 Example
 -------
@@ -82,8 +91,8 @@ Example
 2.0
 >>> polyceptron.big_m(X, y, radius=10.0)
 array([31., 31.])
->>> found = polyceptron.mixed_integer(X, y, n_faces=2, radius=10.0).solve()
->>> found["z"].argmax(axis=1), round(found.objective, 6) + 0.0, round(found.bound, 6) + 0.0
+>>> solution = polyceptron.mixed_integer(X, y, n_faces=2, radius=10.0).solve()
+>>> solution["z"].argmax(axis=1), round(solution.objective, 6) + 0.0, round(solution.bound, 6) + 0.0
 (array([0, 1]), 0.0, 0.0)
 >>> polyceptron.mixed_integer(X, -y, n_faces=2).solve().objective  # the negative is between positives
 2.0
@@ -97,7 +106,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linprog
 
-from formulations.cpm import at_all, pairs_at
+from formulations.cpm import expand_to_samples, index_pairs
 from formulations.language.arguments import positive, whole
 from formulations.language.clock import Clock
 from formulations.language.program import Duality, Program, Row, without_multipliers
@@ -125,7 +134,7 @@ def box_rows(faces: cp.Variable, radius: float, letter: str) -> tuple[Row, ...]:
 def box_duals(
     imbalance: cp.Expression, radius: float, text: str, letter: str
 ) -> tuple[cp.Expression | float, str, dict[str, cp.Variable], tuple[Row, ...]]:
-    """Return the term of the box in a dual, its text, its variables, and its rows with ``balance``."""
+    """Return the box's term of a dual objective, its text, s⁺ and s⁻ by name, and rows with ``balance``."""
     meaning = f"the faces ${letter}$, sign included"
     if np.isinf(positive("radius", radius, infinite=True)):
         row = Row("balance", imbalance == 0, f"{text} = 0", letter, meaning)
@@ -154,7 +163,7 @@ _CELL_LETTERS = {**LETTERS, "Cᵢ": "the cost of sample $i$'s slack, 0 if it is 
 
 
 def assignment_matrix(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.float64]:
-    """Return Z (n, K): 1 if sample i is in the program of face k. A negative is in one, a positive in all."""
+    """Return Z (n, K): 1 if sample i is in the program of face k, else 0. A positive is in all programs."""
     whole("n_faces", n_faces)
     y = np.asarray(y, dtype=float)
     z = check_assignment(-y, n_faces, assignment, "negative")
@@ -261,16 +270,16 @@ def _dual(
     face: str, name: str, title: str, letters: Mapping[str, str],
 ) -> Program:  # fmt: skip
     """State the dual of one face, w, or of all faces, W; `imbalance` is Σ u y x̃."""
-    sub = "ᵢ" if face == "w" else "ᵢₖ"
-    term, term_text, variables, rows = box_duals(imbalance, radius, f"Σᵢ u{sub} yᵢ x̃ᵢ", face)
+    indices = "ᵢ" if face == "w" else "ᵢₖ"
+    term, term_text, variables, rows = box_duals(imbalance, radius, f"Σᵢ u{indices} yᵢ x̃ᵢ", face)
     return Program(
         name=name,
         title=title,
         source=f"{_PAPER} (derived)",
         objective=cp.Maximize(margin * cp.sum(u) - term),
-        objective_text=f"{_factor(margin)}Σ{sub} u{sub}{term_text}",
+        objective_text=f"{_factor(margin)}Σ{indices} u{indices}{term_text}",
         variables={"u": u, **variables},
-        rows=(*rows, *_cap_rows(u, costs, sub)),
+        rows=(*rows, *_cap_rows(u, costs, indices)),
         parameters=parameters,
         letters=letters,
         data={"x": X, "y": y, "R": radius},
@@ -283,6 +292,7 @@ def _decimal(number: float) -> str:
 
 
 def _factor(margin: float) -> str:
+    """Return the margin as the printed factor of a sum; nothing for 1."""
     return "" if margin == 1.0 else f"{_decimal(margin)} "
 
 
@@ -297,23 +307,25 @@ def _parameters(
 
 
 def _margin_rows(
-    y: NDArray[Any], f: cp.Expression, xi: cp.Variable, margin: float, letter: str, sub: str
+    y: NDArray[Any], f: cp.Expression, xi: cp.Variable, margin: float, letter: str, indices: str
 ) -> tuple[Row, Row]:
+    """Return the rows ``margin`` and ``slack`` for the scores f of the samples."""
     row = Row(
         "margin",
         cp.multiply(y, f) >= margin - xi,
-        f"yᵢ {letter}·x̃ᵢ ≥ {_decimal(margin)} − ξ{sub}",
+        f"yᵢ {letter}·x̃ᵢ ≥ {_decimal(margin)} − ξ{indices}",
         "u",
         "rate at which the cost rises with sample i's margin: 0 beyond it, its cost inside it",
     )
-    slack = Row("slack", xi >= 0, f"ξ{sub} ≥ 0", "v", "cost of slack less $u$")
+    slack = Row("slack", xi >= 0, f"ξ{indices} ≥ 0", "v", "cost of slack less $u$")
     return row, slack
 
 
-def _cap_rows(u: cp.Variable, costs: cp.Parameter, sub: str) -> tuple[Row, Row]:
-    cap = "Cᵢ" if sub == "ᵢ" else "Cᵢ Zᵢₖ"
-    sign = Row("margin", u >= 0, f"u{sub} ≥ 0", "surplus", "surplus of sample i over the face's margin")
-    cap_row = Row("xi", u <= costs, f"u{sub} ≤ {cap}", "xi", "the slacks $ξ$")
+def _cap_rows(u: cp.Variable, costs: cp.Parameter, indices: str) -> tuple[Row, Row]:
+    """Return the rows 0 ≤ u ≤ c of a dual."""
+    cap = "Cᵢ" if indices == "ᵢ" else "Cᵢ Zᵢₖ"
+    sign = Row("margin", u >= 0, f"u{indices} ≥ 0", "surplus", "surplus of sample i over the face's margin")
+    cap_row = Row("xi", u <= costs, f"u{indices} ≤ {cap}", "xi", "the slacks $ξ$")
     return sign, cap_row
 
 
@@ -324,7 +336,10 @@ def big_m(X: MatrixLike, y: ArrayLike, radius: float = 1e4) -> NDArray[np.float6
 
 
 def shares_between(X: MatrixLike, y: ArrayLike, time_limit: float | None = None) -> NDArray[np.float64]:
-    """Return λ (n₋, n₊): negatives in the convex hull as combinations of near positives; 0 for others."""
+    """Return λ (n₋, n₊), the negatives as convex combinations of near positives.
+
+    The row of a negative outside the hull of the positives, or after the time limit, is 0.
+    """
     X, y = as_data(X, y)
     lifted, clock = lift(dense(X)), Clock(time_limit)
     unit = np.abs(lifted).max(axis=0)
@@ -334,13 +349,13 @@ def shares_between(X: MatrixLike, y: ArrayLike, time_limit: float | None = None)
     for i, negative in enumerate(negatives):
         if clock.is_over:
             break
-        distance = np.square(points - negative).sum(axis=1)
-        solved = linprog(distance, A_eq=points.T, b_eq=negative, bounds=(0.0, None))
-        if solved.status == 0:
+        squared_distances = np.square(points - negative).sum(axis=1)
+        result = linprog(squared_distances, A_eq=points.T, b_eq=negative, bounds=(0.0, None))
+        if result.status == 0:
             # The solver is accurate to its tolerance; least squares over the same positives, to rounding.
-            used = np.flatnonzero(solved.x > 1e-9)
-            exact = np.linalg.lstsq(points[used].T, negative, rcond=None)[0]
-            shares[i, used] = np.maximum(exact, 0.0)
+            support = np.flatnonzero(result.x > 1e-9)
+            weights = np.linalg.lstsq(points[support].T, negative, rcond=None)[0]
+            shares[i, support] = np.maximum(weights, 0.0)
     return shares
 
 
@@ -355,8 +370,8 @@ def mixed_integer(
     X, y, n_faces, C
         As in :func:`formulations.polyceptron.fixed_assignment`; both classes are needed for a program.
     radius : float
-        R, finite. In a wide box M is large, and the tolerance of z times M is an error of the scores: prefer
-        a radius that is not much larger than the weights.
+        R, finite. In a wide box M_i is large, and M_i times the solver's tolerance on z is an error of the
+        scores: prefer a radius that is not much larger than the weights.
     shares : ndarray of shape (n₋, n₊), optional
         λ, at least 0; by default from :func:`shares_between`.
     """
@@ -364,39 +379,41 @@ def mixed_integer(
     if not ((y > 0).any() and (y < 0).any()):
         raise ValueError("y must hold both classes: with one there is nothing to assign")
     R, costs, lifted = positive("radius", radius), as_costs(C, len(y)), lift(dense(X))
-    inside, outside, K = lifted[y > 0], lifted[y < 0], n_faces
-    p, q = len(inside), len(outside)
+    K, positives, negatives = n_faces, lifted[y > 0], lifted[y < 0]
+    n_positives, n_negatives = len(positives), len(negatives)
     M, shares = big_m(X, y, R), shares_between(X, y) if shares is None else shares
-    h = _hull_bounds(inside, outside, shares, R)
-    W, xi = cp.Variable((K, lifted.shape[1]), name="W"), cp.Variable((p, K), name="xi")
-    eta, z = cp.Variable(q, name="eta"), cp.Variable((q, K), boolean=True, name="z")
+    h = _hull_bounds(positives, negatives, shares, R)
+    W, xi = cp.Variable((K, lifted.shape[1]), name="W"), cp.Variable((n_positives, K), name="xi")
+    eta, z = cp.Variable(n_negatives, name="eta"), cp.Variable((n_negatives, K), boolean=True, name="z")
     # Index of each sample among the positives and among the negatives, else -1.
-    of_inside, of_outside = (np.where(of, np.cumsum(of) - 1, -1) for of in (y > 0, y < 0))
+    positive_index, negative_index = (np.where(mask, np.cumsum(mask) - 1, -1) for mask in (y > 0, y < 0))
     faces = np.arange(K)
     rows = [
-        _row("inside", inside @ W.T >= 1 - xi, "Wₖ·x̃ᵢ ≥ 1 − ξᵢₖ for yᵢ > 0", pairs_at(of_inside, faces)),
-        _row("outside", -(outside @ W.T) >= 1 - eta[:, None] - cp.multiply(M[:, None], 1 - z),
-             "−Wₖ·x̃ᵢ ≥ 1 − ηᵢ − Mᵢ (1 − zᵢₖ) for yᵢ < 0", pairs_at(of_outside, faces)),
-        _row("choice", cp.sum(z, axis=1) == 1, "Σₖ zᵢₖ = 1 for yᵢ < 0", of_outside),
+        _row("inside", positives @ W.T >= 1 - xi, "Wₖ·x̃ᵢ ≥ 1 − ξᵢₖ for yᵢ > 0",
+             index_pairs(positive_index, faces)),
+        _row("outside", -(negatives @ W.T) >= 1 - eta[:, None] - cp.multiply(M[:, None], 1 - z),
+             "−Wₖ·x̃ᵢ ≥ 1 − ηᵢ − Mᵢ (1 − zᵢₖ) for yᵢ < 0", index_pairs(negative_index, faces)),
+        _row("choice", cp.sum(z, axis=1) == 1, "Σₖ zᵢₖ = 1 for yᵢ < 0", negative_index),
         _row("between", eta + shares @ cp.sum(xi, axis=1) >= h,
-             "ηᵢ + Σⱼ λᵢⱼ Σₖ ξⱼₖ ≥ hᵢ for yᵢ < 0", of_outside),
-        _row("slack", xi >= 0, "ξᵢₖ ≥ 0 for yᵢ > 0", pairs_at(of_inside, faces)),
-        _row("excess", eta >= 0, "ηᵢ ≥ 0 for yᵢ < 0", of_outside),
+             "ηᵢ + Σⱼ λᵢⱼ Σₖ ξⱼₖ ≥ hᵢ for yᵢ < 0", negative_index),
+        _row("slack", xi >= 0, "ξᵢₖ ≥ 0 for yᵢ > 0", index_pairs(positive_index, faces)),
+        _row("excess", eta >= 0, "ηᵢ ≥ 0 for yᵢ < 0", negative_index),
         *box_rows(W, R, "Wₖ"),
     ]  # fmt: skip
     if K > 1:
-        before = np.tril(np.ones((q, q)), -1) @ z  # number of earlier negatives on each face
+        earlier = np.tril(np.ones((n_negatives, n_negatives)), -1) @ z  # number on each face
+        # The constraint has K − 1 columns: column k − 1 is of face k.
         rows.append(
-            _row("symmetry", z[:, 1:] <= before[:, : K - 1], "zᵢₖ ≤ Σ_{j<i} z_{j,k−1} for yᵢ < 0, k > 0",
-                 pairs_at(of_outside, faces - 1))
+            _row("symmetry", z[:, 1:] <= earlier[:, : K - 1], "zᵢₖ ≤ Σ_{j<i} z_{j,k−1} for yᵢ < 0, k > 0",
+                 index_pairs(negative_index, faces - 1))
         )  # fmt: skip
     data = {
-        "x": X, "y": y, "C": costs, "R": R, "M": at_all(M, y < 0, 1.0),
-        "h": at_all(h, y < 0, 0.0),
+        "x": X, "y": y, "C": costs, "R": R,
+        "M": expand_to_samples(M, y < 0, 1.0), "h": expand_to_samples(h, y < 0, 0.0),
         "λ": np.eye(len(y))[:, y < 0] @ shares @ np.eye(len(y))[y > 0],
         "z": np.eye(len(y))[:, y < 0] @ z,
-        "ξ": lambda: at_all(xi.value, y > 0, 0.0),
-        "η": lambda: at_all(eta.value, y < 0, 0.0),
+        "ξ": lambda: expand_to_samples(xi.value, y > 0, 0.0),
+        "η": lambda: expand_to_samples(eta.value, y < 0, 0.0),
     }  # fmt: skip
     return Program(
         name="polyceptron.mixed_integer",
@@ -409,7 +426,7 @@ def mixed_integer(
         letters={
             **BOX_LETTERS,
             **SAMPLE_LETTERS,
-            "Cᵢ": "the cost of sample $i$'s slack, $C$ times its weight",
+            "Cᵢ": LETTERS["Cᵢ"],
             "Mᵢ": "so large that the row is inactive if $zᵢₖ = 0$ (from the data)",
             "λᵢⱼ": "weight of positive $j$ in the combination that is negative $i$, else 0",
             "hᵢ": "2 for a negative in the hull of the positives, but for rounding, else 0",
@@ -419,7 +436,7 @@ def mixed_integer(
 
 
 def point_of(X: MatrixLike, y: ArrayLike, W: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-    """Return all variables at faces W: the least slacks, faces in the order of their first negatives."""
+    """Return all variables at faces W: the least slacks, and faces in the order required by symmetry."""
     X, y = as_data(X, y)
     scores = lift(dense(X)) @ W.T
     best = scores[y < 0].argmin(axis=1)
@@ -434,17 +451,17 @@ def point_of(X: MatrixLike, y: ArrayLike, W: NDArray[np.float64]) -> dict[str, N
 
 
 def _hull_bounds(
-    inside: NDArray[Any], outside: NDArray[Any], shares: NDArray[np.float64], radius: float
+    positives: NDArray[Any], negatives: NDArray[Any], shares: NDArray[np.float64], radius: float
 ) -> NDArray[np.float64]:
-    """Return h (n₋,), at least 0, with twice the residual of the combinations for rounding."""
-    residual = np.abs(outside - shares @ inside).sum(axis=1)
+    """Return h (n₋,), at least 0; ‖e_i‖_1 counts twice, for the rounding error of e_i itself."""
+    residual = np.abs(negatives - shares @ positives).sum(axis=1)
     h = 1.0 + shares.sum(axis=1) - 2.0 * radius * residual
     return np.where(shares.any(axis=1), np.maximum(h, 0.0), 0.0)
 
 
 def _row(name: str, constraint: Any, text: str, index: NDArray[np.int64]) -> Row:
-    """Return a row of an integer program, which has no multipliers."""
-    return Row(name, constraint, text, "–", "", index)
+    """Return a row of an integer program, without a multiplier; `index` as :attr:`Row.at`."""
+    return Row(name, constraint, text, "–", "", at=index)
 
 
 def pairs(seed: int = 0) -> list[Duality]:
@@ -454,11 +471,11 @@ def pairs(seed: int = 0) -> list[Duality]:
     assignment = np.arange(len(y)) % K
     costs, lifted = C * assignment_matrix(y, K, assignment)[:, 0], lift(X)
 
-    def pair(primal: Program, dual: Program, name: str) -> Duality:
+    def pair(primal: Program, dual: Program, face: str) -> Duality:
         def recover(_: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
             # The primal of a linear program from the multipliers of its dual.
             W = np.asarray(dual.rows[0].constraint.dual_value)
-            return {name: W, "xi": np.maximum(0.0, 1.0 - (y * (lifted @ W.T).T).T)}
+            return {face: W, "xi": np.maximum(0.0, 1.0 - (y * (lifted @ W.T).T).T)}
 
         return Duality(primal, dual, recover)
 

@@ -4,7 +4,8 @@ Problem
 -------
 How much can the outputs w·x_i of a class of functions follow random signs? The more a class is constrained,
 the less they can, and the closer the training error is to the true error. Three classes, each within the one
-before, for U of further samples whose labels are not used, an energy E > 0 and a D ≥ 0:
+before, for n samples x_i, n_u further samples u_i (the rows of U) whose labels are not used, a budget E > 0,
+which the paper calls energy, and a weight D ≥ 0 of the outputs:
 (1)  F:  ½‖w‖² ≤ E                                     the SVM's
 (2)  G:  ½‖w‖² + D/(2 n_u) Σ_i (w·u_i)² ≤ E            the Sigma-SVM's: outputs small on the average
 (3)  H:  ½‖w‖² + D/2 (w·u_i)² ≤ E for every i          the RMM's: every output small
@@ -13,16 +14,16 @@ Bounds on 𝔼_σ sup_w |(2/n) Σ_i σ_i w·x_i|, the empirical Rademacher compl
      U_F = (2√(2E)/n) √(Σ x_i·x_i)
      U_G = (2√(2E)/n) √(Σ x_i'Σ_D^{-1} x_i),   Σ_D = I + (D/n_u) U'U
      U_H = the optimal value of h_complexity, under Programs
-so that U_H ≤ U_G ≤ U_F. All are proportional to √E. They are equal if D = 0; U_H = U_G for a single u.
+so that U_H ≤ U_G ≤ U_F. All are proportional to √E. They are equal if D = 0; U_H = U_G if n_u = 1.
 
-U_H = (2√(2E)/n) √τ with τ = min tr(L'(I + D Σ p_i u_i u_i')⁻¹L) over p ≥ 0, Σ p_i = 1; the optimal λ is
-√(τ/2E) p. :mod:`formulations.error_bounds.margin_bounds` proves this and computes p, for kernels and
-thousands of samples too.
+With X'X = LL', U_H = (2√(2E)/n) √τ with τ = min tr(L'(I + D Σ p_i u_i u_i')⁻¹L) over p ≥ 0, Σ p_i = 1; the
+optimal λ of h_complexity is √(τ/2E) p. :mod:`formulations.error_bounds.margin_bounds` proves this and
+computes p, for kernels and thousands of samples too.
 
 Variables and shapes
 --------------------
-lam (n_u,), Z (r, r) symmetric; V (m, r), A (m, m) symmetric in the dual. X is (n, m), U is (n_u, m);
-X'X = LL' with L (m, r).
+lam (n_u,), Z (r, r) symmetric; V (m, r), A (m, m) symmetric in the dual. X is (n, m), U is (n_u, m), L is
+(m, r) with the rank r of X.
 
 Programs
 --------
@@ -33,17 +34,16 @@ h_complexity_dual   max  (2/n) tr(L'V)               s.t.  [A V; V' I] ⪰ 0 [Q]
 
 The optimal Z is L'Σ_λ^{-1}L, so that U_H = min (1/n) Σ x_i'Σ_λ^{-1} x_i + (2E/n) Σ λ_i over λ ≥ 0. The
 optimal A is VV', and then the row lam is ½‖V‖² + D/2 ‖V'u_i‖² ≤ E: the constraint of H, for a matrix V with a
-column of weights for each column of L. (Written as a second-order cone, this row gives the same optimal
-value, but the direction of its multiplier is accurate only to the square root of the gap.)
+column of weights for each column of L.
 
 Recovery
 --------
-From the dual: λ are the multipliers of the row lam, and Z = L'Σ_λ^{-1}L. From the primal: V = Σ_λ^{-1}L.
+From the dual: λ are the multipliers of its row lam, and Z = L'Σ_λ^{-1}L. From the primal: V = Σ_λ^{-1}L.
 
 Multipliers
 -----------
-lam_i > 0 marks the u_i whose constraints are active; the derivative by the energy is dU_H/dE = (2/n) Σ λ_i.
-The off-diagonal part of P is −V/n. Q is [Σ_λ −L; −L' Z]/n.
+If λ_i > 0, the constraint of H at u_i is active. The derivative by E is dU_H/dE = (2/n) Σ λ_i. The
+off-diagonal part of P is −V/n. Q is [Σ_λ −L; −L' Z]/n.
 
 Infeasible when
 ---------------
@@ -93,13 +93,13 @@ LETTERS = {
 
 
 def f_complexity(X: MatrixLike, E: float = 1.0) -> float:
-    """Return U_F, of the class (1)."""
+    """Return U_F, the bound for the class (1)."""
     X = _dense("X", X)
     return float(2.0 * np.sqrt(2.0 * positive("E", E)) / len(X) * np.linalg.norm(X))
 
 
 def g_complexity(X: MatrixLike, U: MatrixLike, E: float = 1.0, D: float = 1.0) -> float:
-    """Return U_G, of the class (2)."""
+    """Return U_G, the bound for the class (2)."""
     X, U = _checked_samples(X, U)
     sigma_D = np.eye(X.shape[1]) + at_least("D", D, 0.0) / len(U) * U.T @ U
     trace = float(np.sum(X * np.linalg.solve(sigma_D, X.T).T))
@@ -119,20 +119,17 @@ def h_complexity_at(X: MatrixLike, U: MatrixLike, lam: ArrayLike, E: float = 1.0
 
 
 def h_complexity(X: MatrixLike, U: MatrixLike, E: float = 1.0, D: float = 1.0) -> Program:
-    """Build the semidefinite program of U_H, of size m + r; arguments as in :func:`g_complexity`.
+    """Build the semidefinite program with the optimal value U_H and the parameters E and D.
 
-    Returns
-    -------
-    Program
-        With the parameters E and D.
+    Arguments as in :func:`g_complexity`.
     """
     X, U = _checked_samples(X, U)
     _require_scale(X, U, D)
     n, L, parameters = len(X), _factor(X), _parameters(E, D)
     lam, Z = cp.Variable(len(U), name="lam"), cp.Variable((L.shape[1], L.shape[1]), name="Z", symmetric=True)
-    spread = cp.sum(lam) * np.eye(X.shape[1]) + parameters["D"] * (U.T @ cp.diag(lam) @ U)
+    sigma_lam = cp.sum(lam) * np.eye(X.shape[1]) + parameters["D"] * (U.T @ cp.diag(lam) @ U)
     meaning = "its off-diagonal part is $−V/n$, where $V$ is the variable of the dual"
-    block = Row("block", cp.bmat([[spread, L], [L.T, Z]]) >> 0, "[Σ_λ, L; L', Z] ⪰ 0", "P", meaning)
+    block = Row("block", cp.bmat([[sigma_lam, L], [L.T, Z]]) >> 0, "[Σ_λ, L; L', Z] ⪰ 0", "P", meaning)
     sign = Row("sign", lam >= 0, "λᵢ ≥ 0", "room", "slack of the constraint at $uᵢ$")
     return Program(
         name="rmm_bounds.h_complexity",
@@ -176,7 +173,7 @@ def h_complexity_dual(X: MatrixLike, U: MatrixLike, E: float = 1.0, D: float = 1
 
 
 def _shared_fields(parameters: dict[str, cp.Parameter], L: Array, U: Array, n: int) -> dict[str, Any]:
-    """Return what both programs share: parameters, letters, and the values of the letters."""
+    """Return the fields common to both programs: parameters, letters, and the values of the letters."""
     return {"parameters": parameters, "letters": LETTERS, "data": {"L": L, "u": U, "n": n}}
 
 
@@ -194,6 +191,7 @@ def _sigma(U: Array, lam: Array, D: float) -> Array:
 
 
 def _factor(X: Array) -> Array:
+    """Return L (m, r) with X'X = LL'."""
     if not X.any():
         raise ValueError("X must not be zero throughout: the complexity is then 0, and no lam attains it")
     return gram_factor(X.T @ X)
@@ -218,11 +216,13 @@ def _require_scale(X: Array, U: Array, D: float) -> None:
 
 
 def _parameters(E: float, D: float) -> dict[str, cp.Parameter]:
+    """Return E and D as parameters, checked."""
     values = {"E": positive("E", E), "D": at_least("D", D, 0.0)}
     return {name: cp.Parameter(nonneg=True, name=name, value=value) for name, value in values.items()}
 
 
 def _checked_samples(X: MatrixLike, U: MatrixLike) -> tuple[Array, Array]:
+    """Return X and U as arrays with the same number of columns."""
     X, U = _dense("X", X), _dense("U", U)
     if X.shape[1] != U.shape[1]:
         raise ValueError(f"U must have the {X.shape[1]} features of X, not {U.shape[1]}")
@@ -230,6 +230,7 @@ def _checked_samples(X: MatrixLike, U: MatrixLike) -> tuple[Array, Array]:
 
 
 def _dense(name: str, X: MatrixLike) -> Array:
+    """Return a matrix as a finite, nonempty array."""
     array = np.asarray(dense(X), dtype=float)
     if array.ndim != 2 or not array.size or not np.isfinite(array).all():
         raise ValueError(
@@ -245,6 +246,7 @@ def pairs(seed: int = 0) -> list[Duality]:
     dual = h_complexity_dual(X, U, E, D)
 
     def from_multipliers(_: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        return recover(X, U, D, np.asarray(dual.rows[1].constraint.dual_value))
+        energy = dual.rows[1]  # the row lam
+        return recover(X, U, D, np.asarray(energy.constraint.dual_value))
 
     return [Duality(h_complexity(X, U, E, D), dual, from_multipliers)]

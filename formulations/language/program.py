@@ -1,15 +1,15 @@
-"""Programs and their solutions: the two words every other file uses.
+"""Convex and mixed-integer programs as papers state them.
 
-A :class:`Program` is a convex program as a paper states it: an objective, named variables,
-named rows (each constraint explicit, so that each has a multiplier), named parameters and its
-source. ``print(program)`` reads like the paper; ``program.solve()`` gives a :class:`Solution`.
-A :class:`Duality` joins a primal, its dual and the recovery map that leads back.
+A :class:`Program` has an objective, named variables, named rows (each constraint explicit, so that each has
+a multiplier), named parameters and a source. ``print(program)`` reads like the paper; ``program.solve()``
+returns a :class:`Solution`. A :class:`Duality` joins a primal, its dual, and the map that recovers primal
+variables from dual ones.
 
 The one sign convention
 -----------------------
 A maximisation of ``f`` is the minimisation of ``-f``. The Lagrangian of a minimisation adds, for
-every row, its multiplier times the row's violation, so that an inequality multiplier is never
-negative and a right-hand side that is relaxed lowers the optimal value at that rate:
+every row, its multiplier times the row's violation. So the multiplier of an inequality is never
+negative, and is the rate at which the minimum ``p*`` falls as the right-hand side ``r`` is relaxed:
 
 ==============  =======================  ==========  ==================================
 row             term in the Lagrangian   multiplier  rate of change of the minimum
@@ -17,13 +17,13 @@ row             term in the Lagrangian   multiplier  rate of change of the minim
 ``g(x) <= r``   ``+ mu (g(x) - r)``      mu >= 0     d p*/d r = -mu
 ``g(x) >= r``   ``+ mu (r - g(x))``      mu >= 0     d p*/d r = +mu
 ``h(x) == r``   ``+ nu (h(x) - r)``      any sign    d p*/d r = -nu
-``G(x) >> 0``   ``- <Z, G(x)>``          Z >> 0      (matrix order)
-``|v| <= s``    ``- mu s - <u, v>``      |u| <= mu   (cone order, as a row of its own)
+``G(x) >> 0``   ``- <Z, G(x)>``          Z >> 0      (no right-hand side)
+``|v| <= s``    ``- mu s - <u, v>``      |u| <= mu   (no right-hand side)
 ==============  =======================  ==========  ==================================
 
-In a maximisation the last column changes its sign, and nothing else does: the multiplier of
-``y'alpha == 0`` in the SVM dual is ``+b``. Every solver behind :meth:`Program.solve` follows this
-table; a test holds each of them to it.
+``>>`` is the semidefinite order, and the last row is a second-order cone with the Euclidean norm
+``|v|``. In a maximisation the last column changes its sign, and nothing else does: the multiplier of
+``y'alpha == 0`` in the SVM dual is ``+b``. Tests check every solver against this table.
 """
 
 from collections.abc import Callable, Mapping
@@ -42,7 +42,7 @@ __all__ = ["Duality", "Program", "Row", "Solution", "Status", "without_multiplie
 
 
 class Program(Shown, Statement):
-    """A convex program as a paper states it, to be solved and printed.
+    """A convex or mixed-integer program as a paper states it, to be solved and printed.
 
     Attributes
     ----------
@@ -61,17 +61,17 @@ class Program(Shown, Statement):
     rows : tuple of Row
         Named constraints, each with the letter and the meaning of its multiplier.
     parameters : dict of str to cvxpy.Parameter
-        Named parameters; change them with :meth:`set`, and solving again skips the rebuilding.
+        Named parameters; :meth:`set` changes them, and the next solve need not rebuild the problem.
     letters : mapping of str to str
-        Meaning of the letters that are not variables (:mod:`formulations.language.typeset`).
+        Meaning of the formulas' letters that are not variables (:mod:`formulations.language.typeset`).
     data : mapping of str to array_like, cvxpy.Expression or callable
-        The numbers of these letters, with which the formulas are checked
+        Values of these letters, with which the formulas are checked
         (:mod:`formulations.language.consistency`).
     """
 
     @property
     def solvers(self) -> tuple[str, ...]:
-        """Names of the solvers that can solve it, preferred first."""
+        """Names of the solvers of this class of programs, preferred first."""
         return PREFERRED[self.kind]
 
     def solve(
@@ -83,10 +83,10 @@ class Program(Shown, Statement):
         Parameters
         ----------
         solver : str, optional
-            One of :attr:`solvers`. By default they run in turn until one returns an optimal point;
-            "infeasible" and "unbounded" are returned if no solver finds a point.
+            One of :attr:`solvers`. By default they run in turn until one returns an optimal point; the
+            status is ``INFEASIBLE`` or ``UNBOUNDED`` only if no solver finds a point.
         time_limit : float, optional
-            Seconds in all, for building and all attempts.
+            Seconds for building the problem and for all attempts together.
         max_iter : int, optional
             Largest number of iterations of each attempt.
         verbose : bool
@@ -100,11 +100,11 @@ class Program(Shown, Statement):
         Returns
         -------
         Solution
-            With status ``FAILED`` and no point if no solver succeeded; after a limit, the best point so far.
-            If a solver is inaccurate it runs again with other settings, and then the next solver runs; the
-            point with the smallest residual of the optimality conditions is returned, ``SOLVED`` up to a
-            residual of 1e-6. Integer programs have no multipliers: their ``duals`` is empty, and HiGHS and
-            SCIP set ``bound``.
+            The status is ``FAILED``, without a point, if no solver succeeded; after a limit, the point is the
+            best so far. If a solver is inaccurate it runs again with other settings, and then the next solver
+            runs; the point with the smallest residual of the optimality conditions is returned, ``SOLVED`` up
+            to a residual of 1e-6. Integer programs have no multipliers: their ``duals`` are empty, and HiGHS
+            and SCIP set ``bound``.
 
         Raises
         ------
@@ -148,7 +148,7 @@ class Duality:
     primal, dual : Program
         The pair; their optimal values are equal.
     recover : callable
-        Returns the primal's variables from the dual's (mappings of name to array).
+        Function from the dual's variables to the primal's, both mappings of name to array.
     """
 
     primal: Program
@@ -156,7 +156,7 @@ class Duality:
     recover: Callable[[Mapping[str, NDArray[Any]]], dict[str, NDArray[Any]]]
 
     def demonstrate(self) -> str:
-        """Solve both programs and report values, gap and worst residual as a few lines of text."""
+        """Solve both programs; return a text with their values, the gap and the largest residual."""
         primal, dual = self.primal.solve(), self.dual.solve()
         recovered = self.recover(dual.primal)
         residuals = {

@@ -1,4 +1,4 @@
-"""Solutions and statuses. Light to import: no solver, no modelling language."""
+"""Solutions and statuses. The module imports neither a solver nor cvxpy."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 from formulations.language.display import Shown, Summary, Table
 
-_MAX_RECORDS = 50  # of a history that are shown
+_MAX_RECORDS = 50  # records of a history in its printed table
 
 
 class Status(Enum):
-    """The end of a solve; each value is a sentence."""
+    """How a solve ended; each value is a sentence for the user."""
 
     SOLVED = "The solver finished: the point meets its stopping test."
     INACCURATE = "The solver stopped short of the tolerance asked; its point is kept."
@@ -32,7 +32,7 @@ class Status(Enum):
 
     @classmethod
     def of_name(cls, name: str) -> "Status":
-        """Member of this name; models saved before SOLVED was named so call it OPTIMAL."""
+        """Return the member of this name; in models of earlier versions SOLVED was named OPTIMAL."""
         return cls["SOLVED" if name == "OPTIMAL" else name]
 
 
@@ -40,32 +40,32 @@ class Status(Enum):
 class Solution(Shown):
     """A point found by a solver, its multipliers, and its history.
 
-    Nothing here is proof of anything; a certificate, computed from the data and these vectors, is.
+    A solution proves nothing; a certificate, computed from the data and these vectors, does.
 
     Attributes
     ----------
     status : Status
         How the solve ended.
     primal : dict of str to ndarray
-        The value of each variable, by name. Empty when there is no point.
+        The value of each variable, by name; empty if there is no point.
     duals : dict of str to ndarray
-        The multipliers of each row, by the row's name; inequality multipliers are non-negative
-        (up to the solver's own accuracy; nothing is rounded here).
+        The multipliers of each row (named family of constraints), by the row's name. Those of inequalities
+        are nonnegative up to the solver's accuracy.
     objective : float
-        The objective at ``primal``; nan when there is no point.
+        The objective at ``primal``; nan if there is no point.
     bound : float or None
-        The bound on the optimal value that the solver claims; None when it claims none.
+        The solver's bound on the optimal value, if it has one.
     solver : str
-        Which solver produced the point, and which failed before it.
+        The solver of this point, and the solvers that failed before it.
     iterations : int
         Iterations of the solver (steps, sweeps or rounds: the solver's own unit).
     build_time, solve_time : float
         Seconds spent in building the problem for the solver, and in the solver.
     history : tuple of dict
-        One record per stage of the run, where the solver keeps them.
+        One record per stage of the run, if the solver keeps them.
     runs : tuple of Solution
-        Every run, in the order of its start, where several were made; each without its multipliers,
-        and without its point if sparse samples have features without an entry.
+        With several starts, the solution of each in their order; without its multipliers, and without its
+        point if sparse samples have features without an entry.
     """
 
     status: Status
@@ -81,14 +81,14 @@ class Solution(Shown):
     runs: "tuple[Solution, ...]" = ()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Plain values only, so that formats without enumerations can save it."""
+        """Return the fields with the status by name, for file formats without enumerations."""
         return {**self.__dict__, "status": self.status.name}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update({**state, "status": Status.of_name(state["status"])})
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        """Value of the variable, or the multipliers of the row, called `name`."""
+        """Return the value of the variable, or the multipliers of the row, called `name`."""
         if name in self.primal:
             return self.primal[name]
         if name in self.duals:
@@ -97,7 +97,7 @@ class Solution(Shown):
         raise KeyError(f"{name!r} is not in this solution, which holds {known}")
 
     def _summary(self) -> Summary:
-        facts = [
+        fields = [
             ("status", str(self.status)),
             ("objective", f"{self.objective:.10g}"),
             ("bound", "–" if self.bound is None else f"{self.bound:.10g} (by the solver's word)"),
@@ -107,22 +107,22 @@ class Solution(Shown):
             ("multipliers", ", ".join(self.duals) or "none"),
         ]
         if self.runs:
-            facts.append(("runs", str(len(self.runs))))
+            fields.append(("runs", str(len(self.runs))))
         columns = ("name", "shape", "not 0", "least", "largest")
         tables = [
-            Table(title, columns, tuple(_numbers(name, values) for name, values in vectors.items()))
+            Table(title, columns, tuple(_summarise_array(name, values) for name, values in vectors.items()))
             for title, vectors in (("variables", self.primal), ("multipliers", self.duals))
             if vectors
         ]
         return Summary(
             f"Solution: {self.status.name.lower().replace('_', ' ')}",
-            tuple(facts),
-            (*tables, *_history(self.history)),
+            tuple(fields),
+            (*tables, *_history_tables(self.history)),
         )
 
 
-def _numbers(name: str, values: NDArray[Any]) -> tuple[str, ...]:
-    """Name, shape, how many are not 0, least and largest."""
+def _summarise_array(name: str, values: NDArray[Any]) -> tuple[str, ...]:
+    """Return an array's name, shape, number of nonzeros, least and largest value."""
     import numpy as np
 
     array = np.asarray(values)
@@ -132,15 +132,15 @@ def _numbers(name: str, values: NDArray[Any]) -> tuple[str, ...]:
     return name, shape, str(np.count_nonzero(array)), f"{array.min():.6g}", f"{array.max():.6g}"
 
 
-def _history(history: tuple[dict[str, float], ...]) -> list[Table]:
-    """Return the run as a table, its last records where there are many."""
+def _history_tables(history: tuple[dict[str, float], ...]) -> list[Table]:
+    """Return a table of the last records; no table for an empty history."""
     if not history:
         return []
-    columns, kept = tuple(history[-1]), history[-_MAX_RECORDS:]
-    rows = tuple(tuple(_cell(record.get(name)) for name in columns) for record in kept)
-    title = f"history, {len(history)} records" + (
-        "" if len(kept) == len(history) else f", the last {_MAX_RECORDS}"
-    )
+    columns = tuple(history[-1])
+    rows = tuple(tuple(_cell(record.get(name)) for name in columns) for record in history[-_MAX_RECORDS:])
+    title = f"history, {len(history)} records"
+    if len(rows) < len(history):
+        title += f", the last {_MAX_RECORDS}"
     return [Table(title, columns, rows)]
 
 

@@ -1,15 +1,16 @@
-"""Solving a program: the order of solvers, their settings, and the point that is kept.
+"""Solving a program: the order of the solvers, their settings, and the choice of a point.
 
-The status "optimal" of the first attempt is accepted, but for HiGHS on a quadratic program, whose point is
-checked. After any other status ("inaccurate", a limit of the solver's own, a failure) the solver runs again
-with other settings, and then the next solver that can solve the program. From then on every point is checked
-by its optimality conditions (:mod:`formulations.language.optimality`); the best point is kept, and its status
-is SOLVED if the conditions are satisfied.
+If the first attempt ends with "optimal", its point is returned unchecked, except that of HiGHS on a quadratic
+program. After any other status ("inaccurate", a limit of the solver's own, a failure) the solver runs again
+with other settings, and then the next solver for this class of programs. From then on the residual of the
+optimality conditions (:mod:`formulations.language.optimality`) of every point is computed; the point with the
+smallest is returned, with the status SOLVED if its residual is small.
 
-If the caller gives options of a solver, or a limit is reached, the solver's point is returned as it is.
+If the caller sets options of a solver, its point is returned unchecked; so is that of an integer program, as
+it has no multipliers. If the caller's limit is reached, the best point so far is returned.
 
 A :class:`Backend` has the settings of a solver and the names of its limits, :func:`attempt` runs one solver
-once, and :func:`solve` runs one after the other.
+once, and :func:`solve` runs one after the other, with the results in a :class:`_Run`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -35,19 +36,19 @@ class Backend:
     """A solver and its settings."""
 
     settings: Settings  # of the first attempt, by the solver's own names
-    time: str  # the solver's name for a limit on seconds
-    iterations: tuple[str, ...]  # the solver's names for limits on iterations; all are set
-    word: Callable[[Any], str]  # returns the solver's own status from its result
-    ends: Mapping[str, Status]  # statuses that cvxpy does not distinguish
-    by_kind: Mapping[str, Settings] = field(default_factory=dict)  # by class of programs
-    again: tuple[Settings, ...] = ()  # further settings of the second attempt and after
+    time_option: str  # the solver's name for a limit on seconds
+    iteration_options: tuple[str, ...]  # the solver's names for limits on iterations; all are set
+    native_status: Callable[[Any], str]  # returns the solver's own status from its raw result
+    statuses: Mapping[str, Status]  # native statuses that cvxpy does not distinguish
+    settings_by_kind: Mapping[str, Settings] = field(default_factory=dict)  # changes by class of programs
+    retries: tuple[Settings, ...] = ()  # changes for the second attempt and after
 
     def attempts(self, kind: str) -> Iterator[Settings]:
-        """Settings to try for a class of programs, the first ones first."""
-        first = {**self.settings, **self.by_kind.get(kind, {})}
+        """Yield the settings of each attempt at a program of this class."""
+        first = {**self.settings, **self.settings_by_kind.get(kind, {})}
         yield first
-        for others in self.again:
-            yield {**first, **others}
+        for changes in self.retries:
+            yield {**first, **changes}
 
 
 # In order of preference. Clarabel is an interior-point solver, accurate to about 1e-9 unless the data are
@@ -73,33 +74,33 @@ BACKENDS = {
             # Points that miss these tolerances are returned, with their status.
             "accept_unknown": True,
         },
-        time="time_limit",
-        iterations=("max_iter",),
-        word=lambda raw: str(raw.status),
-        ends={"MaxTime": Status.TIME_LIMIT},
-        by_kind={
-            # These are solved as cones with a tolerance on their gap; a gap of eps leaves a gradient of about
-            # the square root of eps. Shorter steps stay closer to the central path and reach the tolerance in
-            # as many iterations; with the default 0.99 they often do not reach it.
+        time_option="time_limit",
+        iteration_options=("max_iter",),
+        native_status=lambda raw: str(raw.status),
+        statuses={"MaxTime": Status.TIME_LIMIT},
+        settings_by_kind={
+            # A tolerance eps on the gap of such a cone program leaves a gradient of about sqrt(eps). Shorter
+            # steps stay closer to the central path and reach the tolerance in as many iterations; with the
+            # default 0.99 they often do not reach it.
             "QCQP": {"tol_gap_abs": 1e-13, "tol_gap_rel": 1e-13, "max_step_fraction": 0.9},
             "EXP": {"tol_gap_abs": 1e-12, "tol_gap_rel": 1e-12, "tol_feas": 1e-12, "max_step_fraction": 0.9},
             "SDP": {"max_step_fraction": 0.9},
         },
-        again=(
+        retries=(
             {"equilibrate_enable": False, "max_step_fraction": 0.9},
             {"static_regularization_constant": 1e-12, "max_step_fraction": 0.8},
         ),
     ),
     "HIGHS": Backend(
         # The default regularisation 1e-7 of the QP solver leaves a residual of stationarity of 1e-7. Without
-        # regularisation every other program of this package fails, with 1e-10 hardly any. The iteration limit
-        # ends runs that do not converge.
+        # regularisation half of this package's programs fail, with 1e-10 hardly any. The iteration limit ends
+        # runs that do not converge.
         {"qp_regularization_value": 1e-10, "qp_iteration_limit": 50_000},
-        time="time_limit",
-        iterations=("simplex_iteration_limit", "ipm_iteration_limit", "qp_iteration_limit"),
-        word=lambda raw: str(raw["model_status"]),
-        ends={"TimeLimit": Status.TIME_LIMIT},
-        again=({"qp_regularization_value": 1e-9}, {"qp_regularization_value": 1e-7}),
+        time_option="time_limit",
+        iteration_options=("simplex_iteration_limit", "ipm_iteration_limit", "qp_iteration_limit"),
+        native_status=lambda raw: str(raw["model_status"]),
+        statuses={"TimeLimit": Status.TIME_LIMIT},
+        retries=({"qp_regularization_value": 1e-9}, {"qp_regularization_value": 1e-7}),
     ),
     "OSQP": Backend(
         {
@@ -110,25 +111,29 @@ BACKENDS = {
             # With the default interval of 50 iterations between adaptations of its step it may cycle.
             "adaptive_rho_interval": 500,
         },
-        time="time_limit",
-        iterations=("max_iter",),
-        word=lambda raw: str(raw.info.status),
-        ends={"time limit": Status.TIME_LIMIT},
-        again=({"scaling": 0}, {"max_iter": 200_000}),
+        time_option="time_limit",
+        iteration_options=("max_iter",),
+        native_status=lambda raw: str(raw.info.status),
+        statuses={"time limit": Status.TIME_LIMIT},
+        retries=({"scaling": 0}, {"max_iter": 200_000}),
     ),
     "SCS": Backend(
         {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 200_000},
-        time="time_limit_secs",
-        iterations=("max_iters",),
-        word=lambda raw: str(raw["info"]["status"]),
-        ends={"time_limit": Status.TIME_LIMIT, "max_iters": Status.ITERATION_LIMIT},
+        time_option="time_limit_secs",
+        iteration_options=("max_iters",),
+        native_status=lambda raw: str(raw["info"]["status"]),
+        statuses={"time_limit": Status.TIME_LIMIT, "max_iters": Status.ITERATION_LIMIT},
     ),
     "SCIP": Backend(
         {"limits/gap": 1e-7, "numerics/feastol": 1e-8},
-        time="limits/time",
-        iterations=("limits/nodes",),
-        word=lambda raw: str(raw["model"].getStatus()),
-        ends={"gaplimit": Status.SOLVED, "timelimit": Status.TIME_LIMIT, "nodelimit": Status.ITERATION_LIMIT},
+        time_option="limits/time",
+        iteration_options=("limits/nodes",),
+        native_status=lambda raw: str(raw["model"].getStatus()),
+        statuses={
+            "gaplimit": Status.SOLVED,
+            "timelimit": Status.TIME_LIMIT,
+            "nodelimit": Status.ITERATION_LIMIT,
+        },
     ),
 }
 _STATUSES = {
@@ -147,15 +152,15 @@ def attempt(
     program: Statement, solver: str, settings: Settings, *, seconds: float | None = None,
     max_iter: int | None = None, verbose: bool = False, start: Mapping[str, ArrayLike] | None = None,
 ) -> Solution:  # fmt: skip
-    """Run one solver once; its point is left in the program's variables and rows.
+    """Run one solver once, and assign its point to the program's variables and rows.
 
     `seconds` include building the program for the solver. `start` is a value for every variable, from which
-    HiGHS begins an integer program. The status is FAILED if there is neither a point nor a proof that there
-    is none; KeyboardInterrupt is raised after Ctrl-C without a point of an integer program.
+    HiGHS begins an integer program. The status is FAILED if the solver has neither a point nor a proof of
+    infeasibility or unboundedness. Ctrl-C raises KeyboardInterrupt unless an integer program has a point.
     """
     backend, settings = BACKENDS[solver], dict(settings)
     if max_iter is not None:
-        settings |= dict.fromkeys(backend.iterations, max_iter)
+        settings |= dict.fromkeys(backend.iteration_options, max_iter)
     clock = Clock(seconds)
     problem, result, was_interrupted = program.problem, None, False
     integer = problem.is_mixed_integer()
@@ -164,8 +169,8 @@ def attempt(
     try:
         data, chain, inverse = problem.get_problem_data(solver, verbose=verbose, solver_opts=settings)
         if clock.left is not None:
-            # Some solvers take a limit of 0 for no limit.
-            settings[backend.time] = 1e-9 if clock.is_over else clock.left
+            # Some solvers read a limit of 0 as no limit.
+            settings[backend.time_option] = 1e-9 if clock.is_over else clock.left
         # Without a start, a warm start would also keep the limits of the last solve.
         is_started = start is not None and solver == "HIGHS"
         if start is not None and is_started:
@@ -177,34 +182,34 @@ def attempt(
             )
         else:
             raw = chain.solve_via_data(problem, data, **arguments)
-            was_interrupted = backend.word(raw).lower() in _INTERRUPTED
+            was_interrupted = backend.native_status(raw).lower() in _INTERRUPTED
         result = chain.invert(raw, inverse)
     except cp.error.SolverError:
         pass
     elapsed = clock.seconds
     if was_interrupted and (result is None or result.status not in _STATUSES or not integer):
         raise KeyboardInterrupt
-    if result is None or result.status not in _STATUSES:  # neither a point nor a proof
+    if result is None or result.status not in _STATUSES:
         return _without_point(Status.FAILED, solver, elapsed, 0.0)
     problem.unpack(result)
     solve_time = float(result.attr.get("solve_time") or 0.0)
     status = interrupted() if was_interrupted else _status(backend, raw, _STATUSES[result.status])
-    if status in _RULED_OUT:
+    if status in _NO_POINT_EXISTS:
         return _without_point(status, solver, elapsed, solve_time)
     if any(variable.value is None for variable in program.variables.values()):
         if was_interrupted:
             raise KeyboardInterrupt
         return _without_point(Status.FAILED, solver, elapsed, solve_time)
     objective = float(program.objective.value)
-    distance, nodes = _gap_and_nodes(solver, raw) if integer else (np.nan, None)
-    # The solver minimises, up to a constant, so only the distance to its bound is meaningful here.
-    distance = np.maximum(distance, 0.0) if program.sense == "minimise" else -np.maximum(distance, 0.0)
+    gap, nodes = _gap_and_nodes(solver, raw) if integer else (np.nan, None)
+    # The solver's objective differs by a constant and, for a maximisation, in sign: only the gap is used.
+    gap = np.maximum(gap, 0.0) if program.sense == "minimise" else -np.maximum(gap, 0.0)
     return Solution(
         status=status,
         primal={name: np.array(v.value, dtype=float) for name, v in program.variables.items()},
         duals={} if integer else {row.name: row.multipliers for row in program.rows},
         objective=objective,
-        bound=float(objective - distance) if np.isfinite(distance) else None,
+        bound=float(objective - gap) if np.isfinite(gap) else None,
         solver=solver.lower(),
         iterations=nodes or int(result.attr.get("num_iters") or 0),
         build_time=max(elapsed - solve_time, 0.0),
@@ -213,7 +218,7 @@ def attempt(
 
 
 def _set_start(program: Statement, data: Any, values: Mapping[str, ArrayLike]) -> None:
-    """Store a point as the last solution of HiGHS, where cvxpy looks for it, in the order of the columns."""
+    """Store a point, in the order of the columns, as the last HiGHS solution in cvxpy's cache."""
     columns = data[cp.settings.PARAM_PROB].var_id_to_col
     x = np.zeros(len(data[cp.settings.C]))
     for name, variable in program.variables.items():
@@ -236,6 +241,7 @@ def _search_by_highs(solve: Callable[[], Any], clock: Clock) -> tuple[Any, bool]
 
 
 def _without_point(status: Status, solver: str, elapsed: float, solve_time: float) -> Solution:
+    """Return a solution with this status and no point."""
     return Solution(
         status, {}, {}, float("nan"), None, solver.lower(),
         build_time=max(elapsed - solve_time, 0.0), solve_time=solve_time,
@@ -243,15 +249,15 @@ def _without_point(status: Status, solver: str, elapsed: float, solve_time: floa
 
 
 def _status(backend: Backend, raw: Any, status: Status) -> Status:
-    """Return the status; cvxpy does not distinguish the limits, or reports them as inaccurate."""
+    """Return cvxpy's status, or the limit named by the solver's own status, which cvxpy does not report."""
     if status not in (Status.INACCURATE, Status.ITERATION_LIMIT):
         return status
-    word = backend.word(raw)
-    return next((end for part, end in backend.ends.items() if part in word), status)
+    native = backend.native_status(raw)
+    return next((known for part, known in backend.statuses.items() if part in native), status)
 
 
 def _gap_and_nodes(solver: str, raw: Any) -> tuple[float, int | None]:
-    """Return the distance of the bound of an integer program from its value, and the nodes of its tree."""
+    """Return objective − bound of an integer program, and the nodes of its branch-and-bound tree."""
     if solver == "SCIP":
         model = raw["model"]
         return model.getObjVal() - model.getDualbound(), int(model.getNTotalNodes())
@@ -262,9 +268,9 @@ def _gap_and_nodes(solver: str, raw: Any) -> tuple[float, int | None]:
 
 # Relative residuals of the worst optimality condition.
 _OPTIMAL_RESIDUAL = 1e-6  # status SOLVED, and no other solver runs; the default tolerance of certificates
-_SETTLED_RESIDUAL = 1e-7  # the solver does not run again
-_DOUBTED = (("HIGHS", "QP"),)  # their "optimal" is checked
-_RULED_OUT = (Status.INFEASIBLE, Status.UNBOUNDED)
+_FINAL_RESIDUAL = 1e-7  # the same solver does not run again
+_CHECKED_FIRST = (("HIGHS", "QP"),)  # their first "optimal" is checked
+_NO_POINT_EXISTS = (Status.INFEASIBLE, Status.UNBOUNDED)
 _LIMITS = (Status.ITERATION_LIMIT, Status.TIME_LIMIT)
 
 
@@ -275,24 +281,24 @@ def solve(
     """Solve a program; arguments and result as in :meth:`formulations.language.program.Program.solve`."""
     if solver is not None and (not isinstance(solver, str) or solver.upper() not in BACKENDS):
         raise ValueError(f"solver must be one of {', '.join(BACKENDS)}, not {solver!r}")
-    names = PREFERRED[program.kind] if solver is None else (solver.upper(),)
+    solvers = PREFERRED[program.kind] if solver is None else (solver.upper(),)
     time_limit, max_iter = seconds(time_limit), whole_or_none("max_iter", max_iter)
-    if "SCIP" in names:
+    if "SCIP" in solvers:
         require_scip()
     run = _Run(program, time_limit, max_iter, verbose, start, options)
     try:
-        for name in names:
-            if run.ask(name):
+        for name in solvers:
+            if run.try_solver(name):
                 break
     except KeyboardInterrupt:
         if run.best is None:
             raise
         run.best = replace(run.best, status=interrupted())
-    return run.answer()
+    return run.result()
 
 
 def require_scip() -> None:
-    """Raise ModuleNotFoundError with the command that installs SCIP, if it is not there."""
+    """Raise ModuleNotFoundError, with the command to install it, if SCIP is missing."""
     if "SCIP" not in cp.installed_solvers():
         raise ModuleNotFoundError(
             "this program needs SCIP, which is not installed: pip install 'polyopt[mip]'"
@@ -311,8 +317,8 @@ class _Run:
     options: dict[str, Any]
     best: Solution | None = None
     residual: float = np.inf  # of the best solution
-    verdict: Solution | None = None  # infeasible or unbounded
-    tried: dict[str, str] = field(default_factory=dict)  # solvers that failed or fell short
+    ruled_out: Solution | None = None  # the first with the status infeasible or unbounded
+    failures: dict[str, str] = field(default_factory=dict)  # by solver: "failed" or "fell short"
     times: tuple[float, float] = (0.0, 0.0)  # seconds of building and of solving
 
     def __post_init__(self) -> None:
@@ -320,9 +326,9 @@ class _Run:
         # The caller's own settings are run once, unchecked; an integer program has no multipliers to check.
         self.is_unchecked = bool(self.options) or self.program.problem.is_mixed_integer()
 
-    def ask(self, name: str) -> bool:
-        """Run a solver until its settings are exhausted; return True if no other solver need run."""
-        kind, settled = self.program.kind, False
+    def try_solver(self, name: str) -> bool:
+        """Run a solver with its settings in turn; return True if no other solver need run."""
+        kind, is_final = self.program.kind, False
         for number, settings in enumerate(BACKENDS[name].attempts(kind)):
             if self.clock.is_over and self.times != (0.0, 0.0):
                 return True
@@ -331,32 +337,32 @@ class _Run:
                 seconds=self.clock.left, max_iter=self.max_iter, verbose=self.verbose, start=self.start,
             )  # fmt: skip
             self.times = (self.times[0] + solution.build_time, self.times[1] + solution.solve_time)
-            settled = self._record(solution, number)
-            if settled or solution.status in _RULED_OUT or self.is_unchecked:
+            is_final = self._record(solution, number)
+            if is_final or solution.status in _NO_POINT_EXISTS or self.is_unchecked:
                 break
-        return settled or self.residual <= _OPTIMAL_RESIDUAL
+        return is_final or self.residual <= _OPTIMAL_RESIDUAL
 
     def _record(self, solution: Solution, number: int) -> bool:
         """Record the solution of an attempt; return True if no other attempt is needed."""
         name = solution.solver
-        if solution.status in _RULED_OUT:
+        if solution.status in _NO_POINT_EXISTS:
             # May be wrong on badly scaled data: returned only if no other solver finds a point.
-            self.verdict = self.verdict or replace(solution, solver=self._named(name, number))
+            self.ruled_out = self.ruled_out or replace(solution, solver=self._named(name, number))
         if not solution.primal:
-            self.tried.setdefault(name, "failed")
+            self.failures.setdefault(name, "failed")
             return False
         is_limit = solution.status is Status.TIME_LIMIT or (
             solution.status is Status.ITERATION_LIMIT and (self.max_iter is not None or bool(self.options))
         )
-        if is_limit and self.verdict is not None:
+        if is_limit and self.ruled_out is not None:
             return False
-        first = not self.tried and number == 0 and solution.status is Status.SOLVED
-        doubted = (name.upper(), self.program.kind) in _DOUBTED
-        if self.is_unchecked or (first and not doubted):
+        is_first = not self.failures and number == 0 and solution.status is Status.SOLVED
+        is_checked = (name.upper(), self.program.kind) in _CHECKED_FIRST
+        if self.is_unchecked or (is_first and not is_checked):
             self._keep(solution, 0.0, number)
             return True
         residual = conditions(self.program, solution.primal, solution.duals).shortfall
-        if first and residual <= _OPTIMAL_RESIDUAL:
+        if is_first and residual <= _OPTIMAL_RESIDUAL:
             self._keep(solution, residual, number)
             return True
         if self.best is None or residual < self.residual:
@@ -365,24 +371,25 @@ class _Run:
                 is_optimal = residual <= _OPTIMAL_RESIDUAL
                 solution = replace(solution, status=Status.SOLVED if is_optimal else status)
             self._keep(solution, residual, number)
-        self.tried[name] = "fell short"
-        return is_limit or self.residual <= _SETTLED_RESIDUAL
+        self.failures[name] = "fell short"
+        return is_limit or self.residual <= _FINAL_RESIDUAL
 
     def _keep(self, solution: Solution, residual: float, number: int) -> None:
+        """Make a solution the best one."""
         self.best = replace(solution, solver=self._named(solution.solver, number))
         self.residual = residual
 
     def _named(self, name: str, number: int) -> str:
         """Return the solver's name, the number of the attempt, and the solvers that failed before."""
-        again = f", asked {number + 1} times" if number else ""
-        before = ", ".join(f"{other} {how}" for other, how in self.tried.items() if other != name)
-        return f"{name}{again}" + (f" (after {before})" if before else "")
+        attempts = f", asked {number + 1} times" if number else ""
+        earlier = ", ".join(f"{other} {end}" for other, end in self.failures.items() if other != name)
+        return f"{name}{attempts}" + (f" (after {earlier})" if earlier else "")
 
-    def answer(self) -> Solution:
-        """Return the best solution, and put it into the program's variables and rows."""
-        solution = self.best or self.verdict
+    def result(self) -> Solution:
+        """Return the best solution, and assign it to the program's variables and rows."""
+        solution = self.best or self.ruled_out
         if solution is None:
-            names = list(self.tried)
+            names = list(self.failures)
             name = names[-1] + (f" (after {', '.join(names[:-1])} failed)" if names[:-1] else "")
             solution = Solution(Status.FAILED, {}, {}, float("nan"), None, name)
         if solution.primal:

@@ -1,24 +1,26 @@
-"""The statement of a program: its objective, its variables, its rows and its parameters, all named.
+"""The statement of a program: its objective, variables, rows and parameters, all named.
+
+A :class:`Row` is a named family of constraints, a :class:`Statement` a program without its solvers; they are
+added by :class:`formulations.language.program.Program`.
 
 How to write a program down
 ---------------------------
-Each formula is written once, as plain text in the notation of :mod:`formulations.language.notation`, beside
-the cvxpy expression that computes it. Its LaTeX is made from the text.
-:mod:`formulations.language.consistency` evaluates the text on random numbers and compares it with the
-expression, so a program says what its letters stand for:
+Each formula is written as plain text in the notation of :mod:`formulations.language.notation`, beside the
+cvxpy expression that computes it. Its LaTeX is made from the text. :mod:`formulations.language.consistency`
+evaluates the text at random values and compares it with the expression. So every letter has a value:
 
-- its variables and parameters, by their names: ``lam_star`` is printed λ*, ``s_plus`` s⁺, ``xi`` ξ;
-- ``data``: the numbers of the other letters, ``{"x": X, "y": y}``. An index takes the first axis that is
-  left. A value may be a cvxpy expression, or a function without arguments that is called only when a formula
-  is checked. If a letter has another meaning for another index, the name has the indices: ``"ξᵢ"``;
+- variables and parameters, by their names: ``lam_star`` is printed λ*, ``s_plus`` s⁺, ``xi`` ξ;
+- ``data``: the values of the other letters, ``{"x": X, "y": y}``. Indices take the axes of the value in
+  order: xᵢ is row i of X, xᵢⱼ an entry. A value may be a cvxpy expression, or a function without arguments,
+  called when a formula is checked. A key with indices, such as ``"ξᵢ"``, is for these indices only;
 - ``letters``: the meaning of the letters that are not variables, in words or by a formula
-  (:mod:`formulations.language.typeset`). A family has one mapping for its programs; only letters that a
-  program uses are printed.
+  (:mod:`formulations.language.typeset`). The programs of a module may share one mapping; only letters in the
+  program's formulas are printed.
 
-A row is compared with its constraint by its violation: left − right of ``≤``, right − left of ``≥``, and left
-− right of ``=`` with its sign, which is that of its multiplier. The free indices of a row, in alphabetical
-order, are the axes of its constraint. If they are not, or if the row is stated for some of them only
-(``… for yᵢ < 0``), ``at`` has the index of each.
+A row is compared with its constraint by its violation: left − right for ``≤`` and ``=``, right − left for
+``≥``. The free indices of a row (those not summed over), in alphabetical order, are the axes of its
+constraint. If they are not, or if the row is stated for some of their values only (``… for yᵢ < 0``),
+``Row.at`` has the position of each constraint.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -45,7 +47,7 @@ class Row:
     name : str
         Its name in ``Solution.duals``.
     constraint : cvxpy.Constraint
-        The constraint itself.
+        The constraints, as one array.
     text : str
         The row as the paper prints it, in plain text.
     multiplier : str
@@ -53,8 +55,8 @@ class Row:
     says : str
         Meaning of the multiplier, in words, with formulas between ``$``.
     at : ndarray of int, optional
-        Flat index in the constraint for each value of the text's free indices, -1 if the row is not stated.
-        By default the free indices are the constraint's axes.
+        For each value of the text's free indices, the flat index in `constraint`, or -1 if the row is not
+        stated there. By default the free indices are the axes of `constraint`.
     """
 
     name: str
@@ -81,16 +83,15 @@ class Row:
 
     @property
     def is_cone(self) -> bool:
-        """True for a cone, the columns of ``v`` each no longer than their entry of ``s``.
+        """True for second-order cones ``‖v_k‖ ≤ s_k``, one for each column of ``v``.
 
-        ``‖v‖ ≤ s`` written as a norm has no gradient at ``v = 0``; as a cone it has a vector for its
-        multiplier, which the gradient of the Lagrangian needs.
+        A norm has no gradient at ``v_k = 0``; the multiplier of the cone contains one, the vector ``u_k``.
         """
         return isinstance(self.constraint, cp.SOC)
 
     @property
     def multipliers(self) -> NDArray[Any]:
-        """The multipliers of the last solve: of the row's shape, or for a cone ``mu`` above ``u``."""
+        """The multipliers of the last solve: of the row's shape, or for cones ``mu`` of ``s`` above ``u``."""
         if self.is_cone:
             mu, u = (np.array(part, dtype=float) for part in self.constraint.dual_value)
             return np.vstack([mu[None, :], u])
@@ -105,7 +106,7 @@ class Row:
 
 @dataclass(eq=False, repr=False)
 class Statement:
-    """The objective, variables, rows and parameters of a program; attributes as in its subclass Program."""
+    """A program without its solvers; attributes as in the subclass Program."""
 
     name: str
     title: str
@@ -122,7 +123,8 @@ class Statement:
 
     def __post_init__(self) -> None:
         self.problem = cp.Problem(self.objective, [row.constraint for row in self.rows])
-        # The derivatives of expressions, with the parameters and the point they were taken at: optimality.py
+        # Cache of formulations.language.optimality: the derivatives of the expression with this id, and
+        # the parameters and the point at which they were computed.
         self.jacobians: dict[int, tuple[list[Any], dict[cp.Variable, Any]]] = {}
 
     @property
@@ -132,12 +134,12 @@ class Statement:
 
     @property
     def kind(self) -> str:
-        """The program's class: LP, QP, QCQP, SDP, EXP (logarithms); with integers MILP or MIQP."""
+        """The class: LP, QP, QCQP, SDP, EXP (with logarithms or exponentials); with integers MILP or MIQP."""
         if self.problem.is_mixed_integer():
             parts = [self.objective, *(row.constraint for row in self.rows)]
-            linear = all(side.is_affine() for part in parts for side in part.args)
-            linear &= not any(isinstance(row.constraint, cp.SOC) for row in self.rows)
-            return "MILP" if linear else "MIQP"
+            is_linear = all(side.is_affine() for part in parts for side in part.args)
+            is_linear &= not any(row.is_cone for row in self.rows)
+            return "MILP" if is_linear else "MIQP"
         if any(row.is_matrix for row in self.rows):
             return "SDP"
         if any(issubclass(atom, _LOGARITHMS) for atom in self.problem.atoms()):
@@ -191,7 +193,7 @@ class Statement:
 
 
 def without_multipliers(rows: Iterable[Row]) -> tuple[Row, ...]:
-    """Return the rows as those of an integer program, which has no multipliers."""
+    """Return the rows of an integer program, marked as rows without multipliers."""
     return tuple(
         replace(row, multiplier="–", says="none: an integer program has no multipliers") for row in rows
     )

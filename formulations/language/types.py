@@ -1,4 +1,7 @@
-"""Types of samples and arrays, and their conversion."""
+"""Types of samples and arrays, and their conversion.
+
+Samples are an array (n, m) or a sparse matrix in CSR format (compressed sparse rows).
+"""
 
 from typing import Any, TypeAlias, TypeGuard
 
@@ -19,9 +22,9 @@ def is_sparse(X: object) -> TypeGuard[csr_array]:
 
 
 def check_indices(X: object) -> None:
-    """Raise ValueError for a sparse matrix with invalid indices, which compiled code does not check.
+    """Raise ValueError if the indices or arrays of a sparse matrix do not fit its shape or each other.
 
-    ValueError: an index is negative or too large, or the arrays do not fit the shape or each other.
+    Compiled code does not check them.
     """
     if is_sparse(X) and not _has_valid_indices(X):
         raise ValueError(
@@ -31,6 +34,7 @@ def check_indices(X: object) -> None:
 
 
 def _has_valid_indices(X: Any) -> bool:
+    """Return True if all indices of a sparse matrix are within its shape, and its arrays fit each other."""
     if X.format == "coo":
         return all(
             len(indices) == len(X.data) and _are_within(indices, length)
@@ -38,14 +42,14 @@ def _has_valid_indices(X: Any) -> bool:
         )
     if X.format not in ("csr", "csc", "bsr"):
         return True  # scipy converts other formats from Python objects, or diagonals
-    height, width = X.shape[::-1] if X.format == "csc" else X.shape
-    if X.format == "bsr":
-        height, width = height // X.blocksize[0], width // X.blocksize[1]
+    n_rows, n_columns = X.shape[::-1] if X.format == "csc" else X.shape  # rows of CSC are its columns
+    if X.format == "bsr":  # block sparse rows
+        n_rows, n_columns = n_rows // X.blocksize[0], n_columns // X.blocksize[1]
     starts = X.indptr
-    if len(starts) != height + 1 or starts[0] != 0 or (starts[1:] < starts[:-1]).any():
+    if len(starts) != n_rows + 1 or starts[0] != 0 or (starts[1:] < starts[:-1]).any():
         return False
     count = starts[-1]
-    return count <= min(len(X.indices), len(X.data)) and _are_within(X.indices[:count], width)
+    return count <= min(len(X.indices), len(X.data)) and _are_within(X.indices[:count], n_columns)
 
 
 def _are_within(indices: NDArray[Any], length: int) -> bool:
@@ -54,35 +58,30 @@ def _are_within(indices: NDArray[Any], length: int) -> bool:
 
 
 def as_csr(X: MatrixLike, dtype: Any = None) -> Any:
-    """Return a matrix as CSR, with errors of :func:`check_indices`."""
+    """Return a matrix as CSR; ValueError as in :func:`check_indices`."""
     check_indices(X)
     return sp.csr_array(X, dtype=dtype)
 
 
 def aligned(X: ArrayLike, dtype: Any = None) -> NDArray[Any]:
-    """Return an array that is contiguous by rows and aligned in memory, as compiled code requires.
-
-    Such an array is not copied.
-    """
+    """Return an array contiguous by rows and aligned in memory, for compiled code; copied only if needed."""
     return np.require(X, dtype, ["C", "A"])
 
 
 def canonical(X: MatrixLike) -> Any:
     """Return sparse samples as CSR with ascending columns, without repeated or zero entries.
 
-    Repeated entries are added up, as in scipy, and arrays are aligned in memory. A matrix that is canonical
-    already, or not sparse, is returned itself.
-
-    ValueError: as in :func:`check_indices`.
+    Repeated entries are added up, as in scipy, and arrays are aligned in memory. A canonical matrix, or one
+    that is not sparse, is returned itself. ValueError as in :func:`check_indices`.
     """
     if not is_sparse(X):
         return X
     check_indices(X)
     rows = X.tocsr()
     if rows is not X:
-        check_indices(rows)  # a list of lists may have had any columns
+        check_indices(rows)  # conversion from the LIL format does not check the columns
     if rows.has_canonical_format and rows.data.all():
-        is_aligned = all(each.flags.aligned for each in (rows.data, rows.indices, rows.indptr))
+        is_aligned = all(array.flags.aligned for array in (rows.data, rows.indices, rows.indptr))
         return rows if is_aligned else rows.copy()
     rows = rows.copy()
     rows.sum_duplicates()
@@ -91,9 +90,6 @@ def canonical(X: MatrixLike) -> Any:
 
 
 def dense(X: MatrixLike) -> NDArray[Any]:
-    """Return the matrix as an array of its own type.
-
-    ValueError: as in :func:`check_indices`.
-    """
+    """Return the matrix as an array with its dtype; ValueError as in :func:`check_indices`."""
     check_indices(X)
     return X.toarray() if is_sparse(X) else np.asarray(X)
