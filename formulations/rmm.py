@@ -200,8 +200,7 @@ def recover_qcqp(
 ) -> dict[str, NDArray[Any]]:
     """Return primal variables w, b, xi of (5) from the multipliers of (6).
 
-    w is the first part of the solution of M(λ)(w, b) = q; b minimises the cost within the bounds, because for
-    λ = 0 M does not determine it.
+    w is from a solution of M(λ)(w, b) = q; b, not determined by M(0), minimises the cost in the bounds.
     """
     X, y = as_data(X, y)
     n, m = X.shape
@@ -264,11 +263,8 @@ def qp(
 def bound_rows(
     f: cp.Expression, bound: cp.Parameter, D: ArrayLike | None, point: str = "xᵢ", where: str = "sample i"
 ) -> tuple[tuple[Row, ...], cp.Expression, dict[str, cp.Variable], dict[str, cp.Parameter]]:
-    """Return the rows of the bounds on f, the cost of their slacks, these variables, and the parameter D.
-
-    The texts name a sample `point` in formulas and `where` in phrases; `point` ends in the sample's index.
-    """
-    i = point[-1]
+    """Return the rows of the bounds on f, the cost of their slacks, these variables, and the parameter D."""
+    i = point[-1]  # the index; `point` names the sample in formulas, `where` in phrases
     tau, tau_star = (cp.Variable(f.shape[0], name=name) for name in ("tau", "tau_star"))
     limits, texts, at_cap = (bound, bound), ("B", "B"), ""
     if D is not None:
@@ -418,15 +414,13 @@ def recover(
     """Return primal variables of (7), by name; `dual` maps alpha, lam and lam_star to their values."""
     X, y = as_data(X, y)
     families = hinge_families(y, C, B, np.inf if D is None else D)  # the margins, and both bounds
-    multipliers = families.stacked(families.of_letters(dual))
-    delta = families.beta(multipliers)  # α∘y − λ + λ*
+    delta = families.beta(families.stacked(families.of_letters(dual)))  # α∘y − λ + λ*
     w = X.T @ delta
     b = families.best_intercept(X @ w)
     values = {"w": w, "b": np.array(b), "xi": slacks(X @ w + b, y)}
     if D is None:
         return values
-    # `room` is the distance of the outputs to a row's bound, negative beyond it.
-    _, tau, tau_star = (np.maximum(0.0, -family.room(X @ w + b)) for family in families)
+    _, tau, tau_star = (np.maximum(0.0, -family.surplus(X @ w + b)) for family in families)
     return {**values, "tau": tau, "tau_star": tau_star}
 
 

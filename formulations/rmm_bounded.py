@@ -214,8 +214,7 @@ def recover(
     multipliers = margins_and_bounds.of_letters(extend_multipliers(dual, n, count))
     w = Z.T @ margins_and_bounds.beta(margins_and_bounds.stacked(multipliers))
     b = margins_and_bounds.best_intercept(Z @ w)
-    # `room` is the distance of the outputs to a row's bound, negative beyond it.
-    xi, tau, tau_star = (np.maximum(0.0, -family.room(Z @ w + b)) for family in margins_and_bounds)
+    xi, tau, tau_star = (np.maximum(0.0, -family.surplus(Z @ w + b)) for family in margins_and_bounds)
     values = {"w": w, "b": np.array(b), "xi": xi[:n]}
     return values if D is None else {**values, "tau": tau[bounded], "tau_star": tau_star[bounded]}
 

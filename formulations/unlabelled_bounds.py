@@ -42,8 +42,7 @@ def families(
 ) -> Families:
     """Return the margins and bounds of the labelled samples followed by `further` unlabelled ones.
 
-    C and D are the costs of a unit of slack on margins and bounds, B the bound. Without `training` only the
-    unlabelled samples are bounded.
+    Without `training` only the unlabelled samples are bounded. C and D are the costs of slack of both.
     """
     labels = as_labels(y)
     margin_costs, count = as_costs(C, len(labels), hard=True), len(labels) + further
@@ -52,10 +51,7 @@ def families(
 
 
 def extend_multipliers(multipliers: Mapping[str, Vector], n: int, count: int) -> dict[str, Vector]:
-    """Extend multipliers to all `count` samples, the first n labelled, by 0 for samples without constraint.
-
-    Names are those of constraints, such as "margin", or of dual variables, such as "alpha".
-    """
+    """Extend multipliers to all `count` samples, the first n labelled, by 0 where there is no constraint."""
     extended = dict(multipliers)
     for name, vector in multipliers.items():
         if name in ("margin", "alpha") and np.shape(vector) == (n,):

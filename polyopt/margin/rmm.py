@@ -176,7 +176,7 @@ class RelativeMarginMachine(HingeClassifier):
 
         Return None without further samples or with B infinite.
         """
-        is_labelled = rows["margin"].is_there
+        is_labelled = rows["margin"].row_mask
         if is_labelled is None or not np.isfinite(self.B):
             return None
         n, bound = int(is_labelled.sum()), rows["bound_above"]
