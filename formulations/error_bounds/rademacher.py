@@ -212,7 +212,7 @@ def plume_bound(
     Parameters
     ----------
     X, W, delta
-        As in :func:`polytope_bound`.
+        As in :func:`polytope_bound`, with the same errors.
     y : array_like of shape (n,)
         Labels: +1 inside, -1 outside.
     gamma : float
@@ -222,11 +222,6 @@ def plume_bound(
     -------
     PolytopeBound
         Bound on P(y f(x) ≤ 0) for the log-odds f; its ``gamma`` is the margin, 1.
-
-    Raises
-    ------
-    ValueError
-        Shapes that do not fit, or numbers out of range.
     """
     X, y, W = _checked(X, y, W)
     check_model(gamma, 0.0)
