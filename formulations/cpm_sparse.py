@@ -2,35 +2,37 @@
 
 Problem
 -------
-The program of :mod:`formulations.cpm` for a fixed assignment, with any of its losses and margins. In addition
-the weights have a penalty that makes most of them zero, and may have sign constraints, which make the
-decision monotone in a feature. The penalty, its letters and the map from the dual's V to the faces are in
-:mod:`formulations.face_penalty`. Biases have no penalty.
+The machine has K faces, the rows of W (K, m+1), the bias last; with x̃ = (x, 1) its score is max_k W_k·x̃. A
+positive sample, outside the polytope, is assigned to one face; a negative has all faces. The program is that
+of :mod:`formulations.cpm` for a fixed assignment. The weights, not the biases, also have a penalty that
+makes most of them zero, and may have sign constraints, which make the decision monotone in a feature.
 
 Variables and shapes
 --------------------
-As in :mod:`formulations.cpm`; and T (K, m), the absolute values of the weights, and s (L,), the norms of L
-groups of features over all faces. In the dual alpha (n, K), r and q (K, m), delta with a column for each
-feature that has a sign. σ (m,) of -1, 0, +1.
+W and the slacks ξ_ik of sample i on face k; T (K, m), the absolute values of the weights; s (L,), the norms
+of L groups of features over all faces. In the dual the margins' multipliers alpha (n, K), printed α; r and q
+(K, m), of the penalty; delta, printed δ, of the signs σ_j W_kj ≥ 0 (σ_j is -1, 0 or +1), with a column for
+each σ_j ≠ 0. With margin="worst" also the primal's t, the largest ‖W_k‖², and the dual's s (K,).
 
 Programs
 --------
-fixed_assignment adds λ Σ_kj |W_kj| + τ Σ_l ‖(W_kj : j in group l)‖ to the objective, and the signs, for
-either loss and margin. fixed_assignment_dual has N_kj = Σ_i α_ik y_i x̃_ij − r_kj − q_kj + σ_j δ_kj. For
-margin="total" the optimal r, q and δ are known, and N = shrunk V for V_k = Σ_i α_ik y_i x̃_i. So any α within
-its caps bounds the optimum by Σ α − ¼ ‖shrunk V‖².
+fixed_assignment is min ‖W‖² (or t) + λ Σ_kj |W_kj| + τ Σ_l ‖(W_kj : j in group l, all k)‖ + the cost of
+slacks, with y_i W_k·x̃_i ≥ 1 − ξ_ik and the signs. fixed_assignment_dual is max Σ α − ¼ ‖N‖² with N_kj =
+Σ_i α_ik y_i x̃_ij − r_kj − q_kj + σ_j δ_kj; margin="worst" has (Σ_k ‖N_k‖)² for ‖N‖². For margin="total" the
+optimal r, q and δ are known: N = shrunk V, the soft-thresholded V_k = Σ_i α_ik y_i x̃_i
+(:mod:`formulations.face_penalty`). So any α within its caps has the lower bound Σ α − ¼ ‖shrunk V‖².
 
 Recovery
 --------
-margin="total": W = ½ shrunk V. margin="worst": W from the multipliers of the dual's row norm, as in
-:mod:`formulations.cpm`. T, s and ξ follow from W.
+margin="total": W = ½ shrunk V. margin="worst": W from the multipliers of the dual's row norm, ‖N_k‖ ≤ s_k.
+T, the norms of groups and ξ follow from W.
 
 Multipliers
 -----------
-alpha, beta, theta as without the penalty. r_kj is λ or −λ if W_kj is positive or negative; if W_kj = 0, the
-weight stays 0 until λ falls to |r_kj|. q is the same for whole groups. δ_kj is the rate at which the cost
-would fall with a weight of the forbidden sign. The optimum rises with λ at the rate Σ |W_kj|, and with τ at
-the rate Σ_l s_l.
+alpha_ik is the rate at which the cost rises with the margin required of sample i on face k. r_kj is λ or −λ
+if W_kj is positive or negative; if W_kj = 0, the weight stays 0 until λ falls to |r_kj|. q is the same for
+whole groups. δ_kj is the rate at which the cost would fall with a weight of the forbidden sign. The optimum
+rises with λ at the rate Σ |W_kj|, and with τ at the rate Σ_l s_l, for the primal's s.
 
 Infeasible when
 ---------------
@@ -91,10 +93,10 @@ _LETTERS = {
 class FaceTerms:
     """The terms and rows that a penalty on faces adds to a program."""
 
-    cost: Any = 0.0  # the term of the objective, in the primal
-    text: str = ""  # the term as printed, with its first ``+``; empty without one
-    subtracted: Any = 0.0  # (K, m+1): the term subtracted from the gradients, in the dual
-    # as of :class:`formulations.language.program.Program`
+    cost: Any = 0.0  # the term of the primal's objective
+    text: str = ""  # the term as printed, with its first ``+``; empty without a term
+    subtracted: Any = 0.0  # (K, m+1): the term subtracted from V in the dual
+    # the parts to be added to those of a Program
     rows: tuple[Row, ...] = ()
     variables: dict[str, cp.Variable] = field(default_factory=dict)
     parameters: dict[str, cp.Parameter] = field(default_factory=dict)
@@ -132,8 +134,8 @@ def primal_terms(penalty: FacePenalty, W: cp.Variable) -> FaceTerms:
         terms.cost, terms.text = lam * cp.sum(T), " + λ Σₖⱼ Tₖⱼ"
         says = "part of $λ$ on this side of the weight; both parts add up to $λ$"
         terms.rows = (
-            Row("upper", faces <= T, "Wₖⱼ ≤ Tₖⱼ for Fⱼ > 0", "r_plus", says, _inner(K, m)),
-            Row("lower", -faces <= T, "−Wₖⱼ ≤ Tₖⱼ for Fⱼ > 0", "r_minus", says, _inner(K, m)),
+            Row("upper", faces <= T, "Wₖⱼ ≤ Tₖⱼ for Fⱼ > 0", "r_plus", says, _weight_index(K, m)),
+            Row("lower", -faces <= T, "−Wₖⱼ ≤ Tₖⱼ for Fⱼ > 0", "r_minus", says, _weight_index(K, m)),
         )
         terms.variables["T"], terms.parameters["lam"] = T, lam
         terms.data |= {"Tₖⱼ": _padded(T, K), "F": _features(m)}
@@ -149,9 +151,9 @@ def primal_terms(penalty: FacePenalty, W: cp.Variable) -> FaceTerms:
         terms.data["G"] = membership(penalty)
     if penalty.signs.any():
         signed = np.flatnonzero(penalty.signs)
-        kept = cp.multiply(np.tile(penalty.signs[signed].astype(float), (K, 1)), W[:, signed])
+        signed_weights = cp.multiply(np.tile(penalty.signs[signed].astype(float), (K, 1)), W[:, signed])
         terms.rows += (
-            Row("sign", kept >= 0, "σⱼ Wₖⱼ ≥ 0 for σⱼ² > 0", "delta",
+            Row("sign", signed_weights >= 0, "σⱼ Wₖⱼ ≥ 0 for σⱼ² > 0", "delta",
                 "rate of decrease of the cost at weights of the forbidden sign", _signed_index(penalty, K)),
         )  # fmt: skip
         terms.data["σ"] = np.append(penalty.signs.astype(float), 0.0)
@@ -168,11 +170,11 @@ def dual_terms(penalty: FacePenalty, K: int) -> FaceTerms:
         lam, r = cp.Parameter(nonneg=True, name="lam", value=penalty.l1), cp.Variable((K, m), name="r")
         terms.rows += (
             Row("upper", r <= lam, "rₖⱼ ≤ λ for Fⱼ > 0", "W_plus",
-                "the positive part of the weight $Wₖⱼ$", _inner(K, m)),
+                "the positive part of the weight $Wₖⱼ$", _weight_index(K, m)),
             Row("lower", -r <= lam, "−rₖⱼ ≤ λ for Fⱼ > 0", "W_minus",
-                "the negative part of the weight $Wₖⱼ$", _inner(K, m)),
+                "the negative part of the weight $Wₖⱼ$", _weight_index(K, m)),
         )  # fmt: skip
-        if penalty.group == 0.0:  # whose row names the faces
+        if penalty.group == 0.0:  # else W is the multiplier of the row ``group``
             terms.letters["Wₖ"] = "face $k$ of the primal"
         terms.variables["r"], terms.parameters["lam"] = r, lam
         terms.data |= {"rₖⱼ": _padded(r, K), "F": _features(m)}
@@ -200,14 +202,14 @@ def dual_terms(penalty: FacePenalty, K: int) -> FaceTerms:
     return terms
 
 
-def rows_of_prices() -> tuple[Row, ...]:
-    """Return the rows of penalties and signs for one face of one feature."""
+def penalty_rows() -> tuple[Row, ...]:
+    """Return the rows of penalties and signs for one face of one feature, for their letters and meanings."""
     penalty = FacePenalty.of(1, l1=1.0, group=1.0, signs=[1])
     return primal_terms(penalty, cp.Variable((1, 2))).rows
 
 
 def sizes(penalty: FacePenalty, W: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """Return the values of the variables T and s of :func:`primal_terms` at given faces."""
+    """Return the values of the variables T and s of :func:`primal_terms` at faces W."""
     values: dict[str, NDArray[Any]] = {}
     if penalty.l1 > 0:
         values["T"] = np.abs(W[:, :-1])
@@ -222,10 +224,11 @@ def _padded(part: cp.Expression, K: int) -> cp.Expression:
 
 
 def _features(m: int) -> NDArray[np.float64]:
+    """Return F (m+1,): 1 for features, 0 for the bias."""
     return np.append(np.ones(m), 0.0)
 
 
-def _inner(K: int, m: int) -> NDArray[np.int64]:
+def _weight_index(K: int, m: int) -> NDArray[np.int64]:
     """Return the index (m+1, K) of each entry of a (K, m) constraint, as printed; -1 for biases."""
     index = np.full((m + 1, K), -1, dtype=np.int64)
     index[:m] = np.arange(K * m).reshape(K, m).T
@@ -233,7 +236,7 @@ def _inner(K: int, m: int) -> NDArray[np.int64]:
 
 
 def _signed_index(penalty: FacePenalty, K: int) -> NDArray[np.int64]:
-    """Return the same index for a constraint on the features with a sign."""
+    """Return the index (m+1, K) of each entry of a constraint on the features with a sign; -1 elsewhere."""
     signed = np.flatnonzero(penalty.signs)
     index = np.full((penalty.n_features + 1, K), -1, dtype=np.int64)
     index[signed] = np.arange(K * len(signed)).reshape(K, len(signed)).T
@@ -257,11 +260,12 @@ def by_groups(penalty: FacePenalty, part: cp.Expression) -> cp.Expression:
     k = np.repeat(np.arange(K), m)
     target = (k * longest + np.tile(rank, K)) * L + np.tile(penalty.groups[order], K)
     source = k * m + np.tile(order, K)
-    placing = sp.csr_array((np.ones(K * m), (target, source)), shape=(K * longest * L, K * m))
-    return cp.reshape(placing @ cp.vec(part, order="C"), (K * longest, L), order="C")
+    permutation = sp.csr_array((np.ones(K * m), (target, source)), shape=(K * longest * L, K * m))
+    return cp.reshape(permutation @ cp.vec(part, order="C"), (K * longest, L), order="C")
 
 
 def _checked(penalty: FacePenalty, X: MatrixLike) -> FacePenalty:
+    """Return the penalty if it is for the features of X, else raise ValueError."""
     return penalty.checked(np.shape(X)[1] if not hasattr(X, "shape") else X.shape[1])
 
 
@@ -326,15 +330,18 @@ def recover(
     X: MatrixLike, y: ArrayLike, alpha: NDArray[Any], penalty: FacePenalty, loss: Loss = "sum",
     radius: NDArray[Any] | None = None,
 ) -> dict[str, NDArray[Any]]:  # fmt: skip
-    """Return the primal variables from the dual's alpha (n, K)."""
+    """Return the primal variables from the dual's alpha (n, K).
+
+    `radius` (m+2, K) is for margin="worst": the multipliers of the dual's row norm, −W below the first row.
+    """
     X, y = as_data(X, y)
     if radius is None:
         W = 0.5 * penalty.shrunk((lift(X).T @ (alpha * y[:, None])).T)
-        longest = {}
+        largest_norm = {}
     else:
         W = penalty.allowed(-radius[1:].T)
-        longest = {"t": np.array((W**2).sum(axis=1).max())}
-    return {**cpm.with_slacks(X, y, W, loss), **longest, **sizes(penalty, W)}
+        largest_norm = {"t": np.array((W**2).sum(axis=1).max())}
+    return {**cpm.with_slacks(X, y, W, loss), **largest_norm, **sizes(penalty, W)}
 
 
 def pairs(seed: int = 0) -> list[Duality]:
@@ -353,12 +360,11 @@ def pairs(seed: int = 0) -> list[Duality]:
         arguments = (X, y, K, assignment, C, loss, margin)
         dual = fixed_assignment_dual(*arguments, penalty=penalty)
 
-        def recovered(v: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-            # The multipliers of the last solve.
-            radius = dual.rows[-1].multipliers if margin == "worst" else None
+        def recover_primal(v: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+            radius = dual.rows[-1].multipliers if margin == "worst" else None  # of the last solve
             return recover(X, y, v["alpha"], penalty, loss, radius)
 
-        return Duality(fixed_assignment(*arguments, penalty=penalty), dual, recovered)
+        return Duality(fixed_assignment(*arguments, penalty=penalty), dual, recover_primal)
 
     return [
         pair("sum", "total", plain),

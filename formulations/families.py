@@ -1,25 +1,27 @@
 """Families of rows: the constraints of a hinge-type machine on its outputs, and its multipliers by name.
 
-A hinge-type machine minimises a quadratic in ``w`` plus the cost of the slacks of its outputs ``f_i = w'x_i +
-b``. Each family q of rows has one constraint for every sample,
+A hinge-type machine minimises a quadratic in ``w`` plus the cost of slack in constraints (rows) on its n
+outputs ``f_i = w'x_i + b``. A family q of rows has one constraint for every sample i, with multiplier mu_qi,
 
-    side_qi f_i >= kink_q - slack_qi      [mu_qi],     cost of a unit of slack: cap_qi
+    side_qi f_i >= kink_q - slack_qi,     slack_qi >= 0 at a cost of cap_qi per unit.
 
-A family without slack (hard rows) has an infinite cap; a sample with a cap of 0 has no such row. The SVM has
-one family, the margins; the Relative Margin Machine also has an upper and a lower bound on the outputs. For
-any families the dual is
+The side is +1 or -1. A family without slack (hard rows) has an infinite cap; a sample with a cap of 0 has no
+such row. The SVM has one family, the margins (side y_i, kink 1); the Relative Margin Machine also has the
+bounds f_i <= B and -f_i <= B (kink -B). For any families the dual is
 
     max  sum_q kink_q sum_i mu_qi - 1/2 beta'K beta,    beta_i = sum_q side_qi mu_qi
     s.t. sum_i beta_i = 0,    0 <= mu <= cap
 
-and b, the slacks and the multipliers are computed in the same way. Certificates, solvers, duals,
-sensitivities and plots take the families of a machine, so that they also work for a new machine that states
-its own.
+with the kernel matrix K; for the quadratic 1/2 |w|^2 it is XX', and w = sum_i beta_i x_i. Certificates,
+solvers and plots take the families of a machine, and so also work for a new machine that states its own.
 
-For a given beta_i the multipliers with the largest linear term are known: a unit of beta contributes ``side *
-kink`` in each of the sample's families, and families are filled in decreasing order of this slope. So the
-dual is max phi(beta) - 1/2 beta'K beta, where phi_i is concave and piecewise linear: each family is one of
-its pieces, of the length of its cap, and phi_i is -infinity beyond the last piece.
+For a given beta_i the multipliers with the largest linear term are known. A unit of beta_i adds side * kink
+to the linear term by any of the sample's families; they are used in decreasing order of this slope, each up
+to its cap. So the dual is max sum_i phi_i(beta_i) - 1/2 beta'K beta with concave, piecewise linear phi_i:
+each family is a piece of the length of its cap, and phi_i is -infinity beyond the outer pieces.
+
+Read in this order: Family (one name), Families (a machine; its multipliers, then its outputs), the functions
+that make them, Pieces (phi), and the rows that determine the best b (SlackCosts, Bound).
 """
 
 from __future__ import annotations
@@ -52,16 +54,15 @@ class Family:
     slack: tuple[str, str] | tuple[()] = ()
     # words for a row with its multiplier at 0, between 0 and its cap, and at its cap
     states: tuple[str, str, str] = ("idle", "in use", "at its cap")
-    # price, place: names of the parameters to which the caps and the kink are proportional, or empty
-    price: str = ""
-    place: str = ""
+    price: str = ""  # name of the parameter to which the caps are proportional, if any
+    place: str = ""  # name of the parameter to which the kink is proportional, if any
     excess: str = "ξ"  # letter of the slack
 
     def __getstate__(self) -> dict[str, object]:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
-    def room(self, f: Vector) -> Vector:
-        """Return the surplus (n,) of outputs f over the kink; minus the slack needed if negative."""
+    def surplus(self, f: Vector) -> Vector:
+        """Return the surplus (n,) of outputs f over the kink; if negative, minus the slack needed."""
         return self.side * f - self.kink
 
     @cached_property
@@ -77,13 +78,14 @@ class Family:
         return first if self.cap.strides == (0,) or bool((self.cap == first).all()) else self.cap
 
     @property
-    def is_there(self) -> NDArray[np.bool_] | None:
+    def row_mask(self) -> NDArray[np.bool_] | None:
         """Mask of the samples with such a row, shape (n,); None if all have one."""
-        is_there = np.greater(self.common_cap, 0.0)
-        return None if is_there.all() else np.broadcast_to(is_there, self.cap.shape)
+        row_mask = np.greater(self.common_cap, 0.0)
+        return None if row_mask.all() else np.broadcast_to(row_mask, self.cap.shape)
 
     @cached_property
     def _finite(self) -> tuple[bool, bool]:
+        """True if some row has slack, and True if every cap is finite."""
         caps = self.common_cap
         finite = caps < np.inf
         return _has_cost(caps), finite if isinstance(finite, bool) else bool(finite.all())
@@ -128,12 +130,12 @@ def bound_families(n: int, B: float, cost: ArrayLike = np.inf) -> tuple[Family, 
     at_cap = "beyond" if soft else "held at"
     return tuple(
         Family(
-            f"bound_{where}", letter, np.broadcast_to(side, (n,)), -float(B), caps,
-            (f"slack_{where}", slack_letter) if soft else (),
+            f"bound_{direction}", letter, np.broadcast_to(side, (n,)), -float(B), caps,
+            (f"slack_{direction}", slack_letter) if soft else (),
             ("idle", f"held at {sign}B", f"{at_cap} {sign}B"),
             price="bound_cost" if soft else "", place="B", excess=excess,
         )
-        for where, letter, slack_letter, side, sign, excess in (
+        for direction, letter, slack_letter, side, sign, excess in (
             ("above", "lam", "rho", -1.0, "+", "τ"), ("below", "lam_star", "rho_star", 1.0, "-", "τ*")
         )
     )  # fmt: skip
@@ -165,7 +167,7 @@ class Families:
         self._families = families
 
     def __getstate__(self) -> dict[str, tuple[Family, ...]]:
-        return {"_families": self._families}  # the rest can be computed anew
+        return {"_families": self._families}  # all cached properties can be recomputed
 
     def __iter__(self) -> Iterator[Family]:
         return iter(self._families)
@@ -204,8 +206,8 @@ class Families:
         return np.max(finite, axis=0) if finite else np.zeros(self.n)
 
     @cached_property
-    def pulls_both_ways(self) -> bool:
-        """True if rows with a positive kink bound outputs from both sides; else the best b is unbounded."""
+    def has_opposite_margins(self) -> bool:
+        """True if rows with a positive kink bound outputs from both sides; else the best b is infinite."""
         rows = [(family.up, np.greater(family.common_cap, 0.0)) for family in self if family.kink > 0]
         return all(any((present & (up == side)).any() for up, present in rows) for side in (True, False))
 
@@ -235,7 +237,7 @@ class Families:
         return np.stack([np.asarray(multipliers.get(family.name, zeros), dtype=float) for family in self])
 
     def beta(self, Z: Vector) -> Vector:
-        """Coefficients of w (n,): sides times multipliers (q, n), summed over the families."""
+        """Return beta (n,), the coefficients of w: sides times multipliers (q, n), summed over families."""
         beta: Vector = (self.sides * Z).sum(axis=0)
         return beta
 
@@ -246,17 +248,17 @@ class Families:
 
     @cached_property
     def _table(self) -> tuple[Pieces, Vector]:
-        """The pieces of phi, and the anchor of each family, shape (q, n).
+        """The pieces of phi, and the anchors (q, n), where the pieces of families begin or end.
 
         A family's multiplier is ``side * (beta - anchor)``, clipped to [0, cap]: its piece begins (side +1)
         or ends (side -1) at the anchor, which is infinite if the multiplier is always at its cap.
         """
         count = len(self)
         table = np.empty((3 * count + 3, self.n))
-        for samples, ups in _kinds(self._families):
-            np.copyto(table, _of_kind(self._families, ups), where=samples)
+        for samples, ups in _sign_patterns(self._families):
+            np.copyto(table, _table_of_pattern(self._families, ups), where=samples)
         positions, slopes = table[: count + 1], table[2 * count + 1 :]
-        # An end of phi at infinity for all samples is no kink.
+        # A first or last kink of phi that is infinite for all samples is omitted.
         first = 1 if np.isneginf(positions[0]).all() else 0
         last = count if np.isposinf(positions[-1]).all() else count + 1
         pieces = Pieces(positions[first:last], slopes[first : last + 1])
@@ -274,9 +276,9 @@ class Families:
     # -- outputs -------------------------------------------------------------------------------
 
     @cached_property
-    def priced(self) -> Priced:
+    def slack_costs(self) -> SlackCosts:
         """The rows with slack of all families, for :func:`cheapest`."""
-        return priced(self._families)
+        return slack_costs(self._families)
 
     @cached_property
     def _soft(self) -> list[tuple[Family, NDArray[np.bool_] | None]]:
@@ -288,7 +290,7 @@ class Families:
         """Return the cost of the slacks of outputs f (n,); rows without slack do not count."""
         total = 0.0
         for family, soft in self._soft:
-            slack = np.maximum(0.0, -family.room(f))
+            slack = np.maximum(0.0, -family.surplus(f))
             total += float(family.cap @ slack if soft is None else family.cap[soft] @ slack[soft])
         return total
 
@@ -313,7 +315,7 @@ class Families:
         """Return the largest outputs f (n,) towards each hard bound."""
         reaches: Reaches = {}
         for bound in self._bounds:
-            key = bound.is_lower, bound.end
+            key = bound.is_lower, bound.limit
             reaches[key] = max(bound.reach(f), reaches.get(key, -np.inf))
         return reaches
 
@@ -324,7 +326,7 @@ class Families:
         interval is optimal (no free support vector), the midpoint is returned, as LIBSVM does. If no b
         satisfies the hard bounds, the midpoint of their limits is returned.
         """
-        return within(cheapest(self.priced, g), allowed(self.reaches(g)))
+        return within(cheapest(self.slack_costs, g), allowed(self.reaches(g)))
 
     def intercept_interval(
         self, g: Vector, multipliers: Mapping[str, Vector], tol: float = 1e-6
@@ -375,7 +377,7 @@ def bounded_families(
 
 
 def best_intercept(g: Vector, y: Vector, C: ArrayLike, B: float = np.inf) -> float:
-    """:meth:`Families.best_intercept` of an SVM, or of a Relative Margin Machine."""
+    """Return :meth:`Families.best_intercept` of an SVM, or of a Relative Margin Machine."""
     costs = np.broadcast_to(np.asarray(C, dtype=float), g.shape)
     return Families(margin_family(y, costs), *bound_families(len(g), B)).best_intercept(g)
 
@@ -398,30 +400,33 @@ class Pieces(NamedTuple):
         return Pieces(self.ends.take(samples, 1), self.slopes.take(samples, 1))
 
 
-def _kinds(families: Sequence[Family]) -> list[tuple[Mask, tuple[bool, ...]]]:
-    """Return masks of the samples with equal sides in every family, and whether each side is +1."""
-    kinds: list[tuple[Mask, tuple[bool, ...]]] = [(np.array(True), ())]
+def _sign_patterns(families: Sequence[Family]) -> list[tuple[Mask, tuple[bool, ...]]]:
+    """Return masks of the samples with equal sides in every family, and for each family if its side is +1."""
+    patterns: list[tuple[Mask, tuple[bool, ...]]] = [(np.array(True), ())]
     for up in (family.up for family in families):
         if up.size == 1:
-            kinds = [(samples, (*ups, bool(up))) for samples, ups in kinds]
+            patterns = [(samples, (*ups, bool(up))) for samples, ups in patterns]
         else:
-            split = [(samples & (up == way), (*ups, way)) for samples, ups in kinds for way in (True, False)]
-            kinds = [(samples, ups) for samples, ups in split if samples.any()]
-    return kinds
+            halves = [
+                (samples & (up == side), (*ups, side)) for samples, ups in patterns for side in (True, False)
+            ]
+            patterns = [(samples, ups) for samples, ups in halves if samples.any()]
+    return patterns
 
 
-def _of_kind(families: Sequence[Family], ups: Sequence[bool]) -> Vector:
-    """Return the kinks, anchors and slopes of samples of one kind, in rows; one column if all are equal."""
+def _table_of_pattern(families: Sequence[Family], ups: Sequence[bool]) -> Vector:
+    """Return the rows of kinks, anchors and slopes for sides `ups`; one column if all samples are equal."""
     indices = range(len(families))
     caps = [family.common_cap for family in families]
-    gains = [family.kink if up else -family.kink for family, up in zip(families, ups, strict=True)]
-    # In decreasing order of gain; of equal gains, side -1 first.
-    order = sorted(indices, key=[(-gains[q], ups[q]) for q in indices].__getitem__)
-    full = list(accumulate([caps[q] if ups[q] else 0.0 for q in order], initial=0.0))
-    empty = list(accumulate([0.0 if ups[q] else caps[q] for q in reversed(order)], initial=0.0))[::-1]
-    positions = [filled - owed for filled, owed in zip(full, empty, strict=True)]
+    slopes = [family.kink if up else -family.kink for family, up in zip(families, ups, strict=True)]
+    # In decreasing order of slope; of equal slopes, side -1 first.
+    order = sorted(indices, key=[(-slopes[q], ups[q]) for q in indices].__getitem__)
+    # A kink is where the multipliers of side +1 before it, and of side -1 after it, are at their caps.
+    before = list(accumulate([caps[q] if ups[q] else 0.0 for q in order], initial=0.0))
+    after = list(accumulate([0.0 if ups[q] else caps[q] for q in reversed(order)], initial=0.0))[::-1]
+    positions = [upward - downward for upward, downward in zip(before, after, strict=True)]
     anchors = [positions[order.index(q) + (not ups[q])] for q in indices]
-    rows = [*positions, *anchors, np.inf, *[gains[q] for q in order], -np.inf]
+    rows = [*positions, *anchors, np.inf, *[slopes[q] for q in order], -np.inf]
     if all(isinstance(cap, float) for cap in caps):
         return np.array(rows)[:, None]
     return np.stack(np.broadcast_arrays(*rows))
@@ -431,33 +436,33 @@ Reaches = dict[tuple[bool, float], float]
 """The largest outputs towards each hard bound, by its side (True: lower) and its limit."""
 
 
-class Priced(NamedTuple):
+class SlackCosts(NamedTuple):
     """The rows with slack of all families, one family after the other."""
 
-    places: Vector  # side * kink
+    thresholds: Vector  # side * kink, the output at which a row's slack becomes 0
     costs: Vector
     total: float  # sum of the costs
     rising: float  # sum of the costs of the rows of side +1
     any_rise: bool  # True if there are rows of side +1
-    repeats: int  # number of families
-    kept: NDArray[np.intp] | None = None  # indices among the samples of all families; None for all
+    n_families: int
+    selected: NDArray[np.intp] | None = None  # indices of the rows among those of all families; None for all
 
 
-def priced(families: Sequence[Family]) -> Priced:
+def slack_costs(families: Sequence[Family]) -> SlackCosts:
     """Return the rows with slack, for :func:`cheapest`; a hard margin outweighs all soft rows together."""
     rows = [family for family in families if family.kink > 0.0 or family.has_slack]
     if not rows:
-        return Priced(np.zeros(0), np.zeros(0), 0.0, 0.0, False, 0)
+        return SlackCosts(np.zeros(0), np.zeros(0), 0.0, 0.0, False, 0)
     costs = [row.cap if row.is_soft else _finite_costs(row, families) for row in rows]
     ups = [row.up for row in rows]
     rising = sum(float(cost[up].sum()) for cost, up in zip(costs, ups, strict=True))
-    places = np.concatenate([row.side * row.kink for row in rows])
-    all_costs, any_rise, kept = np.concatenate(costs), any(up.any() for up in ups), None
+    thresholds = np.concatenate([row.side * row.kink for row in rows])
+    all_costs, any_rise, selected = np.concatenate(costs), any(up.any() for up in ups), None
     if not all_costs.all() and all_costs.any():  # rows of cost 0 give no breakpoint
-        kept = np.flatnonzero(all_costs)
-        places, all_costs = places[kept], all_costs[kept]
+        selected = np.flatnonzero(all_costs)
+        thresholds, all_costs = thresholds[selected], all_costs[selected]
         any_rise = rising > 0.0
-    return Priced(places, all_costs, float(all_costs.sum()), rising, any_rise, len(rows), kept)
+    return SlackCosts(thresholds, all_costs, float(all_costs.sum()), rising, any_rise, len(rows), selected)
 
 
 def _finite_costs(row: Family, families: Sequence[Family]) -> Vector:
@@ -467,12 +472,12 @@ def _finite_costs(row: Family, families: Sequence[Family]) -> Vector:
     return np.where(np.isfinite(row.cap), row.cap, hard_cost)
 
 
-def cheapest(rows: Priced, g: Vector) -> tuple[float, float]:
+def cheapest(rows: SlackCosts, g: Vector) -> tuple[float, float]:
     """Return the interval of b that minimises the cost of the slacks of ``g + b``.
 
     The slope of this piecewise linear function rises by a row's cost at its breakpoint ``side * kink - g``.
     """
-    if not rows.repeats:
+    if not rows.n_families:
         return -np.inf, np.inf
     breaks = breaks_of(rows, g)
     order = breaks.argsort()
@@ -487,17 +492,17 @@ def cheapest(rows: Priced, g: Vector) -> tuple[float, float]:
     return low, high
 
 
-def breaks_of(rows: Priced, g: Vector) -> Vector:
+def breaks_of(rows: SlackCosts, g: Vector) -> Vector:
     """Return the breakpoints in b of the cost of the slacks of ``g + b``, in the order of the costs."""
-    scores = g if rows.repeats == 1 else np.tile(g, rows.repeats)
-    return np.asarray(rows.places - (scores if rows.kept is None else scores[rows.kept]))
+    scores = g if rows.n_families == 1 else np.tile(g, rows.n_families)
+    return np.asarray(rows.thresholds - (scores if rows.selected is None else scores[rows.selected]))
 
 
 class Bound(NamedTuple):
-    """Hard rows of one side: f <= end, or -f <= end if `is_lower`, with end >= 0."""
+    """Hard rows of one side: f <= limit, or -f <= limit if `is_lower`, with limit >= 0."""
 
     is_lower: bool
-    end: float
+    limit: float
     rows: NDArray[np.bool_] | None  # mask (n,); None for all
 
     def reach(self, f: Vector) -> float:
@@ -510,13 +515,15 @@ class Bound(NamedTuple):
 
 def shrink_of(reaches: Reaches) -> float:
     """Return the factor, at most 1, that scales outputs with these largest values to satisfy every bound."""
-    return min((end / reach for (_, end), reach in reaches.items() if reach > end), default=1.0)
+    return min((limit / reach for (_, limit), reach in reaches.items() if reach > limit), default=1.0)
 
 
 def allowed(reaches: Reaches) -> tuple[float, float]:
-    """Return the interval of b that satisfies every hard bound; empty if its first end is the larger."""
-    low = max((reach - end for (is_lower, end), reach in reaches.items() if is_lower), default=-np.inf)
-    high = min((end - reach for (is_lower, end), reach in reaches.items() if not is_lower), default=np.inf)
+    """Return the interval of b that satisfies every hard bound, for reaches at b = 0; empty if low > high."""
+    low = max((reach - limit for (is_lower, limit), reach in reaches.items() if is_lower), default=-np.inf)
+    high = min(
+        (limit - reach for (is_lower, limit), reach in reaches.items() if not is_lower), default=np.inf
+    )
     return low, high
 
 

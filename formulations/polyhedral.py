@@ -1,13 +1,12 @@
-"""Scores of faces, cells, and the criteria of the polyhedral family, in numpy alone.
+"""Scores of faces, cells, and the criteria of the polyhedral machines, in numpy alone.
 
-The family is the Polyceptron, SPLA1, PC-SLP and PLUME. Each has the positives inside a polyhedral set of K
-faces: with x̃ = (x, 1) and scores s_k = W_k·x̃, a sample is inside if h(x) = min_k s_k ≥ 0. The cell of face
-k is the set where face k has the least score; ties go to the first face.
+The machines are the Polyceptron, SPLA1, PC-SLP and PLUME. Each has the positives inside a polyhedral set of K
+faces, the rows of W (K, m+1): with x̃ = (x, 1) and scores s_k = W_k·x̃, a sample is inside if h(x) = min_k s_k
+≥ 0. The cell of face k is the set where face k has the least score; ties go to the first face. The Convex
+Polytope Machine has the positives outside, f = max_k s_k (:mod:`formulations.polytope`): h of the faces W is
+−f of the faces −W.
 
-The Convex Polytope Machine has the positives outside, f = max_k s_k: h of the faces W is −f of the faces −W
-(:mod:`formulations.polytope`).
-
-Criteria at W, for costs c_i:
+Criteria at W, for costs c_i and a ridge ρ ≥ 0; Σ_pos and Σ_neg are sums over the samples i of one class:
 
 =====================  ==============================================================================
 criterion              E_P = Σ_i c_i [−y_i h_i]_+                        the Polyceptron's eq. (3)
@@ -59,20 +58,20 @@ def cells(X: Matrix, W: Array) -> NDArray[np.int64]:
 
 
 def criterion(X: Matrix, y: Array, W: Array, c: Array | float = 1.0) -> float:
-    """Return E_P(W) of eq. (3): 0 if no sample is misclassified, and trivially at W = 0."""
+    """Return E_P(W): 0 if no sample is misclassified, and trivially at W = 0."""
     return float(np.sum(c * np.maximum(0.0, -y * scores(X, W).min(axis=1))))
 
 
 def criterion_gradient(X: Matrix, y: Array, W: Array, c: Array | float = 1.0) -> Array:
     """Return the gradient (K, m+1) of E_P: −Σ c_i y_i x̃_i over the misclassified samples of each cell.
 
-    The paper's update sums over all samples of the cell. A sample with h = 0 counts as misclassified, so that
-    the gradient is not zero at W = 0. Arguments as in :func:`criterion`.
+    The Polyceptron's update sums over all samples of the cell. Samples with h = 0 count as misclassified, so
+    that the gradient is not zero at W = 0. Arguments as in :func:`criterion`.
     """
     s = scores(X, W)
-    k = np.argmin(s, axis=1)
-    wrong = y * s[np.arange(len(y)), k] <= 0
-    return -pull(X, np.where(wrong, c * y, 0.0)[:, None] * (k[:, None] == np.arange(len(W))))
+    cell = np.argmin(s, axis=1)
+    is_wrong = y * s[np.arange(len(y)), cell] <= 0
+    return -pull(X, np.where(is_wrong, c * y, 0.0)[:, None] * (cell[:, None] == np.arange(len(W))))
 
 
 def margin_error(X: Matrix, y: Array, W: Array, c: Array | float = 1.0) -> float:
@@ -87,28 +86,28 @@ def margin_error(X: Matrix, y: Array, W: Array, c: Array | float = 1.0) -> float
 def best_scale(X: Matrix, y: Array, W: Array, c: Array | float = 1.0) -> float:
     """Return the t > 0 that minimises the margin error of t W, a convex, piecewise linear function of t.
 
-    Predictions do not depend on the scale of the faces, but hinge losses do; scaled in this way, faces that
-    were learnt without a margin are comparable. If the minimum is at t = 0, t is such that the mean |score|
-    is 1. Arguments as in :func:`criterion`.
+    Predictions do not depend on the scale of the faces, but hinge losses do. So faces learnt without a margin
+    become comparable. If the minimum is at t = 0, return the t with a mean |score| of 1.
+    Arguments as in :func:`criterion`.
     """
     s = scores(X, W)
-    # The pairs in the sum: all faces for a positive, the face of least score for a negative.
-    counted = (y > 0)[:, None] | (np.argmin(s, axis=1)[:, None] == np.arange(len(W)))
-    z, weights = (y[:, None] * s)[counted], np.broadcast_to(c * np.ones(len(y)), s.T.shape).T[counted]
+    # Pairs (i, k) in the margin error: all faces for a positive, the face of least score for a negative.
+    in_sum = (y > 0)[:, None] | (np.argmin(s, axis=1)[:, None] == np.arange(len(W)))
+    z, weights = (y[:, None] * s)[in_sum], np.broadcast_to(c * np.ones(len(y)), s.T.shape).T[in_sum]
     # The hinge [1 - t z]_+ has the slope -z: for z > 0 up to t = 1/z, for z < 0 for all t.
-    slope = -float(weights @ z)
-    bends = z > 0
-    order = np.argsort(-z[bends], kind="stable")
-    slopes = slope + np.cumsum((weights * z)[bends][order])
-    if slope >= 0 or not len(slopes):
-        size = float(np.abs(s).mean())
-        return 1.0 / size if size > 0 else 1.0
+    slope_at_0 = -float(weights @ z)
+    has_kink = z > 0
+    order = np.argsort(-z[has_kink], kind="stable")
+    slopes = slope_at_0 + np.cumsum((weights * z)[has_kink][order])
+    if slope_at_0 >= 0 or not len(slopes):
+        mean_score = float(np.abs(s).mean())
+        return 1.0 / mean_score if mean_score > 0 else 1.0
     # Slightly above the minimiser, so that the margin attained there can be certified despite rounding.
-    return float((1.0 + 1e-9) / z[bends][order][np.argmax(slopes >= -1e-12 * abs(slope))])
+    return float((1.0 + 1e-9) / z[has_kink][order][np.argmax(slopes >= -1e-12 * abs(slope_at_0))])
 
 
 def separation_error(X: Matrix, y: Array, W: Array, c: Array | float = 1.0) -> float:
-    """Return z(W) of PC-SLP: the mean largest hinge of positives, plus the mean least hinge of negatives.
+    """Return PC-SLP's objective: the mean largest hinge of positives, plus the mean least hinge of negatives.
 
     It is 2 at W = 0, and 0 if and only if the K faces separate the classes with a margin of 1.
     Arguments as in :func:`criterion`.
@@ -121,24 +120,27 @@ def separation_error(X: Matrix, y: Array, W: Array, c: Array | float = 1.0) -> f
 def class_shares(y: Array, c: Array | float = 1.0) -> Array:
     """Return the costs (n,) of the samples divided by the sum of their class."""
     costs = np.broadcast_to(np.asarray(c, dtype=float), y.shape)
-    inside = y > 0
-    return np.asarray(costs / np.where(inside, costs[inside].sum(), costs[~inside].sum()))
+    is_positive = y > 0
+    return np.asarray(costs / np.where(is_positive, costs[is_positive].sum(), costs[~is_positive].sum()))
 
 
 def hard_loss(
     X: Matrix, y: Array, W: Array, c: Array | float = 1.0, ridge: float = 0.0, positives: Positives = "cell"
 ) -> float:
-    """Return SPLA1's penalised negative log-likelihood, of P(y|x) = σ(y h(x))."""
+    """Return SPLA1's negative log-likelihood with a ridge, for P(y|x) = σ(y h(x)), σ(t) = 1/(1 + e^(−t)).
+
+    With positives="all" every face has a loss at a positive, with "cell" only the face of its cell.
+    """
     s = scores(X, W)
     losses = belonging(y, np.argmin(s, axis=1), len(W), positives) * np.logaddexp(0.0, -y[:, None] * s)
     return float(np.sum(c * losses.sum(axis=1)) + 0.5 * ridge * np.sum(W**2))
 
 
 def belonging(y: Array, assignment: NDArray[np.int64], n_faces: int, positives: Positives = "cell") -> Array:
-    """Return the matrix (n, K): 1 if the sample is in the program of the face, else 0."""
+    """Return the matrix (n, K): 1 if face k has a loss at sample i, else 0; `assignment` has the cells."""
     check_positives(positives)
-    is_assigned = assignment[:, None] == np.arange(n_faces)
-    return np.where((y > 0)[:, None] & (positives == "all"), True, is_assigned).astype(float)
+    in_cell = assignment[:, None] == np.arange(n_faces)
+    return np.where((y > 0)[:, None] & (positives == "all"), True, in_cell).astype(float)
 
 
 def check_positives(positives: str) -> None:

@@ -1,7 +1,9 @@
 """Parts of the programs of the Convex Polytope Machine, in numpy alone.
 
-Notation as in :mod:`formulations.cpm`, which exports these functions as well. They are in a module of their
-own so that solvers and certificates need not import cvxpy.
+The machine has K faces, the rows of W (K, m+1), the bias last. With x̃ = (x, 1) its score is f(x) = max_k
+W_k·x̃: the inside of the polytope is f < 0. A positive (y = 1, outside) is assigned to one face, a negative
+(y = −1) has all faces. :mod:`formulations.cpm` has the programs and exports these functions as well; solvers
+and certificates import them from here, without cvxpy.
 """
 
 from typing import Any, Literal
@@ -27,9 +29,9 @@ def lift(X: Matrix) -> Matrix:
 
 
 def assignment_matrix(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.float64]:
-    """Return Z (n, K), the programs' parameter: 1 if face k is in sample i's constraints, else 0.
+    """Return Z (n, K): 1 if sample i's slack on face k has a cost, else 0.
 
-    A positive has its assigned face, a negative all faces.
+    A positive has a 1 only at its assigned face, a negative at all faces.
     """
     positive = np.asarray(y) > 0
     z = check_assignment(y, n_faces, assignment)
@@ -43,8 +45,7 @@ def check_assignment(
 ) -> NDArray[np.int64]:
     """Return the assignment as integers, -1 at negatives.
 
-    Raise ValueError if a positive has no face in 0, ..., K - 1. `assigned_class` is the word of the error for
-    the samples with y > 0.
+    Raise ValueError if a positive has no face in 0, ..., K - 1; it names these samples by `assigned_class`.
     """
     positive = np.asarray(y) > 0
     z = np.asarray(assignment)
@@ -53,20 +54,20 @@ def check_assignment(
     faces = z[positive]
     if not (np.issubdtype(z.dtype, np.number) and np.isrealobj(z) and (faces == np.floor(faces)).all()):
         raise ValueError("assignment must hold integers, the indices of the faces")
-    chosen = np.full(len(positive), -1, dtype=np.int64)
-    chosen[positive] = np.clip(faces, -(2**31), 2**31)  # larger values would overflow the cast
-    least, largest = chosen[positive].min(initial=0), chosen[positive].max(initial=0)
+    checked = np.full(len(positive), -1, dtype=np.int64)
+    checked[positive] = np.clip(faces, -(2**31), 2**31)  # larger values would overflow the cast
+    least, largest = checked[positive].min(initial=0), checked[positive].max(initial=0)
     if not (least >= 0 and largest < n_faces):
         raise ValueError(
             f"assignment must be from 0 to {n_faces - 1} at every {assigned_class}, not {least} to {largest}"
         )
-    return chosen
+    return checked
 
 
 def slack_index(y: ArrayLike, n_faces: int) -> NDArray[np.int64]:
-    """Return the index (n, K) of each constraint's slack in the vector of all slacks of loss="max".
+    """Return the index (n, K) of each constraint's slack in the vector of all slacks, for loss="max".
 
-    A positive has a slack for each face; all faces of a negative share one.
+    The slacks are ordered by sample. A positive has one for each face, a negative one for all faces.
     """
     offset = np.where(np.asarray(y)[:, None] > 0, np.arange(n_faces), 0)
     n_slacks = np.where(np.asarray(y) > 0, n_faces, 1)
@@ -79,12 +80,15 @@ def natural_assignment(X: MatrixLike, y: ArrayLike, W: NDArray[Any]) -> NDArray[
 
 
 def objective(X: MatrixLike, y: ArrayLike, W: NDArray[Any], C: ArrayLike = 1.0, loss: Loss = "sum") -> float:
-    """Return J(W): the objective of eq. (6) in :mod:`formulations.cpm` at W and its optimal assignment."""
+    """Return ‖W‖² + Σ_i C_i loss_i, the machine's objective at W and its optimal assignment.
+
+    loss_i is the least of the hinges [1 − y_i W_k·x̃_i]_+ for a positive; for a negative their sum or maximum.
+    """
     X, y = as_data(X, y)
     check_loss(loss)
     hinge = slacks(lift(X) @ W.T, y[:, None])
-    for_negatives = hinge.sum(axis=1) if loss == "sum" else hinge.max(axis=1)
-    return float((W**2).sum() + as_costs(C, len(y)) @ np.where(y > 0, hinge.min(axis=1), for_negatives))
+    negative_loss = hinge.sum(axis=1) if loss == "sum" else hinge.max(axis=1)
+    return float((W**2).sum() + as_costs(C, len(y)) @ np.where(y > 0, hinge.min(axis=1), negative_loss))
 
 
 def face_margins(
@@ -98,8 +102,8 @@ def face_margins(
     margin of a face without samples is inf.
     """
     X, y = as_data(X, y)
-    lengths = np.linalg.norm(W, axis=1, keepdims=True)
-    scores = np.asarray(lift(X) @ (W / np.where(lengths > 0.0, lengths, 1.0)).T)
+    norms = np.linalg.norm(W, axis=1, keepdims=True)
+    scores = np.asarray(lift(X) @ (W / np.where(norms > 0.0, norms, 1.0)).T)
     face = scores.argmax(axis=1)
     margins = np.full(len(W), np.inf)
     np.minimum.at(margins, face, y * scores[np.arange(len(y)), face])
@@ -114,15 +118,15 @@ def check_loss(loss: str) -> None:
 def perplexity(faces: NDArray[np.int64], weights: NDArray[Any] | None = None) -> float:
     """Return the effective number of faces in use: exp of the entropy of an assignment, in nats."""
     counts = np.bincount(faces, weights)
-    used = counts[counts > 0] / counts.sum()
-    return float(np.exp(-used @ np.log(used)))
+    probabilities = counts[counts > 0] / counts.sum()
+    return float(np.exp(-probabilities @ np.log(probabilities)))
 
 
 def margin_weights(gradients: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the optimal weights θ_k = ‖v_k‖ / Σ_l ‖v_l‖ of the faces in the worst-case-margin dual.
+    """Return θ_k = ‖v_k‖ / Σ_l ‖v_l‖, the multipliers of ‖W_k‖² ≤ t in the worst-case-margin program, for α.
 
-    The rows of `gradients` (K, m+1) are v_k = Σ_i α_ik y_i x̃_i; θ = 0 if v = 0. The programs are in
-    :mod:`formulations.cpm`.
+    That program minimises t, the largest squared norm of a face, plus the cost of slacks. The rows of
+    `gradients` (K, m+1) are v_k = Σ_i α_ik y_i x̃_i for its margins' multipliers α; θ = 0 if all v_k are 0.
     """
-    lengths = np.linalg.norm(gradients, axis=1)
-    return np.asarray(lengths / (lengths.sum() or 1.0))
+    norms = np.linalg.norm(gradients, axis=1)
+    return np.asarray(norms / (norms.sum() or 1.0))

@@ -9,22 +9,26 @@ multiplier of the bounds this is the same machine, and D = 0 would be the SVM.
 
 Variables and shapes
 --------------------
-w (m,), b scalar, xi, and with D tau and tau_star (n,); alpha, lam, lam_star (n,) in the dual. X is (n, m), y
-is (n,) of -1 and +1, C and D are scalars or (n,), B >= 0 a scalar. Throughout, f_i = w·x_i + b.
+w (m,), b scalar, the slacks xi of the margins and, with D, tau and tau_star of the upper and lower bounds
+(n,); in the dual alpha, lam, lam_star (n,), printed α, λ, λ*, and δ = α∘y − λ + λ*. X is (n, m), y is (n,) of
+-1 and +1, C and D are scalars or (n,), B >= 0 a scalar. Throughout, f_i = w·x_i + b, and p* is the optimal
+cost.
 
 Programs
 --------
-qcqp (5) bounds the squares of the outputs, ½ f_i² ≤ ½ B²; qp (7) bounds f_i and −f_i, and has the same
-optimum. qcqp_dual (6) is solved as a semidefinite program with M(λ) = [I + X'ΛX, X'λ; λ'X, 1'λ] and q =
-(X'(α∘y), y'α): at the optimum t = q'M(λ)⁻¹q, which the paper writes out as
+qp (7) is min ½‖w‖² + Σ C_i ξ_i subject to y_i f_i ≥ 1 − ξ_i, ξ ≥ 0, and f_i ≤ B and −f_i ≤ B. qcqp (5)
+bounds the squares instead, ½ f_i² ≤ ½ B² (the rows ``spread``), and has the same optimum. Its dual qcqp_dual
+(6) is solved as a semidefinite program, with M(λ) = [I + X' diag(λ) X, X'λ; λ'X, 1'λ] and q = (X'(α∘y),
+y'α). Its scalar t is an upper bound on q'M(λ)⁻¹q, attained at the optimum. The paper writes (6) out as
 
     max  Σ α_i − ½ c'(I + Σ_λ)^{-1} c − (Σ α_i y_i)² / (2 Σ λ_i) − ½ B² Σ λ_i,   0 ≤ α ≤ C, λ ≥ 0,
 
 with μ_λ = Σ λ_i x_i / Σ λ_i, Σ_λ = Σ λ_i x_i x_i' − (Σ λ_i) μ_λ μ_λ', c = Σ α_i y_i (x_i − μ_λ), but the
-paper omits the third term, without which (6) is not a bound. qp_dual and kernel_dual are (8). subproblem (9)
-is (8) over a working set of α, λ, λ*, the others fixed; its cross term has the coefficient 1, not the printed
-½. With D the QP and its duals are the programs soft_rmm: a cost per unit beyond B is a cap on the multiplier
-of the bound, as C is on alpha.
+paper omits the third term, without which (6) is not a bound. qp_dual and kernel_dual are (8), max −½ δ'Kδ +
+Σ α_i − B Σ (λ_i + λ*_i) subject to Σ δ_i = 0, 0 ≤ α ≤ C and λ, λ* ≥ 0, with the kernel matrix K. subproblem
+(9) is (8) over a working set of samples, the multipliers of the others fixed; its cross term has the
+coefficient 1, not the printed ½. With D, qp, qp_dual and kernel_dual state the programs named soft_rmm: a
+cost D_i per unit beyond B is a cap on λ_i and λ*_i, as C_i is on α_i.
 
 The metric of a large relative margin
 -------------------------------------
@@ -36,14 +40,14 @@ At the optimum of (5) its Lagrangian contains, besides the margins,
 and its stationarity is (I + Σ_λ) w = Σ α_i y_i (x_i − μ_λ), the inverse matrix of the dual (6). So the RMM is
 a support vector machine in the metric I + Σ_λ, that is, on samples whitened by (I + Σ_λ)^{-1/2}, with a
 penalty on its mean output at the samples with active bounds. Only these samples, with |f_i| = B, are in Σ_λ;
-changes of x along the directions in which they vary have less weight. The Sigma-SVM (3) has (1 − D) I + D Σ
-in its place, with the covariance Σ of all samples, which does not depend on the outputs.
+changes of x along the directions in which they vary have less weight. The Sigma-SVM's metric is a weighted
+mean of I and the covariance of all samples, which does not depend on the outputs.
 :func:`bounding_spread` returns μ_λ and Σ_λ.
 
 Recovery
 --------
 From (8): w = Σ δ_i x_i; f(t) = Σ δ_i k(x_i, t) + b; b minimises the cost within the bounds.
-From (6): (w, b) solves M(λ) (w, b) = q; if λ = 0, b is found as for the SVM.
+From (6): w is the first part of the solution of M(λ)(w, b) = q; b minimises the cost within the bounds.
 
 Multipliers
 -----------
@@ -100,7 +104,7 @@ from formulations.language.recovery import as_costs, as_data, gram_factor, momen
 from formulations.language.toy_data import two_blobs
 from formulations.language.types import Matrix, MatrixLike, Vector, dense
 from formulations.svm import KERNEL_LETTERS, alpha_rows, cost_parameter, in_features, margin_rows, soft_margin
-from formulations.svm import LETTERS as _SVM_LETTERS
+from formulations.svm import LETTERS as SVM_LETTERS
 
 PAPER = "Shivaswamy & Jebara (2008)"
 _TITLE = "Relative Margin Machine"
@@ -108,13 +112,21 @@ _TITLE = "Relative Margin Machine"
 BOUND_LETTERS = {
     "B": "≥ 0: the bound on the outputs of the machine",
     "fᵢ": "the output of the machine at sample $i$",
-    **_SVM_LETTERS,
+    **SVM_LETTERS,
 }
-_LETTERS = {
+QCQP_LETTERS = {
     "M(λ)": "= [I + Σᵢ λᵢ xᵢxᵢ', Σᵢ λᵢ xᵢ; Σᵢ λᵢ xᵢ', Σᵢ λᵢ]",
     "q": "= (Σᵢ αᵢ yᵢ xᵢ, Σᵢ αᵢ yᵢ)",
     "w, b": "the hyperplane of the primal",
     **BOUND_LETTERS,
+}
+QP_LETTERS = {"δ": "= α∘y − λ + λ*", **BOUND_LETTERS}
+KERNEL_QP_LETTERS = {**QP_LETTERS, **KERNEL_LETTERS}
+SUBPROBLEM_LETTERS = {
+    "δ_f": "= α∘y − λ + λ*: of the working set, as are all letters without a mark",
+    "δ_h": "the same of the fixed samples",
+    "K_ff, K_fh": "the kernel matrix of the working set, and that between it and the fixed samples",
+    **{letter: QP_LETTERS[letter] for letter in ("B", "fᵢ", "yᵢ", "Cᵢ")},
 }
 
 
@@ -144,8 +156,8 @@ def qcqp(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Pro
         says = "rate at which the cost falls as $½B²$ rises at sample i; 0 unless its output is $B$ or $−B$"
         return (Row("spread", 0.5 * cp.square(f) <= _half_square(bound), "½(w·xᵢ + b)² ≤ ½B²", "lam", says),)
 
-    named = {"name": "rmm.qcqp", "title": "Relative Margin Machine, QCQP", "source": f"{PAPER}, eq. (5)"}
-    return soft_margin(X, y, C, bound_squares, {"B": bound}, **named, letters=_LETTERS)
+    heading = {"name": "rmm.qcqp", "title": f"{_TITLE}, QCQP", "source": f"{PAPER}, eq. (5)"}
+    return soft_margin(X, y, C, bound_squares, {"B": bound}, **heading, letters=QCQP_LETTERS)
 
 
 def qcqp_dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Program:
@@ -171,14 +183,14 @@ def qcqp_dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -
     )
     return Program(
         name="rmm.qcqp_dual",
-        title="Relative Margin Machine, dual of the QCQP",
+        title=f"{_TITLE}, dual of the QCQP",
         source=f"{PAPER}, eq. (6), corrected",
         objective=cp.Maximize(cp.sum(alpha) - 0.5 * t - _half_square(bound) * cp.sum(lam)),
         objective_text="Σᵢ αᵢ − ½ t − ½B² Σᵢ λᵢ",
         variables={"alpha": alpha, "lam": lam, "t": t},
         rows=rows,
         parameters={"C": costs, "B": bound},
-        letters=_LETTERS,
+        letters=QCQP_LETTERS,
         data={"x": X, "y": y},
     )
 
@@ -188,7 +200,7 @@ def recover_qcqp(
 ) -> dict[str, NDArray[Any]]:
     """Return primal variables w, b, xi of (5) from the multipliers of (6).
 
-    (w, b) solves M(λ) (w, b) = q; if λ = 0, M does not determine b, which is then found as for the SVM.
+    w is from a solution of M(λ)(w, b) = q; b, not determined by M(0), minimises the cost in the bounds.
     """
     X, y = as_data(X, y)
     n, m = X.shape
@@ -200,36 +212,21 @@ def recover_qcqp(
     return {"w": w, "b": np.array(b), "xi": slacks(X @ w + b, y)}
 
 
-LETTERS = {"δ": "= α∘y − λ + λ*", **BOUND_LETTERS}
-_KERNEL_LETTERS = {**LETTERS, **KERNEL_LETTERS}
-_SUBPROBLEM_LETTERS = {
-    "δ_f": "= α∘y − λ + λ*: of the working set, as are all letters without a mark",
-    "δ_h": "the same of the fixed samples",
-    "K_ff, K_fh": "the kernel matrix of the working set, and that between it and the fixed samples",
-    **{letter: LETTERS[letter] for letter in ("B", "fᵢ", "yᵢ", "Cᵢ")},
-}
-
-
-def _named(kind: str, D: ArrayLike | None) -> dict[str, Any]:
-    """Name, title, source and letters of the QP or of one of its duals."""
-    letters = _KERNEL_LETTERS if kind == "kernel_dual" else LETTERS
+def _heading(kind: str, D: ArrayLike | None) -> dict[str, Any]:
+    """Return name, title, source and letters of the QP or of one of its duals."""
+    letters = KERNEL_QP_LETTERS if kind == "kernel_dual" else QP_LETTERS
     if D is None:
-        words = {
+        endings = {
             "qp": "QP with bounding constraints",
             "qp_dual": "dual of the QP",
             "kernel_dual": "kernel dual",
         }
-        source = f"{PAPER}, eq. ({7 if kind == 'qp' else 8})"
-        return {
-            "name": f"rmm.{kind}",
-            "title": f"{_TITLE}, {words[kind]}",
-            "source": source,
-            "letters": letters,
-        }
-    words = {"qp": "", "qp_dual": ", dual", "kernel_dual": ", kernel dual"}
+        title, source = f"{_TITLE}, {endings[kind]}", f"{PAPER}, eq. ({7 if kind == 'qp' else 8})"
+        return {"name": f"rmm.{kind}", "title": title, "source": source, "letters": letters}
+    endings = {"qp": "", "qp_dual": ", dual", "kernel_dual": ", kernel dual"}
     return {
         "name": f"soft_rmm.{kind}",
-        "title": f"{_TITLE} with slack on its bounds{words[kind]}",
+        "title": f"{_TITLE} with slack on its bounds{endings[kind]}",
         "source": f"{PAPER}, section 3.1, not investigated there",
         "letters": {**letters, "Dᵢ": "> 0: the cost of a unit of output beyond $B$ at sample $i$"},
     }
@@ -253,7 +250,7 @@ def qp(
     costs, bound, f = cost_parameter(C, n), bound_parameter(B), X @ w + b
     rows, slack_cost, slack_variables, parameters = bound_rows(f, bound, D)
     return Program(
-        **_named("qp", D),
+        **_heading("qp", D),
         objective=cp.Minimize(0.5 * cp.sum_squares(w) + costs @ xi + slack_cost),
         objective_text="½‖w‖² + Σᵢ Cᵢ ξᵢ" + ("" if D is None else " + Σᵢ Dᵢ (τᵢ + τ*ᵢ)"),
         variables={"w": w, "b": b, "xi": xi, **slack_variables},
@@ -267,7 +264,7 @@ def bound_rows(
     f: cp.Expression, bound: cp.Parameter, D: ArrayLike | None, point: str = "xᵢ", where: str = "sample i"
 ) -> tuple[tuple[Row, ...], cp.Expression, dict[str, cp.Variable], dict[str, cp.Parameter]]:
     """Return the rows of the bounds on f, the cost of their slacks, these variables, and the parameter D."""
-    i = point[-1]
+    i = point[-1]  # the index; `point` names the sample in formulas, `where` in phrases
     tau, tau_star = (cp.Variable(f.shape[0], name=name) for name in ("tau", "tau_star"))
     limits, texts, at_cap = (bound, bound), ("B", "B"), ""
     if D is not None:
@@ -279,21 +276,22 @@ def bound_rows(
                 says.format("lower"))  # fmt: skip
     if D is None:
         return (above, below), cp.Constant(0.0), {}, {}
-    cost = _slack_cost(D, f.shape[0])
-    sign = Row("slack_above", tau >= 0, f"τ{i} ≥ 0", "rho", f"$D{i}$ less lam")
-    sign_star = Row("slack_below", tau_star >= 0, f"τ*{i} ≥ 0", "rho_star", f"$D{i}$ less lam_star")
+    costs = _excess_cost_parameter(D, f.shape[0])
+    slack_above = Row("slack_above", tau >= 0, f"τ{i} ≥ 0", "rho", f"$D{i}$ less lam")
+    slack_below = Row("slack_below", tau_star >= 0, f"τ*{i} ≥ 0", "rho_star", f"$D{i}$ less lam_star")
     variables = {"tau": tau, "tau_star": tau_star}
-    return (above, sign, below, sign_star), cost @ (tau + tau_star), variables, {"D": cost}
+    return (above, slack_above, below, slack_below), costs @ (tau + tau_star), variables, {"D": costs}
 
 
-def _slack_cost(D: ArrayLike, count: int) -> cp.Parameter:
+def _excess_cost_parameter(D: ArrayLike, count: int) -> cp.Parameter:
+    """Return the costs of a unit beyond B as a parameter named ``D`` of shape (count,)."""
     return cp.Parameter(count, nonneg=True, name="D", value=as_costs(D, count, name="D"))
 
 
 def bound_dual_rows(
     lam: cp.Variable, lam_star: cp.Variable, D: ArrayLike | None, i: str = "ᵢ"
 ) -> tuple[tuple[Row, ...], dict[str, cp.Parameter]]:
-    """Return the rows of the multipliers of the bounds, which D caps, and the parameter D."""
+    """Return the rows of the bounds' multipliers (0 ≤ λ, λ*, and ≤ D if given), and the parameter D."""
     upper, lower = f"$B − f{i}$", f"$B + f{i}$"
     if D is not None:
         upper, lower = f"$B + τ{i} − f{i}$", f"$B + τ*{i} + f{i}$"
@@ -301,15 +299,16 @@ def bound_dual_rows(
     below = Row("bound_below", lam_star >= 0, f"λ*{i} ≥ 0", "slack_star", f"slack of the bound: {lower}")
     if D is None:
         return (above, below), {}
-    cost = _slack_cost(D, lam.size)
-    cap = Row("tau", lam <= cost, f"λ{i} ≤ D{i}", "tau", "excess over the upper bound")
-    cap_star = Row("tau_star", lam_star <= cost, f"λ*{i} ≤ D{i}", "tau_star", "excess over the lower bound")
-    return (above, below, cap, cap_star), {"D": cost}
+    costs = _excess_cost_parameter(D, lam.size)
+    cap = Row("tau", lam <= costs, f"λ{i} ≤ D{i}", "tau", "excess over the upper bound")
+    cap_star = Row("tau_star", lam_star <= costs, f"λ*{i} ≤ D{i}", "tau_star", "excess over the lower bound")
+    return (above, below, cap, cap_star), {"D": costs}
 
 
 def _dual_from_factor(
     F: Matrix, y: Vector, C: ArrayLike, B: float, D: ArrayLike | None, kind: str, data: dict[str, Any]
 ) -> Program:
+    """State (8) for the kernel K = FF'."""
     n = F.shape[0]
     alpha, lam, lam_star = (cp.Variable(n, name=name) for name in ("alpha", "lam", "lam_star"))
     costs, bound = cost_parameter(C, n), bound_parameter(B)
@@ -318,7 +317,7 @@ def _dual_from_factor(
     rows, parameters = bound_dual_rows(lam, lam_star, D)
     quadratic = -0.5 * cp.sum_squares(F.T @ delta)
     return Program(
-        **_named(kind, D),
+        **_heading(kind, D),
         objective=cp.Maximize(quadratic + cp.sum(alpha) - bound * cp.sum(lam) - bound * cp.sum(lam_star)),
         objective_text="−½ δ'Kδ + Σᵢ αᵢ − B Σᵢ λᵢ − B Σᵢ λ*ᵢ",
         variables={"alpha": alpha, "lam": lam, "lam_star": lam_star},
@@ -356,7 +355,7 @@ def subproblem(
     K: MatrixLike, y: ArrayLike, C: ArrayLike, B: float, alpha: NDArray[Any], lam: NDArray[Any],
     lam_star: NDArray[Any], free: ArrayLike,
 ) -> Program:  # fmt: skip
-    """State subproblem (9) of the decomposition: dual (8) over a working set, the other samples fixed.
+    """State subproblem (9): dual (8) over a working set, for decomposition (one working set at a time).
 
     Parameters
     ----------
@@ -364,14 +363,13 @@ def subproblem(
         As in :func:`kernel_dual`.
     alpha, lam, lam_star : ndarray of shape (n,)
         A feasible point of (8).
-    free : array_like of int, shape (q,)
+    free : array_like of int
         Working set: the samples whose alpha, lam and lam_star are free; at least one.
 
     Returns
     -------
     Program
-        Its value is that of (8) less the terms of the fixed variables alone, so both increase by the same
-        amount.
+        Its objective is that of (8) less a constant, the terms of the fixed multipliers alone.
     """
     K, y = as_data(K, y)
     free = np.unique(np.asarray(free, dtype=int))
@@ -379,32 +377,32 @@ def subproblem(
         raise ValueError(f"free must hold sample numbers from 0 to {len(y) - 1}, at least one; not {free}")
     fixed = np.setdiff1d(np.arange(len(y)), free)
     delta_fixed = (alpha * y - lam + lam_star)[fixed]
-    a, above, below = (cp.Variable(len(free), name=name) for name in ("alpha", "lam", "lam_star"))
-    delta = cp.multiply(y[free], a) - above + below
-    costs, bound = (
-        cost_parameter(np.broadcast_to(np.asarray(C, dtype=float), y.shape)[free], len(free)),
-        bound_parameter(B),
+    alpha_free, lam_free, lam_star_free = (
+        cp.Variable(len(free), name=name) for name in ("alpha", "lam", "lam_star")
     )
+    delta = cp.multiply(y[free], alpha_free) - lam_free + lam_star_free
+    C_free = np.broadcast_to(np.asarray(C, dtype=float), y.shape)[free]
+    costs, bound = cost_parameter(C_free, len(free)), bound_parameter(B)
     says = "the intercept $b$ that is optimal for the working set"
     balance = Row("b", cp.sum(delta) == -delta_fixed.sum(), "Σᵢ δ_{f,i} = −Σⱼ δ_{h,j}", "b", says)
     K_ff, K_fh = K[np.ix_(free, free)], K[np.ix_(free, fixed)]
     F = gram_factor(K_ff)
     return Program(
         name="rmm.subproblem",
-        title="Relative Margin Machine, subproblem of the decomposition",
+        title=f"{_TITLE}, subproblem of the decomposition",
         source=f"{PAPER}, eq. (9), corrected",
         objective=cp.Maximize(
             -0.5 * cp.sum_squares(F.T @ delta)
             - (K_fh @ delta_fixed) @ delta
-            + cp.sum(a)
-            - bound * cp.sum(above)
-            - bound * cp.sum(below)
+            + cp.sum(alpha_free)
+            - bound * cp.sum(lam_free)
+            - bound * cp.sum(lam_star_free)
         ),
         objective_text="−½ δ_f'K_ff δ_f − δ_f'K_fh δ_h + Σᵢ αᵢ − B Σᵢ λᵢ − B Σᵢ λ*ᵢ",
-        variables={"alpha": a, "lam": above, "lam_star": below},
-        rows=(balance, *alpha_rows(a, costs), *bound_dual_rows(above, below, None)[0]),
+        variables={"alpha": alpha_free, "lam": lam_free, "lam_star": lam_star_free},
+        rows=(balance, *alpha_rows(alpha_free, costs), *bound_dual_rows(lam_free, lam_star_free, None)[0]),
         parameters={"C": costs, "B": bound},
-        letters=_SUBPROBLEM_LETTERS,
+        letters=SUBPROBLEM_LETTERS,
         data={"y": y[free], "K_ff": K_ff, "K_fh": K_fh, "δ_h": delta_fixed},
     )
 
@@ -413,20 +411,21 @@ def recover(
     X: MatrixLike, y: ArrayLike, C: ArrayLike, B: float, dual: Mapping[str, NDArray[Any]],
     D: ArrayLike | None = None,
 ) -> dict[str, NDArray[Any]]:  # fmt: skip
-    """Return primal variables of (7) from the dual's, by name."""
+    """Return primal variables of (7), by name; `dual` maps alpha, lam and lam_star to their values."""
     X, y = as_data(X, y)
-    rows = hinge_families(y, C, B, np.inf if D is None else D)
-    w = X.T @ rows.beta(rows.stacked(rows.of_letters(dual)))
-    b = rows.best_intercept(X @ w)
+    families = hinge_families(y, C, B, np.inf if D is None else D)  # the margins, and both bounds
+    delta = families.beta(families.stacked(families.of_letters(dual)))  # α∘y − λ + λ*
+    w = X.T @ delta
+    b = families.best_intercept(X @ w)
     values = {"w": w, "b": np.array(b), "xi": slacks(X @ w + b, y)}
     if D is None:
         return values
-    _, tau, tau_star = (np.maximum(0.0, -family.room(X @ w + b)) for family in rows)
+    _, tau, tau_star = (np.maximum(0.0, -family.surplus(X @ w + b)) for family in families)
     return {**values, "tau": tau, "tau_star": tau_star}
 
 
 def bounding_spread(X: MatrixLike, lam: ArrayLike, lam_star: ArrayLike, B: float) -> tuple[Vector, Vector]:
-    """Return the mean μ_λ (m,) and the matrix Σ_λ (m, m) of the samples whose bounds are active."""
+    """Return μ_λ (m,) and Σ_λ (m, m) of the samples with active bounds; if none, the mean of all and 0."""
     weights = (np.asarray(lam, dtype=float) + np.asarray(lam_star, dtype=float)) / B
     total = float(weights.sum())
     if total == 0.0:

@@ -2,21 +2,24 @@
 
 Problem
 -------
-The bounds of the Relative Margin Machine need no labels. So they can also be imposed at unlabelled samples:
-the samples to be classified, if known in advance (transduction), or others of the same distribution. With the
-bounds at the unlabelled samples alone, the machines are the class H of the paper's appendix, for which it
-bounds the error: the unlabelled samples are independent of the training set.
+The Relative Margin Machine is a support vector machine whose outputs f(x) = w·x + b are bounded by ±B. These
+bounds need no labels. So they can also be imposed at unlabelled samples: the samples to be classified, if
+known in advance (transduction), or others of the same distribution. With bounds at the unlabelled samples
+alone (training=False), the machines are the class H of the paper's appendix, for which it bounds the error:
+the unlabelled samples are independent of the training set.
 
 Variables and shapes
 --------------------
-w (m,), b scalar, xi (n,); alpha (n,), lam and lam_star (N,) in the dual. X is (n, m), y is (n,) of -1 and +1,
-U is (k, m), the unlabelled samples; the z_j are the rows of X followed by those of U, N = n + k, or those of
-U alone, N = k. C is a scalar or (n,), B >= 0 a scalar.
+w (m,), b scalar, the slacks xi (n,) of the margins; alpha (n,), lam and lam_star (N,) in the dual, printed α,
+λ, λ*. X is (n, m), y is (n,) of -1 and +1, U is (k, m), the unlabelled samples. The bounded samples z_j are
+the rows of X followed by those of U, N = n + k, or those of U alone, N = k. C is a scalar or (n,), B >= 0 a
+scalar. With D, tau and tau_star (N,) are the slacks of the upper and lower bounds.
 
 Programs
 --------
-qp, and qp_dual and kernel_dual, without or with a cost D_j of a unit beyond B, as in :mod:`formulations.rmm`:
-D_j is then the cap of the bound's multiplier.
+qp is min ½‖w‖² + Σ C_i ξ_i subject to y_i f(x_i) ≥ 1 − ξ_i, ξ ≥ 0 and −B ≤ f(z_j) ≤ B; with D, the bounds
+have slack, at a cost of D_j per unit. qp_dual and kernel_dual are its dual; D_j is there the cap of λ_j and
+λ*_j.
 
 Recovery
 --------
@@ -25,9 +28,8 @@ within the bounds.
 
 Multipliers
 -----------
-As in :mod:`formulations.rmm`: lam_j (lam_star_j) is the rate at which the optimal cost falls as the upper
-(lower) bound is relaxed at z_j; Σ(λ + λ*) = −dp*/dB. For the solvers an unlabelled sample is a sample of
-either class with C_i = 0.
+lam_j (lam_star_j) is the rate at which the optimal cost p* falls as the upper (lower) bound rises at z_j;
+Σ(λ + λ*) = −dp*/dB. For the solvers an unlabelled sample is a sample of either class with C_i = 0.
 
 Infeasible when
 ---------------
@@ -66,7 +68,7 @@ from formulations.language.toy_data import two_blobs
 from formulations.language.types import Matrix, MatrixLike, Vector
 from formulations.rmm import BOUND_LETTERS, PAPER, bound_dual_rows, bound_parameter, bound_rows
 from formulations.svm import IN_FEATURES, alpha_rows, cost_parameter, in_features, margin_rows
-from formulations.unlabelled_bounds import families, spread, stacked
+from formulations.unlabelled_bounds import extend_multipliers, families, stacked
 
 _SOURCE = f"{PAPER}, section 5 and appendix, not printed there"
 _TITLE = "Relative Margin Machine with bounds at unlabelled samples"
@@ -76,14 +78,14 @@ LETTERS = {
     "fⱼ": "the output of the machine at $zⱼ$",
     **{letter: BOUND_LETTERS[letter] for letter in ("B", "xᵢ", "yᵢ", "Cᵢ")},
 }
-_ALONE = {**LETTERS, "zⱼ": "the unlabelled samples, which alone have bounds"}
+_UNLABELLED_ONLY_LETTERS = {**LETTERS, "zⱼ": "the unlabelled samples, which alone have bounds"}
 
 
-def _named(kind: str, title: str, training: bool, D: ArrayLike | None) -> dict[str, str]:
-    """Return name, title and source of a program."""
+def _heading(kind: str, ending: str, training: bool, D: ArrayLike | None) -> dict[str, str]:
+    """Return name, title and source of a program; `ending` is the end of its title."""
     prefix = ("" if training else "h_") + ("" if D is None else "soft_")
     words = ("" if training else " alone") + ("" if D is None else ", with slack on them")
-    return {"name": f"rmm_bounded.{prefix}{kind}", "title": f"{_TITLE}{words}{title}", "source": _SOURCE}
+    return {"name": f"rmm_bounded.{prefix}{kind}", "title": f"{_TITLE}{words}{ending}", "source": _SOURCE}
 
 
 def qp(
@@ -110,7 +112,7 @@ def qp(
     costs, bound = cost_parameter(C, n), bound_parameter(B)
     rows, slack_cost, variables, slack_parameters = bound_rows(Z @ w + b, bound, D, "zⱼ", "$zⱼ$")
     return Program(
-        **_named("qp", "", training, D),
+        **_heading("qp", "", training, D),
         objective=cp.Minimize(0.5 * cp.sum_squares(w) + costs @ xi + slack_cost),
         objective_text="½‖w‖² + Σᵢ Cᵢ ξᵢ" + ("" if D is None else " + Σⱼ Dⱼ (τⱼ + τ*ⱼ)"),
         variables={"w": w, "b": b, "xi": xi, **variables},
@@ -123,9 +125,9 @@ def qp(
 
 def _dual_from_factor(
     F: Matrix, y: Vector, C: ArrayLike, B: float, training: bool, D: ArrayLike | None,
-    named: Mapping[str, str], letters: Mapping[str, str],
+    heading: Mapping[str, str], letters: Mapping[str, str],
 ) -> Program:  # fmt: skip
-    """State the dual for samples (n + k, m), the n labelled ones first."""
+    """State the dual for the kernel FF'; rows of F (n + k, m) are the samples, the n labelled ones first."""
     n = len(y)
     X, Z = F[:n], F if training else F[n:]
     alpha = cp.Variable(n, name="alpha")
@@ -136,7 +138,7 @@ def _dual_from_factor(
                   "the intercept $b$, sign included")  # fmt: skip
     bounds, slack_parameters = bound_dual_rows(lam, lam_star, D, "ⱼ")
     return Program(
-        **named,
+        **heading,
         objective=cp.Maximize(cp.sum(alpha) - bound * cp.sum(lam + lam_star) - 0.5 * cp.sum_squares(w)),
         objective_text="Σᵢ αᵢ − B Σⱼ (λⱼ + λ*ⱼ) − ½ ‖Σᵢ αᵢ yᵢ xᵢ − Σⱼ (λⱼ − λ*ⱼ) zⱼ‖²",
         variables={"alpha": alpha, "lam": lam, "lam_star": lam_star},
@@ -153,8 +155,8 @@ def qp_dual(
 ) -> Program:  # fmt: skip
     """State the dual of the QP, for the linear kernel; arguments as in :func:`qp`."""
     Z, y = stacked(X, y, U)
-    named = _named("qp_dual", ", dual", training, D)
-    return _dual_from_factor(Z, y, C, B, training, D, named, _letters(training, D))
+    heading = _heading("qp_dual", ", dual", training, D)
+    return _dual_from_factor(Z, y, C, B, training, D, heading, _letters(training, D))
 
 
 def kernel_dual(
@@ -181,36 +183,38 @@ def kernel_dual(
     F = gram_factor(real_array("K", K))
     if len(F) <= len(y):
         raise ValueError(f"K must have more rows than there are labels, {len(y)}, not {len(F)}")
-    named = _named("kernel_dual", ", kernel dual", training, D)
-    return _dual_from_factor(F, y, C, B, training, D, named, _in_features(_letters(training, D), training))
+    heading = _heading("kernel_dual", ", kernel dual", training, D)
+    return _dual_from_factor(F, y, C, B, training, D, heading, _in_features(_letters(training, D), training))
 
 
 def _letters(training: bool, D: ArrayLike | None) -> dict[str, str]:
+    """Return the explanations of the printed letters of qp and qp_dual."""
     cost = {} if D is None else {"Dⱼ": "> 0: the cost of a unit of output beyond $B$ at $zⱼ$"}
-    return {**(LETTERS if training else _ALONE), **cost}
+    return {**(LETTERS if training else _UNLABELLED_ONLY_LETTERS), **cost}
 
 
 def _in_features(letters: Mapping[str, str], training: bool) -> dict[str, str]:
     """Return the letters of a kernel's program, whose samples are rows of a factor of the Gram matrix."""
-    whose = "of the labelled and the unlabelled samples" if training else "of the unlabelled samples"
-    return {**letters, **IN_FEATURES, "zⱼ": f"the images there {whose}"}
+    samples = "of the labelled and the unlabelled samples" if training else "of the unlabelled samples"
+    return {**letters, **IN_FEATURES, "zⱼ": f"the images there {samples}"}
 
 
 def recover(
     X: MatrixLike, y: ArrayLike, U: MatrixLike, C: ArrayLike, B: float, dual: Mapping[str, NDArray[Any]], *,
     training: bool = True, D: ArrayLike | None = None,
 ) -> dict[str, NDArray[Any]]:  # fmt: skip
-    """Return primal variables from the dual's, by name; other arguments as in :func:`qp`."""
+    """Return primal variables, by name; `dual` maps alpha, lam and lam_star to their values."""
     Z, y = stacked(X, y, U)
     n, count = len(y), Z.shape[0]
     bounded = slice(0 if training else n, None)
     slack_costs = np.full(count, np.inf)
     if D is not None:
         slack_costs[bounded] = D
-    rows = families(y, count - n, C, B, training=training, D=slack_costs)
-    w = Z.T @ rows.beta(rows.stacked(rows.of_letters(spread(dual, n, count))))
-    b = rows.best_intercept(Z @ w)
-    xi, tau, tau_star = (np.maximum(0.0, -family.room(Z @ w + b)) for family in rows)
+    margins_and_bounds = families(y, count - n, C, B, training=training, D=slack_costs)
+    multipliers = margins_and_bounds.of_letters(extend_multipliers(dual, n, count))
+    w = Z.T @ margins_and_bounds.beta(margins_and_bounds.stacked(multipliers))
+    b = margins_and_bounds.best_intercept(Z @ w)
+    xi, tau, tau_star = (np.maximum(0.0, -family.surplus(Z @ w + b)) for family in margins_and_bounds)
     values = {"w": w, "b": np.array(b), "xi": xi[:n]}
     return values if D is None else {**values, "tau": tau[bounded], "tau_star": tau_star[bounded]}
 

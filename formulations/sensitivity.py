@@ -2,28 +2,27 @@
 
 Problem
 -------
-Let p(θ) be the optimal value of a program whose objective and rows depend on a parameter θ, and L(x, μ; θ)
-its Lagrangian with the signs of :mod:`formulations.language.program`. At an optimal x with multipliers μ the
-envelope theorem gives
-     dp/dθ = ∂L/∂θ (x, μ; θ),
-the derivative of the terms with θ alone: changes of x and μ have no effect to first order. So one solution
-gives the derivative by every parameter.
+Let p(θ) be the optimal value of a minimisation whose objective and constraints g(x; θ) ≤ 0 depend on a
+parameter θ, and Lag(x, μ; θ) the objective plus μ·g. At an optimal x with multipliers μ ≥ 0 the envelope
+theorem gives dp/dθ = ∂Lag/∂θ (x, μ; θ), the derivative of the terms that contain θ: changes of x and μ have
+no effect to first order. So one solution gives the derivative by every parameter.
 
 Derivatives
 -----------
-w_i is the weight of sample i, C_i = C w_i its cost, and ξ, W, α, λ, s, u are as in the programs.
+w_i is the weight of sample i, C_i = C w_i the cost of its slack ξ_i. W, or w without index, are the machine's
+coefficients, b the biases. Other letters are explained on the right.
 
-SVM, Sigma-SVM, RMM, CPM      dp/dC = Σ w_i ξ_i                    ξ: the multipliers of α_i ≤ C_i
-RMM, (7)                      dp/dB = −Σ (λ_i + λ*_i)              the right-hand sides of both bounds
-Sigma-SVM, (3)                dp/dD = ½ (w'Σw − ‖w‖²)              D is in the objective alone
-one-norm machine              dp/dC = Σ w_i ξ_i − Σ w_j s_j        C is the cost of slack, and α_j ≤ C w_j
-L0 machine, fixed pattern     dL/dC = −Σ σ_j s_j                   C is in the caps alone
-                              dS/dC = L − C Σ σ_j s_j              S = 1'σ + C L
-Polyceptron, PC-SLP           dp/dR = −Σ (s⁺ + s⁻)                 the box |W| ≤ R
+SVM, Sigma-SVM, RMM, CPM      dp/dC = Σ w_i ξ_i                    ξ: in the dual, multiplier of α_i ≤ C_i
+RMM, (7)                      dp/dB = −Σ (λ_i + λ*_i)              the multipliers of f_i ≤ B and −f_i ≤ B
+Sigma-SVM, (3)                dp/dD = ½ (w'Σw − ‖w‖²)              the metric (1−D) I + D Σ, Σ the covariance
+one-norm machine              dp/dC = Σ w_i ξ_i − Σ w_j s_j        s_j: multiplier of a weight's cap C w_j
+L0 machine, fixed pattern     dL/dC = −Σ σ_j s_j                   s_j: multiplier of a weight's cap C σ_j
+                              dS/dC = L − C Σ σ_j s_j              score S = 1'σ + C L: pattern σ, loss L
+Polyceptron, PC-SLP           dp/dR = −Σ (s⁺ + s⁻)                 s±: multipliers of the box ±W ≤ R
 SPLA1, PLUME                  dp/dρ = ½ ‖W‖²                       the ridge
-logistic polytopes            dp/dρ = ½ ‖w‖² + ½ (η/ρ) ‖b‖²        η/ρ is fixed
+logistic polytopes            dp/dρ = ½ ‖w‖² + ½ (η/ρ) ‖b‖²        ridges ρ of w, η of b; η/ρ is fixed
                               dp/dλ = Σ |w|                        the ℓ1 penalty
-PLUME                         dp/dγ = Σ_i w_i Σ_k (r_ik − g_ik) s_ik   r responsibilities, g the gate
+PLUME                         dp/dγ = Σ_i w_i Σ_k (r_ik − g_ik) s_ik   scores s, gate g, responsibilities r
 
 For the polyhedral machines p is the value for the assignment (the cells, the responsibilities) of the
 solution. If that is the best assignment for its faces, the minimum over assignments has the same derivative.
@@ -74,9 +73,8 @@ from formulations.language.types import Matrix, Vector
 class Sensitivity:
     """The derivative of an optimal value by one parameter."""
 
-    # parameter, value: the name of the parameter, and its value θ
-    parameter: str
-    value: float
+    parameter: str  # its name
+    value: float  # θ
     derivative: float  # dp/dθ; if `two_sided` is False, on one side of θ or between the slopes of both
     objective: float  # the optimal value p
     formula: str  # of the derivative
@@ -94,7 +92,7 @@ def cost(
     C: float, objective: float, xi: ArrayLike, weights: ArrayLike = 1.0, *,
     name: str = "C", letters: Sequence[str] = ("ξ",),
 ) -> Sensitivity:  # fmt: skip
-    """Differentiate by the cost C of slack, if C is nothing else: dp/dC = Σ w_i ξ_i."""
+    """Differentiate by a cost `name` of the slacks `letters`, in no constraint: dp/dC = Σ w_i ξ_i."""
     slacks = " + ".join(f"{letter}ᵢ" for letter in letters)
     formula = f"Σ wᵢ {slacks}" if len(letters) == 1 else f"Σ wᵢ ({slacks})"
     return Sensitivity(name, C, float(np.sum(np.multiply(weights, xi))), objective, formula)
@@ -104,7 +102,7 @@ def bound(
     B: float, objective: float, multipliers: Iterable[ArrayLike], two_sided: bool = True
 ) -> Sensitivity:
     """Differentiate by the RMM's bound B on its outputs: dp/dB = −Σ (λ_i + λ*_i)."""
-    slope = 0.0 - float(sum(np.sum(each) for each in multipliers))
+    slope = 0.0 - float(sum(np.sum(mu) for mu in multipliers))
     return Sensitivity("B", B, slope, objective, "−Σ (λᵢ + λ*ᵢ)", two_sided)
 
 
@@ -120,7 +118,7 @@ def share(D: float, objective: float, norm: float, variance: float) -> Sensitivi
 def capped_cost(
     C: float, objective: float, xi: ArrayLike, s: ArrayLike, weights: ArrayLike = 1.0, two_sided: bool = True
 ) -> Sensitivity:
-    """Differentiate by C of the one-norm machine, also the cap of alpha: Σ w_i ξ_i − Σ w_j s_j."""
+    """Differentiate by C of the one-norm machine, cost of ξ and cap of α: dp/dC = Σ w_i ξ_i − Σ w_j s_j."""
     slope = float(np.sum(np.multiply(weights, np.asarray(xi) - np.asarray(s))))
     return Sensitivity("C", C, slope, objective, "Σ wᵢ ξᵢ − Σ wⱼ sⱼ", two_sided)
 
@@ -128,7 +126,7 @@ def capped_cost(
 def pattern_cost(
     C: float, sigma: ArrayLike, loss: float, s: ArrayLike, two_sided: bool = True
 ) -> Sensitivity:
-    """Differentiate by C of the L0 machine, for a fixed pattern: L + C dL/dC, dL/dC = −Σ σ_j s_j."""
+    """Differentiate the L0 machine's score by C, for a fixed pattern σ: dS/dC = L − C Σ σ_j s_j."""
     sigma = np.asarray(sigma, dtype=float)
     slope = loss - C * float(sigma @ np.asarray(s))
     value = float(sigma.sum()) + C * loss
@@ -136,11 +134,11 @@ def pattern_cost(
 
 
 def switching_on(C: float, rates: ArrayLike) -> Vector:
-    """Return lower bounds (p,) on the change of the L0 score if one centre is added to the pattern.
+    """Return lower bounds (p,) on the change of the L0 score if one centre j is added to the pattern.
 
-    The loss falls at a rate of at most r_j = t_j (K'Yu)_j, because u is dual feasible for every pattern (the
-    cut of :mod:`formulations.l0`), so the score rises by at least 1 − C² [r_j]_+. A centre with a positive
-    bound cannot improve the score.
+    As the cap on a coefficient rises, the loss falls at a rate of at most r_j = t_j (K'Yu)_j (`rates`): t_j
+    is the centre's label, K the kernel matrix of samples and centres, Y = diag(y), and u the margins'
+    multipliers, dual feasible for every pattern. So the score rises by at least 1 − C² [r_j]_+.
     """
     return np.asarray(1.0 - C**2 * np.maximum(np.asarray(rates, dtype=float), 0.0))
 
@@ -167,7 +165,7 @@ def gate(
     """Differentiate by the sharpness γ of PLUME's gate: dp/dγ = Σ_i w_i Σ_k (r_ik − g_ik) s_ik.
 
     It is the same for the M-step with the responsibilities of W fixed and for the stationary point W of the
-    negative log-likelihood, because the M-step majorises the latter and is tight at W for every γ.
+    negative log-likelihood, because the M-step majorises the latter and touches it at W for every γ.
     """
     difference = mixture.responsibilities(X, y, W, gamma) - mixture.gate(X, W, gamma)
     slope = float(np.sum(np.multiply(weights, np.sum(difference * mixture.scores_in_blocks(X, W), axis=1))))

@@ -7,25 +7,26 @@ sample i violates y_i f(x_i) >= 1.
 
 Variables and shapes
 --------------------
-w (m,), b scalar, xi (n,); alpha (n,) in the dual. X is (n, m), y is (n,) of -1 and +1, C is a
-scalar or (n,).
+w (m,), b scalar, the slacks xi (n,), printed ξ; alpha (n,), printed α, in the dual. X is (n, m), y is (n,) of
+-1 and +1, C is a scalar or (n,).
 
 Programs
 --------
-primal (1), which soft_margin extends by further rows on the outputs, and dual (2) with the linear kernel K =
-XX'; kernel_dual is (2) for any Mercer kernel, and in_features its primal. Rows of a dual have the names of
-the primal quantities that their multipliers are: that of ``b`` is b, that of ``xi`` is xi, that of ``margin``
-is the surplus of the primal row ``margin``.
+primal (1) is min ½‖w‖² + Σ C_i ξ_i subject to y_i f(x_i) ≥ 1 − ξ_i and ξ ≥ 0; soft_margin adds rows on the
+outputs. dual (2) is max Σ α_i − ½ Σ α_i α_j y_i y_j K_ij subject to Σ α_i y_i = 0 and 0 ≤ α_i ≤ C_i, with the
+linear kernel K = XX'; kernel_dual is (2) for any Mercer kernel k, and in_features its primal. The rows of a
+dual are named after the primal's quantities that are their multipliers: the multiplier of the row ``b`` is b,
+that of ``xi`` is ξ, that of ``margin`` is the surplus of the primal's row ``margin``.
 
 Recovery
 --------
-w = Σ α_i y_i x_i, or f(t) = Σ α_i y_i k(x_i, t) + b; b minimises the cost for these scores (any
-point of an interval where no support vector is free); ξ_i = [1 − y_i f_i]_+.
+w = Σ α_i y_i x_i, or f(t) = Σ α_i y_i k(x_i, t) + b for a point t. b minimises the cost of the slacks, which
+are ξ_i = [1 − y_i f(x_i)]_+; if no 0 < α_i < C_i, it may be any point of an interval.
 
 Multipliers
 -----------
 alpha_i is the rate at which the optimal cost rises with the margin required of sample i: 0 beyond the margin,
-between 0 and C_i on it, C_i inside it. beta_i = C_i − alpha_i.
+between 0 and C_i on it, C_i inside it. beta_i = C_i − alpha_i is the multiplier of ξ_i ≥ 0.
 
 Infeasible when
 ---------------
@@ -110,7 +111,8 @@ def primal(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
 
 
 def soft_margin(
-    X: MatrixLike, y: ArrayLike, C: ArrayLike, more: Callable[[cp.Expression], tuple[Row, ...]] | None = None,
+    X: MatrixLike, y: ArrayLike, C: ArrayLike,
+    more_rows: Callable[[cp.Expression], tuple[Row, ...]] | None = None,
     parameters: Mapping[str, cp.Parameter] | None = None, *,
     name: str, title: str, source: str, letters: Mapping[str, str] = LETTERS,
 ) -> Program:  # fmt: skip
@@ -120,7 +122,7 @@ def soft_margin(
     ----------
     X, y, C
         As in :func:`primal`.
-    more : callable, optional
+    more_rows : callable, optional
         Returns the additional rows from the outputs f = Xw + b.
     parameters : mapping of str to cvxpy.Parameter, optional
         Parameters of the additional rows.
@@ -138,7 +140,7 @@ def soft_margin(
         objective=cp.Minimize(0.5 * cp.sum_squares(w) + costs @ xi),
         objective_text="½‖w‖² + Σᵢ Cᵢ ξᵢ",
         variables={"w": w, "b": b, "xi": xi},
-        rows=(*margin_rows(y, f, xi, "w·xᵢ + b"), *(more(f) if more is not None else ())),
+        rows=(*margin_rows(y, f, xi, "w·xᵢ + b"), *(more_rows(f) if more_rows is not None else ())),
         parameters={"C": costs, **(parameters or {})},
         letters=letters,
         data={"x": X, "y": y},
@@ -148,6 +150,7 @@ def soft_margin(
 def _dual_from_factor(
     F: Any, y: NDArray[Any], C: ArrayLike, name: str, title: str, letters: Mapping[str, str], data: Any
 ) -> Program:
+    """State (2) for the kernel K = FF'."""
     n = F.shape[0]
     alpha, costs = cp.Variable(n, name="alpha"), cost_parameter(C, n)
     balance = Row("b", y @ alpha == 0, "Σᵢ αᵢ yᵢ = 0", "b", "the intercept $b$, sign included")
@@ -192,7 +195,7 @@ def kernel_dual(K: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
 
 
 def recover(X: MatrixLike, y: ArrayLike, C: ArrayLike, alpha: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """Return primal variables w, b, xi of (1) from the dual's alpha."""
+    """Return the variables w, b, xi of (1) from the alpha of (2)."""
     X, y = as_data(X, y)
     w = X.T @ (alpha * y)
     b = best_intercept(X @ w, y, C)
@@ -200,7 +203,7 @@ def recover(X: MatrixLike, y: ArrayLike, C: ArrayLike, alpha: NDArray[Any]) -> d
 
 
 def in_features(program: Program) -> Program:
-    """State a primal as the partner of a kernel dual: its samples are rows of the kernel's factor."""
+    """Return a primal whose samples are the rows of F, K = FF', named as the partner of a kernel dual."""
     return replace(program, name=f"{program.name} (kernel)", letters={**program.letters, **IN_FEATURES})
 
 

@@ -1,7 +1,8 @@
-"""Unlabelled samples after the labelled ones: their rows, families and multipliers.
+"""Relative Margin Machines with bounds at unlabelled samples: stacked samples, constraints and multipliers.
 
-For the programs of :mod:`formulations.rmm_bounded`, the solvers and the certificates, without cvxpy. An
-unlabelled sample has bounds on its output, and no margin.
+The machine has a margin constraint y_i f(x_i) ≥ 1 − ξ_i at each of n labelled samples, and bounds f ≤ B and
+−f ≤ B also at k unlabelled ones, which follow the labelled ones in one matrix. A family is the constraints of
+one kind, one for each sample; if a sample has none, its cost and multiplier are 0. No cvxpy is needed.
 """
 
 from collections.abc import Mapping
@@ -24,11 +25,11 @@ def append(X: Matrix, U: Matrix) -> Matrix:
 
 
 def stacked(X: MatrixLike, y: ArrayLike, U: MatrixLike) -> tuple[Matrix, Vector]:
-    """Check and stack the labelled and the unlabelled samples, (n + k, m); return them and the labels."""
+    """Check and stack the labelled and the unlabelled samples; return them (n + k, m) and the labels (n,)."""
     X, y = as_data(X, y)
-    rows = np.shape(U)[0] if np.ndim(U) or is_sparse(U) else 0
+    n_unlabelled = np.shape(U)[0] if np.ndim(U) or is_sparse(U) else 0
     try:
-        U, _ = as_data(U, np.ones(rows))
+        U, _ = as_data(U, np.ones(n_unlabelled))
     except ValueError as error:
         raise ValueError(f"the further samples: {error}") from error
     if U.shape[1] != X.shape[1]:
@@ -39,17 +40,20 @@ def stacked(X: MatrixLike, y: ArrayLike, U: MatrixLike) -> tuple[Matrix, Vector]
 def families(
     y: ArrayLike, further: int, C: ArrayLike, B: float, *, training: bool = True, D: ArrayLike = np.inf
 ) -> Families:
-    """Return the families of rows of the labelled samples followed by `further` unlabelled ones."""
+    """Return the margins and bounds of the labelled samples followed by `further` unlabelled ones.
+
+    Without `training` only the unlabelled samples are bounded. C and D are the costs of slack of both.
+    """
     labels = as_labels(y)
-    costs, count = as_costs(C, len(labels), hard=True), len(labels) + further
-    bound, slack_costs = at_least("B", B, 0.0, infinite=True), as_costs(D, count, hard=True, name="D")
-    return bounded_families(labels, costs, bound, further, price=slack_costs, training=training)
+    margin_costs, count = as_costs(C, len(labels), hard=True), len(labels) + further
+    bound, bound_costs = at_least("B", B, 0.0, infinite=True), as_costs(D, count, hard=True, name="D")
+    return bounded_families(labels, margin_costs, bound, further, price=bound_costs, training=training)
 
 
-def spread(vectors: Mapping[str, Vector], n: int, count: int) -> dict[str, Vector]:
-    """Extend multipliers by name to all samples, with 0 for samples without such a row."""
-    extended = dict(vectors)
-    for name, vector in vectors.items():
+def extend_multipliers(multipliers: Mapping[str, Vector], n: int, count: int) -> dict[str, Vector]:
+    """Extend multipliers to all `count` samples, the first n labelled, by 0 where there is no constraint."""
+    extended = dict(multipliers)
+    for name, vector in multipliers.items():
         if name in ("margin", "alpha") and np.shape(vector) == (n,):
             extended[name] = np.append(vector, np.zeros(count - n))
         elif name in ("bound_above", "bound_below", "lam", "lam_star") and np.shape(vector) == (count - n,):

@@ -226,7 +226,7 @@ def of_hinge(machine: HingeClassifier, tol: float) -> list[Sensitivity]:
     for name in dict.fromkeys(family.price for family in families if family.price):
         with_cost = [family for family in families if family.price == name]
         cost = getattr(machine, name)
-        slack = np.concatenate([np.maximum(0.0, -family.room(machine.outputs_)) for family in with_cost])
+        slack = np.concatenate([np.maximum(0.0, -family.surplus(machine.outputs_)) for family in with_cost])
         weights = np.concatenate([family.cap for family in with_cost]) / cost
         letters = [family.excess for family in with_cost]
         result.append(slopes.cost(cost, value, slack, weights, name=name, letters=letters))
@@ -244,7 +244,7 @@ def _active_samples(machine: HingeClassifier) -> Array:
 
     For a kernel the rows are those of the Gram matrix among them, plus 1, which has the same rank.
     """
-    slacks = [(family.room(machine.outputs_), family.cap > 0.0) for family in machine.families_]
+    slacks = [(family.surplus(machine.outputs_), family.cap > 0.0) for family in machine.families_]
     active = np.concatenate([np.flatnonzero((np.abs(s) <= ACTIVE_TOL) & exists) for s, exists in slacks])
     if machine.kernel == "linear":
         rows = machine._X[active]

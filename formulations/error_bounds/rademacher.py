@@ -2,27 +2,29 @@ r"""Generalisation bounds by Rademacher complexity, computed from a fitted machi
 
 The Convex Polytope Machine
 ---------------------------
-f(x) = max_k W_k·x̃ with x̃ = (x, 1), K faces, y = ±1. Theorem 1 of the paper bounds P(y f(x) ≤ 0) by the mean
-of [1 − y f]_+ over n samples, a term of capacity and a term of confidence. What follows is a theorem of this
-form with constants that are proved here; the paper's own are not repeated.
+f(x) = max_k W_k·x̃ with x̃ = (x, 1), K faces, y = ±1. Theorem 1 of the paper bounds the probability of error,
+P(y f(x) ≤ 0), by the mean of [1 − y f]_+ over n samples, a term of capacity and a term of confidence. The
+theorem below has this form, with constants that are proved here; the paper's own are not repeated.
 
-Theorem. Let (x_i, y_i) be n independent samples of one distribution, δ in (0, 1), ρ > 1, and let
-π_j = 2 / (3 (|j|+1)(|j|+2)) for every integer j, so that Σ_j π_j = 1. Put T = √(Σ_i ‖x̃_i‖²) / n. With
-probability at least 1 − δ, for all W in R^(K×(m+1)) and all γ > 0 at once,
+Theorem. Let (x_i, y_i) be n independent samples of one distribution, δ in (0, 1) the probability of failure,
+and ρ > 1. Norms are rounded up to a grid of radii ρ^j, j an integer; the radius ρ^j has the share
+π_j = 2 / (3 (|j|+1)(|j|+2)) of δ/2, and Σ_j π_j = 1. Let T = √(Σ_i ‖x̃_i‖²) / n, the root mean square length
+of the samples over √n. With probability at least 1 − δ, for all W in R^(K×(m+1)) and margins γ > 0 at once,
 
     P(y f(x) ≤ 0)  ≤  (1/n) Σ_i r(y_i f(x_i)/γ)  +  2 A T  +  3 √( ln(2/δ') / 2n ),
 
-where r(t) = min(1, [1−t]_+) is the ramp loss, at most the hinge loss [1−t]_+, and (A, δ') is either of
+where r(t) = min(1, [1−t]_+) is the ramp loss, at most the hinge loss [1−t]_+, and (A, δ') is either of the
+following, for any integers j that satisfy the inequality on the right (the code takes the least)
 
     "faces"       A = Σ_k ρ^(j_k),        δ' = (δ/2) Π_k π_(j_k),   ρ^(j_k) ≥ ‖W_k‖/γ
     "contraction" A = √(2K) ρ^j,          δ' = (δ/2) π_j,           ρ^j ≥ ‖W‖_F/γ
 
 Since T ≤ R/√n for R = max_i ‖x̃_i‖, the capacity falls like 1/√n.
 
-Proof. Let R̂(F) = E sup_{f in F} (1/n) Σ_i σ_i f(x_i), for the given sample and independent random signs σ_i.
+Proof. Let R̂(F) = E sup_{f in F} (1/n) Σ_i ε_i f(x_i), for the given sample and independent random signs ε_i.
 
-1. One face. For F = {x ↦ w·x̃ : ‖w‖ ≤ Λ} the supremum is (Λ/n) ‖Σ_i σ_i x̃_i‖, by Cauchy-Schwarz. By Jensen
-   its expectation is at most (Λ/n) √(E‖Σ_i σ_i x̃_i‖²), where E σ_i σ_j = 0 for i ≠ j leaves Λ T.
+1. One face. For F = {x ↦ w·x̃ : ‖w‖ ≤ Λ} the supremum is (Λ/n) ‖Σ_i ε_i x̃_i‖, by Cauchy-Schwarz. By Jensen
+   its expectation is at most (Λ/n) √(E‖Σ_i ε_i x̃_i‖²), where E ε_i ε_l = 0 for i ≠ l leaves Λ T.
 
 2. Maximum of classes. Let F = {max(f, g) : f in F_1, g in F_2}. From
    max(f, g) = (f + g + |f − g|)/2, and as the supremum of a sum is at most the sum of the suprema,
@@ -31,8 +33,8 @@ Proof. Let R̂(F) = E sup_{f in F} (1/n) Σ_i σ_i f(x_i), for the given sample 
    and by induction the class ‖W_k‖ ≤ Λ_k has R̂ ≤ Σ_k Λ_k T.
 
 3. All faces together. max: R^K → R is 1-Lipschitz in the maximum norm, hence in the Euclidean one. Maurer's
-   vector contraction (2016, Corollary 1) gives for the class ‖W‖_F ≤ Λ, with signs σ_ik,
-   R̂ ≤ (√2/n) E sup_W Σ_k W_k·(Σ_i σ_ik x̃_i) = (√2 Λ/n) E √(Σ_k ‖Σ_i σ_ik x̃_i‖²) ≤ √2 Λ √K T,
+   vector contraction (2016, Corollary 1) gives for the class ‖W‖_F ≤ Λ, with signs ε_ik,
+   R̂ ≤ (√2/n) E sup_W Σ_k W_k·(Σ_i ε_ik x̃_i) = (√2 Λ/n) E √(Σ_k ‖Σ_i ε_ik x̃_i‖²) ≤ √2 Λ √K T,
    by Cauchy-Schwarz and Jensen as in 1.
 
 4. Fixed class. t ↦ r(y_i t) has values in [0, 1], is 1-Lipschitz, and is 1 where y_i t ≤ 0. McDiarmid's
@@ -58,10 +60,10 @@ The samples must not have been used to choose the features, or to standardise th
 PLUME
 -----
 The machine is the log-odds f(x) = ℓ(s) of its mixture of experts at the scores s_k = W_k·x̃
-(:func:`formulations.mixture.log_odds`): ℓ(s) = ln(P/(1−P)) for P = Σ_k g_k σ(s_k), with the logistic function
-σ(t) = 1/(1+e^(−t)) and the gate g_k = e^(−κ s_k) / Σ_l e^(−κ s_l). Its sharpness κ (the argument ``gamma``)
-is chosen beforehand, and the margin is 1. The paper bounds the error in this form as well; again the
-constants are proved here.
+(:func:`formulations.mixture.log_odds`): ℓ(s) = ln(p/(1−p)) for p = Σ_k g_k σ(s_k), with the logistic function
+σ(t) = 1/(1+e^(−t)) and the gate g_k = e^(−κ s_k) / Σ_l e^(−κ s_l). The gate's sharpness κ is chosen
+beforehand, and the margin is 1. In the code κ is `sharpness`, or the argument `gamma` of plume_bound. The
+paper bounds the error in this form as well; again the constants are proved here.
 
 Theorem. With probability at least 1 − δ, for all W at once, the theorem above holds at the margin 1 with A
 replaced by √2 L Σ_k ρ^(j_k) ("faces") or √(2K) L ρ^j ("contraction"), where
@@ -72,19 +74,19 @@ replaced by √2 L Σ_k ρ^(j_k) ("faces") or √(2K) L ρ^j ("contraction"), wh
 and a is the only root of a = (K−1) (1 − (1+a)/κ)^κ between 0 and κ−1. For any κ, a e^(a+1) ≤ K−1: L grows at
 most like ln K.
 
-Proof. With σ_k = σ(s_k) and the responsibilities r⁺_k = g_k σ_k/P for a label +1 and r⁻_k = g_k (1−σ_k)/(1−P)
+Proof. With σ_k = σ(s_k) and the responsibilities q⁺_k = g_k σ_k/p for a label +1 and q⁻_k = g_k (1−σ_k)/(1−p)
 for −1,
 
-    ∂ℓ/∂s_k = κ (r⁻_k − r⁺_k) + g_k σ_k (1−σ_k) / (P (1−P)).
+    ∂ℓ/∂s_k = κ (q⁻_k − q⁺_k) + g_k σ_k (1−σ_k) / (p (1−p)).
 
 1. The second terms are nonnegative and sum to at most 1, as
-   Σ_k g_k σ_k (1−σ_k) = P − Σ_k g_k σ_k² ≤ P − P².
+   Σ_k g_k σ_k (1−σ_k) = p − Σ_k g_k σ_k² ≤ p − p².
 
-2. r⁺_k = r⁻_k e^(s_k − ℓ), where e^ℓ = P/(1−P) = Σ_k r⁻_k e^(s_k) ≥ e^h for h = min_k s_k. So the positive
-   parts of r⁻ − r⁺ sum to Σ_k r⁻_k [1 − e^(s_k − ℓ)]_+ ≤ 1 − e^(h − ℓ). Its negative parts sum to the same
-   amount, because r⁺ and r⁻ both sum to 1.
+2. q⁺_k = q⁻_k e^(s_k − ℓ), where e^ℓ = p/(1−p) = Σ_k q⁻_k e^(s_k) ≥ e^h for h = min_k s_k. So the positive
+   parts of q⁻ − q⁺ sum to Σ_k q⁻_k [1 − e^(s_k − ℓ)]_+ ≤ 1 − e^(h − ℓ). Its negative parts sum to the same
+   amount, because q⁺ and q⁻ both sum to 1.
 
-3. r⁻_k is proportional to b_k, with b = 1 for a face of least score and b_k ≤ e^(−κ (s_k − h)) for the
+3. q⁻_k is proportional to b_k, with b = 1 for a face of least score and b_k ≤ e^(−κ (s_k − h)) for the
    others, because 1 − σ decreases. Hence e^(ℓ − h) ≤ (1 + Σ_k b_k^(1 − 1/κ)) / (1 + Σ_k b_k), with sums over
    the K−1 others. For κ ≥ 1 the numerator is concave in b, so for a fixed denominator it is largest if all
    b_k are equal. With b_k = e^(−κt) it remains to maximise (1 + (K−1) e^((1−κ)t)) / (1 + (K−1) e^(−κt)) over
@@ -93,7 +95,7 @@ for −1,
    case.
 
 4. Hence the Euclidean norm of the gradient is at most 1 + κ √(τ² + τ²) = L. Maurer's contraction, as in step
-   3 above, gives R̂ ≤ (√2 L/n) E sup_W Σ_k W_k·(Σ_i σ_ik x̃_i) with random signs σ_ik, which is at most √2 L
+   3 above, gives R̂ ≤ (√2 L/n) E sup_W Σ_k W_k·(Σ_i ε_ik x̃_i) with random signs ε_ik, which is at most √2 L
    Σ_k Λ_k T over ‖W_k‖ ≤ Λ_k and √2 L Λ √K T over ‖W‖_F ≤ Λ. Steps 4 and 5 above complete the proof. Step 6
    does not apply, as ℓ(s)/γ is not the log-odds of any such machine. ∎
 
@@ -135,22 +137,19 @@ from formulations.polytope import lift
 
 @dataclass(frozen=True)
 class PolytopeBound(ErrorBound):
-    """A bound on the error of a polytope machine, term by term; ``capacity`` is 2 A T.
-
-    Its other fields are those of :class:`formulations.error_bounds.terms.ErrorBound`.
-    """
+    """A bound on the error of a polytope machine, term by term; its ``capacity`` is 2 A T."""
 
     form: Literal["faces", "contraction"]
 
 
 def faces_complexity(X: MatrixLike, radii: ArrayLike) -> float:
     """Return Σ_k Λ_k T, a bound on the Rademacher complexity of max_k W_k·x̃ over ‖W_k‖ ≤ Λ_k for each k."""
-    return float(np.sum(radii)) * _trace_term(X)
+    return float(np.sum(radii)) * _rms_length_over_sqrt_n(X)
 
 
 def contraction_complexity(X: MatrixLike, radius: float, n_faces: int) -> float:
     """Return √(2K) Λ T, a bound on the Rademacher complexity of max_k W_k·x̃ over ‖W‖_F ≤ Λ."""
-    return sqrt(2 * n_faces) * radius * _trace_term(X)
+    return sqrt(2 * n_faces) * radius * _rms_length_over_sqrt_n(X)
 
 
 def polytope_bound(
@@ -178,29 +177,31 @@ def polytope_bound(
     """
     X, y, W = _checked(X, y, W)
     margins = y * (lift(X) @ W.T).max(axis=1)
-    data_term, norms = _trace_term(X), np.linalg.norm(W, axis=1)
+    T, norms = _rms_length_over_sqrt_n(X), np.linalg.norm(W, axis=1)
     factors = 1.0, sqrt(2 * len(W))
     bounds = [
         bound
         for value in margins_to_try(margins, gamma)
-        for bound in _bounds(margins, norms, data_term, delta, float(value), factors)
+        for bound in _bounds(margins, norms, T, delta, float(value), factors)
     ]
     return min(bounds, key=lambda bound: bound.total)
 
 
-def log_odds_lipschitz(gamma: float, n_faces: int) -> float:
+def log_odds_lipschitz(sharpness: float, n_faces: int) -> float:
     """Return L of PLUME's theorem: a Lipschitz constant of the log-odds in the scores."""
-    if gamma < 1.0:
-        return 1.0 + sqrt(2.0) * gamma * (n_faces > 1)
+    if sharpness < 1.0:
+        return 1.0 + sqrt(2.0) * sharpness * (n_faces > 1)
     if n_faces == 1:
         return 1.0
-    if gamma == 1.0:
+    if sharpness == 1.0:
         return 1.0 + sqrt(2.0) * (n_faces - 1) / n_faces
 
-    def excess(a: float) -> float:
-        return a - (n_faces - 1) * float(np.exp(xlog1py(gamma, -min((1.0 + a) / gamma, 1.0))))
+    def root_equation(a: float) -> float:
+        power = np.exp(xlog1py(sharpness, -min((1.0 + a) / sharpness, 1.0)))  # (1 − (1+a)/κ)^κ
+        return a - (n_faces - 1) * float(power)
 
-    return float(1.0 + sqrt(2.0) * gamma / (gamma - 1.0) * brentq(excess, 0.0, gamma - 1.0, xtol=1e-14))
+    a = brentq(root_equation, 0.0, sharpness - 1.0, xtol=1e-14)
+    return float(1.0 + sqrt(2.0) * sharpness / (sharpness - 1.0) * a)
 
 
 def plume_bound(
@@ -211,7 +212,7 @@ def plume_bound(
     Parameters
     ----------
     X, W, delta
-        As in :func:`polytope_bound`.
+        As in :func:`polytope_bound`, with the same errors.
     y : array_like of shape (n,)
         Labels: +1 inside, -1 outside.
     gamma : float
@@ -221,21 +222,17 @@ def plume_bound(
     -------
     PolytopeBound
         Bound on P(y f(x) ≤ 0) for the log-odds f; its ``gamma`` is the margin, 1.
-
-    Raises
-    ------
-    ValueError
-        Shapes that do not fit, or numbers out of range.
     """
     X, y, W = _checked(X, y, W)
     check_model(gamma, 0.0)
-    slope = sqrt(2.0) * log_odds_lipschitz(gamma, len(W))
+    factor = sqrt(2.0) * log_odds_lipschitz(gamma, len(W))
     margins, norms = y * log_odds(X, W, gamma), np.linalg.norm(W, axis=1)
-    bounds = _bounds(margins, norms, _trace_term(X), delta, 1.0, (slope, slope * sqrt(len(W))))
+    bounds = _bounds(margins, norms, _rms_length_over_sqrt_n(X), delta, 1.0, (factor, factor * sqrt(len(W))))
     return min(bounds, key=lambda bound: bound.total)
 
 
 def _checked(X: MatrixLike, y: ArrayLike, W: ArrayLike) -> tuple[Matrix, Array, Array]:
+    """Return samples, labels and faces as arrays; raise ValueError for shapes that do not fit."""
     X, y = as_data(X, y)
     W = np.asarray(W, dtype=float)
     if W.ndim != 2 or W.shape[0] == 0 or W.shape[1] != X.shape[1] + 1:
@@ -246,20 +243,24 @@ def _checked(X: MatrixLike, y: ArrayLike, W: ArrayLike) -> tuple[Matrix, Array, 
 
 
 def _bounds(
-    margins: Array, norms: Array, data_term: float, delta: float, gamma: float, factors: tuple[float, float]
+    margins: Array, norms: Array, T: float, delta: float, gamma: float, factors: tuple[float, float]
 ) -> tuple[PolytopeBound, PolytopeBound]:
-    """Return both forms of the bound for one margin; A is the factor of a form times the sum of its radii."""
-    n, (empirical, hinge) = len(margins), ramp(margins, gamma)
-    single = float(confidence(n, delta))
+    """Return the forms "faces" and "contraction" of the bound at the margin `gamma`.
 
-    def bound_of_form(form: Literal["faces", "contraction"], factor: float, norms: Array) -> PolytopeBound:
-        j, radii = rounded_up(norms)
+    A of each form is its entry of `factors` times the sum of its radii ρ^j.
+    """
+    n, (empirical, hinge) = len(margins), ramp(margins, gamma)
+    confidence_of_one_class = float(confidence(n, delta))  # 3 √(ln(2/δ) / 2n)
+
+    def evaluate(form: Literal["faces", "contraction"], factor: float, scaled_norms: Array) -> PolytopeBound:
+        j, radii = rounded_up(scaled_norms)
+        with_union_bound = float(confidence(n, delta, log(2.0) + log_inverse_weight(j).sum()))
         return PolytopeBound(
             empirical=empirical,
             hinge=hinge,
-            capacity=2.0 * factor * float(radii.sum()) * data_term,
-            confidence=single,
-            price=float(confidence(n, delta, log(2.0) + log_inverse_weight(j).sum())) - single,
+            capacity=2.0 * factor * float(radii.sum()) * T,
+            confidence=confidence_of_one_class,
+            price=with_union_bound - confidence_of_one_class,
             gamma=gamma,
             delta=delta,
             form=form,
@@ -267,12 +268,12 @@ def _bounds(
 
     frobenius = np.array([np.linalg.norm(norms)])
     return (
-        bound_of_form("faces", factors[0], norms / gamma),
-        bound_of_form("contraction", factors[1], frobenius / gamma),
+        evaluate("faces", factors[0], norms / gamma),
+        evaluate("contraction", factors[1], frobenius / gamma),
     )
 
 
-def _trace_term(X: MatrixLike) -> float:
+def _rms_length_over_sqrt_n(X: MatrixLike) -> float:
     """Return T = √(Σ_i ‖x̃_i‖²) / n."""
     samples: Matrix = X if is_sparse(X) else np.asarray(X, dtype=float)
     return float(sqrt(square_sum(samples) + samples.shape[0]) / samples.shape[0])

@@ -1,8 +1,8 @@
-"""The representation of an object: ten lines of text, and in a notebook a part of a page.
+"""The representation of an object: at most ten lines of text, or HTML in a notebook.
 
-An object describes itself once, by a :class:`Summary`, from which its text is made here. Its HTML is made by
-a function of another package, named in that package's ``__drawer__``, such as ``"pages.shown.html_of"``,
-which need not be imported before. Without one a notebook shows the text.
+An object describes itself by a :class:`Summary`, from which this module makes the text. The HTML is made by a
+function whose full name, such as ``"pages.shown.html_of"``, is the variable ``__drawer__`` of an imported
+package. Without such a package a notebook shows the text.
 """
 
 import sys
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from formulations.language.statement import Statement
 
 
-LINES, WIDTH = 10, 80  # largest size of a text
+MAX_LINES, MAX_WIDTH = 10, 80
 
 
 class Table(NamedTuple):
-    """A table that may be folded."""
+    """A table, which a notebook can fold to its title."""
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    is_open: bool = False  # True if it is unfolded at first; then it is in the text as well
+    is_open: bool = False  # True if a notebook shows it unfolded at first; only such a table is in the text
 
 
 class Summary(NamedTuple):
@@ -44,26 +44,26 @@ class Shown:
         return text_of(self._summary())
 
     def _repr_html_(self) -> str | None:
-        place = _html_function()
-        if place is None:
+        full_name = _html_function()
+        if full_name is None:
             return None
-        module, _, name = place.rpartition(".")
+        module, _, name = full_name.rpartition(".")
         html: str = getattr(import_module(module), name)(self._summary())
         return html
 
 
 def _html_function() -> str | None:
-    """Return the name of the function that makes HTML of a summary, from an imported package."""
+    """Return the full name of the function that makes HTML of a summary, or None."""
     packages = (vars(module) for module in list(sys.modules.values()) if hasattr(module, "__dict__"))
     return next((package["__drawer__"] for package in packages if "__drawer__" in package), None)
 
 
 def text_of(summary: Summary) -> str:
-    """Return a summary as text, at most ten lines of at most 80 columns."""
-    width = max((len(name) for name, _ in summary.facts), default=0)
+    """Return the title, facts and open tables as text, at most ten lines of at most 80 columns."""
+    name_width = max((len(name) for name, _ in summary.facts), default=0)
     lines = [summary.title]
     for name, value in summary.facts:
-        lines += _wrapped(f"  {name:<{width}}  ", value)
+        lines += _wrapped(f"  {name:<{name_width}}  ", value)
     for table in summary.tables:
         if table.is_open:
             lines += _aligned(table)
@@ -71,26 +71,28 @@ def text_of(summary: Summary) -> str:
 
 
 def short(lines: list[str], more: str = "") -> list[str]:
-    """Cut a text to ten lines of 80 columns; the last line says how many are omitted."""
-    kept = lines if len(lines) <= LINES else lines[: LINES - 1]
-    cut = [
-        line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…" for line in (part.rstrip() for part in kept)
-    ]
-    return cut if len(lines) <= LINES else [*cut, f"  … and {len(lines) - len(kept)} more{more}"]
+    """Cut a text to ten lines of 80 columns; the last one says how many are omitted, and ends with `more`."""
+    is_long = len(lines) > MAX_LINES
+    shown = [line.rstrip() for line in (lines[: MAX_LINES - 1] if is_long else lines)]
+    cut = [line if len(line) <= MAX_WIDTH else f"{line[: MAX_WIDTH - 1]}…" for line in shown]
+    return [*cut, f"  … and {len(lines) - len(cut)} more{more}"] if is_long else cut
 
 
 def _wrapped(name: str, value: str) -> list[str]:
-    """Return a fact in at most two lines."""
+    """Return a fact in at most two lines, the first of which begins with `name`."""
     import textwrap
 
-    return textwrap.wrap(
-        value, WIDTH, initial_indent=name, subsequent_indent=" " * len(name), max_lines=2, placeholder=" …"
-    ) or [name]
+    indent = " " * len(name)
+    lines = textwrap.wrap(
+        value, MAX_WIDTH, initial_indent=name, subsequent_indent=indent, max_lines=2, placeholder=" …"
+    )
+    return lines or [name]
 
 
 def _aligned(table: Table) -> list[str]:
+    """Return the lines of a table, its columns aligned on the right and the last one on the left."""
     rows = [table.columns, *table.rows]
-    widths = [max(len(row[place]) for row in rows) for place in range(len(table.columns))]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(table.columns))]
     last = len(widths) - 1
     return [
         "  " + "  ".join(cell if i == last else f"{cell:>{widths[i]}}" for i, cell in enumerate(row))

@@ -1,9 +1,13 @@
 """The residuals of the optimality (KKT) conditions of a program at a point.
 
-With the Lagrangian of :mod:`formulations.language.program`, every row has its violation ("primal"), the wrong
-sign of its multiplier ("sign") and the product of multiplier and slack ("complementarity"); every variable
-has the gradient of the Lagrangian ("stationarity"). The sign of a matrix row is its multiplier's least
-eigenvalue, that of a cone row the distance of its multiplier outside the cone.
+A program minimises an objective (or −f, for a maximum of f) subject to rows: g(x) ≤ 0 or g(x) = 0 entry by
+entry, a matrix G(x) ⪰ 0, or second-order cones ‖v(x)‖ ≤ t(x). Its Lagrangian is the objective plus μ·g,
+− ⟨μ, G⟩ or − μ·(t, v) for each row and its multiplier μ. The kinds of residuals are
+
+primal            a row's violation
+sign              how far its multiplier is outside its cone: μ ≥ 0, μ ⪰ 0 or ‖μ_v‖ ≤ μ_t
+complementarity   the absolute product of the multiplier and the row
+stationarity      a variable's derivative of the Lagrangian
 
 Residuals are relative: a violation to the largest variable or side of the row, a multiplier to the largest
 multiplier, a product to the objective, and the gradient to its largest single term.
@@ -24,28 +28,26 @@ from formulations.language.statement import Row, Statement
 
 @dataclass(frozen=True)
 class Condition:
-    """One condition: its violation, and the scale of it."""
+    """The residuals of one kind, for one row or variable."""
 
-    # kind, row: ``"primal"``, ``"sign"``, ``"stationarity"`` or ``"complementarity"``; its row or variable
-    kind: str
-    row: str
-    violation: NDArray[Any]  # entry by entry; negative with slack
-    scale: float  # of the quantities compared
+    kind: str  # ``"primal"``, ``"sign"``, ``"complementarity"`` or ``"stationarity"``
+    row: str  # name of the row, or of the variable for stationarity
+    violation: NDArray[Any]  # entry by entry; negative if the condition holds with slack
+    scale: float  # a violation is relative to it
 
     @property
     def relative(self) -> float:
         """The largest violation over the scale; infinite if it cannot be evaluated."""
-        worst = float(np.max(self.violation, initial=0.0))
-        return (worst / self.scale if self.scale > 0 else worst) if np.isfinite(worst) else np.inf
+        largest = float(np.max(self.violation, initial=0.0))
+        return (largest / self.scale if self.scale > 0 else largest) if np.isfinite(largest) else np.inf
 
 
 @dataclass(frozen=True)
 class Conditions:
     """The conditions of a program at a point."""
 
-    # value, lagrangian: the objective, and the Lagrangian, which bounds it if the point is stationary
-    value: float
-    lagrangian: float
+    value: float  # of the objective
+    lagrangian: float  # for a convex program a bound on the optimal value if sign and stationarity hold
     parts: tuple[Condition, ...]
 
     @property
@@ -60,14 +62,14 @@ class Conditions:
 def conditions(
     program: Statement, primal: Mapping[str, ArrayLike], duals: Mapping[str, ArrayLike]
 ) -> Conditions:
-    """Evaluate the Karush-Kuhn-Tucker conditions of a program at a point."""
+    """Evaluate the Karush-Kuhn-Tucker conditions at values of the variables and multipliers of the rows."""
     program.assign(primal)
     multipliers = {row.name: np.asarray(duals[row.name], dtype=float) for row in program.rows}
-    size = max(float(np.max(np.abs(v.value), initial=0.0)) for v in program.variables.values()) or 1.0
-    largest = max((float(np.max(np.abs(mu), initial=0.0)) for mu in multipliers.values()), default=0.0) or 1.0
+    largest_variable = max(_largest(v.value) for v in program.variables.values()) or 1.0
+    largest_multiplier = max(map(_largest, multipliers.values()), default=0.0) or 1.0
     sign = 1.0 if program.sense == "minimise" else -1.0
     value = sign * float(program.objective.expr.value)
-    scale = abs(value) or 1.0
+    objective_scale = abs(value) or 1.0
 
     parts: list[Condition] = []
     lagrangian = value
@@ -76,13 +78,18 @@ def conditions(
         gradient.add(term, np.array([sign]))
     for row in program.rows:
         mu = multipliers[row.name]
-        term, row_parts = _row_conditions(row, mu, size, largest, scale)
+        row_term, row_parts = _row_conditions(row, mu, largest_variable, largest_multiplier, objective_scale)
         parts += row_parts
-        lagrangian += term
+        lagrangian += row_term
         for expression, factor in _lagrangian_terms(row, mu):
             gradient.add(expression, factor)
     parts += gradient.conditions()
     return Conditions(sign * value, sign * lagrangian, tuple(parts))
+
+
+def _largest(values: Any) -> float:
+    """Return the largest absolute value, 0 if there is none."""
+    return float(np.max(np.abs(values), initial=0.0))
 
 
 def _summands(expression: cp.Expression) -> list[cp.Expression]:
@@ -101,42 +108,42 @@ def _lagrangian_terms(row: Row, mu: NDArray[Any]) -> list[tuple[cp.Expression, N
 
 
 def _row_conditions(
-    row: Row, mu: NDArray[Any], size: float, largest: float, scale: float
+    row: Row, mu: NDArray[Any], largest_variable: float, largest_multiplier: float, objective_scale: float
 ) -> tuple[float, list[Condition]]:
-    """Return the row's term in the Lagrangian, and its conditions. Rows are g(x) <= 0, h(x) = 0 or a cone."""
+    """Return the row's term in the Lagrangian, and its conditions."""
     if row.is_cone:
         bound, vector = (np.asarray(side.value, dtype=float) for side in row.constraint.args)
         product = mu[0] * bound + (mu[1:] * vector).sum(axis=0)
-        extent = max(size, float(np.max(np.abs(bound), initial=0.0)))
+        row_scale = max(largest_variable, _largest(bound))
         return -float(np.sum(product)), [
-            Condition("primal", row.name, np.linalg.norm(vector, axis=0) - bound, extent),
-            Condition("sign", row.name, np.linalg.norm(mu[1:], axis=0) - mu[0], largest),
-            Condition("complementarity", row.name, np.abs(product), scale),
+            Condition("primal", row.name, np.linalg.norm(vector, axis=0) - bound, row_scale),
+            Condition("sign", row.name, np.linalg.norm(mu[1:], axis=0) - mu[0], largest_multiplier),
+            Condition("complementarity", row.name, np.abs(product), objective_scale),
         ]
     g = np.asarray(row.constraint.expr.value, dtype=float)
     if row.is_matrix:
         g, mu = (g + g.T) / 2, (mu + mu.T) / 2
         product = float(np.sum(mu * g))
         return -product, [
-            Condition("primal", row.name, -np.linalg.eigvalsh(g)[:1], size),
-            Condition("sign", row.name, -np.linalg.eigvalsh(mu)[:1], largest),
-            Condition("complementarity", row.name, np.array(abs(product)), scale),
+            Condition("primal", row.name, -np.linalg.eigvalsh(g)[:1], largest_variable),
+            Condition("sign", row.name, -np.linalg.eigvalsh(mu)[:1], largest_multiplier),
+            Condition("complementarity", row.name, np.array(abs(product)), objective_scale),
         ]
-    extent = max(size, *(float(np.max(np.abs(side.value), initial=0.0)) for side in row.constraint.args))
+    row_scale = max(largest_variable, *(_largest(side.value) for side in row.constraint.args))
     if row.is_equality:
-        return float(np.sum(mu * g)), [Condition("primal", row.name, np.abs(g), extent)]
+        return float(np.sum(mu * g)), [Condition("primal", row.name, np.abs(g), row_scale)]
     return float(np.sum(mu * g)), [
-        Condition("primal", row.name, g, extent),
-        Condition("sign", row.name, -mu, largest),
-        Condition("complementarity", row.name, np.abs(mu * g), scale),
+        Condition("primal", row.name, g, row_scale),
+        Condition("sign", row.name, -mu, largest_multiplier),
+        Condition("complementarity", row.name, np.abs(mu * g), objective_scale),
     ]
 
 
 class _Entries(NamedTuple):
     """The nonzero entries of a derivative."""
 
-    at: NDArray[np.intp]  # entry of the variable
-    of: NDArray[np.intp]  # entry of the expression
+    variable_index: NDArray[np.intp]  # of the variable's entry
+    expression_index: NDArray[np.intp]  # of the expression's entry
     values: NDArray[Any]
 
 
@@ -163,9 +170,11 @@ def _derivatives(expression: cp.Expression) -> dict[cp.Variable, _Entries | None
     return derivatives
 
 
-def _is_same(one: Any, other: Any) -> bool:
-    dense = not (sp.issparse(one) or sp.issparse(other))
-    return bool(np.array_equal(one, other)) if dense else one.shape == other.shape and not (one != other).nnz
+def _is_same(left: Any, right: Any) -> bool:
+    """Return True if two arrays or sparse matrices are equal."""
+    if not (sp.issparse(left) or sp.issparse(right)):
+        return bool(np.array_equal(left, right))
+    return left.shape == right.shape and not (left != right).nnz
 
 
 class _Gradient:
@@ -175,7 +184,7 @@ class _Gradient:
         self.program = program
         self.names = {variable.id: name for name, variable in program.variables.items()}
         self.total = {name: np.zeros(v.size) for name, v in program.variables.items()}
-        self.extent = dict.fromkeys(program.variables, 0.0)
+        self.largest_term = dict.fromkeys(program.variables, 0.0)
 
     def add(self, expression: cp.Expression, multiplier: NDArray[Any]) -> None:
         """Add the gradient of ``sum(multiplier * expression)``."""
@@ -185,12 +194,13 @@ class _Gradient:
             if entries is None:
                 self.total[name][:] = np.inf
                 continue
-            terms = entries.values * flat[entries.of]
-            self.total[name] += np.bincount(entries.at, terms, minlength=variable.size)
-            self.extent[name] = max(self.extent[name], float(np.max(np.abs(terms), initial=0.0)))
+            terms = entries.values * flat[entries.expression_index]
+            self.total[name] += np.bincount(entries.variable_index, terms, minlength=variable.size)
+            self.largest_term[name] = max(self.largest_term[name], _largest(terms))
 
     def conditions(self) -> list[Condition]:
+        """Return the conditions of stationarity."""
         return [
-            Condition("stationarity", name, np.abs(total), self.extent[name] or 1.0)
+            Condition("stationarity", name, np.abs(total), self.largest_term[name] or 1.0)
             for name, total in self.total.items()
         ]

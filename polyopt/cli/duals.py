@@ -102,7 +102,7 @@ def duals(
 
 def _rows_of(method: Method, settings: dict[str, Any], frame: pd.DataFrame, solver: str) -> dict[str, Row]:
     """Return the row of each letter, in the order of the program whose multipliers these are."""
-    from formulations.cpm_sparse import rows_of_prices
+    from formulations.cpm_sparse import penalty_rows
     from polyopt.methods.programs import find_programs
 
     if frame["multiplier"].isna().any():
@@ -111,7 +111,7 @@ def _rows_of(method: Method, settings: dict[str, Any], frame: pd.DataFrame, solv
     rows = {row.multiplier: row for row in program.rows}
     if "feature" in frame:  # the machine has a penalty or signs of weights
         present = set(frame["letter"])
-        rows |= {row.multiplier: row for row in rows_of_prices() if row.multiplier in present}
+        rows |= {row.multiplier: row for row in penalty_rows() if row.multiplier in present}
     if foreign := sorted(set(frame["letter"]) - set(rows)):
         raise ValueError(f"{program.name} has no row whose multiplier is {', '.join(map(repr, foreign))}")
     return rows

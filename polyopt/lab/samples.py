@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from formulations.cpm_sparse import rows_of_prices
+from formulations.cpm_sparse import penalty_rows
 from formulations.language.program import Row
 from formulations.language.typeset import latex_name, printed_name
 from polyopt.certificates.certificate import Claim
@@ -69,7 +69,7 @@ class DualRows:
 def _program_rows(program: str) -> dict[str, Row]:
     """Return the rows of a program, and those of penalties, by the letters of their multipliers."""
     rows = {row.multiplier: row for row in find_programs(program)[0].rows}
-    return rows | {row.multiplier: row for row in rows_of_prices() if row.multiplier not in rows}
+    return rows | {row.multiplier: row for row in penalty_rows() if row.multiplier not in rows}
 
 
 def dual_rows(fitted: Fitted) -> DualRows:

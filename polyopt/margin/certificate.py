@@ -301,13 +301,13 @@ def check_conditions(program: HingeProgram, f: Ball, Z: Vector | None = None) ->
     for family in program.rows:
         hard = np.isinf(family.cap)
         if hard.any():
-            violation = -family.room(f.mid)
+            violation = -family.surplus(f.mid)
             violation = np.where(f.rad > OPTIONS.min_radius, violation + f.rad, violation)
             tally.note("primal", family.name, np.where(hard, violation, 0.0))
     if Z is None:
         return tally
     for family, mu in zip(program.rows, Z, strict=True):
-        surplus, soft = family.room(f.mid), np.isfinite(family.cap)
+        surplus, soft = family.surplus(f.mid), np.isfinite(family.cap)
         slack = np.maximum(0.0, -surplus) if family.slack else np.zeros(len(surplus))
         tally.note("sign", family.name, -mu)
         tally.note("complementarity", family.name, np.abs(mu * (surplus + slack)))
@@ -544,7 +544,7 @@ class _Dual:
         cap if a row needs slack, 0 if its output is beyond the kink, and at the kink a least squares fit to
         w.
         """
-        surplus = np.concatenate([family.room(f) for family in self.rows])
+        surplus = np.concatenate([family.surplus(f) for family in self.rows])
         if isinstance(self.program.geometry, KernelGeometry):
             yield self.rows.split(v).ravel()
         widest = _MARGIN_BANDS[-1]

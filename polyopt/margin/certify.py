@@ -212,7 +212,7 @@ def certify_rmm_bounded(
     if multipliers is not None:
         shapes = {"margin": (n,), "bound_above": (n_bounded,), "bound_below": (n_bounded,)}
         named = {name: real_array(name, mu, shapes.get(name)) for name, mu in multipliers.items()}
-        multipliers = further.spread(named, n, n_samples)
+        multipliers = further.extend_multipliers(named, n, n_samples)
     name = "the Relative Margin Machine with bounds at further samples"
     return certify_families(samples, rows, name=name, multipliers=multipliers, tol=tol, **common)
 

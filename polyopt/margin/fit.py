@@ -529,7 +529,7 @@ class HingeClassifier(KernelClassifier):
         exists: list[NDArray[np.bool_]] = []
         for family in self.families_:
             exists += [family.cap > 0.0] * (2 if family.slack else 1)
-            mu, surplus = self.multipliers_[family.name], family.room(f)
+            mu, surplus = self.multipliers_[family.name], family.surplus(f)
             slack = np.maximum(0.0, -surplus) if family.slack else np.zeros(len(f))
             idle, between, at_cap = family.states
             state = np.where(mu >= family.cap - tolerance, at_cap, between)

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from formulations.families import Families, bound_families, bounded_families
 from formulations.language.arguments import positive
-from formulations.unlabelled_bounds import append, spread
+from formulations.unlabelled_bounds import append, extend_multipliers
 from polyopt.base.types import SamplesLike
 from polyopt.estimators.parameters import estimator, ruled, shared
 from polyopt.estimators.validation import validated
@@ -176,7 +176,7 @@ class RelativeMarginMachine(HingeClassifier):
 
         Return None without further samples or with B infinite.
         """
-        is_labelled = rows["margin"].is_there
+        is_labelled = rows["margin"].row_mask
         if is_labelled is None or not np.isfinite(self.B):
             return None
         n, bound = int(is_labelled.sum()), rows["bound_above"]
@@ -212,5 +212,5 @@ class RelativeMarginMachine(HingeClassifier):
     def _set_multipliers(self, vectors: dict[str, NDArray[Any]]) -> None:
         weights = self._sample_weights
         if not weights[-1] > 0.0:
-            vectors = spread(vectors, int(np.count_nonzero(weights)), len(weights))
+            vectors = extend_multipliers(vectors, int(np.count_nonzero(weights)), len(weights))
         super()._set_multipliers(vectors)

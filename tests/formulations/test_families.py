@@ -107,10 +107,10 @@ def test_no_intercept_is_better_than_the_best(seed):
     b = rows.best_intercept(g)
     hard = [family for family in rows if np.isinf(family.cap).any()]
     places = np.concatenate([family.side * family.kink - g for family in rows])
-    allowed = [p for p in places if all((family.room(g + p) >= -1e-9).all() for family in hard)]
+    allowed = [p for p in places if all((family.surplus(g + p) >= -1e-9).all() for family in hard)]
     if not allowed:
         return
-    assert all((family.room(g + b) >= -1e-9).all() for family in hard)
+    assert all((family.surplus(g + b) >= -1e-9).all() for family in hard)
     assert rows.cost(g + b) <= min(rows.cost(g + p) for p in allowed) + 1e-9
 
 
@@ -158,7 +158,7 @@ def test_which_rows_pull_both_ways(size):
     y, ones = np.array([1.0, -1.0]), np.ones(2)
 
     def pulls(kink, costs, *others):
-        return Families(Family("a", "mu", y, kink, np.array(costs), ("s", "t")), *others).pulls_both_ways
+        return Families(Family("a", "mu", y, kink, np.array(costs), ("s", "t")), *others).has_opposite_margins
 
     assert pulls(size, [1.0, 1.0])
     assert pulls(1.0, [size, size])
@@ -175,7 +175,7 @@ def test_which_rows_pull_both_ways(size):
 @given(SEEDS)
 def test_multipliers_interval_holds_the_best_intercept(seed):
     rows, rng = invented(seed)
-    if not rows.pulls_both_ways:
+    if not rows.has_opposite_margins:
         return
     X = rng.normal(size=(rows.n, 3))
     found = solve_decomposition(X @ X.T, rows, tol=1e-9)
@@ -192,7 +192,7 @@ def test_multipliers_interval_holds_the_best_intercept(seed):
 def test_every_solver_finds_the_optimum_of_any_families(seed):
     """The definition by an independent solver, decomposition, interior point; each answer proven optimal."""
     rows, rng = invented(seed, n=20)
-    if not rows.pulls_both_ways:
+    if not rows.has_opposite_margins:
         return
     X = rng.normal(size=(rows.n, 4))
     value = explicit(rows, X)

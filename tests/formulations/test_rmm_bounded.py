@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from formulations import rmm, rmm_bounded, svm
 from formulations.families import hinge_families
-from formulations.unlabelled_bounds import families, spread
+from formulations.unlabelled_bounds import extend_multipliers, families
 
 KINDS = [(True, None), (False, None), (True, 0.05), (False, "each")]
 
@@ -104,7 +104,7 @@ def test_a_row_of_no_cost_places_no_intercept(blobs, rng):
 
 
 def test_vectors_are_spread_over_the_samples_that_have_the_row():
-    found = spread(
+    found = extend_multipliers(
         {"margin": np.ones(2), "lam": np.ones(3), "bound_above": np.ones(5), "w": np.ones(2)}, 2, 5
     )
     assert found["margin"].tolist() == [1, 1, 0, 0, 0]

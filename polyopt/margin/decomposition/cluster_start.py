@@ -50,7 +50,7 @@ def beta_of_clusters(
             beta[cluster] = solve(gram.part(cluster), Dual(dual.rows.part(cluster)))
 
     # β = 0 in clusters of one class.
-    clusters = [part for part in find_clusters(gram.X, options) if dual.rows.part(part).pulls_both_ways]
+    clusters = [part for part in find_clusters(gram.X, options) if dual.rows.part(part).has_opposite_margins]
     if not clusters:
         return None
     first = clusters.pop(len(clusters) // 2)

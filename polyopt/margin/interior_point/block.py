@@ -147,7 +147,7 @@ class Block:
     def facts(self) -> BlockFacts:
         """Return counts and sums of the block's data."""
         rows = list(self.rows)
-        soft, masks = rows[: self.soft], [family.is_there for family in rows[self.soft :]]
+        soft, masks = rows[: self.soft], [family.row_mask for family in rows[self.soft :]]
         # Families with a positive kink, each with the mask of its lower bounds and that of its constraints.
         positive = [(family.up, np.greater(family.common_cap, 0.0)) for family in rows if family.kink > 0]
         has_lower, has_upper = (
@@ -187,7 +187,7 @@ class Block:
                 T[2 * q], T[2 * q + 1] = xi - family.kink, xi
             else:
                 Z[soft + q], T[soft + q] = _START_PRODUCT * mean_cap / -family.kink, -family.kink
-                if (mask := family.is_there) is not None:
+                if (mask := family.row_mask) is not None:
                     Z[soft + q, ~mask] = 0.0
         self._start(mean_cap, dual_reg, np.zeros(n), Z, T)
 

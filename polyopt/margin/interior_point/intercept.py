@@ -42,14 +42,14 @@ class ListedBreakpoints(NamedTuple):
 
 def breakpoint_range(rows: Families, g: Vector) -> BreakpointRange:
     """Return the range of the breakpoints at scores g (n,) without intercept."""
-    known, breaks = rows.priced, _breakpoints(rows, g)
+    known, breaks = rows.slack_costs, _breakpoints(rows, g)
     first, last = float(breaks.min(initial=np.inf)), float(breaks.max(initial=-np.inf))
     return BreakpointRange(first, last, len(breaks), known.total, known.rising, known.any_rise)
 
 
 def _breakpoints(rows: Families, g: Vector) -> Vector:
-    """Return the breakpoints in the order of ``rows.priced``; none if no constraint has a cost."""
-    return breaks_of(rows.priced, g) if rows.priced.total > 0.0 else np.zeros(0)
+    """Return the breakpoints in the order of ``rows.slack_costs``; none if no constraint has a cost."""
+    return breaks_of(rows.slack_costs, g) if rows.slack_costs.total > 0.0 else np.zeros(0)
 
 
 def breakpoint_histogram(rows: Families, g: Vector, edges: Vector) -> Vector:
@@ -59,14 +59,14 @@ def breakpoint_histogram(rows: Families, g: Vector, edges: Vector) -> Vector:
     """
     bins, size = edges.searchsorted(_breakpoints(rows, g)), len(edges) + 1
     return np.stack(
-        [np.bincount(bins, rows.priced.costs[: len(bins)], size), np.bincount(bins, minlength=size)]
+        [np.bincount(bins, rows.slack_costs.costs[: len(bins)], size), np.bincount(bins, minlength=size)]
     )
 
 
 def list_breakpoints(rows: Families, g: Vector, low: float, high: float) -> ListedBreakpoints:
     """Return the breakpoints above `low`, up to `high`."""
     breaks = _breakpoints(rows, g)
-    costs = rows.priced.costs[: len(breaks)]
+    costs = rows.slack_costs.costs[: len(breaks)]
     before, within = breaks <= low, (breaks > low) & (breaks <= high)
     positions, index = np.unique(breaks[within], return_inverse=True)
     following = float(breaks[breaks > high].min(initial=np.inf))

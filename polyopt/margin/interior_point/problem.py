@@ -50,7 +50,7 @@ def read_problem(X: Matrix, rows: Families, D: float | None, weights: ArrayLike 
     if rows.n != X.shape[0]:
         raise ValueError(f"the rows must be of the {X.shape[0]} samples of X, not of {rows.n}")
     rows, soft = order_families(rows)
-    if not rows.pulls_both_ways:
+    if not rows.has_opposite_margins:
         raise ValueError(_ONE_CLASS)
     D = None if D is None else within("D", D, 0.0, 1.0)
     counts = None if weights is None else as_weights(weights, rows.n)
