@@ -1,7 +1,13 @@
 """Faces of two classes: their numbers, scores, assignment and objective.
 
-Each class has faces, or one zero face, whose score is 0. The log-odds of class +1 at x are the best score of
-its faces less the best of the other class; :mod:`formulations.logistic_polytopes` has the programs.
+A face k is an affine function, with the score s_ik = w_k·x_i + b_k at sample i. Each class has faces, or one
+zero face, whose score is always 0. The log-odds of class +1 at x are the largest score of its faces less that
+of the other class. The objective, which :mod:`formulations.logistic_polytopes` minimises for a fixed
+assignment of each sample to a face of its class, is
+
+    Σ_i C_i ln(1 + exp ξ_i) + ρ/2 Σ_k ‖w_k‖² + η/2 Σ_k b_k² + penalties on w,
+
+where ξ_i is the largest score of the other class less the score of the face of sample i.
 """
 
 from dataclasses import dataclass
@@ -15,8 +21,7 @@ from formulations.language.recovery import as_costs, as_data
 from formulations.language.types import Array, Matrix, MatrixLike
 from formulations.polyhedral import pull
 
-Assignment = NDArray[np.int64]
-
+Assignment = NDArray[np.int64]  # (n,): the face of each sample
 
 BIAS = 0.01
 """Default of η/ρ, the ridge on the biases relative to that on the weights."""
@@ -24,13 +29,10 @@ BIAS = 0.01
 
 @dataclass(frozen=True)
 class Owners:
-    """Numbers of faces of the two classes: first those of class −1, then those of class +1.
+    """The classes that own the faces: first come the faces of class −1, then those of class +1."""
 
-    A class without faces has one zero face.
-    """
-
-    minus: int
-    plus: int
+    minus: int  # faces of class −1; if 0, the class has one zero face
+    plus: int  # faces of class +1, likewise
 
     def __post_init__(self) -> None:
         whole("minus", self.minus, 0)
@@ -51,7 +53,7 @@ class Owners:
     @property
     def classes(self) -> Array:
         """The class (K,) of every face, -1 or +1."""
-        return np.repeat([-1.0, 1.0], [max(self.minus, 1), max(self.plus, 1)])
+        return np.repeat([-1.0, 1.0], [self.first, max(self.plus, 1)])
 
     @property
     def free(self) -> NDArray[np.bool_]:
@@ -59,65 +61,67 @@ class Owners:
         return np.asarray(np.where(self.classes < 0, self.minus > 0, self.plus > 0))
 
     def support(self, m: int, chosen: ArrayLike | None = None) -> NDArray[np.bool_]:
-        """Return S (K, m): True for the weights that may differ from 0, by default all but zero faces'."""
+        """Return S (K, m): True for weights that may differ from 0; a zero face has none."""
         free = np.broadcast_to(self.free[:, None], (self.count, m))
         if chosen is None:
             return free
-        given = np.asarray(chosen)
-        if given.shape != free.shape or given.dtype != bool:
+        mask = np.asarray(chosen)
+        if mask.shape != free.shape or mask.dtype != bool:
             raise ValueError(
                 f"support must be of bool and of shape {free.shape}, a number for every weight, "
-                f"not {given.dtype} of shape {given.shape}"
+                f"not {mask.dtype} of shape {mask.shape}"
             )
-        return np.asarray(free & given)
+        return np.asarray(free & mask)
 
-    def ways(self, m: int, signs: ArrayLike | None = None) -> Array:
-        """Return the sign (K, m) required of each weight, or 0, for signs σ of the log-odds.
+    def required_signs(self, m: int, signs: ArrayLike | None = None) -> Array:
+        """Return the sign (K, m) required of each weight, or 0, for signs σ.
 
-        It is σ_j for a face of class +1, −σ_j for one of class −1.
+        σ_j = +1 requires that the log-odds do not decrease with feature j, −1 that they do not increase. The
+        weights of class +1 then need the sign σ_j, those of class −1 the sign −σ_j.
         """
         if signs is None:
             return np.zeros((self.count, m))
         sigma = FacePenalty.of(m, signs=signs).signs
         return np.asarray(np.where(self.free[:, None], self.classes[:, None] * sigma, 0.0))
 
-    def others(self, y: Array) -> NDArray[np.bool_]:
-        """Return O (n, K): True for the faces of the other class than the sample."""
+    def other_class(self, y: Array) -> NDArray[np.bool_]:
+        """Return O (n, K): True if the face is not of the sample's class."""
         return np.asarray(y[:, None] * self.classes < 0)
 
     def assignment_matrix(self, y: Array, assignment: ArrayLike) -> Array:
         """Return Z (n, K): 1 if the sample is assigned to the face."""
-        given = np.asarray(assignment)
-        is_whole = np.issubdtype(given.dtype, np.number) and np.isrealobj(given) and (given % 1 == 0).all()
-        if given.shape != y.shape or not is_whole:
+        faces = np.asarray(assignment)
+        is_whole = np.issubdtype(faces.dtype, np.number) and np.isrealobj(faces) and (faces % 1 == 0).all()
+        if faces.shape != y.shape or not is_whole:
             raise ValueError(f"assignment must be integers of shape {y.shape}, the indices of faces")
-        z = given.astype(np.int64)
+        z = faces.astype(np.int64)
         if not (len(z) == 0 or (z.min() >= 0 and z.max() < self.count)):
             raise ValueError(f"assignment must be from 0 to {self.count - 1}, not {z.min()} to {z.max()}")
         Z: Array = np.eye(self.count)[z]
-        if (Z * self.others(y)).any():
-            at = int(np.argmax((Z * self.others(y)).any(axis=1)))
-            raise ValueError(f"assignment gives sample {at} face {z[at]}, which is of the other class")
+        is_invalid = (Z * self.other_class(y)).any(axis=1)
+        if is_invalid.any():
+            i = int(np.argmax(is_invalid))
+            raise ValueError(f"assignment gives sample {i} face {z[i]}, which is of the other class")
         return Z
 
 
 def scores(X: Matrix, w: Array, b: Array) -> Array:
-    """Return w_k·x_i + b_k (n, K)."""
+    """Return s (n, K), s_ik = w_k·x_i + b_k, for weights w (K, m) and biases b (K,)."""
     return np.asarray(X @ w.T) + b
 
 
 def natural_assignment(y: Array, s: Array, owners: Owners) -> Assignment:
-    """Return each sample's best face of its class (n,), for the scores s (n, K)."""
-    return np.asarray(np.where(owners.others(y), -np.inf, s).argmax(axis=1))
+    """Return the face (n,) with the largest score s (n, K), among those of each sample's class."""
+    return np.asarray(np.where(owners.other_class(y), -np.inf, s).argmax(axis=1))
 
 
 def shortfall(y: Array, s: Array, owners: Owners, assignment: Assignment | None = None) -> Array:
-    """Return ξ (n,): the best score of the other class less that of the sample's face (or best face)."""
-    others = owners.others(y)
-    score = np.where(others, -np.inf, s).max(axis=1)
+    """Return ξ (n,); without an assignment for the natural one."""
+    is_other = owners.other_class(y)
+    score = np.where(is_other, -np.inf, s).max(axis=1)
     if assignment is not None:
         score = np.take_along_axis(s, assignment[:, None], axis=1)[:, 0]
-    return np.asarray(np.where(others, s, -np.inf).max(axis=1) - score)
+    return np.asarray(np.where(is_other, s, -np.inf).max(axis=1) - score)
 
 
 def value(
@@ -125,7 +129,10 @@ def value(
     ridge: float = 1e-3, bias_ridge: float = 1e-5, l1: float = 0.0, group: float = 0.0,
     groups: ArrayLike | None = None, assignment: Assignment | None = None,
 ) -> float:  # fmt: skip
-    """Return the objective at faces w (K, m), b (K,), for the best assignment unless one is given."""
+    """Return the objective at faces w (K, m), b (K,); without an assignment for the natural one.
+
+    `ridge` is ρ and `bias_ridge` η; the penalties are those of :mod:`formulations.face_penalty`.
+    """
     X, y = as_data(X, y)
     xi = shortfall(y, scores(X, w, b), owners, assignment)
     penalty = FacePenalty.of(X.shape[1], l1=l1, group=group, groups=groups)
@@ -134,8 +141,15 @@ def value(
     return float(as_costs(C, len(y)) @ np.logaddexp(0.0, xi) + regulariser)
 
 
-def pulls(X: Matrix, y: Array, owners: Owners, assignment: ArrayLike, alpha: Array) -> tuple[Array, Array]:
-    """Return q (K, m) and r (K,) of the dual from the multipliers alpha (n, K)."""
-    net = owners.assignment_matrix(y, assignment) * alpha.sum(axis=1, keepdims=True) - alpha
-    lifted = pull(X, net * owners.free)
-    return lifted[:, :-1], lifted[:, -1]
+def loss_gradients(
+    X: Matrix, y: Array, owners: Owners, assignment: ArrayLike, alpha: Array
+) -> tuple[Array, Array]:
+    """Return q (K, m) and r (K,), the gradients of the loss in w and b with their signs changed.
+
+    The multiplier α_ik of `alpha` (n, K) is the derivative of sample i's loss by the score of face k of the
+    other class, and 0 for a face of its own. With the assignment's Z, q_k = Σ_i (Z_ik Σ_l α_il − α_ik) x_i,
+    and r_k is the sum of the brackets.
+    """
+    brackets = owners.assignment_matrix(y, assignment) * alpha.sum(axis=1, keepdims=True) - alpha
+    gradients = pull(X, brackets * owners.free)
+    return gradients[:, :-1], gradients[:, -1]

@@ -2,8 +2,10 @@
 
 Problem
 -------
-With the assignment fixed and loss="sum" the faces are independent (:mod:`formulations.cpm`). A face of few
-features has at most s nonzero weights; the bias is not counted, and penalised as before:
+The machine takes the largest of K affine functions, its faces; each positive sample is assigned to one face,
+which alone must give it a positive score. With the assignment fixed and loss="sum" (:mod:`formulations.cpm`)
+each face is a program of its own, with cost C_i = 0 for positives of other faces. A face of few features has
+at most s nonzero weights; the bias b is penalised, but not counted:
 
      min  ‖w‖² + b² + Σ C_i [1 − y_i (w·x_i + b)]_+     s.t.  ‖w‖₀ ≤ s.
 
@@ -17,40 +19,41 @@ is a mixed-integer quadratic program. The scale is one more variable, over which
 Variables and shapes
 --------------------
 w or p (m,), b scalar, xi (n,); alpha (n,), mu and nu (m,) in the duals. X is (n, m), y is (n,) of -1 and +1,
-C a scalar or (n,). z (m,) is 1 for features in use, and t_j is the cost of w_j; lam is a scalar; s is an
-integer; g (m,) is 1 for features that are required, as at a node of a search, else 0; features that are
-excluded are not in X. δ is a positive number, M an integer.
+C a scalar or (n,). Few features: s is an integer, z (m,) is 1 for features in use, t_j is the cost of w_j,
+lam a scalar. A branch-and-bound node may fix features: g (m,) is 1 for required ones, else 0, and X is
+without the excluded ones. Integer coefficients: δ is a positive number, M an integer.
 
 Programs
 --------
-subset_face is exact, with z of 0 and 1; R² = Σ C_i is the cost of w = 0, b = 0, so that every optimal face
-has ‖w‖ ≤ R. subset_relaxation has z in [0, 1] and no R: t_j ≥ w_j²/z_j is the perspective of the square. With
-z of 0 and 1 both programs are equal, but solvers, with a feasibility tolerance on w_j² ≤ 0, solve the first
-more accurately. The relaxation's term in w is the square of the s-support norm, for small w_j like
-(Σ|w_j|)²/s.
+subset_face is exact, with |w_j| ≤ R z_j and z of 0 and 1; R² = Σ C_i is the cost of w = 0, b = 0, so that
+every optimal face has ‖w‖ ≤ R. subset_relaxation has z in [g, 1] and costs t_j ≥ w_j²/z_j for w_j², the
+perspective of the square. With z of 0 and 1 both programs are equal, but solvers, with a feasibility
+tolerance on w_j² ≤ 0, solve the first more accurately. The least Σ_j t_j for given w is the square of the
+s-support norm, for small w_j like (Σ|w_j|)²/s.
 
-subset_relaxation_dual has v_j = Σ_i α_i y_i x_ij. For a given alpha, optimal λ, μ, ν leave
+subset_relaxation_dual has v_j = Σ_i α_i y_i x_ij and v_b = Σ_i α_i y_i:
 
-     Σ α − ¼ (v_b² + Σ_{j required} v_j² + the sum of the s − Σ g largest v_j² of the others),
+     max  Σ α − ¼ v_b² − s λ − Σ μ_j + Σ g_j ν_j    s.t.  ¼ v_j² ≤ λ + μ_j − ν_j,  0 ≤ α ≤ C,  λ, μ, ν ≥ 0.
 
-a lower bound on the optimum for every choice of s features that includes the required ones: a face of the
-features S has the dual value Σ α − ¼ (v_b² + Σ_{j∈S} v_j²) at alpha, and the bound subtracts the largest
-terms.
+For a given alpha, the optimal λ, μ, ν give Σ α − ¼ (v_b² + Σ_{j∈S} v_j²), where S has the required features
+and those s − Σ g others with the largest v_j². It is a lower bound for every choice of s features that
+includes the required ones: any such set gives a value of this form, and S the least.
 
 integer_face is exact, with p integer; integer_relaxation has p real, and integer_relaxation_dual is its dual.
-Without the limits M, for any scale, it is the dual of the unrestricted face, Σ α − ¼ ‖Σ α_i y_i x̃_i‖², so
-the cost of an integer face less this value bounds its loss against the unrestricted face.
+Without the limits M the dual is that of the unrestricted face for any scale, Σ α − ¼ (v_b² + Σ_j v_j²). The
+cost of an integer face less this value is an upper bound on its excess over the unrestricted face.
 
 Recovery
 --------
-Few features: z are the multipliers of the dual's row feature; w_j = ½ z_j v_j, b = ½ Σ α_i y_i, t_j = ¼ z_j
-v_j². Integer coefficients: p_j = (δ v_j − μ_j + ν_j)/(2δ²), b = ½ Σ α_i y_i, ξ_i = [1 − y_i (δ p·x_i + b)]_+.
+Few features: z are the multipliers of the dual's constraints on v_j²; w_j = ½ z_j v_j, b = ½ Σ α_i y_i, t_j =
+¼ z_j v_j². Integer coefficients: p_j = (δ v_j − μ_j + ν_j)/(2δ²), b = ½ Σ α_i y_i,
+ξ_i = [1 − y_i (δ p·x_i + b)]_+.
 
 Multipliers
 -----------
-Few features: lam is the rate at which the relaxation's value falls with s; mu_j is the excess of ¼ v_j² over
-lam for a feature in use, nu_j the shortfall for a required feature. Integer coefficients: mu_j and nu_j are
-the rates at which the cost falls as M rises at feature j.
+Few features: lam is the rate at which the relaxation's value falls as s rises; mu_j is the excess of ¼ v_j²
+over lam for a feature in use, nu_j the shortfall for a required feature. Integer coefficients: mu_j and nu_j
+are the rates at which the cost falls as M rises at feature j.
 
 Infeasible when
 ---------------
@@ -155,7 +158,7 @@ def subset_relaxation(
     X, y, s, C
         As in :func:`subset_face`.
     given : array_like of shape (m,), optional
-        g: 1 for required features; by default none.
+        g: 1 for required features, else 0; by default none is required.
     """
     X, y, g = _subset_data(X, y, s, given)
     n, m = X.shape
@@ -233,7 +236,7 @@ def _subset_data(
 def recover_subset(
     X: MatrixLike, y: ArrayLike, s: int, alpha: NDArray[Any], z: NDArray[Any]
 ) -> dict[str, NDArray[Any]]:
-    """Return primal variables of the relaxation from the dual's alpha, and z of its row feature."""
+    """Return primal variables of the relaxation from the dual's alpha and its multipliers z."""
     X, y = as_data(X, y)
     z = np.clip(z, 0.0, 1.0)
     v = X.T @ (alpha * y)
@@ -262,16 +265,17 @@ def integer_relaxation(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: Arr
 
 
 def _integer(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLike, exact: bool) -> Program:
+    """State the face of integer coefficients, or with exact=False its relaxation."""
     X, y = as_data(X, y)
     scale, M = positive("scale", scale), whole("M", M)
     n, m = X.shape
     p, b, xi = cp.Variable(m, name="p", integer=exact), cp.Variable(name="b"), cp.Variable(n, name="xi")
     costs = cost_parameter(C, n)
-    says = "rate at which the cost falls as $M$ rises at feature j"
+    meaning = "rate at which the cost falls as $M$ rises at feature j"
     rows = (
         *margin_rows(y, scale * (X @ p) + b, xi, "δ p·xᵢ + b"),
-        Row("at_most", p <= float(M), "pⱼ ≤ M", "mu", says),
-        Row("at_least", -float(M) <= p, "−M ≤ pⱼ", "nu", says),
+        Row("at_most", p <= float(M), "pⱼ ≤ M", "mu", meaning),
+        Row("at_least", -float(M) <= p, "−M ≤ pⱼ", "nu", meaning),
     )
     return Program(
         name="cpm_integer.mixed_integer" if exact else "cpm_integer.relaxation",

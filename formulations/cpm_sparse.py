@@ -214,7 +214,7 @@ def sizes(penalty: FacePenalty, W: NDArray[Any]) -> dict[str, NDArray[Any]]:
     if penalty.l1 > 0:
         values["T"] = np.abs(W[:, :-1])
     if penalty.group > 0:
-        values["s"] = penalty.lengths(W[:, :-1])
+        values["s"] = penalty.group_norms(W[:, :-1])
     return values
 
 
@@ -339,7 +339,7 @@ def recover(
         W = 0.5 * penalty.shrunk((lift(X).T @ (alpha * y[:, None])).T)
         largest_norm = {}
     else:
-        W = penalty.allowed(-radius[1:].T)
+        W = penalty.enforce_signs(-radius[1:].T)
         largest_norm = {"t": np.array((W**2).sum(axis=1).max())}
     return {**cpm.with_slacks(X, y, W, loss), **largest_norm, **sizes(penalty, W)}
 

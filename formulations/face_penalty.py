@@ -2,21 +2,23 @@
 
 Problem
 -------
-The objective of a machine with faces W (K, m) and biases has the additional terms, and the weights the
-constraints,
+The faces of a machine are K affine functions, with weights W (K, m) of the m features, and biases. Each
+feature belongs to one group l. The objective has the additional terms, and the weights the constraints,
 
-    λ Σ_kj |W_kj| + τ Σ_l ‖(W_kj : k = 1..K, j in group l)‖,      σ_j W_kj ≥ 0.
+    λ Σ_kj |W_kj| + τ Σ_l ‖(W_kj : k = 1..K, j in group l)‖,      σ_j W_kj ≥ 0,
 
-The first term makes single weights zero. The second makes all weights of a group of features zero, on all
-faces at once, so that the machine uses few features. Biases have no penalty. A sign σ_j = +1 requires that no
-face decreases with feature j, σ_j = −1 that no face increases; σ_j = 0 is no constraint. The maximum and the
-minimum of nondecreasing functions are nondecreasing, so the decision is monotone in that feature.
+for λ, τ ≥ 0 and signs σ_j. The first term makes single weights zero. The second makes all weights of a group
+zero, on all faces at once, so that the machine uses few features. Biases have no penalty. A sign σ_j = +1
+requires that no face decreases with feature j, σ_j = −1 that no face increases; σ_j = 0 is no constraint. The
+maximum and the minimum of nondecreasing functions are nondecreasing, so the decision is monotone in that
+feature.
 
 The dual
 --------
 Every machine here also has the squared norm of its faces, a ‖W‖² with a > 0 (1 for the Convex Polytope
-Machine, ρ/2 for a ridge ρ). Without the penalty its dual has −1/(4a) ‖V‖² with V = Σ_i α_ik y_i x̃_i, the
-gradient of the loss with its sign changed. With the penalty the dual has −1/(4a) ‖shrunk V‖², where
+Machine, ρ/2 for a ridge ρ). Without the penalty its dual has −1/(4a) ‖V‖². V has the rows
+V_k = Σ_i α_ik y_i x̃_i, for multipliers α_ik of sample i's margin at face k and x̃_i = (x_i, 1); it is the
+gradient of the loss in W with its sign changed. With the penalty the dual has −1/(4a) ‖shrunk V‖², where
 
 1. each entry is soft-thresholded by λ, and becomes 0 if its sign is forbidden;
 2. each group is then multiplied by 1 − τ/‖group‖, or becomes 0 if its norm is below τ.
@@ -96,47 +98,50 @@ class FacePenalty:
     @cached_property
     def thresholds(self) -> tuple[Vector, Vector]:
         """Thresholds of positive and of negative gradients, (m,) each; infinite for a forbidden sign."""
-        up = np.where(self.signs < 0, np.inf, self.l1)
-        return up, np.where(self.signs > 0, np.inf, self.l1)
+        return np.where(self.signs < 0, np.inf, self.l1), np.where(self.signs > 0, np.inf, self.l1)
 
     def value(self, W: Vector) -> float:
         """Return the penalty of faces (K, m+1), the bias last, whatever their signs."""
         faces = W[:, :-1]
-        return float(self.l1 * np.abs(faces).sum() + self.group * self.lengths(faces).sum())
+        return float(self.l1 * np.abs(faces).sum() + self.group * self.group_norms(faces).sum())
 
-    def lengths(self, faces: Vector) -> Vector:
+    def group_norms(self, faces: Vector) -> Vector:
         """Return the norm of each group, shape (groups,), of weights or gradients (K, m) without biases."""
         squares = np.bincount(self.groups, (faces * faces).sum(axis=0), minlength=self.n_groups)
         return np.asarray(np.sqrt(squares))
 
-    def cut(self, V: Vector) -> Vector:
-        """Soft-threshold the gradients (K, m+1) by λ, with 0 for weights of a forbidden sign: step 1."""
-        up, down = self.thresholds
-        faces = np.maximum(V[:, :-1] - up, 0.0) - np.maximum(-V[:, :-1] - down, 0.0)
+    def soft_thresholded(self, V: Vector) -> Vector:
+        """Soft-threshold the gradients V (K, m+1) by λ, with 0 for weights of a forbidden sign: step 1."""
+        positive, negative = self.thresholds
+        faces = np.maximum(V[:, :-1] - positive, 0.0) - np.maximum(-V[:, :-1] - negative, 0.0)
         return np.column_stack([faces, V[:, -1:]])
 
-    def shares(self, cut: Vector) -> Vector:
-        """Return the factors (m,) of step 2, from 0 to 1, for gradients after step 1."""
+    def group_factors(self, thresholded: Vector) -> Vector:
+        """Return the factor (m,) of step 2 for each feature, from 0 to 1, for gradients after step 1."""
         if self.group == 0.0:
             return np.ones(self.n_features)
-        lengths = self.lengths(cut[:, :-1])
-        left = np.maximum(lengths - self.group, 0.0)
-        return np.asarray(np.divide(left, lengths, out=np.zeros_like(left), where=lengths > 0)[self.groups])
+        norms = self.group_norms(thresholded[:, :-1])
+        reduced = np.maximum(norms - self.group, 0.0)
+        return np.asarray(np.divide(reduced, norms, out=np.zeros_like(reduced), where=norms > 0)[self.groups])
 
     def shrunk(self, V: Vector) -> Vector:
-        """Apply both steps to gradients (K, m+1); half the result are the faces of the CPM."""
-        cut = self.cut(V)
-        cut[:, :-1] *= self.shares(cut)
-        return cut
+        """Apply both steps to gradients V (K, m+1); half the result are the faces of the CPM."""
+        gradients = self.soft_thresholded(V)
+        gradients[:, :-1] *= self.group_factors(gradients)
+        return gradients
 
-    def held(self, V: Vector) -> tuple[Vector, Vector, Vector]:
-        """Return the optimal r, q, δ of the dual, (K, m) each, for V: shrunk V = V − r − q + σδ."""
-        cut, left = self.cut(V)[:, :-1], self.shrunk(V)[:, :-1]
+    def dual_variables(self, V: Vector) -> tuple[Vector, Vector, Vector]:
+        """Return the optimal r, q, δ of the dual, (K, m) each, with shrunk V = V − r − q + σδ.
+
+        |r| ≤ λ belongs to the first term, q with norms ≤ τ of the groups to the second, δ ≥ 0 to the signs.
+        """
+        thresholded, shrunk = self.soft_thresholded(V)[:, :-1], self.shrunk(V)[:, :-1]
         r = np.clip(V[:, :-1], -self.l1, self.l1)
-        return r, cut - left, np.where(self.signs == 0, 0.0, np.abs(V[:, :-1] - r - cut))
+        delta = np.where(self.signs == 0, 0.0, np.abs(V[:, :-1] - r - thresholded))
+        return r, thresholded - shrunk, delta
 
-    def allowed(self, W: Vector) -> Vector:
-        """Return the faces (K, m+1) with 0 for weights of a forbidden sign."""
+    def enforce_signs(self, W: Vector) -> Vector:
+        """Return the faces W (K, m+1) with 0 for weights of a forbidden sign."""
         weights = W[:, :-1]
         return np.column_stack([np.where(self.signs * weights < 0, 0.0, weights), W[:, -1:]])
 
@@ -146,6 +151,7 @@ class FacePenalty:
 
 
 def _signs(signs: Mapping[int, int] | ArrayLike | None, m: int) -> NDArray[np.int64]:
+    """Return σ (m,) from a sign for each feature, or from signs by feature."""
     sigma = np.zeros(m, dtype=np.int64)
     if signs is None:
         return sigma
@@ -172,6 +178,7 @@ def _feature(name: str, feature: object, m: int) -> int:
 
 
 def _groups(groups: ArrayLike | None, m: int) -> NDArray[np.int64]:
+    """Return the group (m,) of each feature, from labels or from lists of features; others are alone."""
     if groups is None:
         return np.arange(m)
     parts: Any = list(groups) if isinstance(groups, Sequence | np.ndarray) else groups

@@ -1,5 +1,8 @@
 """The data of the L0 support vector machine, and its outputs, loss and scores.
 
+The machine is f(x) = Σ_j t_j α_j k(x, c_j) + b with 0 ≤ α_j ≤ C, for p centres c_j with the labels t_j = ±1.
+It minimises ‖α‖₀ + C Σ_i w_i [1 − y_i f(x_i)]_+, where ‖α‖₀ is the number of α_j that are not 0. A pattern σ
+of zeros and ones allows α_j > 0 only if σ_j = 1; L(σ) is its least loss Σ_i w_i [1 − y_i f(x_i)]_+.
 :mod:`formulations.l0` states the programs; solvers and certificates need this module only, without cvxpy.
 """
 
@@ -13,23 +16,23 @@ from formulations.language.arguments import as_weights, positive, real_array
 from formulations.language.recovery import as_data, slacks
 from formulations.language.types import Vector, dense
 
+_ROUNDING = 1e-9  # coefficients up to this, relative to C, are rounding errors of a solver
+
 
 @dataclass(frozen=True)
 class L0Data:
-    """One problem, its numbers checked; made by :func:`as_l0_data`."""
+    """The checked numbers of one problem; made by :func:`as_l0_data`."""
 
-    # K, y, centres: the kernel matrix (n, p), labels of the samples (n,) and of the centres (p,)
-    K: Vector
-    y: Vector
-    C: float  # cost of a unit of loss, and cap of every coefficient
-    weights: Vector  # (n,): of the samples in the loss
-    centres: Vector
-    # bounds on the errors of the entries of K, one or (n, p); 0 if K is exact
-    entry_error: float | Vector = 0.0
+    K: Vector  # (n, p): the kernel matrix, K_ij = k(x_i, c_j)
+    y: Vector  # (n,): labels of the samples
+    C: float  # cost of a unit of loss, and upper bound of every coefficient
+    weights: Vector  # (n,): w, the weights of the samples in the loss
+    centres: Vector  # (p,): t, the labels of the centres
+    entry_error: float | Vector = 0.0  # bounds on the errors of K's entries, one or (n, p); 0 if K is exact
 
     @cached_property
     def column_sizes(self) -> tuple[Vector, Vector]:
-        """Largest absolute entry of each column of K, and largest error of one, each of shape (p,)."""
+        """Largest absolute entry and largest entry error of each column of K, each of shape (p,)."""
         return column_sizes(self.K, self.entry_error)
 
     def within(self, columns: NDArray[np.intp]) -> "L0Data":
@@ -43,7 +46,7 @@ class L0Data:
         )
 
     def outputs(self, alpha: Vector, b: float) -> Vector:
-        """Return the outputs f_i = Σ_j K_ij t_j α_j + b, shape (n,); t_j is the label of centre j."""
+        """Return the outputs f_i = Σ_j K_ij t_j α_j + b, shape (n,)."""
         return np.asarray(self.K @ (self.centres * alpha) + b)
 
     def loss(self, alpha: Vector, b: float) -> float:
@@ -51,24 +54,23 @@ class L0Data:
         return float(self.weights @ slacks(self.outputs(alpha, b), self.y))
 
     def support(self, alpha: Vector) -> NDArray[np.bool_]:
-        """Return the pruned pattern, shape (p,): the coefficients above rounding."""
-        # Smaller coefficients are rounding of a solver, and count neither in the support nor in the loss.
-        return alpha > 1e-9 * self.C
+        """Return the mask (p,) of coefficients above a solver's rounding; smaller ones count as 0."""
+        return alpha > _ROUNDING * self.C
 
     def score(self, alpha: Vector, b: float) -> float:
-        """Return ‖α‖₀ + C times the loss of α pruned to its support."""
+        """Return ‖α‖₀ + C times the loss, for α set to 0 outside its support."""
         support = self.support(alpha)
         return float(support.sum()) + self.C * self.loss(np.where(support, alpha, 0.0), b)
 
     def pattern_score(self, sigma: ArrayLike, loss: float) -> float:
-        """Return the slides' score 1'σ + C L(σ) from L(σ); it is at least the score of the pruned support."""
+        """Return the score Σ_j σ_j + C L(σ) from the loss L(σ); the α with this loss scores at most that."""
         return float(np.sum(sigma)) + self.C * loss
 
     def rates(self, u: Vector) -> Vector:
-        """Return the rates r_j = t_j Σ_i K_ij y_i u_i, shape (p,).
+        """Return r_j = t_j Σ_i K_ij y_i u_i, shape (p,), for multipliers u (n,) of the margin constraints.
 
-        At optimal multipliers u of a pattern it is the rate at which the loss falls as the cap of α_j rises,
-        also for centres that are not in the pattern.
+        If u is optimal for a pattern, [r_j]_+ is the rate at which the loss falls as the upper bound of α_j
+        rises, also for centres that are not in the pattern.
         """
         return np.asarray(self.centres * (self.K.T @ (self.y * u)))
 
@@ -79,8 +81,8 @@ def as_l0_data(
 ) -> L0Data:  # fmt: skip
     """Check the numbers of a problem.
 
-    K (n, p) may be any matrix of k(x_i, t_j): asymmetric, indefinite or rectangular. `centres` are the labels
-    of the centres t_j; without them the centres are the samples, in their order.
+    K (n, p) may be asymmetric, indefinite or rectangular. `centres` are the labels t of the centres; without
+    them the centres are the samples, in their order.
     """
     matrix, y = as_data(K, y)
     K = dense(matrix)
@@ -102,7 +104,7 @@ def as_l0_data(
 
 
 def as_patterns(sigma: ArrayLike, p: int) -> Vector:
-    """Return one pattern, shape (p,), or several, (m, p), as zeros and ones in double precision."""
+    """Return a pattern σ (p,), or several as rows (m, p), as zeros and ones in double precision."""
     patterns = np.asarray(sigma, dtype=float)
     if patterns.ndim not in (1, 2) or patterns.shape[-1] != p:
         raise ValueError(f"sigma must have shape ({p},), or (m, {p}) for several, not {patterns.shape}")
@@ -112,6 +114,6 @@ def as_patterns(sigma: ArrayLike, p: int) -> Vector:
 
 
 def column_sizes(K: Vector, entry_error: ArrayLike) -> tuple[Vector, Vector]:
-    """Return the largest absolute entry of each column, and its largest error, each (p,)."""
+    """Return the largest absolute entry and the largest entry error of each column, each (p,)."""
     errors = np.broadcast_to(np.asarray(entry_error, dtype=float), K.shape)
     return np.maximum(K.max(axis=0), -K.min(axis=0)), errors.max(axis=0)

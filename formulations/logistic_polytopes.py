@@ -76,7 +76,7 @@ import cvxpy as cp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from formulations.class_faces import Owners, pulls, scores, shortfall
+from formulations.class_faces import Owners, loss_gradients, scores, shortfall
 from formulations.cpm_sparse import by_groups, membership
 from formulations.face_penalty import FacePenalty
 from formulations.language.arguments import at_least, positive
@@ -159,7 +159,7 @@ def fixed_assignment(
     """
     X, y = as_data(X, y)
     rho, eta, lam = _checked(ridge, bias_ridge, l1)
-    (n, m), K, is_other, is_free = X.shape, owners.count, owners.others(y), owners.free
+    (n, m), K, is_other, is_free = X.shape, owners.count, owners.other_class(y), owners.free
     Z, costs = owners.assignment_matrix(y, assignment), cost_parameter(C, n)
     w, b, t = cp.Variable((K, m), name="w"), cp.Variable(K, name="b"), cp.Variable((K, m), name="t")
     xi = cp.Variable(n, name="xi")
@@ -185,7 +185,7 @@ def fixed_assignment(
             Row("group", cp.SOC(h, by_groups(group_penalty, w), axis=0), "sqrt(Σₖⱼ Gₗⱼ wₖⱼ²) ≤ hₗ", "g",
                 "$τ$; and under it a subgradient of $τ$ times the group's norm, with its sign changed")
         )  # fmt: skip
-    sigma = owners.ways(m, signs) * S
+    sigma = owners.required_signs(m, signs) * S
     if sigma.any():
         rows.append(
             Row("sign", _select(cp.multiply(sigma, w), sigma != 0) >= 0, "σₖⱼ wₖⱼ ≥ 0 for σₖⱼ² > 0", "delta",
@@ -222,7 +222,7 @@ def fixed_assignment_dual(
     """State the dual of :func:`fixed_assignment`; arguments as in the primal."""
     X, y = as_data(X, y)
     rho, eta, lam = _checked(ridge, bias_ridge, l1)
-    (n, m), K, is_other, is_free = X.shape, owners.count, owners.others(y), owners.free
+    (n, m), K, is_other, is_free = X.shape, owners.count, owners.other_class(y), owners.free
     Z, costs = owners.assignment_matrix(y, assignment), cost_parameter(C, n)
     v = cp.Variable((n, K), name="v")
     u_plus, u_minus = cp.Variable((K, m), name="u_plus"), cp.Variable((K, m), name="u_minus")
@@ -241,7 +241,7 @@ def fixed_assignment_dual(
             Row("group", cp.SOC(radii, by_groups(group_penalty, g), axis=0), "sqrt(Σₖⱼ Gₗⱼ gₖⱼ²) ≤ τ", "w",
                 "the norm of the group; and under it its weights, with the sign changed")
         )  # fmt: skip
-    sigma = owners.ways(m, signs) * S
+    sigma = owners.required_signs(m, signs) * S
     if sigma.any():
         delta, terms = cp.Variable((K, m), name="delta"), f"{terms} + σₖⱼ δₖⱼ"
         rho_w, variables["delta"] = rho_w + cp.multiply(sigma, delta), delta
@@ -293,14 +293,14 @@ def recover(
 ) -> dict[str, Array]:  # fmt: skip
     """Return the primal variables from the multipliers α_ik = C_i v_ik (n, K) of the row margin."""
     X, y = as_data(X, y)
-    q, r = pulls(X, y, owners, assignment, np.where(owners.others(y), alpha, 0.0))
+    q, r = loss_gradients(X, y, owners, assignment, np.where(owners.other_class(y), alpha, 0.0))
     m = X.shape[1]
     penalty = FacePenalty.of(m, l1=l1, group=group, signs=signs, groups=groups)
     classes = owners.classes[:, None]  # a weight times its face's class has the sign required of the log-odds
     gradients = np.column_stack([classes * q * owners.support(m, support), r])
     w, b = classes * penalty.shrunk(gradients)[:, :-1] / ridge, r / bias_ridge
     xi = shortfall(y, scores(X, w, b), owners, np.asarray(assignment))
-    norms = {"h": penalty.lengths(w)} if group else {}
+    norms = {"h": penalty.group_norms(w)} if group else {}
     return {"w": w, "b": b, "xi": xi, "t": np.abs(w), **norms}
 
 
@@ -311,7 +311,7 @@ def pairs(seed: int = 0) -> list[Duality]:
 
     def pair(owners: Owners, **changes: Any) -> Duality:
         order = np.arange(len(y))[:, None] * np.arange(owners.count) % 3
-        z = np.where(owners.others(y), -np.inf, order).argmax(axis=1)
+        z = np.where(owners.other_class(y), -np.inf, order).argmax(axis=1)
         settings: dict[str, Any] = {"ridge": 2.0, "bias_ridge": 0.7, "l1": 0.8, **changes}
         return Duality(
             fixed_assignment(X, y, owners, z, C, **settings),

@@ -2,8 +2,11 @@
 
 Problem
 -------
-The regulariser is (1−D)‖w‖² + D w'Σw, where w'Σw is the variance of the outputs, and μ and Σ are the mean and
-the (biased) covariance of the samples. D = 0 is the SVM; D = 1 is invariant under affine maps of the data.
+With the mean μ and the (biased) covariance Σ of the samples, w'Σw is the variance of the outputs, and
+
+    min  (1−D)/2 ‖w‖² + D/2 w'Σw + Σ_i C_i ξ_i    s.t.  y_i (w·(x_i − μ) + b) ≥ 1 − ξ_i,  ξ_i ≥ 0.      (3)
+
+D = 0 is the SVM; D = 1 is invariant under affine maps of the data.
 
 Variables and shapes
 --------------------
@@ -12,18 +15,22 @@ scalar or (n,), 0 <= D <= 1. Optional weights (n,) are multiplicities of the sam
 
 Programs
 --------
-primal (3); dual (4), with c = Σ α_i y_i (x_i − μ); and kernel_dual, where c'(…)^{-1}c is the SVM's quadratic
-form with the kernel of :class:`formulations.centred_kernel.CentredKernel`.
+primal is (3), and dual, with c = Σ α_i y_i (x_i − μ),
+
+    max  Σ_i α_i − ½ c'((1−D)I + DΣ)^{-1}c    s.t.  Σ_i α_i y_i = 0,  0 ≤ α_i ≤ C_i.                    (4)
+
+kernel_dual is (4) in the feature space of a kernel: the quadratic form in α is that of the SVM with the
+kernel of :class:`formulations.centred_kernel.CentredKernel`.
 
 Recovery
 --------
-w = ((1−D) I + D Σ)^{-1} c (the pseudo-inverse at D = 1, for the least norm);
-f(t) = w·(t − μ) + b: b is the intercept for centred inputs.
+w = ((1−D) I + D Σ)^{-1} c (the pseudo-inverse at D = 1, for the least norm). The output at a point x is
+f(x) = w·(x − μ) + b: b is the intercept for centred inputs.
 
 Multipliers
 -----------
-As in the SVM: alpha_i is the rate at which the cost rises with the margin required of sample i, beta_i = C_i
-− alpha_i. μ cancels in c because Σ α_i y_i = 0.
+As in the SVM: alpha_i is the rate at which the cost rises with the margin required of sample i, and beta_i =
+C_i − alpha_i belongs to ξ_i ≥ 0. μ cancels in c because Σ α_i y_i = 0.
 
 Infeasible when
 ---------------
@@ -41,9 +48,9 @@ Example
 >>> from formulations.language.toy_data import two_blobs
 >>> X, y = two_blobs()
 >>> program = sigma_svm.primal(X, y, C=1.0, D=0.5)
->>> half = program.solve().objective
->>> again = program.set(D=0.9).solve().objective  # re-uses what was built
->>> abs(again - sigma_svm.primal(X, y, C=1.0, D=0.9).solve().objective) < 1e-8
+>>> first = program.solve().objective
+>>> second = program.set(D=0.9).solve().objective  # the compiled program is used again
+>>> abs(second - sigma_svm.primal(X, y, C=1.0, D=0.9).solve().objective) < 1e-8
 True
 """
 
@@ -58,7 +65,7 @@ from formulations.centred_kernel import CentredKernel
 from formulations.families import best_intercept
 from formulations.language.arguments import within
 from formulations.language.program import Duality, Program, Row
-from formulations.language.recovery import as_data, gram_factor, moments, slacks
+from formulations.language.recovery import RANK_TOLERANCE, as_data, gram_factor, moments, slacks
 from formulations.language.toy_data import two_blobs
 from formulations.language.types import MatrixLike
 from formulations.svm import IN_FEATURES, alpha_rows, cost_parameter, in_features, margin_rows
@@ -84,7 +91,7 @@ _WEIGHTED = {
 
 
 def _letters_and_data(x: Any, y: NDArray[Any], weights: ArrayLike | None) -> dict[str, Any]:
-    """Return the letters of a program and their numbers."""
+    """Return the fields `letters` and `data` of a program."""
     if weights is None:
         return {"letters": LETTERS, "data": {"x": x, "y": y, "n": len(y)}}
     return {"letters": _WEIGHTED, "data": {"x": x, "y": y, "ω": weights}}
@@ -112,52 +119,51 @@ def primal(
     X, y = as_data(X, y)
     n, m = X.shape
     mu, Sigma = moments(X, weights)
-    root = gram_factor(Sigma).T
+    root = gram_factor(Sigma).T  # root' root = Sigma
     w, b, xi = cp.Variable(m, name="w"), cp.Variable(name="b"), cp.Variable(n, name="xi")
-    costs, weight = cost_parameter(C, n), _variance_weight(D)
-    # 1 - D as a parameter of its own: its sign is then known, and the program stays parametrised.
-    rest = cp.CallbackParam(lambda: np.array(1.0 - weight.value), nonneg=True)
+    costs, variance_weight = cost_parameter(C, n), _variance_weight(D)
+    # 1 - D is a parameter with a known sign: cvxpy then compiles the program once for all D.
+    norm_weight = cp.CallbackParam(lambda: np.array(1.0 - variance_weight.value), nonneg=True)
+    norm, variance = cp.sum_squares(w), cp.sum_squares(root @ w)
     return Program(
         name="sigma_svm.primal",
         title="Sigma-SVM, primal",
         source=f"{_PAPER}, eq. (3)",
-        objective=cp.Minimize(
-            0.5 * rest * cp.sum_squares(w) + 0.5 * weight * cp.sum_squares(root @ w) + costs @ xi
-        ),
+        objective=cp.Minimize(0.5 * norm_weight * norm + 0.5 * variance_weight * variance + costs @ xi),
         objective_text="(1−D)/2 ‖w‖² + D/2 ‖Σ^½ w‖² + Σᵢ Cᵢ ξᵢ",
         variables={"w": w, "b": b, "xi": xi},
         rows=margin_rows(y, X @ w - mu @ w + b, xi, "w·(xᵢ − μ) + b"),
-        parameters={"C": costs, "D": weight},
+        parameters={"C": costs, "D": variance_weight},
         **_letters_and_data(X, y, weights),
     )
 
 
 def _dual_in_basis(
-    points: NDArray[Any], variances: NDArray[Any], y: NDArray[Any], C: ArrayLike, D: float, name: str, title:
+    centred: NDArray[Any], variances: NDArray[Any], y: NDArray[Any], C: ArrayLike, D: float, name: str, title:
     str, fields: dict[str, Any],
 ) -> Program:  # fmt: skip
-    """State the dual (4) with the centred `points` (n, r) given in a basis where Sigma = diag(variances)."""
+    """State the dual (4) with the centred samples (n, r) in a basis where Sigma = diag(variances)."""
     n = len(y)
-    alpha, costs, weight = cp.Variable(n, name="alpha"), cost_parameter(C, n), _variance_weight(D)
-    if not points.size:  # samples that are all the same; cvxpy has no empty sum of squares
-        points, variances = np.zeros((n, 1)), np.zeros(1)
+    alpha, costs, variance_weight = cp.Variable(n, name="alpha"), cost_parameter(C, n), _variance_weight(D)
+    if not centred.size:  # samples that are all the same; cvxpy has no empty sum of squares
+        centred, variances = np.zeros((n, 1)), np.zeros(1)
 
-    def shrink() -> NDArray[Any]:
-        strength = (1.0 - weight.value) + weight.value * variances
-        return np.where(strength > 0, 1.0 / np.sqrt(np.where(strength > 0, strength, 1.0)), 0.0)
+    def inverse_roots() -> NDArray[Any]:
+        metric = (1.0 - variance_weight.value) + variance_weight.value * variances
+        return np.where(metric > 0, 1.0 / np.sqrt(np.where(metric > 0, metric, 1.0)), 0.0)
 
-    root = cp.CallbackParam(shrink, shape=(len(variances),), nonneg=True)
-    c = points.T @ cp.multiply(y, alpha)
+    scaling = cp.CallbackParam(inverse_roots, shape=(len(variances),), nonneg=True)
+    c = centred.T @ cp.multiply(y, alpha)
     balance = Row("b", y @ alpha == 0, "Σᵢ αᵢ yᵢ = 0", "b", "the intercept $b$, for centred inputs")
     return Program(
         name=name,
         title=title,
         source=f"{_PAPER}, eq. (4)",
-        objective=cp.Maximize(cp.sum(alpha) - 0.5 * cp.sum_squares(cp.multiply(root, c))),
+        objective=cp.Maximize(cp.sum(alpha) - 0.5 * cp.sum_squares(cp.multiply(scaling, c))),
         objective_text="Σᵢ αᵢ − ½ c'((1−D)I + DΣ)⁻¹c",
         variables={"alpha": alpha},
         rows=(balance, *alpha_rows(alpha, costs)),
-        parameters={"C": costs, "D": weight},
+        parameters={"C": costs, "D": variance_weight},
         **fields,
     )
 
@@ -168,15 +174,16 @@ def dual(
     """State the Sigma-SVM dual, eq. (4); arguments as in :func:`primal`.
 
     It is written in the eigenbasis of Sigma, where the inverse is a division, so that D stays a
-    parameter. Directions of variance 0 have no part of c, and are omitted.
+    parameter. c has no component along directions of variance 0, which are omitted.
     """
     X, y = as_data(X, y)
     mu, Sigma = moments(X, weights)
     variances, axes = np.linalg.eigh(Sigma)
-    keep = variances > 1e-12 * max(variances[-1], np.finfo(float).tiny)
-    points = X @ axes[:, keep] - mu @ axes[:, keep]
-    fields = _letters_and_data(X, y, weights)
-    return _dual_in_basis(points, variances[keep], y, C, D, "sigma_svm.dual", "Sigma-SVM, dual", fields)
+    is_positive = variances > RANK_TOLERANCE * max(variances[-1], np.finfo(float).tiny)
+    axes = axes[:, is_positive]
+    fields, centred = _letters_and_data(X, y, weights), X @ axes - mu @ axes
+    variances = variances[is_positive]
+    return _dual_in_basis(centred, variances, y, C, D, "sigma_svm.dual", "Sigma-SVM, dual", fields)
 
 
 def kernel_dual(
@@ -208,10 +215,11 @@ def recover(
     X, y = as_data(X, y)
     mu, Sigma = moments(X, weights)
     c = X.T @ (alpha * y) - mu * (alpha @ y)
-    w = np.linalg.pinv((1.0 - D) * np.eye(len(mu)) + D * Sigma, rcond=1e-12, hermitian=True) @ c
-    g = X @ w - mu @ w
-    b = best_intercept(g, y, C)
-    return {"w": w, "b": np.array(b), "xi": slacks(g + b, y)}
+    metric = (1.0 - D) * np.eye(len(mu)) + D * Sigma
+    w = np.linalg.pinv(metric, rcond=RANK_TOLERANCE, hermitian=True) @ c
+    outputs = X @ w - mu @ w  # without b
+    b = best_intercept(outputs, y, C)
+    return {"w": w, "b": np.array(b), "xi": slacks(outputs + b, y)}
 
 
 def pairs(seed: int = 0) -> list[Duality]:

@@ -327,7 +327,7 @@ def _penalties(
     penalty, W = machine._face_penalty(), machine.solution_["W"]
     if penalty is None:
         return []
-    norms = {"l1": float(np.abs(W[:, :-1]).sum()), "group": float(penalty.lengths(W[:, :-1]).sum())}
+    norms = {"l1": float(np.abs(W[:, :-1]).sum()), "group": float(penalty.group_norms(W[:, :-1]).sum())}
     weights = {name: getattr(penalty, name) for name in norms}
     return [
         slopes.price(name, weights[name], value, norms[name], is_unique) for name in norms if weights[name]

@@ -1,14 +1,14 @@
 """Generalisation bounds of the large-margin machines: SVM, Sigma-SVM and Relative Margin Machine.
 
-The machine is f(x) = w·φ(x) + b with the feature map φ of a kernel, or φ(x) = x, and labels y = ±1. Theorem 1
-of the paper's appendix bounds P(y f(x) ≤ 0) by the mean of [1 − y f]_+, a capacity and a confidence, for
-three classes of machines without intercept. The theorem below has this form, with constants that are proved
-here.
+The machine is f(x) = w·φ(x) + b with the feature map φ of a kernel k, or φ(x) = x, and labels y = ±1. Theorem
+1 of Shivaswamy & Jebara (2008, appendix) bounds the probability of error P(y f(x) ≤ 0) by the mean of
+[1 − y f]_+, a capacity and a confidence, for three classes of machines without intercept. The theorem below
+has this form, with constants that are proved here.
 
 Classes
 -------
-The intercept is one more weight: for c > 0 put x̃ = (φ(x), c) and w̃ = (w, b/c), so that w̃·x̃ = f(x).
-Landmarks u_1, ..., u_nu are samples without labels, independent of the training samples; ũ_j = (φ(u_j), c).
+The intercept is one more weight: for c > 0 put x̃ = (φ(x), c) and w̃ = (w, b/c), so that w̃·x̃ = f(x). The n_u
+landmarks u_j are samples without labels, independent of the training samples; ũ_j = (φ(u_j), c).
 The classes of machines are, for a radius R and a weight D > 0 of the outputs at the landmarks,
 
     F   ‖w̃‖ ≤ R                                     small weights
@@ -17,14 +17,14 @@ The classes of machines are, for a radius R and a weight D > 0 of the outputs at
 
 Theorem
 -------
-Let (x_i, y_i) be n independent samples of one distribution, δ in (0, 1), ρ > 1, and
-π_j = 2 / (3 (|j|+1)(|j|+2)) for every integer j, so that Σ_j π_j = 1. With probability at least 1 − δ, for
-all w, b and γ > 0, for each of the three classes, and for all integers a, s at once, where c = 2^a and
-D = 4^s n_u / Σ_j ‖ũ_j‖²,
+Let (x_i, y_i) be n independent samples of one distribution. The numbers of a class are on grids: R = ρ^j for
+a ρ > 1, c = 2^a, D = 4^s n_u / Σ_j ‖ũ_j‖², with integers j, a, s. Let δ in (0, 1) be the probability that the
+bound fails. The integer j has the share π_j = 2 / (3 (|j|+1)(|j|+2)) of δ, with Σ_j π_j = 1. With probability
+at least 1 − δ, for all w, b and margins γ > 0, for each of the three classes, and for all a, s at once,
 
     P(y f(x) ≤ 0)  ≤  (1/n) Σ_i r(y_i f(x_i)/γ)  +  (2/n) ρ^j √τ  +  3 √( ln(2/δ') / 2n ),
 
-where r(t) = min(1, [1−t]_+) is the ramp loss, which is at most the hinge loss [1−t]_+, and (τ, ρ^j, δ') is
+where r(v) = min(1, [1−v]_+) is the ramp loss, which is at most the hinge loss [1−v]_+, and (τ, ρ^j, δ') is
 any of
 
     F   τ = Σ_i ‖x̃_i‖²,           ρ^j ≥ ‖w̃‖/γ,                                   δ' = ω δ π_a π_j
@@ -65,9 +65,9 @@ features.
 
 Landmarks
 ---------
-The outputs of the classes G and H are constrained at the landmarks. Without intercept (c = 0) these are the
-classes of :mod:`formulations.error_bounds.rmm_bounds`, and their complexities have the form (2√(2E)/n) √τ(p),
-where p ≥ 0, Σ_j p_j = 1 are weights of the landmarks and
+The outputs of the classes G and H are constrained at the landmarks. Without intercept (c = 0) and with the
+radius √(2E) these are the classes of :mod:`formulations.error_bounds.rmm_bounds`, and their complexities have
+the form (2√(2E)/n) √τ(p), where p ≥ 0, Σ_j p_j = 1 are weights of the landmarks and
 
     τ(p) = Σ_i φ(x_i)' M(p)⁻¹ φ(x_i),      M(p) = I + D Σ_j p_j φ(u_j) φ(u_j)'.
 
@@ -75,8 +75,9 @@ Equal weights give U_G, and D = 0 gives U_F. The minimum over p gives U_H:
 
     min  τ(p)   s.t.  p ≥ 0, Σ_j p_j = 1.
 
-This is the program of U_H with its energy eliminated: λ = t p turns that program into τ(p)/(n t) + 2E t/n,
-minimal at t = √(τ(p)/2E). Statisticians know it as an A-optimal design.
+The paper's program for U_H is the minimum over λ ≥ 0 of (1/n) Σ_i φ(x_i)' Σ_λ⁻¹ φ(x_i) + (2E/n) Σ_j λ_j, with
+Σ_λ = (Σ_j λ_j) I + D Σ_j λ_j φ(u_j) φ(u_j)'. At λ = t p it is τ(p)/(n t) + 2E t/n, minimal at
+t = √(τ(p)/2E). Statisticians know the minimum of τ as an A-optimal design.
 
 Upper bound, for every p. Σ_j p_j (‖w‖² + D (w·φ(u_j))²) = w'M(p)w is at most 2E for every w in H, whatever p
 is, and in G for equal weights. So Σ_i σ_i w·φ(x_i) ≤ √(2E) ‖M(p)^(-1/2) Σ_i σ_i φ(x_i)‖ by Cauchy-Schwarz,
@@ -93,8 +94,8 @@ their remainders. So k(u, u), Σ_i k(u, x_i) k(x_i, u) and Σ_i k(x_i, x_i) of t
 
 Reference
 ---------
-Shivaswamy & Jebara, Relative Margin Machines (2008), appendix, Theorem 1: there γ is free while the slacks
-are those of γ = 1, and the confidence is printed without its root. Bartlett & Mendelson, Rademacher and
+Shivaswamy & Jebara, Relative Margin Machines (2008): in Theorem 1 γ is free while the slacks are those of
+γ = 1, and the confidence is printed without its root. Bartlett & Mendelson, Rademacher and
 Gaussian Complexities (2002). Pukelsheim, Optimal Design of Experiments (1993).
 
 Example
@@ -103,8 +104,8 @@ Example
 >>> from formulations.language.toy_data import two_blobs
 >>> (X, y), (U, _) = two_blobs(n=4000, m=2, seed=0), two_blobs(n=40, m=2, seed=1)
 >>> w = np.array([0.4, 0.4])
->>> alone, held = linear_bound(X, y, w, form="F"), linear_bound(X, y, w, U=U, form="H")
->>> held.capacity < alone.capacity and not alone.vacuous
+>>> bound_f, bound_h = linear_bound(X, y, w, form="F"), linear_bound(X, y, w, U=U, form="H")
+>>> bound_h.capacity < bound_f.capacity and not bound_f.vacuous
 True
 """
 
@@ -131,6 +132,9 @@ from formulations.language.recovery import as_data, gram_factor, square_sum
 from formulations.language.types import Array, Matrix, MatrixLike, dense, is_sparse
 
 _TO_BOUNDARY = 0.995  # largest step, relative to the step at which an entry of p or z becomes 0
+_CENTRING = 0.1  # barrier parameter, relative to the mean complementarity product p_j z_j
+_FIRST_NU = 1.1  # first multiplier of Σ_j p_j = 1, relative to max_j q_j: z = nu − q is then positive
+_GAP_OF_H = 1e-4  # tolerance of min τ for class H
 _BLOCK_ROWS = 4096  # samples per block of kernel values with the landmarks
 
 
@@ -166,9 +170,9 @@ class Landmarks:
         Coordinates of the landmarks along the principal axes of their span; r is the numerical rank.
     moments : ndarray of shape (r, r)
         Sum over the samples of the outer products of their coordinates along these axes.
-    outside : float
+    distances : float
         Sum of the squared distances of the samples from the span.
-    missing : ndarray of shape (n_u,)
+    omitted_norms : ndarray of shape (n_u,)
         Norm of each landmark's component outside the basis, which has no axis below the rank tolerance.
     """
 
@@ -176,14 +180,14 @@ class Landmarks:
         self.kernel, self.products = np.asarray(kernel, dtype=float), np.asarray(products, dtype=float)
         self.sums, self.n, self.trace = np.asarray(sums, dtype=float), int(n), float(trace)
         self.basis: Array = gram_factor(self.kernel) if self.kernel.any() else np.zeros((len(self.kernel), 0))
-        left = np.diag(self.kernel) - (self.basis**2).sum(axis=1)
-        self.missing: Array = np.sqrt(np.maximum(left, 0.0))
+        omitted_squares = np.diag(self.kernel) - (self.basis**2).sum(axis=1)
+        self.omitted_norms: Array = np.sqrt(np.maximum(omitted_squares, 0.0))
         inverse = self.basis / (self.basis**2).sum(axis=0)
         self.moments: Array = inverse.T @ self.products @ inverse
-        self.outside = max(self.trace - float(np.trace(self.moments)), 0.0)
+        self.distances = max(self.trace - float(np.trace(self.moments)), 0.0)
 
     @classmethod
-    def of(cls, kernel: ArrayLike, blocks: Iterable[ArrayLike], trace: float) -> "Landmarks":
+    def from_blocks(cls, kernel: ArrayLike, blocks: Iterable[ArrayLike], trace: float) -> "Landmarks":
         """Build from k(u, u), an iterable of blocks of k(x, u) over all samples, and Σ_i k(x_i, x_i)."""
         n, products, sums = 0, np.zeros(np.shape(kernel)), np.zeros(len(np.asarray(kernel)))
         for block in blocks:
@@ -195,69 +199,72 @@ class Landmarks:
     def linear(cls, X: Matrix, U: Matrix) -> "Landmarks":
         """Build for the linear kernel from samples X (n, m) and landmarks U (n_u, m)."""
         blocks = (dense(X[start : start + _BLOCK_ROWS] @ U.T) for start in range(0, X.shape[0], _BLOCK_ROWS))
-        return cls.of(dense(U @ U.T), blocks, square_sum(X))
+        return cls.from_blocks(dense(U @ U.T), blocks, square_sum(X))
 
     def with_constant(self, constant: float) -> "Landmarks":
-        """Return the landmarks of the kernel k + constant²: the intercept is the weight of that constant."""
-        c = constant**2
-        products = self.products + c * (self.sums[:, None] + self.sums[None, :]) + c * c * self.n
-        return Landmarks(self.kernel + c, products, self.sums + c * self.n, self.n, self.trace + c * self.n)
+        """Return the landmarks with one more feature, which is constant: their kernel is k + constant²."""
+        square = constant**2
+        products = self.products + square * (self.sums[:, None] + self.sums[None, :]) + square**2 * self.n
+        trace = self.trace + square * self.n
+        return Landmarks(self.kernel + square, products, self.sums + square * self.n, self.n, trace)
 
-    def equal_weights(self, D: float) -> float:
+    def trace_at_equal_weights(self, D: float) -> float:
         """Return τ at equal weights, the trace of U_G."""
-        lengths = (self.basis**2).sum(axis=0) / len(self.basis)
-        return self.outside + float((np.diag(self.moments) / (1.0 + D * lengths)).sum())
+        mean_squares = (self.basis**2).sum(axis=0) / len(self.basis)
+        return self.distances + float((np.diag(self.moments) / (1.0 + D * mean_squares)).sum())
 
-    def least(self, D: float, tol: float = 1e-8, max_iter: int = 100) -> LeastTrace:
+    def minimise_trace(self, D: float, tol: float = 1e-8, max_iter: int = 100) -> LeastTrace:
         """Minimise τ, the trace of U_H, by a primal-dual interior-point method that begins at equal weights.
 
         Stop at the proven gap `tol`. If it is not reached, return the best iterate with its gap. Full steps,
         but for the distance to the boundary, converged on every problem tried, degenerate ones among them.
         """
         D = at_least("D", D, 0.0)
-        n_u, R = len(self.basis), np.sqrt(D) * self.basis
-        p = np.full(n_u, 1.0 / n_u)
-        size = float(np.trace(self.moments)) or 1.0
-        S = self.moments / size
+        n_u, U = len(self.basis), np.sqrt(D) * self.basis
+        p, z = np.full(n_u, 1.0 / n_u), np.zeros(0)  # z, the multipliers of p >= 0
+        scale = float(np.trace(self.moments)) or 1.0
+        S = self.moments / scale
         best = LeastTrace(np.inf, p, np.inf, 0)
-        z = np.zeros(0)
         for iteration in range(max_iter + 1):
-            inside, Y, q = _trace_and_rates(R, S, p)
-            tau, excess = self.outside + size * inside, size * float(q.max() - p @ q)
+            scaled_trace, Y, q = _trace_and_rates(U, S, p)
+            tau, excess = self.distances + scale * scaled_trace, scale * float(q.max() - p @ q)
             gap = excess / (tau + excess) if excess > 0 else 0.0
             if tau <= best.trace:
                 best = LeastTrace(tau, p, gap, iteration)
             if gap <= tol or iteration == max_iter:
                 break
             if not len(z):
-                z = 1.1 * q.max() - q  # strictly feasible multipliers of p >= 0, for nu = 1.1 max q
-            mu = 0.1 * float(p @ z) / n_u  # barrier parameter: a tenth of the mean complementarity product
-            dp, dz = _newton_step(2.0 * (R @ Y) * (Y.T @ S @ Y), p, z, q, mu)
+                z = _FIRST_NU * q.max() - q
+            mu = _CENTRING * float(p @ z) / n_u
+            dp, dz = _newton_step(2.0 * (U @ Y) * (Y.T @ S @ Y), p, z, q, mu)
             p, z = p + _step_length(p, dp) * dp, z + _step_length(z, dz) * dz
             p = p / p.sum()
         return best
 
 
-def _trace_and_rates(R: Array, S: Array, p: Array) -> tuple[float, Array, Array]:
-    """tr(S M⁻¹), Y = M⁻¹R' and q_j = Y_j'S Y_j at p."""
-    factor = cho_factor(np.eye(len(S)) + (R * p[:, None]).T @ R)
-    Y = cho_solve(factor, R.T)
+def _trace_and_rates(U: Array, S: Array, p: Array) -> tuple[float, Array, Array]:
+    """Return tr(S M⁻¹), Y = M⁻¹U' and q_j = Y_j'S Y_j at p, for M = I + U' diag(p) U."""
+    factor = cho_factor(np.eye(len(S)) + (U * p[:, None]).T @ U)
+    Y = cho_solve(factor, U.T)
     return float(np.trace(cho_solve(factor, S))), Y, np.sum(Y * (S @ Y), axis=0)
 
 
-def _newton_step(H: Array, p: Array, z: Array, q: Array, mu: float) -> tuple[Array, Array]:
-    """Newton step (dp, dz) for −q(p) + ν − z = 0, Σp = 1, p_j z_j = mu, where −H is the Jacobian of q."""
-    H[np.diag_indices_from(H)] += z / p
-    solved = cho_solve(cho_factor(H), np.column_stack([q + mu / p, np.ones(len(p))]))
-    nu = solved[:, 0].sum() / solved[:, 1].sum()
-    dp = solved[:, 0] - nu * solved[:, 1]
+def _newton_step(hessian: Array, p: Array, z: Array, q: Array, mu: float) -> tuple[Array, Array]:
+    """Return the Newton step (dp, dz) for −q(p) + ν − z = 0, Σp = 1, p_j z_j = mu; it changes τ's `hessian`.
+
+    The Jacobian of q = −∇τ is −hessian; ν is the multiplier of Σp = 1.
+    """
+    hessian[np.diag_indices_from(hessian)] += z / p
+    columns = cho_solve(cho_factor(hessian), np.column_stack([q + mu / p, np.ones(len(p))]))
+    nu = columns[:, 0].sum() / columns[:, 1].sum()
+    dp = columns[:, 0] - nu * columns[:, 1]
     return dp, mu / p - z - z / p * dp
 
 
 def _step_length(x: Array, dx: Array) -> float:
     """Return the step along dx, at most 1, that keeps x positive."""
-    shrinks = dx < 0
-    return min(1.0, _TO_BOUNDARY * float(np.min(-x[shrinks] / dx[shrinks], initial=np.inf)))
+    decreases = dx < 0
+    return min(1.0, _TO_BOUNDARY * float(np.min(-x[decreases] / dx[decreases], initial=np.inf)))
 
 
 Form = Literal["F", "G", "H"]
@@ -265,16 +272,17 @@ FORMS = {"F": "small weights", "G": "small outputs on the average", "H": "every 
 
 _EXPONENTS_OF_C = range(-30, 31)  # a of c = 2^a
 _EXPONENTS_OF_D = range(-12, 13)  # s of D = 4^s, in units of 1/mean ‖ũ_j‖²
+_STEPS_OF_A = 2  # class G is tried for a up to this far from class F's best
 
 
 @dataclass(frozen=True)
 class MachineClass:
-    """A class up to its radius, the norm of a machine in it, and the share of δ."""
+    """A class without its radius, the norm that the radius must reach for one machine, and the share of δ."""
 
     form: Form
     constant: float  # c
     D: float  # weight of the outputs at the landmarks; 0 in class F
-    norm: float  # of the machine: ‖w̃‖, or the square root that defines G or H
+    norm: float  # ‖w̃‖ in class F; in G and H the square root in the theorem
     trace: float  # τ
     log_inverse_share: float  # ln(δ/δ'), without the term ln(1/π_j) of the radius
     gap: float = 0.0  # proven upper bound on the relative distance of √τ from its minimum; 0 in F and G
@@ -300,7 +308,7 @@ class Sample:
 
 
 def class_f(sample: Sample, norm: float, b: float, trace: float, form_penalty: float) -> MachineClass:
-    """Return class F with the constant c of the smallest bound; form_penalty is ln(1/ω)."""
+    """Return class F with the constant c of the smallest bound; `form_penalty` is ln(1/ω)."""
     classes = (
         MachineClass(
             "F", 2.0**a, 0.0, hypot(norm, b / 2.0**a), trace + sample.n * 4.0**a,
@@ -324,8 +332,8 @@ class LandmarkClasses:
         """Return the landmarks with the constant 2^a, ‖w̃‖, bounds on |f(u)|, and the unit of D."""
         if a not in self._lifted:
             landmarks, norm = self.landmarks.with_constant(2.0**a), hypot(self.norm, self.b / 2.0**a)
-            # The basis omits the axes below the rank tolerance; the outputs there are at most norm * missing.
-            outputs = self.outputs + norm * landmarks.missing
+            # The basis omits axes below the rank tolerance; outputs there are at most norm * omitted_norms.
+            outputs = self.outputs + norm * landmarks.omitted_norms
             self._lifted[a] = landmarks, norm, outputs, 1.0 / float(np.mean(np.diag(landmarks.kernel)))
         return self._lifted[a]
 
@@ -337,14 +345,15 @@ class LandmarkClasses:
         landmarks, norm, outputs, unit = self._lifted_landmarks(a)
         D = 4.0**s * unit
         norm_g = sqrt(norm**2 + D * float(outputs @ outputs) / len(outputs))
-        return MachineClass("G", 2.0**a, D, norm_g, landmarks.equal_weights(D), self._log_inverse_share(a, s))
+        trace = landmarks.trace_at_equal_weights(D)
+        return MachineClass("G", 2.0**a, D, norm_g, trace, self._log_inverse_share(a, s))
 
     def class_h(self, a: int, s: int) -> MachineClass:
         """Return the class H of one grid point, with nearly optimal weights p."""
         if (a, s) not in self._class_h:
             landmarks, norm, outputs, unit = self._lifted_landmarks(a)
             D = 4.0**s * unit
-            optimum = landmarks.least(D, 1e-4)
+            optimum = landmarks.minimise_trace(D, _GAP_OF_H)
             norm_h = sqrt(norm**2 + D * float(outputs.max() ** 2))
             gap = 1.0 - sqrt(1.0 - optimum.gap)  # the capacity is proportional to √τ
             self._class_h[a, s] = MachineClass(
@@ -353,8 +362,9 @@ class LandmarkClasses:
         return self._class_h[a, s]
 
     def best_class_g(self, sample: Sample, centre: int) -> tuple[int, int]:
-        """Return (a, s) of the class G with the smallest bound, for a within 2 of `centre`."""
-        points = product(range(centre - 2, centre + 3), _EXPONENTS_OF_D)
+        """Return (a, s) of the class G with the smallest bound, for a near `centre`."""
+        exponents = range(centre - _STEPS_OF_A, centre + _STEPS_OF_A + 1)
+        points = product(exponents, _EXPONENTS_OF_D)
         return min(points, key=lambda point: sample.total(self.class_g(*point)))
 
     def best_class_h(self, sample: Sample, start: tuple[int, int]) -> MachineClass:
@@ -362,10 +372,10 @@ class LandmarkClasses:
         current = self.class_h(*start)
         a, s = start
         while True:
-            point = min(_neighbours(a, s), key=lambda other: sample.total(self.class_h(*other)))
-            if sample.total(self.class_h(*point)) >= sample.total(current):
+            neighbour = min(_neighbours(a, s), key=lambda point: sample.total(self.class_h(*point)))
+            if sample.total(self.class_h(*neighbour)) >= sample.total(current):
                 return current
-            (a, s), current = point, self.class_h(*point)
+            (a, s), current = neighbour, self.class_h(*neighbour)
 
 
 def _neighbours(a: int, s: int) -> Iterator[tuple[int, int]]:
@@ -384,9 +394,7 @@ class MarginBound(ErrorBound):
     constant: float  # c, the constant feature; its weight is b/c
     D: float  # weight of the outputs at the landmarks; 0 in class F
     radius: float  # ρ^j of the class, for the machine (w, b)/γ
-    gap: (
-        float  # proven upper bound on the relative excess of the capacity over U_H of the class; 0 in F and G
-    )
+    gap: float  # proven upper bound on the relative distance of the capacity from U_H; 0 in F and G
 
     @property
     def words(self) -> str:
@@ -494,6 +502,7 @@ def linear_bound(
 
 
 def _check(f: Array, y: Array, norm: float, b: float, trace: float) -> None:
+    """Raise ValueError if a shape or a number is not valid."""
     if f.ndim != 1 or not len(f) or not np.isfinite(f).all():
         raise ValueError(f"f must be finite and of shape (n,), not of shape {f.shape}")
     if y.shape != f.shape or not np.isin(y, (-1.0, 1.0)).all():
@@ -511,13 +520,13 @@ def _terms(sample: Sample, machine_class: MachineClass) -> MarginBound:
     gamma = float(sample.gammas[best])
     j, radius = rounded_up(machine_class.norm / gamma)
     log_inverse_share = machine_class.log_inverse_share + log_inverse_weight(j)
-    single = float(confidence(sample.n, sample.delta))
+    confidence_of_one_class = float(confidence(sample.n, sample.delta))
     return MarginBound(
         empirical=float(sample.losses[best, 0]),
         hinge=float(sample.losses[best, 1]),
         capacity=2.0 / sample.n * float(radius) * sqrt(machine_class.trace),
-        confidence=single,
-        price=float(confidence(sample.n, sample.delta, log_inverse_share)) - single,
+        confidence=confidence_of_one_class,
+        price=float(confidence(sample.n, sample.delta, log_inverse_share)) - confidence_of_one_class,
         gamma=gamma,
         delta=sample.delta,
         form=machine_class.form,

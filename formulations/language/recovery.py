@@ -1,7 +1,4 @@
-"""Data, kernel factors, moments and slacks, shared by programs.
-
-Multipliers and intercepts of hinge-type machines are in :mod:`formulations.families`.
-"""
+"""Checked samples and labels, factors of Gram matrices, moments and slacks, shared by programs."""
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,7 +7,11 @@ from numpy.typing import ArrayLike
 from formulations.language.arguments import as_costs, real_array
 from formulations.language.types import Matrix, MatrixLike, Vector, as_csr, canonical, is_sparse
 
+RANK_TOLERANCE = 1e-12  # eigenvalues below this, relative to the largest, count as 0
+_ASYMMETRY = 1e-8  # largest |K_ij − K_ji|, and −smallest eigenvalue per row, relative to the largest entry
+
 __all__ = [
+    "RANK_TOLERANCE",
     "as_costs",
     "as_data",
     "as_labels",
@@ -55,41 +56,40 @@ def square_sum(X: Matrix) -> float:
 
 
 def gram_factor(K: ArrayLike) -> Vector:
-    """Return a factor F with F F' = K, rank-revealing, so that beta'K beta = ||F'beta||^2.
+    """Return a factor F (n, r) of the Gram matrix K = F F', so that β'Kβ = ‖F'β‖² for all β.
 
-    cvxpy may not recognise a quadratic form in a numerically singular K as convex, but ‖F'beta‖² is. F is (n,
-    r) with the numerical rank r, at least 1: eigenvalues below 1e-12 of the largest are dropped.
+    cvxpy may not recognise a quadratic form in a numerically singular K as convex, but ‖F'β‖² is. The rank r
+    is the number of eigenvalues above the tolerance, at least 1.
     """
     K = np.asarray(K, dtype=float)
     if K.ndim != 2 or K.shape[0] != K.shape[1]:
         raise ValueError(f"the Gram matrix must be square, not of shape {K.shape}")
-    size = np.abs(K).max(initial=0.0)
-    if np.abs(K - K.T).max(initial=0.0) > 1e-8 * size:
+    largest = np.abs(K).max(initial=0.0)
+    if np.abs(K - K.T).max(initial=0.0) > _ASYMMETRY * largest:
         raise ValueError("the Gram matrix must be symmetric")
     values, vectors = np.linalg.eigh((K + K.T) / 2)
-    if values[0] < -1e-8 * len(K) * size:
+    if values[0] < -_ASYMMETRY * len(K) * largest:
         raise ValueError(
             f"the Gram matrix must be positive semidefinite; its smallest eigenvalue is {values[0]:.3g}. "
             "The dual is not concave for this kernel; choose a Mercer kernel"
         )
-    keep = values > 1e-12 * max(values[-1], np.finfo(float).tiny)
-    keep[-1] = True  # cvxpy needs a column
-    return np.asarray(vectors[:, keep] * np.sqrt(np.maximum(values[keep], 0.0)))
+    is_positive = values > RANK_TOLERANCE * max(values[-1], np.finfo(float).tiny)
+    is_positive[-1] = True  # cvxpy needs a column
+    return np.asarray(vectors[:, is_positive] * np.sqrt(np.maximum(values[is_positive], 0.0)))
 
 
 def slacks(f: Vector, y: Vector) -> Vector:
-    """Return the smallest feasible slacks, xi_i = [1 - y_i f_i]_+."""
+    """Return the smallest feasible slacks, ξ_i = [1 − y_i f_i]_+, for the outputs f."""
     return np.maximum(0.0, 1.0 - y * f)
 
 
 def moments(X: Matrix, weights: ArrayLike | None = None) -> tuple[Vector, Vector]:
-    """Return the mean (m,) and biased covariance (m, m) of the samples."""
-    n = X.shape[0]
-    s = np.ones(n) if weights is None else np.asarray(weights, dtype=float)
-    total = s.sum()
-    mu = np.asarray(X.T @ s) / total
+    """Return the mean (m,) and biased covariance (m, m) of the samples, which count `weights` times each."""
+    weights = np.ones(X.shape[0]) if weights is None else np.asarray(weights, dtype=float)
+    total = weights.sum()
+    mu = np.asarray(X.T @ weights) / total
     if isinstance(X, np.ndarray):
-        Xc = X - mu
-        return mu, (Xc * s[:, None]).T @ Xc / total
-    second = X.T @ (X.multiply(s[:, None])).tocsr()
-    return mu, second.toarray() / total - np.outer(mu, mu)
+        centred = X - mu
+        return mu, (centred * weights[:, None]).T @ centred / total
+    second_moments = X.T @ (X.multiply(weights[:, None])).tocsr()
+    return mu, second_moments.toarray() / total - np.outer(mu, mu)

@@ -1,8 +1,8 @@
 """Printing of a program: as text for a terminal, as LaTeX and Markdown for a notebook.
 
-A family explains its letters in a mapping beside its programs. It has an entry for each letter that is
-neither a variable nor an index: the letter as printed, and a phrase with its formulas between ``$``; or a
-relation, and a phrase if needed::
+A family (the programs of one module) explains its letters in a mapping. It has an entry for each letter in
+the formulas that is not a variable; an index may have one. The key is the letter as printed. The value is a
+phrase, with formulas between ``$``; or a relation (``≥ 0``), after which ``: `` and a phrase may follow::
 
     LETTERS = {
         "μ": "= (1/n) Σᵢ xᵢ",
@@ -14,7 +14,7 @@ An entry that begins with ``=`` is a definition, which gives the letter its valu
 it. Only the letters in a program's formulas are printed.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -42,48 +42,50 @@ from formulations.language.notation.tree import Call, Definition, Expression, Le
 from formulations.language.statement import Statement
 
 _SIGNS = ("=", "≤", "≥", "<", ">")
-_KNOWN = frozenset({*INDICES, "I", "exp", "ln", "max", "min", "sqrt", "tr"})
+_KNOWN = frozenset({*INDICES, "I", "exp", "ln", "max", "min", "sqrt", "tr"})  # need no explanation
 _TEXT_MARKS = {"star": "*", "plus": "⁺", "minus": "⁻"}
+_LATEX_MARKS = {"star": "*", "plus": "+", "minus": "-"}
+_NO_MULTIPLIER = "–"
 
 
 @dataclass(frozen=True)
 class Symbol:
-    """A letter and its meaning."""
+    """An entry of a mapping of letters: one or several letters and their explanation."""
 
     names: tuple[str, ...]  # the letters explained, without their indices
-    # text, latex: the explanation for a terminal and for a page
-    text: str
-    latex: str
-    uses: frozenset[str]  # letters in the explanation
-    definition: Definition | None  # for an explanation by a formula
+    text: str  # the explanation for a terminal
+    latex: str  # the explanation for a page
+    mentions: frozenset[str]  # other letters in the explanation
+    definition: Definition | None  # if the entry begins with "="
 
 
-def symbols_of(program: Statement) -> list[Symbol]:
-    """Return the letters of a program that need an explanation, in the order of its mapping."""
+def printed_symbols(program: Statement) -> list[Symbol]:
+    """Return the entries that are printed with a program, in the order of its mapping."""
     symbols = symbols_in(program.letters)
-    used = {*_used(program), *INDICES}
+    letters = {*_letters_of_program(program), *INDICES}  # the entry of an index is always printed
     while True:
-        needed = {name for symbol in symbols if used.intersection(symbol.names) for name in symbol.uses}
-        if needed <= used:
-            return [symbol for symbol in symbols if used.intersection(symbol.names)]
-        used |= needed
+        printed = [symbol for symbol in symbols if letters.intersection(symbol.names)]
+        mentioned = {name for symbol in printed for name in symbol.mentions}
+        if mentioned <= letters:
+            return printed
+        letters |= mentioned  # an explanation may have letters that need one themselves
 
 
 def unexplained(program: Statement) -> set[str]:
     """Return the letters of a program that are neither its variables, nor its multipliers, nor explained."""
-    symbols = symbols_of(program)
-    used = set(_used(program)).union(*(symbol.uses for symbol in symbols))
-    known = {name for symbol in symbols for name in symbol.names} | _named(program)
-    for row in program.rows:  # a meaning may define a letter: "with v = (w, b, −1)"
+    symbols = printed_symbols(program)
+    letters = _letters_of_program(program).union(*(symbol.mentions for symbol in symbols))
+    explained = {name for symbol in symbols for name in symbol.names} | _variables_and_multipliers(program)
+    for row in program.rows:  # a multiplier's meaning may define a letter: "with v = (w, b, −1)"
         for tree in formulas_in(row.says, functions_of(program.letters)):
-            known |= {claim.relation.left.name for claim in _equations(tree)}
-    return used - known
+            explained |= {claim.relation.left.name for claim in _defining_claims(tree)}
+    return letters - explained
 
 
 def symbols_in(letters: Mapping[str, str]) -> list[Symbol]:
     """Read the entries of a mapping of letters."""
     functions = functions_of(letters)
-    return [_symbol(key, said, functions) for key, said in letters.items()]
+    return [_read_symbol(key, entry, functions) for key, entry in letters.items()]
 
 
 def letters_in(tree: object) -> set[str]:
@@ -99,55 +101,58 @@ def printed_name(name: str) -> str:
     )
 
 
-def _named(program: Statement) -> set[str]:
+def _variables_and_multipliers(program: Statement) -> set[str]:
     """Return the letters of a program's variables and multipliers, which need no entry."""
     return {printed_name(name) for name in (*program.variables, *(row.multiplier for row in program.rows))}
 
 
-def _equations(tree: object) -> list[Any]:
+def _defining_claims(tree: object) -> list[Any]:
     """Return the claims of a formula that define a letter."""
     claims = tree if isinstance(tree, tuple) else ()
     return [c for c in claims if c.relation.sign == "=" and isinstance(c.relation.left, Letter)]
 
 
-def _used(program: Statement) -> Iterable[str]:
-    """Return the letters of a program's objective, rows and meanings of multipliers."""
+def _letters_of_program(program: Statement) -> set[str]:
+    """Return the letters of the objective, rows and multipliers' meanings that need an entry."""
     functions = functions_of(program.letters)
     trees: list[object] = [program.objective_tree]
     for row in program.rows:
         trees += [program.row_tree(row), *formulas_in(row.says, functions)]
-    return set().union(*(letters_in(tree) for tree in trees)) - _named(program)
+    return set().union(*(letters_in(tree) for tree in trees)) - _variables_and_multipliers(program)
 
 
 @lru_cache(2048)  # every program of a family has its family's letters
-def _symbol(key: str, said: str, functions: frozenset[str]) -> Symbol:
-    if not said.startswith(_SIGNS):
-        heads = [read_formula(part, functions) for part in key.split(", ")]
-        names = tuple(head.name for head in heads if isinstance(head, Letter))
-        latex = r",\, ".join(latex_of_letter(head) for head in heads if isinstance(head, Letter))
+def _read_symbol(key: str, entry: str, functions: frozenset[str]) -> Symbol:
+    """Read one entry of a mapping of letters."""
+    if not entry.startswith(_SIGNS):  # a phrase
+        trees = [read_formula(part, functions) for part in key.split(", ")]
+        explained = [tree for tree in trees if isinstance(tree, Letter)]
+        names = tuple(letter.name for letter in explained)
+        latex = r",\, ".join(latex_of_letter(letter) for letter in explained)
         return Symbol(
-            names, f"{key}: {plain(said)}", rf"{latex} {words_latex(': ' + said, functions)}",
-            _uses(said, functions) - {*names}, None,
+            names, f"{key}: {plain(entry)}", rf"{latex} {words_latex(': ' + entry, functions)}",
+            _letters_of_phrase(entry, functions) - {*names}, None,
         )  # fmt: skip
-    formula, colon, words = said.partition(": ")
-    text, behind = f"{key} {formula}", colon + words
-    latex_behind = f" {words_latex(behind, functions)}" if behind else ""
-    if not said.startswith("="):
-        tree = read_row(text, functions)
-        head = tree[0].relation.left
-        name = head.name if isinstance(head, Letter) else ""
-        uses = frozenset(letters_in(tree) | _uses(behind, functions)) - {name}
-        return Symbol((name,), text + plain(behind), latex_of_claims(tree) + latex_behind, uses, None)
-    definition = read_definition(text, functions)
-    used = letters_in(definition.body) | _uses(behind, functions)
+    relation, colon, words = entry.partition(": ")
+    formula, phrase = f"{key} {relation}", colon + words
+    text = formula + plain(phrase)
+    phrase_latex = f" {words_latex(phrase, functions)}" if phrase else ""
+    if not entry.startswith("="):  # a relation that is not a definition
+        claims = read_row(formula, functions)
+        left = claims[0].relation.left
+        name = left.name if isinstance(left, Letter) else ""
+        mentions = frozenset(letters_in(claims) | _letters_of_phrase(phrase, functions)) - {name}
+        return Symbol((name,), text, latex_of_claims(claims) + phrase_latex, mentions, None)
+    definition = read_definition(formula, functions)
+    mentions = frozenset(letters_in(definition.body) | _letters_of_phrase(phrase, functions))
     return Symbol(
-        (definition.head.name,), text + plain(behind), _latex_of_definition(definition) + latex_behind,
-        frozenset(used - {definition.head.name, definition.parameter}), definition,
+        (definition.head.name,), text, _latex_of_definition(definition) + phrase_latex,
+        mentions - {definition.head.name, definition.parameter}, definition,
     )  # fmt: skip
 
 
-def _uses(said: str, functions: frozenset[str]) -> frozenset[str]:
-    return frozenset(name for tree in formulas_in(said, functions) for name in letters_in(tree))
+def _letters_of_phrase(phrase: str, functions: frozenset[str]) -> frozenset[str]:
+    return frozenset(name for tree in formulas_in(phrase, functions) for name in letters_in(tree))
 
 
 def _latex_of_definition(definition: Definition) -> str:
@@ -158,7 +163,7 @@ def _latex_of_definition(definition: Definition) -> str:
 
 
 def _shape(variable: cp.Variable) -> str:
-    """``R`` of a scalar, ``R^3`` of a vector, ``R^(2×3)`` of a matrix; ``{0, 1}^3``, ``Z^3`` of integers."""
+    """Return a variable's domain and shape: ``R``, ``R^3``, ``R^(2×3)``, ``{0, 1}^3`` or ``Z^3``."""
     shape, domain = variable.shape, "R"
     if variable.boolean_idx or variable.integer_idx:
         domain = "{0, 1}" if variable.boolean_idx else "Z"
@@ -168,7 +173,7 @@ def _shape(variable: cp.Variable) -> str:
     return f"{domain}^{size}" if len(shape) == 1 else f"{domain}^({size})"
 
 
-def conditions_of(program: Statement) -> list[str]:
+def domains_latex(program: Statement) -> list[str]:
     """Return the domains of a program's binary and integer variables, as LaTeX."""
     domains = []
     for name, variable in program.variables.items():
@@ -179,7 +184,7 @@ def conditions_of(program: Statement) -> list[str]:
     return domains
 
 
-def _number(parameter: cp.Parameter) -> str:
+def _parameter_value(parameter: cp.Parameter) -> str:
     """Return a parameter's value, or its range if it is a vector of different values."""
     if parameter.value is None:
         return "(not set)"
@@ -188,14 +193,14 @@ def _number(parameter: cp.Parameter) -> str:
 
 
 def size_of(program: Statement) -> str:
-    """Class and size of a program, such as ``QP: 44 variables, 160 constraint rows``."""
+    """Return the class and size of a program, such as ``QP: 44 variables, 160 constraint rows``."""
     variables = sum(variable.size for variable in program.variables.values())
     rows = sum(row.constraint.size for row in program.rows)
     return f"{program.kind}: {variables} variables, {rows} constraint rows"
 
 
-def _statement(program: Statement) -> list[str]:
-    """Return the objective, the variables, the rows and the letters, each on a line."""
+def _body_lines(program: Statement) -> list[str]:
+    """Return lines for the objective, the variables, each row and each letter."""
     over = ", ".join(f"{name} ∈ {_shape(variable)}" for name, variable in program.variables.items())
     name_width = max((len(row.name) for row in program.rows), default=0)
     text_width = max((len(row.text) for row in program.rows), default=0)
@@ -203,8 +208,8 @@ def _statement(program: Statement) -> list[str]:
     for i, row in enumerate(program.rows):
         label = "subject to" if i == 0 else ""
         line = f"{label:<11} {row.name:<{name_width}}   {row.text:<{text_width}}   [{row.multiplier}]"
-        lines.append(line.removesuffix("[–]").rstrip())
-    for i, symbol in enumerate(symbols_of(program)):
+        lines.append(line.removesuffix(f"[{_NO_MULTIPLIER}]").rstrip())
+    for i, symbol in enumerate(printed_symbols(program)):
         lines.append(f"{'where' if i == 0 else '':<11} {symbol.text}")
     return lines
 
@@ -212,14 +217,14 @@ def _statement(program: Statement) -> list[str]:
 def statement_of(program: Statement) -> str:
     """Return the program under its name, for the page of its family."""
     head = f"{program.name}: {program.title}", f"{'source':<11} {program.source}"
-    return "\n     ".join([*head, *_statement(program)])
+    return "\n     ".join([*head, *_body_lines(program)])
 
 
 def text_of(program: Statement) -> str:
     """Return the program as aligned lines of text."""
-    lines = [f"{program.title}  —  {program.source}", "", *_statement(program)]
+    lines = [f"{program.title}  —  {program.source}", "", *_body_lines(program)]
     if program.parameters:
-        values = ", ".join(f"{name} = {_number(p)}" for name, p in program.parameters.items())
+        values = ", ".join(f"{name} = {_parameter_value(p)}" for name, p in program.parameters.items())
         lines.append(f"{'with':<11} {values}")
     lines.append(f"{'size':<11} {size_of(program)}")
     if program.problem.is_mixed_integer():
@@ -239,10 +244,10 @@ def latex_of(program: Statement) -> str:
     lines = [rf"{verb}_{{{over}}} \quad & {program.objective_latex} \\"]
     for i, row in enumerate(program.rows):
         label = r"\text{s.t.}" if i == 0 else ""
-        multiplier = "" if row.multiplier == "–" else f" && [{latex_name(row.multiplier)}]"
+        multiplier = "" if row.multiplier == _NO_MULTIPLIER else f" && [{latex_name(row.multiplier)}]"
         lines.append(rf"{label} \quad & {program.row_latex(row)}{multiplier} \\")
-    lines += [rf" \quad & {condition} \\" for condition in conditions_of(program)]
-    for i, symbol in enumerate(symbols_of(program)):
+    lines += [rf" \quad & {domain} \\" for domain in domains_latex(program)]
+    for i, symbol in enumerate(printed_symbols(program)):
         label = r"\text{where}" if i == 0 else ""
         lines.append(rf"{label} \quad & {symbol.latex} \\")
     return "$$\\begin{aligned}\n" + "\n".join(lines) + "\n\\end{aligned}$$"
@@ -252,17 +257,15 @@ def markdown_of(program: Statement) -> str:
     """Return the program as Markdown: title, LaTeX display and the table of multipliers."""
     table = ["| row | multiplier | meaning |", "|---|---|---|"] if program.rows else []
     for row in program.rows:
-        letter = "–" if row.multiplier == "–" else f"${latex_name(row.multiplier)}$"
+        has_multiplier = row.multiplier != _NO_MULTIPLIER
+        letter = f"${latex_name(row.multiplier)}$" if has_multiplier else _NO_MULTIPLIER
         table.append(f"| {row.name} | {letter} | {row.meaning} |")
     head = f"**{program.title}** ({program.source}; {size_of(program)})"
     return "\n\n".join([head, latex_of(program), "\n".join(table)])
 
 
-_LATEX_MARKS = {"star": "*", "plus": "+", "minus": "-"}
-
-
 def latex_name(name: str) -> str:
-    """Return a variable's or multiplier's name as LaTeX; ``lam_star`` is the paper's lambda-star."""
+    r"""Return a variable's or multiplier's name as LaTeX: ``lam_star`` gives ``\lambda^*``."""
     base, _, mark = name.partition("_")
     base = "lambda" if base == "lam" else base
     word = len(base) > 1 and base.isalpha()

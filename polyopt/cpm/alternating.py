@@ -227,7 +227,7 @@ class PolytopeProblem(AlternatingProblem):
         multipliers, W with the zeros of these, W without its small weights, and W; all satisfy the signs.
         """
         v = sample_sums(LinearGeometry(self._lifted), self.y, alpha)
-        implied, W = implied_faces(v, self.margin, penalty), penalty.allowed(W)
+        implied, W = implied_faces(v, self.margin, penalty), penalty.enforce_signs(W)
         large = np.abs(W) > self.options.zero_weight_rel * np.abs(W).max(initial=0.0)
         large[:, -1] = True
         used = (implied != 0.0) | (np.arange(W.shape[1]) == W.shape[1] - 1)

@@ -232,7 +232,7 @@ def _certified(
         assert multipliers is not None
         W = implied_faces(sample_sums(geometry, y, multipliers), margin, penalty)
     W = checked_faces("W", W, None if multipliers is None else multipliers.shape[1], m + 1)
-    W_before_signs, W = W, W if penalty is None else penalty.allowed(W)
+    W_before_signs, W = W, W if penalty is None else penalty.enforce_signs(W)
     costs = as_costs(C, n)
     if assignment is None:
         assignment = natural_assignment(X, y, W)
@@ -341,7 +341,7 @@ def sample_sums(geometry: LinearGeometry, y: Vector, alpha: Vector) -> Vector:
 def implied_faces(v: Vector, margin: Margin, penalty: FacePenalty | None = None) -> Vector:
     """Return the faces (K, m+1) that are stationary for v (K, m+1): v_k / (2 θ_k), or 0 if θ_k = 0."""
     if penalty is not None:
-        v = penalty.shrunk(v) if margin == "total" else penalty.cut(v)
+        v = penalty.shrunk(v) if margin == "total" else penalty.soft_thresholded(v)
     if margin == "worst":
         theta = margin_weights(v)[:, None]
         v = np.divide(v, theta, out=np.zeros_like(v), where=theta > 0)
@@ -471,7 +471,7 @@ def coupled_residuals(
         v = penalty.shrunk(raw_v)
     elif penalty is not None:
         group_multipliers = choose_group_multipliers(penalty, raw_v, point.W)
-        v = penalty.cut(raw_v - np.column_stack([group_multipliers, np.zeros(len(raw_v))]))
+        v = penalty.soft_thresholded(raw_v - np.column_stack([group_multipliers, np.zeros(len(raw_v))]))
     if own_features:
         v = np.where((point.W != 0.0) | (np.arange(v.shape[1]) == v.shape[1] - 1), v, 0.0)
     theta = np.ones(len(v)) if margin == "total" else margin_weights(v)

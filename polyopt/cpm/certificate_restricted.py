@@ -83,7 +83,7 @@ def certify_cpm_subset(
     multipliers = None if alpha is None else checked_faces("alpha", alpha, len(y), None)
     W = checked_faces("W", W, None if multipliers is None else multipliers.shape[1], X.shape[1] + 1)
     penalty = _only_signs(penalty, X.shape[1])
-    point = _point(X, y, C, W if penalty is None else penalty.allowed(W), multipliers, assignment)
+    point = _point(X, y, C, W if penalty is None else penalty.enforce_signs(W), multipliers, assignment)
     if penalty is None:
         residuals = [] if multipliers is None else face_residuals(point, multipliers, tol, own_features=True)
     else:

@@ -82,7 +82,9 @@ def penalty_rows(
     """
     import pandas as pd
 
-    r, optimal_q, delta = penalty.held(V if q is None else V - np.column_stack([q, np.zeros(len(q))]))
+    r, optimal_q, delta = penalty.dual_variables(
+        V if q is None else V - np.column_stack([q, np.zeros(len(q))])
+    )
     q = optimal_q if q is None else q
     face, feature = (index.ravel() for index in np.indices(r.shape))
     features = np.array(range(penalty.n_features) if names is None else names, dtype=object)

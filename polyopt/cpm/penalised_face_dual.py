@@ -271,8 +271,8 @@ class _System:
         max_factored: int,
     ):  # fmt: skip
         self._max_factored = max_factored
-        cut = penalty.cut(V)
-        factors = penalty.shares(cut)
+        cut = penalty.soft_thresholded(V)
+        factors = penalty.group_factors(cut)
         self._used = [np.flatnonzero((row[:-1] != 0) & (factors > 0)) for row in cut]
         self._cut, self._factors, self._penalty = cut, factors, penalty
         self._A = [_signed_rows(block, y, free[:, k], used) for k, used in enumerate(self._used)]
@@ -332,7 +332,7 @@ class _System:
 
     def _group_directions(self) -> tuple[Vector, Vector, NDArray[np.int64]]:
         """Return s, the entry of û, and the group (-1: bias) of each nonzero weight, (size,) each."""
-        norms = self._penalty.lengths(self._cut[:, :-1])
+        norms = self._penalty.group_norms(self._cut[:, :-1])
         s, u, groups = np.ones(self.size), np.zeros(self.size), np.full(self.size, -1)
         for k, (block, used) in enumerate(zip(self._slices, self._used, strict=True)):
             without_bias = slice(block.start, block.stop - 1)
@@ -424,7 +424,7 @@ class CentralPath:
 
     def _centre(self, W: Vector) -> None:
         """Start from faces W: set all products to one μ, and solve the other equations in closed form."""
-        self.W = W = self.penalty.allowed(W)
+        self.W = W = self.penalty.enforce_signs(W)
         gradient = 1.0 - self.y * (np.asarray(self.X @ W[:, :-1].T) + W[:, -1])
         mu = self._objective(W, gradient) / self.n_products
         if not 0.0 < mu < np.inf:
@@ -440,7 +440,7 @@ class CentralPath:
         self.p_up = np.where(np.isinf(self.up), 0.0, mu / np.where(two_sided, width - slack, slack))
         self.p_down = np.where(np.isinf(self.down), 0.0, mu / slack)
         if self.grouped:
-            tau, norms = self.penalty.group, self.penalty.lengths(W[:, :-1])
+            tau, norms = self.penalty.group, self.penalty.group_norms(W[:, :-1])
             self.z = (mu + np.sqrt(mu**2 + 4.0 * tau**2 * norms**2)) / (2.0 * tau**2)
             self.q = W[:, :-1] / self.z[self.penalty.groups]
 
@@ -470,7 +470,7 @@ class CentralPath:
 
     def _cone_slack(self) -> Vector:
         """Return τ² − ‖q‖² of each group."""
-        return np.asarray(self.penalty.group**2 - self.penalty.lengths(self.q) ** 2)
+        return np.asarray(self.penalty.group**2 - self.penalty.group_norms(self.q) ** 2)
 
     # -- a step ----------------------------------------------------------------------------------
 

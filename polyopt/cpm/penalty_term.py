@@ -70,9 +70,9 @@ def choose_group_multipliers(penalty: FacePenalty, V: Vector, W: Vector) -> Vect
     """
     if penalty.group == 0.0:
         return np.zeros((len(V), penalty.n_features))
-    is_used = penalty.lengths(W[:, :-1])[penalty.groups] > 0.0
-    direction = np.where(is_used, W[:, :-1], penalty.cut(V)[:, :-1])
-    norms = penalty.lengths(direction)[penalty.groups]
+    is_used = penalty.group_norms(W[:, :-1])[penalty.groups] > 0.0
+    direction = np.where(is_used, W[:, :-1], penalty.soft_thresholded(V)[:, :-1])
+    norms = penalty.group_norms(direction)[penalty.groups]
     max_factor = np.where(is_used, np.inf, 1.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         factor = np.minimum(max_factor, penalty.group / norms)

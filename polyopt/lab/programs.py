@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from formulations.language.typeset import conditions_of, latex_name, symbols_of
+from formulations.language.typeset import domains_latex, latex_name, printed_symbols
 from polyopt.lab.fitting import Fitted
 from polyopt.lab.samples import (
     NO_MULTIPLIERS,
@@ -64,7 +64,7 @@ def program_shown(fitted: Fitted) -> dict[str, Any]:
 def _typeset(name: str) -> dict[str, Any]:
     """Return a program's mathematics: title, objective, rows by name, and conditions on its letters."""
     [program] = find_programs(name)
-    where = (*conditions_of(program), *(symbol.latex for symbol in symbols_of(program)))
+    where = (*domains_latex(program), *(symbol.latex for symbol in printed_symbols(program)))
     return {
         "name": program.name, "title": program.title, "source": program.source, "sense": program.sense,
         "objective": mathml(objective_latex(program), display=True),

@@ -7,7 +7,7 @@ from typing import Any
 from formulations.language.notation.parser import functions_of
 from formulations.language.notation.printing import words_latex
 from formulations.language.statement import Statement
-from formulations.language.typeset import conditions_of, latex_name, size_of, symbols_of
+from formulations.language.typeset import domains_latex, latex_name, printed_symbols, size_of
 from polyopt.base.text import escape
 from polyopt.exercises.exercise import Exercise
 from polyopt.report.programs import objective_latex, pieces
@@ -83,10 +83,10 @@ def _program_section(program: Statement) -> str:
         label = r"\text{s.t.}" if place == 0 else ""
         multiplier = "" if row.multiplier == "–" else rf" && [{latex_name(row.multiplier)}]"
         lines.append(rf"{label} \quad & {program.row_latex(row)}{multiplier}")
-    lines += [rf"\quad & {condition}" for condition in conditions_of(program)]
+    lines += [rf"\quad & {condition}" for condition in domains_latex(program)]
     inner = " \\\\\n".join(lines)
     rows = f"\\begin{{align*}}\n{inner}\n\\end{{align*}}\n" if lines else ""
-    letters = [_prose(symbol.latex) for symbol in symbols_of(program)]
+    letters = [_prose(symbol.latex) for symbol in printed_symbols(program)]
     where = "Where " + "; ".join(letters) + ".\n\n" if letters else ""
     functions = functions_of(program.letters)
     items = ""

@@ -17,7 +17,7 @@ from typing import Any
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from formulations.language.typeset import conditions_of, symbols_of
+from formulations.language.typeset import domains_latex, printed_symbols
 from polyopt.base.text import escape
 from polyopt.exercises.exercise import Exercise
 from polyopt.lecture.figures import Picture
@@ -207,7 +207,7 @@ def slide_page(chapter: str, pictures: Sequence[Picture], exercises: Mapping[str
         if name == "program":
             [program] = find_programs(argument)
             rows = sum(1.1 + len(row.meaning) // 90 for row in program.rows)
-            told = len(symbols_of(program)) + len(conditions_of(program))
+            told = len(printed_symbols(program)) + len(domains_latex(program))
             return Block(program_section(program), 4.4 + rows + 0.75 * told)
         if name == "exercises":
             items = "".join(

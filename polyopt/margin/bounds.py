@@ -40,7 +40,7 @@ def bound_of(
     if U is not None:
         kernel = machine._kernel
         blocks = (kernel(X[part], U) for part in chunks(np.flatnonzero(labelled)))
-        landmarks, outputs = Landmarks.of(kernel(U), blocks, trace), machine._binary_scores(U)
+        landmarks, outputs = Landmarks.from_blocks(kernel(U), blocks, trace), machine._binary_scores(U)
     return margin_bound(
         scores[labelled] + b,
         y,

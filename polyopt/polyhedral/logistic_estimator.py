@@ -357,7 +357,7 @@ class LogisticPolytopes(FaceClassifier):
         import pandas as pd
 
         assert self._owners is not None
-        row, face = np.nonzero(self._owners.others(self._y))
+        row, face = np.nonzero(self._owners.other_class(self._y))
         multiplier, cost = self.solution_.duals["margin"][row, face], self._costs[row]
         s = scores(self._X, self.solution_["W"])
         face_numbers = np.where(self._owners.free, np.cumsum(self._owners.free) - 1, -1)

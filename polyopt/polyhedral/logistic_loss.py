@@ -122,7 +122,9 @@ class FaceLoss:
     @cached_property
     def entry_signs(self) -> Array:
         """Sign constraints (K, m+1): +1 if an entry must not be negative, -1 if not positive, 0 if free."""
-        return np.column_stack([self.owners.ways(self.X.shape[1], self.signs), np.zeros(self.owners.count)])
+        return np.column_stack(
+            [self.owners.required_signs(self.X.shape[1], self.signs), np.zeros(self.owners.count)]
+        )
 
     @cached_property
     def thresholds(self) -> tuple[Array, Array]:
@@ -137,7 +139,7 @@ class FaceLoss:
     @cached_property
     def other_class(self) -> Mask:
         """Mask (n, K) of the faces of the class that is not the sample's."""
-        return self.owners.others(self.y)
+        return self.owners.other_class(self.y)
 
     @cached_property
     def free(self) -> Mask:
@@ -172,7 +174,7 @@ class FaceLoss:
         """Return the ℓ1 and the group penalty of faces W (K, m+1)."""
         penalty = float(np.abs(W).sum(axis=0) @ self.l1_weights)
         if self.group:
-            penalty += self.group * float(self.face_penalty.lengths(W[:, :-1]).sum())
+            penalty += self.group * float(self.face_penalty.group_norms(W[:, :-1]).sum())
         return penalty
 
     def value(self, W: Array, s: Array | None = None) -> float:
@@ -220,7 +222,7 @@ class FaceLoss:
         up, down = self.thresholds
         shrunk = np.maximum(V - up, 0.0) + np.maximum(-V - down, 0.0)  # absolute values
         if self.group > 0.0:
-            shrunk[:, :-1] *= self.face_penalty.shares(shrunk)
+            shrunk[:, :-1] *= self.face_penalty.group_factors(shrunk)
         p = self.probabilities(a)
         entropy = float(self.c @ (entr(p) + entr(1.0 - p)))
         return entropy - 0.5 * float((shrunk**2 / self.ridges).sum())

@@ -416,7 +416,7 @@ def add_group_norms(
     The gradient is τ v/‖v‖ and the Hessian τ (I/‖v‖ − v v'/‖v‖³); M has the entries `used` alone.
     """
     faces = v.reshape(-1, penalty.n_features + 1)
-    group_norms = penalty.lengths(faces[:, :-1])
+    group_norms = penalty.group_norms(faces[:, :-1])
     labels = np.tile(np.append(penalty.groups, -1), len(faces))  # -1: a bias
     norms = np.where(labels >= 0, group_norms[labels], 0.0)
     scale = np.divide(penalty.group, norms, out=np.zeros_like(v), where=norms > 0.0)

@@ -10,7 +10,7 @@ from math_core import LatexError, LatexToMathML
 from formulations.language.display import Summary, Table
 from formulations.language.program import Program
 from formulations.language.statement import Statement
-from formulations.language.typeset import conditions_of, latex_name, size_of, symbols_of
+from formulations.language.typeset import domains_latex, latex_name, printed_symbols, size_of
 from polyopt.base.table import Column
 from polyopt.base.text import escape
 from polyopt.report.frame import Contents, framed, part, rows_table, scrolling
@@ -97,7 +97,7 @@ def program_section(program: Statement) -> str:
     if program.rows:
         head = "".join(f"<th scope='col' class='text'>{heading}</th>" for heading in _HEADINGS)
         table = scrolling(head, rows, "prose rows")
-    formulas = [*conditions_of(program), *(symbol.latex for symbol in symbols_of(program))]
+    formulas = [*domains_latex(program), *(symbol.latex for symbol in printed_symbols(program))]
     where = ""
     if formulas:
         items = "".join(f"<li>{prose(formula)}</li>" for formula in formulas)

@@ -41,7 +41,7 @@ def test_left_squares_enclose_every_member(penalty, seed):
         for V in members:
             left = penalty.shrunk(V.T)
             assert found.lower <= (left**2).sum() <= found.upper
-            cut = np.abs(penalty.cut(V.T)[:, :-1]).T
+            cut = np.abs(penalty.soft_thresholded(V.T)[:, :-1]).T
             assert ((sizes.lower <= cut + 1e-300) & (cut <= sizes.upper)).all()
         assert found.rad <= 20.0 * rad + 1e-12
         assert (sizes.rad <= rad * (1.0 + 1e-9) + 1e-12).all()
@@ -53,9 +53,9 @@ def test_left_squares_enclose_every_member(penalty, seed):
 def test_groups_hold_within_their_price(penalty, rng):
     """What groups hold is within their price and the best for pulls at 0."""
     V = rng.normal(size=(K, M + 1))
-    for W in (np.zeros((K, M + 1)), penalty.allowed(rng.normal(size=(K, M + 1)))):
+    for W in (np.zeros((K, M + 1)), penalty.enforce_signs(rng.normal(size=(K, M + 1)))):
         held = choose_group_multipliers(penalty, V, W)
-        lengths = penalty.lengths(held)
+        lengths = penalty.group_norms(held)
         assert (lengths <= penalty.group).all()
         exact = Ball(V.T.copy(), np.zeros((M + 1, K)))
         each = shrunk_square_sum(penalty, exact, held)
@@ -64,7 +64,7 @@ def test_groups_hold_within_their_price(penalty, rng):
         if not W.any():  # without faces in use q is the best there is
             assert each.mid.sum() == pytest.approx((penalty.shrunk(V) ** 2).sum(), rel=1e-9)
         elif penalty.group:  # and with them it lies along them
-            along = penalty.lengths(W[:, :-1])[penalty.groups]
+            along = penalty.group_norms(W[:, :-1])[penalty.groups]
             assert held == pytest.approx(penalty.group * W[:, :-1] / along, rel=1e-9)
 
 
@@ -79,7 +79,7 @@ def test_the_price_is_enclosed(penalty, rng):
 def test_broken_signs_are_a_residual():
     """Signs that are not kept are a residual relative to the largest weight."""
     penalty, asked = FacePenalty.of(2, signs={0: 1}), np.array([[-3.0, 2.0, 6.0]])
-    (one,) = sign_residuals(penalty, asked, penalty.allowed(asked))
+    (one,) = sign_residuals(penalty, asked, penalty.enforce_signs(asked))
     assert (one.value, one.relative, one.worst) == (3.0, 0.5, 0)
     assert sign_residuals(FacePenalty.of(2, l1=1.0), asked, asked) == []
 

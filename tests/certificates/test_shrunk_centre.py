@@ -96,7 +96,7 @@ def test_a_path_near_faces_begins_on_its_centre(prices):
     path = CentralPath(before.X, before.y[:, 0], caps, before.penalty, near)
     state = {name: getattr(path, name) for name in ("W", "alpha", "s", "t", "r", "p_up", "p_down", "q", "z")}
     zero, products = equations(path, state)
-    assert path.W == pytest.approx(before.penalty.allowed(near))
+    assert path.W == pytest.approx(before.penalty.enforce_signs(near))
     every = np.concatenate([part[~np.isnan(part)] for part in products.values()])
     assert every == pytest.approx(every.mean(), rel=1e-9)
     assert zero["slopes"] == pytest.approx(0.0, abs=1e-9)

@@ -15,7 +15,7 @@ from helpers.programs import ENTRIES
 from formulations import FAMILIES
 from formulations.language.notation.parser import GREEK
 from formulations.language.program import Program
-from formulations.language.typeset import conditions_of, latex_name, symbols_of
+from formulations.language.typeset import domains_latex, latex_name, printed_symbols
 from polyopt.methods.programs import entries_of
 from polyopt.report.programs import mathml, program_section, programs_page, prose
 
@@ -123,7 +123,7 @@ def test_the_latex_is_what_any_latex_sets(program):
 @pytest.mark.parametrize("program", [e.program for e in ENTRIES])
 def test_what_the_letters_stand_for_is_printed_everywhere(program):
     text, latex, markdown = str(program), program._repr_latex_(), program._repr_markdown_()
-    for symbol in symbols_of(program):
+    for symbol in printed_symbols(program):
         assert symbol.text in text
         assert symbol.latex in latex
         assert symbol.latex in markdown
@@ -155,7 +155,7 @@ def test_integer_programs_say_which_variables_are_binary():
 def formulas_of(program):
     """Everything of a program that a page draws as a formula."""
     names = [*program.variables, *(row.multiplier for row in program.rows)]
-    told = [*conditions_of(program), *(symbol.latex for symbol in symbols_of(program))]
+    told = [*domains_latex(program), *(symbol.latex for symbol in printed_symbols(program))]
     rows = [program.row_latex(row) for row in program.rows]
     return [program.objective_latex, *rows, *map(latex_name, names), *told]
 
@@ -251,7 +251,7 @@ def test_a_page_of_programs_stands_alone_and_says_everything():
         assert program.title in page.text
         assert program.source in page.text
         assert all(row.meaning in page.text and row.name in page.text for row in program.rows)
-        told = [*conditions_of(program), *(symbol.latex for symbol in symbols_of(program))]
+        told = [*domains_latex(program), *(symbol.latex for symbol in printed_symbols(program))]
         assert all(prose(latex) in source for latex in told)
         assert all(mathml(program.row_latex(row)) in source for row in program.rows)
     for tag, attributes in page.tags:

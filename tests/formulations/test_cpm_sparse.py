@@ -50,7 +50,11 @@ def ascent_of(X, y, z, C, penalty, n_faces=K):
 def certified(samples, solved, **changed):
     X, y, z, C = samples
     loss, margin, primal, _ = solved
-    given = {"W": PENALTY.allowed(primal["W"]), "alpha": primal.duals["margin"], "penalty": PENALTY} | changed
+    given = {
+        "W": PENALTY.enforce_signs(primal["W"]),
+        "alpha": primal.duals["margin"],
+        "penalty": PENALTY,
+    } | changed
     return certify_cpm(X, y, C, assignment=z, loss=loss, margin=margin, tol=1e-6, **given)
 
 
@@ -74,7 +78,7 @@ def test_primal_and_dual_meet_and_the_certificate_proves_it(samples, solved):
 
 
 def test_a_certificate_refuses_perturbed_points(samples, solved):
-    W, alpha = PENALTY.allowed(solved[2]["W"]), solved[2].duals["margin"]
+    W, alpha = PENALTY.enforce_signs(solved[2]["W"]), solved[2].duals["margin"]
     biggest = np.unravel_index(np.abs(W[:, :-1]).argmax(), W[:, :-1].shape)
     for change in (0.9, 1.1, 0.0):
         other = W.copy()
@@ -147,12 +151,12 @@ def test_the_ascent_agrees_with_the_program_zeros_included(samples, penalty):
     assert (ascent.alpha <= ascent.caps).all()
     # Where a weight is 0 its pull is no larger than its price, and never of a group that is worth its own.
     W, V = ascent.W[:, :-1], (lift(X).T @ (y[:, None] * ascent.alpha)).T[:, :-1]
-    used = penalty.lengths(W)[penalty.groups] > 0
+    used = penalty.group_norms(W)[penalty.groups] > 0
     up, down = penalty.thresholds
     idle = used & (W == 0)
     assert ((V <= up + 1e-9) & (V >= -down - 1e-9))[idle].all()
-    cut = penalty.lengths(penalty.cut(np.column_stack([V, V[:, 0]]))[:, :-1])
-    assert (cut[penalty.lengths(W) == 0] <= penalty.group + 1e-9).all()
+    cut = penalty.group_norms(penalty.soft_thresholded(np.column_stack([V, V[:, 0]]))[:, :-1])
+    assert (cut[penalty.group_norms(W) == 0] <= penalty.group + 1e-9).all()
 
 
 def test_a_group_of_columns_is_in_use_together_or_not_at_all():

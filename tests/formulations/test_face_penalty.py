@@ -37,7 +37,7 @@ def test_shrunk_faces_are_the_best_and_attain_the_conjugate(penalty, seed):
     assert (penalty.signs * W[:, :-1] >= 0).all()
     assert won(penalty, V, W) == pytest.approx(conjugate, rel=1e-12, abs=1e-12)
     for size in (1e-6, 1e-2, 1.0):
-        other = penalty.allowed(W + size * rng.normal(size=W.shape) * (rng.random(W.shape) < 0.5))
+        other = penalty.enforce_signs(W + size * rng.normal(size=W.shape) * (rng.random(W.shape) < 0.5))
         assert won(penalty, V, other) <= conjugate * (1 + 1e-12) + 1e-12
 
 

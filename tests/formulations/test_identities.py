@@ -86,7 +86,7 @@ def test_error_bound_by_the_kernel_is_that_by_the_features(complexity_data, form
     w, b, y = np.array([0.5, -0.2, 0.3]), 0.1, np.where(X[:, 0] > 0, 1.0, -1.0)
     by_kernel = margin_bound(
         X @ w + b, y, norm=np.sqrt(w @ w), b=b, trace=np.sum(X**2), outputs=U @ w + b, form=form,
-        landmarks=Landmarks.of(U @ U.T, np.array_split(X @ U.T, 3), np.sum(X**2)),
+        landmarks=Landmarks.from_blocks(U @ U.T, np.array_split(X @ U.T, 3), np.sum(X**2)),
     )  # fmt: skip
     assert by_kernel.total == pytest.approx(linear_bound(X, y, w, b, U, form=form).total, rel=1e-9)
 
@@ -181,7 +181,7 @@ def logistic(request):
 def test_the_best_assignment_has_the_least_objective(logistic, rng):
     problem, X, y, w, b = logistic
     owners = problem.owners
-    scores_of_own = np.where(owners.others(y), -1.0, rng.random((len(y), owners.count)))
+    scores_of_own = np.where(owners.other_class(y), -1.0, rng.random((len(y), owners.count)))
     some = class_faces.value(X, y, w, b, owners, assignment=scores_of_own.argmax(axis=1))
     assert some >= class_faces.value(X, y, w, b, owners)
 

@@ -31,12 +31,12 @@ def test_samples_seen_from_landmarks_and_what_is_left(constant, at_once, monkeyp
     span = np.linalg.qr(U.T)[0]
     assert found.basis @ found.basis.T == pytest.approx(U @ U.T)
     assert np.linalg.eigvalsh(found.moments) == pytest.approx(np.linalg.eigvalsh(span.T @ X.T @ X @ span))
-    assert found.outside == pytest.approx(((X - X @ span @ span.T) ** 2).sum())
-    assert found.missing == pytest.approx([0.0, 0.0], abs=1e-7)
+    assert found.distances == pytest.approx(((X - X @ span @ span.T) ** 2).sum())
+    assert found.omitted_norms == pytest.approx([0.0, 0.0], abs=1e-7)
     for D in (0.0, 0.7):
         inverse = np.linalg.inv(np.eye(X.shape[1]) + D / 2 * U.T @ U)
-        least = found.least(D)
-        assert found.equal_weights(D) >= least.trace * (1.0 - 1e-9)
+        least = found.minimise_trace(D)
+        assert found.trace_at_equal_weights(D) >= least.trace * (1.0 - 1e-9)
         at = np.linalg.inv(np.eye(X.shape[1]) + D * U.T @ np.diag(least.weights) @ U)
         assert least.trace == pytest.approx(np.trace(X @ at @ X.T))
         assert np.trace(X @ inverse @ X.T) >= least.trace * (1.0 - 1e-9)
@@ -47,7 +47,7 @@ def test_weights_of_the_least_trace_beat_all_others(seed):
     X, U = drawn(seed, n_u=4, m=2)
     found, rng = Landmarks.linear(X, U), np.random.default_rng(seed)
     for D, max_iter in ((1.3, 100), (1.3, 2), (40.0, 100)):
-        least = found.least(D, 1e-7, max_iter)
+        least = found.minimise_trace(D, 1e-7, max_iter)
         assert least.iterations <= max_iter
         assert (least.gap <= 1e-7) == (max_iter > 2)
         assert least.weights.sum() == pytest.approx(1.0)

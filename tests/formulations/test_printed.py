@@ -35,7 +35,7 @@ from formulations.language.notation.parser import (
 from formulations.language.notation.printing import latex_of_expression
 from formulations.language.program import Program, Row
 from formulations.language.toy_data import two_blobs
-from formulations.language.typeset import symbols_in, symbols_of, unexplained
+from formulations.language.typeset import printed_symbols, symbols_in, unexplained
 from polyopt.methods.programs import entries
 
 TOLERANCE = 1e-9
@@ -198,7 +198,7 @@ def definitions(name):
     """The letters of a family that have a formula, each with the programs in which it is evaluated."""
     found = {}
     for entry in ENTRIES:
-        for symbol in symbols_of(entry.program) if entry.family == name else ():
+        for symbol in printed_symbols(entry.program) if entry.family == name else ():
             for key, said in entry.program.letters.items():
                 if symbol.definition is not None and symbol.text.startswith(f"{key} = "):
                     found.setdefault((key, said), []).append(entry.program)
@@ -227,7 +227,9 @@ def caught(program, letters):
 
 
 def test_every_definition_is_read_back_from_its_latex():
-    found = [(s.definition, functions_of(e.program.letters)) for e in ENTRIES for s in symbols_of(e.program)]
+    found = [
+        (s.definition, functions_of(e.program.letters)) for e in ENTRIES for s in printed_symbols(e.program)
+    ]
     found = [(definition, functions) for definition, functions in found if definition is not None]
     for definition, functions in found:
         latex = latex_of_expression(definition.body)
@@ -306,7 +308,7 @@ def test_every_explanation_has_a_use(name):
 
 
 def told(program, symbol):
-    return set(symbol.names) & {name for one in symbols_of(program) for name in one.names}
+    return set(symbol.names) & {name for one in printed_symbols(program) for name in one.names}
 
 
 def test_a_letter_that_nobody_explains_is_noticed():

@@ -472,8 +472,8 @@ def test_proximal_steps_go_down_to_where_a_step_more_changes_nothing():
 
 def test_rows_of_the_dual_name_the_faces_of_the_other_class_and_those_of_the_own():
     X, y, owners = np.ones((2, 1)), np.array([1.0, -1.0]), Owners(1, 2)
-    found = programs.fixed_assignment_dual(X, y, owners, owners.others(-y).argmax(axis=1), l1=0.1)
-    rows, others = {row.name: row for row in found.rows}, owners.others(y)
+    found = programs.fixed_assignment_dual(X, y, owners, owners.other_class(-y).argmax(axis=1), l1=0.1)
+    rows, others = {row.name: row for row in found.rows}, owners.other_class(y)
     for name, there in (("margin", others), ("off", ~others)):
         places = rows[name].at
         assert np.array_equal(places >= 0, there)

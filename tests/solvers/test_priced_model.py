@@ -22,7 +22,7 @@ def drawn(prices, seed=0):
     penalty = FacePenalty.of(M, **PRICES[prices])
     root = rng.normal(size=(K * (M + 1), 3 * K * (M + 1)))
     H = root @ root.T / 20 + 0.3 * np.eye(K * (M + 1))
-    W = penalty.allowed(0.5 * rng.normal(size=(K, M + 1)))
+    W = penalty.enforce_signs(0.5 * rng.normal(size=(K, M + 1)))
     return rng, penalty, model.WeightGroups.of(penalty, K), W, 1.5 * rng.normal(size=W.shape), H
 
 
@@ -60,7 +60,7 @@ def test_the_end_is_the_optimum_and_the_gap_holds_for_it(prices):
         there = (slope.ravel() + H @ (found - W).ravel()).reshape(W.shape)
         assert model.model_gap(penalty, found, there, 0.3) <= 1e-10
         for _ in range(20):
-            V = penalty.allowed(found + rng.choice([1e-3, 0.1, 1.0]) * rng.normal(size=W.shape))
+            V = penalty.enforce_signs(found + rng.choice([1e-3, 0.1, 1.0]) * rng.normal(size=W.shape))
             here = value(penalty, W, slope, H, V)
             assert here >= least - 1e-10
             # What any other point is above it is no more than its gap.
@@ -72,7 +72,7 @@ def test_the_end_is_the_optimum_and_the_gap_holds_for_it(prices):
         assert not held[~some].any()
         ends = value(penalty, W * some, slope, H, held)
         for _ in range(10):
-            V = penalty.allowed(held + 0.01 * rng.normal(size=W.shape) * some)
+            V = penalty.enforce_signs(held + 0.01 * rng.normal(size=W.shape) * some)
             assert value(penalty, W * some, slope, H, V) >= ends - 1e-10
         # A wide gap is enough at once.
         assert model.model_gap(penalty, W, slope, 0.3) >= 0.0
@@ -98,7 +98,7 @@ def test_a_sweep_puts_each_group_where_the_model_is_least_or_a_step_towards_it(p
             for step in (-1e-3, 1e-3):
                 V = v.copy()
                 V[moved] += step
-                if (penalty.allowed(V.reshape(W.shape)) == V.reshape(W.shape)).all():
+                if (penalty.enforce_signs(V.reshape(W.shape)) == V.reshape(W.shape)).all():
                     assert value(penalty, W, slope, H, V.reshape(W.shape)) >= after
         before = after
 

@@ -1,6 +1,8 @@
 """The value of a formula's tree, from the values of its letters.
 
-A :class:`Value` is a number, a vector or a matrix for each value of the free indices.
+An index such as the i of ``yᵢ xᵢ`` is free if no sum runs over it. A :class:`Value` has a number, a vector or
+a matrix for each value of the free indices; functions such as :func:`add` are the operations on values.
+:class:`Scope` has the letters' values, and evaluates trees by these operations.
 """
 
 from __future__ import annotations
@@ -40,8 +42,8 @@ class Value:
         """The kind in words."""
         return "a row" if self.is_row else _KINDS[self.rank] if self.rank < 3 else "an array"
 
-    def of_size(self, size: int) -> Value:
-        """Return the value, with a unit matrix written out."""
+    def expanded_unit(self, size: int) -> Value:
+        """Return the value, with a unit matrix as an array (size, size)."""
         if not self.is_unit:
             return self
         return Value(self.array[..., None, None] * np.eye(size), self.axes)
@@ -54,8 +56,8 @@ class Value:
             return replace(self, is_row=not self.is_row)
         return replace(self, array=np.swapaxes(self.array, -1, -2))
 
-    def number_by_number(self, function: Callable[[Array], Array], name: str) -> Value:
-        """Apply a function to a number."""
+    def map_number(self, function: Callable[[Array], Array], name: str) -> Value:
+        """Apply the function `name` to a number, for each value of the free indices."""
         if self.rank:
             raise UnreadableError(f"{name} is of a number, not of {self.kind}")
         return replace(self, array=function(self.array))
@@ -84,7 +86,10 @@ def number(value: float) -> Value:
 
 
 def aligned(values: Sequence[Value]) -> tuple[list[Array], tuple[str, ...]]:
-    """Return arrays whose first axes are the free indices of all values, and these indices."""
+    """Return arrays whose first axes are the free indices of all values, and these indices.
+
+    An axis has length 1 if its value does not depend on the index.
+    """
     axes = tuple(sorted({axis for value in values for axis in value.axes}))
     arrays = []
     for value in values:
@@ -99,9 +104,10 @@ def add(left: Value, right: Value, sign: int = 1, *, broadcast: bool = False) ->
     if left.is_unit != right.is_unit:
         matrix = right if left.is_unit else left
         if matrix.rank == 2:
-            left, right = left.of_size(matrix.array.shape[-1]), right.of_size(matrix.array.shape[-1])
+            size = matrix.array.shape[-1]
+            left, right = left.expanded_unit(size), right.expanded_unit(size)
     if broadcast and 0 in (left.rank, right.rank):
-        left, right = _broadcast(left, right), _broadcast(right, left)
+        left, right = _as_constant(left, right), _as_constant(right, left)
     if (left.rank, left.is_row) != (right.rank, right.is_row):
         raise UnreadableError(f"{left.kind} and {right.kind} are added")
     (a, b), axes = aligned([left, right])
@@ -110,8 +116,8 @@ def add(left: Value, right: Value, sign: int = 1, *, broadcast: bool = False) ->
     return Value(a + sign * b, axes, left.is_row, left.is_unit)
 
 
-def _broadcast(value: Value, other: Value) -> Value:
-    """Return a number with the axes of another value."""
+def _as_constant(value: Value, other: Value) -> Value:
+    """Return a number with axes of length 1 for those of another value's vectors or matrices."""
     if value.rank:
         return value
     shape = value.array.shape + (1,) * other.rank
@@ -146,12 +152,14 @@ _PRODUCTS = {
 
 
 def _shape_name(value: Value) -> str:
+    """Return the key of a vector or matrix in the table of products."""
     return "matrix" if value.rank == 2 else "row" if value.is_row else "column"
 
 
 def _times_unit(left: Value, right: Value) -> Value:
-    factor, other = (left, right) if left.is_unit else (right, left)
-    product = times(replace(factor, is_unit=False), replace(other, is_unit=False))
+    """Return a product of which one factor at least is a multiple of the unit matrix."""
+    unit, other = (left, right) if left.is_unit else (right, left)
+    product = times(replace(unit, is_unit=False), replace(other, is_unit=False))
     return replace(product, is_unit=True) if other.is_unit or not other.rank else product
 
 
@@ -180,8 +188,8 @@ def power(base: Value, exponent: Value) -> Value:
         return Value(np.asarray(np.linalg.inv(base.array), dtype=np.float64), base.axes)
     if exponent.array == 0.5:
         values, vectors = np.linalg.eigh(base.array)
-        rooted = vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
-        return Value(np.asarray(rooted @ np.swapaxes(vectors, -1, -2), dtype=np.float64), base.axes)
+        scaled = vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
+        return Value(np.asarray(scaled @ np.swapaxes(vectors, -1, -2), dtype=np.float64), base.axes)
     raise UnreadableError("of a matrix, only the inverse and the root are read")
 
 
@@ -193,7 +201,7 @@ def where(condition: Value, value: Value) -> Value:
 
 
 def stack(parts: Sequence[Value]) -> Value:
-    """Return ``(a, b)``, one column of numbers and columns."""
+    """Return ``(a, b)``: numbers and columns, stacked into one column."""
     arrays, axes = aligned([_as_column(part) for part in parts])
     sizes = np.broadcast_shapes(*(array.shape[: len(axes)] for array in arrays))
     return Value(np.concatenate([np.broadcast_to(a, (*sizes, a.shape[-1])) for a in arrays], axis=-1), axes)
@@ -209,26 +217,27 @@ def blocks(rows: Sequence[Sequence[Value]]) -> Value:
     """Return ``[a, b; c, d]``."""
     if any(cell.axes for row in rows for cell in row):
         raise UnreadableError("an entry of a matrix has a free index")
-    heights = [_size((_extent(cell)[0] for cell in row if not cell.is_unit), "height") for row in rows]
-    columns = zip(*rows, strict=True)
-    widths = [_size((_extent(cell)[1] for cell in column if not cell.is_unit), "width") for column in columns]
+    shapes = [[None if cell.is_unit else _block_shape(cell) for cell in row] for row in rows]
+    heights = [_common_size((shape[0] for shape in row if shape), "height") for row in shapes]
+    columns = zip(*shapes, strict=True)
+    widths = [_common_size((shape[1] for shape in column if shape), "width") for column in columns]
     cells = []
     for row, height in zip(rows, heights, strict=True):
         if any(cell.is_unit and height != width for cell, width in zip(row, widths, strict=True)):
             raise UnreadableError("a unit matrix stands where a block is not square")
-        cells.append([cell.of_size(height).array.reshape(height, width)
+        cells.append([cell.expanded_unit(height).array.reshape(height, width)
                       for cell, width in zip(row, widths, strict=True)])  # fmt: skip
     return Value(np.block(cells))
 
 
-def _extent(cell: Value) -> tuple[int, int]:
+def _block_shape(cell: Value) -> tuple[int, int]:
     if cell.rank == 2:
         return cell.array.shape[-2], cell.array.shape[-1]
     size = cell.array.shape[-1] if cell.rank else 1
     return (1, size) if cell.is_row else (size, 1)
 
 
-def _size(sizes: object, name: str) -> int:
+def _common_size(sizes: object, name: str) -> int:
     distinct = set(sizes)  # type: ignore[call-overload]
     if len(distinct) != 1:
         raise UnreadableError(f"the blocks of a matrix do not agree in {name}")
@@ -255,16 +264,17 @@ class Scope:
     Parameters
     ----------
     letters : mapping of str to array_like
-        The numbers by letter: ``{"y": y, "x": X, "α": alpha}``; an index takes the first axis that is left. A
-        letter with another meaning for another index is named with its indices: ``{"xᵢ": inside, "xⱼ":
-        outside}``.
+        The numbers by letter: ``{"y": y, "x": X, "α": alpha}``. The indices of a letter belong to the first
+        axes of its array, in their order. A letter with another meaning for another index is named with its
+        indices: ``{"xᵢ": positives, "xⱼ": negatives}``.
     definitions : sequence of Definition
-        Letters and functions by formula.
+        Letters and functions that are given by a formula.
 
     Attributes
     ----------
     ranges : dict of str to int
-        The number of values of each index, the same everywhere in a formula.
+        The number of values of each index; it is recorded when a letter with the index is evaluated, and must
+        be the same in all formulas.
     """
 
     def __init__(self, letters: Mapping[str, ArrayLike], definitions: Sequence[t.Definition] = ()):
@@ -276,7 +286,7 @@ class Scope:
         self._evaluating: list[str] = []
 
     def value(self, tree: t.Expression) -> Value:
-        """Return the value of an expression."""
+        """Return the value of an expression; this adds its indices to `ranges`."""
         return self._RULES[type(tree)](self, tree)
 
     def residual(self, relation: t.Relation) -> Value:
@@ -313,12 +323,13 @@ class Scope:
     # -- letters ----------------------------------------------------------------------------------
 
     def _letter(self, letter: t.Letter) -> Value:
-        base = self._base(letter)
+        base = self._without_indices(letter)
         for index in letter.indices:
-            base = self._at(base, index, letter)
+            base = self._indexed(base, index, letter)
         return base
 
-    def _base(self, letter: t.Letter) -> Value:
+    def _without_indices(self, letter: t.Letter) -> Value:
+        """Return the value of a letter whose indices are still axes of its array."""
         name, printed = letter.name, printed_letter(letter)
         if name in self._parameters:
             return self._parameters[name]
@@ -333,7 +344,8 @@ class Scope:
             return Value(np.arange(self.ranges[name], dtype=float), (name,))
         raise UnreadableError(f"{printed} has no value")
 
-    def _at(self, base: Value, index: t.Index, letter: t.Letter) -> Value:
+    def _indexed(self, base: Value, index: t.Index, letter: t.Letter) -> Value:
+        """Make the first axis that has no index one of the free index; entries out of range are NaN."""
         if base.rank < 1 or base.is_unit:
             raise UnreadableError(f"{printed_letter(letter)} has an index too many")
         axis = len(base.axes)
@@ -356,6 +368,7 @@ class Scope:
         return Value(np.moveaxis(array, axis, axes.index(index.letter)), axes)
 
     def _defined(self, definition: t.Definition) -> Value:
+        """Return the value of a letter's definition, the indices of its head as axes of the array."""
         name = definition.head.name
         if name not in self._defined_values:
             if name in self._evaluating:
@@ -396,7 +409,7 @@ class Scope:
         return product
 
     def _quotient(self, tree: t.Quotient) -> Value:
-        below = self.value(tree.below).number_by_number(np.reciprocal, "a denominator")
+        below = self.value(tree.below).map_number(np.reciprocal, "a denominator")
         return times(self.value(tree.above), below)
 
     def _call(self, tree: t.Call) -> Value:
@@ -417,17 +430,18 @@ class Scope:
         functions = {"ln": np.log, "exp": np.exp, "sqrt": np.sqrt}
         if tree.name not in functions:
             raise UnreadableError(f"{tree.name} is not defined")
-        return arguments[0].number_by_number(functions[tree.name], tree.name)
+        return arguments[0].map_number(functions[tree.name], tree.name)
 
     def _applied(self, definition: t.Definition, arguments: list[Value]) -> Value:
+        """Return the value of a defined function at its argument."""
         if len(arguments) != 1:
             raise UnreadableError(f"{definition.head.name} is of one argument")
-        outside = self._parameters
-        self._parameters = {**outside, definition.parameter: arguments[0]}
+        outer_parameters = self._parameters
+        self._parameters = {**outer_parameters, definition.parameter: arguments[0]}
         try:
             return self.value(definition.body)
         finally:
-            self._parameters = outside
+            self._parameters = outer_parameters
 
     def _summation(self, tree: t.Summation) -> Value:
         total = self.value(tree.body)

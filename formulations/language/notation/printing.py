@@ -13,7 +13,7 @@ from formulations.language.notation.tree import Claim, Expression
 _COMMANDS = {sign: "\\" + name for name, sign in GREEK.items()}
 _RELATIONS = {"=": "=", "≤": r"\le", "≥": r"\ge", "<": "<", ">": ">", "⪰": r"\succeq"}
 _MARKS = {"*": "*", "⁺": "+", "⁻": "-"}
-_WORDS = ("ln", "max", "min")
+_LATEX_FUNCTIONS = ("ln", "max", "min")
 
 
 def latex_of_expression(tree: t.Expression) -> str:
@@ -38,60 +38,61 @@ def latex_of_claims(claims: Sequence[t.Claim]) -> str:
 
 
 def latex_of_letter(letter: t.Letter) -> str:
-    """Return a letter with its marks and indices."""
+    """Return a letter as LaTeX, with its marks and indices."""
     name, _, label = letter.name.removesuffix("₍₎").partition("_")
     marks = "".join(_MARKS[sign] for sign in name if sign in _MARKS)
     base = "".join(_COMMANDS.get(sign, sign) for sign in name if sign not in (*_MARKS, TILDE))
     if TILDE in name:
         base = rf"\tilde {base}"
-    steps = [f"{i.letter}{i.offset:+d}" if i.offset else i.letter for i in letter.indices]
-    below = ("," if any(i.offset for i in letter.indices) else "").join(steps)
+    indices = [f"{i.letter}{i.offset:+d}" if i.offset else i.letter for i in letter.indices]
+    subscript = ("," if any(i.offset for i in letter.indices) else "").join(indices)
     if letter.name.endswith("₍₎"):
-        below = f"[{below}]"
+        subscript = f"[{subscript}]"
     if label:
-        below = ",".join(
-            part for part in ("".join(_COMMANDS.get(sign, sign) for sign in label), below) if part
-        )
-    return base + (f"^{marks}" if marks else "") + (f"_{_braced(below)}" if below else "")
+        label_latex = "".join(_COMMANDS.get(sign, sign) for sign in label)
+        subscript = f"{label_latex},{subscript}" if subscript else label_latex
+    return base + (f"^{marks}" if marks else "") + (f"_{_braced(subscript)}" if subscript else "")
 
 
 def _braced(latex: str) -> str:
+    """Return a subscript or exponent in braces, unless it is a single sign."""
     return latex if len(latex) == 1 or latex in _COMMANDS.values() else f"{{{latex}}}"
 
 
-def _inside(tree: object, kinds: tuple[type, ...]) -> bool:
+def _contains(tree: object, kinds: tuple[type, ...]) -> bool:
+    """Return True if some node of the tree is of one of the kinds."""
     return any(isinstance(node, kinds) for node in t.nodes(tree))
 
 
-def _size(tree: t.Expression | tuple[t.Expression, ...]) -> str:
+def _bracket_size(tree: t.Expression | tuple[t.Expression, ...]) -> str:
     """Return the size of the brackets around a tree."""
-    if _inside(tree, (t.Summation,)):
+    if _contains(tree, (t.Summation,)):
         return r"\Big"
-    return r"\big" if _brackets(tree) > 1 else ""
+    return r"\big" if _bracket_depth(tree) > 1 else ""
 
 
-def _brackets(tree: object) -> int:
+def _bracket_depth(tree: object) -> int:
     """Return the depth of nested sums; an exponent is small, and does not count."""
     if isinstance(tree, tuple):
-        return max((_brackets(part) for part in tree), default=0)
+        return max((_bracket_depth(part) for part in tree), default=0)
     if not is_dataclass(tree) or (isinstance(tree, t.Call) and tree.name == "exp"):
         return 0
-    return max(_brackets(getattr(tree, field.name)) for field in fields(tree)) + isinstance(tree, t.Sum)
+    return max(_bracket_depth(getattr(tree, field.name)) for field in fields(tree)) + isinstance(tree, t.Sum)
 
 
 def _bracketed(tree: t.Expression) -> str:
-    size = _size(tree)
+    size = _bracket_size(tree)
     return f"{size}({latex_of_expression(tree)}{size})"
 
 
-def _base(tree: t.Expression) -> str:
-    """Under a power: brackets around all but letters, norms and calls."""
+def _operand(tree: t.Expression) -> str:
+    """Return the operand of a power, transpose or ∘, in brackets unless it needs none."""
     if isinstance(tree, t.Letter) and any(mark in tree.name for mark in _MARKS):
         return f"{{{latex_of_letter(tree)}}}"
-    plain = isinstance(tree, t.Letter | t.Number | t.Norm | t.Stack | t.Matrix) or (
+    needs_none = isinstance(tree, t.Letter | t.Number | t.Norm | t.Stack | t.Matrix) or (
         isinstance(tree, t.Call) and tree.name != "exp"
     )
-    return latex_of_expression(tree) if plain else _bracketed(tree)
+    return latex_of_expression(tree) if needs_none else _bracketed(tree)
 
 
 def _sum(tree: t.Sum) -> str:
@@ -106,11 +107,11 @@ def _sum(tree: t.Sum) -> str:
 def _product(tree: t.Product) -> str:
     parts: list[str] = []
     for i, factor in enumerate(tree.factors):
-        last = i == len(tree.factors) - 1
-        open_end = isinstance(factor, t.Summation) and not last
-        latex = _bracketed(factor) if isinstance(factor, t.Sum) or open_end else latex_of_expression(factor)
-        close = not parts or (parts[-1].isdigit() and latex[0].isalpha())  # 2E
-        parts.append(latex if close else f" {latex}")
+        is_last = i == len(tree.factors) - 1
+        needs_brackets = isinstance(factor, t.Sum) or (isinstance(factor, t.Summation) and not is_last)
+        latex = _bracketed(factor) if needs_brackets else latex_of_expression(factor)
+        needs_no_space = not parts or (parts[-1].isdigit() and latex[0].isalpha())  # 2E
+        parts.append(latex if needs_no_space else f" {latex}")
     return "".join(parts)
 
 
@@ -125,12 +126,12 @@ def _power(tree: t.Power) -> str:
     exponent = tree.exponent
     if isinstance(exponent, t.Quotient):
         above, below = latex_of_expression(exponent.above), latex_of_expression(exponent.below)
-        return f"{_base(tree.base)}^{{{above}/{below}}}"
-    return f"{_base(tree.base)}^{_braced(latex_of_expression(exponent))}"
+        return f"{_operand(tree.base)}^{{{above}/{below}}}"
+    return f"{_operand(tree.base)}^{_braced(latex_of_expression(exponent))}"
 
 
 def _norm(tree: t.Norm) -> str:
-    size = r"\Big" if _inside(tree.inner, (t.Summation,)) else ""
+    size = r"\Big" if _contains(tree.inner, (t.Summation,)) else ""
     return rf"{size}\|{latex_of_expression(tree.inner)}{size}\|"
 
 
@@ -140,12 +141,12 @@ def _call(tree: t.Call) -> str:
         return f"e^{{{arguments}}}"
     if tree.name == "sqrt":
         return rf"\sqrt{{{arguments}}}"
-    name = "\\" + tree.name if tree.name in _WORDS else rf"\mathrm{{{tree.name}}}"
+    name = "\\" + tree.name if tree.name in _LATEX_FUNCTIONS else rf"\mathrm{{{tree.name}}}"
     if len(tree.name) == 1:
         name = _COMMANDS.get(tree.name, tree.name)
-    short = tree.name in ("ln", "tr") and isinstance(tree.arguments[0], t.Letter | t.Summation)
-    size = _size(tree.arguments)
-    return f"{name} {arguments}" if short else f"{name}{size}({arguments}{size})"
+    without_brackets = tree.name in ("ln", "tr") and isinstance(tree.arguments[0], t.Letter | t.Summation)
+    size = _bracket_size(tree.arguments)
+    return f"{name} {arguments}" if without_brackets else f"{name}{size}({arguments}{size})"
 
 
 def _summation(tree: t.Summation) -> str:
@@ -155,7 +156,7 @@ def _summation(tree: t.Summation) -> str:
 
 
 def _stack(tree: t.Stack) -> str:
-    size = r"\big" if _inside(tree, (t.Summation,)) else ""
+    size = r"\big" if _contains(tree, (t.Summation,)) else ""
     return f"{size}(" + r",\, ".join(latex_of_expression(part) for part in tree.parts) + f"{size})"
 
 
@@ -169,10 +170,10 @@ _RULES: dict[type, Callable[..., str]] = {
     t.Letter: latex_of_letter,
     t.Sum: _sum,
     t.Product: _product,
-    t.Hadamard: lambda tree: rf"{_base(tree.left)} \circ {_base(tree.right)}",
+    t.Hadamard: lambda tree: rf"{_operand(tree.left)} \circ {_operand(tree.right)}",
     t.Quotient: _quotient,
     t.Power: _power,
-    t.Transpose: lambda tree: rf"{_base(tree.inner)}^\top",
+    t.Transpose: lambda tree: rf"{_operand(tree.inner)}^\top",
     t.Norm: _norm,
     t.Call: _call,
     t.Summation: _summation,
@@ -204,6 +205,7 @@ def words_latex(words: str, functions: Collection[str] = ()) -> str:
 
 
 def _split(words: str) -> list[str]:
+    """Split a sentence at ``$``: text and formulas take turns, beginning and ending with text."""
     parts = words.split("$")
     if len(parts) % 2 == 0:
         raise ValueError(f"a formula has no end: {words!r}")

@@ -1,7 +1,7 @@
-r"""The nodes of the tree of a formula.
+r"""The nodes of a formula's syntax tree.
 
-The tree knows nothing of how a formula was written: ``w·x`` and ``w^\top x`` are the same product. It
-is compared with ``==``.
+The tree does not depend on how the formula was written: ``w·x`` and ``w^\top x`` are the same product. Trees
+are compared with ``==``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ class Number:
 
 @dataclass(frozen=True)
 class Letter:
-    """A letter with its marks (``λ*``, ``x̃``, ``Σ_λ``, ``ξ₍₎``) and its indices."""
+    """A letter with its marks (``λ*``, ``x̃``, ``Σ_λ``) and its indices.
+
+    A name that ends in ``₍₎`` prints its indices in brackets: ``ξ₍ᵢₖ₎``.
+    """
 
     name: str
     indices: tuple[Index, ...] = ()
@@ -65,7 +68,7 @@ class Quotient:
 
 @dataclass(frozen=True)
 class Power:
-    """``a²``; of a matrix, its inverse or its root."""
+    """A power ``a²``; also the inverse ``M⁻¹`` or the square root ``M^½`` of a matrix."""
 
     base: Expression
     exponent: Expression
@@ -80,14 +83,14 @@ class Transpose:
 
 @dataclass(frozen=True)
 class Norm:
-    """``‖a‖``: Euclidean, of a matrix that of its entries."""
+    """``‖a‖``: the Euclidean norm of a vector, the Frobenius norm of a matrix."""
 
     inner: Expression
 
 
 @dataclass(frozen=True)
 class Call:
-    """A function of its arguments, ``ln(a)``."""
+    """A function with its arguments, ``ln(a)``."""
 
     name: str
     arguments: tuple[Expression, ...]
@@ -104,14 +107,14 @@ class Summation:
 
 @dataclass(frozen=True)
 class Stack:
-    """``(a, b)``: one column under the other."""
+    """``(a, b)``: numbers and column vectors, stacked into one column."""
 
     parts: tuple[Expression, ...]
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """``[a, b; c, d]``, by blocks."""
+    """The block matrix ``[a, b; c, d]``."""
 
     rows: tuple[tuple[Expression, ...], ...]
 
@@ -130,7 +133,7 @@ class Definition:
     """``head = body``, or ``name(parameter) = body`` of a function."""
 
     head: Letter
-    parameter: str
+    parameter: str  # empty if the head is not a function
     body: Expression
 
 
