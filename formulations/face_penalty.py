@@ -129,7 +129,7 @@ class FacePenalty:
         cut[:, :-1] *= self.shares(cut)
         return cut
 
-    def held(self, V: Vector) -> tuple[Vector, Vector, Vector]:
+    def multipliers_at(self, V: Vector) -> tuple[Vector, Vector, Vector]:
         """Return the optimal r, q, δ of the dual, (K, m) each, for V: shrunk V = V − r − q + σδ."""
         cut, left = self.cut(V)[:, :-1], self.shrunk(V)[:, :-1]
         r = np.clip(V[:, :-1], -self.l1, self.l1)
