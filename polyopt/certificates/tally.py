@@ -1,4 +1,4 @@
-"""Reduction over slices of the samples, in their order: sums, worst violations, minima and maxima."""
+"""Sums, worst violations, minima and maxima over all samples, merged from consecutive slices of them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -9,17 +9,17 @@ from numpy.typing import NDArray
 
 from polyopt.certificates.certificate import Residual
 
-SLICE_ROWS = 1 << 14
-"""Samples of a slice."""
+SAMPLES_PER_SLICE = 1 << 14
+"""Number of samples in a slice."""
 
 
 @dataclass
 class Tally:
-    """Partial results over n consecutive samples, each by its name.
+    """Results over n consecutive samples, each with a name; whoever fills the tally sets n.
 
     sums: numbers, arrays or intervals (:class:`polyopt.linalg.rounding.Ball`).
-    worst: by condition and row, the largest violation and the index of its sample.
-    least, largest: minima and maxima.
+    worst: by condition and row (as in :class:`Residual`), the largest violation and its sample's index < n.
+    least, largest: minima and maxima, numbers.
     """
 
     n: int = 0
@@ -34,7 +34,7 @@ class Tally:
         self.worst[condition, row] = float(violation[sample]), sample
 
     def append(self, later: "Tally") -> None:
-        """Add the results of the samples that follow directly."""
+        """Add the results of the samples right after these."""
         for name, term in later.sums.items():
             self.sums[name] = self.sums[name] + term if name in self.sums else term
         for key, (value, sample) in later.worst.items():
@@ -48,11 +48,12 @@ class Tally:
         self.n += later.n
 
     def residual(self, condition: str, row: str, scale: float) -> Residual:
-        """Return the worst violation as a :class:`Residual`, relative to `scale`."""
+        """Return the worst violation, relative to `scale`, or absolute if that is 0."""
         value, sample = self.worst[condition, row]
         value = value if np.isnan(value) else max(value, 0.0) + 0.0  # never -0.0
-        worst = sample if not value <= 0 and self.n > 1 else None
-        return Residual(condition, row, value, value / scale if scale > 0 else value, worst)
+        is_violated = not value <= 0.0  # true also for NaN
+        worst_sample = sample if is_violated and self.n > 1 else None  # a single sample needs no index
+        return Residual(condition, row, value, value / scale if scale > 0 else value, worst_sample)
 
 
 def merge(tallies: Iterable[Tally]) -> Tally:

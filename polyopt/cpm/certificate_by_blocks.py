@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from formulations.language.types import Matrix, Vector, is_sparse
 from polyopt.certificates.certificate import Certificate, Residual, conclude
-from polyopt.certificates.tally import SLICE_ROWS, Tally
+from polyopt.certificates.tally import SAMPLES_PER_SLICE, Tally
 from polyopt.cpm.certificate import conclude_for_assignment
 from polyopt.linalg.rounding import ABOVE, Ball, gamma, transposed_product
 from polyopt.margin.certificate import stationarity
@@ -65,8 +65,8 @@ def reduce_dual(block: AssignedBlock, multipliers: Multipliers, n_faces: int) ->
     halves = np.zeros((len(used), n_faces))
     clipped = np.clip(multipliers.alpha, 0.0, block.caps(multipliers.rows, multipliers.faces))
     halves[position, multipliers.faces] = np.where(block.outside[multipliers.rows], 0.5, -0.5) * clipped
-    for first in range(0, len(used), SLICE_ROWS):
-        part = slice(first, first + SLICE_ROWS)
+    for first in range(0, len(used), SAMPLES_PER_SLICE):
+        part = slice(first, first + SAMPLES_PER_SLICE)
         X, M = _as_float64(block.X[used[part]]), halves[part]
         bias = Ball(M).sum(axis=0)
         weights = transposed_product(X, M)
@@ -103,8 +103,8 @@ def reduce_primal(
     order = np.argsort(multipliers.rows, kind="stable")
     rows, faces, alpha = (array[order] for array in multipliers)
     tally = Tally()
-    for first in range(0, n, SLICE_ROWS):
-        part = slice(first, min(first + SLICE_ROWS, n))
+    for first in range(0, n, SAMPLES_PER_SLICE):
+        part = slice(first, min(first + SAMPLES_PER_SLICE, n))
         low, high = np.searchsorted(rows, [part.start, part.stop])
         A = np.zeros((part.stop - part.start, K))
         A[rows[low:high] - first, faces[low:high]] = alpha[low:high]

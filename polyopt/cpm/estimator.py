@@ -3,7 +3,8 @@
 ``fit`` chooses a solver (``_pick_solver``), calls :func:`polyopt.cpm.solve.solve_cpm`, and stores the faces
 (``_set_solution``). ``fit_from`` starts from an assignment of the samples outside to faces instead of random
 starts. ``partial_fit`` makes SGD steps on chunks of a stream. With ``inside_label="both"`` the machine has
-two fitted machines, its sides (:mod:`polyopt.cpm.two_sides`).
+two fitted machines, its sides (:mod:`polyopt.cpm.two_sides`). Methods without a docstring are described in
+:class:`polyopt.estimators.faces.FaceClassifier`, its bases, and :mod:`polyopt.estimators.stream`.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 
     from formulations.error_bounds.rademacher import PolytopeBound
 
-# Sizes, in entries of the programs of all faces, up to which solver="auto" chooses a solver:
+# Number of entries in the programs of all faces together, up to which solver="auto" chooses a solver:
 _MAX_EXACT_ENTRIES = 30_000  # "exact"; two or three seconds for all starts
 _MAX_EXACT_RESTRICTED_ENTRIES = 100_000  # "exact" for faces with few features or integers
 _MAX_PENALISED_ENTRIES = 10_000_000  # "dual" with an ℓ1 or group penalty or signs
@@ -61,13 +62,15 @@ _DEFAULT_N_INIT_PENALISED = 5  # solver="dual"; each start is a run without pena
 class SGDSettings(Settings):
     """Settings of the stochastic solver of a Convex Polytope Machine, for its parameter ``sgd``.
 
+    Algorithms 1 and 2 are those of the paper of :class:`ConvexPolytopeMachine`.
+
     Parameters
     ----------
     perplexity : float, default=1.0
-        Lower bound, from 1 (none) to K, on the effective number of faces (the exponential of the entropy h of
-        Algorithm 2), so that no face is left without samples. Algorithm 2 applies it in each step to the
-        samples inside their margin; it is not a constraint of the program. The perplexity of the result is
-        ``perplexity_``; if it is below the bound, there is a warning.
+        Lower bound, from 1 (none) to K, on the effective number of faces (the exponential of the entropy of
+        the faces' fractions of samples), so that no face is left without samples. Algorithm 2 applies it in
+        each step to the samples inside their margin; it is not a constraint of the program. The perplexity of
+        the result is ``perplexity_``; if it is below the bound, there is a warning.
     average : bool, default=True
         True: the result is the better of the average of the iterates and the last one. False: always the last
         iterate, as in Algorithm 1.
@@ -143,17 +146,21 @@ class ConvexPolytopeMachine(FaceClassifier):
         The class inside, of two; by default ``classes_[0]``. "both" learns two polytopes, the sides, one with
         each class outside, and predicts by the difference of their scores; they are in ``sides_``.
     solver : {"auto", "exact", "dual", "sgd", "global"}, default="auto"
-        All minimise the same objective. "exact" is alternating minimisation: it solves the program of
-        ``formulations.cpm`` for a fixed assignment, to about 1e-10, then reassigns the positives. "dual" does
-        the same with dual coordinate ascent, to `tol`. "sgd" is Algorithms 1 and 2. "global" proves the
-        optimum over all assignments by branch and bound, for up to 2,000 samples, or 20,000 with up to 4
-        features; it starts from a run of "sgd" within a tenth of the `time_limit`, and the certificate has
-        the remaining gap. With loss="max" or margin="worst" and several faces "global" solves the
-        mixed-integer program of up to 200 samples by SCIP (``pip install 'polyopt[mip]'``), whose bound is
-        stated, not proven. "auto" is "exact" for small data, otherwise "sgd"; with a penalty on the weights
-        or signs it is "dual", and "sgd" for large data. ``solver_`` is the solver used.
-        With such a penalty "dual" makes Newton steps on the dual, to gaps of about 1e-10; "sgd" is dual
-        averaging, whose weights have exact zeros too; "global" is not available.
+        All minimise the same objective; ``solver_`` is the solver used.
+
+        - "exact": alternating minimisation. It solves the program of ``formulations.cpm`` for a fixed
+          assignment, to about 1e-10, then reassigns the positives.
+        - "dual": the same with dual coordinate ascent, to `tol`; with a penalty on the weights or signs with
+          Newton steps on the dual, to gaps of about 1e-10.
+        - "sgd": Algorithms 1 and 2; with a penalty on the weights or signs dual averaging, whose weights
+          have exact zeros too.
+        - "global": branch and bound, which proves the optimum over all assignments, for up to 2,000 samples,
+          or 20,000 with up to 4 features; not with a penalty on the weights or signs. It starts from a run
+          of "sgd" within a tenth of the `time_limit`; the certificate has the remaining gap. With loss="max"
+          or margin="worst" and several faces SCIP (``pip install 'polyopt[mip]'``) solves the mixed-integer
+          program of up to 200 samples; its bound is stated, not proven.
+        - "auto": "exact" for small data, else "sgd"; with a penalty on the weights or signs "dual", and
+          "sgd" for large data.
     n_init : int or "auto", default="auto"
         Number of random starts, the best of which is kept; "auto" is 20 for "exact" and "dual", 10 with
         `max_features`, 5 for "dual" with a penalty on the weights (each from a run without penalty), else 1.
@@ -162,9 +169,9 @@ class ConvexPolytopeMachine(FaceClassifier):
         "sgd" stops when the relative change of its objective is at most this; "dual" solves the program of an
         assignment to a relative gap of a tenth of it. "exact" and "global" always solve to 1e-6 or better.
     max_iter : int, default=300
-        Largest number of rounds ("exact", "dual") or epochs ("sgd") per start. For the best start it includes
-        the rounds that refine or certify the result ("dual" with a penalty, `max_features`), but not the runs
-        that compute a start. "global" has no such limit.
+        Largest number of rounds ("exact", "dual") or epochs ("sgd") per start. The last rounds of the best
+        start, which refine or certify its result ("dual" with a penalty, `max_features`), count too; runs
+        that only provide a start do not. "global" has no such limit.
 
     Attributes
     ----------
@@ -189,8 +196,8 @@ class ConvexPolytopeMachine(FaceClassifier):
         penalty on the weights or signs also rows for each face and feature, with the multipliers of the ℓ1
         penalty (``upper``, ``lower``), the ``group`` penalty and the ``sign`` (not from "sgd").
     history_ : pandas.DataFrame
-        One row per round or epoch of every start; their number is ``n_iter_``. With "global" ``n_iter_`` is
-        the number of nodes and of column generation rounds, and there are five rows per second.
+        One row per round or epoch of every start; their number is ``n_iter_``. With "global" ``n_iter_``
+        counts nodes and rounds of column generation, and there are at most five rows per second.
 
     References
     ----------
@@ -229,9 +236,9 @@ class ConvexPolytopeMachine(FaceClassifier):
     _initial: InitialAssignment | None = field(init=False, default=None)  # only during fit_from
     _is_held: bool = field(init=False, default=False)  # True after fit_from with hold=True
     _perplexity: float | None = field(init=False, default=None)
-    _known: NDArray[np.float64] | None = field(init=False, default=None)  # faces of begin_from
+    _incumbent: NDArray[np.float64] | None = field(init=False, default=None)  # faces given to begin_from
 
-    _fit_inputs: ClassVar[tuple[str, ...]] = ("_initial", "_known")
+    _fit_inputs: ClassVar[tuple[str, ...]] = ("_initial", "_incumbent")
     _dtypes: ClassVar[list[Any]] = [np.float64, np.float32, np.uint8]
     _scored_dtypes: ClassVar[Any] = _dtypes
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -244,7 +251,7 @@ class ConvexPolytopeMachine(FaceClassifier):
         "n_init": [StrOptions({"auto"}), *shared("n_init")["n_init"]],
     }
     _settings: ClassVar[dict[str, type[Settings]]] = {"penalty": FacePenalty, "sgd": SGDSettings}
-    _moved: ClassVar[dict[str, str]] = {
+    _moved: ClassVar[dict[str, str]] = {  # parameters of earlier versions
         **{name: f"penalty__{name}" for name in FacePenalty().get_params()},
         **{name: f"sgd__{name}" for name in SGDSettings().get_params()},
         "double_sided": "give inside_label='both' for two polytopes",
@@ -258,20 +265,22 @@ class ConvexPolytopeMachine(FaceClassifier):
         penalty, min_perplexity = self.penalty or FacePenalty(), (self.sgd or SGDSettings()).perplexity
         if min_perplexity > self.n_faces:
             raise ValueError(f"perplexity must be from 1 to n_faces={self.n_faces}, not {min_perplexity!r}")
-        unusual = f"loss={self.loss!r}" if self.loss != "sum" else ""
-        unusual = f"margin={penalty.margin!r}" if penalty.margin != "total" else unusual
-        if unusual and self.solver not in ("auto", "exact", "global"):
+        loss_or_margin = f"loss={self.loss!r}" if self.loss != "sum" else ""
+        if penalty.margin != "total":  # it is the one named if both are
+            loss_or_margin = f"margin={penalty.margin!r}"
+        if loss_or_margin and self.solver not in ("auto", "exact", "global"):
             raise ValueError(
-                f"{unusual} needs solver='exact' or 'global': the others minimise margin='total', loss='sum'"
+                f"{loss_or_margin} needs solver='exact' or 'global': the others minimise margin='total', "
+                "loss='sum'"
             )
-        if penalty.has_prices and self.solver == "global":
+        if penalty.has_prices and self.solver == "global":  # an ℓ1 or group penalty, or signs
             raise ValueError(
                 "l1, group and signs need solver='exact', 'dual' or 'sgd': 'global' has no bound with a "
                 "penalty on the weights, so set l1=0, group=0 and signs=None for it"
             )
         if min_perplexity > 1 and penalty.has_prices:
             raise ValueError(f"perplexity={min_perplexity!r} needs l1=0, group=0 and signs=None")
-        if min_perplexity > 1 and (unusual or self.solver not in ("auto", "sgd")):
+        if min_perplexity > 1 and (loss_or_margin or self.solver not in ("auto", "sgd")):
             raise ValueError(
                 f"perplexity={min_perplexity!r} needs solver='sgd' with margin='total' and loss='sum'; set "
                 "perplexity=1 for the others"
@@ -359,6 +368,7 @@ class ConvexPolytopeMachine(FaceClassifier):
         self._check_sizes(X, weights, self.C)
         self._advise_scaling(X)
         penalty, sgd = self._asked_penalty, self._asked_sgd
+        # Sparse features without entries are left out; their weights are 0.
         used = UsedFeatures.all(X) if penalty.is_restricted else UsedFeatures.of(X)
         samples, initial = used.samples(X), self._initial
         self._side, self.solver_ = side, self._pick_solver(samples) if initial is None else "exact"
@@ -368,7 +378,7 @@ class ConvexPolytopeMachine(FaceClassifier):
             settings = replace(settings, penalty=settings.penalty.of_features(used.columns))
         if settings.known is not None:
             settings = replace(settings, known=used.faces(settings.known))
-        self.__dict__.pop("_known", None)  # it is for one fit only
+        self.__dict__.pop("_incumbent", None)  # it is for one fit only
         program = (samples, self._y, self._costs, settings)
         if initial is None:
             solution = solve_cpm(*program, self._seed())
@@ -407,10 +417,11 @@ class ConvexPolytopeMachine(FaceClassifier):
             A machine fitted to the same samples with the same settings, by any solver, with one polytope.
         """
         check_is_fitted(fitted)
-        self._known = None if isinstance(fitted.solution_, list) else fitted.solution_["W"]
+        self._incumbent = None if isinstance(fitted.solution_, list) else fitted.solution_["W"]
         return self
 
     def _solver_settings(self) -> SolverSettings:
+        """Return the arguments of the solver, before features without entries are left out."""
         penalty, sgd = self._asked_penalty, self._asked_sgd
         return SolverSettings(
             n_faces=self.n_faces, solver=self.solver_, loss=self.loss, margin=penalty.margin,
@@ -418,7 +429,7 @@ class ConvexPolytopeMachine(FaceClassifier):
             n_init=self._default_n_init() if isinstance(self.n_init, str) else self.n_init,
             tol=self.tol, max_iter=self.max_iter, time_limit=self.time_limit, n_jobs=self.n_jobs,
             max_features=penalty.max_features, penalty=self._face_penalty(), integers=penalty.integers,
-            known=self._known,
+            known=self._incumbent,
         )  # fmt: skip
 
     def _default_n_init(self) -> int:
@@ -444,6 +455,7 @@ class ConvexPolytopeMachine(FaceClassifier):
             self.integer_loss_ = solution.objective - float(solution.bound or 0.0)
 
     def _pick_solver(self, X: Any) -> str:
+        """Return the solver for samples X; "auto" depends on the number of entries of the programs."""
         penalty = self._asked_penalty
         if self.solver != "auto":
             return self.solver
@@ -457,7 +469,7 @@ class ConvexPolytopeMachine(FaceClassifier):
         is_small = self.n_faces * (n * (m + 1) + _ENTRIES_PER_PROGRAM) <= _MAX_EXACT_ENTRIES
         return "exact" if is_small and self._asked_sgd.perplexity == 1 else "sgd"
 
-    def _at_once(self) -> str:
+    def _at_once(self) -> str:  # the solver for a pair of classes after the time limit
         penalty = self.penalty or FacePenalty()
         if self.loss == "max" or penalty.margin == "worst":
             return self.solver
@@ -508,26 +520,26 @@ class ConvexPolytopeMachine(FaceClassifier):
         return learn_chunk(self, X, y, classes, sample_weight, n_total)
 
     def _begin(self, X: Any, n_total: int) -> PolytopeStream:
-        outside_labels = [1.0, -1.0] if self._is_double_sided else [self._chosen_side()]
+        sides = [1.0, -1.0] if self._is_double_sided else [self._chosen_side()]
         sgd = self._asked_sgd
         learners = [
             CpmSgd(
                 X.shape[1], self.n_faces, perplexity=sgd.perplexity, average=sgd.average,
                 scale=sgd.feature_scale, seed=self._seed(),
             )
-            for _ in outside_labels
+            for _ in sides
         ]  # fmt: skip
         for learner in learners:
-            learner.U[:-1][~present_features(X)] = 0.0  # until the features have entries in a chunk
-        return PolytopeStream(learners, outside_labels, n_total)
+            learner.U[:-1][~present_features(X)] = 0.0  # until a chunk has entries of them
+        return PolytopeStream(learners, sides, n_total)
 
     def _learn(self, X: Any, codes: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
         self._check_sizes(X, weights, self.C)
         assert isinstance(self._stream, PolytopeStream)
         solutions = self._stream.partial_fit(X, codes, self.C * weights)
         machines = [one_sided(self) for _ in solutions] if self._is_double_sided else [self]
-        for machine, label, solution in zip(machines, self._stream.outside_labels, solutions, strict=True):
-            machine._side, machine.solver_, machine.n_iter_ = label, "sgd", solution.iterations
+        for machine, side, solution in zip(machines, self._stream.outside_labels, solutions, strict=True):
+            machine._side, machine.solver_, machine.n_iter_ = side, "sgd", solution.iterations
             machine._set_solution(solution)
         if self._is_double_sided:
             set_sides(self, machines)
@@ -544,8 +556,9 @@ class ConvexPolytopeMachine(FaceClassifier):
     def _binary_scores(self, X: Any) -> NDArray[Any]:
         if self._sides is None:
             return super()._binary_scores(X)
-        minus, plus = self._sides
-        return np.asarray(minus._binary_scores(X) + plus._binary_scores(X))
+        # Each is positive for classes_[1], so the sum is the difference of the two f(x).
+        first, second = (side._binary_scores(X) for side in self._sides)
+        return np.asarray(first + second)
 
     def _draw_scores(self, graph: Graph, x: str) -> str:
         if self._sides is None:
@@ -597,7 +610,7 @@ class ConvexPolytopeMachine(FaceClassifier):
         if self._sides is not None:
             return certificate_of_sides(self, tol)
         penalty = self._asked_penalty
-        if self.solver_ == "global" and len(self.W_) > 1:
+        if self.solver_ == "global" and len(self.W_) > 1:  # one face is a convex program, certified as such
             program = (self._scaled(self._X), self._y, self._costs, self.solution_, tol)
             loss, margin = self._asked["loss"], penalty.margin
             certificate = certify_cpm_search(*program, loss=loss, margin=margin)

@@ -26,7 +26,7 @@ from formulations.language.arguments import real_array, tolerance
 from formulations.language.types import Matrix, Vector
 from formulations.polytope import lift
 from polyopt.certificates.certificate import Certificate, conclude
-from polyopt.certificates.tally import SLICE_ROWS, Tally, merge
+from polyopt.certificates.tally import SAMPLES_PER_SLICE, Tally, merge
 from polyopt.linalg.rounding import ABOVE, Ball, transposed_product
 from polyopt.margin.certificate import (
     BROKEN,
@@ -113,8 +113,8 @@ class Slices:
         return merge(terms(part) for part in self._slices(metric))
 
     def _slices(self, metric: Metric | None) -> Iterator[_Slice]:
-        for start in range(0, self._rows.n, SLICE_ROWS):
-            part = slice(start, start + SLICE_ROWS)
+        for start in range(0, self._rows.n, SAMPLES_PER_SLICE):
+            part = slice(start, start + SAMPLES_PER_SLICE)
             families = (replace(row, side=row.side[part], cap=row.cap[part]) for row in self._rows)
             rows = Families(*families)
             X, weights = self._X[part] if self._intercept else lift(self._X[part]), self._weights[part]

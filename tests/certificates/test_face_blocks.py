@@ -28,7 +28,7 @@ def drawn(seed):
 
 @pytest.mark.parametrize("at_once", [1 << 14, 7])
 def test_every_pair_is_weighed_once(at_once, monkeypatch):
-    monkeypatch.setattr(cpm_blocks, "SLICE_ROWS", at_once)
+    monkeypatch.setattr(cpm_blocks, "SAMPLES_PER_SLICE", at_once)
     block, given, W = drawn(at_once)
     A = np.zeros((N, K))
     A[given.rows, given.faces] = given.alpha
@@ -76,7 +76,7 @@ def test_every_pair_is_weighed_once(at_once, monkeypatch):
 
 @pytest.mark.parametrize("at_once", [1 << 14, 7])
 def test_multipliers_gain_and_pull_what_is_within_their_caps(at_once, monkeypatch):
-    monkeypatch.setattr(cpm_blocks, "SLICE_ROWS", at_once)
+    monkeypatch.setattr(cpm_blocks, "SAMPLES_PER_SLICE", at_once)
     block, given, _ = drawn(at_once)
     gain, pulled = np.zeros(K), np.zeros((3, K))
     for i, k, alpha in zip(*given, strict=True):

@@ -1,15 +1,15 @@
-"""A branch-and-bound tree over assignments that a small checker can verify, for the file of a claim.
+"""A branch-and-bound tree that proves a lower bound for the Convex Polytope Machine, as a file.
 
-The bounds of :mod:`polyopt.cpm.global_search.search` are too complex for a checker. This tree uses the
-simplest one: at a node some positives are assigned to faces, the losses of the others are bounded by 0, and
-multipliers of the faces prove the sum of the faces' dual values. As the optimum is known, only assignments
-that cost less must be excluded. A node branches on a positive by strong branching (the product of the
-increases of the bound over its faces: Achterberg, Koch & Martin, Branching rules revisited, 2005): 3,337
-leaves for 426 samples of wdbc instead of 30,000.
+A *claim* is a file that the small program :mod:`polyopt.check` verifies in exact arithmetic. The claim of a
+global search is a tree over assignments of the positives to faces; it is built after the search, whose own
+bounds are too complex for the file. At a node some positives are assigned to faces and the losses of the
+others are replaced by 0, so the faces are separate programs. Multipliers alpha (K, n) of the K faces bound
+their costs from below by weak duality; the sum over the faces is the node's bound. The tree need only show
+that no assignment costs less than a *goal*, which is at most the known bound on the optimum.
 
-Multipliers are rounded to a grid before they are evaluated, so they have few digits and are feasible exactly.
-The bounds include rounding errors (:func:`polyopt.cpm.global_search.face.dual_error`); the checker evaluates
-them again, exactly.
+Strong branching chooses the positive to branch on: the product over its faces of the increases of the bound
+is largest (Achterberg, Koch & Martin, Branching rules revisited, 2005). Multipliers are rounded to a grid
+before they are evaluated, so they have few digits and are feasible exactly.
 """
 
 from collections.abc import Iterable
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 class Options:
     """Parameters of a tree.
 
-    max_depth: maximal depth, which every reader of JSON accepts.
-    max_nodes: nodes that branch; 20,000 take about 20 MB in the file.
-    max_nodes_after_prices: the same if prices proved the bound; a tree then needs a few dozen or millions.
-    bits: bits of a multiplier, relative to its upper bound.
-    candidates: positives tried by strong branching.
+    max_depth: maximal depth; some readers of JSON refuse more.
+    max_nodes: maximal number of nodes that branch; 20,000 take about 20 MB in the file.
+    max_nodes_after_prices: the same for a bound by prices; a tree for it has a few dozen nodes or millions.
+    bits: multipliers are multiples of 2^-bits times the power of 2 above their upper bound, or that bound.
+    candidates: number of positives tried by strong branching.
     """
 
     max_depth: int = 200
@@ -53,12 +53,14 @@ class Options:
 
 
 DEFAULT = Options()
+# Largest number of sweeps over a face's multipliers, and smallest increase, relative to 1/K of the gap.
+_COARSE, _FINE = (200, 1e-4), (20_000, 1e-9)
 _NO_PRICES = (
     "this bound has no claim to be saved: it is one at prices of the positives (duals['price'] of the "
     "solution), for which the cost of one face at these prices is bounded over boxes of its coefficients. "
     "The checker knows trees over assignments, and one that proves as much would be too large"
 )
-_NO_SPREAD = (
+_NO_TREE = (
     "this bound has no claim to be saved: it is one by the spread of the faces, for more samples than a tree "
     "over assignments can handle, and the checker knows such trees alone"
 )
@@ -68,22 +70,23 @@ def evidence_of(
     X: MatrixLike, y: Vector, C: Vector, solution: Solution, tol: float, *, loss: Loss, margin: Margin,
     options: Options = DEFAULT,
 ) -> tuple[Evidence, ...]:  # fmt: skip
-    """Return the evidence for the bound of the `solution` of a search, as a tree.
+    """Return the evidence for the bound of a search's `solution`, which builds the tree when it is saved.
 
-    The tree proves the smaller of that bound and the objective less half of `tol`, relative. The result is
-    empty if the faces are coupled, as the bound is then a solver's. For more than 500 samples, and if no
-    small tree proves a bound by prices, the evidence says why it has no file.
+    The goal is the smaller of that bound and (1 − tol/2) times the objective. There is no evidence unless
+    loss="sum" and margin="total": the bound is a MIP solver's. For more than `MAX_SAMPLES` samples, or if no
+    small tree proves a bound by prices, the evidence raises ValueError with the reason when it is saved.
     """
     if (loss, margin) != ("sum", "total"):
         return ()
     goal = min(float(solution.bound or 0.0), float(solution.objective) * (1.0 - 0.5 * tol))
     at_prices = "price" in solution.duals
     if len(y) > MAX_SAMPLES:
-        return without_form(_NO_PRICES if at_prices else _NO_SPREAD)
-    return (Evidence(cache(partial(_state, dense(X), y, C, solution["W"], goal, at_prices, options))),)
+        return without_form(_NO_PRICES if at_prices else _NO_TREE)
+    make = partial(_make_statement, dense(X), y, C, solution["W"], goal, at_prices, options)
+    return (Evidence(cache(make)),)
 
 
-def _state(
+def _make_statement(
     X: Vector, y: Vector, C: Vector, W: Vector, goal: float, at_prices: bool, options: Options
 ) -> Statement:
     """Build the tree, and state its bound; raise ValueError if it does not prove a bound by prices."""
@@ -107,71 +110,67 @@ def prove_by_leaves(
     return tree.root, tree.proven
 
 
-class Leaf(NamedTuple):
-    """An open node."""
+class OpenLeaf(NamedTuple):
+    """An open leaf of the tree."""
 
-    entry: dict[str, Any]  # its part of the file
+    entry: dict[str, Any]  # its node in the file, to be filled
     face: "Assignment"  # (npos,) face of each positive, -1 if it has none
     alpha: Vector  # (K, n) multipliers
     parent_alpha: Vector  # (K, n)
-    is_fine: bool = False  # True if the multipliers were optimised to full precision
+    is_polished: bool = False  # True if the multipliers were optimised to full precision
 
 
-class ClaimTree(BestFirst[Leaf]):
-    """The search for the tree; positives are numbered from 0, as in the kernels."""
+class ClaimTree(BestFirst[OpenLeaf]):
+    """Best-first search that builds the tree, `root`, in the format of polyopt/check/FORMAT.md."""
 
     def __init__(self, X: Vector, y: Vector, C: Vector, n_faces: int, goal: float, options: Options):
-        super().__init__(0.0, 16 * n_faces * len(y))
-        self.order = np.argsort(y, kind="stable")
+        super().__init__(0.0, node_bytes=16 * n_faces * len(y))  # two arrays of multipliers
+        self.order = np.argsort(y, kind="stable")  # negatives first; positives are numbered from 0
         A = np.ascontiguousarray(lift(X)[self.order] * y[self.order, None])
         self.data = Samples(A, (A * A).sum(axis=1), C[self.order].astype(float), int((y < 0).sum()))
-        self.n_faces, self.goal, self.claim_options = n_faces, goal, options
+        self.n_faces, self.goal, self.tree_options = n_faces, goal, options  # the base has `options` too
         self.moves = moves_for(self.data.npos, len(A), A.shape[1], n_faces)
+        # Spacing of the grid of each sample's multipliers, a power of 2.
         self.grid = 2.0 ** (np.frexp(np.where(self.data.C > 0.0, self.data.C, 1.0))[1] - options.bits)
         self.root: dict[str, Any] = {"rows": {}}
         zeros = np.zeros((n_faces, len(A)))
-        root = Leaf(self.root, np.full(self.data.npos, -1), zeros.copy(), zeros)
-        self.push([(self._improve(root, range(n_faces), 200, 1e-4), root)])
+        root = OpenLeaf(self.root, np.full(self.data.npos, -1), zeros.copy(), zeros)
+        self.push([(self._improve(root, range(n_faces), *_COARSE), root)])
 
     @property
     def objective(self) -> float:
-        """The goal, or the least bound of a leaf that cannot branch: larger bounds are not needed."""
+        """The bound at which nodes are closed: the goal, or the least of closed leaves if that is smaller."""
         return min(self.goal, self._closed)
 
     @property
     def proven(self) -> float:
-        """The least bound of all leaves."""
+        """The least bound of all leaves, open and closed."""
         return min([self._closed, *(node.bound for node in (*self.heap, *self.stack))])
 
-    def expand(self, node: OpenNode[Leaf]) -> list[tuple[float, Leaf]]:
-        """Branch: one child per face of a positive. A node that cannot branch is improved, then closed."""
+    def expand(self, node: OpenNode[OpenLeaf]) -> list[tuple[float, OpenLeaf]]:
+        """Branch on a positive: one child per face. A node that cannot branch is polished, then closed."""
         leaf = node.state
-        branching = None
-        if (leaf.face >= 0).sum() < self.claim_options.max_depth:
-            branching = self._choose(node.bound, leaf)
+        can_branch = (leaf.face >= 0).sum() < self.tree_options.max_depth
+        branching = self._choose(node.bound, leaf) if can_branch else None
         if branching is None:
-            self.nodes -= 1  # only nodes that branch count
-            if leaf.is_fine:
+            self.nodes -= 1  # the base has counted it, but only nodes that branch count
+            if leaf.is_polished:
                 self.close(node.bound)
                 return []
-            return [(self._improve(leaf, range(self.n_faces), 20_000, 1e-9), leaf._replace(is_fine=True))]
-        p, used = branching
-        entries: list[dict[str, Any]] = [{} for _ in range(used)]
+            return [(self._improve(leaf, range(self.n_faces), *_FINE), leaf._replace(is_polished=True))]
+        p, changes = branching
+        entries: list[dict[str, Any]] = [{} for _ in changes]
         leaf.entry["sample"], leaf.entry["ways"] = int(self.order[self.data.inside + p]), entries
         children = []
         for k, entry in enumerate(entries):
-            child = Leaf(entry, leaf.face.copy(), leaf.alpha.copy(), leaf.alpha)
+            child = OpenLeaf(entry, leaf.face.copy(), leaf.alpha.copy(), leaf.alpha)
             child.face[p] = k
-            child.alpha[k] += self.moves.delta[p, k]
-            children.append((self._improve(child, [k], 200, 1e-4), child))
+            child.alpha[k] += changes[k]
+            children.append((self._improve(child, [k], *_COARSE), child))
         return children
 
-    def _improve(self, leaf: Leaf, faces: Iterable[int], sweeps: int, min_increase: float) -> float:
-        """Improve the multipliers of `faces`, in place; return the bound.
-
-        The sweeps of a face end once one increases the bound by less than `min_increase` times the face's
-        part of the gap to the goal.
-        """
+    def _improve(self, leaf: OpenLeaf, faces: Iterable[int], sweeps: int, min_increase: float) -> float:
+        """Improve the multipliers of `faces` in place, and write those that changed; return the bound."""
         data, alpha, zero = self.data, leaf.alpha, np.zeros(len(self.data.C))
         gap = max(self.goal - self._bound_of(alpha), 1e-6 * self.goal) / self.n_faces
         for k in faces:
@@ -198,23 +197,27 @@ class ClaimTree(BestFirst[Leaf]):
         changed = changed[np.argsort(self.order[changed])]
         return {"at": self.order[changed].tolist(), "is": [numeral(v) for v in alpha[changed].tolist()]}
 
-    def _choose(self, bound: float, leaf: Leaf) -> tuple[int, int] | None:
-        """Return the positive to branch on, and the number of its faces; None if no branching helps."""
-        data, used = self.data, min(self.n_faces, int(leaf.face.max(initial=-1)) + 2)
+    def _choose(self, bound: float, leaf: OpenLeaf) -> tuple[int, Vector] | None:
+        """Return the positive to branch on, and the change (faces, n) of the multipliers of each face for it.
+
+        Its faces are those in use and one other (all others are alike). None if no free positive has a loss.
+        """
+        data, n_choices = self.data, min(self.n_faces, int(leaf.face.max(initial=-1)) + 2)
         W = np.zeros((self.n_faces, data.A.shape[1]))
-        for k in range(used):
+        for k in range(n_choices):
             hyperplane(data, leaf.alpha[k], W[k])
-        hinge = np.maximum(0.0, 1.0 - data.points @ W[:used].T).min(axis=1, initial=np.inf)
+        hinge = np.maximum(0.0, 1.0 - data.points @ W[:n_choices].T).min(axis=1, initial=np.inf)
         cost = np.where(leaf.face < 0, data.C[data.inside :] * hinge, 0.0)
-        candidates = np.argsort(-cost, kind="stable")[: self.claim_options.candidates]
+        candidates = np.argsort(-cost, kind="stable")[: self.tree_options.candidates]
         best, best_score, gap = None, -1.0, self.goal - bound
         for p in candidates[cost[candidates] > 0.0].tolist():
             score = 1.0
-            for k in range(used):
+            for k in range(n_choices):
                 caps = np.zeros(len(data.C))
                 caps_of(data, leaf.face, k, caps)
+                # also writes the change of alpha[k] to moves.delta[p, k]
                 increase, _ = try_move(data, caps, leaf.alpha[k], W[k], p, k, self.moves, gap)
                 score *= min(max(increase / gap, 1e-6), 1.0)
             if score > best_score:
-                best, best_score = (p, used), score
-        return best
+                best, best_score = p, score
+        return None if best is None else (best, self.moves.delta[best, :n_choices])

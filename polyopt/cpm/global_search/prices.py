@@ -1,11 +1,11 @@
 """Lower bound for the Convex Polytope Machine in few dimensions: column generation and branch and bound.
 
-The machine is a location problem: K faces are placed; a face w costs f(w) = ‖w‖² + Σ_neg C_i [1 + w·x̃_i]_+
-by itself, and each positive has the hinge loss h_i(w) = C_i [1 − w·x̃_i]_+ of its cheapest face. The bound has
-one multiplier per positive, its *price* λ_i.
+The machine is a facility location problem: K facilities, the faces, are placed. A face w costs by itself
+f(w) = ‖w‖² + Σ_neg C_i [1 + w·x̃_i]_+, and each positive has the hinge loss h_i(w) = C_i [1 − w·x̃_i]_+ of its
+cheapest face. The bound has one multiplier per positive, its *price* λ_i.
 
-Theorem. For any λ ≥ 0 let G(w) = f(w) + Σ_pos min(h_i(w), λ_i), and G ≥ B for all w. Then all faces cost at
-least Σ λ_i + K (B − Σ λ_i).
+Theorem. For any λ ≥ 0 let G(w) = f(w) + Σ_pos min(h_i(w), λ_i), and G ≥ B for all w. Then any K faces
+together cost at least Σ λ_i + K (B − Σ λ_i).
 
 Proof. For numbers h_1 ... h_K, min_k h_k ≥ λ − max_k [λ − h_k]_+ ≥ λ − Σ_k [λ − h_k]_+, which is
 λ + Σ_k (min(h_k, λ) − λ). Put in h_ik for each positive, add up, and add Σ_k f(w_k): the cost is at least
@@ -57,7 +57,7 @@ linearly to 0 at r = 1, and is 0 beyond. There are four cases:
 The best a_i gives the convex envelope of the term. So the error of the bound is of second order in the size
 of the box, and 0 once all terms are convex. The a_i are optimised by coordinate ascent.
 
-Rounding. Intervals are widened by the rounding of their sums, c_i is valid at both ends, a running error
+Rounding. Intervals are widened by the rounding of their sums, c_i is made valid at both ends, a running error
 bound of everything else is subtracted from the bound, and ρ_j is increased by the error of v_j.
 
 References: Gondzio, Multiple centrality corrections in a primal-dual method for linear programming (1996);
@@ -82,7 +82,7 @@ from polyopt.native.library import Struct, kernel
 from polyopt.optim.best_first import BestFirst, OpenNode
 
 MAX_FEATURES = 4
-"""Features up to which G is bounded over boxes."""
+"""Number of features, without the bias, up to which G is bounded over boxes."""
 
 
 @dataclass(frozen=True)
@@ -95,9 +95,9 @@ class Options:
     max_face_rounds: alternations of :func:`priced_face`.
     max_boxes: boxes of one search for the least face.
     max_new_faces: faces that a round adds.
-    error_ratio: first tolerance of the search for the least face, relative to the gap per face.
+    tolerance_ratio: first tolerance of the search for the least face, relative to the gap per face.
     min_gap_decrease: relative decrease of the gap below which a round counts as idle.
-    max_idle_rounds: number of idle rounds in a row that end the search.
+    max_idle_rounds: number of idle rounds in a row that are allowed; one more ends the search.
     max_idle_rounds_near: the same once the gap is at most 100 times the tolerance.
     polish_gap: relative gap from which the incumbent's faces are solved to full precision.
     """
@@ -109,7 +109,7 @@ class Options:
     max_face_rounds: int = 30
     max_boxes: int = 200_000
     max_new_faces: int = 20
-    error_ratio: float = 0.2
+    tolerance_ratio: float = 0.2
     min_gap_decrease: float = 0.1
     max_idle_rounds: int = 3
     max_idle_rounds_near: int = 12
@@ -128,7 +128,7 @@ class FaceBox(Struct):
     lower, upper (n,): the intervals [l_i, u_i].
     movable (n,): indices of the samples whose a_i may change.
     gap_parts (d,): contribution of each coefficient to the gap between G(w) and the bound.
-    results (4,): the results of :func:`examine_face_box`.
+    results (4,): bound, cost, index of the coefficient and cut, as :func:`examine_face_box` returns them.
     """
 
     signature = (
@@ -180,8 +180,8 @@ def priced_face(
 ) -> Vector:
     """Find a face of low cost at these prices, a local minimum.
 
-    Alternate between the best face for the positives in the mask (npos,), and the mask of the positives whose
-    loss on that face is below their price.
+    Start from the positives in the mask (npos,). Alternate between the best face for the positives in a mask,
+    and the mask of the positives whose loss on that face is below their price.
     """
     n, d = data.A.shape
     a, caps, zero, w, below_price = np.zeros(n), np.empty(n), np.zeros(n), np.zeros(d), positives.copy()
@@ -240,10 +240,11 @@ class _InteriorPoint:
         self.weights = np.full(count, n_faces / count)
         x = np.full((count, npos), 1.0 / count)
         self.pairs = np.stack([x, (n_faces - 1) * x])
-        size = max(hinges.max(), float(np.ptp(costs)) / npos, np.finfo(float).tiny)
-        self.mu = float(costs.min()) - npos * size
+        # Positive multipliers: s_ti ≥ `scale`, the same for all i, and h − λ + s ≥ (K − 1) `scale`.
+        scale = max(hinges.max(), float(np.ptp(costs)) / npos, np.finfo(float).tiny)
+        self.mu = float(costs.min()) - npos * scale
         multipliers = np.repeat((costs - self.mu)[:, None] / npos, npos, axis=1)
-        self.prices = hinges.min(axis=0) + (2 - n_faces) * size
+        self.prices = hinges.min(axis=0) + (2 - n_faces) * scale
         self.duals = np.stack([hinges + multipliers - self.prices, multipliers])
 
     @property
@@ -268,12 +269,13 @@ class _InteriorPoint:
         primal_step, dual_step = (min(1.0, step / fraction) for step in self._step_lengths(predictor))
         predicted = (pairs + primal_step * predictor.pairs) * (duals + dual_step * predictor.duals)
         predicted_gap = float(predicted.sum())
-        target = min((predicted_gap / gap) ** 3, 0.3) * gap / products.size
-        lower, upper = target / 10.0, 10.0 * target  # corrections change products outside only
-        rhs = target - products - primal_step * dual_step * predictor.pairs * predictor.duals
+        # Mehrotra: the products to aim at, from the gap that the predictor reaches.
+        centred = min((predicted_gap / gap) ** 3, 0.3) * gap / products.size
+        lower, upper = centred / 10.0, 10.0 * centred
+        rhs = centred - products - primal_step * dual_step * predictor.pairs * predictor.duals
         direction = newton.solve(rhs)
         primal_step, dual_step = self._step_lengths(direction)
-        for _ in range(self.options.max_corrections):
+        for _ in range(self.options.max_corrections):  # Gondzio: longer steps with products in [lower, upper]
             trial_primal, trial_dual = min(1.0, 1.1 * primal_step + 0.1), min(1.0, 1.1 * dual_step + 0.1)
             trial_products = (pairs + trial_primal * direction.pairs) * (duals + trial_dual * direction.duals)
             rhs = rhs + np.maximum(np.clip(trial_products, lower, upper) - trial_products, -upper)
@@ -301,11 +303,13 @@ class _InteriorPoint:
 class _Newton:
     """Newton's equations at a point, for any right-hand side.
 
-    With v = z − x, p and s the multipliers of x ≥ 0 and v ≥ 0, a = x / p and b = s / v, the step is
+    With p and s the multipliers of x ≥ 0 and z − x ≥ 0, a = x / p and b = s / (z − x), the step is
 
         dx = e + g dz + q dλ,   ds = r − k dz + g dλ,   Σ_t dx_ti = 0,   Σ_i ds_ti = −dμ,   Σ_t dz_t = 0,
 
-    where g = ab / (1 + ab), q = a / (1 + ab) and k = b / (1 + ab).
+    where g = ab / (1 + ab), q = a / (1 + ab), k = b / (1 + ab), and e and r follow from the right-hand side.
+    Eliminating dx, ds and dλ leaves a symmetric system in dz and dμ. These letters are those of the location
+    program, and a, b, g, q, k, e, r of these equations alone.
     """
 
     def __init__(self, pairs: Vector, duals: Vector):
@@ -363,7 +367,8 @@ class Columns:
             for k in range(K):
                 if clock.is_over or len(self.W) >= max_faces:
                     return
-                self.add(priced_face(self.data, np.where(face == k, np.inf, 0.0), face == k))
+                prices = np.where(face == k, np.inf, 0.0)  # only positives on face k count
+                self.add(priced_face(self.data, prices, face == k))
 
     def add(self, w: Vector) -> None:
         """Add a face, unless it is known already."""
@@ -408,26 +413,26 @@ class Box(NamedTuple):
 class LeastFace(BestFirst[Box]):
     """Branch and bound for a face with the least G.
 
-    It finds faces that cost less than `known_cost`, or proves that none costs less by more than `error`.
-    ``faces`` has cost, node and w of each face found.
+    It finds faces that cost less than `known_cost`, or proves that none costs less by more than `tolerance`.
+    ``faces`` has the cost, number of the node (to break ties of a sort) and w of each face found.
     """
 
-    def __init__(self, data: Samples, prices: Vector, known_cost: float, error: float, work: FaceBox):
+    def __init__(self, data: Samples, prices: Vector, known_cost: float, tolerance: float, work: FaceBox):
         n, d = data.A.shape
         super().__init__(0.0, n + 16 * d + 400)
         self.data, self.prices, self.work = data, prices, work
-        self.known_cost, self.error = known_cost, error
-        self.goal = known_cost - error
+        self.known_cost, self.tolerance = known_cost, tolerance
+        self.goal = known_cost - tolerance
         self.faces: list[tuple[float, int, Vector]] = []
         widest = np.full(d, math.sqrt(max(known_cost, 0.0)) * (1.0 + 1e-9))
         self.push([(0.0, Box(-widest, widest, np.zeros(n, dtype=np.uint8)))])
 
     @property
     def objective(self) -> float:
-        """The bound to be proven; it also holds for the parts of boxes that shrinking removes."""
+        """The value below which faces are looked for; faces in parts that shrinking removes cost no less."""
         return self.goal
 
-    cutoff = objective
+    cutoff = objective  # the goal includes the tolerance already
 
     def expand(self, node: OpenNode[Box]) -> list[tuple[float, Box]]:
         """Bound a box and cut it in two."""
@@ -436,9 +441,9 @@ class LeastFace(BestFirst[Box]):
         codes = node.state.codes.copy()
         bound, cost, j, cut = examine_face_box(self.data, self.prices, work, codes, self.goal)
         bound = max(bound, node.bound)
-        if cost < self.known_cost - 0.5 * self.error:
+        if cost < self.known_cost - 0.5 * self.tolerance:
             self.faces.append((cost, self.nodes, work.w.copy()))
-            self.goal = min(self.goal, cost - 0.5 * self.error)
+            self.goal = min(self.goal, cost - 0.5 * self.tolerance)
         if bound >= self.goal or j < 0:
             self.close(bound)
             return []
@@ -465,7 +470,7 @@ class PriceSearch:
         self.box = face_box_for(data)
         self.bound, self.is_done, self.prices = 0.0, False, np.zeros(data.npos)
         self._polished, self._idle = np.inf, 0
-        self._error = options.error_ratio * best.cost / self.n_faces  # tolerance for the next least face
+        self._tolerance = options.tolerance_ratio * best.cost / self.n_faces  # of the next least face
         self.columns.add_initial(Clock(), rng)
 
     @property
@@ -481,14 +486,14 @@ class PriceSearch:
     def run_round(self, clock: Clock) -> None:
         """Solve for the prices, bound the least face at these prices, and add new faces."""
         options, columns = self.options, self.columns
-        min_error = 0.2 * self.tol * self.best.cost / self.n_faces
-        error = max(self._error, min_error)
+        min_tolerance = 0.2 * self.tol * self.best.cost / self.n_faces
+        tolerance = max(self._tolerance, min_tolerance)
         location = columns.solve_prices(clock)
         if location is None:
             self.is_done = True
             return
         prices = location.prices
-        search = LeastFace(self.data, prices, columns.least_cost(prices), error, self.box)
+        search = LeastFace(self.data, prices, columns.least_cost(prices), tolerance, self.box)
         while not (search.is_done or clock.is_over or search.nodes >= options.max_boxes):
             search.step()
         old_bound, new_bound = self.bound, bound_at_prices(prices, search.bound, self.n_faces)
@@ -503,22 +508,21 @@ class PriceSearch:
         gap = self.best.cost - self.bound
         has_fallen = self.bound - old_bound > options.min_gap_decrease * (self.best.cost - old_bound)
         self._idle = 0 if has_fallen else self._idle + 1
-        self._error = min(error if is_new else 0.1 * error, options.error_ratio * gap / self.n_faces)
+        max_tolerance = options.tolerance_ratio * gap / self.n_faces
+        self._tolerance = min(tolerance if is_new else 0.1 * tolerance, max_tolerance)
         is_near = gap <= 100 * self.tol * self.best.cost
         patience = options.max_idle_rounds_near if is_near else options.max_idle_rounds
-        self.is_done = (
-            self.is_closed
-            or self._idle > patience
-            or not (is_new or clock.is_over or (search.is_done and error > min_error))
-        )
+        # Another round differs: it has new faces, or a smaller tolerance. An interrupted round says nothing.
+        can_improve = is_new or clock.is_over or (search.is_done and tolerance > min_tolerance)
+        self.is_done = self.is_closed or self._idle > patience or not can_improve
 
     def _polish(self, clock: Clock) -> None:
-        """Solve the incumbent's faces to full precision, once the gap is max_gap."""
+        """Solve an incumbent's faces to full precision, once, if its relative gap is at most `polish_gap`."""
         cost = self.best.cost
         if cost == self._polished or cost - self.bound > self.options.polish_gap * cost:
             return
         face = (self.data.points @ self.best.W.T).argmax(axis=1)
-        max_gap = 0.1 * self.tol * cost / self.n_faces
-        W = np.array([polished_face(self.data, face, k, max_gap, clock)[1] for k in range(self.n_faces)])
+        face_gap = 0.1 * self.tol * cost / self.n_faces
+        W = np.array([polished_face(self.data, face, k, face_gap, clock)[1] for k in range(self.n_faces)])
         self.best.offer(total_cost(self.data, W, face), W)
         self._polished = self.best.cost
