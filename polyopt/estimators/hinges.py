@@ -1,9 +1,8 @@
 """Hinges: the transformer that adds the features max(0, x − t), 0 up to a knot t and linear above it.
 
-A face, linear in these features, is then piecewise linear in x.
+A linear function of these features, such as a face of a polyhedral classifier, is piecewise linear in x.
 """
 
-from dataclasses import KW_ONLY
 from typing import Any, Self
 
 import numpy as np
@@ -20,15 +19,16 @@ from polyopt.estimators.validation import validated
 
 @estimator
 class Hinges(TransformerMixin, BaseEstimator):
-    """Transformer to every feature x itself and ``max(0, x - t)`` for knots t of the feature.
+    """Transformer that keeps each feature x and adds ``max(0, x - t)`` for each of its knots t.
 
-    A face that is linear in these features is piecewise linear in every feature of X, as the hinges of
-    multivariate adaptive regression splines are (Friedman 1991, eq. (30)). The weight of a hinge is the
-    change of the slope at its knot, so that a ridge makes the face smooth. A ``StandardScaler`` before this
-    step makes the ridge treat all features alike.
+    These are the hinges of multivariate adaptive regression splines (Friedman 1991, eq. (30)): a linear
+    function of them is piecewise linear in every feature of X. The weight of a hinge is the change of the
+    slope at its knot, so a ridge penalty on the weights makes the function smoother. A ``StandardScaler``
+    before this step makes the penalty treat all features alike.
 
-    Knots are quantiles of the training data. Values of more than one in ``n_knots + 1`` samples, such as a
-    frequent 0, are left out, as they would be several quantiles. A feature of two values has no knots.
+    Knots are quantiles of the training data. A value that more than one in ``n_knots + 1`` samples have, such
+    as a frequent 0, could be several quantiles. Therefore the quantiles are those of the other values or, if
+    at most two other values are left, of the distinct values. A feature of at most two values has no knots.
 
     Parameters
     ----------
@@ -39,8 +39,8 @@ class Hinges(TransformerMixin, BaseEstimator):
     ----------
     knots_ : list of ndarray
         Knots of each feature, ascending.
-    numbers_ : ndarray of int, shape (n_features_out,)
-        Number of parameters of each output feature: 1 for a hinge, its knot, else 0.
+    n_knots_ : ndarray of int, shape (n_features_out,)
+        Number of knots of each output feature: 1 for a hinge, 0 for a feature of X.
 
     Examples
     --------
@@ -53,7 +53,6 @@ class Hinges(TransformerMixin, BaseEstimator):
     """
 
     n_knots: int = 3
-    _: KW_ONLY
 
     def fit(self, X: "SamplesLike", y: ArrayLike | None = None) -> Self:
         """Compute the knots.
@@ -73,7 +72,7 @@ class Hinges(TransformerMixin, BaseEstimator):
         count = whole("n_knots", self.n_knots, 0)
         values = validated(self, X, dtype=np.float64)
         self.knots_ = [_knots(column, count) for column in values.T]
-        self.numbers_ = np.repeat([0, 1], [values.shape[1], sum(len(t) for t in self.knots_)])
+        self.n_knots_ = np.repeat([0, 1], [values.shape[1], sum(len(t) for t in self.knots_)])
         return self
 
     def transform(self, X: "SamplesLike") -> Array:
@@ -101,13 +100,15 @@ class Hinges(TransformerMixin, BaseEstimator):
 
 
 def _knots(column: Array, count: int) -> Array:
-    """Return quantiles of a column without frequent values, or of its distinct values if few are left."""
+    """Return `count` quantiles of a column without frequent values; duplicates are removed."""
     values, counts = np.unique(column, return_counts=True)
     if len(values) <= 2 or count == 0:
         return np.empty(0)
-    weights = np.where(counts * (count + 1) > len(column), 0, counts)
+    weights = np.where(counts * (count + 1) > len(column), 0, counts)  # 0 for a frequent value
     if np.count_nonzero(weights) <= 2:
         weights = np.ones(len(values))
+    # Mid-ranks of the values, in [0, 1].
     levels = (np.cumsum(weights) - 0.5 * weights) / weights.sum()
     quantiles = np.arange(1, count + 1) / (count + 1)
+    # A knot is never the smallest or the largest value.
     return np.unique(values[np.searchsorted(levels, quantiles).clip(1, len(values) - 2)])

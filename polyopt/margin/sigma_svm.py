@@ -1,7 +1,8 @@
 """The Sigma-SVM: a support vector machine whose regulariser includes the variance of the outputs.
 
-The interior point solves a linear machine in the features, with w'((1-D) I + D Σ)w in place of ‖w‖². Any
-other machine is solved as a support vector machine with a centred kernel
+A linear machine is solved in the features, with w'((1-D) I + D Σ)w in place of ‖w‖², by the interior point
+or, with at most as many features as samples, by "exact". In all other cases it is solved as a support vector
+machine whose kernel is centred, and scaled down along the directions of large variance
 (:mod:`formulations.centred_kernel`).
 """
 
@@ -28,15 +29,15 @@ class SigmaSVM(HingeClassifier):
     """Sigma-SVM: a support vector machine that also keeps the variance of its outputs small.
 
     Minimises ``(1-D)/2 ||w||² + D/2 w'Σw + C Σ ξ_i`` subject to ``y_i (w'(x_i - μ) + b) >= 1 - ξ_i``
-    with μ and Σ the mean and covariance of the training samples: eq. (3) of [1]_, kernelised in the
-    corrected form. The intercept is not penalised.
+    with μ and Σ the mean and covariance of the training samples: eq. (3) of [1]_. The intercept is not
+    penalised. In the paper's form for kernels, 1/(1-D) is read as a factor of both terms.
 
     Parameters
     ----------
     D : float, default=0.5
         Share of the output variance in the regulariser, within [0, 1]. At 0 the machine is the SVM. At 1 a
-        linear machine is invariant to affine maps of the data, and a machine with a kernel of full rank
-        (RBF) does not depend on the data at all: keep D below 1 for these kernels.
+        linear machine is invariant to affine maps of the data. A machine with a kernel of full rank (RBF)
+        then fits any labels of the training samples, whatever the samples: keep D below 1 for it.
 
     References
     ----------
@@ -64,13 +65,14 @@ class SigmaSVM(HingeClassifier):
     def _variance_share(self) -> float:  # type: ignore[override]
         return float(self.D)
 
+    # rows: the constraints by family; "margin" has y as its side, the costs C_i of slack as its cap.
     def _primal_program(self, X: Any, rows: Families, weights: NDArray[Any]) -> "Program":
         from formulations import sigma_svm
 
         return sigma_svm.primal(X, rows["margin"].side, rows["margin"].cap, self.D, weights)
 
     def _dual_program(self, K: NDArray[Any], rows: Families) -> "Program":
-        # With the centred kernel the Sigma-SVM is a support vector machine.
+        # K is the centred kernel, with which the Sigma-SVM is a support vector machine.
         from formulations import svm
 
         return svm.kernel_dual(K, rows["margin"].side, rows["margin"].cap)
@@ -78,16 +80,18 @@ class SigmaSVM(HingeClassifier):
     def _solver_gram(self, X: Any, weights: NDArray[Any]) -> Gram:
         from formulations.centred_kernel import CentredKernel
 
-        plain = super()._solver_gram(X, weights)
-        self._centred = CentredKernel(plain.panel(None, np.float64).rows(np.arange(plain.n)), weights)
+        gram = super()._solver_gram(X, weights)
+        all_columns = gram.panel(None, np.float64)
+        self._centred = CentredKernel(all_columns.rows(np.arange(gram.n)), weights)
         if (
             self.kernel != "linear"
             and self._variance_share == 1.0
-            and (self.kernel == "rbf" or self._centred.is_degenerate())
+            and (self.kernel == "rbf" or self._centred.is_degenerate())  # largest rank
         ):
             warn(
                 self,
-                "at D=1 and a kernel of full rank it interpolates the labels whatever the data; choose D < 1",
+                "at D=1 and a kernel of full rank the machine interpolates the labels whatever the data; "
+                "choose D < 1",
                 UserWarning,
             )
         return MatrixGram(self._centred.gram(self._variance_share))
@@ -98,10 +102,8 @@ class SigmaSVM(HingeClassifier):
         if self._centred is None:
             self._solver_gram(self._X, self._sample_weights)
         assert self._centred is not None
+        negative_eigenvalue = self._short  # magnitude of the Gram matrix's most negative eigenvalue
         return SigmaKernelGeometry(
-            self._kernel_gram(),
-            self._variance_share,
-            self._sample_weights,
-            self._centred.factors,
-            self._short,
-        )
+            self._kernel_gram(), self._variance_share, self._sample_weights, self._centred.factors,
+            negative_eigenvalue,
+        )  # fmt: skip

@@ -1,7 +1,7 @@
 """The support vector machine.
 
 It is the Relative Margin Machine with the bound B on the outputs infinite, and the Sigma-SVM with D = 0, no
-weight on the variance of the outputs; the baseline of both.
+weight on the variance of the outputs; it is the baseline of both.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -40,6 +40,7 @@ class SVM(HingeClassifier):
 
     _title = "the SVM"
 
+    # rows: the constraints by family; "margin" has y as its side, the costs C_i of slack as its cap.
     def _primal_program(self, X: Any, rows: Families, weights: NDArray[Any]) -> "Program":
         from formulations import svm
 

@@ -322,7 +322,7 @@ class _Splits:
         """Return the binary problems of all splits; a hinge has the sign and the group of its feature."""
         knots = None
         if hinges is not None:
-            X, knots = hinges.fit_transform(X), hinges.numbers_
+            X, knots = hinges.fit_transform(X), hinges.n_knots_
             counts = [len(knots_of_feature) for knots_of_feature in hinges.knots_]
             signs, groups = (
                 None if values is None else np.concatenate([values, np.repeat(values, counts)])

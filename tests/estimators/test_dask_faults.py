@@ -81,7 +81,7 @@ def test_a_block_that_has_missed_a_part_of_the_log_says_so(data):
     from polyopt.large.blocks import Recipe
 
     X, y, _ = data
-    log = [Change("place", (np.zeros(4), False)), Change("begin", (1.0, 1e-9)), Change("aim", (0.0, 0.0))]
+    log = [Change("place", (np.zeros(4), False)), Change("begin", (1.0, 1e-9)), Change("set_rhs", (0.0, 0.0))]
     parts, recipe = [(X, y, None)], Recipe(("no", "yes"), (1.0, 1.0), 1.0)
     ask = Change("costs", (1.0,))
     assert isinstance(answers("fit", [0], recipe, parts, [None], log[1:], 1, ask)[0], Missing)

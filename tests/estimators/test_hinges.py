@@ -28,7 +28,7 @@ def test_hinges_are_what_their_names_say():
     for name, column in zip(names, values.T, strict=True):
         told = eval(name, {"max": np.maximum, **frame}) if "max" in name else frame[name]
         assert column == pytest.approx(np.asarray(told), abs=1e-9)
-    assert list(made.numbers_) == [0] * 3 + [1] * 4
+    assert list(made.n_knots_) == [0] * 3 + [1] * 4
     assert made.set_output(transform="pandas").transform(frame).columns.tolist() == list(names)
 
 

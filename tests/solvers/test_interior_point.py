@@ -312,7 +312,7 @@ def test_multipliers_on_the_way_are_balanced_and_prove_the_bound_of_their_survey
     machine = Iterate(problem, 1e-8)
     for _ in range(6):
         survey = machine.survey()
-        problem.crew.tell("keep", survey.repair_fraction)
+        problem.crew.tell("store_best", survey.repair_fraction)
         left = problem.crew.ask("balance_sums")[0][1]
         beta = rows.beta(problem.crew.ask("multipliers")[0])
         unbalanced += abs(survey.residual[-1]) > 1e-3

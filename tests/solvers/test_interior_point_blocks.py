@@ -229,7 +229,7 @@ def test_limits_and_ctrl_c_keep_a_point_with_a_proven_bound():
     ):
         crew = Local(blocks_of(X, y, costs, 1.5, cuts))
         if status is Status.INTERRUPTED:  # in the midst of a round: some blocks are ahead of others
-            crew.blocks[2].turn = raising_at(crew.blocks[2].turn, 5)
+            crew.blocks[2].set_direction = raising_at(crew.blocks[2].set_direction, 5)
         problem, found = solved(crew, **limit)
         assert found.status is status
         assert found.bound <= optimum * (1 + 1e-9)
@@ -269,12 +269,12 @@ def test_a_threads_room_is_made_anew_where_another_thread_has_moved_the_block(rn
         (block,) = blocks_of(X, y, np.ones(40), np.inf, [])
         block.place(np.zeros(3), False)
         block.begin(1.0, 1e-9)
-        block.aim(0.0, 0.0)
+        block.set_rhs(0.0, 0.0)
         if looks:
             block.survey()
-        call(block.turn, np.full(4, 0.1))
+        call(block.set_direction, np.full(4, 0.1))
         call(block.move, 0.5)
-        call(block.soften, 1e-3)
+        call(block.set_dual_reg, 1e-3)
         return block.survey()
 
     with ThreadPoolExecutor(1) as other:

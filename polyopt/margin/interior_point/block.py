@@ -252,7 +252,7 @@ class Block:
         """Return the cost of the least slacks at the outputs times this factor."""
         return slack_cost(self.point, shrink)
 
-    def keep(self, fraction: float) -> None:
+    def store_best(self, fraction: float) -> None:
         """Store β − fraction · distance in `best_beta`; see ``reduced_diagonal`` for the distances."""
         V = self._reduced_system().V
         np.multiply(fraction, V[:, 1], out=self.best_beta)
@@ -260,12 +260,12 @@ class Block:
 
     # -- steps ----------------------------------------------------------------------------------
 
-    def soften(self, dual_reg: float) -> None:
+    def set_dual_reg(self, dual_reg: float) -> None:
         """Set the dual regularisation."""
         self._dual_reg = dual_reg
         self._moves += 1
 
-    def aim(self, barrier: float, second: float) -> None:
+    def set_rhs(self, barrier: float, second: float) -> None:
         """Set rhs = barrier cap − z t − second dz dt, with dz and dt of the last direction."""
         set_complementarity_rhs(self.point, self._direction, self._mean_cap, barrier, second)
 
@@ -275,7 +275,7 @@ class Block:
         reduced_rhs(self.point, self._dual_reg, self._direction, work.h, 0)
         return self.samples.weighted_sums(work.h)[:, 0]
 
-    def turn(self, dv: Vector) -> tuple[float, float, float]:
+    def set_direction(self, dv: Vector) -> tuple[float, float, float]:
         """Set the direction for a change dv of (w, b).
 
         Return the step length at which the first multiplier or slack reaches zero, and the sums of
@@ -331,9 +331,12 @@ class Block:
         distances: Vector = np.abs(self.best_beta - self.rows.pieces.ends).min(axis=0)
         return distances
 
-    def even(self, fraction: float) -> None:
+    def balance_best(self, fraction: float) -> None:
         """Subtract this fraction of their distances to the breakpoints from the best β, so that Σ β_i = 0."""
         self.best_beta = self.best_beta - np.clip(fraction, -1.0, 1.0) * self._breakpoint_distances()
+
+    # Names in the logs of earlier checkpoints.
+    aim, turn, soften, keep, even = set_rhs, set_direction, set_dual_reg, store_best, balance_best
 
     def dual_terms(self) -> tuple[float, Vector]:
         """Return the linear part of the dual objective at the best multipliers, and Σ β_i (x_i, 1)."""

@@ -1,13 +1,22 @@
-"""The interior-point method: its loop, the best points so far, and the step from one iterate to the next.
+"""The driver of the interior-point method: its loop, the best points so far, and the step between iterates.
 
-:func:`solve_problem` has the loop, :class:`_Best` the best points and the final solution, :class:`Iterate`
-the measurements (:class:`Survey`) and the predictor-corrector step. All sums over samples come from the
-blocks, by ``crew.ask``; ``block`` and ``problem`` describe them and the reduced Newton system.
+Read :func:`solve_problem`, the loop; :class:`Iterate`, which measures an iterate (:class:`Survey`) and takes
+a step of Mehrotra's predictor-corrector method; and :class:`_Best`, the best points and the final solution.
 
-Feasibility. A point whose outputs exceed the bounds ±B is scaled by a factor `shrink` for its primal
-objective. If b is free, the dual constraint Σ β_i = 0 is restored for the dual objective (the repair): every
-β_i moves by one fraction of the distance that its multipliers can move within [0, cap]. The gap between the
-two objectives ends the run.
+The program is min ½ w'Rw + costs of slack of the outputs f_i = w'x_i + b. Each multiplier z is complementary
+to a slack t, and at most its cap, the cost of a unit of slack. β_i is the sum of the multipliers of sample i,
+each with the sign of its constraint; a step changes it by h_i − d_i df_i (see ``block``). So v = (w, b), with
+R extended to v and a 1 appended to each x_i, changes by dv:
+
+    (M + R) dv = X'β − Rv + X'h,    M = X' diag(d) X.
+
+Samples are in blocks: ``ask`` calls a method of all blocks that reads, ``tell`` and ``change`` one that sets
+their state. ``set_rhs`` sets the products z t to aim at, ``set_direction`` the changes that belong to dv.
+
+Feasibility. A point whose outputs exceed the bounds ±B (of the Relative Margin Machine) is scaled by `shrink`
+for its primal objective. If b is free, the dual constraint Σ β_i = 0 is restored for the dual objective (the
+repair): every β_i moves by one fraction of its distance, by which its multipliers can move within [0, cap].
+The gap between the two objectives ends the run.
 """
 
 from __future__ import annotations
@@ -26,6 +35,7 @@ from formulations.language.solution import Solution, Status
 from formulations.language.types import Matrix, Vector
 from polyopt.base.progress import show
 from polyopt.certificates.certificate import relative_gap
+from polyopt.margin import certificate
 from polyopt.margin.interior_point.crew import total
 from polyopt.margin.interior_point.intercept import best_intercept_interval
 from polyopt.margin.interior_point.problem import Problem, System, order_families, read_problem
@@ -38,15 +48,16 @@ class Options:
     """Limits and tolerances of the interior-point method."""
 
     max_iter: int = 200  # twenty to forty are usual
-    max_idle: int = 12  # iterations in which gap, violation and mu stay above 0.9 of the least so far
+    max_idle: int = 12  # iterations in a row with gap, violation and mu above 0.9 of the least so far
     max_idle_closed: int = 6  # the same once the gap is closed
     max_inaccurate_gap: float = 1e-3  # relative; above it a run that rounding ended is stalled
     first_step_fraction: float = 0.9  # in the first step, of each sample's own step length to the boundary
     step_fraction: float = 0.99  # in later steps, of the step length at which the first sample meets it
-    min_mu_ratio: float = 0.05  # lower limit of mu, relative to the mean product at the requested gap
-    min_start_gap: float = 0.1  # least relative gap that the products at a warm start correspond to
+    min_mu_ratio: float = 0.05  # lower limit of mu, relative to the mean product z t at a gap of `tol`
+    min_start_gap: float = 0.1  # the barrier parameter at a warm start is that of at least this gap
     dual_reg: float = 1e-9  # dual regularisation times the mean cost
     dual_reg_factor: float = 3.0  # its growth once the gap is closed and the residual is only rounding
+    terms_floor: float = 3e-9  # least scale of stationarity, relative to the terms of X'β; certificate: 1e-8
     max_violation_ratio: float = 0.5  # of `tol`; the rest is left for the residuals of the certificate
 
 
@@ -60,8 +71,8 @@ def solve_interior_point(
 ) -> Solution:  # fmt: skip
     """Solve a linear hinge-type machine by a primal-dual interior-point method: SVM, Sigma-SVM, RMM.
 
-    Memory: at most some 58 numbers per sample (33 without a bound), a block of rows, and matrices of size m,
-    which should not be much above a thousand.
+    Memory: at most some 58 numbers per sample with the RMM's bounds, 33 without; a block of rows; and
+    matrices of size m, which should not be much above a thousand.
 
     X: samples, an array or CSR; float32 and CSR are not copied.
     rows: the families of constraints, such as ``hinge_families(y, C, B)`` with B > 0 and both classes.
@@ -85,37 +96,36 @@ def solve_interior_point(
 def solve_problem(
     problem: Problem, tol: float, max_iter: int | None, clock: Clock,
     progress: Callable[[dict[str, float]], None] | None,
-    save: Callable[[dict[str, Any]], None] | None = None, known: Mapping[str, Any] | None = None,
+    save: Callable[[dict[str, Any]], None] | None = None, state: Mapping[str, Any] | None = None,
     start: Vector | None = None, options: Options = DEFAULTS,
 ) -> Solution:  # fmt: skip
     """Solve a program whose samples are in blocks; the multipliers stay with the blocks.
 
-    save: called after every iteration with the state of the loop. This state and the crew's log are all that
-        is needed to resume.
-    known: a state that was passed to `save`, to resume from; the crew then has the log.
+    save: called after every iteration with the state of the loop, which resumes a run with the crew's log.
+    state: a state that was passed to `save`, to resume from; the crew then has the log.
     start (m+1,): a warm start (w, b), as in :class:`Iterate`.
     """
     best = _Best(problem, tol, clock, progress, options)
-    iterate = Iterate(problem, tol, is_new=known is None, start=start, options=options)
-    least, stale, iteration = np.full(3, np.inf), 0, 0
-    if known is not None:
-        least, stale, iteration = known["least"], known["stale"], known["iteration"]
-        iterate.recall(known)
-        best.recall(known)
+    iterate = Iterate(problem, tol, is_new=state is None, start=start, options=options)
+    least, idle, iteration = np.full(3, np.inf), 0, 0
+    if state is not None:
+        least, idle, iteration = state["least"], state["stale"], state["iteration"]
+        iterate.restore(state)
+        best.restore(state)
     limit = options.max_iter if max_iter is None else max_iter
 
     def run() -> Status:
-        nonlocal least, stale, iteration
+        nonlocal least, idle, iteration
         while True:
             survey = iterate.survey()
             best.update(iterate, survey)
             if survey.gap <= tol and survey.violation <= options.max_violation_ratio * tol:
                 return Status.SOLVED
             measures = np.array([survey.gap, survey.violation, survey.mu])
-            stale = 0 if (measures < 0.9 * least).any() else stale + 1
+            idle = 0 if (measures < 0.9 * least).any() else idle + 1
             least = np.minimum(least, measures)
             max_idle = options.max_idle_closed if best.is_closed else options.max_idle
-            if stale > max_idle or np.isnan(measures).any():
+            if idle > max_idle or np.isnan(measures).any():
                 return Status.SOLVED if best.violation <= tol else Status.INACCURATE
             if iteration >= limit:
                 return Status.ITERATION_LIMIT
@@ -127,8 +137,8 @@ def solve_problem(
                 return Status.INACCURATE
             iteration += 1
             if save is not None:
-                loop = {"least": least, "stale": stale, "iteration": iteration}
-                save(loop | iterate.known() | best.known())
+                loop = {"least": least, "stale": idle, "iteration": iteration}
+                save(loop | iterate.state() | best.state())
 
     try:
         status = run()
@@ -157,17 +167,17 @@ class _Best:
         self._objective = float(total(problem.crew.ask("costs_at", self._v, 1.0)))
         self._bound, self._history = 0.0, list[dict[str, float]]()
 
-    def known(self) -> dict[str, Any]:
-        """Return the state for :meth:`recall`."""
+    def state(self) -> dict[str, Any]:
+        """Return the state for :meth:`restore`, with the keys of checkpoints."""
         return {
             "objective": self._objective, "kept": self._v, "bound": self._bound, "misfit": self.violation,
             "history": self._history,
         }  # fmt: skip
 
-    def recall(self, known: Mapping[str, Any]) -> None:
+    def restore(self, state: Mapping[str, Any]) -> None:
         """Resume from this state."""
-        self._objective, self._v = known["objective"], known["kept"]
-        self._bound, self.violation, self._history = known["bound"], known["misfit"], list(known["history"])
+        self._objective, self._v = state["objective"], state["kept"]
+        self._bound, self.violation, self._history = state["bound"], state["misfit"], list(state["history"])
 
     @property
     def is_closed(self) -> bool:
@@ -181,7 +191,7 @@ class _Best:
             self._objective, self._v = survey.objective, iterate.v.copy()
         if is_best or (survey.bound > self._bound and not self.is_closed):
             self._bound = survey.bound
-            self._problem.crew.tell("keep", survey.repair_fraction)
+            self._problem.crew.tell("store_best", survey.repair_fraction)
         if is_best:
             self.violation = survey.violation
         record = {
@@ -204,7 +214,7 @@ class _Best:
         objective, w, b = self._feasible_primal()
         if problem.regulariser.is_free:
             distance, imbalance = (float(value) for value in total(crew.ask("balance_sums")))
-            crew.tell("even", imbalance / distance if distance > 0 else 0.0)
+            crew.tell("balance_best", imbalance / distance if distance > 0 else 0.0)
         terms = crew.ask("dual_terms")
         gain, sums = float(total([term[0] for term in terms])), total([term[1] for term in terms])
         bound = gain - problem.regulariser.conjugate(problem.regulariser.weights(sums))
@@ -224,17 +234,18 @@ class _Best:
     def _feasible_primal(self) -> tuple[float, Vector, float]:
         """Return objective, w and b (for centred samples) of the best point, scaled within the bounds."""
         crew, regulariser = self._problem.crew, self._problem.regulariser
-        if not regulariser.is_free:  # then there are no bounds
+        if not regulariser.is_free:  # b is a weight, as in the CPM, which has no bounds
             cost = float(total(crew.ask("costs_at", self._v, 1.0)))
             return regulariser.energy(self._v) + cost, self._v[:-1], float(self._v[-1])
         w = regulariser.min_norm(self._v[:-1])
-        scores = largest_reaches(crew.ask("reaches", np.append(w, 0.0)))
-        best_b = within(best_intercept_interval(crew.ask, total, w), allowed(scores))
+        reaches = largest_reaches(crew.ask("reaches", np.append(w, 0.0)))
+        best_b = within(best_intercept_interval(crew.ask, total, w), allowed(reaches))
         candidates = []
         # If no intercept brings all outputs within the bounds, the iterate's own may be better after scaling.
         for b in (best_b, float(self._v[-1])):
-            outputs = {(low, bound): f - b if low else f + b for (low, bound), f in scores.items()}
-            shrink = shrink_of(outputs)
+            # `reaches` are the largest −f towards a lower bound and f towards an upper one, without b.
+            shifted = {(low, bound): f - b if low else f + b for (low, bound), f in reaches.items()}
+            shrink = shrink_of(shifted)
             cost = float(total(crew.ask("costs_at", np.append(w, b), shrink)))
             candidates.append((shrink**2 * regulariser.energy(w) + cost, shrink, b))
         value, shrink, b = min(candidates)
@@ -256,11 +267,12 @@ class Iterate:
     ):  # fmt: skip
         self._problem, self._tol, self._crew, self._options = problem, tol, problem.crew, options
         facts = problem.facts
+        # facts.costs is the sum of the caps, facts.bounds the number of constraints without slack.
         mean_cap = facts.costs / (problem.soft * facts.n)
         # Sum of the caps of all complementarity products: two for a constraint with slack, else one.
         self._cap_sum = 2.0 * facts.costs + facts.bounds * mean_cap
         self._dual_reg, self._residual = options.dual_reg / mean_cap, np.inf
-        self._is_first, self._size = True, 0.0
+        self._is_first, self._feature_size = True, 0.0
         self.v = np.zeros(facts.m + 1)
         if is_new and start is not None:
             self.v, self._is_first = start.copy(), False
@@ -269,46 +281,46 @@ class Iterate:
             self._crew.tell("begin", mean_cap, self._dual_reg)
 
     def _start_barrier(self, start: Vector) -> float:
-        """Return the barrier parameter at a warm start: its relative gap, in units of the mean product.
+        """Return the barrier parameter at a warm start: its relative gap times objective / `_cap_sum`.
 
-        The dual value is that of the best multiple of the central multipliers. The relative gap is raised to
-        `min_start_gap` if it is less.
+        The gap, at least `min_start_gap`, is to the best dual value of multipliers c times the central ones
+        for `start`: c gain − c² conjugate, which is largest at c = gain / (2 conjugate). c is at most 1.
         """
         regulariser, min_gap = self._problem.regulariser, self._options.min_start_gap
         cost = float(total(self._crew.ask("costs_at", start, 1.0)))
-        value = regulariser.energy(regulariser.weights(start)) + cost
-        unit = value / self._cap_sum
-        terms = self._crew.ask("central_dual", start, min_gap * unit)
+        objective = regulariser.energy(regulariser.weights(start)) + cost
+        mean_product = objective / self._cap_sum
+        terms = self._crew.ask("central_dual", start, min_gap * mean_product)
         gain, sums = float(total([term[0] for term in terms])), total([term[1] for term in terms])
         conjugate = regulariser.conjugate(regulariser.weights(sums))
-        multiple = min(1.0, 0.5 * gain / max(conjugate, _TINY))
-        return max(min_gap, 1.0 - multiple * (gain - multiple * conjugate) / value) * unit
+        c = min(1.0, 0.5 * gain / max(conjugate, _TINY))
+        return max(min_gap, 1.0 - c * (gain - c * conjugate) / objective) * mean_product
 
-    def known(self) -> dict[str, Any]:
-        """Return the state for :meth:`recall`, besides the crew's log."""
+    def state(self) -> dict[str, Any]:
+        """Return the state for :meth:`restore`, besides the crew's log, with the keys of checkpoints."""
         return {
             "v": self.v, "ease": self._dual_reg, "residual": self._residual, "is_first": self._is_first,
-            "size": self._size,
+            "size": self._feature_size,
         }  # fmt: skip
 
-    def recall(self, known: Mapping[str, Any]) -> None:
+    def restore(self, state: Mapping[str, Any]) -> None:
         """Resume from this state."""
-        self.v, self._dual_reg, self._residual = known["v"], known["ease"], known["residual"]
-        self._is_first, self._size = known["is_first"], known["size"]
+        self.v, self._dual_reg, self._residual = state["v"], state["ease"], state["residual"]
+        self._is_first, self._feature_size = state["is_first"], state["size"]
 
     def survey(self) -> Survey:
-        """Return both objectives, the residuals, and the terms of the reduced system for the next step."""
+        """Measure the iterate; the blocks' right-hand sides become those of the affine-scaling direction."""
         regulariser = self._problem.regulariser
-        self._crew.tell("aim", 0.0, 0.0)
+        self._crew.tell("set_rhs", 0.0, 0.0)
         parts = self._crew.ask("survey")
         scalars = total(
             [[part.gain, part.gain_decrease, part.products, part.size, part.cost] for part in parts]
         )
-        gain, gain_decrease, products, size, cost = (float(value) for value in scalars)
+        gain, gain_decrease, products, beta_sum, cost = (float(value) for value in scalars)
         maxima = np.max([[part.largest, part.multiplier, part.violation] for part in parts], axis=0)
-        largest, multiplier, violation = (float(value) for value in maxima)
+        largest_product, largest_multiplier, violation = (float(value) for value in maxima)
         M, sums = total([part.M for part in parts]), total([part.sums for part in parts])
-        # The columns of sums are X' times β, the distances of the repair, and h.
+        # The columns of `sums` are X' times β, the distances of the repair, and h.
         w = regulariser.weights(self.v)
         gradient = regulariser.gradient(w)
         shrink = shrink_of(largest_reaches(part.reaches for part in parts))
@@ -322,37 +334,29 @@ class Iterate:
             can_repair = abs(imbalance) <= distance
         c = regulariser.weights(sums[:, 0] - fraction * sums[:, 1])
         bound = gain - fraction * gain_decrease - regulariser.conjugate(c) if can_repair else -np.inf
-        residual = float(np.abs(c - gradient).max(initial=0.0))
-        residual /= self._scale(M, gradient, c, objective, size)
-        survey = Survey(
-            objective=objective,
-            bound=bound,
-            violation=max(violation, residual, largest / max(multiplier, _TINY)),
-            mu=products / self._cap_sum,
-            repair_fraction=fraction,
-            M=M,
-            residual=sums[:, 0] - regulariser.widened(gradient),
-            affine_rhs=sums[:, 2],
-        )
-        if survey.gap <= self._tol < residual and residual > 0.5 * self._residual:
-            self._dual_reg *= self._options.dual_reg_factor
-        self._residual = residual
-        return survey
+        stationarity = float(np.abs(c - gradient).max(initial=0.0))
+        stationarity /= self._scale(M, gradient, c, objective, beta_sum)
+        return Survey(
+            objective=objective, bound=bound, stationarity=stationarity,
+            violation=max(violation, stationarity, largest_product / max(largest_multiplier, _TINY)),
+            mu=products / self._cap_sum, repair_fraction=fraction, M=M,
+            residual=sums[:, 0] - regulariser.widened(gradient), affine_rhs=sums[:, 2],
+        )  # fmt: skip
 
-    def _scale(self, M: Vector, gradient: Vector, c: Vector, objective: float, size: float) -> float:
+    def _scale(self, M: Vector, gradient: Vector, c: Vector, objective: float, beta_sum: float) -> float:
         """Return the scale of the residual of stationarity: that of a certificate, or a little less.
 
-        The size of the largest feature is estimated once, from M at the first iterate: D weights samples in
-        proportion to their costs, or after a warm start those near the margin.
+        The largest feature is estimated once, from the first M: a root mean square with the weights d.
         """
-        if not self._size:
+        if not self._feature_size:
             deviation = np.sqrt(M.diagonal()[:-1] / M[-1, -1])
-            self._size = float((deviation + np.abs(self._problem.shift)).max(initial=0.0))
+            self._feature_size = float((deviation + np.abs(self._problem.shift)).max(initial=0.0))
+        unit = self._problem.regulariser.unit
         return max(
             float(np.abs(gradient).max(initial=0.0)),
             float(np.abs(c).max(initial=0.0)),
-            3e-9 * self._size * size,
-            1e-4 * self._problem.regulariser.unit * float(np.sqrt(2.0 * objective)),
+            self._options.terms_floor * self._feature_size * beta_sum,
+            certificate.OPTIONS.gradient_floor * unit * float(np.sqrt(2.0 * objective)),
             _TINY,  # for samples that are all alike
         )
 
@@ -364,13 +368,17 @@ class Iterate:
 
         LinAlgError: the reduced system cannot be factorised.
         """
+        # Once the gap is closed, a residual that no longer halves is rounding.
+        if survey.gap <= self._tol < survey.stationarity and survey.stationarity > 0.5 * self._residual:
+            self._dual_reg *= self._options.dual_reg_factor
+        self._residual = survey.stationarity
         system, options = System(self._problem.regulariser, survey.M), self._options
         if self._is_first:
             dv, _, _, _ = self._direction(system, survey, survey.mu, 0.0)
             self._crew.tell("move_apart", options.first_step_fraction)
             self.v, self._is_first = self.v + dv, False
         else:
-            # Predictor: mu after the affine-scaling step; its cube sets the centring.
+            # Predictor: mu after the affine-scaling step (Σ z t is quadratic in its length) sets the new mu.
             _, length, linear, square = self._solve_direction(system, survey.residual + survey.affine_rhs)
             length = min(length, 1.0)
             affine_mu = survey.mu + (length * linear + length**2 * square) / self._cap_sum
@@ -381,13 +389,13 @@ class Iterate:
             length = min(options.step_fraction * length, 1.0)
             self._crew.tell("move", length)
             self.v = self.v + length * dv
-        self._crew.tell("soften", self._dual_reg)
+        self._crew.tell("set_dual_reg", self._dual_reg)
 
     def _direction(
         self, system: System, survey: Survey, mu: float, second: float
     ) -> tuple[Vector, float, float, float]:
-        """Set the direction to the barrier parameter mu, with `second` = 1 for the corrector; see below."""
-        self._crew.tell("aim", mu, second)
+        """Do as :meth:`_solve_direction` for the barrier parameter mu; `second` is 1 for the corrector."""
+        self._crew.tell("set_rhs", mu, second)
         return self._solve_direction(system, survey.residual + total(self._crew.ask("newton_rhs")))
 
     def _solve_direction(self, system: System, rhs: Vector) -> tuple[Vector, float, float, float]:
@@ -396,7 +404,7 @@ class Iterate:
         Return the change dv of (w, b), the step length to the boundary, Σ (z dt + t dz) and Σ dz dt.
         """
         dv = system.solve(rhs)
-        parts = self._crew.change("turn", dv)
+        parts = self._crew.change("set_direction", dv)
         linear, square = total([part[1:] for part in parts])
         return dv, min(part[0] for part in parts), float(linear), float(square)
 
@@ -408,9 +416,10 @@ class Survey:
     objective: float  # primal objective, scaled back within the bounds
     bound: float  # dual objective of the repaired multipliers; -inf if they cannot be repaired
     violation: float  # largest residual of the optimality conditions, relative as in a certificate
+    stationarity: float  # the residual of Rw = X'β among them
     mu: float  # mean product of multiplier and slack, per unit of cost
-    repair_fraction: float  # fraction of its distance by which the repair moves each β_i
-    M: Vector  # (m+1, m+1), X'DX
+    repair_fraction: float  # fraction of its distance by which the repair lowers each β_i
+    M: Vector  # (m+1, m+1), X' diag(d) X
     residual: Vector  # (m+1,), X'β − Rw, followed by Σ β_i if b is free
     affine_rhs: Vector  # (m+1,), X'h of the affine-scaling direction, with barrier parameter 0
 
