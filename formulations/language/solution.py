@@ -12,7 +12,7 @@ _MAX_RECORDS = 50  # records of a history in its printed table
 
 
 class Status(Enum):
-    """How a solve ended; each value is a sentence for the user."""
+    """End of a solve; each value is a sentence for the user."""
 
     SOLVED = "The solver finished: the point meets its stopping test."
     INACCURATE = "The solver stopped short of the tolerance asked; its point is kept."

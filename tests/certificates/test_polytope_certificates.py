@@ -150,7 +150,7 @@ def test_the_additive_bound_is_within_its_error(kind):
             off = abs(gain - float(rational_dual(data, trial) - rational_dual(data, alpha[k])))
             assert off <= error + dual_error(data, alpha[k], W[k]) + 1e-13 * room
     add_up(data, caps, alpha, W, moves, np.ones((npos, K), dtype=bool), free, K, np.inf)
-    taken, A = exact(moves.taken), exact(data.A)
+    taken, A = exact(moves.joint_delta), exact(data.A)
     for k in range(K):
         for j in range(n):
             own = [p for p in free if inside + p != j]
@@ -163,8 +163,8 @@ def test_the_additive_bound_is_within_its_error(kind):
         for k in range(K):
             charged = sum(max(e[r, k] @ e[p, k], 0) for r in free[:place])
             worth.append(taken[p, k] @ slopes[k] - (e[p, k] @ e[p, k]) / 4 - charged / 2)
-        assert min(worth) >= Fraction(moves.added[p]) - Fraction(moves.error[p])
-    assert sum(moves.added[free]) > 0
+        assert min(worth) >= Fraction(moves.increase[p]) - Fraction(moves.error[p])
+    assert sum(moves.increase[free]) > 0
 
 
 @pytest.mark.parametrize("kind", KINDS)
