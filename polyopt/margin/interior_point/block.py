@@ -335,9 +335,6 @@ class Block:
         """Subtract this fraction of their distances to the breakpoints from the best β, so that Σ β_i = 0."""
         self.best_beta = self.best_beta - np.clip(fraction, -1.0, 1.0) * self._breakpoint_distances()
 
-    # Names in the logs of earlier checkpoints.
-    aim, turn, soften, keep, even = set_rhs, set_direction, set_dual_reg, store_best, balance_best
-
     def dual_terms(self) -> tuple[float, Vector]:
         """Return the linear part of the dual objective at the best multipliers, and Σ β_i (x_i, 1)."""
         sums = self.samples.weighted_sums(self.best_beta[:, None])[:, 0]
