@@ -27,13 +27,13 @@ fixed_assignment        min  ‖W‖² + Σ_ik C_i Z_ik ξ_ik
 fixed_assignment_dual   max  Σ_ik α_ik − ¼ Σ_k ‖Σ_i α_ik y_i x̃_i‖²   s.t.  0 ≤ α_ik ≤ C_i Z_ik
 
 With loss="sum", as here, this is the paper's unconstrained form of (6), which its Algorithm 1 minimises: K
-independent programs, each a :func:`face` with the costs c_i = C_i Z_ik. With loss="max" it is (6) as printed:
-ξ_ik is the same for all k at a negative, and counts once. The paper identifies the two losses, but the loss
-of a negative that violates several faces is the sum of its violations in the first, and the largest in the
-second. margin="worst" minimises t, the largest squared norm of a face, instead of ‖W‖², and so maximises the
-smallest margin. The last two couple the faces. mixed_integer is the machine over all assignments, an
-independent check of polyopt's branch and bound; it has no dual. As faces may be renumbered, its row symmetry
-lets a positive use face k only if an earlier positive uses face k − 1.
+independent programs, each a :func:`face` (dual: face_dual) with the costs c_i = C_i Z_ik. With loss="max" it
+is (6) as printed: ξ_ik is the same for all k at a negative, and counts once. The paper identifies the two
+losses, but the loss of a negative that violates several faces is the sum of its violations in the first, and
+the largest in the second. margin="worst" minimises t, the largest squared norm of a face, instead of ‖W‖²,
+and so maximises the smallest margin. The last two couple the faces. mixed_integer is the machine over all
+assignments, an independent check of polyopt's branch and bound; it has no dual. As faces may be renumbered,
+its row symmetry lets a positive use face k only if an earlier positive uses face k − 1.
 
 The dual of margin="worst": let θ_k be the multiplier of ‖W_k‖² ≤ t and v_k = Σ_i α_ik y_i x̃_i. Minimising
 the Lagrangian over t requires Σ θ_k = 1, and over W_k requires 2 θ_k W_k = v_k, which leaves

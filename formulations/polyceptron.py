@@ -35,7 +35,8 @@ cell        min  Σ_i c_i ξ_i
 cell_dual   max  margin Σ_i u_i − R Σ_l (s⁺_l + s⁻_l)
             s.t. Σ_i u_i y_i x̃_i − s⁺ + s⁻ = 0 [w] (row balance),  0 ≤ u_i ≤ c_i,  s⁺ ≥ 0,  s⁻ ≥ 0
 
-cell is the program of one face, with c_i = C_i Z_ik; fixed_assignment has all faces, which are independent.
+cell is the program of one face, with c_i = C_i Z_ik; fixed_assignment, with fixed_assignment_dual, has all
+faces, which are independent.
 In the duals eliminating s⁺ and s⁻ leaves margin Σ u − R ‖Σ u y x̃‖_1, so any u with 0 ≤ u ≤ c gives a lower
 bound. Without the box (R infinite) balance is an equation in u alone. mixed_integer is the machine over all
 assignments of the negatives, with the margin 1 and no dual. As faces may be renumbered, its row symmetry lets

@@ -147,7 +147,6 @@ class ConvexPolytopeMachine(FaceClassifier):
         each class outside, and predicts by the difference of their scores; they are in ``sides_``.
     solver : {"auto", "exact", "dual", "sgd", "global"}, default="auto"
         All minimise the same objective; ``solver_`` is the solver used.
-
         - "exact": alternating minimisation. It solves the program of ``formulations.cpm`` for a fixed
           assignment, to about 1e-10, then reassigns the positives.
         - "dual": the same with dual coordinate ascent, to `tol`; with a penalty on the weights or signs with

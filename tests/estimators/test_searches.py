@@ -38,7 +38,7 @@ def ends_in_fit(monkeypatch):
                 raise KeyboardInterrupt
             if len(begun) == count + 1:
                 clock = current_clock()
-                clock.stop() if how == "stopped" else setattr(clock, "_until", 0.0)
+                clock.stop() if how == "stopped" else setattr(clock, "_deadline", 0.0)
             return original(self, *arguments, **more)
 
         monkeypatch.setattr(PairwiseClassifier, "fit", fit)

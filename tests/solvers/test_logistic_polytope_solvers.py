@@ -227,7 +227,7 @@ def test_zeros_keep_their_condition():
     problem = FaceLoss(X, y, np.ones(len(y)), Owners(0, 2), 1.0, 0.01, 4.0)
     found = solve_logistic_polytopes(problem, n_init=1, tol=1e-9)
     alpha, W = found.duals["margin"], found["W"]
-    q, _ = faces.pulls(X, y, problem.owners, found["assignment"], alpha)
+    q, _ = faces.loss_gradients(X, y, problem.owners, found["assignment"], alpha)
     zero = (W[:, :-1] == 0.0) & problem.free[:, None]
     assert zero.sum() > 20
     assert np.abs(q[zero]).max() <= 4.0 + 1e-3
