@@ -39,7 +39,7 @@ class TwoPolytopes:
         for sgd, outer in zip(self.sides, (1.0, -1.0), strict=True):
             faces = np.full(len(y), -1)
             gains = np.full(len(y), self.gain)
-            sgd.show(rows, outer * y > 0, gains, np.arange(n), faces, faces.copy())
+            sgd.learn(rows, outer * y > 0, gains, np.arange(n), faces, faces.copy())
         self.left -= n
         self.seconds += time.process_time() - started
 
