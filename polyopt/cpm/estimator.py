@@ -147,19 +147,19 @@ class ConvexPolytopeMachine(FaceClassifier):
         each class outside, and predicts by the difference of their scores; they are in ``sides_``.
     solver : {"auto", "exact", "dual", "sgd", "global"}, default="auto"
         All minimise the same objective; ``solver_`` is the solver used.
-        - "exact": alternating minimisation. It solves the program of ``formulations.cpm`` for a fixed
-          assignment, to about 1e-10, then reassigns the positives.
-        - "dual": the same with dual coordinate ascent, to `tol`; with a penalty on the weights or signs with
-          Newton steps on the dual, to gaps of about 1e-10.
-        - "sgd": Algorithms 1 and 2; with a penalty on the weights or signs dual averaging, whose weights
-          have exact zeros too.
-        - "global": branch and bound, which proves the optimum over all assignments, for up to 2,000 samples,
-          or 20,000 with up to 4 features; not with a penalty on the weights or signs. It starts from a run
-          of "sgd" within a tenth of the `time_limit`; the certificate has the remaining gap. With loss="max"
-          or margin="worst" and several faces SCIP (``pip install 'polyopt[mip]'``) solves the mixed-integer
-          program of up to 200 samples; its bound is stated, not proven.
-        - "auto": "exact" for small data, else "sgd"; with a penalty on the weights or signs "dual", and
-          "sgd" for large data.
+        "exact": alternating minimisation. It solves the program of ``formulations.cpm`` for a fixed
+        assignment, to about 1e-10, then reassigns the positives.
+        "dual": the same with dual coordinate ascent, to `tol`; with a penalty on the weights or signs with
+        Newton steps on the dual, to gaps of about 1e-10.
+        "sgd": Algorithms 1 and 2; with a penalty on the weights or signs dual averaging, whose weights
+        have exact zeros too.
+        "global": branch and bound, which proves the optimum over all assignments, for up to 2,000 samples,
+        or 20,000 with up to 4 features; not with a penalty on the weights or signs. It starts from a run
+        of "sgd" within a tenth of the `time_limit`; the certificate has the remaining gap. With loss="max"
+        or margin="worst" and several faces SCIP (``pip install 'polyopt[mip]'``) solves the mixed-integer
+        program of up to 200 samples; its bound is stated, not proven.
+        "auto": "exact" for small data, else "sgd"; with a penalty on the weights or signs "dual", and
+        "sgd" for large data.
     n_init : int or "auto", default="auto"
         Number of random starts, the best of which is kept; "auto" is 20 for "exact" and "dual", 10 with
         `max_features`, 5 for "dual" with a penalty on the weights (each from a run without penalty), else 1.
