@@ -60,13 +60,23 @@ Loss = Literal["sum", "max"]
 Margin = Literal["total", "worst"]
 
 _NAME = "the Convex Polytope Machine"
-_LARGE_ENTRIES = 500_000  # entries of X above which multipliers are computed with less effort
-_LARGE_ROUNDS = 30  # largest number of rounds of the ascent for large X
-_LARGE_TOL = 1e-4  # smallest relative gap of penalised faces for large X
 _WORST_HINGE_TOL = 1e-6  # difference to the largest hinge up to which a hinge counts as largest
 _MIN_SCALE = 1e-8  # smallest scale of stationarity, relative to that of the single faces
 _NOTE_IMPROVABLE = "A sample outside has a smaller hinge on another face, so another assignment costs less."
 _NOTE_FIXED_POINT = "No sample outside has a smaller hinge on another face; another assignment may cost less."
+
+
+@dataclass(frozen=True)
+class Options:
+    """Effort for the multipliers of a certificate that is given none."""
+
+    max_entries: int = 500_000  # entries of X above which the two limits below hold
+    max_rounds_above: int = 30  # rounds of the ascent
+    min_gap_above: float = 1e-4  # relative gap of penalised faces
+
+
+OPTIONS = Options()
+
 
 # -- entry points -----------------------------------------------------------------------------
 
@@ -391,17 +401,19 @@ def _multipliers(point: CpmPoint, loss: Loss, margin: Margin, tol: float, max_it
         is_worst = point.hinge >= point.hinge.max(axis=1, keepdims=True) - _WORST_HINGE_TOL
         weights = np.where((y < 0)[:, None], is_worst / is_worst.sum(axis=1, keepdims=True), Z)
         costs = point.C[:, None] * weights
-    is_large = X.shape[0] * X.shape[1] > _LARGE_ENTRIES
+    is_large = X.shape[0] * X.shape[1] > OPTIONS.max_entries
     if penalty is not None:
         from polyopt.cpm.penalised_face_dual import PenalisedAscent
 
         ascent = PenalisedAscent(X[:, :-1], y, costs, penalty)
         ascent.begin_at(point.W)
-        ascent.solve(max(tol, _LARGE_TOL) if is_large else tol)
+        ascent.solve(max(tol, OPTIONS.min_gap_above) if is_large else tol)
         return ascent.alpha
     caps = costs if loss == "max" else np.repeat(point.C[:, None], len(point.W), axis=1)
     value = float(point.value(loss).mid)
-    return ascend_faces(point, caps, tol, min(max_iter, _LARGE_ROUNDS) if is_large else max_iter, value)
+    return ascend_faces(
+        point, caps, tol, min(max_iter, OPTIONS.max_rounds_above) if is_large else max_iter, value
+    )
 
 
 def ascend_faces(

@@ -51,6 +51,7 @@ def makers(module):
 def test_every_program_of_a_family_is_named_in_its_docstring_and_stated_on_its_page(name):
     module = family(name)
     entries = entries_of(name, module)
+    assert makers(module)
     assert set(makers(module)) <= set(re.findall(r"\w+", inspect.getdoc(module)))
     page = text_of_family(module, entries)
     for entry in entries:
