@@ -37,7 +37,7 @@ from polyopt.cpm.stream import PolytopeStream
 from polyopt.cpm.two_sides import BOTH, certificate_of_sides, fit_sides, frame_of_sides, one_sided, set_sides
 from polyopt.estimators.face_penalty import FacePenalty
 from polyopt.estimators.faces import FaceClassifier
-from polyopt.estimators.parameters import MACHINE, Settings, estimator, ruled, shared
+from polyopt.estimators.parameters import POLYTOPE_MACHINE_PARAMETERS, Settings, checked_by, estimator, shared
 from polyopt.estimators.status import warn
 from polyopt.estimators.stream import keeps_no_data, learn_chunk
 from polyopt.linalg.used_features import UsedFeatures, present_features
@@ -90,9 +90,9 @@ class SGDSettings(Settings):
     feature_scale: float = 1.0
 
     _parameter_constraints: ClassVar[Mapping[str, Any]] = {
-        "perplexity": ruled("perplexity", at_least, 1.0),
+        "perplexity": checked_by("perplexity", at_least, 1.0),
         "average": ["boolean"],
-        "feature_scale": ruled("feature_scale", positive),
+        "feature_scale": checked_by("feature_scale", positive),
     }
 
 
@@ -241,7 +241,7 @@ class ConvexPolytopeMachine(FaceClassifier):
     _dtypes: ClassVar[list[Any]] = [np.float64, np.float32, np.uint8]
     _scored_dtypes: ClassVar[Any] = _dtypes
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **shared(*MACHINE),
+        **shared(*POLYTOPE_MACHINE_PARAMETERS),
         "loss": [StrOptions({"sum", "max"})],
         "penalty": [FacePenalty, None],
         "sgd": [SGDSettings, None],

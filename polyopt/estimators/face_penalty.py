@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from formulations.face_penalty import FacePenalty as FacePenaltyOfFeatures
 from formulations.language.arguments import at_least, whole_or_none
-from polyopt.estimators.parameters import Settings, ruled
+from polyopt.estimators.parameters import Settings, checked_by
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -73,10 +73,10 @@ class FacePenalty(Settings):
     margin: Literal["total", "worst"] = "total"
 
     _parameter_constraints: ClassVar[Mapping[str, Any]] = {
-        "l1": ruled("l1", at_least, 0.0),
-        "group": ruled("group", at_least, 0.0),
-        "max_features": ruled("max_features", whole_or_none),
-        "integers": ruled("integers", whole_or_none),
+        "l1": checked_by("l1", at_least, 0.0),
+        "group": checked_by("group", at_least, 0.0),
+        "max_features": checked_by("max_features", whole_or_none),
+        "integers": checked_by("integers", whole_or_none),
         "margin": [StrOptions({"total", "worst"})],
     }  # signs and groups are checked with the data
 

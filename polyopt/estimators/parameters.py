@@ -31,6 +31,7 @@ from formulations.language.arguments import (
 
 T = TypeVar("T")
 
+# The position before a heading of a docstring: a line that is underlined with dashes.
 _HEADING = re.compile(r"^(?=\S.*\n-+$)", re.MULTILINE)
 
 
@@ -45,7 +46,11 @@ def estimator(cls: type[T]) -> type[T]:
     annotated name that is not a parameter is a ``ClassVar`` or a ``field(init=False)``.
 
     The docstring's sections Parameters and Attributes are completed from the bases' docstrings. An entry of
-    the class replaces a base's entry of the same names.
+    the class replaces a base's entry of the same name.
+
+    If parameters of an earlier version have moved, the class has two tables. ``_moved`` maps the name of each
+    to the new name, ``group__field``, or to a sentence that says what to do instead. ``_settings`` maps the
+    name of a group to its :class:`Settings` class.
     """
     docstring = cls.__doc__
     declared = dataclass(eq=False, repr=False)(cls)
@@ -67,12 +72,12 @@ def _refusing_moved(init: Callable[..., None]) -> Callable[..., None]:
 def refuse_moved(cls: Any, names: Iterable[str]) -> None:
     """Raise TypeError for a parameter of an earlier version; the message names the one to use instead."""
     for name in names:
-        if (new := getattr(cls, "_moved", {}).get(name)) is not None:
-            group, _, part = new.partition("__")
-            if part:
+        if (replacement := getattr(cls, "_moved", {}).get(name)) is not None:
+            group, _, field_name = replacement.partition("__")
+            if field_name:
                 settings = cls._settings[group].__name__
-                new = f"give {group}={settings}({part}=...), or set_params({new}=...)"
-            raise TypeError(f"{cls.__name__} has no parameter {name!r}: {new}")
+                replacement = f"give {group}={settings}({field_name}=...), or set_params({replacement}=...)"
+            raise TypeError(f"{cls.__name__} has no parameter {name!r}: {replacement}")
 
 
 def _completed(cls: type, docstring: str) -> str:
@@ -93,12 +98,13 @@ def _completed(cls: type, docstring: str) -> str:
 
 
 def _entries(cls: type, heading: str) -> dict[str, str]:
-    """Return the entries of a section by name, a class's own entries before those of its bases."""
+    """Return the entries of a section by name, of a class and its bases; those of a subclass come first."""
     entries: dict[str, str] = {}
-    for base in reversed(cls.__mro__):
-        base_entries = dict(_entries_of(vars(base).get("__doc__") or "", heading))
-        new_entries = {name: text for name, text in base_entries.items() if name not in entries}
-        entries = new_entries | entries | base_entries
+    for ancestor in reversed(cls.__mro__):
+        described = dict(_entries_of(vars(ancestor).get("__doc__") or "", heading))
+        new_entries = {name: text for name, text in described.items() if name not in entries}
+        # A known name keeps its position, but takes the text of the subclass.
+        entries = new_entries | entries | described
     return entries
 
 
@@ -131,35 +137,40 @@ class Settings:
         check_parameters(self._parameter_constraints, self.get_params(), type(self).__name__)
 
 
-# -- rules -----------------------------------------------------------------------------------------------
+# -- constraints -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Ruled:
+class CheckedBy:
     """A constraint given by a function of the value that raises ValueError if the value is not allowed."""
 
-    rule: Callable[[Any], object]
+    check: Callable[[Any], object]
 
 
-def ruled(name: str, rule: Callable[..., object], *limits: Any, **options: Any) -> list[Any]:
-    """Return the constraint of a parameter by a function of :mod:`formulations.language.arguments`."""
-    return [Ruled(lambda value: rule(name, value, *limits, **options))]
+def checked_by(name: str, check: Callable[..., object], *limits: Any, **options: Any) -> list[Any]:
+    """Return the constraint that ``check(name, value, *limits, **options)`` raises no ValueError.
+
+    `name` is that of the parameter, `check` a function of :mod:`formulations.language.arguments`.
+    """
+    return [CheckedBy(lambda value: check(name, value, *limits, **options))]
 
 
+# Constraints of parameters that several estimators have. B bounds the outputs of an RMM; D is the weight of
+# the outputs' variance in a Sigma-SVM.
 _SHARED: dict[str, list[Any]] = {
-    **{name: ruled(name, positive) for name in ("C", "ridge", "step")},
-    **{name: ruled(name, whole) for name in ("n_faces", "n_init", "max_iter", "patience", "inner")},
-    "radius": ruled("radius", positive, infinite=True),
-    "B": ruled("B", at_least, 1.0, infinite=True),
-    "D": ruled("D", within, 0.0, 1.0),
-    "tol": [Ruled(tolerance)],
-    "time_limit": [Ruled(seconds)],
+    **{name: checked_by(name, positive) for name in ("C", "ridge", "step")},
+    **{name: checked_by(name, whole) for name in ("n_faces", "n_init", "max_iter", "patience", "inner")},
+    "radius": checked_by("radius", positive, infinite=True),
+    "B": checked_by("B", at_least, 1.0, infinite=True),
+    "D": checked_by("D", within, 0.0, 1.0),
+    "tol": [CheckedBy(tolerance)],
+    "time_limit": [CheckedBy(seconds)],
     "class_weight": [StrOptions({"balanced"}), dict, None],
     "random_state": ["random_state"],
     "n_jobs": [Integral, None],
     "verbose": ["verbose"],
 }
-MACHINE = (
+POLYTOPE_MACHINE_PARAMETERS = (
     "n_faces", "C", "tol", "max_iter", "time_limit", "class_weight", "random_state", "n_jobs", "verbose",
 )  # fmt: skip
 """Names of the parameters that every Convex Polytope Machine has."""
@@ -167,25 +178,28 @@ MACHINE = (
 
 def shared(*names: str, optional: Sequence[str] = ()) -> dict[str, list[Any]]:
     """Return the constraints of parameters by name; the `optional` ones are integers or None."""
-    return {name: _SHARED[name] for name in names} | {name: ruled(name, whole_or_none) for name in optional}
+    return {name: _SHARED[name] for name in names} | {
+        name: checked_by(name, whole_or_none) for name in optional
+    }
 
 
 def check_parameters(constraints: Mapping[str, Any], values: Mapping[str, Any], caller: str) -> None:
     """Raise ValueError for the first value that is not allowed.
 
-    The message is that of the :class:`Ruled` constraint, if there is one, else that of scikit-learn, which
-    names the `caller`.
+    constraints: by parameter the list of alternatives, constraints of scikit-learn or one :class:`CheckedBy`;
+    a value must satisfy one of them. The message is that of the :class:`CheckedBy`, if there is one, else
+    that of scikit-learn, which names the `caller`.
     """
-    plain = {}
-    for name, allowed in constraints.items():
-        rules = [constraint for constraint in allowed if isinstance(constraint, Ruled)]
-        if not rules:
-            plain[name] = allowed
+    without_check = {}
+    for name, alternatives in constraints.items():
+        checks = [constraint for constraint in alternatives if isinstance(constraint, CheckedBy)]
+        if not checks:
+            without_check[name] = alternatives
             continue
-        alternatives = [make_constraint(option) for option in allowed if not isinstance(option, Ruled)]
-        if not any(constraint.is_satisfied_by(values[name]) for constraint in alternatives):
-            rules[0].rule(values[name])
-    validate_parameter_constraints(plain, values, caller_name=caller)
+        others = [make_constraint(option) for option in alternatives if not isinstance(option, CheckedBy)]
+        if not any(constraint.is_satisfied_by(values[name]) for constraint in others):
+            checks[0].check(values[name])
+    validate_parameter_constraints(without_check, values, caller_name=caller)
     for value in values.values():
         if isinstance(value, Settings):
             value.check()

@@ -15,7 +15,7 @@ from formulations.language.solution import Solution, Status
 from polyopt.base.types import SamplesLike, Seed
 from polyopt.certificates.certificate import Certificate, Claim
 from polyopt.estimators.faces import check_sizes, inside_class_index, refuse_inside_label
-from polyopt.estimators.parameters import estimator, ruled, shared
+from polyopt.estimators.parameters import checked_by, estimator, shared
 from polyopt.estimators.validation import validated
 from polyopt.large.alternation import Rounds
 from polyopt.large.base import MIN_CERTIFICATE_TOL, BlockClassifier
@@ -119,11 +119,11 @@ class ConvexPolytopeMachine(BlockClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BlockClassifier._parameter_constraints,
         **shared("n_faces", "C", "random_state"),
-        **{name: ruled(name, whole) for name in ("pilot", "max_passes", "max_rounds")},
+        **{name: checked_by(name, whole) for name in ("pilot", "max_passes", "max_rounds")},
         "inside_label": "no_validation",  # type: ignore[dict-item]
-        "least_fall": ruled("least_fall", within, 0.0, 1.0),
-        "solver": ruled("solver", one_of, ("auto", "interior point", "dual ascent")),
-        "feature_scale": ruled("feature_scale", positive),
+        "least_fall": checked_by("least_fall", within, 0.0, 1.0),
+        "solver": checked_by("solver", one_of, ("auto", "interior point", "dual ascent")),
+        "feature_scale": checked_by("feature_scale", positive),
     }
     _frames: ClassVar[int] = 2
     _moved: ClassVar[dict[str, str]] = {"n_shards": "steps go through all blocks one after the other"}

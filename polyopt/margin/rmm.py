@@ -18,7 +18,7 @@ from formulations.families import Families, bound_families, bounded_families
 from formulations.language.arguments import positive
 from formulations.unlabelled_bounds import append, extend_multipliers
 from polyopt.base.types import SamplesLike
-from polyopt.estimators.parameters import estimator, ruled, shared
+from polyopt.estimators.parameters import checked_by, estimator, shared
 from polyopt.estimators.validation import validated
 from polyopt.margin.fit import HingeClassifier
 
@@ -77,7 +77,7 @@ class RelativeMarginMachine(HingeClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **HingeClassifier._parameter_constraints,
         **shared("B"),
-        "bound_cost": ruled("bound_cost", positive, infinite=True),
+        "bound_cost": checked_by("bound_cost", positive, infinite=True),
     }
 
     @property

@@ -26,7 +26,7 @@ from polyopt.base.types import ClassWeight, Seed
 from polyopt.certificates.certificate import Certificate
 from polyopt.estimators.face_penalty import FacePenalty
 from polyopt.estimators.faces import FaceClassifier
-from polyopt.estimators.parameters import Ruled, Settings, estimator, ruled, shared
+from polyopt.estimators.parameters import CheckedBy, Settings, checked_by, estimator, shared
 from polyopt.linalg.used_features import UsedFeatures
 from polyopt.polyhedral.logistic_certificate import certify_logistic_polytopes
 from polyopt.polytope import Polytope
@@ -147,9 +147,9 @@ class LogisticPolytopes(FaceClassifier):
             "ridge", "n_init", "max_iter", "tol", "time_limit", "class_weight", "random_state", "n_jobs",
             "verbose",
         ),
-        "n_faces": [Ruled(owners_of)],
+        "n_faces": [CheckedBy(owners_of)],
         "penalty": [FacePenalty, None],
-        "max_numbers": ruled("max_numbers", whole_or_none),
+        "max_numbers": checked_by("max_numbers", whole_or_none),
         "solver": [StrOptions({"auto", "newton", "exact"})],
     }  # fmt: skip
 

@@ -44,7 +44,7 @@ from polyopt.base.progress import show, tell
 from polyopt.base.threads import single_threaded_blas
 from polyopt.base.types import ClassWeight
 from polyopt.certificates.certificate import Certificate
-from polyopt.estimators.parameters import Settings, estimator, ruled, shared
+from polyopt.estimators.parameters import Settings, checked_by, estimator, shared
 from polyopt.linalg.span import SampleSpan
 from polyopt.optim.newton_steps import ARMIJO, positive_factor
 from polyopt.optim.rounds import DescentProblem, Stage, random_faces, run_from_many_starts
@@ -587,8 +587,8 @@ class PLUME(PolyhedralClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SHARED,
         **shared("tol"),
-        "gamma": ruled("gamma", at_least, 0.0),
-        "ridge": ruled("ridge", at_least, 0.0),
+        "gamma": checked_by("gamma", at_least, 0.0),
+        "ridge": checked_by("ridge", at_least, 0.0),
         "solver": [StrOptions({"auto", "newton", "bfgs", "gradient", "exact"})],
         "em": [EMSettings, None],
         "decision": [StrOptions({"posterior", "polytope"})],

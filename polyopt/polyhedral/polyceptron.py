@@ -37,7 +37,7 @@ from polyopt.base.progress import show, tell
 from polyopt.base.types import ClassWeight, SamplesLike
 from polyopt.certificates.certificate import Certificate
 from polyopt.estimators.multiplier_frame import hinge_columns
-from polyopt.estimators.parameters import Settings, estimator, ruled, shared
+from polyopt.estimators.parameters import Settings, checked_by, estimator, shared
 from polyopt.estimators.stream import keeps_no_data, learn_chunk, make_arrays_writable
 from polyopt.linalg.rows import ROW_TYPES, ROWS, Rows, as_rows, in_lanes, stretches
 from polyopt.linalg.span import SampleSpan, without_idle_faces
@@ -277,7 +277,7 @@ class PerceptronSettings(Settings):
 
     _parameter_constraints: ClassVar[Mapping[str, Any]] = {
         **shared("step", optional=["patience"]),
-        "threshold": ruled("threshold", at_least, 0.0),
+        "threshold": checked_by("threshold", at_least, 0.0),
         "rule": [StrOptions({"corrected", "cells", "printed"})],
         "pocket": ["boolean"],
     }
