@@ -10,8 +10,8 @@ if it is 0 or below. Votes of pairs, probabilities, rules as text, SQL and Pytho
 same rule. So the polytope of a classifier is closed if ``classes_[0]`` is inside, and open if
 ``classes_[1]`` is.
 
-In the file: :class:`PairwiseClassifier`, then the fit of its parts, pairs of classes, with shares of the time
-limit and the treatment of Ctrl-C.
+In the file: :class:`PairwiseClassifier`; the fits of pairs of classes, each with its part of the time limit;
+and the treatment of Ctrl-C.
 """
 
 from __future__ import annotations
@@ -106,14 +106,14 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
     n_features_in_: int
     classes_: NDArray[Any]
     estimators_: list[Any]
-    _asked: dict[str, Any]  # parameters of the fit; later changes are for the next fit
+    _asked: dict[str, Any]  # parameters of the last fit; changes by set_params are for the next fit
     _y: Any  # labels as signs; None without the training data
     _rows: Any  # row numbers of the samples of the fit in the data passed to it
-    _pair_places: list[NDArray[np.intp]]  # for each pair, indices of its samples among those of the fit
+    _pair_places: list[NDArray[np.intp]]  # for each pair of classes, indices of its samples in `_rows`
     _dtypes: ClassVar[list[Any]] = [np.float64]  # types of X that the fit does not convert
     _scored_dtypes: ClassVar[Any] = np.float64  # types of X that the scoring does not convert
     _earlier: Any = None  # during a fit with warm_start, the attributes of the previous fit
-    _fit_inputs: ClassVar[tuple[str, ...]] = ()  # inputs of a fit other than the parameters
+    _fit_inputs: ClassVar[tuple[str, ...]] = ()  # attributes that a fit reads besides the parameters
     _parameter_constraints: ClassVar[dict[str, list[Any]]]
     _settings: ClassVar[
         dict[str, type[Settings]]
@@ -166,7 +166,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         return machine.set_params(**{name: None for name in ("class_weight", "n_jobs") if name in known})
 
     def _at_once(self) -> str:
-        """Return the solver that has a first point earliest, for a pair of classes without time."""
+        """Return the solver with the earliest first result, for a pair of classes after the time limit."""
         return "auto"
 
     def _further_samples(
@@ -567,15 +567,18 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         return combine(certificates, names)
 
     def _with_names(self, certificate: Certificate) -> Certificate:
-        """Return the certificate with labels and row numbers of the data passed to ``fit`` as evidence."""
+        """Return the certificate with the labels and row numbers of the data of ``fit`` in its evidence."""
+        # The labels of the signs -1 and +1: with a side of -1, classes_[0] has the sign +1.
         side, rows = getattr(self, "_side", 1.0), getattr(self, "_rows", None)
-        low, high = (str(label) for label in (self.classes_ if side > 0 else self.classes_[::-1]))
+        negative, positive = (str(label) for label in (self.classes_ if side > 0 else self.classes_[::-1]))
         parts = certificate.evidence
-        if rows is None:  # the evidence of a machine of two sides has row numbers already
-            known = all(part.rows is not None for part in parts)
-            return replace(certificate, evidence=parts if known else ())
+        if rows is None:  # a machine of two polytopes: its evidence has row numbers already
+            are_known = all(part.rows is not None for part in parts)
+            return replace(certificate, evidence=parts if are_known else ())
         factor = self._feature_scale()
-        named = [p if p.rows is not None else p.of((low, high), rows, factor) for p in parts]
+        named = [
+            part if part.rows is not None else part.of((negative, positive), rows, factor) for part in parts
+        ]
         return replace(certificate, evidence=tuple(named))
 
     def _feature_scale(self) -> float:
@@ -648,7 +651,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         """Remove, from this copy of a binary machine, the attributes that predictions do not need."""
 
     def _drop_data_of_pairs(self, original: Self) -> None:
-        """Remove them from this copy of a machine of several classes; its pairs have no data already."""
+        """Remove these attributes from this copy of a machine of several classes, but for its pairs."""
 
     def _keep_no_solution(self, original: Self) -> None:
         """Replace the solution by its status and values, without its vectors and its history."""
@@ -699,9 +702,9 @@ class Part:
     """One of several machines that are fitted as parts of another one, and its part of the time limit."""
 
     what: str  # kind of part in progress messages, such as "pair"
-    number: int  # from 0
-    count: int  # of the parts
-    clock: Clock  # with the time limit for all of them
+    number: int  # number of this part, from 0
+    count: int  # number of parts
+    clock: Clock  # with the time limit for all parts together
     n_jobs: int | None  # number of parts fitted in parallel
 
     @contextmanager

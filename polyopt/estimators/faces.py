@@ -1,7 +1,7 @@
 """Base of the classifiers with faces: scores, polytope, probabilities and explanations.
 
 A face has the score W_k·x + b_k; the faces of a classifier bound a polytope, which has one class inside. The
-labels of a paper are its signs +1 and -1. "Spread" means the standard deviation of a feature.
+labels of a paper are its signs +1 and -1. The spread of a feature is its standard deviation.
 
 In the file: checks of sizes and scaling, the scores of faces (:func:`scores_at`), :class:`FaceClassifier`.
 """
@@ -290,7 +290,7 @@ class FaceClassifier(PairwiseClassifier):
             warn(self, text, UserWarning)
 
     def _chosen_side(self) -> float:
-        """Return +1 if ``classes_[1]`` is to be the positive class of the paper, -1 if ``classes_[0]`` is."""
+        """Return `_side` by the parameter `inside_label`; 1 if that is None."""
         if self.inside_label is None:
             return 1.0
         return -self._outward if inside_class_index(self.inside_label, self.classes_) else self._outward
@@ -547,7 +547,7 @@ class FaceClassifier(PairwiseClassifier):
     def explain_model(
         self, X: SamplesLike | None = None, y: ArrayLike | None = None, *, top: int = 8
     ) -> ModelExplanation:
-        """Explain the model: the shares of its features, and the role of each face (two classes).
+        """Explain the model: the importance of its features, and the role of each face (two classes).
 
         Parameters
         ----------

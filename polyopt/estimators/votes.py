@@ -20,7 +20,7 @@ from polyopt.base.onnx_graph import Graph
 
 MIN_WINNING = math.nextafter(0.5, 1.0)
 """Smallest probability above 1/2."""
-_MIN_PROBABILITY = 1e-12  # to which probabilities of a pair are clipped before the coupling
+_MIN_PROBABILITY = 1e-12  # lower limit of the probabilities of a pair that are coupled
 _ONNX_TYPES = {"i": "int64", "u": "int64", "f": "double", "b": "bool"}  # of labels, by their numpy kind
 
 
@@ -88,7 +88,7 @@ def _draw_votes(graph: Graph, scores: str, n_classes: int) -> str:
     """Draw the votes (n, n_classes) of the pairs, plus a tie break below 1/3 by the sum of the scores."""
     pairs = np.array(list(combinations(range(n_classes), 2)))
     first, second = np.eye(n_classes)[pairs[:, 0]], np.eye(n_classes)[pairs[:, 1]]
-    is_second = graph.op("Cast", graph.op("Greater", scores, graph.constant(0.0)), to=11)  # double
+    is_second = graph.op("Cast", graph.op("Greater", scores, graph.constant(0.0)), to=11)  # to double
     votes = graph.op("MatMul", is_second, graph.constant(second - first))
     votes = graph.op("Add", votes, graph.constant(first.sum(axis=0)))
     total = graph.op("MatMul", scores, graph.constant(second - first))
