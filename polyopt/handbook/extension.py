@@ -1,23 +1,15 @@
 """Extension of Sphinx: formulas as MathML, and the directives ``program`` and ``exercises``.
 
 Browsers draw MathML without a script or a network.
-
-The contents beside each page are made once for each folder of the site, and the lines of the page and of its
-parents are marked. Sphinx makes the contents of each page anew: on a site of 140 pages, two fifths of the
-build.
 """
 
-import posixpath
 import re
-from collections.abc import Callable
-from functools import cache
 from itertools import starmap
 from typing import Any, ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import Directive
 from sphinx.application import Sphinx
-from sphinx.search.en import SearchEnglish
 
 from polyopt.base.text import escape
 from polyopt.exercises import exercises
@@ -25,8 +17,6 @@ from polyopt.exercises.exercise import Exercise
 from polyopt.methods.programs import find_programs
 from polyopt.report.programs import mathml, program_section
 
-_WHOLE = {"collapse": False, "titles_only": True, "maxdepth": -1, "includehidden": True}  # as furo asks
-_LINE = re.compile(r'<li class="toctree-l(\d+)')
 _NAME = r"\*{0,2}(?:[a-z_]|[A-Z](?![a-z]))\w*(?: \([^)]*\))?"  # with its shape
 _ARGUMENT = re.compile(rf"({_NAME}(?:, {_NAME})*|\w+(?:Error|Warning)(?:, \w+Error)*|Returns[\w, ]*): ")
 _USAGE = (
@@ -148,73 +138,10 @@ def _indented(lines: list[str]) -> set[int]:
     return places
 
 
-def marked(contents: str, link: str) -> str:
-    """Return the contents of a folder with the lines of one of its pages marked, whose path is `link`."""
-    lines = contents.split("\n")
-    reference = f'<a class="reference internal" href="{link}">'
-    places = [place for place, line in enumerate(lines) if reference in line and _LINE.match(line)]
-    for place in places:
-        lines[place] = lines[place].replace(reference, '<a class="current reference internal" href="#">', 1)
-        _mark_above(lines, place)
-    if places:
-        lines[places[-1]] = re.sub(r'^(<li class="[^"]*)', r"\1 current-page", lines[places[-1]])
-    return "\n".join(lines)
-
-
-def _mark_above(lines: list[str], place: int) -> None:
-    """Mark a line, its parents in the tree, and their lists."""
-    lines[place] = _current(lines[place])
-    level = int(_LINE.match(lines[place])[1])  # type: ignore[index]
-    for above in range(place - 1, -1, -1):
-        found = _LINE.match(lines[above])
-        if level == 1 and lines[above].startswith("<ul"):
-            lines[above] = '<ul class="current">'
-            return
-        if found and int(found[1]) == level - 1:
-            lines[above] = re.sub("<ul>$", '<ul class="current">', _current(lines[above]))
-            level -= 1
-
-
-def _current(line: str) -> str:
-    line = re.sub(r'^(<li class="toctree-l\d+)(?! current)', r"\1 current", line)
-    return re.sub(r'(<input aria-label="[^"]*") (?!checked)', r'\1 checked="" ', line)
-
-
-def connect(app: Sphinx) -> None:
-    """Make the contents once for each folder, in place of the theme furo."""
-    from furo.navigation import get_navigation_tree
-
-    makers: dict[str, Callable[..., str]] = {}
-    made: dict[str, str] = {}
-
-    def before(_app: Sphinx, page: str, _template: str, context: dict[str, Any], _tree: object) -> None:
-        makers[page] = context.pop("toctree")  # without it the theme makes none
-
-    def after(app: Sphinx, page: str, _template: str, context: dict[str, Any], _tree: object) -> None:
-        context["toctree"] = makers.pop(page)
-        folder = posixpath.dirname(page)
-        if folder not in made:
-            nowhere = posixpath.join(folder, "-")  # no page has this name
-            made[folder] = get_navigation_tree(app.builder._get_local_toctree(nowhere, **_WHOLE))
-        link = app.builder.get_target_uri(posixpath.basename(page))
-        context["furo_navigation_tree"] = marked(made[folder], link)
-
-    app.connect("html-page-context", before, priority=400)  # the theme's own is at 500
-    app.connect("html-page-context", after, priority=600)
-
-
-class _English(SearchEnglish):
-    """English words for the search, with a cache of their stems."""
-
-    stem = cache(SearchEnglish.stem)
-
-
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Add formulas, directives and contents to Sphinx, which calls this."""
+    """Add formulas and directives to Sphinx, which calls this."""
     app.add_html_math_renderer("polyopt", (_inline, None), (_display, None))
     app.add_directive_to_domain("std", "program", _Program, override=True)  # Sphinx's own is of command lines
     app.add_directive("exercises", _Exercises)
-    app.add_search_language(_English)
     app.connect("autodoc-process-docstring", _readable, priority=400)  # before napoleon
-    app.connect("builder-inited", connect)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -4,7 +4,6 @@ Sphinx with MyST and the theme furo makes pages of Markdown with formulas and of
 works in files. ``pip install 'polyopt[handbook]'`` installs them.
 """
 
-import gc
 import hashlib
 import io
 import json
@@ -13,8 +12,7 @@ import shutil
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
@@ -210,7 +208,7 @@ def build_site(
     """
     check_installed()
     check_folder(folder, None if (folder / MARK).is_file() else ", and no handbook; name another folder")
-    with replacing_folder(folder) as made, tempfile.TemporaryDirectory() as work, _few_collections():
+    with replacing_folder(folder) as made, tempfile.TemporaryDirectory() as work:
         tell("solving the programs that it shows")
         pages = Path(work) / "pages"
         pages.mkdir()
@@ -220,17 +218,6 @@ def build_site(
         for path in made.rglob("*.html"):
             path.write_text(finished(path.read_text(encoding="utf-8")), encoding="utf-8")
     return warned
-
-
-@contextmanager
-def _few_collections() -> Iterator[None]:
-    """Collect garbage rarely, as nodes of pages live to the end; it took a quarter of the build."""
-    thresholds = gc.get_threshold()
-    gc.set_threshold(1_000_000, 20, 100)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*thresholds)
 
 
 def _cores() -> int:

@@ -25,24 +25,8 @@ def folder(tmp_path_factory):
     for needed in ("sphinx", "myst_parser", "furo"):
         pytest.importorskip(needed, reason="the handbook is built by Sphinx, MyST and furo")
     place = tmp_path_factory.mktemp("site") / "handbook"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(extension, "connect", connect_and_compare)
-        assert site.build_site(place, processes=1, **FEW) == []  # which sees all pages
+    assert site.build_site(place, **FEW) == []
     return place
-
-
-BESIDE = {}  # page: the contents beside it, and what Sphinx and the theme make for it alone
-
-
-def connect_and_compare(app, connect=extension.connect):
-    from furo.navigation import get_navigation_tree
-
-    def compare(_app, page, _template, context, _tree):
-        alone = get_navigation_tree(context["toctree"](**extension._WHOLE))
-        BESIDE[page] = context["furo_navigation_tree"], alone
-
-    connect(app)
-    app.connect("html-page-context", compare, priority=700)
 
 
 class Page(HTMLParser):
@@ -82,15 +66,6 @@ def broken(folder):
 
 def test_no_link_is_broken_and_nothing_is_loaded_from_elsewhere(folder):
     assert broken(folder) == []
-
-
-def test_the_contents_beside_a_page_are_those_made_for_it_alone(folder):
-    assert {page for page, (ours, alone) in BESIDE.items() if ours != alone} == set()
-    marks = [ours.count(" current-page") for ours, _ in BESIDE.values()]
-    assert sorted(set(marks)) == [0, 1], "of the first page, the index and the search there is no line"
-    deep = BESIDE["programs/rmm"][0].splitlines()
-    assert sum(line.startswith('<li class="toctree-l') and " current" in line for line in deep) == 2
-    assert sum('<ul class="current">' in line for line in deep) == 2
 
 
 def test_every_page_by_hand_is_there_with_its_formulas_programs_and_exercises(folder):
