@@ -162,15 +162,22 @@ class LogisticPolytopes(FaceClassifier):
                 raise ValueError(f"LogisticPolytopes has no {name}: leave penalty__{name} at {default!r}")
 
     def _fit_binary(self, X: Any, y: Array, weights: Array, rows: NDArray[np.int64]) -> None:
+        from polyopt.polyhedral.logistic_loss import FaceLoss
         from polyopt.polyhedral.logistic_polytopes import solve_logistic_polytopes
 
         self._check_sizes(X, weights)
         self._advise_scaling(X)
         used = UsedFeatures.of(X)
-        problem = self._problem(X, y, weights, used)
+        penalty = self._asked_penalty.of_features(used.m, self._names()).of_features(used.columns)
+        self._owners = owners_of(self.n_faces)
+        problem = FaceLoss(used.samples(X), y, weights, self._owners, self.ridge, BIAS * self.ridge, penalty)
         self.solver_ = "newton" if self.solver == "auto" else self.solver
-        self._owners = problem.owners
-        self._check_numbers(problem.owners)
+        n_faces = int(problem.free.sum())
+        if self.max_numbers is not None and self.max_numbers < n_faces:
+            raise ValueError(
+                f"max_numbers must leave a number for each of the {n_faces} faces of a pair of classes, "
+                f"not {self.max_numbers}"
+            )
         self._X, self._y, self._rows, self._costs = X, y, rows, weights
         solution = solve_logistic_polytopes(
             problem, method=self.solver_, n_init=self.n_init, max_iter=self.max_iter, tol=self.tol,
@@ -191,14 +198,6 @@ class LogisticPolytopes(FaceClassifier):
             pairs = len(self.classes_) * (len(self.classes_) - 1) // 2
             machine.set_params(max_numbers=max(self.max_numbers // pairs, 1))
         return machine
-
-    def _check_numbers(self, owners: Owners) -> None:
-        faces = int(owners.free.sum())
-        if self.max_numbers is not None and self.max_numbers < faces:
-            raise ValueError(
-                f"max_numbers must leave a number for each of the {faces} faces of a pair of classes, "
-                f"not {self.max_numbers}"
-            )
 
     def count_knots(self, knots: Array) -> Self:
         """Let the next fit count the numbers that define a feature itself, once for all faces.
@@ -222,28 +221,6 @@ class LogisticPolytopes(FaceClassifier):
         """
         self._begin = W
         return self
-
-    def _problem(self, X: Any, y: Array, weights: Array, used: UsedFeatures) -> Any:
-        """Return the FaceLoss of the features with entries."""
-        from polyopt.polyhedral.logistic_loss import FaceLoss
-
-        penalty, ridge = self._penalty_terms(used.m), self.ridge
-        used_terms: dict[str, Any] = {
-            name: None if term is None else term[used.columns] for name, term in penalty.items()
-        }
-        return FaceLoss(
-            used.samples(X), y, weights, owners_of(self.n_faces), ridge, BIAS * ridge,
-            self._asked_penalty.l1, group=self._asked_penalty.group, **used_terms,
-        )  # fmt: skip
-
-    def _penalty_terms(self, m: int) -> dict[str, NDArray[np.int64] | None]:
-        """Return ``signs`` and ``groups`` (m,) of features; None without signs or group penalty."""
-        penalty = self._asked_penalty
-        feature_penalty = penalty.of_features(m, self._names())
-        return {
-            "signs": feature_penalty.signs if penalty.has_signs else None,
-            "groups": feature_penalty.groups if penalty.group else None,
-        }
 
     def _set_solution(self, solution: Solution) -> None:
         """Set the fitted attributes from the solution; ``W_`` and ``b_`` leave out zero faces."""
@@ -344,13 +321,14 @@ class LogisticPolytopes(FaceClassifier):
 
     def _binary_certificate(self, tol: float) -> Certificate:
         assert self._owners is not None
-        penalty = self._asked_penalty
-        terms: dict[str, Any] = dict(self._penalty_terms(self._X.shape[1]))
+        penalty = self._asked_penalty.of_features(self._X.shape[1], self._names())
         return certify_logistic_polytopes(
             self._X, self._y, self.solution_["W"], n_faces=(self._owners.minus, self._owners.plus),
-            ridge=self._asked["ridge"], l1=penalty.l1, C=self._costs, tol=tol, group=penalty.group,
+            ridge=self._asked["ridge"], l1=penalty.l1, group=penalty.group, C=self._costs, tol=tol,
+            signs=penalty.signs if penalty.signs.any() else None,
+            groups=penalty.groups if penalty.group else None,
             alpha=self.solution_.duals["margin"], assignment=self.solution_["assignment"],
-            support=self.solution_.primal.get("support"), **terms,
+            support=self.solution_.primal.get("support"),
         )  # fmt: skip
 
     def _binary_duals(self) -> pd.DataFrame:

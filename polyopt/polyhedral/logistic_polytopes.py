@@ -62,16 +62,15 @@ def solve_logistic_polytopes(
     for those that may differ from 0; ``duals`` has ``margin``. CONVERGED if the point is stationary.
     """
     clock = Clock(time_limit)
-    generators, n_extra = generators_of(seed, n_init), int(start is not None)
+    known, generators = [] if start is None else [start], generators_of(seed, n_init)
 
     def run(number: int, time_left: float | None) -> Solution:
-        if start is not None and number == 0:
-            return _run_descent(problem, start, max_iter, time_left)
-        W = random_start(problem, generators[number - n_extra])
+        is_known = number < len(known)
+        W = known[number] if is_known else random_start(problem, generators[number - len(known)])
         return _run_descent(problem, W, max_iter, time_left)
 
-    single = max(problem.owners.minus, problem.owners.plus) <= 1  # a convex problem has one optimum
-    best = best_of(run, 1 if single else n_extra + n_init, time_limit=time_limit, n_jobs=n_jobs)
+    n_starts = 1 if problem.is_convex else len(known) + n_init
+    best = best_of(run, n_starts, time_limit=time_limit, n_jobs=n_jobs)
     number = number_of_best(best.runs)
     descent_iterations = best.runs[number].iterations
     if max_numbers is not None and count_numbers(best["W"], knots) > max_numbers:
@@ -162,13 +161,14 @@ class _ExplicitRounds(AlternatingProblem):
         from formulations.logistic_polytopes import fixed_assignment
 
         problem = self.problem
+        penalty = problem.penalty
         costs: dict[str, Any] = {
-            "ridge": problem.ridge, "bias_ridge": problem.bias_ridge, "l1": problem.l1,
-            "group": problem.group, "groups": problem.groups,
+            "ridge": problem.ridge, "bias_ridge": problem.bias_ridge, "l1": penalty.l1,
+            "group": penalty.group, "groups": penalty.groups,
         }  # fmt: skip
         program = fixed_assignment(
             problem.X, problem.y, problem.owners, assignment, problem.c, support=problem.support,
-            signs=problem.signs, **costs,
+            signs=penalty.signs if penalty.signs.any() else None, **costs,
         )  # fmt: skip
         solution = program.solve(time_limit=time_limit)
         if not solution.primal:

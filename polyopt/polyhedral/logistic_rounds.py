@@ -17,15 +17,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from formulations.class_faces import Owners, shortfall
+from formulations.class_faces import BIAS, Owners, shortfall
+from formulations.face_penalty import FacePenalty
 from formulations.language.clock import Clock, interrupted, is_out_of_time
 from formulations.language.types import Array, Matrix
 from formulations.polyhedral import scores
 from polyopt.base.progress import tell
 from polyopt.polyhedral.logistic_descent import OPTIONS as DESCENT
-from polyopt.polyhedral.logistic_descent import count_numbers, descend, eliminate, sizes_down_to
+from polyopt.polyhedral.logistic_descent import count_numbers, descend, eliminate, refit, sizes_down_to
 from polyopt.polyhedral.logistic_loss import FaceLoss, Units
 from polyopt.polyhedral.logistic_polytopes import random_start
 
@@ -101,14 +101,12 @@ class SplitFeatures:
 
     problems: for each split its binary problems, one for each pair of classes.
     knots (m,): number of knots in each feature; None without knots.
-    signs (m,): sign constraint of the log-odds in each feature, +1, -1 or 0; None without constraints.
-    groups (m,): group of each feature; None if each feature is a group.
+    penalty: the penalty on the features, with λ and τ of a fit to all samples.
     """
 
     problems: Sequence[Sequence[BinarySplit]]
     knots: Array | None
-    signs: NDArray[np.int64] | None
-    groups: NDArray[np.int64] | None
+    penalty: FacePenalty
 
 
 class _Fit(NamedTuple):
@@ -124,17 +122,13 @@ class CandidateFits:
 
     features: the splits for each number of knots.
     seed, n_init: seed and number of the random starts of each path; the best of them is continued.
-    bias_ridge: η/ρ, the ridge on biases relative to that on weights.
-    l1, group: λ and τ of a fit to all samples.
     budget: largest number of fits; None is no limit.
     """
 
     def __init__(
-        self, features: Mapping[int, SplitFeatures], seed: int, n_init: int, bias_ridge: float,
-        l1: float = 0.0, group: float = 0.0, budget: int | None = None,
-    ):  # fmt: skip
-        self._features, self._seed, self._n_init = features, seed, n_init
-        self._bias_ridge, self._l1, self._group, self._budget = bias_ridge, l1, group, budget
+        self, features: Mapping[int, SplitFeatures], seed: int, n_init: int, budget: int | None = None
+    ):
+        self._features, self._seed, self._n_init, self._budget = features, seed, n_init, budget
         self._fits: dict[tuple[Candidate, int], _Fit] = {}
         self._units: dict[tuple[int, int, int], Units] = {}
 
@@ -195,7 +189,7 @@ class CandidateFits:
             if start is None:
                 W = self._best_start(problem, (split, number), clock)
             elif candidate.max_numbers is None:
-                W = _refit(problem, start[number], clock)
+                W = refit(problem, start[number], clock)
             else:
                 limit = candidate.max_numbers // len(parts)
                 W, _ = eliminate(problem, start[number], limit, clock, features.knots)
@@ -204,22 +198,22 @@ class CandidateFits:
 
     def _best_start(self, problem: FaceLoss, key: tuple[int, int], clock: Clock) -> Array:
         """Return the best of `n_init` descents without penalties, refitted with the penalties."""
-        smooth = replace(problem, l1=0.0, group=0.0)
-        is_convex = max(problem.owners.minus, problem.owners.plus) <= 1
+        penalty = problem.penalty
+        smooth = replace(problem, penalty=replace(penalty, l1=0.0, group=0.0))
         descents = []
-        for number in range(1 if is_convex else self._n_init):
+        for number in range(1 if problem.is_convex else self._n_init):
             W = random_start(smooth, np.random.default_rng([self._seed, *key, number]))
             descents.append(descend(smooth, W, clock, max_iter=DESCENT.first_max_iter)[0])
         W = min(descents, key=smooth.value)
-        return _refit(problem, W, clock) if problem.l1 > 0.0 or problem.group > 0.0 else W
+        return refit(problem, W, clock) if penalty.l1 > 0.0 or penalty.group > 0.0 else W
 
     def _problem(self, candidate: Candidate, part: BinarySplit, key: tuple[int, int, int]) -> FaceLoss:
         """Return the training problem of a candidate; `key` (knots, split, pair) is that of its units."""
-        features, share = self._features[candidate.n_knots], part.weight_share
+        penalty, share = self._features[candidate.n_knots].penalty, part.weight_share
         ridge = candidate.ridge * share
         problem = FaceLoss(
-            part.X, part.y, part.c, Owners(*candidate.n_faces), ridge, self._bias_ridge * ridge,
-            share * self._l1, signs=features.signs, group=share * self._group, groups=features.groups,
+            part.X, part.y, part.c, Owners(*candidate.n_faces), ridge, BIAS * ridge,
+            replace(penalty, l1=share * penalty.l1, group=share * penalty.group),
             known_units=self._units.get(key),
         )  # fmt: skip
         self._units[key] = problem.units
@@ -233,12 +227,6 @@ class CandidateFits:
             for part, W in zip(parts, faces, strict=True)
         ]
         return np.concatenate(losses), np.concatenate([part.c_validation for part in parts])
-
-
-def _refit(problem: FaceLoss, W: Array, clock: Clock) -> Array:
-    """Descend from faces near a minimum."""
-    softness = (DESCENT.last_softness,)
-    return descend(problem, W, clock, softness=softness, max_iter=DESCENT.refit_max_iter)[0]
 
 
 # -- rounds ----------------------------------------------------------------------------------------------
