@@ -1,6 +1,5 @@
 """The estimator LogisticPolytopes: each class has faces, and the log-odds are a difference of maxima.
 
-The log-odds of ``classes_[1]`` are the largest score of its faces less that of the faces of ``classes_[0]``.
 Faces are numbered with those of ``classes_[0]``, the class -1, first. A class without faces has a zero face
 in the solver's solution, with the score 0, which ``W_`` and ``b_`` leave out.
 """
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     Array = NDArray[np.float64]
-
-_ZERO_MULTIPLIER = 1e-9  # multiplier, relative to the cost of the sample, up to which its state is "off"
 
 
 def owners_of(n_faces: object) -> Owners:
@@ -186,8 +183,7 @@ class LogisticPolytopes(FaceClassifier):
             max_numbers=self.max_numbers, knots=None if self._knots is None else self._knots[used.columns],
         )  # fmt: skip
         self._set_solution(used.solution(solution))
-        face_numbers = np.where(problem.free, np.cumsum(problem.free) - 1, -1)
-        self._assignment = face_numbers[self.solution_["assignment"]]
+        self._assignment = self._face_numbers[self.solution_["assignment"]]
         self._warn_if_empty(self.solution_["W"])
         self._warn_if_short(lambda: self._binary_certificate(max(self.tol, 1e-6)))
 
@@ -222,6 +218,12 @@ class LogisticPolytopes(FaceClassifier):
         self._begin = W
         return self
 
+    @property
+    def _face_numbers(self) -> NDArray[np.int64]:
+        """The row (K,) of ``W_`` for each of the solver's faces; -1 for a zero face."""
+        assert self._owners is not None
+        return np.where(self._owners.free, np.cumsum(self._owners.free) - 1, -1)
+
     def _set_solution(self, solution: Solution) -> None:
         """Set the fitted attributes from the solution; ``W_`` and ``b_`` leave out zero faces."""
         assert self._owners is not None
@@ -253,23 +255,20 @@ class LogisticPolytopes(FaceClassifier):
 
     def _binary_scores(self, X: Any) -> Array:
         outputs, first = self._scores_of_faces(X), int(np.sum(~self._is_plus))
-        minus, plus = (
-            scores.max(axis=1) if scores.shape[1] else np.zeros(len(scores))
-            for scores in (outputs[:, :first], outputs[:, first:])
-        )
-        return plus - minus
+        plus, minus = (s.max(axis=1) if s.size else 0.0 for s in (outputs[:, first:], outputs[:, :first]))
+        return np.asarray(plus - minus)
+
+    def _faces_of(self, plus: bool) -> Array:
+        """Return the faces (k, m+1) of a class, or one zero face."""
+        faces = np.column_stack([self.W_, self.b_])[self._is_plus == plus]
+        return faces if len(faces) else np.zeros((1, self.W_.shape[1] + 1))
 
     def _draw_scores(self, graph: Graph, x: str) -> str:
-        best_scores = []
-        for plus in (True, False):
-            of_class = self._is_plus == plus
-            W, b = (
-                (self.W_[of_class], self.b_[of_class])
-                if of_class.any()
-                else (np.zeros((1, self.W_.shape[1])), np.zeros(1))
-            )
-            best_scores.append(graph.over_columns("ReduceMax", graph.affine(x, W, b)))
-        return graph.op("Sub", *best_scores)
+        plus, minus = (
+            graph.over_columns("ReduceMax", graph.affine(x, faces[:, :-1], faces[:, -1]))
+            for faces in (self._faces_of(True), self._faces_of(False))
+        )
+        return graph.op("Sub", plus, minus)
 
     # -- polytopes ---------------------------------------------------------------------------
 
@@ -301,20 +300,13 @@ class LogisticPolytopes(FaceClassifier):
 
     def _polytopes_of(self, plus: bool) -> list[Polytope]:
         """Return a polytope for each face of a class: where its score exceeds those of the other class."""
-        from polyopt.polytope import Polytope
-
-        zero_face = np.zeros((1, self.W_.shape[1] + 1))
-        faces = np.column_stack([self.W_, self.b_])
-        class_faces, other_faces = (
-            faces[self._is_plus == side] if (self._is_plus == side).any() else zero_face
-            for side in (plus, not plus)
-        )
+        others = self._faces_of(not plus)
         centre, spread = self._typical_values() or (None, None)
         names = getattr(self, "feature_names_in_", None)
         closed = not plus  # a score of 0 is of classes_[0]
         return [
             Polytope(differences[:, :-1], differences[:, -1], names, spread, centre, closed)
-            for differences in (other_faces - w for w in class_faces)
+            for differences in (others - w for w in self._faces_of(plus))
         ]
 
     # -- certificate and duals ---------------------------------------------------------------
@@ -338,20 +330,16 @@ class LogisticPolytopes(FaceClassifier):
         row, face = np.nonzero(self._owners.other_class(self._y))
         multiplier, cost = self.solution_.duals["margin"][row, face], self._costs[row]
         s = scores(self._X, self.solution_["W"])
-        face_numbers = np.where(self._owners.free, np.cumsum(self._owners.free) - 1, -1)
-        is_large = multiplier >= 0.5 * cost
-        state = np.where(
-            multiplier > _ZERO_MULTIPLIER * cost, np.where(is_large, "pulls hard", "pulls"), "off"
-        )
+        is_weak = [multiplier <= 1e-9 * cost, multiplier < 0.5 * cost]
         return pd.DataFrame(
             {
                 "row": "margin",
                 "letter": "alpha",
                 "sample": self._rows[row],
-                "face": face_numbers[face],
+                "face": self._face_numbers[face],
                 "label": self.classes_[(self._y[row] > 0).astype(int)],
                 "multiplier": multiplier,
                 "output": s[row, face],
-                "state": state,
+                "state": np.select(is_weak, ["off", "pulls"], "pulls hard"),
             }
         )

@@ -35,28 +35,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """Numbers of the search.
+    """Numbers of the search."""
 
-    rel_ridges: ridges, relative to the total weight of the samples.
-    first_round_samples: largest number of training samples of the first round, which only ranks structures.
-    one_split_min_samples, three_folds_min_samples: numbers of samples from which one split, or three folds,
-        are the default; with fewer samples there are five folds.
-    max_faces_always_tried: number of faces up to which the first round does not stop early.
-    second_round_structures, third_round_structures: number of structures of these rounds.
-    numbers_per_face: target number of nonzero weights and biases per face in the third round, without
-        `max_numbers`.
-    stop_errors: the third round stops at a loss that is higher by this many standard errors.
-    """
-
-    rel_ridges: tuple[float, ...] = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
-    first_round_samples: int = 3000
-    one_split_min_samples: int = 3000
-    three_folds_min_samples: int = 1000
-    max_faces_always_tried: int = 4
-    second_round_structures: int = 3
-    third_round_structures: int = 2
-    numbers_per_face: int = 4
-    stop_errors: float = 2.0
+    rel_ridges: tuple[float, ...] = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)  # relative to the samples' total weight
+    first_round_samples: int = 3000  # largest training part of the first round, which only ranks structures
+    one_split_min_samples: int = 3000  # number of samples from which the default is one split
+    three_folds_min_samples: int = 1000  # number from which it is three folds; below, five folds
+    max_faces_always_tried: int = 4  # number of faces up to which the first round does not stop early
+    second_round_structures: int = 3  # besides the best ones with one face and for each number of knots
+    third_round_structures: int = 2  # likewise
+    numbers_per_face: int = 4  # weights and biases aimed at in the third round, without `max_numbers`
+    stop_errors: float = 2.0  # standard errors by which a loss must be higher to end the third round
 
 
 OPTIONS = Options()
@@ -242,11 +231,11 @@ class SearchRounds:
 
     def __init__(
         self, fits: CandidateFits, weight: float, n_splits: int, first: int, max_faces: int,
-        max_numbers: int | None, n_knots: Sequence[int], options: Options = OPTIONS,
+        max_numbers: int | None, n_knots: Sequence[int],
     ):  # fmt: skip
         self.fits, self.splits, self.first = fits, range(n_splits), [first]
         self.max_faces, self.max_numbers, self.n_knots = max_faces, max_numbers, n_knots
-        self.options, self.ridges = options, [weight * ridge for ridge in options.rel_ridges]
+        self.ridges = [weight * ridge for ridge in OPTIONS.rel_ridges]
         self.candidates: list[Candidate] = []  # those that were fitted on some split, in order
         self.started = time.perf_counter()
 
@@ -255,7 +244,7 @@ class SearchRounds:
         try:
             for structure in self._try_structures():
                 self._try_ridges(structure)
-            for structure in self._best_structures(self.splits, self.options.third_round_structures):
+            for structure in self._best_structures(self.splits, OPTIONS.third_round_structures):
                 self._remove_weights(structure)
         except KeyboardInterrupt:
             interrupted()
@@ -318,12 +307,12 @@ class SearchRounds:
                 for n_faces in [(0, 1)] if faces == 1 else [(0, faces), (faces, 0), (faces, faces)]:
                     self._follow([Candidate(n_faces, ridge, n_knots) for ridge in self.ridges], self.first)
                 best = self._best_of([c for c in self.candidates if c.n_knots == n_knots], self.first)
-                if faces > self.options.max_faces_always_tried and (
+                if faces > OPTIONS.max_faces_always_tried and (
                     best is None or previous is None or not self._is_better(best, previous)
                 ):
                     break
                 faces, previous = 2 * faces, best
-        return self._best_structures(self.first, self.options.second_round_structures)
+        return self._best_structures(self.first, OPTIONS.second_round_structures)
 
     def _try_ridges(self, structure: Structure) -> None:
         """Fit a structure on all splits, at its best ridge and the two next to it."""
@@ -343,7 +332,7 @@ class SearchRounds:
             dense = best_dense._replace(ridge=ridge)
             if not self._follow([dense], self.splits):
                 return
-            target = self.max_numbers or self.options.numbers_per_face * sum(dense.n_faces)
+            target = self.max_numbers or OPTIONS.numbers_per_face * sum(dense.n_faces)
             sizes = sizes_down_to(max(target // 2, 1), self.fits.numbers(dense, self.splits))
             path, best = [dense], dense
             for size in sorted({*sizes[1:], target}, reverse=True):
@@ -351,7 +340,7 @@ class SearchRounds:
                 if not self._follow(path, self.splits):
                     return
                 best = min(best, path[-1], key=lambda c: self.fits.loss(c, self.splits))
-                if size < target and self._is_better(best, path[-1], self.options.stop_errors):
+                if size < target and self._is_better(best, path[-1], OPTIONS.stop_errors):
                     break
 
     def _dense_of(self, structure: Structure) -> list[Candidate]:

@@ -272,16 +272,10 @@ def _knot_numbers(n_knots: int | Sequence[int]) -> list[int]:
 class _Splits:
     """Splits of weighted samples into a training and a validation part.
 
-    Attributes
-    ----------
-    pairs : list of tuple of int
-        The pairs of classes, each a binary problem.
-    mean_weight : float
-        Total weight of the samples of a pair of classes, averaged over the pairs.
-    count : int
-        Number of splits of the search.
-    first : int
-        Index of the split of the first round: 0, or `count`, a subset of split 0, if that is large.
+    pairs: the pairs of classes, each a binary problem.
+    mean_weight: total weight of the samples of a pair of classes, averaged over the pairs.
+    count: number of splits of the search.
+    first: index of the split of the first round: 0, or `count`, a subset of split 0, if that is large.
     """
 
     def __init__(
