@@ -120,7 +120,9 @@ def positives_of_one_cell_do_not_descend(seed: int) -> Pair:
     problem = LogisticCells(X, y, np.ones(len(y)), 3, ridge=1e-2, positives="cell")
     rises = []
     for W in generator(seed).normal(size=(5, 3, 3)):
-        after, before = map(np.asarray, _descent(W, lambda W: problem.step(W, None)["W"], problem.value))
+        after, before = map(
+            np.asarray, _descent(W, lambda W: problem.round(W, None).following, problem.value)
+        )
         rises.append(((after - before) / before).max())
     return max(rises), 0.0
 

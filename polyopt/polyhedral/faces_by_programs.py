@@ -28,7 +28,7 @@ basis, so that a run depends on its start only, and not on earlier solves.
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -47,7 +47,6 @@ from polyopt.optim.starts import TIE
 from polyopt.optim.warm_lp import PersistentLP
 
 Assignment = NDArray[np.int64]
-Engine = Literal["highs", "program"]
 
 _SAFE_MARGIN = 1.0 + 1e-12  # a margin that is at least 1 after rounding
 _MIN_REL_DECREASE = 1e-6  # decrease of the objective by another assignment from which it is used
@@ -60,7 +59,7 @@ class FacesByPrograms(DescentProblem):
 
     X, y, c, n_faces: as in :func:`~polyopt.optim.rounds.random_faces`; the weights are positive costs.
     radius: R, the largest absolute value of an entry of W, or inf.
-    engine: "highs" solves the dual programs, which stay in HiGHS between steps; "program" solves the explicit
+    engine: "highs" solves the dual programs, which stay in HiGHS between steps; "exact" solves the explicit
         programs of :mod:`formulations`.
     """
 
@@ -70,9 +69,9 @@ class FacesByPrograms(DescentProblem):
     _program: Any = None  # the explicit program, built at its first use
 
     def __init__(
-        self, X: Matrix, y: Vector, c: Vector, n_faces: int, radius: float = 1e4, engine: Engine = "highs"
+        self, X: Matrix, y: Vector, c: Vector, n_faces: int, radius: float = 1e4, engine: str = "highs"
     ):
-        one_of("engine", engine, ("highs", "program"))
+        one_of("engine", engine, ("highs", "exact"))
         whole("n_faces", n_faces)
         self.X, self.y, self.c, self.n_faces = X, y, as_costs(c, len(y)), n_faces
         self.radius, self.engine = positive("radius", radius, infinite=True), engine

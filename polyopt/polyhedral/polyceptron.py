@@ -46,7 +46,6 @@ from polyopt.native.library import Struct, kernel
 from polyopt.optim.rounds import Stage, random_faces
 from polyopt.optim.starts import best_of
 from polyopt.polyhedral.estimator import SHARED, PolyhedralClassifier
-from polyopt.polyhedral.faces_by_programs import Engine
 from polyopt.polyhedral.polyceptron_exact import ExactPolyceptron, solve_polyceptron_global
 
 Rule = Literal["corrected", "cells", "printed"]
@@ -390,8 +389,7 @@ class Polyceptron(PolyhedralClassifier):
                 radius=self.radius, n_init=self.n_init, time_limit=self.time_limit, seed=seed,
                 n_jobs=self.n_jobs, first=batch_faces,
             )  # fmt: skip
-        engine: Engine = "highs" if self.solver_ == "highs" else "program"
-        problem = ExactPolyceptron(X, y, c, self.n_faces, self.radius, engine)
+        problem = ExactPolyceptron(X, y, c, self.n_faces, self.radius, self.solver_)
         return problem.without_idle_faces(self._run(Stage(problem, self.max_iter), seed, batch_faces))
 
     def _batch_faces(self, X: Any, y: Array, c: Array, seed: int, time_left: float | None) -> Array:
