@@ -49,8 +49,6 @@ from polyopt.optim.warm_lp import PersistentLP
 Assignment = NDArray[np.int64]
 
 _SAFE_MARGIN = 1.0 + 1e-12  # a margin that is at least 1 after rounding
-_MIN_REL_DECREASE = 1e-6  # decrease of the objective by another assignment from which it is used
-_BOX_TOL = 1e-9  # relative distance from R up to which an entry touches the box
 _LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT)
 
 
@@ -108,7 +106,7 @@ class FacesByPrograms(DescentProblem):
                     break
                 other = self._descend(W, before, other_assignment, clock)
                 iterations += other.iterations
-                if other.objective < (1.0 - _MIN_REL_DECREASE) * before:
+                if other.objective < (1.0 - 1e-6) * before:
                     point = other
                     break
         if last is not None and point["W"] is W and point.status is not Status.SOLVED:
@@ -165,7 +163,7 @@ class FacesByPrograms(DescentProblem):
 
     def _least_norm(self, faces: Vector, assignment: Assignment) -> Vector:
         """Make faces that touch the box the shortest with their margins; project all normals."""
-        touching = np.abs(faces).max(axis=1) >= (1.0 - _BOX_TOL) * self.radius
+        touching = np.abs(faces).max(axis=1) >= (1.0 - 1e-9) * self.radius
         if touching.any():
             faces = faces.copy()
         for k in np.flatnonzero(touching):

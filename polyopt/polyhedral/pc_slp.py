@@ -173,14 +173,12 @@ class PCSLP(PolyhedralClassifier):
     _: KW_ONLY
     radius: float = 1e4
 
+    _auto: ClassVar[str] = "highs"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **{name: allowed for name, allowed in SHARED.items() if name != "class_weight"},
         **shared("radius"),
         "solver": [StrOptions({"auto", "highs", "exact"})],
     }
-
-    def _pick_solver(self, X: Any) -> str:
-        return "highs" if self.solver == "auto" else self.solver
 
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
         problem = SuccessiveLP(X, y, c, self.n_faces, self.radius, self.solver_)

@@ -342,6 +342,7 @@ class Polyceptron(PolyhedralClassifier):
     max_iter: int = 1000
     class_weight: ClassWeight = None
 
+    _auto: ClassVar[str] = "batch"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SHARED,
         "solver": [StrOptions({"auto", "batch", "online", "highs", "exact", "global"})],
@@ -360,9 +361,6 @@ class Polyceptron(PolyhedralClassifier):
         super()._validate_params()
         if self.solver == "global" and np.isinf(self.radius):
             raise ValueError("solver='global' needs a finite radius, which alone bounds the weights")
-
-    def _pick_solver(self, X: Any) -> str:
-        return "batch" if self.solver == "auto" else self.solver
 
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
         if self.solver_ in ("batch", "online"):
