@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import KW_ONLY, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -214,9 +213,7 @@ class CrossEntropySVM(ExpansionClassifier):
             return result if known is None else better_of(data, result, known), searched
         if self.solver_ == "global":
             search = partial(self._search, data, settings)
-            solution = solve_globally(
-                data, search, clock, search_time=_START_TIME, known=known, progress=self._progress()
-            )
+            solution = solve_globally(data, search, clock, search_time=_START_TIME, known=known)
             if self._searches is None:
                 self._searches = L0Search.none(data, solution[0]["relaxation"])
             return solution
@@ -235,14 +232,8 @@ class CrossEntropySVM(ExpansionClassifier):
             time_limit=time_limit,
             seed=int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)),
             n_jobs=self.n_jobs,
-            progress=self._progress(),
         )
         return solution
-
-    def _progress(self) -> Callable[[dict[str, float]], None] | None:
-        from polyopt.base.progress import listener
-
-        return listener()
 
     @property
     def search_(self) -> L0Search:
