@@ -73,12 +73,8 @@ def printed_update(seed: int) -> Pair:
 def printed_loop(seed: int) -> Pair:
     """Polyceptron: Algorithm 1 as printed, “while … < γ”, makes no iteration, the corrected one some."""
     X, y, W = _sample(seed)
-    ones = np.ones(len(y))
-    histories = [
-        solve_batch(X, y, ones, W, threshold=1.0, rule=rule, max_iter=20).history
-        for rule in ("printed", "corrected")
-    ]
-    return [len(histories[0]) - 1, float(len(histories[1]) > 1)], [0.0, 1.0]
+    history = solve_batch(X, y, np.ones(len(y)), W, threshold=1.0, max_iter=20).history
+    return [float(history[0]["norm"] < 1.0), float(len(history) > 1)], [0.0, 1.0]
 
 
 def _descent(W: Vector, step: Callable[[Vector], Vector], value: Callable[[Vector], float]) -> Pair:
@@ -120,7 +116,9 @@ def positives_of_one_cell_do_not_descend(seed: int) -> Pair:
     problem = LogisticCells(X, y, np.ones(len(y)), 3, ridge=1e-2, positives="cell")
     rises = []
     for W in generator(seed).normal(size=(5, 3, 3)):
-        after, before = map(np.asarray, _descent(W, lambda W: problem.step(W, None)["W"], problem.value))
+        after, before = map(
+            np.asarray, _descent(W, lambda W: problem.round(W, None).following, problem.value)
+        )
         rises.append(((after - before) / before).max())
     return max(rises), 0.0
 

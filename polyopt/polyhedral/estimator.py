@@ -70,6 +70,7 @@ class PolyhedralClassifier(FaceClassifier):
 
     _outward: ClassVar[float] = -1.0
     _wide: ClassVar[float] = MAX_SPREAD_RATIO
+    _auto: ClassVar[str] = "auto"  # name of the solver that "auto" selects
 
     @abstractmethod
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
@@ -88,7 +89,7 @@ class PolyhedralClassifier(FaceClassifier):
         """
 
     def _pick_solver(self, X: Any) -> str:
-        return self.solver
+        return self._auto if self.solver == "auto" else self.solver
 
     def _run(
         self, stage: "Stage[Any]", seed: int, first: Callable[[float | None], Array] | None = None

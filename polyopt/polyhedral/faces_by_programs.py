@@ -28,7 +28,7 @@ basis, so that a run depends on its start only, and not on earlier solves.
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -47,11 +47,8 @@ from polyopt.optim.starts import TIE
 from polyopt.optim.warm_lp import PersistentLP
 
 Assignment = NDArray[np.int64]
-Engine = Literal["highs", "program"]
 
 _SAFE_MARGIN = 1.0 + 1e-12  # a margin that is at least 1 after rounding
-_MIN_REL_DECREASE = 1e-6  # decrease of the objective by another assignment from which it is used
-_BOX_TOL = 1e-9  # relative distance from R up to which an entry touches the box
 _LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT)
 
 
@@ -60,7 +57,7 @@ class FacesByPrograms(DescentProblem):
 
     X, y, c, n_faces: as in :func:`~polyopt.optim.rounds.random_faces`; the weights are positive costs.
     radius: R, the largest absolute value of an entry of W, or inf.
-    engine: "highs" solves the dual programs, which stay in HiGHS between steps; "program" solves the explicit
+    engine: "highs" solves the dual programs, which stay in HiGHS between steps; "exact" solves the explicit
         programs of :mod:`formulations`.
     """
 
@@ -70,9 +67,9 @@ class FacesByPrograms(DescentProblem):
     _program: Any = None  # the explicit program, built at its first use
 
     def __init__(
-        self, X: Matrix, y: Vector, c: Vector, n_faces: int, radius: float = 1e4, engine: Engine = "highs"
+        self, X: Matrix, y: Vector, c: Vector, n_faces: int, radius: float = 1e4, engine: str = "highs"
     ):
-        one_of("engine", engine, ("highs", "program"))
+        one_of("engine", engine, ("highs", "exact"))
         whole("n_faces", n_faces)
         self.X, self.y, self.c, self.n_faces = X, y, as_costs(c, len(y)), n_faces
         self.radius, self.engine = positive("radius", radius, infinite=True), engine
@@ -109,7 +106,7 @@ class FacesByPrograms(DescentProblem):
                     break
                 other = self._descend(W, before, other_assignment, clock)
                 iterations += other.iterations
-                if other.objective < (1.0 - _MIN_REL_DECREASE) * before:
+                if other.objective < (1.0 - 1e-6) * before:
                     point = other
                     break
         if last is not None and point["W"] is W and point.status is not Status.SOLVED:
@@ -166,7 +163,7 @@ class FacesByPrograms(DescentProblem):
 
     def _least_norm(self, faces: Vector, assignment: Assignment) -> Vector:
         """Make faces that touch the box the shortest with their margins; project all normals."""
-        touching = np.abs(faces).max(axis=1) >= (1.0 - _BOX_TOL) * self.radius
+        touching = np.abs(faces).max(axis=1) >= (1.0 - 1e-9) * self.radius
         if touching.any():
             faces = faces.copy()
         for k in np.flatnonzero(touching):

@@ -52,7 +52,6 @@ class Options:
 
 OPTIONS = Options()
 
-_TILE_ROWS = 256  # samples of a tile, as in native/tiles.h
 _SAMPLES = (
     "columns: f8 (m, n); y: f8 (n); c: f8 (n); entries: f8 (K, e); ridges: f8 (e); scale: f8 (e); "
     "middle: f8 (m); faces!: f8 (K, e); pulls!: f8 (K, e); scores!: f8 (K, t); first: i8; softness: f8"
@@ -68,14 +67,10 @@ _descend = kernel(
     returns="i8",
 )  # fmt: skip
 
-# The objective at faces v in scaled units, and its gradient g.
-_objective = kernel("faces_objective", f"v: f8 (v); g!: f8 (v); {_SAMPLES}", returns="f8")
-
 
 def descend(
     problem: FaceLoss, W: Array, clock: Clock, *, softness: Sequence[float] = (1.0, 0.3), max_iter: int = 100,
-    tol: float = 1e-9, max_total: int | None = None,
-    progress: Callable[[float, float], None] | None = None, options: Options = OPTIONS,
+    tol: float = 1e-9, max_total: int | None = None, progress: Callable[[float, float], None] | None = None,
 ) -> tuple[Array, int]:  # fmt: skip
     """Lower the smoothed objective from faces W (K, m+1); return the faces and the number of iterations.
 
@@ -87,15 +82,15 @@ def descend(
     tol: relative decrease of the objective by an iteration at which to stop.
     progress: called with the softness and the smoothed objective after each iteration.
     """
-    is_smooth = problem.l1 == 0.0 and not problem.entry_signs.any() and not is_sparse(problem.X)
-    run = proximal if problem.group > 0.0 else lbfgs if is_smooth else _lbfgs_b
+    is_smooth = problem.penalty.l1 == 0.0 and not problem.entry_signs.any() and not is_sparse(problem.X)
+    run = proximal if problem.penalty.group > 0.0 else lbfgs if is_smooth else _lbfgs_b
     W, iterations = np.where(problem.entries, W, 0.0), 0
     for t in softness:
         limit = max_iter if max_total is None else min(max_iter, max_total - iterations)
         if limit < 1:
             break
         report = None if progress is None else partial(progress, t)
-        W, new_iterations = run(problem, W, clock, t, limit, tol, report, options)
+        W, new_iterations = run(problem, W, clock, t, limit, tol, report)
         iterations += new_iterations
         if clock.is_over:
             break
@@ -104,18 +99,16 @@ def descend(
 
 def lbfgs(
     problem: FaceLoss, W: Array, clock: Clock, softness: float, max_iter: int, tol: float,
-    report: Report | None = None, options: Options = OPTIONS,
+    report: Report | None = None,
 ) -> tuple[Array, int]:  # fmt: skip
     """Run the compiled L-BFGS. Arguments are as in :func:`descend`; W is 0 outside of ``problem.entries``."""
-    units, size, pairs = problem.units, W.size, options.lbfgs_pairs
-    samples = _samples(problem)
-    counts = np.zeros(3, dtype=np.int64)  # pairs stored, position of the next pair, 1 once it has ended
-    v, steps_and_differences = units.scaled(W).ravel(), np.empty((2, pairs, size))
+    units, size, pairs, samples = problem.units, W.size, OPTIONS.lbfgs_pairs, _samples(problem)
+    v, counts = units.scaled(W).ravel(), np.zeros(3, dtype=np.int64)
     state = (
-        v, np.empty(size), np.full(1, np.nan), counts, *steps_and_differences, np.empty(pairs),
+        v, np.empty(size), np.full(1, np.nan), counts, *np.empty((2, pairs, size)), np.empty(pairs),
         np.empty(pairs), np.empty((3, size)),
     )  # fmt: skip
-    max_steps_per_call = max(1, int(options.products_per_call / (len(problem.y) * size + 1)))
+    max_steps_per_call = max(1, int(OPTIONS.products_per_call / (len(problem.y) * size + 1)))
     iterations, values = 0, np.empty(min(max_steps_per_call, max_iter))
     try:
         while iterations < max_iter:
@@ -134,17 +127,16 @@ def lbfgs(
 
 def _samples(problem: FaceLoss) -> tuple[Array, ...]:
     """Return the samples, penalties and units as the kernels take them, and three work arrays."""
-    X, y, c, entries = (
-        np.ascontiguousarray(values, dtype=float)
-        for values in (problem.X.T, problem.y, problem.c, problem.entries)
-    )
-    work = np.empty(problem.shape), np.empty(problem.shape), np.empty((problem.shape[0], _TILE_ROWS))
-    return X, y, c, entries, problem.ridges, *problem.units, *work
+    arrays = problem.X.T, problem.y, problem.c, problem.entries
+    tile_rows = 256  # as in native/tiles.h
+    work = np.empty(problem.shape), np.empty(problem.shape), np.empty((problem.shape[0], tile_rows))
+    contiguous = (np.ascontiguousarray(values, dtype=float) for values in arrays)
+    return *contiguous, problem.ridges, *problem.units, *work
 
 
 def _lbfgs_b(
     problem: FaceLoss, W: Array, clock: Clock, softness: float, max_iter: int, tol: float,
-    report: Report | None, _: Options,
+    report: Report | None,
 ) -> tuple[Array, int]:  # fmt: skip
     """Run scipy's L-BFGS-B on the entries that may differ from 0.
 
@@ -153,7 +145,7 @@ def _lbfgs_b(
     free, units, signs = problem.entries, problem.units, problem.entry_signs[problem.entries]
     point, W_scaled = units.scaled(problem.without_forbidden_signs(W))[free], np.zeros(problem.shape)
     l1_weights = np.broadcast_to(problem.l1_weights / units.scale, problem.shape)[free]
-    n, is_split = len(signs), problem.l1 > 0.0
+    n, is_split = len(signs), problem.penalty.l1 > 0.0
     may_be_positive = np.r_[signs >= 0, signs <= 0] if is_split else signs >= 0
     lower = np.zeros(2 * n) if is_split else np.where(signs > 0, 0.0, -np.inf)
     upper = np.where(may_be_positive, np.inf, 0.0)
@@ -193,7 +185,7 @@ def _lbfgs_b(
 
 def proximal(
     problem: FaceLoss, W: Array, clock: Clock, softness: float, max_iter: int, tol: float,
-    report: Report | None = None, options: Options = OPTIONS,
+    report: Report | None = None,
 ) -> tuple[Array, int]:  # fmt: skip
     """Run the proximal gradient method. Arguments are as in :func:`descend`, W as in :func:`lbfgs`.
 
@@ -203,11 +195,11 @@ def proximal(
     last few (SpaRSA: Wright, Nowak & Figueiredo, Sparse Reconstruction by Separable Approximation, 2009).
     Features are scaled to standard deviation 1, with one common scale for the features of a group.
     """
-    groups, scale, entries = problem.face_penalty.groups, problem.units.scale[:-1], problem.entries
+    groups, scale, entries = problem.penalty.groups, problem.units.scale[:-1], problem.entries
     group_scale_sq = np.bincount(groups, scale * scale) / np.bincount(groups)
     units = Units(np.append(np.sqrt(group_scale_sq)[groups], 1.0), problem.units.middle)
     up, down = (np.where(entries, threshold / units.scale, np.inf) for threshold in problem.thresholds)
-    tau, weight = problem.group / np.sqrt(group_scale_sq), float(problem.c.sum())
+    tau, weight = problem.penalty.group / np.sqrt(group_scale_sq), float(problem.c.sum())
 
     def unscaled(V: Array) -> Array:
         return np.where(entries, units.unscaled(V), 0.0)
@@ -215,7 +207,7 @@ def proximal(
     def evaluate(V: Array) -> tuple[float, Array]:
         W = unscaled(V)
         loss, gradient, _, _ = problem.smooth(W, softness, softness)
-        return loss + problem.penalty_value(W), units.scaled_gradient(gradient)
+        return loss + problem.penalty.value(W), units.scaled_gradient(gradient)
 
     def shrunk(P: Array) -> Array:
         """Soft-threshold the entries by λ and the norms of the groups by τ."""
@@ -230,7 +222,7 @@ def proximal(
     best, recent, L, iterations = (value, V), [value], weight, 0
     try:
         while iterations < max_iter and not clock.is_over:
-            for _ in range(options.max_proximal_doublings):
+            for _ in range(OPTIONS.max_proximal_doublings):
                 trial = shrunk(L * V - gradient) / L
                 step = trial - V
                 step_sq = float((step * step).sum())
@@ -245,11 +237,11 @@ def proximal(
                 report(trial_value)
             curvature = float((step * (trial_gradient - gradient)).sum())  # times ‖step‖²
             decrease, V, gradient = recent[-1] - trial_value, trial, trial_gradient
-            recent = [*recent[1 - options.recent_objectives :], trial_value]
+            recent = [*recent[1 - OPTIONS.recent_objectives :], trial_value]
             best = min(best, (trial_value, V), key=lambda point: point[0])
             if step_sq == 0.0 or abs(decrease) <= tol * abs(trial_value):
                 break
-            L = max(curvature / step_sq, options.min_rel_curvature * weight)
+            L = max(curvature / step_sq, OPTIONS.min_rel_curvature * weight)
     except KeyboardInterrupt:
         clock.stop()
     return unscaled(best[1]), iterations
@@ -273,9 +265,8 @@ def sizes_down_to(smallest: int, largest: int) -> list[int]:
 
 
 def eliminate(
-    problem: FaceLoss, W: Array, max_numbers: int, clock: Clock, knots: Array | None = None,
-    options: Options = OPTIONS,
-) -> tuple[Array, Mask]:  # fmt: skip
+    problem: FaceLoss, W: Array, max_numbers: int, clock: Clock, knots: Array | None = None
+) -> tuple[Array, Mask]:
     """Fix weights at 0 until at most `max_numbers` numbers are left (:func:`count_numbers`).
 
     Return the faces, and the mask (K, m) of their weights that may differ from 0. Every face keeps its bias.
@@ -284,19 +275,21 @@ def eliminate(
     centred, squared = _centred_squares(problem)
     support = W[:, :-1] != 0.0
     while count_numbers(W, knots) > max_numbers and support.any():
-        increase = np.where(support, saliency(problem, W, centred, squared, options.last_softness), np.inf)
-        size = max(max_numbers, int(options.kept_fraction * count_numbers(W, knots)))
+        increase = np.where(support, saliency(problem, W, centred, squared, OPTIONS.last_softness), np.inf)
+        size = max(max_numbers, int(OPTIONS.kept_fraction * count_numbers(W, knots)))
         support = _reduced_support(W, increase, size, knots)
         W = np.column_stack([np.where(support, W[:, :-1], 0.0), W[:, -1]])
         if not clock.is_over:
             used = np.flatnonzero(support.any(axis=0))
             used = used if len(used) else np.zeros(1, dtype=int)  # biases alone are left
             columns = np.append(used, W.shape[1] - 1)
-            W[:, columns], _ = descend(
-                problem.of_features(used, support), W[:, columns], clock, softness=(options.last_softness,),
-                max_iter=options.refit_max_iter, options=options,
-            )  # fmt: skip
+            W[:, columns] = refit(problem.of_features(used, support), W[:, columns], clock)
     return W, support
+
+
+def refit(problem: FaceLoss, W: Array, clock: Clock) -> Array:
+    """Descend from faces W near a minimum; return the faces."""
+    return descend(problem, W, clock, softness=(OPTIONS.last_softness,), max_iter=OPTIONS.refit_max_iter)[0]
 
 
 def _reduced_support(W: Array, increase: Array, max_numbers: int, knots: Array | None) -> Mask:
@@ -339,4 +332,4 @@ def saliency(problem: FaceLoss, W: Array, centred: Array, squared: Array, softne
     first, second = (np.asarray(moments.T @ curvatures).T for moments in (centred, squared))
     without_bias = second - first**2 / np.where(total > 0.0, total, 1.0)[:, None]  # Schur complement
     h = np.maximum(without_bias, 0.0) + problem.ridge
-    return 0.5 * h * W[:, :-1] ** 2 + problem.l1 * np.abs(W[:, :-1])
+    return 0.5 * h * W[:, :-1] ** 2 + problem.penalty.l1 * np.abs(W[:, :-1])

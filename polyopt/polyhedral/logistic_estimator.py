@@ -1,6 +1,5 @@
 """The estimator LogisticPolytopes: each class has faces, and the log-odds are a difference of maxima.
 
-The log-odds of ``classes_[1]`` are the largest score of its faces less that of the faces of ``classes_[0]``.
 Faces are numbered with those of ``classes_[0]``, the class -1, first. A class without faces has a zero face
 in the solver's solution, with the score 0, which ``W_`` and ``b_`` leave out.
 """
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     Array = NDArray[np.float64]
-
-_ZERO_MULTIPLIER = 1e-9  # multiplier, relative to the cost of the sample, up to which its state is "off"
 
 
 def owners_of(n_faces: object) -> Owners:
@@ -162,15 +159,22 @@ class LogisticPolytopes(FaceClassifier):
                 raise ValueError(f"LogisticPolytopes has no {name}: leave penalty__{name} at {default!r}")
 
     def _fit_binary(self, X: Any, y: Array, weights: Array, rows: NDArray[np.int64]) -> None:
+        from polyopt.polyhedral.logistic_loss import FaceLoss
         from polyopt.polyhedral.logistic_polytopes import solve_logistic_polytopes
 
         self._check_sizes(X, weights)
         self._advise_scaling(X)
         used = UsedFeatures.of(X)
-        problem = self._problem(X, y, weights, used)
+        penalty = self._asked_penalty.of_features(used.m, self._names()).of_features(used.columns)
+        self._owners = owners_of(self.n_faces)
+        problem = FaceLoss(used.samples(X), y, weights, self._owners, self.ridge, BIAS * self.ridge, penalty)
         self.solver_ = "newton" if self.solver == "auto" else self.solver
-        self._owners = problem.owners
-        self._check_numbers(problem.owners)
+        n_faces = int(problem.free.sum())
+        if self.max_numbers is not None and self.max_numbers < n_faces:
+            raise ValueError(
+                f"max_numbers must leave a number for each of the {n_faces} faces of a pair of classes, "
+                f"not {self.max_numbers}"
+            )
         self._X, self._y, self._rows, self._costs = X, y, rows, weights
         solution = solve_logistic_polytopes(
             problem, method=self.solver_, n_init=self.n_init, max_iter=self.max_iter, tol=self.tol,
@@ -179,8 +183,7 @@ class LogisticPolytopes(FaceClassifier):
             max_numbers=self.max_numbers, knots=None if self._knots is None else self._knots[used.columns],
         )  # fmt: skip
         self._set_solution(used.solution(solution))
-        face_numbers = np.where(problem.free, np.cumsum(problem.free) - 1, -1)
-        self._assignment = face_numbers[self.solution_["assignment"]]
+        self._assignment = self._face_numbers[self.solution_["assignment"]]
         self._warn_if_empty(self.solution_["W"])
         self._warn_if_short(lambda: self._binary_certificate(max(self.tol, 1e-6)))
 
@@ -191,14 +194,6 @@ class LogisticPolytopes(FaceClassifier):
             pairs = len(self.classes_) * (len(self.classes_) - 1) // 2
             machine.set_params(max_numbers=max(self.max_numbers // pairs, 1))
         return machine
-
-    def _check_numbers(self, owners: Owners) -> None:
-        faces = int(owners.free.sum())
-        if self.max_numbers is not None and self.max_numbers < faces:
-            raise ValueError(
-                f"max_numbers must leave a number for each of the {faces} faces of a pair of classes, "
-                f"not {self.max_numbers}"
-            )
 
     def count_knots(self, knots: Array) -> Self:
         """Let the next fit count the numbers that define a feature itself, once for all faces.
@@ -223,27 +218,11 @@ class LogisticPolytopes(FaceClassifier):
         self._begin = W
         return self
 
-    def _problem(self, X: Any, y: Array, weights: Array, used: UsedFeatures) -> Any:
-        """Return the FaceLoss of the features with entries."""
-        from polyopt.polyhedral.logistic_loss import FaceLoss
-
-        penalty, ridge = self._penalty_terms(used.m), self.ridge
-        used_terms: dict[str, Any] = {
-            name: None if term is None else term[used.columns] for name, term in penalty.items()
-        }
-        return FaceLoss(
-            used.samples(X), y, weights, owners_of(self.n_faces), ridge, BIAS * ridge,
-            self._asked_penalty.l1, group=self._asked_penalty.group, **used_terms,
-        )  # fmt: skip
-
-    def _penalty_terms(self, m: int) -> dict[str, NDArray[np.int64] | None]:
-        """Return ``signs`` and ``groups`` (m,) of features; None without signs or group penalty."""
-        penalty = self._asked_penalty
-        feature_penalty = penalty.of_features(m, self._names())
-        return {
-            "signs": feature_penalty.signs if penalty.has_signs else None,
-            "groups": feature_penalty.groups if penalty.group else None,
-        }
+    @property
+    def _face_numbers(self) -> NDArray[np.int64]:
+        """The row (K,) of ``W_`` for each of the solver's faces; -1 for a zero face."""
+        assert self._owners is not None
+        return np.where(self._owners.free, np.cumsum(self._owners.free) - 1, -1)
 
     def _set_solution(self, solution: Solution) -> None:
         """Set the fitted attributes from the solution; ``W_`` and ``b_`` leave out zero faces."""
@@ -276,23 +255,20 @@ class LogisticPolytopes(FaceClassifier):
 
     def _binary_scores(self, X: Any) -> Array:
         outputs, first = self._scores_of_faces(X), int(np.sum(~self._is_plus))
-        minus, plus = (
-            scores.max(axis=1) if scores.shape[1] else np.zeros(len(scores))
-            for scores in (outputs[:, :first], outputs[:, first:])
-        )
-        return plus - minus
+        plus, minus = (s.max(axis=1) if s.size else 0.0 for s in (outputs[:, first:], outputs[:, :first]))
+        return np.asarray(plus - minus)
+
+    def _faces_of(self, plus: bool) -> Array:
+        """Return the faces (k, m+1) of a class, or one zero face."""
+        faces = np.column_stack([self.W_, self.b_])[self._is_plus == plus]
+        return faces if len(faces) else np.zeros((1, self.W_.shape[1] + 1))
 
     def _draw_scores(self, graph: Graph, x: str) -> str:
-        best_scores = []
-        for plus in (True, False):
-            of_class = self._is_plus == plus
-            W, b = (
-                (self.W_[of_class], self.b_[of_class])
-                if of_class.any()
-                else (np.zeros((1, self.W_.shape[1])), np.zeros(1))
-            )
-            best_scores.append(graph.over_columns("ReduceMax", graph.affine(x, W, b)))
-        return graph.op("Sub", *best_scores)
+        plus, minus = (
+            graph.over_columns("ReduceMax", graph.affine(x, faces[:, :-1], faces[:, -1]))
+            for faces in (self._faces_of(True), self._faces_of(False))
+        )
+        return graph.op("Sub", plus, minus)
 
     # -- polytopes ---------------------------------------------------------------------------
 
@@ -324,33 +300,27 @@ class LogisticPolytopes(FaceClassifier):
 
     def _polytopes_of(self, plus: bool) -> list[Polytope]:
         """Return a polytope for each face of a class: where its score exceeds those of the other class."""
-        from polyopt.polytope import Polytope
-
-        zero_face = np.zeros((1, self.W_.shape[1] + 1))
-        faces = np.column_stack([self.W_, self.b_])
-        class_faces, other_faces = (
-            faces[self._is_plus == side] if (self._is_plus == side).any() else zero_face
-            for side in (plus, not plus)
-        )
+        others = self._faces_of(not plus)
         centre, spread = self._typical_values() or (None, None)
         names = getattr(self, "feature_names_in_", None)
         closed = not plus  # a score of 0 is of classes_[0]
         return [
             Polytope(differences[:, :-1], differences[:, -1], names, spread, centre, closed)
-            for differences in (other_faces - w for w in class_faces)
+            for differences in (others - w for w in self._faces_of(plus))
         ]
 
     # -- certificate and duals ---------------------------------------------------------------
 
     def _binary_certificate(self, tol: float) -> Certificate:
         assert self._owners is not None
-        penalty = self._asked_penalty
-        terms: dict[str, Any] = dict(self._penalty_terms(self._X.shape[1]))
+        penalty = self._asked_penalty.of_features(self._X.shape[1], self._names())
         return certify_logistic_polytopes(
             self._X, self._y, self.solution_["W"], n_faces=(self._owners.minus, self._owners.plus),
-            ridge=self._asked["ridge"], l1=penalty.l1, C=self._costs, tol=tol, group=penalty.group,
+            ridge=self._asked["ridge"], l1=penalty.l1, group=penalty.group, C=self._costs, tol=tol,
+            signs=penalty.signs if penalty.signs.any() else None,
+            groups=penalty.groups if penalty.group else None,
             alpha=self.solution_.duals["margin"], assignment=self.solution_["assignment"],
-            support=self.solution_.primal.get("support"), **terms,
+            support=self.solution_.primal.get("support"),
         )  # fmt: skip
 
     def _binary_duals(self) -> pd.DataFrame:
@@ -360,20 +330,16 @@ class LogisticPolytopes(FaceClassifier):
         row, face = np.nonzero(self._owners.other_class(self._y))
         multiplier, cost = self.solution_.duals["margin"][row, face], self._costs[row]
         s = scores(self._X, self.solution_["W"])
-        face_numbers = np.where(self._owners.free, np.cumsum(self._owners.free) - 1, -1)
-        is_large = multiplier >= 0.5 * cost
-        state = np.where(
-            multiplier > _ZERO_MULTIPLIER * cost, np.where(is_large, "pulls hard", "pulls"), "off"
-        )
+        is_weak = [multiplier <= 1e-9 * cost, multiplier < 0.5 * cost]
         return pd.DataFrame(
             {
                 "row": "margin",
                 "letter": "alpha",
                 "sample": self._rows[row],
-                "face": face_numbers[face],
+                "face": self._face_numbers[face],
                 "label": self.classes_[(self._y[row] > 0).astype(int)],
                 "multiplier": multiplier,
                 "output": s[row, face],
-                "state": state,
+                "state": np.select(is_weak, ["off", "pulls"], "pulls hard"),
             }
         )

@@ -78,11 +78,8 @@ class FaceLoss:
     owners: Owners  # number of faces of each class: those of class -1 come first
     ridge: float  # ρ
     bias_ridge: float  # η
-    l1: float = 0.0  # λ
+    penalty: FacePenalty  # λ, τ, and the signs of faces that were multiplied by their class
     support: Mask | None = None  # (K, m), True for weights that may differ from 0; None for all
-    signs: NDArray[np.int64] | None = None  # (m,), +1 if the log-odds may not fall with a feature, -1, 0
-    group: float = 0.0  # τ
-    groups: NDArray[np.int64] | None = None  # (m,), the group of each feature, from 0; None: one each
     known_units: Units | None = None  # value of `units`; None: computed from the samples
 
     def of_features(self, used: NDArray[np.intp], support: Mask | None = None) -> "FaceLoss":
@@ -90,8 +87,7 @@ class FaceLoss:
         scale, middle = self.units
         return replace(
             self, X=self.X[:, used], support=None if support is None else support[:, used],
-            signs=None if self.signs is None else self.signs[used],
-            groups=None if self.groups is None else np.unique(self.groups[used], return_inverse=True)[1],
+            penalty=self.penalty.of_features(used),
             known_units=Units(np.append(scale[:-1][used], 1.0), middle[used]),
         )  # fmt: skip
 
@@ -105,25 +101,18 @@ class FaceLoss:
         middle = np.zeros(self.X.shape[1]) if is_sparse(self.X) else scaler.mean_
         return Units(np.append(scaler.scale_, 1.0), middle)
 
-    @cached_property
-    def face_penalty(self) -> FacePenalty:
-        """Penalty and sign constraints of faces multiplied by their class (:meth:`class_signed`).
-
-        After the multiplication the sign constraints are the same for all faces.
-        """
-        return FacePenalty.of(
-            self.X.shape[1], l1=self.l1, group=self.group, signs=self.signs, groups=self.groups
-        )
-
     def class_signed(self, V: Array) -> Array:
-        """Multiply faces or gradients (K, m+1) by the classes ±1 of the faces; norms stay the same."""
+        """Multiply faces or gradients (K, m+1) by the classes ±1 of the faces.
+
+        The sign constraints are then the same for all faces, those of the penalty; norms do not change.
+        """
         return V * self.owners.classes[:, None]
 
     @cached_property
     def entry_signs(self) -> Array:
         """Sign constraints (K, m+1): +1 if an entry must not be negative, -1 if not positive, 0 if free."""
         return np.column_stack(
-            [self.owners.required_signs(self.X.shape[1], self.signs), np.zeros(self.owners.count)]
+            [self.owners.required_signs(self.X.shape[1], self.penalty.signs), np.zeros(self.owners.count)]
         )
 
     @cached_property
@@ -159,7 +148,12 @@ class FaceLoss:
     @cached_property
     def l1_weights(self) -> Array:
         """Factor (m+1,) of the absolute value of each entry of a face: λ, and 0 for the bias."""
-        return np.append(np.full(self.X.shape[1], self.l1), 0.0)
+        return np.append(np.full(self.X.shape[1], self.penalty.l1), 0.0)
+
+    @property
+    def is_convex(self) -> bool:
+        """True if no class has more than one face: the problem then has one optimum."""
+        return max(self.owners.minus, self.owners.plus) <= 1
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -170,17 +164,10 @@ class FaceLoss:
         """Return the scores w_k·x_i + b_k (n, K) of faces W (K, m+1)."""
         return np.ascontiguousarray(scores(self.X, W))
 
-    def penalty_value(self, W: Array) -> float:
-        """Return the ℓ1 and the group penalty of faces W (K, m+1)."""
-        penalty = float(np.abs(W).sum(axis=0) @ self.l1_weights)
-        if self.group:
-            penalty += self.group * float(self.face_penalty.group_norms(W[:, :-1]).sum())
-        return penalty
-
     def value(self, W: Array, s: Array | None = None) -> float:
         """Return the objective for the best assignment; `s` (n, K) are the scores if they are known."""
         loss, _, _ = self._score_loss(W, s, 0.0, 0.0)
-        return loss + (float(0.5 * (W * W).sum(axis=0) @ self.ridges) + self.penalty_value(W))
+        return loss + (float(0.5 * (W * W).sum(axis=0) @ self.ridges) + self.penalty.value(W))
 
     def smooth(
         self, W: Array, own_softness: float, other_softness: float, s: Array | None = None
@@ -219,11 +206,7 @@ class FaceLoss:
         """
         V = self.ridges * W - gradient
         V[~self.entries] = 0.0
-        up, down = self.thresholds
-        shrunk = np.maximum(V - up, 0.0) + np.maximum(-V - down, 0.0)  # absolute values
-        if self.group > 0.0:
-            shrunk[:, :-1] *= self.face_penalty.group_factors(shrunk)
-        p = self.probabilities(a)
+        shrunk, p = self.penalty.shrunk(self.class_signed(V)), self.probabilities(a)
         entropy = float(self.c @ (entr(p) + entr(1.0 - p)))
         return entropy - 0.5 * float((shrunk**2 / self.ridges).sum())
 

@@ -78,10 +78,7 @@ class Options:
 OPTIONS = Options()
 
 
-def polish(
-    problem: FaceLoss, W: Array, clock: Clock, *, tol: float = 1e-6, max_iter: int = 1000,
-    options: Options = OPTIONS,
-) -> Solution:  # fmt: skip
+def polish(problem: FaceLoss, W: Array, clock: Clock, *, tol: float = 1e-6, max_iter: int = 1000) -> Solution:
     """Minimise the objective by Newton steps, each followed by a new assignment, in stages of falling t.
 
     W (K, m+1): the start, which satisfies the sign constraints.
@@ -91,16 +88,16 @@ def polish(
         SOLVED if W is optimal for the assignment, which is the best for W. ``history`` has a record for each
         step.
     """
-    run, status, t = _Run(problem, W, tol, clock, options), Status.STALLED, options.first_softness
-    while t >= options.last_softness:
-        stage_status = run.solve_stage(t, min(max_iter, run.n_steps + options.stage_steps))
-        if max(run.gap, run.smoothed_gap / options.stage_tol_ratio) <= tol * run.value:
+    run, status, t = _Run(problem, W, tol, clock), Status.STALLED, OPTIONS.first_softness
+    while t >= OPTIONS.last_softness:
+        stage_status = run.solve_stage(t, min(max_iter, run.n_steps + OPTIONS.stage_steps))
+        if max(run.gap, run.smoothed_gap / OPTIONS.stage_tol_ratio) <= tol * run.value:
             status = Status.SOLVED
             break
         if stage_status not in (None, Status.ITERATION_LIMIT) or run.n_steps >= max_iter:
             status = stage_status or Status.ITERATION_LIMIT
             break
-        t *= options.softness_ratio
+        t *= OPTIONS.softness_ratio
     return Solution(
         status, {"W": run.W, "assignment": run.z}, {"margin": run.alpha}, run.value,
         min(run.bound, run.value), "newton", run.n_steps, solve_time=clock.seconds,
@@ -118,11 +115,11 @@ class _Run:
     smoothed_gap: smoothed objective less its own lower bound.
     """
 
-    def __init__(self, problem: FaceLoss, W: Array, tol: float, clock: Clock, options: Options):
-        self.problem, self.tol, self.clock, self.options = problem, tol, clock, options
+    def __init__(self, problem: FaceLoss, W: Array, tol: float, clock: Clock):
+        self.problem, self.tol, self.clock = problem, tol, clock
         self.history: list[dict[str, float]] = []
         self.value, self.bound, self.z = np.inf, -np.inf, problem.best_assignment(W)
-        self.move_to(W, options.first_softness)
+        self.move_to(W, OPTIONS.first_softness)
 
     @property
     def n_steps(self) -> int:
@@ -138,7 +135,7 @@ class _Run:
         """Make W the iterate; evaluate its objectives at softness t, and their bounds."""
         problem, s = self.problem, self.problem.scores(W)
         loss, self.gradient, self.R, self.a = problem.smooth(W, 0.0, t, s)
-        self.W, self.smoothed = W, loss + problem.penalty_value(W)
+        self.W, self.smoothed = W, loss + problem.penalty.value(W)
         z = problem.best_assignment(W, s)
         if not np.array_equal(z, self.z):
             self.z, self.bound = z, -np.inf
@@ -154,12 +151,11 @@ class _Run:
 
     def solve_stage(self, t: float, max_steps: int) -> Status | None:
         """Make Newton steps at softness t, up to `max_steps` of the run; return None if they converged."""
-        options = self.options
-        newton_point = self._orthant_point if self.problem.group == 0.0 else self._model_point
+        newton_point = self._orthant_point if self.problem.penalty.group == 0.0 else self._model_point
         self.move_to(self.W, t)
         while True:
             is_last_stage = self.gap <= self.tol * self.value
-            ratio = options.last_tol_ratio if is_last_stage else options.stage_tol_ratio
+            ratio = OPTIONS.last_tol_ratio if is_last_stage else OPTIONS.stage_tol_ratio
             if self.smoothed_gap <= ratio * self.tol * self.value:
                 return None
             if self.n_steps >= max_steps:
@@ -187,20 +183,19 @@ class _Run:
         descent = np.where(signs != 0.0, -(self.gradient + problem.l1_weights * signs), 0.0)
         descent[~problem.entries] = 0.0
         active = (W != 0.0) | (descent != 0.0)
-        if active.sum() > self.options.max_entries:
+        if active.sum() > OPTIONS.max_entries:
             return None
         direction = np.zeros_like(W)
         H = hessian(problem, self.R, self.a, active, t)
         has_kink = ((problem.l1_weights > 0.0) | (problem.entry_signs != 0.0))[active]
         fixed_signs = np.where(has_kink, signs[active], 0.0)
-        max_legs = self.options.max_legs
-        direction[active] = orthant_step(H, descent[active], W[active], fixed_signs, max_legs)
+        direction[active] = orthant_step(H, descent[active], W[active], fixed_signs)
         return W + direction, float((descent * direction).sum())
 
     def _model_point(self, t: float) -> tuple[Array, float] | None:
         """Return the minimum of the penalised model, and the predicted decrease; None if W is too large."""
-        problem, options = self.problem, self.options
-        penalty, W = problem.face_penalty, problem.class_signed(self.W)
+        problem, penalty = self.problem, self.problem.penalty
+        W = problem.class_signed(self.W)
         gradient = problem.class_signed(self.gradient)
         proximal_input = np.where(problem.entries, problem.ridges * W - gradient, 0.0)
         active = ((W != 0.0) | (penalty.shrunk(proximal_input) != 0.0)) & problem.entries
@@ -208,18 +203,18 @@ class _Run:
         used = np.append(active[:, :-1].any(axis=0), True)  # columns of W in the model
         used[0] |= not used[:-1].any()  # one feature at least
         positions = np.flatnonzero(active[:, used])
-        if active[:, used].size > options.max_entries:
+        if active[:, used].size > OPTIONS.max_entries:
             return None
         H = np.eye(active[:, used].size)
         signs = np.repeat(problem.owners.classes, active.sum(axis=1))
         H[np.ix_(positions, positions)] = hessian(problem, self.R, self.a, active, t) * np.outer(signs, signs)
         used_penalty = penalty.of_features(np.flatnonzero(used[:-1]))
         gap = max(self.smoothed_gap, 0.0)
-        model_tol = options.model_gap_ratio * min(gap, max(self.value * self.tol, gap * gap / self.value))
+        model_tol = OPTIONS.model_gap_ratio * min(gap, max(self.value * self.tol, gap * gap / self.value))
         V = W.copy()
         V[:, used] = minimise_model(
             used_penalty, WeightGroups.of(used_penalty, len(W)), W[:, used], gradient[:, used], H,
-            problem.ridges[used], active[:, used], model_tol, options,
+            problem.ridges[used], active[:, used], model_tol,
         )  # fmt: skip
         predicted = float((gradient * (W - V)).sum()) + penalty.value(W) - penalty.value(V)
         return problem.class_signed(V), predicted
@@ -227,7 +222,7 @@ class _Run:
     def _line_search(self, newton_point: Array, predicted: float, t: float) -> bool:
         """Halve the step until the smoothed objective meets Armijo's condition; return False if it fails."""
         W, value, size = self.W, self.smoothed, 1.0
-        while size >= self.options.min_step:
+        while size >= OPTIONS.min_step:
             self.move_to(newton_point if size == 1.0 else W + size * (newton_point - W), t)
             if self.smoothed <= value - size * ARMIJO * predicted and self.smoothed < value:
                 return True
@@ -265,9 +260,7 @@ def hessian(problem: FaceLoss, R: Array, a: Array, active: Mask, t: float) -> Ar
     return H
 
 
-def orthant_step(
-    H: Array, descent: Array, start: Array, signs: Array, max_legs: int = OPTIONS.max_legs
-) -> Array:
+def orthant_step(H: Array, descent: Array, start: Array, signs: Array) -> Array:
     """Return a Newton step that changes no fixed sign: an entry that reaches 0 stays there.
 
     The step is a path of legs. Each is a Newton step in the free entries, cut where the first of them reaches
@@ -278,7 +271,7 @@ def orthant_step(
     signs (k,): the sign that an entry keeps; 0 if it may change.
     """
     free, point, descent = np.ones(len(start), dtype=bool), start.copy(), descent.copy()
-    for _ in range(max_legs):
+    for _ in range(OPTIONS.max_legs):
         leg = np.zeros_like(start)
         leg[free] = solve_scaled(H[np.ix_(free, free)], descent[free])
         crossing = free & (signs != 0.0) & (signs * (point + leg) < 0.0)
@@ -341,7 +334,7 @@ def model_gap(penalty: FacePenalty, V: Array, gradient: Array, ridges: Array) ->
 
 def minimise_model(
     penalty: FacePenalty, groups: WeightGroups, W: Array, gradient: Array, H: Array, ridges: Array,
-    active: Mask, tol: float, options: Options = OPTIONS,
+    active: Mask, tol: float,
 ) -> Array:  # fmt: skip
     """Return faces V (K, m+1) near the minimum of the model, and never above W in it.
 
@@ -367,18 +360,18 @@ def minimise_model(
         return model_gap(penalty, v.reshape(W.shape), active_gradient, ridges) <= tol
 
     value = penalty.value(W)
-    for _ in range(options.max_model_rounds):
+    for _ in range(OPTIONS.max_model_rounds):
         previous_value = value
         _sweep(
             H, r, v, groups.starts[:-1], groups.starts[1:], groups.members, up, down, groups.norm_penalties,
-            curvatures, work, options.sweeps,
+            curvatures, work, OPTIONS.sweeps,
         )  # fmt: skip
         r = gradient_at(v)
         value = value_of(v, r)
         if is_solved():
             break
-        step, size = _model_step(penalty, groups, v, r, H, is_active, options), 1.0
-        for _ in range(options.model_halvings):
+        step, size = _model_step(penalty, groups, v, r, H, is_active), 1.0
+        for _ in range(OPTIONS.model_halvings):
             trial = v + size * step
             trial_gradient = gradient_at(trial)
             trial_value = value_of(trial, trial_gradient)
@@ -386,15 +379,14 @@ def minimise_model(
                 v, r, value = trial, trial_gradient, trial_value
                 break
             size *= 0.5
-        if is_solved() or previous_value - value <= options.rel_rounding * abs(value):
+        if is_solved() or previous_value - value <= OPTIONS.rel_rounding * abs(value):
             break
     return v.reshape(W.shape)
 
 
 def _model_step(
-    penalty: FacePenalty, groups: WeightGroups, v: Array, r: Array, H: Array, is_active: Mask,
-    options: Options,
-) -> Array:  # fmt: skip
+    penalty: FacePenalty, groups: WeightGroups, v: Array, r: Array, H: Array, is_active: Mask
+) -> Array:
     """Return a Newton step of the model with its zeros fixed and its penalised signs kept."""
     used = np.flatnonzero(is_active & ((v != 0.0) | groups.smooth))
     gradient = r + np.where(v > 0.0, groups.up, np.where(v < 0.0, -groups.down, 0.0))
@@ -404,7 +396,7 @@ def _model_step(
     has_kink = (groups.up > 0.0) | (groups.down > 0.0)
     signs = np.where(has_kink, np.sign(v), 0.0)[used]
     step = np.zeros_like(v)
-    step[used] = orthant_step(M, -gradient[used], v[used], signs, options.max_legs)
+    step[used] = orthant_step(M, -gradient[used], v[used], signs)
     return step
 
 

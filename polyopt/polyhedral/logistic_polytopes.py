@@ -17,16 +17,13 @@ from formulations.language.solution import Solution, Status
 from formulations.language.types import Array
 from polyopt.base.progress import tell
 from polyopt.linalg.used_features import present_features
-from polyopt.optim.rounds import AlternatingProblem, Stage, run_stages
+from polyopt.optim.rounds import AlternatingProblem, run_rounds
 from polyopt.optim.starts import best_of, continued, generators_of, number_of_best
 from polyopt.polyhedral.logistic_descent import count_numbers, descend, eliminate
 from polyopt.polyhedral.logistic_loss import FaceLoss
 from polyopt.polyhedral.logistic_newton import polish
 
 Assignment = NDArray[np.int64]
-
-_REASSIGN_TOL = 1e-7  # increase of a score, relative to the largest, above which a sample changes its face
-_UNPOLISHED_SOFTNESS = 1e-3  # t of the soft maximum that gives the multipliers of an unpolished point
 
 
 def random_start(problem: FaceLoss, rng: np.random.Generator) -> Array:
@@ -62,16 +59,15 @@ def solve_logistic_polytopes(
     for those that may differ from 0; ``duals`` has ``margin``. CONVERGED if the point is stationary.
     """
     clock = Clock(time_limit)
-    generators, n_extra = generators_of(seed, n_init), int(start is not None)
+    known, generators = [] if start is None else [start], generators_of(seed, n_init)
 
     def run(number: int, time_left: float | None) -> Solution:
-        if start is not None and number == 0:
-            return _run_descent(problem, start, max_iter, time_left)
-        W = random_start(problem, generators[number - n_extra])
+        is_known = number < len(known)
+        W = known[number] if is_known else random_start(problem, generators[number - len(known)])
         return _run_descent(problem, W, max_iter, time_left)
 
-    single = max(problem.owners.minus, problem.owners.plus) <= 1  # a convex problem has one optimum
-    best = best_of(run, 1 if single else n_extra + n_init, time_limit=time_limit, n_jobs=n_jobs)
+    n_starts = 1 if problem.is_convex else len(known) + n_init
+    best = best_of(run, n_starts, time_limit=time_limit, n_jobs=n_jobs)
     number = number_of_best(best.runs)
     descent_iterations = best.runs[number].iterations
     if max_numbers is not None and count_numbers(best["W"], knots) > max_numbers:
@@ -121,8 +117,8 @@ def _run_descent(problem: FaceLoss, W: Array, max_iter: int, time_limit: float |
 
 
 def _with_assignment(problem: FaceLoss, point: Solution) -> Solution:
-    """Add the best assignment, and multipliers, to a point that was not polished."""
-    _, _, R, _ = problem.smooth(point["W"], 0.0, _UNPOLISHED_SOFTNESS)
+    """Add the best assignment to a point that was not polished, and the multipliers of a soft maximum."""
+    _, _, R, _ = problem.smooth(point["W"], 0.0, 1e-3)
     primal = {"W": point["W"], "assignment": problem.best_assignment(point["W"])}
     return replace(point, primal=primal, duals={"margin": np.where(problem.other_class, R, 0.0)})
 
@@ -140,13 +136,11 @@ def _run_programs(
     problem: FaceLoss, W: Array, max_iter: int, tol: float, time_left: float | None
 ) -> Solution:
     """Alternate between the explicit program and the assignment; `tol` is not used."""
-    stage: Stage[Any] = Stage(_ExplicitRounds(problem), max_iter)
-    result = run_stages([stage], problem.best_assignment(W), time_limit=time_left)
-    status = Status.SOLVED if result.status is Status.CONVERGED else result.status
-    history = tuple(
-        {name: value for name, value in record.items() if name != "round"} for record in result.history
-    )
-    return replace(result, status=status, history=history)
+    rounds, assignment = _ExplicitRounds(problem), problem.best_assignment(W)
+    result = run_rounds(rounds, assignment, max_iter=max_iter, time_limit=time_left)
+    for record in result.history:
+        del record["round"]
+    return replace(result, status=Status.SOLVED if result.status is Status.CONVERGED else result.status)
 
 
 class _ExplicitRounds(AlternatingProblem):
@@ -162,13 +156,14 @@ class _ExplicitRounds(AlternatingProblem):
         from formulations.logistic_polytopes import fixed_assignment
 
         problem = self.problem
+        penalty = problem.penalty
         costs: dict[str, Any] = {
-            "ridge": problem.ridge, "bias_ridge": problem.bias_ridge, "l1": problem.l1,
-            "group": problem.group, "groups": problem.groups,
+            "ridge": problem.ridge, "bias_ridge": problem.bias_ridge, "l1": penalty.l1,
+            "group": penalty.group, "groups": penalty.groups,
         }  # fmt: skip
         program = fixed_assignment(
             problem.X, problem.y, problem.owners, assignment, problem.c, support=problem.support,
-            signs=problem.signs, **costs,
+            signs=penalty.signs if penalty.signs.any() else None, **costs,
         )  # fmt: skip
         solution = program.solve(time_limit=time_limit)
         if not solution.primal:
@@ -190,5 +185,5 @@ class _ExplicitRounds(AlternatingProblem):
         """Move each sample to its best face, if that is better by more than rounding."""
         s = self.problem.scores(point["W"])
         best, rows = self.problem.best_assignment(point["W"], s), np.arange(len(s))
-        is_better = s[rows, best] - s[rows, assignment] > _REASSIGN_TOL * (1.0 + np.abs(s).max())
+        is_better = s[rows, best] - s[rows, assignment] > 1e-7 * (1.0 + np.abs(s).max())
         return np.where(is_better, best, assignment)

@@ -17,15 +17,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from formulations.class_faces import Owners, shortfall
+from formulations.class_faces import BIAS, Owners, shortfall
+from formulations.face_penalty import FacePenalty
 from formulations.language.clock import Clock, interrupted, is_out_of_time
 from formulations.language.types import Array, Matrix
 from formulations.polyhedral import scores
 from polyopt.base.progress import tell
 from polyopt.polyhedral.logistic_descent import OPTIONS as DESCENT
-from polyopt.polyhedral.logistic_descent import count_numbers, descend, eliminate, sizes_down_to
+from polyopt.polyhedral.logistic_descent import count_numbers, descend, eliminate, refit, sizes_down_to
 from polyopt.polyhedral.logistic_loss import FaceLoss, Units
 from polyopt.polyhedral.logistic_polytopes import random_start
 
@@ -35,28 +35,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """Numbers of the search.
+    """Numbers of the search."""
 
-    rel_ridges: ridges, relative to the total weight of the samples.
-    first_round_samples: largest number of training samples of the first round, which only ranks structures.
-    one_split_min_samples, three_folds_min_samples: numbers of samples from which one split, or three folds,
-        are the default; with fewer samples there are five folds.
-    max_faces_always_tried: number of faces up to which the first round does not stop early.
-    second_round_structures, third_round_structures: number of structures of these rounds.
-    numbers_per_face: target number of nonzero weights and biases per face in the third round, without
-        `max_numbers`.
-    stop_errors: the third round stops at a loss that is higher by this many standard errors.
-    """
-
-    rel_ridges: tuple[float, ...] = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
-    first_round_samples: int = 3000
-    one_split_min_samples: int = 3000
-    three_folds_min_samples: int = 1000
-    max_faces_always_tried: int = 4
-    second_round_structures: int = 3
-    third_round_structures: int = 2
-    numbers_per_face: int = 4
-    stop_errors: float = 2.0
+    rel_ridges: tuple[float, ...] = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)  # relative to the samples' total weight
+    first_round_samples: int = 3000  # largest training part of the first round, which only ranks structures
+    one_split_min_samples: int = 3000  # number of samples from which the default is one split
+    three_folds_min_samples: int = 1000  # number from which it is three folds; below, five folds
+    max_faces_always_tried: int = 4  # number of faces up to which the first round does not stop early
+    second_round_structures: int = 3  # besides the best ones with one face and for each number of knots
+    third_round_structures: int = 2  # likewise
+    numbers_per_face: int = 4  # weights and biases aimed at in the third round, without `max_numbers`
+    stop_errors: float = 2.0  # standard errors by which a loss must be higher to end the third round
 
 
 OPTIONS = Options()
@@ -101,14 +90,12 @@ class SplitFeatures:
 
     problems: for each split its binary problems, one for each pair of classes.
     knots (m,): number of knots in each feature; None without knots.
-    signs (m,): sign constraint of the log-odds in each feature, +1, -1 or 0; None without constraints.
-    groups (m,): group of each feature; None if each feature is a group.
+    penalty: the penalty on the features, with λ and τ of a fit to all samples.
     """
 
     problems: Sequence[Sequence[BinarySplit]]
     knots: Array | None
-    signs: NDArray[np.int64] | None
-    groups: NDArray[np.int64] | None
+    penalty: FacePenalty
 
 
 class _Fit(NamedTuple):
@@ -124,17 +111,13 @@ class CandidateFits:
 
     features: the splits for each number of knots.
     seed, n_init: seed and number of the random starts of each path; the best of them is continued.
-    bias_ridge: η/ρ, the ridge on biases relative to that on weights.
-    l1, group: λ and τ of a fit to all samples.
     budget: largest number of fits; None is no limit.
     """
 
     def __init__(
-        self, features: Mapping[int, SplitFeatures], seed: int, n_init: int, bias_ridge: float,
-        l1: float = 0.0, group: float = 0.0, budget: int | None = None,
-    ):  # fmt: skip
-        self._features, self._seed, self._n_init = features, seed, n_init
-        self._bias_ridge, self._l1, self._group, self._budget = bias_ridge, l1, group, budget
+        self, features: Mapping[int, SplitFeatures], seed: int, n_init: int, budget: int | None = None
+    ):
+        self._features, self._seed, self._n_init, self._budget = features, seed, n_init, budget
         self._fits: dict[tuple[Candidate, int], _Fit] = {}
         self._units: dict[tuple[int, int, int], Units] = {}
 
@@ -195,7 +178,7 @@ class CandidateFits:
             if start is None:
                 W = self._best_start(problem, (split, number), clock)
             elif candidate.max_numbers is None:
-                W = _refit(problem, start[number], clock)
+                W = refit(problem, start[number], clock)
             else:
                 limit = candidate.max_numbers // len(parts)
                 W, _ = eliminate(problem, start[number], limit, clock, features.knots)
@@ -204,22 +187,22 @@ class CandidateFits:
 
     def _best_start(self, problem: FaceLoss, key: tuple[int, int], clock: Clock) -> Array:
         """Return the best of `n_init` descents without penalties, refitted with the penalties."""
-        smooth = replace(problem, l1=0.0, group=0.0)
-        is_convex = max(problem.owners.minus, problem.owners.plus) <= 1
+        penalty = problem.penalty
+        smooth = replace(problem, penalty=replace(penalty, l1=0.0, group=0.0))
         descents = []
-        for number in range(1 if is_convex else self._n_init):
+        for number in range(1 if problem.is_convex else self._n_init):
             W = random_start(smooth, np.random.default_rng([self._seed, *key, number]))
             descents.append(descend(smooth, W, clock, max_iter=DESCENT.first_max_iter)[0])
         W = min(descents, key=smooth.value)
-        return _refit(problem, W, clock) if problem.l1 > 0.0 or problem.group > 0.0 else W
+        return refit(problem, W, clock) if penalty.l1 > 0.0 or penalty.group > 0.0 else W
 
     def _problem(self, candidate: Candidate, part: BinarySplit, key: tuple[int, int, int]) -> FaceLoss:
         """Return the training problem of a candidate; `key` (knots, split, pair) is that of its units."""
-        features, share = self._features[candidate.n_knots], part.weight_share
+        penalty, share = self._features[candidate.n_knots].penalty, part.weight_share
         ridge = candidate.ridge * share
         problem = FaceLoss(
-            part.X, part.y, part.c, Owners(*candidate.n_faces), ridge, self._bias_ridge * ridge,
-            share * self._l1, signs=features.signs, group=share * self._group, groups=features.groups,
+            part.X, part.y, part.c, Owners(*candidate.n_faces), ridge, BIAS * ridge,
+            replace(penalty, l1=share * penalty.l1, group=share * penalty.group),
             known_units=self._units.get(key),
         )  # fmt: skip
         self._units[key] = problem.units
@@ -235,12 +218,6 @@ class CandidateFits:
         return np.concatenate(losses), np.concatenate([part.c_validation for part in parts])
 
 
-def _refit(problem: FaceLoss, W: Array, clock: Clock) -> Array:
-    """Descend from faces near a minimum."""
-    softness = (DESCENT.last_softness,)
-    return descend(problem, W, clock, softness=softness, max_iter=DESCENT.refit_max_iter)[0]
-
-
 # -- rounds ----------------------------------------------------------------------------------------------
 
 
@@ -254,11 +231,11 @@ class SearchRounds:
 
     def __init__(
         self, fits: CandidateFits, weight: float, n_splits: int, first: int, max_faces: int,
-        max_numbers: int | None, n_knots: Sequence[int], options: Options = OPTIONS,
+        max_numbers: int | None, n_knots: Sequence[int],
     ):  # fmt: skip
         self.fits, self.splits, self.first = fits, range(n_splits), [first]
         self.max_faces, self.max_numbers, self.n_knots = max_faces, max_numbers, n_knots
-        self.options, self.ridges = options, [weight * ridge for ridge in options.rel_ridges]
+        self.ridges = [weight * ridge for ridge in OPTIONS.rel_ridges]
         self.candidates: list[Candidate] = []  # those that were fitted on some split, in order
         self.started = time.perf_counter()
 
@@ -267,7 +244,7 @@ class SearchRounds:
         try:
             for structure in self._try_structures():
                 self._try_ridges(structure)
-            for structure in self._best_structures(self.splits, self.options.third_round_structures):
+            for structure in self._best_structures(self.splits, OPTIONS.third_round_structures):
                 self._remove_weights(structure)
         except KeyboardInterrupt:
             interrupted()
@@ -330,12 +307,12 @@ class SearchRounds:
                 for n_faces in [(0, 1)] if faces == 1 else [(0, faces), (faces, 0), (faces, faces)]:
                     self._follow([Candidate(n_faces, ridge, n_knots) for ridge in self.ridges], self.first)
                 best = self._best_of([c for c in self.candidates if c.n_knots == n_knots], self.first)
-                if faces > self.options.max_faces_always_tried and (
+                if faces > OPTIONS.max_faces_always_tried and (
                     best is None or previous is None or not self._is_better(best, previous)
                 ):
                     break
                 faces, previous = 2 * faces, best
-        return self._best_structures(self.first, self.options.second_round_structures)
+        return self._best_structures(self.first, OPTIONS.second_round_structures)
 
     def _try_ridges(self, structure: Structure) -> None:
         """Fit a structure on all splits, at its best ridge and the two next to it."""
@@ -355,7 +332,7 @@ class SearchRounds:
             dense = best_dense._replace(ridge=ridge)
             if not self._follow([dense], self.splits):
                 return
-            target = self.max_numbers or self.options.numbers_per_face * sum(dense.n_faces)
+            target = self.max_numbers or OPTIONS.numbers_per_face * sum(dense.n_faces)
             sizes = sizes_down_to(max(target // 2, 1), self.fits.numbers(dense, self.splits))
             path, best = [dense], dense
             for size in sorted({*sizes[1:], target}, reverse=True):
@@ -363,7 +340,7 @@ class SearchRounds:
                 if not self._follow(path, self.splits):
                     return
                 best = min(best, path[-1], key=lambda c: self.fits.loss(c, self.splits))
-                if size < target and self._is_better(best, path[-1], self.options.stop_errors):
+                if size < target and self._is_better(best, path[-1], OPTIONS.stop_errors):
                     break
 
     def _dense_of(self, structure: Structure) -> list[Candidate]:

@@ -22,7 +22,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from formulations.class_faces import BIAS
+from formulations.face_penalty import FacePenalty as FacePenaltyOfFeatures
 from formulations.language.arguments import whole, whole_or_none
 from formulations.language.clock import Clock, is_out_of_time, running
 from formulations.language.solution import Status
@@ -179,16 +179,12 @@ class LogisticSearch(ClassifierMixin, BaseEstimator):
         samples, labels = validated_pair(self, X, y, accept_sparse="csr", dtype=np.float64)
         check_targets(type(self).__name__, labels)
         splits = _Splits(samples, labels, checked_weights(sample_weight, samples), machine, self.cv, seed)
-        penalty = machine.penalty or FacePenalty()
-        signs = groups = None
-        if penalty.signs is not None or penalty.group > 0.0:
-            terms = penalty.of_features(samples.shape[1], list(getattr(self, "feature_names_in_", ())))
-            signs = terms.signs if penalty.has_signs else None
-            groups = terms.groups if penalty.group else None
+        names = list(getattr(self, "feature_names_in_", ()))
+        penalty = (machine.penalty or FacePenalty()).of_features(samples.shape[1], names)
         knot_numbers = _knot_numbers(self.n_knots)
         hinges = {n: Hinges(n).set_output(transform="default") if n else None for n in knot_numbers}
-        features = {n: splits.with_hinges(samples, hinges[n], signs, groups) for n in knot_numbers}
-        fits = CandidateFits(features, seed, self.n_init, BIAS, penalty.l1, penalty.group, self.budget)
+        features = {n: splits.with_hinges(samples, hinges[n], penalty) for n in knot_numbers}
+        fits = CandidateFits(features, seed, self.n_init, self.budget)
         rounds = SearchRounds(
             fits, splits.mean_weight, splits.count, splits.first, self.max_faces, self.max_numbers,
             knot_numbers,
@@ -210,10 +206,10 @@ class LogisticSearch(ClassifierMixin, BaseEstimator):
         if chosen.knots is None:
             return machine, "sample_weight"
         machine.count_knots(chosen.knots)
-        if chosen.signs is not None:
-            machine.set_params(penalty__signs=chosen.signs)
-        if chosen.groups is not None:
-            machine.set_params(penalty__feature_groups=chosen.groups)
+        if penalty.signs.any():
+            machine.set_params(penalty__signs=chosen.penalty.signs)
+        if penalty.group:
+            machine.set_params(penalty__feature_groups=chosen.penalty.groups)
         return Pipeline([("hinges", hinges[best.n_knots]), ("machine", machine)]), "machine__sample_weight"
 
     @property
@@ -276,16 +272,10 @@ def _knot_numbers(n_knots: int | Sequence[int]) -> list[int]:
 class _Splits:
     """Splits of weighted samples into a training and a validation part.
 
-    Attributes
-    ----------
-    pairs : list of tuple of int
-        The pairs of classes, each a binary problem.
-    mean_weight : float
-        Total weight of the samples of a pair of classes, averaged over the pairs.
-    count : int
-        Number of splits of the search.
-    first : int
-        Index of the split of the first round: 0, or `count`, a subset of split 0, if that is large.
+    pairs: the pairs of classes, each a binary problem.
+    mean_weight: total weight of the samples of a pair of classes, averaged over the pairs.
+    count: number of splits of the search.
+    first: index of the split of the first round: 0, or `count`, a subset of split 0, if that is large.
     """
 
     def __init__(
@@ -302,8 +292,7 @@ class _Splits:
         self._weights[used] *= class_weights(machine.class_weight, classes, codes, weights[used])[codes]
         self._codes[used] = codes
         self.pairs = list(combinations(range(len(classes)), 2))
-        self._pair_weights = [self._weights[np.isin(self._codes, pair)].sum() for pair in self.pairs]
-        self.mean_weight = float(np.mean(self._pair_weights))
+        self.mean_weight = float(2.0 * self._weights.sum() / len(classes))
         if cv is None:
             parts = _default_cv(codes, seed).split(used, codes)
             self._parts = [(used[train], used[validation]) for train, validation in parts]
@@ -316,30 +305,18 @@ class _Splits:
             subset = np.random.default_rng(seed).permutation(train)[: OPTIONS.first_round_samples]
             self._parts.append((subset, validation))
 
-    def with_hinges(
-        self, X: Any, hinges: Hinges | None, signs: NDArray[np.int64] | None, groups: NDArray[np.int64] | None
-    ) -> SplitFeatures:
+    def with_hinges(self, X: Any, hinges: Hinges | None, penalty: FacePenaltyOfFeatures) -> SplitFeatures:
         """Return the binary problems of all splits; a hinge has the sign and the group of its feature."""
         knots = None
         if hinges is not None:
+            features = np.arange(X.shape[1])
             X, knots = hinges.fit_transform(X), hinges.n_knots_
             counts = [len(knots_of_feature) for knots_of_feature in hinges.knots_]
-            signs, groups = (
-                None if values is None else np.concatenate([values, np.repeat(values, counts)])
-                for values in (signs, groups)
-            )
-        problems = [
-            [
-                self._binary_split(X, pair, parts, weight)
-                for pair, weight in zip(self.pairs, self._pair_weights, strict=True)
-            ]
-            for parts in self._parts
-        ]
-        return SplitFeatures(problems, knots, signs, groups)
+            penalty = penalty.of_features(np.append(features, np.repeat(features, counts)))
+        problems = [[self._binary_split(X, pair, *parts) for pair in self.pairs] for parts in self._parts]
+        return SplitFeatures(problems, knots, penalty)
 
-    def _binary_split(
-        self, X: Any, pair: tuple[int, int], parts: tuple[Array, Array], pair_weight: float
-    ) -> BinarySplit:
+    def _binary_split(self, X: Any, pair: tuple[int, int], *parts: Array) -> BinarySplit:
         train, validation = (rows[np.isin(self._codes[rows], pair)] for rows in parts)
         y = np.where(self._codes == pair[1], 1.0, -1.0)
         if len(np.unique(y[train])) < 2:
@@ -347,7 +324,7 @@ class _Splits:
         c = self._weights
         return BinarySplit(
             X[train], y[train], c[train], X[validation], y[validation], c[validation],
-            float(c[train].sum() / pair_weight),
+            float(c[train].sum() / c[np.isin(self._codes, pair)].sum()),
         )  # fmt: skip
 
 

@@ -30,7 +30,6 @@ from polyopt.optim.warm_lp import PersistentLP
 from polyopt.polyhedral.estimator import SHARED, PolyhedralClassifier
 from polyopt.polyhedral.faces_by_programs import (
     Assignment,
-    Engine,
     FacesByPrograms,
     Vector,
     box_columns,
@@ -46,7 +45,7 @@ class SuccessiveLP(FacesByPrograms):
     """
 
     def __init__(
-        self, X: Matrix, y: Vector, c: Vector, n_faces: int, radius: float = 1e4, engine: Engine = "highs"
+        self, X: Matrix, y: Vector, c: Vector, n_faces: int, radius: float = 1e4, engine: str = "highs"
     ):
         if not ((y > 0).any() and (y < 0).any()):
             raise ValueError("y must hold both classes, -1 and +1: the error is a mean over each")
@@ -174,18 +173,15 @@ class PCSLP(PolyhedralClassifier):
     _: KW_ONLY
     radius: float = 1e4
 
+    _auto: ClassVar[str] = "highs"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **{name: allowed for name, allowed in SHARED.items() if name != "class_weight"},
         **shared("radius"),
         "solver": [StrOptions({"auto", "highs", "exact"})],
     }
 
-    def _pick_solver(self, X: Any) -> str:
-        return "highs" if self.solver == "auto" else self.solver
-
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
-        engine: Engine = "highs" if self.solver_ == "highs" else "program"
-        problem = SuccessiveLP(X, y, c, self.n_faces, self.radius, engine)
+        problem = SuccessiveLP(X, y, c, self.n_faces, self.radius, self.solver_)
         return problem.without_idle_faces(self._run(Stage(problem, self.max_iter), seed))
 
     def _certify(self, W: Array, tol: float) -> Certificate:

@@ -96,7 +96,7 @@ class PlumeProblem(DescentProblem):
 
     def __init__(
         self, X: Matrix, y: Array, c: Array, n_faces: int, *, gamma: float = 1.0, ridge: float = 1e-3,
-        method: Method = "auto", inner: int | None = None, options: Options = OPTIONS,
+        method: Method = "auto", inner: int | None = None,
     ):  # fmt: skip
         mixture.check_model(gamma, ridge)
         whole("n_faces", n_faces)
@@ -105,14 +105,13 @@ class PlumeProblem(DescentProblem):
         if method == "exact" and ridge == 0.0:
             raise ValueError("ridge must be positive with method='exact': its program needs an optimum")
         self.X, self.y, self.c, self.n_faces = X, y, as_costs(c, len(y)), n_faces
-        self.gamma, self.ridge, self.options = gamma, ridge, options
+        self.gamma, self.ridge = gamma, ridge
         n_entries = n_faces * (X.shape[1] + 1)
-        self.is_small = n_entries * X.shape[0] <= options.one_thread_products
-        has_few_entries = n_entries <= options.newton_entries
-        self.polish_method = "bfgs-newton" if has_few_entries else "bfgs"
-        if method == "auto":
-            method = "newton" if has_few_entries else "bfgs"
-        self.method, self.inner = method, inner or (5 if method == "bfgs" else 1)
+        self.is_small = n_entries * X.shape[0] <= OPTIONS.one_thread_products
+        fast = "newton" if n_entries <= OPTIONS.newton_entries else "bfgs"
+        self.polish_method = "bfgs-newton" if fast == "newton" else "bfgs"
+        self.method = fast if method == "auto" else method
+        self.inner = inner or (5 if self.method == "bfgs" else 1)
         self._cached_value: tuple[Array, float] | None = None
 
     def with_gamma(self, gamma: float) -> "PlumeProblem":
@@ -138,24 +137,17 @@ class PlumeProblem(DescentProblem):
 
     def step(self, W: Array, time_limit: float | None = None) -> Solution:
         """Make an E-step and an M-step; return the same point, with STALLED, if they do not decrease L."""
-        R = mixture.responsibilities(self.X, self.y, W, self.gamma)
-        m_step = (
-            self._explicit_m_step(R, time_limit)
-            if self.method == "exact"
-            else self._fast_m_step(R, W, time_limit)
-        )
+        m_step = self._m_step(mixture.responsibilities(self.X, self.y, W, self.gamma), W, time_limit)
         if m_step.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
-        before = self.value(W)
+        before, status = self.value(W), Status.STALLED
         after = self.value(m_step["W"]) if m_step.primal else np.inf
-        is_out_of_time = m_step.status is Status.TIME_LIMIT
-        if after <= before:
-            status = Status.TIME_LIMIT if is_out_of_time else Status.SOLVED
-            return replace(m_step, status=status, primal={"W": m_step["W"]}, objective=after, bound=None)
-        # At a fixed point a conic solver may raise the objective by its tolerance.
-        is_fixed = after <= before + TIE * abs(before)
-        status = Status.TIME_LIMIT if is_out_of_time else Status.SOLVED if is_fixed else Status.STALLED
-        return replace(m_step, status=status, primal={"W": W}, duals={}, objective=before, bound=None)
+        if m_step.status is Status.TIME_LIMIT:
+            status = Status.TIME_LIMIT
+        elif after <= before + TIE * abs(before):  # at a fixed point a conic solver may raise L a little
+            status = Status.SOLVED
+        W, value = (m_step["W"], after) if after <= before else (W, before)
+        return replace(m_step, status=status, primal={"W": W}, duals={}, objective=value, bound=None)
 
     def record(self, W: Array) -> dict[str, float]:
         """Return γ, the log-likelihood without the ridge, and number and perplexity of the faces in use."""
@@ -174,15 +166,10 @@ class PlumeProblem(DescentProblem):
         point = minimise(
             self.X, self.y, self.c, None, em_end["W"], gamma=self.gamma, ridge=self.ridge,
             method=self.polish_method, max_iter=max_iter, tol=tol, time_limit=time_limit,
-            options=self.options,
         )  # fmt: skip
+        steps, seconds = em_end.iterations, em_end.solve_time
         records = [
-            {
-                "step": em_end.iterations + number,
-                **record,
-                "gamma": self.gamma,
-                "seconds": em_end.solve_time + record["seconds"],
-            }
+            {"step": steps + number, **record, "gamma": self.gamma, "seconds": seconds + record["seconds"]}
             for number, record in enumerate(point.history, 1)
         ]
         if records:
@@ -193,18 +180,18 @@ class PlumeProblem(DescentProblem):
             point,
             status=Status.CONVERGED if point.status is Status.SOLVED else point.status,
             bound=None,
-            iterations=em_end.iterations + point.iterations,
-            solve_time=em_end.solve_time + point.solve_time,
+            iterations=steps + point.iterations,
+            solve_time=seconds + point.solve_time,
             history=(*em_end.history, *records),
         )
 
-    def _fast_m_step(self, R: Array, W: Array, time_limit: float | None) -> Solution:
-        return minimise(
-            self.X, self.y, self.c, R, W, gamma=self.gamma, ridge=self.ridge, method=self.method,
-            max_iter=self.inner, time_limit=time_limit, options=self.options,
-        )  # fmt: skip
-
-    def _explicit_m_step(self, R: Array, time_limit: float | None) -> Solution:
+    def _m_step(self, R: Array, W: Array, time_limit: float | None) -> Solution:
+        """Decrease F(·; R) from W, or minimise it by the explicit program."""
+        if self.method != "exact":
+            return minimise(
+                self.X, self.y, self.c, R, W, gamma=self.gamma, ridge=self.ridge, method=self.method,
+                max_iter=self.inner, time_limit=time_limit,
+            )  # fmt: skip
         if self._program is None:
             from formulations.plume import m_step
 
@@ -227,18 +214,17 @@ def solve_plume(
     point or, without `polish`, if the steps converged, which need not be to a stationary point.
     """
     whole("max_iter", max_iter)
-    options = problem.options
-    step_tol = max(tolerance(tol), options.min_rel_decrease_em)
+    step_tol = max(tolerance(tol), OPTIONS.min_rel_decrease_em)
     stages: list[Stage[Array]] = [
-        Stage(problem.with_gamma(gamma), options.steps_per_gamma, step_tol)
-        for gamma in (annealing_gammas(problem.gamma, options) if anneal else [])
+        Stage(problem.with_gamma(gamma), OPTIONS.steps_per_gamma, step_tol)
+        for gamma in (annealing_gammas(problem.gamma) if anneal else [])
     ]
-    last_stage = (options.steps_before_polish, step_tol) if polish else (max_iter, tol)
+    last_stage = (OPTIONS.steps_before_polish, step_tol) if polish else (max_iter, tol)
     stages.append(Stage(problem, *last_stage))
 
     def finish(em_end: Solution, time_left: float | None) -> Solution:
         iterations_left = max_iter - em_end.iterations
-        return problem.polish(em_end, iterations_left, options.gap_tol_ratio * tol, time_left)
+        return problem.polish(em_end, iterations_left, OPTIONS.gap_tol_ratio * tol, time_left)
 
     with single_threaded_blas() if problem.is_small else nullcontext():
         best = run_from_many_starts(
@@ -250,9 +236,9 @@ def solve_plume(
     return replace(best, duals={"score": alpha}, solver=f"em ({problem.method}){polish_name}")
 
 
-def annealing_gammas(gamma: float, options: Options = OPTIONS) -> list[float]:
+def annealing_gammas(gamma: float) -> list[float]:
     """Return the rising values of γ, all below `gamma`, of the annealing stages."""
-    first, ratio = options.first_gamma, options.gamma_ratio
+    first, ratio = OPTIONS.first_gamma, OPTIONS.gamma_ratio
     count = int(np.ceil(np.log(gamma / first) / np.log(ratio))) if gamma > first else 0
     return [first * ratio**i for i in range(count)]
 
@@ -260,7 +246,6 @@ def annealing_gammas(gamma: float, options: Options = OPTIONS) -> list[float]:
 def minimise(
     X: Matrix, y: Array, c: Array, R: Array | None, W: Array, *, gamma: float, ridge: float,
     method: str = "newton", max_iter: int = 200, tol: float = 1e-9, time_limit: float | None = None,
-    options: Options = OPTIONS,
 ) -> Solution:  # fmt: skip
     """Minimise F(W; R), the M-step, or L(W) itself if R is None, from W (K, m+1).
 
@@ -273,23 +258,20 @@ def minimise(
     tol: relative tolerance of the gap ‖∇F‖²/(2ρ), if there is a ridge, and of the gradient relative to the
         terms that cancel in it (:func:`formulations.mixture.gradient_scale`).
     """
-    methods: dict[str, Callable[[_Run, Options], None]] = {
-        "newton": _newton, "bfgs": _bfgs, "gradient": _gradient, "bfgs-newton": _bfgs_then_newton,
-    }  # fmt: skip
-    one_of("method", method, tuple(methods))
+    one_of("method", method, tuple(_METHODS))
     mixture.check_model(gamma, ridge)
     whole("max_iter", max_iter)
     tolerance(tol)
-    if method.endswith("newton") and W.size > options.max_newton_entries:
+    if method.endswith("newton") and W.size > OPTIONS.max_newton_entries:
         raise ValueError(
-            f"method={method!r} is for W of at most {options.max_newton_entries} entries, not {W.size}: its "
+            f"method={method!r} is for W of at most {OPTIONS.max_newton_entries} entries, not {W.size}: its "
             "Hessian has the square of that; method='bfgs' has no such limit"
         )
     objective = MixtureLoss(X, y, c, R, gamma, ridge)
-    run = _Run(objective, np.array(W, dtype=float), max_iter, tol, time_limit, options.rel_rounding)
+    run = _Run(objective, np.array(W, dtype=float), max_iter, tol, time_limit)
     start = run.W, run.value, run.gradient
     try:
-        methods[method](run, options)
+        _METHODS[method](run)
     except KeyboardInterrupt:
         run.status = interrupted()
     if run.value > start[1]:  # by rounding
@@ -345,11 +327,7 @@ class MixtureLoss:
 class _Run:
     """The iterate of a descent, its value, gradient and history, and the status."""
 
-    def __init__(
-        self, objective: MixtureLoss, W: Array, max_iter: int, tol: float, time_limit: float | None,
-        rel_rounding: float,
-    ):  # fmt: skip
-        self.rel_rounding = rel_rounding
+    def __init__(self, objective: MixtureLoss, W: Array, max_iter: int, tol: float, time_limit: float | None):
         self.objective, self.max_iter, self.tol, self.clock = objective, max_iter, tol, Clock(time_limit)
         self.W, self.history, self.status = W, list[dict[str, float]](), Status.STALLED
         self.value, self.gradient = objective(W)
@@ -379,7 +357,7 @@ class _Run:
     def descend(self, direction: Array, step: float = 1.0) -> bool:
         """Move along a descent direction by backtracking from `step`; return False if no point is better."""
         slope = float(np.sum(direction * self.gradient))
-        max_gradient, rounding = float(np.abs(self.gradient).max()), self.rel_rounding * abs(self.value)
+        max_gradient, rounding = float(np.abs(self.gradient).max()), OPTIONS.rel_rounding * abs(self.value)
         while True:
             W = self.W + step * direction
             with np.errstate(over="ignore", invalid="ignore"):
@@ -396,7 +374,7 @@ class _Run:
             step *= 0.5
 
 
-def _newton(run: _Run, _: Options) -> None:
+def _newton(run: _Run) -> None:
     while not run.is_over():
         factor = positive_factor(run.objective.hessian(run.W))
         direction = cho_solve(factor, -run.gradient.ravel()).reshape(run.W.shape)
@@ -404,7 +382,7 @@ def _newton(run: _Run, _: Options) -> None:
             return
 
 
-def _gradient(run: _Run, options: Options) -> None:
+def _gradient(run: _Run) -> None:
     """Run gradient descent with the step lengths of Barzilai and Borwein."""
     step = 1.0 / (float(np.linalg.norm(run.gradient)) or 1.0)
     while not run.is_over():
@@ -414,11 +392,11 @@ def _gradient(run: _Run, options: Options) -> None:
         dW, dg = run.W - previous_W, run.gradient - previous_gradient
         curvature = float(np.sum(dW * dg))  # times ‖dW‖²
         dW_sq, dg_sq = float(np.sum(dW**2)), float(np.sum(dg**2))
-        is_flat = curvature <= options.rel_rounding * np.sqrt(dW_sq * dg_sq)
+        is_flat = curvature <= OPTIONS.rel_rounding * np.sqrt(dW_sq * dg_sq)
         step = 2.0 * step if is_flat else dW_sq / curvature  # Barzilai & Borwein
 
 
-def _bfgs_then_newton(run: _Run, options: Options) -> None:
+def _bfgs_then_newton(run: _Run) -> None:
     """Run preconditioned L-BFGS while it makes progress, and then Newton.
 
     Far from a minimum of L its Hessian is not positive definite, and a Newton step decreases L no more than a
@@ -426,17 +404,17 @@ def _bfgs_then_newton(run: _Run, options: Options) -> None:
     preconditioner bounds the Hessian of logistic regression for any face (Böhning & Lindsay, 1988), and makes
     L-BFGS independent of the units of the features.
     """
-    _bfgs(run, options, positive_factor(run.objective.metric())[0], options.min_rel_decrease_bfgs)
+    _bfgs(run, positive_factor(run.objective.metric())[0], OPTIONS.min_rel_decrease_bfgs)
     if run.status is Status.STALLED:
-        _newton(run, options)
+        _newton(run)
 
 
-def _bfgs(run: _Run, options: Options, root: Array | None = None, min_rel_decrease: float = 0.0) -> None:
+def _bfgs(run: _Run, root: Array | None = None, min_rel_decrease: float = 0.0) -> None:
     """Run L-BFGS of scipy in the variables Z = W times `root`, a lower triangular preconditioner.
 
     It stops when `bfgs_span` iterations decrease the objective by at most `min_rel_decrease`.
     """
-    values, span, latest = [run.value], options.bfgs_span, dict[str, Any]()
+    values, span, latest = [run.value], OPTIONS.bfgs_span, dict[str, Any]()
 
     def faces_of(z: Array) -> Array:
         Z = z.reshape(run.W.shape)
@@ -467,6 +445,11 @@ def _bfgs(run: _Run, options: Options, root: Array | None = None, min_rel_decrea
     limits = {"maxiter": run.max_iter + 1, "maxfun": 1 << 30, "ftol": 0.0, "gtol": 0.0, "maxcor": 20}
     start = (run.W if root is None else run.W @ np.tril(root)).ravel()
     minimize(evaluate, start, jac=True, method="L-BFGS-B", callback=after_step, options=limits)
+
+
+_METHODS: dict[str, Callable[[_Run], None]] = {
+    "newton": _newton, "bfgs": _bfgs, "gradient": _gradient, "bfgs-newton": _bfgs_then_newton,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -534,8 +517,6 @@ class PLUME(PolyhedralClassifier):
         polytope of the faces. The two differ near the polytope's edges. There ``predict_proba``, which
         without `calibration` is the model's probability with both rules, may be less than one half for the
         class that "polytope" predicts.
-    n_init : int, default=10
-        Random starts; the best result is kept.
     max_iter : int, default=5000
         Largest number of iterations per start: EM steps, also those of annealing, and iterations of Newton's
         method or L-BFGS in the polish, all together.
@@ -544,11 +525,6 @@ class PLUME(PolyhedralClassifier):
 
     Attributes
     ----------
-    polytope_ : Polytope
-        The set of the points with positive scores: redundant faces, vertices, volume, rules (binary
-        problems).
-    assignment_ : ndarray of int, shape (n,)
-        The face with the least score for each sample (binary problems; samples of zero weight left out).
     duals_ : pandas.DataFrame
         One row per sample and face, in input order: the responsibility of the face for the sample, and the
         multiplier, the coefficient of the sample in the face.
@@ -607,17 +583,11 @@ class PLUME(PolyhedralClassifier):
             gamma=self.gamma, ridge=self.ridge, method=self.solver, inner=em.inner,
         )  # fmt: skip
         self.solver_ = problem.method
+        n_init = self.n_init if self.n_faces > 1 else 1  # logistic regression has one optimum
         solution = solve_plume(
-            problem,
-            n_init=self.n_init if self.n_faces > 1 else 1,  # logistic regression has one optimum
-            max_iter=self.max_iter,
-            tol=self.tol,
-            anneal=em.anneal,
-            polish=em.polish,
-            time_limit=self.time_limit,
-            seed=seed,
-            n_jobs=self.n_jobs,
-        )
+            problem, n_init=n_init, max_iter=self.max_iter, tol=self.tol, anneal=em.anneal,
+            polish=em.polish, time_limit=self.time_limit, seed=seed, n_jobs=self.n_jobs,
+        )  # fmt: skip
         if self.ridge == 0.0:
             faces = SampleSpan(X).project(solution["W"])
             solution = replace(solution, primal={**solution.primal, "W": faces})
@@ -649,15 +619,8 @@ class PLUME(PolyhedralClassifier):
         return bool(self._asked["decision"] == "posterior")
 
     def _certify(self, W: Array, tol: float) -> Certificate:
-        return certify_plume(
-            self._X,
-            self._y,
-            W,
-            gamma=self._asked["gamma"],
-            ridge=self._asked["ridge"],
-            C=self._costs,
-            tol=tol,
-        )
+        model = {name: self._asked[name] for name in ("gamma", "ridge")}
+        return certify_plume(self._X, self._y, W, **model, C=self._costs, tol=tol)
 
     def _multipliers(self) -> dict[str, Any]:
         W, n, K = self.solution_["W"], len(self._y), len(self.W_)

@@ -5,14 +5,10 @@ label y, +1 inside, is misclassified if y h(x) < 0. Both algorithms are subgradi
 E_P = Σ [-y h(x)]_+, over the faces W (K, m+1), bias last: Algorithm 1 takes steps for all samples,
 Algorithm 2 for one sample at a time. Multiplying all faces by a positive factor changes no prediction.
 
-The paper's Algorithm 1 cannot be run as printed: its loop continues *while* the update is smaller than the
-threshold, so that it ends at once, and it sums the update over all samples of a cell. The parameter ``rule``
-selects the reading of the algorithm:
-
-- "corrected": continues while the norm of the update is at least the threshold; the update sums over the
-  misclassified samples. This is the gradient of E_P, and the only reading with the paper's run times.
-- "cells": as "corrected", but the update sums over all samples of a cell, as printed. It does not converge.
-- "printed": the algorithm as printed.
+Algorithm 1 is corrected here. As printed, its loop continues *while* the update is smaller than the
+threshold, so that it ends at once, and the update sums over all samples of a cell, which does not converge.
+Here the loop continues while the norm of the update is at least the threshold, and the update sums over the
+misclassified samples: this is the gradient of E_P, and the only reading with the paper's run times.
 
 The file has the compiled sweeps, the two algorithms with their common loop ``_run``, and the estimator.
 """
@@ -20,7 +16,7 @@ The file has the compiled sweeps, the two algorithms with their common loop ``_r
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -28,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 
-from formulations.language.arguments import at_least, one_of, positive, whole, whole_or_none
+from formulations.language.arguments import at_least, positive, whole, whole_or_none
 from formulations.language.clock import Clock, interrupted
 from formulations.language.solution import Solution, Status
 from formulations.language.types import Array, Matrix, Vector
@@ -46,11 +42,7 @@ from polyopt.native.library import Struct, kernel
 from polyopt.optim.rounds import Stage, random_faces
 from polyopt.optim.starts import best_of
 from polyopt.polyhedral.estimator import SHARED, PolyhedralClassifier
-from polyopt.polyhedral.faces_by_programs import Engine
 from polyopt.polyhedral.polyceptron_exact import ExactPolyceptron, solve_polyceptron_global
-
-Rule = Literal["corrected", "cells", "printed"]
-RULES = ("corrected", "cells", "printed")
 
 
 class Sweep(Struct):
@@ -79,12 +71,8 @@ _evaluate = kernel("polyceptron_judge", "sweep: Sweep; first: i8; last: i8")
 
 # Algorithm 1: the part of an iteration for samples `first` to `last` - 1. The first call of an iteration adds
 # step times the previous update (m+1, L) to the faces, and clears the update. Then every misclassified sample
-# (with `update_all`, every sample) adds c * y * x̃ to the update of the face of its cell. The last call adds
-# the norms of the update to the tally.
-_iterate = kernel(
-    "polyceptron_iterate",
-    "sweep: Sweep; first: i8; last: i8; step: f8; update_all: i8; update!: f8 (r, L)",
-)
+# adds c * y * x̃ to the update of the face of its cell. The last call adds the update's norms to the tally.
+_iterate = kernel("polyceptron_iterate", "sweep: Sweep; first: i8; last: i8; step: f8; update!: f8 (r, L)")
 
 
 class _Sweeps:
@@ -108,8 +96,7 @@ class _Sweeps:
 
 def solve_batch(
     X: Matrix, y: Vector, c: Vector, W: Vector, *, step: float = 0.1, threshold: float = 0.0,
-    rule: Rule = "corrected", pocket: bool = True, patience: int | None = None, max_iter: int = 1000,
-    time_limit: float | None = None,
+    pocket: bool = True, patience: int | None = None, max_iter: int = 1000, time_limit: float | None = None,
 ) -> Solution:  # fmt: skip
     """Run Algorithm 1 from the faces W.
 
@@ -119,7 +106,6 @@ def solve_batch(
     has a record for the faces after each update, and record 0 for the start: the criterion, the weight of the
     mistakes, the norm of the update, and the number of faces with samples.
     """
-    one_of("rule", rule, RULES)
     at_least("threshold", threshold, 0.0)
     _check(step, patience, max_iter)
     rows, state = as_rows(X), _Sweeps(W)
@@ -129,10 +115,9 @@ def solve_batch(
     def run_pass() -> tuple[dict[str, float], bool]:
         _clear(sweep)
         for first, last in calls:
-            _iterate(sweep, first, last, step, rule != "corrected", update)
+            _iterate(sweep, first, last, step, update)
         _, mistakes, norm = sweep.tally.tolist()
-        continues = norm < threshold if rule == "printed" else norm >= threshold and mistakes > 0
-        return {"norm": norm}, not continues
+        return {"norm": norm}, norm < threshold or mistakes == 0
 
     numbers = range(max_iter + 1)
     return _run("batch", "iteration", numbers, run_pass, state, sweep, W, pocket, patience, Clock(time_limit))
@@ -254,8 +239,6 @@ class PerceptronSettings(Settings):
     threshold : float, default=0.0
         γ: "batch" stops once the sum of the norms of the faces' updates is below it; with 0 it continues
         until no sample is misclassified, or until `patience` ends.
-    rule : {"corrected", "cells", "printed"}, default="corrected"
-        Reading of Algorithm 1, which as printed ends at once (:mod:`polyopt.polyhedral.polyceptron`).
     pocket : bool, default=True
         True: the result is the iterate with the fewest mistakes. False: the last iterate.
     patience : int or None, default=200
@@ -271,14 +254,12 @@ class PerceptronSettings(Settings):
 
     step: float = 0.1
     threshold: float = 0.0
-    rule: Rule = "corrected"
     pocket: bool = True
     patience: int | None = 200
 
     _parameter_constraints: ClassVar[Mapping[str, Any]] = {
         **shared("step", optional=["patience"]),
         "threshold": checked_by("threshold", at_least, 0.0),
-        "rule": [StrOptions({"corrected", "cells", "printed"})],
         "pocket": ["boolean"],
     }
 
@@ -318,7 +299,7 @@ class Polyceptron(PolyhedralClassifier):
         `time_limit`. "global" continues from the result of "highs" until HiGHS's bound is attained or the
         `time_limit` is over; without a limit it may take hours. "auto" is "batch".
     passes : PerceptronSettings, optional
-        Step, rule and stopping criteria of "batch" and "online"; by default ``PerceptronSettings()``.
+        Step and stopping criteria of "batch" and "online"; by default ``PerceptronSettings()``.
     radius : float, default=1e4
         Largest absolute value of an entry of W and b ("highs", "exact", "global"; the box of the certificate
         for all solvers). It must be finite for "global", where a radius near the size of the weights is best.
@@ -361,6 +342,7 @@ class Polyceptron(PolyhedralClassifier):
     max_iter: int = 1000
     class_weight: ClassWeight = None
 
+    _auto: ClassVar[str] = "batch"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SHARED,
         "solver": [StrOptions({"auto", "batch", "online", "highs", "exact", "global"})],
@@ -368,7 +350,10 @@ class Polyceptron(PolyhedralClassifier):
         "passes": [PerceptronSettings, None],
     }
     _settings: ClassVar[dict[str, type[Settings]]] = {"passes": PerceptronSettings}
-    _moved: ClassVar[dict[str, str]] = {name: f"passes__{name}" for name in PerceptronSettings().get_params()}
+    _moved: ClassVar[dict[str, str]] = {
+        **{name: f"passes__{name}" for name in PerceptronSettings().get_params()},
+        "rule": 'Algorithm 1 is always the "corrected" one; as printed it ends at once',
+    }
 
     # -- fitting -----------------------------------------------------------------------------
 
@@ -376,9 +361,6 @@ class Polyceptron(PolyhedralClassifier):
         super()._validate_params()
         if self.solver == "global" and np.isinf(self.radius):
             raise ValueError("solver='global' needs a finite radius, which alone bounds the weights")
-
-    def _pick_solver(self, X: Any) -> str:
-        return "batch" if self.solver == "auto" else self.solver
 
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
         if self.solver_ in ("batch", "online"):
@@ -390,8 +372,7 @@ class Polyceptron(PolyhedralClassifier):
                 radius=self.radius, n_init=self.n_init, time_limit=self.time_limit, seed=seed,
                 n_jobs=self.n_jobs, first=batch_faces,
             )  # fmt: skip
-        engine: Engine = "highs" if self.solver_ == "highs" else "program"
-        problem = ExactPolyceptron(X, y, c, self.n_faces, self.radius, engine)
+        problem = ExactPolyceptron(X, y, c, self.n_faces, self.radius, self.solver_)
         return problem.without_idle_faces(self._run(Stage(problem, self.max_iter), seed, batch_faces))
 
     def _batch_faces(self, X: Any, y: Array, c: Array, seed: int, time_left: float | None) -> Array:
@@ -415,9 +396,7 @@ class Polyceptron(PolyhedralClassifier):
             rng = np.random.default_rng([seed, number])
             W = random_faces(X, y, c, self.n_faces, rng)
             if solver == "batch":
-                result = solve_batch(
-                    X, y, c, W, threshold=passes.threshold, rule=passes.rule, time_limit=time_left, **shared
-                )
+                result = solve_batch(X, y, c, W, threshold=passes.threshold, time_limit=time_left, **shared)
             else:
                 order = int(rng.integers(np.iinfo(np.int32).max))
                 result = solve_online(X, y, c, W, seed=order, time_limit=time_left, **shared)
@@ -431,15 +410,10 @@ class Polyceptron(PolyhedralClassifier):
         from polyopt.polyhedral.lp_certificate import certify_polyceptron
 
         u = self.solution_.duals.get("margin")
+        radius = max(self._asked["radius"], float(np.abs(W).max()))
+        bound = self.solution_.bound if self.solver_ == "global" else None
         return certify_polyceptron(
-            self._X,
-            self._y,
-            W,
-            C=self._costs,
-            u=u,
-            radius=max(self._asked["radius"], float(np.abs(W).max())),
-            global_bound=self.solution_.bound if self.solver_ == "global" else None,
-            tol=tol,
+            self._X, self._y, W, C=self._costs, u=u, radius=radius, global_bound=bound, tol=tol
         )
 
     def _multipliers(self) -> dict[str, Any]:

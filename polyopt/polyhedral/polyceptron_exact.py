@@ -35,8 +35,6 @@ from polyopt.polyhedral.faces_by_programs import Assignment, FacesByPrograms, bo
 MAX_SAMPLES = 1_000
 """Largest number of samples of the integer program; HiGHS closes the gap for up to about a hundred."""
 
-_DESCENT_TIME = 0.1  # fraction of the time limit for the descents
-_CUT_TIME = 0.3  # fraction of the remaining time for the convex combinations of the valid inequalities
 _LIMITS = (Status.TIME_LIMIT, Status.INTERRUPTED)
 
 
@@ -126,7 +124,7 @@ def solve_polyceptron_global(
     clock, problem = Clock(time_limit), ExactPolyceptron(X, y, as_costs(C, len(y)), n_faces, radius)
     point = run_from_many_starts(
         [Stage(problem)], n_init=n_init if n_faces > 1 else 1, seed=seed, n_jobs=n_jobs,
-        time_limit=None if time_limit is None else _DESCENT_TIME * time_limit, first=first,
+        time_limit=None if time_limit is None else 0.1 * time_limit, first=first,
     )  # fmt: skip
     status, bound, iterations = point.status, 0.0, 0
     if status is not Status.INTERRUPTED and point.objective > 0.0:
@@ -157,7 +155,8 @@ def _solve_integer_program(problem: ExactPolyceptron, W: Vector, tol: float, clo
     """Solve the integer program by HiGHS, starting from the faces W."""
     from formulations.polyceptron import mixed_integer, point_of, shares_between
 
-    shares = shares_between(problem.X, problem.y, clock.part(_CUT_TIME).left)
+    # The convex combinations of the valid inequalities have three tenths of the remaining time.
+    shares = shares_between(problem.X, problem.y, clock.part(0.3).left)
     program = mixed_integer(problem.X, problem.y, problem.n_faces, problem.c, problem.radius, shares)
     return program.solve(
         "HIGHS", time_limit=clock.left, start=point_of(problem.X, problem.y, W),

@@ -31,12 +31,10 @@ from polyopt.base.types import ClassWeight
 from polyopt.certificates.certificate import Certificate
 from polyopt.estimators.parameters import estimator, shared
 from polyopt.optim.newton_steps import ARMIJO, solve_scaled
-from polyopt.optim.rounds import DescentProblem, Round, Stage, random_faces
+from polyopt.optim.rounds import Problem, Round, Stage, random_faces
 from polyopt.polyhedral.estimator import SHARED, PolyhedralClassifier
 from polyopt.polyhedral.logistic_certificate import certify_spla1
 
-Method = Literal["newton", "bfgs"]
-Engine = Literal["newton", "bfgs", "program"]
 METHODS = ("newton", "bfgs")
 
 
@@ -56,7 +54,7 @@ DEFAULT = Options()
 
 
 def solve_logistic(
-    X: Matrix, y: Vector, c: Vector, w: Vector, *, ridge: float, method: Method = "newton",
+    X: Matrix, y: Vector, c: Vector, w: Vector, *, ridge: float, method: str = "newton",
     max_iter: int = 100, tol: float = 1e-8, time_limit: float | None = None, options: Options = DEFAULT,
 ) -> Solution:  # fmt: skip
     """Minimise L(w) = Σ c_i ln(1 + exp(−y_i w·x̃_i)) + ρ/2 ‖w‖² from w (m+1,), bias last.
@@ -174,13 +172,13 @@ def _bfgs(
 # -- the alternation -------------------------------------------------------------------------------------
 
 
-class LogisticCells(DescentProblem):
-    """Steps of SPLA1.
+class LogisticCells(Problem[Vector]):
+    """Steps of SPLA1; the state is W (K, m+1), and a random start is not a candidate solution.
 
     ridge: ρ, positive.
     positives: "cell" if a positive is in the program of its cell only, as in the paper; "all" if it is in the
         programs of all faces, so that no step raises the objective.
-    engine: a method of :func:`solve_logistic`, or "program", the explicit program of
+    engine: a method of :func:`solve_logistic`, or "exact", the explicit program of
         :mod:`formulations.spla1`.
     inner: largest number of iterations of the engine for a cell in one step.
     tol: relative gap to which a cell's program is solved.
@@ -188,15 +186,16 @@ class LogisticCells(DescentProblem):
         sparse matrices take several times as long.
     """
 
+    unit = "step"
     _program: Any = None  # the explicit program, built at its first use
 
     def __init__(
         self, X: Matrix, y: Vector, c: Vector, n_faces: int, *, ridge: float = 1e-3,
-        positives: Literal["cell", "all"] = "cell", engine: Engine = "newton", inner: int = 100,
+        positives: Literal["cell", "all"] = "cell", engine: str = "newton", inner: int = 100,
         tol: float = 1e-12, max_dense_entries: int = 1_000_000,
     ):  # fmt: skip
         check_positives(positives)
-        one_of("engine", engine, (*METHODS, "program"))
+        one_of("engine", engine, (*METHODS, "exact"))
         whole("n_faces", n_faces)
         whole("inner", inner)
         self.X = dense(X) if X.shape[0] * X.shape[1] <= max_dense_entries else X
@@ -210,61 +209,35 @@ class LogisticCells(DescentProblem):
 
     def value(self, W: Vector) -> float:
         """Return the penalised loss, without the faces that have no samples in their programs."""
-        return self._loss(W[self._members(cells(self.X, W), len(W)).any(axis=0)])
-
-    def _loss(self, W: Vector) -> float:
-        return hard_loss(self.X, self.y, W, self.c, self.ridge, self.positives)
-
-    def judge(self, state: Vector) -> None:
-        """Return None: a random start is not a candidate solution."""
+        members = belonging(self.y, cells(self.X, W), len(W), self.positives)
+        return hard_loss(self.X, self.y, W[members.any(axis=0)], self.c, self.ridge, self.positives)
 
     def round(self, state: Vector, time_limit: float | None) -> Round[Vector]:
-        """Make a step; its candidate solution has the fitted faces only."""
-        W, assignment, status = self._fit(state, time_limit)
-        is_fitted = self._members(assignment, len(W)).any(axis=0)
-        fitted = W[is_fitted]
-        primal = {"W": fitted, "assignment": (np.cumsum(is_fitted) - 1)[assignment]}
-        point = Solution(status, primal, {}, self._loss(fitted), None, f"spla1, {self.engine}")
-        return Round(point, W, self.record(W))
-
-    def _members(self, assignment: NDArray[np.int64], n_faces: int) -> NDArray[np.bool_]:
-        """Return the mask (n, K) of the samples in the program of each face."""
-        return belonging(self.y, assignment, n_faces, self.positives) > 0
-
-    def record(self, W: Vector) -> dict[str, float]:
-        """Return the number of faces with samples in their cells."""
-        return {"occupied": float(len(np.unique(cells(self.X, W))))}
-
-    def step(self, W: Vector, time_limit: float | None) -> Solution:
-        """Fit each face in its cell, ``assignment`` (n,); a face whose cell is empty stays as it is."""
-        W, assignment, status = self._fit(W, time_limit)
-        primal = {"W": W, "assignment": assignment}
-        return Solution(status, primal, {}, self.value(W), None, f"spla1, {self.engine}")
-
-    def _fit(self, W: Vector, time_limit: float | None) -> tuple[Vector, NDArray[np.int64], Status]:
-        """Return the faces after a step, the cells that they were fitted to, and the status."""
-        clock, assignment, W, status = Clock(time_limit), cells(self.X, W), W.copy(), Status.SOLVED
-        members = self._members(assignment, len(W))
-        for k in np.flatnonzero(members.any(axis=0)):
-            W[k], cell_status = self._solve_cell(members[:, k], W[k], clock)
+        """Fit each face in its cell; the candidate solution has the fitted faces and their cells."""
+        clock, assignment, W, status = Clock(time_limit), cells(self.X, state), state.copy(), Status.SOLVED
+        members = belonging(self.y, assignment, len(W), self.positives) > 0
+        is_fitted = members.any(axis=0)
+        for k in np.flatnonzero(is_fitted):
+            solution = self._solve_cell(members[:, k], W[k], clock)
+            W[k] = solution["w"]
             # The limit of iterations within a step is part of the method, not a limit of the run.
-            status = cell_status if cell_status is Status.TIME_LIMIT else status
-        return W, assignment, status
+            status = solution.status if solution.status is Status.TIME_LIMIT else status
+        fitted, numbers = W[is_fitted], np.cumsum(is_fitted) - 1
+        primal = {"W": fitted, "assignment": numbers[assignment]}
+        loss = hard_loss(self.X, self.y, fitted, self.c, self.ridge, self.positives)
+        point = Solution(status, primal, {}, loss, None, f"spla1, {self.engine}")
+        return Round(point, W, {"occupied": float(len(np.unique(cells(self.X, W))))})
 
-    def _solve_cell(self, members: NDArray[np.bool_], w: Vector, clock: Clock) -> tuple[Vector, Status]:
-        """Fit a face to its samples from w, by the engine; return the face and the status."""
-        if self.engine == "program":
-            return self._solve_program(members, clock)
-        solution = solve_logistic(
-            self.X[members], self.y[members], self.c[members], w,
-            ridge=self.ridge, method=self.engine, max_iter=self.inner, tol=self.tol, time_limit=clock.left,
-        )  # fmt: skip
-        return solution["w"], solution.status
-
-    def _solve_program(self, members: NDArray[np.bool_], clock: Clock) -> tuple[Vector, Status]:
-        from formulations.spla1 import cell
-
+    def _solve_cell(self, members: NDArray[np.bool_], w: Vector, clock: Clock) -> Solution:
+        """Fit a face to its samples, from w except by the explicit program."""
+        if self.engine != "exact":
+            return solve_logistic(
+                self.X[members], self.y[members], self.c[members], w, ridge=self.ridge,
+                method=self.engine, max_iter=self.inner, tol=self.tol, time_limit=clock.left,
+            )  # fmt: skip
         if self._program is None:
+            from formulations.spla1 import cell
+
             self._program = cell(self.X, self.y, self.c, self.ridge)
         solution = self._program.set(C=self.c * members).solve(time_limit=clock.left)
         if not solution.primal:
@@ -272,10 +245,7 @@ class LogisticCells(DescentProblem):
                 "no solver left a point for a cell of SPLA1: scale the features to unit variance, raise "
                 "ridge, or choose solver='newton'"
             )
-        return solution["w"], solution.status
-
-
-_ENGINES: dict[str, Engine] = {"newton": "newton", "bfgs": "bfgs", "exact": "program"}
+        return solution
 
 
 @estimator
@@ -353,7 +323,7 @@ class SPLA1(PolyhedralClassifier):
         **SHARED,
         **shared("ridge", "inner", "patience", "tol"),
         "positives": [StrOptions({"cell", "all"})],
-        "solver": [StrOptions({"auto", *_ENGINES})],
+        "solver": [StrOptions({"auto", *METHODS, "exact"})],
     }
 
     def _pick_solver(self, X: Any) -> str:
@@ -364,7 +334,7 @@ class SPLA1(PolyhedralClassifier):
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
         problem = LogisticCells(
             X, y, c, self.n_faces,
-            ridge=self.ridge, positives=self.positives, engine=_ENGINES[self.solver_], inner=self.inner,
+            ridge=self.ridge, positives=self.positives, engine=self.solver_, inner=self.inner,
         )  # fmt: skip
         return self._run(Stage(problem, self.max_iter, self.tol, self.patience), seed)
 

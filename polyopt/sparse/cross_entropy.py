@@ -15,7 +15,6 @@ and both together for a swap. The cuts of all earlier programs exclude most of t
 programs prove that a whole neighbourhood of thousands of patterns has no better one.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,16 +26,16 @@ from formulations.language.clock import Clock, interrupted
 from formulations.language.display import Shown, Summary, Table
 from formulations.language.solution import Solution, Status
 from formulations.language.types import Vector
+from polyopt.base.progress import tell
 from polyopt.optim.cross_entropy import CrossEntropyResult, cross_entropy_minimize, meets, with_ties
 from polyopt.optim.starts import TIE
 from polyopt.sparse.certificate import score_bound
 from polyopt.sparse.one_norm import solve_relaxation
-from polyopt.sparse.pattern_lp import OPTIONS, CutPool, Options, PatternLP, PatternSolution, finished
+from polyopt.sparse.pattern_lp import OPTIONS, CutPool, PatternLP, PatternSolution, finished
 from polyopt.sparse.pattern_scores import PatternScorer, Work
 from polyopt.sparse.settings import CrossEntropySettings
 
 Bits = NDArray[np.bool_]
-Progress = Callable[[dict[str, float]], None]
 
 _LOCAL, _NOT_LOCAL = "no other one lowers the score", "that none lowers the score is not proven"
 
@@ -89,23 +88,23 @@ class L0Search(Shown):
 
 def solve_l0(
     data: L0Data, settings: CrossEntropySettings | None = None, *, time_limit: float | None = None,
-    seed: int = 0, n_jobs: int | None = None, progress: Progress | None = None, options: Options = OPTIONS,
+    seed: int = 0, n_jobs: int | None = None,
 ) -> tuple[Solution, L0Search]:  # fmt: skip
     """Search for a pattern with a low score by the cross-entropy method and local search.
 
     The solution has ``alpha`` (p,), ``b``, ``xi`` (n,), ``sigma`` (p,), the multipliers ``margin`` of the
     pattern's program and ``relaxation`` of the relaxation's margins, both (n,), and the relaxation's
-    ``bound``. For ``svm_screen`` the caller removes columns of `data`. The programs of a batch are solved in
-    `n_jobs` threads; the result does not depend on their number.
+    ``bound``. The programs of a batch are solved in `n_jobs` threads; the result does not depend on their
+    number.
     """
     settings = settings or CrossEntropySettings()
     clock = Clock(time_limit)
     relaxation = solve_relaxation(data, time_limit=time_limit)
-    scorer = PatternScorer(data, n_jobs=n_jobs, clock=clock, options=options)
-    search = _Search(scorer, relaxation, clock, progress, options)
+    scorer = PatternScorer(data, n_jobs=n_jobs, clock=clock)
+    search = _Search(scorer, relaxation, clock)
     p0: float | Vector | str = settings.prior
     if settings.prior == "relaxation":
-        p0 = np.clip(relaxation["sigma"], options.min_p, options.max_p)
+        p0 = np.clip(relaxation["sigma"], OPTIONS.min_p, OPTIONS.max_p)
     status = Status.CONVERGED
     try:
         for run in range(settings.n_init):
@@ -137,12 +136,8 @@ def round_relaxation(data: L0Data, *, time_limit: float | None = None) -> Soluti
 class _Search:
     """The runs so far, and the best pattern of all."""
 
-    def __init__(
-        self, scorer: PatternScorer, relaxation: Solution, clock: Clock, progress: Progress | None,
-        options: Options,
-    ):  # fmt: skip
-        self._scorer, self._relaxation, self._clock, self._progress = scorer, relaxation, clock, progress
-        self._options, self._bound = options, float(relaxation.bound or 0.0)
+    def __init__(self, scorer: PatternScorer, relaxation: Solution, clock: Clock):
+        self._scorer, self._clock, self._bound = scorer, clock, float(relaxation.bound or 0.0)
         self.runs: list[CrossEntropyResult] = []
         self.history: list[dict[str, float]] = []
         self._scores: list[float] = []
@@ -160,7 +155,7 @@ class _Search:
         incumbents = np.stack([self._rounded, np.zeros_like(self._rounded)])
         result = cross_entropy_minimize(
             scorer, len(self._rounded), batch=True, improve=scorer.improve, incumbents=incumbents,
-            time_limit=limit, progress=self._tell, lower_bound=self._bound, **settings,
+            time_limit=limit, progress=self._note, lower_bound=self._bound, **settings,
         )  # fmt: skip
         self.runs.append(result)
         pattern, score = self._rounded, np.inf
@@ -169,7 +164,7 @@ class _Search:
             self._offer(pattern, score, meets(score, self._bound))
         stopped = result.status is Status.INTERRUPTED or clock.is_over
         if flips and not (stopped or meets(self._score, self._bound)):
-            model = PatternLP(scorer.data, self._options)
+            model = PatternLP(scorer.data)
             descent = descend_by_flips(model, scorer.pool, pattern, clock=clock, work=scorer.work)
             self._moves += descent.moves
             self._offer(descent.pattern, descent.score, descent.is_local_optimum)
@@ -205,7 +200,7 @@ class _Search:
             self._is_local_optimum = is_local_optimum
             self.pattern, self._score = pattern, score
 
-    def _tell(self, record: dict[str, float]) -> None:
+    def _note(self, record: dict[str, float]) -> None:
         """Add a record of a run to the history of the search, and report it."""
         self.history.append(
             {
@@ -217,8 +212,7 @@ class _Search:
                 "seconds": self._clock.seconds,
             }
         )
-        if self._progress is not None:
-            self._progress(self.history[-1])
+        tell(self.history[-1])
 
 
 def _solution(
@@ -285,7 +279,7 @@ class _Descent:
 
     def __init__(self, model: PatternLP, pool: CutPool, clock: Clock, work: Work):
         self.data, self.model, self.pool, self.clock, self.work = model.data, model, pool, clock, work
-        self.cold_model = PatternLP(model.data, model.options)
+        self.cold_model = PatternLP(model.data)
 
     def move_to(self, pattern: Bits, moves: int, best: PatternSolution | None = None) -> Flipped:
         """Solve a pattern's program, and move on to the support of its coefficients while it is smaller.
@@ -354,5 +348,5 @@ class _Descent:
         i, j = np.nonzero(bounds < target)
         order = np.argsort(bounds[i, j], kind="stable")
         pairs = np.column_stack([np.append(on, -1)[i], np.append(off, -1)[j]])[order]
-        size = self.model.options.patterns_per_look
+        size = OPTIONS.patterns_per_look
         return [pairs[start : start + size] for start in range(0, len(pairs), size)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import KW_ONLY, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -28,9 +27,6 @@ if TYPE_CHECKING:
     from polyopt.sparse.cross_entropy import L0Search
 
 _SOLVERS = ("auto", "ce", "one-norm", "highs", "global", "exact")
-# Fractions of a time limit: of the cross-entropy method with "global" and "highs", at most, because the proof
-# often does not end in time; and of the integer program with "exact".
-_START_TIME, _PROGRAM_TIME = 0.9, 0.75
 
 
 @estimator
@@ -56,8 +52,7 @@ class CrossEntropySVM(ExpansionClassifier):
         a general solver, for comparison. If it is not finished after three quarters of a `time_limit`, "ce"
         uses the remaining time, and the better point is returned.
     search : CrossEntropySettings, optional
-        Settings of the cross-entropy method, among them a screen by the SVM's support vectors; by default
-        ``CrossEntropySettings()``.
+        Settings of the cross-entropy method; by default ``CrossEntropySettings()``.
 
     Attributes
     ----------
@@ -66,12 +61,6 @@ class CrossEntropySVM(ExpansionClassifier):
     search_ : L0Search
         Record of the cross-entropy method: its runs, scores, screened programs (binary problems; solvers
         "ce", "highs" and "global").
-    candidates_ : ndarray of int
-        Indices of the samples that passed the screen (with ``svm_screen``; binary problems).
-    candidates_bound_ : float
-        Lower bound of the relaxation on every score within the candidates. Its difference from
-        ``certificate().dual_value`` is the possible loss by the screen, and its excess over ``score_`` of
-        another fit a certain loss.
     duals_ : pandas.DataFrame
         One row per constraint of the pattern's linear program, with its multiplier, in input order. The
         multiplier of an unused centre's cap is the rate at which the loss would decrease with the cap.
@@ -116,8 +105,6 @@ class CrossEntropySVM(ExpansionClassifier):
     _searches: L0Search | None = field(init=False, default=None)
     _known: tuple[Array, float] | None = field(init=False, default=None)  # a point to start from
     _searched: float | None = field(init=False, default=None)  # bound on every score by branch and bound
-    # The candidates, and the lower bound on every score within them.
-    _screened: tuple[NDArray[np.intp], float] | None = field(init=False, default=None)
 
     # Coefficients under 1e-9 of the cap C count as 0: they may change an output by at most about 0.1.
     _largest_entry = 1e8
@@ -132,7 +119,7 @@ class CrossEntropySVM(ExpansionClassifier):
         """Use the point of a fitted machine as a start of the next fit.
 
         The result is then at least as good. The point is used for two classes and the solvers "exact",
-        "highs" and "global", without ``svm_screen``.
+        "highs" and "global".
 
         Parameters
         ----------
@@ -147,102 +134,50 @@ class CrossEntropySVM(ExpansionClassifier):
 
     def _solve(self, K: Array, y: Array, weights: Array, error: float | Array, clock: Clock) -> Solution:
         self.solver_ = "ce" if self.solver == "auto" else self.solver
-        settings = self.search or CrossEntropySettings()
         data = replace(as_l0_data(K, y, self.C, weights), entry_error=error)
-        if not settings.svm_screen:
-            solution, self._searched = self._solve_within(data, settings, clock)
-            return solution
-        from polyopt.sparse.one_norm import solve_relaxation
-
-        candidates = self._screen(K, y, weights, clock)
-        solution, _ = self._solve_within(data.within(candidates), settings, clock)
-        self._screened = self._rows[candidates], float(solution.bound or 0.0)
-        self._searched = None  # that bound is for the candidates only
-        relaxation = solve_relaxation(data, time_limit=clock.left)
-        return replace(
-            solution,
-            primal={
-                **solution.primal,
-                **{name: _filled(solution[name], candidates, len(y)) for name in ("alpha", "sigma")},
-            },
-            duals={**solution.duals, "relaxation": relaxation["margin"]},
-            bound=relaxation.bound,
-        )
-
-    def _unsolved(self, y: Array, weights: Array) -> Solution:
-        if self.search is not None and self.search.svm_screen:
-            self._screened = self._rows, 0.0
-        return super()._unsolved(y, weights)
+        solution, self._searched = self._solve_and_bound(data, clock)
+        return solution
 
     def _at_once(self) -> str:
         return "one-norm"
 
-    def _screen(self, K: Array, y: Array, weights: Array, clock: Clock) -> NDArray[np.intp]:
-        """Return the support vectors of the SVM."""
-        from polyopt.margin.svm import SVM
-
-        all_samples = np.arange(len(y))
-        if clock.is_over:
-            return all_samples
-        svm = SVM(self.C, kernel="precomputed", time_limit=clock.left)
-        try:
-            candidates = np.asarray(svm.fit(K, y, sample_weight=weights).support_)
-        except ValueError as error:
-            raise ValueError(f"svm_screen=True needs a kernel that the SVM can take: {error}") from error
-        return candidates if candidates.size else all_samples  # a fit without time has none
-
-    def _solve_within(
-        self, data: L0Data, settings: CrossEntropySettings, clock: Clock
-    ) -> tuple[Solution, float | None]:
+    def _solve_and_bound(self, data: L0Data, clock: Clock) -> tuple[Solution, float | None]:
         """Solve by the chosen solver; return also the bound on every score by branch and bound, or None."""
         from polyopt.sparse.cross_entropy import L0Search, round_relaxation
         from polyopt.sparse.proof import better_of, solve_globally, solve_integer_program
 
         known = self.__dict__.pop("_known", None)  # for this fit alone
+        if known is not None and len(known[0]) != len(data.centres):
+            known = None
         if self.solver_ == "one-norm":
             return round_relaxation(data, time_limit=clock.left), None
         if self.solver_ == "ce":
-            return self._search(data, settings, clock.left), None
-        if known is not None and len(known[0]) != len(data.centres):
-            known = None
+            return self._search(data, clock.left), None
         if self.solver_ == "exact":
-            program_clock = Clock(None if clock.left is None else _PROGRAM_TIME * clock.left)
-            result, searched = solve_integer_program(data, program_clock)
+            result, searched = solve_integer_program(data, clock.part(0.75))
             if result.status not in (Status.SOLVED, Status.INTERRUPTED):
-                start = self._search(data, settings, clock.left)
+                start = self._search(data, clock.left)
                 result = better_of(data, result, (start["alpha"], float(start["b"])))
             return result if known is None else better_of(data, result, known), searched
         if self.solver_ == "global":
-            search = partial(self._search, data, settings)
-            solution = solve_globally(
-                data, search, clock, search_time=_START_TIME, known=known, progress=self._progress()
-            )
+            solution = solve_globally(data, partial(self._search, data), clock, known=known)
             if self._searches is None:
                 self._searches = L0Search.none(data, solution[0]["relaxation"])
             return solution
-        start = self._search(data, settings, None if clock.left is None else _START_TIME * clock.left)
+        start = self._search(data, clock.part(0.9).left)
         start = start if known is None else better_of(data, start, known)
         if start.status in (Status.SOLVED, Status.INTERRUPTED):
             return start, None
         return solve_integer_program(data, clock, start)
 
-    def _search(self, data: L0Data, settings: CrossEntropySettings, time_limit: float | None) -> Solution:
+    def _search(self, data: L0Data, time_limit: float | None) -> Solution:
         from polyopt.sparse.cross_entropy import solve_l0
 
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         solution, self._searches = solve_l0(
-            data,
-            settings,
-            time_limit=time_limit,
-            seed=int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)),
-            n_jobs=self.n_jobs,
-            progress=self._progress(),
+            data, self.search, time_limit=time_limit, seed=seed, n_jobs=self.n_jobs
         )
         return solution
-
-    def _progress(self) -> Callable[[dict[str, float]], None] | None:
-        from polyopt.base.progress import listener
-
-        return listener()
 
     @property
     def search_(self) -> L0Search:
@@ -250,21 +185,6 @@ class CrossEntropySVM(ExpansionClassifier):
         if self._searches is None:
             raise AttributeError("search_ needs two classes and the cross-entropy method")
         return self._searches
-
-    @property
-    def candidates_(self) -> NDArray[np.intp]:
-        """Indices of the samples that passed the screen."""
-        return self._screen_result()[0]
-
-    @property
-    def candidates_bound_(self) -> float:
-        """Lower bound of the relaxation on every score within the candidates."""
-        return self._screen_result()[1]
-
-    def _screen_result(self) -> tuple[NDArray[np.intp], float]:
-        if self._screened is None:
-            raise AttributeError("candidates_ and candidates_bound_ need two classes and svm_screen=True")
-        return self._screened
 
     # -- answering ---------------------------------------------------------------------------
 
@@ -274,19 +194,13 @@ class CrossEntropySVM(ExpansionClassifier):
 
     def _binary_certificate(self, tol: float) -> Certificate:
         K, error = self._training_kernel()
-        data = as_l0_data(K, self._y, self.C, self._weights)
-        data = replace(data, entry_error=error)
+        data = replace(as_l0_data(K, self._y, self.C, self._weights), entry_error=error)
         alpha, b = self._coefficients(), float(self.intercept_[0])
+        stated = self.solution_.bound if self.solver_ in ("highs", "exact") else None
         certificate = certify_l0_data(
-            data,
-            alpha,
-            b,
-            u=self.solution_["margin"],
-            v=self.solution_["relaxation"],
-            searched=self._searched,
-            stated=self.solution_.bound if self.solver_ in ("highs", "exact") else None,
-            tol=tol,
-        )
+            data, alpha, b, u=self.solution_["margin"], v=self.solution_["relaxation"],
+            searched=self._searched, stated=stated, tol=tol,
+        )  # fmt: skip
         if self.kernel == "precomputed":  # no form in the file
             return certificate
         from polyopt.sparse.proof import evidence_of
@@ -295,10 +209,3 @@ class CrossEntropySVM(ExpansionClassifier):
         goal = min(best_bound, certificate.primal_value) * (1.0 - 0.5 * tol)
         evidence = evidence_of(data, self._X, self._kernel, alpha, b, self.solution_["margin"], goal)
         return replace(certificate, evidence=(evidence,))
-
-
-def _filled(values: Array, positions: NDArray[np.intp], n: int) -> Array:
-    """Return the values at their positions among n, and zeros elsewhere."""
-    filled = np.zeros(n)
-    filled[positions] = values
-    return filled

@@ -36,21 +36,13 @@ _GRACE_SECONDS = 0.5  # after a time limit, for the final program, which has the
 
 @dataclass(frozen=True)
 class Options:
-    """Parameters of pattern programs and of the search over patterns.
+    """Sizes and tolerances of pattern programs and of the search over patterns."""
 
-    max_unproven_share: maximal duality gap of a solution, relative to the total weight; beyond it the program
-        is solved again without a warm start.
-    max_cuts: cuts in the pool, 8 p bytes each.
-    patterns_per_look: patterns or flips between two screenings by the cuts; a constant, so that the work does
-        not depend on the number of threads.
-    min_p, max_p: bounds on the initial probabilities, so that every centre may be drawn or left out.
-    """
-
-    max_unproven_share: float = 1e-7
-    max_cuts: int = 256
-    patterns_per_look: int = 16
-    min_p: float = 0.05
-    max_p: float = 0.95
+    max_unproven_share: float = 1e-7  # gap, relative to the total weight, for which a warm start is trusted
+    max_cuts: int = 256  # cuts in the pool, 8 p bytes each
+    patterns_per_look: int = 16  # between two screenings by cuts; the same for any number of threads
+    min_p: float = 0.05  # least initial probability of a centre, so that each may be drawn
+    max_p: float = 0.95  # largest one, so that each may be left out
 
 
 OPTIONS = Options()
@@ -90,8 +82,8 @@ class PatternLP:
     depend on the batch only, to the last bit, and not on the order of the patterns or on the threads.
     """
 
-    def __init__(self, data: L0Data, options: Options = OPTIONS):
-        self.data, self.options = data, options
+    def __init__(self, data: L0Data):
+        self.data = data
         self._lp: _AnchoredLP | None = None
         self._columns = np.arange(len(self.data.centres))
 
@@ -169,7 +161,7 @@ class PatternLP:
         if status not in (*_LIMITS, Status.CUT_OFF):
             # The midpoint: another solve would not reduce the rounding error.
             unproven = (value - max(float(dual_value.mid), 0.0)) / float(data.weights.sum())
-            is_proven = unproven <= self.options.max_unproven_share
+            is_proven = unproven <= OPTIONS.max_unproven_share
             status = Status.SOLVED if is_proven else Status.INACCURATE
         return PatternSolution(
             status, value, max(float(dual_value.lower), 0.0), alpha, b, u,
@@ -207,15 +199,14 @@ class CutPool:
     is the largest at some pattern.
     """
 
-    def __init__(self, data: L0Data, options: Options = OPTIONS):
+    def __init__(self, data: L0Data):
         self.constants, self.slopes = np.empty(0), np.empty((0, len(data.centres)))
-        self._max_cuts = options.max_cuts
         self._last_used, self._now = np.empty(0, dtype=np.int64), 0
 
     def add(self, constant: float, slopes: Vector) -> None:
         """Add a cut, such as the ``cut`` of a :class:`PatternSolution`."""
         self._now += 1
-        if len(self.constants) < self._max_cuts:
+        if len(self.constants) < OPTIONS.max_cuts:
             self.constants = np.append(self.constants, constant)
             self.slopes = np.vstack([self.slopes, slopes])
             self._last_used = np.append(self._last_used, self._now)

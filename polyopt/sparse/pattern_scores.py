@@ -17,7 +17,7 @@ from formulations.language.clock import Clock
 from formulations.language.solution import Status
 from formulations.language.types import Vector
 from polyopt.optim.cross_entropy import kth_least, with_ties
-from polyopt.sparse.pattern_lp import OPTIONS, CutPool, Options, PatternLP, PatternSolution
+from polyopt.sparse.pattern_lp import OPTIONS, CutPool, PatternLP, PatternSolution
 
 Bits = NDArray[np.bool_]
 Rows = NDArray[np.intp]
@@ -60,11 +60,11 @@ class PatternScorer:
     clock: when time is up, the remaining patterns have no score.
     """
 
-    def __init__(self, data: L0Data, *, n_jobs: int | None, clock: Clock, options: Options = OPTIONS):
-        self.data, self.work, self.pool = data, Work(), CutPool(data, options)
-        self._clock, self._options = clock, options
-        threads = min(effective_n_jobs(n_jobs), options.patterns_per_look)
-        self._models = [PatternLP(data, options) for _ in range(threads)]
+    def __init__(self, data: L0Data, *, n_jobs: int | None, clock: Clock):
+        self.data, self.work, self.pool = data, Work(), CutPool(data)
+        self._clock = clock
+        threads = min(effective_n_jobs(n_jobs), OPTIONS.patterns_per_look)
+        self._models = [PatternLP(data) for _ in range(threads)]
         self._supports: dict[bytes, tuple[bytes, float]] = {}  # support and score of each solved pattern
         # A pattern is always solved from the mean of the batch in which it was first drawn, so that screening
         # does not change which of several optima is found.
@@ -119,7 +119,7 @@ class PatternScorer:
         if len(rows) and not self._clock.is_over:
             self._prepare(batch)
             rows = self._promising(patterns, rows, ceiling())
-        size = self._options.patterns_per_look
+        size = OPTIONS.patterns_per_look
         while len(rows):
             if self._clock.is_over:
                 values[rows] = np.nan

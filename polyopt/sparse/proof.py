@@ -37,24 +37,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """Parameters of the trees.
+    """Sizes of the trees."""
 
-    tree_gap: relative gap of a tree: half of a certificate's 1e-6; the other half is for rounding.
-    first_steps: pivots of the tree before the cross-entropy method is called; on 20 to 150 samples they take
-        about as long as that method.
-    first_time: fraction of the time limit for these pivots.
-    check_nodes: nodes of the tree that checks an integer solver.
-    claim_nodes, claim_depth: nodes and depth of a claim's tree; every reader of JSON accepts this depth.
-    claim_bits: bits of a multiplier relative to the largest upper bound.
-    """
-
-    tree_gap: float = 5e-7
-    first_steps: int = 100_000
-    first_time: float = 0.15
-    check_nodes: int = 500
-    claim_nodes: int = 5000
-    claim_depth: int = 200
-    claim_bits: int = 40
+    tree_gap: float = 5e-7  # relative gap: half of a certificate's 1e-6; the other half is for rounding
+    first_steps: int = 100_000  # pivots before the cross-entropy method; on 20 to 150 samples as dear as it
+    first_time: float = 0.15  # fraction of the time limit for the first pivots
+    check_nodes: int = 500  # nodes of the tree that checks an integer solver
+    claim_nodes: int = 5000  # nodes of a claim's tree
+    claim_depth: int = 200  # depth of a claim's tree, which every reader of JSON accepts
+    claim_bits: int = 40  # bits of a claim's multiplier, relative to the largest upper bound
 
 
 DEFAULT = Options()
@@ -63,7 +54,7 @@ DEFAULT = Options()
 def solve_globally(
     data: L0Data, search: Callable[[float | None], Solution], clock: Clock, *,
     search_time: float = 0.9, known: tuple[NDArray[np.float64], float] | None = None,
-    progress: Callable[[dict[str, float]], None] | None = None, options: Options = DEFAULT,
+    options: Options = DEFAULT,
 ) -> tuple[Solution, float | None]:  # fmt: skip
     """Solve by branch and bound; if that takes long, call the cross-entropy method for a good incumbent.
 
@@ -75,7 +66,7 @@ def solve_globally(
     known: a point (alpha, b); the result is at least as good.
     Returns: the solution, and the lower bound on every score that the tree proves.
     """
-    tree_search = L0Tree(data, options.tree_gap, Clock(clock.left), None, progress)
+    tree_search = L0Tree(data, options.tree_gap, Clock(clock.left))
     if known is not None:
         tree_search.offer(*as_start(data, known))
     tree_search.pause(options.first_steps, None if clock.left is None else options.first_time * clock.left)

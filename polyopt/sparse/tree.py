@@ -23,7 +23,6 @@ twentieth of the gap; branching for the same time closes a third).
 Reference: Achterberg, Koch & Martin, Branching rules revisited (2005).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -35,6 +34,7 @@ from formulations.language.arguments import tolerance
 from formulations.language.clock import Clock
 from formulations.language.solution import Solution, Status
 from formulations.language.types import Vector
+from polyopt.base.progress import tell
 from polyopt.native.library import Struct, kernel
 from polyopt.sparse import node_program
 from polyopt.sparse.node_program import (
@@ -58,37 +58,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """Parameters of the search.
+    """Sizes of the search."""
 
-    first_slots: slots for open nodes at the start.
-    work_per_call: approximate number of multiplications between two checks of the clock.
-    max_open_bytes: memory for open nodes; beyond it the search is depth first.
-    seconds_between_records: minimal time between two records of the history.
-    """
-
-    first_slots: int = 256
-    work_per_call: float = 3e6
-    max_open_bytes: int = 1 << 28
-    seconds_between_records: float = 0.2
+    first_slots: int = 256  # slots for open nodes at the start
+    work_per_call: float = 3e6  # approximate number of multiplications between two checks of the clock
+    max_open_bytes: int = 1 << 28  # memory for open nodes; beyond it the search is depth first
+    seconds_between_records: float = 0.2  # minimal time between two records of the history
 
 
 DEFAULT = Options()
 
 # Indices of Nodes.counts: nodes in the heap, on the stack, free slots, and the largest number in the heap.
-HEAP, STACK, SPARE, MAX_HEAP = 0, 1, 2, 3
+HEAP, STACK, SPARE, MAX_HEAP = range(4)
 # Indices of SearchState.counts: nodes expanded, nodes opened, the limit of nodes expanded, pivots, and the
 # maximal number of decisions of a node; if that is not 0, each decision is a node of its own.
-NODES, OPENED, MAX_NODES, STEPS, MAX_DEPTH = 0, 1, 2, 3, 4
+NODES, OPENED, MAX_NODES, STEPS, MAX_DEPTH = range(5)
 # Indices of SearchState.last_node, the node expanded last: its number, the centre decided (-1 before), the
 # indices in Workspace.states of its children with that centre off and on, and the number of children done.
-NUMBER, CENTRE, OFF_STATE, ON_STATE, N_DONE = 0, 1, 2, 3, 4
+NUMBER, CENTRE, OFF_STATE, ON_STATE, N_DONE = range(5)
 # Indices of SearchState.values: the best score, its intercept, the least bound of closed nodes, the
 # tolerance, and the bound at which the search ends.
-BEST, BEST_B, CLOSED, TOL, GOAL = 0, 1, 2, 3, 4
+BEST, BEST_B, CLOSED, TOL, GOAL = range(5)
 # Indices of Workspace.states: a node, its two children, the best two so far, and one for patterns.
-BASE, OFF_SIDE, ON_SIDE, BEST_OFF, BEST_ON, PATTERN = 0, 1, 2, 3, 4, 5
+BASE, OFF_SIDE, ON_SIDE, BEST_OFF, BEST_ON, PATTERN = range(6)
 # Exit codes of `explore`, which can be continued after PAUSED, NEED_SLOTS and PIVOTS_FAILED.
-SOLVED, PAUSED, NODE_LIMIT, NEED_SLOTS, PIVOTS_FAILED = 0, 1, 2, 3, 4
+SOLVED, PAUSED, NODE_LIMIT, NEED_SLOTS, PIVOTS_FAILED = range(5)
 
 
 class Nodes(Struct):
@@ -201,8 +195,7 @@ explore = kernel("l0_grow", f"{_SEARCH}; steps: i8", returns="i8")
 
 def solve_l0_tree(
     data: L0Data, *, start: tuple[ArrayLike, float] | None = None, time_limit: float | None = None,
-    tol: float = 1e-6, max_nodes: int | None = None,
-    progress: Callable[[dict[str, float]], None] | None = None, options: Options = DEFAULT,
+    tol: float = 1e-6, max_nodes: int | None = None, options: Options = DEFAULT,
 ) -> Solution:  # fmt: skip
     """Solve the exact program (3) of :mod:`formulations.l0` by branch and bound.
 
@@ -215,7 +208,7 @@ def solve_l0_tree(
         ITERATION_LIMIT after `max_nodes`; INACCURATE if all centres are decided and a gap remains because of
         the pivots' tolerances or rounding.
     """
-    search = L0Tree(data, tolerance(tol), Clock(time_limit), max_nodes, progress, options)
+    search = L0Tree(data, tolerance(tol), Clock(time_limit), max_nodes, options)
     if start is not None:
         search.offer(*as_start(data, start))
     return search.solution(search.run())
@@ -230,11 +223,10 @@ class L0Tree:
     """
 
     def __init__(
-        self, data: L0Data, tol: float, clock: Clock, max_nodes: int | None = None,
-        progress: Callable[[dict[str, float]], None] | None = None, options: Options = DEFAULT,
-    ):  # fmt: skip
+        self, data: L0Data, tol: float, clock: Clock, max_nodes: int | None = None, options: Options = DEFAULT
+    ):
         n, p = data.K.shape
-        self.data, self.tol, self.clock, self.progress = data, tol, clock, progress
+        self.data, self.tol, self.clock = data, tol, clock
         self.alpha, self.b = np.zeros(p), trivial_intercept(data)
         self.best, self.bound = data.score(self.alpha, self.b), 0.0
         self.history: list[dict[str, float]] = []
@@ -350,13 +342,7 @@ class L0Tree:
         now = self.clock.seconds
         if self.history and now <= self.history[-1]["seconds"] + self._seconds_between_records:
             return
-        record = {
-            "seconds": now,
-            "objective": self.best,
-            "bound": self.bound,
-            "nodes": float(self.search_state.counts[NODES]),
-            "open": float(self.nodes.counts[:SPARE].sum()),
-        }
-        self.history.append(record)
-        if self.progress is not None:
-            self.progress(record)
+        expanded, opened = self.search_state.counts[NODES], self.nodes.counts[:SPARE].sum()
+        record = {"seconds": now, "objective": self.best, "bound": self.bound}
+        self.history.append({**record, "nodes": float(expanded), "open": float(opened)})
+        tell(self.history[-1])

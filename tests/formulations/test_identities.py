@@ -13,6 +13,7 @@ from formulations.class_faces import Owners
 from formulations.error_bounds import rmm_bounds
 from formulations.error_bounds.margin_bounds import Landmarks, linear_bound, margin_bound
 from formulations.error_bounds.rademacher import contraction_complexity, faces_complexity
+from formulations.face_penalty import FacePenalty
 from formulations.language.clock import Clock
 from formulations.language.toy_data import separated_clusters
 from formulations.polyhedral import scores
@@ -170,7 +171,7 @@ def logistic(request):
     rng = np.random.default_rng(seed)
     w = rng.normal(size=(owners.count, X.shape[1])) * owners.free[:, None]
     return (
-        FaceLoss(X, y, np.ones(len(y)), owners, 0.1, 0.1, 0.3),
+        FaceLoss(X, y, np.ones(len(y)), owners, 0.1, 0.1, FacePenalty.of(X.shape[1], l1=0.3)),
         X,
         y,
         w,

@@ -575,10 +575,10 @@ def test_a_step_that_would_rise_is_not_taken(monkeypatch):
     X, y, c, W = square()
     problem = PlumeProblem(X, y, c, 3, ridge=RIDGE)
     worse = Solution(Status.SOLVED, {"W": W + 10.0}, {}, 0.0, None, "a bad one")
-    monkeypatch.setattr(problem, "_fast_m_step", lambda R, V, limit: worse)
+    monkeypatch.setattr(problem, "_m_step", lambda R, V, limit: worse)
     assert problem.step(W).status is Status.STALLED
     assert problem.step(W)["W"] is W
-    monkeypatch.setattr(problem, "_fast_m_step", lambda R, V, limit: replace(worse, status=Status.TIME_LIMIT))
+    monkeypatch.setattr(problem, "_m_step", lambda R, V, limit: replace(worse, status=Status.TIME_LIMIT))
     assert problem.step(W).status is Status.TIME_LIMIT
 
 
@@ -697,7 +697,7 @@ class Bowl:
 @pytest.mark.parametrize("times", [0.5, 1.0, 1.9, 2.1, 7.0, 1e4])
 def test_a_step_is_halved_until_it_brings_enough(times):
     """Along −gradient of ½w² a step of λ brings λ − λ²/2 of w²: under 2 − 2e-4 it is enough, and not over."""
-    run = _Run(Bowl(), np.array([[3.0]]), 10, 1e-9, None, 1e-14)
+    run = _Run(Bowl(), np.array([[3.0]]), 10, 1e-9, None)
     assert run.descend(-run.gradient, times)
     step = times
     while step - step**2 / 2 < 1e-4 * step:

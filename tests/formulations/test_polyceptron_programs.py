@@ -224,7 +224,7 @@ def test_both_engines_find_the_same_value(method):
     for seed in range(5):
         X, y, c = ring(seed=seed)
         values = []
-        for engine in ("highs", "program"):
+        for engine in ("highs", "exact"):
             problem = method(X, y, c, 3, engine=engine)
             W = problem.start(np.random.default_rng(seed))
             assignment = problem._assign(W)
@@ -278,7 +278,7 @@ def test_an_unused_face_is_taken_up(method):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("engine", ["highs", "program"])
+@pytest.mark.parametrize("engine", ["highs", "exact"])
 def test_separable_data_end_at_zero_exactly(method, engine):
     X, y = np.array([[-2.0, 0.3], [0.0, 0.1], [0.1, 0.7], [2.0, 0.9]]), np.array([-1.0, 1, 1, -1])
     problem = method(X, y, np.ones(4), 2, engine=engine)
@@ -319,7 +319,7 @@ def test_a_limit_does_not_cost_the_multipliers(method):
 @pytest.mark.parametrize("method", METHODS)
 def test_wrong_settings_are_refused(method):
     X, y, c = ring()
-    with pytest.raises(ValueError, match="engine must be 'highs' or 'program', not 'cbc'"):
+    with pytest.raises(ValueError, match="engine must be 'highs' or 'exact', not 'cbc'"):
         method(X, y, c, 3, engine="cbc")
     with pytest.raises(ValueError, match="radius must be positive, not 0"):
         method(X, y, c, 3, radius=0)

@@ -225,11 +225,11 @@ def test_the_engines_agree(positives):
     c = rng.uniform(0.5, 2.0, 60)
     W = random_faces(X, y, c, 3, rng)
     steps = [
-        LogisticCells(X, y, c, 3, ridge=RIDGE, positives=positives, engine=engine).step(W, None)
-        for engine in ("newton", "bfgs", "program")
+        LogisticCells(X, y, c, 3, ridge=RIDGE, positives=positives, engine=engine).round(W, None).following
+        for engine in ("newton", "bfgs", "exact")
     ]
     for other in steps[1:]:  # of the faces; their loss is in new cells, where it is not flat
-        assert other["W"] == pytest.approx(steps[0]["W"], abs=2e-6)
+        assert other == pytest.approx(steps[0], abs=2e-6)
 
 
 def test_a_weight_is_a_repetition():
@@ -246,9 +246,9 @@ def test_an_unused_face_stays_where_it_is_and_is_said():
     X, y, _ = square(60, 0)
     W = np.array([[1.0, 0.0, 1.0], [-1.0, 0.0, 1.0], [0.0, 0.0, 1e6]])
     problem = LogisticCells(X, y, np.ones(60), 3, ridge=RIDGE)
-    step = problem.step(W, None)
-    assert (step["W"][2] == W[2]).all()
-    assert problem.record(W) == {"occupied": 2.0}
+    made = problem.round(W, None)
+    assert (made.following[2] == W[2]).all()
+    assert made.record == {"occupied": 2.0}
 
 
 def test_random_faces_know_neither_units_nor_order(rng):
@@ -273,9 +273,9 @@ def test_limits_keep_the_best_point(monkeypatch):
         calls.append(1)
         if len(calls) > 3:
             raise KeyboardInterrupt
-        return LogisticCells._fit(problem, W, time_limit)
+        return LogisticCells.round(problem, W, time_limit)
 
-    monkeypatch.setattr(problem, "_fit", interrupted)
+    monkeypatch.setattr(problem, "round", interrupted)
     stopped = run_from_many_starts([Stage(problem)], n_init=2)
     assert stopped.status is Status.INTERRUPTED
     assert stopped.objective == pytest.approx(problem.value(stopped["W"]))

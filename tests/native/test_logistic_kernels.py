@@ -9,12 +9,15 @@ from helpers.draws import anywhere, drawn_calls, length, pick
 from scipy.special import logsumexp, softmax
 
 from formulations.class_faces import Owners
-from polyopt.polyhedral.logistic_descent import OPTIONS, _descend, _objective, _samples
+from formulations.face_penalty import FacePenalty
+from polyopt.native import library
+from polyopt.polyhedral.logistic_descent import _SAMPLES, OPTIONS, _descend, _samples
 from polyopt.polyhedral.logistic_loss import FaceLoss, Units, score_loss
 from polyopt.polyhedral.logistic_newton import _sweep
 
 MAX_EXPONENT, PAIRS = 700.0, OPTIONS.lbfgs_pairs
 EXPONENTIALS = kernel("exponentials", "x: f8 (n); out: f8 (n)")
+OBJECTIVE = library.kernel("faces_objective", f"v: f8 (v); g!: f8 (v); {_SAMPLES}", returns="f8")
 LOGARITHMS = kernel("logarithms", "x: f8 (n); out: f8 (n)")
 LENGTHS = [0, 1, 2, 7, 255, 256, 257, 515]
 OWNERS = [Owners(0, 1), Owners(2, 2), Owners(4, 1), Owners(3, 2)]
@@ -95,7 +98,8 @@ def ring(owners, n, m, seed=0):
     rng = np.random.default_rng(seed)
     X, y = rng.normal(size=(n, m)) + 2.0, np.where(rng.random(n) < 0.5, 1.0, -1.0)
     units = Units(np.append(rng.uniform(0.5, 2.0, m), 1.0), rng.normal(size=m))
-    problem = FaceLoss(X, y, rng.uniform(0.0, 2.0, n), owners, 0.3, 0.01, known_units=units)
+    c, penalty = rng.uniform(0.0, 2.0, n), FacePenalty.of(m)
+    problem = FaceLoss(X, y, c, owners, 0.3, 0.01, penalty, known_units=units)
     return problem, np.where(problem.entries, rng.normal(size=problem.shape), 0.0)
 
 
@@ -104,14 +108,14 @@ def ring(owners, n, m, seed=0):
 def test_the_objective_of_faces(owners, n):
     """Value and slope are those of numpy's formula, whatever the tile."""
     for m in (1, 4, 6):
-        check_objective(np.random.default_rng(0), owners, n, m)
+        checkOBJECTIVE(np.random.default_rng(0), owners, n, m)
 
 
-def check_objective(rng, owners, n, m):
+def checkOBJECTIVE(rng, owners, n, m):
     problem, W = ring(owners, n, m, rng)
     v, g = anywhere(rng, problem.units.scaled(W).ravel()), anywhere(rng, np.full(W.size, np.nan))
     samples = (anywhere(rng, each) if isinstance(each, np.ndarray) else each for each in _samples(problem))
-    value = _objective(v, g, *samples, owners.first, 0.4)
+    value = OBJECTIVE(v, g, *samples, owners.first, 0.4)
     expected, slope, _, _ = problem.smooth(W, 0.4, 0.4)
     assert value == pytest.approx(expected, rel=1e-12)
     slope = np.where(problem.entries, problem.units.scaled_gradient(slope), 0.0)
@@ -120,7 +124,7 @@ def check_objective(rng, owners, n, m):
 
 @drawn_calls("faces_objective")
 def test_drawn_objectives(rng):
-    check_objective(rng, pick(rng, OWNERS), length(rng, 600), length(rng, 9, least=1))
+    checkOBJECTIVE(rng, pick(rng, OWNERS), length(rng, 600), length(rng, 9, least=1))
 
 
 def test_bits_do_not_depend_on_alignment():
@@ -129,7 +133,7 @@ def test_bits_do_not_depend_on_alignment():
     v, results = problem.units.scaled(W).ravel(), []
     for place in (np.copy, shifted):
         g = place(np.zeros(W.size))
-        value = _objective(place(v), g, *map(place, _samples(problem)), problem.owners.first, 0.4)
+        value = OBJECTIVE(place(v), g, *map(place, _samples(problem)), problem.owners.first, 0.4)
         results.append((value, g.tobytes()))
     assert results[0] == results[1]
 
@@ -155,7 +159,7 @@ def test_a_step_is_along_the_direction_of_the_pairs(kept, head):
     bends += 3.0 * steps
     products = (steps * bends).sum(axis=1)
     start, g = problem.units.scaled(W).ravel(), np.empty(size)
-    _objective(start, g, *_samples(problem), problem.owners.first, 0.4)
+    OBJECTIVE(start, g, *_samples(problem), problem.owners.first, 0.4)
     order, H = [(head - kept + turn) % PAIRS for turn in range(kept)], np.eye(size)
     if kept:
         H *= products[order[-1]] / (bends[order[-1]] @ bends[order[-1]])

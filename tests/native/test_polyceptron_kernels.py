@@ -12,7 +12,7 @@ from polyopt.polyhedral.polyceptron import _clear, _evaluate, _iterate, _pass, _
 KINDS = ("pass", "judge", "iterate")
 
 
-def plain_visit(X, y, c, order, W, target, step, update_all):
+def plain_visit(X, y, c, order, W, target, step):
     """Criterion, weight of mistakes and samples of each cell; faces are rows of W and target (K, m+1)."""
     criterion, mistakes, sizes = 0.0, 0.0, np.zeros(len(W))
     for i in order:
@@ -24,21 +24,19 @@ def plain_visit(X, y, c, order, W, target, step, update_all):
         if wrong:
             criterion -= c[i] * y[i] * scores[face]
             mistakes += c[i]
-        if wrong or update_all:
             target[face] += step * c[i] * y[i] * x
     return criterion, mistakes, sizes
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("update_all", [False, True])
 @pytest.mark.parametrize("K", [1, 2, 9, 70])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.uint8])
 @pytest.mark.parametrize("share", [1.0, 0.3], ids=["dense", "packed"])
-def test_a_visit_is_that_of_plain_loops(share, dtype, K, update_all, kind):
-    check_visit(np.random.default_rng(K), share, dtype, K, update_all, kind, 14, 5)
+def test_a_visit_is_that_of_plain_loops(share, dtype, K, kind):
+    check_visit(np.random.default_rng(K), share, dtype, K, kind, 14, 5)
 
 
-def check_visit(rng, share, dtype, K, update_all, kind, n, m):
+def check_visit(rng, share, dtype, K, kind, n, m):
     X = (rng.integers(1, 9, (n, m)) * (rng.random((n, m)) < share)).astype(dtype)
     y, c = anywhere(rng, rng.choice([-1.0, 1.0], n)), anywhere(rng, rng.uniform(0.5, 2.0, n))
     W, order = rng.normal(size=(K, m + 1)), anywhere(rng, rng.permutation(n)[: n - n // 4])
@@ -51,20 +49,20 @@ def check_visit(rng, share, dtype, K, update_all, kind, n, m):
     plain, moved, norm = W.copy(), before[:, :K].T.copy(), 0.0
     if kind == "pass":
         _pass(sweep, order, 0.3)
-        met = plain_visit(X.astype(float), y, c, order, plain, plain, 0.3, False)
+        met = plain_visit(X.astype(float), y, c, order, plain, plain, 0.3)
     elif kind == "judge":
         cut = int(rng.integers(n + 1))
         _evaluate(sweep, 0, cut)
         _evaluate(sweep, cut, n)
-        met = plain_visit(X.astype(float), y, c, range(n), plain, plain, 0.0, False)
+        met = plain_visit(X.astype(float), y, c, range(n), plain, plain, 0.0)
     else:
         cut = int(rng.integers(1, max(n, 2)))
-        _iterate(sweep, 0, min(cut, n), 0.3, update_all, update)
+        _iterate(sweep, 0, min(cut, n), 0.3, update)
         if cut < n:
-            _iterate(sweep, cut, n, 0.3, update_all, update)
+            _iterate(sweep, cut, n, 0.3, update)
         plain += 0.3 * moved
         moved[:] = 0.0
-        met = plain_visit(X.astype(float), y, c, range(n), plain, moved, 1.0, update_all)
+        met = plain_visit(X.astype(float), y, c, range(n), plain, moved, 1.0)
         norm = np.linalg.norm(moved, axis=1).sum()
     assert sweep.tally == pytest.approx([*met[:2], norm])
     assert sweep.sizes.tolist() == met[2].tolist()
@@ -77,8 +75,8 @@ def check_visit(rng, share, dtype, K, update_all, kind, n, m):
 @drawn_calls("polyceptron_pass", "polyceptron_judge", "polyceptron_iterate")
 def test_drawn_visits(rng):
     share, dtype = pick(rng, [1.0, 0.3]), pick(rng, [np.float64, np.float32, np.uint8])
-    kind, update_all = pick(rng, KINDS), pick(rng, [False, True])
-    check_visit(rng, share, dtype, pick(rng, [1, 2, 9, 70]), update_all, kind, length(rng, 20), length(rng))
+    kind = pick(rng, KINDS)
+    check_visit(rng, share, dtype, pick(rng, [1, 2, 9, 70]), kind, length(rng, 20), length(rng))
 
 
 def test_an_empty_order_visits_nothing():

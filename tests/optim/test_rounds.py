@@ -143,9 +143,9 @@ def test_the_starts_of_the_polytope_machine_draw_from_one_stream(problem_class):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda X, y, c: LogisticCells(X, y, c, 3, engine="program"),
+        lambda X, y, c: LogisticCells(X, y, c, 3, engine="exact"),
         lambda X, y, c: ExactPolyceptron(X, y, c, 3),
-        lambda X, y, c: SuccessiveLP(X, y, c, 3, engine="program"),
+        lambda X, y, c: SuccessiveLP(X, y, c, 3, engine="exact"),
         lambda X, y, c: PlumeProblem(X, y, c, 3, method="exact"),
         lambda X, y, c: PolytopeProblem(X, y, c, 3),
         lambda X, y, c: DualProblem(X, y, c, 3),

@@ -16,6 +16,7 @@ from formulations.l0_data import as_l0_data
 from formulations.language.clock import Clock
 from formulations.language.solution import Status
 from formulations.language.toy_data import two_blobs
+from polyopt.base.progress import records_to
 from polyopt.certificates import Claim
 from polyopt.datasets import load
 from polyopt.optim.cross_entropy import with_ties
@@ -44,9 +45,9 @@ def small(kind, seed):
     return as_l0_data(K, y, 2.0, rng.uniform(0.2, 3.0, 12), rng.choice([-1.0, 1.0], P))
 
 
-def searched(data, *, time_limit=None, seed=0, n_jobs=None, progress=None, **settings):
+def searched(data, *, time_limit=None, seed=0, n_jobs=None, **settings):
     how = CrossEntropySettings(**settings)
-    return solve_l0(data, how, time_limit=time_limit, seed=seed, n_jobs=n_jobs, progress=progress)
+    return solve_l0(data, how, time_limit=time_limit, seed=seed, n_jobs=n_jobs)
 
 
 @cache
@@ -382,8 +383,8 @@ def test_an_error_in_progress_is_not_swallowed():
     def progress(record):
         raise RuntimeError("no")
 
-    with pytest.raises(RuntimeError, match="no"):
-        searched(of_thirty(), progress=progress)
+    with records_to(progress), pytest.raises(RuntimeError, match="no"):
+        searched(of_thirty())
 
 
 # -- the one-norm machines -----------------------------------------------------------------

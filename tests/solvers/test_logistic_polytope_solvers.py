@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from formulations import class_faces as faces
 from formulations import logistic_polytopes as programs
 from formulations.class_faces import Owners
+from formulations.face_penalty import FacePenalty
 from formulations.language.clock import Clock
 from formulations.language.solution import Status
 from formulations.language.toy_data import two_blobs
@@ -42,7 +43,7 @@ def drawn(owners, l1=0.0, n=30, m=3, seed=0, ridge=0.2):
     rng = np.random.default_rng(seed)
     c = rng.uniform(0.5, 2.0, n)
     W = rng.normal(size=(owners.count, m + 1)) * owners.free[:, None]
-    return FaceLoss(X, y, c, owners, ridge, 0.5 * ridge, l1), W
+    return FaceLoss(X, y, c, owners, ridge, 0.5 * ridge, FacePenalty.of(m, l1=l1)), W
 
 
 def numeric(function, W, h=1e-6):
@@ -57,8 +58,8 @@ def numeric(function, W, h=1e-6):
 def certified(problem, found, **more):
     return certify_logistic_polytopes(
         problem.X, problem.y, found["W"], n_faces=(problem.owners.minus, problem.owners.plus),
-        ridge=problem.ridge, bias_ridge=problem.bias_ridge, l1=problem.l1, group=problem.group,
-        groups=problem.groups, C=problem.c, **more,
+        ridge=problem.ridge, bias_ridge=problem.bias_ridge, l1=problem.penalty.l1,
+        group=problem.penalty.group, groups=problem.penalty.groups, C=problem.c, **more,
     )  # fmt: skip
 
 
@@ -89,7 +90,7 @@ def test_softness_goes_to_the_objective_itself(owners):
         ridge=problem.ridge, bias_ridge=problem.bias_ridge, l1=0.3,
     )  # fmt: skip
     assert sharp == pytest.approx(expected, rel=1e-12)
-    gaps = [problem.smooth(W, 0.0, t)[0] + problem.penalty_value(W) - sharp for t in (1.0, 0.1, 0.01)]
+    gaps = [problem.smooth(W, 0.0, t)[0] + problem.penalty.value(W) - sharp for t in (1.0, 0.1, 0.01)]
     assert gaps[0] >= gaps[1] >= gaps[2] >= -1e-12
     assert gaps[2] <= 0.01 * np.log(owners.count) * problem.c.sum()
 
@@ -97,7 +98,7 @@ def test_softness_goes_to_the_objective_itself(owners):
 def test_sparse_samples_count_as_dense_ones():
     problem, W = drawn(Owners(2, 2), l1=0.1)
     other = FaceLoss(sp.csr_array(problem.X), problem.y, problem.c, problem.owners, problem.ridge,
-                     problem.bias_ridge, 0.1)  # fmt: skip
+                     problem.bias_ridge, problem.penalty)  # fmt: skip
     for one, same in zip(problem.smooth(W, 0.2, 0.2), other.smooth(W, 0.2, 0.2), strict=True):
         assert one == pytest.approx(same)
     found = [polish(each, W, Clock(None), tol=1e-8).objective for each in (problem, other)]
@@ -146,7 +147,8 @@ def test_degenerate_data_end_stationary_too(seed, owners, l1, kind, signs, group
         X = X * np.array([1e-3, 1.0, 1e3, 1.0]) + np.array([0.0, 50.0, 0.0, 0.0])
     c, kept = rng.uniform(0.5, 2.0, len(y)), np.array(signs)
     own = None if groups is None else np.array(groups)
-    problem = FaceLoss(X, y, c, owners, 0.5, 0.05, l1, signs=kept, group=group, groups=own)
+    penalty = FacePenalty.of(X.shape[1], l1=l1, signs=kept, group=group, groups=own)
+    problem = FaceLoss(X, y, c, owners, 0.5, 0.05, penalty)
     found = solve_logistic_polytopes(problem, n_init=1, tol=1e-6, seed=seed)
     assert (owners.classes[:, None] * kept * found["W"][:, :-1] >= 0.0).all()
     certificate = certified(
@@ -163,7 +165,7 @@ def test_signs_are_kept_and_the_point_is_proven_for_them(l1):
     other = solve_logistic_polytopes(free, n_init=2, tol=1e-8)
     k, j = np.unravel_index(np.abs(other["W"][:, :-1]).argmax(), (3, 3))
     signs = np.where(np.arange(3) == j, -np.sign(owners.classes[k] * other["W"][k, j]), [1, 0, 0]).astype(int)
-    problem = replace(free, signs=signs)
+    problem = replace(free, penalty=replace(free.penalty, signs=signs))
     found = solve_logistic_polytopes(problem, n_init=2, tol=1e-8)
     settings = {"ridge": problem.ridge, "bias_ridge": problem.bias_ridge, "l1": l1, "signs": signs}
     z = found["assignment"]
@@ -195,17 +197,18 @@ def test_a_price_of_groups_takes_features_out_of_use_and_is_proven():
     """Against the program by two solvers, other points, brute force over the features that are left out."""
     free, _ = drawn(Owners(2, 1), n=40, m=4)
     groups = np.array([0, 1, 1, 2])
-    problem = replace(free, group=9.0, groups=groups, signs=np.array([0, 0, 0, 1]))
+    penalty = FacePenalty.of(4, l1=free.penalty.l1, group=9.0, groups=groups, signs=[0, 0, 0, 1])
+    problem = replace(free, penalty=penalty)
     found = solve_logistic_polytopes(problem, n_init=2, tol=1e-8)
     z, used = found["assignment"], (found["W"][:, :-1] != 0.0).any(axis=0)
     assert 0 < used.sum() < 4
     assert used[1] == used[2]
     settings = {"ridge": free.ridge, "bias_ridge": free.bias_ridge, "group": 9.0, "groups": groups}
-    settings["signs"] = problem.signs
+    settings["signs"] = problem.penalty.signs
     for solver in ("CLARABEL", "SCS"):
         program = programs.fixed_assignment(free.X, free.y, free.owners, z, free.c, **settings)
         assert found.objective == pytest.approx(program.solve(solver=solver).objective, rel=1e-4)
-    margins = {"alpha": found.duals["margin"], "assignment": z, "signs": problem.signs}
+    margins = {"alpha": found.duals["margin"], "assignment": z, "signs": problem.penalty.signs}
     assert certified(problem, found, **margins).claim is Claim.STATIONARY
     exact = solve_logistic_polytopes(problem, method="exact", n_init=2, start=found["W"])
     assert exact.objective <= found.objective * (1.0 + 1e-6)
@@ -218,13 +221,13 @@ def test_a_price_of_groups_takes_features_out_of_use_and_is_proven():
     few = solve_logistic_polytopes(problem, n_init=2, tol=1e-8, max_numbers=5)
     assert count_numbers(few["W"]) <= 5
     margins = {"alpha": few.duals["margin"], "assignment": few["assignment"], "support": few["support"]}
-    assert certified(problem, few, **margins, signs=problem.signs).claim is Claim.STATIONARY
+    assert certified(problem, few, **margins, signs=problem.penalty.signs).claim is Claim.STATIONARY
 
 
 def test_zeros_keep_their_condition():
     X, y = datasets.load("wdbc").X, datasets.load("wdbc").y
     X, y = StandardScaler().fit_transform(X), np.where(y == y.max(), 1.0, -1.0)
-    problem = FaceLoss(X, y, np.ones(len(y)), Owners(0, 2), 1.0, 0.01, 4.0)
+    problem = FaceLoss(X, y, np.ones(len(y)), Owners(0, 2), 1.0, 0.01, FacePenalty.of(X.shape[1], l1=4.0))
     found = solve_logistic_polytopes(problem, n_init=1, tol=1e-9)
     alpha, W = found.duals["margin"], found["W"]
     q, _ = faces.loss_gradients(X, y, problem.owners, found["assignment"], alpha)
@@ -351,7 +354,8 @@ def test_a_clock_that_is_over_keeps_the_start():
 @pytest.mark.parametrize(("l1", "group"), [(0.0, 0.0), (0.3, 0.0), (0.0, 0.3)])
 def test_ctrl_c_keeps_the_point_that_a_descent_has_reached(l1, group):
     free, W = drawn(Owners(2, 2), l1)
-    problem, clock, seen = replace(free, group=group), Clock(), []
+    penalty = replace(free.penalty, group=group)
+    problem, clock, seen = replace(free, penalty=penalty), Clock(), []
 
     def stop(softness, value):
         seen.append((softness, value))
@@ -428,7 +432,7 @@ def test_what_is_given_wrongly_is_named(solved, changed, says):
 
 def test_random_starts_do_not_depend_on_units():
     problem, _ = drawn(Owners(2, 2))
-    scaled = FaceLoss(problem.X * 1e3, problem.y, problem.c, problem.owners, 0.2, 0.1)
+    scaled = FaceLoss(problem.X * 1e3, problem.y, problem.c, problem.owners, 0.2, 0.1, problem.penalty)
     one, other = (random_start(each, np.random.default_rng(3)) for each in (problem, scaled))
     assert problem.scores(one) == pytest.approx(scaled.scores(other))
 
@@ -439,12 +443,18 @@ def test_proximal_steps_go_down_to_where_a_step_more_changes_nothing():
     X, y = rng.normal(size=(60, 4)) * [1.0, 5.0, 0.2, 1.0], np.where(rng.random(60) < 0.5, 1.0, -1.0)
     X[:, 0] += 1.5 * y
     problem = FaceLoss(
-        X, y, rng.uniform(0.5, 1.5, 60), Owners(1, 1), 0.5, 0.1, group=2.0, groups=np.array([0, 1, 1, 2])
+        X,
+        y,
+        rng.uniform(0.5, 1.5, 60),
+        Owners(1, 1),
+        0.5,
+        0.1,
+        FacePenalty.of(4, group=2.0, groups=[0, 1, 1, 2]),
     )
     start = 0.1 * rng.normal(size=problem.shape)
 
     def objective(W):
-        return problem.smooth(W, 0.3, 0.3)[0] + problem.penalty_value(W)
+        return problem.smooth(W, 0.3, 0.3)[0] + problem.penalty.value(W)
 
     values = [objective(start)]
     for most in (1, 3, 10, 1000):

@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from formulations.class_faces import Owners
+from formulations.face_penalty import FacePenalty
 from formulations.language.clock import Clock
 from polyopt.polyhedral.logistic_descent import descend, lbfgs
 from polyopt.polyhedral.logistic_loss import FaceLoss
@@ -23,7 +24,8 @@ def ring(owners, n=300, m=3, ridge=0.3, units=1.0, seed=0):
     Z = rng.normal(size=(n, m))
     y = np.where((Z**2).sum(axis=1) + 0.3 * rng.normal(size=n) > m, 1.0, -1.0)
     X = Z * units * np.arange(1.0, m + 1) + 2.0 * units
-    return FaceLoss(X, y, rng.uniform(0.0, 2.0, n), owners, ridge * units**2, 0.01 * ridge)
+    penalty = FacePenalty.of(m)
+    return FaceLoss(X, y, rng.uniform(0.0, 2.0, n), owners, ridge * units**2, 0.01 * ridge, penalty)
 
 
 @pytest.mark.parametrize("owners", OWNERS, ids=str)
@@ -75,7 +77,7 @@ def test_constant_columns_one_feature_and_perfect_samples_do_no_harm():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for X in (x[:, None], np.column_stack([x, np.ones(50)]), np.zeros((50, 2))):
-            problem = FaceLoss(X, y, np.ones(50), Owners(0, 2), 1e-9, 1e-11)
+            problem = FaceLoss(X, y, np.ones(50), Owners(0, 2), 1e-9, 1e-11, FacePenalty.of(X.shape[1]))
             W, _ = descend(problem, random_start(problem, rng), Clock(None))
             assert np.isfinite(W).all()
             assert problem.value(W) <= 50 * np.log(2.0) + 1e-9

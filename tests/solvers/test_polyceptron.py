@@ -57,23 +57,9 @@ def test_of_equal_faces_the_first_has_the_cell(plane):
     assert found["W"] == pytest.approx(expected, abs=1e-12)
 
 
-def test_the_cells_rule_sums_over_all_of_a_cell(plane):
-    X, y, c, W = plane
-    found = solve_batch(X, y, c, W, step=0.01, rule="cells", max_iter=1, pocket=False)
-    own = np.eye(3)[polyhedral.cells(X, W)]
-    assert found["W"] == pytest.approx(W + 0.01 * polyhedral.pull(X, (c * y)[:, None] * own), abs=1e-12)
-
-
-def test_as_printed_it_ends_at_once_and_corrected_it_learns():
+def test_with_the_papers_threshold_it_learns():
     X, y = make_polyceptron1(random_state=0)
     y, c = y.astype(float), np.ones(1000)
-    W = np.random.default_rng(0).normal(size=(3, 11))
-    printed = solve_batch(X, y, c, W, rule="printed", threshold=50.0)
-    assert (printed["W"] == W).all()
-    assert printed.status is Status.CONVERGED
-    assert (printed.iterations, len(printed.history)) == (0, 1)
-    cells = solve_batch(X, y, c, W, rule="cells", threshold=50.0, max_iter=300)
-    assert cells.status is Status.ITERATION_LIMIT
     shares = []
     for seed in range(10):
         W = np.random.default_rng(seed).normal(size=(3, 11))
@@ -87,13 +73,10 @@ def test_as_printed_it_ends_at_once_and_corrected_it_learns():
     assert mistakes(X, y, c, kept["W"]) <= 20
 
 
-def test_a_norm_at_the_threshold_ends_the_printed_rule_and_not_the_corrected_one(plane):
-    """One goes on while the norm is under it, the other until it is."""
+def test_it_goes_on_until_the_norm_is_under_the_threshold(plane):
     X, y, c, W = plane
-    for rule, updates in (("printed", 0), ("corrected", 2)):
-        norm = solve_batch(X, y, c, W, rule=rule, threshold=0.0, max_iter=0).history[0]["norm"]
-        found = solve_batch(X, y, c, W, rule=rule, step=1e-9, threshold=norm, max_iter=2, pocket=False)
-        assert found.iterations == updates
+    norm = solve_batch(X, y, c, W, threshold=0.0, max_iter=0).history[0]["norm"]
+    assert solve_batch(X, y, c, W, step=1e-9, threshold=norm, max_iter=2, pocket=False).iterations == 2
     assert norm > 0
 
 
@@ -237,9 +220,3 @@ def test_time_and_ctrl_c_keep_the_best_faces(solve, plane, monkeypatch):
     assert mistakes(X, y, c, stopped["W"]) == pytest.approx(
         min(record["mistakes"] for record in stopped.history)
     )
-
-
-def test_an_unknown_rule_is_refused(plane):
-    X, y, c, W = plane
-    with pytest.raises(ValueError, match="rule must be 'corrected', 'cells' or 'printed', not 'literal'"):
-        solve_batch(X, y, c, W, rule="literal")

@@ -14,6 +14,7 @@ from formulations.l0_data import as_l0_data
 from formulations.language.clock import Clock
 from formulations.language.solution import Status
 from formulations.language.toy_data import two_blobs
+from polyopt.base.progress import records_to
 from polyopt.certificates import Claim
 from polyopt.sparse import tree as l0_tree
 from polyopt.sparse.certificate import certify_l0_data
@@ -204,7 +205,8 @@ def test_ctrl_c_keeps_the_best_point():
         calls.append(record)
         raise KeyboardInterrupt
 
-    found = solve_l0_tree(data, start=(first.alpha, first.b), progress=stop)
+    with records_to(stop):
+        found = solve_l0_tree(data, start=(first.alpha, first.b))
     check(data, found)
     assert found.status is Status.INTERRUPTED
     assert len(calls) == 1
@@ -216,8 +218,8 @@ def test_an_error_in_progress_is_raised():
     def fail(record):
         raise RuntimeError("of the caller's")
 
-    with pytest.raises(RuntimeError, match="of the caller's"):
-        solve_l0_tree(large()[0], progress=fail)
+    with records_to(fail), pytest.raises(RuntimeError, match="of the caller's"):
+        solve_l0_tree(large()[0])
 
 
 def test_a_real_signal_stops_it(interruptible):
@@ -227,7 +229,8 @@ def test_a_real_signal_stops_it(interruptible):
         records.append(record)
         signal.raise_signal(signal.SIGINT)
 
-    found = solve_l0_tree(data, progress=stop)
+    with records_to(stop):
+        found = solve_l0_tree(data)
     check(data, found)
     assert found.status is Status.INTERRUPTED
     assert len(records) == 1
@@ -236,7 +239,8 @@ def test_a_real_signal_stops_it(interruptible):
 def test_the_history_narrows():
     data, seen = problem("rbf", 24, seed=1), []
     options = l0_tree.Options(seconds_between_records=0.0)
-    found = solve_l0_tree(data, progress=seen.append, options=options)
+    with records_to(seen.append):
+        found = solve_l0_tree(data, options=options)
     assert found.history == tuple(seen)
     assert len(seen) > 1
     for before, after in itertools.pairwise(seen):
