@@ -11,7 +11,7 @@ from formulations.language.toy_data import two_blobs
 from polyopt.linalg.kernels import Kernel, MatrixGram
 from polyopt.linalg.rounding import Ball
 from polyopt.margin import certificate as ascent
-from polyopt.margin.certificate import HingeProgram, certify_hinge, find_ray, to_feasible, value_between
+from polyopt.margin.certificate import HingeProgram, certify_hinge, find_ray, to_feasible
 from polyopt.margin.certify import certify_families, certify_rmm, certify_svm
 from polyopt.margin.geometry import KernelGeometry, LinearGeometry
 
@@ -108,13 +108,14 @@ def test_slacks_of_a_nearby_matrix_have_a_radius():
     assert (value.mid, value.rad) == pytest.approx((5.0, 0.1 * 2.0 * 5.0), rel=1e-6)
 
 
-def test_a_hard_margin_that_breaks_has_no_value():
-    """Whether all are hard or one beside soft ones; a bound without slack is for the scale to keep."""
+def test_rows_without_slack_cost_nothing():
+    """Whether all are hard or one beside soft ones: the scale keeps them, and the soft rows alone pay."""
     X, v, f = [[1.0], [-1.0]], np.array([2.0]), Ball(np.array([2.0, -0.5]))
     for C in (np.full(2, np.inf), np.array([1.0, np.inf])):
         machine = program(X, hinge_families(Y, C, hard=True))
-        assert machine.value(v, f).mid == np.inf
-        assert machine.value(v, f, soft_only=True).mid == machine.value(v, f, 2.0).mid / 4.0 == 2.0
+        scales = to_feasible(machine, f)
+        assert scales == pytest.approx((2.0, 2.0))
+        assert machine.value(v, f, scales).mid == pytest.approx(8.0)
     assert program(X, hinge_families(Y, 1.0, 1.0)).value(v, f).mid == 2.5
 
 
@@ -122,9 +123,9 @@ def test_the_value_between_two_factors_is_that_of_the_dearer_end():
     """An output of 3.9 to 4.1 to be brought within 2: by its length the point is dearer at the longer end."""
     machine = program([[1.0]], hinge_families(np.ones(1), 1.0, 2.0))
     v, f, (scale, least) = np.array([4.0]), Ball(np.array([4.0]), np.array([0.1])), (2 / 4.1, 2 / 3.9)
-    assert value_between(machine, v, f, scale, least).upper == pytest.approx(8.0 * (2 / 3.9) ** 2, rel=1e-9)
-    assert value_between(machine, v, f, scale, scale).upper == pytest.approx(8.0 * (2 / 4.1) ** 2, rel=1e-9)
-    assert value_between(machine, v, f, np.inf, np.inf).upper == np.inf
+    assert machine.value(v, f, (scale, least)).upper == pytest.approx(8.0 * (2 / 3.9) ** 2, rel=1e-9)
+    assert machine.value(v, f, (scale, scale)).upper == pytest.approx(8.0 * (2 / 4.1) ** 2, rel=1e-9)
+    assert machine.value(v, f, (np.inf, np.inf)).upper == np.inf
 
 
 def test_a_nearby_matrix_shrinks_a_point_further():
@@ -140,7 +141,7 @@ def test_a_nearby_matrix_shrinks_a_point_further():
     machine = HingeProgram("a machine", near, hinge_families(np.ones(1), 1.0, 2.0), intercept=False)
     found = certify_hinge(machine, v=v, multipliers={"margin": np.zeros(1)})
     ends = 2.0 / (4.0 + 0.1 * 2.0), 2.0 / (4.0 - 0.1 * 2.0)
-    expected = value_between(machine, v, Ball(np.array([4.0])), *ends)
+    expected = machine.value(v, Ball(np.array([4.0])), ends)
     assert found.primal_value == pytest.approx(expected.upper, rel=1e-6)
 
 
