@@ -232,43 +232,25 @@ def to_feasible(program: HingeProgram, f: Ball) -> tuple[float, float]:
     Both are 1 if the point is feasible, above 1 if a hard margin is violated, below 1 if an output exceeds
     its bound. Both are infinite if no multiple of the point is certainly feasible.
     """
-    scale_surely, scale_possibly, has_margins = 1.0, 1.0, False
+    # A hard family is o <= limit for its outward outputs o = −side f, of which the largest is in an interval.
+    margins, bounds = [], []  # (limit, lower end, upper end), with negative limits and with others
     for family in program.rows:
         hard = np.isinf(family.cap)
-        if not hard.any() or family.kink <= 0.0:
-            continue
-        has_margins = True
-        outputs = (family.side * f.mid)[hard]
-        lower = float((outputs - f.rad[hard]).min())
-        if lower <= 0.0:
-            return np.inf, np.inf
-        if lower < family.kink:
-            scale_surely = max(scale_surely, float(family.kink / lower) * (1 + _OUTWARD))
-            upper = float((outputs + f.rad[hard]).min())
-            scale_possibly = max(scale_possibly, float(family.kink / upper) * (1 - _OUTWARD))
-    bounds = list(_hard_bounds(program, f))
-    if scale_surely > 1.0:
-        is_satisfied = all(scale_surely * upper * (1 + _OUTWARD) <= bound for bound, upper, _ in bounds)
-        return (scale_surely, scale_possibly) if is_satisfied else (np.inf, np.inf)
-    if all(upper <= bound for bound, upper, _ in bounds):
-        return 1.0, 1.0
-    if has_margins:
-        return np.inf, np.inf
-    for bound, upper, lower in bounds:
-        if upper > bound:
-            scale_surely = min(scale_surely, float(bound / upper) * (1 - _OUTWARD))
-        if lower > bound:
-            scale_possibly = min(scale_possibly, float(bound / lower) * (1 + _OUTWARD))
-    return scale_surely, scale_possibly
-
-
-def _hard_bounds(program: HingeProgram, f: Ball) -> Iterator[tuple[float, float, float]]:
-    """Yield for each family of bounds without slack: the bound, and both ends of its largest output."""
-    for family in program.rows:
-        hard = np.isinf(family.cap)
-        if family.kink <= 0.0 and hard.any():
+        if hard.any():
             outward = f[hard].signed(-family.side[hard])
-            yield -family.kink, float(outward.upper.max()), float((outward.mid - outward.rad).max())
+            ends = -family.kink, float(outward.lower.max()), float(outward.upper.max())
+            (margins if family.kink > 0.0 else bounds).append(ends)
+    if not margins:
+        surely = [limit / upper * (1 - _OUTWARD) for limit, _, upper in bounds if upper > limit]
+        possibly = [limit / lower * (1 + _OUTWARD) for limit, lower, _ in bounds if lower > limit]
+        return min([1.0, *surely]), min([1.0, *possibly])
+    if any(upper >= 0.0 for _, _, upper in margins):
+        return np.inf, np.inf
+    surely = [limit / upper * (1 + _OUTWARD) for limit, _, upper in margins if upper > limit]
+    possibly = [limit / lower * (1 - _OUTWARD) for limit, lower, _ in margins if lower > limit]
+    scale = max([1.0, *surely])
+    is_satisfied = all(scale * upper * (1 + _OUTWARD) <= limit for limit, _, upper in bounds)
+    return (scale, max([1.0, *possibly])) if is_satisfied else (np.inf, np.inf)
 
 
 def value_between(energy: Ball, costs: Mapping[float, Ball]) -> Ball:
