@@ -120,7 +120,7 @@ def _reduce_slice(block: AssignedBlock, A: Vector, V: Vector, min_decrease: floa
     X, outside, costs, assigned = block
     scores = _scores(_as_float64(X), V)
     numbers = np.arange(V.shape[0])
-    caps = np.where(~outside[:, None] | (assigned[:, None] == numbers), costs[:, None], 0.0)
+    caps = block.caps(np.arange(len(outside))[:, None], numbers)
     margins = scores.signed(np.where(outside, 1.0, -1.0)[:, None])
     hinge = (1.0 - margins).positive()
     best_hinge, losses = np.maximum(1.0 - scores.mid.max(axis=1), 0.0), caps * hinge.mid
@@ -210,6 +210,13 @@ def certify_faces(
     ]
     scope = _NAME if len(halves) == 1 else "the fixed-assignment program"
     certificate = conclude_for_assignment(
-        len(halves), assignment, f"{_NAME}, loss='sum'", primal, dual, residuals, tol, scope, notes
+        f"{_NAME}, loss='sum'",
+        primal,
+        dual,
+        residuals,
+        tol,
+        assignment if len(halves) > 1 else None,
+        scope,
+        notes,
     )
     return replace(certificate, rounding=certificate.rounding + 2.0 * sum(half.rounding for half in halves))

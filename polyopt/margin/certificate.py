@@ -232,14 +232,14 @@ def to_feasible(program: HingeProgram, f: Ball) -> tuple[float, float]:
     Both are 1 if the point is feasible, above 1 if a hard margin is violated, below 1 if an output exceeds
     its bound. Both are infinite if no multiple of the point is certainly feasible.
     """
-    # A hard family is o <= limit for its outward outputs o = −side f, of which the largest is in an interval.
-    margins, bounds = [], []  # (limit, lower end, upper end), with negative limits and with others
+    # Hard rows are upper limits on the outward outputs −side f: negative ones for margins, others for bounds.
+    limits = []  # by family: the limit, and both ends of the largest outward output
     for family in program.rows:
         hard = np.isinf(family.cap)
         if hard.any():
             outward = f[hard].signed(-family.side[hard])
-            ends = -family.kink, float(outward.lower.max()), float(outward.upper.max())
-            (margins if family.kink > 0.0 else bounds).append(ends)
+            limits.append((-family.kink, float(outward.lower.max()), float(outward.upper.max())))
+    margins, bounds = [each for each in limits if each[0] < 0.0], [each for each in limits if each[0] >= 0.0]
     if not margins:
         surely = [limit / upper * (1 - _OUTWARD) for limit, _, upper in bounds if upper > limit]
         possibly = [limit / lower * (1 + _OUTWARD) for limit, lower, _ in bounds if lower > limit]
