@@ -31,7 +31,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -50,6 +49,7 @@ from polyopt.certificates.certificate import (
     residual,
 )
 from polyopt.certificates.claims.statement import Evidence
+from polyopt.certificates.points import balancing
 from polyopt.certificates.tally import Tally
 from polyopt.linalg.rounding import ABOVE, Ball
 from polyopt.margin.claim import state_hinge, state_ray
@@ -81,22 +81,6 @@ _OUTWARD = 1e-15  # relative margin for the roundings of a scale factor
 
 
 # -- the program and its two objectives ----------------------------------------------------------
-
-
-class BalanceSums(NamedTuple):
-    """Sums over the samples that bound the effect of restoring the balance Σ β_i = 0.
-
-    beta_sum: Σ β_i.
-    up, down: sums of the multipliers of lower-bound rows (side +1) and upper-bound rows (side −1).
-    norm_error: Σ of the rounding of β_i times the norm of sample i.
-    norm_sum: Σ of the multipliers of sample i times its norm.
-    """
-
-    beta_sum: Ball
-    up: float
-    down: float
-    norm_error: float
-    norm_sum: float
 
 
 @dataclass(frozen=True)
@@ -145,42 +129,24 @@ class HingeProgram:
         error = defect * scale * norm * float(np.linalg.norm(active_caps)) * ABOVE
         return Ball(cost.mid, cost.rad + error)
 
-    def bound(self, Z: Vector) -> Ball:
-        """Return the dual objective at feasible multipliers next to Z (q, n); its lower end is a valid bound.
+    def bound(self, Z: Ball) -> Ball:
+        """Return the dual objective at :meth:`feasible` multipliers (q, n); its lower end is a bound."""
+        gain, beta, norm_error = self.dual_terms(Z, self.geometry.norm_bounds())
+        return self.bound_from(gain, self.geometry.dual_norm_sq(beta.mid), norm_error)
 
-        Z must satisfy 0 ≤ mu ≤ cap. If Σ β_i ≠ 0 by rounding, scaling down the side with the larger sum
-        restores the balance; the change of the objective is added to the radius.
+    def dual_terms(self, Z: Ball, norms: Vector) -> tuple[Ball, Ball, float]:
+        """Return the linear part of the dual objective at Z (q, n), β (n,), and an error of ‖Σ β_i phi_i‖.
+
+        norms (n,): upper bounds on the norms of the samples; the error is due to the radii of β.
         """
-        gain, beta, sums = self.dual_terms(Z, self.geometry.norm_bounds())
-        return self.bound_from(gain, self.geometry.dual_norm_sq(beta.mid), sums)
+        gain_terms = [Z[q].sum() * kink for q, kink in enumerate(self.rows.kinks)]
+        beta_terms = [Z[q].signed(side) for q, side in enumerate(self.rows.sides)]
+        gain, beta = sum(gain_terms[1:], start=gain_terms[0]), sum(beta_terms[1:], start=beta_terms[0])
+        return gain, beta, float(beta.rad @ norms)
 
-    def dual_terms(self, Z: Vector, norms: Vector) -> tuple[Ball, Ball, BalanceSums]:
-        """Return the linear part of the dual objective, β (n,), and the sums for :meth:`bound_from`.
-
-        norms (n,): upper bounds on the norms of the samples.
-        """
-        beta_terms = [Ball(mu * family.side) for family, mu in zip(self.rows, Z, strict=True)]
-        gain_terms = [Ball(mu).sum() * family.kink for family, mu in zip(self.rows, Z, strict=True)]
-        beta, gain = sum(beta_terms[1:], start=beta_terms[0]), sum(gain_terms[1:], start=gain_terms[0])
-        up = self.rows.sides > 0
-        return gain, beta, BalanceSums(
-            beta.sum(), float(Z[up].sum()), float(Z[~up].sum()),
-            float(beta.rad @ norms), float(Z.sum(axis=0) @ norms),
-        )  # fmt: skip
-
-    def bound_from(self, gain: Ball, norm_sq: Ball, sums: BalanceSums) -> Ball:
-        """Return :meth:`bound` from the linear part `gain`, ‖Σ β_i phi_i‖², and sums over the samples."""
-        norm_error = sums.norm_error
-        if self.intercept:
-            imbalance = float(sums.beta_sum.size)
-            larger_sum = max(sums.up, sums.down)
-            if imbalance >= larger_sum:
-                return Ball(0.0)  # the dual objective at mu = 0
-            norm_error = norm_error + imbalance / larger_sum * ABOVE * sums.norm_sum
-            # Shrinking a multiplier lowers the linear part by at most the largest kink per unit.
-            gain = Ball(gain.mid, gain.rad + imbalance * max(float(self.rows.kinks.max()), 0.0) * ABOVE)
-        norm_error *= ABOVE  # the norm at the multipliers in balance is larger by at most this
-        norm = float(np.sqrt(max(float(norm_sq.upper), 0.0)))
+    def bound_from(self, gain: Ball, norm_sq: Ball, norm_error: float) -> Ball:
+        """Return the dual objective from :meth:`dual_terms` and ‖Σ β_i phi_i‖², at least 0 as at mu = 0."""
+        norm, norm_error = float(np.sqrt(max(float(norm_sq.upper), 0.0))), norm_error * ABOVE
         if not norm + norm_error < 1e150:  # its square may overflow
             return Ball(0.0)
         norm_sq_error = (2.0 * norm * norm_error + norm_error**2) * ABOVE
@@ -199,25 +165,20 @@ class HingeProgram:
             {name: real_array(letters.get(name, name), mu, shape) for name, mu in by_name.items()}
         )
 
-    def repair(self, Z: Vector) -> Vector:
+    def feasible(self, Z: Vector) -> Ball:
         """Make multipliers feasible: clip them to [0, cap], then scale down the side with the larger sum."""
         clipped, plus, minus = self.clipped(Z)
-        return self.shrunk(clipped, *balancing(plus, minus)) if self.intercept else clipped
+        return self.shrunk(clipped, *balancing(plus, minus)) if self.intercept else Ball(clipped)
 
-    def clipped(self, Z: Vector) -> tuple[Vector, float, float]:
+    def clipped(self, Z: Vector) -> tuple[Vector, Ball, Ball]:
         """Return multipliers clipped to [0, cap], and their sums over lower-bound and upper-bound rows."""
         up, clipped = self.rows.sides > 0, np.clip(Z, 0.0, self.rows.caps)
-        return clipped, float(clipped[up].sum()), float(clipped[~up].sum())
+        return clipped, Ball(clipped[up]).sum(), Ball(clipped[~up]).sum()
 
-    def shrunk(self, Z: Vector, plus: float, minus: float) -> Vector:
+    def shrunk(self, Z: Vector, plus: Ball, minus: Ball) -> Ball:
         """Return multipliers times `plus` for lower-bound rows, and `minus` for upper-bound rows."""
-        return Z * np.where(self.rows.sides > 0, plus, minus)
-
-
-def balancing(plus: float, minus: float) -> tuple[float, float]:
-    """Return factors of at most 1 that make two non-negative sums equal by shrinking the larger one."""
-    smaller = min(plus, minus)
-    return (smaller / plus if plus > 0 else 0.0, smaller / minus if minus > 0 else 0.0)
+        up = self.rows.sides > 0
+        return Ball(Z) * Ball(np.where(up, plus.mid, minus.mid), np.where(up, plus.rad, minus.rad))
 
 
 # -- scaling to a feasible point -----------------------------------------------------------------
@@ -369,13 +330,14 @@ def certify_hinge(
     if v is None and multipliers is None:
         raise ValueError("a certificate needs a primal point (w and b), multipliers (alpha), or both")
     Z = None if multipliers is None else program.multipliers(multipliers)
-    feasible_Z = None if Z is None else program.repair(Z)
+    feasible_Z = None if Z is None else program.feasible(Z)
     is_implied = v is None
     if v is None:
         assert Z is not None
         v = geometry.primal_from_dual(rows.beta(Z))
     v = real_array("w", v)
-    geometry.prepare(v, *(rows.beta(each) for each in (Z, feasible_Z) if each is not None))
+    if Z is not None and feasible_Z is not None:
+        geometry.prepare(v, rows.beta(Z), rows.beta(feasible_Z.mid))
     b = program.best_intercept(v) if b is None else b
     b = b if isinstance(b, Ball) else Ball(real_number("b", b))
     f = geometry.outputs(v) + b
@@ -396,7 +358,8 @@ def certify_hinge(
         hard = np.isinf(rows.caps).all()
         return replace(proven, evidence=(Evidence(partial(state_ray, program, ray)),) if hard else ())
     if Z is None or feasible_Z is None:
-        Z = feasible_Z = ascend(program, v, f.mid, float(primal.upper), tol, max_iter)
+        Z = ascend(program, v, f.mid, float(primal.upper), tol, max_iter)
+        feasible_Z = program.feasible(Z)
     notes = [NO_RAY if np.isinf(scales[0]) else ""]
     certificate = conclude_hinge(program, primal, program.bound(feasible_Z), all_residuals, tol, notes)
     return replace(certificate, evidence=(Evidence(partial(state_hinge, program, v, float(b.mid), Z)),))
@@ -467,11 +430,11 @@ def ascend(
         if value > best_value:
             best, best_value = z, value
         if relative_gap(primal_value, best_value) <= tol:
-            return dual.repaired(best)
+            return dual.feasible(best).mid
     if isinstance(program.geometry, KernelGeometry):  # a step costs n² products
         max_iter = min(max_iter, int(OPTIONS.max_kernel_values / program.geometry.n**2))
     if not max_iter:
-        return dual.repaired(best)
+        return dual.feasible(best).mid
     z = previous = dual.project(best)
     step, momentum = 1.0 / dual.curvature(), 1.0
     for iteration in range(1, max_iter + 1):
@@ -487,7 +450,7 @@ def ascend(
                 best, best_value = z, value
             if relative_gap(primal_value, best_value) <= tol:
                 break
-    return dual.repaired(best)
+    return dual.feasible(best).mid
 
 
 class _Dual:
@@ -509,12 +472,12 @@ class _Dual:
         g = geometry.scores(geometry.primal_from_dual(self.beta(z)))
         return self.linear - self.signs * np.tile(g, len(self.rows))
 
-    def repaired(self, z: Vector) -> Vector:
+    def feasible(self, z: Vector) -> Ball:
         """Return feasible multipliers (q, n) next to z."""
-        return self.program.repair(z.reshape(len(self.rows), -1))
+        return self.program.feasible(z.reshape(len(self.rows), -1))
 
     def value(self, z: Vector) -> float:
-        return float(self.program.bound(self.repaired(z)).lower)
+        return float(self.program.bound(self.feasible(z)).lower)
 
     def guesses(self, v: Vector, f: Vector) -> Iterator[Vector]:
         """Yield guesses of the multipliers, the cheapest first; for an optimal point one of them is optimal.

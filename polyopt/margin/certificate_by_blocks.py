@@ -15,7 +15,7 @@ The Sigma-SVM first needs the ``moments`` of the samples, which define its metri
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,12 +24,11 @@ from formulations.language.arguments import real_array, tolerance
 from formulations.language.types import Matrix, Vector
 from formulations.polytope import lift
 from polyopt.certificates.certificate import Certificate
+from polyopt.certificates.points import balancing
 from polyopt.certificates.tally import SAMPLES_PER_SLICE, Tally, merge
 from polyopt.linalg.rounding import ABOVE, Ball, transposed_product
 from polyopt.margin.certificate import (
-    BalanceSums,
     HingeProgram,
-    balancing,
     check_conditions,
     conclude_hinge,
     residuals,
@@ -97,7 +96,7 @@ class Slice:
         return tally
 
     def values(
-        self, v: Vector, b: Ball, scales: tuple[float, float], shrink: tuple[float, float],
+        self, v: Vector, b: Ball, scales: tuple[float, float], shrink: tuple[Ball, Ball],
         metric: Metric | None, mean: Ball,
     ) -> Tally:  # fmt: skip
         """Sum the terms of both objectives.
@@ -111,19 +110,19 @@ class Slice:
             norms = norms_in_metric(
                 norms + metric.shift_norm, metric.D, self._weights, float(metric.total.mid)
             )
-        gain, beta, balance = self._program.dual_terms(self._feasible(shrink), norms)
-        costs = (self._program.slack_cost(scores + b, scale) for scale in scales)
+        gain, beta, norm_error = self._program.dual_terms(self._feasible(shrink), norms)
+        cost_surely, cost_possibly = (self._program.slack_cost(scores + b, scale) for scale in scales)
         sums = {
-            **balance._asdict(), **dict(zip(("cost_surely", "cost_possibly"), costs, strict=True)),
-            "gain": gain, "adjoint": self._adjoint(beta.mid),
+            "cost_surely": cost_surely, "cost_possibly": cost_possibly, "gain": gain, "beta": beta.mid.sum(),
+            "norm_error": norm_error, "adjoint": self._adjoint(beta.mid),
         }  # fmt: skip
         if metric is not None:
             sums["squares"] = ((scores - mean) * (scores - mean)).dot(self._weights)
         return Tally(self._geometry.n, sums)
 
-    def dual_norm(self, v: Vector, mean: Ball, shrink: tuple[float, float], metric: Metric) -> Tally:
+    def dual_norm(self, v: Vector, mean: Ball, shrink: tuple[Ball, Ball], metric: Metric) -> Tally:
         """Sum the terms of ``SigmaMetric.dual_norm_sq`` at v and the multipliers times `shrink`."""
-        beta = self._program.rows.beta(self._feasible(shrink))
+        beta = self._program.rows.beta(self._feasible(shrink).mid)
         f = self._geometry.outputs(v) - mean
         r = Ball(beta) - metric.D * (f * self._weights) * inverse(metric.total)
         return Tally(self._geometry.n, {
@@ -131,7 +130,7 @@ class Slice:
             "squares": (f * f).dot(self._weights),
         })  # fmt: skip
 
-    def _feasible(self, shrink: tuple[float, float]) -> Vector:
+    def _feasible(self, shrink: tuple[Ball, Ball]) -> Ball:
         """Return the multipliers, made feasible by the factors of `balancing`."""
         return self._program.shrunk(self._program.clipped(self._Z)[0], *shrink)
 
@@ -189,7 +188,7 @@ def certify_blocks(
     sigma = None if D is None else _SigmaSums(sums, D)
     conditions = sums("conditions", v, offset)
     plus, minus = conditions.sums["plus"], conditions.sums["minus"]
-    shrink = balancing(plus, minus) if intercept else (1.0, 1.0)
+    shrink = balancing(plus, minus) if intercept else (Ball(1.0), Ball(1.0))
     scales = conditions.least["scale_surely"], conditions.least["scale_possibly"]
     metric, mean = (None, Ball(0.0)) if sigma is None else (sigma.metric, sigma.mean_output(v))
     values = sums("values", v, offset, scales, shrink, metric, mean).sums
@@ -201,8 +200,7 @@ def certify_blocks(
         adjoint = adjoint - sigma.mean.mid * conditions.sums["beta"]
     costs = dict(zip(scales, (values["cost_surely"], values["cost_possibly"]), strict=True))
     primal = value_between(energy, costs)
-    balance = BalanceSums(*(values[name] for name in BalanceSums._fields))
-    dual = program.bound_from(values["gain"], norm_sq, balance)
+    dual = program.bound_from(values["gain"], norm_sq, values["norm_error"])
     terms = float(np.max(conditions.sums["terms"], initial=0.0))
     stationary = stationarity(gradient, adjoint, terms, unit, float(primal.mid))
     return conclude_hinge(program, primal, dual, residuals(program, conditions, stationary), tol)
@@ -234,9 +232,9 @@ class _SigmaSums:
         D, total, _ = self.metric
         return one_minus(D) * Ball(v).square_sum() + D * (squares * inverse(total))
 
-    def dual_norm_sq(self, values: dict[str, Ball], shrink: tuple[float, float]) -> Ball:
+    def dual_norm_sq(self, values: dict[str, Any], shrink: tuple[Ball, Ball]) -> Ball:
         """Bound twice the quadratic term of the dual objective, at the multipliers made feasible."""
-        v = self.A.solve(values["adjoint"].mid - self.mean.mid * float(values["beta_sum"].mid))
+        v = self.A.solve(values["adjoint"].mid - self.mean.mid * values["beta"])
         terms = self._sums("dual_norm", v, self.mean_output(v), shrink, self.metric).sums
         bound_by_samples = np.inf
         if self.metric.D == 1.0:

@@ -31,7 +31,7 @@ from formulations.language.arguments import real_array, tolerance
 from formulations.language.recovery import as_costs, as_data, slacks
 from formulations.language.types import Vector, dense
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
-from polyopt.certificates.points import checked_number, checked_vector
+from polyopt.certificates.points import balancing, checked_number, checked_vector
 from polyopt.linalg.rounding import Ball, gamma, product
 
 _INFEASIBLE = "The point breaks its box; the value is of the point clipped to it."
@@ -276,20 +276,10 @@ def balanced(u: Vector, y: Vector, caps: Vector) -> Ball:
 
     They are clipped to their bounds, and those of the class with the larger sum are scaled down.
     """
-    clipped = np.clip(u, 0.0, caps)
-    positive = y > 0
-    plus, minus = float(clipped[positive].sum()), float(clipped[~positive].sum())
-    # Each sum has a relative error of at most gamma(n), so each quotient one of twice that.
-    quotient_error = 4.0 * gamma(len(u) + 2)
-    factors = []
-    for class_sum in (minus, plus):
-        factor = min(plus, minus) / class_sum if class_sum > 0.0 else 0.0
-        is_smaller = class_sum <= (1.0 - quotient_error) * max(
-            plus, minus
-        )  # certainly: the factor is exactly 1
-        factors.append((factor, 0.0 if is_smaller else quotient_error * factor))
-    mid, rad = (np.where(positive, factors[1][k], factors[0][k]) for k in (0, 1))
-    return Ball(clipped) * Ball(mid, rad)
+    clipped, positive = np.clip(u, 0.0, caps), y > 0
+    plus, minus = balancing(Ball(clipped[positive]).sum(), Ball(clipped[~positive]).sum())
+    factors = (np.where(positive, *each) for each in ((plus.mid, minus.mid), (plus.rad, minus.rad)))
+    return Ball(clipped) * Ball(*factors)
 
 
 def rates(computed: Vector, sizes: Vector, errors: Vector, u: Ball) -> Ball:
