@@ -143,11 +143,12 @@ def certify_cpm(
         raise ValueError("global_bound is for loss='sum' and margin='total' without a penalty on the weights")
     bound = real_number("global_bound", global_bound, infinite=True)
     with np.errstate(over="ignore", invalid="ignore"):
-        value = point.value_of_best_assignment()
+        value = point.value("sum", best_assignment=True)
         attained = float(value.upper)
         if point.alpha is not None:
             W = implied_faces(sample_sums(point.geometry, point.y, point.alpha), "total")
-            attained = min(attained, float(replace(point, W=W, alpha=None).value_of_best_assignment().upper))
+            implied = replace(point, W=W, alpha=None).value("sum", best_assignment=True)
+            attained = min(attained, float(implied.upper))
     if bound > attained:
         raise ValueError(
             f"global_bound must be at most {attained:.10g}, the value of a known point, not {bound!r}: "
@@ -176,7 +177,7 @@ def certify_cpm_search(
         loss=loss, margin=margin,
     )  # fmt: skip
     with np.errstate(over="ignore", invalid="ignore"):
-        value = point.value_of_best_assignment(loss, margin)
+        value = point.value(loss, margin, best_assignment=True)
     bound, stated = Ball(float(solution.bound or 0.0)), None
     note = (
         "The bound is that of this package's own branch and bound over all assignments, by trial moves or by "
@@ -315,19 +316,15 @@ class CpmPoint:
         """Upper bounds C_i Z_ik of the multipliers, shape (n, K)."""
         return self.C[:, None] * self.Z
 
-    def value(self, loss: Loss, margin: Margin = "total") -> Ball:
-        """Return the objective for the assignment."""
-        hinge = self.hinge_ball.signed(self.Z)
-        sample_loss = hinge.sum(axis=1)
-        if loss == "max":
-            sample_loss = _where(self.y < 0, hinge.max(axis=1), sample_loss)
-        return self._size(margin) + sample_loss.dot(self.C)
+    def value(self, loss: Loss, margin: Margin = "total", *, best_assignment: bool = False) -> Ball:
+        """Return the objective.
 
-    def value_of_best_assignment(self, loss: Loss = "sum", margin: Margin = "total") -> Ball:
-        """Return the objective with each positive assigned to the face with its smallest hinge."""
+        best_assignment: True if each positive has the face with its smallest hinge, instead of Z.
+        """
         hinge = self.hinge_ball
         negative_loss = hinge.sum(axis=1) if loss == "sum" else hinge.max(axis=1)
-        sample_loss = _where(self.y > 0, -((-hinge).max(axis=1)), negative_loss)
+        positive_loss = -((-hinge).max(axis=1)) if best_assignment else hinge.signed(self.Z).sum(axis=1)
+        sample_loss = _where(self.y > 0, positive_loss, negative_loss)
         return self._size(margin) + sample_loss.dot(self.C)
 
     def _size(self, margin: Margin) -> Ball:

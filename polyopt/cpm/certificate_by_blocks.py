@@ -95,8 +95,7 @@ def reduce_primal(
 
     min_decrease: decrease of its hinge for which a sample outside would change its face.
     Returns: the sums ``losses`` (K,) per face, as a ball; losses of the samples ``inside``, and of those
-        outside at their assigned face (``held``) and at the ``best`` one; costs of those that would change
-        their face (``moved``), and of those outside by best face (``counts``, K).
+        outside (``held``); and costs of those outside that would change their face (``moved``).
     """
     K, n = len(W), block.X.shape[0]
     V = np.column_stack([scale * W[:, :-1], W[:, -1]])
@@ -132,9 +131,7 @@ def _reduce_slice(block: AssignedBlock, A: Vector, V: Vector, min_decrease: floa
         "losses": (hinge * caps).sum(axis=0),
         "inside": float(losses[~outside].sum()),
         "held": float(losses[outside].sum()),
-        "best": float(costs[outside] @ best_hinge[outside]),
         "moved": float(costs[decrease > min_decrease].sum()),
-        "counts": np.bincount(scores.mid.argmax(axis=1)[outside], costs[outside], len(V)),
     }
     tally = Tally(len(outside), sums)
     tally.note("stationarity", "assignment", decrease)

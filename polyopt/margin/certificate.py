@@ -361,18 +361,20 @@ def certify_hinge(
         Z = ascend(program, v, f.mid, float(primal.upper), tol, max_iter)
         feasible_Z = program.feasible(Z)
     notes = [NO_RAY if np.isinf(scales[0]) else ""]
-    certificate = conclude_hinge(program, primal, program.bound(feasible_Z), all_residuals, tol, notes)
-    return replace(certificate, evidence=(Evidence(partial(state_hinge, program, v, float(b.mid), Z)),))
+    evidence = [Evidence(partial(state_hinge, program, v, float(b.mid), Z))]
+    return conclude_hinge(program, primal, program.bound(feasible_Z), all_residuals, tol, notes, evidence)
 
 
 def conclude_hinge(
     program: HingeProgram, primal: Ball, dual: Ball, measured: list[Residual], tol: float,
-    notes: Sequence[str] = (),
+    notes: Sequence[str] = (), evidence: Sequence[Evidence] = (),
 ) -> Certificate:  # fmt: skip
     """Return the certificate; without a claim if a hard row is violated by more than `tol`."""
     feasible = all(residual.relative <= tol for residual in measured if residual.condition == "primal")
     notes = ["" if feasible else BROKEN, *notes, program.geometry.note]
-    return conclude(program.name, primal, dual, measured, tol, feasible=feasible, notes=notes)
+    return conclude(
+        program.name, primal, dual, measured, tol, feasible=feasible, notes=notes, evidence=evidence
+    )
 
 
 # -- infeasibility -------------------------------------------------------------------------------
