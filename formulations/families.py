@@ -211,7 +211,7 @@ class Families:
         rows = [(family.up, np.greater(family.common_cap, 0.0)) for family in self if family.kink > 0]
         return all(any((present & (up == side)).any() for up, present in rows) for side in (True, False))
 
-    def part(self, samples: NDArray[np.intp]) -> Families:
+    def part(self, samples: NDArray[np.intp] | slice) -> Families:
         """Return the same families of some samples only."""
         return Families(
             *(replace(family, side=family.side[samples], cap=family.cap[samples]) for family in self)

@@ -336,6 +336,7 @@ def conclude(
     scope: str = "",
     notes: Sequence[str] = (),
     stated: float | None = None,
+    evidence: Sequence[Evidence] = (),
 ) -> Certificate:
     """Derive the claim from values and residuals, and return the certificate.
 
@@ -350,6 +351,7 @@ def conclude(
     stated: a bound that only a solver states. If the gap to it is within `tol`, but the gap to the proven
         bound is not, the claim is ``solvers_word``. If it is above the value of a feasible point, it is
         ignored.
+    evidence: the content of a claim file.
     """
     primal, dual = Ball.of(primal), Ball.of(dual)
     primal_value = float(primal.upper if primal.rad else primal.mid)
@@ -384,6 +386,7 @@ def conclude(
         note=" ".join(notes),
         rounding=float(np.nan_to_num(primal.rad + dual.rad, posinf=np.inf)),
         stated=stated,
+        evidence=tuple(evidence),
     )
 
 

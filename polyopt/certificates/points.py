@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from formulations.language.arguments import real_array, real_number
 from formulations.language.types import Vector
-from polyopt.linalg.rounding import UNIT
+from polyopt.linalg.rounding import ABOVE, UNIT, Ball
 
 
 def checked_vector(name: str, values: ArrayLike | None, shape: tuple[int, ...]) -> Vector | None:
@@ -51,3 +51,21 @@ def within_shared_caps(M: Vector, caps: Vector) -> Vector:
     factor = np.divide(allowed, total, out=np.ones_like(total), where=total > 0.0) * (1.0 - margin)
     factor[caps < 2.0**-900] = 0.0  # a product could lose digits to underflow
     return np.where(exceeds[:, None], M * np.minimum(factor, 1.0)[:, None], M)
+
+
+@np.errstate(invalid="ignore")  # if the sums overflow
+def balancing(plus: Ball, minus: Ball) -> tuple[Ball, Ball]:
+    """Return the factors min(1, minus/plus) and min(1, plus/minus) of two sums of non-negative multipliers.
+
+    Multiplied by the true factors, which are in the balls, both sums are equal in exact arithmetic.
+    """
+    factors = []
+    for own, other in ((plus, minus), (minus, plus)):
+        if own.upper <= other.lower or not own.mid:
+            factors.append(Ball(1.0))
+        else:
+            mid = np.minimum(other.mid / own.mid, 1.0)
+            low, high = other.lower / own.upper, other.upper / own.lower
+            rad = max(float(mid - low), float(np.minimum(high, 1.0) - mid))
+            factors.append(Ball(mid, rad * ABOVE + 4.0 * UNIT * float(high)))
+    return factors[0], factors[1]

@@ -33,7 +33,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from formulations.face_penalty import FacePenalty
-from formulations.families import Families, margin_family
 from formulations.language.arguments import one_of, real_number, tolerance, whole
 from formulations.language.recovery import as_costs, as_data
 from formulations.language.solution import Solution
@@ -53,7 +52,6 @@ from polyopt.cpm.penalty_term import (
 )
 from polyopt.linalg.rounding import Ball, product, transposed_product
 from polyopt.linalg.rows import as_rows
-from polyopt.margin.certificate import HingeProgram, certify_hinge
 from polyopt.margin.geometry import LinearGeometry
 
 Loss = Literal["sum", "max"]
@@ -64,6 +62,7 @@ _WORST_HINGE_TOL = 1e-6  # difference to the largest hinge up to which a hinge c
 _MIN_SCALE = 1e-8  # smallest scale of stationarity, relative to that of the single faces
 _NOTE_IMPROVABLE = "A sample outside has a smaller hinge on another face, so another assignment costs less."
 _NOTE_FIXED_POINT = "No sample outside has a smaller hinge on another face; another assignment may cost less."
+_LESS_EFFORT = "X is large: multipliers for the bound were computed {}. Given multipliers may prove more."
 
 
 @dataclass(frozen=True)
@@ -144,11 +143,12 @@ def certify_cpm(
         raise ValueError("global_bound is for loss='sum' and margin='total' without a penalty on the weights")
     bound = real_number("global_bound", global_bound, infinite=True)
     with np.errstate(over="ignore", invalid="ignore"):
-        value = point.value_of_best_assignment()
+        value = point.value("sum", best_assignment=True)
         attained = float(value.upper)
         if point.alpha is not None:
             W = implied_faces(sample_sums(point.geometry, point.y, point.alpha), "total")
-            attained = min(attained, float(replace(point, W=W, alpha=None).value_of_best_assignment().upper))
+            implied = replace(point, W=W, alpha=None).value("sum", best_assignment=True)
+            attained = min(attained, float(implied.upper))
     if bound > attained:
         raise ValueError(
             f"global_bound must be at most {attained:.10g}, the value of a known point, not {bound!r}: "
@@ -177,7 +177,7 @@ def certify_cpm_search(
         loss=loss, margin=margin,
     )  # fmt: skip
     with np.errstate(over="ignore", invalid="ignore"):
-        value = point.value_of_best_assignment(loss, margin)
+        value = point.value(loss, margin, best_assignment=True)
     bound, stated = Ball(float(solution.bound or 0.0)), None
     note = (
         "The bound is that of this package's own branch and bound over all assignments, by trial moves or by "
@@ -204,20 +204,10 @@ def certify_cpm_fixed(X: MatrixLike, y: ArrayLike, C: ArrayLike, **arguments: An
 
     The remaining program is convex. A note says whether a sample has a smaller hinge on another face.
 
-    arguments: those of :func:`certify_cpm`.
+    arguments: those of :func:`certify_cpm` without `global_bound`.
     Returns: ``optimal`` for this assignment if its bound is attained, else ``suboptimal_by``.
     """
-    certificate = certify_cpm(X, y, C, **arguments)
-    assignment_residuals = [r for r in certificate.residuals if r.row == "assignment"]
-    if not assignment_residuals:  # one face has one assignment
-        return certificate
-    is_improvable = assignment_residuals[0].relative > certificate.tol
-    note = _NOTE_IMPROVABLE if is_improvable else _NOTE_FIXED_POINT
-    fixed = conclude(
-        f"{_NAME} for the assignment that is held", certificate.primal_value, certificate.dual_value,
-        [r for r in certificate.residuals if r.row != "assignment"], certificate.tol, notes=[note],
-    )  # fmt: skip
-    return replace(fixed, rounding=certificate.rounding, evidence=certificate.evidence)
+    return _certified(X, y, C, **arguments, is_fixed=True)[1]
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -225,8 +215,12 @@ def _certified(
     X: MatrixLike, y: ArrayLike, C: ArrayLike, *, W: ArrayLike | None = None,
     alpha: ArrayLike | None = None, assignment: ArrayLike | None = None, loss: Loss = "sum",
     margin: Margin = "total", tol: float = 1e-6, max_iter: int = 300, penalty: FacePenalty | None = None,
+    is_fixed: bool = False,
 ) -> "tuple[CpmPoint, Certificate]":  # fmt: skip
-    """Return the point with its data, and its certificate for the fixed assignment."""
+    """Return the point with its data, and its certificate for its assignment.
+
+    is_fixed: True if the assignment is part of the problem.
+    """
     X, y = as_data(X, y)
     check_loss(loss)
     one_of("margin", margin, ("total", "worst"))
@@ -251,36 +245,44 @@ def _certified(
             assignment = np.where(has_multiplier, multipliers.argmax(axis=1), assignment)
     Z = assignment_matrix(y, len(W), assignment)
     point = CpmPoint(geometry, y, costs, Z, W, multipliers, implied, penalty)
-    alpha_used = _multipliers(point, loss, margin, tol, max_iter) if multipliers is None else multipliers
-    dual_value, residuals = bound_of(point, alpha_used, loss, margin), list[Residual]()
-    if multipliers is not None and (loss, margin, penalty) == ("sum", "total", None):
-        residuals = face_residuals(point, alpha_used, tol)
-    elif multipliers is not None:
-        residuals = coupled_residuals(point, alpha_used, loss, margin)
+    residuals, note = list[Residual](), ""
+    if multipliers is None:
+        multipliers, note = _multipliers(point, loss, margin, tol, max_iter)
+    else:
+        residuals = condition_residuals(point, multipliers, loss, margin)
     if penalty is not None:
         residuals += sign_residuals(penalty, W_before_signs, W)
+    value, bound = point.value(loss, margin), bound_of(point, multipliers, loss, margin)
+    evidence = [Evidence(partial(state_cpm, point, multipliers, loss, margin))]
+    reassignment = assignment_residual(point)
+    if is_fixed and reassignment is not None:
+        notes = [_NOTE_FIXED_POINT if reassignment.relative <= tol else _NOTE_IMPROVABLE, note]
+        name = f"{_NAME} for the assignment that is held"
+        return point, conclude(name, value, bound, residuals, tol, notes=notes, evidence=evidence)
     name = f"{_NAME}, loss={loss!r}" + (", margin='worst'" if margin == "worst" else "")
     name += "" if penalty is None else ", with a penalty on the weights"
-    certificate = conclude_for_assignment(
-        len(W), assignment_residual(point), name, point.value(loss, margin), dual_value, residuals, tol,
-        _NAME if len(W) == 1 else "the fixed-assignment program",
+    scope = _NAME if len(W) == 1 else "the fixed-assignment program"
+    return point, conclude_for_assignment(
+        name, value, bound, residuals, tol, reassignment, scope, [note], evidence=evidence
     )  # fmt: skip
-    evidence = Evidence(partial(state_cpm, point, alpha_used, loss, margin))
-    return point, replace(certificate, evidence=(evidence,))
 
 
 def conclude_for_assignment(
-    n_faces: int, assignment: Residual, name: str, value: Ball, bound: Ball, residuals: list[Residual],
-    tol: float, scope: str, notes: Sequence[str] = (), feasible: bool = True,
+    name: str, value: Ball, bound: Ball, residuals: list[Residual], tol: float, reassignment: Residual | None,
+    scope: str, notes: Sequence[str] = (), *, feasible: bool = True, evidence: Sequence[Evidence] = (),
 ) -> Certificate:  # fmt: skip
-    """Return the certificate: at best ``stationary``, or with one face ``optimal``."""
+    """Return the certificate: at best ``stationary``, or ``optimal`` if there is one assignment.
+
+    reassignment: the residual of the assignment, None if there is one only.
+    """
     reached = Claim.OPTIMAL
-    if n_faces > 1:
-        residuals, reached = [*residuals, assignment], Claim.STATIONARY
+    if reassignment is not None:
+        residuals, reached = [*residuals, reassignment], Claim.STATIONARY
         notes = [*notes, "Another assignment may have a lower optimum."]
     return conclude(
-        name, value, bound, residuals, tol, reached=reached, scope=scope, notes=notes, feasible=feasible
-    )
+        name, value, bound, residuals, tol, reached=reached, scope=scope, notes=notes, feasible=feasible,
+        evidence=evidence,
+    )  # fmt: skip
 
 
 # -- the point and its value ------------------------------------------------------------------
@@ -314,19 +316,15 @@ class CpmPoint:
         """Upper bounds C_i Z_ik of the multipliers, shape (n, K)."""
         return self.C[:, None] * self.Z
 
-    def value(self, loss: Loss, margin: Margin = "total") -> Ball:
-        """Return the objective for the assignment."""
-        hinge = self.hinge_ball.signed(self.Z)
-        sample_loss = hinge.sum(axis=1)
-        if loss == "max":
-            sample_loss = _where(self.y < 0, hinge.max(axis=1), sample_loss)
-        return self._size(margin) + sample_loss.dot(self.C)
+    def value(self, loss: Loss, margin: Margin = "total", *, best_assignment: bool = False) -> Ball:
+        """Return the objective.
 
-    def value_of_best_assignment(self, loss: Loss = "sum", margin: Margin = "total") -> Ball:
-        """Return the objective with each positive assigned to the face with its smallest hinge."""
+        best_assignment: True if each positive has the face with its smallest hinge, instead of Z.
+        """
         hinge = self.hinge_ball
         negative_loss = hinge.sum(axis=1) if loss == "sum" else hinge.max(axis=1)
-        sample_loss = _where(self.y > 0, -((-hinge).max(axis=1)), negative_loss)
+        positive_loss = -((-hinge).max(axis=1)) if best_assignment else hinge.signed(self.Z).sum(axis=1)
+        sample_loss = _where(self.y > 0, positive_loss, negative_loss)
         return self._size(margin) + sample_loss.dot(self.C)
 
     def _size(self, margin: Margin) -> Ball:
@@ -378,8 +376,10 @@ def bound_of(point: CpmPoint, alpha: Vector, loss: Loss, margin: Margin) -> Ball
     return bound if bound.lower > 0.0 else Ball(0.0)
 
 
-def _multipliers(point: CpmPoint, loss: Loss, margin: Margin, tol: float, max_iter: int) -> Vector:
-    """Compute multipliers (n, K) for a point without any.
+def _multipliers(
+    point: CpmPoint, loss: Loss, margin: Margin, tol: float, max_iter: int
+) -> tuple[Vector, str]:
+    """Compute multipliers (n, K) for a point without any, and a note if they had less effort than asked.
 
     With loss="max", margin="total" and no penalty the faces are decoupled: the largest hinge of a negative is
     at least any weighted mean of its hinges, so its cost may be divided among the faces, here equally among
@@ -395,7 +395,7 @@ def _multipliers(point: CpmPoint, loss: Loss, margin: Margin, tol: float, max_it
         else:
             program = cpm_sparse.fixed_assignment_dual(*data, margin, penalty=penalty)
         solution = program.solve()
-        return solution["alpha"] if solution.primal else np.zeros_like(Z)
+        return (solution["alpha"] if solution.primal else np.zeros_like(Z)), ""
     costs = point.costs
     if loss == "max":
         is_worst = point.hinge >= point.hinge.max(axis=1, keepdims=True) - _WORST_HINGE_TOL
@@ -405,15 +405,15 @@ def _multipliers(point: CpmPoint, loss: Loss, margin: Margin, tol: float, max_it
     if penalty is not None:
         from polyopt.cpm.penalised_face_dual import PenalisedAscent
 
+        gap = max(tol, OPTIONS.min_gap_above) if is_large else tol
         ascent = PenalisedAscent(X[:, :-1], y, costs, penalty)
         ascent.begin_at(point.W)
-        ascent.solve(max(tol, OPTIONS.min_gap_above) if is_large else tol)
-        return ascent.alpha
+        ascent.solve(gap)
+        return ascent.alpha, _LESS_EFFORT.format(f"to a relative gap of {gap:g} only") if gap > tol else ""
+    rounds = min(max_iter, OPTIONS.max_rounds_above) if is_large else max_iter
     caps = costs if loss == "max" else np.repeat(point.C[:, None], len(point.W), axis=1)
-    value = float(point.value(loss).mid)
-    return ascend_faces(
-        point, caps, tol, min(max_iter, OPTIONS.max_rounds_above) if is_large else max_iter, value
-    )
+    alpha = ascend_faces(point, caps, tol, rounds, float(point.value(loss).mid))
+    return alpha, _LESS_EFFORT.format(f"in at most {rounds} rounds") if rounds < max_iter else ""
 
 
 def ascend_faces(
@@ -439,73 +439,57 @@ def ascend_faces(
 # -- the optimality conditions ----------------------------------------------------------------
 
 
-def assignment_residual(point: CpmPoint) -> Residual:
-    """Return the residual of the assignment: decreases of the positives' hinges by their best face."""
+def assignment_residual(point: CpmPoint) -> Residual | None:
+    """Return the largest decrease of a positive's hinge by another face; None if there is one face."""
+    if len(point.W) == 1:
+        return None
     hinge, positive = point.hinge, point.y > 0
     decrease = np.where(positive, (hinge * point.Z).sum(axis=1) - hinge.min(axis=1), 0.0)
     return residual("stationarity", "assignment", decrease, 1.0)
 
 
-def face_residuals(
-    point: CpmPoint, alpha: Vector, tol: float, *, own_features: bool = False
-) -> list[Residual]:
-    """Return the optimality residuals of one hinge program per face.
-
-    own_features: True if the program of a face has only the features with nonzero weights.
-    """
-    residuals: list[Residual] = []
-    for k, (w, costs) in enumerate(zip(point.W, point.costs.T, strict=True)):
-        geometry, v = point.geometry, None if point.implied else w
-        if own_features:
-            used = np.append(np.flatnonzero(w[:-1]), len(w) - 1)
-            geometry, v = LinearGeometry(geometry.X[:, used]), w[used]
-        families = Families(margin_family(point.y, costs / 2))
-        program = HingeProgram("a face", geometry, families, intercept=False)
-        certificate = certify_hinge(program, v=v, multipliers={"margin": alpha[:, k] / 2}, tol=tol)
-        residuals += [replace(r, row=f"{r.row}(face {k})", value=2 * r.value) for r in certificate.residuals]
-    return residuals
-
-
-def coupled_residuals(
+def condition_residuals(
     point: CpmPoint, alpha: Vector, loss: Loss = "sum", margin: Margin = "total", *,
     own_features: bool = False,
 ) -> list[Residual]:  # fmt: skip
-    """Return the optimality residuals of faces that share slacks, the norm term or a penalty.
+    """Return the residuals of the optimality conditions for the assignment at multipliers alpha (n, K).
+
+    All faces have the same scales, because a face of zeros is exact only up to the rounding of the others.
 
     own_features: True if stationarity is required only for features with nonzero weights.
     """
-    y, takes_max, penalty = point.y[:, None], (point.y < 0) & (loss == "max"), point.penalty
-    max_multiplier = float(np.abs(alpha).max()) or float(point.C.max())
-    xi = np.where(takes_max[:, None], point.hinge.max(axis=1, keepdims=True), point.hinge)
-    surplus = y * np.asarray(point.geometry.X @ point.W.T) - 1.0 + xi
+    W, y, penalty, K = point.W, point.y[:, None], point.penalty, len(point.W)
+    takes_max = (y < 0) & (loss == "max")
+    xi = np.where(takes_max, point.hinge.max(axis=1, keepdims=True), point.hinge)
+    unused = np.where(takes_max, point.C[:, None] - alpha.sum(axis=1, keepdims=True), point.costs - alpha)
+    surplus = y * np.asarray(point.geometry.X @ W.T) - 1.0 + xi
+    largest = float(np.abs(alpha).max()) or float(point.C.max())
     raw_v = v = sample_sums(point.geometry, point.y, alpha)
+    if own_features:
+        raw_v = v = np.where((W != 0.0) | (np.arange(W.shape[1]) == W.shape[1] - 1), v, 0.0)
     if penalty is not None and margin == "total":
         v = penalty.shrunk(raw_v)
     elif penalty is not None:
-        group_multipliers = choose_group_multipliers(penalty, raw_v, point.W)
-        v = penalty.soft_thresholded(raw_v - np.column_stack([group_multipliers, np.zeros(len(raw_v))]))
-    if own_features:
-        v = np.where((point.W != 0.0) | (np.arange(v.shape[1]) == v.shape[1] - 1), v, 0.0)
-    theta = np.ones(len(v)) if margin == "total" else margin_weights(v)
-    # One scale for all faces: a face of zeros is exact only up to the rounding of the others.
+        group_multipliers = choose_group_multipliers(penalty, raw_v, W)
+        v = penalty.soft_thresholded(raw_v - np.column_stack([group_multipliers, np.zeros(K)]))
+    theta = np.ones(K) if margin == "total" else margin_weights(v)
+    gradient = 2 * theta[:, None] * W
     scale = max(
-        float(np.abs(2 * theta[:, None] * point.W).max()),
+        float(np.abs(gradient).max()),
         float(np.abs(raw_v).max()),
         _MIN_SCALE * max(point.geometry.adjoint_scale(column * point.y) for column in alpha.T),
     )
     residuals = []
-    for k in range(len(point.W)):
-        residuals.append(residual("sign", f"margin(face {k})", -alpha[:, k], max_multiplier))
+    for k in range(K):
+        residuals.append(residual("sign", f"margin(face {k})", -alpha[:, k], largest))
         if not point.implied:
-            imbalance = np.abs(2 * theta[k] * point.W[k] - v[k])
-            residuals.append(residual("stationarity", f"w(face {k})", imbalance, scale))
+            residuals.append(residual("stationarity", f"w(face {k})", np.abs(gradient[k] - v[k]), scale))
         products = np.abs(alpha[:, k] * surplus[:, k])
-        residuals.append(residual("complementarity", f"margin(face {k})", products, max_multiplier))
-    beta = np.where(takes_max[:, None], (point.C - alpha.sum(axis=1))[:, None], point.costs - alpha)
-    residuals.append(residual("sign", "slack", -beta.min(axis=1), max_multiplier))
-    residuals.append(residual("complementarity", "slack", np.abs(beta * xi).max(axis=1), max_multiplier))
+        residuals.append(residual("complementarity", f"margin(face {k})", products, largest))
+    residuals.append(residual("sign", "slack", -unused.min(axis=1), largest))
+    residuals.append(residual("complementarity", "slack", np.abs(unused * xi).max(axis=1), largest))
     if margin == "worst":
-        squares = (point.W**2).sum(axis=1)
+        squares = (W**2).sum(axis=1)
         products = theta * (squares.max() - squares)
         residuals.append(residual("complementarity", "norm", products, float(squares.max())))
     return residuals

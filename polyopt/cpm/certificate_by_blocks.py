@@ -95,8 +95,7 @@ def reduce_primal(
 
     min_decrease: decrease of its hinge for which a sample outside would change its face.
     Returns: the sums ``losses`` (K,) per face, as a ball; losses of the samples ``inside``, and of those
-        outside at their assigned face (``held``) and at the ``best`` one; costs of those that would change
-        their face (``moved``), and of those outside by best face (``counts``, K).
+        outside (``held``); and costs of those outside that would change their face (``moved``).
     """
     K, n = len(W), block.X.shape[0]
     V = np.column_stack([scale * W[:, :-1], W[:, -1]])
@@ -120,7 +119,7 @@ def _reduce_slice(block: AssignedBlock, A: Vector, V: Vector, min_decrease: floa
     X, outside, costs, assigned = block
     scores = _scores(_as_float64(X), V)
     numbers = np.arange(V.shape[0])
-    caps = np.where(~outside[:, None] | (assigned[:, None] == numbers), costs[:, None], 0.0)
+    caps = block.caps(np.arange(len(outside))[:, None], numbers)
     margins = scores.signed(np.where(outside, 1.0, -1.0)[:, None])
     hinge = (1.0 - margins).positive()
     best_hinge, losses = np.maximum(1.0 - scores.mid.max(axis=1), 0.0), caps * hinge.mid
@@ -132,9 +131,7 @@ def _reduce_slice(block: AssignedBlock, A: Vector, V: Vector, min_decrease: floa
         "losses": (hinge * caps).sum(axis=0),
         "inside": float(losses[~outside].sum()),
         "held": float(losses[outside].sum()),
-        "best": float(costs[outside] @ best_hinge[outside]),
         "moved": float(costs[decrease > min_decrease].sum()),
-        "counts": np.bincount(scores.mid.argmax(axis=1)[outside], costs[outside], len(V)),
     }
     tally = Tally(len(outside), sums)
     tally.note("stationarity", "assignment", decrease)
@@ -210,6 +207,13 @@ def certify_faces(
     ]
     scope = _NAME if len(halves) == 1 else "the fixed-assignment program"
     certificate = conclude_for_assignment(
-        len(halves), assignment, f"{_NAME}, loss='sum'", primal, dual, residuals, tol, scope, notes
+        f"{_NAME}, loss='sum'",
+        primal,
+        dual,
+        residuals,
+        tol,
+        assignment if len(halves) > 1 else None,
+        scope,
+        notes,
     )
     return replace(certificate, rounding=certificate.rounding + 2.0 * sum(half.rounding for half in halves))

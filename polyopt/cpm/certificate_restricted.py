@@ -31,7 +31,7 @@ from formulations.language.arguments import real_array, tolerance, whole, whole_
 from formulations.language.recovery import as_costs, as_data
 from formulations.language.types import Matrix, MatrixLike, Vector
 from formulations.polytope import assignment_matrix, lift, natural_assignment
-from polyopt.certificates.certificate import Certificate, Claim, residual
+from polyopt.certificates.certificate import Certificate, residual
 from polyopt.certificates.claims.statement import Evidence, Statement, without_form
 from polyopt.certificates.points import checked_faces
 from polyopt.cpm.certificate import (
@@ -40,8 +40,7 @@ from polyopt.cpm.certificate import (
     assignment_residual,
     bound_of,
     conclude_for_assignment,
-    coupled_residuals,
-    face_residuals,
+    condition_residuals,
     state_cpm,
 )
 from polyopt.cpm.penalty_term import checked_penalty, sign_residuals, thresholded_sizes
@@ -52,6 +51,16 @@ Bits = NDArray[np.bool_]
 
 _BLOCK_NODES = 64  # nodes whose multipliers are evaluated together
 _ROOT_GAP, _ROOT_ROUNDS = 1e-9, 300  # relative gap and limit of the ascent for faces without a tree
+_NAME, _FIXED = "the Convex Polytope Machine", "the fixed-assignment program"
+_TREE_BOUNDS = "The bound of each face is that of a search tree over its features, recomputed from the data."
+_ROOT_BOUNDS = (
+    "The bound of each face is that of the root alone: the dual value with only the s largest squares v_j², "
+    "s = {}."
+)
+_INTEGRALITY = (
+    "The bound is that of the continuous relaxation for the same assignment: the gap bounds the loss due to "
+    "integrality."
+)
 _NO_FORM = (
     "faces with at most s features are bounded by searches over their features, and claims in files have no "
     "such trees, nor integers with signs: certificate() evaluates them"
@@ -83,30 +92,18 @@ def certify_cpm_subset(
     multipliers = None if alpha is None else checked_faces("alpha", alpha, len(y), None)
     W = checked_faces("W", W, None if multipliers is None else multipliers.shape[1], X.shape[1] + 1)
     penalty = _only_signs(penalty, X.shape[1])
-    point = _point(X, y, C, W if penalty is None else penalty.enforce_signs(W), multipliers, assignment)
-    if penalty is None:
-        residuals = [] if multipliers is None else face_residuals(point, multipliers, tol, own_features=True)
-    else:
-        point = replace(point, penalty=penalty)
-        residuals = sign_residuals(penalty, W, point.W)
-        residuals += [] if multipliers is None else coupled_residuals(point, multipliers, own_features=True)
-    if trees is None:
-        note = (
-            "The bound of each face is that of the root alone: the dual value with only the s largest "
-            f"squares v_j², s = {max_features}."
-        )
-    else:
-        note = "The bound of each face is that of a search tree over its features, recomputed from the data."
-    value = point.value("sum")
-    bound = Ball(np.array(bound_of_few(point, max_features, trees))).sum()
-    n_features = (point.W[:, :-1] != 0).sum(axis=1)
+    signed_W = W if penalty is None else penalty.enforce_signs(W)
+    point = _point(X, y, C, signed_W, multipliers, assignment, penalty)
+    residuals = [] if penalty is None else sign_residuals(penalty, W, point.W)
+    residuals += [] if multipliers is None else condition_residuals(point, multipliers, own_features=True)
+    note = _TREE_BOUNDS if trees is not None else _ROOT_BOUNDS.format(max_features)
     limit = f"with at most {max_features} features a face"
-    scope = f"the face {limit}" if len(W) == 1 else f"the fixed-assignment program {limit}"
-    certificate = conclude_for_assignment(
-        len(W), assignment_residual(point), f"the Convex Polytope Machine {limit}", value, bound, residuals,
-        tol, scope, (note,), feasible=bool((n_features <= max_features).all()),
+    return conclude_for_assignment(
+        f"{_NAME} {limit}", point.value("sum"), bound_of_few(point, max_features, trees), residuals, tol,
+        assignment_residual(point), f"the face {limit}" if len(W) == 1 else f"{_FIXED} {limit}", [note],
+        feasible=bool(((point.W[:, :-1] != 0).sum(axis=1) <= max_features).all()),
+        evidence=without_form(_NO_FORM),
     )  # fmt: skip
-    return replace(certificate, evidence=without_form(_NO_FORM))
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -139,11 +136,8 @@ def certify_cpm_integer(
     multipliers = checked_faces("alpha", alpha, len(y), K)
     W = scale[:, None] * np.column_stack([p, -theta])
     penalty = _only_signs(penalty, X.shape[1])
-    point = replace(_point(X, y, C, W, multipliers, assignment), penalty=penalty)
-    if s is None:
-        bound = bound_of(point, multipliers, "sum", "total")
-    else:
-        bound = Ball(np.array(bound_of_few(point, s, trees))).sum()
+    point = _point(X, y, C, W, multipliers, assignment, penalty)
+    bound = bound_of(point, multipliers, "sum", "total") if s is None else bound_of_few(point, s, trees)
     violation = np.maximum(np.abs(p - np.round(p)), np.maximum(np.abs(p) - M, 0.0))
     if penalty is not None:
         violation = np.maximum(violation, -penalty.signs * p)
@@ -155,24 +149,16 @@ def certify_cpm_integer(
     value = point.value("sum") + Ball(0.0, 2.0 * UNIT * float(rounding))
     has_few_features = s is None or bool(((p != 0).sum(axis=1) <= s).all())
     feasible = bool(max_violation.max() == 0 and (scale > 0).all() and has_few_features)
-    name = f"the Convex Polytope Machine with integers from -{M} to {M}"
+    name = f"{_NAME} with integers from -{M} to {M}"
     name += "" if s is None else f", at most {s} features a face"
-    scope = "the continuous relaxation" if K == 1 else "the continuous relaxation for this assignment"
-    note = (
-        "The bound is that of the continuous relaxation for the same assignment: the gap bounds the loss due "
-        "to integrality."
-    )
-    certificate = conclude_for_assignment(
-        K, assignment_residual(point), name, value, bound, [integrality], tol, scope, (note,),
-        feasible=feasible,
+    evidence = without_form(_NO_FORM)
+    if s is None and penalty is None:
+        evidence = (Evidence(partial(state_integers, point, multipliers, p, scale, theta, M)),)
+    return conclude_for_assignment(
+        name, value, bound, [integrality], tol, assignment_residual(point),
+        "the continuous relaxation" + ("" if K == 1 else " for this assignment"), [_INTEGRALITY],
+        feasible=feasible, evidence=evidence,
     )  # fmt: skip
-    if s is not None or penalty is not None:
-        return replace(certificate, evidence=without_form(_NO_FORM))
-    if certificate.claim is Claim.NONE:
-        return certificate
-    return replace(
-        certificate, evidence=(Evidence(partial(state_integers, point, multipliers, p, scale, theta, M)),)
-    )
 
 
 def _only_signs(penalty: FacePenalty | None, m: int) -> FacePenalty | None:
@@ -184,10 +170,11 @@ def _only_signs(penalty: FacePenalty | None, m: int) -> FacePenalty | None:
 
 
 def _point(
-    X: Matrix, y: Vector, C: ArrayLike, W: Vector, alpha: Vector | None, assignment: ArrayLike | None
-) -> CpmPoint:
+    X: Matrix, y: Vector, C: ArrayLike, W: Vector, alpha: Vector | None, assignment: ArrayLike | None,
+    penalty: FacePenalty | None,
+) -> CpmPoint:  # fmt: skip
     Z = assignment_matrix(y, len(W), natural_assignment(X, y, W) if assignment is None else assignment)
-    return CpmPoint(LinearGeometry(lift(X)), y, as_costs(C, len(y)), Z, W, alpha, False)
+    return CpmPoint(LinearGeometry(lift(X)), y, as_costs(C, len(y)), Z, W, alpha, False, penalty)
 
 
 def state_integers(
@@ -205,8 +192,8 @@ def state_integers(
 # -- bounds over all choices of features ------------------------------------------------------
 
 
-def bound_of_few(point: CpmPoint, s: int, trees: Sequence[ArrayLike] | None) -> list[float]:
-    """Return for each face a lower bound over all faces with at most s features, for the assignment.
+def bound_of_few(point: CpmPoint, s: int, trees: Sequence[ArrayLike] | None) -> Ball:
+    """Return a lower bound over all faces with at most s features, for the assignment.
 
     point: the samples and the assignment; its multipliers, if any, are tried at every node.
     trees: a branch-and-bound tree for each face; if None, the bounds are those of the roots.
@@ -216,15 +203,16 @@ def bound_of_few(point: CpmPoint, s: int, trees: Sequence[ArrayLike] | None) -> 
         none = np.zeros(m, dtype=bool)
         alpha = np.clip(ascend_faces(point, point.costs, _ROOT_GAP, _ROOT_ROUNDS), 0.0, point.costs)
         sizes = _sizes(transposed_product(X, alpha * y[:, None]), point.penalty)
-        return [max(bound_of_subsets(alpha[:, k], sizes[:, k], s, none, none), 0.0) for k in range(K)]
+        bounds = [max(bound_of_subsets(alpha[:, k], sizes[:, k], s, none, none), 0.0) for k in range(K)]
+        return Ball(np.array(bounds)).sum()
     if len(trees) != K:
         raise ValueError(f"trees must be one for each of the {K} faces, not {len(trees)}")
-    checked = [SubsetTree.from_table(f"trees[{k}]", table, m) for k, table in enumerate(trees)]
     alphas = [None] * K if point.alpha is None else point.alpha.T
-    return [
-        bound_of_tree(X, y, point.costs[:, k], s, tree, alpha, point.penalty)
-        for k, (tree, alpha) in enumerate(zip(checked, alphas, strict=True))
-    ]
+    bounds = []
+    for k, (table, alpha) in enumerate(zip(trees, alphas, strict=True)):
+        tree = SubsetTree.from_table(f"trees[{k}]", table, m)
+        bounds.append(bound_of_tree(X, y, point.costs[:, k], s, tree, alpha, point.penalty))
+    return Ball(np.array(bounds)).sum()
 
 
 @dataclass(frozen=True)

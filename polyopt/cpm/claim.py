@@ -24,23 +24,20 @@ def state_faces(
     combine: "sum" or "worst": a sample's loss is the sum or the largest of those at its faces.
     """
     faces = [_faces_of(is_assigned) for is_assigned in (assigned != 0).tolist()]
-    row = {
-        "name": "margin",
-        "side": "label",
-        "kink": 1 if loss == "hinge" else 0,
-        "cap": cap_of(caps),
-        "at": "all" if all(numbers == "all" for numbers in faces) else faces,
-        "loss": loss,
-        "pays": combine,
-    }
-    program = {
-        "features": {"kind": "lifted"},
-        "size": size,
-        "faces": len(W),
-        "intercept": False,
-        "rows": [row],
-    }
-    return Statement(title, X, y, program, W, [], {"margin": M.T})
+    at = "all" if all(numbers == "all" for numbers in faces) else faces
+    kink = 1 if loss == "hinge" else 0
+    row = family_of("margin", "label", loss, caps) | {"kink": kink, "at": at, "pays": combine}
+    return Statement(title, X, y, program_of(size, len(W), [row]), W, [], {"margin": M.T})
+
+
+def family_of(name: str, side: int | str, loss: str, caps: Sequence[float | Fraction]) -> dict[str, Any]:
+    """Return a family of rows with the kink 0, as in the file."""
+    return {"name": name, "side": side, "loss": loss, "cap": cap_of(caps), "kink": 0}
+
+
+def program_of(size: dict[str, Any], n_faces: int, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the program of faces with the regulariser `size` and families `rows`, as in the file."""
+    return {"features": {"kind": "lifted"}, "size": size, "faces": n_faces, "intercept": False, "rows": rows}
 
 
 def _faces_of(is_assigned: list[bool]) -> Any:

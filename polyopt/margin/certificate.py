@@ -27,16 +27,15 @@ projected gradient ascent. :mod:`~polyopt.margin.certificate_by_blocks` applies 
 samples, and sums the results.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from scipy.optimize import lsq_linear
+from scipy.optimize import brentq, lsq_linear
 
 from formulations.families import Families
 from formulations.language.arguments import real_array, real_number, tolerance, whole
@@ -50,6 +49,7 @@ from polyopt.certificates.certificate import (
     residual,
 )
 from polyopt.certificates.claims.statement import Evidence
+from polyopt.certificates.points import balancing
 from polyopt.certificates.tally import Tally
 from polyopt.linalg.rounding import ABOVE, Ball
 from polyopt.margin.claim import state_hinge, state_ray
@@ -83,22 +83,6 @@ _OUTWARD = 1e-15  # relative margin for the roundings of a scale factor
 # -- the program and its two objectives ----------------------------------------------------------
 
 
-class BalanceSums(NamedTuple):
-    """Sums over the samples that bound the effect of restoring the balance Σ β_i = 0.
-
-    beta_sum: Σ β_i.
-    up, down: sums of the multipliers of lower-bound rows (side +1) and upper-bound rows (side −1).
-    norm_error: Σ of the rounding of β_i times the norm of sample i.
-    norm_sum: Σ of the multipliers of sample i times its norm.
-    """
-
-    beta_sum: Ball
-    up: float
-    down: float
-    norm_error: float
-    norm_sum: float
-
-
 @dataclass(frozen=True)
 class HingeProgram:
     """A hinge program.
@@ -114,72 +98,55 @@ class HingeProgram:
     rows: Families
     intercept: bool = True
 
-    def value(self, v: Vector, f: Ball, scale: float = 1.0, *, soft_only: bool = False) -> Ball:
-        """Return the objective at ``scale * v``, whose outputs are ``scale * f``, with the smallest slacks.
+    def value(self, v: Vector, f: Ball, scales: tuple[float, float] = (1.0, 1.0)) -> Ball:
+        """Enclose the objective at the feasible multiple of v next to v, with the smallest slacks.
 
-        The value is infinite if a hard margin is violated, unless `soft_only`.
+        f: the outputs of v.
+        scales: two factors between which the multiple is, as returned by :func:`to_feasible`; the hard rows
+            must be satisfied at the first.
         """
-        cost, is_violated, active_caps = self.slack_cost(f, scale)
+        if np.isinf(scales[0]):
+            return Ball(np.inf)
+        norm = float(np.linalg.norm(v))
+        costs = {scale: self.slack_cost(f, scale, norm) for scale in set(scales)}
+        return value_between(self.geometry.energy(v), costs)
+
+    def slack_cost(self, f: Ball, scale: float, norm: float = 0.0) -> Ball:
+        """Return the cost of the slacks that outputs ``scale * f`` need.
+
+        norm: ‖v‖. If the Gram matrix is not semidefinite, the cost holds for the nearest matrix that is, too:
+            its outputs differ by at most ``psd_defect * scale * norm`` in the 2-norm.
+        """
         defect = self.geometry.psd_defect
-        if defect:  # error of the slack cost if K is replaced by the nearest positive semidefinite matrix
-            error = defect * scale * float(np.linalg.norm(v)) * float(np.linalg.norm(active_caps))
-            cost = Ball(cost.mid, cost.rad + error * ABOVE)
-        energy = self.geometry.energy(v) * Ball(scale) * scale * 0.5
-        return energy + (Ball(np.inf) if is_violated and not soft_only else cost)
-
-    def slack_cost(self, f: Ball, scale: float) -> tuple[Ball, bool, Vector]:
-        """Return three results at outputs ``scale * f``.
-
-        1. the cost of slack;
-        2. True if a hard margin is violated;
-        3. for each sample the sum of the caps of its positive slacks, (n,). It is computed only if the
-           geometry has a `psd_defect`, and 0 otherwise.
-        """
-        cost, is_violated, active_caps = Ball(0.0), False, np.zeros(self.rows.n)
+        cost, active_caps = Ball(0.0), np.zeros(self.rows.n)  # sums of the caps of positive slacks
         for family in self.rows:
             soft = np.isfinite(family.cap)
-            if family.kink <= 0.0 and not soft.any():
-                continue  # bounds without slack: the scale factor satisfies them
-            slack = (family.kink - f * (scale * family.side)).positive()
-            cost = cost + slack[soft].dot(family.cap[soft])
-            is_violated |= family.kink > 0.0 and bool((slack.mid[~soft] > 0.0).any())
-            if self.geometry.psd_defect:
-                active_caps += np.where(soft & ((slack.mid + slack.rad) > 0.0), family.cap, 0.0)
-        return cost, is_violated, active_caps
+            if soft.any():
+                slack = (family.kink - f * (scale * family.side)).positive()[soft]
+                cost = cost + slack.dot(family.cap[soft])
+                if defect:
+                    active_caps[soft] += np.where(slack.mid + slack.rad > 0.0, family.cap[soft], 0.0)
+        error = defect * scale * norm * float(np.linalg.norm(active_caps)) * ABOVE
+        return Ball(cost.mid, cost.rad + error)
 
-    def bound(self, Z: Vector) -> Ball:
-        """Return the dual objective at feasible multipliers next to Z (q, n); its lower end is a valid bound.
+    def bound(self, Z: Ball) -> Ball:
+        """Return the dual objective at :meth:`feasible` multipliers (q, n); its lower end is a bound."""
+        gain, beta, norm_error = self.dual_terms(Z, self.geometry.norm_bounds())
+        return self.bound_from(gain, self.geometry.dual_norm_sq(beta.mid), norm_error)
 
-        Z must satisfy 0 ≤ mu ≤ cap. If Σ β_i ≠ 0 by rounding, scaling down the side with the larger sum
-        restores the balance; the change of the objective is added to the radius.
+    def dual_terms(self, Z: Ball, norms: Vector) -> tuple[Ball, Ball, float]:
+        """Return the linear part of the dual objective at Z (q, n), β (n,), and an error of ‖Σ β_i phi_i‖.
+
+        norms (n,): upper bounds on the norms of the samples; the error is due to the radii of β.
         """
-        gain, beta, sums = self.dual_terms(Z)
-        return self.bound_from(gain, self.geometry.dual_norm_sq(beta.mid), sums)
+        gain_terms = [Z[q].sum() * kink for q, kink in enumerate(self.rows.kinks)]
+        beta_terms = [Z[q].signed(side) for q, side in enumerate(self.rows.sides)]
+        gain, beta = sum(gain_terms[1:], start=gain_terms[0]), sum(beta_terms[1:], start=beta_terms[0])
+        return gain, beta, float(beta.rad @ norms)
 
-    def dual_terms(self, Z: Vector) -> tuple[Ball, Ball, BalanceSums]:
-        """Return the linear part of the dual objective, β (n,), and the sums for :meth:`bound_from`."""
-        beta_terms = [Ball(mu * family.side) for family, mu in zip(self.rows, Z, strict=True)]
-        gain_terms = [Ball(mu).sum() * family.kink for family, mu in zip(self.rows, Z, strict=True)]
-        beta, gain = sum(beta_terms[1:], start=beta_terms[0]), sum(gain_terms[1:], start=gain_terms[0])
-        up, norms = self.rows.sides > 0, self.geometry.norm_bounds()
-        return gain, beta, BalanceSums(
-            beta.sum(), float(Z[up].sum()), float(Z[~up].sum()),
-            float(beta.rad @ norms), float(Z.sum(axis=0) @ norms),
-        )  # fmt: skip
-
-    def bound_from(self, gain: Ball, norm_sq: Ball, sums: BalanceSums) -> Ball:
-        """Return :meth:`bound` from the linear part `gain`, ‖Σ β_i phi_i‖², and sums over the samples."""
-        norm_error = sums.norm_error
-        if self.intercept:
-            imbalance = float(sums.beta_sum.size)
-            larger_sum = max(sums.up, sums.down)
-            if imbalance >= larger_sum:
-                return Ball(0.0)  # the dual objective at mu = 0
-            norm_error = norm_error + imbalance / larger_sum * ABOVE * sums.norm_sum
-            # Shrinking a multiplier lowers the linear part by at most the largest kink per unit.
-            gain = Ball(gain.mid, gain.rad + imbalance * max(float(self.rows.kinks.max()), 0.0) * ABOVE)
-        norm_error *= ABOVE  # the norm at the multipliers in balance is larger by at most this
-        norm = float(np.sqrt(max(float(norm_sq.upper), 0.0)))
+    def bound_from(self, gain: Ball, norm_sq: Ball, norm_error: float) -> Ball:
+        """Return the dual objective from :meth:`dual_terms` and ‖Σ β_i phi_i‖², at least 0 as at mu = 0."""
+        norm, norm_error = float(np.sqrt(max(float(norm_sq.upper), 0.0))), norm_error * ABOVE
         if not norm + norm_error < 1e150:  # its square may overflow
             return Ball(0.0)
         norm_sq_error = (2.0 * norm * norm_error + norm_error**2) * ABOVE
@@ -198,25 +165,20 @@ class HingeProgram:
             {name: real_array(letters.get(name, name), mu, shape) for name, mu in by_name.items()}
         )
 
-    def repair(self, Z: Vector) -> Vector:
+    def feasible(self, Z: Vector) -> Ball:
         """Make multipliers feasible: clip them to [0, cap], then scale down the side with the larger sum."""
         clipped, plus, minus = self.clipped(Z)
-        return self.shrunk(clipped, *balancing(plus, minus)) if self.intercept else clipped
+        return self.shrunk(clipped, *balancing(plus, minus)) if self.intercept else Ball(clipped)
 
-    def clipped(self, Z: Vector) -> tuple[Vector, float, float]:
+    def clipped(self, Z: Vector) -> tuple[Vector, Ball, Ball]:
         """Return multipliers clipped to [0, cap], and their sums over lower-bound and upper-bound rows."""
         up, clipped = self.rows.sides > 0, np.clip(Z, 0.0, self.rows.caps)
-        return clipped, float(clipped[up].sum()), float(clipped[~up].sum())
+        return clipped, Ball(clipped[up]).sum(), Ball(clipped[~up]).sum()
 
-    def shrunk(self, Z: Vector, plus: float, minus: float) -> Vector:
+    def shrunk(self, Z: Vector, plus: Ball, minus: Ball) -> Ball:
         """Return multipliers times `plus` for lower-bound rows, and `minus` for upper-bound rows."""
-        return Z * np.where(self.rows.sides > 0, plus, minus)
-
-
-def balancing(plus: float, minus: float) -> tuple[float, float]:
-    """Return factors of at most 1 that make two non-negative sums equal by shrinking the larger one."""
-    smaller = min(plus, minus)
-    return (smaller / plus if plus > 0 else 0.0, smaller / minus if minus > 0 else 0.0)
+        up = self.rows.sides > 0
+        return Ball(Z) * Ball(np.where(up, plus.mid, minus.mid), np.where(up, plus.rad, minus.rad))
 
 
 # -- scaling to a feasible point -----------------------------------------------------------------
@@ -231,60 +193,37 @@ def to_feasible(program: HingeProgram, f: Ball) -> tuple[float, float]:
     Both are 1 if the point is feasible, above 1 if a hard margin is violated, below 1 if an output exceeds
     its bound. Both are infinite if no multiple of the point is certainly feasible.
     """
-    scale_surely, scale_possibly, has_margins = 1.0, 1.0, False
+    # Hard rows are upper limits on the outward outputs −side f: negative ones for margins, others for bounds.
+    limits = []  # by family: the limit, and both ends of the largest outward output
     for family in program.rows:
         hard = np.isinf(family.cap)
-        if not hard.any() or family.kink <= 0.0:
-            continue
-        has_margins = True
-        outputs = (family.side * f.mid)[hard]
-        lower = float((outputs - f.rad[hard]).min())
-        if lower <= 0.0:
-            return np.inf, np.inf
-        if lower < family.kink:
-            scale_surely = max(scale_surely, float(family.kink / lower) * (1 + _OUTWARD))
-            upper = float((outputs + f.rad[hard]).min())
-            scale_possibly = max(scale_possibly, float(family.kink / upper) * (1 - _OUTWARD))
-    bounds = list(_hard_bounds(program, f))
-    if scale_surely > 1.0:
-        is_satisfied = all(scale_surely * upper * (1 + _OUTWARD) <= bound for bound, upper, _ in bounds)
-        return (scale_surely, scale_possibly) if is_satisfied else (np.inf, np.inf)
-    if all(upper <= bound for bound, upper, _ in bounds):
-        return 1.0, 1.0
-    if has_margins:
-        return np.inf, np.inf
-    for bound, upper, lower in bounds:
-        if upper > bound:
-            scale_surely = min(scale_surely, float(bound / upper) * (1 - _OUTWARD))
-        if lower > bound:
-            scale_possibly = min(scale_possibly, float(bound / lower) * (1 + _OUTWARD))
-    return scale_surely, scale_possibly
-
-
-def _hard_bounds(program: HingeProgram, f: Ball) -> Iterator[tuple[float, float, float]]:
-    """Yield for each family of bounds without slack: the bound, and both ends of its largest output."""
-    for family in program.rows:
-        hard = np.isinf(family.cap)
-        if family.kink <= 0.0 and hard.any():
+        if hard.any():
             outward = f[hard].signed(-family.side[hard])
-            yield -family.kink, float(outward.upper.max()), float((outward.mid - outward.rad).max())
+            limits.append((-family.kink, float(outward.lower.max()), float(outward.upper.max())))
+    margins, bounds = [each for each in limits if each[0] < 0.0], [each for each in limits if each[0] >= 0.0]
+    if not margins:
+        surely = [limit / upper * (1 - _OUTWARD) for limit, _, upper in bounds if upper > limit]
+        possibly = [limit / lower * (1 + _OUTWARD) for limit, lower, _ in bounds if lower > limit]
+        return min([1.0, *surely]), min([1.0, *possibly])
+    if any(upper >= 0.0 for _, _, upper in margins):
+        return np.inf, np.inf
+    surely = [limit / upper * (1 + _OUTWARD) for limit, _, upper in margins if upper > limit]
+    possibly = [limit / lower * (1 - _OUTWARD) for limit, lower, _ in margins if lower > limit]
+    scale = max([1.0, *surely])
+    is_satisfied = all(scale * upper * (1 + _OUTWARD) <= limit for limit, _, upper in bounds)
+    return (scale, max([1.0, *possibly])) if is_satisfied else (np.inf, np.inf)
 
 
-def value_between(
-    program: HingeProgram, v: Vector, f: Ball, scale_surely: float, scale_possibly: float
-) -> Ball:
-    """Enclose the objective at the smallest feasible multiple of v, which is between the two factors.
+def value_between(energy: Ball, costs: Mapping[float, Ball]) -> Ball:
+    """Bound the objective at any multiple of v between two factors, by the larger of its values at both.
 
-    The factors are those of :func:`to_feasible`. The objective is convex along the ray, so the larger of its
-    values at both ends is an upper bound; hard constraints are checked at the first factor only.
+    This is a bound because the objective is convex along the ray of v.
+
+    energy: the energy of v.
+    costs: the cost of slack by factor.
     """
-    if np.isinf(scale_surely):
-        return Ball(np.inf)
-    value = program.value(v, f, scale_surely)
-    if scale_possibly == scale_surely or not np.isfinite(value.upper):
-        return value
-    value_possibly = program.value(v, f, scale_possibly, soft_only=True)
-    return max(value, value_possibly, key=lambda ball: float(ball.upper))
+    values = [energy * Ball(scale) * scale * 0.5 + cost for scale, cost in costs.items()]
+    return max(values, key=lambda value: float(value.upper))
 
 
 # -- the conditions of optimality ----------------------------------------------------------------
@@ -390,43 +329,52 @@ def certify_hinge(
     geometry, rows = program.geometry, program.rows
     if v is None and multipliers is None:
         raise ValueError("a certificate needs a primal point (w and b), multipliers (alpha), or both")
-    checked = None if multipliers is None else program.multipliers(multipliers)
+    Z = None if multipliers is None else program.multipliers(multipliers)
+    feasible_Z = None if Z is None else program.feasible(Z)
     is_implied = v is None
     if v is None:
-        assert checked is not None
-        v = geometry.primal_from_dual(rows.beta(checked))
+        assert Z is not None
+        v = geometry.primal_from_dual(rows.beta(Z))
     v = real_array("w", v)
-    repaired = None if checked is None else program.repair(checked)
-    geometry.prepare(v, *(rows.beta(Z) for Z in (checked, repaired) if Z is not None))
+    if Z is not None and feasible_Z is not None:
+        geometry.prepare(v, rows.beta(Z), rows.beta(feasible_Z.mid))
     b = program.best_intercept(v) if b is None else b
     b = b if isinstance(b, Ball) else Ball(real_number("b", b))
     f = geometry.outputs(v) + b
 
-    tally = check_conditions(program, f, checked)
     output_error = geometry.psd_defect * float(np.linalg.norm(v)) * ABOVE
-    scale_surely, scale_possibly = to_feasible(program, Ball(f.mid, f.rad + output_error))
-    primal = value_between(program, v, f, scale_surely, scale_possibly)
+    scales = to_feasible(program, Ball(f.mid, f.rad + output_error))
+    primal = program.value(v, f, scales)
     stationary: list[Residual] = []
-    if checked is not None and not is_implied:
-        beta = rows.beta(checked)
+    if Z is not None and not is_implied:
+        beta = rows.beta(Z)
         stationary = stationarity(
             geometry.gradient(v), geometry.adjoint(beta), geometry.adjoint_scale(beta),
             geometry.gradient_scale, float(primal.mid),
         )  # fmt: skip
-    all_residuals = residuals(program, tally, stationary)
-    if checked is not None and (ray := find_ray(program, checked)) is not None:
+    all_residuals = residuals(program, check_conditions(program, f, Z), stationary)
+    if Z is not None and (ray := find_ray(program, Z)) is not None:
         proven = conclude_infeasible(program.name, float(primal.upper), all_residuals, tol)
         hard = np.isinf(rows.caps).all()
         return replace(proven, evidence=(Evidence(partial(state_ray, program, ray)),) if hard else ())
-    if checked is None:
+    if Z is None or feasible_Z is None:
         Z = ascend(program, v, f.mid, float(primal.upper), tol, max_iter)
-        dual = program.bound(Z)
-    else:
-        Z, dual = checked, program.bound(program.repair(checked))
-    feasible = all(r.relative <= tol for r in all_residuals if r.condition == "primal")
-    notes = ["" if feasible else BROKEN, NO_RAY if np.isinf(scale_surely) else "", geometry.note]
-    certificate = conclude(program.name, primal, dual, all_residuals, tol, feasible=feasible, notes=notes)
-    return replace(certificate, evidence=(Evidence(partial(state_hinge, program, v, float(b.mid), Z)),))
+        feasible_Z = program.feasible(Z)
+    notes = [NO_RAY if np.isinf(scales[0]) else ""]
+    evidence = [Evidence(partial(state_hinge, program, v, float(b.mid), Z))]
+    return conclude_hinge(program, primal, program.bound(feasible_Z), all_residuals, tol, notes, evidence)
+
+
+def conclude_hinge(
+    program: HingeProgram, primal: Ball, dual: Ball, measured: list[Residual], tol: float,
+    notes: Sequence[str] = (), evidence: Sequence[Evidence] = (),
+) -> Certificate:  # fmt: skip
+    """Return the certificate; without a claim if a hard row is violated by more than `tol`."""
+    feasible = all(residual.relative <= tol for residual in measured if residual.condition == "primal")
+    notes = ["" if feasible else BROKEN, *notes, program.geometry.note]
+    return conclude(
+        program.name, primal, dual, measured, tol, feasible=feasible, notes=notes, evidence=evidence
+    )
 
 
 # -- infeasibility -------------------------------------------------------------------------------
@@ -447,25 +395,22 @@ def find_ray(program: HingeProgram, Z: Vector) -> list[list[Fraction]] | None:
         return None
     if len(support) * X.shape[1] > OPTIONS.max_exact_terms or (sample_total < 0).any():
         return None
-    exact = [[Fraction(float(x)) for x in mu[support]] for mu in Z]
-    least = float(sample_total[support].min())
-    rounded = [[Fraction(float(x / least)).limit_denominator(10**6) for x in mu[support]] for mu in Z]
-    for multipliers in (exact, rounded):
-        beta = [Fraction(0)] * len(support)
-        for family, row in zip(rows, multipliers, strict=True):
-            beta = [s + int(side) * mu for s, side, mu in zip(beta, family.side[support], row, strict=True)]
-        gain = sum(Fraction(family.kink) * sum(row) for family, row in zip(rows, multipliers, strict=True))
-        if gain <= 0 or (program.intercept and sum(beta) != 0):
+    exact = _fractions(Z[:, support])
+    rounded = _fractions(Z[:, support] / sample_total[support].min())
+    for multipliers in (exact, np.vectorize(lambda x: x.limit_denominator(10**6), otypes=[object])(rounded)):
+        beta = (rows.sides[:, support].astype(int) * multipliers).sum(axis=0)
+        gain = _fractions(rows.kinks) @ multipliers.sum(axis=1)
+        if gain <= 0 or (program.intercept and beta.sum() != 0):
             continue
         columns = (X[support].toarray() if sp.issparse(X) else X[support]).T
-        sums = (sum(b * Fraction(float(x)) for b, x in zip(beta, column, strict=True)) for column in columns)
-        if all(sample_total == 0 for sample_total in sums):
-            ray = [[Fraction(0)] * rows.n for _ in rows]
-            for row, multiplier in zip(ray, multipliers, strict=True):
-                for i, value in zip(support.tolist(), multiplier, strict=True):
-                    row[i] = value
-            return ray
+        if all(beta @ _fractions(column) == 0 for column in columns):
+            ray = np.full(Z.shape, Fraction(0))
+            ray[:, support] = multipliers
+            return list(map(list, ray))
     return None
+
+
+_fractions = np.vectorize(Fraction, otypes=[object])
 
 
 # -- a dual bound for a primal point --------------------------------------------------------------
@@ -487,11 +432,11 @@ def ascend(
         if value > best_value:
             best, best_value = z, value
         if relative_gap(primal_value, best_value) <= tol:
-            return dual.repaired(best)
+            return dual.feasible(best).mid
     if isinstance(program.geometry, KernelGeometry):  # a step costs n² products
         max_iter = min(max_iter, int(OPTIONS.max_kernel_values / program.geometry.n**2))
     if not max_iter:
-        return dual.repaired(best)
+        return dual.feasible(best).mid
     z = previous = dual.project(best)
     step, momentum = 1.0 / dual.curvature(), 1.0
     for iteration in range(1, max_iter + 1):
@@ -507,7 +452,7 @@ def ascend(
                 best, best_value = z, value
             if relative_gap(primal_value, best_value) <= tol:
                 break
-    return dual.repaired(best)
+    return dual.feasible(best).mid
 
 
 class _Dual:
@@ -529,12 +474,12 @@ class _Dual:
         g = geometry.scores(geometry.primal_from_dual(self.beta(z)))
         return self.linear - self.signs * np.tile(g, len(self.rows))
 
-    def repaired(self, z: Vector) -> Vector:
+    def feasible(self, z: Vector) -> Ball:
         """Return feasible multipliers (q, n) next to z."""
-        return self.program.repair(z.reshape(len(self.rows), -1))
+        return self.program.feasible(z.reshape(len(self.rows), -1))
 
     def value(self, z: Vector) -> float:
-        return float(self.program.bound(self.repaired(z)).lower)
+        return float(self.program.bound(self.feasible(z)).lower)
 
     def guesses(self, v: Vector, f: Vector) -> Iterator[Vector]:
         """Yield guesses of the multipliers, the cheapest first; for an optimal point one of them is optimal.
@@ -584,29 +529,15 @@ class _Dual:
         """Project on 0 <= z <= upper and, with a free intercept, signs'z = 0.
 
         The projection is z − t·signs clipped to the box, for the t at which its balance signs'z is 0. The
-        balance is a decreasing, piecewise linear function of t, with breakpoints where an entry of z reaches
-        a bound. Bisection over the breakpoints finds the piece that crosses 0; the slope of a piece is minus
-        the number of entries strictly between their bounds.
+        balance is decreasing in t, and has both signs on the interval from the least to the largest of
+        signs·z: at its ends all multipliers of one sign are 0.
         """
 
-        def clipped_at(multiple: float) -> Vector:
-            return np.minimum(np.maximum(z - multiple * self.signs, 0.0), self.upper)
+        def clipped_at(t: float) -> Vector:
+            return np.minimum(np.maximum(z - t * self.signs, 0.0), self.upper)
 
-        if not self.program.intercept or not len(z):
-            return clipped_at(0.0)
-        first, last = np.sort([self.signs * z, self.signs * (z - self.upper)], axis=0)
-        breakpoints = np.unique([first, last])
-        breakpoints = np.concatenate([[-np.inf], breakpoints[np.isfinite(breakpoints)], [np.inf]])
-        # The balance is positive at the breakpoint `low`, and not positive at `high`.
-        low, high, balance_at_low = 0, len(breakpoints) - 1, 0.0
-        while high - low > 1:
-            middle = (low + high) // 2
-            balance = float(self.signs @ clipped_at(breakpoints[middle]))
-            if balance > 0.0:
-                low, balance_at_low = middle, balance
-            else:
-                high = middle
-        if low == 0:  # no breakpoint has a positive balance: the caps of positive signs are 0
-            return clipped_at(breakpoints[high])
-        slope = max(int(((first <= breakpoints[low]) & (last >= breakpoints[high])).sum()), 1)
-        return clipped_at(breakpoints[low] + balance_at_low / slope)
+        t = 0.0
+        if self.program.intercept and len(z) and np.isfinite(z).all():  # not after an overflow
+            ends = self.signs * z
+            t = brentq(lambda t: self.signs @ clipped_at(t), ends.min(), ends.max(), xtol=1e-300, disp=False)
+        return clipped_at(t)

@@ -1,23 +1,21 @@
 """Certificates of hinge programs whose samples are in blocks, in this process or elsewhere.
 
 The program, its dual and the claims are those of :mod:`polyopt.margin.certificate`, computed by the same
-functions; sums over the samples are added up over the blocks, in their order. Two rounds suffice for an SVM
-or a Relative Margin Machine:
+functions. Each step is a method of :class:`Slice`, which returns sums over few samples, so that rounding is
+small and little data is copied. :func:`reduce_block` adds up the slices of a block, and
+:func:`certify_blocks` the blocks. For an SVM or a Relative Margin Machine there are two steps:
 
 1. ``conditions``: residuals of the optimality conditions, and the factors that make w and the multipliers
    feasible;
 2. ``values``: both objectives at the feasible vectors.
 
-The Sigma-SVM first needs the ``mean`` and the second ``moments`` of the samples, which define its metric A,
-and after `values` the ``outputs`` and the ``dual_norm``: sums for an upper bound on u'A⁻¹u, the quadratic
-term of its dual (:mod:`polyopt.margin.geometry`).
-
-:class:`Slices` computes these sums for one block, in slices short enough that the rounding of sums is small
-and little data is copied; :func:`certify_blocks` merges the results of all blocks.
+The Sigma-SVM first needs the ``moments`` of the samples, which define its metric A, and after `values` the
+``dual_norm``: sums for an upper bound on u'A⁻¹u, the quadratic term of its dual
+(:mod:`polyopt.margin.geometry`).
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,23 +23,21 @@ from formulations.families import Families
 from formulations.language.arguments import real_array, tolerance
 from formulations.language.types import Matrix, Vector
 from formulations.polytope import lift
-from polyopt.certificates.certificate import Certificate, conclude
+from polyopt.certificates.certificate import Certificate
+from polyopt.certificates.points import balancing
 from polyopt.certificates.tally import SAMPLES_PER_SLICE, Tally, merge
 from polyopt.linalg.rounding import ABOVE, Ball, transposed_product
 from polyopt.margin.certificate import (
-    BROKEN,
-    NO_RAY,
-    BalanceSums,
     HingeProgram,
-    balancing,
     check_conditions,
+    conclude_hinge,
     residuals,
     stationarity,
     to_feasible,
+    value_between,
 )
 from polyopt.margin.geometry import (
     LinearGeometry,
-    SigmaMetric,
     inverse,
     norms_in_metric,
     one_minus,
@@ -51,160 +47,113 @@ from polyopt.margin.geometry import (
 )
 
 
-@dataclass(frozen=True)
-class Metric:
-    """The parameters of the Sigma-SVM's metric that a slice needs.
+class Metric(NamedTuple):
+    """The parameters of the Sigma-SVM's metric that a slice needs."""
 
-    D: share of the variance in the regulariser.
-    total: sum of the weights of all samples.
-    shift_norm: distance of the mean from the point that samples are centred at.
-    """
-
-    D: float
-    total: Ball
-    shift_norm: float
+    D: float  # share of the variance in the regulariser
+    total: Ball  # sum of the weights of all samples
+    shift_norm: float  # distance of the samples' mean from the centre
 
 
-class _SigmaSlice(LinearGeometry):
-    """Some samples, with norms in the metric of the Sigma-SVM."""
-
-    def __init__(self, X: Matrix, centre: Vector | None, weights: Vector, metric: Metric):
-        super().__init__(X, centre=centre)
-        self._weights, self._metric = weights, metric
-
-    def norm_bounds(self) -> Vector:
-        total = float(self._metric.total.mid)
-        norms = super().norm_bounds() + self._metric.shift_norm
-        return norms_in_metric(norms, self._metric.D, self._weights, total)
-
-
-@dataclass(frozen=True)
-class _Slice:
-    """The hinge program of one slice of samples, the samples' weights, and their multipliers Z (q, k)."""
-
-    program: HingeProgram
-    geometry: LinearGeometry
-    weights: Vector
-    Z: Vector
-
-    def feasible(self, shrink: tuple[float, float]) -> tuple[Ball, Ball, BalanceSums]:
-        """Return the dual terms of the multipliers, made feasible by the factors of `balancing`."""
-        return self.program.dual_terms(self.program.shrunk(self.program.clipped(self.Z)[0], *shrink))
-
-
-class Slices:
-    """Samples X (k, m) of a hinge program with their families of rows and multipliers Z (q, k).
+class Slice:
+    """The hinge program of some samples X (k, m), with their constraints `rows` and multipliers Z (q, k).
 
     Dense samples are centred at `centre` (m,); `weights` (k,) weigh the samples in mean and covariance.
-    Without a free intercept samples are not centred, and have a last feature of 1. Each public method is one
-    step of :func:`certify_blocks` and returns sums over the block's samples.
+    Without a free intercept samples are not centred, and have a last feature of 1.
     """
 
     def __init__(
-        self, X: Matrix, rows: Families, Z: Vector, centre: Vector, weights: Vector | None = None, *,
-        intercept: bool = True,
-    ):  # fmt: skip
-        self._X, self._rows, self._Z, self._intercept = X, rows, Z, intercept
-        self._centre = centre if intercept else None
-        self._weights = np.ones(rows.n) if weights is None else weights
+        self, X: Matrix, rows: Families, Z: Vector, centre: Vector, weights: Vector, *, intercept: bool
+    ):
+        self._geometry = LinearGeometry(X, centre=centre) if intercept else LinearGeometry(lift(X))
+        self._program = HingeProgram("", self._geometry, rows, intercept)
+        self._Z, self._weights = Z, weights
 
-    def _sum(self, terms: Callable[[_Slice], Tally], metric: Metric | None = None) -> Tally:
-        """Merge the tallies that `terms` computes for each slice."""
-        return merge(terms(part) for part in self._slices(metric))
+    def moments(self) -> Tally:
+        """Sum the weights (``total``), the weighted samples (``mean``) and their second ``moments``."""
+        geometry, weights = self._geometry, self._weights
+        return Tally(geometry.n, {
+            "total": Ball(weights).sum(), "mean": self._adjoint(weights),
+            "moments": second_moments(geometry.X, weights, geometry.centre),
+        })  # fmt: skip
 
-    def _slices(self, metric: Metric | None) -> Iterator[_Slice]:
-        for start in range(0, self._rows.n, SAMPLES_PER_SLICE):
-            part = slice(start, start + SAMPLES_PER_SLICE)
-            families = (replace(row, side=row.side[part], cap=row.cap[part]) for row in self._rows)
-            rows = Families(*families)
-            X, weights = self._X[part] if self._intercept else lift(self._X[part]), self._weights[part]
-            geometry = LinearGeometry(X, centre=self._centre)
-            if metric is not None:
-                geometry = _SigmaSlice(X, self._centre, weights, metric)
-            yield _Slice(
-                HingeProgram("", geometry, rows, self._intercept), geometry, weights, self._Z[:, part]
-            )
-
-    def mean(self) -> Tally:
-        """Sum the weights (``total``) and the weighted samples (``mean``)."""
-        return self._sum(lambda part: Tally(part.geometry.n, {
-            "total": Ball(part.weights).sum(), "mean": part.geometry.adjoint(part.weights),
-        }))  # fmt: skip
-
-    def moments(self, mean: Vector, v: Vector) -> Tally:
-        """Sum the second ``moments`` of the samples, and the weighted ``outputs`` of v."""
-        return self._sum(lambda part: Tally(part.geometry.n, {
-            "moments": second_moments(part.geometry.X, part.weights, mean),
-            "outputs": part.geometry.outputs(v).dot(part.weights),
-        }))  # fmt: skip
-
-    def outputs(self, v: Vector) -> Tally:
-        """Sum the weighted ``outputs`` of v."""
-        return self._sum(
-            lambda part: Tally(part.geometry.n, {"outputs": part.geometry.outputs(v).dot(part.weights)})
-        )
-
-    def conditions(self, v: Vector, b: Ball, metric: Metric | None) -> Tally:
+    def conditions(self, v: Vector, b: Ball) -> Tally:
         """Note the worst violation of each condition, with `b` the intercept for centred samples.
 
         Also return the feasibility factors: ``scale_surely`` and ``scale_possibly`` of :func:`to_feasible`,
         and ``plus`` and ``minus``, the sums of the clipped multipliers over lower-bound and upper-bound rows.
         """
-
-        def terms(part: _Slice) -> Tally:
-            program, geometry, Z = part.program, part.geometry, part.Z
-            f = geometry.outputs(v) + b
-            tally = check_conditions(program, f, Z)
-            scale_surely, scale_possibly = to_feasible(program, f)
-            _, plus, minus = program.clipped(Z)
-            beta = program.rows.beta(Z)
-            tally.least |= {"scale_surely": scale_surely, "scale_possibly": scale_possibly}
-            tally.sums |= {
-                "plus": plus, "minus": minus, "adjoint": geometry.adjoint(beta),
-                "terms": geometry.adjoint_sizes(beta),
-            }  # fmt: skip
-            return tally
-
-        return self._sum(terms, metric)
+        program, geometry, Z = self._program, self._geometry, self._Z
+        f = geometry.outputs(v) + b
+        tally = check_conditions(program, f, Z)
+        tally.least["scale_surely"], tally.least["scale_possibly"] = to_feasible(program, f)
+        _, plus, minus = program.clipped(Z)
+        beta = program.rows.beta(Z)
+        tally.sums |= {
+            "plus": plus, "minus": minus, "adjoint": geometry.adjoint(beta),
+            "terms": geometry.adjoint_sizes(beta),
+        }  # fmt: skip
+        return tally
 
     def values(
-        self, v: Vector, b: Ball, scales: tuple[float, float], shrink: tuple[float, float],
+        self, v: Vector, b: Ball, scales: tuple[float, float], shrink: tuple[Ball, Ball],
         metric: Metric | None, mean: Ball,
     ) -> Tally:  # fmt: skip
         """Sum the terms of both objectives.
 
         The primal ones are at the point times each of the two `scales`, the dual ones at the multipliers
-        times the factors `shrink`, as in :func:`balancing`.
+        times the factors `shrink`, as in :func:`balancing`. For a metric also return the weighted ``squares``
+        of the scores less their `mean`.
         """
+        scores, norms = self._geometry.outputs(v), self._geometry.norm_bounds()
+        if metric is not None:
+            norms = norms_in_metric(
+                norms + metric.shift_norm, metric.D, self._weights, float(metric.total.mid)
+            )
+        gain, beta, norm_error = self._program.dual_terms(self._feasible(shrink), norms)
+        cost_surely, cost_possibly = (self._program.slack_cost(scores + b, scale) for scale in scales)
+        sums = {
+            "cost_surely": cost_surely, "cost_possibly": cost_possibly, "gain": gain, "beta": beta.mid.sum(),
+            "norm_error": norm_error, "adjoint": self._adjoint(beta.mid),
+        }  # fmt: skip
+        if metric is not None:
+            sums["squares"] = ((scores - mean) * (scores - mean)).dot(self._weights)
+        return Tally(self._geometry.n, sums)
 
-        def terms(part: _Slice) -> Tally:
-            scores = part.geometry.outputs(v)
-            cost_surely, cost_possibly = (part.program.slack_cost(scores + b, scale)[0] for scale in scales)
-            gain, beta, balance = part.feasible(shrink)
-            sums = {
-                **balance._asdict(), "cost_surely": cost_surely, "cost_possibly": cost_possibly, "gain": gain,
-                "adjoint": transposed_product(part.geometry.X, beta.mid, part.geometry._shift),
-            }  # fmt: skip
-            if metric is not None:
-                sums["squares"] = ((scores - mean) * (scores - mean)).dot(part.weights)
-            return Tally(part.geometry.n, sums)
-
-        return self._sum(terms, metric)
-
-    def dual_norm(self, v: Vector, mean: Ball, shrink: tuple[float, float], metric: Metric) -> Tally:
+    def dual_norm(self, v: Vector, mean: Ball, shrink: tuple[Ball, Ball], metric: Metric) -> Tally:
         """Sum the terms of ``SigmaMetric.dual_norm_sq`` at v and the multipliers times `shrink`."""
+        beta = self._program.rows.beta(self._feasible(shrink).mid)
+        f = self._geometry.outputs(v) - mean
+        r = Ball(beta) - metric.D * (f * self._weights) * inverse(metric.total)
+        return Tally(self._geometry.n, {
+            "partial_residual": self._adjoint(r), "residual_squares": (r * r).dot(1.0 / self._weights),
+            "squares": (f * f).dot(self._weights),
+        })  # fmt: skip
 
-        def terms(part: _Slice) -> Tally:
-            beta, f = part.feasible(shrink)[1], part.geometry.outputs(v) - mean
-            r = Ball(beta.mid) - metric.D * (f * part.weights) * inverse(metric.total)
-            partial_residual = transposed_product(part.geometry.X, r, part.geometry._shift)
-            sums = {
-                "partial_residual": partial_residual, "residual_squares": (r * r).dot(1.0 / part.weights),
-                "squares": (f * f).dot(part.weights),
-            }  # fmt: skip
-            return Tally(part.geometry.n, sums)
+    def _feasible(self, shrink: tuple[Ball, Ball]) -> Ball:
+        """Return the multipliers, made feasible by the factors of `balancing`."""
+        return self._program.shrunk(self._program.clipped(self._Z)[0], *shrink)
 
-        return self._sum(terms, metric)
+    def _adjoint(self, beta: Vector | Ball) -> Ball:
+        """Return Σ β_i x_i of the centred samples, with its rounding."""
+        return transposed_product(self._geometry.X, beta, self._geometry._shift)
+
+
+def reduce_block(
+    step: str, X: Matrix, rows: Families, Z: Vector, centre: Vector, weights: Vector | None,
+    *arguments: object, intercept: bool = True,
+) -> Tally:  # fmt: skip
+    """Merge the tallies of a method of :class:`Slice`, over the slices of a block of samples.
+
+    weights: those of the samples, by default 1.
+    """
+    weights = np.ones(rows.n) if weights is None else weights
+    merged = Tally()
+    for start in range(0, rows.n, SAMPLES_PER_SLICE):
+        part = slice(start, start + SAMPLES_PER_SLICE)
+        some = Slice(X[part], rows.part(part), Z[:, part], centre, weights[part], intercept=intercept)
+        merged.append(getattr(some, step)(*arguments))
+    return merged
 
 
 def certify_blocks(
@@ -223,88 +172,72 @@ def certify_blocks(
 
     The certificate is that of :func:`polyopt.margin.certificate.certify_hinge`, but cannot be saved.
 
-    call_blocks: function that calls a method of :class:`Slices`, by name and with its arguments, on all
-        blocks, and returns their results in order.
-    rows: families of rows of any samples; only their names, kinks and kinds of slack are used.
+    call_blocks: function that calls :func:`reduce_block` with a step and its arguments on all blocks, and
+        returns their results in order.
+    rows: families of rows of any samples; only their names, kinks and kinds of slack are used. Margins have
+        slack.
     v, b: the normal vector w (m,), and the intercept for uncentred samples.
     centre (m,): the point that dense samples are centred at; None for sparse samples.
     D: share of the variance in the Sigma-SVM's regulariser, within [0, 1].
     intercept: False if v (m+1,) has the intercept as its last weight; then b is 0 and `centre` None.
     """
-    v = real_array("w", v)
-    return _Blocks(name, call_blocks, rows, v, centre, D, intercept).certificate(b, tolerance(tol))
+    v, tol = real_array("w", v), tolerance(tol)
+    sums = lambda step, *arguments: merge(call_blocks(step, *arguments))  # noqa: E731
+    program = HingeProgram(name, LinearGeometry(np.zeros((1, len(v)))), rows, intercept)
+    offset = b if centre is None else Ball(v).dot(centre) + b
+    sigma = None if D is None else _SigmaSums(sums, D)
+    conditions = sums("conditions", v, offset)
+    plus, minus = conditions.sums["plus"], conditions.sums["minus"]
+    shrink = balancing(plus, minus) if intercept else (Ball(1.0), Ball(1.0))
+    scales = conditions.least["scale_surely"], conditions.least["scale_possibly"]
+    metric, mean = (None, Ball(0.0)) if sigma is None else (sigma.metric, sigma.mean_output(v))
+    values = sums("values", v, offset, scales, shrink, metric, mean).sums
+    energy, norm_sq = Ball(v).square_sum(), values["adjoint"].square_sum()
+    gradient, adjoint, unit = v, conditions.sums["adjoint"], 1.0
+    if sigma is not None:
+        energy, norm_sq = sigma.energy(v, values["squares"]), sigma.dual_norm_sq(values, shrink)
+        gradient, unit = sigma.A.A @ v, sigma.A.gradient_scale
+        adjoint = adjoint - sigma.mean.mid * conditions.sums["beta"]
+    costs = dict(zip(scales, (values["cost_surely"], values["cost_possibly"]), strict=True))
+    primal = value_between(energy, costs)
+    dual = program.bound_from(values["gain"], norm_sq, values["norm_error"])
+    terms = float(np.max(conditions.sums["terms"], initial=0.0))
+    stationary = stationarity(gradient, adjoint, terms, unit, float(primal.mid))
+    return conclude_hinge(program, primal, dual, residuals(program, conditions, stationary), tol)
 
 
-class _Blocks:
-    """The program, merged over the blocks; for the Sigma-SVM with its metric and mean output."""
+class _SigmaSums:
+    """The metric of the Sigma-SVM from sums over all samples.
 
-    def __init__(
-        self, name: str, call_blocks: Callable[..., Sequence[Tally]], rows: Families, v: Vector,
-        centre: Vector | None, D: float | None, intercept: bool,
-    ):  # fmt: skip
-        self._call_blocks, self._v = call_blocks, v
-        self._program = HingeProgram(name, LinearGeometry(np.zeros((1, len(v)))), rows, intercept)
-        self._shift = np.zeros(len(v)) if centre is None else centre
-        self._metric: Metric | None = None
-        self._mean = Ball(0.0)
-        if D is not None:
-            mean_sums = self._merged("mean")
-            total: Ball = mean_sums.sums["total"]
-            mean = self._shift + mean_sums.sums["mean"] / float(total.mid)
-            moment_sums = self._merged("moments", mean, v)
-            n, moments = moment_sums.n, moment_sums.sums["moments"] / float(total.mid)
-            self._sigma_metric: SigmaMetric = sigma_metric(moments, mean, D, n, is_sparse=centre is None)
-            self._mean_shift = mean - self._shift
-            self._metric = Metric(D, total, float(np.linalg.norm(self._mean_shift)) * ABOVE)
-            self._mean = moment_sums.sums["outputs"] * inverse(total)
+    sums: function that returns the merged tally of a step.
+    D: share of the variance in the regulariser.
+    """
 
-    def _merged(self, step: str, *arguments: object) -> Tally:
-        return merge(self._call_blocks(step, *arguments))
+    def __init__(self, sums: Callable[..., Tally], D: float):
+        tally = sums("moments")
+        total: Ball = tally.sums["total"]
+        self._sums = sums
+        self.mean: Ball = tally.sums["mean"] * inverse(total)  # of the centred samples
+        moments = tally.sums["moments"] / float(total.mid)
+        # The moments are about the centre, and the metric's about the mean, as of sparse samples.
+        self.A = sigma_metric(moments, self.mean.mid, D, tally.n, is_sparse=True)
+        self.metric = Metric(D, total, float(np.linalg.norm(self.mean.size)) * ABOVE)
 
-    def certificate(self, b: float, tol: float) -> Certificate:
-        v, metric, program = self._v, self._metric, self._program
-        offset = Ball(v).dot(self._shift) + b
-        conditions = self._merged("conditions", v, offset, metric)
-        plus, minus = conditions.sums["plus"], conditions.sums["minus"]
-        shrink = balancing(plus, minus) if program.intercept else (1.0, 1.0)
-        scales = conditions.least["scale_surely"], conditions.least["scale_possibly"]
-        values = self._merged("values", v, offset, scales, shrink, metric, self._mean)
-        energy, costs = self._energy(v, values), (values.sums["cost_surely"], values.sums["cost_possibly"])
-        objectives = [
-            energy * Ball(scale) * scale * 0.5 + cost for scale, cost in zip(scales, costs, strict=True)
-        ]
-        primal = max(objectives, key=lambda value: float(value.upper))
-        balance = BalanceSums(*(values.sums[name] for name in BalanceSums._fields))
-        dual = program.bound_from(values.sums["gain"], self._dual_norm_sq(values, shrink), balance)
-        adjoint, gradient, unit = conditions.sums["adjoint"], v, 1.0
-        if metric is not None:
-            adjoint = adjoint - self._mean_shift * conditions.sums["beta"]
-            gradient, unit = self._sigma_metric.A @ v, self._sigma_metric.gradient_scale
-        terms = float(np.max(conditions.sums["terms"], initial=0.0))
-        stationary = stationarity(gradient, adjoint, terms, unit, float(primal.mid))
-        measured = residuals(program, conditions, stationary)
-        feasible = all(residual.relative <= tol for residual in measured if residual.condition == "primal")
-        notes = ["" if feasible else BROKEN, NO_RAY if np.isinf(scales[0]) else ""]
-        return conclude(program.name, primal, dual, measured, tol, feasible=feasible, notes=notes)
+    def mean_output(self, v: Vector) -> Ball:
+        """Return the weighted mean of the scores of v."""
+        return Ball(v).dot(self.mean)
 
-    def _energy(self, v: Vector, tally: Tally) -> Ball:
-        square = Ball(v).square_sum()
-        if self._metric is None:
-            return square
-        squares: Ball = tally.sums["squares"]
-        return one_minus(self._metric.D) * square + self._metric.D * (squares * inverse(self._metric.total))
+    def energy(self, v: Vector, squares: Ball) -> Ball:
+        """Return v'Av; `squares` is the sum of the weighted squares of scores less their mean."""
+        D, total, _ = self.metric
+        return one_minus(D) * Ball(v).square_sum() + D * (squares * inverse(total))
 
-    def _dual_norm_sq(self, tally: Tally, shrink: tuple[float, float]) -> Ball:
+    def dual_norm_sq(self, values: dict[str, Any], shrink: tuple[Ball, Ball]) -> Ball:
         """Bound twice the quadratic term of the dual objective, at the multipliers made feasible."""
-        adjoint: Ball = tally.sums["adjoint"]
-        if self._metric is None:
-            return adjoint.square_sum()
-        v = self._sigma_metric.solve(adjoint.mid - self._mean_shift * float(tally.sums["beta_sum"].mid))
-        mean = self._merged("outputs", v).sums["outputs"] * inverse(self._metric.total)
-        terms = self._merged("dual_norm", v, mean, shrink, self._metric)
+        v = self.A.solve(values["adjoint"].mid - self.mean.mid * values["beta"])
+        terms = self._sums("dual_norm", v, self.mean_output(v), shrink, self.metric).sums
         bound_by_samples = np.inf
-        if self._metric.D == 1.0:
-            bound_by_samples = residual_bound_by_samples(terms.sums["residual_squares"], self._metric.total)
-        return self._sigma_metric.dual_norm_sq(
-            v, self._energy(v, terms), terms.sums["partial_residual"], bound_by_samples
-        )
+        if self.metric.D == 1.0:
+            bound_by_samples = residual_bound_by_samples(terms["residual_squares"], self.metric.total)
+        energy = self.energy(v, terms["squares"])
+        return self.A.dual_norm_sq(v, energy, terms["partial_residual"], bound_by_samples)

@@ -60,9 +60,9 @@ from formulations.language.types import Matrix, MatrixLike, Vector
 from formulations.polyhedral import belonging, check_positives, hard_loss, pull, scores
 from formulations.polytope import check_assignment, lift
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
-from polyopt.certificates.claims.statement import Evidence, Statement, cap_of, numeral, numerals
+from polyopt.certificates.claims.statement import Evidence, Statement, numeral, numerals
 from polyopt.certificates.points import checked_faces, within_shared_caps
-from polyopt.cpm.claim import add_penalty, state_faces
+from polyopt.cpm.claim import add_penalty, family_of, program_of, state_faces
 from polyopt.cpm.penalty_term import penalty_value, shrunk_square_sum
 from polyopt.linalg.rounding import UNIT, Ball, product, strongly_convex_bound, transposed_product
 from polyopt.linalg.used_features import UsedFeatures
@@ -125,7 +125,14 @@ def certify_spla1(
         cell = check_assignment(np.ones(len(y)), len(W), assignment, "sample")
     members = belonging(y, cell, len(W), positives)
     weights = costs[:, None] * members
-    value, bound, residuals = _cell_bound(X, y, W, weights, rho)
+    lifted = lift(X)
+    negative_margins = product(lifted, W.T).signed(-y[:, None])  # −y s
+    value = (negative_margins.softplus() * weights).sum() + (0.5 * rho) * Ball(W).square_sum()
+    multipliers = negative_margins.logistic() * weights  # c σ(−y s)
+    loss_gradient = transposed_product(lifted, multipliers.signed(-y[:, None])).transposed()
+    gradient = rho * Ball(W) + loss_gradient
+    cancelling = float(pull(abs(X), multipliers.mid).max()) or 1.0  # size of the terms of the gradient
+    residuals = [residual("stationarity", "W", np.abs(gradient.mid).max(axis=1), cancelling)]
     scope, notes = "SPLA1", list[str]()
     if not single:
         # A positive in the programs of all faces has no cell.
@@ -141,35 +148,17 @@ def certify_spla1(
             notes.append(_NOT_A_FIXED_POINT.format(count=n_outside, n=len(y), worst=worst, loss=loss))
     if not members.any(axis=0).all():
         notes.append(_EMPTY)
-    certificate = conclude(
-        f"SPLA1, positives={positives!r}", value, bound, residuals, tol,
-        reached=Claim.OPTIMAL if single else Claim.STATIONARY, scope=scope, notes=notes,
-    )  # fmt: skip
 
     def stated() -> Statement:
-        multipliers = weights * expit(-y[:, None] * s)
         norm = {"kind": "square", "factor": numeral(0.5 * rho)}
         title = "SPLA1 for the cells that are listed"
-        return state_faces(title, X, y, W, norm, costs.tolist(), members, multipliers, loss="logistic")
+        return state_faces(title, X, y, W, norm, costs.tolist(), members, multipliers.mid, loss="logistic")
 
-    return replace(certificate, evidence=(Evidence(stated),))
-
-
-def _cell_bound(
-    X: Matrix, y: Vector, W: Vector, weights: Vector, rho: float
-) -> tuple[Ball, Ball, list[Residual]]:
-    """Return value and bound of SPLA1 at fixed cells, and the stationarity of each face in its cell."""
-    lifted = lift(X)
-    negative_margins = product(lifted, W.T).signed(-y[:, None])  # −z, z = y s
-    value = (negative_margins.softplus() * weights).sum() + (0.5 * rho) * Ball(W).square_sum()
-    multipliers = negative_margins.logistic() * weights  # c σ(−z)
-    loss_gradient = transposed_product(lifted, multipliers.signed(-y[:, None])).transposed()
-    # Size of the terms that cancel at the optimum.
-    scale = float(pull(abs(X), multipliers.mid).max()) or 1.0
-    gradient = rho * Ball(W) + loss_gradient
-    largest = np.abs(gradient.mid).max(axis=1)
-    stationarity = residual("stationarity", "W", largest, scale)
-    return value, strongly_convex_bound(value, gradient, rho), [stationarity]
+    return conclude(
+        f"SPLA1, positives={positives!r}", value, strongly_convex_bound(value, gradient, rho), residuals, tol,
+        reached=Claim.OPTIMAL if single else Claim.STATIONARY, scope=scope, notes=notes,
+        evidence=[Evidence(stated)],
+    )  # fmt: skip
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -210,10 +199,8 @@ def certify_plume(
         R = mixture.check_responsibilities(R, R_of_W.shape)
         R = R / R.sum(axis=1, keepdims=True)
     loss, loss_gradient = _loss_and_gradient(X, y, W, R, float(gamma), costs)
-    value, gradient = (
-        loss + (0.5 * float(ridge)) * Ball(W).square_sum(),
-        float(ridge) * Ball(W) + loss_gradient,
-    )
+    value = loss + (0.5 * float(ridge)) * Ball(W).square_sum()
+    gradient = float(ridge) * Ball(W) + loss_gradient
     bound = strongly_convex_bound(value, gradient, float(ridge)) if ridge > 0 else Ball(0.0)
     scale = mixture.gradient_scale(X, y, W, R, gamma, costs, ridge)
     residuals = [
@@ -223,14 +210,14 @@ def certify_plume(
     if responsibilities is not None:
         residuals.append(residual("stationarity", "responsibilities", np.abs(R - R_of_W).max(axis=1), 1.0))
     single = len(W) == 1
-    certificate = conclude(
+    stated = partial(state_plume, X, y, W, R, float(gamma), float(ridge), costs)
+    return conclude(
         "PLUME", value, bound, residuals, tol,
         feasible=ridge > 0, reached=Claim.OPTIMAL if single else Claim.STATIONARY,
         scope="PLUME" if single else "the M-step at these responsibilities",
         notes=[_NO_RIDGE if ridge == 0 else "" if single else _OTHER_RESPONSIBILITIES],
+        evidence=[Evidence(stated)] if ridge > 0 else [],
     )  # fmt: skip
-    stated = partial(state_plume, X, y, W, R, float(gamma), float(ridge), costs)
-    return replace(certificate, evidence=(Evidence(stated),)) if ridge > 0 else certificate
 
 
 def _loss_and_gradient(
@@ -342,13 +329,12 @@ def certify_logistic_polytopes(
         scale = float(np.abs(s.mid).max()) or 1.0
         residuals.append(residual("stationarity", "assignment", shortfall, scale))
     name = "logistic polytopes"
-    certificate = conclude(
-        name, value, bound, residuals, tol,
+    return conclude(
+        name, value, bound, residuals, tol, evidence=[Evidence(partial(statement, z, candidates[best]))],
         reached=Claim.OPTIMAL if single and support is None else Claim.STATIONARY,
         scope=name if single else "the fixed-assignment program",
         notes=["" if single else _OTHER_ASSIGNMENT, "" if support is None else _OTHER_SUPPORT],
     )  # fmt: skip
-    return replace(certificate, evidence=(Evidence(partial(statement, z, candidates[best])),))
 
 
 def _multipliers_of(s: Vector, xi: Vector, costs: Vector, other_class: NDArray[np.bool_], t: float) -> Vector:
@@ -430,30 +416,22 @@ def state_plume(
     multipliers: dict[str, Any] = {}
     for k in range(K):
         expert_weights = [c * r for c, r in zip(weights, R_columns[k], strict=True)]
-        rows.append(_row(f"expert {k}", "label", "logistic", expert_weights) | {"at": k})
+        rows.append(family_of(f"expert {k}", "label", "logistic", expert_weights) | {"at": k})
         expert_multipliers = np.zeros((K, n))
         expert_multipliers[k] = costs * R[:, k] * expit(-y * s[:, k])
         multipliers[f"expert {k}"] = expert_multipliers
         if gamma:
             face_weights = [c * r for c, r in zip(gate_weights, R_columns[k], strict=True)]
-            rows.append(_row(f"face {k}", -1, "linear", face_weights) | {"at": k})
+            rows.append(family_of(f"face {k}", -1, "linear", face_weights) | {"at": k})
             multipliers[f"face {k}"] = np.zeros((K, n))
     if gamma:
-        rows.append(_row("gate", 1, "linear", gate_weights) | {"pays": "soft", "sharp": numeral(gamma)})
+        rows.append(family_of("gate", 1, "linear", gate_weights) | {"pays": "soft", "sharp": numeral(gamma)})
         multipliers["gate"] = (gamma * costs[:, None] * softmax(-gamma * s, axis=1)).T
     else:
         constant += float(costs.sum() * np.log(K))
     size = {"kind": "square", "factor": numeral(0.5 * ridge)}
-    program = {**_program(size, K, rows), "constant": numeral(constant)}
+    program = {**program_of(size, K, rows), "constant": numeral(constant)}
     return Statement("PLUME's M-step at its responsibilities", X, y, program, W, [], multipliers)
-
-
-def _row(name: str, side: int | str, loss: str, caps: list[Fraction]) -> dict[str, Any]:
-    return {"name": name, "side": side, "loss": loss, "cap": cap_of(caps), "kink": 0}
-
-
-def _program(size: dict[str, Any], n_faces: int, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"features": {"kind": "lifted"}, "size": size, "faces": n_faces, "intercept": False, "rows": rows}
 
 
 def state_logistic_polytopes(
@@ -468,17 +446,15 @@ def state_logistic_polytopes(
     """
     rho, eta = (Fraction(ridge) for ridge in penalties[:2])
     penalty = replace(penalties[2], signs=0 * penalties[2].signs)
-    m, other_faces = (
-        X.shape[1],
-        {label: np.flatnonzero(owners.classes == -label).tolist() for label in (-1.0, 1.0)},
-    )
+    m = X.shape[1]
+    other_faces = {label: np.flatnonzero(owners.classes == -label).tolist() for label in (-1.0, 1.0)}
     size = add_penalty({"kind": "square", "factor": numerals([rho / 2] * m + [eta / 2])}, penalty)
     if not free.all() or required_signs.any():
         signed = np.column_stack([required_signs, np.zeros(len(W))])
         low, high = free & (signed <= 0), free & (signed >= 0)
         size["low"] = {"faces": [["-inf" if is_free else 0 for is_free in face] for face in low.tolist()]}
         size["high"] = {"faces": [["inf" if is_free else 0 for is_free in face] for face in high.tolist()]}
-    row = _row("margin", -1, "logistic", [Fraction(c) for c in costs.tolist()])
+    row = family_of("margin", -1, "logistic", [Fraction(c) for c in costs.tolist()])
     row |= {"pays": "worst", "at": [other_faces[label] for label in y.tolist()], "less": assignment.tolist()}
-    program, title = _program(size, len(W), [row]), "logistic polytopes for their assignment"
+    program, title = program_of(size, len(W), [row]), "logistic polytopes for their assignment"
     return Statement(title, X, y, program, W, [], {"margin": alpha.T})

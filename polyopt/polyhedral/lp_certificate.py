@@ -20,7 +20,7 @@ satisfy their caps exactly, and the bound includes their imbalance with its roun
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -242,14 +242,13 @@ def _certificate(
     """Return the certificate; a value of 0 is optimal without multipliers."""
     single, zero = len(box.W) == 1, not _may_be_positive(value) and not box.is_violated
     notes = ["" if single else _OTHER_ASSIGNMENT, *box.notes, _LARGE if large else ""]
-    certificate = conclude(
+    return conclude(
         name, value, Ball(0.0) if zero else bound, [*box.residuals(), *([] if zero else residuals)], tol,
         feasible=not box.is_violated,
         reached=Claim.OPTIMAL if single or zero else Claim.STATIONARY,
         scope=name if single or zero else "the fixed-assignment program",
-        notes=[_ZERO] if zero else notes,
+        notes=[_ZERO] if zero else notes, evidence=[Evidence(statement)],
     )  # fmt: skip
-    return replace(certificate, evidence=(Evidence(statement),))
 
 
 @dataclass(frozen=True)

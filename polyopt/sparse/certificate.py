@@ -26,12 +26,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from formulations.families import best_intercept
-from formulations.l0_data import L0Data, as_l0_data, column_sizes
+from formulations.l0_data import L0Data, as_l0_data
 from formulations.language.arguments import real_array, tolerance
 from formulations.language.recovery import as_costs, as_data, slacks
 from formulations.language.types import Vector, dense
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
-from polyopt.certificates.points import checked_number, checked_vector
+from polyopt.certificates.points import balancing, checked_number, checked_vector
 from polyopt.linalg.rounding import Ball, gamma, product
 
 _INFEASIBLE = "The point breaks its box; the value is of the point clipped to it."
@@ -48,8 +48,11 @@ def cut_of(data: L0Data, u: Vector) -> tuple[Ball, Ball]:
     end of the constant and the upper ends of the slopes.
     """
     feasible = balanced(u, data.y, data.weights)
-    enclosed_rates = rates(data.rates(feasible.mid), *data.column_sizes, feasible)
-    return feasible.sum(), (data.C * enclosed_rates).positive()
+    return feasible.sum(), (data.C * _rates(data, feasible)).positive()
+
+
+def _rates(data: L0Data, u: Ball) -> Ball:
+    return rates(data.rates(u.mid), *data.column_sizes, u)
 
 
 def score_bound(data: L0Data, u: Vector) -> float:
@@ -146,10 +149,7 @@ def certify_l0_data(
     if pattern_u is not None:
         pattern_rates = np.where(pattern, data.rates(pattern_u), 0.0)
         unit = float(data.weights.max())
-        residuals += _dual_residuals(data.y, data.weights, pattern_u, unit)
-        residuals += _complementarity(
-            data.y, data.weights, data.C, clipped, f.mid, pattern_u, pattern_rates, size / data.C
-        )
+        residuals += _conditions(data, data.C, clipped, f.mid, pattern_u, pattern_rates, unit, size / data.C)
 
     best_bound = Ball(0.0)  # a score is not negative
     if relaxation_v is not None:
@@ -201,8 +201,9 @@ def certify_one_norm(
     b, u = checked_number("b", b), checked_vector("u", u, y.shape)
     if not (np.isfinite(entry_error).all() and np.min(entry_error) >= 0.0):
         raise ValueError(f"entry_error must be finite and not negative, not {entry_error!r}")
+    data = L0Data(K, y, 1.0, costs, y, entry_error)
     inside = np.clip(alpha, 0.0, costs)
-    b = best_intercept(K @ (y * inside), y, costs) if b is None else b
+    b = best_intercept(data.outputs(inside, 0.0), y, costs) if b is None else b
     f = outputs(K, y * inside, b, entry_error)
     primal = loss(f, y, costs)
     if inside.any():
@@ -210,23 +211,19 @@ def certify_one_norm(
     residuals, feasible = _box_residuals(alpha, costs, float(np.abs(alpha).max()) or float(costs.max()), tol)
     notes = [_INFEASIBLE] if not feasible else [f"{_CLIPPED}."] if (inside != alpha).any() else []
 
-    if u is None:
+    multipliers = u
+    if multipliers is None:
         from formulations.one_norm import dual as dual_program
 
         multipliers = _solved(dual_program(K, y, costs), len(y))
-    else:
-        multipliers = u
     feasible_u = balanced(multipliers, y, costs)
-    computed = y * (K.T @ (y * feasible_u.mid))
-    enclosed_rates = rates(computed, *column_sizes(K, entry_error), feasible_u)
-    dual = feasible_u.sum() - (enclosed_rates - 1.0).positive().dot(costs)
+    dual = feasible_u.sum() - (_rates(data, feasible_u) - 1.0).positive().dot(costs)
     if float(dual.lower) < 0.0:  # u = 0 proves 0
         dual = Ball(0.0)
     if u is not None:
         scale = max(abs(float(primal.mid)), abs(float(dual.mid))) or float(costs.sum())
-        residuals += _dual_residuals(y, costs, u, float(np.abs(u).max()) or float(costs.max()))
-        reduced = y * (K.T @ (y * u)) - 1.0
-        residuals += _complementarity(y, costs, costs, inside, f.mid, u, reduced, scale)
+        unit = float(np.abs(u).max()) or float(costs.max())
+        residuals += _conditions(data, costs, inside, f.mid, u, data.rates(u) - 1.0, unit, scale)
     return conclude("one_norm.primal", primal, dual, residuals, tol, feasible=feasible, notes=notes)
 
 
@@ -243,32 +240,31 @@ def _box_residuals(
     return residuals, all(each.relative <= tol for each in residuals)
 
 
-def _dual_residuals(y: Vector, costs: Vector, u: Vector, unit: float) -> list[Residual]:
-    """Return the residuals of 0 ≤ u ≤ costs, and of the balance Σ y_i u_i = 0."""
-    imbalance, size = abs(float(y @ u)), float(np.abs(u).sum())
-    return [
-        residual("sign", "margin", -u, unit),
-        residual("sign", "slack", u - costs, unit),
-        Residual("stationarity", "b", imbalance, imbalance / size if size > 0 else imbalance),
-    ]
-
-
-def _complementarity(
-    y: Vector, costs: Vector, caps: Vector | float, alpha: Vector, f: Vector, u: Vector, reduced: Vector,
+def _conditions(
+    data: L0Data, caps: Vector | float, alpha: Vector, f: Vector, u: Vector, reduced: Vector, unit: float,
     scale: float,
 ) -> list[Residual]:  # fmt: skip
-    """Return the complementarity products, whose sum is the duality gap.
+    """Return the residuals of 0 ≤ u ≤ weights, of the balance Σ y_i u_i = 0, and of complementarity.
 
+    caps: upper bounds of alpha.
     reduced (p,): the reduced costs of alpha with the opposite sign.
+    unit, scale: to which multipliers, and complementarity products, are relative. The sum of these products
+        is the duality gap.
     """
-    xi = slacks(f, y)
+    y, weights, xi = data.y, data.weights, slacks(f, data.y)
+    imbalance, size = abs(float(y @ u)), float(np.abs(u).sum())
     products = {
         "margin": u * (y * f - 1.0 + xi),
-        "slack": (costs - u) * xi,
+        "slack": (weights - u) * xi,
         "sign": alpha * np.maximum(-reduced, 0.0),
         "cap": (caps - alpha) * np.maximum(reduced, 0.0),
     }
-    return [residual("complementarity", name, np.abs(each), scale) for name, each in products.items()]
+    return [
+        residual("sign", "margin", -u, unit),
+        residual("sign", "slack", u - weights, unit),
+        Residual("stationarity", "b", imbalance, imbalance / size if size > 0 else imbalance),
+        *(residual("complementarity", name, np.abs(each), scale) for name, each in products.items()),
+    ]
 
 
 def balanced(u: Vector, y: Vector, caps: Vector) -> Ball:
@@ -276,20 +272,10 @@ def balanced(u: Vector, y: Vector, caps: Vector) -> Ball:
 
     They are clipped to their bounds, and those of the class with the larger sum are scaled down.
     """
-    clipped = np.clip(u, 0.0, caps)
-    positive = y > 0
-    plus, minus = float(clipped[positive].sum()), float(clipped[~positive].sum())
-    # Each sum has a relative error of at most gamma(n), so each quotient one of twice that.
-    quotient_error = 4.0 * gamma(len(u) + 2)
-    factors = []
-    for class_sum in (minus, plus):
-        factor = min(plus, minus) / class_sum if class_sum > 0.0 else 0.0
-        is_smaller = class_sum <= (1.0 - quotient_error) * max(
-            plus, minus
-        )  # certainly: the factor is exactly 1
-        factors.append((factor, 0.0 if is_smaller else quotient_error * factor))
-    mid, rad = (np.where(positive, factors[1][k], factors[0][k]) for k in (0, 1))
-    return Ball(clipped) * Ball(mid, rad)
+    clipped, positive = np.clip(u, 0.0, caps), y > 0
+    plus, minus = balancing(Ball(clipped[positive]).sum(), Ball(clipped[~positive]).sum())
+    factors = (np.where(positive, *each) for each in ((plus.mid, minus.mid), (plus.rad, minus.rad)))
+    return Ball(clipped) * Ball(*factors)
 
 
 def rates(computed: Vector, sizes: Vector, errors: Vector, u: Ball) -> Ball:

@@ -11,7 +11,7 @@ from formulations.language.toy_data import two_blobs
 from polyopt.linalg.kernels import Kernel, MatrixGram
 from polyopt.linalg.rounding import Ball
 from polyopt.margin import certificate as ascent
-from polyopt.margin.certificate import HingeProgram, certify_hinge, find_ray, to_feasible, value_between
+from polyopt.margin.certificate import HingeProgram, certify_hinge, find_ray, to_feasible
 from polyopt.margin.certify import certify_families, certify_rmm, certify_svm
 from polyopt.margin.geometry import KernelGeometry, LinearGeometry
 
@@ -20,6 +20,10 @@ Y = np.array([1.0, -1.0])
 
 def program(X, rows, **options):
     return HingeProgram("a machine", LinearGeometry(np.array(X, dtype=float)), rows, **options)
+
+
+def bound(machine, Z):
+    return machine.bound(machine.feasible(Z))
 
 
 def residual(certificate, condition, row):
@@ -35,25 +39,25 @@ def test_repaired_multipliers_are_feasible_and_only_shrink(rng):
     rows = hinge_families(y, rng.uniform(0.5, 2.0, 9), 1.5)
     Z = rng.normal(size=(3, 9))
     for given in (Z, -Z, np.abs(Z)):
-        repaired = program(np.eye(9), rows).repair(given)
+        repaired = program(np.eye(9), rows).feasible(given).mid
         assert ((repaired >= 0.0) & (repaired <= np.clip(given, 0.0, rows.caps))).all()
         assert rows.beta(repaired).sum() == pytest.approx(0.0, abs=1e-14)
         assert repaired[rows.sides > 0].sum() > 0.0
         heavy = np.clip(given, 0.0, rows.caps)
-        assert np.array_equal(program(np.eye(9), rows, intercept=False).repair(given), heavy)
+        assert np.array_equal(program(np.eye(9), rows, intercept=False).feasible(given).mid, heavy)
 
 
 def test_what_the_balance_takes_costs_what_it_earned():
     """Multipliers 2 and 1 at a kink of 4 are worth as much as 1 and 1: eight, not twelve."""
     rows = Families(Family("margin", "alpha", Y, 4.0, np.full(2, 9.0), ("slack", "beta")))
     machine = program([[0.0], [0.0]], rows)
-    assert machine.bound(np.array([[2.0, 1.0]])).lower == pytest.approx(8.0, rel=1e-6)
-    assert machine.bound(np.array([[2.0, 1.0]])).lower <= 8.0
+    assert bound(machine, np.array([[2.0, 1.0]])).lower == pytest.approx(8.0, rel=1e-6)
+    assert bound(machine, np.array([[2.0, 1.0]])).lower <= 8.0
     costly = Families(
         Family("bound", "lam", Y, -4.0, np.full(2, 9.0), ("slack", "beta")), *hinge_families(Y, 9.0)
     )
     both = np.array([[0.0, 0.0], [2.0, 1.0]])
-    assert program([[0.0], [0.0]], costly).bound(both).lower == pytest.approx(2.0, rel=1e-6)
+    assert bound(program([[0.0], [0.0]], costly), both).lower == pytest.approx(2.0, rel=1e-6)
 
 
 @pytest.mark.parametrize("off", [1e-6, 1e-3, 0.05])
@@ -61,7 +65,7 @@ def test_what_the_balance_takes_may_make_the_weights_longer(off):
     """Samples at 0.01 and 0.03 pull against each other; without its surplus the nearer pulls back less."""
     machine = program([[0.01], [0.03]], hinge_families(Y, np.inf, hard=True))
     balanced = 2000.0 - 0.5 * (1000.0 * 0.01 - 1000.0 * 0.03) ** 2
-    found = machine.bound(np.array([[1000.0 * (1.0 + off), 1000.0]]))
+    found = bound(machine, np.array([[1000.0 * (1.0 + off), 1000.0]]))
     assert found.lower <= balanced <= found.upper
     assert found.lower >= balanced * (1.0 - 2.0 * off)
 
@@ -108,13 +112,14 @@ def test_slacks_of_a_nearby_matrix_have_a_radius():
     assert (value.mid, value.rad) == pytest.approx((5.0, 0.1 * 2.0 * 5.0), rel=1e-6)
 
 
-def test_a_hard_margin_that_breaks_has_no_value():
-    """Whether all are hard or one beside soft ones; a bound without slack is for the scale to keep."""
+def test_rows_without_slack_cost_nothing():
+    """Whether all are hard or one beside soft ones: the scale keeps them, and the soft rows alone pay."""
     X, v, f = [[1.0], [-1.0]], np.array([2.0]), Ball(np.array([2.0, -0.5]))
     for C in (np.full(2, np.inf), np.array([1.0, np.inf])):
         machine = program(X, hinge_families(Y, C, hard=True))
-        assert machine.value(v, f).mid == np.inf
-        assert machine.value(v, f, soft_only=True).mid == machine.value(v, f, 2.0).mid / 4.0 == 2.0
+        scales = to_feasible(machine, f)
+        assert scales == pytest.approx((2.0, 2.0))
+        assert machine.value(v, f, scales).mid == pytest.approx(8.0)
     assert program(X, hinge_families(Y, 1.0, 1.0)).value(v, f).mid == 2.5
 
 
@@ -122,9 +127,9 @@ def test_the_value_between_two_factors_is_that_of_the_dearer_end():
     """An output of 3.9 to 4.1 to be brought within 2: by its length the point is dearer at the longer end."""
     machine = program([[1.0]], hinge_families(np.ones(1), 1.0, 2.0))
     v, f, (scale, least) = np.array([4.0]), Ball(np.array([4.0]), np.array([0.1])), (2 / 4.1, 2 / 3.9)
-    assert value_between(machine, v, f, scale, least).upper == pytest.approx(8.0 * (2 / 3.9) ** 2, rel=1e-9)
-    assert value_between(machine, v, f, scale, scale).upper == pytest.approx(8.0 * (2 / 4.1) ** 2, rel=1e-9)
-    assert value_between(machine, v, f, np.inf, np.inf).upper == np.inf
+    assert machine.value(v, f, (scale, least)).upper == pytest.approx(8.0 * (2 / 3.9) ** 2, rel=1e-9)
+    assert machine.value(v, f, (scale, scale)).upper == pytest.approx(8.0 * (2 / 4.1) ** 2, rel=1e-9)
+    assert machine.value(v, f, (np.inf, np.inf)).upper == np.inf
 
 
 def test_a_nearby_matrix_shrinks_a_point_further():
@@ -140,7 +145,7 @@ def test_a_nearby_matrix_shrinks_a_point_further():
     machine = HingeProgram("a machine", near, hinge_families(np.ones(1), 1.0, 2.0), intercept=False)
     found = certify_hinge(machine, v=v, multipliers={"margin": np.zeros(1)})
     ends = 2.0 / (4.0 + 0.1 * 2.0), 2.0 / (4.0 - 0.1 * 2.0)
-    expected = value_between(machine, v, Ball(np.array([4.0])), *ends)
+    expected = machine.value(v, Ball(np.array([4.0])), ends)
     assert found.primal_value == pytest.approx(expected.upper, rel=1e-6)
 
 

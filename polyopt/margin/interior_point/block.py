@@ -45,7 +45,7 @@ from numpy.typing import NDArray
 from formulations.families import Families, Reaches
 from formulations.language.types import Vector
 from polyopt.certificates.tally import Tally
-from polyopt.margin.certificate_by_blocks import Slices
+from polyopt.margin.certificate_by_blocks import reduce_block
 from polyopt.margin.interior_point import intercept as breakpoints
 from polyopt.margin.interior_point.rows import Rows
 from polyopt.native.library import Struct, kernel
@@ -341,13 +341,10 @@ class Block:
         return self.rows.gain(self.multipliers()), sums
 
     def prove(self, step: str, *arguments: Any) -> Tally:
-        """Evaluate a step of a certificate, a method of ``Slices``, at the best multipliers."""
+        """Evaluate a step of a certificate (:func:`reduce_block`) at the best multipliers."""
         samples = self.samples
-        slices = Slices(
-            samples.X, self.rows, self.multipliers(), samples.shift, self._counts, intercept=self.intercept
-        )
-        tally: Tally = getattr(slices, step)(*arguments)
-        return tally
+        of_block = samples.X, self.rows, self.multipliers(), samples.shift, self._counts
+        return reduce_block(step, *of_block, *arguments, intercept=self.intercept)
 
     def multipliers(self) -> Vector:
         """Return the best multipliers by family: shape (q, n)."""
