@@ -47,7 +47,7 @@ def families(
     labels = as_labels(y)
     margin_costs, count = as_costs(C, len(labels), hard=True), len(labels) + further
     bound, bound_costs = at_least("B", B, 0.0, infinite=True), as_costs(D, count, hard=True, name="D")
-    return bounded_families(labels, margin_costs, bound, further, price=bound_costs, training=training)
+    return bounded_families(labels, margin_costs, bound, further, bound_cost=bound_costs, training=training)
 
 
 def extend_multipliers(multipliers: Mapping[str, Vector], n: int, count: int) -> dict[str, Vector]:
