@@ -93,10 +93,10 @@ _LETTERS = {
 class FaceTerms:
     """The terms and rows that a penalty on faces adds to a program."""
 
-    cost: Any = 0.0  # the term of the primal's objective
-    text: str = ""  # the term as printed, with its first ``+``; empty without a term
-    subtracted: Any = 0.0  # (K, m+1): the term subtracted from V in the dual
-    # the parts to be added to those of a Program
+    cost: Any = 0.0  # term of the primal's objective
+    text: str = ""  # `cost` as printed, with its first ``+``; empty without a term
+    subtracted: Any = 0.0  # (K, m+1): term subtracted from V in the dual
+    # fields of a Program, to be added to those of the program without penalty
     rows: tuple[Row, ...] = ()
     variables: dict[str, cp.Variable] = field(default_factory=dict)
     parameters: dict[str, cp.Parameter] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class FaceTerms:
 
 
 def primal_terms(penalty: FacePenalty, W: cp.Variable) -> FaceTerms:
-    """Return the penalty of the faces W (K, m+1), the bias last, and its rows."""
+    """Return the terms of the primal for faces W (K, m+1), the bias last: the penalty's cost and rows."""
     K, m = W.shape[0], penalty.n_features
     terms, faces = FaceTerms(), W[:, :-1]
     if penalty.l1 > 0:
@@ -161,7 +161,7 @@ def primal_terms(penalty: FacePenalty, W: cp.Variable) -> FaceTerms:
 
 
 def dual_terms(penalty: FacePenalty, K: int) -> FaceTerms:
-    """Return the terms subtracted from V (K, m+1) in the dual, and their rows."""
+    """Return the terms of the dual for K faces: what is subtracted from V (K, m+1), and the rows."""
     m, terms = penalty.n_features, FaceTerms()
     terms.letters["Nₖⱼ"] = "= Σᵢ αᵢₖ yᵢ x̃ᵢⱼ − rₖⱼ − qₖⱼ + σⱼ δₖⱼ: twice the weight, for the total margin"
     zero, signs = np.zeros((K, m + 1)), np.append(penalty.signs.astype(float), 0.0)
@@ -203,7 +203,7 @@ def dual_terms(penalty: FacePenalty, K: int) -> FaceTerms:
 
 
 def penalty_rows() -> tuple[Row, ...]:
-    """Return the rows of penalties and signs for one face of one feature, for their letters and meanings."""
+    """Return the rows of all penalties and signs, at one face of one feature: an example of their letters."""
     penalty = FacePenalty.of(1, l1=1.0, group=1.0, signs=[1])
     return primal_terms(penalty, cp.Variable((1, 2))).rows
 
@@ -250,13 +250,13 @@ def membership(penalty: FacePenalty) -> NDArray[np.float64]:
 
 
 def by_groups(penalty: FacePenalty, part: cp.Expression) -> cp.Expression:
-    """Stack the entries of each group in a column of its own, filled up with zeros to the longest group."""
+    """Return a matrix with the entries (k, j) of each group in a column of its own, padded with zeros."""
     K, m = part.shape
     counts = np.bincount(penalty.groups, minlength=penalty.n_groups)
     longest, L = int(counts.max()), penalty.n_groups
     order = np.argsort(penalty.groups, kind="stable")
     rank = np.arange(m) - np.concatenate([[0], np.cumsum(counts)])[penalty.groups[order]]
-    # Entry (k, j) has the index k m + j, and goes to row k * longest + rank of its group's column.
+    # Entry (k, j) of `part` has the flat index k m + j, and goes to row k * longest + rank of its column.
     k = np.repeat(np.arange(K), m)
     target = (k * longest + np.tile(rank, K)) * L + np.tile(penalty.groups[order], K)
     source = k * m + np.tile(order, K)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from formulations.class_faces import BIAS, Owners
+from formulations.class_faces import BIAS_RIDGE, Owners
 from formulations.language.arguments import whole_or_none
 from formulations.language.solution import Solution
 from formulations.polyhedral import scores
@@ -232,7 +232,7 @@ class LogisticPolytopes(FaceClassifier):
             name: None if term is None else term[used.columns] for name, term in penalty.items()
         }
         return FaceLoss(
-            used.samples(X), y, weights, owners_of(self.n_faces), ridge, BIAS * ridge,
+            used.samples(X), y, weights, owners_of(self.n_faces), ridge, BIAS_RIDGE * ridge,
             self._asked_penalty.l1, group=self._asked_penalty.group, **used_terms,
         )  # fmt: skip
 

@@ -22,7 +22,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from formulations.class_faces import BIAS
+from formulations.class_faces import BIAS_RIDGE
 from formulations.language.arguments import whole, whole_or_none
 from formulations.language.clock import Clock, is_out_of_time, running
 from formulations.language.solution import Status
@@ -188,7 +188,7 @@ class LogisticSearch(ClassifierMixin, BaseEstimator):
         knot_numbers = _knot_numbers(self.n_knots)
         hinges = {n: Hinges(n).set_output(transform="default") if n else None for n in knot_numbers}
         features = {n: splits.with_hinges(samples, hinges[n], signs, groups) for n in knot_numbers}
-        fits = CandidateFits(features, seed, self.n_init, BIAS, penalty.l1, penalty.group, self.budget)
+        fits = CandidateFits(features, seed, self.n_init, BIAS_RIDGE, penalty.l1, penalty.group, self.budget)
         rounds = SearchRounds(
             fits, splits.mean_weight, splits.count, splits.first, self.max_faces, self.max_numbers,
             knot_numbers,
