@@ -155,7 +155,7 @@ class CrossEntropySVM(ExpansionClassifier):
         from polyopt.sparse.one_norm import solve_relaxation
 
         candidates = self._screen(K, y, weights, clock)
-        solution, _ = self._solve_within(data.within(candidates), settings, clock)
+        solution, _ = self._solve_within(data.of_centres(candidates), settings, clock)
         self._screened = self._rows[candidates], float(solution.bound or 0.0)
         self._searched = None  # that bound is for the candidates only
         relaxation = solve_relaxation(data, time_limit=clock.left)
