@@ -315,13 +315,9 @@ def _margin_rows(
     y: NDArray[Any], f: cp.Expression, xi: cp.Variable, margin: float, letter: str, indices: str
 ) -> tuple[Row, Row]:
     """Return the rows ``margin`` and ``slack`` for the scores f of the samples."""
-    row = Row(
-        "margin",
-        cp.multiply(y, f) >= margin - xi,
-        f"yᵢ {letter}·x̃ᵢ ≥ {_decimal(margin)} − ξ{indices}",
-        "u",
-        "rate at which the cost rises with sample i's margin: 0 beyond it, its cost inside it",
-    )
+    says = "rate at which the cost rises with sample i's margin: 0 beyond it, its cost inside it"
+    text = f"yᵢ {letter}·x̃ᵢ ≥ {_decimal(margin)} − ξ{indices}"
+    row = Row("margin", cp.multiply(y, f) >= margin - xi, text, "u", says)
     slack = Row("slack", xi >= 0, f"ξ{indices} ≥ 0", "v", "cost of slack less $u$")
     return row, slack
 

@@ -17,8 +17,6 @@ from time import time as wall_time
 from formulations.language.arguments import seconds
 from formulations.language.solution import Status
 
-_MIN_LEFT = 1e-3  # seconds, the least value of Clock.left: some solvers take a limit of 0 for no limit
-
 
 class OutOfTimeError(Exception):
     """The time limit was reached in a computation whose partial result is useless."""
@@ -83,13 +81,14 @@ class Clock:
 
     @property
     def left(self) -> float | None:
-        """Seconds until the deadline, at least a millisecond; None without a deadline."""
+        """Seconds until the deadline, at least a millisecond, as after a stop; None without a deadline."""
+        least = 1e-3  # some solvers take a limit of 0 for no limit
         if self.is_stopped:
-            return _MIN_LEFT
-        return None if self._deadline is None else max(self._deadline - time.perf_counter(), _MIN_LEFT)
+            return least
+        return None if self._deadline is None else max(self._deadline - time.perf_counter(), least)
 
     def part(self, fraction: float) -> "Clock":
-        """Return a clock for a fraction of the seconds left; without a limit if this has none."""
+        """Return a clock for a fraction of the seconds left, or without a limit if this clock has none."""
         left = self.left
         return Clock(None if left is None else fraction * left)
 
