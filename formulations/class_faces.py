@@ -61,10 +61,7 @@ class Owners:
         return np.asarray(np.where(self.classes < 0, self.minus > 0, self.plus > 0))
 
     def support(self, m: int, chosen: ArrayLike | None = None) -> NDArray[np.bool_]:
-        """Return S (K, m): True for weights that may differ from 0, at most those of the mask `chosen`.
-
-        A zero face has none.
-        """
+        """Return S (K, m): True for weights that may differ from 0: of nonzero faces, and in `chosen`."""
         free = np.broadcast_to(self.free[:, None], (self.count, m))
         if chosen is None:
             return free

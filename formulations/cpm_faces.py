@@ -260,7 +260,7 @@ def integer_face(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLike
 
 
 def integer_relaxation(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLike = 1.0) -> Program:
-    """State :func:`integer_face` with real coefficients from −M to M; arguments as there."""
+    """State the face with real coefficients from −M to M; arguments as in :func:`integer_face`."""
     return _integer(X, y, scale, M, C, exact=False)
 
 

@@ -154,10 +154,7 @@ class Expansion:
 def duality(
     primal: Program, dual: Program, expansion: Expansion, costs: Vector, pattern: ArrayLike = 1.0
 ) -> Duality:
-    """Pair two linear programs: the primal's alpha is the multiplier of the dual's row ``alpha``.
-
-    `pattern` (p,) makes it 0 at centres that may not be used. `costs` (n,) are those of slack.
-    """
+    """Pair two linear programs; alpha is `pattern` (p,) times the multiplier of the dual's row ``alpha``."""
     row = next(row for row in dual.rows if row.name == "alpha")
 
     def recover(_: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

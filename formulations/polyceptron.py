@@ -276,13 +276,14 @@ def _dual(
 ) -> Program:  # fmt: skip
     """State the dual of one face (`face` "w") or of all faces ("W"); `imbalance` is Σ_i u_i y_i x̃_i."""
     indices = "ᵢ" if face == "w" else "ᵢₖ"
+    factor = "" if margin == 1.0 else f"{_decimal(margin)} "
     term, term_text, variables, rows = box_duals(imbalance, radius, f"Σᵢ u{indices} yᵢ x̃ᵢ", face)
     return Program(
         name=name,
         title=title,
         source=f"{_PAPER} (derived)",
         objective=cp.Maximize(margin * cp.sum(u) - term),
-        objective_text=f"{_factor(margin)}Σ{indices} u{indices}{term_text}",
+        objective_text=f"{factor}Σ{indices} u{indices}{term_text}",
         variables={"u": u, **variables},
         rows=(*rows, *_cap_rows(u, costs, indices)),
         parameters=parameters,
@@ -294,11 +295,6 @@ def _dual(
 def _decimal(number: float) -> str:
     """Return a number with all its digits, and no exponent."""
     return np.format_float_positional(number, trim="-")
-
-
-def _factor(margin: float) -> str:
-    """Return the margin as the printed factor of a sum; nothing for 1."""
-    return "" if margin == 1.0 else f"{_decimal(margin)} "
 
 
 def _parameters(
@@ -437,10 +433,7 @@ def mixed_integer(
 
 
 def point_of(X: MatrixLike, y: ArrayLike, W: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-    """Return the variables of :func:`mixed_integer` at faces W: the least slacks, the best assignment.
-
-    The faces are reordered as the row symmetry requires.
-    """
+    """Return all variables at faces W: the best assignment, and faces in the order that symmetry requires."""
     X, y = as_data(X, y)
     scores = lift(dense(X)) @ W.T
     best = scores[y < 0].argmin(axis=1)

@@ -84,10 +84,7 @@ def ramp(margins: Array, gamma: float) -> tuple[float, float]:
 
 
 def margins_to_try(margins: Array, gamma: float | Literal["best"]) -> Array:
-    """Return the candidates for γ: the given number, or a grid for gamma="best".
-
-    `margins` are the y_i f(x_i).
-    """
+    """Return the candidates for γ: the given one, or a grid for "best"; `margins` are the y_i f(x_i)."""
     if isinstance(gamma, str):
         if gamma != "best":
             raise ValueError(f"gamma must be positive or 'best', not {gamma!r}")

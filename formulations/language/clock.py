@@ -44,13 +44,12 @@ class Clock:
         limit = seconds(limit)
         outer = _current.get() if outer is None else outer
         self._started = time.perf_counter()
-        self._deadline = None if limit is None else self._started + limit
+        deadlines = [] if limit is None else [self._started + limit]
+        if outer is not None and outer._deadline is not None:
+            deadlines.append(outer._deadline)
+        self._deadline = min(deadlines, default=None)
         self._outermost: Clock = self if outer is None else outer._outermost
         self._stopped = False  # used in the outermost clock only
-        if outer is not None and outer._deadline is not None:
-            self._deadline = (
-                outer._deadline if self._deadline is None else min(self._deadline, outer._deadline)
-            )
 
     def __reduce__(self) -> tuple[object, ...]:  # processes have only the wall time in common
         return _rebuilt, (None if self.left is None else wall_time() + self.left, self.is_stopped)

@@ -76,10 +76,10 @@ def search(highs: Any, clock: Clock, run: Callable[[], Any]) -> tuple[Any, bool]
 
 @contextmanager
 def searches_of_cvxpy(clock: Clock) -> Iterator[list[bool]]:
-    """Run the HiGHS solvers that cvxpy creates by :func:`search`, inside the context.
+    """Run the HiGHS solvers that cvxpy creates by :func:`search`; yield a list of the runs' interruptions.
 
-    Yield a list that gets, for each run, True if it was interrupted. The class ``highspy.Highs`` is replaced
-    meanwhile, for one thread at a time.
+    The list gets True for a run that was interrupted, else False. Inside the context the class
+    ``highspy.Highs`` is replaced, for one thread at a time.
     """
     highspy, interrupted = quiet_highs(), list[bool]()
     with _replacement_lock:

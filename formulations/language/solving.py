@@ -307,10 +307,7 @@ def require_scip() -> None:
 
 @dataclass
 class _Run:
-    """One call of :func:`solve`: its arguments, and the best solution so far.
-
-    A residual is that of the worst optimality condition, relative.
-    """
+    """One call of :func:`solve`; residuals are those of the worst optimality condition, relative."""
 
     program: Statement
     time_limit: float | None
@@ -323,8 +320,7 @@ class _Run:
     ruled_out: Solution | None = None  # the first solution with the status INFEASIBLE or UNBOUNDED
     failures: dict[str, str] = field(default_factory=dict)  # by solver: "failed" or "fell short"
     times: tuple[float, float] = (0.0, 0.0)  # seconds of building and of solving
-    # Largest residual of the status SOLVED, with which no other solver runs: the certificates' tolerance.
-    solved_residual: float = 1e-6
+    solved_residual: float = 1e-6  # largest residual of SOLVED; no other solver runs. Certificates' tolerance
     final_residual: float = 1e-7  # largest residual with which the same solver does not run again
 
     def __post_init__(self) -> None:
