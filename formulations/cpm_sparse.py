@@ -128,14 +128,15 @@ def primal_terms(penalty: FacePenalty, W: cp.Variable) -> FaceTerms:
     """Return the terms of the primal for faces W (K, m+1), the bias last: the penalty's cost and rows."""
     K, m = W.shape[0], penalty.n_features
     terms, faces = FaceTerms(), W[:, :-1]
+    by_weight = _index_of(np.arange(m), m, K)
     if penalty.l1 > 0:
         lam = cp.Parameter(nonneg=True, name="lam", value=penalty.l1)
         T = cp.Variable((K, m), name="T")
         terms.cost, terms.text = lam * cp.sum(T), " + λ Σₖⱼ Tₖⱼ"
         says = "part of $λ$ on this side of the weight; both parts add up to $λ$"
         terms.rows = (
-            Row("upper", faces <= T, "Wₖⱼ ≤ Tₖⱼ for Fⱼ > 0", "r_plus", says, _weight_index(K, m)),
-            Row("lower", -faces <= T, "−Wₖⱼ ≤ Tₖⱼ for Fⱼ > 0", "r_minus", says, _weight_index(K, m)),
+            Row("upper", faces <= T, "Wₖⱼ ≤ Tₖⱼ for Fⱼ > 0", "r_plus", says, by_weight),
+            Row("lower", -faces <= T, "−Wₖⱼ ≤ Tₖⱼ for Fⱼ > 0", "r_minus", says, by_weight),
         )
         terms.variables["T"], terms.parameters["lam"] = T, lam
         terms.data |= {"Tₖⱼ": _padded(T, K), "F": _features(m)}
@@ -154,7 +155,7 @@ def primal_terms(penalty: FacePenalty, W: cp.Variable) -> FaceTerms:
         signed_weights = cp.multiply(np.tile(penalty.signs[signed].astype(float), (K, 1)), W[:, signed])
         terms.rows += (
             Row("sign", signed_weights >= 0, "σⱼ Wₖⱼ ≥ 0 for σⱼ² > 0", "delta",
-                "rate of decrease of the cost at weights of the forbidden sign", _signed_index(penalty, K)),
+                "rate of decrease of the cost at weights of the forbidden sign", _index_of(signed, m, K)),
         )  # fmt: skip
         terms.data["σ"] = np.append(penalty.signs.astype(float), 0.0)
     return terms
@@ -163,6 +164,7 @@ def primal_terms(penalty: FacePenalty, W: cp.Variable) -> FaceTerms:
 def dual_terms(penalty: FacePenalty, K: int) -> FaceTerms:
     """Return the terms of the dual for K faces: what is subtracted from V (K, m+1), and the rows."""
     m, terms = penalty.n_features, FaceTerms()
+    by_weight = _index_of(np.arange(m), m, K)
     terms.letters["Nₖⱼ"] = "= Σᵢ αᵢₖ yᵢ x̃ᵢⱼ − rₖⱼ − qₖⱼ + σⱼ δₖⱼ: twice the weight, for the total margin"
     zero, signs = np.zeros((K, m + 1)), np.append(penalty.signs.astype(float), 0.0)
     terms.data.update({"rₖⱼ": zero, "qₖⱼ": zero, "δₖⱼ": zero, "σ": signs})
@@ -170,9 +172,9 @@ def dual_terms(penalty: FacePenalty, K: int) -> FaceTerms:
         lam, r = cp.Parameter(nonneg=True, name="lam", value=penalty.l1), cp.Variable((K, m), name="r")
         terms.rows += (
             Row("upper", r <= lam, "rₖⱼ ≤ λ for Fⱼ > 0", "W_plus",
-                "the positive part of the weight $Wₖⱼ$", _weight_index(K, m)),
+                "the positive part of the weight $Wₖⱼ$", by_weight),
             Row("lower", -r <= lam, "−rₖⱼ ≤ λ for Fⱼ > 0", "W_minus",
-                "the negative part of the weight $Wₖⱼ$", _weight_index(K, m)),
+                "the negative part of the weight $Wₖⱼ$", by_weight),
         )  # fmt: skip
         if penalty.group == 0.0:  # else W is the multiplier of the row ``group``
             terms.letters["Wₖ"] = "face $k$ of the primal"
@@ -194,7 +196,7 @@ def dual_terms(penalty: FacePenalty, K: int) -> FaceTerms:
         delta = cp.Variable((K, len(signed)), name="delta")
         terms.rows += (
             Row("sign", delta >= 0, "δₖⱼ ≥ 0 for σⱼ² > 0", "sigma W",
-                "the absolute value of a weight with a required sign", _signed_index(penalty, K)),
+                "the absolute value of a weight with a required sign", _index_of(signed, m, K)),
         )  # fmt: skip
         padded = delta @ np.eye(m + 1)[signed]
         terms.variables["delta"], terms.data["δₖⱼ"] = delta, padded
@@ -228,18 +230,13 @@ def _features(m: int) -> NDArray[np.float64]:
     return np.append(np.ones(m), 0.0)
 
 
-def _weight_index(K: int, m: int) -> NDArray[np.int64]:
-    """Return the index (m+1, K) of each entry of a (K, m) constraint, as printed; -1 for biases."""
+def _index_of(features: NDArray[Any], m: int, K: int) -> NDArray[np.int64]:
+    """Return the index (m+1, K) of feature j and face k in a constraint on some features of all faces.
+
+    The constraint has the shape (K, number of `features`). The index of other features and the bias is -1.
+    """
     index = np.full((m + 1, K), -1, dtype=np.int64)
-    index[:m] = np.arange(K * m).reshape(K, m).T
-    return index
-
-
-def _signed_index(penalty: FacePenalty, K: int) -> NDArray[np.int64]:
-    """Return the index (m+1, K) of each entry of a constraint on the features with a sign; -1 elsewhere."""
-    signed = np.flatnonzero(penalty.signs)
-    index = np.full((penalty.n_features + 1, K), -1, dtype=np.int64)
-    index[signed] = np.arange(K * len(signed)).reshape(K, len(signed)).T
+    index[features] = np.arange(K * len(features)).reshape(K, len(features)).T
     return index
 
 

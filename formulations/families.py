@@ -7,7 +7,7 @@ outputs ``f_i = w'x_i + b``. A family q of rows has one constraint for every sam
 
 The side is +1 or -1. A row without slack (a hard row) has an infinite cap; a sample with a cap of 0 has no
 row in the family. The SVM has one family, the margins (side y_i, kink 1); the Relative Margin Machine also
-has the bounds f_i <= B and -f_i <= B (kink -B). For any families the dual is
+has the bounds f_i <= B and -f_i <= B (kink -B). For any Q families the dual is
 
     max  sum_q kink_q sum_i mu_qi - 1/2 beta'K beta,    beta_i = sum_q side_qi mu_qi
     s.t. sum_i beta_i = 0,    0 <= mu <= cap
@@ -180,17 +180,17 @@ class Families:
 
     @cached_property
     def sides(self) -> Vector:
-        """The sides, shape (q, n)."""
+        """The sides, shape (Q, n)."""
         return np.stack([family.side for family in self])
 
     @cached_property
     def caps(self) -> Vector:
-        """The caps, shape (q, n)."""
+        """The caps, shape (Q, n)."""
         return np.stack([family.cap for family in self])
 
     @cached_property
     def kinks(self) -> Vector:
-        """The kinks, shape (q,)."""
+        """The kinks, shape (Q,)."""
         return np.array([family.kink for family in self])
 
     @cached_property
@@ -206,7 +206,7 @@ class Families:
         return all(any((exists & (up == is_up)).any() for up, exists in rows) for is_up in (True, False))
 
     def part(self, samples: NDArray[np.intp]) -> Families:
-        """Return the same families of some samples only."""
+        """Return the families of the samples with these indices."""
         return Families(
             *(replace(family, side=family.side[samples], cap=family.cap[samples]) for family in self)
         )
@@ -218,7 +218,7 @@ class Families:
     # -- multipliers ---------------------------------------------------------------------------
 
     def named(self, Z: Vector) -> dict[str, Vector]:
-        """Return multipliers (q, n) by the names of their families."""
+        """Return multipliers (Q, n) by the names of their families."""
         return {family.name: row for family, row in zip(self, Z, strict=True)}
 
     def of_letters(self, vectors: Mapping[str, Vector]) -> dict[str, Vector]:
@@ -226,23 +226,23 @@ class Families:
         return {family.name: vectors[family.letter] for family in self if family.letter in vectors}
 
     def stacked(self, multipliers: Mapping[str, Vector]) -> Vector:
-        """Return multipliers, given by family, as an array (q, n); a missing family has zeros."""
+        """Return multipliers, given by family, as an array (Q, n); a missing family has zeros."""
         zeros = np.zeros(self.n)
         return np.stack([np.asarray(multipliers.get(family.name, zeros), dtype=float) for family in self])
 
     def beta(self, Z: Vector) -> Vector:
-        """Return beta (n,), the coefficients of w: sides times multipliers (q, n), summed over families."""
+        """Return beta (n,), the coefficients of w: sides times multipliers (Q, n), summed over families."""
         beta: Vector = (self.sides * Z).sum(axis=0)
         return beta
 
     def gain(self, Z: Vector) -> float:
-        """Return the linear term of the dual objective, sum_q kink_q sum_i mu_qi, at multipliers (q, n)."""
+        """Return the linear term of the dual objective, sum_q kink_q sum_i mu_qi, at multipliers (Q, n)."""
         sums = Z.sum(axis=1)
         return float(sum(kink * total for kink, total in zip(self.kinks, sums, strict=True) if total))
 
     @cached_property
     def _table(self) -> tuple[Pieces, Vector]:
-        """The pieces of phi, and the families' anchors (q, n).
+        """The pieces of phi, and the families' anchors (Q, n).
 
         The anchor of a family is the beta at which its multiplier becomes 0: the multiplier is
         ``side * (beta - anchor)``, clipped to [0, cap]. For side +1 the anchor is the left end of the
@@ -265,7 +265,7 @@ class Families:
         return self._table[0]
 
     def split(self, beta: Vector) -> Vector:
-        """Return the multipliers (q, n) with the largest linear term for the coefficients beta (n,) of w."""
+        """Return the multipliers (Q, n) with the largest linear term for the coefficients beta (n,) of w."""
         _, anchors = self._table
         return np.clip(self.sides * (beta - anchors), 0.0, self.caps)
 
@@ -418,7 +418,7 @@ def _sign_patterns(families: Sequence[Family]) -> list[tuple[Mask, tuple[bool, .
 
 
 def _table_of_pattern(families: Sequence[Family], ups: Sequence[bool]) -> Vector:
-    """Return a table of q + 1 breakpoints, q anchors and q + 2 slopes (rows) for samples with sides `ups`.
+    """Return a table of Q + 1 breakpoints, Q anchors and Q + 2 slopes (rows) for samples with sides `ups`.
 
     It has a column for each sample, or one column if every family's caps are one number.
     """

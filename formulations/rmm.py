@@ -390,17 +390,13 @@ def subproblem(
     balance = Row("b", cp.sum(delta) == -delta_fixed.sum(), "Σᵢ δ_{f,i} = −Σⱼ δ_{h,j}", "b", says)
     K_ff, K_fh = K[np.ix_(free, free)], K[np.ix_(free, fixed)]
     F = gram_factor(K_ff)
+    quadratic = -0.5 * cp.sum_squares(F.T @ delta) - (K_fh @ delta_fixed) @ delta
+    linear = cp.sum(alpha_free) - bound * cp.sum(lam_free) - bound * cp.sum(lam_star_free)
     return Program(
         name="rmm.subproblem",
         title=f"{_TITLE}, subproblem of the decomposition",
         source=f"{PAPER}, eq. (9), corrected",
-        objective=cp.Maximize(
-            -0.5 * cp.sum_squares(F.T @ delta)
-            - (K_fh @ delta_fixed) @ delta
-            + cp.sum(alpha_free)
-            - bound * cp.sum(lam_free)
-            - bound * cp.sum(lam_star_free)
-        ),
+        objective=cp.Maximize(quadratic + linear),
         objective_text="−½ δ_f'K_ff δ_f − δ_f'K_fh δ_h + Σᵢ αᵢ − B Σᵢ λᵢ − B Σᵢ λ*ᵢ",
         variables={"alpha": alpha_free, "lam": lam_free, "lam_star": lam_star_free},
         rows=(balance, *alpha_rows(alpha_free, costs), *bound_dual_rows(lam_free, lam_star_free, None)[0]),
