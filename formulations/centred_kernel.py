@@ -89,5 +89,5 @@ class CentredKernel:
         return (self._centre(K_test) @ weighted * self.shrinkage(D)) @ self.root.T
 
     def is_degenerate(self) -> bool:
-        """Return True if the centred points have rank n − 1: at D = 1 only the weights matter."""
+        """Return True if the centred points have rank n − 1: at D = 1 only the weights then matter, not K."""
         return len(self.eigenvalues) >= len(self.weights) - 1

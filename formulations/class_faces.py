@@ -1,13 +1,13 @@
 """Faces of two classes: their numbers, scores, assignment and objective.
 
 A face k is an affine function, with the score s_ik = w_k·x_i + b_k at sample i. Each class has faces, or one
-zero face, whose score is always 0. The log-odds of class +1 at x are the largest score of its faces less that
-of the other class. The objective, which :mod:`formulations.logistic_polytopes` minimises for a fixed
-assignment of each sample to a face of its class, is
+zero face, whose score is always 0. The log-odds of class +1 at x are the largest score of its faces less the
+largest of the other class's faces. The objective, which :mod:`formulations.logistic_polytopes` minimises for
+a fixed assignment of each sample to a face of its class, is
 
     Σ_i C_i ln(1 + exp ξ_i) + ρ/2 Σ_k ‖w_k‖² + η/2 Σ_k b_k² + penalties on w,
 
-where ξ_i is the largest score of the other class less the score of the face of sample i.
+where ξ_i is the largest score of the other class less the score of sample i's assigned face.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from formulations.polyhedral import pull
 
 Assignment = NDArray[np.int64]  # (n,): the face of each sample
 
-BIAS = 0.01
+BIAS_RIDGE = 0.01
 """Default of η/ρ, the ridge on the biases relative to that on the weights."""
 
 
@@ -46,14 +46,14 @@ class Owners:
         return len(self.classes)
 
     @property
-    def first(self) -> int:
+    def count_minus(self) -> int:
         """The number of faces of class −1, its zero face included."""
         return max(self.minus, 1)
 
     @property
     def classes(self) -> Array:
         """The class (K,) of every face, -1 or +1."""
-        return np.repeat([-1.0, 1.0], [self.first, max(self.plus, 1)])
+        return np.repeat([-1.0, 1.0], [self.count_minus, max(self.plus, 1)])
 
     @property
     def free(self) -> NDArray[np.bool_]:
@@ -61,14 +61,14 @@ class Owners:
         return np.asarray(np.where(self.classes < 0, self.minus > 0, self.plus > 0))
 
     def support(self, m: int, chosen: ArrayLike | None = None) -> NDArray[np.bool_]:
-        """Return S (K, m): True for weights that may differ from 0; a zero face has none."""
+        """Return S (K, m): True for weights that may differ from 0: of nonzero faces, and in `chosen`."""
         free = np.broadcast_to(self.free[:, None], (self.count, m))
         if chosen is None:
             return free
         mask = np.asarray(chosen)
         if mask.shape != free.shape or mask.dtype != bool:
             raise ValueError(
-                f"support must be of bool and of shape {free.shape}, a number for every weight, "
+                f"support must be of bool and of shape {free.shape}, an entry for every weight, "
                 f"not {mask.dtype} of shape {mask.shape}"
             )
         return np.asarray(free & mask)
@@ -116,7 +116,7 @@ def natural_assignment(y: Array, s: Array, owners: Owners) -> Assignment:
 
 
 def shortfall(y: Array, s: Array, owners: Owners, assignment: Assignment | None = None) -> Array:
-    """Return ξ (n,); without an assignment for the natural one."""
+    """Return ξ (n,); by default the natural assignment is used."""
     is_other = owners.other_class(y)
     score = np.where(is_other, -np.inf, s).max(axis=1)
     if assignment is not None:
@@ -129,9 +129,9 @@ def value(
     ridge: float = 1e-3, bias_ridge: float = 1e-5, l1: float = 0.0, group: float = 0.0,
     groups: ArrayLike | None = None, assignment: Assignment | None = None,
 ) -> float:  # fmt: skip
-    """Return the objective at faces w (K, m), b (K,); without an assignment for the natural one.
+    """Return the objective at faces w (K, m), b (K,); by default the natural assignment is used.
 
-    `ridge` is ρ and `bias_ridge` η; the penalties are those of :mod:`formulations.face_penalty`.
+    `ridge` is ρ and `bias_ridge` is η; `l1`, `group`, `groups` are as in :class:`FacePenalty`.
     """
     X, y = as_data(X, y)
     xi = shortfall(y, scores(X, w, b), owners, assignment)
@@ -146,9 +146,9 @@ def loss_gradients(
 ) -> tuple[Array, Array]:
     """Return q (K, m) and r (K,), the gradients of the loss in w and b with their signs changed.
 
-    The multiplier α_ik of `alpha` (n, K) is the derivative of sample i's loss by the score of face k of the
-    other class, and 0 for a face of its own. With the assignment's Z, q_k = Σ_i (Z_ik Σ_l α_il − α_ik) x_i,
-    and r_k is the sum of the brackets.
+    `alpha` (n, K) has the multipliers: α_ik is the derivative of sample i's loss with respect to the score of
+    face k of the other class, and 0 for a face of its own class. With Z of :meth:`Owners.assignment_matrix`,
+    q_k = Σ_i (Z_ik Σ_l α_il − α_ik) x_i, and r_k is the sum of the same brackets.
     """
     brackets = owners.assignment_matrix(y, assignment) * alpha.sum(axis=1, keepdims=True) - alpha
     gradients = pull(X, brackets * owners.free)

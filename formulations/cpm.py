@@ -43,7 +43,7 @@ s_k ≥ ‖v_k‖ [radius].
 The M_i of the mixed-integer program
 ------------------------------------
 The row of a positive is W_k·x̃_i ≥ 1 − η_i − M_i (1 − z_ik). M_i must be so large that the row of a face that
-is not chosen (z_ik = 0) never restricts an optimal W. Let U be the cost of some W, and let
+is not chosen (z_ik = 0) never restricts an optimal W. Let U be the cost of any faces W, and let
 R(w) = ‖w‖² + Σ_neg C_i [1 + w·x̃_i]_+ be the cost of a face with the negatives alone. R is 2-strongly convex
 with a minimum V₀ at some w₀, so R(w) ≥ V₀ + ‖w − w₀‖². An optimal W has Σ_k R(W_k) ≤ U and every face has
 R(W_k) ≥ V₀, hence
@@ -209,7 +209,7 @@ def face_dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
 def _parameters(
     y: NDArray[Any], n_faces: int, assignment: ArrayLike, C: ArrayLike, loss: Loss
 ) -> tuple[dict[str, cp.Parameter], cp.Parameter]:
-    """Return the parameters C and Z, and the cost of each slack, recomputed when C or Z is set."""
+    """Return the parameters C and Z by name, and the cost of each slack, recomputed when C or Z is set."""
     check_loss(loss)
     whole("n_faces", n_faces)
     n = len(y)
@@ -257,17 +257,19 @@ def fixed_assignment(
     n, m = X.shape
     W, xi = cp.Variable((n_faces, m + 1), name="W"), cp.Variable(costs.shape, name="xi")
     variables = {"W": W, "xi": xi}
-    if loss == "sum":
-        slack, text, cost_text, index, data = xi, "ξᵢₖ", "Σᵢₖ Cᵢ Zᵢₖ ξᵢₖ", None, {}
-    else:
+    slack: cp.Expression = xi
+    index, data = None, {"x": X, "y": y}
+    slack_text, cost_text = "ξᵢₖ", "Σᵢₖ Cᵢ Zᵢₖ ξᵢₖ"
+    if loss == "max":
         index = slack_index(y, n_faces)
         slack = cp.reshape(xi[index.ravel()], (n, n_faces), order="C")
-        text, data = "ξ₍ᵢₖ₎", {"ξ₍ᵢₖ₎": slack, "ξᵢₖ": slack, "ξᵢ": xi[index[:, 0]]}
-        cost_text = "Σ_{yᵢ<0} Cᵢ ξᵢ + Σ_{yᵢ>0} Σₖ Cᵢ Zᵢₖ ξᵢₖ"
+        data |= {"ξ₍ᵢₖ₎": slack, "ξᵢₖ": slack, "ξᵢ": xi[index[:, 0]]}
+        slack_text, cost_text = "ξ₍ᵢₖ₎", "Σ_{yᵢ<0} Cᵢ ξᵢ + Σ_{yᵢ>0} Σₖ Cᵢ Zᵢₖ ξᵢₖ"
+    margin_text = f"yᵢ Wₖ·x̃ᵢ ≥ 1 − {slack_text}"
     rows = [
-        Row("margin", cp.multiply(y[:, None], lift(X) @ W.T) >= 1 - slack, f"yᵢ Wₖ·x̃ᵢ ≥ 1 − {text}", "alpha",
+        Row("margin", cp.multiply(y[:, None], lift(X) @ W.T) >= 1 - slack, margin_text, "alpha",
             "rate at which the cost rises with sample i's margin on face k: 0 beyond it, its cost inside it"),
-        Row("slack", xi >= 0, f"{text} ≥ 0", "beta", "cost of slack less alpha", at=index),
+        Row("slack", xi >= 0, f"{slack_text} ≥ 0", "beta", "cost of slack less alpha", at=index),
     ]  # fmt: skip
     regulariser, regulariser_text = cp.sum_squares(W), "‖W‖²"
     if margin == "worst":
@@ -283,7 +285,7 @@ def fixed_assignment(
         rows=tuple(rows),
         parameters=parameters,
         letters=LETTERS,
-        data={"x": X, "y": y, **data},
+        data=data,
     )
 
 
@@ -346,9 +348,9 @@ def fixed_assignment_dual(
 
 
 def norm_row(s: cp.Variable, v: cp.Expression, text: str) -> Row:
-    """Return the row ``norm`` of a dual with the worst-case margin, for s (K,) and v (m+1, K).
+    """Return the row ``norm`` of a dual with the worst-case margin: ‖v_k‖ ≤ s_k, for s (K,) and v (m+1, K).
 
-    It is a cone: the norm has no gradient at v_k = 0.
+    The row is a cone, because the norm has no gradient at v_k = 0.
     """
     says = "the largest norm of a face; and under it, for every k, the face with its sign changed, $−Wₖ$"
     return Row("norm", cp.SOC(s, v, axis=0), text, "radius", says)
@@ -360,16 +362,18 @@ def recover(
 ) -> dict[str, NDArray[Any]]:  # fmt: skip
     """Return primal variables W, xi, and t of margin="worst", from the dual's alpha (n, K).
 
-    `radius` (m+2, K) are the multipliers of the dual's row norm, which contain the faces. Without them W_k =
-    0 if v_k = 0, which need not be optimal.
+    `radius` (m+2, K) are the multipliers of the dual's row norm, which contain the faces. Without `radius`,
+    W_k = 0 if v_k = 0, which need not be optimal.
     """
     X, y = as_data(X, y)
     v = (lift(X).T @ (alpha * y[:, None])).T
     if margin == "total":
         return with_slacks(X, y, 0.5 * v, loss)
-    theta = margin_weights(v)
-    W = v * np.divide(0.5, theta, out=np.zeros_like(theta), where=theta > 0)[:, None]
-    W = W if radius is None else -radius[1:].T
+    if radius is not None:
+        W = -radius[1:].T
+    else:
+        theta = margin_weights(v)
+        W = v * np.divide(0.5, theta, out=np.zeros_like(theta), where=theta > 0)[:, None]
     return {**with_slacks(X, y, W, loss), "t": np.array((W**2).sum(axis=1).max())}
 
 
@@ -392,16 +396,17 @@ def big_m(
 ) -> NDArray[np.float64]:  # fmt: skip
     """Return M_i of each positive, shape (n₊,).
 
-    `upper` is U, the cost of some faces W; by default the lower cost of two simple choices.
+    `upper` is U, the cost of any faces W; by default the lower cost of two simple choices.
     """
     X, y = as_data(X, y)
     costs, lifted = as_costs(C, len(y)), lift(X)
     negative_costs = np.where(y < 0, costs, 0.0)
     if upper is None:
-        positive_cost, n_losses = costs[y > 0].sum(), n_faces if loss == "sum" else 1
+        positive_cost = costs[y > 0].sum()
+        n_losses = n_faces if loss == "sum" else 1
         n_norms = n_faces if margin == "total" else 1
         # The costs of W = 0, and of W_k = (0, ..., 0, −1): then every score is −1, the negatives are on their
-        # margins, and the positives violate theirs by 2.
+        # margins, and each positive violates its margin by 2.
         upper = min(n_losses * negative_costs.sum() + positive_cost, n_norms + 2 * positive_cost)
     positives = lifted[y > 0]
     lengths = np.sqrt(np.asarray((positives * positives).sum(axis=1)).ravel())
@@ -446,27 +451,30 @@ def mixed_integer(
     W, eta = cp.Variable((K, lifted.shape[1]), name="W"), cp.Variable(n_positives, name="eta")
     xi = cp.Variable((n_negatives, K) if loss == "sum" else (n_negatives,), name="xi")
     z = cp.Variable((n_positives, K), boolean=True, name="z")
-    # Index of each sample among the negatives and among the positives, else -1.
-    negative, positive = (np.where(mask, np.cumsum(mask) - 1, -1) for mask in (y < 0, y > 0))
+    # Index of each sample among the negatives, and among the positives; -1 for samples of the other class.
+    negative_index, positive_index = (np.where(mask, np.cumsum(mask) - 1, -1) for mask in (y < 0, y > 0))
     faces = np.arange(K)
-    slack, text = (xi, "ξᵢₖ") if loss == "sum" else (xi[:, None], "ξᵢ")
+    at_negatives, at_positives = index_pairs(negative_index, faces), index_pairs(positive_index, faces)
+    if loss == "sum":
+        slack, text, slack_at = xi, "ξᵢₖ", at_negatives
+    else:
+        slack, text, slack_at = xi[:, None], "ξᵢ", negative_index
     no_multiplier = ("–", "none: an integer program has no multipliers")
-    slack_at = index_pairs(negative, faces) if loss == "sum" else negative
     rows = [
         Row("inside", -(negatives @ W.T) >= 1 - slack, f"−Wₖ·x̃ᵢ ≥ 1 − {text} for yᵢ < 0", *no_multiplier,
-            at=index_pairs(negative, faces)),
+            at=at_negatives),
         Row("outside", positives @ W.T >= 1 - eta[:, None] - cp.multiply(M[:, None], 1 - z),
-            "Wₖ·x̃ᵢ ≥ 1 − ηᵢ − Mᵢ (1 − zᵢₖ) for yᵢ > 0", *no_multiplier, at=index_pairs(positive, faces)),
-        Row("choice", cp.sum(z, axis=1) == 1, "Σₖ zᵢₖ = 1 for yᵢ > 0", *no_multiplier, at=positive),
+            "Wₖ·x̃ᵢ ≥ 1 − ηᵢ − Mᵢ (1 − zᵢₖ) for yᵢ > 0", *no_multiplier, at=at_positives),
+        Row("choice", cp.sum(z, axis=1) == 1, "Σₖ zᵢₖ = 1 for yᵢ > 0", *no_multiplier, at=positive_index),
         Row("slack", xi >= 0, f"{text} ≥ 0 for yᵢ < 0", *no_multiplier, at=slack_at),
-        Row("excess", eta >= 0, "ηᵢ ≥ 0 for yᵢ > 0", *no_multiplier, at=positive),
+        Row("excess", eta >= 0, "ηᵢ ≥ 0 for yᵢ > 0", *no_multiplier, at=positive_index),
     ]  # fmt: skip
     if K > 1:
-        earlier = np.tril(np.ones((n_positives, n_positives)), -1) @ z  # number on each face
+        earlier = np.tril(np.ones((n_positives, n_positives)), -1) @ z  # earlier positives on each face
         # The constraint has K − 1 columns: column k − 1 is of face k.
         rows.append(
             Row("symmetry", z[:, 1:] <= earlier[:, : K - 1], "zᵢₖ ≤ Σ_{j<i} z_{j,k−1} for yᵢ > 0, k > 0",
-                *no_multiplier, at=index_pairs(positive, faces - 1))
+                *no_multiplier, at=index_pairs(positive_index, faces - 1))
         )  # fmt: skip
     variables = {"W": W, "xi": xi, "eta": eta, "z": z}
     regulariser, regulariser_text = cp.sum_squares(W), "‖W‖²"
@@ -508,14 +516,14 @@ _ALL_ASSIGNMENTS = {
 def expand_to_samples(
     values: NDArray[np.float64], mask: NDArray[np.bool_], elsewhere: float
 ) -> NDArray[np.float64]:
-    """Return an array over all samples with the values at the samples of the mask, `elsewhere` at others."""
+    """Return an array over all samples: `values` at the samples of the mask, `elsewhere` at the others."""
     result = np.full((len(mask), *values.shape[1:]), elsewhere)
     result[mask] = values
     return result
 
 
 def index_pairs(rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the flat index (n, K) of each pair of a row and a column, -1 if one of the two is negative."""
+    """Return the flat index (n, K) of each pair of a row and a column; -1 if either index is negative."""
     width = int(columns.max(initial=0)) + 1
     is_absent = (rows[:, None] < 0) | (columns < 0)
     return np.where(is_absent, -1, rows[:, None] * width + columns)

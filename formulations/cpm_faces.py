@@ -19,9 +19,9 @@ is a mixed-integer quadratic program. The scale is one more variable, over which
 Variables and shapes
 --------------------
 w or p (m,), b scalar, xi (n,); alpha (n,), mu and nu (m,) in the duals. X is (n, m), y is (n,) of -1 and +1,
-C a scalar or (n,). Few features: s is an integer, z (m,) is 1 for features in use, t_j is the cost of w_j,
-lam a scalar. A branch-and-bound node may fix features: g (m,) is 1 for required ones, else 0, and X is
-without the excluded ones. Integer coefficients: δ is a positive number, M an integer.
+C a scalar or (n,). In the programs of few features, s is an integer, z (m,) is 1 for features in use, t_j is
+the cost of w_j, lam a scalar. A branch-and-bound node may fix features: g (m,) is 1 for required features,
+else 0, and X has no excluded features. For integer coefficients, δ is a positive number, M an integer.
 
 Programs
 --------
@@ -36,8 +36,8 @@ subset_relaxation_dual has v_j = Σ_i α_i y_i x_ij and v_b = Σ_i α_i y_i:
      max  Σ α − ¼ v_b² − s λ − Σ μ_j + Σ g_j ν_j    s.t.  ¼ v_j² ≤ λ + μ_j − ν_j,  0 ≤ α ≤ C,  λ, μ, ν ≥ 0.
 
 For a given alpha, the optimal λ, μ, ν give Σ α − ¼ (v_b² + Σ_{j∈S} v_j²), where S has the required features
-and those s − Σ g others with the largest v_j². It is a lower bound for every choice of s features that
-includes the required ones: any such set gives a value of this form, and S the least.
+and those s − Σ g others with the largest v_j². This value is a lower bound for every choice of s features
+with the required ones among them: any such choice gives a value of this form, and S the least.
 
 integer_face is exact, with p integer; integer_relaxation has p real, and integer_relaxation_dual is its dual.
 Without the limits M the dual is that of the unrestricted face for any scale, Σ α − ¼ (v_b² + Σ_j v_j²). The
@@ -223,7 +223,7 @@ def subset_relaxation_dual(
 def _subset_data(
     X: MatrixLike, y: ArrayLike, s: int, given: ArrayLike | None
 ) -> tuple[Matrix, Vector, Vector]:
-    """Check samples, labels and g."""
+    """Return samples, labels and g, checked; by default no feature is required."""
     X, y = as_data(X, y)
     whole("s", s)
     shape = (X.shape[1],)
@@ -260,7 +260,7 @@ def integer_face(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLike
 
 
 def integer_relaxation(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLike = 1.0) -> Program:
-    """State the same with real coefficients from −M to M; arguments as in :func:`integer_face`."""
+    """State the face with real coefficients from −M to M; arguments as in :func:`integer_face`."""
     return _integer(X, y, scale, M, C, exact=False)
 
 

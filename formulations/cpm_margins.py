@@ -2,12 +2,12 @@
 
 Problem
 -------
-A polytope has K faces W_k, and is outside (y = +1) where f(x) = max_k W_k·x̃ > 0, with x̃ = (x, 1). For faces
-of norm 1 its worst-case margin is the least y_i f(x_i); its total margin is the sum over the faces of the
-least y_i f(x_i) among the samples assigned to the face. The assignment of samples to faces is fixed here. (1)
-maximises one of the two margins; (2) has a variable ζ_k for the margin of face k. (3) to (5), which the paper
-derives from these, minimise the norms of the faces. Here a positive has a margin constraint on its assigned
-face, and a negative on every face. The programs are written out below.
+A polytope has K faces W_k; a sample is outside (y = +1) where f(x) = max_k W_k·x̃ > 0, with x̃ = (x, 1). For
+faces of norm 1 the worst-case margin is the least y_i f(x_i); the total margin is the sum over the faces of
+the least y_i f(x_i) among the samples assigned to the face. The assignment of samples to faces is fixed here.
+Program (1) of the paper maximises one of the two margins; (2) has a variable ζ_k for the margin of face k.
+(3) to (5), which the paper derives from (1) and (2), minimise the norms of the faces. Here a positive has a
+margin constraint on its assigned face, and a negative on every face. The programs are written out below.
 
 - In (2), ‖W_k‖ = 1 is relaxed to ‖W_k‖ ≤ 1. If a face has the constraints of all negatives and its ζ_k is
   positive, the relaxation is exact: scaling the face up raises its margin. For (2) as printed it may not be:
@@ -118,7 +118,7 @@ _CASES = {  # title and source, by the name of the primal
 
 @dataclass(frozen=True)
 class MarginRows:
-    """The data of the programs, and the margin constraints of the pairs: the (i, k) with Z_ik = 1."""
+    """The data of the programs, and the margin constraints of the pairs (i, k) with Z_ik = 1."""
 
     X: Matrix  # (n, m)
     y: NDArray[np.float64]  # (n,)
@@ -126,7 +126,7 @@ class MarginRows:
 
     @staticmethod
     def of(X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike) -> "MarginRows":
-        """Pair each positive with its face, each negative with all; arguments as in :func:`hard_total`."""
+        """Pair each positive with its face, each negative with all faces."""
         X, y = as_data(X, y)
         whole("n_faces", n_faces)
         return MarginRows(X, y, assignment_matrix(y, n_faces, assignment))
@@ -141,13 +141,13 @@ class MarginRows:
         return cp.Variable((self.Z.shape[1], self.X.shape[1] + 1), name="W")
 
     def select(self, values: cp.Expression, z: float = 1.0) -> cp.Expression:
-        """Return the entries of values (n, K) with Z_ik = z, as a vector; the pairs by default."""
+        """Return the entries of `values` (n, K) with Z_ik = z, as a vector; by default those of the pairs."""
         return cp.vec(values, order="C")[np.flatnonzero(self.Z.ravel() == z)]
 
     def index(self, z: float = 1.0) -> NDArray[np.int64]:
-        """Return the index (n, K) of each pair in the vector of :meth:`select`, -1 if it is not in it."""
-        is_in = self.Z.ravel() == z
-        return np.where(is_in, np.cumsum(is_in) - 1, -1).reshape(self.Z.shape)
+        """Return the index of each (i, k) in the vector of :meth:`select`, -1 if Z_ik is not z; (n, K)."""
+        is_selected = self.Z.ravel() == z
+        return np.where(is_selected, np.cumsum(is_selected) - 1, -1).reshape(self.Z.shape)
 
     def as_matrix(self, multipliers: NDArray[Any]) -> NDArray[np.float64]:
         """Return the multipliers of the row ``margin`` as (n, K), 0 for pairs without a constraint."""
@@ -156,7 +156,7 @@ class MarginRows:
         return alpha
 
     def margins(self, W: cp.Variable) -> cp.Expression:
-        """Return y_i W_k·x̃_i of the pairs."""
+        """Return the vector of y_i W_k·x̃_i of the pairs."""
         return self.select(cp.multiply(self.y[:, None], lift(self.X) @ W.T))
 
     def gradients(self, alpha: cp.Variable) -> cp.Expression:
@@ -164,18 +164,18 @@ class MarginRows:
         return lift(self.X).T @ cp.multiply(self.y[:, None], alpha)
 
     def dual_rows(self, alpha: cp.Variable) -> list[Row]:
-        """Return the rows of alpha (n, K): nonnegative for the pairs, and 0 elsewhere."""
-        rows = [
+        """Return the rows that make alpha (n, K) nonnegative for the pairs, and 0 elsewhere."""
+        constraints = [
             Row("margin", self.select(alpha) >= 0, "αᵢₖ ≥ 0 for Zᵢₖ > 0", "surplus",
                 "surplus of sample i over the margin of face k", self.index())
         ]  # fmt: skip
         if (self.Z == 0.0).any():
-            rows.append(
+            constraints.append(
                 Row("unassigned", self.select(alpha, 0.0) == 0, "αᵢₖ = 0 for Zᵢₖ < 1", "beyond",
                     "surplus of positive i over the margin of face k, to which it is not assigned",
                     self.index(0.0))
             )  # fmt: skip
-        return rows
+        return constraints
 
 
 def _program(

@@ -93,10 +93,10 @@ _LETTERS = {
 class FaceTerms:
     """The terms and rows that a penalty on faces adds to a program."""
 
-    cost: Any = 0.0  # the term of the primal's objective
-    text: str = ""  # the term as printed, with its first ``+``; empty without a term
-    subtracted: Any = 0.0  # (K, m+1): the term subtracted from V in the dual
-    # the parts to be added to those of a Program
+    cost: Any = 0.0  # term of the primal's objective
+    text: str = ""  # `cost` as printed, with its first ``+``; empty without a term
+    subtracted: Any = 0.0  # (K, m+1): term subtracted from V in the dual
+    # fields of a Program, to be added to those of the program without penalty
     rows: tuple[Row, ...] = ()
     variables: dict[str, cp.Variable] = field(default_factory=dict)
     parameters: dict[str, cp.Parameter] = field(default_factory=dict)
@@ -125,17 +125,18 @@ class FaceTerms:
 
 
 def primal_terms(penalty: FacePenalty, W: cp.Variable) -> FaceTerms:
-    """Return the penalty of the faces W (K, m+1), the bias last, and its rows."""
+    """Return the terms of the primal for faces W (K, m+1), the bias last: the penalty's cost and rows."""
     K, m = W.shape[0], penalty.n_features
     terms, faces = FaceTerms(), W[:, :-1]
+    by_weight = _index_of(np.arange(m), m, K)
     if penalty.l1 > 0:
         lam = cp.Parameter(nonneg=True, name="lam", value=penalty.l1)
         T = cp.Variable((K, m), name="T")
         terms.cost, terms.text = lam * cp.sum(T), " + λ Σₖⱼ Tₖⱼ"
         says = "part of $λ$ on this side of the weight; both parts add up to $λ$"
         terms.rows = (
-            Row("upper", faces <= T, "Wₖⱼ ≤ Tₖⱼ for Fⱼ > 0", "r_plus", says, _weight_index(K, m)),
-            Row("lower", -faces <= T, "−Wₖⱼ ≤ Tₖⱼ for Fⱼ > 0", "r_minus", says, _weight_index(K, m)),
+            Row("upper", faces <= T, "Wₖⱼ ≤ Tₖⱼ for Fⱼ > 0", "r_plus", says, by_weight),
+            Row("lower", -faces <= T, "−Wₖⱼ ≤ Tₖⱼ for Fⱼ > 0", "r_minus", says, by_weight),
         )
         terms.variables["T"], terms.parameters["lam"] = T, lam
         terms.data |= {"Tₖⱼ": _padded(T, K), "F": _features(m)}
@@ -154,15 +155,16 @@ def primal_terms(penalty: FacePenalty, W: cp.Variable) -> FaceTerms:
         signed_weights = cp.multiply(np.tile(penalty.signs[signed].astype(float), (K, 1)), W[:, signed])
         terms.rows += (
             Row("sign", signed_weights >= 0, "σⱼ Wₖⱼ ≥ 0 for σⱼ² > 0", "delta",
-                "rate of decrease of the cost at weights of the forbidden sign", _signed_index(penalty, K)),
+                "rate of decrease of the cost at weights of the forbidden sign", _index_of(signed, m, K)),
         )  # fmt: skip
         terms.data["σ"] = np.append(penalty.signs.astype(float), 0.0)
     return terms
 
 
 def dual_terms(penalty: FacePenalty, K: int) -> FaceTerms:
-    """Return the terms subtracted from V (K, m+1) in the dual, and their rows."""
+    """Return the terms of the dual for K faces: what is subtracted from V (K, m+1), and the rows."""
     m, terms = penalty.n_features, FaceTerms()
+    by_weight = _index_of(np.arange(m), m, K)
     terms.letters["Nₖⱼ"] = "= Σᵢ αᵢₖ yᵢ x̃ᵢⱼ − rₖⱼ − qₖⱼ + σⱼ δₖⱼ: twice the weight, for the total margin"
     zero, signs = np.zeros((K, m + 1)), np.append(penalty.signs.astype(float), 0.0)
     terms.data.update({"rₖⱼ": zero, "qₖⱼ": zero, "δₖⱼ": zero, "σ": signs})
@@ -170,9 +172,9 @@ def dual_terms(penalty: FacePenalty, K: int) -> FaceTerms:
         lam, r = cp.Parameter(nonneg=True, name="lam", value=penalty.l1), cp.Variable((K, m), name="r")
         terms.rows += (
             Row("upper", r <= lam, "rₖⱼ ≤ λ for Fⱼ > 0", "W_plus",
-                "the positive part of the weight $Wₖⱼ$", _weight_index(K, m)),
+                "the positive part of the weight $Wₖⱼ$", by_weight),
             Row("lower", -r <= lam, "−rₖⱼ ≤ λ for Fⱼ > 0", "W_minus",
-                "the negative part of the weight $Wₖⱼ$", _weight_index(K, m)),
+                "the negative part of the weight $Wₖⱼ$", by_weight),
         )  # fmt: skip
         if penalty.group == 0.0:  # else W is the multiplier of the row ``group``
             terms.letters["Wₖ"] = "face $k$ of the primal"
@@ -194,7 +196,7 @@ def dual_terms(penalty: FacePenalty, K: int) -> FaceTerms:
         delta = cp.Variable((K, len(signed)), name="delta")
         terms.rows += (
             Row("sign", delta >= 0, "δₖⱼ ≥ 0 for σⱼ² > 0", "sigma W",
-                "the absolute value of a weight with a required sign", _signed_index(penalty, K)),
+                "the absolute value of a weight with a required sign", _index_of(signed, m, K)),
         )  # fmt: skip
         padded = delta @ np.eye(m + 1)[signed]
         terms.variables["delta"], terms.data["δₖⱼ"] = delta, padded
@@ -203,7 +205,7 @@ def dual_terms(penalty: FacePenalty, K: int) -> FaceTerms:
 
 
 def penalty_rows() -> tuple[Row, ...]:
-    """Return the rows of penalties and signs for one face of one feature, for their letters and meanings."""
+    """Return the rows of all penalties and signs, at one face of one feature: an example of their letters."""
     penalty = FacePenalty.of(1, l1=1.0, group=1.0, signs=[1])
     return primal_terms(penalty, cp.Variable((1, 2))).rows
 
@@ -228,18 +230,13 @@ def _features(m: int) -> NDArray[np.float64]:
     return np.append(np.ones(m), 0.0)
 
 
-def _weight_index(K: int, m: int) -> NDArray[np.int64]:
-    """Return the index (m+1, K) of each entry of a (K, m) constraint, as printed; -1 for biases."""
+def _index_of(features: NDArray[Any], m: int, K: int) -> NDArray[np.int64]:
+    """Return the index (m+1, K) of feature j and face k in a constraint on some features of all faces.
+
+    The constraint has the shape (K, number of `features`). The index of other features and the bias is -1.
+    """
     index = np.full((m + 1, K), -1, dtype=np.int64)
-    index[:m] = np.arange(K * m).reshape(K, m).T
-    return index
-
-
-def _signed_index(penalty: FacePenalty, K: int) -> NDArray[np.int64]:
-    """Return the index (m+1, K) of each entry of a constraint on the features with a sign; -1 elsewhere."""
-    signed = np.flatnonzero(penalty.signs)
-    index = np.full((penalty.n_features + 1, K), -1, dtype=np.int64)
-    index[signed] = np.arange(K * len(signed)).reshape(K, len(signed)).T
+    index[features] = np.arange(K * len(features)).reshape(K, len(features)).T
     return index
 
 
@@ -250,13 +247,13 @@ def membership(penalty: FacePenalty) -> NDArray[np.float64]:
 
 
 def by_groups(penalty: FacePenalty, part: cp.Expression) -> cp.Expression:
-    """Stack the entries of each group in a column of its own, filled up with zeros to the longest group."""
+    """Return a matrix with the entries (k, j) of each group in a column of its own, padded with zeros."""
     K, m = part.shape
     counts = np.bincount(penalty.groups, minlength=penalty.n_groups)
     longest, L = int(counts.max()), penalty.n_groups
     order = np.argsort(penalty.groups, kind="stable")
     rank = np.arange(m) - np.concatenate([[0], np.cumsum(counts)])[penalty.groups[order]]
-    # Entry (k, j) has the index k m + j, and goes to row k * longest + rank of its group's column.
+    # Entry (k, j) of `part` has the flat index k m + j, and goes to row k * longest + rank of its column.
     k = np.repeat(np.arange(K), m)
     target = (k * longest + np.tile(rank, K)) * L + np.tile(penalty.groups[order], K)
     source = k * m + np.tile(order, K)

@@ -63,7 +63,11 @@ class FacePenalty:
         n_features: int, *, l1: float = 0.0, group: float = 0.0,
         signs: Mapping[int, int] | ArrayLike | None = None, groups: ArrayLike | None = None,
     ) -> "FacePenalty":  # fmt: skip
-        """Check the numbers, and return a penalty for `n_features` features."""
+        """Check the numbers, and return a penalty for `n_features` features.
+
+        `signs` has a sign for each feature, or maps features to signs. `groups` has a label for each feature,
+        or lists of the features of one group; every other feature is then a group of its own.
+        """
         m = whole("n_features", n_features, 0)
         return FacePenalty(
             at_least("l1", l1, 0.0), at_least("group", group, 0.0), _signs(signs, m), _groups(groups, m)
@@ -97,27 +101,27 @@ class FacePenalty:
 
     @cached_property
     def thresholds(self) -> tuple[Vector, Vector]:
-        """Thresholds of positive and of negative gradients, (m,) each; infinite for a forbidden sign."""
+        """Thresholds (m,) of positive and of negative gradients; infinite for a forbidden sign."""
         return np.where(self.signs < 0, np.inf, self.l1), np.where(self.signs > 0, np.inf, self.l1)
 
     def value(self, W: Vector) -> float:
-        """Return the penalty of faces (K, m+1), the bias last, whatever their signs."""
+        """Return the penalty of faces W (K, m+1), the bias last; the sign constraints are ignored."""
         faces = W[:, :-1]
         return float(self.l1 * np.abs(faces).sum() + self.group * self.group_norms(faces).sum())
 
     def group_norms(self, faces: Vector) -> Vector:
-        """Return the norm of each group, shape (groups,), of weights or gradients (K, m) without biases."""
+        """Return the norms (L,) of the L groups, of weights or gradients `faces` (K, m) without biases."""
         squares = np.bincount(self.groups, (faces * faces).sum(axis=0), minlength=self.n_groups)
         return np.asarray(np.sqrt(squares))
 
     def soft_thresholded(self, V: Vector) -> Vector:
-        """Soft-threshold the gradients V (K, m+1) by λ, with 0 for weights of a forbidden sign: step 1."""
+        """Return the gradients V (K, m+1) after step 1: soft-thresholded, 0 for a forbidden sign."""
         positive, negative = self.thresholds
         faces = np.maximum(V[:, :-1] - positive, 0.0) - np.maximum(-V[:, :-1] - negative, 0.0)
         return np.column_stack([faces, V[:, -1:]])
 
     def group_factors(self, thresholded: Vector) -> Vector:
-        """Return the factor (m,) of step 2 for each feature, from 0 to 1, for gradients after step 1."""
+        """Return the factors (m,) of step 2, from 0 to 1, for gradients after step 1."""
         if self.group == 0.0:
             return np.ones(self.n_features)
         norms = self.group_norms(thresholded[:, :-1])
@@ -125,7 +129,7 @@ class FacePenalty:
         return np.asarray(np.divide(reduced, norms, out=np.zeros_like(reduced), where=norms > 0)[self.groups])
 
     def shrunk(self, V: Vector) -> Vector:
-        """Apply both steps to gradients V (K, m+1); half the result are the faces of the CPM."""
+        """Return shrunk V: the gradients V (K, m+1) after both steps; half of it are the faces of the CPM."""
         gradients = self.soft_thresholded(V)
         gradients[:, :-1] *= self.group_factors(gradients)
         return gradients
@@ -133,7 +137,7 @@ class FacePenalty:
     def dual_variables(self, V: Vector) -> tuple[Vector, Vector, Vector]:
         """Return the optimal r, q, δ of the dual, (K, m) each, with shrunk V = V − r − q + σδ.
 
-        |r| ≤ λ belongs to the first term, q with norms ≤ τ of the groups to the second, δ ≥ 0 to the signs.
+        r with |r| ≤ λ is of the term with λ, q with group norms ≤ τ of that with τ, δ ≥ 0 of the signs.
         """
         thresholded, shrunk = self.soft_thresholded(V)[:, :-1], self.shrunk(V)[:, :-1]
         r = np.clip(V[:, :-1], -self.l1, self.l1)
@@ -151,7 +155,7 @@ class FacePenalty:
 
 
 def _signs(signs: Mapping[int, int] | ArrayLike | None, m: int) -> NDArray[np.int64]:
-    """Return σ (m,) from a sign for each feature, or from signs by feature."""
+    """Return σ (m,) from a sign for each feature, or from a mapping of features to signs."""
     sigma = np.zeros(m, dtype=np.int64)
     if signs is None:
         return sigma
@@ -166,19 +170,21 @@ def _signs(signs: Mapping[int, int] | ArrayLike | None, m: int) -> NDArray[np.in
 
 
 def _sign(sign: object) -> int:
+    """Return a sign as an integer; raise ValueError if it is not -1, 0 or +1."""
     if isinstance(sign, int | float | np.number) and sign in (-1, 0, 1):
         return int(sign)
     raise ValueError(f"signs must be -1, 0 or +1, not {sign!r}")
 
 
 def _feature(name: str, feature: object, m: int) -> int:
+    """Return the index of a feature; raise ValueError, with the argument's `name`, if it is not one of m."""
     if isinstance(feature, int | np.integer) and not isinstance(feature, bool) and 0 <= feature < m:
         return int(feature)
     raise ValueError(f"{name} must name features from 0 to {m - 1}, not {feature!r}")
 
 
 def _groups(groups: ArrayLike | None, m: int) -> NDArray[np.int64]:
-    """Return the group (m,) of each feature, from labels or from lists of features; others are alone."""
+    """Return the group (m,) of each feature, for the argument `groups` of :meth:`FacePenalty.of`."""
     if groups is None:
         return np.arange(m)
     parts: Any = list(groups) if isinstance(groups, Sequence | np.ndarray) else groups

@@ -1,27 +1,27 @@
-"""Families of rows: the constraints of a hinge-type machine on its outputs, and its multipliers by name.
+"""Families of rows: the constraints of a hinge-type machine on its outputs, and their multipliers.
 
 A hinge-type machine minimises a quadratic in ``w`` plus the cost of slack in constraints (rows) on its n
 outputs ``f_i = w'x_i + b``. A family q of rows has one constraint for every sample i, with multiplier mu_qi,
 
     side_qi f_i >= kink_q - slack_qi,     slack_qi >= 0 at a cost of cap_qi per unit.
 
-The side is +1 or -1. A family without slack (hard rows) has an infinite cap; a sample with a cap of 0 has no
-such row. The SVM has one family, the margins (side y_i, kink 1); the Relative Margin Machine also has the
-bounds f_i <= B and -f_i <= B (kink -B). For any families the dual is
+The side is +1 or -1. A row without slack (a hard row) has an infinite cap; a sample with a cap of 0 has no
+row in the family. The SVM has one family, the margins (side y_i, kink 1); the Relative Margin Machine also
+has the bounds f_i <= B and -f_i <= B (kink -B). For any Q families the dual is
 
     max  sum_q kink_q sum_i mu_qi - 1/2 beta'K beta,    beta_i = sum_q side_qi mu_qi
     s.t. sum_i beta_i = 0,    0 <= mu <= cap
 
-with the kernel matrix K; for the quadratic 1/2 |w|^2 it is XX', and w = sum_i beta_i x_i. Certificates,
-solvers and plots take the families of a machine, and so also work for a new machine that states its own.
+with the kernel matrix K. For the quadratic 1/2 |w|^2, K = XX' and w = sum_i beta_i x_i. Certificates, solvers
+and plots take the families of a machine, and so also work for a new machine that states its own.
 
-For a given beta_i the multipliers with the largest linear term are known. A unit of beta_i adds side * kink
-to the linear term by any of the sample's families; they are used in decreasing order of this slope, each up
-to its cap. So the dual is max sum_i phi_i(beta_i) - 1/2 beta'K beta with concave, piecewise linear phi_i:
-each family is a piece of the length of its cap, and phi_i is -infinity beyond the outer pieces.
+For a given beta_i the multipliers with the largest linear term are known. Changing beta_i by one unit through
+family q changes the linear term by side_qi kink_q. Families are therefore used in decreasing order of this
+slope, each up to its cap. So the dual is max sum_i phi_i(beta_i) - 1/2 beta'K beta with concave, piecewise
+linear phi_i: each family is a piece of the length of its cap, and phi_i is -infinity beyond the outer pieces.
 
-Read in this order: Family (one name), Families (a machine; its multipliers, then its outputs), the functions
-that make them, Pieces (phi), and the rows that determine the best b (SlackCosts, Bound).
+Read in this order: Family, Families (those of a machine; functions of the multipliers, then of the outputs),
+the functions that make them, Pieces (phi), and SlackCosts and Bound, which determine the best b.
 """
 
 from __future__ import annotations
@@ -42,33 +42,33 @@ from formulations.language.types import Vector
 
 @dataclass(frozen=True)
 class Family:
-    """The rows of one name: ``side_i f_i >= kink - slack_i``, one for each sample."""
+    """The rows ``side_i f_i >= kink - slack_i``, one for each sample i."""
 
-    name: str  # of its rows, such as ``"margin"``
-    letter: str  # of its multipliers, such as ``"alpha"``
+    name: str  # name of the rows, such as ``"margin"``
+    letter: str  # letter of the multipliers, such as ``"alpha"``
     side: Vector  # (n,): +1 for a lower bound on the output, -1 for an upper bound
-    kink: float  # the bound on ``side * f``
+    kink: float  # lower bound on ``side * f``
     # (n,): cost of a unit of slack, the largest multiplier; infinite for a hard row, 0 for no row
     cap: Vector
-    # name and letter of the rows ``slack >= 0``; empty for rows without slack
+    # name of the rows ``slack >= 0`` and letter of their multipliers; empty without slack
     slack: tuple[str, str] | tuple[()] = ()
     # words for a row with its multiplier at 0, between 0 and its cap, and at its cap
     states: tuple[str, str, str] = ("idle", "in use", "at its cap")
-    price: str = ""  # name of the parameter to which the caps are proportional, if any
-    place: str = ""  # name of the parameter to which the kink is proportional, if any
-    excess: str = "ξ"  # letter of the slack
+    price: str = ""  # the estimator's parameter to which the caps are proportional, such as ``"C"``
+    place: str = ""  # the estimator's parameter to which the kink is proportional, such as ``"B"``
+    excess: str = "ξ"  # letter of the slack itself
 
     def __getstate__(self) -> dict[str, object]:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def surplus(self, f: Vector) -> Vector:
-        """Return the surplus (n,) of outputs f over the kink; if negative, minus the slack needed."""
+        """Return the surplus (n,) of outputs f over the kink; a negative one is minus the slack needed."""
         return self.side * f - self.kink
 
     @cached_property
     def up(self) -> NDArray[np.bool_]:
-        """True for lower bounds on the output, shape (n,), or () if all samples have the same side."""
-        is_common = self.side.strides == (0,)
+        """True for lower bounds on the output, shape (n,), or () if `side` is one number, broadcast."""
+        is_common = self.side.strides == (0,)  # a stride of 0: one number, broadcast to all samples
         return (self.side[0] if is_common else self.side) > 0.0
 
     @cached_property
@@ -79,30 +79,23 @@ class Family:
 
     @property
     def row_mask(self) -> NDArray[np.bool_] | None:
-        """Mask of the samples with such a row, shape (n,); None if all have one."""
+        """Mask (n,) of the samples that have a row; None if all have one."""
         row_mask = np.greater(self.common_cap, 0.0)
         return None if row_mask.all() else np.broadcast_to(row_mask, self.cap.shape)
 
     @cached_property
-    def _finite(self) -> tuple[bool, bool]:
-        """True if some row has slack, and True if every cap is finite."""
-        caps = self.common_cap
-        finite = caps < np.inf
-        return _has_cost(caps), finite if isinstance(finite, bool) else bool(finite.all())
-
-    @property
     def has_slack(self) -> bool:
         """True if some row has slack."""
-        return self._finite[0]
+        return _has_cost(self.common_cap)
 
-    @property
+    @cached_property
     def is_soft(self) -> bool:
-        """True if every row has slack."""
-        return self._finite[1]
+        """True if every row has slack: every cap is finite."""
+        return bool(np.less(self.common_cap, np.inf).all())
 
     @property
     def unit(self) -> float:
-        """The scale of residuals of this row: the kink's absolute value, at least 1."""
+        """The scale of residuals of these rows: the kink's absolute value, at least 1."""
         return max(abs(self.kink), 1.0)
 
 
@@ -120,13 +113,14 @@ def margin_family(y: Vector, costs: Vector) -> Family:
 
 
 def bound_families(n: int, B: float, cost: ArrayLike = np.inf) -> tuple[Family, ...]:
-    """Return the bounds ``f_i <= B`` and ``-f_i <= B`` of all n samples, or no rows if B is infinite.
+    """Return the bounds ``f_i <= B`` and ``-f_i <= B`` of all n samples, or no family if B is infinite.
 
-    `cost` is the cost of a unit beyond B, infinite for hard bounds.
+    `cost`, a number or (n,), is the cost of a unit of slack, infinite for hard bounds.
     """
     if np.isinf(at_least("B", B, 0.0, infinite=True)):
         return ()
-    caps, soft = np.broadcast_to(np.asarray(cost, dtype=float), (n,)), _has_cost(cost)
+    caps = np.broadcast_to(np.asarray(cost, dtype=float), (n,))
+    soft = _has_cost(cost)
     at_cap = "beyond" if soft else "held at"
     return tuple(
         Family(
@@ -186,22 +180,22 @@ class Families:
 
     @cached_property
     def sides(self) -> Vector:
-        """The sides, shape (q, n)."""
+        """The sides, shape (Q, n)."""
         return np.stack([family.side for family in self])
 
     @cached_property
     def caps(self) -> Vector:
-        """The caps, shape (q, n)."""
+        """The caps, shape (Q, n)."""
         return np.stack([family.cap for family in self])
 
     @cached_property
     def kinks(self) -> Vector:
-        """The kinks, shape (q,)."""
+        """The kinks, shape (Q,)."""
         return np.array([family.kink for family in self])
 
     @cached_property
     def largest_cost(self) -> Vector:
-        """The largest finite cost of a unit of slack of each sample, shape (n,)."""
+        """Each sample's largest cost of a unit of slack (n,), over the families whose every row has slack."""
         finite = [family.cap for family in self if family.is_soft]
         return np.max(finite, axis=0) if finite else np.zeros(self.n)
 
@@ -209,7 +203,7 @@ class Families:
     def has_opposite_margins(self) -> bool:
         """True if rows with a positive kink bound outputs from both sides; else the best b is infinite."""
         rows = [(family.up, np.greater(family.common_cap, 0.0)) for family in self if family.kink > 0]
-        return all(any((present & (up == side)).any() for up, present in rows) for side in (True, False))
+        return all(any((exists & (up == is_up)).any() for up, exists in rows) for is_up in (True, False))
 
     def part(self, samples: NDArray[np.intp] | slice) -> Families:
         """Return the same families of some samples only."""
@@ -224,70 +218,72 @@ class Families:
     # -- multipliers ---------------------------------------------------------------------------
 
     def named(self, Z: Vector) -> dict[str, Vector]:
-        """Return multipliers (q, n) by the names of their families."""
+        """Return multipliers (Q, n) by the names of their families."""
         return {family.name: row for family, row in zip(self, Z, strict=True)}
 
     def of_letters(self, vectors: Mapping[str, Vector]) -> dict[str, Vector]:
-        """Return multipliers by family, from the variables of an explicit dual by letter."""
+        """Return multipliers by family from `vectors`, the variables of a dual program by letter."""
         return {family.name: vectors[family.letter] for family in self if family.letter in vectors}
 
     def stacked(self, multipliers: Mapping[str, Vector]) -> Vector:
-        """Return multipliers by family as an array (q, n), 0 for missing families; ignore other names."""
+        """Return multipliers, given by family, as an array (Q, n); a missing family has zeros."""
         zeros = np.zeros(self.n)
         return np.stack([np.asarray(multipliers.get(family.name, zeros), dtype=float) for family in self])
 
     def beta(self, Z: Vector) -> Vector:
-        """Return beta (n,), the coefficients of w: sides times multipliers (q, n), summed over families."""
+        """Return beta (n,), the coefficients of w: sides times multipliers (Q, n), summed over families."""
         beta: Vector = (self.sides * Z).sum(axis=0)
         return beta
 
     def gain(self, Z: Vector) -> float:
-        """Return the linear part of the dual objective at multipliers (q, n)."""
+        """Return the linear term of the dual objective, sum_q kink_q sum_i mu_qi, at multipliers (Q, n)."""
         sums = Z.sum(axis=1)
         return float(sum(kink * total for kink, total in zip(self.kinks, sums, strict=True) if total))
 
     @cached_property
     def _table(self) -> tuple[Pieces, Vector]:
-        """The pieces of phi, and the anchors (q, n), where the pieces of families begin or end.
+        """The pieces of phi, and the families' anchors (Q, n).
 
-        A family's multiplier is ``side * (beta - anchor)``, clipped to [0, cap]: its piece begins (side +1)
-        or ends (side -1) at the anchor, which is infinite if the multiplier is always at its cap.
+        The anchor of a family is the beta at which its multiplier becomes 0: the multiplier is
+        ``side * (beta - anchor)``, clipped to [0, cap]. For side +1 the anchor is the left end of the
+        family's piece of phi, for side -1 the right end. It is infinite if the multiplier is at its cap for
+        every finite beta.
         """
         count = len(self)
         table = np.empty((3 * count + 3, self.n))
         for samples, ups in _sign_patterns(self._families):
             np.copyto(table, _table_of_pattern(self._families, ups), where=samples)
-        positions, slopes = table[: count + 1], table[2 * count + 1 :]
-        # A first or last kink of phi that is infinite for all samples is omitted.
-        first = 1 if np.isneginf(positions[0]).all() else 0
-        last = count if np.isposinf(positions[-1]).all() else count + 1
-        pieces = Pieces(positions[first:last], slopes[first : last + 1])
-        return pieces, table[count + 1 : 2 * count + 1]
+        breakpoints, anchors, slopes = np.split(table, (count + 1, 2 * count + 1))
+        # A first or last breakpoint that is infinite for all samples is omitted.
+        first = 1 if np.isneginf(breakpoints[0]).all() else 0
+        last = count if np.isposinf(breakpoints[-1]).all() else count + 1
+        return Pieces(breakpoints[first:last], slopes[first : last + 1]), anchors
 
     @property
     def pieces(self) -> Pieces:
-        """The kinks and slopes of phi."""
+        """The breakpoints and slopes of phi."""
         return self._table[0]
 
     def split(self, beta: Vector) -> Vector:
-        """Return the multipliers (q, n) with the largest linear term for the coefficients beta (n,) of w."""
-        return np.clip(self.sides * (beta - self._table[1]), 0.0, self.caps)
+        """Return the multipliers (Q, n) with the largest linear term for the coefficients beta (n,) of w."""
+        _, anchors = self._table
+        return np.clip(self.sides * (beta - anchors), 0.0, self.caps)
 
     # -- outputs -------------------------------------------------------------------------------
 
     @cached_property
     def slack_costs(self) -> SlackCosts:
-        """The rows with slack of all families, for :func:`cheapest`."""
+        """The rows with slack of all families, for :func:`optimal_intercepts`."""
         return slack_costs(self._families)
 
     @cached_property
     def _soft(self) -> list[tuple[Family, NDArray[np.bool_] | None]]:
-        """The families with slack, and the mask of their rows with slack (None for all)."""
+        """The families with slack, each with the mask of its rows with slack (None if all have slack)."""
         soft = [family for family in self if family.has_slack]
         return [(family, None if family.is_soft else np.isfinite(family.cap)) for family in soft]
 
     def cost(self, f: Vector) -> float:
-        """Return the cost of the slacks of outputs f (n,); rows without slack do not count."""
+        """Return the cost of the slacks of outputs f (n,); the violation of a hard row costs nothing here."""
         total = 0.0
         for family, soft in self._soft:
             slack = np.maximum(0.0, -family.surplus(f))
@@ -296,7 +292,7 @@ class Families:
 
     @cached_property
     def _bounds(self) -> list[Bound]:
-        """The bounds without slack."""
+        """The hard bounds: rows without slack with a kink of at most 0."""
         bounds = []
         for family in self:
             if family.kink <= 0.0 and not family.is_soft:
@@ -308,11 +304,11 @@ class Families:
         return bounds
 
     def shrink(self, f: Vector) -> float:
-        """Return the factor, at most 1, that scales outputs f (n,) to satisfy every hard bound."""
+        """Return the largest factor, at most 1, that scales outputs f (n,) to satisfy every hard bound."""
         return shrink_of(self.reaches(f))
 
     def reaches(self, f: Vector) -> Reaches:
-        """Return the largest outputs f (n,) towards each hard bound."""
+        """Return, for each hard bound, the largest of the outputs f (n,) in its direction."""
         reaches: Reaches = {}
         for bound in self._bounds:
             key = bound.is_lower, bound.limit
@@ -326,58 +322,62 @@ class Families:
         interval is optimal (no free support vector), the midpoint is returned, as LIBSVM does. If no b
         satisfies the hard bounds, the midpoint of their limits is returned.
         """
-        return within(cheapest(self.slack_costs, g), allowed(self.reaches(g)))
+        return clipped_midpoint(optimal_intercepts(self.slack_costs, g), feasible_intercepts(self.reaches(g)))
 
     def intercept_interval(
         self, g: Vector, multipliers: Mapping[str, Vector], tol: float = 1e-6
     ) -> tuple[float, float]:
-        """Return the interval [lo, hi] of the optimal b, by the optimality conditions of the multipliers.
+        """Return the interval [low, high] of the optimal b, by complementarity with the multipliers.
 
-        A row with a multiplier above 0 is not beyond its kink, and a row with a multiplier below its cap
-        needs no slack; each bounds b on one side. `g` are scores without the intercept; multipliers within
-        `tol` times the largest cost of 0 or their cap count as equal to it.
+        A row with a multiplier above 0 has no surplus, and a row with a multiplier below its cap has no
+        slack; each bounds b on one side. `g` (n,) are the scores without intercept. A multiplier counts as 0
+        or as at its cap within `tol` times the largest finite cap.
         """
         costs = [float(family.cap.max(initial=0.0, where=np.isfinite(family.cap))) for family in self]
-        error, lo, hi = tol * max(costs), -np.inf, np.inf
+        error = tol * max(costs)
+        low, high = -np.inf, np.inf
         for family, mu in zip(self, self.stacked(multipliers), strict=True):
-            breaks, up = family.side * family.kink - g, family.side > 0
+            b_at_kink, up = family.side * family.kink - g, family.side > 0
             positive, below_cap = mu > error, mu < family.cap - error
-            lo = max(lo, float(breaks[np.where(up, below_cap, positive)].max(initial=-np.inf)))
-            hi = min(hi, float(breaks[np.where(up, positive, below_cap)].min(initial=np.inf)))
-        return lo, hi
+            low = max(low, float(b_at_kink[np.where(up, below_cap, positive)].max(initial=-np.inf)))
+            high = min(high, float(b_at_kink[np.where(up, positive, below_cap)].min(initial=np.inf)))
+        return low, high
 
 
 def hinge_families(
-    y: ArrayLike, C: ArrayLike, B: float = np.inf, D: ArrayLike = np.inf, *, hard: bool = False
+    y: ArrayLike, C: ArrayLike, B: float = np.inf, bound_cost: ArrayLike = np.inf, *, hard: bool = False
 ) -> Families:
     """Return the families of the SVM and the Sigma-SVM, or for finite B of the Relative Margin Machine.
 
-    D is the cost of slack on the bounds, infinite for hard bounds. With `hard` C may be infinite.
+    `bound_cost` is the cost of slack on the bounds, the program's D. With `hard` C may be infinite.
     """
     y = as_labels(y)
     n = len(y)
-    slack_cost = D if D is np.inf else as_costs(D, n, hard=True, name="D")  # infinity stays one number
-    return Families(margin_family(y, as_costs(C, n, hard=hard)), *bound_families(n, B, slack_cost))
+    if bound_cost is not np.inf:  # infinity stays one number
+        bound_cost = as_costs(bound_cost, n, hard=True, name="D")
+    return Families(margin_family(y, as_costs(C, n, hard=hard)), *bound_families(n, B, bound_cost))
 
 
 def bounded_families(
-    y: Vector, costs: Vector, B: float, further: int, *, price: ArrayLike = np.inf, training: bool = True
-) -> Families:
-    """Return the families of a Relative Margin Machine with bounds at `further` unlabelled samples.
+    y: Vector, costs: Vector, B: float, n_unlabelled: int, *,
+    bound_cost: ArrayLike = np.inf, training: bool = True,
+) -> Families:  # fmt: skip
+    """Return the families of a Relative Margin Machine with bounds at unlabelled samples.
 
-    The unlabelled samples, after the n labelled ones, have no margins. Without `training` only they are
-    bounded.
+    The unlabelled samples follow the n labelled ones and have no margins. Without `training` the labelled
+    samples have no bounds.
     """
-    n = len(y)
-    caps = np.array(np.broadcast_to(np.asarray(price, dtype=float), (n + further,)))
-    caps[: 0 if training else n] = 0.0
+    n, total = len(y), len(y) + n_unlabelled
+    caps = np.array(np.broadcast_to(np.asarray(bound_cost, dtype=float), (total,)))
+    if not training:
+        caps[:n] = 0.0
     # A margin with a cap of 0 is no row, whatever its side.
-    margins = margin_family(np.append(y, np.ones(further)), np.append(costs, np.zeros(further)))
-    return Families(margins, *bound_families(n + further, B, caps))
+    margins = margin_family(np.append(y, np.ones(n_unlabelled)), np.append(costs, np.zeros(n_unlabelled)))
+    return Families(margins, *bound_families(total, B, caps))
 
 
 def best_intercept(g: Vector, y: Vector, C: ArrayLike, B: float = np.inf) -> float:
-    """Return :meth:`Families.best_intercept` of an SVM, or of a Relative Margin Machine."""
+    """Return :meth:`Families.best_intercept` of an SVM, or for finite B of a Relative Margin Machine."""
     costs = np.broadcast_to(np.asarray(C, dtype=float), g.shape)
     return Families(margin_family(y, costs), *bound_families(len(g), B)).best_intercept(g)
 
@@ -388,59 +388,66 @@ Mask = NDArray[np.bool_]
 class Pieces(NamedTuple):
     """The piecewise linear phi of each sample, for compiled code.
 
-    Column i of ``ends`` (k, n) has the kinks of sample i in ascending order, that of ``slopes`` (k + 1, n)
-    its slopes, from below the first kink to above the last. Slopes are infinite where phi is -infinity.
+    Column i of ``ends`` (k, n) has the breakpoints of phi_i in ascending order. Column i of ``slopes``
+    (k + 1, n) has its slopes, from below the first breakpoint to above the last; infinite if phi_i is
+    -infinity there.
     """
 
     ends: Vector
     slopes: Vector
 
     def of(self, samples: NDArray[np.intp]) -> Pieces:
-        """Return the pieces of some samples."""
+        """Return the pieces of the samples with these indices."""
         return Pieces(self.ends.take(samples, 1), self.slopes.take(samples, 1))
 
 
 def _sign_patterns(families: Sequence[Family]) -> list[tuple[Mask, tuple[bool, ...]]]:
-    """Return masks of the samples with equal sides in every family, and for each family if its side is +1."""
+    """Group the samples by their sides: (mask of a group, a tuple that tells if each family's side is +1)."""
     patterns: list[tuple[Mask, tuple[bool, ...]]] = [(np.array(True), ())]
     for up in (family.up for family in families):
         if up.size == 1:
             patterns = [(samples, (*ups, bool(up))) for samples, ups in patterns]
         else:
             halves = [
-                (samples & (up == side), (*ups, side)) for samples, ups in patterns for side in (True, False)
+                (samples & (up == is_up), (*ups, is_up))
+                for samples, ups in patterns
+                for is_up in (True, False)
             ]
             patterns = [(samples, ups) for samples, ups in halves if samples.any()]
     return patterns
 
 
 def _table_of_pattern(families: Sequence[Family], ups: Sequence[bool]) -> Vector:
-    """Return the rows of kinks, anchors and slopes for sides `ups`; one column if all samples are equal."""
+    """Return a table of Q + 1 breakpoints, Q anchors and Q + 2 slopes (rows) for samples with sides `ups`.
+
+    It has a column for each sample, or one column if every family's caps are one number.
+    """
     indices = range(len(families))
     caps = [family.common_cap for family in families]
     slopes = [family.kink if up else -family.kink for family, up in zip(families, ups, strict=True)]
     # In decreasing order of slope; of equal slopes, side -1 first.
     order = sorted(indices, key=[(-slopes[q], ups[q]) for q in indices].__getitem__)
-    # A kink is where the multipliers of side +1 before it, and of side -1 after it, are at their caps.
-    before = list(accumulate([caps[q] if ups[q] else 0.0 for q in order], initial=0.0))
-    after = list(accumulate([0.0 if ups[q] else caps[q] for q in reversed(order)], initial=0.0))[::-1]
-    positions = [upward - downward for upward, downward in zip(before, after, strict=True)]
-    anchors = [positions[order.index(q) + (not ups[q])] for q in indices]
-    rows = [*positions, *anchors, np.inf, *[slopes[q] for q in order], -np.inf]
+    # At the breakpoint between two consecutive families of this order, all earlier families of side +1 and
+    # all later families of side -1 are at their caps, and the others at 0.
+    earlier = list(accumulate([caps[q] if ups[q] else 0.0 for q in order], initial=0.0))
+    later = list(accumulate([0.0 if ups[q] else caps[q] for q in reversed(order)], initial=0.0))[::-1]
+    breakpoints = [up - down for up, down in zip(earlier, later, strict=True)]
+    anchors = [breakpoints[order.index(q) + (not ups[q])] for q in indices]
+    rows = [*breakpoints, *anchors, np.inf, *[slopes[q] for q in order], -np.inf]
     if all(isinstance(cap, float) for cap in caps):
         return np.array(rows)[:, None]
     return np.stack(np.broadcast_arrays(*rows))
 
 
 Reaches = dict[tuple[bool, float], float]
-"""The largest outputs towards each hard bound, by its side (True: lower) and its limit."""
+"""For each hard bound, by (True if it is a lower bound, its limit), the largest output in its direction."""
 
 
 class SlackCosts(NamedTuple):
-    """The rows with slack of all families, one family after the other."""
+    """The rows with a finite cost (:func:`slack_costs`), one family after the other."""
 
     thresholds: Vector  # side * kink, the output at which a row's slack becomes 0
-    costs: Vector
+    costs: Vector  # cost of a unit of each row's slack
     total: float  # sum of the costs
     rising: float  # sum of the costs of the rows of side +1
     any_rise: bool  # True if there are rows of side +1
@@ -449,30 +456,30 @@ class SlackCosts(NamedTuple):
 
 
 def slack_costs(families: Sequence[Family]) -> SlackCosts:
-    """Return the rows with slack, for :func:`cheapest`; a hard margin outweighs all soft rows together."""
-    rows = [family for family in families if family.kink > 0.0 or family.has_slack]
-    if not rows:
+    """Return the rows with slack, and the hard margins, each at a finite cost above that of all soft rows."""
+    with_cost = [family for family in families if family.kink > 0.0 or family.has_slack]
+    if not with_cost:
         return SlackCosts(np.zeros(0), np.zeros(0), 0.0, 0.0, False, 0)
-    costs = [row.cap if row.is_soft else _finite_costs(row, families) for row in rows]
-    ups = [row.up for row in rows]
-    rising = sum(float(cost[up].sum()) for cost, up in zip(costs, ups, strict=True))
-    thresholds = np.concatenate([row.side * row.kink for row in rows])
-    all_costs, any_rise, selected = np.concatenate(costs), any(up.any() for up in ups), None
-    if not all_costs.all() and all_costs.any():  # rows of cost 0 give no breakpoint
-        selected = np.flatnonzero(all_costs)
-        thresholds, all_costs = thresholds[selected], all_costs[selected]
+    family_costs = [family.cap if family.is_soft else _finite_costs(family, families) for family in with_cost]
+    ups = [family.up for family in with_cost]
+    rising = sum(float(costs[up].sum()) for costs, up in zip(family_costs, ups, strict=True))
+    thresholds = np.concatenate([family.side * family.kink for family in with_cost])
+    costs, any_rise, selected = np.concatenate(family_costs), any(up.any() for up in ups), None
+    if not costs.all() and costs.any():  # rows of cost 0 give no breakpoint; if all costs are 0, all are kept
+        selected = np.flatnonzero(costs)
+        thresholds, costs = thresholds[selected], costs[selected]
         any_rise = rising > 0.0
-    return SlackCosts(thresholds, all_costs, float(all_costs.sum()), rising, any_rise, len(rows), selected)
+    return SlackCosts(thresholds, costs, float(costs.sum()), rising, any_rise, len(with_cost), selected)
 
 
-def _finite_costs(row: Family, families: Sequence[Family]) -> Vector:
+def _finite_costs(family: Family, families: Sequence[Family]) -> Vector:
     """Return finite costs: for a hard bound 0, for a hard margin more than all rows with slack together."""
-    soft = sum(float(family.cap[np.isfinite(family.cap)].sum()) for family in families)
-    hard_cost = 1.0 + len(row.cap) * soft if row.kink > 0.0 else 0.0
-    return np.where(np.isfinite(row.cap), row.cap, hard_cost)
+    soft = sum(float(other.cap[np.isfinite(other.cap)].sum()) for other in families)
+    hard_cost = 1.0 + len(family.cap) * soft if family.kink > 0.0 else 0.0
+    return np.where(np.isfinite(family.cap), family.cap, hard_cost)
 
 
-def cheapest(rows: SlackCosts, g: Vector) -> tuple[float, float]:
+def optimal_intercepts(rows: SlackCosts, g: Vector) -> tuple[float, float]:
     """Return the interval of b that minimises the cost of the slacks of ``g + b``.
 
     The slope of this piecewise linear function rises by a row's cost at its breakpoint ``side * kink - g``.
@@ -481,15 +488,15 @@ def cheapest(rows: SlackCosts, g: Vector) -> tuple[float, float]:
         return -np.inf, np.inf
     breaks = breaks_of(rows, g)
     order = breaks.argsort()
-    slope = rows.costs[order].cumsum() - rows.rising
+    if not rows.any_rise:  # the cost is minimal from -infinity up to the first breakpoint
+        return -np.inf, float(breaks[order[0]])
+    slope = rows.costs[order].cumsum() - rows.rising  # to the right of each breakpoint
     rounding = 1e-12 * rows.total
     first = int((slope >= -rounding).argmax())
     low = float(breaks[order[first]])
-    flat = slope[first] <= rounding
-    high = float(breaks[order[first + 1]]) if flat and first + 1 < len(breaks) else np.inf if flat else low
-    if not rows.any_rise:  # the minimum is flat from -infinity up to the first breakpoint
-        low, high = -np.inf, float(breaks[order[0]])
-    return low, high
+    if slope[first] > rounding:
+        return low, low
+    return low, float(breaks[order[first + 1]]) if first + 1 < len(breaks) else np.inf
 
 
 def breaks_of(rows: SlackCosts, g: Vector) -> Vector:
@@ -503,36 +510,35 @@ class Bound(NamedTuple):
 
     is_lower: bool
     limit: float
-    rows: NDArray[np.bool_] | None  # mask (n,); None for all
+    samples: NDArray[np.bool_] | None  # mask (n,) of the samples with such a row; None for all
 
     def reach(self, f: Vector) -> float:
-        """Return the largest output of f (n,) towards this bound; -inf without a row."""
-        if self.rows is None:
-            return float(-f.min() if self.is_lower else f.max())
-        outputs = f[self.rows]
-        return float(-outputs.min(initial=np.inf) if self.is_lower else outputs.max(initial=-np.inf))
+        """Return the largest of the outputs f (n,), or of -f for a lower bound; -inf without a sample."""
+        outputs = f if self.samples is None else f[self.samples]
+        return float((-outputs if self.is_lower else outputs).max(initial=-np.inf))
 
 
 def shrink_of(reaches: Reaches) -> float:
-    """Return the factor, at most 1, that scales outputs with these largest values to satisfy every bound."""
+    """Return the largest factor, at most 1, that scales outputs with these reaches to satisfy every bound."""
     return min((limit / reach for (_, limit), reach in reaches.items() if reach > limit), default=1.0)
 
 
-def allowed(reaches: Reaches) -> tuple[float, float]:
+def feasible_intercepts(reaches: Reaches) -> tuple[float, float]:
     """Return the interval of b that satisfies every hard bound, for reaches at b = 0; empty if low > high."""
-    low = max((reach - limit for (is_lower, limit), reach in reaches.items() if is_lower), default=-np.inf)
-    high = min(
-        (limit - reach for (is_lower, limit), reach in reaches.items() if not is_lower), default=np.inf
-    )
-    return low, high
+    lows = [reach - limit for (is_lower, limit), reach in reaches.items() if is_lower]
+    highs = [limit - reach for (is_lower, limit), reach in reaches.items() if not is_lower]
+    return max(lows, default=-np.inf), min(highs, default=np.inf)
 
 
-def within(interval: tuple[float, float], bounds: tuple[float, float]) -> float:
-    """Return the midpoint of an interval of b clipped to `bounds`, or that of `bounds` if they are empty."""
-    (low, high), (lower, upper) = interval, bounds
+def clipped_midpoint(interval: tuple[float, float], bounds: tuple[float, float]) -> float:
+    """Return the midpoint of `interval` clipped to `bounds`, or that of `bounds` if these are empty.
+
+    Of an interval that is infinite on one side, the finite end is returned; of one on both sides, 0.
+    """
+    lower, upper = bounds
     if lower > upper:
         return (lower + upper) / 2
-    low, high = min(max(low, lower), upper), min(max(high, lower), upper)
-    if np.isinf(low) or np.isinf(high):  # every b beyond the finite end is optimal
+    low, high = (min(max(end, lower), upper) for end in interval)
+    if np.isinf(low) or np.isinf(high):
         return high if np.isfinite(high) else low if np.isfinite(low) else 0.0
     return (low + high) / 2

@@ -85,7 +85,7 @@ from formulations.language.recovery import slacks
 from formulations.language.toy_data import two_blobs
 from formulations.language.types import Vector
 
-Weights = ArrayLike | None
+OptionalArray = ArrayLike | None
 
 _SOURCE = "Mannor, Peleg & Rubinstein, slides"
 _LETTERS = {
@@ -100,12 +100,12 @@ _LETTERS = {
 
 @dataclass(frozen=True)
 class Expansion:
-    """The rows of f(x_i) = Σ_j K_ij t_j α_j + b; shared by :mod:`formulations.one_norm`."""
+    """The machine f(x_i) = Σ_j K_ij t_j α_j + b, its variables and rows; also of :mod:`.one_norm`."""
 
     K: Vector  # (n, p)
     y: Vector  # (n,), labels of the samples
     centres: Vector  # (p,), labels t of the centres
-    label: str = "t"  # letter of the labels of the centres: "y" if the centres are the samples
+    label: str = "t"  # printed letter of the labels of the centres: "y" if the centres are the samples
 
     def variables(self) -> tuple[cp.Variable, cp.Variable, cp.Variable]:
         """Return new variables alpha (p,), b and xi (n,)."""
@@ -138,7 +138,10 @@ class Expansion:
     def dual_rows(
         self, u: cp.Variable, s: cp.Variable, alpha: Row, cost: tuple[cp.Expression | Vector, str], cap: str
     ) -> tuple[Row, ...]:
-        """Return the rows of a dual: `alpha`, and those for a cost of slack (with its text) and a cap."""
+        """Return the rows of a dual: the given row `alpha`, and those of all other multipliers.
+
+        `cost` is the cost of slack (n,) with its text, `cap` the cap on α_j as printed.
+        """
         return (
             Row("b", self.y @ u == 0, "Σᵢ yᵢ uᵢ = 0", "b", "the intercept $b$, sign included"),
             alpha,
@@ -151,7 +154,7 @@ class Expansion:
 def duality(
     primal: Program, dual: Program, expansion: Expansion, costs: Vector, pattern: ArrayLike = 1.0
 ) -> Duality:
-    """Pair two linear programs; alpha is the multiplier of the dual's row ``alpha`` times the pattern."""
+    """Pair two linear programs; alpha is `pattern` (p,) times the multiplier of the dual's row ``alpha``."""
     row = next(row for row in dual.rows if row.name == "alpha")
 
     def recover(_: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
@@ -183,8 +186,8 @@ def _program(
 
 
 def pattern(
-    K: ArrayLike, y: ArrayLike, sigma: ArrayLike, C: float = 1.0, weights: Weights = None,
-    centres: Weights = None,
+    K: ArrayLike, y: ArrayLike, sigma: ArrayLike, C: float = 1.0, weights: OptionalArray = None,
+    centres: OptionalArray = None,
 ) -> Program:  # fmt: skip
     """State the linear program of one pattern, eq. (2).
 
@@ -209,35 +212,35 @@ def pattern(
         With the parameters C and sigma, so that ``program.set(sigma=...)`` changes the pattern.
     """
     data = as_l0_data(K, y, C, weights, centres)
-    expansion, cost, pattern_parameter = _expansion(data), _cost(data), _pattern(data, sigma)
-    caps = cp.CallbackParam(lambda: cost.value * pattern_parameter.value, data.centres.shape, nonneg=True)
+    expansion, cost, sigma_parameter = _expansion(data), _cost(data), _pattern(data, sigma)
+    caps = cp.CallbackParam(lambda: cost.value * sigma_parameter.value, data.centres.shape, nonneg=True)
     alpha, b, xi = expansion.variables()
     return _program(
         "pattern", ", the program of one pattern", "eq. (2)", data, cp.Minimize(data.weights @ xi),
         "Σᵢ wᵢ ξᵢ", (alpha, b, xi), _primal_rows(expansion, alpha, b, xi, alpha <= caps, "αⱼ ≤ C σⱼ"),
-        (cost, pattern_parameter),
+        (cost, sigma_parameter),
     )  # fmt: skip
 
 
 def pattern_dual(
-    K: ArrayLike, y: ArrayLike, sigma: ArrayLike, C: float = 1.0, weights: Weights = None,
-    centres: Weights = None,
+    K: ArrayLike, y: ArrayLike, sigma: ArrayLike, C: float = 1.0, weights: OptionalArray = None,
+    centres: OptionalArray = None,
 ) -> Program:  # fmt: skip
     """State the dual of :func:`pattern`, eq. (5), with the same parameters; arguments as in the primal."""
     data = as_l0_data(K, y, C, weights, centres)
-    expansion, cost, chosen = _expansion(data), _cost(data), _pattern(data, sigma)
+    expansion, cost, sigma_parameter = _expansion(data), _cost(data), _pattern(data, sigma)
     u, s = expansion.dual_variables()
     says, text = "the coefficient $αⱼ$ if $σⱼ = 1$", "σⱼ tⱼ Σᵢ Kᵢⱼ yᵢ uᵢ ≤ sⱼ"
-    alpha = Row("alpha", cp.multiply(chosen, expansion.rates(u)) - s <= 0, text, "alpha", says)
+    alpha = Row("alpha", cp.multiply(sigma_parameter, expansion.rates(u)) - s <= 0, text, "alpha", says)
     rows = expansion.dual_rows(u, s, alpha, (data.weights, "wᵢ"), "C")
     return _program(
         "pattern_dual", ", the program of one pattern, dual", "eq. (5) (derived)", data,
-        cp.Maximize(cp.sum(u) - cost * cp.sum(s)), "Σᵢ uᵢ − C Σⱼ sⱼ", (u, s), rows, (cost, chosen),
+        cp.Maximize(cp.sum(u) - cost * cp.sum(s)), "Σᵢ uᵢ − C Σⱼ sⱼ", (u, s), rows, (cost, sigma_parameter),
     )  # fmt: skip
 
 
 def relaxation(
-    K: ArrayLike, y: ArrayLike, C: float = 1.0, weights: Weights = None, centres: Weights = None
+    K: ArrayLike, y: ArrayLike, C: float = 1.0, weights: OptionalArray = None, centres: OptionalArray = None
 ) -> Program:
     """State the relaxation of the exact program, eq. (4): its value bounds every score from below.
 
@@ -254,7 +257,7 @@ def relaxation(
 
 
 def relaxation_dual(
-    K: ArrayLike, y: ArrayLike, C: float = 1.0, weights: Weights = None, centres: Weights = None
+    K: ArrayLike, y: ArrayLike, C: float = 1.0, weights: OptionalArray = None, centres: OptionalArray = None
 ) -> Program:
     """State the dual of :func:`relaxation`, eq. (6); arguments as in the primal."""
     data = as_l0_data(K, y, C, weights, centres)
@@ -270,7 +273,7 @@ def relaxation_dual(
 
 
 def mixed_integer(
-    K: ArrayLike, y: ArrayLike, C: float = 1.0, weights: Weights = None, centres: Weights = None
+    K: ArrayLike, y: ArrayLike, C: float = 1.0, weights: OptionalArray = None, centres: OptionalArray = None
 ) -> Program:
     """State the exact program over all patterns, eq. (3); HiGHS solves it to ``mip_rel_gap`` (1e-4).
 
@@ -289,6 +292,7 @@ def mixed_integer(
 
 
 def _expansion(data: L0Data) -> Expansion:
+    """Return the expansion of a problem."""
     return Expansion(data.K, data.y, data.centres)
 
 
@@ -311,7 +315,7 @@ def _pattern(data: L0Data, sigma: ArrayLike) -> cp.Parameter:
 def _primal_rows(
     expansion: Expansion, alpha: cp.Variable, b: cp.Variable, xi: cp.Variable, cap: cp.Constraint, text: str
 ) -> tuple[Row, ...]:
-    """Return the rows of a primal; `text` is the constraint `cap` as printed."""
+    """Return the rows of a primal with the constraint `cap` on alpha, printed as `text`."""
     says = "rate at which the loss falls as the cap on $αⱼ$ rises"
     return (*expansion.primal_rows(alpha, b, xi, "its cost of slack"), Row("cap", cap, text, "s", says))
 

@@ -16,8 +16,6 @@ from formulations.language.arguments import as_weights, positive, real_array
 from formulations.language.recovery import as_data, slacks
 from formulations.language.types import Vector, dense
 
-_ROUNDING = 1e-9  # coefficients up to this, relative to C, are rounding errors of a solver
-
 
 @dataclass(frozen=True)
 class L0Data:
@@ -28,7 +26,7 @@ class L0Data:
     C: float  # cost of a unit of loss, and upper bound of every coefficient
     weights: Vector  # (n,): w, the weights of the samples in the loss
     centres: Vector  # (p,): t, the labels of the centres
-    entry_error: float | Vector = 0.0  # bounds on the errors of K's entries, one or (n, p); 0 if K is exact
+    entry_error: float | Vector = 0.0  # bound on the error of K's entries, or of each (n, p); 0 if K is exact
 
     @cached_property
     def column_sizes(self) -> tuple[Vector, Vector]:
@@ -44,8 +42,8 @@ class L0Data:
         return float(self.weights @ slacks(self.outputs(alpha, b), self.y))
 
     def support(self, alpha: Vector) -> NDArray[np.bool_]:
-        """Return the mask (p,) of coefficients above a solver's rounding; smaller ones count as 0."""
-        return alpha > _ROUNDING * self.C
+        """Return the mask (p,) of the nonzero coefficients; up to 1e-9 C is a solver's rounding error."""
+        return alpha > 1e-9 * self.C
 
     def score(self, alpha: Vector, b: float) -> float:
         """Return ‖α‖₀ + C times the loss, for α set to 0 outside its support."""
@@ -53,7 +51,7 @@ class L0Data:
         return float(support.sum()) + self.C * self.loss(np.where(support, alpha, 0.0), b)
 
     def pattern_score(self, sigma: ArrayLike, loss: float) -> float:
-        """Return the score Σ_j σ_j + C L(σ) from the loss L(σ); the α with this loss scores at most that."""
+        """Return Σ_j σ_j + C L(σ) from `loss` = L(σ), an upper bound on :meth:`score` of the optimal α."""
         return float(np.sum(sigma)) + self.C * loss
 
     def rates(self, u: Vector) -> Vector:

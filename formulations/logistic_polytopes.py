@@ -1,16 +1,16 @@
-"""Logistic polytopes: the log-odds are the largest score of one class's faces less that of the other's.
+"""Logistic polytopes: the log-odds are the largest score of one class's faces less the other's largest score.
 
 Problem
 -------
 With scores s_k(x) = w_k·x + b_k, the log-odds of class +1 are the largest score of its faces less the largest
-of the faces of class −1: a difference of two convex piecewise linear functions. A class without faces has a
-zero face, whose score is 0. One face against none is logistic regression; K faces against none make a
-polytope with their class outside; K against L make a union of polytopes on either side.
+score of the faces of class −1: a difference of two convex piecewise linear functions. A class without faces
+has a zero face, whose score is 0. One face against none is logistic regression; K faces against none make a
+polytope with their class outside; K against L faces make a union of polytopes on either side.
 
 For a fixed assignment of every sample to a face of its class, the penalised negative log-likelihood has a
 convex upper bound, attained if each sample has the face of its class with the largest score. The programs are
-for a fixed assignment; :func:`formulations.class_faces.value` is the objective at the best one. Alternating
-between the program and the assignment never increases it.
+for a fixed assignment; :func:`formulations.class_faces.value` is the objective at the best assignment.
+Alternating between the program and the assignment never increases the objective.
 
 Variables and shapes
 --------------------
@@ -106,17 +106,17 @@ _LETTERS = {
 
 
 def _index_in(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return the index of each pair among those of the mask, -1 for other pairs."""
+    """Return the index of each pair (i, k) among the pairs of the mask, -1 for other pairs."""
     return np.where(mask, np.cumsum(mask).reshape(mask.shape) - 1, -1)
 
 
 def _select(values: cp.Expression, mask: NDArray[np.bool_]) -> cp.Expression:
-    """Return the values of the pairs of the mask, row by row."""
+    """Return a vector of the values at the pairs of the mask, row by row."""
     return cp.vec(values, order="C")[np.flatnonzero(mask.ravel())]
 
 
 def _group_penalty(m: int, group: float, groups: ArrayLike | None) -> tuple[FacePenalty, dict[str, Any]]:
-    """Return the penalty on groups, and the values of the letters τ and G, empty if τ = 0."""
+    """Return the penalty on groups, and the values of the letters τ and G; no values if τ = 0."""
     penalty = FacePenalty.of(m, group=group, groups=groups)
     return penalty, {"τ": penalty.group, "G": membership(penalty)[:, :-1]} if penalty.group else {}
 
@@ -159,7 +159,8 @@ def fixed_assignment(
     """
     X, y = as_data(X, y)
     rho, eta, lam = _checked(ridge, bias_ridge, l1)
-    (n, m), K, is_other, is_free = X.shape, owners.count, owners.other_class(y), owners.free
+    (n, m), K = X.shape, owners.count
+    is_other, is_free = owners.other_class(y), owners.free
     Z, costs = owners.assignment_matrix(y, assignment), cost_parameter(C, n)
     w, b, t = cp.Variable((K, m), name="w"), cp.Variable(K, name="b"), cp.Variable((K, m), name="t")
     xi = cp.Variable(n, name="xi")
@@ -176,11 +177,13 @@ def fixed_assignment(
         Row("below", -w <= t, "−wₖⱼ ≤ tₖⱼ", "u_minus", "part of $λ$ at negative weights", by_weight),
     ]  # fmt: skip
     cost = 0.5 * rho * cp.sum_squares(w) + 0.5 * eta * cp.sum_squares(b) + lam * cp.sum(t)
-    variables, group_text = {"w": w, "b": b, "xi": xi, "t": t}, ""
+    variables = {"w": w, "b": b, "xi": xi, "t": t}
     group_penalty, group_data = _group_penalty(m, group, groups)
+    group_text = ""
     if group_data:
         h = variables["h"] = cp.Variable(group_penalty.n_groups, name="h")
-        cost, group_text = cost + group_penalty.group * cp.sum(h), " + τ Σₗ hₗ"
+        cost += group_penalty.group * cp.sum(h)
+        group_text = " + τ Σₗ hₗ"
         rows.append(
             Row("group", cp.SOC(h, by_groups(group_penalty, w), axis=0), "sqrt(Σₖⱼ Gₗⱼ wₖⱼ²) ≤ hₗ", "g",
                 "$τ$; and under it a subgradient of $τ$ times the group's norm, with its sign changed")
@@ -196,9 +199,12 @@ def fixed_assignment(
             Row("zero", _select(w, ~S) == 0, "wₖⱼ = 0 for Sₖⱼ < 1", "fixed",
                 "rate at which the cost would change with this weight", _index_in(~S).T)
         )  # fmt: skip
-    for k in np.flatnonzero(~is_free):  # one face at most
-        index, says = np.where(is_free, -1, 0), "rate at which the cost would change with the bias"
-        rows.append(Row("zero_bias", b[k : k + 1] == 0, "bₖ = 0 for Fₖ < 1", "fixed_bias", says, at=index))
+    for k in np.flatnonzero(~is_free):  # at most one zero face
+        says = "rate at which the cost would change with the bias"
+        rows.append(
+            Row("zero_bias", b[k : k + 1] == 0, "bₖ = 0 for Fₖ < 1", "fixed_bias", says,
+                at=np.where(is_free, -1, 0))
+        )  # fmt: skip
     return Program(
         name="logistic_polytopes.fixed_assignment",
         title="Logistic polytopes, fixed assignment",
@@ -222,20 +228,23 @@ def fixed_assignment_dual(
     """State the dual of :func:`fixed_assignment`; arguments as in the primal."""
     X, y = as_data(X, y)
     rho, eta, lam = _checked(ridge, bias_ridge, l1)
-    (n, m), K, is_other, is_free = X.shape, owners.count, owners.other_class(y), owners.free
+    (n, m), K = X.shape, owners.count
+    is_other, is_free = owners.other_class(y), owners.free
     Z, costs = owners.assignment_matrix(y, assignment), cost_parameter(C, n)
     v = cp.Variable((n, K), name="v")
     u_plus, u_minus = cp.Variable((K, m), name="u_plus"), cp.Variable((K, m), name="u_minus")
     p = cp.Variable(n, name="p")
-    gradients = cp.multiply(Z, cp.reshape(p, (n, 1), order="C") @ np.ones((1, K))) - v
-    gradients = cp.multiply(cp.reshape(costs, (n, 1), order="C") @ np.ones((1, K)), gradients)
+    brackets = cp.multiply(Z, cp.reshape(p, (n, 1), order="C") @ np.ones((1, K))) - v  # Z_ik p_i − v_ik
+    brackets = cp.multiply(cp.reshape(costs, (n, 1), order="C") @ np.ones((1, K)), brackets)  # times C_i
     S = owners.support(m, support).astype(float)
-    rho_w, terms, optional_rows = gradients.T @ X - u_plus + u_minus, "", []  # rho_w = ρ w
+    rho_w = brackets.T @ X - u_plus + u_minus  # ρ w
+    optional_terms, optional_rows = "", []
     variables = {"v": v, "p": p, "u_plus": u_plus, "u_minus": u_minus}
     group_penalty, group_data = _group_penalty(m, group, groups)
     if group_data:
         g = variables["g"] = cp.Variable((K, m), name="g")
-        rho_w, terms = rho_w - g, " − gₖⱼ"
+        rho_w -= g
+        optional_terms = " − gₖⱼ"
         radii = group_penalty.group * np.ones(group_penalty.n_groups)
         optional_rows.append(
             Row("group", cp.SOC(radii, by_groups(group_penalty, g), axis=0), "sqrt(Σₖⱼ Gₗⱼ gₖⱼ²) ≤ τ", "w",
@@ -243,14 +252,15 @@ def fixed_assignment_dual(
         )  # fmt: skip
     sigma = owners.required_signs(m, signs) * S
     if sigma.any():
-        delta, terms = cp.Variable((K, m), name="delta"), f"{terms} + σₖⱼ δₖⱼ"
-        rho_w, variables["delta"] = rho_w + cp.multiply(sigma, delta), delta
+        delta = variables["delta"] = cp.Variable((K, m), name="delta")
+        rho_w += cp.multiply(sigma, delta)
+        optional_terms += " + σₖⱼ δₖⱼ"
         optional_rows.append(
             Row("sign", _select(delta, sigma != 0) >= 0, "δₖⱼ ≥ 0 for σₖⱼ² > 0", "signed",
                 "the absolute value of a weight with a required sign", _index_in(sigma != 0).T)
         )  # fmt: skip
     rho_w = cp.multiply(S, rho_w)
-    eta_b = cp.multiply(is_free.astype(float), gradients.T @ np.ones(n))
+    eta_b = cp.multiply(is_free.astype(float), brackets.T @ np.ones(n))  # η b
     by_weight = np.arange(K * m).reshape(K, m).T
     rows = [
         Row("xi", cp.sum(v, axis=1) == p, "Σₖ vᵢₖ = pᵢ", "xi",
@@ -265,7 +275,7 @@ def fixed_assignment_dual(
         *optional_rows,
     ]  # fmt: skip
     entropy = costs @ (cp.entr(p) + cp.entr(1 - p))
-    gradient = "Σᵢ Cᵢ (Zᵢₖ pᵢ − vᵢₖ)"
+    brackets_text = "Σᵢ Cᵢ (Zᵢₖ pᵢ − vᵢₖ)"
     return Program(
         name="logistic_polytopes.fixed_assignment_dual",
         title="Logistic polytopes, fixed assignment, dual",
@@ -274,8 +284,8 @@ def fixed_assignment_dual(
             entropy - cp.sum_squares(rho_w) / (2 * rho) - cp.sum_squares(eta_b) / (2 * eta)
         ),
         objective_text=(
-            f"Σᵢ Cᵢ H(pᵢ) − 1/(2ρ) Σₖⱼ Sₖⱼ ({gradient} xᵢⱼ − u⁺ₖⱼ + u⁻ₖⱼ{terms})² "
-            f"− 1/(2η) Σₖ Fₖ ({gradient})²"
+            f"Σᵢ Cᵢ H(pᵢ) − 1/(2ρ) Σₖⱼ Sₖⱼ ({brackets_text} xᵢⱼ − u⁺ₖⱼ + u⁻ₖⱼ{optional_terms})² "
+            f"− 1/(2η) Σₖ Fₖ ({brackets_text})²"
         ),
         variables=variables,
         rows=tuple(rows),
@@ -291,7 +301,7 @@ def recover(
     ridge: float = 1e-3, bias_ridge: float = 1e-5, l1: float = 0.0, support: ArrayLike | None = None,
     signs: ArrayLike | None = None, group: float = 0.0, groups: ArrayLike | None = None,
 ) -> dict[str, Array]:  # fmt: skip
-    """Return the primal variables from the multipliers α_ik = C_i v_ik (n, K) of the row margin."""
+    """Return the primal variables from the multipliers `alpha` (n, K) of the row margin, α_ik = C_i v_ik."""
     X, y = as_data(X, y)
     q, r = loss_gradients(X, y, owners, assignment, np.where(owners.other_class(y), alpha, 0.0))
     m = X.shape[1]

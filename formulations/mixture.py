@@ -7,16 +7,16 @@ outside. With the logistic function σ and a sharpness γ ≥ 0,
     g_k    = exp(−γ s_k) / Σ_j exp(−γ s_j)        (4)   the gate, largest for the face of least score
     r_k    = g_k σ(y s_k) / P(y|x)                (6)   the responsibilities of a sample
 
-with the equation numbers of the paper. For γ → ∞ P is σ(y min_k s_k), for γ = 0 the mean of the experts. The
-two objectives, to be minimised, have weights c_i of the samples and a ridge ρ, also on the biases:
+with the equation numbers of the paper. P(y|x) is σ(y min_k s_k) for γ → ∞, and the mean of the experts for
+γ = 0. The two objectives, to be minimised, have sample weights c_i and a ridge ρ on weights and biases alike:
 
     loss      L(W)    = −Σ_i c_i ln P(y_i|x_i) + ρ/2 ‖W‖²
     expected  F(W; R) = −Σ_ik c_i R_ik (ln g_ik + ln σ(y_i s_ik)) + ρ/2 ‖W‖²
 
 F is convex in W for fixed R (n, K), whose rows are nonnegative and add up to 1; L is not. EM alternates
 R = r at the current W (E-step) and a decrease of F (M-step). For every R, L(W) ≤ F(W; R) − Σ_i c_i Ent(R_i)
-with the entropy Ent(R_i) = −Σ_k R_ik ln R_ik, and with equality, and equal gradients, at R = r: a step that
-decreases F from there decreases L. In the functions below R = None means L.
+with the entropy Ent(R_i) = −Σ_k R_ik ln R_ik. At R = r both sides and their gradients are equal: a step that
+decreases F from there decreases L. The functions below take R = None for L.
 
 With u_k = σ(−y s_k), t_k = y u_k − γ and δ_kl = 1 if k = l, else 0, the derivatives of a sample's term by its
 scores, for c_i = 1, are
@@ -25,7 +25,7 @@ scores, for c_i = 1, are
     ∂²F/∂s_k∂s_l  = γ² (δ_kl g_k − g_k g_l) + δ_kl R_k u_k (1 − u_k)
     ∂²L/∂s_k∂s_l  = the same at R = r, less δ_kl r_k t_k² − r_k t_k r_l t_l
 
-All is computed from logarithms, so that scores may have any finite size. Samples that are not float64 are
+All is computed from logarithms, so that scores may have any finite size. Samples X that are not float64 are
 converted in blocks of rows.
 
 Reference
@@ -45,8 +45,6 @@ from formulations.language.types import Array, Matrix
 from formulations.polyhedral import pull, scores
 from formulations.polytope import lift
 
-_BLOCK_ROWS = 1 << 9  # rows converted, or lifted, at once; a block stays in the cache
-
 
 def check_model(gamma: float, ridge: float) -> None:
     """Raise ValueError for a sharpness γ or a ridge ρ that is negative or not finite."""
@@ -55,7 +53,10 @@ def check_model(gamma: float, ridge: float) -> None:
 
 
 def check_responsibilities(R: ArrayLike, shape: tuple[int, int | None]) -> Array:
-    """Return R as an array of shape (n, K), K None for any; raise ValueError if a row is no distribution."""
+    """Return R as an array of `shape` (n, K), with K = None for any number of faces.
+
+    Raise ValueError if a row is not a distribution.
+    """
     R = np.asarray(R, dtype=float)
     n, K = shape
     if R.ndim != 2 or len(R) != n or R.shape[1] != (K or max(R.shape[1], 1)):
@@ -66,10 +67,7 @@ def check_responsibilities(R: ArrayLike, shape: tuple[int, int | None]) -> Array
 
 
 def scores_in_blocks(X: Matrix, W: Array) -> Array:
-    """Return the scores s_ik = W_k·x̃_i, an array of shape (n, K), without a copy of X in float64.
-
-    Arguments as in :func:`formulations.polyhedral.scores`.
-    """
+    """Return the scores s_ik = W_k·x̃_i, an array of shape (n, K), without a copy of X in float64."""
     return np.concatenate([scores(block, W) for _, block in _blocks(X)])
 
 
@@ -120,12 +118,12 @@ def hessian(
 ) -> Array:
     """Return the Hessian (K(m+1), K(m+1)) of F(W; R), or of L(W) if R is None, by the rows of W.
 
-    The block of a pair of faces is Σ_i d_i x̃_i x̃_i', d_i the second derivative by their scores. Arguments as
-    in :func:`value_and_gradient`.
+    The block of a pair of faces is Σ_i d_i x̃_i x̃_i', where d_i is the second derivative by their scores.
     """
     K, width = W.shape
     c = np.broadcast_to(np.asarray(c, dtype=float), y.shape)
-    H, pairs = np.zeros((K, width, K, width)), [*zip(*np.triu_indices(K), strict=True)]
+    H = np.zeros((K, width, K, width))
+    pairs = [*zip(*np.triu_indices(K), strict=True)]
     for rows, block in _blocks(X, always=True):
         curvature = _curvature(scores(block, W), y[rows], None if R is None else R[rows], gamma)
         lifted = lift(block)
@@ -143,9 +141,10 @@ def multipliers(
 ) -> Array:
     """Return α_ik = c_i [γ (g_ik − R_ik) + R_ik y_i u_ik], shape (n, K): minus the derivative of F by s_ik.
 
-    At a stationary point ρ W_k = Σ_i α_ik x̃_i. Arguments as in :func:`value_and_gradient`.
+    At a stationary point ρ W_k = Σ_i α_ik x̃_i. For R = None, R is r and the derivative is that of L.
     """
-    return -np.asarray(c)[..., None] * _terms(scores_in_blocks(X, W), y, R, gamma)[1]
+    _, derivatives = _terms(scores_in_blocks(X, W), y, R, gamma)
+    return -np.asarray(c)[..., None] * derivatives
 
 
 def gradient_scale(
@@ -153,24 +152,27 @@ def gradient_scale(
 ) -> float:
     """Return the largest of Σ_i |α_ik| |x̃_ij| and ρ |W_kj|, the scale of the gradient before cancellation.
 
-    α are the :func:`multipliers`. Arguments as in :func:`value_and_gradient`.
+    α are the :func:`multipliers`.
     """
     c = np.broadcast_to(np.asarray(c, dtype=float), y.shape)
     total = np.zeros_like(W)
     for rows, block in _blocks(X, always=True):
         R_block = None if R is None else R[rows]
-        derivatives = _terms(scores(block, W), y[rows], R_block, gamma)[1]
+        _, derivatives = _terms(scores(block, W), y[rows], R_block, gamma)
         total += pull(abs(block), np.abs(c[rows, None] * derivatives))
     return float(max(total.max(), ridge * np.abs(W).max()))
 
 
-def _blocks(X: Matrix, always: bool = False) -> Iterator[tuple[slice, Any]]:
-    """Yield the rows as float64: all at once if they are float64 already, else in blocks."""
+def _blocks(X: Matrix, always: bool = False, block_rows: int = 512) -> Iterator[tuple[slice, Any]]:
+    """Yield (rows, X[rows] as float64): all rows at once if X is float64 already, unless `always` in blocks.
+
+    A block of 512 rows stays in the processor's cache.
+    """
     if X.dtype == np.float64 and not always:
         yield slice(None), X
         return
-    for first in range(0, X.shape[0], _BLOCK_ROWS):
-        rows = slice(first, first + _BLOCK_ROWS)
+    for first in range(0, X.shape[0], block_rows):
+        rows = slice(first, first + block_rows)
         yield rows, X[rows].astype(np.float64)
 
 
@@ -178,9 +180,10 @@ def _evaluate(
     X: Matrix, y: Array, W: Array, R: Array | None, gamma: float, c: Array | float, ridge: float,
     with_gradient: bool,
 ) -> tuple[float, Array]:  # fmt: skip
-    """Return F or L and its gradient; without `with_gradient` the second value is only ρ W."""
+    """Return (F or L, its gradient); without `with_gradient` the second value is meaningless."""
     c = np.broadcast_to(np.asarray(c, dtype=float), y.shape)
-    value, gradient = 0.5 * ridge * float(np.sum(W**2)), ridge * W
+    value = 0.5 * ridge * float(np.sum(W**2))
+    gradient = ridge * W
     for rows, block in _blocks(X):
         R_block = None if R is None else R[rows]
         terms, derivatives = _terms(scores(block, W), y[rows], R_block, gamma, with_gradient)
@@ -194,28 +197,28 @@ def _terms(
     s: Array, y: Array, R: Array | None, gamma: float, with_gradient: bool = True
 ) -> tuple[Array, Array]:
     """Return each sample's term of F or L (n,), and, if asked, the derivatives (n, K) by its scores."""
-    S = np.ascontiguousarray(s.T)  # for few faces, sums of long rows are faster than many short ones
+    S = np.ascontiguousarray(s.T)  # (K, n): for few faces, sums of long rows are faster than of short ones
     log_gate = _log_gate(S, gamma, axis=0)
     negated = -y * S
     decay = np.exp(-np.abs(negated))
     losses = np.maximum(negated, 0.0) + np.log1p(decay)  # −ln σ(y s)
-    gate = np.exp(log_gate)
+    gate = np.exp(log_gate)  # g_k up to a factor of the sample, 1/total
     total = gate.sum(axis=0)
-    values = np.log(total)
-    if R is None:
+    terms = np.log(total)
+    if R is None:  # the term of L is −ln P = ln total − ln Σ_k gate_k σ(y s_k)
         joint = log_gate - losses
         largest = joint.max(axis=0)
         weights = np.exp(joint - largest)
         sums = weights.sum(axis=0)
-        values -= largest + np.log(sums)
+        terms -= largest + np.log(sums)
     else:
         weights, sums = R.T, 1.0
-        values += np.sum(weights * (losses - log_gate), axis=0)
+        terms += np.sum(weights * (losses - log_gate), axis=0)
     if not with_gradient:
-        return values, np.empty((0, len(S)))
-    r = weights / sums
+        return terms, np.empty((0, len(S)))
+    r = weights / sums  # responsibilities, or R
     u = np.where(negated >= 0, 1.0, decay) / (1.0 + decay)
-    return values, (gamma * (r - gate / total) - r * (y * u)).T
+    return terms, (gamma * (r - gate / total) - r * (y * u)).T
 
 
 def _curvature(s: Array, y: Array, R: Array | None, gamma: float) -> Array:
@@ -236,7 +239,7 @@ def _curvature(s: Array, y: Array, R: Array | None, gamma: float) -> Array:
 
 
 def _log_gate(s: Array, gamma: float, axis: int = 1) -> Array:
-    """Return ln g_k plus a constant of the sample that makes the largest entry 0, to avoid overflow."""
+    """Return ln g_k up to a constant of the sample, so that the largest entry is 0 (against overflow)."""
     return np.asarray(-gamma * (s - s.min(axis=axis, keepdims=True)))
 
 

@@ -4,7 +4,7 @@ Problem
 -------
 The positives shall be inside a polyhedron of K faces W_k, where W_k·x̃ ≥ 0 for all k, with x̃ = (x, 1): a
 positive must satisfy all K margin constraints W_k·x̃_i ≥ 1, a negative at least one constraint W_k·x̃_j ≤ −1.
-The violation is the sum of the weighted mean hinge losses of the classes, with weights a that add up to 1 in
+The error of W is the sum of the weighted mean hinge losses of the classes, with weights a that add up to 1 in
 each class,
      z(W) = Σ_pos a_i max_k [1 − W_k·x̃_i]_+ + Σ_neg a_j min_k [1 + W_k·x̃_j]_+.
 z(0) = 2, and z(W) = 0 if and only if the K faces W separate the samples with margin 1. (The Polyceptron's
@@ -46,8 +46,8 @@ W are the multipliers of the dual's row balance (its equation); ξ_i and ζ_j ar
 Multipliers
 -----------
 u_ik is the multiplier of positive i's margin at face k; Σ_k u_ik ≤ a_i because one slack ξ_i serves all
-faces. q_j is that of negative j's margin at face p_j. s⁺_kl and s⁻_kl are those of the bounds on W_kl: if
-they are not 0, raise R (the argument `radius`), or scale the features.
+faces. q_j is the multiplier of negative j's margin at face p_j. s⁺_kl and s⁻_kl are the multipliers of the
+bounds on W_kl: if they are not 0, raise R (the argument `radius`), or scale the features.
 
 Infeasible when
 ---------------
@@ -56,7 +56,7 @@ Never: W = 0, ξ = ζ = 1 is feasible, and with it the optimum lies between 0 an
 Reference
 ---------
 Astorino & Gaudioso, Polyhedral Separability Through Successive LP (2002). Manwani & Sastry, Polyceptron: A
-Polyhedral Learning Algorithm (2011), which compares with it.
+Polyhedral Learning Algorithm (2011), which compares the Polyceptron with PC-SLP.
 
 Example
 -------
@@ -127,31 +127,22 @@ def step(
     Raises
     ------
     ValueError
-        If a class is empty or its total cost is 0: z is not defined.
+        A class is empty or its total cost is 0, so that z is not defined.
     """
     inside, outside, parameters = _classes_and_parameters(X, y, n_faces, assignment, C)
     P, a_pos, a_neg = parameters["P"], parameters["a_pos"], parameters["a_neg"]
     W = cp.Variable((n_faces, inside.shape[1]), name="W")
     xi, zeta = cp.Variable(len(a_pos.value), name="xi"), cp.Variable(len(a_neg.value), name="zeta")
     rows = (
-        Row(
-            "inside",
-            inside @ W.T >= 1 - xi[:, None],
-            "Wₖ·x̃ᵢ ≥ 1 − ξᵢ",
-            "u",
-            "multiplier of positive i's margin at face k: 0 beyond the margin, at most $aᵢ$ over all k",
-        ),
-        Row(
-            "outside",
-            cp.sum(cp.multiply(P, outside @ W.T), axis=1) <= -1 + zeta,
-            "Σₖ Pⱼₖ Wₖ·x̃ⱼ ≤ −1 + ζⱼ",
-            "q",
-            "multiplier of negative j's margin at its face: 0 beyond the margin, at most $aⱼ$",
-        ),
+        Row("inside", inside @ W.T >= 1 - xi[:, None], "Wₖ·x̃ᵢ ≥ 1 − ξᵢ", "u",
+            "multiplier of positive i's margin at face k: 0 beyond the margin, at most $aᵢ$ over all k"),
+        Row("outside", cp.sum(cp.multiply(P, outside @ W.T), axis=1) <= -1 + zeta,
+            "Σₖ Pⱼₖ Wₖ·x̃ⱼ ≤ −1 + ζⱼ", "q",
+            "multiplier of negative j's margin at its face: 0 beyond the margin, at most $aⱼ$"),
         Row("slack", xi >= 0, "ξᵢ ≥ 0", "v", "multiplier of the slack's sign: $aᵢ − Σₖ uᵢₖ$"),
         Row("excess", zeta >= 0, "ζⱼ ≥ 0", "t", "multiplier of the slack's sign: $aⱼ − qⱼ$"),
         *box_rows(W, radius, "Wₖ"),
-    )
+    )  # fmt: skip
     return Program(
         name="pc_slp.step",
         title="PC-SLP, the step for a fixed choice of faces",

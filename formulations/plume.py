@@ -4,10 +4,10 @@ Problem
 -------
 The positives lie inside a polyhedral set of K faces: P(y|x) = Σ_k g_k(x) σ(y W_k·x̃), with x̃ = (x, 1) and
 σ(t) = 1/(1 + exp(−t)). Each face is an expert with the probability σ(y W_k·x̃), and its weight is the gate
-g_k(x) = exp(−γ W_k·x̃) / Σ_l exp(−γ W_l·x̃), which prefers the face with the least score W_k·x̃, the more the
-larger γ is. Expectation-maximisation alternates between the responsibilities
+g_k(x) = exp(−γ W_k·x̃) / Σ_l exp(−γ W_l·x̃), which prefers the face with the least score W_k·x̃; the larger γ
+is, the more. Expectation-maximisation alternates between the responsibilities
 R_ik = g_k(x_i) σ(y_i W_k·x̃_i) / P(y_i|x_i) of the faces for each sample, eq. (6), and the faces W for fixed
-responsibilities, eq. (7). The latter is this program; :mod:`formulations.mixture` has the model itself.
+responsibilities, eq. (7), which is this program. :mod:`formulations.mixture` has the model itself.
 
 Variables and shapes
 --------------------
@@ -97,7 +97,7 @@ LETTERS = {
 def _parameters(
     y: NDArray[Any], R: ArrayLike, gamma: float, C: ArrayLike, ridge: float
 ) -> tuple[dict[str, cp.Parameter], cp.Parameter]:
-    """Return the parameters C and R, and their product C_i R_ik."""
+    """Return the parameters C and R by name, and their product C_i R_ik."""
     at_least("gamma", gamma, 0.0)
     positive("ridge", ridge)
     R = check_responsibilities(R, (len(y), None))

@@ -10,10 +10,10 @@ and decreases it face by face,
 The exact solution is trivial: w = 0 attains the minimum 0 on any data. Here (4) is the cell's program with
 margin=0, and margin=1 excludes w = 0.
 
-The paper's cells split both classes. The loss of a positive in its cell alone is a lower bound on its loss,
-not an upper bound, so exact steps may increase the criterion. Here every positive is in the program of every
-face. So the sum of the programs majorises the objective and is tight at the current faces, and alternating
-with the best assignment never increases it.
+The paper's cells split both classes. The loss of a positive on the face of its cell is a lower bound on its
+loss over all faces, not an upper bound, so exact steps may increase the criterion. Here every positive is in
+the program of every face. So the sum of the programs majorises the objective and is tight at the current
+faces: alternating with the best assignment never increases the objective.
 
 This is the Convex Polytope Machine with loss="sum" (:mod:`formulations.cpm`) with negated labels and faces,
 and with a box |W| ≤ R in place of the norm.
@@ -33,14 +33,14 @@ Programs
 cell        min  Σ_i c_i ξ_i
             s.t. y_i w·x̃_i ≥ margin − ξ_i [u_i],  ξ ≥ 0,  w ≤ R [s⁺],  −w ≤ R [s⁻]
 cell_dual   max  margin Σ_i u_i − R Σ_l (s⁺_l + s⁻_l)
-            s.t. Σ_i u_i y_i x̃_i − s⁺ + s⁻ = 0 [w] (row balance),  0 ≤ u_i ≤ c_i,  s⁺ ≥ 0,  s⁻ ≥ 0
+            s.t. Σ_i u_i y_i x̃_i − s⁺ + s⁻ = 0 [w] (the row balance),  0 ≤ u_i ≤ c_i,  s⁺ ≥ 0,  s⁻ ≥ 0
 
 cell is the program of one face, with c_i = C_i Z_ik; fixed_assignment, with fixed_assignment_dual, has all
 faces, which are independent.
 In the duals eliminating s⁺ and s⁻ leaves margin Σ u − R ‖Σ u y x̃‖_1, so any u with 0 ≤ u ≤ c gives a lower
 bound. Without the box (R infinite) balance is an equation in u alone. mixed_integer is the machine over all
-assignments of the negatives, with the margin 1 and no dual. As faces may be renumbered, its row symmetry lets
-a negative use face k only if an earlier negative uses face k − 1.
+assignments of the negatives, with the margin 1; it has no dual. As faces may be renumbered, its row symmetry
+lets a negative use face k only if an earlier negative uses face k − 1.
 
 The M_i of the mixed-integer program, and negatives between positives
 ---------------------------------------------------------------------
@@ -135,7 +135,11 @@ def box_rows(faces: cp.Variable, radius: float, letter: str) -> tuple[Row, ...]:
 def box_duals(
     imbalance: cp.Expression, radius: float, text: str, letter: str
 ) -> tuple[cp.Expression | float, str, dict[str, cp.Variable], tuple[Row, ...]]:
-    """Return the box's term of a dual objective, its text, s⁺ and s⁻ by name, and rows with ``balance``."""
+    """Return the box's term in a dual's objective, its text, the variables s⁺ and s⁻, and the dual's rows.
+
+    `imbalance` is Σ_i u_i y_i x̃_i, printed as `text`: the row ``balance`` makes it s⁺ − s⁻, or 0 without a
+    box. `letter` is that of the faces, the multipliers of ``balance``.
+    """
     meaning = f"the faces ${letter}$, sign included"
     if np.isinf(positive("radius", radius, infinite=True)):
         row = Row("balance", imbalance == 0, f"{text} = 0", letter, meaning)
@@ -270,15 +274,16 @@ def _dual(
     parameters: dict[str, cp.Parameter], margin: float, radius: float, *,
     face: str, name: str, title: str, letters: Mapping[str, str],
 ) -> Program:  # fmt: skip
-    """State the dual of one face, w, or of all faces, W; `imbalance` is Σ u y x̃."""
+    """State the dual of one face (`face` "w") or of all faces ("W"); `imbalance` is Σ_i u_i y_i x̃_i."""
     indices = "ᵢ" if face == "w" else "ᵢₖ"
+    factor = "" if margin == 1.0 else f"{_decimal(margin)} "
     term, term_text, variables, rows = box_duals(imbalance, radius, f"Σᵢ u{indices} yᵢ x̃ᵢ", face)
     return Program(
         name=name,
         title=title,
         source=f"{_PAPER} (derived)",
         objective=cp.Maximize(margin * cp.sum(u) - term),
-        objective_text=f"{_factor(margin)}Σ{indices} u{indices}{term_text}",
+        objective_text=f"{factor}Σ{indices} u{indices}{term_text}",
         variables={"u": u, **variables},
         rows=(*rows, *_cap_rows(u, costs, indices)),
         parameters=parameters,
@@ -290,11 +295,6 @@ def _dual(
 def _decimal(number: float) -> str:
     """Return a number with all its digits, and no exponent."""
     return np.format_float_positional(number, trim="-")
-
-
-def _factor(margin: float) -> str:
-    """Return the margin as the printed factor of a sum; nothing for 1."""
-    return "" if margin == 1.0 else f"{_decimal(margin)} "
 
 
 def _parameters(
@@ -311,13 +311,9 @@ def _margin_rows(
     y: NDArray[Any], f: cp.Expression, xi: cp.Variable, margin: float, letter: str, indices: str
 ) -> tuple[Row, Row]:
     """Return the rows ``margin`` and ``slack`` for the scores f of the samples."""
-    row = Row(
-        "margin",
-        cp.multiply(y, f) >= margin - xi,
-        f"yᵢ {letter}·x̃ᵢ ≥ {_decimal(margin)} − ξ{indices}",
-        "u",
-        "rate at which the cost rises with sample i's margin: 0 beyond it, its cost inside it",
-    )
+    says = "rate at which the cost rises with sample i's margin: 0 beyond it, its cost inside it"
+    text = f"yᵢ {letter}·x̃ᵢ ≥ {_decimal(margin)} − ξ{indices}"
+    row = Row("margin", cp.multiply(y, f) >= margin - xi, text, "u", says)
     slack = Row("slack", xi >= 0, f"ξ{indices} ≥ 0", "v", "cost of slack less $u$")
     return row, slack
 
@@ -353,7 +349,7 @@ def shares_between(X: MatrixLike, y: ArrayLike, time_limit: float | None = None)
         squared_distances = np.square(points - negative).sum(axis=1)
         result = linprog(squared_distances, A_eq=points.T, b_eq=negative, bounds=(0.0, None))
         if result.status == 0:
-            # The solver is accurate to its tolerance; least squares over the same positives, to rounding.
+            # Least squares over the positives with weight is accurate to rounding, the solver is not.
             support = np.flatnonzero(result.x > 1e-9)
             weights = np.linalg.lstsq(points[support].T, negative, rcond=None)[0]
             shares[i, support] = np.maximum(weights, 0.0)
@@ -386,7 +382,7 @@ def mixed_integer(
     h = _hull_bounds(positives, negatives, shares, R)
     W, xi = cp.Variable((K, lifted.shape[1]), name="W"), cp.Variable((n_positives, K), name="xi")
     eta, z = cp.Variable(n_negatives, name="eta"), cp.Variable((n_negatives, K), boolean=True, name="z")
-    # Index of each sample among the positives and among the negatives, else -1.
+    # Index of each sample among the positives, and among the negatives; -1 for samples of the other class.
     positive_index, negative_index = (np.where(mask, np.cumsum(mask) - 1, -1) for mask in (y > 0, y < 0))
     faces = np.arange(K)
     rows = [
@@ -402,7 +398,7 @@ def mixed_integer(
         *box_rows(W, R, "Wₖ"),
     ]  # fmt: skip
     if K > 1:
-        earlier = np.tril(np.ones((n_negatives, n_negatives)), -1) @ z  # number on each face
+        earlier = np.tril(np.ones((n_negatives, n_negatives)), -1) @ z  # earlier negatives on each face
         # The constraint has K − 1 columns: column k − 1 is of face k.
         rows.append(
             _row("symmetry", z[:, 1:] <= earlier[:, : K - 1], "zᵢₖ ≤ Σ_{j<i} z_{j,k−1} for yᵢ < 0, k > 0",
@@ -437,7 +433,7 @@ def mixed_integer(
 
 
 def point_of(X: MatrixLike, y: ArrayLike, W: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-    """Return all variables at faces W: the least slacks, and faces in the order required by symmetry."""
+    """Return all variables at faces W: the best assignment, and faces in the order that symmetry requires."""
     X, y = as_data(X, y)
     scores = lift(dense(X)) @ W.T
     best = scores[y < 0].argmin(axis=1)
@@ -454,7 +450,7 @@ def point_of(X: MatrixLike, y: ArrayLike, W: NDArray[np.float64]) -> dict[str, N
 def _hull_bounds(
     positives: NDArray[Any], negatives: NDArray[Any], shares: NDArray[np.float64], radius: float
 ) -> NDArray[np.float64]:
-    """Return h (n₋,), at least 0; ‖e_i‖_1 counts twice, for the rounding error of e_i itself."""
+    """Return h (n₋,), at least 0; ‖e_i‖_1 counts twice, to allow for the rounding error of e_i itself."""
     residual = np.abs(negatives - shares @ positives).sum(axis=1)
     h = 1.0 + shares.sum(axis=1) - 2.0 * radius * residual
     return np.where(shares.any(axis=1), np.maximum(h, 0.0), 0.0)

@@ -33,7 +33,7 @@ from formulations.language.types import Array, Matrix
 
 Positives = Literal["cell", "all"]
 
-
+# Explanations of symbols in printed formulas.
 SAMPLE_LETTERS = {
     "x̃ᵢ": "= (xᵢ, 1): with it the bias is the last weight",
     "xᵢ": "sample $i$",
@@ -58,15 +58,14 @@ def cells(X: Matrix, W: Array) -> NDArray[np.int64]:
 
 
 def criterion(X: Matrix, y: Array, W: Array, c: Array | float = 1.0) -> float:
-    """Return E_P(W): 0 if no sample is misclassified, and trivially at W = 0."""
+    """Return E_P(W), which is 0 if no sample is misclassified, and also at W = 0."""
     return float(np.sum(c * np.maximum(0.0, -y * scores(X, W).min(axis=1))))
 
 
 def criterion_gradient(X: Matrix, y: Array, W: Array, c: Array | float = 1.0) -> Array:
     """Return the gradient (K, m+1) of E_P: −Σ c_i y_i x̃_i over the misclassified samples of each cell.
 
-    The Polyceptron's update sums over all samples of the cell. Samples with h = 0 count as misclassified, so
-    that the gradient is not zero at W = 0. Arguments as in :func:`criterion`.
+    Samples with h = 0 count as misclassified, so that the gradient is not zero at W = 0.
     """
     s = scores(X, W)
     cell = np.argmin(s, axis=1)
@@ -75,10 +74,7 @@ def criterion_gradient(X: Matrix, y: Array, W: Array, c: Array | float = 1.0) ->
 
 
 def margin_error(X: Matrix, y: Array, W: Array, c: Array | float = 1.0) -> float:
-    """Return the sum of hinge losses: over all faces for a positive, the least for a negative.
-
-    The objective of the exact Polyceptron; arguments as in :func:`criterion`.
-    """
+    """Return the exact Polyceptron's objective: all hinges of positives, the least hinge of each negative."""
     hinge = np.maximum(0.0, 1.0 - y[:, None] * scores(X, W))
     return float(np.sum(c * np.where(y > 0, hinge.sum(axis=1), hinge.min(axis=1))))
 
@@ -86,14 +82,14 @@ def margin_error(X: Matrix, y: Array, W: Array, c: Array | float = 1.0) -> float
 def best_scale(X: Matrix, y: Array, W: Array, c: Array | float = 1.0) -> float:
     """Return the t > 0 that minimises the margin error of t W, a convex, piecewise linear function of t.
 
-    Predictions do not depend on the scale of the faces, but hinge losses do. So faces learnt without a margin
-    become comparable. If the minimum is at t = 0, return the t with a mean |score| of 1.
-    Arguments as in :func:`criterion`.
+    Predictions do not depend on the scale of the faces, but hinge losses do: at their best scales, faces
+    learnt without a margin are comparable. If the minimum is at t = 0, return the t with a mean |score| of 1.
     """
     s = scores(X, W)
     # Pairs (i, k) in the margin error: all faces for a positive, the face of least score for a negative.
     in_sum = (y > 0)[:, None] | (np.argmin(s, axis=1)[:, None] == np.arange(len(W)))
-    z, weights = (y[:, None] * s)[in_sum], np.broadcast_to(c * np.ones(len(y)), s.T.shape).T[in_sum]
+    z = (y[:, None] * s)[in_sum]
+    weights = np.broadcast_to(c * np.ones(len(y)), s.T.shape).T[in_sum]
     # The hinge [1 - t z]_+ has the slope -z: for z > 0 up to t = 1/z, for z < 0 for all t.
     slope_at_0 = -float(weights @ z)
     has_kink = z > 0
@@ -110,7 +106,6 @@ def separation_error(X: Matrix, y: Array, W: Array, c: Array | float = 1.0) -> f
     """Return PC-SLP's objective: the mean largest hinge of positives, plus the mean least hinge of negatives.
 
     It is 2 at W = 0, and 0 if and only if the K faces separate the classes with a margin of 1.
-    Arguments as in :func:`criterion`.
     """
     hinge = np.maximum(0.0, 1.0 - y[:, None] * scores(X, W))
     weights = class_shares(y, c)
@@ -118,7 +113,7 @@ def separation_error(X: Matrix, y: Array, W: Array, c: Array | float = 1.0) -> f
 
 
 def class_shares(y: Array, c: Array | float = 1.0) -> Array:
-    """Return the costs (n,) of the samples divided by the sum of their class."""
+    """Return the cost (n,) of each sample divided by the sum of the costs of its class."""
     costs = np.broadcast_to(np.asarray(c, dtype=float), y.shape)
     is_positive = y > 0
     return np.asarray(costs / np.where(is_positive, costs[is_positive].sum(), costs[~is_positive].sum()))
@@ -129,7 +124,8 @@ def hard_loss(
 ) -> float:
     """Return SPLA1's negative log-likelihood with a ridge, for P(y|x) = σ(y h(x)), σ(t) = 1/(1 + e^(−t)).
 
-    With positives="all" every face has a loss at a positive, with "cell" only the face of its cell.
+    "Hard" is the minimum over faces in h. With positives="all" every face has a loss at a positive, with
+    "cell" only the face of its cell.
     """
     s = scores(X, W)
     losses = belonging(y, np.argmin(s, axis=1), len(W), positives) * np.logaddexp(0.0, -y[:, None] * s)
@@ -137,7 +133,7 @@ def hard_loss(
 
 
 def belonging(y: Array, assignment: NDArray[np.int64], n_faces: int, positives: Positives = "cell") -> Array:
-    """Return the matrix (n, K): 1 if face k has a loss at sample i, else 0; `assignment` has the cells."""
+    """Return the matrix (n, K): 1 if face k has a loss at sample i, else 0; `assignment` (n,) are cells."""
     check_positives(positives)
     in_cell = assignment[:, None] == np.arange(n_faces)
     return np.where((y > 0)[:, None] & (positives == "all"), True, in_cell).astype(float)

@@ -45,7 +45,8 @@ def check_assignment(
 ) -> NDArray[np.int64]:
     """Return the assignment as integers, -1 at negatives.
 
-    Raise ValueError if a positive has no face in 0, ..., K - 1; it names these samples by `assigned_class`.
+    Raise ValueError if a positive has no face in 0, ..., K - 1. The message calls the positives
+    `assigned_class`, for callers with other labels.
     """
     positive = np.asarray(y) > 0
     z = np.asarray(assignment)
@@ -67,7 +68,7 @@ def check_assignment(
 def slack_index(y: ArrayLike, n_faces: int) -> NDArray[np.int64]:
     """Return the index (n, K) of each constraint's slack in the vector of all slacks, for loss="max".
 
-    The slacks are ordered by sample. A positive has one for each face, a negative one for all faces.
+    The slacks are ordered by sample: K of a positive, one for each face; one of a negative, for all faces.
     """
     offset = np.where(np.asarray(y)[:, None] > 0, np.arange(n_faces), 0)
     n_slacks = np.where(np.asarray(y) > 0, n_faces, 1)
@@ -123,10 +124,10 @@ def perplexity(faces: NDArray[np.int64], weights: NDArray[Any] | None = None) ->
 
 
 def margin_weights(gradients: NDArray[Any]) -> NDArray[np.float64]:
-    """Return θ_k = ‖v_k‖ / Σ_l ‖v_l‖, the multipliers of ‖W_k‖² ≤ t in the worst-case-margin program, for α.
+    """Return θ_k = ‖v_k‖ / Σ_l ‖v_l‖, or 0 if all v_k are 0, for the rows v_k of `gradients` (K, m+1).
 
-    That program minimises t, the largest squared norm of a face, plus the cost of slacks. The rows of
-    `gradients` (K, m+1) are v_k = Σ_i α_ik y_i x̃_i for its margins' multipliers α; θ = 0 if all v_k are 0.
+    The worst-case-margin program minimises t, the largest squared norm of a face, plus the cost of slacks.
+    If α are its margins' multipliers and v_k = Σ_i α_ik y_i x̃_i, θ are those of its rows ‖W_k‖² ≤ t.
     """
     norms = np.linalg.norm(gradients, axis=1)
     return np.asarray(norms / (norms.sum() or 1.0))

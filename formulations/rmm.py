@@ -2,17 +2,17 @@
 
 Problem
 -------
-A support vector machine whose outputs on the training samples are bounded by ±B, so that the margin is large
-relative to the range of the outputs along w. For B above the SVM's largest output it is the SVM. A single
-outlier may then restrict all outputs; with a cost D per unit, an output may exceed ±B. For D above every
-multiplier of the bounds this is the same machine, and D = 0 would be the SVM.
+The machine is a support vector machine whose outputs on the training samples are bounded by ±B, so that the
+margin is large relative to the range of the outputs along w. For B above the SVM's largest output it is the
+SVM. As a single outlier may restrict all outputs, an output may also be allowed to exceed ±B at a cost D per
+unit. For D above every multiplier of the bounds nothing changes, and D = 0 would be the SVM.
 
 Variables and shapes
 --------------------
 w (m,), b scalar, the slacks xi of the margins and, with D, tau and tau_star of the upper and lower bounds
-(n,); in the dual alpha, lam, lam_star (n,), printed α, λ, λ*, and δ = α∘y − λ + λ*. X is (n, m), y is (n,) of
--1 and +1, C and D are scalars or (n,), B >= 0 a scalar. Throughout, f_i = w·x_i + b, and p* is the optimal
-cost.
+(n,); in the dual alpha, lam, lam_star (n,), printed α, λ, λ*, and δ_i = α_i y_i − λ_i + λ*_i, printed
+δ = α∘y − λ + λ*. X is (n, m), y is (n,) of -1 and +1, C and D are scalars or (n,), B >= 0 a scalar.
+Throughout, f_i = w·x_i + b, and p* is the optimal cost.
 
 Programs
 --------
@@ -131,7 +131,7 @@ SUBPROBLEM_LETTERS = {
 
 
 def bound_parameter(B: float) -> cp.Parameter:
-    """Return the parameter B, finite and non-negative: for B = infinity it is the SVM."""
+    """Return the parameter B, finite and at least 0."""
     return cp.Parameter(nonneg=True, name="B", value=at_least("B", B, 0.0))
 
 
@@ -263,16 +263,20 @@ def qp(
 def bound_rows(
     f: cp.Expression, bound: cp.Parameter, D: ArrayLike | None, point: str = "xᵢ", where: str = "sample i"
 ) -> tuple[tuple[Row, ...], cp.Expression, dict[str, cp.Variable], dict[str, cp.Parameter]]:
-    """Return the rows of the bounds on f, the cost of their slacks, these variables, and the parameter D."""
-    i = point[-1]  # the index; `point` names the sample in formulas, `where` in phrases
+    """Return the rows of the bounds on f, the cost of their slacks, the slacks, and the parameter D.
+
+    Without D there are no slacks. `point` names a sample in formulas, and ends in its index; `where` names
+    it in phrases.
+    """
+    i = point[-1]
     tau, tau_star = (cp.Variable(f.shape[0], name=name) for name in ("tau", "tau_star"))
-    limits, texts, at_cap = (bound, bound), ("B", "B"), ""
+    upper, lower, upper_text, lower_text, beyond = bound, bound, "B", "B", ""
     if D is not None:
-        limits, texts = (bound + tau, bound + tau_star), (f"B + τ{i}", f"B + τ*{i}")
-        at_cap = f": $D{i}$ beyond it"
-    says = f"rate at which the cost falls as the {{}} bound is relaxed at {where}{at_cap}"
-    above = Row("bound_above", f <= limits[0], f"w·{point} + b ≤ {texts[0]}", "lam", says.format("upper"))
-    below = Row("bound_below", -f <= limits[1], f"−(w·{point} + b) ≤ {texts[1]}", "lam_star",
+        upper, lower = bound + tau, bound + tau_star
+        upper_text, lower_text, beyond = f"B + τ{i}", f"B + τ*{i}", f": $D{i}$ beyond it"
+    says = f"rate at which the cost falls as the {{}} bound is relaxed at {where}{beyond}"
+    above = Row("bound_above", f <= upper, f"w·{point} + b ≤ {upper_text}", "lam", says.format("upper"))
+    below = Row("bound_below", -f <= lower, f"−(w·{point} + b) ≤ {lower_text}", "lam_star",
                 says.format("lower"))  # fmt: skip
     if D is None:
         return (above, below), cp.Constant(0.0), {}, {}
@@ -291,12 +295,11 @@ def _excess_cost_parameter(D: ArrayLike, count: int) -> cp.Parameter:
 def bound_dual_rows(
     lam: cp.Variable, lam_star: cp.Variable, D: ArrayLike | None, i: str = "ᵢ"
 ) -> tuple[tuple[Row, ...], dict[str, cp.Parameter]]:
-    """Return the rows of the bounds' multipliers (0 ≤ λ, λ*, and ≤ D if given), and the parameter D."""
-    upper, lower = f"$B − f{i}$", f"$B + f{i}$"
-    if D is not None:
-        upper, lower = f"$B + τ{i} − f{i}$", f"$B + τ*{i} + f{i}$"
-    above = Row("bound_above", lam >= 0, f"λ{i} ≥ 0", "slack", f"slack of the bound: {upper}")
-    below = Row("bound_below", lam_star >= 0, f"λ*{i} ≥ 0", "slack_star", f"slack of the bound: {lower}")
+    """Return the rows 0 ≤ λ, λ* of the bounds' multipliers, with caps if D is given, and the parameter D."""
+    limit, limit_star = ("B", "B") if D is None else (f"B + τ{i}", f"B + τ*{i}")
+    says, says_star = f"slack of the bound: ${limit} − f{i}$", f"slack of the bound: ${limit_star} + f{i}$"
+    above = Row("bound_above", lam >= 0, f"λ{i} ≥ 0", "slack", says)
+    below = Row("bound_below", lam_star >= 0, f"λ*{i} ≥ 0", "slack_star", says_star)
     if D is None:
         return (above, below), {}
     costs = _excess_cost_parameter(D, lam.size)
@@ -387,17 +390,13 @@ def subproblem(
     balance = Row("b", cp.sum(delta) == -delta_fixed.sum(), "Σᵢ δ_{f,i} = −Σⱼ δ_{h,j}", "b", says)
     K_ff, K_fh = K[np.ix_(free, free)], K[np.ix_(free, fixed)]
     F = gram_factor(K_ff)
+    quadratic = -0.5 * cp.sum_squares(F.T @ delta) - (K_fh @ delta_fixed) @ delta
+    linear = cp.sum(alpha_free) - bound * cp.sum(lam_free) - bound * cp.sum(lam_star_free)
     return Program(
         name="rmm.subproblem",
         title=f"{_TITLE}, subproblem of the decomposition",
         source=f"{PAPER}, eq. (9), corrected",
-        objective=cp.Maximize(
-            -0.5 * cp.sum_squares(F.T @ delta)
-            - (K_fh @ delta_fixed) @ delta
-            + cp.sum(alpha_free)
-            - bound * cp.sum(lam_free)
-            - bound * cp.sum(lam_star_free)
-        ),
+        objective=cp.Maximize(quadratic + linear),
         objective_text="−½ δ_f'K_ff δ_f − δ_f'K_fh δ_h + Σᵢ αᵢ − B Σᵢ λᵢ − B Σᵢ λ*ᵢ",
         variables={"alpha": alpha_free, "lam": lam_free, "lam_star": lam_star_free},
         rows=(balance, *alpha_rows(alpha_free, costs), *bound_dual_rows(lam_free, lam_star_free, None)[0]),
@@ -425,7 +424,7 @@ def recover(
 
 
 def bounding_spread(X: MatrixLike, lam: ArrayLike, lam_star: ArrayLike, B: float) -> tuple[Vector, Vector]:
-    """Return μ_λ (m,) and Σ_λ (m, m) of the samples with active bounds; if none, the mean of all and 0."""
+    """Return μ_λ (m,) and Σ_λ (m, m); without an active bound, the mean of all samples and zeros."""
     weights = (np.asarray(lam, dtype=float) + np.asarray(lam_star, dtype=float)) / B
     total = float(weights.sum())
     if total == 0.0:

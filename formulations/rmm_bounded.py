@@ -5,8 +5,8 @@ Problem
 The Relative Margin Machine is a support vector machine whose outputs f(x) = w·x + b are bounded by ±B. These
 bounds need no labels. So they can also be imposed at unlabelled samples: the samples to be classified, if
 known in advance (transduction), or others of the same distribution. With bounds at the unlabelled samples
-alone (training=False), the machines are the class H of the paper's appendix, for which it bounds the error:
-the unlabelled samples are independent of the training set.
+alone (training=False), the machine is of the class H of the paper's appendix, which bounds the error of the
+class because the unlabelled samples are independent of the training set.
 
 Variables and shapes
 --------------------
@@ -18,8 +18,8 @@ scalar. With D, tau and tau_star (N,) are the slacks of the upper and lower boun
 Programs
 --------
 qp is min ½‖w‖² + Σ C_i ξ_i subject to y_i f(x_i) ≥ 1 − ξ_i, ξ ≥ 0 and −B ≤ f(z_j) ≤ B; with D, the bounds
-have slack, at a cost of D_j per unit. qp_dual and kernel_dual are its dual; D_j is there the cap of λ_j and
-λ*_j.
+have slack, at a cost of D_j per unit. qp_dual and kernel_dual are the dual of qp, in which D_j is the cap of
+λ_j and λ*_j.
 
 Recovery
 --------
@@ -33,7 +33,7 @@ lam_j (lam_star_j) is the rate at which the optimal cost p* falls as the upper (
 
 Infeasible when
 ---------------
-B < 0 only.
+Only if B < 0.
 
 Reference
 ---------
@@ -188,13 +188,13 @@ def kernel_dual(
 
 
 def _letters(training: bool, D: ArrayLike | None) -> dict[str, str]:
-    """Return the explanations of the printed letters of qp and qp_dual."""
+    """Return the printed letters of qp and qp_dual with their explanations."""
     cost = {} if D is None else {"Dⱼ": "> 0: the cost of a unit of output beyond $B$ at $zⱼ$"}
     return {**(LETTERS if training else _UNLABELLED_ONLY_LETTERS), **cost}
 
 
 def _in_features(letters: Mapping[str, str], training: bool) -> dict[str, str]:
-    """Return the letters of a kernel's program, whose samples are rows of a factor of the Gram matrix."""
+    """Return the letters of a kernel's program, whose samples are their images in its feature space."""
     samples = "of the labelled and the unlabelled samples" if training else "of the unlabelled samples"
     return {**letters, **IN_FEATURES, "zⱼ": f"the images there {samples}"}
 

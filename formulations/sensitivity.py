@@ -73,26 +73,29 @@ from formulations.language.types import Matrix, Vector
 class Sensitivity:
     """The derivative of an optimal value by one parameter."""
 
-    parameter: str  # its name
+    parameter: str  # name of the parameter θ
     value: float  # θ
-    derivative: float  # dp/dθ; if `two_sided` is False, on one side of θ or between the slopes of both
-    objective: float  # the optimal value p
-    formula: str  # of the derivative
-    two_sided: bool = True  # True if the slopes on both sides are known to be equal
+    derivative: float  # dp/dθ; if `two_sided` is False, one one-sided slope or a number between both
+    objective: float  # optimal value p
+    formula: str  # the derivative as printed
+    two_sided: bool = True  # True if the slopes on both sides of θ are known to be equal
 
     @property
     def elasticity(self) -> float:
         """The change of p in percent for one percent of θ; nan if p is 0."""
-        if self.derivative == 0.0:
-            return 0.0 if self.objective != 0.0 else np.nan
-        return self.value * self.derivative / self.objective if self.objective != 0.0 else np.nan
+        if self.objective == 0.0:
+            return np.nan
+        return self.value * self.derivative / self.objective if self.derivative != 0.0 else 0.0
 
 
 def cost(
     C: float, objective: float, xi: ArrayLike, weights: ArrayLike = 1.0, *,
     name: str = "C", letters: Sequence[str] = ("ξ",),
 ) -> Sensitivity:  # fmt: skip
-    """Differentiate by a cost `name` of the slacks `letters`, in no constraint: dp/dC = Σ w_i ξ_i."""
+    """Differentiate by a cost of slack that is in no constraint: dp/dC = Σ w_i ξ_i.
+
+    `name` is the cost's, and `letters` are those of the slacks, in the result and its formula.
+    """
     slacks = " + ".join(f"{letter}ᵢ" for letter in letters)
     formula = f"Σ wᵢ {slacks}" if len(letters) == 1 else f"Σ wᵢ ({slacks})"
     return Sensitivity(name, C, float(np.sum(np.multiply(weights, xi))), objective, formula)
@@ -109,8 +112,7 @@ def bound(
 def share(D: float, objective: float, norm: float, variance: float) -> Sensitivity:
     """Differentiate by the Sigma-SVM's weight D of the variance: dp/dD = ½ (w'Σw − ‖w‖²).
 
-    At D = 0 and D = 1 it is the one-sided slope; at D = 1, where w need not be unique, for the w of least
-    norm.
+    At D = 0 and D = 1 the derivative is one-sided; at D = 1, where w need not be unique, w has least norm.
     """
     return Sensitivity("D", D, 0.5 * (variance - norm), objective, "½ (w'Σw − ‖w‖²)", 0.0 < D < 1.0)
 
@@ -118,7 +120,7 @@ def share(D: float, objective: float, norm: float, variance: float) -> Sensitivi
 def capped_cost(
     C: float, objective: float, xi: ArrayLike, s: ArrayLike, weights: ArrayLike = 1.0, two_sided: bool = True
 ) -> Sensitivity:
-    """Differentiate by C of the one-norm machine, cost of ξ and cap of α: dp/dC = Σ w_i ξ_i − Σ w_j s_j."""
+    """Differentiate by the one-norm machine's C, a cost of ξ and cap on α: dp/dC = Σ w_i ξ_i − Σ w_j s_j."""
     slope = float(np.sum(np.multiply(weights, np.asarray(xi) - np.asarray(s))))
     return Sensitivity("C", C, slope, objective, "Σ wᵢ ξᵢ − Σ wⱼ sⱼ", two_sided)
 
@@ -136,9 +138,9 @@ def pattern_cost(
 def switching_on(C: float, rates: ArrayLike) -> Vector:
     """Return lower bounds (p,) on the change of the L0 score if one centre j is added to the pattern.
 
-    As the cap on a coefficient rises, the loss falls at a rate of at most r_j = t_j (K'Yu)_j (`rates`): t_j
-    is the centre's label, K the kernel matrix of samples and centres, Y = diag(y), and u the margins'
-    multipliers, dual feasible for every pattern. So the score rises by at least 1 − C² [r_j]_+.
+    As the cap on a coefficient rises, the loss falls at a rate of at most r_j = t_j (K'Yu)_j (`rates`). Here
+    t_j is the centre's label, K the kernel matrix of samples and centres, Y = diag(y), and u the margins'
+    multipliers, which are dual feasible for every pattern. So the score rises by at least 1 − C² [r_j]_+.
     """
     return np.asarray(1.0 - C**2 * np.maximum(np.asarray(rates, dtype=float), 0.0))
 
@@ -164,8 +166,9 @@ def gate(
 ) -> Sensitivity:
     """Differentiate by the sharpness γ of PLUME's gate: dp/dγ = Σ_i w_i Σ_k (r_ik − g_ik) s_ik.
 
-    It is the same for the M-step with the responsibilities of W fixed and for the stationary point W of the
-    negative log-likelihood, because the M-step majorises the latter and touches it at W for every γ.
+    The derivative is the same for the M-step with the responsibilities of W fixed and for the negative
+    log-likelihood at its stationary point W: the M-step majorises the likelihood and touches it at W for
+    every γ.
     """
     difference = mixture.responsibilities(X, y, W, gamma) - mixture.gate(X, W, gamma)
     slope = float(np.sum(np.multiply(weights, np.sum(difference * mixture.scores_in_blocks(X, W), axis=1))))

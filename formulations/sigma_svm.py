@@ -139,17 +139,17 @@ def primal(
 
 
 def _dual_in_basis(
-    centred: NDArray[Any], variances: NDArray[Any], y: NDArray[Any], C: ArrayLike, D: float, name: str, title:
-    str, fields: dict[str, Any],
+    centred: NDArray[Any], variances: NDArray[Any], y: NDArray[Any], C: ArrayLike, D: float, name: str,
+    title: str, fields: dict[str, Any],
 ) -> Program:  # fmt: skip
     """State the dual (4) with the centred samples (n, r) in a basis where Sigma = diag(variances)."""
     n = len(y)
     alpha, costs, variance_weight = cp.Variable(n, name="alpha"), cost_parameter(C, n), _variance_weight(D)
-    if not centred.size:  # samples that are all the same; cvxpy has no empty sum of squares
+    if not centred.size:  # all samples are equal; cvxpy has no empty sum of squares
         centred, variances = np.zeros((n, 1)), np.zeros(1)
 
     def inverse_roots() -> NDArray[Any]:
-        metric = (1.0 - variance_weight.value) + variance_weight.value * variances
+        metric = (1.0 - variance_weight.value) + variance_weight.value * variances  # of (1−D)I + DΣ
         return np.where(metric > 0, 1.0 / np.sqrt(np.where(metric > 0, metric, 1.0)), 0.0)
 
     scaling = cp.CallbackParam(inverse_roots, shape=(len(variances),), nonneg=True)
@@ -173,17 +173,18 @@ def dual(
 ) -> Program:
     """State the Sigma-SVM dual, eq. (4); arguments as in :func:`primal`.
 
-    It is written in the eigenbasis of Sigma, where the inverse is a division, so that D stays a
-    parameter. c has no component along directions of variance 0, which are omitted.
+    The dual is stated in the eigenbasis of Sigma, where the inverse is a division, so that D stays a
+    parameter. Directions of variance 0, along which c has no component, are omitted.
     """
     X, y = as_data(X, y)
     mu, Sigma = moments(X, weights)
     variances, axes = np.linalg.eigh(Sigma)
     is_positive = variances > RANK_TOLERANCE * max(variances[-1], np.finfo(float).tiny)
     axes = axes[:, is_positive]
-    fields, centred = _letters_and_data(X, y, weights), X @ axes - mu @ axes
-    variances = variances[is_positive]
-    return _dual_in_basis(centred, variances, y, C, D, "sigma_svm.dual", "Sigma-SVM, dual", fields)
+    return _dual_in_basis(
+        X @ axes - mu @ axes, variances[is_positive], y, C, D, "sigma_svm.dual", "Sigma-SVM, dual",
+        _letters_and_data(X, y, weights),
+    )  # fmt: skip
 
 
 def kernel_dual(

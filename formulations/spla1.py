@@ -8,8 +8,9 @@ least score w_k·x̃. With the cells fixed, the log-likelihood splits into K log
 cell; fitting them alternates with the update of the cells. The programs here are for one cell.
 
 After an update of the cells the loss of a positive may be larger than it was in its old cell, since h is the
-minimum of the scores, so the alternation need not decrease the objective. It does if every positive is in
-the program of every face (positives="all" of :func:`formulations.polyhedral.hard_loss`).
+minimum of the scores, so the alternation need not decrease the objective. It never increases the objective
+if every positive is in the program of every face (positives="all" of
+:func:`formulations.polyhedral.hard_loss`).
 
 Variables and shapes
 --------------------
@@ -31,7 +32,7 @@ w = (1/ρ) Σ_i C_i v_i y_i x̃_i; z_i = y_i w·x̃_i.
 Multipliers
 -----------
 u_i = C_i σ(−z_i) is minus the derivative of the loss by z_i: near C_i far on the wrong side of the face, near
-0 far on the right side. Computed from any w, v_i = σ(−z_i) is dual feasible and so gives a lower bound.
+0 far on the right side. For any w, v_i = σ(−y_i w·x̃_i) is dual feasible and so gives a lower bound.
 
 Infeasible when
 ---------------
@@ -73,7 +74,7 @@ from formulations.svm import cost_parameter
 _SOURCE = "Manwani & Sastry (2010), reconstructed"
 
 LETTERS = {
-    "H(v)": "= −v ln v − (1 − v) ln(1 − v): of $v$ between 0 and 1",
+    "H(v)": "= −v ln v − (1 − v) ln(1 − v): for $v$ between 0 and 1",
     **RIDGE_LETTERS,
     **SAMPLE_LETTERS,
     "Cᵢ": "the weight of sample $i$, 0 if it is in another cell",

@@ -127,7 +127,7 @@ def soft_margin(
     parameters : mapping of str to cvxpy.Parameter, optional
         Parameters of the additional rows.
     name, title, source, letters
-        Of the program.
+        The fields of the program with these names.
     """
     X, y = as_data(X, y)
     n, m = X.shape
@@ -203,7 +203,7 @@ def recover(X: MatrixLike, y: ArrayLike, C: ArrayLike, alpha: NDArray[Any]) -> d
 
 
 def in_features(program: Program) -> Program:
-    """Return a primal whose samples are the rows of F, K = FF', named as the partner of a kernel dual."""
+    """Return a primal with samples in the rows of F, K = FF', renamed as the primal of a kernel dual."""
     return replace(program, name=f"{program.name} (kernel)", letters={**program.letters, **IN_FEATURES})
 
 

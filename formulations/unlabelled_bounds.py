@@ -1,8 +1,9 @@
 """Relative Margin Machines with bounds at unlabelled samples: stacked samples, constraints and multipliers.
 
 The machine has a margin constraint y_i f(x_i) ≥ 1 − ξ_i at each of n labelled samples, and bounds f ≤ B and
-−f ≤ B also at k unlabelled ones, which follow the labelled ones in one matrix. A family is the constraints of
-one kind, one for each sample; if a sample has none, its cost and multiplier are 0. No cvxpy is needed.
+−f ≤ B also at k unlabelled ones, which follow the labelled ones in one matrix. Its families
+(:mod:`formulations.families`) have one constraint of a kind for each of the n + k samples; the cost and the
+multiplier of a constraint that does not exist are 0.
 """
 
 from collections.abc import Mapping
@@ -18,14 +19,14 @@ from formulations.language.types import Matrix, MatrixLike, Vector, is_sparse
 
 
 def append(X: Matrix, U: Matrix) -> Matrix:
-    """Stack the rows of X and U; CSR if one of them is."""
+    """Stack the rows of X and U, as CSR if either is CSR."""
     if is_sparse(X) or is_sparse(U):
         return sp.csr_array(sp.vstack([sp.csr_array(X), sp.csr_array(U)]))
     return np.vstack([X, U])
 
 
 def stacked(X: MatrixLike, y: ArrayLike, U: MatrixLike) -> tuple[Matrix, Vector]:
-    """Check and stack the labelled and the unlabelled samples; return them (n + k, m) and the labels (n,)."""
+    """Check and stack the samples X (n, m) and U (k, m); return them (n + k, m) and the labels (n,)."""
     X, y = as_data(X, y)
     n_unlabelled = np.shape(U)[0] if np.ndim(U) or is_sparse(U) else 0
     try:
@@ -38,20 +39,25 @@ def stacked(X: MatrixLike, y: ArrayLike, U: MatrixLike) -> tuple[Matrix, Vector]
 
 
 def families(
-    y: ArrayLike, further: int, C: ArrayLike, B: float, *, training: bool = True, D: ArrayLike = np.inf
+    y: ArrayLike, n_unlabelled: int, C: ArrayLike, B: float, *, training: bool = True, D: ArrayLike = np.inf
 ) -> Families:
-    """Return the margins and bounds of the labelled samples followed by `further` unlabelled ones.
+    """Return the margins and bounds of the labelled samples followed by the unlabelled ones.
 
-    Without `training` only the unlabelled samples are bounded. C and D are the costs of slack of both.
+    Without `training` only the unlabelled samples are bounded. C is the cost of slack in the margins, D that
+    in the bounds; both may be infinite.
     """
     labels = as_labels(y)
-    margin_costs, count = as_costs(C, len(labels), hard=True), len(labels) + further
-    bound, bound_costs = at_least("B", B, 0.0, infinite=True), as_costs(D, count, hard=True, name="D")
-    return bounded_families(labels, margin_costs, bound, further, price=bound_costs, training=training)
+    margin_costs = as_costs(C, len(labels), hard=True)
+    bound_costs = as_costs(D, len(labels) + n_unlabelled, hard=True, name="D")
+    B = at_least("B", B, 0.0, infinite=True)
+    return bounded_families(labels, margin_costs, B, n_unlabelled, bound_cost=bound_costs, training=training)
 
 
 def extend_multipliers(multipliers: Mapping[str, Vector], n: int, count: int) -> dict[str, Vector]:
-    """Extend multipliers to all `count` samples, the first n labelled, by 0 where there is no constraint."""
+    """Extend multipliers to all `count` samples, of which the first n are labelled, by zeros.
+
+    Those of the margins may be given for the labelled samples only, those of the bounds for the unlabelled.
+    """
     extended = dict(multipliers)
     for name, vector in multipliers.items():
         if name in ("margin", "alpha") and np.shape(vector) == (n,):

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from formulations import sensitivity as slopes
-from formulations.class_faces import BIAS
+from formulations.class_faces import BIAS_RIDGE
 from formulations.language.recovery import moments
 from formulations.language.types import Array, dense
 from formulations.polyhedral import belonging, pull
@@ -355,7 +355,7 @@ def of_logistic_polytopes(machine: LogisticPolytopes, tol: float) -> list[Sensit
     machine._need_data("sensitivities()")
     W, value = machine.solution_["W"], _value_of(machine, tol)
     norm = float(np.abs(W[:, :-1]).sum())
-    ridge_scale = np.append(np.ones(W.shape[1] - 1), np.sqrt(BIAS))
+    ridge_scale = np.append(np.ones(W.shape[1] - 1), np.sqrt(BIAS_RIDGE))
     return [
         slopes.ridge(machine.ridge, value, ridge_scale * W),
         slopes.price("l1", machine._asked_penalty.l1, value, norm),

@@ -17,10 +17,10 @@ The classes of machines are, for a radius R and a weight D > 0 of the outputs at
 
 Theorem
 -------
-Let (x_i, y_i) be n independent samples of one distribution. The numbers of a class are on grids: R = ρ^j for
-a ρ > 1, c = 2^a, D = 4^s n_u / Σ_j ‖ũ_j‖², with integers j, a, s. Let δ in (0, 1) be the probability that the
-bound fails. The integer j has the share π_j = 2 / (3 (|j|+1)(|j|+2)) of δ, with Σ_j π_j = 1. With probability
-at least 1 − δ, for all w, b and margins γ > 0, for each of the three classes, and for all a, s at once,
+Let (x_i, y_i) be n independent samples of one distribution. R, c and D are on grids: R = ρ^j for a ρ > 1,
+c = 2^a, D = 4^s n_u / Σ_j ‖ũ_j‖², with integers j, a, s. Let δ in (0, 1) be the probability that the bound
+fails. An integer j, and likewise a or s, has the share π_j = 2 / (3 (|j|+1)(|j|+2)) of δ, with Σ_j π_j = 1.
+With probability at least 1 − δ, for all w, b and γ > 0, for each of the three classes, and all a, s at once,
 
     P(y f(x) ≤ 0)  ≤  (1/n) Σ_i r(y_i f(x_i)/γ)  +  (2/n) ρ^j √τ  +  3 √( ln(2/δ') / 2n ),
 
@@ -32,8 +32,8 @@ any of
     H   τ = τ(p), any p,          ρ^j ≥ √(‖w̃‖² + D max_j f(u_j)²)/γ,             δ' = ω δ π_a π_s π_j
 
 with ω = 1/3, or 1 if the class is named beforehand. Here τ(p) = Σ_i x̃_i'(I + D Σ_j p_j ũ_j ũ_j')⁻¹ x̃_i for
-weights p_j ≥ 0 of the landmarks with Σ_j p_j = 1; :class:`Landmarks` minimises it. (2/n) ρ^j √τ is U_F, U_G
-or U_H of :mod:`formulations.error_bounds.rmm_bounds` for the energy E = ρ^(2j)/2.
+weights p_j ≥ 0 of the landmarks with Σ_j p_j = 1; :class:`Landmarks` minimises τ(p). The capacity
+(2/n) ρ^j √τ is U_F, U_G or U_H of :mod:`formulations.error_bounds.rmm_bounds` for the energy E = ρ^(2j)/2.
 
 Proof
 -----
@@ -54,14 +54,14 @@ Proof
 4. Free margin. The machine of (w, b)/γ has the signs of f; its norm in each class is that of (w, b) divided
    by γ. Step 3 holds for all machines at once, hence for any γ, even one chosen after the fact. ∎
 
-Search: class F is evaluated on the whole grid of c; class G on the whole grid of D, for five values of c
-around F's best; class H by local search on the (c, D) grid from G's best.
+Search: class F is evaluated for every c of a finite part of the grid; class G for every D of such a part and
+for five values of c around F's best; class H by local search in (c, D) from G's best.
 
 Cost of the intercept: the least of ‖w̃‖ √τ over c in class F is ‖w‖ √(Σ_i ‖φ(x_i)‖²) + |b| √n, the sum of one
 term of the weights and one of the intercept.
 
-The samples must not have been used to choose φ (a kernel's parameters are part of it), or to standardise the
-features.
+The samples must not have been used to choose φ (that is, the kernel and its parameters), or to standardise
+the features.
 
 Landmarks
 ---------
@@ -131,36 +131,42 @@ from formulations.language.arguments import at_least
 from formulations.language.recovery import as_data, gram_factor, square_sum
 from formulations.language.types import Array, Matrix, MatrixLike, dense, is_sparse
 
-_TO_BOUNDARY = 0.995  # largest step, relative to the step at which an entry of p or z becomes 0
-_CENTRING = 0.1  # barrier parameter, relative to the mean complementarity product p_j z_j
-_FIRST_NU = 1.1  # first multiplier of Σ_j p_j = 1, relative to max_j q_j: z = nu − q is then positive
-_GAP_OF_H = 1e-4  # tolerance of min τ for class H
-_BLOCK_ROWS = 4096  # samples per block of kernel values with the landmarks
+
+@dataclass(frozen=True)
+class Options:
+    """Numbers of the interior-point method for min τ; the bound is valid for any weights p that it finds."""
+
+    max_step: float = 0.995  # largest step, relative to the step at which an entry of p or z becomes 0
+    centring: float = 0.1  # barrier parameter μ, relative to the mean complementarity product p_j z_j
+    first_nu: float = 1.1  # first multiplier ν of Σ_j p_j = 1, relative to max_j q_j: z = ν − q is positive
+
+
+DEFAULT = Options()
 
 
 @dataclass(frozen=True)
-class LeastTrace:
+class LandmarkWeights:
     """Weights of the landmarks that nearly minimise τ, and their τ."""
 
-    trace: float  # τ(p): an upper bound, whether or not p is optimal
+    tau: float  # τ(p): an upper bound on min τ, whether or not p is optimal
     weights: Array  # p (n_u,)
     gap: float  # proven upper bound on 1 − min τ/τ(p)
     iterations: int  # iteration at which these weights were found
 
 
 class Landmarks:
-    """Landmarks, with the training samples' second moments projected on their span.
+    """Landmarks, with the training samples' second moments projected on the landmarks' span.
 
     Parameters
     ----------
     kernel : array_like of shape (n_u, n_u)
-        k(u, u).
+        Kernel matrix k(u, u) of the landmarks.
     products : array_like of shape (n_u, n_u)
-        Σ_i k(u, x_i) k(x_i, u).
+        Σ_i k(u, x_i) k(x_i, u), summed over the training samples.
     sums : array_like of shape (n_u,)
         Σ_i k(u, x_i).
     n : int
-        Number of samples.
+        Number of training samples.
     trace : float
         Σ_i k(x_i, x_i).
 
@@ -188,7 +194,7 @@ class Landmarks:
 
     @classmethod
     def from_blocks(cls, kernel: ArrayLike, blocks: Iterable[ArrayLike], trace: float) -> "Landmarks":
-        """Build from k(u, u), an iterable of blocks of k(x, u) over all samples, and Σ_i k(x_i, x_i)."""
+        """Build from k(u, u), blocks of rows of k(x, u) for all samples x, and `trace` = Σ_i k(x_i, x_i)."""
         n, products, sums = 0, np.zeros(np.shape(kernel)), np.zeros(len(np.asarray(kernel)))
         for block in blocks:
             K = np.asarray(block, dtype=float)
@@ -196,48 +202,53 @@ class Landmarks:
         return cls(kernel, products, sums, n, trace)
 
     @classmethod
-    def linear(cls, X: Matrix, U: Matrix) -> "Landmarks":
-        """Build for the linear kernel from samples X (n, m) and landmarks U (n_u, m)."""
-        blocks = (dense(X[start : start + _BLOCK_ROWS] @ U.T) for start in range(0, X.shape[0], _BLOCK_ROWS))
+    def linear(cls, X: Matrix, U: Matrix, block_rows: int = 4096) -> "Landmarks":
+        """Build for the linear kernel from samples X (n, m), by blocks, and landmarks U (n_u, m)."""
+        blocks = (dense(X[start : start + block_rows] @ U.T) for start in range(0, X.shape[0], block_rows))
         return cls.from_blocks(dense(U @ U.T), blocks, square_sum(X))
 
     def with_constant(self, constant: float) -> "Landmarks":
-        """Return the landmarks with one more feature, which is constant: their kernel is k + constant²."""
+        """Return the landmarks for φ with one more feature, `constant`: the kernel is k + constant²."""
         square = constant**2
         products = self.products + square * (self.sums[:, None] + self.sums[None, :]) + square**2 * self.n
         trace = self.trace + square * self.n
         return Landmarks(self.kernel + square, products, self.sums + square * self.n, self.n, trace)
 
-    def trace_at_equal_weights(self, D: float) -> float:
-        """Return τ at equal weights, the trace of U_G."""
+    def tau_at_equal_weights(self, D: float) -> float:
+        """Return τ at equal weights p, which gives U_G."""
         mean_squares = (self.basis**2).sum(axis=0) / len(self.basis)
         return self.distances + float((np.diag(self.moments) / (1.0 + D * mean_squares)).sum())
 
-    def minimise_trace(self, D: float, tol: float = 1e-8, max_iter: int = 100) -> LeastTrace:
-        """Minimise τ, the trace of U_H, by a primal-dual interior-point method that begins at equal weights.
+    def minimise_tau(
+        self, D: float, tol: float = 1e-8, max_iter: int = 100, options: Options = DEFAULT
+    ) -> LandmarkWeights:
+        """Minimise τ, which gives U_H, by a primal-dual interior-point method that begins at equal weights.
 
-        Stop at the proven gap `tol`. If it is not reached, return the best iterate with its gap. Full steps,
-        but for the distance to the boundary, converged on every problem tried, degenerate ones among them.
+        Stop at the proven gap `tol`. If it is not reached, return the best iterate with its gap. No line
+        search is needed: the longest feasible steps converged on every problem tried, also degenerate ones.
         """
         D = at_least("D", D, 0.0)
         n_u, U = len(self.basis), np.sqrt(D) * self.basis
-        p, z = np.full(n_u, 1.0 / n_u), np.zeros(0)  # z, the multipliers of p >= 0
+        p = np.full(n_u, 1.0 / n_u)
+        z = None  # the multipliers (n_u,) of p >= 0, from the first step on
         scale = float(np.trace(self.moments)) or 1.0
         S = self.moments / scale
-        best = LeastTrace(np.inf, p, np.inf, 0)
+        best = LandmarkWeights(np.inf, p, np.inf, 0)
         for iteration in range(max_iter + 1):
             scaled_trace, Y, q = _trace_and_rates(U, S, p)
-            tau, excess = self.distances + scale * scaled_trace, scale * float(q.max() - p @ q)
+            tau = self.distances + scale * scaled_trace
+            excess = scale * float(q.max() - p @ q)  # Δ of the lower bound τ²/(τ + Δ)
             gap = excess / (tau + excess) if excess > 0 else 0.0
-            if tau <= best.trace:
-                best = LeastTrace(tau, p, gap, iteration)
+            if tau <= best.tau:
+                best = LandmarkWeights(tau, p, gap, iteration)
             if gap <= tol or iteration == max_iter:
                 break
-            if not len(z):
-                z = _FIRST_NU * q.max() - q
-            mu = _CENTRING * float(p @ z) / n_u
+            if z is None:
+                z = options.first_nu * q.max() - q
+            mu = options.centring * float(p @ z) / n_u
             dp, dz = _newton_step(2.0 * (U @ Y) * (Y.T @ S @ Y), p, z, q, mu)
-            p, z = p + _step_length(p, dp) * dp, z + _step_length(z, dz) * dz
+            p = p + _step_length(p, dp, options.max_step) * dp
+            z = z + _step_length(z, dz, options.max_step) * dz
             p = p / p.sum()
         return best
 
@@ -250,9 +261,9 @@ def _trace_and_rates(U: Array, S: Array, p: Array) -> tuple[float, Array, Array]
 
 
 def _newton_step(hessian: Array, p: Array, z: Array, q: Array, mu: float) -> tuple[Array, Array]:
-    """Return the Newton step (dp, dz) for −q(p) + ν − z = 0, Σp = 1, p_j z_j = mu; it changes τ's `hessian`.
+    """Return the Newton step (dp, dz) for −q(p) + ν − z = 0, Σ_j p_j = 1, p_j z_j = mu.
 
-    The Jacobian of q = −∇τ is −hessian; ν is the multiplier of Σp = 1.
+    q = −∇τ has the Jacobian −hessian; ν is the multiplier of Σ_j p_j = 1. `hessian` (of τ) is overwritten.
     """
     hessian[np.diag_indices_from(hessian)] += z / p
     columns = cho_solve(cho_factor(hessian), np.column_stack([q + mu / p, np.ones(len(p))]))
@@ -261,10 +272,10 @@ def _newton_step(hessian: Array, p: Array, z: Array, q: Array, mu: float) -> tup
     return dp, mu / p - z - z / p * dp
 
 
-def _step_length(x: Array, dx: Array) -> float:
-    """Return the step along dx, at most 1, that keeps x positive."""
+def _step_length(x: Array, dx: Array, max_step: float) -> float:
+    """Return `max_step` times the step along dx at which an entry of x becomes 0, at most 1."""
     decreases = dx < 0
-    return min(1.0, _TO_BOUNDARY * float(np.min(-x[decreases] / dx[decreases], initial=np.inf)))
+    return min(1.0, max_step * float(np.min(-x[decreases] / dx[decreases], initial=np.inf)))
 
 
 Form = Literal["F", "G", "H"]
@@ -272,33 +283,35 @@ FORMS = {"F": "small weights", "G": "small outputs on the average", "H": "every 
 
 _EXPONENTS_OF_C = range(-30, 31)  # a of c = 2^a
 _EXPONENTS_OF_D = range(-12, 13)  # s of D = 4^s, in units of 1/mean ‖ũ_j‖²
-_STEPS_OF_A = 2  # class G is tried for a up to this far from class F's best
 
 
 @dataclass(frozen=True)
 class MachineClass:
-    """A class without its radius, the norm that the radius must reach for one machine, and the share of δ."""
+    """A class of any radius, and the norm of one machine in it, which the radius must reach at γ = 1."""
 
     form: Form
     constant: float  # c
     D: float  # weight of the outputs at the landmarks; 0 in class F
     norm: float  # ‖w̃‖ in class F; in G and H the square root in the theorem
-    trace: float  # τ
+    tau: float  # τ
     log_inverse_share: float  # ln(δ/δ'), without the term ln(1/π_j) of the radius
     gap: float = 0.0  # proven upper bound on the relative distance of √τ from its minimum; 0 in F and G
 
 
 class Sample:
-    """Margins of the samples, and the bounds of classes at each of the candidate margins γ."""
+    """The training sample: its mean losses, and the bound of a class, at each candidate γ.
+
+    `margins` (n,) are the y_i f(x_i).
+    """
 
     def __init__(self, margins: Array, delta: float, gamma: float | Literal["best"]):
         self.n, self.delta, self.gammas = len(margins), delta, margins_to_try(margins, gamma)
-        self.losses = np.array([ramp(margins, value) for value in self.gammas])
+        self.losses = np.array([ramp(margins, value) for value in self.gammas])  # columns: ramp, hinge
 
     def totals(self, machine_class: MachineClass) -> Array:
         """Return the bound of a class at each γ."""
         j, radii = rounded_up(machine_class.norm / self.gammas)
-        capacity = 2.0 / self.n * radii * sqrt(machine_class.trace)
+        capacity = 2.0 / self.n * radii * sqrt(machine_class.tau)
         log_inverse_share = machine_class.log_inverse_share + log_inverse_weight(j)
         return np.asarray(self.losses[:, 0] + capacity + confidence(self.n, self.delta, log_inverse_share))
 
@@ -320,7 +333,10 @@ def class_f(sample: Sample, norm: float, b: float, trace: float, form_penalty: f
 
 
 class LandmarkClasses:
-    """The classes G and H of a machine on the grid c = 2^a, D = 4^s (in units of 1/mean ‖ũ_j‖²)."""
+    """The classes G and H of a machine on the grid c = 2^a, D = 4^s (in units of 1/mean ‖ũ_j‖²).
+
+    `outputs` (n_u,) are the f(u_j).
+    """
 
     def __init__(self, landmarks: Landmarks, norm: float, b: float, outputs: Array, form_penalty: float):
         self.landmarks, self.norm, self.b, self.form_penalty = landmarks, norm, b, form_penalty
@@ -329,10 +345,10 @@ class LandmarkClasses:
         self._class_h: dict[tuple[int, int], MachineClass] = {}
 
     def _lifted_landmarks(self, a: int) -> tuple[Landmarks, float, Array, float]:
-        """Return the landmarks with the constant 2^a, ‖w̃‖, bounds on |f(u)|, and the unit of D."""
+        """Return, for c = 2^a, the landmarks ũ, ‖w̃‖, upper bounds (n_u,) on |f(u_j)|, and the unit of D."""
         if a not in self._lifted:
             landmarks, norm = self.landmarks.with_constant(2.0**a), hypot(self.norm, self.b / 2.0**a)
-            # The basis omits axes below the rank tolerance; outputs there are at most norm * omitted_norms.
+            # f(u) has a part of at most norm * omitted_norms along the axes that the basis omits.
             outputs = self.outputs + norm * landmarks.omitted_norms
             self._lifted[a] = landmarks, norm, outputs, 1.0 / float(np.mean(np.diag(landmarks.kernel)))
         return self._lifted[a]
@@ -345,26 +361,25 @@ class LandmarkClasses:
         landmarks, norm, outputs, unit = self._lifted_landmarks(a)
         D = 4.0**s * unit
         norm_g = sqrt(norm**2 + D * float(outputs @ outputs) / len(outputs))
-        trace = landmarks.trace_at_equal_weights(D)
-        return MachineClass("G", 2.0**a, D, norm_g, trace, self._log_inverse_share(a, s))
+        tau = landmarks.tau_at_equal_weights(D)
+        return MachineClass("G", 2.0**a, D, norm_g, tau, self._log_inverse_share(a, s))
 
     def class_h(self, a: int, s: int) -> MachineClass:
         """Return the class H of one grid point, with nearly optimal weights p."""
         if (a, s) not in self._class_h:
             landmarks, norm, outputs, unit = self._lifted_landmarks(a)
             D = 4.0**s * unit
-            optimum = landmarks.minimise_trace(D, _GAP_OF_H)
+            optimum = landmarks.minimise_tau(D, tol=1e-4)
             norm_h = sqrt(norm**2 + D * float(outputs.max() ** 2))
             gap = 1.0 - sqrt(1.0 - optimum.gap)  # the capacity is proportional to √τ
             self._class_h[a, s] = MachineClass(
-                "H", 2.0**a, D, norm_h, optimum.trace, self._log_inverse_share(a, s), gap
+                "H", 2.0**a, D, norm_h, optimum.tau, self._log_inverse_share(a, s), gap
             )
         return self._class_h[a, s]
 
     def best_class_g(self, sample: Sample, centre: int) -> tuple[int, int]:
-        """Return (a, s) of the class G with the smallest bound, for a near `centre`."""
-        exponents = range(centre - _STEPS_OF_A, centre + _STEPS_OF_A + 1)
-        points = product(exponents, _EXPONENTS_OF_D)
+        """Return (a, s) of the class G with the smallest bound, for the five values of a around `centre`."""
+        points = product(range(centre - 2, centre + 3), _EXPONENTS_OF_D)
         return min(points, key=lambda point: sample.total(self.class_g(*point)))
 
     def best_class_h(self, sample: Sample, start: tuple[int, int]) -> MachineClass:
@@ -379,6 +394,7 @@ class LandmarkClasses:
 
 
 def _neighbours(a: int, s: int) -> Iterator[tuple[int, int]]:
+    """Yield the grid points (a ± 1, s) and (a, s ± 1)."""
     yield from ((a - 1, s), (a + 1, s))
     yield from ((a, t) for t in (s - 1, s + 1) if t in _EXPONENTS_OF_D)
 
@@ -398,7 +414,7 @@ class MarginBound(ErrorBound):
 
     @property
     def words(self) -> str:
-        """The class, in words."""
+        """The name and description of the class, such as "class F: small weights"."""
         return f"class {self.form}: {FORMS[self.form]}"
 
 
@@ -483,7 +499,7 @@ def linear_bound(
     U : array_like or CSR matrix of shape (n_u, m), optional
         Landmarks: samples that were not used in training, without labels.
     delta, gamma, form
-        As in :func:`margin_bound`, which names the errors.
+        As in :func:`margin_bound`, with the same errors.
     """
     X, y = as_data(X, y)
     w = np.asarray(w, dtype=float)
@@ -524,7 +540,7 @@ def _terms(sample: Sample, machine_class: MachineClass) -> MarginBound:
     return MarginBound(
         empirical=float(sample.losses[best, 0]),
         hinge=float(sample.losses[best, 1]),
-        capacity=2.0 / sample.n * float(radius) * sqrt(machine_class.trace),
+        capacity=2.0 / sample.n * float(radius) * sqrt(machine_class.tau),
         confidence=confidence_of_one_class,
         price=float(confidence(sample.n, sample.delta, log_inverse_share)) - confidence_of_one_class,
         gamma=gamma,

@@ -2,19 +2,19 @@
 
 Problem
 -------
-How much can the outputs w·x_i of a class of functions follow random signs? The more a class is constrained,
-the less they can, and the closer the training error is to the true error. Three classes, each within the one
-before, for n samples x_i, n_u further samples u_i (the rows of U) whose labels are not used, a budget E > 0,
-which the paper calls energy, and a weight D ≥ 0 of the outputs:
+How much can the outputs w·x_i of a class of functions follow random signs? The more constrained the class,
+the less they can, and the closer the training error is to the true error. There are three classes, each
+within the one before, for n samples x_i, n_u further samples u_i (the rows of U) without labels, a budget
+E > 0, which the paper calls energy, and a weight D ≥ 0 of the outputs:
 (1)  F:  ½‖w‖² ≤ E                                     the SVM's
 (2)  G:  ½‖w‖² + D/(2 n_u) Σ_i (w·u_i)² ≤ E            the Sigma-SVM's: outputs small on the average
 (3)  H:  ½‖w‖² + D/2 (w·u_i)² ≤ E for every i          the RMM's: every output small
 
-Bounds on 𝔼_σ sup_w |(2/n) Σ_i σ_i w·x_i|, the empirical Rademacher complexity, for random signs σ_i:
-     U_F = (2√(2E)/n) √(Σ x_i·x_i)
-     U_G = (2√(2E)/n) √(Σ x_i'Σ_D^{-1} x_i),   Σ_D = I + (D/n_u) U'U
-     U_H = the optimal value of h_complexity, under Programs
-so that U_H ≤ U_G ≤ U_F. All are proportional to √E. They are equal if D = 0; U_H = U_G if n_u = 1.
+The empirical Rademacher complexity 𝔼_σ sup_w |(2/n) Σ_i σ_i w·x_i|, for random signs σ_i, is at most
+     U_F = (2√(2E)/n) √(Σ x_i·x_i)                                          for F
+     U_G = (2√(2E)/n) √(Σ x_i'Σ_D^{-1} x_i),   Σ_D = I + (D/n_u) U'U         for G
+     U_H = the optimal value of h_complexity, under Programs                for H
+with U_H ≤ U_G ≤ U_F. All are proportional to √E. They are equal if D = 0; U_H = U_G if n_u = 1.
 
 With X'X = LL', U_H = (2√(2E)/n) √τ with τ = min tr(L'(I + D Σ p_i u_i u_i')⁻¹L) over p ≥ 0, Σ p_i = 1; the
 optimal λ of h_complexity is √(τ/2E) p. :mod:`formulations.error_bounds.margin_bounds` proves this and
@@ -186,7 +186,7 @@ def recover(X: MatrixLike, U: MatrixLike, D: float, lam: NDArray[Any]) -> dict[s
 
 
 def _sigma(U: Array, lam: Array, D: float) -> Array:
-    """Return Σ_λ."""
+    """Return Σ_λ = (Σ λ_i) I + D Σ λ_i u_i u_i'."""
     return np.asarray(lam.sum() * np.eye(U.shape[1]) + D * (U * lam[:, None]).T @ U)
 
 
@@ -200,9 +200,10 @@ def _factor(X: Array) -> Array:
 def _require_scale(X: Array, U: Array, D: float) -> None:
     """Raise ValueError if X or D‖u‖² is outside the range in which conic solvers are reliable.
 
-    Their tolerances are absolute: outside this range they report wrong solutions as optimal.
+    The solvers' tolerances are absolute: outside this range wrong solutions are reported as optimal.
     """
-    largest, weight = float(np.abs(X).max()), at_least("D", D, 0.0) * float((U * U).sum(axis=1).max())
+    largest = float(np.abs(X).max())
+    weight = at_least("D", D, 0.0) * float((U * U).sum(axis=1).max())
     if X.any() and not 1e-6 <= largest <= 1e6:
         raise ValueError(
             f"X must be scaled so that its largest value lies between 1e-6 and 1e6, not {largest:.3g}; "
@@ -222,7 +223,7 @@ def _parameters(E: float, D: float) -> dict[str, cp.Parameter]:
 
 
 def _checked_samples(X: MatrixLike, U: MatrixLike) -> tuple[Array, Array]:
-    """Return X and U as arrays with the same number of columns."""
+    """Return X and U as arrays; raise ValueError if their numbers of features differ."""
     X, U = _dense("X", X), _dense("U", U)
     if X.shape[1] != U.shape[1]:
         raise ValueError(f"U must have the {X.shape[1]} features of X, not {U.shape[1]}")

@@ -1,12 +1,12 @@
-"""The terms that all bounds on the error of fitted machines f share, and grids of their radii and margins.
+"""The terms that all bounds on the error of fitted machines f share, and the grids of radii and margins.
 
 For one class of machines and one margin γ, fixed before the n samples are seen, with probability 1 − δ'
 
     P(y f(x) ≤ 0)  ≤  mean of min(1, [1 − y_i f(x_i)/γ]_+)  +  capacity of the class  +  3 √( ln(2/δ') / 2n ).
 
-A class has radii, bounds on the norms of its machines, from the grid of the ρ^j for integers j. The δ' of all
-classes sum to at most δ, so the class may be chosen after the fit (union bound). The proof is in
-:mod:`formulations.error_bounds.rademacher`, steps 4 to 6.
+Here y = ±1 is the label of x. A class has all machines whose norms are at most its radii, which are of the
+form ρ^j with integers j. The δ' of all classes sum to at most δ, so the class may be chosen after the fit
+(union bound). The proof is in :mod:`formulations.error_bounds.rademacher`, steps 4 to 6.
 """
 
 from dataclasses import dataclass
@@ -32,10 +32,10 @@ class ErrorBound:
     hinge: float  # mean of the hinge loss [1 − y f/γ]_+, at least ``empirical``; the papers use it instead
     capacity: float  # twice the bound on the Rademacher complexity of the machines of the class
     confidence: float  # 3 √(ln(2/δ)/2n), the last term for a single class
-    price: float  # increase of the last term from δ to δ', by the choice among the classes
+    price: float  # increase of the last term by the choice among the classes, with δ' in place of δ
     gamma: float  # the margin γ
     delta: float  # the probability that the bound fails
-    form: str  # name of the formula by which the capacity is bounded
+    form: str  # name of the class or formula of the capacity, such as "H" or "faces"
 
     @property
     def total(self) -> float:
@@ -49,7 +49,7 @@ class ErrorBound:
 
     @property
     def words(self) -> str:
-        """The name of the form, or a description in a subclass."""
+        """The form; a subclass may describe it."""
         return self.form
 
     def __str__(self) -> str:
@@ -62,29 +62,29 @@ class ErrorBound:
 
 
 def rounded_up(radii: ArrayLike) -> tuple[Any, Any]:
-    """Round radii up to the grid of the ρ^j; return j and ρ^j."""
+    """Round numbers up to radii ρ^j of the grid; return (j, ρ^j), each of the shape of `radii`."""
     j = np.ceil(np.log(np.maximum(radii, _RATIO**_MIN_J)) / log(_RATIO))
     return j, _RATIO**j
 
 
 def log_inverse_weight(j: ArrayLike) -> Any:
-    """Return ln(1/π_j) for π_j = 2 / (3 (|j|+1)(|j|+2)), the share of δ of the radius ρ^j: Σ_j π_j = 1."""
+    """Return ln(1/π_j), where π_j = 2 / (3 (|j|+1)(|j|+2)) is the radius ρ^j's share of δ; Σ_j π_j = 1."""
     return np.log(1.5 * (np.abs(j) + 1) * (np.abs(j) + 2))
 
 
 def confidence(n: int, delta: float, log_inverse_share: ArrayLike = 0.0) -> Any:
-    """Return 3 √(ln(2/δ')/2n), for `log_inverse_share` = ln(δ/δ')."""
+    """Return the last term, 3 √(ln(2/δ')/2n), for `log_inverse_share` = ln(δ/δ')."""
     return 3.0 * np.sqrt((log(2.0 / tolerance(delta, "delta")) + np.asarray(log_inverse_share)) / (2 * n))
 
 
 def ramp(margins: Array, gamma: float) -> tuple[float, float]:
-    """Return the mean ramp loss and the mean hinge loss at the margin γ; `margins` are the y_i f(x_i)."""
+    """Return (mean ramp loss, mean hinge loss) at the margin γ; `margins` are the y_i f(x_i)."""
     hinge = np.maximum(0.0, 1.0 - margins / gamma)
     return float(np.minimum(hinge, 1.0).mean()), float(hinge.mean())
 
 
 def margins_to_try(margins: Array, gamma: float | Literal["best"]) -> Array:
-    """Return an array of the given γ only, or the grid of candidates for gamma="best"."""
+    """Return the candidates for γ: the given one, or a grid for "best"; `margins` are the y_i f(x_i)."""
     if isinstance(gamma, str):
         if gamma != "best":
             raise ValueError(f"gamma must be positive or 'best', not {gamma!r}")

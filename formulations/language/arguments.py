@@ -122,7 +122,7 @@ def refuse_masked(name: str, values: object) -> None:
 def real_array(
     name: str, values: ArrayLike, shape: tuple[int, ...] | None = None, *, finite: bool = True
 ) -> Vector:
-    """Return real numbers as a float array, of any shape by default; `finite` refuses infinite ones."""
+    """Return real numbers as a float array, of any shape by default; with `finite` none may be infinite."""
     refuse_masked(name, values)
     try:
         raw = np.asarray(values)
@@ -155,7 +155,7 @@ def _is_number(value: object) -> TypeGuard[float]:
 
 
 def _shape(values: ArrayLike) -> tuple[int, ...] | None:
-    """Return the shape; None for rows of different lengths."""
+    """Return the shape of an array, or None if its rows have different lengths."""
     try:
         return np.asarray(values).shape
     except ValueError:
@@ -168,9 +168,11 @@ def _is_whole(value: object, low: int) -> TypeGuard[Integral]:
 
 
 def _refuse(name: str, requirement: str, value: object) -> NoReturn:
+    """Raise the ValueError of an argument."""
     raise ValueError(f"{name} must be {requirement}, not {_short(value)}")
 
 
 def _short(value: object) -> str:
+    """Return the value's representation, cut to 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

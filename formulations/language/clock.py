@@ -17,8 +17,6 @@ from time import time as wall_time
 from formulations.language.arguments import seconds
 from formulations.language.solution import Status
 
-_MIN_LEFT = 1e-3  # seconds, the least value of Clock.left: some solvers take a limit of 0 for no limit
-
 
 class OutOfTimeError(Exception):
     """The time limit was reached in a computation whose partial result is useless."""
@@ -46,13 +44,12 @@ class Clock:
         limit = seconds(limit)
         outer = _current.get() if outer is None else outer
         self._started = time.perf_counter()
-        self._deadline = None if limit is None else self._started + limit
+        deadlines = [] if limit is None else [self._started + limit]
+        if outer is not None and outer._deadline is not None:
+            deadlines.append(outer._deadline)
+        self._deadline = min(deadlines, default=None)
         self._outermost: Clock = self if outer is None else outer._outermost
         self._stopped = False  # used in the outermost clock only
-        if outer is not None and outer._deadline is not None:
-            self._deadline = (
-                outer._deadline if self._deadline is None else min(self._deadline, outer._deadline)
-            )
 
     def __reduce__(self) -> tuple[object, ...]:  # processes have only the wall time in common
         return _rebuilt, (None if self.left is None else wall_time() + self.left, self.is_stopped)
@@ -83,13 +80,14 @@ class Clock:
 
     @property
     def left(self) -> float | None:
-        """Seconds until the deadline, at least a millisecond; None without a deadline."""
+        """Seconds until the deadline, at least a millisecond, as after a stop; None without a deadline."""
+        least = 1e-3  # some solvers take a limit of 0 for no limit
         if self.is_stopped:
-            return _MIN_LEFT
-        return None if self._deadline is None else max(self._deadline - time.perf_counter(), _MIN_LEFT)
+            return least
+        return None if self._deadline is None else max(self._deadline - time.perf_counter(), least)
 
     def part(self, fraction: float) -> "Clock":
-        """Return a clock for a fraction of the seconds left; without a limit if this has none."""
+        """Return a clock for a fraction of the seconds left, or without a limit if this clock has none."""
         left = self.left
         return Clock(None if left is None else fraction * left)
 

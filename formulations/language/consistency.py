@@ -81,8 +81,9 @@ class Trial:
     def objective_difference(self, formula: str) -> float:
         """Return the relative difference between a formula and the objective."""
         value = self._evaluated(self.scope.value, read_expression(formula, self.functions))
-        if value.rank or value.axes:  # a vector or matrix, or free indices
-            raise UnreadableError(f"{formula!r} is not one number: {_describe(value)}")
+        if value.rank or value.axes:
+            words = f"it has free indices: {', '.join(value.axes)}" if value.axes else f"it is {value.kind}"
+            raise UnreadableError(f"{formula!r} is not one number: {words}")
         return _difference(value.array, np.array(self._objective))
 
     def row_difference(self, formula: str, row: Row) -> float:
@@ -143,13 +144,8 @@ def _difference(printed: Array, computed: Array) -> float:
     """Return the largest difference relative to the largest computed number."""
     if not np.isfinite(printed).all():
         return np.inf
-    return float(
-        np.max(np.abs(printed - computed), initial=0.0) / max(np.max(np.abs(computed), initial=0.0), 1e-9)
-    )
-
-
-def _describe(value: Value) -> str:
-    return f"it has free indices: {', '.join(value.axes)}" if value.axes else f"it is {value.kind}"
+    scale = max(np.max(np.abs(computed), initial=0.0), 1e-9)
+    return float(np.max(np.abs(printed - computed), initial=0.0) / scale)
 
 
 def _with_axes(value: Value, axes: tuple[str, ...]) -> Array:

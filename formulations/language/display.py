@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from formulations.language.statement import Statement
 
 
-MAX_LINES, MAX_WIDTH = 10, 80
+MAX_LINES = 10  # lines of a representation
+MAX_WIDTH = 80  # characters of a line
 
 
 class Table(NamedTuple):
@@ -22,7 +23,7 @@ class Table(NamedTuple):
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    is_open: bool = False  # True if a notebook shows it unfolded at first; only such a table is in the text
+    is_open: bool = False  # True if a notebook shows the table unfolded, and if the text includes it
 
 
 class Summary(NamedTuple):
@@ -71,7 +72,7 @@ def text_of(summary: Summary) -> str:
 
 
 def short(lines: list[str], more: str = "") -> list[str]:
-    """Cut a text to ten lines of 80 columns; the last one says how many are omitted, and ends with `more`."""
+    """Cut a text to ten lines of 80 columns; the last line has the number of omitted lines, and `more`."""
     is_long = len(lines) > MAX_LINES
     shown = [line.rstrip() for line in (lines[: MAX_LINES - 1] if is_long else lines)]
     cut = [line if len(line) <= MAX_WIDTH else f"{line[: MAX_WIDTH - 1]}…" for line in shown]

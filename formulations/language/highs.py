@@ -1,7 +1,7 @@
 """The solver HiGHS: options, the banner that its first solver prints (version 1.16), and Ctrl-C.
 
-A linear or quadratic program is not interrupted: it ends by its time limit. An integer program may take
-hours, so Ctrl-C ends its branch and bound as well, with the best point (:func:`search`).
+Ctrl-C does not interrupt a linear or quadratic program, which ends by its time limit. An integer program may
+take hours, so Ctrl-C ends its branch and bound, with the best point so far (:func:`search`).
 """
 
 from collections.abc import Callable, Iterator
@@ -35,14 +35,13 @@ def quiet_highs() -> Any:
     return highspy
 
 
-_replacement_lock = Lock()  # of the class highspy.Highs
-_POLL_SECONDS = 0.05
+_replacement_lock = Lock()  # held while the class highspy.Highs is replaced
 
 
 def search(highs: Any, clock: Clock, run: Callable[[], Any]) -> tuple[Any, bool]:
     """Run HiGHS on an integer program until it ends, the clock is over, or Ctrl-C; it keeps its best point.
 
-    `run` starts the solver `highs`. It runs in its own thread, because Python handles Ctrl-C in the main
+    `run` starts the solver `highs`. The solver has its own thread, because Python handles Ctrl-C in the main
     thread, between two bytecodes. In a new thread HiGHS also uses the number of threads of its options,
     whatever the process set before.
 
@@ -65,7 +64,7 @@ def search(highs: Any, clock: Clock, run: Callable[[], Any]) -> tuple[Any, bool]
     highs.cbMipInterrupt.subscribe(interrupt_if_due)
     Thread(target=run_in_thread, daemon=True).start()
     try:
-        while not has_ended.wait(_POLL_SECONDS):
+        while not has_ended.wait(0.05):  # seconds between two checks of the clock
             must_end = clock.is_over
     except KeyboardInterrupt:
         was_interrupted = True
@@ -77,9 +76,10 @@ def search(highs: Any, clock: Clock, run: Callable[[], Any]) -> tuple[Any, bool]
 
 @contextmanager
 def searches_of_cvxpy(clock: Clock) -> Iterator[list[bool]]:
-    """Run the HiGHS solvers that cvxpy creates by :func:`search`; yield True for each that was interrupted.
+    """Run the HiGHS solvers that cvxpy creates by :func:`search`; yield a list of the runs' interruptions.
 
-    Inside the context the class ``highspy.Highs`` is replaced, for one thread at a time.
+    The list gets True for a run that was interrupted, else False. Inside the context the class
+    ``highspy.Highs`` is replaced, for one thread at a time.
     """
     highspy, interrupted = quiet_highs(), list[bool]()
     with _replacement_lock:

@@ -4,10 +4,10 @@ A program minimises an objective (or −f, for a maximum of f) subject to rows: 
 entry, a matrix G(x) ⪰ 0, or second-order cones ‖v(x)‖ ≤ t(x). Its Lagrangian is the objective plus μ·g,
 − ⟨μ, G⟩ or − μ·(t, v) for each row and its multiplier μ. The kinds of residuals are
 
-primal            a row's violation
-sign              how far its multiplier is outside its cone: μ ≥ 0, μ ⪰ 0 or ‖μ_v‖ ≤ μ_t
-complementarity   the absolute product of the multiplier and the row
-stationarity      a variable's derivative of the Lagrangian
+primal            the violation of a row
+sign              the violation of a multiplier's cone: μ ≥ 0, μ ⪰ 0 or ‖μ_v‖ ≤ μ_t
+complementarity   the absolute product of a multiplier and its row
+stationarity      the absolute derivative of the Lagrangian with respect to a variable
 
 Residuals are relative: a violation to the largest variable or side of the row, a multiplier to the largest
 multiplier, a product to the objective, and the gradient to its largest single term.
@@ -32,31 +32,35 @@ class Condition:
 
     kind: str  # ``"primal"``, ``"sign"``, ``"complementarity"`` or ``"stationarity"``
     row: str  # name of the row, or of the variable for stationarity
-    violation: NDArray[Any]  # entry by entry; negative if the condition holds with slack
-    scale: float  # a violation is relative to it
+    violation: NDArray[Any]  # violation of each entry; negative if the condition holds with slack
+    scale: float  # the size relative to which a violation counts
 
     @property
     def relative(self) -> float:
-        """The largest violation over the scale; infinite if it cannot be evaluated."""
-        largest = float(np.max(self.violation, initial=0.0))
-        return (largest / self.scale if self.scale > 0 else largest) if np.isfinite(largest) else np.inf
+        """The largest violation divided by the scale; infinite if it cannot be evaluated."""
+        return _relative(float(np.max(self.violation, initial=0.0)), self.scale)
 
 
 @dataclass(frozen=True)
 class Conditions:
     """The conditions of a program at a point."""
 
-    value: float  # of the objective
+    value: float  # objective
     lagrangian: float  # for a convex program a bound on the optimal value if sign and stationarity hold
     parts: tuple[Condition, ...]
 
     @property
     def shortfall(self) -> float:
-        """The worst of the conditions and of the relative gap: 0 at an optimum."""
-        scale = max(abs(self.value), abs(self.lagrangian))
-        gap = abs(self.value - self.lagrangian)
-        gap = (gap / scale if scale > 0 else gap) if np.isfinite(gap) else np.inf
+        """The largest relative residual, or the relative gap of value and Lagrangian if that is larger."""
+        gap = _relative(abs(self.value - self.lagrangian), max(abs(self.value), abs(self.lagrangian)))
         return max([gap, *(part.relative for part in self.parts)])
+
+
+def _relative(size: float, scale: float) -> float:
+    """Return a size divided by its scale, or undivided if the scale is 0; infinite for nan."""
+    if not np.isfinite(size):
+        return np.inf
+    return size / scale if scale > 0 else size
 
 
 def conditions(
@@ -88,7 +92,7 @@ def conditions(
 
 
 def _largest(values: Any) -> float:
-    """Return the largest absolute value, 0 if there is none."""
+    """Return the largest absolute value; 0 for an empty array."""
     return float(np.max(np.abs(values), initial=0.0))
 
 
@@ -140,10 +144,10 @@ def _row_conditions(
 
 
 class _Entries(NamedTuple):
-    """The nonzero entries of a derivative."""
+    """The nonzero entries of the derivative of an expression in a variable."""
 
-    variable_index: NDArray[np.intp]  # of the variable's entry
-    expression_index: NDArray[np.intp]  # of the expression's entry
+    variable_index: NDArray[np.intp]  # index of the variable's entry
+    expression_index: NDArray[np.intp]  # index of the expression's entry
     values: NDArray[Any]
 
 

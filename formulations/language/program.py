@@ -83,8 +83,8 @@ class Program(Shown, Statement):
         Parameters
         ----------
         solver : str, optional
-            One of :attr:`solvers`. By default they run in turn until one returns an optimal point; the
-            status is ``INFEASIBLE`` or ``UNBOUNDED`` only if no solver finds a point.
+            One of :attr:`solvers`. By default all of these run in turn until one returns an optimal point;
+            the status is ``INFEASIBLE`` or ``UNBOUNDED`` only if no solver finds a point.
         time_limit : float, optional
             Seconds for building the problem and for all attempts together.
         max_iter : int, optional
@@ -101,10 +101,10 @@ class Program(Shown, Statement):
         -------
         Solution
             The status is ``FAILED``, without a point, if no solver succeeded; after a limit, the point is the
-            best so far. If a solver is inaccurate it runs again with other settings, and then the next solver
-            runs; the point with the smallest residual of the optimality conditions is returned, ``SOLVED`` up
-            to a residual of 1e-6. Integer programs have no multipliers: their ``duals`` are empty, and HiGHS
-            and SCIP set ``bound``.
+            best so far. An inaccurate solver runs again with other settings, and then the next solver runs;
+            the point with the smallest residual of the optimality conditions is returned, and is ``SOLVED``
+            up to a residual of 1e-6. Integer programs have no multipliers: their ``duals`` are empty, and
+            HiGHS and SCIP set ``bound``.
 
         Raises
         ------
@@ -114,14 +114,9 @@ class Program(Shown, Statement):
             The program needs SCIP, and it is not installed.
         """
         return solve(
-            self,
-            solver,
-            time_limit=time_limit,
-            max_iter=max_iter,
-            verbose=verbose,
-            start=start,
+            self, solver, time_limit=time_limit, max_iter=max_iter, verbose=verbose, start=start,
             options=options,
-        )
+        )  # fmt: skip
 
     def __str__(self) -> str:
         return text_of(self)

@@ -8,18 +8,10 @@ from formulations.language.arguments import as_costs, real_array
 from formulations.language.types import Matrix, MatrixLike, Vector, as_csr, canonical, is_sparse
 
 RANK_TOLERANCE = 1e-12  # eigenvalues below this, relative to the largest, count as 0
-_ASYMMETRY = 1e-8  # largest |K_ij − K_ji|, and −smallest eigenvalue per row, relative to the largest entry
 
 __all__ = [
-    "RANK_TOLERANCE",
-    "as_costs",
-    "as_data",
-    "as_labels",
-    "gram_factor",
-    "moments",
-    "slacks",
-    "square_sum",
-]
+    "RANK_TOLERANCE", "as_costs", "as_data", "as_labels", "gram_factor", "moments", "slacks", "square_sum",
+]  # fmt: skip
 
 
 def as_data(X: MatrixLike, y: ArrayLike) -> tuple[Matrix, Vector]:
@@ -55,20 +47,21 @@ def square_sum(X: Matrix) -> float:
     return float((X.multiply(X) if is_sparse(X) else X * X).sum())
 
 
-def gram_factor(K: ArrayLike) -> Vector:
+def gram_factor(K: ArrayLike, asymmetry: float = 1e-8) -> Vector:
     """Return a factor F (n, r) of the Gram matrix K = F F', so that β'Kβ = ‖F'β‖² for all β.
 
     cvxpy may not recognise a quadratic form in a numerically singular K as convex, but ‖F'β‖² is. The rank r
-    is the number of eigenvalues above the tolerance, at least 1.
+    is the number of eigenvalues above RANK_TOLERANCE, at least 1. `asymmetry` is the largest |K_ij − K_ji|
+    and, per row of K, the largest negative eigenvalue, relative to the largest entry.
     """
     K = np.asarray(K, dtype=float)
     if K.ndim != 2 or K.shape[0] != K.shape[1]:
         raise ValueError(f"the Gram matrix must be square, not of shape {K.shape}")
     largest = np.abs(K).max(initial=0.0)
-    if np.abs(K - K.T).max(initial=0.0) > _ASYMMETRY * largest:
+    if np.abs(K - K.T).max(initial=0.0) > asymmetry * largest:
         raise ValueError("the Gram matrix must be symmetric")
     values, vectors = np.linalg.eigh((K + K.T) / 2)
-    if values[0] < -_ASYMMETRY * len(K) * largest:
+    if values[0] < -asymmetry * len(K) * largest:
         raise ValueError(
             f"the Gram matrix must be positive semidefinite; its smallest eigenvalue is {values[0]:.3g}. "
             "The dual is not concave for this kernel; choose a Mercer kernel"
@@ -84,7 +77,7 @@ def slacks(f: Vector, y: Vector) -> Vector:
 
 
 def moments(X: Matrix, weights: ArrayLike | None = None) -> tuple[Vector, Vector]:
-    """Return the mean (m,) and biased covariance (m, m) of the samples, which count `weights` times each."""
+    """Return the mean (m,) and biased covariance (m, m) of samples with multiplicities `weights`."""
     weights = np.ones(X.shape[0]) if weights is None else np.asarray(weights, dtype=float)
     total = weights.sum()
     mu = np.asarray(X.T @ weights) / total

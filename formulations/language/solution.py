@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 from formulations.language.display import Shown, Summary, Table
 
-_MAX_RECORDS = 50  # records of a history in its printed table
-
 
 class Status(Enum):
     """End of a solve; each value is a sentence for the user."""
@@ -58,14 +56,14 @@ class Solution(Shown):
     solver : str
         The solver of this point, and the solvers that failed before it.
     iterations : int
-        Iterations of the solver (steps, sweeps or rounds: the solver's own unit).
+        Iterations in the solver's own unit: steps, sweeps or rounds.
     build_time, solve_time : float
         Seconds spent in building the problem for the solver, and in the solver.
     history : tuple of dict
         One record per stage of the run, if the solver keeps them.
     runs : tuple of Solution
-        With several starts, the solution of each in their order; without its multipliers, and without its
-        point if sparse samples have features without an entry.
+        With several starts, the solution of each start, without multipliers; also without its point if sparse
+        samples have features without an entry.
     """
 
     status: Status
@@ -132,17 +130,18 @@ def _summarise_array(name: str, values: NDArray[Any]) -> tuple[str, ...]:
     return name, shape, str(np.count_nonzero(array)), f"{array.min():.6g}", f"{array.max():.6g}"
 
 
-def _history_tables(history: tuple[dict[str, float], ...]) -> list[Table]:
+def _history_tables(history: tuple[dict[str, float], ...], max_records: int = 50) -> list[Table]:
     """Return a table of the last records; no table for an empty history."""
     if not history:
         return []
     columns = tuple(history[-1])
-    rows = tuple(tuple(_cell(record.get(name)) for name in columns) for record in history[-_MAX_RECORDS:])
+    rows = tuple(tuple(_cell(record.get(name)) for name in columns) for record in history[-max_records:])
     title = f"history, {len(history)} records"
     if len(rows) < len(history):
-        title += f", the last {_MAX_RECORDS}"
+        title += f", the last {max_records}"
     return [Table(title, columns, rows)]
 
 
 def _cell(value: object) -> str:
+    """Return a number of a record as text, a dash if the record has none."""
     return "–" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)

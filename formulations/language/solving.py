@@ -3,14 +3,14 @@
 If the first attempt ends with "optimal", its point is returned unchecked, except that of HiGHS on a quadratic
 program. After any other status ("inaccurate", a limit of the solver's own, a failure) the solver runs again
 with other settings, and then the next solver for this class of programs. From then on the residual of the
-optimality conditions (:mod:`formulations.language.optimality`) of every point is computed; the point with the
-smallest is returned, with the status SOLVED if its residual is small.
+optimality conditions (:mod:`formulations.language.optimality`) of every point is computed. The point with the
+smallest residual is returned, with the status SOLVED if the residual is small.
 
 If the caller sets options of a solver, its point is returned unchecked; so is that of an integer program, as
 it has no multipliers. If the caller's limit is reached, the best point so far is returned.
 
 A :class:`Backend` has the settings of a solver and the names of its limits, :func:`attempt` runs one solver
-once, and :func:`solve` runs one after the other, with the results in a :class:`_Run`.
+once, and :func:`solve` runs the solvers in turn, with the results in a :class:`_Run`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -33,15 +33,15 @@ Settings = dict[str, Any]
 
 @dataclass(frozen=True)
 class Backend:
-    """A solver and its settings."""
+    """The settings of a solver, by the solver's own names, and the names of its limits and statuses."""
 
-    settings: Settings  # of the first attempt, by the solver's own names
-    time_option: str  # the solver's name for a limit on seconds
-    iteration_options: tuple[str, ...]  # the solver's names for limits on iterations; all are set
+    settings: Settings  # settings of the first attempt
+    time_option: str  # name of the limit on seconds
+    iteration_options: tuple[str, ...]  # names of the limits on iterations; all are set
     native_status: Callable[[Any], str]  # returns the solver's own status from its raw result
-    statuses: Mapping[str, Status]  # native statuses that cvxpy does not distinguish
-    settings_by_kind: Mapping[str, Settings] = field(default_factory=dict)  # changes by class of programs
-    retries: tuple[Settings, ...] = ()  # changes for the second attempt and after
+    statuses: Mapping[str, Status]  # by parts of native statuses that cvxpy does not distinguish
+    settings_by_kind: Mapping[str, Settings] = field(default_factory=dict)  # changes, by class of programs
+    retries: tuple[Settings, ...] = ()  # changes of each further attempt
 
     def attempts(self, kind: str) -> Iterator[Settings]:
         """Yield the settings of each attempt at a program of this class."""
@@ -136,7 +136,7 @@ BACKENDS = {
         },
     ),
 }
-_STATUSES = {
+_STATUSES = {  # by cvxpy's status; a solution with any other status is useless
     cp.OPTIMAL: Status.SOLVED,
     cp.OPTIMAL_INACCURATE: Status.INACCURATE,
     cp.INFEASIBLE: Status.INFEASIBLE,
@@ -154,16 +154,18 @@ def attempt(
 ) -> Solution:  # fmt: skip
     """Run one solver once, and assign its point to the program's variables and rows.
 
-    `seconds` include building the program for the solver. `start` is a value for every variable, from which
-    HiGHS begins an integer program. The status is FAILED if the solver has neither a point nor a proof of
-    infeasibility or unboundedness. Ctrl-C raises KeyboardInterrupt unless an integer program has a point.
+    `seconds` is the limit for building the program and for the solver together. `start` is a value for every
+    variable, from which HiGHS begins an integer program. The status of the result is INFEASIBLE or UNBOUNDED,
+    without a point, or FAILED without a point, or another status with a point. Ctrl-C raises
+    KeyboardInterrupt unless an integer program has a point.
     """
     backend, settings = BACKENDS[solver], dict(settings)
     if max_iter is not None:
         settings |= dict.fromkeys(backend.iteration_options, max_iter)
     clock = Clock(seconds)
-    problem, result, was_interrupted = program.problem, None, False
-    integer = problem.is_mixed_integer()
+    problem = program.problem
+    is_integer = problem.is_mixed_integer()
+    result, was_interrupted = None, False
     if solver == "HIGHS":
         quiet_highs()
     try:
@@ -172,11 +174,12 @@ def attempt(
             # Some solvers read a limit of 0 as no limit.
             settings[backend.time_option] = 1e-9 if clock.is_over else clock.left
         # Without a start, a warm start would also keep the limits of the last solve.
-        is_started = start is not None and solver == "HIGHS"
-        if start is not None and is_started:
+        has_start = False
+        if start is not None and solver == "HIGHS":
             _set_start(program, data, start)
-        arguments = {"warm_start": is_started, "verbose": verbose, "solver_opts": settings}
-        if integer and solver == "HIGHS":
+            has_start = True
+        arguments = {"warm_start": has_start, "verbose": verbose, "solver_opts": settings}
+        if is_integer and solver == "HIGHS":
             raw, was_interrupted = _search_by_highs(
                 lambda: chain.solve_via_data(problem, data, **arguments), clock
             )
@@ -185,11 +188,12 @@ def attempt(
             was_interrupted = backend.native_status(raw).lower() in _INTERRUPTED
         result = chain.invert(raw, inverse)
     except cp.error.SolverError:
-        pass
+        pass  # there is no result
     elapsed = clock.seconds
-    if was_interrupted and (result is None or result.status not in _STATUSES or not integer):
+    is_useless = result is None or result.status not in _STATUSES
+    if was_interrupted and (is_useless or not is_integer):
         raise KeyboardInterrupt
-    if result is None or result.status not in _STATUSES:
+    if result is None or is_useless:
         return _without_point(Status.FAILED, solver, elapsed, 0.0)
     problem.unpack(result)
     solve_time = float(result.attr.get("solve_time") or 0.0)
@@ -201,13 +205,14 @@ def attempt(
             raise KeyboardInterrupt
         return _without_point(Status.FAILED, solver, elapsed, solve_time)
     objective = float(program.objective.value)
-    gap, nodes = _gap_and_nodes(solver, raw) if integer else (np.nan, None)
-    # The solver's objective differs by a constant and, for a maximisation, in sign: only the gap is used.
+    # The solver's objective differs from the program's by a constant and, for a maximisation, in sign: only
+    # the gap between the solver's objective and its bound is used.
+    gap, nodes = _gap_and_nodes(solver, raw) if is_integer else (np.nan, None)
     gap = np.maximum(gap, 0.0) if program.sense == "minimise" else -np.maximum(gap, 0.0)
     return Solution(
         status=status,
         primal={name: np.array(v.value, dtype=float) for name, v in program.variables.items()},
-        duals={} if integer else {row.name: row.multipliers for row in program.rows},
+        duals={} if is_integer else {row.name: row.multipliers for row in program.rows},
         objective=objective,
         bound=float(objective - gap) if np.isfinite(gap) else None,
         solver=solver.lower(),
@@ -218,7 +223,7 @@ def attempt(
 
 
 def _set_start(program: Statement, data: Any, values: Mapping[str, ArrayLike]) -> None:
-    """Store a point, in the order of the columns, as the last HiGHS solution in cvxpy's cache."""
+    """Store a point as HiGHS's last solution in cvxpy's cache, from which a warm start begins."""
     columns = data[cp.settings.PARAM_PROB].var_id_to_col
     x = np.zeros(len(data[cp.settings.C]))
     for name, variable in program.variables.items():
@@ -249,7 +254,7 @@ def _without_point(status: Status, solver: str, elapsed: float, solve_time: floa
 
 
 def _status(backend: Backend, raw: Any, status: Status) -> Status:
-    """Return cvxpy's status, or the limit named by the solver's own status, which cvxpy does not report."""
+    """Return `status` (from cvxpy), or a more exact one that only the solver's own status tells."""
     if status not in (Status.INACCURATE, Status.ITERATION_LIMIT):
         return status
     native = backend.native_status(raw)
@@ -257,7 +262,7 @@ def _status(backend: Backend, raw: Any, status: Status) -> Status:
 
 
 def _gap_and_nodes(solver: str, raw: Any) -> tuple[float, int | None]:
-    """Return objective − bound of an integer program, and the nodes of its branch-and-bound tree."""
+    """Return objective − bound of an integer program (nan if unknown), and its number of nodes, if known."""
     if solver == "SCIP":
         model = raw["model"]
         return model.getObjVal() - model.getDualbound(), int(model.getNTotalNodes())
@@ -266,12 +271,7 @@ def _gap_and_nodes(solver: str, raw: Any) -> tuple[float, int | None]:
     return np.nan, None
 
 
-# Relative residuals of the worst optimality condition.
-_OPTIMAL_RESIDUAL = 1e-6  # status SOLVED, and no other solver runs; the default tolerance of certificates
-_FINAL_RESIDUAL = 1e-7  # the same solver does not run again
-_CHECKED_FIRST = (("HIGHS", "QP"),)  # their first "optimal" is checked
 _NO_POINT_EXISTS = (Status.INFEASIBLE, Status.UNBOUNDED)
-_LIMITS = (Status.ITERATION_LIMIT, Status.TIME_LIMIT)
 
 
 def solve(
@@ -307,7 +307,7 @@ def require_scip() -> None:
 
 @dataclass
 class _Run:
-    """One call of :func:`solve`: its arguments, and the best solution so far."""
+    """One call of :func:`solve`; residuals are those of the worst optimality condition, relative."""
 
     program: Statement
     time_limit: float | None
@@ -316,14 +316,16 @@ class _Run:
     start: Mapping[str, ArrayLike] | None
     options: dict[str, Any]
     best: Solution | None = None
-    residual: float = np.inf  # of the best solution
-    ruled_out: Solution | None = None  # the first with the status infeasible or unbounded
+    residual: float = np.inf  # residual of `best`
+    ruled_out: Solution | None = None  # the first solution with the status INFEASIBLE or UNBOUNDED
     failures: dict[str, str] = field(default_factory=dict)  # by solver: "failed" or "fell short"
     times: tuple[float, float] = (0.0, 0.0)  # seconds of building and of solving
+    solved_residual: float = 1e-6  # largest residual of SOLVED; no other solver runs. Certificates' tolerance
+    final_residual: float = 1e-7  # largest residual with which the same solver does not run again
 
     def __post_init__(self) -> None:
         self.clock = Clock(self.time_limit)
-        # The caller's own settings are run once, unchecked; an integer program has no multipliers to check.
+        # The caller's own options are run once, unchecked; an integer program has no multipliers to check.
         self.is_unchecked = bool(self.options) or self.program.problem.is_mixed_integer()
 
     def try_solver(self, name: str) -> bool:
@@ -340,13 +342,19 @@ class _Run:
             is_final = self._record(solution, number)
             if is_final or solution.status in _NO_POINT_EXISTS or self.is_unchecked:
                 break
-        return is_final or self.residual <= _OPTIMAL_RESIDUAL
+        return is_final or self.residual <= self.solved_residual
 
     def _record(self, solution: Solution, number: int) -> bool:
-        """Record the solution of an attempt; return True if no other attempt is needed."""
+        """Record the solution of attempt `number` (from 0) of a solver; return True if it is the last one.
+
+        1. A solution without a point is a failure. INFEASIBLE or UNBOUNDED may be wrong on badly scaled data,
+           and is returned only if no solver finds a point.
+        2. A point that need not be checked, or the first attempt's "optimal", is final.
+        3. Any other point is kept if its residual is the smallest so far, and is final if the residual is
+           small enough or the caller's limit was reached.
+        """
         name = solution.solver
         if solution.status in _NO_POINT_EXISTS:
-            # May be wrong on badly scaled data: returned only if no other solver finds a point.
             self.ruled_out = self.ruled_out or replace(solution, solver=self._named(name, number))
         if not solution.primal:
             self.failures.setdefault(name, "failed")
@@ -357,22 +365,23 @@ class _Run:
         if is_limit and self.ruled_out is not None:
             return False
         is_first = not self.failures and number == 0 and solution.status is Status.SOLVED
-        is_checked = (name.upper(), self.program.kind) in _CHECKED_FIRST
-        if self.is_unchecked or (is_first and not is_checked):
+        is_reliable = (name.upper(), self.program.kind) != ("HIGHS", "QP")
+        if self.is_unchecked or (is_first and is_reliable):
             self._keep(solution, 0.0, number)
             return True
         residual = conditions(self.program, solution.primal, solution.duals).shortfall
-        if is_first and residual <= _OPTIMAL_RESIDUAL:
+        is_solved = residual <= self.solved_residual
+        if is_first and is_solved:
             self._keep(solution, residual, number)
             return True
         if self.best is None or residual < self.residual:
-            if not is_limit:
-                status = Status.INACCURATE if solution.status is Status.SOLVED else solution.status
-                is_optimal = residual <= _OPTIMAL_RESIDUAL
-                solution = replace(solution, status=Status.SOLVED if is_optimal else status)
+            if is_solved and not is_limit:
+                solution = replace(solution, status=Status.SOLVED)
+            elif solution.status is Status.SOLVED:
+                solution = replace(solution, status=Status.INACCURATE)
             self._keep(solution, residual, number)
         self.failures[name] = "fell short"
-        return is_limit or self.residual <= _FINAL_RESIDUAL
+        return is_limit or self.residual <= self.final_residual
 
     def _keep(self, solution: Solution, residual: float, number: int) -> None:
         """Make a solution the best one."""

@@ -1,7 +1,7 @@
 """The statement of a program: its objective, variables, rows and parameters, all named.
 
-A :class:`Row` is a named family of constraints, a :class:`Statement` a program without its solvers; they are
-added by :class:`formulations.language.program.Program`.
+A :class:`Row` is a named family of constraints. A :class:`Statement` is a program without solvers, which
+:class:`formulations.language.program.Program` adds.
 
 How to write a program down
 ---------------------------
@@ -45,13 +45,13 @@ class Row:
     Attributes
     ----------
     name : str
-        Its name in ``Solution.duals``.
+        Name of the row, also in ``Solution.duals``.
     constraint : cvxpy.Constraint
         The constraints, as one array.
     text : str
         The row as the paper prints it, in plain text.
     multiplier : str
-        The paper's letter for its multiplier.
+        The paper's letter for the multiplier.
     says : str
         Meaning of the multiplier, in words, with formulas between ``$``.
     at : ndarray of int, optional

@@ -72,7 +72,7 @@ def printed_symbols(program: Statement) -> list[Symbol]:
 
 
 def unexplained(program: Statement) -> set[str]:
-    """Return the letters of a program that are neither its variables, nor its multipliers, nor explained."""
+    """Return the letters of a program that are not explained, and not its variables or multipliers."""
     symbols = printed_symbols(program)
     letters = _letters_of_program(program).union(*(symbol.mentions for symbol in symbols))
     explained = {name for symbol in symbols for name in symbol.names} | _variables_and_multipliers(program)
@@ -152,10 +152,12 @@ def _read_symbol(key: str, entry: str, functions: frozenset[str]) -> Symbol:
 
 
 def _letters_of_phrase(phrase: str, functions: frozenset[str]) -> frozenset[str]:
+    """Return the letters in a phrase's formulas that need an explanation."""
     return frozenset(name for tree in formulas_in(phrase, functions) for name in letters_in(tree))
 
 
 def _latex_of_definition(definition: Definition) -> str:
+    """Return ``head = body`` as LaTeX."""
     head: Expression = definition.head
     if definition.parameter:
         head = Call(definition.head.name, (Letter(definition.parameter),))

@@ -168,7 +168,7 @@ class RelativeMarginMachine(HingeClassifier):
             return Families(*super()._families(y, weights), *bound_families(len(y), B, bound_costs))
         n = int(np.count_nonzero(weights))
         return bounded_families(
-            y[:n], self.C * weights[:n], B, len(y) - n, price=bound_costs, training=self._bounds_training
+            y[:n], self.C * weights[:n], B, len(y) - n, bound_cost=bound_costs, training=self._bounds_training
         )
 
     def _further_programs(self, rows: Families) -> tuple[int, dict[str, Any]] | None:

@@ -52,7 +52,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import entr, expit, softmax
 
 from formulations import mixture
-from formulations.class_faces import BIAS, Owners, natural_assignment
+from formulations.class_faces import BIAS_RIDGE, Owners, natural_assignment
 from formulations.face_penalty import FacePenalty
 from formulations.language.arguments import positive, real_array, tolerance, whole
 from formulations.language.recovery import as_costs, as_data
@@ -286,7 +286,7 @@ def certify_logistic_polytopes(
     tol, owners = tolerance(tol), Owners(*n_faces)
     rho = positive("ridge", ridge)
     penalty = FacePenalty.of(X.shape[1], l1=l1, group=group, signs=signs, groups=groups)
-    eta = BIAS * rho if bias_ridge is None else positive("bias_ridge", bias_ridge)
+    eta = BIAS_RIDGE * rho if bias_ridge is None else positive("bias_ridge", bias_ridge)
     W = checked_faces("W", W, owners.count, X.shape[1] + 1)
     if W[~owners.free].any():
         raise ValueError("W must be 0 at the face of a class without faces")

@@ -113,7 +113,7 @@ def lbfgs(
     try:
         while iterations < max_iter:
             values_left = values[: max_iter - iterations]
-            steps = _descend(*state, values_left, *samples, problem.owners.first, softness, tol)
+            steps = _descend(*state, values_left, *samples, problem.owners.count_minus, softness, tol)
             iterations += steps
             if report is not None:
                 for value in values[:steps].tolist():

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from formulations.class_faces import BIAS, Owners
+from formulations.class_faces import BIAS_RIDGE, Owners
 from formulations.language.arguments import whole_or_none
 from formulations.language.solution import Solution
 from formulations.polyhedral import scores

@@ -188,7 +188,7 @@ class FaceLoss:
         self, W: Array, s: Array | None, own_softness: float, other_softness: float
     ) -> tuple[float, Array, Array]:
         s = self.scores(W) if s is None else s
-        return score_loss(s, self.c, self.y > 0, self.owners.first, own_softness, other_softness)
+        return score_loss(s, self.c, self.y > 0, self.owners.count_minus, own_softness, other_softness)
 
     def probabilities(self, a: Array) -> Array:
         """Return σ(ξ) (n,), the other class's probability, from a = c σ(ξ); 0 for a sample of weight 0."""

@@ -44,13 +44,13 @@ def tau(X, U, p, D):
 @pytest.mark.parametrize("D", [0.05, 3.0, 1e3])
 def test_the_least_trace_is_the_semidefinite_programs(seed, D):
     X, U = data(seed, n=[20, 40, 8][seed], n_u=[6, 15, 12][seed], m=[2, 3, 4][seed])
-    least = Landmarks.linear(X, U).minimise_trace(D)
+    least = Landmarks.linear(X, U).minimise_tau(D)
     assert least.gap <= 1e-8
     assert least.weights.min() > 0
     assert least.weights.sum() == pytest.approx(1.0)
-    assert least.trace == pytest.approx(tau(X, U, least.weights, D), rel=1e-9)
-    here = 2 * sqrt(2 * 0.7 * least.trace) / len(X)
-    lam = sqrt(least.trace / 1.4) * least.weights
+    assert least.tau == pytest.approx(tau(X, U, least.weights, D), rel=1e-9)
+    here = 2 * sqrt(2 * 0.7 * least.tau) / len(X)
+    lam = sqrt(least.tau / 1.4) * least.weights
     assert rmm_bounds.h_complexity_at(X, U, lam, 0.7, D) == pytest.approx(here, rel=1e-9)
     assert here == pytest.approx(rmm_bounds.h_complexity(X, U, 0.7, D).solve().objective, rel=1e-7)
 
@@ -75,36 +75,36 @@ def test_the_gap_is_proven_on_data_of_all_kinds(seed, n, n_u, m, exponent, kind)
     elif kind == "far apart":
         U *= 10.0 ** np.random.default_rng(seed).uniform(-3, 3, (n_u, 1))
     D, seen = 10.0**exponent, Landmarks.linear(X, U)
-    least = seen.minimise_trace(D, tol=1e-6)
+    least = seen.minimise_tau(D, tol=1e-6)
     assert least.gap <= 1e-6
     # No weights whatever are better by more than the gap.
     rng = np.random.default_rng(seed)
     others = rng.dirichlet(np.full(n_u, 0.3), 20)
     lowest = min(tau(X, U, p, D) for p in others)
-    assert lowest >= least.trace * (1 - 1e-6) - 1e-9 * seen.trace
-    assert least.trace <= seen.trace_at_equal_weights(D) * (1 + 1e-9) <= seen.trace * (1 + 2e-9)
+    assert lowest >= least.tau * (1 - 1e-6) - 1e-9 * seen.trace
+    assert least.tau <= seen.tau_at_equal_weights(D) * (1 + 1e-9) <= seen.trace * (1 + 2e-9)
 
 
 def test_equal_weights_are_the_closed_form():
     X, U = data()
     seen = Landmarks.linear(X, U)
     for D in (0.0, 0.1, 50.0):
-        value = 2 * sqrt(2 * 1.3 * seen.trace_at_equal_weights(D)) / len(X)
+        value = 2 * sqrt(2 * 1.3 * seen.tau_at_equal_weights(D)) / len(X)
         assert value == pytest.approx(rmm_bounds.g_complexity(X, U, 1.3, D), rel=1e-10)
     total = (X**2).sum()
-    for free in (seen.minimise_trace(0.0), Landmarks.linear(X, 0 * U).minimise_trace(5.0)):
-        assert (free.trace, free.gap) == (pytest.approx(total, rel=1e-12), 0.0)
+    for free in (seen.minimise_tau(0.0), Landmarks.linear(X, 0 * U).minimise_tau(5.0)):
+        assert (free.tau, free.gap) == (pytest.approx(total, rel=1e-12), 0.0)
     one = Landmarks.linear(X, U[:1])
-    assert one.minimise_trace(5.0).trace == pytest.approx(float(one.trace_at_equal_weights(5.0)), rel=1e-12)
-    assert Landmarks.linear(0 * X, U).minimise_trace(5.0).trace == 0.0
+    assert one.minimise_tau(5.0).tau == pytest.approx(float(one.tau_at_equal_weights(5.0)), rel=1e-12)
+    assert Landmarks.linear(0 * X, U).minimise_tau(5.0).tau == 0.0
     with pytest.raises(ValueError, match="D must be at least 0"):
-        seen.minimise_trace(-1.0)
+        seen.minimise_tau(-1.0)
 
 
 def test_the_weights_are_on_the_landmarks_that_hold():
     X, U = data(1)
     U = np.vstack([U, 1e-3 * U])  # the small copies are never at the largest output
-    weights = Landmarks.linear(X, U).minimise_trace(4.0).weights
+    weights = Landmarks.linear(X, U).minimise_tau(4.0).weights
     assert weights[len(U) // 2 :].max() < 1e-6 < weights[: len(U) // 2].max()
 
 
@@ -125,14 +125,14 @@ def test_landmarks_by_kernel_features_and_constant_are_the_same():
     sparse = Landmarks.linear(sp.csr_array(features(X)), sp.csr_array(features(U)))
     assert one.n == other.n == 60
     for D in (0.01, 2.0):
-        least = other.minimise_trace(D).trace
-        assert one.minimise_trace(D).trace == pytest.approx(least, rel=1e-7)
-        assert sparse.minimise_trace(D).trace == pytest.approx(least, rel=1e-7)
-        assert one.with_constant(0.7).minimise_trace(D).trace == pytest.approx(
-            lifted.minimise_trace(D).trace, rel=1e-7
+        least = other.minimise_tau(D).tau
+        assert one.minimise_tau(D).tau == pytest.approx(least, rel=1e-7)
+        assert sparse.minimise_tau(D).tau == pytest.approx(least, rel=1e-7)
+        assert one.with_constant(0.7).minimise_tau(D).tau == pytest.approx(
+            lifted.minimise_tau(D).tau, rel=1e-7
         )
-        assert one.with_constant(0.7).trace_at_equal_weights(D) == pytest.approx(
-            lifted.trace_at_equal_weights(D), rel=1e-9
+        assert one.with_constant(0.7).tau_at_equal_weights(D) == pytest.approx(
+            lifted.tau_at_equal_weights(D), rel=1e-9
         )
 
 
@@ -199,7 +199,7 @@ def test_the_best_of_every_class_is_that_of_all_that_are_tried():
         """The theorem, at every margin: its ramp, its capacity, its confidence."""
         j = np.ceil(np.log(of.norm / sample.gammas) / log(1.1))
         against = of.log_inverse_share + np.log(1.5 * (abs(j) + 1) * (abs(j) + 2))
-        return (ramps + 2 * 1.1**j * sqrt(of.trace) / 80 + 3 * np.sqrt((log(2 / 0.05) + against) / 160)).min()
+        return (ramps + 2 * 1.1**j * sqrt(of.tau) / 80 + 3 * np.sqrt((log(2 / 0.05) + against) / 160)).min()
 
     found = class_f(sample, norm, b, trace, 0.25)
     tried = [
@@ -225,11 +225,11 @@ def test_the_best_of_every_class_is_that_of_all_that_are_tried():
             assert (of.form, of.constant, of.D) == (form, c, pytest.approx(D))
             assert of.norm == pytest.approx(sqrt(own + D * hold))
             assert of.log_inverse_share == pytest.approx(0.25 + prior(a) + prior(k))
-        assert held.class_g(a, k).trace == pytest.approx(tau(L, V, np.full(7, 1 / 7), D))
-        least = Landmarks.linear(L, V).minimise_trace(D, 1e-9).trace
+        assert held.class_g(a, k).tau == pytest.approx(tau(L, V, np.full(7, 1 / 7), D))
+        least = Landmarks.linear(L, V).minimise_tau(D, 1e-9).tau
         assert (
             least * (1 - 1e-7)
-            <= held.class_h(a, k).trace
+            <= held.class_h(a, k).tau
             <= least / (1 - held.class_h(a, k).gap) ** 2 * (1 + 1e-7)
         )
         assert 0.0 <= held.class_h(a, k).gap <= 1e-4
@@ -337,7 +337,7 @@ def test_complexities_are_above_means_over_many_signs():
         assert mean > 0.6 * bound.capacity  # and not by far
     # For one and the same class of weights the order is that of the classes.
     seen = Landmarks.linear(X, U).with_constant(1.0)
-    assert seen.minimise_trace(2.0).trace < seen.trace_at_equal_weights(2.0) < seen.trace
+    assert seen.minimise_tau(2.0).tau < seen.tau_at_equal_weights(2.0) < seen.trace
 
 
 def test_the_bound_holds_on_fresh_samples_and_says_something():

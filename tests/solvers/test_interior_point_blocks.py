@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formulations.families import Families, bound_families, cheapest, hinge_families, margin_family
+from formulations.families import Families, bound_families, hinge_families, margin_family, optimal_intercepts
 from formulations.language.clock import Clock
 from formulations.language.solution import Status
 from formulations.language.toy_data import two_blobs
@@ -199,7 +199,7 @@ def test_the_cheapest_intercept_of_blocks_is_that_of_all_rows(seed, n, grain, B)
     y, costs = rng.choice([-1.0, 1.0], n), rng.choice([0.0, 0.5, 1.0, 2.0], n)
     costs[0] = 1.0
     rows = Families(margin_family(y, costs), *(bound_families(n, 1.5, 0.3) if B else ()))
-    wanted = cheapest(rows.slack_costs, g)
+    wanted = optimal_intercepts(rows.slack_costs, g)
     cut = int(rng.integers(0, n + 1))
     ends = [(a, b) for a, b in ((0, cut), (cut, n)) if a < b]
     parts = [(rows.part(np.arange(a, b)), g[a:b]) for a, b in ends]

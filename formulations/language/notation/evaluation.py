@@ -7,7 +7,7 @@ a matrix for each value of the free indices; functions such as :func:`add` are t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import ClassVar
@@ -26,7 +26,7 @@ _KINDS = ("a number", "a vector", "a matrix")
 class Value:
     """An array whose first axes belong to free indices."""
 
-    # one axis for each free index, then none, one or two for a number, a vector or a matrix
+    # an axis for each free index, followed by none, one or two for a number, a vector or a matrix
     array: Array
     axes: tuple[str, ...] = ()  # the free indices, in alphabetical order
     is_row: bool = False  # True for a row vector, ``a'``
@@ -208,6 +208,7 @@ def stack(parts: Sequence[Value]) -> Value:
 
 
 def _as_column(part: Value) -> Value:
+    """Return a number as a column of one entry, and a column itself."""
     if part.rank > 1 or part.is_row:
         raise UnreadableError(f"only numbers and columns are stacked, not {part.kind}")
     return part if part.rank else Value(part.array[..., None], part.axes)
@@ -231,14 +232,16 @@ def blocks(rows: Sequence[Sequence[Value]]) -> Value:
 
 
 def _block_shape(cell: Value) -> tuple[int, int]:
+    """Return the height and width of a number, vector or matrix as a block."""
     if cell.rank == 2:
         return cell.array.shape[-2], cell.array.shape[-1]
     size = cell.array.shape[-1] if cell.rank else 1
     return (1, size) if cell.is_row else (size, 1)
 
 
-def _common_size(sizes: object, name: str) -> int:
-    distinct = set(sizes)  # type: ignore[call-overload]
+def _common_size(sizes: Iterable[int], name: str) -> int:
+    """Return the one size of the blocks in a row or column; `name` is the size's in the error."""
+    distinct = set(sizes)
     if len(distinct) != 1:
         raise UnreadableError(f"the blocks of a matrix do not agree in {name}")
     return int(distinct.pop())
@@ -306,7 +309,7 @@ class Scope:
         return add(left, right, -1, broadcast=relation.sign == "⪰" or (relation.sign == "=" and is_zero))
 
     def holds(self, relation: t.Relation) -> Value:
-        """Return 1 where a relation between numbers is true, else 0."""
+        """Return 1 if a relation between numbers is true, else 0, for each value of the free indices."""
         left, right = self.value(relation.left), self.value(relation.right)
         if left.rank or right.rank or relation.sign not in _COMPARE:
             raise UnreadableError("a condition is a relation between numbers")
@@ -314,7 +317,7 @@ class Scope:
         return Value(_COMPARE[relation.sign](a, b).astype(float), axes)
 
     def stated(self, claim: t.Claim) -> Value:
-        """Return 1 where all conditions of a claim are true, else 0."""
+        """Return 1 if all conditions of a claim are true, else 0, for each value of the free indices."""
         mask = number(1.0)
         for condition in claim.conditions:
             mask = times(mask, self.holds(condition))
@@ -345,7 +348,7 @@ class Scope:
         raise UnreadableError(f"{printed} has no value")
 
     def _indexed(self, base: Value, index: t.Index, letter: t.Letter) -> Value:
-        """Make the first axis that has no index one of the free index; entries out of range are NaN."""
+        """Give the first axis without an index the free index `index`; entries out of range are NaN."""
         if base.rank < 1 or base.is_unit:
             raise UnreadableError(f"{printed_letter(letter)} has an index too many")
         axis = len(base.axes)
@@ -368,7 +371,7 @@ class Scope:
         return Value(np.moveaxis(array, axis, axes.index(index.letter)), axes)
 
     def _defined(self, definition: t.Definition) -> Value:
-        """Return the value of a letter's definition, the indices of its head as axes of the array."""
+        """Return the value of a letter's definition; the indices of its head are axes of the array."""
         name = definition.head.name
         if name not in self._defined_values:
             if name in self._evaluating:
@@ -389,9 +392,6 @@ class Scope:
         return self._defined_values[name]
 
     # -- expressions ------------------------------------------------------------------------------
-
-    def _number(self, tree: t.Number) -> Value:
-        return number(float(tree.digits))
 
     def _sum(self, tree: t.Sum) -> Value:
         sign, first = tree.terms[0]
@@ -451,11 +451,8 @@ class Scope:
             total = total.summed(index)
         return total
 
-    def _matrix(self, tree: t.Matrix) -> Value:
-        return blocks([[self.value(cell) for cell in row] for row in tree.rows])
-
     _RULES: ClassVar[dict[type, Callable[..., Value]]] = {
-        t.Number: _number,
+        t.Number: lambda self, tree: number(float(tree.digits)),
         t.Letter: _letter,
         t.Sum: _sum,
         t.Product: _product,
@@ -467,5 +464,5 @@ class Scope:
         t.Call: _call,
         t.Summation: _summation,
         t.Stack: lambda self, tree: stack([self.value(part) for part in tree.parts]),
-        t.Matrix: _matrix,
+        t.Matrix: lambda self, tree: blocks([[self.value(cell) for cell in row] for row in tree.rows]),
     }

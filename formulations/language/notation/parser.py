@@ -15,40 +15,20 @@ has a method of the parser for each rule::
 """
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from formulations.language.notation.tree import (
-    Call,
-    Claim,
-    Definition,
-    Expression,
-    Hadamard,
-    Index,
-    Letter,
-    Matrix,
-    Norm,
-    Number,
-    Power,
-    Product,
-    Quotient,
-    Relation,
-    Stack,
-    Sum,
-    Summation,
-    Transpose,
-)
+from formulations.language.notation import tree as t
 
 INDICES = "ijkl"  # the letters that are indices
 TILDE = "\u0303"  # the combining character over the letter before it
 # Names of functions, and "for", which begins a condition; any other run of letters is a product.
 KEYWORDS = ("ent", "Ent", "exp", "for", "ln", "max", "min", "sqrt", "tr")
 
-_SUBSCRIPTS = dict(zip("ᵢⱼₖₗ₍₎", "ijkl[]", strict=True))
-_FRACTIONS = {"½": "1/2", "¼": "1/4", "¾": "3/4"}
+_SUBSCRIPTS = dict(zip("ᵢⱼₖₗ₍₎", "ijkl[]", strict=True))  # each with the text of its token
+_ABBREVIATIONS = {"½": "(1/2)", "¼": "(1/4)", "¾": "(3/4)", "²": "^{2}", "³": "^{3}", "⁻¹": "^{−1}"}
 _DIGITS = "0123456789"
-_SUPERSCRIPT_DIGITS = {"²": "2", "³": "3"}
 _SUPERSCRIPT_MARKS = "*⁺⁻"
 _PUNCTUATION = "+−-·∘/()[],;=≤≥<>⪰‖'"
 
@@ -62,8 +42,8 @@ class Token:
     """A token of a formula."""
 
     kind: str  # "letter", "number", "word", "mark", "end", or the sign itself, such as "+"
-    text: str  # the characters
-    position: int  # index of its first character in the formula
+    text: str  # its characters
+    position: int  # index in the formula of its first character
 
 
 def text_tokens(text: str) -> list[Token]:
@@ -76,7 +56,10 @@ def text_tokens(text: str) -> list[Token]:
 
 
 def _step(text: str, position: int, tokens: list[Token]) -> int:
-    """Append the tokens that begin at `position` and return the position after them."""
+    """Append the tokens of the sign at `position` to `tokens`, and return the position after them.
+
+    So do the functions for numbers, subscripts, scripts and letters, which follow.
+    """
     sign = text[position]
     if sign.isspace():
         return position + 1
@@ -84,22 +67,10 @@ def _step(text: str, position: int, tokens: list[Token]) -> int:
         return _number(text, position, tokens)
     if sign in _SUBSCRIPTS:
         return _subscripts(text, position, tokens)
-    if sign in _FRACTIONS:
-        above, below = _FRACTIONS[sign].split("/")
-        parts = ("(", "("), ("number", above), ("/", "/"), ("number", below), (")", ")")
-        tokens += [Token(kind, characters, position) for kind, characters in parts]
-        return position + 1
-    if sign in _SUPERSCRIPT_DIGITS:
-        tokens += [
-            Token("^{", sign, position),
-            Token("number", _SUPERSCRIPT_DIGITS[sign], position),
-            Token("}", sign, position),
-        ]
-        return position + 1
-    if text.startswith("⁻¹", position):
-        inverse = ("^{", "⁻"), ("−", "−"), ("number", "1"), ("}", "¹")
-        tokens += [Token(kind, characters, position) for kind, characters in inverse]
-        return position + 2
+    for short, long in _ABBREVIATIONS.items():
+        if text.startswith(short, position):
+            tokens += [replace(token, position=position) for token in text_tokens(long)[:-1]]
+            return position + len(short)
     if sign in _SUPERSCRIPT_MARKS:
         tokens.append(Token("mark", sign, position))
         return position + 1
@@ -178,7 +149,6 @@ T = TypeVar("T")
 
 RELATIONS = ("=", "≤", "≥", "<", ">", "⪰")
 _PRODUCT_TERMINATORS = (*RELATIONS, "+", "−", ")", "]", "}", ",", ";", "end")
-_CACHE_SIZE = 8192  # trees
 _FUNCTIONS = ("ln", "exp", "tr", "max", "min", "sqrt", "Ent", "ent")
 
 
@@ -220,21 +190,21 @@ class _Cursor:
             raise self.fail("unexpected token")
         return tree
 
-    def letter(self) -> Letter:
+    def letter(self) -> t.Letter:
         """Read a letter with its marks and its indices."""
         name = self.take("letter").text
         while self.next.kind == "mark":
             name += self.take().text
-        indices: tuple[Index, ...] = ()
+        indices: tuple[t.Index, ...] = ()
         if self.next.kind == "_{":
             self.take()
             label, indices = self.subscript()
             name += label
         while self.next.kind == "mark":
             name += self.take().text
-        return Letter(name, indices)
+        return t.Letter(name, indices)
 
-    def subscript(self) -> tuple[str, tuple[Index, ...]]:
+    def subscript(self) -> tuple[str, tuple[t.Index, ...]]:
         """Read a subscript up to its closing brace: its label, such as ``_ff`` or ``₍₎``, and its indices."""
         label, indices, bracket = "", [], ""
         while self.next.kind != "}":
@@ -242,14 +212,14 @@ class _Cursor:
             if token.kind in ("[", "]"):
                 bracket += "₍" if token.kind == "[" else "₎"
             elif token.kind == "letter" and token.text in INDICES:
-                indices.append(Index(token.text))
+                indices.append(t.Index(token.text))
             elif token.kind == "letter":
                 label += token.text
             elif token.kind in ("+", "−"):
-                step = int(self.take("number").text) * (1 if token.kind == "+" else -1)
+                offset = int(self.take("number").text) * (1 if token.kind == "+" else -1)
                 if not indices:
                     raise self.fail("an index is missing before its step")
-                indices[-1] = Index(indices[-1].letter, step)
+                indices[-1] = t.Index(indices[-1].letter, offset)
         self.take("}")
         if bracket not in ("", "₍₎"):
             raise self.fail("the brackets of a subscript do not match")
@@ -257,28 +227,29 @@ class _Cursor:
 
 
 def _describe(kind: str) -> str:
+    """Return the words for a kind of token in an error."""
     return {"letter": "a letter", "number": "a number"}.get(kind, repr(kind))
 
 
-def read_expression(formula: str, functions: Collection[str] = ()) -> Expression:
+def read_expression(formula: str, functions: Collection[str] = ()) -> t.Expression:
     """Return the tree of an expression; `functions` are the letters that are functions, as H of "H(v)"."""
-    tree: Expression = _tree("sum", formula, frozenset(functions))
+    tree: t.Expression = _tree("sum", formula, frozenset(functions))
     return tree
 
 
-def read_row(formula: str, functions: Collection[str] = ()) -> tuple[Claim, ...]:
+def read_row(formula: str, functions: Collection[str] = ()) -> tuple[t.Claim, ...]:
     """Return the relations of a row, each with its conditions; arguments as in :func:`read_expression`."""
-    claims: tuple[Claim, ...] = _tree("claims", formula, frozenset(functions))
+    claims: tuple[t.Claim, ...] = _tree("claims", formula, frozenset(functions))
     return claims
 
 
-def read_definition(formula: str, functions: Collection[str] = ()) -> Definition:
+def read_definition(formula: str, functions: Collection[str] = ()) -> t.Definition:
     """Return the tree of a definition such as ``H(v) = −v ln v``; arguments as in :func:`read_expression`."""
-    definition: Definition = _tree("definition", formula, frozenset(functions))
+    definition: t.Definition = _tree("definition", formula, frozenset(functions))
     return definition
 
 
-def read_formula(formula: str, functions: Collection[str] = ()) -> Expression | tuple[Claim, ...]:
+def read_formula(formula: str, functions: Collection[str] = ()) -> t.Expression | tuple[t.Claim, ...]:
     """Return the tree of an expression or the relations of a row; arguments as in :func:`read_expression`."""
     is_row = any(sign in formula for sign in RELATIONS)
     return read_row(formula, functions) if is_row else read_expression(formula, functions)
@@ -289,7 +260,7 @@ def functions_of(letters: Iterable[str]) -> frozenset[str]:
     return frozenset(letter.partition("(")[0] for letter in letters if "(" in letter)
 
 
-@lru_cache(_CACHE_SIZE)  # a page reads the same formulas for several forms of output; trees are immutable
+@lru_cache(8192)  # trees, which are immutable: a page reads the same formulas for several forms of output
 def _tree(rule: str, formula: str, functions: frozenset[str]) -> Any:
     """Apply the rule of this name to a whole formula."""
     parser = _Parser(formula, functions)
@@ -303,7 +274,7 @@ class _Parser(_Cursor):
 
     # -- rows -------------------------------------------------------------------------------------
 
-    def claims(self) -> tuple[Claim, ...]:
+    def claims(self) -> tuple[t.Claim, ...]:
         return self.separated(self.claim)
 
     def separated(self, part: Callable[[], T], sign: str = ",") -> tuple[T, ...]:
@@ -314,7 +285,7 @@ class _Parser(_Cursor):
             parts.append(part())
         return tuple(parts)
 
-    def claim(self) -> Claim:
+    def claim(self) -> t.Claim:
         relation, conditions = self.relation(), []
         if self.next.kind == "word" and self.next.text == "for":
             self.take()
@@ -322,34 +293,34 @@ class _Parser(_Cursor):
             while self.next.kind == "," and self._continues_conditions():
                 self.take()
                 conditions.append(self.relation())
-        return Claim(relation, tuple(conditions))
+        return t.Claim(relation, tuple(conditions))
 
     def _continues_conditions(self) -> bool:
         """Return True if the comma is followed by a condition on an index rather than by the next claim."""
         after = self.tokens[self.index + 1 : self.index + 3]
         return after[0].kind == "letter" and after[0].text in INDICES and after[1].kind in RELATIONS
 
-    def relation(self) -> Relation:
+    def relation(self) -> t.Relation:
         left = self.sum()
         if self.next.kind not in RELATIONS:
             raise self.fail("a relation is missing")
         sign = self.take().kind
-        return Relation(left, sign, self.sum())
+        return t.Relation(left, sign, self.sum())
 
-    def definition(self) -> Definition:
-        head = Letter(self.take().text) if self.next.kind == "word" else self.letter()
+    def definition(self) -> t.Definition:
+        head = t.Letter(self.take().text) if self.next.kind == "word" else self.letter()
         parameter = ""
         if self.next.kind == "(":
             self.take()
             parameter = self.letter().name
             self.take(")")
         self.take("=")
-        return Definition(head, parameter, self.sum())
+        return t.Definition(head, parameter, self.sum())
 
     # -- expressions ------------------------------------------------------------------------------
 
-    def sum(self) -> Expression:
-        terms: list[tuple[int, Expression]] = []
+    def sum(self) -> t.Expression:
+        terms: list[tuple[int, t.Expression]] = []
         sign = -1 if self.next.kind == "−" else 1
         if self.next.kind in ("−", "+"):
             self.take()
@@ -357,19 +328,19 @@ class _Parser(_Cursor):
         while self.next.kind in ("+", "−"):
             sign = 1 if self.take().kind == "+" else -1
             terms.append((sign, self.product()))
-        return terms[0][1] if len(terms) == 1 and terms[0][0] == 1 else Sum(tuple(terms))
+        return terms[0][1] if len(terms) == 1 and terms[0][0] == 1 else t.Sum(tuple(terms))
 
-    def product(self) -> Expression:
-        factors: list[Expression] = []
+    def product(self) -> t.Expression:
+        factors: list[t.Expression] = []
         while True:
             if self.next.kind == "/":
                 if not factors:
                     raise self.fail("the numerator is missing")
                 self.take()
-                factors = [Quotient(_product(factors), self.factor())]
+                factors = [t.Quotient(_product(factors), self.factor())]
             elif not self.ends_product():
                 inner = self.factor()
-                factors += inner.factors if isinstance(inner, Product) else [inner]
+                factors += inner.factors if isinstance(inner, t.Product) else [inner]
             elif factors:
                 return _product(factors)
             else:
@@ -382,51 +353,47 @@ class _Parser(_Cursor):
             return True
         return token.kind in _PRODUCT_TERMINATORS or (token.kind == "‖" and self.in_norm)
 
-    def factor(self) -> Expression:
+    def factor(self) -> t.Expression:
         left = self.scripted()
         while self.next.kind in ("·", "∘"):
             if self.take().kind == "·":
-                left = Product((Transpose(left), self.scripted()))
+                left = t.Product((t.Transpose(left), self.scripted()))
             else:
-                left = Hadamard(left, self.scripted())
+                left = t.Hadamard(left, self.scripted())
         return left
 
-    def scripted(self) -> Expression:
+    def scripted(self) -> t.Expression:
         base = self.atom()
         while self.next.kind in ("^{", "'"):
             if self.take().kind == "'":
-                base = Transpose(base)
+                base = t.Transpose(base)
                 continue
             exponent = self.inside(self.sum, "}")
-            base = Call("exp", (exponent,)) if base == Letter("e") else Power(base, exponent)
+            base = t.Call("exp", (exponent,)) if base == t.Letter("e") else t.Power(base, exponent)
         return base
 
     def inside(self, rule: Callable[[], T], closing: str) -> T:
-        """Apply a rule up to a closing bracket; ‖ inside the brackets opens a norm again."""
-        was_in_norm, self.in_norm = self.in_norm, False
+        """Apply a rule up to a closing bracket or ‖; inside brackets another ‖ opens a norm again."""
+        was_in_norm, self.in_norm = self.in_norm, closing == "‖"
         tree = rule()
         self.take(closing)
         self.in_norm = was_in_norm
         return tree
 
-    def atom(self) -> Expression:
+    def atom(self) -> t.Expression:
         token = self.next
         if token.kind == "number":
-            return Number(self.take().text)
+            return t.Number(self.take().text)
         if token.kind == "(":
             self.take()
             parts = self.inside(self.listed, ")")
-            return parts[0] if len(parts) == 1 else Stack(parts)
+            return parts[0] if len(parts) == 1 else t.Stack(parts)
         if token.kind == "[":
             self.take()
             return self.inside(self.matrix, "]")
         if token.kind == "‖":
             self.take()
-            was_in_norm, self.in_norm = self.in_norm, True
-            inner = self.sum()
-            self.take("‖")
-            self.in_norm = was_in_norm
-            return Norm(inner)
+            return t.Norm(self.inside(self.sum, "‖"))
         if token.kind == "word":
             return self.call(self.take().text)
         if token.text == "Σ" and self._is_summation():
@@ -438,26 +405,26 @@ class _Parser(_Cursor):
             return self.call(letter.name)
         return letter
 
-    def listed(self) -> tuple[Expression, ...]:
+    def listed(self) -> tuple[t.Expression, ...]:
         return self.separated(self.sum)
 
-    def matrix(self) -> Expression:
+    def matrix(self) -> t.Expression:
         rows = self.separated(self.listed, ";")
         if rows == (rows[0][:1],):
             return rows[0][0]  # brackets around a sum
         if len({len(row) for row in rows}) > 1:
             raise self.fail("the rows of a matrix are not of one length")
-        return Matrix(rows)
+        return t.Matrix(rows)
 
-    def call(self, name: str) -> Expression:
+    def call(self, name: str) -> t.Expression:
         if name not in _FUNCTIONS and name not in self.functions:
             raise self.fail(f"unknown function {name}")
         if self.next.kind == "(":
             self.take()
-            return Call(name, self.inside(self.listed, ")"))
+            return t.Call(name, self.inside(self.listed, ")"))
         if self.ends_product():
             raise self.fail(f"the argument of {name} is missing")
-        return Call(name, (self.scripted(),))
+        return t.Call(name, (self.scripted(),))
 
     # -- summations --------------------------------------------------------------------------------
 
@@ -474,7 +441,7 @@ class _Parser(_Cursor):
             signs.append(token.kind)
         return (after.kind == "letter" and after.text in INDICES) or bool(set(signs).intersection(RELATIONS))
 
-    def summation(self) -> Expression:
+    def summation(self) -> t.Expression:
         self.take("letter")
         self.take("_{")
         start, condition = self.index, None
@@ -487,17 +454,18 @@ class _Parser(_Cursor):
             self.index = start
             condition = self.inside(self.relation, "}")
             indices = _first_index(condition, self.fail("an index is missing under the sum"))
-        return Summation(indices, condition, self.product())
+        return t.Summation(indices, condition, self.product())
 
 
-def _product(factors: list[Expression]) -> Expression:
-    return factors[0] if len(factors) == 1 else Product(tuple(factors))
+def _product(factors: list[t.Expression]) -> t.Expression:
+    """Return the product of one or several factors."""
+    return factors[0] if len(factors) == 1 else t.Product(tuple(factors))
 
 
-def _first_index(condition: Relation, error: UnreadableError) -> tuple[str, ...]:
-    """Return the index that a conditional summation runs over: the first one in the condition."""
+def _first_index(condition: t.Relation, error: UnreadableError) -> tuple[str, ...]:
+    """Return the index that a conditional summation runs over, the first one in the condition, or raise."""
     left = condition.left
-    if isinstance(left, Letter):
+    if isinstance(left, t.Letter):
         if left.name in INDICES:
             return (left.name,)
         if left.indices:

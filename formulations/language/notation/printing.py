@@ -65,7 +65,7 @@ def _contains(tree: object, kinds: tuple[type, ...]) -> bool:
 
 
 def _bracket_size(tree: t.Expression | tuple[t.Expression, ...]) -> str:
-    """Return the size of the brackets around a tree."""
+    """Return the LaTeX command for the size of the brackets around a tree, or "" for the ordinary size."""
     if _contains(tree, (t.Summation,)):
         return r"\Big"
     return r"\big" if _bracket_depth(tree) > 1 else ""
@@ -81,6 +81,7 @@ def _bracket_depth(tree: object) -> int:
 
 
 def _bracketed(tree: t.Expression) -> str:
+    """Return an expression in brackets of its size."""
     size = _bracket_size(tree)
     return f"{size}({latex_of_expression(tree)}{size})"
 
@@ -205,7 +206,7 @@ def words_latex(words: str, functions: Collection[str] = ()) -> str:
 
 
 def _split(words: str) -> list[str]:
-    """Split a sentence at ``$``: text and formulas take turns, beginning and ending with text."""
+    """Split a sentence at ``$`` into parts: text, formula, text, formula, ..., text."""
     parts = words.split("$")
     if len(parts) % 2 == 0:
         raise ValueError(f"a formula has no end: {words!r}")

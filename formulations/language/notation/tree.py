@@ -146,20 +146,9 @@ class Claim:
 
 
 Expression = (
-    Number
-    | Letter
-    | Sum
-    | Product
-    | Hadamard
-    | Quotient
-    | Power
-    | Transpose
-    | Norm
-    | Call
-    | Summation
-    | Stack
-    | Matrix
-)
+    Number | Letter | Sum | Product | Hadamard | Quotient | Power | Transpose | Norm | Call | Summation
+    | Stack | Matrix
+)  # fmt: skip
 
 
 def nodes(tree: object) -> Iterator[object]:

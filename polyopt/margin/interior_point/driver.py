@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from formulations.families import Families, Reaches, allowed, shrink_of, within
+from formulations.families import Families, Reaches, clipped_midpoint, feasible_intercepts, shrink_of
 from formulations.language.arguments import tolerance, whole_or_none
 from formulations.language.clock import Clock, interrupted
 from formulations.language.solution import Solution, Status
@@ -239,7 +239,7 @@ class _Best:
             return regulariser.energy(self._v) + cost, self._v[:-1], float(self._v[-1])
         w = regulariser.min_norm(self._v[:-1])
         reaches = largest_reaches(crew.ask("reaches", np.append(w, 0.0)))
-        best_b = within(best_intercept_interval(crew.ask, total, w), allowed(reaches))
+        best_b = clipped_midpoint(best_intercept_interval(crew.ask, total, w), feasible_intercepts(reaches))
         candidates = []
         # If no intercept brings all outputs within the bounds, the iterate's own may be better after scaling.
         for b in (best_b, float(self._v[-1])):
