@@ -177,7 +177,7 @@ def refine(
     node.alpha[used:], node.W[used:] = node.alpha[used - 1], node.W[used - 1]
     base, error = proven_sum(data, node.alpha)
     best.limits[2] = max(best.limits[2], error)
-    cost = total_cost(data, node.W, np.zeros(len(node.face), np.int64))
+    cost, _ = total_cost(data, node.W)
     best.offer(cost, node.W)
     order = with_cost(data, node, used)
     # Branching is useful only if the unassigned positives cause more than half of the gap.

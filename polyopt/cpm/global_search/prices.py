@@ -524,5 +524,5 @@ class PriceSearch:
         face = (self.data.points @ self.best.W.T).argmax(axis=1)
         face_gap = 0.1 * self.tol * cost / self.n_faces
         W = np.array([polished_face(self.data, face, k, face_gap, clock)[1] for k in range(self.n_faces)])
-        self.best.offer(total_cost(self.data, W, face), W)
+        self.best.offer(total_cost(self.data, W)[0], W)
         self._polished = self.best.cost

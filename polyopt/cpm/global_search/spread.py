@@ -637,6 +637,6 @@ class SpreadSearch(BestFirst[Open]):
         max_gap = 0.1 * self.tol * self.best.cost / K
         faces = [polished_face(self.data, face, k, max_gap, self.clock) for k in range(K)]
         W = np.array([w for _, w in faces])
-        self.best.offer(total_cost(self.data, W, np.zeros_like(face)), W)
+        self.best.offer(total_cost(self.data, W)[0], W)
         value, error = proven_sum(self.data, np.array([a for a, _ in faces]))
         return value - error
