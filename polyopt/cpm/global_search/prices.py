@@ -87,33 +87,20 @@ MAX_FEATURES = 4
 
 @dataclass(frozen=True)
 class Options:
-    """Parameters of the column generation.
+    """Parameters of the column generation."""
 
-    max_steps, max_corrections: interior-point steps, and centrality corrections of a step.
-    step_fraction: step length, as a fraction of the distance to the boundary.
-    random_starts: number of random assignments whose faces are the first columns.
-    max_face_rounds: alternations of :func:`priced_face`.
-    max_boxes: boxes of one search for the least face.
-    max_new_faces: faces that a round adds.
-    tolerance_ratio: first tolerance of the search for the least face, relative to the gap per face.
-    min_gap_decrease: relative decrease of the gap below which a round counts as idle.
-    max_idle_rounds: number of idle rounds in a row that are allowed; one more ends the search.
-    max_idle_rounds_near: the same once the gap is at most 100 times the tolerance.
-    polish_gap: relative gap from which the incumbent's faces are solved to full precision.
-    """
-
-    max_steps: int = 60
-    max_corrections: int = 3
-    step_fraction: float = 0.995
-    random_starts: int = 30
-    max_face_rounds: int = 30
-    max_boxes: int = 200_000
-    max_new_faces: int = 20
-    tolerance_ratio: float = 0.2
-    min_gap_decrease: float = 0.1
-    max_idle_rounds: int = 3
-    max_idle_rounds_near: int = 12
-    polish_gap: float = 1e-3
+    max_steps: int = 60  # largest number of interior-point steps for a location program
+    max_corrections: int = 3  # largest number of centrality corrections of an interior-point step
+    step_fraction: float = 0.995  # length of an interior-point step, relative to the distance to the boundary
+    random_starts: int = 30  # number of random assignments whose faces are the first columns
+    max_face_rounds: int = 30  # largest number of alternations of `priced_face`
+    max_boxes: int = 200_000  # largest number of boxes of one search for the least face
+    max_new_faces: int = 20  # largest number of faces that a round adds
+    tolerance_ratio: float = 0.2  # largest tolerance of a search for the least face, relative to gap / K
+    min_gap_decrease: float = 0.1  # relative decrease of the gap below which a round counts as idle
+    max_idle_rounds: int = 3  # number of idle rounds in a row that are allowed; one more ends the search
+    max_idle_rounds_near: int = 12  # allowed number if the gap is at most 100 times the search's tolerance
+    polish_gap: float = 1e-3  # relative gap up to which the incumbent's faces are solved to high precision
 
 
 DEFAULT = Options()
@@ -151,8 +138,9 @@ _examine = kernel(
     "cpm_examine_face_box", "data: Samples; prices: f8 (p); box: FaceBox; codes!: u1 (n); goal: f8"
 )
 
-# Fit the face w to the positives in the mask, with multipliers a between 0 and caps, from an initial a. Then
-# set below_price: the positives whose loss on w is below their price. Returns 1 if it differs from the mask.
+# Fit the face w to the positives of the mask `positives`, with multipliers a between 0 and caps, from an
+# initial a. Then set the mask below_price: the positives whose loss on w is below their price. Returns 1 if
+# the two masks differ. caps: work space; zero: an array of zeros.
 _fit_and_select = kernel(
     "cpm_priced_round",
     "data: Samples; prices: f8 (p); positives: b1 (p); a!: f8 (n); caps!: f8 (n); zero: f8 (n); w!: f8 (d); "
@@ -166,9 +154,9 @@ def examine_face_box(
 ) -> tuple[float, float, int, float]:
     """Bound G over a box, shrink the box, and choose where to cut it.
 
-    codes (n,): initial a_i in units of C_i / 255; replaced by the final ones.
-    Returns: a lower bound on G of the faces in the box with G < goal; G of the face in ``box.w``; the index
-        of the coefficient to cut, -1 if none is left; and the value at which to cut it.
+    codes (n,): initial a_i in units of C_i / 255; the final a_i replace them.
+    Returns four values: a lower bound on G of the faces in the box with G < goal; G of the face in ``box.w``;
+        the index of the coefficient to cut, -1 if no part of the box is left; and where to cut it.
     """
     _examine(data, prices, box, codes, goal)
     bound, cost, j, cut = box.results.tolist()
@@ -178,10 +166,10 @@ def examine_face_box(
 def priced_face(
     data: Samples, prices: Vector, positives: NDArray[np.bool_], max_rounds: int = DEFAULT.max_face_rounds
 ) -> Vector:
-    """Find a face of low cost at these prices, a local minimum.
+    """Return a face w (d,) of low cost G at these prices, a local minimum.
 
-    Start from the positives in the mask (npos,). Alternate between the best face for the positives in a mask,
-    and the mask of the positives whose loss on that face is below their price.
+    positives (npos,): a mask. Two steps alternate from it: fit a face to the positives of the mask; set the
+        mask to the positives whose loss on that face is below their price.
     """
     n, d = data.A.shape
     a, caps, zero, w, below_price = np.zeros(n), np.empty(n), np.zeros(n), np.zeros(d), positives.copy()
@@ -232,7 +220,11 @@ class _Direction(NamedTuple):
 
 
 class _InteriorPoint:
-    """A feasible interior point: pairs (2, faces, npos) are x and z − x, duals their multipliers."""
+    """A feasible interior point.
+
+    weights (faces,), prices (npos,), mu: z, λ and μ.
+    pairs, duals (2, faces, npos): x and z − x, and their multipliers h − λ + s and s.
+    """
 
     def __init__(self, costs: Vector, hinges: Vector, n_faces: int, options: Options):
         count, npos = hinges.shape
@@ -269,21 +261,22 @@ class _InteriorPoint:
         primal_step, dual_step = (min(1.0, step / fraction) for step in self._step_lengths(predictor))
         predicted = (pairs + primal_step * predictor.pairs) * (duals + dual_step * predictor.duals)
         predicted_gap = float(predicted.sum())
-        # Mehrotra: the products to aim at, from the gap that the predictor reaches.
+        # Mehrotra: the common value of the products to aim at, from the gap that the predictor reaches.
         centred = min((predicted_gap / gap) ** 3, 0.3) * gap / products.size
         lower, upper = centred / 10.0, 10.0 * centred
         rhs = centred - products - primal_step * dual_step * predictor.pairs * predictor.duals
         direction = newton.solve(rhs)
         primal_step, dual_step = self._step_lengths(direction)
-        for _ in range(self.options.max_corrections):  # Gondzio: longer steps with products in [lower, upper]
+        # Gondzio: correct the direction, so that a longer step keeps the products in [lower, upper].
+        for _ in range(self.options.max_corrections):
             trial_primal, trial_dual = min(1.0, 1.1 * primal_step + 0.1), min(1.0, 1.1 * dual_step + 0.1)
             trial_products = (pairs + trial_primal * direction.pairs) * (duals + trial_dual * direction.duals)
             rhs = rhs + np.maximum(np.clip(trial_products, lower, upper) - trial_products, -upper)
             corrected = newton.solve(rhs)
-            step_lengths = self._step_lengths(corrected)
-            if not sum(step_lengths) > primal_step + dual_step + 0.01:
+            new_primal, new_dual = self._step_lengths(corrected)
+            if not new_primal + new_dual > primal_step + dual_step + 0.01:  # too little gain, or nan
                 break
-            direction, (primal_step, dual_step) = corrected, step_lengths
+            direction, primal_step, dual_step = corrected, new_primal, new_dual
         if not np.isfinite(primal_step + dual_step + direction.mu):
             return False
         self.weights += primal_step * direction.z
@@ -308,8 +301,8 @@ class _Newton:
         dx = e + g dz + q dλ,   ds = r − k dz + g dλ,   Σ_t dx_ti = 0,   Σ_i ds_ti = −dμ,   Σ_t dz_t = 0,
 
     where g = ab / (1 + ab), q = a / (1 + ab), k = b / (1 + ab), and e and r follow from the right-hand side.
-    Eliminating dx, ds and dλ leaves a symmetric system in dz and dμ. These letters are those of the location
-    program, and a, b, g, q, k, e, r of these equations alone.
+    Eliminating dx, ds and dλ leaves a symmetric system in dz and dμ. The letters a, b, g, q, k, e, r are used
+    in these equations only; the others are those of the location program.
     """
 
     def __init__(self, pairs: Vector, duals: Vector):
@@ -332,9 +325,10 @@ class _Newton:
         e = (rhs[0] / self.duals[0] - self.a * slack_rhs) * self.reciprocal
         r = slack_rhs + self.b * e
         reduced_rhs = r.sum(axis=1) - (self.g * (e.sum(axis=0) / self.q_sums)).sum(axis=1)
-        z, ones = self.inverse @ reduced_rhs, self.inverse.sum(axis=1)
-        mu = -z.sum() / ones.sum()
-        z = z + mu * ones
+        # The system is S dz = reduced_rhs + dμ (1, …, 1)', and dμ follows from Σ dz = 0.
+        z, per_mu = self.inverse @ reduced_rhs, self.inverse.sum(axis=1)
+        mu = -z.sum() / per_mu.sum()
+        z = z + mu * per_mu
         prices = -(e.sum(axis=0) + z @ self.g) / self.q_sums
         x = e + self.g * z[:, None] + self.q * prices
         s = r - self.k * z[:, None] + self.g * prices
@@ -342,10 +336,10 @@ class _Newton:
 
 
 class Columns:
-    """The columns of the location program: the known faces W. Their combinations improve the incumbent.
+    """The columns of the location program, which are the known faces W, and its solution.
 
     tol: relative gap of the location program.
-    precision: relative precision of alternation from a combination.
+    precision: precision of alternation from the K faces of largest weight, relative to the incumbent's cost.
     """
 
     def __init__(self, data: Samples, best: Best, tol: float, precision: float, options: Options = DEFAULT):
@@ -367,7 +361,7 @@ class Columns:
             for k in range(K):
                 if clock.is_over or len(self.W) >= max_faces:
                     return
-                prices = np.where(face == k, np.inf, 0.0)  # only positives on face k count
+                prices = np.where(face == k, np.inf, 0.0)  # only the losses of positives on face k count
                 self.add(priced_face(self.data, prices, face == k))
 
     def add(self, w: Vector) -> None:
@@ -382,7 +376,7 @@ class Columns:
         self._hinges.append(loss[inside:])
 
     def solve_prices(self, clock: Clock) -> Location | None:
-        """Solve the location program, and try the faces of largest weight as an incumbent."""
+        """Solve the location program, then alternate from the K faces of largest weight and offer the result."""
         costs, hinges = np.array(self._costs), np.array(self._hinges)
         location = location_prices(costs, hinges, len(self.best.W), self.tol, self.options)
         if location is not None:
@@ -411,10 +405,13 @@ class Box(NamedTuple):
 
 
 class LeastFace(BestFirst[Box]):
-    """Branch and bound for a face with the least G.
+    """Branch and bound for the face with the least G.
 
-    It finds faces that cost less than `known_cost`, or proves that none costs less by more than `tolerance`.
-    ``faces`` has the cost, number of the node (to break ties of a sort) and w of each face found.
+    It finds faces that cost less than `known_cost`, or proves that no face costs less by more than
+    `tolerance`.
+
+    faces: of each face found its cost, the number of its node (so that a sort never compares two w), and w.
+    goal: boxes without a face that costs less than the goal are closed.
     """
 
     def __init__(self, data: Samples, prices: Vector, known_cost: float, tolerance: float, work: FaceBox):
@@ -429,7 +426,7 @@ class LeastFace(BestFirst[Box]):
 
     @property
     def objective(self) -> float:
-        """The value below which faces are looked for; faces in parts that shrinking removes cost no less."""
+        """The goal: all faces in the parts of a box that shrinking removes cost at least as much."""
         return self.goal
 
     cutoff = objective  # the goal includes the tolerance already
@@ -456,8 +453,7 @@ class LeastFace(BestFirst[Box]):
 class PriceSearch:
     """Column generation: rounds of new prices and of new faces, which also improve the incumbent.
 
-    bound: the best bound so far.
-    prices (npos,): the prices that prove it.
+    bound, prices (npos,): the largest bound so far, and the prices that prove it.
     is_done: True if the gap is closed, or another round is not expected to improve the bound.
     """
 
@@ -469,8 +465,8 @@ class PriceSearch:
         self.columns = Columns(data, best, tol=0.01 * tol, precision=1e-4 * tol, options=options)
         self.box = face_box_for(data)
         self.bound, self.is_done, self.prices = 0.0, False, np.zeros(data.npos)
-        self._polished, self._idle = np.inf, 0
-        self._tolerance = options.tolerance_ratio * best.cost / self.n_faces  # of the next least face
+        self._polished_cost, self._n_idle = np.inf, 0  # of the last polished incumbent; idle rounds in a row
+        self._tolerance = options.tolerance_ratio * best.cost / self.n_faces  # of the next search for a face
         self.columns.add_initial(Clock(), rng)
 
     @property
@@ -507,22 +503,22 @@ class PriceSearch:
         self._polish(clock)
         gap = self.best.cost - self.bound
         has_fallen = self.bound - old_bound > options.min_gap_decrease * (self.best.cost - old_bound)
-        self._idle = 0 if has_fallen else self._idle + 1
+        self._n_idle = 0 if has_fallen else self._n_idle + 1
         max_tolerance = options.tolerance_ratio * gap / self.n_faces
         self._tolerance = min(tolerance if is_new else 0.1 * tolerance, max_tolerance)
         is_near = gap <= 100 * self.tol * self.best.cost
         patience = options.max_idle_rounds_near if is_near else options.max_idle_rounds
-        # Another round differs: it has new faces, or a smaller tolerance. An interrupted round says nothing.
+        # New faces or a smaller tolerance can improve the bound; after the time limit nothing is known.
         can_improve = is_new or clock.is_over or (search.is_done and tolerance > min_tolerance)
-        self.is_done = self.is_closed or self._idle > patience or not can_improve
+        self.is_done = self.is_closed or self._n_idle > patience or not can_improve
 
     def _polish(self, clock: Clock) -> None:
-        """Solve an incumbent's faces to full precision, once, if its relative gap is at most `polish_gap`."""
+        """Solve the faces of a new incumbent precisely if its relative gap is at most `polish_gap`."""
         cost = self.best.cost
-        if cost == self._polished or cost - self.bound > self.options.polish_gap * cost:
+        if cost == self._polished_cost or cost - self.bound > self.options.polish_gap * cost:
             return
         face = (self.data.points @ self.best.W.T).argmax(axis=1)
         face_gap = 0.1 * self.tol * cost / self.n_faces
         W = np.array([polished_face(self.data, face, k, face_gap, clock)[1] for k in range(self.n_faces)])
         self.best.offer(total_cost(self.data, W)[0], W)
-        self._polished = self.best.cost
+        self._polished_cost = self.best.cost
