@@ -376,7 +376,7 @@ class Columns:
         self._hinges.append(loss[inside:])
 
     def solve_prices(self, clock: Clock) -> Location | None:
-        """Solve the location program, then alternate from the K faces of largest weight and offer the result."""
+        """Solve the location program; alternate from the K faces of largest weight, and offer the result."""
         costs, hinges = np.array(self._costs), np.array(self._hinges)
         location = location_prices(costs, hinges, len(self.best.W), self.tol, self.options)
         if location is not None:
