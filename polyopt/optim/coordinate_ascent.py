@@ -253,12 +253,9 @@ class FaceAscent:
             pairs += self._scan(faces[first : first + self._options.scan_faces])
         self.passes += len(faces) / max(len(self.W), 1)
         if pairs:
-            rows, owners = np.concatenate(pairs, axis=1)
-            order = np.argsort(owners, kind="stable")
-            ends = np.bincount(owners, minlength=len(self.W)).cumsum()
-            rows = rows[order]
+            rows_of_face = self._by_face(*np.concatenate(pairs, axis=1))
             for k in faces.tolist():
-                self._set_active(k, rows[(ends[k - 1] if k else 0) : ends[k]])
+                self._set_active(k, rows_of_face[k])
         if not self._scanned[self._duplicates].all() or self._representative in faces:
             self._copy_solution(self._representative, self._duplicates)
         self._scanned[:] = True
@@ -327,10 +324,7 @@ class FaceAscent:
 
     def _group_positives(self) -> None:
         """List the positives of every face; choose the representative of the faces without positives."""
-        faces = self.assignment[self._positives]
-        order = np.argsort(faces, kind="stable")
-        ends = np.bincount(faces, minlength=len(self.W)).cumsum()
-        self._positives_of_face = np.split(self._positives[order], ends[:-1])
+        self._positives_of_face = self._by_face(self._positives, self.assignment[self._positives])
         empty = np.array(
             [k for k, rows in enumerate(self._positives_of_face) if self._caps_equal and not len(rows)],
             dtype=np.int64,
@@ -341,10 +335,12 @@ class FaceAscent:
 
     def _reset_active(self) -> None:
         """Reset the active samples of each face to those with a positive multiplier."""
-        rows, owners = np.nonzero(self.alpha)
-        order = np.argsort(owners, kind="stable")
-        ends = np.bincount(owners, minlength=len(self.W)).cumsum()
-        self._active_rows = np.split(rows[order], ends[:-1])
+        self._active_rows = self._by_face(*np.nonzero(self.alpha))
+
+    def _by_face(self, rows: NDArray[Any], faces: NDArray[Any]) -> list[NDArray[Any]]:
+        """Split a list of samples into one list for each face; `faces` has the face of each."""
+        ends = np.bincount(faces, minlength=len(self.W)).cumsum()
+        return np.split(rows[np.argsort(faces, kind="stable")], ends[:-1])
 
     def _lanes(self, faces: Integers) -> NDArray[Any]:
         """Return these faces as columns of U."""

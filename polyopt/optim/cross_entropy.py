@@ -70,24 +70,34 @@ class Rules:
 class CrossEntropyResult:
     """The result of a search, without multipliers or a bound.
 
+    pattern (n,): the best pattern scored; None without a finite score.
+    value: score of that pattern; nan without one.
+    p (n,): probabilities at the end.
+    status, reason: how the search ended, and why, as text; ``FAILED`` if no pattern has a finite score.
     history: one record per iteration: ``iteration``; ``best`` score so far and ``elite_threshold``;
         ``mean_p`` and ``entropy`` of p after the iteration (mean over the coordinates, in nats, at most
         log 2); ``evaluations``, ``cache_hits``, ``screened`` and ``failures`` of this iteration; ``seconds``
         since the start.
+    iterations: number of iterations.
+    evaluations: number of patterns scored, including incumbents and failures.
+    cache_hits: number of patterns drawn whose score was known.
+    screened: number of patterns that a batch scorer proved not to be elite.
+    failures: number of patterns whose score is infinite or nan.
+    seconds: time taken.
     """
 
-    pattern: Bits | None  # (n,) the best pattern scored; None without a finite score
-    value: float  # score of that pattern; nan without one
-    p: Vector  # (n,) probabilities at the end
-    status: Status  # FAILED if no pattern has a finite score
-    reason: str  # reason for the status, as text
+    pattern: Bits | None
+    value: float
+    p: Vector
+    status: Status
+    reason: str
     history: tuple[dict[str, float], ...]
-    iterations: int  # number of iterations
-    evaluations: int  # number of patterns scored, including incumbents and failures
-    cache_hits: int  # number of patterns drawn whose score was known
-    screened: int  # number of patterns that a batch scorer proved not to be elite
-    failures: int  # number of patterns whose score is infinite or nan
-    seconds: float  # time taken
+    iterations: int
+    evaluations: int
+    cache_hits: int
+    screened: int
+    failures: int
+    seconds: float
 
     def __getstate__(self) -> dict[str, Any]:
         """Replace the status by its name, so that formats without enumerations can save the result."""

@@ -181,16 +181,11 @@ def refined(evidence: Sequence[Evidence], digits: int = 30) -> tuple[tuple[Evide
         if (value - bound) * 10**digits > abs(value):
             reached = int(-math.log10(float((value - bound) / abs(value)))) if value else 0
             raise ValueError(f"{digits} digits are not reached, only {reached}: the optimum is degenerate")
-        refined_parts.append(replace(part, state=partial(_identity, statement)))
+        refined_parts.append(replace(part, state=partial(replace, statement)))  # unlike a lambda, it pickles
         values.append(value)
         bounds.append(bound)
     total_value, total_bound = float(sum(values)), float(sum(bounds))
     return tuple(refined_parts), math.nextafter(total_value, math.inf), math.nextafter(total_bound, -math.inf)
-
-
-def _identity(statement: Statement) -> Statement:
-    """Return the statement; unlike a lambda, this function can be pickled, as ``Evidence.state`` must."""
-    return statement
 
 
 def _refined(statement: Statement, digits: int, exact_samples: list[Cells] | None = None) -> Statement:

@@ -168,20 +168,23 @@ def solve_exactly(data: Samples, caps: Vector, a: Vector, w: Vector, clock: Cloc
     w[:] = min((w.copy(), new_w, solution["w"]), key=lambda v: _face_cost(data, caps, v))
 
 
-def polished_face(
-    data: Samples, face: NDArray[np.int64], k: int, max_gap: float, clock: Clock
+def polished_faces(
+    data: Samples, best: Best, face: NDArray[np.int64], tol: float, clock: Clock
 ) -> tuple[Vector, Vector]:
-    """Solve face k for an assignment `face` (npos,) precisely; return its multipliers (n,) and w (d,).
+    """Solve all faces for an assignment `face` (npos,) precisely; return multipliers (K, n) and W (K, d).
 
-    An interior point is tried if coordinate ascent leaves a duality gap above `max_gap`.
+    An interior point is tried on a face if coordinate ascent leaves a gap above 1/K of a tenth of `tol`,
+    relative to the incumbent's cost.
     """
-    a, w, caps = np.zeros(len(data.C)), np.zeros(data.A.shape[1]), np.zeros(len(data.C))
-    caps_of(data, face, k, caps)
-    climb(data, np.zeros_like(a), caps, a, w, 100_000, np.inf, 1e-15 * data.C.sum(), clock)
-    hyperplane(data, a, w)
-    if _face_cost(data, caps, w) - dual_value(a, w) > max_gap:
-        solve_exactly(data, caps, a, w, clock)
-    return a, w
+    K, n = len(best.W), len(data.C)
+    alpha, W, caps = np.zeros((K, n)), np.zeros((K, data.A.shape[1])), np.zeros(n)
+    for k, (a, w) in enumerate(zip(alpha, W, strict=True)):
+        caps_of(data, face, k, caps)
+        climb(data, np.zeros(n), caps, a, w, 100_000, np.inf, 1e-15 * data.C.sum(), clock)
+        hyperplane(data, a, w)
+        if _face_cost(data, caps, w) - dual_value(a, w) > 0.1 * tol * best.cost / K:
+            solve_exactly(data, caps, a, w, clock)
+    return alpha, W
 
 
 def _face_cost(data: Samples, costs: Vector, w: Vector) -> float:

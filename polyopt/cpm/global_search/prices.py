@@ -76,7 +76,7 @@ from numpy.typing import NDArray
 
 from formulations.language.clock import Clock
 from formulations.language.types import Vector
-from polyopt.cpm.global_search.face import Best, Samples, alternate, polished_face, total_cost
+from polyopt.cpm.global_search.face import Best, Samples, alternate, polished_faces, total_cost
 from polyopt.linalg.rounding import gamma
 from polyopt.native.library import Struct, kernel
 from polyopt.optim.best_first import BestFirst, OpenNode
@@ -518,7 +518,6 @@ class PriceSearch:
         if cost == self._polished_cost or cost - self.bound > self.options.polish_gap * cost:
             return
         face = (self.data.points @ self.best.W.T).argmax(axis=1)
-        face_gap = 0.1 * self.tol * cost / self.n_faces
-        W = np.array([polished_face(self.data, face, k, face_gap, clock)[1] for k in range(self.n_faces)])
+        _, W = polished_faces(self.data, self.best, face, self.tol, clock)
         self.best.offer(total_cost(self.data, W)[0], W)
         self._polished_cost = self.best.cost

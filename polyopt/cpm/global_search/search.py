@@ -35,7 +35,7 @@ from formulations.language.types import MatrixLike, Vector, dense
 from formulations.polytope import lift, natural_assignment, objective
 from polyopt.certificates.points import checked_faces
 from polyopt.cpm.global_search.assignment_tree import MAX_SAMPLES, AssignmentTree
-from polyopt.cpm.global_search.face import Samples, no_best, polished_face
+from polyopt.cpm.global_search.face import Samples, no_best, polished_faces
 from polyopt.cpm.global_search.incumbent import find_incumbent, try_faces
 from polyopt.cpm.global_search.prices import MAX_FEATURES, PriceSearch
 from polyopt.cpm.global_search.spread import SpreadSearch
@@ -256,12 +256,9 @@ class _Search(AssignmentTree):
     def solution(self, status: Status) -> Solution:
         """Return the incumbent, with its faces solved nearly to rounding, and the bound."""
         (X, y, C), data, best = self.original, self.data, self.best
-        K = len(best.W)
         face = (data.points @ best.W.T).argmax(axis=1)
-        max_gap = 0.1 * self.tol * best.cost / K
-        solved = [polished_face(data, face, k, max_gap, self.clock) for k in range(K)]
-        a, W = np.array([multipliers for multipliers, _ in solved]), np.array([w for _, w in solved])
-        duals = {"margin": unmerge(a.T, data.C, self.merged, C)}
+        alpha, W = polished_faces(data, best, face, self.tol, self.clock)
+        duals = {"margin": unmerge(alpha.T, data.C, self.merged, C)}
         tree_bound = max(self.proven, 0.0 if self.spread is None else self.spread.bound)
         if self.prices is not None and self.prices.bound > tree_bound:
             duals["price"] = unmerge(self.prices.prices_of_samples, data.C, self.merged, C)[:, 0]

@@ -94,7 +94,7 @@ from polyopt.cpm.global_search.face import (
     Best,
     Samples,
     alternate,
-    polished_face,
+    polished_faces,
     proven_sum,
     total_cost,
 )
@@ -642,10 +642,7 @@ class SpreadSearch(BestFirst[Open]):
 
     def _solve_assignment(self, face: NDArray[np.int64]) -> float:
         """Solve the faces of a complete assignment, and offer them; return the sum of their lower bounds."""
-        K = len(self.best.W)
-        max_gap = 0.1 * self.tol * self.best.cost / K
-        faces = [polished_face(self.data, face, k, max_gap, self.clock) for k in range(K)]
-        W = np.array([w for _, w in faces])
+        alpha, W = polished_faces(self.data, self.best, face, self.tol, self.clock)
         self.best.offer(total_cost(self.data, W)[0], W)
-        value, error = proven_sum(self.data, np.array([a for a, _ in faces]))
+        value, error = proven_sum(self.data, alpha)
         return value - error
