@@ -53,7 +53,7 @@ class Options:
     entries_per_call: int = 1 << 26  # matrix entries per call of the climb: 0.1 s until the clock is checked
 
 
-DEFAULT = Options()
+OPTIONS = Options()
 
 # Compute the scores of samples `first` to `last` - 1 on faces[k], which is column k of U; return the number
 # of active pairs.
@@ -119,7 +119,7 @@ def add_rows(rows: Rows, scale: float, chosen: Integers, amounts: Vector, w: Vec
 
 def climb_face(
     rows: Rows, scale: float, y: Vector, caps: Vector, squares: Vector, chosen: Integers, alpha: Vector,
-    w: Vector, accuracy: float, passes: int, seed: int, entries_per_call: int = DEFAULT.entries_per_call,
+    w: Vector, accuracy: float, passes: int, seed: int, entries_per_call: int = OPTIONS.entries_per_call,
 ) -> int:  # fmt: skip
     """Climb one face over its `chosen` samples; update alpha and w, return the number of passes.
 
@@ -176,10 +176,9 @@ class FaceAscent:
 
     def __init__(
         self, rows: Rows, y: Vector, caps: Vector, assignment: Integers, *, scale: float = 1.0,
-        single: bool = False, seed: int = 0, options: Options = DEFAULT,
+        single: bool = False, seed: int = 0,
     ):  # fmt: skip
         n, K = caps.shape
-        self._options = options
         self._rows, self._samples = rows, (rows.values, rows.columns, rows.starts, rows.shared)
         self._scale, self.single = scale, single
         self._y, self._caps, self._caps_equal = np.asarray(y, dtype=float), caps, caps.strides[1] == 0
@@ -197,7 +196,7 @@ class FaceAscent:
         self.loss_on_negatives, self._alpha_sums = np.zeros(K), np.zeros(K)
         # _scanned: the face has not changed since the last scan. _is_climbed: its last change was a climb.
         self._scanned, self._is_climbed = np.zeros(K, dtype=bool), np.zeros(K, dtype=bool)
-        self._accuracy = np.full(K, self._options.first_accuracy)
+        self._accuracy = np.full(K, OPTIONS.first_accuracy)
         self._representative = -1  # the face that is solved for all faces without positives; -1 for none
         # Active samples of each face, ascending; they include all samples with a positive multiplier.
         self._active_rows: list[Integers] = [np.empty(0, dtype=np.int64)] * K
@@ -249,8 +248,8 @@ class FaceAscent:
         faces = np.flatnonzero(~self._scanned)
         faces = faces[~np.isin(faces, self._duplicates)]
         pairs: list[NDArray[Any]] = []
-        for first in range(0, len(faces), self._options.scan_faces):
-            pairs += self._scan(faces[first : first + self._options.scan_faces])
+        for first in range(0, len(faces), OPTIONS.scan_faces):
+            pairs += self._scan(faces[first : first + OPTIONS.scan_faces])
         self.passes += len(faces) / max(len(self.W), 1)
         if pairs:
             rows_of_face = self._by_face(*np.concatenate(pairs, axis=1))
@@ -273,17 +272,16 @@ class FaceAscent:
         faces = np.flatnonzero(needs_climb).tolist()
         active = [self._active_with_positives(k) for k in faces]
         self.active = sum(map(len, active))
-        options = self._options
         # Sweeps are considered only if the pairs suffice for a union of a quarter of all samples.
-        if self.active > options.faces_to_sweep * len(self._y) // 4 and len(self.W) > 1:
+        if self.active > OPTIONS.faces_to_sweep * len(self._y) // 4 and len(self.W) > 1:
             rows = np.unique(np.concatenate(active))
-            if self.active > options.faces_to_sweep * len(rows):
-                self.sweep(rows, options.climb_sweeps)
+            if self.active > OPTIONS.faces_to_sweep * len(rows):
+                self.sweep(rows, OPTIONS.climb_sweeps)
                 return
         for k, active_rows in zip(faces, active, strict=True):
             self._climb_face(k, active_rows, self._accuracy[k] if accuracy is None else accuracy, passes)
             if accuracy is None:
-                self._accuracy[k] = max(options.accuracy_factor * self._accuracy[k], options.min_accuracy)
+                self._accuracy[k] = max(OPTIONS.accuracy_factor * self._accuracy[k], OPTIONS.min_accuracy)
 
     def reassign(self, assignment: Integers) -> None:
         """Change the assignment (n,); multipliers of positives that move become 0, and W follows."""
@@ -300,7 +298,7 @@ class FaceAscent:
                 self._scanned[k] = False
         changed = np.union1d(old, assignment[moved])
         self._is_climbed[changed] = False
-        self._accuracy[changed] = np.maximum(self._accuracy[changed], self._options.first_accuracy)
+        self._accuracy[changed] = np.maximum(self._accuracy[changed], OPTIONS.first_accuracy)
         self.assignment = np.where(self._y > 0, assignment, 0).astype(np.int64)
         self._group_positives()
 
@@ -349,10 +347,10 @@ class FaceAscent:
     def _scan(self, faces: Integers) -> list[NDArray[Any]]:
         """Scan all samples on some faces; return blocks (2, any number) of active pairs of negatives."""
         U, n, blocks = self._lanes(faces), len(self._y), []
-        pairs = np.empty((2, min(self._options.scan_rows, n) * len(faces)), dtype=np.int32)
-        out, threshold = np.empty_like(U[0]), -1.0 - self._options.margin_band
+        pairs = np.empty((2, min(OPTIONS.scan_rows, n) * len(faces)), dtype=np.int32)
+        out, threshold = np.empty_like(U[0]), -1.0 - OPTIONS.margin_band
         self.loss_on_negatives[faces] = 0.0
-        for first, last in stretches(n, self._rows, U.shape[1], self._options.scan_rows):
+        for first, last in stretches(n, self._rows, U.shape[1], OPTIONS.scan_rows):
             n_pairs = _scan(
                 *self._samples, self._scale, U, faces, first, last, self._y, self._caps_columns,
                 self._score_row, threshold, self.scores, self.loss_on_negatives, pairs, out,
@@ -369,7 +367,7 @@ class FaceAscent:
         """Return the active negatives of a face, and its positives that were active at the last scan."""
         rows, positives = self._active_rows[k], self._positives_of_face[k]
         is_active = (self.alpha[positives, k] > 0.0) | (
-            self.scores[self._score_row[positives], k] < 1.0 + self._options.margin_band
+            self.scores[self._score_row[positives], k] < 1.0 + OPTIONS.margin_band
         )
         return self._union(rows[self._y[rows] < 0.0], positives[is_active])
 
@@ -385,7 +383,7 @@ class FaceAscent:
         alpha = self.alpha[rows, k]
         n_passes = climb_face(
             self._rows, self._scale, self._y[rows], self._caps[rows, k], self._squares[rows], rows, alpha,
-            self.W[k], accuracy, passes, int(self._rng.integers(1 << 31)), self._options.entries_per_call,
+            self.W[k], accuracy, passes, int(self._rng.integers(1 << 31)),
         )  # fmt: skip
         self.passes += n_passes * len(rows) / (len(self._y) * len(self.W))
         self.alpha[rows, k] = alpha

@@ -180,7 +180,7 @@ def _betas(program: Program, multipliers: Multipliers) -> list[Vector]:
 
 def solve_active_set(
     program: Program, W: list[Vector], b: Vector, multipliers: Multipliers, *, active_tol: float,
-    solve: Solve = solve_exactly, sign_tol: Fraction = _ZERO, options: Options = OPTIONS,
+    solve: Solve = solve_exactly, sign_tol: Fraction = _ZERO,
 ) -> tuple[list[Vector], Vector, Multipliers]:  # fmt: skip
     """Return the faces, intercepts and multipliers of the optimum.
 
@@ -197,7 +197,7 @@ def solve_active_set(
     if not has_row_form(program):
         groups, active_set_type = [all_faces], _RowAndWeightActiveSet
     for faces in groups:
-        active_set = active_set_type(program, faces, W, b, multipliers, active_tol, options)
+        active_set = active_set_type(program, faces, W, b, multipliers, active_tol)
         active_set.settle(solve, sign_tol)
         W, b, solved = active_set.W, active_set.b, active_set.multipliers()
         multipliers = {
@@ -218,9 +218,9 @@ class _RowActiveSet:
 
     def __init__(
         self, program: Program, faces: list[int], W: list[Vector], b: Vector, multipliers: Multipliers,
-        active_tol: float, options: Options,
+        active_tol: float,
     ):  # fmt: skip
-        self.program, self.faces, self.options = program, faces, options
+        self.program, self.faces = program, faces
         self.columns: dict[int, Vector] = {}  # computed columns of K / 2h
         self.W, self.b = [list(w) for w in W], list(b) or [_ZERO] * program.faces
         scores, tol = self._scores(), Fraction(active_tol)
@@ -231,15 +231,12 @@ class _RowActiveSet:
                 multiplier_tol = tol * (row.cap[i] or largest or 1)
                 for sharing in [[k] for k in at] if row.pays == "sum" else [list(at)]:
                     if row.cap[i] != 0 and sharing and set(sharing) <= set(faces):
-                        slack = _Slack(
-                            row, i, sharing, multipliers[row.name], multiplier_tol, scores, tol,
-                            options.clear_violation,
-                        )  # fmt: skip
+                        slack = _Slack(row, i, sharing, multipliers[row.name], multiplier_tol, scores, tol)
                         self.slacks.append(slack)
 
     def settle(self, solve: Solve, sign_tol: Fraction) -> None:
         """Solve the equations and change wrong states, in turn, until no sign is wrong."""
-        for n_rounds in range(self.options.max_rounds):
+        for n_rounds in range(OPTIONS.max_rounds):
             self._solve_equations(solve)
             changes = self._weight_changes()
             scores = self._scores()
@@ -247,7 +244,7 @@ class _RowActiveSet:
                 changes += slack.find_changes(scores, sign_tol)
             if not changes:
                 return
-            for change in changes if n_rounds < self.options.joint_rounds else changes[:1]:
+            for change in changes if n_rounds < OPTIONS.joint_rounds else changes[:1]:
                 change()
         raise ValueError(
             "the active set does not settle: solve more closely first (a smaller tol), or the optimum is "
@@ -277,8 +274,8 @@ class _RowActiveSet:
                 guess |= {("m", u, k): slack.multipliers[k] for k in slack.active}
                 if slack.is_positive:
                     guess["xi", u] = slack.xi
-        limit = self.options.max_equations
-        if len(guess) > limit:
+        if len(guess) > OPTIONS.max_equations:
+            limit = OPTIONS.max_equations
             raise ValueError(f"{len(guess)} numbers are at no bound; at most {limit} are solved for")
         equations = self._equations()
         A = [[expression.get(key, _ZERO) for key in guess] for expression, _ in equations]
@@ -398,9 +395,9 @@ class _RowAndWeightActiveSet(_RowActiveSet):
 
     def __init__(
         self, program: Program, faces: list[int], W: list[Vector], b: Vector, multipliers: Multipliers,
-        active_tol: float, options: Options,
+        active_tol: float,
     ):  # fmt: skip
-        super().__init__(program, faces, W, b, multipliers, active_tol, options)
+        super().__init__(program, faces, W, b, multipliers, active_tol)
         n, width = program.samples.n, program.width
         columns = [program.through(_unit_vector(j, width), True)[0] for j in range(width)]
         self.X = [list(row) for row in zip(*columns, strict=True)]
@@ -552,7 +549,7 @@ class _Slack:
 
     def __init__(
         self, row: Rows, i: int, faces: list[int], multipliers: list[Vector], multiplier_tol: Fraction,
-        scores: dict[int, Vector], score_tol: Fraction, clear_violation: int,
+        scores: dict[int, Vector], score_tol: Fraction,
     ):  # fmt: skip
         """Read the states off a close point: multipliers (n,) and scores (n,) by face, with tolerances."""
         self.row, self.i, self.faces, self.cap, self.side = row, i, faces, row.cap[i], row.side[i]
@@ -563,7 +560,7 @@ class _Slack:
         self.is_positive = False
         if self.cap is not None:
             is_at_cap = self.cap - sum(self.multipliers.values()) <= multiplier_tol
-            self.is_positive = largest > (score_tol if is_at_cap else clear_violation * score_tol)
+            self.is_positive = largest > (score_tol if is_at_cap else OPTIONS.clear_violation * score_tol)
         if self.is_positive and not self.active:
             self.active = {max(faces, key=violations.__getitem__)}
         self.xi = largest if self.is_positive else _ZERO

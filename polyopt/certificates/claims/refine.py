@@ -150,23 +150,11 @@ def refined(evidence: Sequence[Evidence], digits: int = 30) -> tuple[tuple[Evide
     or between. The KKT equations of the active set are solved in double precision, and the solution is
     improved by iterative refinement with exact residuals.
 
-    Parameters
-    ----------
-    evidence : sequence of Evidence
-        Evidence of SVMs and Relative Margin Machines, linear, polynomial or RBF, or of fixed assignments of
-        Convex Polytope Machines with loss="sum" and margin="total".
-    digits : int
-        From 1 to 100. With the kernel "rbf" at most 30, as the enclosures of its values have 38 digits.
-
-    Returns
-    -------
-    tuple
-        The evidence of the refined points, the sum of their values, and the sum of their bounds.
-
-    Raises
-    ------
-    ValueError
-        If a program has another form, if its active set could not be identified, or if fewer digits are
+    evidence: evidence of SVMs and Relative Margin Machines, linear, polynomial or RBF, or of fixed
+        assignments of Convex Polytope Machines with loss="sum" and margin="total".
+    digits: from 1 to 100; with the kernel "rbf" at most 30, as the enclosures of its values have 38 digits.
+    Returns: the evidence of the refined points, the sum of their values, and the sum of their bounds.
+    ValueError: a program has another form, its active set could not be identified, or fewer digits are
         reached.
     """
     if not 1 <= digits <= OPTIONS.max_digits:

@@ -50,7 +50,7 @@ class Options:
     polish_min_increase: float = 1e-9  # increase by such a sweep at which they end, relative to gap / K
 
 
-DEFAULT = Options()
+OPTIONS = Options()
 _NO_PRICES = (
     "this bound has no claim to be saved: it is one at prices of the positives (duals['price'] of the "
     "solution), for which the cost of one face at these prices is bounded over boxes of its coefficients. "
@@ -64,7 +64,6 @@ _NO_TREE = (
 
 def evidence_of(
     X: MatrixLike, y: Vector, C: Vector, solution: Solution, tol: float, *, loss: Loss, margin: Margin,
-    options: Options = DEFAULT,
 ) -> tuple[Evidence, ...]:  # fmt: skip
     """Return the evidence for the bound of a search's `solution`: it builds the tree when it is saved.
 
@@ -79,30 +78,27 @@ def evidence_of(
     at_prices = "price" in solution.duals
     if len(y) > MAX_SAMPLES:
         return without_form(_NO_PRICES if at_prices else _NO_TREE)
-    make = partial(_make_statement, dense(X), y, C, solution["W"], goal, at_prices, options)
+    make = partial(_make_statement, dense(X), y, C, solution["W"], goal, at_prices)
     return (Evidence(cache(make)),)
 
 
-def _make_statement(
-    X: Vector, y: Vector, C: Vector, W: Vector, goal: float, at_prices: bool, options: Options
-) -> Statement:
+def _make_statement(X: Vector, y: Vector, C: Vector, W: Vector, goal: float, at_prices: bool) -> Statement:
     """Build the tree, and state its bound; raise ValueError if it does not prove a bound by prices."""
-    max_nodes = options.max_nodes_after_prices if at_prices else options.max_nodes
-    tree, proven = prove_by_leaves(X, y, C, len(W), goal, max_nodes, options)
+    max_nodes = OPTIONS.max_nodes_after_prices if at_prices else OPTIONS.max_nodes
+    tree, proven = prove_by_leaves(X, y, C, len(W), goal, max_nodes)
     if at_prices and proven < goal:
         raise ValueError(_NO_PRICES)
     return state_choice(X, y, W, C, tree, proven)
 
 
 def prove_by_leaves(
-    X: Vector, y: Vector, C: Vector, n_faces: int, goal: float, max_nodes: int = DEFAULT.max_nodes,
-    options: Options = DEFAULT,
+    X: Vector, y: Vector, C: Vector, n_faces: int, goal: float, max_nodes: int = OPTIONS.max_nodes,
 ) -> tuple[dict[str, Any], float]:  # fmt: skip
     """Return a tree in the file's format, and the least bound of its leaves.
 
     That bound is below `goal` if the goal is above the optimum, or if `max_nodes` nodes do not suffice.
     """
-    tree = ClaimTree(X, y, C, n_faces, goal, options)
+    tree = ClaimTree(X, y, C, n_faces, goal)
     tree.run(Clock(), max_nodes)
     return tree.root, tree.proven
 
@@ -120,15 +116,15 @@ class OpenLeaf(NamedTuple):
 class ClaimTree(BestFirst[OpenLeaf]):
     """Best-first search that builds the tree, `root`, in the format of polyopt/check/FORMAT.md."""
 
-    def __init__(self, X: Vector, y: Vector, C: Vector, n_faces: int, goal: float, options: Options):
+    def __init__(self, X: Vector, y: Vector, C: Vector, n_faces: int, goal: float):
         super().__init__(0.0, node_bytes=16 * n_faces * len(y))  # two arrays of multipliers
         self.order = np.argsort(y, kind="stable")  # negatives first; positives are numbered from 0
         A = np.ascontiguousarray(lift(X)[self.order] * y[self.order, None])
         self.data = Samples(A, (A * A).sum(axis=1), C[self.order].astype(float), int((y < 0).sum()))
-        self.n_faces, self.goal, self.tree_options = n_faces, goal, options  # the base has `options` too
+        self.n_faces, self.goal = n_faces, goal
         self.moves = moves_for(self.data.npos, len(A), A.shape[1], n_faces)
         # Spacing of the grid of each sample's multipliers, a power of 2.
-        self.grid = 2.0 ** (np.frexp(np.where(self.data.C > 0.0, self.data.C, 1.0))[1] - options.bits)
+        self.grid = 2.0 ** (np.frexp(np.where(self.data.C > 0.0, self.data.C, 1.0))[1] - OPTIONS.bits)
         self.root: dict[str, Any] = {"rows": {}}
         zeros = np.zeros((n_faces, len(A)))
         root = OpenLeaf(self.root, np.full(self.data.npos, -1), zeros.copy(), zeros)
@@ -147,7 +143,7 @@ class ClaimTree(BestFirst[OpenLeaf]):
     def expand(self, node: OpenNode[OpenLeaf]) -> list[tuple[float, OpenLeaf]]:
         """Branch on a positive: one child per face. A node that cannot branch is polished, then closed."""
         leaf = node.state
-        can_branch = (leaf.face >= 0).sum() < self.tree_options.max_depth
+        can_branch = (leaf.face >= 0).sum() < OPTIONS.max_depth
         branching = self._choose(node.bound, leaf) if can_branch else None
         if branching is None:
             self.nodes -= 1  # the base has counted it, but only nodes that branch count
@@ -169,10 +165,10 @@ class ClaimTree(BestFirst[OpenLeaf]):
 
     def _improve(self, leaf: OpenLeaf, faces: Iterable[int]) -> float:
         """Improve the multipliers of `faces` in place, write them into the leaf's entry; return the bound."""
-        data, alpha, zero, options = self.data, leaf.alpha, np.zeros(len(self.data.C)), self.tree_options
-        sweeps, min_increase = options.sweeps, options.min_increase
+        data, alpha, zero = self.data, leaf.alpha, np.zeros(len(self.data.C))
+        sweeps, min_increase = OPTIONS.sweeps, OPTIONS.min_increase
         if leaf.is_polished:
-            sweeps, min_increase = options.polish_sweeps, options.polish_min_increase
+            sweeps, min_increase = OPTIONS.polish_sweeps, OPTIONS.polish_min_increase
         gap = max(self.goal - self._bound_of(alpha), 1e-6 * self.goal) / self.n_faces
         for k in faces:
             caps, w = np.zeros_like(zero), np.zeros(data.A.shape[1])
@@ -211,7 +207,7 @@ class ClaimTree(BestFirst[OpenLeaf]):
             hyperplane(data, leaf.alpha[k], W[k])
         hinge = np.maximum(0.0, 1.0 - data.points @ W[:n_choices].T).min(axis=1, initial=np.inf)
         cost = np.where(leaf.face < 0, data.C[data.inside :] * hinge, 0.0)
-        candidates = np.argsort(-cost, kind="stable")[: self.tree_options.candidates]
+        candidates = np.argsort(-cost, kind="stable")[: OPTIONS.candidates]
         best, best_score, gap = None, -1.0, self.goal - bound
         for p in candidates[cost[candidates] > 0.0].tolist():
             score = 1.0

@@ -61,12 +61,11 @@ class Options:
     changed_fractions: tuple[float, ...] = (0.02, 0.05, 0.1, 0.2)
 
 
-DEFAULT = Options()
+OPTIONS = Options()
 
 
 def find_incumbent(
     data: Samples, best: Best, precision: float, starts: int, clock: Clock, rng: np.random.Generator,
-    options: Options = DEFAULT,
 ) -> None:  # fmt: skip
     """Improve the incumbent `best` in place.
 
@@ -76,19 +75,19 @@ def find_incumbent(
     If the data are large enough, dual ascents come before the alternations, and column generation and kicks
     after them.
     """
-    is_large = _has_ascents(data, len(best.W), options)
+    is_large = _has_ascents(data, len(best.W))
     limit = clock.left
     is_wide = is_large and data.A.shape[1] > MAX_FEATURES + 1
-    later_time = options.kicks_time + (options.columns_time if is_wide else 0.0)
+    later_time = OPTIONS.kicks_time + (OPTIONS.columns_time if is_wide else 0.0)
     starts_clock = clock.part(1.0 - later_time if is_large else 1.0)
-    _from_many(data, best, precision, starts, starts_clock, rng, options)
+    _from_many(data, best, precision, starts, starts_clock, rng)
     # Columns need both classes. With few features the price bound (prices.py) runs column generation itself.
     if is_wide and 0 < data.inside < len(data.C):
-        part = Clock(None if limit is None else options.columns_time * limit)
-        improve_by_columns(data, best, part, rng, options)
+        part = Clock(None if limit is None else OPTIONS.columns_time * limit)
+        improve_by_columns(data, best, part, rng)
     if is_large and data.npos:
-        part = Clock(None if limit is None else options.kicks_time * limit)
-        _kick(data, best, options.kicks_per_start * starts, part, rng, options)
+        part = Clock(None if limit is None else OPTIONS.kicks_time * limit)
+        _kick(data, best, OPTIONS.kicks_per_start * starts, part, rng)
 
 
 def try_faces(data: Samples, best: Best, precision: float, W: Vector, clock: Clock) -> None:
@@ -102,20 +101,19 @@ def _alternate_from(data: Samples, best: Best, precision: float, face: "Assignme
     best.offer(alternate(data, face.astype(np.int64), W, precision * data.C.sum(), clock), W)
 
 
-def _has_ascents(data: Samples, n_faces: int, options: Options) -> bool:
-    return n_faces > 1 and data.A.size * n_faces >= options.min_size_for_ascents
+def _has_ascents(data: Samples, n_faces: int) -> bool:
+    return n_faces > 1 and data.A.size * n_faces >= OPTIONS.min_size_for_ascents
 
 
 def _from_many(
     data: Samples, best: Best, precision: float, starts: int, clock: Clock, rng: np.random.Generator,
-    options: Options,
 ) -> None:  # fmt: skip
     """Offer the results from dual ascents, from a solution with one face less, and from random starts."""
     n_faces = len(best.W)
-    if _has_ascents(data, n_faces, options):
-        _from_dual(data, best, clock, int(rng.integers(2**31)), options)
+    if _has_ascents(data, n_faces):
+        _from_dual(data, best, clock, int(rng.integers(2**31)))
     if n_faces > 2:
-        _from_fewer(data, best, precision, starts, clock, rng, options)
+        _from_fewer(data, best, precision, starts, clock, rng)
     features = centred(data.points)
     _alternate_from(data, best, precision, np.zeros(data.npos, dtype=np.int64), clock)
     for _ in range(starts if n_faces > 1 else 0):
@@ -138,14 +136,13 @@ def centred(points: Vector) -> Vector:
 
 def _from_fewer(
     data: Samples, best: Best, precision: float, starts: int, clock: Clock, rng: np.random.Generator,
-    options: Options,
 ) -> None:  # fmt: skip
     """Alternate from the best solution with one face less, and an additional face without positives.
 
     The additional face is w = 0 with the bias -1, which adds at most 1 to the cost.
     """
     fewer = no_best(len(best.W) - 1, best.W.shape[1])
-    _from_many(data, fewer, precision, starts, clock.part(options.fewer_time), deepcopy(rng), options)
+    _from_many(data, fewer, precision, starts, clock.part(OPTIONS.fewer_time), deepcopy(rng))
     additional = np.zeros_like(best.W[:1])
     additional[0, -1] = -1.0
     W = np.vstack([fewer.W, additional])
@@ -154,48 +151,46 @@ def _from_fewer(
     _alternate_from(data, best, precision, best_face, clock)
 
 
-def _from_dual(data: Samples, best: Best, clock: Clock, seed: int, options: Options) -> None:
+def _from_dual(data: Samples, best: Best, clock: Clock, seed: int) -> None:
     """Offer the results of a batch of dual ascents; with a time limit, of batches until it is reached.
 
     In many dimensions a face can separate almost any samples assigned to it, so alternation from random faces
     stops after few moves; dual ascents from loosened assignments reach lower costs.
     """
-    problem, part = _problem(data, len(best.W)), clock.part(options.ascents_time)
-    for batch in range(1 if clock.left is None else options.max_batches):
+    problem, part = _problem(data, len(best.W)), clock.part(OPTIONS.ascents_time)
+    for batch in range(1 if clock.left is None else OPTIONS.max_batches):
         if batch > 0 and part.is_over:
             return
         left = part.left if batch > 0 else clock.left  # the first batch may take the time of all starts
         solution = run_from_many_starts(
-            [Stage(problem, options.max_rounds)], n_init=options.ascents, time_limit=left,
+            [Stage(problem, OPTIONS.max_rounds)], n_init=OPTIONS.ascents, time_limit=left,
             seed=seed + batch, n_jobs=1,
         )  # fmt: skip
         _offer_end(data, best, solution)
 
 
-def _kick(
-    data: Samples, best: Best, count: int, clock: Clock, rng: np.random.Generator, options: Options
-) -> None:
+def _kick(data: Samples, best: Best, count: int, clock: Clock, rng: np.random.Generator) -> None:
     """Kick the incumbent `count` times; with a time limit, up to `max_batches` times as often.
 
     Alternation has many local minima; those near a good one are better than random ones. Every other kick
     reassigns more positives, and a dual ascent from the loosened assignment follows.
     """
     problem = _problem(data, len(best.W))
-    for number in range(count if clock.left is None else options.max_batches * count):
+    for number in range(count if clock.left is None else OPTIONS.max_batches * count):
         if clock.is_over:
             return
         is_ascent = number % 2 == 1
-        max_fraction = options.kicked_fraction_loose if is_ascent else options.kicked_fraction
+        max_fraction = OPTIONS.kicked_fraction_loose if is_ascent else OPTIONS.kicked_fraction
         face = _reassigned(data.points, best.W, max_fraction, rng)
         if is_ascent:
             state = problem.loosen(np.concatenate([np.full(data.inside, -1), face]), clock.left)
-            solution = run_rounds(problem, state, max_iter=options.max_rounds, time_limit=clock.left)
+            solution = run_rounds(problem, state, max_iter=OPTIONS.max_rounds, time_limit=clock.left)
             _offer_end(data, best, solution)
             continue
         W = np.zeros_like(best.W)
-        cost = alternate(data, face, W, options.kick_tol * best.cost, clock)
-        if cost < options.max_cost_ratio * best.cost:
-            cost = alternate(data, face, W, options.end_tol * best.cost, clock)
+        cost = alternate(data, face, W, OPTIONS.kick_tol * best.cost, clock)
+        if cost < OPTIONS.max_cost_ratio * best.cost:
+            cost = alternate(data, face, W, OPTIONS.end_tol * best.cost, clock)
         best.offer(cost, W)
 
 
@@ -226,9 +221,7 @@ def _offer_end(data: Samples, best: Best, solution: Solution) -> None:
     best.offer(total_cost(data, W)[0], W)
 
 
-def improve_by_columns(
-    data: Samples, best: Best, clock: Clock, rng: np.random.Generator, options: Options = DEFAULT
-) -> None:
+def improve_by_columns(data: Samples, best: Best, clock: Clock, rng: np.random.Generator) -> None:
     """Improve the incumbent by column generation.
 
     Alternation improves each face given the others; here K faces are selected from those of many starts. The
@@ -237,22 +230,21 @@ def improve_by_columns(
     little at these prices are added to the known ones.
     """
     columns, idle = Columns(data, best, tol=1e-8, precision=1e-8), 0
-    max_faces = float(np.sqrt(options.max_column_work / data.npos))
+    max_faces = float(np.sqrt(OPTIONS.max_column_work / data.npos))
     columns.add_initial(clock, rng, max_faces)
-    for _ in range(options.max_column_rounds):
+    for _ in range(OPTIONS.max_column_rounds):
         location = None if clock.is_over else columns.solve_prices(clock)
         if location is None or len(columns.W) >= max_faces:
             return
         before = len(columns.W)
-        _add_columns(columns, location, max_faces, clock, rng, options)
+        _add_columns(columns, location, max_faces, clock, rng)
         idle = 0 if len(columns.W) > before else idle + 1
-        if idle == options.max_idle_rounds:
+        if idle == OPTIONS.max_idle_rounds:
             return
 
 
 def _add_columns(
     columns: Columns, location: Location, max_faces: float, clock: Clock, rng: np.random.Generator,
-    options: Options = DEFAULT,
 ) -> None:  # fmt: skip
     """Add faces whose cost at the current prices is below that of every known face (negative reduced cost).
 
@@ -260,13 +252,13 @@ def _add_columns(
     random change; every third trial, random positives instead.
     """
     npos, max_cost = columns.data.npos, columns.least_cost(location.prices) * (1.0 - TIE)
-    largest = np.argsort(-location.weights, kind="stable")[: options.n_largest]
+    largest = np.argsort(-location.weights, kind="stable")[: OPTIONS.n_largest]
     starts = [columns.below_price(columns.W[t], location.prices) for t in largest]
-    for number in range(options.column_trials):
+    for number in range(OPTIONS.column_trials):
         if clock.is_over or len(columns.W) >= max_faces:
             return
         start = starts[rng.integers(len(starts))]
-        positives = start ^ (rng.random(npos) < rng.choice(options.changed_fractions))
+        positives = start ^ (rng.random(npos) < rng.choice(OPTIONS.changed_fractions))
         if number % 3 == 0:
             positives = rng.random(npos) < rng.random()
         w = priced_face(columns.data, location.prices, positives)

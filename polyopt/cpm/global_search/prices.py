@@ -103,7 +103,7 @@ class Options:
     polish_gap: float = 1e-3  # relative gap up to which the incumbent's faces are solved to high precision
 
 
-DEFAULT = Options()
+OPTIONS = Options()
 
 
 class FaceBox(Struct):
@@ -163,9 +163,7 @@ def examine_face_box(
     return bound, cost, int(j), cut
 
 
-def priced_face(
-    data: Samples, prices: Vector, positives: NDArray[np.bool_], max_rounds: int = DEFAULT.max_face_rounds
-) -> Vector:
+def priced_face(data: Samples, prices: Vector, positives: NDArray[np.bool_]) -> Vector:
     """Return a face w (d,) of low cost G at these prices, a local minimum.
 
     positives (npos,): a mask. Two steps alternate from it: fit a face to the positives of the mask; set the
@@ -173,7 +171,7 @@ def priced_face(
     """
     n, d = data.A.shape
     a, caps, zero, w, below_price = np.zeros(n), np.empty(n), np.zeros(n), np.zeros(d), positives.copy()
-    for _ in range(max_rounds):
+    for _ in range(OPTIONS.max_face_rounds):
         positives = below_price.copy()
         if not _fit_and_select(data, prices, positives, a, caps, zero, w, below_price):
             break
@@ -194,13 +192,11 @@ class Location(NamedTuple):
     weights: Vector  # (faces,) z
 
 
-def location_prices(
-    costs: Vector, hinges: Vector, n_faces: int, tol: float, options: Options = DEFAULT
-) -> Location | None:
+def location_prices(costs: Vector, hinges: Vector, n_faces: int, tol: float) -> Location | None:
     """Solve the location program with f (faces,) and h (faces, npos); None if numbers overflow."""
     with np.errstate(all="ignore"):
-        point = _InteriorPoint(costs, hinges, n_faces, options)
-        for _ in range(options.max_steps):
+        point = _InteriorPoint(costs, hinges, n_faces)
+        for _ in range(OPTIONS.max_steps):
             if not point.gap > tol * (abs(point.value) + point.gap) or not point.step():
                 break
     prices = np.maximum(point.prices, 0.0)
@@ -226,9 +222,9 @@ class _InteriorPoint:
     pairs, duals (2, faces, npos): x and z − x, and their multipliers h − λ + s and s.
     """
 
-    def __init__(self, costs: Vector, hinges: Vector, n_faces: int, options: Options):
+    def __init__(self, costs: Vector, hinges: Vector, n_faces: int):
         count, npos = hinges.shape
-        self.n_faces, self.options = n_faces, options
+        self.n_faces = n_faces
         self.weights = np.full(count, n_faces / count)
         x = np.full((count, npos), 1.0 / count)
         self.pairs = np.stack([x, (n_faces - 1) * x])
@@ -257,7 +253,7 @@ class _InteriorPoint:
         if not newton.is_sound:
             return False
         predictor = newton.solve(-products)
-        fraction = self.options.step_fraction
+        fraction = OPTIONS.step_fraction
         primal_step, dual_step = (min(1.0, step / fraction) for step in self._step_lengths(predictor))
         predicted = (pairs + primal_step * predictor.pairs) * (duals + dual_step * predictor.duals)
         predicted_gap = float(predicted.sum())
@@ -268,7 +264,7 @@ class _InteriorPoint:
         direction = newton.solve(rhs)
         primal_step, dual_step = self._step_lengths(direction)
         # Gondzio: correct the direction, so that a longer step keeps the products in [lower, upper].
-        for _ in range(self.options.max_corrections):
+        for _ in range(OPTIONS.max_corrections):
             trial_primal, trial_dual = min(1.0, 1.1 * primal_step + 0.1), min(1.0, 1.1 * dual_step + 0.1)
             trial_products = (pairs + trial_primal * direction.pairs) * (duals + trial_dual * direction.duals)
             rhs = rhs + np.maximum(np.clip(trial_products, lower, upper) - trial_products, -upper)
@@ -288,7 +284,7 @@ class _InteriorPoint:
 
     def _step_lengths(self, direction: _Direction) -> tuple[float, float]:
         """Return the largest primal and dual step lengths that keep pairs and duals positive."""
-        fraction = self.options.step_fraction
+        fraction = OPTIONS.step_fraction
         steepest = float((-direction.pairs / self.pairs).max()), float((-direction.duals / self.duals).max())
         return fraction / max(steepest[0], fraction), fraction / max(steepest[1], fraction)
 
@@ -342,8 +338,8 @@ class Columns:
     precision: precision of alternation from the K faces of largest weight, relative to the incumbent's cost.
     """
 
-    def __init__(self, data: Samples, best: Best, tol: float, precision: float, options: Options = DEFAULT):
-        self.data, self.best, self.tol, self.precision, self.options = data, best, tol, precision, options
+    def __init__(self, data: Samples, best: Best, tol: float, precision: float):
+        self.data, self.best, self.tol, self.precision = data, best, tol, precision
         self.W: list[Vector] = []
         self._costs: list[float] = []
         self._hinges: list[Vector] = []
@@ -356,7 +352,7 @@ class Columns:
             self.add(w)
         for bias in (-1.0, 1.0):
             self.add(np.append(np.zeros(points.shape[1] - 1), bias))
-        for _ in range(self.options.random_starts):
+        for _ in range(OPTIONS.random_starts):
             face = (points[:, :-1] @ rng.normal(size=(points.shape[1] - 1, K))).argmax(axis=1)
             for k in range(K):
                 if clock.is_over or len(self.W) >= max_faces:
@@ -378,7 +374,7 @@ class Columns:
     def solve_prices(self, clock: Clock) -> Location | None:
         """Solve the location program; alternate from the K faces of largest weight, and offer the result."""
         costs, hinges = np.array(self._costs), np.array(self._hinges)
-        location = location_prices(costs, hinges, len(self.best.W), self.tol, self.options)
+        location = location_prices(costs, hinges, len(self.best.W), self.tol)
         if location is not None:
             largest = np.argsort(-location.weights, kind="stable")
             W = np.array([self.W[t] for t in np.resize(largest, len(self.best.W))])
@@ -457,16 +453,14 @@ class PriceSearch:
     is_done: True if the gap is closed, or another round is not expected to improve the bound.
     """
 
-    def __init__(
-        self, data: Samples, best: Best, tol: float, rng: np.random.Generator, options: Options = DEFAULT
-    ):
-        self.data, self.best, self.tol, self.options = data, best, tol, options
+    def __init__(self, data: Samples, best: Best, tol: float, rng: np.random.Generator):
+        self.data, self.best, self.tol = data, best, tol
         self.n_faces = len(best.W)
-        self.columns = Columns(data, best, tol=0.01 * tol, precision=1e-4 * tol, options=options)
+        self.columns = Columns(data, best, tol=0.01 * tol, precision=1e-4 * tol)
         self.box = face_box_for(data)
         self.bound, self.is_done, self.prices = 0.0, False, np.zeros(data.npos)
         self._polished_cost, self._n_idle = np.inf, 0  # of the last polished incumbent; idle rounds in a row
-        self._tolerance = options.tolerance_ratio * best.cost / self.n_faces  # of the next search for a face
+        self._tolerance = OPTIONS.tolerance_ratio * best.cost / self.n_faces  # of the next search for a face
         self.columns.add_initial(Clock(), rng)
 
     @property
@@ -481,7 +475,7 @@ class PriceSearch:
 
     def run_round(self, clock: Clock) -> None:
         """Solve for the prices, bound the least face at these prices, and add new faces."""
-        options, columns = self.options, self.columns
+        columns = self.columns
         min_tolerance = 0.2 * self.tol * self.best.cost / self.n_faces
         tolerance = max(self._tolerance, min_tolerance)
         location = columns.solve_prices(clock)
@@ -490,24 +484,24 @@ class PriceSearch:
             return
         prices = location.prices
         search = LeastFace(self.data, prices, columns.least_cost(prices), tolerance, self.box)
-        while not (search.is_done or clock.is_over or search.nodes >= options.max_boxes):
+        while not (search.is_done or clock.is_over or search.nodes >= OPTIONS.max_boxes):
             search.step()
         old_bound, new_bound = self.bound, bound_at_prices(prices, search.bound, self.n_faces)
         if new_bound > self.bound:
             self.bound, self.prices = new_bound, prices
         count = len(columns.W)
-        for _, _, w in sorted(search.faces)[: options.max_new_faces]:
-            better = priced_face(self.data, prices, columns.below_price(w, prices), options.max_face_rounds)
+        for _, _, w in sorted(search.faces)[: OPTIONS.max_new_faces]:
+            better = priced_face(self.data, prices, columns.below_price(w, prices))
             columns.add(min(w, better, key=lambda face: priced_cost(self.data, prices, face)))
         is_new = len(columns.W) > count
         self._polish(clock)
         gap = self.best.cost - self.bound
-        has_fallen = self.bound - old_bound > options.min_gap_decrease * (self.best.cost - old_bound)
+        has_fallen = self.bound - old_bound > OPTIONS.min_gap_decrease * (self.best.cost - old_bound)
         self._n_idle = 0 if has_fallen else self._n_idle + 1
-        max_tolerance = options.tolerance_ratio * gap / self.n_faces
+        max_tolerance = OPTIONS.tolerance_ratio * gap / self.n_faces
         self._tolerance = min(tolerance if is_new else 0.1 * tolerance, max_tolerance)
         is_near = gap <= 100 * self.tol * self.best.cost
-        patience = options.max_idle_rounds_near if is_near else options.max_idle_rounds
+        patience = OPTIONS.max_idle_rounds_near if is_near else OPTIONS.max_idle_rounds
         # New faces or a smaller tolerance can improve the bound; after the time limit nothing is known.
         can_improve = is_new or clock.is_over or (search.is_done and tolerance > min_tolerance)
         self.is_done = self.is_closed or self._n_idle > patience or not can_improve
@@ -515,7 +509,7 @@ class PriceSearch:
     def _polish(self, clock: Clock) -> None:
         """Solve the faces of a new incumbent precisely if its relative gap is at most `polish_gap`."""
         cost = self.best.cost
-        if cost == self._polished_cost or cost - self.bound > self.options.polish_gap * cost:
+        if cost == self._polished_cost or cost - self.bound > OPTIONS.polish_gap * cost:
             return
         face = (self.data.points @ self.best.W.T).argmax(axis=1)
         _, W = polished_faces(self.data, self.best, face, self.tol, clock)

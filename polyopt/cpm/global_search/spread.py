@@ -129,7 +129,7 @@ class Options:
     max_state_bytes: int = 1 << 28
 
 
-DEFAULT = Options()
+OPTIONS = Options()
 
 
 class FaceSamples(NamedTuple):
@@ -174,12 +174,10 @@ _best_shares = kernel(
 )
 
 
-def raise_multipliers(
-    samples: FaceSamples, multipliers: Multipliers, mu: float, sweeps: int, options: Options = DEFAULT
-) -> None:
+def raise_multipliers(samples: FaceSamples, multipliers: Multipliers, mu: float, sweeps: int) -> None:
     """Raise Φ plus the barrier with parameter μ by coordinate sweeps, in place, from an interior point."""
     (n, d), p = samples.A.shape, len(samples.shares)
-    is_cached = np.count_nonzero(multipliers.delta) * d > options.rows_per_move * n * p
+    is_cached = np.count_nonzero(multipliers.delta) * d > OPTIONS.rows_per_move * n * p
     M = np.linalg.inv(np.eye(d) - (multipliers.e / multipliers.length[:, None]).T @ multipliers.e)
     steps_per_call, steps = max(ENTRIES_PER_CALL // (2 * (n * d + d * d)), 1), (p + 1) * sweeps
     for first in range(0, steps, steps_per_call):
@@ -237,7 +235,7 @@ def face_bound(samples: FaceSamples, multipliers: Multipliers) -> FaceBound:
 
 def raise_copy(
     samples: FaceSamples, multipliers: Multipliers, mu: float, sweeps: int,
-    is_over: Callable[[], bool] = lambda: False, options: Options = DEFAULT,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> Multipliers:  # fmt: skip
     """Return a copy improved by :func:`raise_multipliers`.
 
@@ -248,15 +246,15 @@ def raise_copy(
         basis = np.linalg.qr(np.vstack([samples.A, samples.P]).T)[0]
         projected = samples._replace(A=samples.A @ basis, P=samples.P @ basis)
         start = multipliers._replace(e=multipliers.e @ basis)
-        improved = raise_copy(projected, start, mu, sweeps, is_over, options)
+        improved = raise_copy(projected, start, mu, sweeps, is_over)
         return improved._replace(e=improved.beta[:, None] * samples.P + improved.delta @ samples.A)
-    for sweeps_done in range(0, sweeps, options.full_sweep_every):
+    for sweeps_done in range(0, sweeps, OPTIONS.full_sweep_every):
         if is_over():
             return multipliers
         improved = Multipliers(*(part.copy() for part in multipliers))
-        n_sweeps = min(options.full_sweep_every, sweeps - sweeps_done)
+        n_sweeps = min(OPTIONS.full_sweep_every, sweeps - sweeps_done)
         try:
-            raise_multipliers(samples, improved, mu, n_sweeps, options)
+            raise_multipliers(samples, improved, mu, n_sweeps)
         except np.linalg.LinAlgError:
             return multipliers
         if not all(np.isfinite(part).all() for part in improved):
@@ -319,17 +317,15 @@ class FixedMultipliers(NamedTuple):
     allowed: NDArray[np.bool_]  # (F, p) True if the positive may be on the face
 
 
-def best_shares(
-    fixed: FixedMultipliers, shares: Vector, passes: int, min_decrease: float,
-    ridge: float = DEFAULT.share_ridge,
-) -> None:  # fmt: skip
+def best_shares(fixed: FixedMultipliers, shares: Vector, passes: int, min_decrease: float) -> None:
     """Minimise γ over shares (F, p), in place, by coordinate descent.
 
     It ends after `passes` passes, or once a pass lowers γ by at most `min_decrease`. A face that represents
     several faces has the sum of their shares.
     """
     weighted_sums = np.einsum("kp,kpd->kd", shares, fixed.e)
-    diagonal = np.maximum(fixed.length - np.square(fixed.e).sum(axis=2), 0.0) + ridge * fixed.length
+    diagonal = np.maximum(fixed.length - np.square(fixed.e).sum(axis=2), 0.0)
+    diagonal += OPTIONS.share_ridge * fixed.length
     curvature = 0.5 * diagonal / fixed.multiplicity[:, None]
     _best_shares(*fixed, shares, weighted_sums, curvature, passes, min_decrease)
 
@@ -396,12 +392,8 @@ class SpreadNode:
     share_loss (undecided,): decrease of the bound by fractional shares, Σ_k θ_ik (1 − θ_ik) d_ik.
     """
 
-    def __init__(
-        self, data: Samples, allowed: "Allowed", parent: State, unit: float, *, is_root: bool,
-        options: Options = DEFAULT,
-    ):  # fmt: skip
+    def __init__(self, data: Samples, allowed: "Allowed", parent: State, unit: float, *, is_root: bool):
         self.data, self.allowed, self.unit, self.is_root = data, allowed, unit, is_root
-        self.options = options
         K, counts = allowed.shape[1], allowed.sum(axis=1)
         self.n_faces = K
         self.face = np.where(counts == 1, allowed.argmax(axis=1), -1)
@@ -428,7 +420,7 @@ class SpreadNode:
 
     def _normalised(self, shares: Vector) -> Vector:
         """Return allowed shares of at least `min_share` that sum to 1, equal on all unused faces."""
-        shares = np.where(self.allowed, np.maximum(shares, self.options.min_share), 0.0)
+        shares = np.where(self.allowed, np.maximum(shares, OPTIONS.min_share), 0.0)
         if self.n_used < shares.shape[1]:
             shares[:, self.n_used :] = shares[:, self.n_used :].mean(axis=1, keepdims=True)
         total = shares.sum(axis=1, keepdims=True)
@@ -444,17 +436,16 @@ class SpreadNode:
 
     def raise_all(self, target: float, is_over: Callable[[], bool]) -> None:
         """Improve multipliers, then shares, for each barrier parameter, until the bound reaches `target`."""
-        options = self.options
-        barriers, sweeps = options.node_barriers, options.node_sweeps
+        barriers, sweeps = OPTIONS.node_barriers, OPTIONS.node_sweeps
         if self.is_root:
-            barriers, sweeps = options.root_barriers, options.root_sweeps
+            barriers, sweeps = OPTIONS.root_barriers, OPTIONS.root_sweeps
         for barrier in barriers:
             faces = [
                 self._raise_face(k, barrier * self.unit, sweeps, is_over) for k in range(self.n_different)
             ]
             best = self._best_shares(faces)
             self._update_bound(faces, best)
-            self.shares = self._normalised(self.shares + options.share_step * (best - self.shares))
+            self.shares = self._normalised(self.shares + OPTIONS.share_step * (best - self.shares))
             if self.bound >= target or is_over():
                 break
 
@@ -472,7 +463,7 @@ class SpreadNode:
             previous.e[possible], previous.length[possible],
         )  # fmt: skip
         start = interior(samples, start, 1e-6 * samples.C)
-        multipliers = feasible(samples, raise_copy(samples, start, mu, sweeps, is_over, self.options))
+        multipliers = feasible(samples, raise_copy(samples, start, mu, sweeps, is_over))
         n, npos = len(data.C), len(self.face)
         a, delta, beta = np.zeros(n), np.zeros((npos, n)), np.zeros(npos)
         e, length = np.zeros_like(data.A[data.inside :]), np.ones(npos)
@@ -494,8 +485,8 @@ class SpreadNode:
         slope = sums - 0.5 * np.einsum("kid,kd->ki", e, base_sums) - 0.25 * length
         allowed = np.ascontiguousarray(self.allowed[undecided, : self.n_different].T)
         shares = np.ascontiguousarray(best[undecided, : self.n_different].T) * self.multiplicity[:, None]
-        fixed, options = FixedMultipliers(slope, e, length, self.multiplicity, allowed), self.options
-        best_shares(fixed, shares, options.share_passes, 0.1 * self.unit, options.share_ridge)
+        fixed = FixedMultipliers(slope, e, length, self.multiplicity, allowed)
+        best_shares(fixed, shares, OPTIONS.share_passes, 0.1 * self.unit)
         representative = np.minimum(np.arange(self.n_faces), self.n_different - 1)
         best[undecided] = (shares / self.multiplicity[:, None])[representative].T
         return best
@@ -538,12 +529,9 @@ class SpreadSearch(BestFirst[Open]):
     state_bytes: memory of the parents' states of all open nodes.
     """
 
-    def __init__(
-        self, data: Samples, best: Best, tol: float, clock: Clock, jobs: int = 1, options: Options = DEFAULT
-    ):
+    def __init__(self, data: Samples, best: Best, tol: float, clock: Clock, jobs: int = 1):
         super().__init__(tol)
         self.data, self.best, self.clock, self.jobs = data, best, clock, jobs
-        self.spread_options = options  # `options` are those of the base
         (n, d), K, npos = data.A.shape, len(best.W), data.npos
         size = best.cost / (2 * n * K)  # of the first multipliers, which are interior points
         a = np.minimum(0.5 * data.C, size)
@@ -604,9 +592,7 @@ class SpreadSearch(BestFirst[Open]):
 
     def _explore(self, node: OpenNode[Open]) -> SpreadNode:
         """Return the node with its multipliers and shares optimised."""
-        result = SpreadNode(
-            self.data, *node.state, self.unit, is_root=node.minus_depth == 0, options=self.spread_options
-        )
+        result = SpreadNode(self.data, *node.state, self.unit, is_root=node.minus_depth == 0)
         result.raise_all(self.cutoff, lambda: self.clock.is_over)
         return result
 
@@ -616,7 +602,7 @@ class SpreadSearch(BestFirst[Open]):
         A positive may not be on a face if the bound with the positive on that face reaches the cutoff.
         """
         best, undecided, cutoff = self.best, result.undecided, self.cutoff
-        if self.nodes % self.spread_options.round_every == 1:  # round the shares to an assignment
+        if self.nodes % OPTIONS.round_every == 1:  # round the shares to an assignment
             W, face = np.zeros_like(best.W), result.shares.argmax(axis=1)
             best.offer(alternate(self.data, face, W, 1e-4 * self.tol * best.cost, self.clock), W)
             cutoff = self.cutoff
@@ -632,7 +618,7 @@ class SpreadSearch(BestFirst[Open]):
         if forbidden.any():
             self.close(float(bound_if_assigned[forbidden].min()))
             allowed[undecided] &= ~forbidden
-        state = result.state if self.state_bytes < self.spread_options.max_state_bytes else self.root
+        state = result.state if self.state_bytes < OPTIONS.max_state_bytes else self.root
         branch, children = int(result.share_loss.argmax()), []  # an index among the undecided positives
         for k in np.flatnonzero(allowed[undecided[branch]][: result.n_different]):
             child_allowed = allowed.copy()
