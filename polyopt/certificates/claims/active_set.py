@@ -270,7 +270,7 @@ class _RowActiveSet:
         if self.program.intercept:
             guess |= {("b", k): self.b[k] for k in self.faces}
         for u, slack in enumerate(self.slacks):
-            if not slack.is_capped:
+            if not slack.is_capped:  # else its multiplier is the cap, and ξ is computed afterwards
                 guess |= {("m", u, k): slack.multipliers[k] for k in slack.active}
                 if slack.is_positive:
                     guess["xi", u] = slack.xi
@@ -303,19 +303,19 @@ class _RowActiveSet:
             beta, constants = self._beta_terms(k)
             scores[k] = self._score_terms(k, beta, constants)
             equations += self._weight_equations(k, beta, constants)
-            if self.program.intercept:
+            if self.program.intercept:  # Σ β = 0
                 equations.append((add_up((_ONE, term) for term in beta), -sum(constants, _ZERO)))
         for u, slack in enumerate(self.slacks):
             if slack.is_capped:
                 continue
-            for k in slack.active:
+            for k in slack.active:  # ξ + s f = c
                 terms, rhs = [(_ONE, {("xi", u): _ONE})], slack.row.kink
                 for sign, face in ((1, k), *((-1, face) for face in slack.row.less[slack.i])):
                     expression, constant = scores[face](slack.i)
                     terms.append((Fraction(sign * slack.side), expression))
                     rhs -= sign * slack.side * constant
                 equations.append((add_up(terms), rhs))
-            if slack.is_positive:
+            if slack.is_positive:  # Σ m = C
                 equations.append(({("m", u, k): _ONE for k in slack.active}, slack.cap or _ZERO))
         return equations
 
@@ -360,6 +360,7 @@ class _RowActiveSet:
         return score
 
     def _column(self, j: int) -> Vector:
+        """Return column j of K / 2h."""
         if j not in self.columns:
             w = _stationary_face(self.program, _unit_vector(j, self.program.samples.n))
             self.columns[j] = self.program.through(w, True)[0]
@@ -376,9 +377,10 @@ class _RowActiveSet:
     def _middle_intercept(self, k: int) -> Fraction:
         """Return the middle of the interval of optimal intercepts, if all multipliers are at their bounds."""
         scores = self.program.through(self.W[k], True)[0]
-        lower: Vector = []
-        upper: Vector = []
+        lower, upper = Vector(), Vector()
         for slack in self.slacks:
+            # A satisfied constraint with s = 1 bounds the intercept from below, as a violated one with s =
+            # -1.
             bounds = lower if (slack.side > 0) == (not slack.active) else upper
             bounds.append(slack.side * slack.row.kink - scores[slack.i])
         if not (lower and upper):
@@ -440,7 +442,7 @@ class _RowAndWeightActiveSet(_RowActiveSet):
                 terms.append((_ONE, {("w", k, j): 2 * h}))
             else:
                 rhs -= 2 * h * fixed
-            for a, (expression, constant) in zip(adjoint, variance, strict=False):
+            for a, (expression, constant) in zip(adjoint, variance, strict=False):  # variance may be []
                 terms.append((a, expression))
                 rhs -= a * constant
             equations.append((add_up(terms), rhs))
@@ -484,7 +486,7 @@ class _RowAndWeightActiveSet(_RowActiveSet):
         changes: list[Callable[[], None]] = []
         betas = _betas(self.program, self.multipliers())
         for k, (w, beta) in enumerate(zip(self.W, betas, strict=True)):
-            if self.program.share:
+            if self.program.share:  # subtract D times the gradient of half the variance
                 slopes = self.program.spread(self.program.through(w, True)[0], _ZERO)[0]
                 beta = [v - self.program.share * z for v, z in zip(beta, slopes, strict=True)]
             for j, line in enumerate(self.adjoint):

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import Protocol
 
+from polyopt.certificates.certificate import Certificate
 from polyopt.certificates.claims.active_set import (
     Multipliers,
     check_rational_form,
@@ -67,16 +67,8 @@ class ExactSolution:
     value: Fraction
 
 
-class HasEvidence(Protocol):
-    """An object with evidence, such as a certificate."""
-
-    @property
-    def evidence(self) -> tuple[Evidence, ...]:
-        """One Evidence per program."""
-
-
 def exact_solution(
-    certificate: HasEvidence | Statement, exact_samples: list[Cells] | None = None
+    certificate: Certificate | Statement, exact_samples: list[Cells] | None = None
 ) -> ExactSolution:
     """Return the rational optimum of a small program, from the active set at a nearly optimal point.
 

@@ -18,8 +18,8 @@ from polyopt.linalg.rounding import UNIT
 from polyopt.native.library import Struct, kernel
 
 ENTRIES_PER_CALL = 1 << 25
-"""Matrix entries that a kernel visits in one call, some 0.01 s; the clock is checked between calls."""
-_MIN_SECONDS = 0.2  # time limit of an interior point on one face, even after the search's own limit
+"""Number of matrix entries that a kernel visits in one call, in some 0.01 s; then the clock is checked."""
+_MIN_SECONDS = 0.2  # least time limit of an interior point on a face, even after the search's own limit
 
 
 class Samples(Struct):

@@ -65,8 +65,8 @@ OPTIONS = Options()
 
 
 def find_incumbent(
-    data: Samples, best: Best, precision: float, starts: int, clock: Clock, rng: np.random.Generator,
-) -> None:  # fmt: skip
+    data: Samples, best: Best, precision: float, starts: int, clock: Clock, rng: np.random.Generator
+) -> None:
     """Improve the incumbent `best` in place.
 
     precision: alternation stops at a precision of `precision` times the sum of all costs.
@@ -97,17 +97,19 @@ def try_faces(data: Samples, best: Best, precision: float, W: Vector, clock: Clo
 
 
 def _alternate_from(data: Samples, best: Best, precision: float, face: "Assignment", clock: Clock) -> None:
+    """Offer the result of alternation from an assignment `face` (npos,) as incumbent."""
     W = np.zeros_like(best.W)
     best.offer(alternate(data, face.astype(np.int64), W, precision * data.C.sum(), clock), W)
 
 
 def _has_ascents(data: Samples, n_faces: int) -> bool:
+    """True if the data are large enough for dual ascents and kicks."""
     return n_faces > 1 and data.A.size * n_faces >= OPTIONS.min_size_for_ascents
 
 
 def _from_many(
-    data: Samples, best: Best, precision: float, starts: int, clock: Clock, rng: np.random.Generator,
-) -> None:  # fmt: skip
+    data: Samples, best: Best, precision: float, starts: int, clock: Clock, rng: np.random.Generator
+) -> None:
     """Offer the results from dual ascents, from a solution with one face less, and from random starts."""
     n_faces = len(best.W)
     if _has_ascents(data, n_faces):
@@ -135,8 +137,8 @@ def centred(points: Vector) -> Vector:
 
 
 def _from_fewer(
-    data: Samples, best: Best, precision: float, starts: int, clock: Clock, rng: np.random.Generator,
-) -> None:  # fmt: skip
+    data: Samples, best: Best, precision: float, starts: int, clock: Clock, rng: np.random.Generator
+) -> None:
     """Alternate from the best solution with one face less, and an additional face without positives.
 
     The additional face is w = 0 with the bias -1, which adds at most 1 to the cost.
@@ -244,8 +246,8 @@ def improve_by_columns(data: Samples, best: Best, clock: Clock, rng: np.random.G
 
 
 def _add_columns(
-    columns: Columns, location: Location, max_faces: float, clock: Clock, rng: np.random.Generator,
-) -> None:  # fmt: skip
+    columns: Columns, location: Location, max_faces: float, clock: Clock, rng: np.random.Generator
+) -> None:
     """Add faces whose cost at the current prices is below that of every known face (negative reduced cost).
 
     Each trial fits a face to positives: those below their price on a known face of large weight, after a

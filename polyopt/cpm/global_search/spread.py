@@ -125,7 +125,8 @@ class Options:
     # measured on 195 samples of german
     rows_per_move: int = 4
     round_every: int = 5  # the shares are rounded to an assignment at one of so many nodes
-    # Memory for the multipliers of open nodes; beyond it new nodes start from the root's first multipliers
+    # Memory for the multipliers of open nodes; beyond it new nodes start from those from which the root
+    # starts
     max_state_bytes: int = 1 << 28
 
 
@@ -464,7 +465,7 @@ class SpreadNode:
         )  # fmt: skip
         start = interior(samples, start, 1e-6 * samples.C)
         multipliers = feasible(samples, raise_copy(samples, start, mu, sweeps, is_over))
-        n, npos = len(data.C), len(self.face)
+        n, npos = len(data.C), len(self.face)  # the same multipliers in arrays for all samples:
         a, delta, beta = np.zeros(n), np.zeros((npos, n)), np.zeros(npos)
         e, length = np.zeros_like(data.A[data.inside :]), np.ones(npos)
         a[rows], beta[possible] = multipliers.a, multipliers.beta
@@ -502,7 +503,7 @@ class SpreadNode:
             face = face_bound(samples._replace(shares=shares[possible, k]), multipliers)
             constant += multiplicity * face.constant
             error += multiplicity * face.error
-            same = np.s_[k : k + multiplicity]
+            same = np.s_[k : k + multiplicity]  # the faces that face k represents
             if_assigned[possible, same] = face.if_assigned[:, None]
             of_shares[possible, same] = face.of_shares[:, None]
             lengths[possible, same] = multipliers.length[:, None]
@@ -520,12 +521,13 @@ class Open(NamedTuple):
     """An open node."""
 
     allowed: "Allowed"  # (npos, K) faces allowed for each positive
-    parent: State  # solution of the parent, or of the root if memory is short
+    parent: State  # state to start from: the parent's solution, or `first_state` if memory is short
 
 
 class SpreadSearch(BestFirst[Open]):
     """Branch and bound with :class:`SpreadNode`; `jobs` nodes are explored in parallel threads.
 
+    first_state: the multipliers and shares from which the root starts.
     state_bytes: memory of the parents' states of all open nodes.
     """
 
@@ -533,15 +535,15 @@ class SpreadSearch(BestFirst[Open]):
         super().__init__(tol)
         self.data, self.best, self.clock, self.jobs = data, best, clock, jobs
         (n, d), K, npos = data.A.shape, len(best.W), data.npos
-        size = best.cost / (2 * n * K)  # of the first multipliers, which are interior points
+        size = best.cost / (2 * n * K)  # of the first multipliers, which are in the interior
         a = np.minimum(0.5 * data.C, size)
         a[data.inside :] = 0.0
         beta = np.minimum(0.01 * data.C[data.inside :], size)
         lengths = beta**2 * data.q[data.inside :] * 2 * max(npos, 1)
-        first = _packed(Multipliers(a, np.zeros((npos, n)), beta, np.zeros((npos, d)), lengths))
-        self.root = State([first] * K, np.full((npos, K), 1.0 / K), np.full(npos, -1))
+        face = _packed(Multipliers(a, np.zeros((npos, n)), beta, np.zeros((npos, d)), lengths))
+        self.first_state = State([face] * K, np.full((npos, K), 1.0 / K), np.full(npos, -1))
         self.state_bytes = 0
-        self.push([(0.0, Open(np.ones((npos, K), dtype=bool), self.root))])
+        self.push([(0.0, Open(np.ones((npos, K), dtype=bool), self.first_state))])
 
     @property
     def objective(self) -> float:
@@ -618,7 +620,7 @@ class SpreadSearch(BestFirst[Open]):
         if forbidden.any():
             self.close(float(bound_if_assigned[forbidden].min()))
             allowed[undecided] &= ~forbidden
-        state = result.state if self.state_bytes < OPTIONS.max_state_bytes else self.root
+        state = result.state if self.state_bytes < OPTIONS.max_state_bytes else self.first_state
         branch, children = int(result.share_loss.argmax()), []  # an index among the undecided positives
         for k in np.flatnonzero(allowed[undecided[branch]][: result.n_different]):
             child_allowed = allowed.copy()
