@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import BinaryIO, cast
 
-STANDARD = "-"  # the name of standard input or standard output in place of a file's
+STANDARD = "-"  # stands for standard input or standard output in place of a file's name
 
 
 @contextmanager
@@ -46,7 +46,7 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _naming_file_in_errors(path: str | Path) -> Iterator[None]:
-    """Convert an OSError within to one whose message names the file."""
+    """Raise an OSError of the block again with a message that names the file."""
     try:
         yield
     except BrokenPipeError:
@@ -124,9 +124,10 @@ def check_target(
 ) -> None:  # fmt: skip
     """Refuse in advance a target that could not be written; None is accepted.
 
-    The message begins with the command's `option`. The target may not be one of the `inputs`, also by another
-    name or link, unless `replace_input`. It may be standard output only if it `is_alone`, that is, if nothing
-    else is printed.
+    option: the command's option, with which the message begins.
+    inputs: files that are read; the target may not be one of them, by any name or link, unless
+        `replace_input`.
+    is_alone: True if nothing else is printed; only then the target may be standard output.
     """
     if str(path) == STANDARD and not is_alone:
         raise ValueError(f"{option}: standard output has what is printed; give the name of a file")
@@ -194,7 +195,7 @@ def temporary_folder() -> Path | None:
 def check_folder(folder: str | Path, not_empty: str | None) -> None:
     """Refuse in advance a folder that :func:`replacing_folder` could not write.
 
-    `not_empty` is the end of the message that refuses a folder with files; None if they may be replaced.
+    not_empty: the end of the message that refuses a folder with files; None if the files may be replaced.
     """
     name, resolved = str(folder), Path(os.path.realpath(folder))
     if resolved.exists() and not resolved.is_dir():
@@ -212,10 +213,10 @@ def check_folder(folder: str | Path, not_empty: str | None) -> None:
 
 @contextmanager
 def replacing_folder(folder: str | Path, *, copies_old: bool = False) -> Iterator[Path]:
-    """Yield a new folder that replaces `folder`, unless the block raises an exception; then it is removed.
+    """Yield a new folder that replaces `folder`; if the block raises an exception, the new folder is removed.
 
-    The new folder is next to the old one; if `copies_old`, it starts as a copy. A symbolic link still points
-    to its target. OSError: the folder cannot be written; the message names it and gives the reason.
+    The new folder is next to the old one; if `copies_old`, it starts as a copy of it. A symbolic link still
+    points to its target. OSError: the folder cannot be written; the message names it and gives the reason.
     """
     resolved = Path(os.path.realpath(folder))
     new, old = (resolved.with_name(f".polyopt.{secrets.token_hex(6)}.{word}") for word in ("part", "old"))

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto
 
-OPSET, _IR = 19, 9
+OPSET, _IR = 19, 9  # versions of the operators and of the file format
 
 
 class Graph:
@@ -48,10 +48,9 @@ class Graph:
             texts = [str(text).encode() for text in array.ravel()]
             tensor = helper.make_tensor(name, TensorProto.STRING, array.shape, texts)
         else:
-            kinds: dict[str, Any] = {"f": np.float64, "i": np.int64, "u": np.int64}
-            tensor = numpy_helper.from_array(
-                np.ascontiguousarray(array, dtype=kinds.get(array.dtype.kind)), name
-            )
+            types: dict[str, Any] = {"f": np.float64, "i": np.int64, "u": np.int64}
+            array = np.ascontiguousarray(array, dtype=types.get(array.dtype.kind))
+            tensor = numpy_helper.from_array(array, name)
         self._constants.append(tensor)
         return name
 
@@ -74,9 +73,8 @@ class Graph:
         `spellings` maps further spellings to texts; a cell with one of them counts as that text.
         """
         spelled = [*texts, *(spelling for spelling, text in spellings.items() if text in texts)]
-        matches = self.op(
-            "Cast", self.op("Equal", column, self.constant(np.array([spelled], dtype=str))), to=11
-        )
+        is_equal = self.op("Equal", column, self.constant(np.array([spelled], dtype=str)))
+        matches = self.op("Cast", is_equal, to=11)  # 11: double
         if len(spelled) == len(texts):
             return matches
         is_text = [[spellings.get(spelling, spelling) == text for text in texts] for spelling in spelled]

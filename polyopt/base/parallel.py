@@ -1,8 +1,8 @@
-"""Tasks for joblib's workers, under the current clock of the caller.
+"""Tasks for joblib's workers, under the current clock (:mod:`formulations.language.clock`) of the caller.
 
-Worker processes receive the clock's deadline but not a later stop. On Ctrl-C :func:`iter_task_results` drops
-unfinished tasks; :func:`run_tasks` then runs them in this process with the clock stopped, so that each ends
-as soon as it checks the clock.
+Worker processes receive the clock's deadline, but not a later stop of the clock. On Ctrl-C
+:func:`iter_task_results` drops unfinished tasks; :func:`run_tasks` then runs them in this process with the
+clock stopped, so that each ends as soon as it checks the clock.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -24,8 +24,8 @@ def run_tasks(
 ) -> list[_Result]:
     """Return the results of a function for each task, in order.
 
-    `task_name` is the name of a task in progress messages. On Ctrl-C the unfinished tasks are run in this
-    process with the clock stopped.
+    task_name: name of a task in progress messages.
+    On Ctrl-C the unfinished tasks are run in this process with the clock stopped.
     """
     results = dict(counted(iter_task_results(function, tasks, n_jobs), len(tasks), task_name))
     return [results[number] if number in results else function(task) for number, task in enumerate(tasks)]

@@ -25,18 +25,12 @@ T = TypeVar("T")
 
 @dataclass
 class Step:
-    """A loop whose steps are counted.
+    """A loop whose steps are counted."""
 
-    total: the number of steps.
-    what: the name of a step, such as "pair".
-    finished: the number of finished steps.
-    text: a short description of the current step.
-    """
-
-    total: int
-    what: str
-    finished: int = 0
-    text: str = ""
+    total: int  # number of steps
+    what: str  # name of a step, such as "pair"
+    finished: int = 0  # number of finished steps
+    text: str = ""  # a short description of the current step
 
     def name(self, text: str) -> None:
         """Describe the current step."""
@@ -54,7 +48,7 @@ class Step:
 
 
 class Watch:
-    """State of a run: its nested loops, the outermost first, and the last record of a solver."""
+    """State of a run: its nested loops, the outermost first, and the last record that a solver sent."""
 
     def __init__(self) -> None:
         self.loops: list[Step] = []
@@ -88,7 +82,7 @@ _watch: ContextVar[Watch | None] = ContextVar("watch", default=None)
 
 @contextmanager
 def watching() -> Iterator[Watch]:
-    """Watch the loops within, in this thread."""
+    """Yield a :class:`Watch` of the loops within, in this thread."""
     watch = Watch()
     token = _watch.set(watch)
     try:
@@ -157,7 +151,7 @@ def listener() -> Listener | None:
 
 
 Viewer = Callable[[Mapping[str, float], Mapping[str, Any]], None]
-_viewer: ContextVar[Viewer | None] = ContextVar("seer", default=None)
+_viewer: ContextVar[Viewer | None] = ContextVar("viewer", default=None)
 
 
 @contextmanager
@@ -182,7 +176,7 @@ def show(record: Mapping[str, float], make_point: Callable[[], Mapping[str, Any]
 
 # -- lines on standard error -----------------------------------------------------------------------------
 
-_UNITS = ("iteration", "round", "epoch", "pass")
+_UNITS = ("iteration", "round", "epoch", "pass")  # names of the iteration's number in a record
 
 
 def printer(title: str, interval: float = 1.0) -> Callable[[Mapping[str, float]], None]:

@@ -10,31 +10,18 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 R = TypeVar("R")
-_MIN_WIDTH = 4  # minimal width of a column that is cut or wrapped, in letters
+_MIN_WIDTH = 4  # least width of a column that is cut or wrapped, in letters
 
 
 @dataclass(frozen=True)
 class Column(Generic[R]):
-    """A column over rows of type R.
+    """A column over rows of type R."""
 
-    Attributes
-    ----------
-    head : str
-        Heading.
-    cell : callable
-        Text of a row in this column; it may have several lines.
-    is_text : bool
-        True to align the column to the left, as text; numbers are aligned to the right.
-    colour : callable, optional
-        Colour of a row's cell: green, yellow, cyan, red or dim.
-    overflow : {"", "cut", "wrap"}
-        Treatment of the column if the terminal is too narrow; not empty for at most one column of a table.
-    """
-
-    head: str
-    cell: Callable[[R], str]
-    is_text: bool = False
-    colour: Callable[[R], str] | None = None
+    head: str  # heading
+    cell: Callable[[R], str]  # row -> text of the row's cell; it may have several lines
+    is_text: bool = False  # True to align the column to the left, as text; numbers are aligned to the right
+    colour: Callable[[R], str] | None = None  # row -> colour of the cell: green, yellow, cyan, red or dim
+    # Treatment of the column if the terminal is too narrow; at most one column of a table may set it
     overflow: Literal["", "cut", "wrap"] = ""
 
 

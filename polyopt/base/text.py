@@ -38,7 +38,7 @@ def first_of(names: Sequence[str], count: int = 8) -> str:
 
 
 def cut_short(text: str, letters: int) -> str:
-    """Return a text cut to at most this number of letters, the last of them then an ellipsis.
+    """Return a text of at most this number of letters; a longer text is cut and ends with an ellipsis.
 
     Examples
     --------

@@ -19,7 +19,8 @@ from typing import Any, ClassVar, TypeVar
 _Block = TypeVar("_Block")
 _Result = TypeVar("_Result")
 
-# Multiplications, a few milliseconds of work, below which starting a thread takes longer than it saves.
+# Least number of multiplications for which threads are started; below it, that is a few milliseconds of work,
+# starting a thread takes longer than it saves.
 _MIN_THREAD_WORK = 2e7
 
 
@@ -49,7 +50,7 @@ def run_blocks(
             while queue:
                 try:
                     index, block = queue.popleft()
-                except IndexError:  # another thread took the last one
+                except IndexError:  # another thread took the last block
                     return
                 results[index] = function(block)
         except BaseException:
@@ -97,24 +98,17 @@ def _core_count() -> int:
 
 
 class _BlasLimit:
-    """The process-wide limit of BLAS to one thread.
-
-    holders: the number of blocks of code that currently need the limit.
-    counts_before: the number of threads of each pool before the first of them.
-    """
+    """The process-wide limit of BLAS to one thread."""
 
     lock = Lock()
-    holders = 0
-    counts_before: ClassVar[list[int]] = []
+    holders = 0  # number of uses of `single_threaded_blas` that have begun and not ended, in all threads
+    counts_before: ClassVar[list[int]] = []  # number of threads of each pool before the first of these
 
 
 class _ThreadState(local):
-    """State of one Python thread.
+    """State of one Python thread."""
 
-    count: the number of threads that its next parallel work may use; 0 if it does not limit BLAS.
-    """
-
-    count = 0
+    count = 0  # number of threads that its next parallel work may use; 0 if it does not limit BLAS
 
 
 _thread_state = _ThreadState()
@@ -152,8 +146,11 @@ def single_threaded_blas() -> Iterator[int]:
         _thread_state.count = 0
         with _BlasLimit.lock:
             _BlasLimit.holders -= 1
-            restored = _BlasLimit.counts_before if _BlasLimit.holders == 0 else [1] * len(counts_on_entry)
-            counts = zip(_pools(), counts_on_entry, restored, strict=True)
+            # A limit per thread is restored now, a limit of the process when no holder is left.
+            shared_counts = [1] * len(counts_on_entry)
+            if _BlasLimit.holders == 0:
+                shared_counts = _BlasLimit.counts_before
+            counts = zip(_pools(), counts_on_entry, shared_counts, strict=True)
             _set_blas_thread_counts(
                 [own if _has_limit_per_thread(pool) else shared for pool, own, shared in counts]
             )

@@ -70,9 +70,9 @@ class Residual:
 
 
 def residual(condition: str, row: str, violation: NDArray[Any], scale: float) -> Residual:
-    """Return the largest of the violations, at least 0, as a residual relative to `scale`; 0 for no scale."""
+    """Return the largest violation, at least 0, as a residual; a `scale` of 0 leaves the value undivided."""
     flat = np.atleast_1d(violation).ravel()
-    position = int(np.argmax(flat))  # the first NaN if there is one
+    position = int(np.argmax(flat))  # of the first NaN if there is one
     value = float(flat[position])
     value = value if np.isnan(value) else max(value, 0.0) + 0.0  # never -0.0
     worst = position if not value <= 0 and flat.size > 1 else None
@@ -116,7 +116,7 @@ class Certificate(Shown):
         A proven bound on the optimum: the dual objective at an exactly feasible dual point, minus the
         rounding error of the evaluation.
     residuals : tuple of Residual
-        One for each optimality condition that can be checked with the vectors of the point.
+        One residual for each optimality condition that can be checked with the vectors of the point.
     tol : float
         The relative tolerance of the gap and of every residual.
     scope : str
@@ -128,10 +128,10 @@ class Certificate(Shown):
     rounding : float
         The rounding errors of both values, which are included in them.
     stated : float or None
-        A bound that only a solver states: it proves nothing.
+        A bound that a solver states without proof.
     evidence : tuple of Evidence
-        The content of a claim file, one for each program; empty if the file format does not cover the
-        program.
+        The content of a claim file, one Evidence for each program; empty if the file format does not cover
+        the program.
     """
 
     program: str
@@ -150,11 +150,9 @@ class Certificate(Shown):
     @property
     def gap(self) -> float:
         """Absolute duality gap: an upper bound on the point's distance from the optimal value."""
-        return (
-            self.primal_value - self.dual_value
-            if self.sense == "minimise"
-            else self.dual_value - self.primal_value
-        )
+        if self.sense == "minimise":
+            return self.primal_value - self.dual_value
+        return self.dual_value - self.primal_value
 
     @property
     def relative_gap(self) -> float:
@@ -357,9 +355,10 @@ def conclude(
     primal_value = float(primal.upper if primal.rad else primal.mid)
     dual_value = float(dual.lower if dual.rad else dual.mid)
     notes = [note for note in notes if note]
-    is_number = stated is not None and not np.isnan(stated)
-    if stated is not None and (not is_number or stated > primal_value + tol * abs(primal_value)):
-        notes += [_REFUTED] if is_number else []
+    if stated is not None and np.isnan(stated):
+        stated = None
+    if stated is not None and stated > primal_value + tol * abs(primal_value):
+        notes.append(_REFUTED)
         stated = None
     conditions_hold = all(r.relative <= tol for r in residuals)
     if np.isnan([primal_value, dual_value]).any() or np.isinf(primal_value):

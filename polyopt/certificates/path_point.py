@@ -25,8 +25,8 @@ P = TypeVar("P", bound=Point)
 class Path(Shown, list[P]):
     """A list of machines that displays as a table.
 
-    name: what the machines are, for the table's title.
-    varied: name of the attribute of a point that changes along the path.
+    name: name of the machines, for the table's title.
+    varied: name of the attribute of a machine that changes along the path.
     """
 
     def __init__(self, name: str, varied: str):

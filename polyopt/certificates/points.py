@@ -1,7 +1,7 @@
 """Checks of the vectors that a certificate is computed from, and a repair of multipliers.
 
 A NaN, an intercept with one number per sample, a complex weight or an infinite tolerance could each make a
-certificate claim "optimal" for a wrong solution, so that every certificate checks its arguments here.
+certificate claim "optimal" for a wrong solution, so every certificate checks its arguments here.
 """
 
 import numpy as np

@@ -76,7 +76,7 @@ def certify_projection(
     if z is None:
         return _certify_empty(constant, gradient, step_bounds, unit, lam.mid, tol)
     dual = constant + _dual_minimum(gradient, step_bounds, unit)
-    dual = dual if float(dual.lower) > 0.0 else Ball(0.0)
+    dual = dual if float(dual.lower) > 0.0 else Ball(0.0)  # no distance is negative
     candidate = real_array("z", z, (m,))
     scaled_step = (Ball(candidate) - point) * Ball(1.0 / unit, UNIT / unit)
     value = 0.5 * scaled_step.square_sum() if (candidate != point).any() else Ball(0.0)
@@ -152,21 +152,18 @@ def _certify_empty(
 
     `constant` is λ·(W x + b); `gradient`, `step_bounds` and `unit` are as in :func:`_dual_minimum`.
     """
-    value_at_ray, unbounded = constant, np.zeros(len(unit))
+    value_at_ray, slopes = constant, np.zeros(len(unit))  # slopes: of features without the bound they need
     for j in range(len(unit)):
-        slopes = (float(gradient.lower[j]), float(gradient.upper[j]))
-        terms: list[float] = []
-        for g in slopes:
+        terms: list[float] = []  # min g d over the feature's steps d, for both ends of the interval of g
+        for g in (float(gradient.lower[j]), float(gradient.upper[j])):
             bound = step_bounds[0] if g > 0.0 else step_bounds[1]
-            if g == 0.0:
-                terms.append(0.0)
-            elif np.isfinite(bound.mid[j]):
+            if g != 0.0 and np.isfinite(bound.mid[j]):
                 terms.append(float((Ball(g) * bound[j]).lower))
             else:
                 terms.append(0.0)
-                unbounded[j] = max(unbounded[j], abs(g) * unit[j])
+                slopes[j] = max(slopes[j], abs(g) * unit[j])
         value_at_ray = value_at_ray + min(terms)
-    slope = float(np.linalg.norm(unbounded)) * ABOVE
+    slope = float(np.linalg.norm(slopes)) * ABOVE  # λ·(W z + b) falls by at most this per spread from x
     lower = float(value_at_ray.lower)
     if lower <= 0.0:
         note = "The multipliers are no ray: they prove nothing."

@@ -15,14 +15,14 @@ SAMPLES_PER_SLICE = 1 << 14
 
 @dataclass
 class Tally:
-    """Results over n consecutive samples, each with a name; whoever fills the tally sets n.
+    """Results over n consecutive samples.
 
-    sums: numbers, arrays or intervals (:class:`polyopt.linalg.rounding.Ball`).
-    worst: by condition and row (as in :class:`Residual`), the largest violation and its sample's index < n.
-    least, largest: minima and maxima, numbers.
+    sums: by name, numbers, arrays or intervals (:class:`polyopt.linalg.rounding.Ball`).
+    worst: by condition and row (as in :class:`Residual`), the largest violation and the index of its sample.
+    least, largest: by name, minima and maxima.
     """
 
-    n: int = 0
+    n: int = 0  # set by the code that fills the tally
     sums: dict[str, Any] = field(default_factory=dict)
     worst: dict[tuple[str, str], tuple[float, int]] = field(default_factory=dict)
     least: dict[str, float] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class Tally:
         self.n += later.n
 
     def residual(self, condition: str, row: str, scale: float) -> Residual:
-        """Return the worst violation, relative to `scale`, or absolute if that is 0."""
+        """Return the largest violation as a residual; a `scale` of 0 leaves the value undivided."""
         value, sample = self.worst[condition, row]
         value = value if np.isnan(value) else max(value, 0.0) + 0.0  # never -0.0
         is_violated = not value <= 0.0  # true also for NaN

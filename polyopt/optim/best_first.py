@@ -1,11 +1,12 @@
 """Best-first branch and bound: open nodes, limits, and the lower bound that the nodes prove.
 
-Minimisation over a set of candidates, which is split into nodes. Each node has a lower bound on its values.
-The open node with the least bound is explored next: its children are opened, or closed if their bound is at
-least the cutoff, the incumbent's value minus the tolerance. The least bound of all leaves, open and closed,
-is a lower bound on the optimum whenever the search ends: if no node is open, after a limit, or after Ctrl-C.
+The set of candidates is split into nodes, each with a lower bound on its candidates' values. The open node
+with the least bound is explored next: its children are opened, or closed if their bound is at least the
+*cutoff*, the incumbent's value minus the tolerance. The least bound of all leaves, open and closed, is a
+lower
+bound on the optimum whenever the search ends: if no node is open, after a limit, or after Ctrl-C.
 
-If open nodes take more memory than allowed, further children are explored depth first, which needs little.
+If open nodes take more memory than allowed, further children are explored depth first, with few open nodes.
 """
 
 from abc import ABC, abstractmethod
@@ -25,26 +26,22 @@ State = TypeVar("State")
 
 @dataclass(frozen=True)
 class Options:
-    """Limits of memory and of records.
+    """Limits of memory and of records."""
 
-    max_open_bytes: memory for open nodes; beyond it the search is depth first.
-    seconds_between_records: minimal time between two records of the history.
-    """
-
-    max_open_bytes: int = 1 << 28
-    seconds_between_records: float = 0.2
+    max_open_bytes: int = 1 << 28  # memory for open nodes; beyond it the search is depth first
+    seconds_between_records: float = 0.2  # minimal time between two records of the history
 
 
 DEFAULT = Options()
 
 
 class OpenNode(NamedTuple, Generic[State]):
-    """An open node. The tuples' order is that of exploration: least bound, largest depth, oldest."""
+    """An open node. The order of the tuples is that of exploration: least bound, largest depth, oldest."""
 
-    bound: float
+    bound: float  # lower bound on the node's values
     minus_depth: int
-    number: int
-    state: State
+    number: int  # number of nodes opened before this one, plus 1; no two nodes have the same
+    state: State  # the subclass's description of the node
 
 
 class BestFirst(ABC, Generic[State]):
@@ -54,7 +51,7 @@ class BestFirst(ABC, Generic[State]):
     node_bytes: memory of one open node.
 
     nodes: number of nodes expanded.
-    heap, stack: open nodes, explored best first and depth first.
+    heap, stack: open nodes; those of the heap are explored best first, those of the stack depth first.
     history: records of nodes, open nodes, bound, objective and seconds.
     """
 
@@ -64,7 +61,7 @@ class BestFirst(ABC, Generic[State]):
         self.heap: list[OpenNode[State]] = []
         self.stack: list[OpenNode[State]] = []
         self.nodes = self._n_opened = 0
-        self._exploring = self._closed = np.inf  # their least bounds
+        self._exploring = self._closed = np.inf  # least bound of nodes being explored, of closed nodes
         self.history: list[dict[str, float]] = []
 
     @property
@@ -74,7 +71,7 @@ class BestFirst(ABC, Generic[State]):
 
     @abstractmethod
     def expand(self, node: OpenNode[State]) -> Iterable[tuple[float, State]]:
-        """Return bound and state of each child to be explored, and pass bounds of other parts to `close`."""
+        """Return bound and state of each child; pass the bounds of parts without a child to `close`."""
 
     @property
     def cutoff(self) -> float:
@@ -98,7 +95,7 @@ class BestFirst(ABC, Generic[State]):
         self._closed = min(self._closed, bound)
 
     def push(self, children: Iterable[tuple[float, State]], depth: int = 0) -> None:
-        """Open the nodes, or close those with a bound of at least the cutoff."""
+        """Open the nodes, given by bound and state, but close those with a bound of at least the cutoff."""
         opened: list[OpenNode[State]] = []
         for bound, state in children:
             if bound >= self.cutoff:

@@ -6,19 +6,22 @@ samples, without intercept on x̃ = (x, 1):
     max  Σ_i α_ik − ‖W_k‖²,   W_k = ½ Σ_i α_ik y_i x̃_i,   0 ≤ α_ik ≤ c_ik     for every face k
 
 If products with all the data are expensive, changing one multiplier at a time converges much faster than
-gradient steps (Hsieh et al., 2008). One pass over a sample gives its scores on all faces, and as the faces do
-not depend on each other, the steps on all of them at once are exact coordinate steps (a *sweep*).
+gradient steps (Hsieh et al., 2008). The ascent has three operations:
 
-Most pairs of a sample and a face are inactive: far beyond the margin, with the multiplier 0. A *scan* of all
-samples finds the active pairs, and the primal values at no extra cost. Between two scans each face *climbs*:
-coordinate steps over copies of its own active samples, which fit the cache. A face is left alone once its
-duality gap is closed. Faces without positives have the same program: one of them, the representative, is
-solved, and its solution is copied.
+- A *sweep* makes a step in each multiplier of each sample. One pass over a sample gives its scores on all
+  faces; the faces do not depend on each other, so the steps on all of them at once are exact.
+- A *scan* of all samples computes the primal values, and finds the active pairs of a sample and a face. Most
+  pairs are inactive: far beyond the margin, with the multiplier 0.
+- Between two scans each face *climbs*: it makes coordinate steps over copies of its own active samples, which
+  fit the cache. A face whose duality gap is closed does not climb.
+
+Faces without positives have the same program: one of them, the representative, is solved, and its solution is
+copied.
 
 The kernels are in ``native/coordinate_scans.c`` and ``coordinate_climbs.c``. Samples are
-:class:`polyopt.linalg.rows.Rows`, whose entries are multiplied by `scale`. Many faces are stored as columns
-of U (m+1, L), with L = K padded to a multiple of the SIMD width (:mod:`polyopt.linalg.rows`). caps is (n, q):
-c_ik, with q = 1 if all faces have the same caps, else q = K.
+:class:`polyopt.linalg.rows.Rows`, whose entries are multiplied by `scale`. Kernels for many faces have these
+as columns of U (m+1, L), with L = K padded to a multiple of the SIMD width (:mod:`polyopt.linalg.rows`).
+Their caps (n, q) are c_ik, with q = 1 if all faces have the same caps, else q = K.
 """
 
 from dataclasses import dataclass
@@ -37,36 +40,29 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Options:
-    """Parameters of the ascent.
+    """Parameters of the ascent."""
 
-    scan_rows, scan_faces: samples and faces of one call of the scan; they bound the memory for its pairs.
-    margin_band: distance beyond the margin up to which samples are active, in units of the margin.
-    first_accuracy: largest projected gradient at the end of a face's first climb.
-    accuracy_factor, min_accuracy: its factor from climb to climb, and its least value.
-    faces_to_sweep: active pairs per active sample above which a sweep over samples is cheaper than climbs.
-    entries_per_call: matrix entries that one call of the climb visits, some 0.1 s; the clock and Ctrl-C are
-        checked between calls.
-    """
-
-    scan_rows: int = 1 << 12
-    scan_faces: int = 64
-    margin_band: float = 0.1
-    first_accuracy: float = 1e-2
-    accuracy_factor: float = 0.3
-    min_accuracy: float = 1e-14
-    faces_to_sweep: int = 8
-    entries_per_call: int = 1 << 26
+    scan_rows: int = 1 << 12  # samples of one call of the scan; bounds the memory for its pairs
+    scan_faces: int = 64  # faces of one call of the scan; bounds that memory as well
+    margin_band: float = 0.1  # distance beyond the margin, in margins, up to which samples are active
+    first_accuracy: float = 1e-2  # largest projected gradient at the end of a face's first climb
+    accuracy_factor: float = 0.3  # factor of that largest gradient from one climb of the face to the next
+    min_accuracy: float = 1e-14  # least value of that largest gradient
+    faces_to_sweep: int = 8  # active pairs per active sample above which sweeps are cheaper than climbs
+    climb_sweeps: int = 5  # number of sweeps over the active samples that then replace the climbs
+    entries_per_call: int = 1 << 26  # matrix entries per call of the climb: 0.1 s until the clock is checked
 
 
-DEFAULT = Options()
+OPTIONS = Options()
 
 # Compute the scores of samples `first` to `last` - 1 on faces[k], which is column k of U; return the number
 # of active pairs.
-#   scores (positives, K): that of positive i on face k is stored in scores[score_rows[i], faces[k]].
-#   inside (K,): the loss of the negatives, Σ_i c_ik [1 + score]_+, is added.
-#   pairs (2, r): active pairs: negatives, and faces on which their scores are above `threshold`.
+#   scores (positives, K): the score of positive i on face k is written to scores[score_rows[i], faces[k]].
+#   inside (K,): the loss of the negatives, Σ_i c_ik [1 + score]_+, is added to inside[faces[k]].
+#   pairs (2, r): the active pairs are written here: negatives (pairs[0]), and faces on which their scores are
+#       above `threshold` (pairs[1]).
 #   out (L,): work space.
-scan = kernel(
+_scan = kernel(
     "ascent_scan",
     ROWS + "scale: f8; U: W (w, L); faces: i8 (F); first: i8; last: i8; y: f8 (n); caps: f8 (n, q); "
     "score_rows: i8 (n); threshold: f8; scores!: f8 (positives, K); inside!: f8 (K); pairs!: i4 (two, r); "
@@ -76,9 +72,9 @@ scan = kernel(
     **WEIGHT_TYPES,
 )
 
-# Maximise the dual in each multiplier of the samples in `order`, one sample after another; a positive has one
-# multiplier, on the face it is assigned to. work (2, L): work space, zeros at first.
-sweep = kernel(
+# Maximise the dual in each multiplier of the samples in `order`, one sample after another. A positive has one
+# multiplier, on the face to which it is assigned. U and alpha are updated. work (2, L): zeros at first.
+_sweep = kernel(
     "ascent_sweep",
     ROWS + "scale: f8; y: f8 (n); caps: f8 (n, q); squares: f8 (n); order: i8 (o); assignment: i8 (n); "
     "U!: W (w, L); alpha!: f8 (n, K); work!: W (two, L)",
@@ -95,7 +91,8 @@ _copy_rows = kernel(
     ROWS + "chosen: i8 (r); starts_out: i8 (q); entries!: V (f); columns_out!: N (g)",
     **ROW_TYPES,
 )
-# Make passes over all samples, as climb_face; return 1 if the climb has converged. State for the next call:
+# Make passes over all samples, as climb_face; return 1 if the climb has converged. A call continues from the
+# state that the last one has left:
 #   order (n,): the samples in their current order;
 #   counts (3,): number of active samples, state of the random numbers, number of passes;
 #   slope (1,): largest projected gradient of the previous pass.
@@ -122,13 +119,16 @@ def add_rows(rows: Rows, scale: float, chosen: Integers, amounts: Vector, w: Vec
 
 def climb_face(
     rows: Rows, scale: float, y: Vector, caps: Vector, squares: Vector, chosen: Integers, alpha: Vector,
-    w: Vector, accuracy: float, passes: int, seed: int, entries_per_call: int = DEFAULT.entries_per_call,
+    w: Vector, accuracy: float, passes: int, seed: int, entries_per_call: int = OPTIONS.entries_per_call,
 ) -> int:  # fmt: skip
-    """Climb one face w over its `chosen` samples, in place, until no projected gradient exceeds `accuracy`.
+    """Climb one face over its `chosen` samples; update alpha and w, return the number of passes.
 
-    y, caps, squares, alpha are those of the chosen samples. Multipliers at a bound whose gradient points
-    outwards by more than the largest projected gradient of the previous pass are dropped (shrinking), and
-    checked again before the climb ends. The seed fixes the order of the samples. Return the number of passes.
+    y, caps, squares, alpha: labels, caps, ‖x̃‖² and multipliers of the chosen samples.
+    accuracy: the climb ends once no projected gradient exceeds `accuracy`, or after `passes` passes.
+    seed: fixes the order of the samples.
+
+    A multiplier at a bound is dropped (shrinking) if its gradient points outwards by more than the largest
+    projected gradient of the previous pass; it is checked again before the climb ends.
     """
     copies, slope = _copies(rows, chosen), np.array([np.inf])
     order, counts = np.arange(len(chosen)), np.array([len(chosen), seed, 0])
@@ -161,24 +161,24 @@ def _copies(rows: Rows, chosen: Integers) -> Rows:
 class FaceAscent:
     """The duals of K faces: their multipliers, always feasible, and their primal and dual values.
 
-    caps (n, K) are c_ik; a broadcast (n,) means that all faces have the same caps. assignment (n,) has the
-    face of each positive; entries of negatives are ignored. If `single`, scans and sweeps are in single
-    precision; climbs, multipliers and W are always double. The seed fixes the order of the steps.
+    caps (n, K): c_ik; an array (n,) that is broadcast means that all faces have the same caps.
+    assignment (n,): the face of each positive; entries of negatives are ignored.
+    single: True for scans and sweeps in single precision; climbs, multipliers and W are always double.
+    seed: fixes the order of the steps.
 
     W (K, m+1): the faces, ½ Σ α_ik y_i x̃_i, bias last.
     alpha (n, K): the multipliers.
     scores (positives, K): scores of the positives at the last scan.
-    passes: work so far, in passes over all samples.
-    active: number of active pairs in the last climbs.
+    passes: work so far, in passes over all samples on all faces.
+    active: number of active pairs at the last call of :meth:`climb`, on the faces that climbed.
     loss_on_negatives (K,): loss of every face on the negatives at the last scan.
     """
 
     def __init__(
         self, rows: Rows, y: Vector, caps: Vector, assignment: Integers, *, scale: float = 1.0,
-        single: bool = False, seed: int = 0, options: Options = DEFAULT,
+        single: bool = False, seed: int = 0,
     ):  # fmt: skip
         n, K = caps.shape
-        self._options = options
         self._rows, self._samples = rows, (rows.values, rows.columns, rows.starts, rows.shared)
         self._scale, self.single = scale, single
         self._y, self._caps, self._caps_equal = np.asarray(y, dtype=float), caps, caps.strides[1] == 0
@@ -194,9 +194,10 @@ class FaceAscent:
         self.passes, self.active = 0.0, 0
         self.scores = np.zeros((len(self._positives), K))
         self.loss_on_negatives, self._alpha_sums = np.zeros(K), np.zeros(K)
+        # _scanned: the face has not changed since the last scan. _is_climbed: its last change was a climb.
         self._scanned, self._is_climbed = np.zeros(K, dtype=bool), np.zeros(K, dtype=bool)
-        self._accuracy = np.full(K, self._options.first_accuracy)
-        self._representative = -1
+        self._accuracy = np.full(K, OPTIONS.first_accuracy)
+        self._representative = -1  # the face that is solved for all faces without positives; -1 for none
         # Active samples of each face, ascending; they include all samples with a positive multiplier.
         self._active_rows: list[Integers] = [np.empty(0, dtype=np.int64)] * K
         self._group_positives()
@@ -212,7 +213,7 @@ class FaceAscent:
         return np.asarray(self._alpha_sums - np.einsum("kj,kj->k", self.W, self.W))
 
     def values_at(self, other_terms: Vector, scores: Vector) -> Vector:
-        """Return `other_terms` (K,) plus each face's loss on its positives, given their scores."""
+        """Return `other_terms` (K,) plus each face's loss on its positives, for scores (positives, K)."""
         positives = self._positives
         faces = self.assignment[positives]
         hinges = np.maximum(0.0, 1.0 - scores[np.arange(len(positives)), faces])
@@ -232,7 +233,7 @@ class FaceAscent:
         for _ in range(times):
             order = self._rng.permutation(rows)
             for first, last in stretches(len(order), self._rows, U.shape[1]):
-                sweep(
+                _sweep(
                     *self._samples, self._scale, self._y, self._caps_columns, self._squares,
                     order[first:last], self.assignment, U, self.alpha, work,
                 )  # fmt: skip
@@ -247,49 +248,43 @@ class FaceAscent:
         faces = np.flatnonzero(~self._scanned)
         faces = faces[~np.isin(faces, self._duplicates)]
         pairs: list[NDArray[Any]] = []
-        for first in range(0, len(faces), self._options.scan_faces):
-            pairs += self._scan(faces[first : first + self._options.scan_faces])
+        for first in range(0, len(faces), OPTIONS.scan_faces):
+            pairs += self._scan(faces[first : first + OPTIONS.scan_faces])
         self.passes += len(faces) / max(len(self.W), 1)
         if pairs:
-            rows, owners = np.concatenate(pairs, axis=1)
-            order = np.argsort(owners, kind="stable")
-            ends = np.bincount(owners, minlength=len(self.W)).cumsum()
-            rows = rows[order]
+            rows_of_face = self._by_face(*np.concatenate(pairs, axis=1))
             for k in faces.tolist():
-                self._set_active(k, rows[(ends[k - 1] if k else 0) : ends[k]])
+                self._set_active(k, rows_of_face[k])
         if not self._scanned[self._duplicates].all() or self._representative in faces:
             self._copy_solution(self._representative, self._duplicates)
         self._scanned[:] = True
 
     def climb(self, tol: float, accuracy: float | None = None, passes: int = 20) -> None:
-        """Climb the faces whose duality gap exceeds tol · ½(P_k + mean P), P_k being the face's value.
+        """Climb the faces whose duality gap exceeds tol · ½(P_k + mean P), where P_k is the primal value.
 
-        `accuracy` is the largest projected gradient that a climb may leave. By default each face has its own,
-        which falls from climb to climb as long as its gap is too large.
+        accuracy: the largest projected gradient that a climb may leave. By default each face has its own,
+            which falls from climb to climb as long as its gap is too large.
         """
-        # Values of the last scan. A face that was changed since, except by a climb, is not `_is_climbed`.
-        values = self.primal
+        values = self.primal  # of the last scan
         gaps = values - self.dual
         needs_climb = ~self._is_climbed | (gaps > 0.5 * tol * (values + values.mean()))
         needs_climb[self._duplicates] = False
         faces = np.flatnonzero(needs_climb).tolist()
         active = [self._active_with_positives(k) for k in faces]
         self.active = sum(map(len, active))
-        # Compute the union of the active samples only if there may be enough pairs for a sweep.
-        if self.active > self._options.faces_to_sweep * len(self._y) // 4 and len(self.W) > 1:
+        # Sweeps are considered only if the pairs suffice for a union of a quarter of all samples.
+        if self.active > OPTIONS.faces_to_sweep * len(self._y) // 4 and len(self.W) > 1:
             rows = np.unique(np.concatenate(active))
-            if self.active > self._options.faces_to_sweep * len(rows):
-                self.sweep(rows, 5)
+            if self.active > OPTIONS.faces_to_sweep * len(rows):
+                self.sweep(rows, OPTIONS.climb_sweeps)
                 return
         for k, active_rows in zip(faces, active, strict=True):
-            self._ascend_face(k, active_rows, self._accuracy[k] if accuracy is None else accuracy, passes)
+            self._climb_face(k, active_rows, self._accuracy[k] if accuracy is None else accuracy, passes)
             if accuracy is None:
-                self._accuracy[k] = max(
-                    self._options.accuracy_factor * self._accuracy[k], self._options.min_accuracy
-                )
+                self._accuracy[k] = max(OPTIONS.accuracy_factor * self._accuracy[k], OPTIONS.min_accuracy)
 
     def reassign(self, assignment: Integers) -> None:
-        """Move positives to the faces of a new assignment; their multipliers on the old faces become 0."""
+        """Change the assignment (n,); multipliers of positives that move become 0, and W follows."""
         positives = self._positives
         moved = positives[assignment[positives] != self.assignment[positives]]
         old = self.assignment[moved]
@@ -303,7 +298,7 @@ class FaceAscent:
                 self._scanned[k] = False
         changed = np.union1d(old, assignment[moved])
         self._is_climbed[changed] = False
-        self._accuracy[changed] = np.maximum(self._accuracy[changed], self._options.first_accuracy)
+        self._accuracy[changed] = np.maximum(self._accuracy[changed], OPTIONS.first_accuracy)
         self.assignment = np.where(self._y > 0, assignment, 0).astype(np.int64)
         self._group_positives()
 
@@ -327,10 +322,7 @@ class FaceAscent:
 
     def _group_positives(self) -> None:
         """List the positives of every face; choose the representative of the faces without positives."""
-        faces = self.assignment[self._positives]
-        order = np.argsort(faces, kind="stable")
-        ends = np.bincount(faces, minlength=len(self.W)).cumsum()
-        self._positives_of_face = np.split(self._positives[order], ends[:-1])
+        self._positives_of_face = self._by_face(self._positives, self.assignment[self._positives])
         empty = np.array(
             [k for k, rows in enumerate(self._positives_of_face) if self._caps_equal and not len(rows)],
             dtype=np.int64,
@@ -341,10 +333,12 @@ class FaceAscent:
 
     def _reset_active(self) -> None:
         """Reset the active samples of each face to those with a positive multiplier."""
-        rows, owners = np.nonzero(self.alpha)
-        order = np.argsort(owners, kind="stable")
-        ends = np.bincount(owners, minlength=len(self.W)).cumsum()
-        self._active_rows = np.split(rows[order], ends[:-1])
+        self._active_rows = self._by_face(*np.nonzero(self.alpha))
+
+    def _by_face(self, rows: NDArray[Any], faces: NDArray[Any]) -> list[NDArray[Any]]:
+        """Split a list of samples into one list for each face; `faces` has the face of each."""
+        ends = np.bincount(faces, minlength=len(self.W)).cumsum()
+        return np.split(rows[np.argsort(faces, kind="stable")], ends[:-1])
 
     def _lanes(self, faces: Integers) -> NDArray[Any]:
         """Return these faces as columns of U."""
@@ -353,11 +347,11 @@ class FaceAscent:
     def _scan(self, faces: Integers) -> list[NDArray[Any]]:
         """Scan all samples on some faces; return blocks (2, any number) of active pairs of negatives."""
         U, n, blocks = self._lanes(faces), len(self._y), []
-        pairs = np.empty((2, min(self._options.scan_rows, n) * len(faces)), dtype=np.int32)
-        out, threshold = np.empty_like(U[0]), -1.0 - self._options.margin_band
+        pairs = np.empty((2, min(OPTIONS.scan_rows, n) * len(faces)), dtype=np.int32)
+        out, threshold = np.empty_like(U[0]), -1.0 - OPTIONS.margin_band
         self.loss_on_negatives[faces] = 0.0
-        for first, last in stretches(n, self._rows, U.shape[1], self._options.scan_rows):
-            n_pairs = scan(
+        for first, last in stretches(n, self._rows, U.shape[1], OPTIONS.scan_rows):
+            n_pairs = _scan(
                 *self._samples, self._scale, U, faces, first, last, self._y, self._caps_columns,
                 self._score_row, threshold, self.scores, self.loss_on_negatives, pairs, out,
             )  # fmt: skip
@@ -373,7 +367,7 @@ class FaceAscent:
         """Return the active negatives of a face, and its positives that were active at the last scan."""
         rows, positives = self._active_rows[k], self._positives_of_face[k]
         is_active = (self.alpha[positives, k] > 0.0) | (
-            self.scores[self._score_row[positives], k] < 1.0 + self._options.margin_band
+            self.scores[self._score_row[positives], k] < 1.0 + OPTIONS.margin_band
         )
         return self._union(rows[self._y[rows] < 0.0], positives[is_active])
 
@@ -384,12 +378,12 @@ class FaceAscent:
         self._mask[union] = False
         return union
 
-    def _ascend_face(self, k: int, rows: Integers, accuracy: float, passes: int) -> None:
+    def _climb_face(self, k: int, rows: Integers, accuracy: float, passes: int) -> None:
         """Climb face k over these samples, which become its active ones."""
         alpha = self.alpha[rows, k]
         n_passes = climb_face(
             self._rows, self._scale, self._y[rows], self._caps[rows, k], self._squares[rows], rows, alpha,
-            self.W[k], accuracy, passes, int(self._rng.integers(1 << 31)), self._options.entries_per_call,
+            self.W[k], accuracy, passes, int(self._rng.integers(1 << 31)),
         )  # fmt: skip
         self.passes += n_passes * len(rows) / (len(self._y) * len(self.W))
         self.alpha[rows, k] = alpha

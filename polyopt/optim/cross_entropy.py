@@ -1,14 +1,17 @@
-"""The cross-entropy method for 0-1 problems: sample patterns, and shift the probabilities to the best ones.
+"""The cross-entropy method for 0-1 problems: draw patterns, and shift their distribution to the best of them.
 
-A pattern is a 0-1 vector; one Bernoulli variable per coordinate is used (R. Y. Rubinstein and D. P. Kroese,
-The Cross-Entropy Method, 2004). Of N patterns drawn with probabilities p, the *elite* are those with a score
-of at most the threshold γ, the ρ-quantile of the N scores. With p̂_j the fraction of the elite in which
-coordinate j is 1,
+A pattern is a 0-1 vector; its coordinates are drawn as independent Bernoulli variables with probabilities p
+(R. Y. Rubinstein and D. P. Kroese, The Cross-Entropy Method, 2004). An iteration draws N patterns. Its
+*elite* are the patterns with a score of at most the threshold γ, the ρ-quantile of the N scores. With p̂_j
+the fraction of the elite in which coordinate j is 1, the iteration sets
 
     p ← β p + (1 − β) p̂.
 
 Only the ranks of the scores matter. The iteration is :meth:`_Run.step`; each pattern is scored once
 (:class:`_PatternScores`).
+
+A scorer of batches may *screen* a pattern: instead of its score it returns infinity, if it can prove that the
+pattern is not elite.
 """
 
 from collections.abc import Callable
@@ -38,7 +41,7 @@ def require(holds: bool, name: str, value: object, allowed: str) -> None:
 
 @dataclass(frozen=True)
 class Rules:
-    """Sizes and stopping rules of a run, as the parameters of :func:`cross_entropy_minimize`."""
+    """Sizes and stopping rules of a run, under their names in :func:`cross_entropy_minimize`."""
 
     n_samples: int = 100
     rho: float = 0.1
@@ -58,8 +61,8 @@ class Rules:
         require(0 <= self.tol < 0.5, "tol", self.tol, "at least 0 and under 0.5")
 
     @property
-    def elite(self) -> int:
-        """Number of elite patterns without ties."""
+    def n_elite(self) -> int:
+        """Number of elite patterns of an iteration, without ties."""
         return max(ceil(self.rho * self.n_samples - 1e-9), 1)  # 0.07 · 100 is a little over 7
 
 
@@ -68,19 +71,18 @@ class CrossEntropyResult:
     """The result of a search, without multipliers or a bound.
 
     pattern (n,): the best pattern scored; None without a finite score.
-    value: its score; nan if there is none.
+    value: score of that pattern; nan without one.
     p (n,): probabilities at the end.
-    status: how the search ended; ``FAILED`` if no pattern has a finite score.
-    reason: the reason for the status, as text.
+    status, reason: how the search ended, and why, as text; ``FAILED`` if no pattern has a finite score.
     history: one record per iteration: ``iteration``; ``best`` score so far and ``elite_threshold``;
         ``mean_p`` and ``entropy`` of p after the iteration (mean over the coordinates, in nats, at most
         log 2); ``evaluations``, ``cache_hits``, ``screened`` and ``failures`` of this iteration; ``seconds``
         since the start.
     iterations: number of iterations.
     evaluations: number of patterns scored, including incumbents and failures.
-    cache_hits: patterns drawn whose score was known.
-    screened: patterns that a batch scorer proved not to be elite.
-    failures: patterns whose score is infinite or nan.
+    cache_hits: number of patterns drawn whose score was known.
+    screened: number of patterns that a batch scorer proved not to be elite.
+    failures: number of patterns whose score is infinite or nan.
     seconds: time taken.
     """
 
@@ -141,41 +143,41 @@ def cross_entropy_minimize(
         brings another value into the elite. Low values may end a search at once: if most good patterns need
         more ones than are drawn, the empty pattern wins.
     n_samples : int
-        Patterns drawn in an iteration, N.
-    rho : float
-        Fraction of them that is elite, the lowest scores, over 0 and up to 1; ties with the last, up to 1e-9
-        relative, are elite too. (The "1 − ρ percentile" of some slides, for a minimisation, is rho=0.9 here;
-        nearly all patterns are then elite, and the probabilities do not concentrate.)
+        Number N of patterns drawn in an iteration.
+    rho : float Fraction ρ of the patterns of an iteration that is elite, above 0 and at most 1. Patterns that
+        tie with the last elite one, up to 1e-9 relative, are elite too. (With the "1 − ρ percentile" that
+        some slides name for a minimisation, rho=0.9 here, nearly all patterns are elite, and p does not
+        concentrate.)
     beta : float
-        Smoothing: weight of the old p, from 0 (p becomes p̂) to under 1.
+        Smoothing: weight β of the old p, from 0 (p becomes p̂) to under 1.
     patience : int
-        Iterations in a row without a decrease of the best score or the elite threshold that end the search.
+        The search ends after so many iterations in a row that lower neither the best score nor the elite
+        threshold.
     max_iter : int
         Maximal number of iterations.
-    tol : float
-        The search ends when every probability is this close to 0 or 1, or when all patterns of an iteration
-        were drawn before.
+    tol : float The search ends when every probability is within `tol` of 0 or 1. (It also ends when an
+        iteration draws no new pattern.)
     lower_bound : float, default=-inf
         Lower bound on all scores: the search ends when the best score attains it, up to 1e-9 relative.
     incumbents : array_like of shape (r, n), optional
         Patterns scored first. They belong to the elite of every iteration whose threshold they meet.
     batch : bool, default=False
         True if `score` takes patterns of shape (s, n), a threshold, and a number `wanted`, and returns s
-        scores. It may then return infinity for a pattern if it can prove that its score is above a finite
-        threshold, or above the wanted-th least of the scores that it returns. The threshold is the last
-        iteration's; patterns are passed again with a higher one if that was too low, so that the search is
-        the same as without such proofs. A failure is nan, or infinity without such a proof.
-    improve : callable, optional
-        Takes a pattern of the elite or an incumbent, and its score, and returns None, or a pattern that is no
-        worse and its score. Each pattern is improved once, and improved patterns are not improved again. The
-        improved patterns replace the elite in p̂. A worse pattern is not used.
+        scores. It may screen a pattern, that is, return infinity, if it can prove that the score is above the
+        threshold, which must be finite, or above the wanted-th least of the scores that it returns. The
+        threshold passed is γ of the last iteration. If it turns out too low, screened patterns are passed
+        again with a higher one, so the search is the same as without screening. A failure is nan, or infinity
+        that is no such proof.
+    improve : callable, optional Takes a pattern (of the elite, or an incumbent) and its score. Returns None,
+        or another pattern and its score; these are ignored if the score is higher. Each pattern is improved
+        once, and the results are not improved again. Improved patterns replace the elite ones in p̂.
     time_limit : float, optional
         Seconds for the whole search; checked after each pattern, or after each batch. A batch scorer that
         stops earlier returns nan for the remaining patterns.
     random_state : int, Generator or None, default=0
         Seed of the patterns drawn.
     progress : callable, optional
-        Called with each record of the history.
+        A function that is called with each record of the history.
 
     Returns
     -------
@@ -241,7 +243,11 @@ def _patterns(incumbents: ArrayLike | None, n: int) -> Bits:
 
 
 class _Run:
-    """The iterations: probabilities p (n,), history, and the status, None until the search ends."""
+    """The iterations of a search.
+
+    p (n,): the probabilities.
+    status, reason: how the search ended; None and "" until then.
+    """
 
     def __init__(self, rules: Rules, p: Vector, lower_bound: float, scores: "_PatternScores", clock: Clock):
         self.rules, self.p, self.lower_bound, self.scores, self.clock = rules, p, lower_bound, scores, clock
@@ -249,8 +255,8 @@ class _Run:
         self.reason = ""
         self.history: list[dict[str, float]] = []
         self.threshold = np.inf  # γ of the last iteration
-        self.least = {"best": np.inf, "threshold": np.inf}  # least values so far
-        self.idle = 0  # iterations in a row that lowered neither
+        self.least = {"best": np.inf, "threshold": np.inf}  # least score drawn and least threshold, so far
+        self.idle = 0  # number of iterations in a row that lowered neither of these
 
     def iterate(
         self, incumbents: Bits, rng: np.random.Generator, progress: Callable[[dict[str, float]], None] | None
@@ -258,7 +264,7 @@ class _Run:
         """Score the incumbents, then iterate until a rule ends the search; OutOfTimeError at the limit."""
         scores, scored = self.scores, _Scored(incumbents, np.empty(0))
         if len(incumbents):
-            scored = scores.improved(scores.evaluate(incumbents, elite=len(incumbents)).up_to(np.inf))
+            scored = scores.improved(scores.evaluate(incumbents, n_elite=len(incumbents)).up_to(np.inf))
         while self.status is None:
             if scores.evaluations:
                 self.clock.check()
@@ -273,8 +279,8 @@ class _Run:
         rules, scores, old_counts = self.rules, self.scores, self.scores.counts
         patterns = rng.random((rules.n_samples, len(self.p))) < self.p
         was_drawn = scores.were_drawn(patterns)
-        drawn = scores.evaluate(patterns, rules.elite, self.threshold)
-        self.threshold = kth_least(drawn.values, rules.elite)
+        drawn = scores.evaluate(patterns, rules.n_elite, self.threshold)
+        self.threshold = kth_least(drawn.values, rules.n_elite)
         if self.threshold == np.inf:  # fewer finite scores than elite patterns: all are elite
             self.threshold = max(drawn.values[drawn.values < np.inf], default=np.inf)
         improved = scores.improved(drawn.up_to(self.threshold))
@@ -298,7 +304,8 @@ class _Run:
         self.idle += 1
         for name, value in (("best", best_drawn), ("threshold", self.threshold)):
             least = self.least[name]
-            if value < least - (TIE * abs(least) if least < np.inf else 0.0):
+            min_decrease = TIE * abs(least) if least < np.inf else 0.0
+            if value < least - min_decrease:
                 self.least[name], self.idle = value, 0
         if meets(self.scores.best_value, self.lower_bound):
             self.status, self.reason = Status.CONVERGED, "the best score meets the lower bound"
@@ -335,7 +342,7 @@ def kth_least(values: Vector, k: int) -> float:
 
 
 def with_ties(value: float) -> float:
-    """Return the largest score that ties with this one: scores are exact only up to a solver's rounding."""
+    """Return the largest score that ties with `value`: scores are exact only up to a solver's rounding."""
     return value + TIE * abs(value)
 
 
@@ -343,7 +350,7 @@ class _Scored(NamedTuple):
     """Patterns and their scores."""
 
     patterns: Bits  # (s, n)
-    values: Vector  # (s,), infinite after a failure, or if proven not to be elite
+    values: Vector  # (s,) scores, infinite for failures and screened patterns
 
     def up_to(self, threshold: float) -> "_Scored":
         """Return the patterns with a score up to the threshold, ties included."""
@@ -352,17 +359,20 @@ class _Scored(NamedTuple):
 
 
 class _PatternScores:
-    """Scores of patterns, each evaluated once; the best pattern, and counts. Keys are packed bits."""
+    """Scores of patterns, each evaluated once; the best pattern, and counts.
+
+    Patterns are the keys of its dictionaries, as packed bits.
+    """
 
     def __init__(
         self, score: Callable[..., Any], is_batch: bool,
         improve: Callable[[Bits, float], tuple[Any, float] | None] | None, clock: Clock,
     ):  # fmt: skip
         self._score, self._is_batch, self._improve, self._clock = score, is_batch, improve, clock
-        self._values: dict[bytes, float] = {}  # infinite after a failure, and for a screened pattern
+        self._values: dict[bytes, float] = {}  # scores, infinite for failures and screened patterns
         self._floors: dict[bytes, float] = {}  # lower bounds on the scores of screened patterns
-        self._improved: dict[bytes, tuple[Bits, float]] = {}
-        self._drawn: set[bytes] = set()
+        self._improved: dict[bytes, tuple[Bits, float]] = {}  # results of `improve`
+        self._drawn: set[bytes] = set()  # patterns passed to `evaluate`
         self.evaluations = self.cache_hits = self.screened = self.failures = 0
         self.best_value = np.inf
         self.best: Bits | None = None
@@ -376,24 +386,25 @@ class _PatternScores:
         """True if all patterns were drawn before."""
         return self._drawn.issuperset(_keys(patterns))
 
-    def evaluate(self, patterns: Bits, elite: int, guess: float = np.inf) -> _Scored:
-        """Score patterns (s, n), exactly for the `elite` least scores and their ties.
+    def evaluate(self, patterns: Bits, n_elite: int, guess: float = np.inf) -> _Scored:
+        """Return patterns (s, n) with their scores, exact for the `n_elite` least scores and their ties.
 
-        A batch scorer may screen by the threshold `guess`. If fewer than `elite` scores are below it, the
+        A batch scorer may screen by the threshold `guess`. If fewer than `n_elite` scores are below it, the
         screened patterns are scored again with a sufficient threshold, so the result does not depend on the
         guess. OutOfTimeError at the limit; the best pattern so far is kept.
         """
         keys = _keys(patterns)
         evaluated: set[bytes] = set()
-        # If `elite` scores are known already, the threshold is at most the last of them.
-        threshold = with_ties(min(guess, kth_least(self._known(keys), elite))) if self._is_batch else np.inf
+        threshold = np.inf
+        if self._is_batch:  # if `n_elite` scores are known already, the last of them is sufficient
+            threshold = with_ties(min(guess, kth_least(self._known(keys), n_elite)))
         while True:
             rows = {key: row for row, key in enumerate(keys) if not self._is_sufficient(key, threshold)}
             evaluated |= rows.keys()
             if rows:
-                self._evaluate(list(rows), patterns[list(rows.values())], threshold, elite)
+                self._evaluate(list(rows), patterns[list(rows.values())], threshold, n_elite)
             values = self._known(keys)
-            sufficient = with_ties(kth_least(values, elite))
+            sufficient = with_ties(kth_least(values, n_elite))
             if sufficient <= threshold:
                 break
             threshold = sufficient
@@ -403,7 +414,7 @@ class _PatternScores:
         return _Scored(patterns, values)
 
     def improved(self, elite: _Scored) -> _Scored:
-        """Return the patterns after `improve`, which is called once for each."""
+        """Return the elite with each pattern replaced by its improvement."""
         if self._improve is None or not len(elite.patterns):
             return elite
         pairs = [
@@ -415,6 +426,7 @@ class _PatternScores:
         return _Scored(np.array([pattern for pattern, _ in pairs]), np.array([value for _, value in pairs]))
 
     def _improvement(self, key: bytes, pattern: Bits, value: float) -> tuple[Bits, float]:
+        """Return a pattern's improvement and its score; `improve` is called once for each pattern."""
         if key not in self._improved:
             assert self._improve is not None
             better = self._improve(pattern, value)
@@ -434,14 +446,15 @@ class _PatternScores:
         return self._improved[key]
 
     def _known(self, keys: list[bytes]) -> Vector:
+        """Return the known scores, infinite for the others."""
         return np.array([self._values.get(key, np.inf) for key in keys])
 
     def _is_sufficient(self, key: bytes, threshold: float) -> bool:
-        """True if the score is known, or known to be above the threshold."""
+        """True if the score is known, or proven to be at least the threshold."""
         value = self._values.get(key)
         return value is not None and (value < np.inf or self._floors.get(key, np.inf) >= threshold)
 
-    def _evaluate(self, keys: list[bytes], patterns: Bits, threshold: float, elite: int) -> None:
+    def _evaluate(self, keys: list[bytes], patterns: Bits, threshold: float, n_elite: int) -> None:
         """Score patterns and store their values; raise OutOfTimeError if time is up."""
         patterns.setflags(write=False)
         if not self._is_batch:
@@ -450,16 +463,16 @@ class _PatternScores:
                 if self._clock.is_over:
                     raise OutOfTimeError
             return
-        values = np.asarray(self._score(patterns, threshold, elite), dtype=np.float64)
+        values = np.asarray(self._score(patterns, threshold, n_elite), dtype=np.float64)
         if values.shape != (len(patterns),):
             raise ValueError(
                 f"score must return {len(patterns)} scores for as many patterns; "
                 f"what it returned has shape {values.shape}"
             )
-        # Infinity is a valid proof if the threshold is finite, or at least `elite` scores are.
-        is_proof = threshold < np.inf or np.isfinite(values).sum() >= elite
+        # Infinity is a valid proof if the threshold or at least `n_elite` scores are finite.
+        is_proof = threshold < np.inf or np.isfinite(values).sum() >= n_elite
         finite = np.where(np.isfinite(values), values, np.inf)
-        floor = min(threshold, with_ties(kth_least(finite, min(elite, len(values)))))
+        floor = min(threshold, with_ties(kth_least(finite, min(n_elite, len(values)))))  # proven by infinity
         for key, pattern, value in zip(keys, patterns, values.tolist(), strict=True):
             if value == np.inf and is_proof:
                 self._values[key], self._floors[key] = np.inf, floor

@@ -10,7 +10,11 @@ ARMIJO = 1e-4
 
 
 def solve_scaled(H: Vector, b: Vector) -> Vector:
-    """Return H⁻¹ b for symmetric H; a ridge is added to H, scaled, until it has a Cholesky factor."""
+    """Return H⁻¹ b for symmetric H with a positive diagonal.
+
+    H is scaled to a unit diagonal, and a ridge is added until it has a Cholesky factor; without one, the
+    result is b divided by the diagonal.
+    """
     scale = 1.0 / np.sqrt(H.diagonal())
     H = H * scale[:, None] * scale
     for ridge in (0.0, 1e-14, 1e-11, 1e-8):
@@ -23,7 +27,10 @@ def solve_scaled(H: Vector, b: Vector) -> Vector:
 
 
 def positive_factor(H: Vector) -> tuple[Vector, bool]:
-    """Return the lower Cholesky factor of a symmetric H; a ridge is added to H in place if necessary."""
+    """Return the lower Cholesky factor of a symmetric H, as ``cho_factor`` does.
+
+    If H is not positive definite, a ridge is added to it in place, ten times as large in each trial.
+    """
     size = float(np.abs(H).max()) or 1.0
     ridge = 0.0
     while True:

@@ -1,10 +1,10 @@
 """The outer loop of all polyhedral methods: rounds (iterations) of a method, from one start or many.
 
 Faces are the rows of W (K, m+1), bias last. A :class:`Problem` defines a start and a round;
-:func:`run_rounds` makes rounds and keeps the best point, the history and the clock. A method that changes its
-problem on the way, as PLUME sharpens its gate, is a sequence of stages (:func:`run_stages`), each of which
-begins at the best point of the last. :func:`run_from_many_starts` repeats this. There are two kinds of
-problems:
+:func:`run_rounds` makes rounds and keeps the best point, the history and the clock. If a method changes its
+problem on the way (PLUME sharpens its gate), the run is a sequence of stages (:func:`run_stages`), each of
+which begins at the best point of the stage before. :func:`run_from_many_starts` makes a run from each start.
+There are two kinds of problems:
 
 - :class:`AlternatingProblem`: alternating minimisation over faces and assignment. If reassignment never
   increases the objective, and a sample moves only for a strict decrease, the objective is non-increasing and
@@ -35,22 +35,22 @@ Assignment = NDArray[np.int64]
 Faces = NDArray[np.float64]
 
 MIN_REL_DECREASE = 1e-6
-"""Relative decrease of the objective at which a round may end before its duality gap is closed."""
-_STOPPED = (Status.TIME_LIMIT, Status.INTERRUPTED)  # these end the run
+"""Relative decrease of the objective from which a round may end before its duality gap is closed."""
+_STOPPED = (Status.TIME_LIMIT, Status.INTERRUPTED)  # statuses of a round that end the whole run
 
 
 @dataclass(frozen=True)
 class Round(Generic[State]):
     """The result of a round."""
 
-    point: Solution  # a limit in its status ends the run
+    point: Solution  # the point reached; if its status is a limit, the run ends
     following: State  # state from which the next round begins
-    record: dict[str, float]  # for the history, besides the round's number, seconds and objective
+    record: dict[str, float]  # entries of the history besides the round's number, seconds and objective
     is_fixed: bool = False  # True if another round would change nothing
 
 
 class Problem(PicklesWithout, ABC, Generic[State]):
-    """A start and a round; the state is an assignment or faces.
+    """A method's start and its round, on states that are assignments or faces.
 
     unit: name of a round in the history.
     """
@@ -58,7 +58,7 @@ class Problem(PicklesWithout, ABC, Generic[State]):
     unit = "round"
 
     def generators(self, seed: int, count: int) -> list[np.random.Generator]:
-        """Return random generators for `count` starts."""
+        """Return a random generator for each of `count` starts."""
         return generators_of(seed, count)
 
     @abstractmethod
@@ -66,19 +66,19 @@ class Problem(PicklesWithout, ABC, Generic[State]):
         """Draw an initial state; improve it if the problem can do that."""
 
     def judge(self, state: State) -> Round[State] | None:
-        """Return the state as a first point; None if it is not a point, so that a round must come first."""
+        """Return the state as a point, before any round; None if only a round makes a point of it."""
         return None
 
     @abstractmethod
     def round(self, state: State, time_limit: float | None) -> Round[State]:
-        """Make a round from the state; return the next point."""
+        """Make a round from the state; return its point and the next state."""
 
 
 class AlternatingProblem(Problem[Assignment]):
     """Alternation between an assignment and its faces.
 
-    The state is an assignment (n,), -1 for samples that need none; the solution has it as ``assignment``. It
-    becomes a point when its program is solved.
+    The state is an assignment (n,), -1 for samples that need none. A round solves the program of the
+    assignment, and reassigns the samples; the solution has the program's assignment as ``assignment``.
     """
 
     @abstractmethod
@@ -90,7 +90,7 @@ class AlternatingProblem(Problem[Assignment]):
         """Return an assignment that is better for the faces of the point, or the same one."""
 
     def round(self, state: Assignment, time_limit: float | None) -> Round[Assignment]:
-        """Return the optimum for an assignment, and the next assignment."""
+        """Return the optimum for the assignment, and the next assignment."""
         point = self.solve(state, time_limit)
         following = self.reassign(point, state)
         moved = int((following != state).sum())
@@ -127,7 +127,7 @@ class DescentProblem(Problem[Faces]):
     def step(self, W: Faces, time_limit: float | None) -> Solution:
         """Return the next point: primal ``W``, its objective by :meth:`value`, multipliers if there are any.
 
-        A limit in its status ends the run.
+        If its status is a limit, the run ends.
         """
 
     @abstractmethod
@@ -140,7 +140,7 @@ class DescentProblem(Problem[Faces]):
         return Round(point, state, self.record(state))
 
     def round(self, state: Faces, time_limit: float | None) -> Round[Faces]:
-        """Make a step; the run ends at the objective 0, which is minimal."""
+        """Make a step; at the objective 0, the least possible, the run ends."""
         point = self.step(state, time_limit)
         W = point["W"]
         return Round(point, W, self.record(W), is_fixed=point.objective == 0.0)
@@ -151,7 +151,7 @@ def random_faces(X: Matrix, y: Vector, c: Vector, n_faces: int, rng: np.random.G
 
     The regions in which a face has the least score are cones around that mean, so each face is assigned the
     negatives on its side. The data are standardised with the weights c (n,), so the faces do not depend on
-    units of X, and repetition is equivalent to weight. Features that are 0 in all samples have the weight 0.
+    units of X, and a sample of weight 2 counts as two samples. The faces have 0 at features without entries.
     """
     from sklearn.preprocessing import StandardScaler
 
@@ -166,17 +166,12 @@ def random_faces(X: Matrix, y: Vector, c: Vector, n_faces: int, rng: np.random.G
 
 @dataclass(frozen=True)
 class Stage(Generic[State]):
-    """A problem, and the limits of its rounds.
-
-    max_iter: maximal number of rounds.
-    tol: relative decrease of the least objective below which a round counts as idle.
-    patience: number of idle rounds in a row that end the stage.
-    """
+    """A problem, and the limits of its rounds."""
 
     problem: Problem[State]
-    max_iter: int = 100
-    tol: float = TIE
-    patience: int = 1
+    max_iter: int = 100  # maximal number of rounds
+    tol: float = TIE  # relative decrease of the least objective below which a round counts as idle
+    patience: int = 1  # number of idle rounds in a row that end the stage
 
     def __post_init__(self) -> None:
         whole("max_iter", self.max_iter)
@@ -188,11 +183,11 @@ def run_rounds(
     problem: Problem[State], state: State, *, max_iter: int = 100, tol: float = TIE, patience: int = 1,
     time_limit: float | None = None,
 ) -> Solution:  # fmt: skip
-    """Make rounds from one state, an assignment or faces, until they change nothing.
+    """Make rounds from one state until they change nothing, as one :class:`Stage`; return the best point.
 
-    The first round is always made. Return the best point, the start included if it is a point. ``history``
-    has a record for each round, numbered from 1, and one numbered 0 for such a start. A limit, or Ctrl-C once
-    there is a point, ends the run with the best point.
+    The first round is always made. The start counts as a point if :meth:`Problem.judge` makes a point of it.
+    ``history`` has a record for each round, numbered from 1, and one with the number 0 for such a start. A
+    limit, or Ctrl-C once there is a point, ends the run with the best point.
     """
     return run_stages([Stage(problem, max_iter, tol, patience)], state, time_limit=time_limit)
 
@@ -201,11 +196,12 @@ def run_stages(
     stages: Sequence[Stage[State]], state: State, *, max_iter: int | None = None,
     time_limit: float | None = None,
 ) -> Solution:  # fmt: skip
-    """Run the stages in order, each from the best point of the last, as :func:`run_rounds`.
+    """Run the stages in order, as :func:`run_rounds`, each from the best point of the stage before.
 
-    max_iter: rounds of all stages together. After this or the time limit, or Ctrl-C, later stages only
-        evaluate the best point. The status is ITERATION_LIMIT if no round remains for the last stage.
-    Returns: the best point; its objective is that of the last stage that can evaluate a state.
+    max_iter: largest number of rounds of all stages together. After this limit, the time limit or Ctrl-C, the
+        later stages only evaluate the best point. If no round remains for the last stage, the status is
+        ITERATION_LIMIT.
+    Returns: the best point; its objective is that of the last stage whose problem can evaluate a state.
     """
     run = _Run(Clock(time_limit), state, max_iter)
     for stage in stages:
@@ -221,27 +217,28 @@ def run_from_many_starts(
 ) -> Solution:  # fmt: skip
     """Run the stages from `n_init` random starts of the first stage's problem, and return the best run.
 
-    time_limit: seconds, for all starts together.
-    n_jobs: starts run at once, as joblib counts.
-    first, last: functions of the seconds left (None for no limit) that return an additional start, before and
-        after the random ones.
-    max_iter: rounds of all stages together, per start.
-    finish: a function of a run's solution and the seconds left that improves it; not called after a time
-        limit or Ctrl-C.
-    Returns: the best run, as :func:`polyopt.optim.starts.best_of`; ``runs`` has all.
+    time_limit: seconds for all starts together.
+    n_jobs: number of parallel runs, as joblib counts.
+    first, last: functions that return an additional start, before and after the random starts; their argument
+        is the number of seconds left (None for no limit).
+    max_iter: largest number of rounds of all stages together, per start.
+    finish: a function of a run's solution and the seconds left that returns an improved solution; it is not
+        called after a time limit or Ctrl-C.
+    Returns: the best run, as :func:`polyopt.optim.starts.best_of`; ``runs`` has all runs.
     """
     whole("n_init", n_init)
     problem = stages[0].problem
     generators = problem.generators(seed, n_init)
 
     def run(number: int, time_left: float | None) -> Solution:
-        clock, index = Clock(time_left), number - (first is not None)
+        clock = Clock(time_left)
+        random_number = number if first is None else number - 1
         if first is not None and number == 0:
             state = first(clock.left)
-        elif last is not None and index == n_init:
+        elif last is not None and random_number == n_init:
             state = last(clock.left)
         else:
-            state = problem.start(generators[index], clock.left)
+            state = problem.start(generators[random_number], clock.left)
         solution = run_stages(stages, state, max_iter=max_iter, time_limit=clock.left)
         if finish is None or solution.status in _STOPPED:
             return solution
@@ -255,12 +252,15 @@ def run_from_many_starts(
 
 
 class _Run(Generic[State]):
-    """One run: its best point, its history, and its status."""
+    """One run: its best point, its history, and its status.
+
+    state: the state after the best point, from which the next stage begins.
+    """
 
     def __init__(self, clock: Clock, state: State, max_iter: int | None):
         self.clock, self.max_iter = clock, np.inf if max_iter is None else whole("max_iter", max_iter)
         self.best: Solution | None = None
-        self.state = state  # the state after the best point
+        self.state = state
         self.status = Status.ITERATION_LIMIT
         self.rounds_made = 0
         self.history: list[dict[str, float]] = []
@@ -287,7 +287,8 @@ class _Run(Generic[State]):
                 state = outcome.following
                 self.rounds_made += 1
                 self._record(problem.unit, outcome)
-                least, value = np.inf if self.best is None else self.best.objective, outcome.point.objective
+                value = outcome.point.objective
+                least = np.inf if self.best is None else self.best.objective
                 idle = 0 if self.best is None or value < least - stage.tol * abs(least) else idle + 1
                 # Of equal points the later one is kept, because it has multipliers for its assignment.
                 if self.best is None or value <= least + TIE * abs(least):

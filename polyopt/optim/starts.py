@@ -21,8 +21,8 @@ def best_of(
 ) -> Solution:  # fmt: skip
     """Make runs 0 to `count` - 1, at least one, and return the one with the least objective.
 
-    run: takes the number of the run and the seconds left (None for no limit).
-    time_limit: seconds for all runs together; when they are over only the first run is still begun.
+    run: a function of the run's number and the seconds left (None for no limit) that returns its solution.
+    time_limit: seconds for all runs together; after them no run begins, except the first.
     n_jobs: number of parallel runs, as joblib counts.
     Returns: the best run, the first if several tie. ``history`` has the records of all runs, each with the
         number of its ``start``; ``runs`` has the runs themselves, without multipliers; ``iterations`` and
@@ -56,9 +56,9 @@ def number_of_best(runs: Sequence[Solution]) -> int:
 def continued(
     history: Sequence[dict[str, float]], unit: str, start: int, offset: int, seconds: float
 ) -> list[dict[str, float]]:
-    """Renumber the records of a run that continues start `start` after `offset` iterations and `seconds`.
+    """Return the records of a run that continues run `start` after `offset` iterations and `seconds`.
 
-    `unit` is the key of the iteration's number.
+    unit: the key of the iteration's number, which is counted on, as the seconds are.
     """
     return [
         {

@@ -29,12 +29,13 @@ class LinearSolution:
     """The result of one solve.
 
     status: SOLVED; a limit or STALLED, with a point that may be neither feasible nor optimal; CUT_OFF, with
-        multipliers only; INFEASIBLE, UNBOUNDED or FAILED, with neither.
-    x: the point; nan if there is none.
-    duals: multipliers ν of the rows, with d(minimum)/dr = −ν of A x == r: at least 0 at an upper bound, at
-        most 0 at a lower one; nan if there are none. Those of CUT_OFF prove a minimum above the cutoff, to
-        HiGHS's tolerance.
+        multipliers only; INFEASIBLE, UNBOUNDED or FAILED, with neither point nor multipliers.
+    x (p,): the point; nan if there is none.
+    duals (q,): multipliers ν of the rows; nan if there are none. ν_i ≥ 0 if row i is at its upper bound and
+        ν_i ≤ 0 if it is at its lower bound: ν_i is −d(minimum)/d(bound of row i). After CUT_OFF they prove,
+        to HiGHS's tolerance, that the minimum is above the cutoff.
     objective: c·x; nan if there is no point.
+    iterations: number of simplex iterations.
     warm: True if the solve started from the last basis, and did not fail.
     """
 
@@ -81,8 +82,9 @@ class PersistentLP:
         self._highs = highspy.Highs()
         for name, value in _OPTIONS.items():
             self._highs.setOptionValue(name, value)
+        # HiGHS requires the same number of threads for all models of a process; another number is an error
+        # even of an empty model.
         if self._highs.run() == highspy.HighsStatus.kError:
-            # HiGHS requires the same number of threads for all models of a process.
             self._highs.setOptionValue("threads", 0)
         lp = highspy.HighsLp()
         lp.num_row_, lp.num_col_ = self._A.shape
@@ -174,7 +176,10 @@ _WITH_DUALS = (
 
 
 def margin_rows(signed: Vector, y: Vector) -> sp.csc_array:
-    """Return the matrix [signed, y, I] of the constraints on (a, b, ξ), with signed (n, p): y_i K_ij t_j."""
+    """Return the matrix [signed, y, I] of margin constraints on coefficients, intercept and slacks (a, b, ξ).
+
+    signed (n, p): y_i K_ij t_j, with the kernel matrix K and a signed unit t_j of each coefficient.
+    """
     n, p = signed.shape
     if signed.all():  # no zeros to remove
         indices = np.tile(np.arange(n, dtype=np.int32), p), np.arange(p + 1, dtype=np.int32) * n

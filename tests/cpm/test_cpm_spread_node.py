@@ -102,7 +102,7 @@ def dive(search, face, levels):
     K, allowed, parent, names, bounds = (
         len(search.best.W),
         search.heap[0].state.allowed.copy(),
-        search.root,
+        search.first_state,
         {},
         [],
     )

@@ -9,7 +9,7 @@ from helpers.draws import anywhere, drawn_calls, length, pick, rows_anywhere
 from formulations.language.types import dense
 from polyopt.cpm.block_ascent import _climb_pairs
 from polyopt.linalg.rows import as_rows, in_lanes
-from polyopt.optim.coordinate_ascent import _copies, add_rows, climb_face, scan, square_lengths, sweep
+from polyopt.optim.coordinate_ascent import _copies, _scan, _sweep, add_rows, climb_face, square_lengths
 
 SCALE = 0.5
 MOST_PASSES = 10_000
@@ -70,7 +70,7 @@ def check_scan(rng, form, K, alike, single, n, m):
     U = anywhere(rng, in_lanes(W[1:], np.float32 if single else np.float64))
     scores, inside = np.full((int((y > 0).sum()), K + 1), np.nan), np.zeros(K + 1)
     pairs, out = np.empty((2, n * K), dtype=np.int32), anywhere(rng, np.empty_like(U[0]))
-    used = scan(*parts(rows), SCALE, U, faces, first, last, y, caps, slots, -1.1, scores, inside, pairs, out)
+    used = _scan(*parts(rows), SCALE, U, faces, first, last, y, caps, slots, -1.1, scores, inside, pairs, out)
     s, C = lifted(X) @ W.T, np.broadcast_to(caps, (n, K + 1))
     seen = np.zeros(n, dtype=bool)
     seen[first:last] = True
@@ -115,8 +115,8 @@ def check_sweep(rng, form, K, alike, n, m):
     W, mu, work = np.zeros((K, m + 1)), np.zeros((n, K)), anywhere(rng, np.zeros((2, U.shape[1])))
     single, narrow = U.astype(np.float32), alpha.copy()
     for _ in range(2):
-        sweep(*parts(rows), SCALE, y, caps, squares, order, z, U, alpha, work)
-        sweep(*parts(rows), SCALE, y, caps, squares, order, z, single, narrow, work.astype(np.float32))
+        _sweep(*parts(rows), SCALE, y, caps, squares, order, z, U, alpha, work)
+        _sweep(*parts(rows), SCALE, y, caps, squares, order, z, single, narrow, work.astype(np.float32))
         for i in order:
             for k in [z[i]] if y[i] > 0 else range(K):
                 slope = 1.0 - y[i] * (A[i] @ W[k])

@@ -1,35 +1,39 @@
 """Optimal points in rational arithmetic or to many digits, by an active-set method started at a close point.
 
 Once it is known which constraints and bounds are active, the KKT conditions are linear equations. The method
-reads an active set off the close point, solves the equations, and checks the signs of the solution. If
-multipliers or constraints have the wrong sign, they change their state, and the equations are solved again.
-If none has, the KKT conditions hold exactly.
+reads an active set off the close point, solves the equations, and checks the signs of the solution. A
+constraint or weight with a wrong sign changes its state (active or inactive, slack positive or 0, weight free
+or fixed), and the equations are solved again. If no sign is wrong, the KKT conditions hold exactly.
 
-A program is the checker's :class:`polyopt.check.check.Program`. A family `row` of its rows demands
+A program is the checker's :class:`polyopt.check.check.Program`. A family of constraints, `row`, demands
 
     s_i (f_ik − Σ_{l in less_i} f_il) ≥ c − ξ        for each sample i and each face k in at_i,
 
-where f_ik is the score of sample i at face k, s_i = ±1 is ``row.side``, c is ``row.kink``, and the slack ξ
-costs ``row.cap[i]`` times ξ (a cap of None forbids slack). If ``row.pays`` is "sum", each constraint has its
-own slack; if it is "worst", the constraints of a sample share one. ``program.through(w, True)`` computes the
-scores X w, and ``program.through(beta, False)`` the adjoint X'β, each with an error bound. For a kernel, w
-are the coefficients of the expansion, and X stands for the kernel matrix.
+where f_ik is the score of sample i at face k, s_i = ±1 is ``row.side``, c is ``row.kink``, and a unit of the
+slack ξ ≥ 0 costs ``row.cap[i]`` (a cap of None forbids slack). If ``row.pays`` is "sum", each constraint has
+its own slack; if it is "worst", the constraints of a sample share one. ``program.through(w, True)`` computes
+the scores X w, and ``program.through(beta, False)`` the adjoint X'β, each with an error bound. For a kernel,
+w are the coefficients of the expansion, and X stands for the kernel matrix.
 
 A weight w has the penalty h w² + l |w|, low ≤ w ≤ high. It may be fixed at a breakpoint of its penalty: at
-low, at high, or at 0 if l > 0. The objective may have D/2 times the variance of the scores, too. With the
-multipliers m of the constraints, and β_i the signed sum of sample i's multipliers, the equations are
+low, at high, or at 0 if l > 0. The objective may also have the term D/2 times the variance of the scores.
+With the multipliers m of the constraints, and β_i the signed sum of sample i's multipliers, the equations are
 
     2h w + l sign(w) + D·(gradient of half the variance) = X'β    for a weight that is not fixed,
     Σ β = 0                                                       for a face with an intercept,
     c − s f = ξ                                                   for an active constraint,
-    Σ m = C                                                       for a positive slack; the others are 0.
+    Σ m = C                                                       for a positive slack with the cap C;
+
+other multipliers and slacks are 0.
 
 If the objective is h|w|² plus the sum of hinge losses, the first equations give w = X'β / 2h. Then the
-weights are eliminated, only multipliers and intercepts are unknown, and each face is solved by itself. In the
-order to read: solvers of linear equations, :func:`solve_active_set`, the active sets, and their slacks.
+weights are eliminated, only multipliers and intercepts are unknown, and each face is solved by itself
+(:class:`_RowActiveSet`); otherwise weights are unknowns too (:class:`_RowAndWeightActiveSet`). A
+:class:`_Slack` has the states of the constraints that share it.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from math import inf
@@ -44,26 +48,35 @@ Multipliers = dict[str, list[Vector]]  # by the name of the family, for each fac
 Key = tuple[Any, ...]  # an unknown: ("w", face, weight), ("b", face), ("m", slack, face) or ("xi", slack)
 Expression = dict[Key, Fraction]  # a linear expression: its coefficients by unknown
 Equation = tuple[Expression, Fraction]  # an expression and the right-hand side
-ScoreTerms = Callable[[int], tuple[Expression, Fraction]]  # by sample: the score's unknown and known part
-Solve = Callable[[list[Vector], Vector, Vector], Vector]  # solves A x = right, from a guess of x
-
-MAX_EQUATIONS = 400  # solved in fractions: beyond, numbers of thousands of digits take minutes
-MAX_ROUNDS = 60  # systems of equations solved for one active set
-MAX_JOINT_ROUNDS = 12  # in which all wrong states change at once, which may cycle; later rounds change one
-CLEAR_VIOLATION = 1000  # in tolerances: then ξ is positive, even if its multipliers are not at the cap
+ScoreTerms = Callable[[int], tuple[Expression, Fraction]]  # sample -> its score's unknown and known part
+Solve = Callable[[list[Vector], Vector, Vector], Vector]  # (A, rhs, guess) -> solution of A x = rhs
 
 _ZERO, _ONE = Fraction(0), Fraction(1)
+
+
+@dataclass(frozen=True)
+class Options:
+    """Limits of the active-set method."""
+
+    max_equations: int = 400  # largest number of unknowns; with more, fractions of long numbers take minutes
+    max_rounds: int = 60  # largest number of active sets tried
+    joint_rounds: int = 12  # first rounds: they change all wrong states, which may cycle; others change one
+    # violation, in multiples of its tolerance, above which ξ counts as positive whatever its multipliers are
+    clear_violation: int = 1000
+
+
+OPTIONS = Options()
 
 # -- linear equations ----------------------------------------------------------------------------------------
 
 
-def solve_exactly(A: list[Vector], right: Vector, guess: Vector) -> Vector:
-    """Solve A x = right in fractions by Gauss-Jordan elimination.
+def solve_exactly(A: list[Vector], rhs: Vector, guess: Vector) -> Vector:
+    """Return a solution of A x = rhs in fractions, by Gauss-Jordan elimination.
 
-    Components that the equations leave undetermined are those of the guess, which is nearly a solution. Raise
-    ValueError if the equations contradict each other.
+    Components that the equations leave undetermined are copied from the guess, which is nearly a solution.
+    Raise ValueError if the equations contradict each other.
     """
-    lines = [[*line, value] for line, value in zip(A, right, strict=True)]
+    lines = [[*line, value] for line, value in zip(A, rhs, strict=True)]
     pivots: list[int] = []
     for column in range(len(A[0])):
         top = len(pivots)
@@ -96,10 +109,11 @@ def refining_solver(bits: int) -> Solve:
     exactly and solves for it in double precision.
     """
 
-    def solve(A: list[Vector], right: Vector, guess: Vector) -> Vector:
+    def solve(A: list[Vector], rhs: Vector, guess: Vector) -> Vector:
         inverse = np.linalg.pinv(np.array([[float(v) for v in line] for line in A]), rcond=1e-13)
-        x, residual, grid = [_ZERO] * len(A[0]), right, _ZERO
-        for _ in range(40):  # each gains up to 50 bits
+        x, residual = [_ZERO] * len(A[0]), rhs
+        grid = _ZERO  # the solution's components are rounded to multiples of 1/grid; set by the first step
+        for _ in range(40):  # a step gains up to 50 bits
             norm = max(map(abs, residual))
             if not norm:
                 break
@@ -111,7 +125,7 @@ def refining_solver(bits: int) -> Solve:
             candidate = [round(v * grid) / grid for v in candidate]
             new_residual = [
                 value - sum((a * v for a, v in zip(line, candidate, strict=True)), _ZERO)
-                for line, value in zip(A, right, strict=True)
+                for line, value in zip(A, rhs, strict=True)
             ]
             if max(map(abs, new_residual)) >= norm:
                 break
@@ -125,7 +139,7 @@ def refining_solver(bits: int) -> Solve:
 
 
 def check_rational_form(program: Program) -> None:
-    """Raise ValueError if the optimum need not be rational, or if the penalty counts nonzero weights."""
+    """Raise ValueError unless the optimum is rational; a penalty on the number of weights is refused too."""
     has_hinges = all(row.loss == "hinge" and row.pays != "soft" for row in program.rows)
     counts_weights = program.kind != "kernel" and any(
         count for penalties in program.prices for _, _, count, _, _ in penalties
@@ -170,16 +184,20 @@ def solve_active_set(
 ) -> tuple[list[Vector], Vector, Multipliers]:  # fmt: skip
     """Return the faces, intercepts and multipliers of the optimum.
 
-    W, b, multipliers: a close point: for each face its weights, and its intercept ([] if there are none).
-    active_tol: a number within this distance of a bound, relative to the largest of its kind, begins there.
-    solve: solves linear equations: :func:`solve_exactly`, or one of :func:`refining_solver`.
-    sign_tol: by how much a sign may be wrong: 0, unless `solve` rounds.
+    W, b, multipliers: a close point: for each face its weights, its intercept (b is [] if the program has no
+        intercepts) and its multipliers.
+    active_tol: distance within which a number of the close point counts as at its bound, relative to the
+        largest number of its kind.
+    solve: a solver of linear equations: :func:`solve_exactly`, or a result of :func:`refining_solver`.
+    sign_tol: tolerance of the signs; 0, unless `solve` rounds.
     ValueError: the active set does not settle; the point is not close enough, or the optimum is degenerate.
     """
-    has_rows_alone, all_faces = has_row_form(program), list(range(program.faces))
-    kind = _RowActiveSet if has_rows_alone else _RowAndWeightActiveSet
-    for faces in [[k] for k in all_faces] if has_rows_alone else [all_faces]:
-        active_set = kind(program, faces, W, b, multipliers, active_tol)
+    all_faces = list(range(program.faces))
+    groups, active_set_type = [[k] for k in all_faces], _RowActiveSet
+    if not has_row_form(program):
+        groups, active_set_type = [all_faces], _RowAndWeightActiveSet
+    for faces in groups:
+        active_set = active_set_type(program, faces, W, b, multipliers, active_tol)
         active_set.settle(solve, sign_tol)
         W, b, solved = active_set.W, active_set.b, active_set.multipliers()
         multipliers = {
@@ -193,6 +211,9 @@ class _RowActiveSet:
     """The slacks of some faces with their active constraints, and the point that follows from them.
 
     The weights are eliminated: w = X'β / 2h, with scores K β / 2h + b, where K is the kernel matrix, or X X'.
+
+    W, b: weights and intercepts of all faces; those of `faces` are the present solution.
+    slacks: the slacks of `faces`, with their states and multipliers.
     """
 
     def __init__(
@@ -204,18 +225,18 @@ class _RowActiveSet:
         self.W, self.b = [list(w) for w in W], list(b) or [_ZERO] * program.faces
         scores, tol = self._scores(), Fraction(active_tol)
         largest = max((max(values) for by_face in multipliers.values() for values in by_face), default=1)
-        self.slacks = [
-            _Slack(row, i, sharing, multipliers[row.name], tol * (row.cap[i] or largest or 1), scores, tol)
-            for row in program.rows
-            for i, at in enumerate(row.at)
-            if row.cap[i] != 0
-            for sharing in ([[k] for k in at] if row.pays == "sum" else [list(at)])
-            if sharing and set(sharing) <= set(faces)
-        ]
+        self.slacks: list[_Slack] = []
+        for row in program.rows:
+            for i, at in enumerate(row.at):
+                multiplier_tol = tol * (row.cap[i] or largest or 1)
+                for sharing in [[k] for k in at] if row.pays == "sum" else [list(at)]:
+                    if row.cap[i] != 0 and sharing and set(sharing) <= set(faces):
+                        slack = _Slack(row, i, sharing, multipliers[row.name], multiplier_tol, scores, tol)
+                        self.slacks.append(slack)
 
     def settle(self, solve: Solve, sign_tol: Fraction) -> None:
-        """Solve the equations and change wrong states, until all signs are right."""
-        for count in range(MAX_ROUNDS):
+        """Solve the equations and change wrong states, in turn, until no sign is wrong."""
+        for n_rounds in range(OPTIONS.max_rounds):
             self._solve_equations(solve)
             changes = self._weight_changes()
             scores = self._scores()
@@ -223,7 +244,7 @@ class _RowActiveSet:
                 changes += slack.find_changes(scores, sign_tol)
             if not changes:
                 return
-            for change in changes if count < MAX_JOINT_ROUNDS else changes[:1]:
+            for change in changes if n_rounds < OPTIONS.joint_rounds else changes[:1]:
                 change()
         raise ValueError(
             "the active set does not settle: solve more closely first (a smaller tol), or the optimum is "
@@ -245,27 +266,27 @@ class _RowActiveSet:
 
     def _solve_equations(self, solve: Solve) -> None:
         """Compute weights, intercepts, multipliers and slacks for the present active set."""
-        guess = self._weight_unknowns()
+        guess = self._weight_unknowns()  # the unknowns, each with its present value
         if self.program.intercept:
             guess |= {("b", k): self.b[k] for k in self.faces}
         for u, slack in enumerate(self.slacks):
-            if not slack.is_capped:
+            if not slack.is_capped:  # else its multiplier is the cap, and ξ is computed afterwards
                 guess |= {("m", u, k): slack.multipliers[k] for k in slack.active}
                 if slack.is_positive:
                     guess["xi", u] = slack.xi
-        if len(guess) > MAX_EQUATIONS:
-            raise ValueError(f"{len(guess)} numbers are at no bound; at most {MAX_EQUATIONS} are solved for")
+        if len(guess) > OPTIONS.max_equations:
+            limit = OPTIONS.max_equations
+            raise ValueError(f"{len(guess)} numbers are at no bound; at most {limit} are solved for")
         equations = self._equations()
         A = [[expression.get(key, _ZERO) for key in guess] for expression, _ in equations]
-        x = solve(A, [right for _, right in equations], list(guess.values())) if A else []
+        x = solve(A, [rhs for _, rhs in equations], list(guess.values())) if A else []
         values = dict(zip(guess, x, strict=True))
         for k in self.faces:
             self.b[k] = values.get(("b", k), _ZERO)
         for u, slack in enumerate(self.slacks):
-            cap = slack.cap if slack.is_capped else None
-            slack.multipliers = {
-                k: (cap or values["m", u, k]) if k in slack.active else _ZERO for k in slack.faces
-            }
+            slack.multipliers = dict.fromkeys(slack.faces, _ZERO)
+            for k in slack.active:
+                slack.multipliers[k] = (slack.cap or _ZERO) if slack.is_capped else values["m", u, k]
         self._update_weights(values)
         scores = self._scores()
         for u, slack in enumerate(self.slacks):
@@ -282,19 +303,19 @@ class _RowActiveSet:
             beta, constants = self._beta_terms(k)
             scores[k] = self._score_terms(k, beta, constants)
             equations += self._weight_equations(k, beta, constants)
-            if self.program.intercept:
+            if self.program.intercept:  # Σ β = 0
                 equations.append((add_up((_ONE, term) for term in beta), -sum(constants, _ZERO)))
         for u, slack in enumerate(self.slacks):
             if slack.is_capped:
                 continue
-            for k in slack.active:
-                terms, right = [(_ONE, {("xi", u): _ONE})], slack.row.kink
+            for k in slack.active:  # ξ + s f = c
+                terms, rhs = [(_ONE, {("xi", u): _ONE})], slack.row.kink
                 for sign, face in ((1, k), *((-1, face) for face in slack.row.less[slack.i])):
                     expression, constant = scores[face](slack.i)
                     terms.append((Fraction(sign * slack.side), expression))
-                    right -= sign * slack.side * constant
-                equations.append((add_up(terms), right))
-            if slack.is_positive:
+                    rhs -= sign * slack.side * constant
+                equations.append((add_up(terms), rhs))
+            if slack.is_positive:  # Σ m = C
                 equations.append(({("m", u, k): _ONE for k in slack.active}, slack.cap or _ZERO))
         return equations
 
@@ -314,18 +335,18 @@ class _RowActiveSet:
         return unknown, constants
 
     def _weight_unknowns(self) -> Expression:
-        """Return the unknown weights with their present values: none, as all are eliminated."""
+        """Return the unknown weights with their present values: here none, because weights are eliminated."""
         return {}
 
     def _weight_equations(self, k: int, beta: list[Expression], constants: Vector) -> list[Equation]:
         """Return the stationarity equations of the unknown weights of a face.
 
-        beta, constants: β of each sample, as in :meth:`_beta_terms`.
+        beta, constants: the unknown and the known part of each β_i, from :meth:`_beta_terms`.
         """
         return []
 
     def _weight_changes(self) -> list[Callable[[], None]]:
-        """Return one change of state for each weight whose sign is wrong."""
+        """Return functions, each of which changes the state of one weight with a wrong sign."""
         return []
 
     def _score_terms(self, k: int, beta: list[Expression], constants: Vector) -> ScoreTerms:
@@ -339,6 +360,7 @@ class _RowActiveSet:
         return score
 
     def _column(self, j: int) -> Vector:
+        """Return column j of K / 2h."""
         if j not in self.columns:
             w = _stationary_face(self.program, _unit_vector(j, self.program.samples.n))
             self.columns[j] = self.program.through(w, True)[0]
@@ -353,11 +375,12 @@ class _RowActiveSet:
                 self.b[k] = self._middle_intercept(k)
 
     def _middle_intercept(self, k: int) -> Fraction:
-        """Return the middle of the optimal intercepts of a face, if all multipliers are at their bounds."""
+        """Return the middle of the interval of optimal intercepts, if all multipliers are at their bounds."""
         scores = self.program.through(self.W[k], True)[0]
-        lower: Vector = []
-        upper: Vector = []
+        lower, upper = Vector(), Vector()
         for slack in self.slacks:
+            # A satisfied constraint with s = 1 bounds the intercept from below, as a violated one with s =
+            # -1.
             bounds = lower if (slack.side > 0) == (not slack.active) else upper
             bounds.append(slack.side * slack.row.kink - scores[slack.i])
         if not (lower and upper):
@@ -366,7 +389,11 @@ class _RowActiveSet:
 
 
 class _RowAndWeightActiveSet(_RowActiveSet):
-    """An active set with weights, which are unknowns or fixed at breakpoints of their penalties."""
+    """An active set with weights, which are unknowns or fixed at breakpoints of their penalties.
+
+    X: the rows of the samples, or of the kernel matrix.
+    fixed: for each face the breakpoint of each fixed weight, None for an unknown one.
+    """
 
     def __init__(
         self, program: Program, faces: list[int], W: list[Vector], b: Vector, multipliers: Multipliers,
@@ -376,15 +403,17 @@ class _RowAndWeightActiveSet(_RowActiveSet):
         n, width = program.samples.n, program.width
         columns = [program.through(_unit_vector(j, width), True)[0] for j in range(width)]
         self.X = [list(row) for row in zip(*columns, strict=True)]
-        # Row j: the coefficients of β in the stationarity condition of weight j, and (h, l, count, low, high)
-        # of each weight. With a kernel matrix K the condition is 2h K w = K β, of which K is cancelled.
-        self.adjoint, self.penalties = columns, program.prices if program.kind != "kernel" else []
-        if program.kind == "kernel":
+        # adjoint[j]: the coefficients of β in the stationarity condition of weight j. penalties: for each
+        # face (h, l, count, low, high) of each weight.
+        self.penalties: Any
+        if program.kind == "kernel":  # the condition is 2h K w = K β, from which the matrix K is cancelled
             self.adjoint = [_unit_vector(j, n) for j in range(n)]
             self.penalties = [[(program.factor, _ZERO, _ZERO, -inf, inf)] * n]
-        self.fixed: list[list[Fraction | None]] = []  # the breakpoint of each fixed weight
-        # Fixed weights whose penalty has a subgradient at an end of its interval: that end, and so an
-        # equation more. Their multipliers would otherwise be undetermined.
+        else:
+            self.adjoint, self.penalties = columns, program.prices
+        self.fixed: list[list[Fraction | None]] = []
+        # Some fixed weights (face, j) have a subgradient of l |w| that is an end of its interval. That end is
+        # kept here and gives an equation; without it multipliers would be undetermined.
         self.end_slopes: dict[tuple[int, int], Fraction] = {}
         for w, penalties in zip(self.W, self.penalties, strict=True):
             tol = Fraction(active_tol) * (max(map(abs, w), default=_ZERO) or 1)
@@ -404,22 +433,23 @@ class _RowAndWeightActiveSet(_RowActiveSet):
             if fixed is not None and (k, j) not in self.end_slopes:
                 continue
             h, l1, *_ = self.penalties[k][j]
-            slope = l1 * (1 if self.W[k][j] > 0 else -1) if fixed is None else self.end_slopes[k, j]
+            sign = 1 if self.W[k][j] > 0 else -1
+            slope = sign * l1 if fixed is None else self.end_slopes[k, j]
             adjoint = self.adjoint[j]
             terms = [(-a, term) for a, term in zip(adjoint, beta, strict=True) if a and term]
-            right = sum((a * v for a, v in zip(adjoint, constants, strict=True)), _ZERO) - slope
+            rhs = sum((a * v for a, v in zip(adjoint, constants, strict=True)), _ZERO) - slope
             if fixed is None:
                 terms.append((_ONE, {("w", k, j): 2 * h}))
             else:
-                right -= 2 * h * fixed
-            for a, (expression, constant) in zip(adjoint, variance, strict=False):
+                rhs -= 2 * h * fixed
+            for a, (expression, constant) in zip(adjoint, variance, strict=False):  # variance may be []
                 terms.append((a, expression))
-                right -= a * constant
-            equations.append((add_up(terms), right))
+                rhs -= a * constant
+            equations.append((add_up(terms), rhs))
         return equations
 
     def _linear(self, k: int, coefficients: Vector) -> tuple[Expression, Fraction]:
-        """Return Σ_j c_j w_kj as an expression in the unknown weights and a constant of the fixed ones."""
+        """Return Σ_j c_j w_kj: an expression in the unknown weights, and the sum of the other terms."""
         pairs = list(zip(coefficients, self.fixed[k], strict=True))
         expression = {("w", k, j): c for j, (c, fixed) in enumerate(pairs) if c and fixed is None}
         return expression, sum((c * fixed for c, fixed in pairs if fixed), _ZERO)
@@ -432,7 +462,7 @@ class _RowAndWeightActiveSet(_RowActiveSet):
         return score
 
     def _variance_gradient(self, k: int) -> list[tuple[Expression, Fraction]]:
-        """Return D times the gradient of half the variance in each score of a face; [] without a variance."""
+        """Return D/2 times the derivative of the variance by each score of a face; [] without a variance."""
         program = self.program
         if not program.share:
             return []
@@ -456,22 +486,26 @@ class _RowAndWeightActiveSet(_RowActiveSet):
         changes: list[Callable[[], None]] = []
         betas = _betas(self.program, self.multipliers())
         for k, (w, beta) in enumerate(zip(self.W, betas, strict=True)):
-            if self.program.share:
+            if self.program.share:  # subtract D times the gradient of half the variance
                 slopes = self.program.spread(self.program.through(w, True)[0], _ZERO)[0]
                 beta = [v - self.program.share * z for v, z in zip(beta, slopes, strict=True)]
             for j, line in enumerate(self.adjoint):
-                gain = sum((v * a for v, a in zip(beta, line, strict=True) if v and a), _ZERO)
-                changes += self._changes_of_weight(k, j, gain)
+                descent = sum((v * a for v, a in zip(beta, line, strict=True) if v and a), _ZERO)
+                changes += self._changes_of_weight(k, j, descent)
         return changes
 
-    def _changes_of_weight(self, k: int, j: int, gain: Fraction) -> list[Callable[[], None]]:
-        """Return the change of state of a weight, if there is one.
+    def _changes_of_weight(self, k: int, j: int, descent: Fraction) -> list[Callable[[], None]]:
+        """Return the change of state of a weight, or [] if its signs are not wrong.
 
-        gain: the negative derivative of all terms of the Lagrangian but the weight's own penalty.
+        descent: the negative derivative by the weight of the Lagrangian without the weight's own penalty.
+
+        - A free weight beyond low or high is fixed there; one that has changed its sign is fixed at 0.
+        - A fixed weight becomes free if the slope is beyond the subdifferential of l |w| there; if it is
+          beyond by little, the end of the subdifferential becomes its slope instead.
         """
         h, l1, _, low, high = self.penalties[k][j]
         w, fixed = self.W[k][j], self.fixed[k][j]
-        slope = gain - 2 * h * w  # in the subdifferential of l |w| at an optimum between low and high
+        slope = descent - 2 * h * w  # in the subdifferential of l |w| at an optimum between low and high
 
         def move(breakpoint_: Fraction | None, value: Fraction) -> Callable[[], None]:
             def change() -> None:
@@ -483,10 +517,10 @@ class _RowAndWeightActiveSet(_RowActiveSet):
             if not low <= w <= high:
                 bound = low if w < low else high
                 return [move(bound, bound)]
-            has_wrong_sign = l1 and w * slope < 0
-            return [move(_ZERO, _ZERO)] if has_wrong_sign else []
-        tol = Fraction(l1 + 1) / 10**9  # within it the slope is taken for the end of the subdifferential
-        largest, least = (l1 if w >= 0 else -l1), (l1 if w > 0 else -l1)
+            has_changed_sign = l1 and w * slope < 0  # its equation had the slope l sign(w) for the old w
+            return [move(_ZERO, _ZERO)] if has_changed_sign else []
+        tol = Fraction(l1 + 1) / 10**9  # within it the slope counts as at the end of the subdifferential
+        largest, least = (l1 if w >= 0 else -l1), (l1 if w > 0 else -l1)  # ends of the subdifferential
         for end, excess, can_move, sign in (
             (largest, slope - largest, w < high, _ONE),
             (least, least - slope, w > low, -_ONE),
@@ -508,16 +542,18 @@ def _breakpoint_at(w: Fraction, penalty: Any, tol: Fraction) -> Fraction | None:
 class _Slack:
     """One slack ξ of a sample i, and the constraints at some faces that share it.
 
-    multipliers: of the constraint at each face.
+    faces: the faces of these constraints.
+    multipliers: the multiplier of the constraint at each face.
     active: the faces whose constraint is active.
     is_positive: True if ξ > 0, so that the multipliers add up to the cap.
+    xi: the value of ξ.
     """
 
     def __init__(
         self, row: Rows, i: int, faces: list[int], multipliers: list[Vector], multiplier_tol: Fraction,
         scores: dict[int, Vector], score_tol: Fraction,
     ):  # fmt: skip
-        """Read the states off the multipliers and scores, by face, of a point near the optimum."""
+        """Read the states off a close point: multipliers (n,) and scores (n,) by face, with tolerances."""
         self.row, self.i, self.faces, self.cap, self.side = row, i, faces, row.cap[i], row.side[i]
         self.multipliers = {k: multipliers[k][i] for k in faces}
         violations = {k: self.violation(scores, k) for k in faces}
@@ -526,7 +562,7 @@ class _Slack:
         self.is_positive = False
         if self.cap is not None:
             is_at_cap = self.cap - sum(self.multipliers.values()) <= multiplier_tol
-            self.is_positive = largest > (score_tol if is_at_cap else CLEAR_VIOLATION * score_tol)
+            self.is_positive = largest > (score_tol if is_at_cap else OPTIONS.clear_violation * score_tol)
         if self.is_positive and not self.active:
             self.active = {max(faces, key=violations.__getitem__)}
         self.xi = largest if self.is_positive else _ZERO
@@ -538,11 +574,11 @@ class _Slack:
 
     @property
     def is_capped(self) -> bool:
-        """True if only one multiplier is positive, and at the cap."""
+        """True if ξ > 0 and a single constraint is active, so that its multiplier is the cap."""
         return self.is_positive and len(self.active) == 1
 
     def find_changes(self, scores: dict[int, Vector], sign_tol: Fraction) -> list[Callable[[], None]]:
-        """Return the changes of state for wrong signs of multipliers, violations and ξ."""
+        """Return functions that change the states whose multiplier, violation or ξ has a wrong sign."""
         changes: list[Callable[[], None]] = []
         least = min(self.active, key=self.multipliers.__getitem__, default=None)
         if least is not None and self.multipliers[least] < -sign_tol and not self.is_capped:

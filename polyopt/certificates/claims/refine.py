@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import Protocol
 
+from polyopt.certificates.certificate import Certificate
 from polyopt.certificates.claims.active_set import (
     Multipliers,
     check_rational_form,
@@ -27,18 +27,26 @@ from polyopt.check.check import Cells, Program, number
 
 Vector = list[Fraction]
 
-_MAX_DIGITS = 100
-# Distance within which a multiplier counts as at its bound, relative to the largest multiplier:
-_ACTIVE_TOL = 1e-6  # for the multipliers of a solver
-_REFINED_ACTIVE_TOL = 1e-24  # for multipliers refined to _ACTIVE_SET_DIGITS
-_ACTIVE_SET_DIGITS = 40  # of the point whose active set an exact solution takes
-_GUARD_BITS = 24  # bits beyond the requested digits, lost when the multipliers are made feasible
-_SOLVER_BITS = 40  # further bits in the solution of the equations
-
 _FORM = (
     "refined solutions exist for programs of |w|² and the sum of hinge losses: an SVM, a Relative Margin "
     "Machine, or a fixed assignment of a Convex Polytope Machine with loss='sum' and margin='total'"
 )
+
+
+@dataclass(frozen=True)
+class Options:
+    """Tolerances and precisions."""
+
+    max_digits: int = 100  # largest number of digits that may be asked for
+    # Distances within which a multiplier counts as at its bound, relative to the largest multiplier
+    active_tol: float = 1e-6  # for the multipliers of a solver
+    refined_active_tol: float = 1e-24  # for multipliers that were refined to active_set_digits
+    active_set_digits: int = 40  # digits of the point off which an exact solution reads its active set
+    guard_bits: int = 24  # bits beyond the digits asked for; making the multipliers feasible loses them
+    solver_bits: int = 40  # bits beyond these in the solution of the KKT equations
+
+
+OPTIONS = Options()
 
 
 @dataclass(frozen=True)
@@ -48,8 +56,8 @@ class ExactSolution:
     title: name of the machine.
     W: faces; with a kernel, the expansion coefficients.
     b: intercepts; empty if the program has none.
-    multipliers: for the name of each constraint family, for each face, n fractions.
-    value: the optimal value: the primal value of W, b and the dual value of the multipliers, which are equal.
+    multipliers: for the name of each constraint family, and each face, n fractions.
+    value: the optimal value, which both the primal value of W, b and the dual value of the multipliers equal.
     """
 
     title: str
@@ -59,25 +67,17 @@ class ExactSolution:
     value: Fraction
 
 
-class HasEvidence(Protocol):
-    """An object with evidence, such as a certificate."""
-
-    @property
-    def evidence(self) -> tuple[Evidence, ...]:
-        """One Evidence per program."""
-
-
 def exact_solution(
-    certificate: HasEvidence | Statement, exact_samples: list[Cells] | None = None
+    certificate: Certificate | Statement, exact_samples: list[Cells] | None = None
 ) -> ExactSolution:
     """Return the rational optimum of a small program, from the active set at a nearly optimal point.
 
     Parameters
     ----------
     certificate : Certificate or Statement
-        Certificate of a nearly optimal point of a program whose optimum is rational: hinge losses, and a
-        quadratic, l1 or box term on the weights. For an L0 machine the program is the linear program of the
-        centres in use.
+        Certificate of a nearly optimal point of a program whose optimum is rational: hinge losses, and
+        squares, absolute values or bounds of the weights. For an L0 machine the program is the linear program
+        in which the centres in use are fixed.
     exact_samples : list of dict, optional
         Sample values to use instead of the doubles, such as the decimals of a table: for each sample a dict
         column -> value, zeros omitted.
@@ -100,10 +100,9 @@ def exact_solution(
     program = _program(statement, exact_samples)
     W, b, multipliers = _solve_exactly(statement, program, exact_samples)
     value, slopes = program.value({"w": [list(map(str, w)) for w in W], "b": list(map(str, b))})
+    numerals = {name: [list(map(str, m)) for m in by_face] for name, by_face in multipliers.items()}
     # The linear term of the dual objective, and the conjugate of the terms in W.
-    dual_linear, dual_conjugate = program.bound(
-        {"rows": {n: [list(map(str, p)) for p in m] for n, m in multipliers.items()}}, slopes
-    )
+    dual_linear, dual_conjugate = program.bound({"rows": numerals}, slopes)
     if value != dual_linear - dual_conjugate:
         raise ValueError(
             "primal value and dual bound differ: the active set is wrong, solve to a smaller gap first"
@@ -116,17 +115,18 @@ def _solve_exactly(
 ) -> tuple[list[Vector], Vector, Multipliers]:
     """Return the faces, intercepts and multipliers of the optimum in fractions.
 
-    The active set is that of a refined point, if the program has the form and the point can be refined.
+    The active set is read off a refined point, if the program has the form for it and refinement succeeds,
+    else off the point of the statement.
     """
     check_rational_form(program)
     if has_row_form(program):
         try:
-            refined_statement = _refined(statement, _ACTIVE_SET_DIGITS, exact_samples)
+            refined_statement = _refined(statement, OPTIONS.active_set_digits, exact_samples)
             point = _feasible(program, refined_statement)
-            return solve_active_set(program, *point, active_tol=_REFINED_ACTIVE_TOL)
+            return solve_active_set(program, *point, active_tol=OPTIONS.refined_active_tol)
         except ValueError:
             pass
-    return solve_active_set(program, *_feasible(program, statement), active_tol=_ACTIVE_TOL)
+    return solve_active_set(program, *_feasible(program, statement), active_tol=OPTIONS.active_tol)
 
 
 def _feasible(program: Program, statement: Statement) -> tuple[list[Vector], Vector, Multipliers]:
@@ -136,33 +136,21 @@ def _feasible(program: Program, statement: Statement) -> tuple[list[Vector], Vec
 
 
 def refined(evidence: Sequence[Evidence], digits: int = 30) -> tuple[tuple[Evidence, ...], float, float]:
-    """Refine nearly optimal points until the gap is below ``10**-digits`` of the value.
+    """Refine nearly optimal points until the gap is at most ``10**-digits`` of the value.
 
-    The active set is that of the given points: for each row whether its multiplier is 0, at its cap, or
-    between. The KKT equations of the active set are solved in double precision, and the solution is improved
-    by iterative refinement with exact residuals.
+    The active set is read off the given points: for each constraint, whether its multiplier is 0, at its cap,
+    or between. The KKT equations of the active set are solved in double precision, and the solution is
+    improved by iterative refinement with exact residuals.
 
-    Parameters
-    ----------
-    evidence : sequence of Evidence
-        Evidence of SVMs and Relative Margin Machines, linear, polynomial or RBF, or of fixed assignments of
-        Convex Polytope Machines with loss="sum" and margin="total".
-    digits : int
-        From 1 to 100. With the kernel "rbf" at most 30, as the enclosures of its values have 38 digits.
-
-    Returns
-    -------
-    tuple
-        The evidence of the refined points, the sum of their values, and the sum of their bounds.
-
-    Raises
-    ------
-    ValueError
-        If a program has another form, if its active set could not be identified, or if fewer digits are
+    evidence: evidence of SVMs and Relative Margin Machines, linear, polynomial or RBF, or of fixed
+        assignments of Convex Polytope Machines with loss="sum" and margin="total".
+    digits: from 1 to 100; with the kernel "rbf" at most 30, as the enclosures of its values have 38 digits.
+    Returns: the evidence of the refined points, the sum of their values, and the sum of their bounds.
+    ValueError: a program has another form, its active set could not be identified, or fewer digits are
         reached.
     """
-    if not 1 <= digits <= _MAX_DIGITS:
-        raise ValueError(f"digits must be from 1 to {_MAX_DIGITS}, not {digits!r}")
+    if not 1 <= digits <= OPTIONS.max_digits:
+        raise ValueError(f"digits must be from 1 to {OPTIONS.max_digits}, not {digits!r}")
     if not evidence:
         raise ValueError("this certificate has no evidence that can be refined")
     refined_parts, values, bounds = [], [], []
@@ -173,34 +161,29 @@ def refined(evidence: Sequence[Evidence], digits: int = 30) -> tuple[tuple[Evide
         if (value - bound) * 10**digits > abs(value):
             reached = int(-math.log10(float((value - bound) / abs(value)))) if value else 0
             raise ValueError(f"{digits} digits are not reached, only {reached}: the optimum is degenerate")
-        refined_parts.append(replace(part, state=partial(_identity, statement)))
+        refined_parts.append(replace(part, state=partial(replace, statement)))  # unlike a lambda, it pickles
         values.append(value)
         bounds.append(bound)
     total_value, total_bound = float(sum(values)), float(sum(bounds))
     return tuple(refined_parts), math.nextafter(total_value, math.inf), math.nextafter(total_bound, -math.inf)
 
 
-def _identity(statement: Statement) -> Statement:
-    """Return the statement; unlike a lambda, this function can be pickled, as ``Evidence.state`` must."""
-    return statement
-
-
 def _refined(statement: Statement, digits: int, exact_samples: list[Cells] | None = None) -> Statement:
     """Return the statement with its point and multipliers refined to `digits` digits."""
-    bits = math.ceil(digits / math.log10(2)) + _GUARD_BITS
+    bits = math.ceil(digits / math.log10(2)) + OPTIONS.guard_bits
     program = _program(statement, exact_samples)
     if not has_row_form(program):
         raise ValueError(_FORM)
     _, b, multipliers = solve_active_set(
-        program, *_feasible(program, statement), active_tol=_ACTIVE_TOL,
-        solve=refining_solver(bits + _SOLVER_BITS), sign_tol=Fraction(1, 1 << bits),
+        program, *_feasible(program, statement), active_tol=OPTIONS.active_tol,
+        solve=refining_solver(bits + OPTIONS.solver_bits), sign_tol=Fraction(1, 1 << bits),
     )  # fmt: skip
     feasible = feasible_multipliers(program, multipliers, bits)
     return replace(statement, W=stationary_faces(program, feasible), b=b, multipliers=feasible, bits=bits)
 
 
 def _program(statement: Statement, exact_samples: list[Cells] | None) -> Program:
-    """Return the statement's program as the checker has it."""
+    """Return the statement's program in the checker's form."""
     if statement.tree is not None:
         raise ValueError("exact and refined solutions are of convex programs, without cases to go through")
     cells = cells_of(statement.X) if exact_samples is None else exact_samples

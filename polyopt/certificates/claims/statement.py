@@ -43,16 +43,17 @@ class Evidence:
     state: Callable[[], Statement]
     names: tuple[str, str] = ("-1", "1")  # labels of the classes -1 and +1 in the data set
     rows: NDArray[Any] | None = None  # indices of the statement's samples in the data set; None for all
-    factor: float = 1.0  # by which the features of the data set are multiplied
-    fixed: Callable[[], Statement] | None = None  # of an L0 machine with the centres in use fixed
+    factor: float = 1.0  # the statement's features are those of the data set times this factor
+    # For an L0 machine: makes the statement of the program in which the centres in use are fixed
+    fixed: Callable[[], Statement] | None = None
 
     def of(self, names: tuple[str, str], rows: NDArray[Any], factor: float) -> "Evidence":
-        """Return the same evidence with another origin of its samples."""
+        """Return the same evidence with this origin of its samples."""
         return replace(self, names=names, rows=rows, factor=factor)
 
 
 def without_form(reason: str) -> tuple[Evidence, ...]:
-    """Return evidence without a file format; making its statement raises ValueError with the reason."""
+    """Return evidence for which there is no file format: making its statement raises ValueError(reason)."""
     return (Evidence(partial(_refuse, reason)),)
 
 
@@ -61,7 +62,7 @@ def _refuse(reason: str) -> Statement:
 
 
 def numeral(value: Number) -> int | str:
-    """Return a number for the file: an integer, a fraction "p/q", or for a power of two q "0x1fp-3"."""
+    """Return a number for the file: an integer, a fraction "p/q", or, if q is a power of 2, "0x1fp-3"."""
     p, q = Fraction(value).as_integer_ratio()
     if q == 1 and abs(p) < 1 << 53:
         return p
@@ -78,7 +79,7 @@ def cap_of(costs: Iterable[Number]) -> Any:
 
 
 def numerals(values: Sequence[Number] | NDArray[Any]) -> Any:
-    """Return a vector for the file: one number if all are equal, the nonzero ones if under a half are."""
+    """Return a vector for the file: one number if all are equal, and only nonzero ones if they are few."""
     numbers: Sequence[Number] = values.tolist() if isinstance(values, np.ndarray) else values
     exact = [Fraction(value) for value in numbers]
     if len(exact) > 1 and all(value == exact[0] for value in exact):

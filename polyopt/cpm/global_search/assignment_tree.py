@@ -2,16 +2,16 @@
 
 A node allows some faces for each positive; a positive with a single allowed face is assigned to it. The
 node's multipliers, inherited from its parent, are dual feasible for the faces with the assigned positives, so
-the sum of the faces' dual values bounds all completions. Trial moves of the unassigned positives increase
-that bound (:func:`examine`). Assignments that would cost more than the incumbent are forbidden. The faces are
-interchangeable: of the faces without positives only the first is allowed, and an assignment that is forbidden
-there is forbidden on the others too.
+the sum of the faces' dual values is a lower bound for all complete assignments below the node. Trial moves of
+the unassigned positives increase that bound (:func:`examine`). Assignments that would cost more than the
+incumbent are forbidden. The faces are interchangeable: of the faces without positives only the first is
+allowed, and an assignment that is forbidden there is forbidden on the others too.
 
-**The bound.** Let some positives be assigned, U be the others, and α_k be feasible for the dual of face k
-with the samples assigned to it, w_k = ½ Σ_j α_jk y_j x̃_j. Putting i ∈ U on face k is a *move* δ_ik: a change
-of the multipliers of i itself (from 0), of the negatives and of the positives on the face. It changes
-Σ_j α_jk y_j x̃_j by e_ik = Σ_j δ_ijk y_j x̃_j, and by itself raises the dual value by g_ik − ¼‖e_ik‖² with
-g_ik = Σ_j δ_ijk (1 − y_j w_k·x̃_j).
+**The bound.** Let some positives be assigned, and U be the set of the others. Let α_k be feasible for the
+dual D of face k with the negatives and its positives, and w_k = ½ Σ_j α_jk y_j x̃_j. Putting i ∈ U on face k
+is a *move* δ_ik: a change of the multipliers of i itself (from 0), of the negatives and of the positives on
+the face. The move changes Σ_j α_jk y_j x̃_j by e_ik = Σ_j δ_ijk y_j x̃_j, and by itself raises the dual value
+by g_ik − ¼‖e_ik‖² with g_ik = Σ_j δ_ijk (1 − y_j w_k·x̃_j).
 
 Theorem. Let all moves together be feasible: for every face k and every j on it,
 Σ_i [δ_ijk]_+ ≤ C_j − α_jk and Σ_i [−δ_ijk]_+ ≤ α_jk, and 0 ≤ δ_iik ≤ C_i. Put U in any order. Then every
@@ -33,13 +33,14 @@ A move of i's own multiplier alone, δ_iik = β_i, gives the bound with the Gram
 if the classes overlap: the contributions of a positive and of the negatives around it nearly cancel in e_ik,
 so the costs of such samples add up nearly in full.
 
-The moves are computed in turn, by :func:`polyopt.cpm.global_search.face.climb`: for the box that the earlier
-moves leave, and with w_k shifted by half of those e_rk that have a positive product with it. The increase of
-the bound by i is that of its cheapest face, and its moves on the other faces are shrunk to that increase.
+The moves are computed in turn, each by coordinate ascent (:func:`polyopt.cpm.global_search.face.climb`) in
+the box that the earlier moves leave, with w_k shifted by half of those e_rk that have a positive product with
+the move. The increase of the bound by i is that on its cheapest face; its moves on the other faces are shrunk
+to the same increase.
 
-If all these products are assigned to i, the same argument gives a lower bound on the increase by i on face k
-while every other sample adds its increase. If the bound then exceeds the incumbent's cost, no better
-assignment has i on face k.
+If all products of i with other samples are assigned to i, the same argument gives a lower bound on the
+increase by i on face k while every other sample adds its own increase. If the sum exceeds the incumbent's
+cost, no better assignment has i on face k.
 
 **Rounding.** The multipliers are feasible exactly: coordinate ascent sets a multiplier to the bound itself,
 and the boxes of joint moves are smaller by the rounding of their sums. Pruning uses the bounds as computed.
@@ -58,13 +59,13 @@ from polyopt.native.library import Struct, kernel
 from polyopt.optim.best_first import BestFirst, OpenNode, Options
 
 MAX_SAMPLES = 500
-"""Samples beyond which a search through assignments would not end."""
+"""Largest number of samples; with more the tree would not end."""
 
 
 class Moves(Struct):
-    """Trial moves of positive p to face k, from the current multipliers.
+    """Trial moves of each positive to each face, from the current multipliers.
 
-    gain (npos, K), delta (npos, K, n), e (npos, K, d): increase, δ_ik and e_ik of each move by itself.
+    gain (npos, K), delta (npos, K, n), e (npos, K, d): for each move by itself, increase of D, δ_ik and e_ik.
     joint_delta (npos, K, n), joint_e (npos, K, d): δ_ik and e_ik of moves that are feasible together.
     up, down (K, n): distances to the upper and lower bounds that the joint moves leave.
     increase, error (npos,): the increase of the bound by each positive, and its rounding error.
@@ -99,9 +100,10 @@ _try_move = kernel(
 def try_move(
     data: Samples, caps: Vector, a: Vector, w: Vector, p: int, k: int, moves: Moves, target: float
 ) -> tuple[float, float]:
-    """Compute the move of positive p to face k by itself, until its increase of D is at least `target`.
+    """Compute the move of positive p to face k by itself, until it raises D by at least `target`.
 
-    Returns the increase, and its rounding error without that of D(a).
+    a, w, caps: multipliers of the face, their hyperplane and upper bounds. The move is written to `moves`.
+    Returns: the increase of D, and a bound on its rounding error, without the error of D(a).
     """
     out = np.zeros(2)
     if _try_move(data, caps, a, w, int(p), int(k), moves, target, out) < 0:
@@ -137,6 +139,7 @@ def node_for(data: Samples, n_faces: int, order: NDArray[np.int64]) -> Node:
 _examine = kernel(
     "cpm_examine", "data: Samples; best: Best; node: Node; moves: Moves; bound: f8; tol: f8", returns="i8"
 )
+# As with_cost, below; returns the length of the result in `order`.
 _with_cost = kernel("cpm_paying", "data: Samples; node: Node; used: i8; order!: i8 (p)", returns="i8")
 
 # The positive of `order`, the first if several tie, with the largest cost minus its increase of the bound.
@@ -146,11 +149,13 @@ largest = kernel("cpm_branch_on", "cost: f8 (p); increase: f8 (p); order: i8 (r)
 def examine(
     data: Samples, best: Best, node: Node, moves: Moves, bound: float, tol: float
 ) -> tuple[float, float, int, int]:
-    """Bound a node, forbid and assign faces by that bound, and try the node's faces as an incumbent.
+    """Bound a node, forbid and assign faces by that bound, and offer the node's faces as an incumbent.
 
-    Returns four values. bound: lower bound on completions that may cost less than the incumbent, infinite if
-        there are none. base: the sum of the dual values. branch: the positive to branch on, -1 if no
-        unassigned positive can increase the cost. used: the number of different faces.
+    bound: a known lower bound for the node.
+    Returns four values. bound: lower bound on the complete assignments that may cost less than the incumbent,
+        infinite if there are none. base: the sum of the faces' dual values. branch: the positive to branch
+        on, -1 if no unassigned positive can increase the cost. used: the number of different faces: those
+        with positives, and one more if there are empty faces.
     """
     if _examine(data, best, node, moves, bound, tol) < 0:
         raise MemoryError
@@ -159,7 +164,7 @@ def examine(
 
 
 def with_cost(data: Samples, node: Node, used: int) -> NDArray[np.int64]:
-    """Return unassigned positives with a loss on every allowed face: only these increase the bound."""
+    """Return the unassigned positives with a loss on every allowed face: only these increase the cost."""
     order = np.empty_like(node.face)
     return order[: _with_cost(data, node, used, order)]
 
@@ -167,22 +172,22 @@ def with_cost(data: Samples, node: Node, used: int) -> NDArray[np.int64]:
 def refine(
     data: Samples, best: Best, node: Node, bound: float, used: int, clock: Clock
 ) -> tuple[float, float, int]:
-    """Solve the faces of a node exactly, after :func:`examine`, and try them as an incumbent.
+    """Solve the faces of a node to high precision, after :func:`examine`, and offer them as an incumbent.
 
-    Returns bound and base as :func:`examine`, and the positive to branch on: -1 if the remaining positives
-    cost little, or only rounding separates bound and incumbent.
+    Returns: bound, base and branch as :func:`examine`; branch is -1 if the unassigned positives cause at most
+        half of the gap, so that branching would not help.
     """
     for k in range(used):
         solve_exactly(data, node.caps[k], node.alpha[k], node.W[k], clock)
     node.alpha[used:], node.W[used:] = node.alpha[used - 1], node.W[used - 1]
     base, error = proven_sum(data, node.alpha)
     best.limits[2] = max(best.limits[2], error)
-    cost = total_cost(data, node.W, np.zeros(len(node.face), np.int64))
+    cost, _ = total_cost(data, node.W)
     best.offer(cost, node.W)
     order = with_cost(data, node, used)
-    # Branching is useful only if the unassigned positives cause more than half of the gap.
-    is_short = len(order) and node.cost[order].sum() > 0.5 * (cost - base)
-    branch = largest(node.cost, np.zeros_like(node.cost), order) if is_short else -1
+    branch = -1
+    if len(order) and node.cost[order].sum() > 0.5 * (cost - base):
+        branch = largest(node.cost, np.zeros_like(node.cost), order)
     return max(bound, base), base, branch
 
 
@@ -224,8 +229,8 @@ class AssignmentTree(BestFirst[Partial]):
         current, moves = self._workspace
         current.allowed[:], current.alpha[:] = node.state
         bound, base, branch, used = examine(data, best, current, moves, node.bound, self.tol)
-        is_solved = branch < 0 and bound < self.cutoff
-        if is_solved:  # coordinate ascent has not converged
+        is_refined = branch < 0 and bound < self.cutoff  # coordinate ascent has not converged
+        if is_refined:
             bound, base, branch = refine(data, best, current, bound, used, self.clock)
         if branch < 0:
             self.close(bound)
@@ -234,7 +239,7 @@ class AssignmentTree(BestFirst[Partial]):
         for k in np.flatnonzero(current.allowed[branch, :used]):
             allowed, alpha, child_bound = current.allowed.copy(), current.alpha.copy(), bound
             allowed[branch] = np.arange(len(best.W)) == k
-            if not is_solved:  # the moves belong to the multipliers before `refine`
+            if not is_refined:  # the moves belong to the multipliers before `refine`
                 alpha[k] += moves.delta[branch, k]
                 child_bound = max(bound, base + moves.gain[branch, k])
             children.append((child_bound, Partial(allowed, alpha)))

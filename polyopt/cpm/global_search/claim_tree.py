@@ -7,9 +7,9 @@ others are replaced by 0, so the faces are separate programs. Multipliers alpha 
 their costs from below by weak duality; the sum over the faces is the node's bound. The tree need only show
 that no assignment costs less than a *goal*, which is at most the known bound on the optimum.
 
-Strong branching chooses the positive to branch on: the product over its faces of the increases of the bound
-is largest (Achterberg, Koch & Martin, Branching rules revisited, 2005). Multipliers are rounded to a grid
-before they are evaluated, so they have few digits and are feasible exactly.
+Strong branching chooses the positive to branch on: that with the largest product, over its faces, of the
+increases of the bound (Achterberg, Koch & Martin, Branching rules revisited, 2005). Multipliers are rounded
+to a grid before they are evaluated, so that they have few digits and are exactly feasible.
 """
 
 from collections.abc import Iterable
@@ -36,25 +36,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """Parameters of a tree.
+    """Parameters of a tree."""
 
-    max_depth: maximal depth; some readers of JSON refuse more.
-    max_nodes: maximal number of nodes that branch; 20,000 take about 20 MB in the file.
-    max_nodes_after_prices: the same for a bound by prices; a tree for it has a few dozen nodes or millions.
-    bits: multipliers are multiples of 2^-bits times the power of 2 above their upper bound, or that bound.
-    candidates: number of positives tried by strong branching.
-    """
-
-    max_depth: int = 200
-    max_nodes: int = 20_000
+    max_depth: int = 200  # largest depth; some readers of JSON refuse more
+    max_nodes: int = 20_000  # largest number of nodes that branch; 20,000 take about 20 MB in the file
+    # Largest number of nodes that branch, for a bound by prices: its tree has a few dozen nodes or millions
     max_nodes_after_prices: int = 1_000
-    bits: int = 30
-    candidates: int = 20
+    bits: int = 30  # multipliers are multiples of 2^-bits times the power of 2 above their caps, or the caps
+    candidates: int = 20  # number of positives tried by strong branching
+    sweeps: int = 200  # largest number of coordinate sweeps over the multipliers of a node's face
+    min_increase: float = 1e-4  # increase by a sweep at which they end, relative to the node's gap / K
+    polish_sweeps: int = 20_000  # largest number of sweeps at a node that would be closed otherwise
+    polish_min_increase: float = 1e-9  # increase by such a sweep at which they end, relative to gap / K
 
 
-DEFAULT = Options()
-# Largest number of sweeps over a face's multipliers, and smallest increase, relative to 1/K of the gap.
-_COARSE, _FINE = (200, 1e-4), (20_000, 1e-9)
+OPTIONS = Options()
 _NO_PRICES = (
     "this bound has no claim to be saved: it is one at prices of the positives (duals['price'] of the "
     "solution), for which the cost of one face at these prices is bounded over boxes of its coefficients. "
@@ -68,13 +64,13 @@ _NO_TREE = (
 
 def evidence_of(
     X: MatrixLike, y: Vector, C: Vector, solution: Solution, tol: float, *, loss: Loss, margin: Margin,
-    options: Options = DEFAULT,
 ) -> tuple[Evidence, ...]:  # fmt: skip
-    """Return the evidence for the bound of a search's `solution`, which builds the tree when it is saved.
+    """Return the evidence for the bound of a search's `solution`: it builds the tree when it is saved.
 
-    The goal is the smaller of that bound and (1 − tol/2) times the objective. There is no evidence unless
-    loss="sum" and margin="total": the bound is a MIP solver's. For more than `MAX_SAMPLES` samples, or if no
-    small tree proves a bound by prices, the evidence raises ValueError with the reason when it is saved.
+    The tree's goal is the smaller of that bound and (1 − tol/2) times the objective. The evidence is empty
+    unless loss="sum" and margin="total", because the bound is then a mixed-integer solver's. If there are
+    more than `MAX_SAMPLES` samples, or no small tree proves a bound by prices, saving raises ValueError with
+    the reason.
     """
     if (loss, margin) != ("sum", "total"):
         return ()
@@ -82,30 +78,27 @@ def evidence_of(
     at_prices = "price" in solution.duals
     if len(y) > MAX_SAMPLES:
         return without_form(_NO_PRICES if at_prices else _NO_TREE)
-    make = partial(_make_statement, dense(X), y, C, solution["W"], goal, at_prices, options)
+    make = partial(_make_statement, dense(X), y, C, solution["W"], goal, at_prices)
     return (Evidence(cache(make)),)
 
 
-def _make_statement(
-    X: Vector, y: Vector, C: Vector, W: Vector, goal: float, at_prices: bool, options: Options
-) -> Statement:
+def _make_statement(X: Vector, y: Vector, C: Vector, W: Vector, goal: float, at_prices: bool) -> Statement:
     """Build the tree, and state its bound; raise ValueError if it does not prove a bound by prices."""
-    max_nodes = options.max_nodes_after_prices if at_prices else options.max_nodes
-    tree, proven = prove_by_leaves(X, y, C, len(W), goal, max_nodes, options)
+    max_nodes = OPTIONS.max_nodes_after_prices if at_prices else OPTIONS.max_nodes
+    tree, proven = prove_by_leaves(X, y, C, len(W), goal, max_nodes)
     if at_prices and proven < goal:
         raise ValueError(_NO_PRICES)
     return state_choice(X, y, W, C, tree, proven)
 
 
 def prove_by_leaves(
-    X: Vector, y: Vector, C: Vector, n_faces: int, goal: float, max_nodes: int = DEFAULT.max_nodes,
-    options: Options = DEFAULT,
+    X: Vector, y: Vector, C: Vector, n_faces: int, goal: float, max_nodes: int = OPTIONS.max_nodes,
 ) -> tuple[dict[str, Any], float]:  # fmt: skip
-    """Return a tree in the file's format, and the bound of its leaves.
+    """Return a tree in the file's format, and the least bound of its leaves.
 
-    The bound is below `goal` if the goal is above the optimum, or `max_nodes` nodes do not suffice.
+    That bound is below `goal` if the goal is above the optimum, or if `max_nodes` nodes do not suffice.
     """
-    tree = ClaimTree(X, y, C, n_faces, goal, options)
+    tree = ClaimTree(X, y, C, n_faces, goal)
     tree.run(Clock(), max_nodes)
     return tree.root, tree.proven
 
@@ -113,29 +106,29 @@ def prove_by_leaves(
 class OpenLeaf(NamedTuple):
     """An open leaf of the tree."""
 
-    entry: dict[str, Any]  # its node in the file, to be filled
+    entry: dict[str, Any]  # the node in the file's format; multipliers and children are written into it
     face: "Assignment"  # (npos,) face of each positive, -1 if it has none
     alpha: Vector  # (K, n) multipliers
-    parent_alpha: Vector  # (K, n)
-    is_polished: bool = False  # True if the multipliers were optimised to full precision
+    parent_alpha: Vector  # (K, n) multipliers of the parent; the file has the differences only
+    is_polished: bool = False  # True if the multipliers were optimised to high precision
 
 
 class ClaimTree(BestFirst[OpenLeaf]):
     """Best-first search that builds the tree, `root`, in the format of polyopt/check/FORMAT.md."""
 
-    def __init__(self, X: Vector, y: Vector, C: Vector, n_faces: int, goal: float, options: Options):
+    def __init__(self, X: Vector, y: Vector, C: Vector, n_faces: int, goal: float):
         super().__init__(0.0, node_bytes=16 * n_faces * len(y))  # two arrays of multipliers
         self.order = np.argsort(y, kind="stable")  # negatives first; positives are numbered from 0
         A = np.ascontiguousarray(lift(X)[self.order] * y[self.order, None])
         self.data = Samples(A, (A * A).sum(axis=1), C[self.order].astype(float), int((y < 0).sum()))
-        self.n_faces, self.goal, self.tree_options = n_faces, goal, options  # the base has `options` too
+        self.n_faces, self.goal = n_faces, goal
         self.moves = moves_for(self.data.npos, len(A), A.shape[1], n_faces)
         # Spacing of the grid of each sample's multipliers, a power of 2.
-        self.grid = 2.0 ** (np.frexp(np.where(self.data.C > 0.0, self.data.C, 1.0))[1] - options.bits)
+        self.grid = 2.0 ** (np.frexp(np.where(self.data.C > 0.0, self.data.C, 1.0))[1] - OPTIONS.bits)
         self.root: dict[str, Any] = {"rows": {}}
         zeros = np.zeros((n_faces, len(A)))
         root = OpenLeaf(self.root, np.full(self.data.npos, -1), zeros.copy(), zeros)
-        self.push([(self._improve(root, range(n_faces), *_COARSE), root)])
+        self.push([(self._improve(root, range(n_faces)), root)])
 
     @property
     def objective(self) -> float:
@@ -150,14 +143,15 @@ class ClaimTree(BestFirst[OpenLeaf]):
     def expand(self, node: OpenNode[OpenLeaf]) -> list[tuple[float, OpenLeaf]]:
         """Branch on a positive: one child per face. A node that cannot branch is polished, then closed."""
         leaf = node.state
-        can_branch = (leaf.face >= 0).sum() < self.tree_options.max_depth
+        can_branch = (leaf.face >= 0).sum() < OPTIONS.max_depth
         branching = self._choose(node.bound, leaf) if can_branch else None
         if branching is None:
             self.nodes -= 1  # the base has counted it, but only nodes that branch count
             if leaf.is_polished:
                 self.close(node.bound)
                 return []
-            return [(self._improve(leaf, range(self.n_faces), *_FINE), leaf._replace(is_polished=True))]
+            polished = leaf._replace(is_polished=True)
+            return [(self._improve(polished, range(self.n_faces)), polished)]
         p, changes = branching
         entries: list[dict[str, Any]] = [{} for _ in changes]
         leaf.entry["sample"], leaf.entry["ways"] = int(self.order[self.data.inside + p]), entries
@@ -166,12 +160,15 @@ class ClaimTree(BestFirst[OpenLeaf]):
             child = OpenLeaf(entry, leaf.face.copy(), leaf.alpha.copy(), leaf.alpha)
             child.face[p] = k
             child.alpha[k] += changes[k]
-            children.append((self._improve(child, [k], *_COARSE), child))
+            children.append((self._improve(child, [k]), child))
         return children
 
-    def _improve(self, leaf: OpenLeaf, faces: Iterable[int], sweeps: int, min_increase: float) -> float:
-        """Improve the multipliers of `faces` in place, and write those that changed; return the bound."""
+    def _improve(self, leaf: OpenLeaf, faces: Iterable[int]) -> float:
+        """Improve the multipliers of `faces` in place, write them into the leaf's entry; return the bound."""
         data, alpha, zero = self.data, leaf.alpha, np.zeros(len(self.data.C))
+        sweeps, min_increase = OPTIONS.sweeps, OPTIONS.min_increase
+        if leaf.is_polished:
+            sweeps, min_increase = OPTIONS.polish_sweeps, OPTIONS.polish_min_increase
         gap = max(self.goal - self._bound_of(alpha), 1e-6 * self.goal) / self.n_faces
         for k in faces:
             caps, w = np.zeros_like(zero), np.zeros(data.A.shape[1])
@@ -198,9 +195,11 @@ class ClaimTree(BestFirst[OpenLeaf]):
         return {"at": self.order[changed].tolist(), "is": [numeral(v) for v in alpha[changed].tolist()]}
 
     def _choose(self, bound: float, leaf: OpenLeaf) -> tuple[int, Vector] | None:
-        """Return the positive to branch on, and the change (faces, n) of the multipliers of each face for it.
+        """Choose the positive to branch on by strong branching.
 
-        Its faces are those in use and one other (all others are alike). None if no free positive has a loss.
+        Returns: the positive, and for each face of its children the change of that face's multipliers by the
+            trial move, (faces, n). The children's faces are those in use and one unused face, since all
+            unused ones are alike. None if no unassigned positive has a loss on all of these faces.
         """
         data, n_choices = self.data, min(self.n_faces, int(leaf.face.max(initial=-1)) + 2)
         W = np.zeros((self.n_faces, data.A.shape[1]))
@@ -208,14 +207,14 @@ class ClaimTree(BestFirst[OpenLeaf]):
             hyperplane(data, leaf.alpha[k], W[k])
         hinge = np.maximum(0.0, 1.0 - data.points @ W[:n_choices].T).min(axis=1, initial=np.inf)
         cost = np.where(leaf.face < 0, data.C[data.inside :] * hinge, 0.0)
-        candidates = np.argsort(-cost, kind="stable")[: self.tree_options.candidates]
+        candidates = np.argsort(-cost, kind="stable")[: OPTIONS.candidates]
         best, best_score, gap = None, -1.0, self.goal - bound
         for p in candidates[cost[candidates] > 0.0].tolist():
             score = 1.0
             for k in range(n_choices):
                 caps = np.zeros(len(data.C))
                 caps_of(data, leaf.face, k, caps)
-                # also writes the change of alpha[k] to moves.delta[p, k]
+                # The trial move also writes the change of alpha[k] to moves.delta[p, k].
                 increase, _ = try_move(data, caps, leaf.alpha[k], W[k], p, k, self.moves, gap)
                 score *= min(max(increase / gap, 1e-6), 1.0)
             if score > best_score:

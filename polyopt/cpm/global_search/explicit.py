@@ -33,12 +33,12 @@ def solve_cpm_explicitly(
 ) -> Solution:  # fmt: skip
     """Minimise the machine's objective over the faces and over all assignments, by SCIP.
 
-    There are at most 200 samples of both classes, -1 inside, and at least two faces: one face is a convex
-    program. ModuleNotFoundError if SCIP is not installed.
+    There are at most 200 samples in all, with the class -1 inside the polytope, and at least two faces,
+    because one face is a convex program. ModuleNotFoundError if SCIP is not installed.
 
     Returns: ``primal`` W (K, m+1) and assignment (n,), -1 at the negatives; ``duals`` margin (n, K), and with
-        margin="worst" norm (K,), of that assignment's program; ``bound`` as stated by SCIP, if any.
-        ``SOLVED`` if the relative gap is within `tol`. A limit or Ctrl-C keeps the best point.
+        margin="worst" norm (K,), of that assignment's program; ``bound`` that SCIP states, if any. The status
+        is ``SOLVED`` if the relative gap is within `tol`. A limit or Ctrl-C keeps the best point.
     """
     if len(y) > MAX_SAMPLES:
         raise ValueError(
@@ -73,7 +73,7 @@ def solve_cpm_explicitly(
 def _solution(
     best: Solution, by_scip: Solution | None, status: Status, tol: float, y: Vector, clock: Clock
 ) -> Solution:
-    """Combine the best point with SCIP's bound and status."""
+    """Return the best point with SCIP's bound, and the status that follows from both."""
     bound, value = None if by_scip is None else by_scip.bound, best.objective
     if bound is not None:
         bound = min(bound, value)

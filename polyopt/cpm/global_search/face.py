@@ -18,12 +18,17 @@ from polyopt.linalg.rounding import UNIT
 from polyopt.native.library import Struct, kernel
 
 ENTRIES_PER_CALL = 1 << 25
-"""Matrix entries that a kernel visits in one call, some 0.01 s; the clock is checked between calls."""
-_MIN_SECONDS = 0.2  # time limit of an interior point on one face, even after the search's own limit
+"""Number of matrix entries that a kernel visits in one call, in some 0.01 s; then the clock is checked."""
+_MIN_SECONDS = 0.2  # least time limit of an interior point on a face, even after the search's own limit
 
 
 class Samples(Struct):
-    """Rows y_i x̃_i (n, d), their squared lengths and costs (n,), and the number of negatives."""
+    """The samples, negatives first.
+
+    A (n, d), q (n,): rows y_i x̃_i, and their squared lengths.
+    C (n,): costs of slack.
+    inside: number of negatives.
+    """
 
     signature = "A: f8 (n, d); q: f8 (n); C: f8 (n); inside: i8"
 
@@ -80,20 +85,18 @@ dual_error = kernel("cpm_dual_error", "data: Samples; a: f8 (n); w: f8 (d)", ret
 # Set caps to the upper bounds of face k's multipliers if each positive p is assigned to face[p].
 caps_of = kernel("cpm_caps_of", "data: Samples; face: i8 (p); k: i8; caps!: f8 (n)")
 
-# J(W), the sum of the faces' costs with each positive on its best face, which is written to best.
-total_cost = kernel("cpm_price", "data: Samples; W: f8 (K, d); best!: i8 (p)", returns="f8")
+_total_cost = kernel("cpm_price", "data: Samples; W: f8 (K, d); best_face!: i8 (p)", returns="f8")
 
-# Maximise D over the box [low, high] by at most `sweeps` coordinate sweeps, until the increase is `target` or
-# that of a sweep at most `min_increase`. result (3,): increase, that of the last sweep, number of sweeps.
+# As climb, below. result (3,): increase of D, increase by the last sweep, number of sweeps.
 _climb = kernel(
     "cpm_climb",
     "data: Samples; low: f8 (n); high: f8 (n); a!: f8 (n); w!: f8 (d); sweeps: i8; target: f8; "
     "min_increase: f8; result!: f8 (t)",
 )
 
-# Continue alternating minimisation by so many sweeps. Returns J(W), infinity before convergence, -1 without
-# memory. state (4,), zeros at first: rounds, faces done in this round, sweeps over the current face, and J of
-# the last round.
+# Continue alternating minimisation by at most `sweeps` coordinate sweeps. Returns J(W) after convergence,
+# infinity before, -1 if there is not enough memory. state (4,), zeros at first: rounds, faces done in this
+# round, sweeps over the current face, and J of the last round.
 _alternate = kernel(
     "cpm_alternate",
     "data: Samples; face!: i8 (p); W!: f8 (K, d); a!: f8 (K, n); state!: f8 (t); precision: f8; sweeps: f8",
@@ -101,13 +104,20 @@ _alternate = kernel(
 )
 
 
+def total_cost(data: Samples, W: Vector) -> tuple[float, NDArray[np.int64]]:
+    """Return J(W), the faces' costs with each positive on its best face, and these best faces (npos,)."""
+    best_face = np.zeros(data.npos, dtype=np.int64)
+    return _total_cost(data, W, best_face), best_face
+
+
 def climb(
     data: Samples, low: Vector, high: Vector, a: Vector, w: Vector, sweeps: int, target: float,
     min_increase: float, clock: Clock | None = None,
 ) -> float:  # fmt: skip
-    """Maximise D over the box [low, high] by coordinate sweeps, in place; return the increase.
+    """Maximise D over the box [low, high] by coordinate sweeps; update a and w in place, return the increase.
 
-    The ascent ends once the increase is `target`, or that of a sweep at most `min_increase`, or time is up.
+    The ascent ends after `sweeps` sweeps, once D has increased by `target`, after a sweep that increases D by
+    at most `min_increase`, or at the time limit.
     """
     total, result, per_call = 0.0, np.zeros(3), _sweeps_per_call(data)
     while sweeps > 0:
@@ -123,9 +133,9 @@ def _sweeps_per_call(data: Samples) -> int:
 
 
 def alternate(data: Samples, face: NDArray[np.int64], W: Vector, precision: float, clock: Clock) -> float:
-    """Alternate from the assignment `face` until it is stable or time is up; set W, and return J(W).
+    """Alternate from the assignment `face` (npos,) until it is stable or time is up; return J(W).
 
-    The dual of each face is maximised until a sweep increases it by less than `precision`.
+    `face` and W are overwritten. A face's dual is maximised until a sweep raises it by less than `precision`.
     """
     a, state, sweeps = np.zeros((len(W), data.A.shape[0])), np.zeros(4), float(_sweeps_per_call(data))
     while not clock.is_over:
@@ -134,14 +144,15 @@ def alternate(data: Samples, face: NDArray[np.int64], W: Vector, precision: floa
             raise MemoryError
         if np.isfinite(J):
             return float(J)
-    return float(total_cost(data, W, face))
+    cost, face[:] = total_cost(data, W)
+    return cost
 
 
 def solve_exactly(data: Samples, caps: Vector, a: Vector, w: Vector, clock: Clock) -> None:
     """Replace multipliers a and hyperplane w of a face by those of an interior point, if these are better.
 
-    On badly scaled samples, such as features far from 0, coordinate ascent takes millions of sweeps. The time
-    limit may be exceeded by a little.
+    caps (n,): upper bounds of the multipliers. On badly scaled samples, such as features far from 0,
+    coordinate ascent would take millions of sweeps. The time limit may be exceeded by a little.
     """
     if not caps.any():
         return
@@ -149,31 +160,35 @@ def solve_exactly(data: Samples, caps: Vector, a: Vector, w: Vector, clock: Cloc
     solution = solve_explicit_face(data.A * data.y[:, None], data.y, caps, seconds)
     if solution is None:
         return
-    exact, implied = np.clip(solution.duals["margin"], 0.0, caps), np.empty_like(w)
-    hyperplane(data, exact, implied)
+    new_a, new_w = np.clip(solution.duals["margin"], 0.0, caps), np.empty_like(w)
+    hyperplane(data, new_a, new_w)
     value = dual_value(a, 0.5 * a @ data.A)
-    if dual_value(exact, implied) > value - 1e-9 * abs(value):  # prefer them if equal: they fit w
-        a[:] = exact
-    w[:] = min((w.copy(), implied, solution["w"]), key=lambda v: _face_cost(data, caps, v))
+    if dual_value(new_a, new_w) > value - 1e-9 * abs(value):  # prefer new_a if equal: it belongs to w
+        a[:] = new_a
+    w[:] = min((w.copy(), new_w, solution["w"]), key=lambda v: _face_cost(data, caps, v))
 
 
-def polished_face(
-    data: Samples, face: NDArray[np.int64], k: int, max_gap: float, clock: Clock
+def polished_faces(
+    data: Samples, best: Best, face: NDArray[np.int64], tol: float, clock: Clock
 ) -> tuple[Vector, Vector]:
-    """Return multipliers (n,) and hyperplane (d,) of face k for an assignment (npos,), nearly to rounding.
+    """Solve all faces for an assignment `face` (npos,) precisely; return multipliers (K, n) and W (K, d).
 
-    An interior point is tried if coordinate ascent leaves a gap above `max_gap`.
+    An interior point is tried on a face if coordinate ascent leaves a gap above 1/K of a tenth of `tol`,
+    relative to the incumbent's cost.
     """
-    a, w, caps = np.zeros(len(data.C)), np.zeros(data.A.shape[1]), np.zeros(len(data.C))
-    caps_of(data, face, k, caps)
-    climb(data, np.zeros_like(a), caps, a, w, 100_000, np.inf, 1e-15 * data.C.sum(), clock)
-    hyperplane(data, a, w)
-    if _face_cost(data, caps, w) - dual_value(a, w) > max_gap:
-        solve_exactly(data, caps, a, w, clock)
-    return a, w
+    K, n = len(best.W), len(data.C)
+    alpha, W, caps = np.zeros((K, n)), np.zeros((K, data.A.shape[1])), np.zeros(n)
+    for k, (a, w) in enumerate(zip(alpha, W, strict=True)):
+        caps_of(data, face, k, caps)
+        climb(data, np.zeros(n), caps, a, w, 100_000, np.inf, 1e-15 * data.C.sum(), clock)
+        hyperplane(data, a, w)
+        if _face_cost(data, caps, w) - dual_value(a, w) > 0.1 * tol * best.cost / K:
+            solve_exactly(data, caps, a, w, clock)
+    return alpha, W
 
 
 def _face_cost(data: Samples, costs: Vector, w: Vector) -> float:
+    """Return the primal value of a face; `costs` (n,) are 0 for positives of other faces."""
     return float(w @ w + costs @ np.maximum(0.0, 1.0 - data.A @ w))
 
 

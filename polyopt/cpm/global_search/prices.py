@@ -76,7 +76,7 @@ from numpy.typing import NDArray
 
 from formulations.language.clock import Clock
 from formulations.language.types import Vector
-from polyopt.cpm.global_search.face import Best, Samples, alternate, polished_face, total_cost
+from polyopt.cpm.global_search.face import Best, Samples, alternate, polished_faces, total_cost
 from polyopt.linalg.rounding import gamma
 from polyopt.native.library import Struct, kernel
 from polyopt.optim.best_first import BestFirst, OpenNode
@@ -87,36 +87,23 @@ MAX_FEATURES = 4
 
 @dataclass(frozen=True)
 class Options:
-    """Parameters of the column generation.
+    """Parameters of the column generation."""
 
-    max_steps, max_corrections: interior-point steps, and centrality corrections of a step.
-    step_fraction: step length, as a fraction of the distance to the boundary.
-    random_starts: number of random assignments whose faces are the first columns.
-    max_face_rounds: alternations of :func:`priced_face`.
-    max_boxes: boxes of one search for the least face.
-    max_new_faces: faces that a round adds.
-    tolerance_ratio: first tolerance of the search for the least face, relative to the gap per face.
-    min_gap_decrease: relative decrease of the gap below which a round counts as idle.
-    max_idle_rounds: number of idle rounds in a row that are allowed; one more ends the search.
-    max_idle_rounds_near: the same once the gap is at most 100 times the tolerance.
-    polish_gap: relative gap from which the incumbent's faces are solved to full precision.
-    """
-
-    max_steps: int = 60
-    max_corrections: int = 3
-    step_fraction: float = 0.995
-    random_starts: int = 30
-    max_face_rounds: int = 30
-    max_boxes: int = 200_000
-    max_new_faces: int = 20
-    tolerance_ratio: float = 0.2
-    min_gap_decrease: float = 0.1
-    max_idle_rounds: int = 3
-    max_idle_rounds_near: int = 12
-    polish_gap: float = 1e-3
+    max_steps: int = 60  # largest number of interior-point steps for a location program
+    max_corrections: int = 3  # largest number of centrality corrections of an interior-point step
+    step_fraction: float = 0.995  # length of an interior-point step, relative to the distance to the boundary
+    random_starts: int = 30  # number of random assignments whose faces are the first columns
+    max_face_rounds: int = 30  # largest number of alternations of `priced_face`
+    max_boxes: int = 200_000  # largest number of boxes of one search for the least face
+    max_new_faces: int = 20  # largest number of faces that a round adds
+    tolerance_ratio: float = 0.2  # largest tolerance of a search for the least face, relative to gap / K
+    min_gap_decrease: float = 0.1  # relative decrease of the gap below which a round counts as idle
+    max_idle_rounds: int = 3  # number of idle rounds in a row that are allowed; one more ends the search
+    max_idle_rounds_near: int = 12  # allowed number if the gap is at most 100 times the search's tolerance
+    polish_gap: float = 1e-3  # relative gap up to which the incumbent's faces are solved to high precision
 
 
-DEFAULT = Options()
+OPTIONS = Options()
 
 
 class FaceBox(Struct):
@@ -151,8 +138,9 @@ _examine = kernel(
     "cpm_examine_face_box", "data: Samples; prices: f8 (p); box: FaceBox; codes!: u1 (n); goal: f8"
 )
 
-# Fit the face w to the positives in the mask, with multipliers a between 0 and caps, from an initial a. Then
-# set below_price: the positives whose loss on w is below their price. Returns 1 if it differs from the mask.
+# Fit the face w to the positives of the mask `positives`, with multipliers a between 0 and caps, from an
+# initial a. Then set the mask below_price: the positives whose loss on w is below their price. Returns 1 if
+# the two masks differ. caps: work space; zero: an array of zeros.
 _fit_and_select = kernel(
     "cpm_priced_round",
     "data: Samples; prices: f8 (p); positives: b1 (p); a!: f8 (n); caps!: f8 (n); zero: f8 (n); w!: f8 (d); "
@@ -166,26 +154,24 @@ def examine_face_box(
 ) -> tuple[float, float, int, float]:
     """Bound G over a box, shrink the box, and choose where to cut it.
 
-    codes (n,): initial a_i in units of C_i / 255; replaced by the final ones.
-    Returns: a lower bound on G of the faces in the box with G < goal; G of the face in ``box.w``; the index
-        of the coefficient to cut, -1 if none is left; and the value at which to cut it.
+    codes (n,): initial a_i in units of C_i / 255; the final a_i replace them.
+    Returns four values: a lower bound on G of the faces in the box with G < goal; G of the face in ``box.w``;
+        the index of the coefficient to cut, -1 if no part of the box is left; and where to cut it.
     """
     _examine(data, prices, box, codes, goal)
     bound, cost, j, cut = box.results.tolist()
     return bound, cost, int(j), cut
 
 
-def priced_face(
-    data: Samples, prices: Vector, positives: NDArray[np.bool_], max_rounds: int = DEFAULT.max_face_rounds
-) -> Vector:
-    """Find a face of low cost at these prices, a local minimum.
+def priced_face(data: Samples, prices: Vector, positives: NDArray[np.bool_]) -> Vector:
+    """Return a face w (d,) of low cost G at these prices, a local minimum.
 
-    Start from the positives in the mask (npos,). Alternate between the best face for the positives in a mask,
-    and the mask of the positives whose loss on that face is below their price.
+    positives (npos,): a mask. Two steps alternate from it: fit a face to the positives of the mask; set the
+        mask to the positives whose loss on that face is below their price.
     """
     n, d = data.A.shape
     a, caps, zero, w, below_price = np.zeros(n), np.empty(n), np.zeros(n), np.zeros(d), positives.copy()
-    for _ in range(max_rounds):
+    for _ in range(OPTIONS.max_face_rounds):
         positives = below_price.copy()
         if not _fit_and_select(data, prices, positives, a, caps, zero, w, below_price):
             break
@@ -206,13 +192,11 @@ class Location(NamedTuple):
     weights: Vector  # (faces,) z
 
 
-def location_prices(
-    costs: Vector, hinges: Vector, n_faces: int, tol: float, options: Options = DEFAULT
-) -> Location | None:
+def location_prices(costs: Vector, hinges: Vector, n_faces: int, tol: float) -> Location | None:
     """Solve the location program with f (faces,) and h (faces, npos); None if numbers overflow."""
     with np.errstate(all="ignore"):
-        point = _InteriorPoint(costs, hinges, n_faces, options)
-        for _ in range(options.max_steps):
+        point = _InteriorPoint(costs, hinges, n_faces)
+        for _ in range(OPTIONS.max_steps):
             if not point.gap > tol * (abs(point.value) + point.gap) or not point.step():
                 break
     prices = np.maximum(point.prices, 0.0)
@@ -232,11 +216,15 @@ class _Direction(NamedTuple):
 
 
 class _InteriorPoint:
-    """A feasible interior point: pairs (2, faces, npos) are x and z − x, duals their multipliers."""
+    """A feasible interior point.
 
-    def __init__(self, costs: Vector, hinges: Vector, n_faces: int, options: Options):
+    weights (faces,), prices (npos,), mu: z, λ and μ.
+    pairs, duals (2, faces, npos): x and z − x, and their multipliers h − λ + s and s.
+    """
+
+    def __init__(self, costs: Vector, hinges: Vector, n_faces: int):
         count, npos = hinges.shape
-        self.n_faces, self.options = n_faces, options
+        self.n_faces = n_faces
         self.weights = np.full(count, n_faces / count)
         x = np.full((count, npos), 1.0 / count)
         self.pairs = np.stack([x, (n_faces - 1) * x])
@@ -265,25 +253,26 @@ class _InteriorPoint:
         if not newton.is_sound:
             return False
         predictor = newton.solve(-products)
-        fraction = self.options.step_fraction
+        fraction = OPTIONS.step_fraction
         primal_step, dual_step = (min(1.0, step / fraction) for step in self._step_lengths(predictor))
         predicted = (pairs + primal_step * predictor.pairs) * (duals + dual_step * predictor.duals)
         predicted_gap = float(predicted.sum())
-        # Mehrotra: the products to aim at, from the gap that the predictor reaches.
+        # Mehrotra: the common value of the products to aim at, from the gap that the predictor reaches.
         centred = min((predicted_gap / gap) ** 3, 0.3) * gap / products.size
         lower, upper = centred / 10.0, 10.0 * centred
         rhs = centred - products - primal_step * dual_step * predictor.pairs * predictor.duals
         direction = newton.solve(rhs)
         primal_step, dual_step = self._step_lengths(direction)
-        for _ in range(self.options.max_corrections):  # Gondzio: longer steps with products in [lower, upper]
+        # Gondzio: correct the direction, so that a longer step keeps the products in [lower, upper].
+        for _ in range(OPTIONS.max_corrections):
             trial_primal, trial_dual = min(1.0, 1.1 * primal_step + 0.1), min(1.0, 1.1 * dual_step + 0.1)
             trial_products = (pairs + trial_primal * direction.pairs) * (duals + trial_dual * direction.duals)
             rhs = rhs + np.maximum(np.clip(trial_products, lower, upper) - trial_products, -upper)
             corrected = newton.solve(rhs)
-            step_lengths = self._step_lengths(corrected)
-            if not sum(step_lengths) > primal_step + dual_step + 0.01:
+            new_primal, new_dual = self._step_lengths(corrected)
+            if not new_primal + new_dual > primal_step + dual_step + 0.01:  # too little gain, or nan
                 break
-            direction, (primal_step, dual_step) = corrected, step_lengths
+            direction, primal_step, dual_step = corrected, new_primal, new_dual
         if not np.isfinite(primal_step + dual_step + direction.mu):
             return False
         self.weights += primal_step * direction.z
@@ -295,7 +284,7 @@ class _InteriorPoint:
 
     def _step_lengths(self, direction: _Direction) -> tuple[float, float]:
         """Return the largest primal and dual step lengths that keep pairs and duals positive."""
-        fraction = self.options.step_fraction
+        fraction = OPTIONS.step_fraction
         steepest = float((-direction.pairs / self.pairs).max()), float((-direction.duals / self.duals).max())
         return fraction / max(steepest[0], fraction), fraction / max(steepest[1], fraction)
 
@@ -308,8 +297,8 @@ class _Newton:
         dx = e + g dz + q dλ,   ds = r − k dz + g dλ,   Σ_t dx_ti = 0,   Σ_i ds_ti = −dμ,   Σ_t dz_t = 0,
 
     where g = ab / (1 + ab), q = a / (1 + ab), k = b / (1 + ab), and e and r follow from the right-hand side.
-    Eliminating dx, ds and dλ leaves a symmetric system in dz and dμ. These letters are those of the location
-    program, and a, b, g, q, k, e, r of these equations alone.
+    Eliminating dx, ds and dλ leaves a symmetric system in dz and dμ. The letters a, b, g, q, k, e, r are used
+    in these equations only; the others are those of the location program.
     """
 
     def __init__(self, pairs: Vector, duals: Vector):
@@ -332,9 +321,10 @@ class _Newton:
         e = (rhs[0] / self.duals[0] - self.a * slack_rhs) * self.reciprocal
         r = slack_rhs + self.b * e
         reduced_rhs = r.sum(axis=1) - (self.g * (e.sum(axis=0) / self.q_sums)).sum(axis=1)
-        z, ones = self.inverse @ reduced_rhs, self.inverse.sum(axis=1)
-        mu = -z.sum() / ones.sum()
-        z = z + mu * ones
+        # The system is S dz = reduced_rhs + dμ (1, …, 1)', and dμ follows from Σ dz = 0.
+        z, per_mu = self.inverse @ reduced_rhs, self.inverse.sum(axis=1)
+        mu = -z.sum() / per_mu.sum()
+        z = z + mu * per_mu
         prices = -(e.sum(axis=0) + z @ self.g) / self.q_sums
         x = e + self.g * z[:, None] + self.q * prices
         s = r - self.k * z[:, None] + self.g * prices
@@ -342,14 +332,14 @@ class _Newton:
 
 
 class Columns:
-    """The columns of the location program: the known faces W. Their combinations improve the incumbent.
+    """The columns of the location program, which are the known faces W, and its solution.
 
     tol: relative gap of the location program.
-    precision: relative precision of alternation from a combination.
+    precision: precision of alternation from the K faces of largest weight, relative to the incumbent's cost.
     """
 
-    def __init__(self, data: Samples, best: Best, tol: float, precision: float, options: Options = DEFAULT):
-        self.data, self.best, self.tol, self.precision, self.options = data, best, tol, precision, options
+    def __init__(self, data: Samples, best: Best, tol: float, precision: float):
+        self.data, self.best, self.tol, self.precision = data, best, tol, precision
         self.W: list[Vector] = []
         self._costs: list[float] = []
         self._hinges: list[Vector] = []
@@ -362,12 +352,12 @@ class Columns:
             self.add(w)
         for bias in (-1.0, 1.0):
             self.add(np.append(np.zeros(points.shape[1] - 1), bias))
-        for _ in range(self.options.random_starts):
+        for _ in range(OPTIONS.random_starts):
             face = (points[:, :-1] @ rng.normal(size=(points.shape[1] - 1, K))).argmax(axis=1)
             for k in range(K):
                 if clock.is_over or len(self.W) >= max_faces:
                     return
-                prices = np.where(face == k, np.inf, 0.0)  # only positives on face k count
+                prices = np.where(face == k, np.inf, 0.0)  # only the losses of positives on face k count
                 self.add(priced_face(self.data, prices, face == k))
 
     def add(self, w: Vector) -> None:
@@ -382,9 +372,9 @@ class Columns:
         self._hinges.append(loss[inside:])
 
     def solve_prices(self, clock: Clock) -> Location | None:
-        """Solve the location program, and try the faces of largest weight as an incumbent."""
+        """Solve the location program; alternate from the K faces of largest weight, and offer the result."""
         costs, hinges = np.array(self._costs), np.array(self._hinges)
-        location = location_prices(costs, hinges, len(self.best.W), self.tol, self.options)
+        location = location_prices(costs, hinges, len(self.best.W), self.tol)
         if location is not None:
             largest = np.argsort(-location.weights, kind="stable")
             W = np.array([self.W[t] for t in np.resize(largest, len(self.best.W))])
@@ -411,10 +401,13 @@ class Box(NamedTuple):
 
 
 class LeastFace(BestFirst[Box]):
-    """Branch and bound for a face with the least G.
+    """Branch and bound for the face with the least G.
 
-    It finds faces that cost less than `known_cost`, or proves that none costs less by more than `tolerance`.
-    ``faces`` has the cost, number of the node (to break ties of a sort) and w of each face found.
+    It finds faces that cost less than `known_cost`, or proves that no face costs less by more than
+    `tolerance`.
+
+    faces: of each face found its cost, the number of its node (so that a sort never compares two w), and w.
+    goal: boxes without a face that costs less than the goal are closed.
     """
 
     def __init__(self, data: Samples, prices: Vector, known_cost: float, tolerance: float, work: FaceBox):
@@ -429,7 +422,7 @@ class LeastFace(BestFirst[Box]):
 
     @property
     def objective(self) -> float:
-        """The value below which faces are looked for; faces in parts that shrinking removes cost no less."""
+        """The goal: all faces in the parts of a box that shrinking removes cost at least as much."""
         return self.goal
 
     cutoff = objective  # the goal includes the tolerance already
@@ -456,21 +449,18 @@ class LeastFace(BestFirst[Box]):
 class PriceSearch:
     """Column generation: rounds of new prices and of new faces, which also improve the incumbent.
 
-    bound: the best bound so far.
-    prices (npos,): the prices that prove it.
+    bound, prices (npos,): the largest bound so far, and the prices that prove it.
     is_done: True if the gap is closed, or another round is not expected to improve the bound.
     """
 
-    def __init__(
-        self, data: Samples, best: Best, tol: float, rng: np.random.Generator, options: Options = DEFAULT
-    ):
-        self.data, self.best, self.tol, self.options = data, best, tol, options
+    def __init__(self, data: Samples, best: Best, tol: float, rng: np.random.Generator):
+        self.data, self.best, self.tol = data, best, tol
         self.n_faces = len(best.W)
-        self.columns = Columns(data, best, tol=0.01 * tol, precision=1e-4 * tol, options=options)
+        self.columns = Columns(data, best, tol=0.01 * tol, precision=1e-4 * tol)
         self.box = face_box_for(data)
         self.bound, self.is_done, self.prices = 0.0, False, np.zeros(data.npos)
-        self._polished, self._idle = np.inf, 0
-        self._tolerance = options.tolerance_ratio * best.cost / self.n_faces  # of the next least face
+        self._polished_cost, self._n_idle = np.inf, 0  # of the last polished incumbent; idle rounds in a row
+        self._tolerance = OPTIONS.tolerance_ratio * best.cost / self.n_faces  # of the next search for a face
         self.columns.add_initial(Clock(), rng)
 
     @property
@@ -485,7 +475,7 @@ class PriceSearch:
 
     def run_round(self, clock: Clock) -> None:
         """Solve for the prices, bound the least face at these prices, and add new faces."""
-        options, columns = self.options, self.columns
+        columns = self.columns
         min_tolerance = 0.2 * self.tol * self.best.cost / self.n_faces
         tolerance = max(self._tolerance, min_tolerance)
         location = columns.solve_prices(clock)
@@ -494,35 +484,34 @@ class PriceSearch:
             return
         prices = location.prices
         search = LeastFace(self.data, prices, columns.least_cost(prices), tolerance, self.box)
-        while not (search.is_done or clock.is_over or search.nodes >= options.max_boxes):
+        while not (search.is_done or clock.is_over or search.nodes >= OPTIONS.max_boxes):
             search.step()
         old_bound, new_bound = self.bound, bound_at_prices(prices, search.bound, self.n_faces)
         if new_bound > self.bound:
             self.bound, self.prices = new_bound, prices
         count = len(columns.W)
-        for _, _, w in sorted(search.faces)[: options.max_new_faces]:
-            better = priced_face(self.data, prices, columns.below_price(w, prices), options.max_face_rounds)
+        for _, _, w in sorted(search.faces)[: OPTIONS.max_new_faces]:
+            better = priced_face(self.data, prices, columns.below_price(w, prices))
             columns.add(min(w, better, key=lambda face: priced_cost(self.data, prices, face)))
         is_new = len(columns.W) > count
         self._polish(clock)
         gap = self.best.cost - self.bound
-        has_fallen = self.bound - old_bound > options.min_gap_decrease * (self.best.cost - old_bound)
-        self._idle = 0 if has_fallen else self._idle + 1
-        max_tolerance = options.tolerance_ratio * gap / self.n_faces
+        has_fallen = self.bound - old_bound > OPTIONS.min_gap_decrease * (self.best.cost - old_bound)
+        self._n_idle = 0 if has_fallen else self._n_idle + 1
+        max_tolerance = OPTIONS.tolerance_ratio * gap / self.n_faces
         self._tolerance = min(tolerance if is_new else 0.1 * tolerance, max_tolerance)
         is_near = gap <= 100 * self.tol * self.best.cost
-        patience = options.max_idle_rounds_near if is_near else options.max_idle_rounds
-        # Another round differs: it has new faces, or a smaller tolerance. An interrupted round says nothing.
+        patience = OPTIONS.max_idle_rounds_near if is_near else OPTIONS.max_idle_rounds
+        # New faces or a smaller tolerance can improve the bound; after the time limit nothing is known.
         can_improve = is_new or clock.is_over or (search.is_done and tolerance > min_tolerance)
-        self.is_done = self.is_closed or self._idle > patience or not can_improve
+        self.is_done = self.is_closed or self._n_idle > patience or not can_improve
 
     def _polish(self, clock: Clock) -> None:
-        """Solve an incumbent's faces to full precision, once, if its relative gap is at most `polish_gap`."""
+        """Solve the faces of a new incumbent precisely if its relative gap is at most `polish_gap`."""
         cost = self.best.cost
-        if cost == self._polished or cost - self.bound > self.options.polish_gap * cost:
+        if cost == self._polished_cost or cost - self.bound > OPTIONS.polish_gap * cost:
             return
         face = (self.data.points @ self.best.W.T).argmax(axis=1)
-        face_gap = 0.1 * self.tol * cost / self.n_faces
-        W = np.array([polished_face(self.data, face, k, face_gap, clock)[1] for k in range(self.n_faces)])
-        self.best.offer(total_cost(self.data, W, face), W)
-        self._polished = self.best.cost
+        _, W = polished_faces(self.data, self.best, face, self.tol, clock)
+        self.best.offer(total_cost(self.data, W)[0], W)
+        self._polished_cost = self.best.cost

@@ -1,7 +1,7 @@
 """The global optimum of the Convex Polytope Machine for small data, by branch and bound over assignments.
 
-The search returns faces, and a lower bound over all assignments. Three searches for the bound share one
-incumbent; the largest bound counts:
+The search returns faces, and a lower bound on their cost over all assignments. Three searches compute lower
+bounds, of which the largest counts, and share one incumbent:
 
 - the assignment tree, with trial moves (:mod:`polyopt.cpm.global_search.assignment_tree`), up to 500 samples;
 - the spread tree, with multipliers that depend on the assignment (:mod:`polyopt.cpm.global_search.spread`),
@@ -14,9 +14,10 @@ alternate. Without column generation the assignment tree has the first nodes, or
 afterwards the tree with the larger bound explores more nodes. Without a time limit the schedule counts nodes,
 so the search is reproducible by its seed.
 
-Measured with 25 s each on three quarters of the sets, three faces: without the assignment tree wdbc keeps a
-gap of 0.09 %; without prices 200 two-dimensional samples have 3.5 % after 13 s instead of 0 in 1 s; without
-perturbations of the first incumbent ionosphere has 9.2 % instead of 5.2 %.
+Each of the three is needed, as measured with three faces and 25 s on three quarters of each data set: without
+the assignment tree wdbc keeps a gap of 0.09 %; without prices 200 two-dimensional samples have a gap of 3.5 %
+after 13 s instead of none after 1 s. Without the kicks of the first incumbent (:mod:`.incumbent`) the gap of
+ionosphere is 9.2 % instead of 5.2 %.
 """
 
 from collections.abc import Sequence
@@ -34,7 +35,7 @@ from formulations.language.types import MatrixLike, Vector, dense
 from formulations.polytope import lift, natural_assignment, objective
 from polyopt.certificates.points import checked_faces
 from polyopt.cpm.global_search.assignment_tree import MAX_SAMPLES, AssignmentTree
-from polyopt.cpm.global_search.face import Samples, no_best, polished_face
+from polyopt.cpm.global_search.face import Samples, no_best, polished_faces
 from polyopt.cpm.global_search.incumbent import find_incumbent, try_faces
 from polyopt.cpm.global_search.prices import MAX_FEATURES, PriceSearch
 from polyopt.cpm.global_search.spread import SpreadSearch
@@ -46,36 +47,27 @@ from polyopt.optim import best_first
 class Options(best_first.Options):
     """Parameters of the search, besides those of its trees.
 
-    max_samples_prices: samples for column generation: 20,000 with two features take 0.6 GB, and reach a gap
-        of 8 % in two minutes.
-    max_samples_spread: samples for the spread tree, which takes 8 bytes per positive, sample and face.
-    min_assignments_prices: number of assignments from which column generation is used.
-    work_before_prices: work of the assignment tree before it, in samples times positives times faces times
-        nodes.
-    min_nodes_before_prices: if that work is less than so many nodes, column generation comes first.
-    starts, starts_large: random starts of the incumbent, up to 500 samples and beyond.
-    starts_time: fraction of the time limit for the starts.
-    turn: nodes of the assignment tree per node of the spread tree and dimension; the latter take longer.
-    turns_before_spread: such turns before the spread tree begins: 3 doubled the time of 60 samples of pima,
-        100 added a fifth.
-    slowdown_if_behind: factor of the turn if the spread tree has the lower bound.
-    time_ahead, time_behind: with a time limit, fractions of the time for the spread tree if its bound is the
-        larger, and if not. It begins after the latter fraction of the limit in any case.
+    A *turn* of the assignment tree is its number of nodes between two nodes of the spread tree: `turn` times
+    the dimension, because a node of the spread tree takes longer.
     """
 
+    # Largest number of samples for column generation: 20,000 with two features take 0.6 GB and reach a gap of
+    # 8 % in two minutes
     max_samples_prices: int = 20_000
-    max_samples_spread: int = 2_000
-    min_assignments_prices: int = 3**8
+    max_samples_spread: int = 2_000  # samples for the spread tree: 8 bytes per positive, sample and face
+    min_assignments_prices: int = 3**8  # number of assignments above which column generation is used
+    # Work of the assignment tree before column generation, in nodes × samples × positives × faces
     work_before_prices: int = 300_000
-    min_nodes_before_prices: int = 100
-    starts: int = 30
-    starts_large: int = 5
-    starts_time: float = 0.2
-    turn: int = 2
+    min_nodes_before_prices: int = 100  # if that work allows fewer nodes, column generation comes first
+    starts: int = 30  # number of random starts of the incumbent, for up to 500 samples
+    starts_large: int = 5  # number of random starts of the incumbent for more samples
+    starts_time: float = 0.2  # fraction of the time limit for the incumbent's heuristics
+    turn: int = 2  # nodes of the assignment tree in a turn, per dimension
+    # Turns before the spread tree begins: 3 doubled the time of 60 samples of pima, 100 added a fifth
     turns_before_spread: int = 100
-    slowdown_if_behind: int = 10
-    time_ahead: float = 0.8
-    time_behind: float = 0.1
+    slowdown_if_behind: int = 10  # turns per node of the spread tree if its bound is not the largest
+    time_ahead: float = 0.8  # fraction of a limited time for the spread tree if its bound is the largest
+    time_behind: float = 0.1  # that fraction otherwise; the spread tree begins after it in any case
 
 
 DEFAULT = Options()
@@ -101,9 +93,9 @@ def solve_cpm_global(
     tol : float
         Relative gap between objective and bound at which the search ends.
     max_nodes : int, optional
-        Maximal number of partial assignments and rounds of prices.
+        Maximal number of nodes (partial assignments) of the trees and rounds of column generation.
     time_limit : float, optional
-        Seconds, a fifth of them at most for the starts.
+        Seconds, at most a fifth of them for the first incumbent.
     seed : int
         Seed of random starts and of the order of the samples; without a time limit it fixes the search.
     n_jobs : int, optional
@@ -119,13 +111,13 @@ def solve_cpm_global(
         ``primal`` W (K, m+1) and assignment (n,), -1 at the negatives; ``duals`` margin (n, K), for that
         assignment, and price (n,) if prices prove the bound. ``bound`` is a lower bound on the optimum over
         all assignments, less rounding errors; SOLVED if it is within `tol` of the objective. A limit, or
-        Ctrl-C, keeps the best faces and the bound. ``iterations`` counts nodes, and rounds of prices. With
-        more than 500 samples and no limit the search ends after the root of the spread tree.
+        Ctrl-C, keeps the best faces and the bound. ``iterations`` counts nodes and rounds of column
+        generation. With more than 500 samples and no limit the search ends after the root of the spread tree.
 
     Raises
     ------
     ValueError
-        More samples than that, or invalid arguments.
+        More samples than X may have, or invalid arguments.
     """
     X, y = as_data(X, y)
     costs = as_costs(C, len(y))
@@ -137,7 +129,13 @@ def solve_cpm_global(
 
 
 class _Search(AssignmentTree):
-    """The assignment tree, and the schedule of column generation and the spread tree."""
+    """The assignment tree, and the schedule of column generation and of the spread tree.
+
+    data, merged: the samples without repetitions, and the index of each original sample among them
+        (:func:`merge`).
+    is_large: True if there are too many samples for the assignment tree.
+    prices, spread: the two other searches; None until they begin, or if they are not used.
+    """
 
     options: Options
 
@@ -161,11 +159,11 @@ class _Search(AssignmentTree):
         self.original, self.rng, self.n_jobs = (X, y, C), np.random.default_rng(seed), n_jobs
         data, self.merged = merge(X, y, C, self.rng)
         super().__init__(data, no_best(n_faces, data.A.shape[1]), tol, clock, options)
-        self.is_large = len(data.C) > MAX_SAMPLES  # too many for the tree
+        self.is_large = len(data.C) > MAX_SAMPLES
         self.prices: PriceSearch | None = None
         self.spread: SpreadSearch | None = None
-        self.spread_since = self.spread_seconds = 0.0  # time of its start, and seconds used
-        self._proven = 0.0
+        self.spread_since = self.spread_seconds = 0.0  # time of the spread tree's start, and seconds it used
+        self._largest_bound = 0.0
 
     def solve(self, known: Sequence[Vector], max_nodes: int | None) -> Status:
         """Search until the gap is closed or a limit is reached."""
@@ -177,11 +175,11 @@ class _Search(AssignmentTree):
                 try_faces(data, best, precision, W, clock)
             K = len(best.W)
             if self.uses_prices and (self.is_large or K**data.npos > options.min_assignments_prices):
-                first = 0 if self.is_large else options.work_before_prices // (len(data.C) * data.npos * K)
-                if first >= options.min_nodes_before_prices:
-                    first = first if max_nodes is None else min(first, max_nodes)
-                    status = self.run(clock, first)
-                    if status is not Status.ITERATION_LIMIT or first == max_nodes:
+                first_nodes = options.work_before_prices // (len(data.C) * data.npos * K)
+                if not self.is_large and first_nodes >= options.min_nodes_before_prices:
+                    first_nodes = first_nodes if max_nodes is None else min(first_nodes, max_nodes)
+                    status = self.run(clock, first_nodes)
+                    if status is not Status.ITERATION_LIMIT or first_nodes == max_nodes:
                         return status
                 self.prices = PriceSearch(data, best, self.tol, self.rng)
                 while not (self.prices.is_done or self.limit(clock, max_nodes)):
@@ -200,9 +198,9 @@ class _Search(AssignmentTree):
             return self.record(clock, interrupted())
 
     def _without_tree(self, max_nodes: int | None) -> Status:
-        """Explore the spread tree alone; only its root if there is no limit."""
-        max_expanded = 1 if max_nodes is None and self.clock.left is None else np.inf
+        """Explore the spread tree alone; only its root if there is no limit of nodes or time."""
         spread, clock = self.spread, self.clock
+        max_expanded = 1 if max_nodes is None and clock.left is None else np.inf
         while spread and self.nodes < max_expanded and not (spread.is_done or self.limit(clock, max_nodes)):
             self.nodes += min(spread.jobs, len(spread.heap))
             spread.step()
@@ -233,12 +231,13 @@ class _Search(AssignmentTree):
             return False
         since = clock.seconds - self.spread_since
         is_late = clock.left is not None and since > options.time_behind * (since + clock.left)
-        # If column generation left a gap, the assignment tree does not close it soon.
+        # If column generation has left a gap, the assignment tree gets no start: it would not close it soon.
         if self.prices is None and self.nodes < options.turns_before_spread * turn and not is_late:
             return False
         is_ahead = spread.nodes > 0 and spread.bound >= self.proven
         if clock.left is None:
-            return self.nodes >= turn * (1 if is_ahead else options.slowdown_if_behind) * spread.nodes
+            turns_per_node = 1 if is_ahead else options.slowdown_if_behind
+            return self.nodes >= turn * turns_per_node * spread.nodes
         fraction = options.time_ahead if is_ahead else options.time_behind
         return spread.nodes == 0 or self.spread_seconds <= fraction * since
 
@@ -251,17 +250,15 @@ class _Search(AssignmentTree):
                 largest = max(largest, min(search.bound, self.best.cost))
         # Rounding error of the merged samples' costs, relative to the optimum.
         error = 2.0 * gamma(len(self.original[1]) + 4) * abs(largest)
-        self._proven = max(self._proven, float(np.nextafter(largest - error, -np.inf)))
-        return self._proven
+        self._largest_bound = max(self._largest_bound, float(np.nextafter(largest - error, -np.inf)))
+        return self._largest_bound
 
     def solution(self, status: Status) -> Solution:
         """Return the incumbent, with its faces solved nearly to rounding, and the bound."""
         (X, y, C), data, best = self.original, self.data, self.best
-        K = len(best.W)
         face = (data.points @ best.W.T).argmax(axis=1)
-        faces = [polished_face(data, face, k, 0.1 * self.tol * best.cost / K, self.clock) for k in range(K)]
-        a, W = np.array([multipliers for multipliers, _ in faces]), np.array([w for _, w in faces])
-        duals = {"margin": unmerge(a.T, data.C, self.merged, C)}
+        alpha, W = polished_faces(data, best, face, self.tol, self.clock)
+        duals = {"margin": unmerge(alpha.T, data.C, self.merged, C)}
         tree_bound = max(self.proven, 0.0 if self.spread is None else self.spread.bound)
         if self.prices is not None and self.prices.bound > tree_bound:
             duals["price"] = unmerge(self.prices.prices_of_samples, data.C, self.merged, C)[:, 0]
@@ -286,10 +283,10 @@ class _Search(AssignmentTree):
 def merge(X: Vector, y: Vector, C: Vector, rng: np.random.Generator) -> tuple[Samples, NDArray[np.int64]]:
     """Merge equal samples of a class into one with the sum of their costs.
 
-    The optimum is the same: some optimal assignment gives equal samples the same face. Within a class the
-    order is random, as sweeps over sorted samples favour some directions.
+    The optimum is the same: some optimal assignment gives equal samples the same face. Samples with cost 0
+    are dropped. Within a class the order is random: sweeps over sorted samples would favour some directions.
 
-    Returns: the merged samples, and the index (n,) of each sample among them, -1 if its cost is 0.
+    Returns: the merged samples, and the index (n,) of each sample among them, -1 if it was dropped.
     """
     rows = np.column_stack([y, X])
     with_cost = np.flatnonzero(C > 0)

@@ -1,13 +1,15 @@
 """Lower bound for the Convex Polytope Machine in any dimension: multipliers that depend on the assignment.
 
-A node of the tree has assigned some positives to faces; the others are undecided. The dual multipliers of a
-face are affine in the set of positives assigned to it, so they bound every completion of the assignment from
-below (:class:`SpreadNode`). The tree is :class:`SpreadSearch`.
+A node of the tree has assigned some positives to faces; the others are undecided. A *completion* assigns
+these as well. The dual multipliers of a face are an affine function of the set of undecided positives that a
+completion assigns to it, so they bound every completion from below (:class:`SpreadNode`). The tree is
+:class:`SpreadSearch`.
 
-**One face.** Samples on the face for certain, the negatives and the positives assigned to it, are rows j of
-A, y_j x̃_j; undecided positives are rows i of P. If S is the set of undecided positives on the face, sample j
-has the multiplier a_j + Σ_{i∈S} δ_ij, where the *move* δ_ij is the change due to i, and each i in S has β_i.
-With e_i = β_i P_i + Σ_j δ_ij A_j and s_i = β_i + Σ_j δ_ij, the face costs at least, by weak duality,
+**One face.** The samples that are on the face for certain, the negatives and the positives assigned to it,
+have the rows A_j = y_j x̃_j; the undecided positives have the rows P_i. Let S be the set of undecided
+positives on the face. Then sample j has the multiplier a_j + Σ_{i∈S} δ_ij, where the *move* δ_ij is the
+change due to i, and each i in S has the multiplier β_i. With e_i = β_i P_i + Σ_j δ_ij A_j and s_i = β_i + Σ_j
+δ_ij, the face costs at least, by weak duality,
 
     Σ_j a_j + Σ_{i∈S} s_i − ¼ ‖Σ_j a_j A_j + Σ_{i∈S} e_i‖²
 
@@ -31,21 +33,22 @@ square is at most ‖v_k‖² + Σ_i (2 τ_ik v_k·e_ik + τ_ik² d_ik), where �
 the faces and minimise over the face of each i. ∎
 
 If no positive is assigned, all faces have the same multipliers and shares 1/K. The best bound is then the
-value of a convex program in which positive i has its own face w̄ + t_i with t_i t_i' ⪯ S: K faces with mean w̄
-and deviations t_k have the *spread* S = (1 − 1/K) Σ_k t_k t_k' and ‖W‖² = K ‖w̄‖² + tr S / (1 − 1/K). The
-bound by trial moves (:mod:`polyopt.cpm.global_search.assignment_tree`) subtracts a term for each pair of
-samples instead; in ten dimensions the sum of these terms is several times as large.
+value of a convex program in which positive i has its own face w̄ + t_i with t_i t_i' ⪯ S. The matrix S is the
+*spread* of the faces: K faces with mean w̄ and deviations t_k have the spread S = (1 − 1/K) Σ_k t_k t_k' and
+‖W‖² = K ‖w̄‖² + tr S / (1 − 1/K). The bound by trial moves (:mod:`polyopt.cpm.global_search.assignment_tree`)
+subtracts a term for each pair of samples instead of the terms with d_ik; in ten dimensions the sum of the
+former is several times as large.
 
 **The multipliers** of a face are optimised for fixed shares, by coordinate ascent on the mean of its bound if
 each i is on the face with probability θ_i,
 
     Φ = Σ_j a_j + Σ_i θ_i s_i − ¼ ‖v‖² − ¼ Σ_i θ_i (1 − θ_i) d_i.
 
-Φ is concave. A log barrier keeps the multipliers and the matrix feasible: μ Σ log(distance to a bound) +
-μ log det(I − Σ e_i e_i'/d_i). For one i, with H the inverse of that matrix without i and ρ = e'He, the best
-length is a root of d (d − ρ) = μ ρ / c, c = ¼ θ (1 − θ). The loss is concave in ρ, so it is majorised by a
-linear function, and Φ is a parabola in each coordinate of e_i. Most moves stay 0: only every fourth sweep
-visits all of them.
+Φ is concave. A log barrier keeps the multipliers and lengths feasible: μ Σ log(distance to a bound) +
+μ log det(I − Σ_i e_i e_i'/d_i). For one i let H be the inverse of I − Σ_{r≠i} e_r e_r'/d_r, ρ = e_i'H e_i and
+c = ¼ θ_i (1 − θ_i). The best length is the larger root d of d (d − ρ) = μ ρ / c. The loss by this length,
+c d − μ log(1 − ρ/d), is concave in ρ, so a linear function majorises it, and a parabola in each
+multiplier minorises Φ. Most moves stay 0: only every fourth sweep visits all of them.
 
 **The shares** are optimised for fixed multipliers. Let p_k = Σ_j a_kj A_kj, let E_k be the matrix with
 columns e_ik, D_k = diag(d_ik), M_k = D_k − E_k' E_k and c_ik = s_ik − ½ e_ik·p_k − ¼ d_ik. Up to a constant
@@ -63,17 +66,17 @@ inequalities are equalities for θ = z. ∎
 
 A kernel minimises γ by coordinate descent: it moves weight of one sample between two faces at a time.
 
-Full optimisation of multipliers and shares in turn oscillates, as the mean bound is concave in the
+Full optimisation of multipliers and shares in turn would oscillate, as the mean bound is concave in the
 multipliers and convex in the shares. So the shares make only a fifth of the step to the best ones before the
-multipliers are raised again; the bound is computed with the best shares. The bound is valid for any
-feasible multipliers and any shares; convergence affects its tightness alone.
+multipliers are optimised again; the bound is computed with the best shares. The bound is valid for any
+feasible multipliers and any shares: convergence affects its tightness alone.
 
 **The tree** branches on the sample whose fractional shares reduce the bound most, and forbids a face to a
 sample if the bound with the sample on that face reaches the incumbent's cost.
 
 **Rounding.** The vectors e, v and the matrix Σ e e' / d have running error bounds; errors of the vectors
-raise the squares by at most 2 H L + H², with H the sum of all errors of a face and L of all lengths. A
-Cholesky factor proves Σ e e' / d ⪯ I (Rump, Verification of positive definiteness, 2006).
+raise the squares by at most 2 H L + H², with H the sum of the errors of a face's vectors and L the sum of
+their norms. A Cholesky factor proves Σ e e' / d ⪯ I (Rump, Verification of positive definiteness, 2006).
 """
 
 from collections.abc import Callable, Iterable
@@ -91,7 +94,7 @@ from polyopt.cpm.global_search.face import (
     Best,
     Samples,
     alternate,
-    polished_face,
+    polished_faces,
     proven_sum,
     total_cost,
 )
@@ -105,37 +108,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """Parameters of the bound and of its tree.
+    """Parameters of the bound and of its tree."""
 
-    root_barriers, node_barriers: decreasing barrier parameters μ of the root and of other nodes, in units of
-        ``SpreadSearch.unit``; those of a node were chosen on 195 samples of german and of parkinsons.
-    root_sweeps, node_sweeps: coordinate sweeps for each of these.
-    share_step: step length towards the best shares, chosen on the same samples.
-    min_share: least share of an allowed face before normalisation, chosen on 150 samples of magic.
-    full_sweep_every: one of so many sweeps visits every move.
-    share_passes: maximal number of passes for the best shares.
-    share_ridge: relative increase of the curvature in these passes.
-    rows_per_move: break-even cost of caching the products of M with the n rows, in rows per nonzero move
-        (measured on 195 samples of german).
-    round_every: number of nodes after which the shares are rounded to a candidate solution.
-    max_state_bytes: memory for multipliers of open nodes; beyond it nodes start from those of the root.
-    """
-
+    # Barrier parameters μ of the root, in the order of use, in units of `SpreadSearch.unit`
     root_barriers: tuple[float, ...] = (0.3, 0.1, 0.03, 0.01, 0.003)
-    root_sweeps: int = 60
+    root_sweeps: int = 60  # number of coordinate sweeps at the root for each barrier parameter
+    # Barrier parameters of other nodes; chosen, as share_step, on 195 samples of german and of parkinsons
     node_barriers: tuple[float, ...] = (0.01, 0.01, 0.01, 0.003)
-    node_sweeps: int = 12
-    share_step: float = 0.2
-    min_share: float = 1e-3
-    full_sweep_every: int = 4
-    share_passes: int = 30
-    share_ridge: float = 1e-3
+    node_sweeps: int = 12  # number of coordinate sweeps at another node for each barrier parameter
+    share_step: float = 0.2  # step length from the shares towards the best shares
+    min_share: float = 1e-3  # least share of an allowed face before normalisation; chosen on samples of magic
+    full_sweep_every: int = 4  # one of so many sweeps visits every move, the others only the nonzero moves
+    share_passes: int = 30  # largest number of coordinate passes that optimise the shares
+    share_ridge: float = 1e-3  # added to the curvature of γ in these passes, relative to the lengths
+    # The products of M with the n rows are cached if d · (nonzero moves) exceeds this number times n · p;
+    # measured on 195 samples of german
     rows_per_move: int = 4
-    round_every: int = 5
+    round_every: int = 5  # the shares are rounded to an assignment at one of so many nodes
+    # Memory for the multipliers of open nodes; beyond it new nodes start from those from which the root
+    # starts
     max_state_bytes: int = 1 << 28
 
 
-DEFAULT = Options()
+OPTIONS = Options()
 
 
 class FaceSamples(NamedTuple):
@@ -146,11 +141,11 @@ class FaceSamples(NamedTuple):
     C: Vector  # (n,) their costs of slack
     P: Vector  # (p, d) rows of the undecided positives
     B: Vector  # (p,) their costs of slack
-    shares: Vector  # (p,) θ of this face, over 0 and below 1
+    shares: Vector  # (p,) θ of the undecided positives on this face, above 0 and below 1
 
 
 class Multipliers(NamedTuple):
-    """The multipliers of a face, and the vectors and lengths that follow from them."""
+    """The multipliers of a face, the vectors e that follow from them, and the lengths d."""
 
     a: Vector  # (n,)
     delta: Vector  # (p, n) moves δ
@@ -160,9 +155,9 @@ class Multipliers(NamedTuple):
 
 
 # Raise Φ plus the barrier in place, by steps `first` to `last` - 1. A sweep has p + 1 steps: one for a, and
-# one for each undecided positive. The first sweep visits every move, others only the nonzero ones. M (d, d),
-# the inverse of I − Σ e e'/d, is updated; if `is_cached`, its products with the rows of A are kept in memory.
-# Returns -1 if there is not enough memory.
+# one for each undecided positive. The first sweep visits every move, others only the nonzero ones. M (d, d)
+# is the inverse of I − Σ e e'/d, and is updated; if `is_cached`, the products of M with the rows of A are
+# kept in memory. Returns -1 if there is not enough memory.
 _raise_multipliers = kernel(
     "cpm_raise_spread",
     "A: f8 (n, d); q: f8 (n); C: f8 (n); P: f8 (p, d); B: f8 (p); shares: f8 (p); a!: f8 (n); "
@@ -171,8 +166,8 @@ _raise_multipliers = kernel(
     returns="i8",
 )
 
-# Minimise γ over the shares. weighted_sums (F, d): Σ_i θ_i e_i of each face; curvature (F, p): the diagonal
-# of the Hessian of γ.
+# Minimise γ over the shares, as best_shares. weighted_sums (F, d): Σ_i θ_i e_i of each face; curvature
+# (F, p): the diagonal of the Hessian of γ.
 _best_shares = kernel(
     "cpm_best_shares",
     "slope: f8 (F, p); e: f8 (F, p, d); length: f8 (F, p); multiplicity: f8 (F); allowed: b1 (F, p); "
@@ -180,12 +175,10 @@ _best_shares = kernel(
 )
 
 
-def raise_multipliers(
-    samples: FaceSamples, multipliers: Multipliers, mu: float, sweeps: int, options: Options = DEFAULT
-) -> None:
+def raise_multipliers(samples: FaceSamples, multipliers: Multipliers, mu: float, sweeps: int) -> None:
     """Raise Φ plus the barrier with parameter μ by coordinate sweeps, in place, from an interior point."""
     (n, d), p = samples.A.shape, len(samples.shares)
-    is_cached = np.count_nonzero(multipliers.delta) * d > options.rows_per_move * n * p
+    is_cached = np.count_nonzero(multipliers.delta) * d > OPTIONS.rows_per_move * n * p
     M = np.linalg.inv(np.eye(d) - (multipliers.e / multipliers.length[:, None]).T @ multipliers.e)
     steps_per_call, steps = max(ENTRIES_PER_CALL // (2 * (n * d + d * d)), 1), (p + 1) * sweeps
     for first in range(0, steps, steps_per_call):
@@ -204,12 +197,13 @@ class FaceBound(NamedTuple):
 
 
 def feasible(samples: FaceSamples, multipliers: Multipliers) -> Multipliers:
-    """Clip multipliers to their bounds, and increase the lengths until Σ e e' / d ⪯ I is certain.
+    """Return feasible multipliers and lengths: clipped and shrunk, with Σ e e' / d ⪯ I beyond rounding.
 
-    The multipliers may be any numbers, the lengths any positive ones; e is computed anew.
+    The given multipliers may be any numbers, the lengths any positive ones; e is computed anew.
     """
     a, delta, beta, _, length = multipliers
     a, beta = np.clip(a, 0.0, samples.C), np.clip(beta, 0.0, samples.B)
+    # Shrink the moves of each sample j in either direction if their sum exceeds the distance to a_j's bound.
     for limit, moves in ((samples.C - a, np.maximum(delta, 0.0)), (a, np.maximum(-delta, 0.0))):
         total = moves.sum(axis=0)
         exceeds = total * ABOVE > limit * (1.0 - 4.0 * UNIT)
@@ -221,13 +215,14 @@ def feasible(samples: FaceSamples, multipliers: Multipliers) -> Multipliers:
 
 
 def face_bound(samples: FaceSamples, multipliers: Multipliers) -> FaceBound:
-    """Return the bound of one face by multipliers from :func:`feasible`, for any shares from 0 to 1."""
+    """Return one face's terms in the bound, for multipliers from :func:`feasible` and shares in [0, 1]."""
     (n, d), p, shares = samples.A.shape, len(multipliers.beta), samples.shares
     a, delta, beta, e, length = multipliers
     norms, row_norms = np.linalg.norm(e, axis=1), np.sqrt(samples.q)
     norm_bounds = np.abs(beta) * np.linalg.norm(samples.P, axis=1) + np.abs(delta) @ row_norms  # of e_i
     base_sum = a @ samples.A
     v = base_sum + shares @ e
+    # L and H of the module's paragraph on rounding.
     L = np.linalg.norm(v) + norms.sum() + a @ row_norms
     vector_size = a @ row_norms + norm_bounds.sum() + np.linalg.norm(base_sum) + norms.sum()
     H = ABOVE * gamma(n + p + 8) * vector_size
@@ -241,26 +236,26 @@ def face_bound(samples: FaceSamples, multipliers: Multipliers) -> FaceBound:
 
 def raise_copy(
     samples: FaceSamples, multipliers: Multipliers, mu: float, sweeps: int,
-    is_over: Callable[[], bool] = lambda: False, options: Options = DEFAULT,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> Multipliers:  # fmt: skip
-    """Return a copy improved by :func:`raise_multipliers`, until time is up or a number is not finite.
+    """Return a copy improved by :func:`raise_multipliers`.
 
-    If there are more features than samples, the ascent works in coordinates of the samples' span, because a
-    step costs the square of the number of coordinates.
+    The ascent ends early if `is_over` returns True or a number is not finite. If there are more dimensions
+    than samples, it works in coordinates of the samples' span, as a step costs the dimension squared.
     """
     if samples.A.shape[1] > len(samples.A) + len(samples.P):
         basis = np.linalg.qr(np.vstack([samples.A, samples.P]).T)[0]
         projected = samples._replace(A=samples.A @ basis, P=samples.P @ basis)
         start = multipliers._replace(e=multipliers.e @ basis)
-        improved = raise_copy(projected, start, mu, sweeps, is_over, options)
+        improved = raise_copy(projected, start, mu, sweeps, is_over)
         return improved._replace(e=improved.beta[:, None] * samples.P + improved.delta @ samples.A)
-    for sweeps_done in range(0, sweeps, options.full_sweep_every):
+    for sweeps_done in range(0, sweeps, OPTIONS.full_sweep_every):
         if is_over():
             return multipliers
         improved = Multipliers(*(part.copy() for part in multipliers))
-        n_sweeps = min(options.full_sweep_every, sweeps - sweeps_done)
+        n_sweeps = min(OPTIONS.full_sweep_every, sweeps - sweeps_done)
         try:
-            raise_multipliers(samples, improved, mu, n_sweeps, options)
+            raise_multipliers(samples, improved, mu, n_sweeps)
         except np.linalg.LinAlgError:
             return multipliers
         if not all(np.isfinite(part).all() for part in improved):
@@ -270,7 +265,10 @@ def raise_copy(
 
 
 def interior(samples: FaceSamples, multipliers: Multipliers, distance: Vector) -> Multipliers:
-    """Move a to a `distance` (n,) from its bounds, shrink the moves to fit, and increase the lengths."""
+    """Return strictly feasible multipliers, from which :func:`raise_multipliers` can start.
+
+    a is moved to at least `distance` (n,) from its bounds, the moves are shrunk, and the lengths increased.
+    """
     _, delta, beta, _, length = multipliers
     a = np.clip(multipliers.a, distance, samples.C - distance)
     upper, lower = samples.C - a - 0.5 * distance, a - 0.5 * distance
@@ -293,14 +291,14 @@ def _gram(e: Vector, length: Vector) -> Vector:
 
 
 def _length_factor(e: Vector, length: Vector) -> float:
-    """Return a factor of the lengths d with which Σ e e' / d ⪯ I is certain."""
+    """Return a factor of the lengths d with which Σ e e' / d ⪯ I is proven; infinite if the proof fails."""
     if len(e) == 0:
         return 1.0
     matrix = _gram(e, length)
     matrix, d = 0.5 * (matrix + matrix.T), len(matrix)
     rounding_error = ABOVE * gamma(max(e.shape) + 8) * float((np.square(e).sum(axis=1) / length).sum())
     largest_eigenvalue = float(np.linalg.eigvalsh(matrix)[-1])
-    for margin in (1e-10, 1e-6, 1.0):
+    for margin in (1e-10, 1e-6, 1.0):  # relative increase of the computed largest eigenvalue
         bound = max(largest_eigenvalue, 0.0) * (1.0 + margin) + 1e-300
         try:
             np.linalg.cholesky(bound * np.eye(d) - matrix)
@@ -311,25 +309,24 @@ def _length_factor(e: Vector, length: Vector) -> float:
 
 
 class FixedMultipliers(NamedTuple):
-    """Data of γ, for F different faces; the last may represent several with equal multipliers."""
+    """The data of γ, for F different faces; the last may represent several faces with equal multipliers."""
 
-    slope: Vector  # (F, p) the coefficients c
+    slope: Vector  # (F, p) c_ik: the slope of γ at 0
     e: Vector  # (F, p, d)
     length: Vector  # (F, p)
-    multiplicity: Vector  # (F,) number of faces that each represents
-    allowed: NDArray[np.bool_]  # (F, p) the positives that may be on it
+    multiplicity: Vector  # (F,) number of faces that each of the F represents
+    allowed: NDArray[np.bool_]  # (F, p) True if the positive may be on the face
 
 
-def best_shares(
-    fixed: FixedMultipliers, shares: Vector, passes: int, min_decrease: float,
-    ridge: float = DEFAULT.share_ridge,
-) -> None:  # fmt: skip
-    """Minimise γ over shares (F, p), in place, until a pass lowers it by no more than `min_decrease`.
+def best_shares(fixed: FixedMultipliers, shares: Vector, passes: int, min_decrease: float) -> None:
+    """Minimise γ over shares (F, p), in place, by coordinate descent.
 
-    A face that represents several has the sum of their shares.
+    It ends after `passes` passes, or once a pass lowers γ by at most `min_decrease`. A face that represents
+    several faces has the sum of their shares.
     """
     weighted_sums = np.einsum("kp,kpd->kd", shares, fixed.e)
-    diagonal = np.maximum(fixed.length - np.square(fixed.e).sum(axis=2), 0.0) + ridge * fixed.length
+    diagonal = np.maximum(fixed.length - np.square(fixed.e).sum(axis=2), 0.0)
+    diagonal += OPTIONS.share_ridge * fixed.length
     curvature = 0.5 * diagonal / fixed.multiplicity[:, None]
     _best_shares(*fixed, shares, weighted_sums, curvature, passes, min_decrease)
 
@@ -337,9 +334,9 @@ def best_shares(
 class _Packed(NamedTuple):
     """A face's multipliers over all samples, with the matrix of moves in sparse form."""
 
-    multipliers: Multipliers  # delta is empty
-    indices: NDArray[np.int32]  # flat indices of the nonzero moves
-    moves: Vector
+    multipliers: Multipliers  # with an empty delta
+    indices: NDArray[np.int32]  # flat indices of the nonzero moves in delta (npos, n)
+    moves: Vector  # their values
 
     @property
     def size(self) -> int:
@@ -353,7 +350,7 @@ class _Packed(NamedTuple):
 
 
 def _packed(multipliers: Multipliers) -> _Packed:
-    """Pack the multipliers of a face."""
+    """Return the multipliers of a face in packed form."""
     indices = np.flatnonzero(multipliers.delta).astype(np.int32)
     return _Packed(multipliers._replace(delta=np.zeros((0, 0))), indices, multipliers.delta.ravel()[indices])
 
@@ -361,22 +358,22 @@ def _packed(multipliers: Multipliers) -> _Packed:
 class State(NamedTuple):
     """The solution of a node, from which its children start."""
 
-    faces: list[_Packed]
+    faces: list[_Packed]  # K faces; equal ones are the same object
     shares: Vector  # (npos, K)
     face: NDArray[np.int64]  # (npos,) face of each positive, -1 if it is undecided
 
     @property
     def size(self) -> int:
-        """Memory in bytes; faces that are one object count once."""
+        """Memory in bytes; equal faces count once."""
         return self.shares.nbytes + sum({id(face): face.size for face in self.faces}.values())
 
 
 class _Face(NamedTuple):
-    """A face of a node: its samples, the undecided positives that may be on it, and feasible multipliers."""
+    """A face of a node."""
 
     samples: FaceSamples
-    possible: NDArray[np.int64]
-    multipliers: Multipliers
+    possible: NDArray[np.int64]  # (p,) indices, among all positives, of the undecided ones that it may have
+    multipliers: Multipliers  # feasible, for these samples
 
 
 class SpreadNode:
@@ -386,18 +383,18 @@ class SpreadNode:
     face (npos,): the face of each positive, -1 if it is undecided.
     undecided: indices of the undecided positives.
     n_used: number of faces with assigned positives.
-    n_different: these, and one that represents all unused faces, whose programs are equal.
-    bound: the lower bound of the node.
-    increase (undecided, K): increase of the bound if a positive is assigned to a face.
+    n_different: number of different faces: the used ones, and one that represents all unused faces, whose
+        programs are equal.
+    multiplicity (n_different,): number of faces that each different face represents.
+    faces: the multipliers of each different face, for all samples.
+    shares (npos, K): the shares; for assigned positives they have no meaning.
+    bound: the largest lower bound of the node so far.
+    increase (undecided, K): increase of that bound if the positive is assigned to the face.
     share_loss (undecided,): decrease of the bound by fractional shares, Σ_k θ_ik (1 − θ_ik) d_ik.
     """
 
-    def __init__(
-        self, data: Samples, allowed: "Allowed", parent: State, unit: float, *, is_root: bool,
-        options: Options = DEFAULT,
-    ):  # fmt: skip
+    def __init__(self, data: Samples, allowed: "Allowed", parent: State, unit: float, *, is_root: bool):
         self.data, self.allowed, self.unit, self.is_root = data, allowed, unit, is_root
-        self.options = options
         K, counts = allowed.shape[1], allowed.sum(axis=1)
         self.n_faces = K
         self.face = np.where(counts == 1, allowed.argmax(axis=1), -1)
@@ -424,14 +421,14 @@ class SpreadNode:
 
     def _normalised(self, shares: Vector) -> Vector:
         """Return allowed shares of at least `min_share` that sum to 1, equal on all unused faces."""
-        shares = np.where(self.allowed, np.maximum(shares, self.options.min_share), 0.0)
+        shares = np.where(self.allowed, np.maximum(shares, OPTIONS.min_share), 0.0)
         if self.n_used < shares.shape[1]:
             shares[:, self.n_used :] = shares[:, self.n_used :].mean(axis=1, keepdims=True)
         total = shares.sum(axis=1, keepdims=True)
         return np.asarray(shares / np.where(total > 0.0, total, 1.0))
 
     def _with_assigned(self, parent: _Packed, assigned: NDArray[np.int64]) -> Multipliers:
-        """Return the multipliers of a face after the moves of newly assigned positives."""
+        """Return the parent's multipliers of a face, with the moves of newly assigned positives made."""
         multipliers = parent.unpacked(len(self.data.C))
         a, inside = multipliers.a.copy(), self.data.inside
         a += multipliers.delta[assigned].sum(axis=0)
@@ -439,23 +436,22 @@ class SpreadNode:
         return multipliers._replace(a=a)
 
     def raise_all(self, target: float, is_over: Callable[[], bool]) -> None:
-        """Improve multipliers and shares, once per barrier parameter or until the bound reaches `target`."""
-        options = self.options
-        barriers, sweeps = options.node_barriers, options.node_sweeps
+        """Improve multipliers, then shares, for each barrier parameter, until the bound reaches `target`."""
+        barriers, sweeps = OPTIONS.node_barriers, OPTIONS.node_sweeps
         if self.is_root:
-            barriers, sweeps = options.root_barriers, options.root_sweeps
+            barriers, sweeps = OPTIONS.root_barriers, OPTIONS.root_sweeps
         for barrier in barriers:
             faces = [
                 self._raise_face(k, barrier * self.unit, sweeps, is_over) for k in range(self.n_different)
             ]
             best = self._best_shares(faces)
             self._update_bound(faces, best)
-            self.shares = self._normalised(self.shares + options.share_step * (best - self.shares))
+            self.shares = self._normalised(self.shares + OPTIONS.share_step * (best - self.shares))
             if self.bound >= target or is_over():
                 break
 
     def _raise_face(self, k: int, mu: float, sweeps: int, is_over: Callable[[], bool]) -> _Face:
-        """Improve the multipliers of face k for fixed shares."""
+        """Improve the multipliers of face k for fixed shares; update ``faces[k]``, return the face."""
         data, previous = self.data, self.faces[k]
         possible = np.flatnonzero((self.face < 0) & self.allowed[:, k])
         rows = np.r_[np.arange(data.inside), data.inside + np.flatnonzero(self.face == k)]
@@ -468,8 +464,8 @@ class SpreadNode:
             previous.e[possible], previous.length[possible],
         )  # fmt: skip
         start = interior(samples, start, 1e-6 * samples.C)
-        multipliers = feasible(samples, raise_copy(samples, start, mu, sweeps, is_over, self.options))
-        n, npos = len(data.C), len(self.face)
+        multipliers = feasible(samples, raise_copy(samples, start, mu, sweeps, is_over))
+        n, npos = len(data.C), len(self.face)  # the same multipliers in arrays for all samples:
         a, delta, beta = np.zeros(n), np.zeros((npos, n)), np.zeros(npos)
         e, length = np.zeros_like(data.A[data.inside :]), np.ones(npos)
         a[rows], beta[possible] = multipliers.a, multipliers.beta
@@ -490,8 +486,8 @@ class SpreadNode:
         slope = sums - 0.5 * np.einsum("kid,kd->ki", e, base_sums) - 0.25 * length
         allowed = np.ascontiguousarray(self.allowed[undecided, : self.n_different].T)
         shares = np.ascontiguousarray(best[undecided, : self.n_different].T) * self.multiplicity[:, None]
-        fixed, options = FixedMultipliers(slope, e, length, self.multiplicity, allowed), self.options
-        best_shares(fixed, shares, options.share_passes, 0.1 * self.unit, options.share_ridge)
+        fixed = FixedMultipliers(slope, e, length, self.multiplicity, allowed)
+        best_shares(fixed, shares, OPTIONS.share_passes, 0.1 * self.unit)
         representative = np.minimum(np.arange(self.n_faces), self.n_different - 1)
         best[undecided] = (shares / self.multiplicity[:, None])[representative].T
         return best
@@ -507,7 +503,7 @@ class SpreadNode:
             face = face_bound(samples._replace(shares=shares[possible, k]), multipliers)
             constant += multiplicity * face.constant
             error += multiplicity * face.error
-            same = np.s_[k : k + multiplicity]
+            same = np.s_[k : k + multiplicity]  # the faces that face k represents
             if_assigned[possible, same] = face.if_assigned[:, None]
             of_shares[possible, same] = face.of_shares[:, None]
             lengths[possible, same] = multipliers.length[:, None]
@@ -525,31 +521,29 @@ class Open(NamedTuple):
     """An open node."""
 
     allowed: "Allowed"  # (npos, K) faces allowed for each positive
-    parent: State
+    parent: State  # state to start from: the parent's solution, or `first_state` if memory is short
 
 
 class SpreadSearch(BestFirst[Open]):
     """Branch and bound with :class:`SpreadNode`; `jobs` nodes are explored in parallel threads.
 
+    first_state: the multipliers and shares from which the root starts.
     state_bytes: memory of the parents' states of all open nodes.
     """
 
-    def __init__(
-        self, data: Samples, best: Best, tol: float, clock: Clock, jobs: int = 1, options: Options = DEFAULT
-    ):
+    def __init__(self, data: Samples, best: Best, tol: float, clock: Clock, jobs: int = 1):
         super().__init__(tol)
         self.data, self.best, self.clock, self.jobs = data, best, clock, jobs
-        self.numbers = options
         (n, d), K, npos = data.A.shape, len(best.W), data.npos
-        size = best.cost / (2 * n * K)
+        size = best.cost / (2 * n * K)  # of the first multipliers, which are in the interior
         a = np.minimum(0.5 * data.C, size)
         a[data.inside :] = 0.0
         beta = np.minimum(0.01 * data.C[data.inside :], size)
         lengths = beta**2 * data.q[data.inside :] * 2 * max(npos, 1)
-        first = _packed(Multipliers(a, np.zeros((npos, n)), beta, np.zeros((npos, d)), lengths))
-        self.root = State([first] * K, np.full((npos, K), 1.0 / K), np.full(npos, -1))
+        face = _packed(Multipliers(a, np.zeros((npos, n)), beta, np.zeros((npos, d)), lengths))
+        self.first_state = State([face] * K, np.full((npos, K), 1.0 / K), np.full(npos, -1))
         self.state_bytes = 0
-        self.push([(0.0, Open(np.ones((npos, K), dtype=bool), self.root))])
+        self.push([(0.0, Open(np.ones((npos, K), dtype=bool), self.first_state))])
 
     @property
     def objective(self) -> float:
@@ -568,19 +562,19 @@ class SpreadSearch(BestFirst[Open]):
         return self.best.cost / (len(self.best.W) * (2 * n + d))
 
     def push(self, children: Iterable[tuple[float, Open]], depth: int = 0) -> None:
-        """Make nodes open, and count their memory."""
+        """Open the nodes, and count their memory."""
         nodes, cutoff = list(children), self.cutoff
         self.state_bytes += sum(state.parent.size for bound, state in nodes if bound < cutoff)
         super().push(nodes, depth)
 
     def pop(self) -> OpenNode[Open]:
-        """Remove and return the next node."""
+        """Remove the next node from the open ones, and return it."""
         node = super().pop()
         self.state_bytes -= node.state.parent.size
         return node
 
     def step(self) -> None:
-        """Explore the next nodes, as many as bound_if_assigned are jobs."""
+        """Explore the next nodes, up to `jobs` of them in parallel."""
         if self.jobs == 1:
             super().step()
             return
@@ -600,22 +594,25 @@ class SpreadSearch(BestFirst[Open]):
 
     def _explore(self, node: OpenNode[Open]) -> SpreadNode:
         """Return the node with its multipliers and shares optimised."""
-        result = SpreadNode(
-            self.data, *node.state, self.unit, is_root=node.minus_depth == 0, options=self.numbers
-        )
+        result = SpreadNode(self.data, *node.state, self.unit, is_root=node.minus_depth == 0)
         result.raise_all(self.cutoff, lambda: self.clock.is_over)
         return result
 
     def _children(self, node: OpenNode[Open], result: SpreadNode) -> list[tuple[float, Open]]:
-        """Forbid faces by the bound, and branch on the positive with the largest `share_loss`."""
+        """Return bound and state of each child: forbid faces, and branch on the largest `share_loss`.
+
+        A positive may not be on a face if the bound with the positive on that face reaches the cutoff.
+        """
         best, undecided, cutoff = self.best, result.undecided, self.cutoff
-        if self.nodes % self.numbers.round_every == 1:  # round the shares to an assignment
+        if self.nodes % OPTIONS.round_every == 1:  # round the shares to an assignment
             W, face = np.zeros_like(best.W), result.shares.argmax(axis=1)
             best.offer(alternate(self.data, face, W, 1e-4 * self.tol * best.cost, self.clock), W)
             cutoff = self.cutoff
         bound = max(node.bound, result.bound)
+        if bound < cutoff and not len(undecided):
+            bound = max(bound, self._solve_assignment(result.face))
         if bound >= cutoff or not len(undecided):
-            self.close(bound if bound >= cutoff else max(bound, self._solve_assignment(result.face)))
+            self.close(bound)
             return []
         bound_if_assigned = np.maximum(bound, result.bound + result.increase)
         allowed = node.state.allowed.copy()
@@ -623,20 +620,17 @@ class SpreadSearch(BestFirst[Open]):
         if forbidden.any():
             self.close(float(bound_if_assigned[forbidden].min()))
             allowed[undecided] &= ~forbidden
-        state = result.state if self.state_bytes < self.numbers.max_state_bytes else self.root
-        row, children = int(result.share_loss.argmax()), []
-        for k in np.flatnonzero(allowed[undecided[row]][: result.n_different]):
-            mask = allowed.copy()
-            mask[undecided[row]] = np.arange(len(best.W)) == k
-            children.append((float(bound_if_assigned[row, k]), Open(mask, state)))
+        state = result.state if self.state_bytes < OPTIONS.max_state_bytes else self.first_state
+        branch, children = int(result.share_loss.argmax()), []  # an index among the undecided positives
+        for k in np.flatnonzero(allowed[undecided[branch]][: result.n_different]):
+            child_allowed = allowed.copy()
+            child_allowed[undecided[branch]] = np.arange(len(best.W)) == k
+            children.append((float(bound_if_assigned[branch, k]), Open(child_allowed, state)))
         return children
 
     def _solve_assignment(self, face: NDArray[np.int64]) -> float:
-        """Solve the faces of a complete assignment; return the sum of their lower bounds."""
-        K = len(self.best.W)
-        max_gap = 0.1 * self.tol * self.best.cost / K
-        faces = [polished_face(self.data, face, k, max_gap, self.clock) for k in range(K)]
-        W = np.array([w for _, w in faces])
-        self.best.offer(total_cost(self.data, W, np.zeros_like(face)), W)
-        value, error = proven_sum(self.data, np.array([a for a, _ in faces]))
+        """Solve the faces of a complete assignment, and offer them; return the sum of their lower bounds."""
+        alpha, W = polished_faces(self.data, self.best, face, self.tol, self.clock)
+        self.best.offer(total_cost(self.data, W)[0], W)
+        value, error = proven_sum(self.data, alpha)
         return value - error
