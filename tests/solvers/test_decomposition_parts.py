@@ -106,7 +106,7 @@ def test_rows_are_the_same_on_many_threads(dtype, rng, monkeypatch):
 def test_the_split_into_three_families_is_the_best_there_is(beta, y, C, B):
     """No vertex of the set of alpha, lam and lam_star with the same β gives more."""
     dual = Dual(hinge_families(np.array([y]), np.array([C]), B))
-    alpha, lam, lam_star = (part[0] for part in dual.rows.split(np.array([beta])))
+    alpha, lam, lam_star = (part[0] for part in dual.families.split(np.array([beta])))
     vertices = [a for a in (0.0, C, y * beta) if 0.0 <= a <= C]
     best = max(a - B * abs(beta - y * a) for a in vertices)
     assert alpha * y - lam + lam_star == pytest.approx(beta, abs=1e-12)

@@ -47,7 +47,7 @@ from polyopt.margin.decomposition.state import (
     Options,
     State,
     balanced,
-    gains,
+    derivatives,
     gather_square,
     recapped,
 )  # fmt: skip
@@ -203,22 +203,22 @@ class Decomposition:
         if start is not None:
             return dual.join(start)
         if self._solved is not None:
-            old = self._solved.rows
-            return dual.join(recapped(old.named(old.split(self._state.beta)), old, dual.rows))
+            old = self._solved.families
+            return dual.join(recapped(old.named(old.split(self._state.beta)), old, dual.families))
         if np.isfinite(history.limit):
-            return dual.start()
+            return dual.initial_beta()
 
         def solve_cluster(gram: SampleGram, part: Dual) -> Vector:
             options = self._state.options
             cache = max(64.0, self._state.budget / _MEGABYTE / 8)
             machine = Decomposition(gram, cache_size=cache, options=options)
-            solution = machine.solve(part.rows, tol=options.cluster_tol, time_limit=history.clock.left)
+            solution = machine.solve(part.families, tol=options.cluster_tol, time_limit=history.clock.left)
             if solution.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt
             return machine._state.beta
 
         beta = beta_of_clusters(self._state.gram, dual, solve_cluster, history.clock, self._state.options)
-        return dual.start() if beta is None else balanced(beta)
+        return dual.initial_beta() if beta is None else balanced(beta)
 
 
 class _View(NamedTuple):
@@ -355,7 +355,7 @@ class _Run:
         beta, g, phi = state.beta, state.g, state.dual.phi
         if not state.is_whole:
             beta, g, phi = beta[samples], g[samples], phi.of(samples)
-        rise, fall, m, M = gains(g, beta, phi)
+        rise, fall, m, M = derivatives(g, beta, phi)
         return _View(samples, beta, g, phi, rise, fall, m - M)
 
     def _is_shrunk(self, view: _View) -> bool:
@@ -427,7 +427,7 @@ class _Run:
         """
         state = self._state
         if not np.isfinite(state.g).all():
-            state.set_point(state.dual.start(), np.zeros(state.gram.n))
+            state.set_point(state.dual.initial_beta(), np.zeros(state.gram.n))
             if self.has_restarted:  # else g is recomputed below
                 state.recompute(self._clock.check)
         if self.has_restarted:

@@ -310,7 +310,7 @@ class NewtonPhase:
         is_changed = beta != state.beta[samples]
         state.change(samples[is_changed], beta[is_changed])
         state.update_all()
-        state.set_outputs(samples, g)
+        state.set_scores(samples, g)
         history.record(state.violation())
 
     def _matrix(self, samples: Samples) -> Vector:
