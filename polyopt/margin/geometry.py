@@ -30,7 +30,7 @@ T diagonal such that the diagonal of TAT is one.
 """
 
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -43,6 +43,7 @@ from polyopt.linalg.kernels import (
     MAX_SQUARE_ROWS,
     Gram,
     MatrixGram,
+    Panel,
     SampleGram,
     Samples,
     as_gram,
@@ -308,7 +309,10 @@ class GramProducts:
                 yield samples[chunk], columns[:, chunk].__getitem__
         for samples in chunks(missing):
             panel = self._gram.panel(samples, np.float64)
-            yield samples, lambda part, panel=panel: panel.rows(self._all_samples[part])
+            yield samples, partial(self._rows, panel)
+
+    def _rows(self, panel: Panel, part: slice) -> Vector:
+        return panel.rows(self._all_samples[part])
 
 
 def _product(block: Vector, V: Vector) -> Vector:
