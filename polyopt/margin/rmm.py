@@ -163,9 +163,8 @@ class RelativeMarginMachine(HingeClassifier):
     # -- the machine's programs --------------------------------------------------------------
 
     def _families(self, y: NDArray[Any], weights: NDArray[Any]) -> Families:
-        B, bound_costs = float(self.B), np.inf
-        if np.isfinite(self.bound_cost):
-            bound_costs = self.bound_cost * np.where(weights > 0.0, weights, 1.0)
+        B, hard = float(self.B), np.isinf(self.bound_cost)
+        bound_costs = np.inf if hard else self.bound_cost * np.where(weights > 0.0, weights, 1.0)
         if weights[-1] > 0.0:  # there are no further samples
             return Families(*super()._families(y, weights), *bound_families(len(y), B, bound_costs))
         n = int(np.count_nonzero(weights))
