@@ -82,7 +82,7 @@ def test_no_more_rows_are_wanted_than_there_may_be(rng):
     assert all(rows - 1 <= count <= rows for count, rows in zip(counts, (2, 10, 64, 90), strict=False))
     assert counts[-1] > 90
     assert (np.diff(ends) > 0).all()
-    m, M = dual.violation(beta, g)
+    m, M = dual.extremes(beta, g)
     assert m - M <= 1e-6
 
 
@@ -116,11 +116,11 @@ def test_a_working_set_is_the_latest_half_and_the_worst_violators(seed):
 def test_no_point_with_a_spoilt_output_is_within_a_tolerance(value):
     g, beta, y = np.zeros(5), np.array([0.5, 0.0, 1.0, -1.0, -0.5]), np.array([1.0, 1.0, 1.0, -1.0, -1.0])
     dual = Dual(hinge_families(y, np.ones(5)))
-    m, M = dual.violation(beta, g)
+    m, M = dual.extremes(beta, g)
     rise, fall, *ends = derivatives(g, beta, dual.phi)
     assert (m, M) == tuple(ends) == (rise.max(), fall.min())
     g[2] = value
-    m, M = dual.violation(beta, g)
+    m, M = dual.extremes(beta, g)
     assert not m - M <= 1e300
     *_, m, M = derivatives(g, beta, dual.phi)
     assert not m - M <= 1e300

@@ -52,7 +52,7 @@ def of(K, y, C, B, solution):
     """Violation and relative gap of a solution, from the whole matrix."""
     dual = Dual(hinge_families(y, np.full(len(y), C), B))
     beta = dual.families.beta(dual.families.stacked(solution.duals))
-    m, M = dual.violation(beta, K @ beta)
+    m, M = dual.extremes(beta, K @ beta)
     values = dual.values(beta, K @ beta)
     return m - M, (values["objective"] - values["bound"]) / max(map(abs, values.values()))
 

@@ -364,7 +364,7 @@ class _Run:
     def _step(self, view: _View) -> bool:
         """Solve for one working set and set β; return False if β does not change, because of rounding."""
         state = self._state
-        size = min(self._set_size, state.cache.slots)
+        size = min(self._set_size, state.cache.capacity)
         chosen = select_working_set(view.rise, view.fall, state.last_set, size)
         samples, beta = view.samples[chosen], view.beta[chosen]
         self._solve(view, chosen, size, out_beta=beta)

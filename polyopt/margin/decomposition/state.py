@@ -195,12 +195,12 @@ class Dual:
     def initial_beta(self) -> Vector:
         """Return β with every β_i at its breakpoint nearest to 0, then balanced.
 
-        Most of the time is spent on free variables; at first there are none, apart from balancing.
+        Most of the time is spent on free variables; at first there are none, up to balancing.
         """
         ends = self.phi.ends
         return balanced(ends[np.abs(ends).argmin(axis=0), np.arange(ends.shape[1])])
 
-    def violation(self, beta: Vector, g: Vector) -> tuple[float, float]:
+    def extremes(self, beta: Vector, g: Vector) -> tuple[float, float]:
         """Return m and M; β is optimal within tol if m − M ≤ tol."""
         return derivatives(g, beta, self.phi)[2:]
 
@@ -259,64 +259,55 @@ class RowCache:
     """A cache of rows of a Gram matrix, over the columns of the active samples, in `budget` bytes.
 
     active: the active samples, ascending.
-    table (slots, active): the rows, each in a slot.
-    slots: number of rows that fit.
+    table (capacity, active): the rows, each in a slot.
+    capacity: number of slots.
     computed: number of rows computed so far.
     hits: number of rows that were cached when they were needed.
     """
 
     def __init__(self, gram: Gram, budget: float, dtype: DTypeLike, options: Options = DEFAULTS):
         self._gram, self.dtype = gram, np.dtype(dtype)
-        self._size = int(budget) // self.dtype.itemsize
-        self._buffer = np.empty(max(min(self._size, gram.n * gram.n), options.min_rows * gram.n), self.dtype)
+        size = min(int(budget) // self.dtype.itemsize, gram.n * gram.n)
+        self._buffer = np.empty(max(size, options.min_rows * gram.n), self.dtype)
         self.computed = self.hits = 0
         # New memory takes longer than computing cheap rows: `_usable` slots are filled before rows are
         # replaced. This number is doubled once half as many rows had to be computed again.
         self._usable, self._recomputed = options.max_fresh_rows * max(1, gram.entry_cost // 16), 0
         self._was_cached = np.zeros(gram.n, dtype=bool)
-        self._clear(np.arange(gram.n))
-
-    def _clear(self, active: Samples) -> None:
-        """Empty the cache, for these active samples."""
-        self._set_columns(active)
-        self._owner = np.full(self.slots, -1, dtype=np.intp)  # the sample of a slot, or -1
-        self._slot = np.full(self._gram.n, -1, dtype=np.intp)  # the slot of a sample, or -1
-        self._last_use = np.zeros(self.slots, dtype=np.int64)  # the `_time` of a slot's last use
         self._time = 0  # number of calls of `fetch`
+        self._divide(np.arange(gram.n))
 
-    def _set_columns(self, active: Samples) -> None:
-        """Set the active samples, and divide the buffer into slots of their number."""
+    def _divide(self, active: Samples) -> None:
+        """Set the active samples, and divide the buffer into slots of their number, which are empty."""
         self.active = active
-        self.slots = len(self._buffer) // len(active)
-        self.table = self._buffer[: self.slots * len(active)].reshape(self.slots, len(active))
+        self.capacity = len(self._buffer) // len(active)
+        self.table = self._buffer[: self.capacity * len(active)].reshape(self.capacity, len(active))
+        self._owner = np.full(self.capacity, -1, dtype=np.intp)  # the sample of a slot, or -1
+        self._slot = np.full(self._gram.n, -1, dtype=np.intp)  # the slot of a sample, or -1
+        self._last_use = np.zeros(self.capacity, dtype=np.int64)  # the `_time` of a slot's last use
         all_active = len(active) == self._gram.n
         self._panel: Panel | None = None  # free the old one first
         self._panel = self._gram.panel(None if all_active else active, self.dtype)
 
     def fetch(self, samples: Samples) -> Samples:
-        """Return the slots of the rows of these samples (at most `slots`), after computing missing rows."""
+        """Return the slots of these samples (at most `capacity`), after computing missing rows."""
         self._time += 1
         slot = self._slot[samples]
         self._last_use[slot[slot >= 0]] = self._time
         missing = samples[slot < 0]
         self.hits += len(samples) - len(missing)
         if len(missing):
-            self._assign_slots(missing)
-            self._compute(missing)
+            slots = self._assign_slots(missing)
+            assert self._panel is not None
+            if slots[-1] - slots[0] == len(slots) - 1:  # they are consecutive
+                self._panel.rows(missing, out=self.table[slots[0] : slots[-1] + 1])
+            else:
+                self.table[slots] = self._panel.rows(missing)
             self.computed += len(missing)
         return self._slot[samples]
 
-    def _compute(self, missing: Samples) -> None:
-        """Compute these rows into their slots."""
-        slots = self._slot[missing]
-        assert self._panel is not None
-        if slots[-1] - slots[0] == len(slots) - 1:
-            self._panel.rows(missing, out=self.table[slots[0] : slots[-1] + 1])
-        else:
-            self.table[slots] = self._panel.rows(missing)
-
-    def _assign_slots(self, missing: Samples) -> None:
-        """Assign slots to these samples: empty ones, else the least recently used."""
+    def _assign_slots(self, missing: Samples) -> Samples:
+        """Assign slots to these samples, empty ones or the least recently used, and return the slots."""
         self._recomputed += int(self._was_cached[missing].sum())
         if self._recomputed > self._usable // 2:
             self._usable, self._recomputed = 2 * self._usable, 0
@@ -336,6 +327,7 @@ class RowCache:
         self._owner[slots] = missing
         self._slot[missing] = slots
         self._last_use[slots] = self._time
+        return slots
 
     def factors(self) -> tuple[Vector, Vector, int] | None:
         """Return :meth:`polyopt.linalg.kernels.SamplePanel.factors` of the active samples, or None."""
@@ -352,31 +344,31 @@ class RowCache:
 
     @property
     def is_full(self) -> bool:
-        """True if the next new row replaces another."""
+        """True if no slot is empty."""
         return not (self._owner < 0).any()
 
     def combine(self, samples: Samples, weights: Vector) -> NDArray[Any]:
         """Return ``sum_k weights_k K[samples_k, active]`` for cached rows."""
         table, slots, weights = self.table, self._slot[samples], weights.astype(self.dtype)
         total = np.zeros(table.shape[1], dtype=self.dtype)
-        if len(total) <= _STRIP:
+        if len(total) <= _STRIP:  # `run_blocks` would take longer than the sum
             _combine(table, slots, weights, 0, total)
             return total
-        starts = range(0, len(total), _STRIP)
         run_blocks(
             lambda start: _combine(table, slots, weights, start, total[start : start + _STRIP]),
-            starts, cost=float(len(samples)) * len(total),
-        )  # fmt: skip
+            range(0, len(total), _STRIP),
+            cost=float(len(samples)) * len(total),
+        )
         return total
 
     def set_active(self, active: Samples) -> None:
         """Change the active samples: cached rows drop columns, and missing columns are computed."""
         old, width = self.active, len(active)
         position = np.searchsorted(old, active).clip(max=len(old) - 1)
-        source = np.where(old[position] == active, position, -1)
-        capacity = len(self._buffer) // width
+        source = np.where(old[position] == active, position, -1)  # old position of each column, -1 if missing
+        n_slots = len(self._buffer) // width
         filled = np.flatnonzero(self._owner >= 0)
-        slots = filled[np.argsort(-self._last_use[filled], kind="stable")[:capacity]]  # the most recent rows
+        slots = filled[np.argsort(-self._last_use[filled], kind="stable")[:n_slots]]  # the most recent rows
         slots.sort()
         count, owners, last_use = len(slots), self._owner[slots], self._last_use[slots]
         if width > len(old):  # compact the rows first, then widen them from the last to the first
@@ -384,10 +376,7 @@ class RowCache:
             _move_rows(self._buffer, np.arange(count), len(old), source, backwards=True)
         else:
             _move_rows(self._buffer, slots, len(old), source)
-        self._slot[:] = -1
-        self._set_columns(active)
-        self._owner = np.full(self.slots, -1, dtype=np.intp)
-        self._last_use = np.zeros(self.slots, dtype=np.int64)
+        self._divide(active)
         self._owner[:count], self._last_use[:count] = owners, last_use
         self._usable = max(self._usable, count)
         self._slot[owners] = np.arange(count)
@@ -462,7 +451,7 @@ class State:
     def move_to(self, beta: Vector, tick: Callable[[], None] | None = None) -> None:
         """Set β and update g of all samples; `tick` is called during long products, and may raise."""
         moved = np.flatnonzero(beta != self.beta)
-        if int((~self.cache.is_cached(moved)).sum()) > self.cache.slots // 2:
+        if int((~self.cache.is_cached(moved)).sum()) > self.cache.capacity // 2:
             self.recompute(tick, beta)
             return
         self.change(moved, beta[moved])
@@ -472,7 +461,7 @@ class State:
         """Set β of these samples, and update g of the active samples."""
         change = beta - self.beta[samples]
         active = self.cache.active
-        for part in chunks(np.arange(len(samples)), self.cache.slots):
+        for part in chunks(np.arange(len(samples)), self.cache.capacity):
             if not self.cache.is_cached(samples[part]).all():
                 self.cache.fetch(samples[part])
             self.g[active] += self.cache.combine(samples[part], change[part])
@@ -589,7 +578,7 @@ class State:
 
     def violation(self) -> float:
         """Return m − M over all samples."""
-        m, M = self.dual.violation(self.beta, self.g)
+        m, M = self.dual.extremes(self.beta, self.g)
         return m - M
 
     def gap(self) -> float:
