@@ -113,7 +113,7 @@ def _looked_at(made: Any, X: Any, y: Any, C: float, B: float) -> tuple[float, fl
         multipliers=duals,
     )
     beta = rows.beta(rows.stacked(duals))
-    m, M = Dual(rows).violation(beta, geometry.scores(beta))
+    m, M = Dual(rows).extremes(beta, geometry.scores(beta))
     return m - M, certificate.relative_gap
 
 

@@ -223,7 +223,7 @@ def _violations(K: Matrix, found: Sequence[tuple[Solution, Families]]) -> list[f
     for start in range(0, len(K), 500):
         G[start : start + 500] = K[start : start + 500, support].astype(float) @ betas[support]
     each = zip(found, betas.T.copy(), G.T.copy(), strict=True)
-    pairs = [Dual(rows).violation(beta, g) for (_, rows), beta, g in each]
+    pairs = [Dual(rows).extremes(beta, g) for (_, rows), beta, g in each]
     return [float(m - M) for m, M in pairs]
 
 

@@ -191,7 +191,7 @@ def _violation(X: Any, y: Any, kernel: Kernel, C: float, coef: Any, B: float) ->
     cap = np.abs(coef) > C * (1.0 - 1e-6)
     coef = np.where(cap & np.isinf(B), np.sign(coef) * C, coef)
     G = gram_matvec(SampleGram(X, kernel), coef)
-    m, M = Dual(hinge_families(y, np.full(len(y), C), B)).violation(coef, G)
+    m, M = Dual(hinge_families(y, np.full(len(y), C), B)).extremes(coef, G)
     return m - M
 
 

@@ -97,7 +97,7 @@ def intercept_bracket(seed: int) -> Pair:
     beta = rows.beta(rows.stacked(duals))
     g = K @ beta
     bracket = rows.intercept_interval(g, duals)
-    return sorted(bracket), sorted(Dual(rows).violation(beta, g))
+    return sorted(bracket), sorted(Dual(rows).extremes(beta, g))
 
 
 @CHECKS.add("N03", f"{RMM}, eq. (6) as printed", 1e-6, ">")

@@ -15,10 +15,11 @@ def bound_of(
 ) -> MarginBound:
     """Apply the theorem of :mod:`formulations.error_bounds.margin_bounds` to a fitted binary machine.
 
-    The arguments are those of :meth:`polyopt.margin.fit.HingeClassifier.generalization_bound`.
+    The arguments are those of :meth:`polyopt.margin.fit.HingeClassifier.generalization_bound`. The theorem
+    calls the samples of `X_unlabelled` landmarks.
     """
     U = None if X_unlabelled is None else _landmarks(machine, X_unlabelled)
-    # The samples that the theorem counts; the expansion may use others as well.
+    # The theorem counts labelled samples; samples with weight 0 may be in the kernel expansion as well.
     labelled = machine._sample_weights > 0.0
     X, y = machine._X, machine._y[labelled]
     if machine.kernel == "linear":
@@ -55,7 +56,7 @@ def bound_of(
 
 
 def _landmarks(machine: Any, X_unlabelled: "SamplesLike") -> Any:
-    """Return the unlabelled samples, checked; raise ValueError for a precomputed kernel."""
+    """Return the unlabelled samples in double precision; raise ValueError if they cannot be scored."""
     if machine.kernel == "precomputed":
         raise ValueError(
             "X_unlabelled needs a kernel that can be computed between its samples, and kernel='precomputed' "

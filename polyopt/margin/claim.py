@@ -2,8 +2,8 @@
 
 A claim file states a program, a point and multipliers in exact numbers, so that a separate checker can verify
 its bounds; ``polyopt/check/FORMAT.md`` describes the format. A dict in this file is a part of a claim file.
-Rows are families of constraints, one per sample: ``side_i f_i ≥ kink − slack``, with the cap of their
-multipliers, the cost of slack.
+``rows`` are families of constraints, with one constraint ``side_i f_i ≥ kink − slack_i`` per sample. A
+family's cap is the upper limit of its multipliers: the cost of a unit of slack.
 """
 
 from collections.abc import Iterable
@@ -25,8 +25,8 @@ _KERNELS = ("linear", "poly", "rbf")
 def state_hinge(program: Any, v: Vector, b: float, Z: Vector) -> Statement:
     """State a point v of a hinge program, w (m,) or expansion coefficients (n,), and multipliers Z (q, n).
 
-    b is the intercept for the samples as the geometry centres them. ValueError: a Gram matrix without
-    samples, or a kernel whose values cannot be enclosed in exact arithmetic.
+    b is the intercept for the samples as the geometry centres them; the claim is for the samples as given.
+    ValueError: a Gram matrix without samples, or a kernel without exact enclosures of its values.
     """
     geometry, rows = program.geometry, program.rows
     y = next(iter(rows)).side
@@ -54,7 +54,7 @@ def state_hinge(program: Any, v: Vector, b: float, Z: Vector) -> Statement:
 
 
 def state_ray(program: Any, ray: list[list[Fraction]]) -> Statement:
-    """State that a program is infeasible; `ray` has the multipliers (q, n), exactly a ray of its dual."""
+    """State that a program is infeasible; `ray` has the multipliers (q, n), an exact ray of the dual."""
     zeros = np.zeros((len(ray), program.rows.n))
     statement = state_hinge(program, program.geometry.primal_from_dual(zeros[0]), 0.0, zeros)
     multipliers = {family.name: [part] for family, part in zip(program.rows, ray, strict=True)}
@@ -78,7 +78,7 @@ def _exact_dot(v: Vector, centre: Vector) -> Fraction:
 
 
 def _row_family(family: Family, y: Vector) -> dict[str, Any]:
-    """Return a family of rows in the format of the file."""
+    """Return a family of rows in the format of the file: its side is "label" if the sides are y."""
     side = "label" if np.array_equal(family.side, y) else int(family.side[0])
     if side != "label" and not (family.side == side).all():
         raise ValueError(f"the rows {family.name} are on sides that are neither the labels nor all the same")
@@ -87,6 +87,7 @@ def _row_family(family: Family, y: Vector) -> dict[str, Any]:
 
 
 def _kernel_features(kernel: Kernel, kind: str) -> dict[str, Any]:
+    """Return the features of a "kernel" machine, or of an "expansion" with coefficients as weights."""
     if kernel.name not in _KERNELS:
         raise ValueError(f"a claim needs a kernel of {', '.join(_KERNELS)}, not {kernel.name!r}")
     features: dict[str, Any] = {"kind": kind, "kernel": kernel.name}
@@ -104,7 +105,7 @@ def state_one_norm(
 ) -> Statement:
     """State a point of the one-norm SVM: coefficients alpha (n,), intercept b, multipliers u (n,).
 
-    The costs (n,) of slack are also the upper bounds of the coefficients.
+    The costs of slack (n,) are upper bounds of the coefficients as well.
     """
     encoded = _expansion_program(kernel, costs.tolist(), high=numerals(costs), l1=1)
     return Statement("the one-norm SVM", X, y, encoded, [alpha], [b], {"margin": u[None, :]})
@@ -116,8 +117,8 @@ def state_l0(
 ) -> Statement:  # fmt: skip
     """State a point (alpha (n,), b) of the L0 machine, over all sets of centres (nonzero coefficients).
 
-    C is the cost of the loss and the upper bound of the coefficients, `weights` (n,) weigh the samples in the
-    loss. `tree` has the multipliers of the leaves of a branch-and-bound tree; together they prove `bound`.
+    C is the cost of the loss and the upper bound of the coefficients; `weights` (n,) weigh the samples in the
+    loss. `tree` is a branch-and-bound tree; the multipliers of its leaves prove `bound` together.
     """
     encoded = _expansion_program(kernel, _slack_costs(C, weights), high=numeral(C), count=1)
     title = "the L0 support vector machine"
@@ -127,7 +128,7 @@ def state_l0(
 def state_pattern(
     X: Matrix, y: Vector, C: float, weights: Vector, kernel: Kernel, alpha: Vector, b: float, u: Vector
 ) -> Statement:
-    """State a point of the L0 machine restricted to its own centres, which is a linear program.
+    """State a point of the L0 machine with no other centres than its own, which is a linear program.
 
     u (n,) are multipliers of the margin rows, at most the weights (:mod:`formulations.l0`, eq. (5)).
     """

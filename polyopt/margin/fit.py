@@ -6,7 +6,7 @@ one row per sample (:mod:`formulations.families`). A subclass defines its famili
 regulariser.
 
 ``_fit_binary`` is one fit: it picks a solver, solves in the features or for a Gram matrix, sets the model
-from w or from the multipliers, and checks the solver's status by a certificate if that is needed.
+from the solution, and checks the solver's status by a certificate if that is needed.
 """
 
 from __future__ import annotations
@@ -50,23 +50,23 @@ if TYPE_CHECKING:
 class Options:
     """Limits and tolerances of a fit."""
 
-    # Number of samples up to which ``solver="auto"`` solves to 1e-8 for any `tol`: it takes no longer
-    max_auto_samples: int = 2_000
-    # Number of features up to which ``solver="auto"`` solves a tall linear machine in its features
-    max_auto_features: int = 2_000
-    max_offset: float = 1e3  # |centre|·|w| up to which samples are scored without centring
-    output_rounding: float = 1e-13  # relative rounding error of an output
-    optimal_gap: float = 1e-5  # relative gap that the status "solved" allows for any `tol`
-    max_optimal_gap: float = 0.1  # relative gap that the status "solved" allows at most, for a large `tol`
-    certificate_tol: float = 1e-6  # tolerance of the certificate that checks a fit
-    support_tol: float = 1e-6  # least coefficient of a support vector, relative to the largest
-    # distance from a bound, relative to the largest cost, at which a multiplier is at it
-    multiplier_tol: float = 1e-6
+    # Choice of the solver, and its tolerance.
+    max_small_samples: int = 2_000  # largest n that "auto" solves to 1e-8 for any `tol`, at no extra time
+    max_auto_features: int = 2_000  # largest m for which "auto" is the interior point
+    # Rounding.
+    output_rounding: float = 1e-13  # rounding error of an output, relative to its terms
+    max_output_terms: float = 1e7  # largest sum of an output's terms for which single precision suffices
+    max_output_error: float = 1e-3  # largest rounding error of an output without a warning
+    max_offset: float = 1e3  # largest |centre|·|w| for which samples are scored without centring
+    # The status by the relative gap of a certificate.
+    certificate_tol: float = 1e-6  # tolerance of this certificate
+    optimal_gap: float = 1e-5  # gap that is SOLVED for any `tol`
+    max_optimal_gap: float = 0.1  # largest gap that is SOLVED, however large `tol` is
+    inaccurate_gap: float = 1e-3  # largest gap that is INACCURATE if it is not SOLVED; above it STALLED
+    # The solution as it is reported.
+    support_tol: float = 1e-6  # least coefficient of a support vector, relative to the largest one
+    multiplier_tol: float = 1e-6  # distance at which a multiplier is at a bound, relative to the largest cost
     min_slack: float = 1e-6  # least slack that is reported as in use
-    max_output_error: float = 1e-3  # rounding error of an output above which a fit warns
-    max_output_terms: float = 1e7  # size of an output's terms up to which single precision suffices
-    # relative gap up to which a machine that is not solved is inaccurate, not stalled
-    inaccurate_gap: float = 1e-3
 
 
 OPTIONS = Options()
@@ -83,15 +83,15 @@ class HingeClassifier(KernelClassifier):
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
         Kernel, as in scikit-learn; it must be positive semidefinite on the training data.
     solver : {"auto", "exact", "decomposition", "interior-point"}, default="auto"
-        "decomposition" solves the dual by working sets, for any kernel; "interior-point" the primal
-        of a linear machine, best if there are many more samples than features; "exact" the explicit
-        program of the machine in ``formulations`` by a general solver. "auto" is the interior point for a
-        linear machine of up to 2,000 features and at least as many samples, else decomposition;
-        ``solver_`` is the one chosen.
+        "decomposition" solves the dual by working sets, for any kernel. "interior-point" solves a linear
+        machine in its features, and is fast if there are many more samples than features. "exact" solves
+        the explicit program in ``formulations`` by a general solver. "auto" is the interior point for a
+        linear machine of up to 2,000 features and at least as many samples, else decomposition. The
+        attribute ``solver_`` is the solver of the fit.
     tol : float, default=1e-3
         Largest violation of the optimality conditions at which decomposition stops, in units of the
-        outputs; the relative duality gap is then within ten times `tol` (at most 0.1). "auto" lowers it to
-        1e-8 for up to 2,000 samples, the other solvers always do. A fit that does not reach it warns.
+        outputs; the relative duality gap is then within ten times `tol` (at most 0.1). The other solvers,
+        and "auto" for up to 2,000 samples, solve to 1e-8. There is a warning if `tol` is not reached.
     max_iter : int, optional
         Maximal number of iterations of the solver (working sets and Newton steps of "decomposition"), as
         counted by ``n_iter_``; the last point is kept.
@@ -146,12 +146,11 @@ class HingeClassifier(KernelClassifier):
     multipliers_: dict[str, NDArray[Any]] = field(init=False)
     _costs: NDArray[np.float64] = field(init=False)  # costs of slack (n,): C times the samples' weights
     _sample_weights: NDArray[np.float64] = field(init=False)
-    _short: float = field(init=False)  # magnitude of the Gram matrix's most negative eigenvalue
-    # The solution: w for the centred samples, or the coefficients (n,) of the kernel expansion; and b.
-    _v: NDArray[np.float64] = field(init=False)
-    _b: float = field(init=False)
+    _short: float = field(init=False)  # `psd_defect` of the geometry, with the name in model files
+    _v: NDArray[np.float64] = field(init=False)  # w (m,) if linear, else coefficients (n,) of the expansion
+    _b: float = field(init=False)  # intercept for centred samples; `intercept_` is for samples as given
     _centre: NDArray[np.float64] = field(init=False)  # mean of the samples, for the linear kernel
-    _variance_share: ClassVar[float | None] = None
+    _variance_share: ClassVar[float | None] = None  # D of the Sigma-SVM
 
     def _families(self, y: NDArray[Any], weights: NDArray[Any]) -> Families:
         """Return the families of rows of the machine."""
@@ -190,12 +189,10 @@ class HingeClassifier(KernelClassifier):
     def _fit_pairs(self, X: Any, codes: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
         super()._fit_pairs(X, codes, weights, rows)
         if self.kernel == "linear":
+            # A pair's own scores are positive for its second class; in SVC's layout for its first.
             self.coef_ = -np.concatenate([pair.coef_ for pair in self.estimators_])
 
     def _fit_binary(self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
-        earlier = self._earlier or {}
-        has_same_samples = "multipliers_" in earlier and np.array_equal(rows, earlier["_rows"])
-        has_same_samples = has_same_samples and np.array_equal(y, earlier["_y"])
         self._X, self._y, self._sample_weights, self._rows = X, y, weights, rows
         with np.errstate(over="ignore"):
             self._costs = self.C * weights
@@ -204,9 +201,9 @@ class HingeClassifier(KernelClassifier):
             raise ValueError(
                 f"C={self.C:g} times a sample's weight, {weights.max():g}, is not finite: choose smaller ones"
             )
-        start = None
-        if has_same_samples:
-            start = recapped(earlier["multipliers_"], earlier["families_"], families)
+        start, last = None, self._earlier or {}  # attributes of the last fit, for a warm start
+        if "multipliers_" in last and np.array_equal(rows, last["_rows"]) and np.array_equal(y, last["_y"]):
+            start = recapped(last["multipliers_"], last["families_"], families)
         self.families_ = families
         self.gamma_ = self._gamma_of(X, weights)
         self.solver_ = self._pick_solver(X)
@@ -215,32 +212,46 @@ class HingeClassifier(KernelClassifier):
             return
         geometry = cache(self._feature_space)  # built at its first use
         if self.solver_ == "interior-point" or (self.solver_ == "exact" and self._is_tall(X)):
-            v, b = self._solve_in_features(X)
+            v, b = self._solve_in_features(X, geometry), None
         else:
             v, b = self._solve_with_gram(start, geometry)
         self._set_model(v, b, geometry)
-        certificate = None
-        # True if the rounding of outputs, times the sum of all costs, is not negligible in the objective.
-        rounding_matters = OPTIONS.output_rounding * float(self._costs.sum()) > OPTIONS.optimal_gap * abs(
-            self.solution_.objective
-        )
-        if self.solver_ == "exact" or rounding_matters or (self.solver_ == "decomposition" and b is None):
-            certificate = self._certify(geometry(), OPTIONS.certificate_tol)
-            self._downgrade_status(certificate.relative_gap)
-        elif v is None and self.solution_.bound is not None:
-            # v was computed from the multipliers: its value is compared with the solver's bound.
-            certificate = self._certify(geometry(), OPTIONS.certificate_tol)
-            bound = max(certificate.dual_value, self.solution_.bound)
-            self._downgrade_status(relative_gap(certificate.primal_value, bound))
-        # A certificate of a kernel machine of many samples would cost too much here.
-        is_too_costly = (
-            certificate is None and self.solver_ == "decomposition" and X.shape[0] > OPTIONS.max_auto_samples
-        )
+        certificate = self._check_status(geometry, has_new_intercept=b is None)
+        if certificate is None and self.solver_ == "decomposition" and len(y) > OPTIONS.max_small_samples:
+            self._warn_if_short(None)  # a certificate would cost too much
+        else:
+            self._warn_if_short(lambda: certificate or self._certify(geometry(), OPTIONS.certificate_tol))
 
-        def certify() -> Certificate:
-            return certificate or self._certify(geometry(), OPTIONS.certificate_tol)
+    def _check_status(self, geometry: Callable[[], Any], *, has_new_intercept: bool) -> Certificate | None:
+        """Compute a certificate if the solver's gap may not be that of the model; return it, or None.
 
-        self._warn_if_short(None if is_too_costly else certify)
+        These are the cases: solver="exact", which has tolerances of its own; a rounding of outputs that
+        matters; decomposition with a new intercept; and the interior point at D = 1, where w is computed from
+        the multipliers. If the gap is too large, the status SOLVED is lowered.
+        """
+        has_new_intercept = has_new_intercept and self.solver_ == "decomposition"
+        if self.solver_ == "exact" or self._rounding_matters() or has_new_intercept:
+            solver_bound = -np.inf  # the certificate's own bound is used
+        elif self.solver_ == "interior-point" and self._variance_share == 1.0:
+            assert self.solution_.bound is not None
+            solver_bound = self.solution_.bound
+        else:
+            return None
+        certificate = self._certify(geometry(), OPTIONS.certificate_tol)
+        gap = relative_gap(certificate.primal_value, max(certificate.dual_value, solver_bound))
+        allowed = max(10.0 * self.tol if self.solver_ == "decomposition" else 0.0, OPTIONS.optimal_gap)
+        if self.solution_.status is Status.SOLVED and not gap <= min(allowed, OPTIONS.max_optimal_gap):
+            status = Status.INACCURATE if gap <= OPTIONS.inaccurate_gap else Status.STALLED
+            self.solution_ = replace(self.solution_, status=status)
+        return certificate
+
+    def _rounding_matters(self, output_terms: float = 1.0) -> bool:
+        """Return True if rounding of outputs can change the objective by more than `optimal_gap`, relative.
+
+        output_terms: size of the terms of an output, of which the rounding is a fraction.
+        """
+        rounding = OPTIONS.output_rounding * output_terms * float(self._costs.sum())
+        return rounding > OPTIONS.optimal_gap * abs(self.solution_.objective)
 
     def _set_empty_model(self) -> None:
         """Set the model w = 0, without support vectors, for a time limit that ends before the solve."""
@@ -261,22 +272,22 @@ class HingeClassifier(KernelClassifier):
         self._set_support(np.empty(0, dtype=np.intp), zeros[:0], self._sample_weights > 0.0)
         self._warn_if_short(None)
 
-    def _solve_in_features(self, X: Any) -> tuple[NDArray[Any] | None, float | None]:
-        """Solve in the features and set ``solution_`` and the multipliers.
+    def _beta(self) -> NDArray[Any]:
+        """Return the coefficients (n,) of w in the samples: signed sums of the multipliers."""
+        return self.families_.beta(self.families_.stacked(self.multipliers_))
 
-        Return w and b; None for one that is to be computed from the multipliers.
-        """
+    def _solve_in_features(self, X: Any, geometry: Callable[[], Any]) -> NDArray[Any]:
+        """Solve in the features and set ``solution_`` and the multipliers; return w."""
         if self.solver_ == "interior-point":
             from polyopt.margin.interior_point import solve_interior_point
 
-            # An iteration on a million entries costs almost nothing.
-            tol = 1e-11 if X.size <= 1_000_000 else min(self.tol, 1e-8)
+            tol = 1e-11 if X.size <= 1_000_000 else min(self.tol, 1e-8)  # iterations on few entries are cheap
             self.solution_ = solve_interior_point(
                 X, self.families_, D=self._variance_share, weights=self._sample_weights,
                 tol=tol, **self._limits(),
             )  # fmt: skip
         else:
-            # With D > 0 the regulariser has its own scale, so the program is not scaled.
+            # With D > 0 the regulariser has its own scale, so the program is not scaled (see `_solve`).
             unit = min(1.0, float(self._costs.max())) if self._variance_share in (None, 0.0) else 1.0
             rows = self.families_.repriced(1.0 / unit)
             program = self._primal_program(np.sqrt(unit) * X, rows, self._sample_weights)
@@ -287,15 +298,14 @@ class HingeClassifier(KernelClassifier):
                 duals={name: unit * multipliers for name, multipliers in solution.duals.items()},
             )
         self._set_multipliers(self.solution_.duals)
-        # At D = 1 w is unique only up to directions without variance: the multipliers give the least norm.
-        return (self.solution_["w"] if self._variance_share != 1.0 else None), None
+        if self._variance_share == 1.0:  # w is not unique; that of the multipliers has the least norm
+            return geometry().primal_from_dual(self._beta())
+        return self.solution_["w"]
 
-    def _solve_with_gram(
-        self, start: Any, geometry: Callable[[], Any]
-    ) -> tuple[NDArray[Any] | None, float | None]:
-        """Solve for a Gram matrix and set ``solution_`` and the multipliers.
+    def _solve_with_gram(self, start: Any, geometry: Callable[[], Any]) -> tuple[NDArray[Any], float | None]:
+        """Solve for a Gram matrix and set ``solution_`` and the multipliers; return v and b.
 
-        Return v and b; None for one that is to be computed from the multipliers.
+        b is None if it must be computed from v. `start` has the multipliers of a warm start, or is None.
         """
         self._short = 0.0
         if self.kernel == "precomputed" or not (self.kernel == "linear" or self._kernel_is_mercer):
@@ -308,32 +318,20 @@ class HingeClassifier(KernelClassifier):
             scaled = {name: unit * multipliers for name, multipliers in solution.primal.items()}
             self.solution_ = replace(solution, primal=scaled)
             self._set_multipliers(self.families_.of_letters(scaled))
-            return None, None
+            return geometry().primal_from_dual(self._beta()), None
         limits = self._limits()
         machine = Decomposition(gram, cache_size=self.cache_size, progress=limits.pop("progress"))
-        tol = (
-            min(self.tol, 1e-8) if self.solver == "auto" and gram.n <= OPTIONS.max_auto_samples else self.tol
-        )
+        is_small = self.solver == "auto" and gram.n <= OPTIONS.max_small_samples
+        tol = min(self.tol, 1e-8) if is_small else self.tol
         self.solution_ = machine.solve(self.families_, tol=tol, start=start, **limits)
         self._set_multipliers(self.solution_.duals)
-        # The solver's coefficients are scaled to satisfy the bounds; those implied by alpha are not.
-        coef = self.solution_["coef"]
-        # The solver's outputs and intercept are used, unless rounding is not negligible in the objective, or
-        # in an output in single precision.
-        output_scale = float(np.abs(gram.diagonal()).max(initial=0.0)) * float(np.abs(coef).sum())
-        rounding = OPTIONS.output_rounding * output_scale * float(self._costs.sum())
-        rounding_matters = rounding > OPTIONS.optimal_gap * abs(self.solution_.objective)
-        is_accurate = not rounding_matters and output_scale < OPTIONS.max_output_terms
-        if self.kernel == "linear" or not self._is_pairwise or not is_accurate:
-            return geometry().primal_from_dual(coef), None
-        return coef, float(self.solution_["b"])
-
-    def _downgrade_status(self, gap: float) -> None:
-        """Change the status SOLVED if a certificate's gap is too large, because kernel values are rounded."""
-        allowed = max(10.0 * self.tol if self.solver_ == "decomposition" else 0.0, OPTIONS.optimal_gap)
-        if self.solution_.status is Status.SOLVED and not gap <= min(allowed, OPTIONS.max_optimal_gap):
-            status = Status.INACCURATE if gap <= OPTIONS.inaccurate_gap else Status.STALLED
-            self.solution_ = replace(self.solution_, status=status)
+        coef = self.solution_["coef"]  # scaled to satisfy the hard bounds, unlike `_beta`
+        # The solver's outputs, in single precision, may do unless their rounding matters.
+        output_terms = float(np.abs(gram.diagonal()).max(initial=0.0)) * float(np.abs(coef).sum())
+        is_accurate = output_terms < OPTIONS.max_output_terms and not self._rounding_matters(output_terms)
+        if self.kernel != "linear" and self._is_pairwise and is_accurate:
+            return coef, float(self.solution_["b"])
+        return geometry().primal_from_dual(coef), None
 
     def _limits(self) -> dict[str, Any]:
         """Return the limits and the progress listener for a solver, as keyword arguments."""
@@ -348,9 +346,9 @@ class HingeClassifier(KernelClassifier):
         self.n_iter_ = max(self.solution_.iterations, 1)
 
     def _solve(self, program: Program, unit: float) -> Solution:
-        """Solve the program for features scaled by √unit and costs divided by unit.
+        """Solve the program with features scaled by √unit and costs divided by unit; return its solution.
 
-        It is the same program with the objective in units of `unit`. Without scaling, costs far below 1 would
+        Its objective, which is scaled by 1/unit, is scaled back. Without the scaling, costs far below 1 would
         be lost in the solver's absolute tolerances.
         """
         solution = program.solve(time_limit=self.time_limit, max_iter=self.max_iter)
@@ -361,34 +359,29 @@ class HingeClassifier(KernelClassifier):
             )
         return replace(solution, objective=unit * solution.objective)
 
-    def _set_model(self, v: NDArray[Any] | None, b: float | None, geometry: Callable[[], Any]) -> None:
-        """Set the model from the solution v and b: vector, intercept, outputs and support vectors.
+    def _set_model(self, v: NDArray[Any], b: float | None, geometry: Callable[[], Any]) -> None:
+        """Set the model from v and b: vector, intercept, outputs and support vectors.
 
-        A v or b that is None is computed from the multipliers.
+        If b is None, the best intercept and the outputs are computed from v; else they are the solver's.
         """
-        beta = self.families_.beta(self.families_.stacked(self.multipliers_))
+        beta = self._beta()
         if b is None:
-            feature_space = geometry()
-            v = feature_space.primal_from_dual(beta) if v is None else v
             # If all intercepts of an interval are optimal, every solver takes its midpoint.
-            b = self._program(feature_space).best_intercept(v)
-            outputs = feature_space.outputs(v) + b
+            b = self._program(geometry()).best_intercept(v)
+            outputs = geometry().outputs(v) + b
             self.outputs_ = outputs.mid
             self._warn_if_inaccurate(outputs)
         else:
             self.outputs_ = self.solution_["f"]
-        assert v is not None
         self._v, self._b = v, b
         if self.kernel == "linear":
             self._centre = geometry().centre
             self.coef_ = v[None, :]
-        # The intercept for uncentred samples; pairwise kernels do not centre them.
         is_centred = self.kernel == "linear" or not self._is_pairwise
         self.intercept_ = np.array([b - float(geometry().centred_intercept(v, 0.0).mid) if is_centred else b])
-        is_support = np.abs(beta) > OPTIONS.support_tol * max(float(np.abs(beta).max()), np.finfo(float).tiny)
-        is_expansion = self.kernel != "linear" and self._is_pairwise
-        positions = np.flatnonzero(is_support)
-        self._set_support(positions, (v if is_expansion else beta)[positions], self._sample_weights > 0.0)
+        min_coef = OPTIONS.support_tol * max(float(np.abs(beta).max()), np.finfo(float).tiny)
+        positions = np.flatnonzero(np.abs(beta) > min_coef)
+        self._set_support(positions, (beta if is_centred else v)[positions], self._sample_weights > 0.0)
 
     def _warn_if_inaccurate(self, outputs: Ball) -> None:
         """Warn if rounding alone changes an output by more than `OPTIONS.max_output_error`."""
@@ -422,8 +415,9 @@ class HingeClassifier(KernelClassifier):
                 f"{m} features need matrices of {8e-9 * m * m:.0f} GB, and solver='interior-point' takes at "
                 f"most {MAX_SQUARE_ROWS}: choose solver='auto' or 'decomposition'"
             )
-        needs_gram = solver == "exact" or not self._is_pairwise
-        if needs_gram and n > MAX_SQUARE_ROWS and not (self.kernel == "linear" and solver != "decomposition"):
+        needs_all_entries = solver == "exact" or not self._is_pairwise  # decomposition computes rows
+        works_in_features = self.kernel == "linear" and solver != "decomposition"
+        if needs_all_entries and not works_in_features and n > MAX_SQUARE_ROWS:
             raise ValueError(
                 f"{n} samples need a kernel matrix of {8e-9 * n * n:.0f} GB, and {type(self).__name__} with "
                 f"solver={self.solver!r} takes at most {MAX_SQUARE_ROWS}: choose "
@@ -446,13 +440,13 @@ class HingeClassifier(KernelClassifier):
     # -- predicting --------------------------------------------------------------------------
 
     def _binary_scores(self, X: Any) -> NDArray[Any]:
-        if self.kernel == "linear":
-            w, centre = self.coef_[0], self._centre
-            if sp.issparse(X) or np.abs(centre) @ np.abs(w) < OPTIONS.max_offset:
-                return np.asarray(X @ w).ravel() + self.intercept_[0]
-            parts = [(X[part] - centre) @ w for part in chunks(np.arange(X.shape[0]))]
-            return np.concatenate([np.zeros(0), *parts]) + self._b
-        return self._kernel_scores(X)
+        if self.kernel != "linear":
+            return self._kernel_scores(X)
+        w, centre = self.coef_[0], self._centre
+        if sp.issparse(X) or np.abs(centre) @ np.abs(w) < OPTIONS.max_offset:
+            return np.asarray(X @ w).ravel() + self.intercept_[0]
+        parts = [(X[part] - centre) @ w for part in chunks(np.arange(X.shape[0]))]
+        return np.concatenate([np.zeros(0), *parts]) + self._b
 
     def _draw_scores(self, graph: Graph, x: str) -> str:
         if self.kernel != "linear":
@@ -518,15 +512,15 @@ class HingeClassifier(KernelClassifier):
         machine = self._as_fitted()
         if not self._is_binary:
             raise ValueError(
-                f"the bound is of two classes, but there are {len(self.classes_)}: ask the machines in "
-                "estimators_"
+                f"the bound is of two classes, but there are {len(self.classes_)}: call the method of the "
+                "machines in estimators_"
             )
         return bound_of(machine, delta, X_unlabelled, form)
 
     def _binary_duals(self) -> pd.DataFrame:
         f, tolerance = self.outputs_, OPTIONS.multiplier_tol * float(self._costs.max())
         frame_rows: list[RowsShown] = []
-        exists: list[NDArray[np.bool_]] = []
+        exists: list[NDArray[np.bool_]] = []  # for each of the frame's rows: the samples that have it
         for family in self.families_:
             exists += [family.cap > 0.0] * (2 if family.slack else 1)
             mu, surplus = self.multipliers_[family.name], family.surplus(f)

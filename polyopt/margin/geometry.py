@@ -1,9 +1,9 @@
 """Feature spaces of a hinge program: linear features or a kernel, in the Euclidean or the Sigma-SVM's metric.
 
-A hinge program minimises ½ energy(w) plus hinge losses of the outputs w'phi(x_i) + b; the energy is ‖w‖², or
-w'Aw in the metric A of the Sigma-SVM. `v` represents w: w itself for linear features, expansion coefficients
-(n,) for a kernel. `beta` (n,) are signed multipliers, one per sample; by stationarity the gradient of half
-the energy is Σ β_i phi(x_i).
+A hinge program minimises ½ energy(w) plus hinge losses of the outputs w'φ_i + b, where φ_i are the features
+of sample i. The energy is ‖w‖², or w'Aw in the metric A of the Sigma-SVM. `v` represents w: w itself for
+linear features, expansion coefficients (n,) for a kernel. `beta` (n,) are signed multipliers, one per sample;
+by stationarity the gradient of half the energy is Σ β_i φ_i.
 
 Numbers that a value or a bound depends on are intervals, a :class:`~polyopt.linalg.rounding.Ball` of middle
 and radius (``outputs``, ``energy``, ``dual_norm_sq``). Plain floats guide ascents and measure residuals.
@@ -21,7 +21,7 @@ and the residual enters the bound: for *any* w̃, with ρ = u − A w̃,
 
     u'A⁻¹u = w̃'Aw̃ + 2 w̃'ρ + ρ'A⁻¹ρ,
 
-so only the last term, small if w̃ is accurate, needs an upper bound: the smallest of
+so only the last term needs an upper bound, which is small if w̃ is accurate: the smallest of
 
     ‖ρ‖² / (1−D),      N Σ r_i² / s_i  at D = 1, where ρ = Σ r_i (φ_i − mean),      ‖Tρ‖² / λ_min(TAT).
 
@@ -54,10 +54,10 @@ from polyopt.linalg.kernels import (
 from polyopt.linalg.rounding import ABOVE, Ball, gamma, product, transposed_product
 
 _CACHE_BYTES = 2**29  # memory for cached columns of a Gram matrix
-_MAX_RESULTS = 8  # cached products with a Gram matrix
-_ROWS = 512  # rows of a Gram matrix multiplied at once
-_SUM_LENGTH = 64  # terms summed at a time, before these sums are added: limits rounding
-BLOCK = 4096  # samples centred at a time: the memory of a pass over the data
+_MAX_RESULTS = 8  # number of vectors whose products with a Gram matrix are cached
+_ROWS = 512  # rows of a Gram matrix that one task multiplies
+_SUM_LENGTH = 64  # terms of a partial sum; a sum of partial sums has smaller rounding errors
+BLOCK = 4096  # samples centred at a time: limits the memory of a pass over the data
 _SMALL_EIGENVALUES_NOTE = (
     "At D=1 with a kernel the optimum depends on the least eigenvalues, which rounding hides: the bound is "
     "tight only if all of them are large."
@@ -83,25 +83,25 @@ class Geometry(Protocol):
         """Cache the products for these v and beta in one pass over the data, if that is faster."""
 
     def scores(self, v: Vector) -> Vector:
-        """Return ``w'phi(x_i)`` for every sample, shape (n,)."""
+        """Return w'φ_i for every sample, shape (n,)."""
 
     def outputs(self, v: Vector) -> Ball:
         """Return :meth:`scores` as intervals that include their rounding."""
 
     def centred_intercept(self, v: Vector, intercept: float) -> Ball:
-        """Return the intercept for the (centred) samples of :meth:`scores`, from that for uncentred ones."""
+        """Return the intercept for the samples as `scores` centres them, from that for samples as given."""
 
     def gradient(self, v: Vector) -> Vector:
-        """Return the gradient of half the energy."""
+        """Return the gradient of half the energy; for a kernel, its inner products with all φ_i."""
 
     def adjoint(self, beta: Vector) -> Vector:
-        """Return the gradient of ``sum_i beta_i w'phi(x_i)``, in the units of :meth:`gradient`."""
+        """Return the gradient of Σ β_i w'φ_i, in the units of :meth:`gradient`."""
 
     def columns(self, samples: Samples) -> Vector:
         """Return a matrix with a column for each sample: :meth:`adjoint` of the sample's unit vector."""
 
     def adjoint_scale(self, beta: Vector) -> float:
-        """Return the magnitude of the terms of :meth:`adjoint`; its rounding errors are relative to it."""
+        """Return the size of the terms of :meth:`adjoint`, to which its rounding errors are proportional."""
 
     def primal_from_dual(self, beta: Vector) -> Vector:
         """Return the v whose gradient is ``adjoint(beta)``: the minimiser of the Lagrangian."""
@@ -110,7 +110,7 @@ class Geometry(Protocol):
         """Return twice the regulariser: ``‖w‖²``, or ``w'Aw`` in another metric."""
 
     def dual_norm_sq(self, beta: Vector) -> Ball:
-        """Bound the energy of ``primal_from_dual(beta)``, twice the dual's quadratic term, from above."""
+        """Bound twice the dual's quadratic term, the energy of ``primal_from_dual(beta)``, from above."""
 
     def norm_bounds(self) -> Vector:
         """Return upper bounds on the norms of the samples in the metric of :meth:`dual_norm_sq`, (n,)."""
@@ -127,7 +127,7 @@ def middle(X: Matrix) -> Vector | None:
 class LinearGeometry:
     """Linear features in the Euclidean norm.
 
-    If `centred`, dense samples are shifted by their mean; if `centre` (m,) is given, by that. With a free
+    If `centred`, dense samples are shifted by their mean; if `centre` (m,) is given, by `centre`. With a free
     intercept the program is equivalent, and for samples far from the origin it loses fewer digits.
     """
 
@@ -211,18 +211,18 @@ class GramProducts:
     """Cached products ``K v`` and ``|K| |v|``, from the columns of K in the support of v.
 
     A certificate multiplies K by a few similar vectors: the coefficients, those implied by the multipliers,
-    and the same after a repair. Columns are cached up to a memory limit; other columns are computed again in
-    each pass over the matrix, so that it is best to announce several vectors together (:meth:`prepare`). The
-    results of the last few vectors are cached, too.
+    and both after a repair. Columns are cached up to a memory limit; other columns are computed again in each
+    pass over the matrix, so :meth:`prepare` takes several vectors in one pass. The products of the last few
+    vectors are cached, too.
     """
 
     def __init__(self, gram: Gram):
         self._gram = gram
         self._all_samples = np.arange(gram.n)
-        self._cached_columns: list[tuple[Samples, Vector]] = []
+        self._cached_columns: list[tuple[Samples, Vector]] = []  # groups of samples, with K[:, samples]
         self._is_cached = np.zeros(gram.n, dtype=bool)
-        self._free_columns = _CACHE_BYTES // (8 * gram.n)  # columns that still fit in the cache
-        self._results: dict[bytes, tuple[Vector, Vector | None]] = {}
+        self._free_columns = _CACHE_BYTES // (8 * gram.n)  # number of columns that still fit in the cache
+        self._results: dict[bytes, tuple[Vector, Vector | None]] = {}  # K v, and |K| |v| if computed
         if isinstance(gram, MatrixGram):
             self._cached_columns.append((self._all_samples, gram.K))
             self._is_cached[:] = True
@@ -243,11 +243,12 @@ class GramProducts:
     def ball(self, v: Vector) -> Ball:
         """Return ``K v`` with the rounding of its sums; the computed entries of K count as exact."""
         terms = self.terms(v)
+        # Roundings that a term passes: a partial sum, the sums of a chunk, those of all chunks and groups.
         k = _SUM_LENGTH + CHUNK_ROWS // _SUM_LENGTH + len(v) // CHUNK_ROWS + len(self._cached_columns) + 6
         return Ball(self.multiply(v), gamma(k) * terms * ABOVE)
 
     def prepare(self, vectors: list[Vector]) -> None:
-        """Compute the products of these vectors in one pass over the matrix."""
+        """Compute both products of these vectors in one pass over the matrix, unless they are cached."""
         new = {_key(v): v for v in vectors if self._results.get(_key(v), (v, None))[1] is None}
         if new:
             self._compute(new, absolute=True)
@@ -263,25 +264,25 @@ class GramProducts:
     def _compute(self, vectors: dict[bytes, Vector], *, absolute: bool) -> None:
         """Cache ``K v`` of each vector and, if `absolute`, ``|K| |v|``; drop the oldest results."""
         V = np.array(list(vectors.values())).T
-        n_vectors = V.shape[1]
-        factors = np.hstack([V, np.abs(V)]) if absolute else V
-        result = np.zeros((self._gram.n, factors.shape[1]))
+        k = V.shape[1]
+        V_and_sizes = np.hstack([V, np.abs(V)]) if absolute else V
+        result = np.zeros((self._gram.n, V_and_sizes.shape[1]))  # K V, and |K| |V|
         tiles = list(self._tiles(np.flatnonzero(V.any(axis=1))))
 
         def multiply_rows(start: int) -> None:
             part = slice(start, start + _ROWS)
             for samples, rows_of in tiles:
-                block, tile_factors = rows_of(part), factors[samples]
-                result[part, :n_vectors] += _product(block, tile_factors[:, :n_vectors])
+                block, tile = rows_of(part), V_and_sizes[samples]
+                result[part, :k] += _product(block, tile[:, :k])
                 if absolute:
-                    result[part, n_vectors:] += np.abs(block) @ tile_factors[:, n_vectors:]
+                    result[part, k:] += np.abs(block) @ tile[:, k:]
 
         count = sum(len(samples) for samples, _ in tiles)
         run_blocks(multiply_rows, range(0, self._gram.n, _ROWS), self._cost(count))
         result.setflags(write=False)
         for column, key in enumerate(vectors):
-            self._results.pop(key, None)
-            self._results[key] = result[:, column], result[:, n_vectors + column] if absolute else None
+            self._results.pop(key, None)  # so that the key becomes the last one
+            self._results[key] = result[:, column], result[:, k + column] if absolute else None
         while len(self._results) > _MAX_RESULTS:
             del self._results[next(iter(self._results))]
 
@@ -292,10 +293,15 @@ class GramProducts:
         return float(self._gram.n) * columns * (self._gram.entry_cost + 8)
 
     def _tiles(self, support: Samples) -> Iterator[tuple[Samples, Callable[[slice], Vector]]]:
-        """Yield groups of columns of the support, each with a function that returns a slice of their rows."""
+        """Yield groups of samples in the support, with a function of a slice that returns K[slice, samples].
+
+        The missing columns are cached if there is memory for all of them.
+        """
         missing = support[~self._is_cached[support]]
-        if len(missing) <= self._free_columns:
-            self._cache(missing)
+        if 0 < len(missing) <= self._free_columns:
+            self._cached_columns.append((missing, self.columns(missing)))
+            self._is_cached[missing] = True
+            self._free_columns -= len(missing)
             missing = missing[:0]
         for samples, columns in self._cached_columns:
             for positions in chunks(np.arange(len(samples))):
@@ -303,24 +309,18 @@ class GramProducts:
                 yield samples[chunk], columns[:, chunk].__getitem__
         for samples in chunks(missing):
             panel = self._gram.panel(samples, np.float64)
-            yield samples, partial(self._compute_columns, panel)
+            yield samples, partial(self._rows, panel)
 
-    def _compute_columns(self, panel: Panel, part: slice) -> Vector:
+    def _rows(self, panel: Panel, part: slice) -> Vector:
         return panel.rows(self._all_samples[part])
 
-    def _cache(self, samples: Samples) -> None:
-        if len(samples):
-            self._cached_columns.append((samples, self.columns(samples)))
-            self._is_cached[samples] = True
-            self._free_columns -= len(samples)
 
-
-def _product(block: Vector, factors: Vector) -> Vector:
-    """Return ``block @ factors``, summed in groups of a few terms."""
-    result = np.zeros((len(block), factors.shape[1]))
-    for start in range(0, len(factors), _SUM_LENGTH):
+def _product(block: Vector, V: Vector) -> Vector:
+    """Return ``block @ V``, in partial sums."""
+    result = np.zeros((len(block), V.shape[1]))
+    for start in range(0, len(V), _SUM_LENGTH):
         chunk = slice(start, start + _SUM_LENGTH)
-        result += block[:, chunk] @ factors[chunk]
+        result += block[:, chunk] @ V[chunk]
     return result
 
 
@@ -329,9 +329,9 @@ def _key(v: Vector) -> bytes:
 
 
 class KernelGeometry:
-    """The feature space of a Gram matrix; v are expansion coefficients, ``w = sum_i v_i phi(x_i)``.
+    """The feature space of a Gram matrix; v are expansion coefficients, w = Σ v_i φ_i.
 
-    Only those columns of the Gram matrix (n, n) that are used are computed. Its smallest eigenvalue is at
+    The columns of the Gram matrix (n, n) are computed when they are first used. The smallest eigenvalue is at
     least -`psd_defect` (:func:`polyopt.linalg.kernels.require_psd`): values and bounds are valid for every
     semidefinite matrix within that distance.
     """
@@ -344,6 +344,7 @@ class KernelGeometry:
         self.note = ""
         self.psd_defect = psd_defect
         self._products = GramProducts(self.gram)
+        # An entry has an error of at most _error sizes_i sizes_j; sizes_i is at least ‖φ_i‖, or infinite.
         self._error, self._sizes = self.gram.entry_error()
         diagonal = self.gram.diagonal()
         if psd_defect > 1e-12 * self.n * float(np.abs(diagonal).max(initial=0.0)):
@@ -359,11 +360,11 @@ class KernelGeometry:
         return self._products.multiply(v)
 
     def outputs(self, v: Vector) -> Ball:
-        found = self._products.ball(v)
+        outputs = self._products.ball(v)
         if not self._error:
-            return found
-        off = self._error * (self._sizes * float(self._sizes @ np.abs(v)))
-        return Ball(found.mid, found.rad + off * ABOVE)
+            return outputs
+        entry_errors = self._error * (self._sizes * float(self._sizes @ np.abs(v)))
+        return Ball(outputs.mid, outputs.rad + entry_errors * ABOVE)
 
     def centred_intercept(self, v: Vector, intercept: float) -> Ball:
         return Ball(intercept)
@@ -398,17 +399,17 @@ class KernelGeometry:
         return np.sqrt(norms**2 + self.psd_defect) * ABOVE
 
     def curvature(self) -> float:
-        # Of many samples, evenly spaced ones have about the same mean outer product.
-        sample = spread_samples(self.n)
-        K = self.gram.panel(sample, np.float64).rows(sample)
-        return self.n / len(sample) * largest_eigenvalue(lambda beta: K @ beta, len(sample))
+        # Evenly spaced samples have about the same mean outer product as all samples.
+        subset = spread_samples(self.n)
+        K = self.gram.panel(subset, np.float64).rows(subset)
+        return self.n / len(subset) * largest_eigenvalue(lambda beta: K @ beta, len(subset))
 
 
 def largest_eigenvalue(product: Callable[[Vector], Vector], n: int) -> float:
     """Estimate the largest eigenvalue of a semidefinite map on n numbers, from below, by power iteration."""
     direction = np.cos(np.arange(n) + 1.0)  # hardly orthogonal to any eigenvector of real data
     largest, norm = 0.0, float(np.linalg.norm(direction))
-    for _ in range(30):  # within a few percent, enough for a step length
+    for _ in range(30):  # reaches a few percent, which is enough for a step length
         direction = product(direction / norm)
         norm = float(np.linalg.norm(direction))
         if norm == 0.0 or not np.isfinite(norm):
@@ -418,7 +419,7 @@ def largest_eigenvalue(product: Callable[[Vector], Vector], n: int) -> float:
 
 
 class _SigmaGeometry:
-    """The metric (1-D) I + D Sigma on the feature space `plain`; scores are those of centred samples.
+    """The metric (1-D) I + D Sigma on the Euclidean feature space `plain`; scores are of centred samples.
 
     `weights` (n,), all positive, weigh the samples in the mean and in the covariance Sigma.
     """
@@ -427,12 +428,13 @@ class _SigmaGeometry:
 
     def __init__(self, plain: Any, D: float, weights: Vector):
         self._plain, self.n, self.D, self.weights = plain, plain.n, D, weights
-        self._total = Ball(weights).sum()
+        self._total = Ball(weights).sum()  # N
 
     def prepare(self, *vectors: Vector) -> None:
         self._plain.prepare(*vectors)
 
     def _mean(self, g: Ball) -> Ball:
+        """Return the weighted mean of g (n,)."""
         return g.dot(self.weights) * inverse(self._total)
 
     def scores(self, v: Vector) -> Vector:
@@ -504,6 +506,7 @@ class SigmaLinearGeometry(_SigmaGeometry):
 
     def dual_norm_sq(self, beta: Vector) -> Ball:
         v = self.primal_from_dual(beta)
+        # u − D Sigma v = Σ r_i (φ_i − mean); at D = 1 it is the residual ρ.
         r = Ball(beta) - self.D * (self.outputs(v) * self.weights) * inverse(self._total)
         partial_residual, bound_by_samples = transposed_product(self.X, r, self._plain._shift), np.inf
         if self.D == 1.0:
@@ -517,7 +520,7 @@ class SigmaLinearGeometry(_SigmaGeometry):
 
 
 class SigmaKernelGeometry(_SigmaGeometry):
-    """The feature space of a kernel in the metric of the Sigma-SVM; ``w = sum_i v_i phi(x_i)``.
+    """The feature space of a kernel in the metric of the Sigma-SVM; w = Σ v_i φ_i.
 
     The Gram matrix is not centred; `psd_defect` is as in :class:`KernelGeometry`. `factors` are the
     eigenvalues and eigenvectors of S^(1/2) Kc S^(1/2), with S = diag(weights) and Kc the centred Gram matrix
@@ -546,7 +549,7 @@ class SigmaKernelGeometry(_SigmaGeometry):
         return self.scores(self._uncentred(beta))
 
     def _uncentred(self, c: Vector) -> Vector:
-        """Return the coefficients of the samples, from those of the centred samples."""
+        """Return the v with Σ v_i φ_i = Σ c_i (φ_i − mean)."""
         return np.asarray(c - self.weights * (c.sum() / float(self._total.mid)))
 
     def columns(self, samples: Samples) -> Vector:
@@ -559,20 +562,24 @@ class SigmaKernelGeometry(_SigmaGeometry):
         return float(self._plain.adjoint_scale(self._uncentred(beta)))
 
     def primal_from_dual(self, beta: Vector) -> Vector:
+        """Solve (1−D) v + (D/N) S f = β, with f the centred outputs of v, and one refinement.
+
+        For v = S^(1/2) z and eigenvectors Q this is S^(1/2) ((1−D) I + (D/N) Q diag(eigenvalues) Q') z = β.
+        """
         if self.D == 0.0:
             return beta
-        root_weights, values = np.sqrt(self.weights), self._values
-        metric = (1.0 - self.D) + self.D * np.maximum(values, 0.0) / float(self._total.mid)
+        root_weights = np.sqrt(self.weights)
+        metric = (1.0 - self.D) + self.D * np.maximum(self._values, 0.0) / float(self._total.mid)
         floor = 8 * self.n * np.finfo(float).eps * float(np.max(metric, initial=0.0))
-        inverse = np.divide(1.0, metric, out=np.zeros_like(metric), where=metric > floor)
+        reciprocals = np.divide(1.0, metric, out=np.zeros_like(metric), where=metric > floor)
         v = np.zeros_like(beta)
         for _ in range(2):
-            residual = (
-                beta - (1.0 - self.D) * v - self.D * self._weigh(self.outputs(v)).mid if v.any() else beta
-            )
+            residual = beta
+            if v.any():
+                residual = beta - (1.0 - self.D) * v - self.D * self._weigh(self.outputs(v)).mid
             in_span = self._vectors.T @ (residual / root_weights)
-            step = self._vectors @ (inverse * in_span)
-            if self.D < 1.0:  # orthogonal to the factors' span the covariance is 0
+            step = self._vectors @ (reciprocals * in_span)
+            if self.D < 1.0:  # orthogonal to the eigenvectors the covariance is 0
                 step = step + (residual / root_weights - self._vectors @ in_span) / (1.0 - self.D)
             v = self._uncentred(v + root_weights * step)
         return v
@@ -595,13 +602,14 @@ class SigmaKernelGeometry(_SigmaGeometry):
     def dual_norm_sq(self, beta: Vector) -> Ball:
         v = self.primal_from_dual(beta)
         f = self.outputs(v)
+        # The residual is ρ = Σ r_i φ_i.
         r = Ball(beta) - one_minus(self.D) * Ball(v) - self.D * self._weigh(f)
         Kr = self._plain.outputs(r.mid)
         norms = self._plain.norm_bounds()
         Kr = Ball(Kr.mid, Kr.rad + norms * float(r.rad @ norms) * ABOVE)
         if self.D < 1.0:
             residual_term = float((Kr.dot(r) * inverse(one_minus(self.D))).upper)
-        else:  # Σ r = 0, as Σ β and Σ s f are: ρ is of centred samples
+        else:  # Σ r_i = 0, because Σ β_i = 0 and Σ s_i f_i = 0; hence ρ = Σ r_i (φ_i − mean)
             residual_term = float((r * r * Ball(1.0 / self.weights, 4e-16 / self.weights)).sum().upper)
             residual_term *= float(self._total.upper) * (1 + 1e-12)
         defect_term = self._defect_error(f, v, r.size)
@@ -616,7 +624,8 @@ class SigmaKernelGeometry(_SigmaGeometry):
 class SigmaMetric:
     """The metric A (m, m) of linear features; each of its entries is a sum over n samples.
 
-    `centre` (m,) is the mean if Sigma was computed as Σ x x' − mean mean', which loses digits; else None.
+    `centre` (m,) is the mean if Sigma was computed as the mean of x x' minus mean mean', which loses digits;
+    else None.
     """
 
     def __init__(self, A: Vector, D: float, n: int, centre: Vector | None):
@@ -625,7 +634,7 @@ class SigmaMetric:
 
     @cached_property
     def _scaling(self) -> Vector:
-        """The diagonal T (m,) that makes the diagonal of TAT one; 0 for a feature of zeros."""
+        """The diagonal of T (m,), with which the diagonal of TAT is one; 0 for a feature of zeros."""
         size = np.sqrt(np.maximum(self.A.diagonal(), 0.0))
         return np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
 
@@ -642,11 +651,11 @@ class SigmaMetric:
         """Solve ``A v = u`` approximately, with one refinement."""
         T, (values, vectors) = self._scaling, self._scaled
         floor = 8 * len(values) * np.finfo(float).eps * values.max(initial=0.0)
-        inverse = np.divide(1.0, values, out=np.zeros_like(values), where=values > floor)
-        w = np.zeros_like(u)
+        reciprocals = np.divide(1.0, values, out=np.zeros_like(values), where=values > floor)
+        v = np.zeros_like(u)
         for _ in range(2):
-            w = w + T * (vectors @ (inverse * (vectors.T @ (T * (u - self.A @ w)))))
-        return w
+            v = v + T * (vectors @ (reciprocals * (vectors.T @ (T * (u - self.A @ v)))))
+        return v
 
     def dual_norm_sq(self, v: Vector, energy: Ball, partial_residual: Ball, bound_by_samples: float) -> Ball:
         """Bound ``u'A⁻¹u`` from above; v (m,) is arbitrary, and the bound is tight if ``A v = u``.
@@ -654,10 +663,11 @@ class SigmaMetric:
         `energy` is ``v'Av``, `partial_residual` is ``u − D Sigma v`` (m,), and `bound_by_samples` is another
         bound on the last term ρ'A⁻¹ρ, or infinite.
         """
-        rho, bounds = partial_residual - one_minus(self._D) * Ball(v), [np.inf, bound_by_samples]
+        rho = partial_residual - one_minus(self._D) * Ball(v)
+        bounds = [np.inf, bound_by_samples]
         if self._D < 1.0:
             bounds.append(float((rho.square_sum() * inverse(one_minus(self._D))).upper))
-        if len(v) and min(bounds) > 1e-12 * float(energy.size):
+        if len(v) and min(bounds) > 1e-12 * float(energy.size):  # else the last term is negligible
             bounds.append(self._by_least_eigenvalue(rho))
         return energy + 2.0 * rho.dot(v) + Ball(0.0, min(bounds))
 
@@ -666,11 +676,12 @@ class SigmaMetric:
         T, values = self._scaling, self._scaled[0]
         if (rho.size[T == 0.0] > 1e-290).any():  # a feature of zeros adds 0, up to underflow
             return np.inf
-        # Errors of the entries of A, relative to its diagonal, and of the eigenvalue.
+        # Error of the least eigenvalue of TAT: by errors of the entries, and by its computation.
         error = len(T) * (self._n + 8 * len(T) + 40) * np.finfo(float).eps
         if self._centre is not None:
             error *= 1.0 + float(np.abs(self._centre * T).max(initial=0.0) ** 2)
-        least = float(values[int((T == 0.0).sum()) :].min(initial=np.inf)) - error
+        n_zeros = int((T == 0.0).sum())  # eigenvalues of features of zeros, which come first
+        least = float(values[n_zeros:].min(initial=np.inf)) - error
         return float((rho * T).square_sum().upper) / least * (1 + 1e-12) if least > 0.0 else np.inf
 
 
@@ -698,8 +709,8 @@ def residual_bound_by_samples(squares: Ball, total: Ball) -> float:
 def norms_in_metric(plain_norms: Vector, D: float, weights: Vector, total: float) -> Vector:
     """Bound the norms of centred samples in the metric A⁻¹, from their Euclidean norms (n,).
 
-    The smaller of two bounds: by A ⪰ (1-D) I, or by (φ_i − mean)' Sigma⁺ (φ_i − mean) ≤ N / s_i, with `total`
-    N, the sum of all weights.
+    Return the smaller of two bounds: one from A ⪰ (1-D) I, and one from (φ_i − mean)' Sigma⁺ (φ_i − mean)
+    ≤ N / s_i, where N is `total`, the sum of all weights.
     """
     by_norm = plain_norms / np.sqrt(max(1.0 - D, 1e-300))
     by_weight = np.sqrt(total / weights) / np.sqrt(max(D, 1e-300))  # D times a weight may be too small

@@ -6,7 +6,8 @@ the samples with a nonzero coefficient in its scores.
 
 In this file `codes` (n,) are the classes of samples as numbers, -1 for a sample without label; `weights` (n,)
 are the samples' weights; `rows` (n,) are the samples' indices in the user's data. `_pair_places` has for each
-pair the indices of its samples among those of the fit.
+pair the positions of its samples among those of the fit. A binary machine's scores are an expansion in kernel
+values, Σ_i coef_i k(x_i, x) + b.
 """
 
 from abc import abstractmethod
@@ -16,7 +17,6 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -27,7 +27,7 @@ from polyopt.base.types import KernelLike
 from polyopt.estimators.base import PairwiseClassifier
 from polyopt.estimators.parameters import estimator
 from polyopt.linalg.kernels import Kernel, chunks
-from polyopt.margin.kernel_scorer import draw_kernel, scorer_of
+from polyopt.margin.kernel_scorer import draw_kernel, scorer_of, stack
 
 KERNEL_PARAMETERS: dict[str, list[Any]] = {
     "kernel": [StrOptions({"linear", "poly", "rbf", "sigmoid", "precomputed"}), callable],
@@ -61,9 +61,10 @@ class KernelClassifier(PairwiseClassifier):
     n_support_ : ndarray of int, shape (n_classes,)
         The number of support vectors of each class.
     dual_coef_ : ndarray of shape (n_classes - 1, n_SV)
-        Coefficients of the support vectors. For two classes those of the dual's ``Σ_i coef_i k(x_i, x)``,
-        positive for ``classes_[1]``. For more classes in the layout of scikit-learn's SVC: a column for each
-        support vector, and a row for each class but its own; positive in favour of the pair's earlier class.
+        Coefficients of the support vectors in ``Σ_i coef_i k(x_i, x)``. For two classes, they are positive in
+        favour of ``classes_[1]``. For more classes, they have the layout of scikit-learn's SVC: a column for
+        each support vector, and a row for each class but its own; positive in favour of the pair's earlier
+        class.
     coef_ : ndarray of shape (1, m), or (n_pairs, m)
         Normal vector of the hyperplane, or one for each pair of classes in the order of ``pairs_``; for the
         linear kernel only. As in SVC, scores are positive for ``classes_[1]`` if there are two classes, and
@@ -88,19 +89,17 @@ class KernelClassifier(PairwiseClassifier):
         "classes_", "n_features_in_", "feature_names_in_", "solver_", "n_iter_",
         "gamma_", "intercept_", "pairs_", "_asked",
     )  # fmt: skip
-    _X: Any = field(init=False, default=None)  # samples of the fit, or of the scores' expansion
-    _y: Any = field(init=False, default=None)  # signs of the labels; None without the data
+    _X: Any = field(init=False, default=None)  # samples of the fit; without data those of the expansion
+    _y: Any = field(init=False, default=None)  # signs of the labels; None without data
     _rows: Any = field(init=False, default=None)  # indices of the samples _X in the user's data
-    # Positions of the support vectors in _X, in the order of ``support_``.
-    _support_places: Any = field(init=False, default=None)
-    # In a copy without data: the positions in _X of the samples in the scores' expansion, and a mask of those
-    # that are of the second class.
+    _support_places: Any = field(init=False, default=None)  # positions of `support_` in _X, in its order
+    # Without data only: positions in _X of the samples in the expansion, and True for those of classes_[1].
     _used: Any = field(init=False, default=None)
     _second: Any = field(init=False, default=None)
 
     @abstractmethod
     def _support(self) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """Return the positions in ``_X`` of the samples in the scores' expansion, and their coefficients."""
+        """Return the positions in ``_X`` of the samples in the expansion, and their coefficients."""
 
     def _for_pairs(self, X: Any, weights: NDArray[Any]) -> Self:
         return super()._for_pairs(X, weights).set_params(gamma=self._gamma_of(X, weights))
@@ -134,7 +133,7 @@ class KernelClassifier(PairwiseClassifier):
     # -- predicting --------------------------------------------------------------------------
 
     def _kernel_scores(self, X: Any) -> NDArray[np.float64]:
-        """Return scores of two classes under a kernel other than the linear one."""
+        """Return the scores of a binary machine with a kernel other than the linear one."""
         positions, coef = self._support()
         if self.kernel == "precomputed" and len(positions):
             columns, scores = self._rows[positions], np.empty(X.shape[0])
@@ -199,26 +198,27 @@ class KernelClassifier(PairwiseClassifier):
         self._set_support_of_pairs(codes)
         self.intercept_ = -np.concatenate([pair.intercept_ for pair in self.estimators_])
 
+    def _pair_supports(self) -> list[NDArray[np.intp]]:
+        """Return the positions of each pair's support vectors among the samples of the fit."""
+        pairs = zip(self._pair_places, self.estimators_, strict=True)
+        return [samples[machine._support_places] for samples, machine in pairs]
+
     def _set_support_of_pairs(self, codes: NDArray[np.intp]) -> None:
         """Set the support vectors of more than two classes: the union of those of all pairs."""
-        machines = self.estimators_
-        pair_supports = [
-            samples[machine._support_places]
-            for samples, machine in zip(self._pair_places, machines, strict=True)
-        ]
+        pair_supports = self._pair_supports()
         union = np.unique(np.concatenate(pair_supports))
         union = union[_by_class(codes[union])]
         n_classes = len(self.classes_)
         self.support_, self.n_support_ = self._rows[union], _counts(codes[union], n_classes)
         if (codes[union] < 0).any():
             return  # a sample without label is in every pair, which SVC's layout cannot represent
-        column = np.empty(len(codes), dtype=np.intp)
+        column = np.empty(len(codes), dtype=np.intp)  # of each support vector in `dual_coef_`
         column[union] = np.arange(len(union))
         self.dual_coef_ = np.zeros((n_classes - 1, len(union)))
         pairs = combinations(range(n_classes), 2)
-        for machine, support, pair in zip(machines, pair_supports, pairs, strict=True):
-            other_class = np.where(codes[support] == pair[0], pair[1], pair[0])
-            row = other_class - (other_class > codes[support])  # its own class has no row
+        for machine, support, (first, second) in zip(self.estimators_, pair_supports, pairs, strict=True):
+            other_class = np.where(codes[support] == first, second, first)
+            row = other_class - (other_class > codes[support])  # the vector's own class has no row
             self.dual_coef_[row, column[support]] = -machine.dual_coef_[0]
 
     @property
@@ -239,17 +239,10 @@ class KernelClassifier(PairwiseClassifier):
             if self._support_places is None:
                 raise AttributeError("support_vectors_ are training data, which this machine does not hold")
             return self._X[self._support_places]
-        machines = self.estimators_
-        rows = np.concatenate(
-            [
-                self._rows[samples[machine._support_places]]
-                for samples, machine in zip(self._pair_places, machines, strict=True)
-            ]
-        )
-        vectors = [machine.support_vectors_ for machine in machines]
-        stacked: Any = sp.vstack(vectors, format="csr") if sp.issparse(vectors[0]) else np.vstack(vectors)
+        rows = self._rows[np.concatenate(self._pair_supports())]
+        vectors = stack([machine.support_vectors_ for machine in self.estimators_])
         distinct, first = np.unique(rows, return_index=True)
-        return stacked[first[np.searchsorted(distinct, self.support_)]]
+        return vectors[first[np.searchsorted(distinct, self.support_)]]
 
     def _copy_prediction_attributes(self, original: Self) -> None:
         """Set the parameters and the attributes that predictions need to those of `original`; drop others."""
@@ -257,7 +250,7 @@ class KernelClassifier(PairwiseClassifier):
         self.__dict__ = {name: value for name, value in vars(original).items() if name in names}
 
     def _drop_data(self, original: Self) -> None:
-        """Become a copy of the binary machine `original` with the samples of its scores' expansion only."""
+        """Become a copy of the binary machine `original` with the samples of its expansion only."""
         self._copy_prediction_attributes(original)
         self._keep_no_solution(original)
         original = original._as_fitted()
@@ -292,8 +285,7 @@ class KernelClassifier(PairwiseClassifier):
         union, first = np.unique(np.concatenate(pair_rows), return_index=True)
         X = None
         if machines[0]._X is not None:
-            vectors = [machine._X for machine in machines]
-            X = (sp.vstack(vectors, format="csr") if sp.issparse(vectors[0]) else np.vstack(vectors))[first]
+            X = stack([machine._X for machine in machines])[first]
         positions = np.arange(len(union))
         for machine, used_rows in zip(machines, pair_rows, strict=True):
             machine._X, machine._used, machine._rows = X, np.searchsorted(union, used_rows), positions
@@ -305,12 +297,12 @@ class KernelClassifier(PairwiseClassifier):
 def variance(X: Matrix, weights: Vector) -> float:
     """Return the weighted variance of all entries of samples X (n, m) with weights (n,).
 
-    It is the mean square of the differences from the mean, minus the square of their mean, which is not
-    exactly 0 because the mean is rounded. The one-pass formula, mean square minus squared mean, would lose
-    all digits far from the origin.
+    It is computed as the mean square of the differences from the mean, minus the square of their mean, which
+    is not exactly 0 because the mean is rounded. The one-pass formula, mean square minus squared mean, would
+    lose all digits far from the origin.
     """
     weights = weights / weights.max()  # so that sums do not overflow
-    total = X.shape[1] * float(weights.sum())
+    total = X.shape[1] * float(weights.sum())  # weight of all entries
     with np.errstate(over="ignore", invalid="ignore"):  # _gamma_of rejects an overflow
         if is_sparse(X):
             entries, per_entry = X.data.astype(float), np.repeat(weights, np.diff(X.indptr))

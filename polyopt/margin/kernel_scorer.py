@@ -2,7 +2,7 @@
 
 A classifier of more than two classes has a binary machine for each pair of classes. Scores are computed in
 double precision. A label depends only on the signs of scores: it is first decided from scores in a faster
-precision with error bounds, and in double precision for the samples for which the bounds are too wide.
+precision with error bounds, and in double precision if the bounds are too wide for the sample.
 """
 
 from collections.abc import Callable
@@ -20,9 +20,9 @@ from polyopt.estimators.votes import certain_winners
 from polyopt.linalg.kernel_scores import Part, Scorer
 from polyopt.linalg.kernels import Kernel, SampleGram, chunks
 
-_BLOCK_POINTS = 1 << 14  # points whose labels are decided at once: limits the memory for scores
-_TRIAL_POINTS = 1 << 10  # points on which a precision is tried: half of their labels must be certain
-_MAX_KERNEL_ERROR = 1e-7  # error of a score by rounded RBF distances; above it, differences are squared
+_BLOCK_POINTS = 1 << 14  # samples whose labels are decided at once: limits the memory for scores
+_TRIAL_POINTS = 1 << 10  # samples on which a precision is tried: half of their labels must be certain
+_MAX_KERNEL_ERROR = 1e-7  # error of a score, from ‖x‖² − 2x'z + ‖z‖² in RBF kernels, that is tolerable
 
 
 class _BinaryMachine(NamedTuple):
@@ -30,8 +30,8 @@ class _BinaryMachine(NamedTuple):
 
     kernel: Kernel
     X: Any
-    positions: NDArray[np.intp]  # positions of the support vectors in X
-    coef: NDArray[np.float64]
+    positions: NDArray[np.intp]  # positions in X of the samples in the kernel expansion
+    coef: NDArray[np.float64]  # coefficients of these samples
     intercept: float
 
     def is_same_as(self, other: "_BinaryMachine") -> bool:
@@ -47,7 +47,7 @@ class _BinaryMachine(NamedTuple):
 class KernelScorer(NamedTuple):
     """The scorer of a classifier.
 
-    machines: its binary machines, one, or one for each pair of classes.
+    machines: the classifier's binary machines: one, or one for each pair of classes.
     scorer: computes the scores of all machines without their intercepts.
     intercepts (machines,): the intercepts.
     n_classes: the number of classes.
@@ -68,22 +68,25 @@ class KernelScorer(NamedTuple):
         return self.scorer.scores(X) + self.intercepts
 
     def labels(self, X: Any, exact_labels: Callable[[Any], NDArray[np.intp]]) -> NDArray[np.intp]:
-        """Return the classes (t,) as numbers; `exact_labels` computes those that no precision decides."""
+        """Return class numbers (t,) of samples; `exact_labels` computes those that no precision decides."""
         labels, undecided = np.empty(X.shape[0], dtype=np.intp), np.arange(X.shape[0])
         for dtype in self.scorer.precisions(X):
             if len(undecided):
-                undecided = self._decide(X, undecided, labels, dtype)
+                undecided = self._decide(X, undecided, dtype, out_labels=labels)
         for block in chunks(undecided, _BLOCK_POINTS):
             labels[block] = exact_labels(_take_rows(X, block))
         return labels
 
     def _decide(
-        self, X: Any, points: NDArray[np.intp], labels: NDArray[np.intp], dtype: Any
+        self, X: Any, rows: NDArray[np.intp], dtype: Any, out_labels: NDArray[np.intp]
     ) -> NDArray[np.intp]:
-        """Set the labels of the points that are certain in one precision; return the other points."""
-        undecided, parts = [], [points[:_TRIAL_POINTS], *chunks(points[_TRIAL_POINTS:], _BLOCK_POINTS)]
+        """Set the labels of those rows of X that are certain in one precision; return the other rows.
+
+        All rows but those of the trial are returned if less than half of the trial's labels are certain.
+        """
+        undecided, parts = [], [rows[:_TRIAL_POINTS], *chunks(rows[_TRIAL_POINTS:], _BLOCK_POINTS)]
         for number, part in enumerate(parts):
-            labels[part], is_certain = self._certain_labels(_take_rows(X, part), dtype)
+            out_labels[part], is_certain = self._certain_labels(_take_rows(X, part), dtype)
             undecided.append(part[~is_certain])
             if number == 0 and is_certain.mean() < 0.5:
                 return np.concatenate([*undecided, *parts[1:]])
@@ -104,9 +107,9 @@ _SCORERS: WeakKeyDictionary[Any, KernelScorer] = WeakKeyDictionary()
 
 
 def scorer_of(model: Any) -> KernelScorer | None:
-    """Return the scorer of a fitted model.
+    """Return the scorer of a fitted model, from the cache if the model has not changed.
 
-    None for a linear or precomputed kernel, if the pairs' kernels differ, or without support vectors.
+    Return None for a linear or precomputed kernel, if the pairs' kernels differ, or without support vectors.
     """
     if model.kernel in ("linear", "precomputed"):
         return None
@@ -119,17 +122,16 @@ def scorer_of(model: Any) -> KernelScorer | None:
     if cached is not None and cached.is_current_for(machines):
         return cached
     kernel = machines[0].kernel
-    if any(machine.kernel != kernel for machine in machines):
-        return None
-    if not any(len(machine.positions) for machine in machines):
+    kernels_differ = any(machine.kernel != kernel for machine in machines)
+    if kernels_differ or not any(len(machine.positions) for machine in machines):
         return None
     if model._is_binary:
         X, parts = machines[0].X[machines[0].positions], [Part.whole(machines[0].coef)]
     else:
         X, parts = _merge_support(model, machines, fitted)
     gram = SampleGram(X, kernel)
-    largest = max(float(np.abs(machine.coef).sum()) for machine in machines)
-    if kernel.name == "rbf" and gram.entry_error()[0] * largest > _MAX_KERNEL_ERROR:
+    coef_sum = max(float(np.abs(machine.coef).sum()) for machine in machines)
+    if kernel.name == "rbf" and gram.entry_error()[0] * coef_sum > _MAX_KERNEL_ERROR:
         gram = gram.careful(always=True)
     scorer = KernelScorer(
         [machine._replace(coef=machine.coef.copy()) for machine in machines],
@@ -142,12 +144,13 @@ def scorer_of(model: Any) -> KernelScorer | None:
 
 
 def _merge_support(model: Any, machines: list[_BinaryMachine], fitted: list[Any]) -> tuple[Any, list[Part]]:
-    """Return the distinct support vectors of all pairs, sorted by class, and a :class:`Part` for each class.
+    """Return the distinct samples of all pairs' expansions, sorted by class, and a part for each class.
 
-    A part has the range of the class's support vectors, the columns of the pairs with that class, and the
-    coefficients (vectors, pairs).
+    A :class:`Part` has the range of the class's samples, the columns of the pairs with this class, and the
+    coefficients (samples, pairs).
     """
     pairs = list(combinations(range(len(model.classes_)), 2))
+    # `rows`, `pair_of`, `coef` and `label` have an entry for each sample in the expansion of each pair.
     rows = np.concatenate(
         [
             samples[machine._rows[binary.positions]]
@@ -166,12 +169,10 @@ def _merge_support(model: Any, machines: list[_BinaryMachine], fitted: list[Any]
     # Sort by class, and within a class by sample; keep each sample once.
     order = np.lexsort((rows, label))
     is_first = np.diff(rows[order], prepend=-1) != 0
-    first, merged_row = np.flatnonzero(is_first), np.empty(len(rows), dtype=np.intp)
+    first, merged_row = order[is_first], np.empty(len(rows), dtype=np.intp)
     merged_row[order] = np.cumsum(is_first) - 1
-    vectors = [binary.X[binary.positions] for binary in machines]
-    X: Any = sp.vstack(vectors, format="csr") if sp.issparse(vectors[0]) else np.vstack(vectors)
-    X = X[order[first]]
-    parts, labels = [], label[order[first]]
+    X = stack([binary.X[binary.positions] for binary in machines])[first]
+    parts, labels = [], label[first]
     for class_number in np.unique(labels):
         start, stop = np.searchsorted(labels, [class_number, class_number + 1])
         columns = np.array([k for k, pair in enumerate(pairs) if class_number in pair])
@@ -182,11 +183,16 @@ def _merge_support(model: Any, machines: list[_BinaryMachine], fitted: list[Any]
     return X, parts
 
 
-def _take_rows(X: Any, points: NDArray[np.intp]) -> Any:
-    """Return the rows `points` of X, as a view if they are consecutive."""
-    if len(points) and points[-1] - points[0] == len(points) - 1:
-        return X[points[0] : points[-1] + 1]
-    return X[points]
+def stack(parts: list[Any]) -> Any:
+    """Return the samples of all parts as one array or CSR matrix."""
+    return sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.vstack(parts)
+
+
+def _take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
+    """Return these rows of X, ascending, as a view if they are consecutive."""
+    if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
+        return X[rows[0] : rows[-1] + 1]
+    return X[rows]
 
 
 def draw_kernel(graph: Graph, x: str, kernel: Kernel, vectors: Matrix, coef: Array, intercepts: Array) -> str:

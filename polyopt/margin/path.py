@@ -1,8 +1,8 @@
 """The Relative Margin Machine along decreasing bounds, starting from the SVM.
 
-Shivaswamy & Jebara (2008) search B below θ, the largest absolute output of the SVM with the same C: at B = θ
-the machine is the SVM. The feasible set of the dual does not depend on B. So the multipliers of one machine
-are a feasible warm start for the next, and cached kernel rows are reused.
+Shivaswamy & Jebara (2008) search B below θ, the largest absolute output of the SVM with the same C, because
+for B ≥ θ the machine is the SVM. The feasible set of the dual does not depend on B. So the multipliers of one
+machine are a feasible warm start for the next, and cached kernel rows are reused.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,9 +28,8 @@ from polyopt.margin.geometry import Geometry
 
 Progress = Callable[[dict[str, float]], None]
 
-
 _NAME = "Relative Margin Machines"
-_FRACTIONS = (1 / 2, 1 / 4, 1 / 10)  # default bounds: B = 1 + fraction (θ − 1), as in the paper
+_FRACTIONS = (1 / 2, 1 / 4, 1 / 10)  # of the default bounds B = 1 + fraction (θ − 1), as in the paper
 
 
 @dataclass(frozen=True, repr=False)
@@ -90,14 +89,15 @@ def rmm_path(
     precomputed : bool
         Whether X is a Gram matrix.
     tol : float
-        Largest violation of the optimality conditions, in units of the outputs. (The interior-point
-        method, which solves tall linear machines, stops at a relative gap of at most 1e-8.)
+        Largest violation of the optimality conditions, in units of the outputs. Linear machines with at
+        least as many samples as features, up to 2,000 features, are solved by the interior-point method, to
+        a relative gap of at most 1e-8.
     certificate_tol : float
         Tolerance of the certificates.
     cache_size : float
         Megabytes for kernel rows.
     time_limit : float, optional
-        Seconds for the complete path. After the limit, or after Ctrl-C, no further machine is started.
+        Seconds for the complete path. After the limit, or after Ctrl-C, no further machine is solved.
     progress : callable, optional
         Called with each record of each history.
 
@@ -165,8 +165,7 @@ def _solver(
         from polyopt.margin.interior_point import solve_interior_point
 
         def solve(rows: Families, *, tol: float, time_limit: float | None) -> Solution:
-            gap = min(tol, 1e-8)
-            return solve_interior_point(X, rows, tol=gap, time_limit=time_limit, progress=progress)
+            return solve_interior_point(X, rows, tol=min(tol, 1e-8), time_limit=time_limit, progress=progress)
 
         return solve
     from polyopt.margin.decomposition import Decomposition

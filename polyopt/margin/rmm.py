@@ -3,7 +3,7 @@
 The margin is thus large relative to the range of the outputs. The bounds can also hold at further samples,
 whose labels need not be known, and they can have slack, at a cost. The machine is a
 :class:`~polyopt.margin.fit.HingeClassifier` with the families of rows ``margin``, ``bound_above`` and
-``bound_below``; further samples follow the training samples, and have the weight 0.
+``bound_below``. In the arrays of a fit the further samples follow the training samples, with the weight 0.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class RelativeMarginMachine(HingeClassifier):
         Bound on the absolute output at every training sample, at least 1. If it is infinite, or above the
         SVM's largest absolute output, the machine is the SVM.
     bound_cost : float, default=inf
-        Cost of a unit of output beyond B; positive. At further samples it counts with the weight 1. It is an
-        upper bound on the multipliers of the bounds; if it is infinite, or above all of these multipliers,
-        the bounds are hard.
+        Cost of a unit of output beyond B, times the sample's weight (1 for further samples); positive. It is
+        an upper bound on the multipliers of the bounds: if it is infinite, or above all multipliers that hard
+        bounds have, the bounds are hard.
 
     References
     ----------
@@ -70,8 +70,9 @@ class RelativeMarginMachine(HingeClassifier):
     _: KW_ONLY
     bound_cost: float = np.inf
 
-    _bounded: Any = field(init=False, default=None)  # samples without labels, during a fit
-    _bounds_training: bool = field(init=False, default=True)  # True: the training samples are bounded too
+    # Arguments of a fit, as long as it takes.
+    _bounded: Any = field(init=False, default=None)  # X_bounded
+    _bounds_training: bool = field(init=False, default=True)  # bound_training
     _fit_inputs: ClassVar[tuple[str, ...]] = ("_bounded", "_bounds_training")
     _moved: ClassVar[dict[str, str]] = {"bound_training": "give fit(..., bound_training=False)"}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -101,8 +102,8 @@ class RelativeMarginMachine(HingeClassifier):
             As in :meth:`polyopt.SVM.fit`.
         X_bounded : array_like or sparse matrix of shape (k, m), optional
             Further samples, without labels, at which the bounds hold as well, such as those to be classified.
-            With more than two classes, each pair of classes has all of them. In the results of the fit they
-            are samples n, ..., n + k - 1. They do not enter ``gamma="scale"``.
+            With more than two classes, the machine of each pair has all further samples. In the results of
+            the fit they are samples n, ..., n + k - 1. They do not enter ``gamma="scale"``.
         bound_training : bool
             True: the bounds hold at the training samples as well. False: only at those of `X_bounded`.
 
@@ -132,7 +133,7 @@ class RelativeMarginMachine(HingeClassifier):
     def _further_samples(
         self, X: Any, codes: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any], n: int
     ) -> tuple[Any, NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """Append the samples of ``X_bounded``: class -1 (no label), weight 0, and row numbers from n."""
+        """Return the arguments with ``X_bounded`` appended: class -1 (no label), weight 0, rows from n."""
         if self._bounded is None:
             if not self._bounds_training:
                 raise ValueError(
@@ -164,53 +165,44 @@ class RelativeMarginMachine(HingeClassifier):
     def _families(self, y: NDArray[Any], weights: NDArray[Any]) -> Families:
         B, hard = float(self.B), np.isinf(self.bound_cost)
         bound_costs = np.inf if hard else self.bound_cost * np.where(weights > 0.0, weights, 1.0)
-        if weights[-1] > 0.0:
+        if weights[-1] > 0.0:  # there are no further samples
             return Families(*super()._families(y, weights), *bound_families(len(y), B, bound_costs))
         n = int(np.count_nonzero(weights))
         return bounded_families(
             y[:n], self.C * weights[:n], B, len(y) - n, bound_cost=bound_costs, training=self._bounds_training
         )
 
-    def _further_programs(self, rows: Families) -> tuple[int, dict[str, Any]] | None:
-        """Return the number of labelled samples, and the arguments of a program with further samples.
-
-        Return None without further samples or with B infinite.
-        """
-        is_labelled = rows["margin"].row_mask
-        if is_labelled is None or not np.isfinite(self.B):
-            return None
-        n, bound = int(is_labelled.sum()), rows["bound_above"]
+    def _bounded_settings(self, rows: Families) -> tuple[int, dict[str, Any]]:
+        """Return the number n of labelled samples, and the costs and B of a program with bounds."""
+        margin, bound = rows["margin"], rows["bound_above"]
+        n = int(np.count_nonzero(margin.cap))
         bound_costs = bound.cap[0 if self._bounds_training else n :] if bound.has_slack else None
-        costs = {"C": rows["margin"].cap[:n], "D": bound_costs}
-        return n, {**costs, "B": self.B, "training": self._bounds_training}
+        return n, {"C": margin.cap[:n], "B": self.B, "D": bound_costs}
 
     def _primal_program(self, X: Any, rows: Families, weights: NDArray[Any]) -> Program:
         from formulations import rmm, rmm_bounded, svm
 
-        y, costs = rows["margin"].side, rows["margin"].cap
-        if (further := self._further_programs(rows)) is not None:
-            n, settings = further
-            return rmm_bounded.qp(X[:n], y[:n], X[n:], **settings)
+        y = rows["margin"].side
         if np.isinf(self.B):
-            return svm.primal(X, y, costs)
-        if rows["bound_above"].has_slack:
-            return rmm.qp(X, y, costs, self.B, rows["bound_above"].cap)
-        return rmm.qp(X, y, costs, self.B)
+            return svm.primal(X, y, rows["margin"].cap)
+        n, settings = self._bounded_settings(rows)
+        if n == len(y):
+            return rmm.qp(X, y, **settings)
+        return rmm_bounded.qp(X[:n], y[:n], X[n:], training=self._bounds_training, **settings)
 
     def _dual_program(self, K: NDArray[Any], rows: Families) -> Program:
         from formulations import rmm, rmm_bounded, svm
 
-        y, costs = rows["margin"].side, rows["margin"].cap
-        if (further := self._further_programs(rows)) is not None:
-            return rmm_bounded.kernel_dual(K, y[: further[0]], **further[1])
+        y = rows["margin"].side
         if np.isinf(self.B):
-            return svm.kernel_dual(K, y, costs)
-        if rows["bound_above"].has_slack:
-            return rmm.kernel_dual(K, y, costs, self.B, rows["bound_above"].cap)
-        return rmm.kernel_dual(K, y, costs, self.B)
+            return svm.kernel_dual(K, y, rows["margin"].cap)
+        n, settings = self._bounded_settings(rows)
+        if n == len(y):
+            return rmm.kernel_dual(K, y, **settings)
+        return rmm_bounded.kernel_dual(K, y[:n], training=self._bounds_training, **settings)
 
     def _set_multipliers(self, vectors: dict[str, NDArray[Any]]) -> None:
         weights = self._sample_weights
-        if not weights[-1] > 0.0:
+        if weights[-1] == 0.0:  # there are further samples
             vectors = extend_multipliers(vectors, int(np.count_nonzero(weights)), len(weights))
         super()._set_multipliers(vectors)

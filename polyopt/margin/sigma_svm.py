@@ -1,8 +1,8 @@
 """The Sigma-SVM: a support vector machine whose regulariser includes the variance of the outputs.
 
 A linear machine is solved in the features, with w'((1-D) I + D Σ)w in place of ‖w‖², by the interior point
-or, with at most as many features as samples, by "exact". In all other cases it is solved as a support vector
-machine whose kernel is centred, and scaled down along the directions of large variance
+or, with at most as many features as samples, by "exact". In all other cases, the machine is solved as a
+support vector machine whose kernel is centred, and scaled down along the directions of large variance
 (:mod:`formulations.centred_kernel`).
 """
 
@@ -30,14 +30,14 @@ class SigmaSVM(HingeClassifier):
 
     Minimises ``(1-D)/2 ||w||² + D/2 w'Σw + C Σ ξ_i`` subject to ``y_i (w'(x_i - μ) + b) >= 1 - ξ_i``
     with μ and Σ the mean and covariance of the training samples: eq. (3) of [1]_. The intercept is not
-    penalised. In the paper's form for kernels, 1/(1-D) is read as a factor of both terms.
+    penalised. In the paper's form for kernels, 1/(1-D) is understood as a factor of both terms.
 
     Parameters
     ----------
     D : float, default=0.5
-        Share of the output variance in the regulariser, within [0, 1]. At 0 the machine is the SVM. At 1 a
-        linear machine is invariant to affine maps of the data. A machine with a kernel of full rank (RBF)
-        then fits any labels of the training samples, whatever the samples: keep D below 1 for it.
+        Share of the output variance in the regulariser, within [0, 1]. At D = 0 the machine is the SVM. At
+        D = 1 a linear machine is invariant to affine maps of the data, but a machine with a kernel of full
+        rank (RBF) fits any labels of the training samples, whatever the samples: use D < 1 with such kernels.
 
     References
     ----------
@@ -86,7 +86,7 @@ class SigmaSVM(HingeClassifier):
         if (
             self.kernel != "linear"
             and self._variance_share == 1.0
-            and (self.kernel == "rbf" or self._centred.is_degenerate())  # largest rank
+            and (self.kernel == "rbf" or self._centred.is_degenerate())  # the rank is full
         ):
             warn(
                 self,
@@ -100,10 +100,9 @@ class SigmaSVM(HingeClassifier):
         if self.kernel == "linear":
             return SigmaLinearGeometry(self._X, self._variance_share, self._sample_weights)
         if self._centred is None:
-            self._solver_gram(self._X, self._sample_weights)
+            self._solver_gram(self._X, self._sample_weights)  # sets it
         assert self._centred is not None
-        negative_eigenvalue = self._short  # magnitude of the Gram matrix's most negative eigenvalue
         return SigmaKernelGeometry(
             self._kernel_gram(), self._variance_share, self._sample_weights, self._centred.factors,
-            negative_eigenvalue,
+            psd_defect=self._short,
         )  # fmt: skip

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from formulations.class_faces import BIAS, Owners, shortfall
+from formulations.class_faces import BIAS_RIDGE, Owners, shortfall
 from formulations.face_penalty import FacePenalty
 from formulations.language.clock import Clock, interrupted, is_out_of_time
 from formulations.language.types import Array, Matrix
@@ -201,7 +201,7 @@ class CandidateFits:
         penalty, share = self._features[candidate.n_knots].penalty, part.weight_share
         ridge = candidate.ridge * share
         problem = FaceLoss(
-            part.X, part.y, part.c, Owners(*candidate.n_faces), ridge, BIAS * ridge,
+            part.X, part.y, part.c, Owners(*candidate.n_faces), ridge, BIAS_RIDGE * ridge,
             replace(penalty, l1=share * penalty.l1, group=share * penalty.group),
             known_units=self._units.get(key),
         )  # fmt: skip

@@ -8,7 +8,7 @@ from helpers.draws import anywhere, drawn_calls, length, pick
 
 from formulations.families import Pieces
 from polyopt.margin.decomposition.driver import CachedRows, ComputedRows, solve_pairs
-from polyopt.margin.decomposition.state import _combine, gains, gather_square
+from polyopt.margin.decomposition.state import _combine, derivatives, gather_square
 
 LENGTHS = [0, 1, 2, 3, 8, 13, 40]
 TYPES = [np.float64, np.float32]
@@ -54,7 +54,7 @@ def check_gains(rng, n, k):
     phi, g = a_phi(rng, n, k), shifted(rng.normal(size=n))
     beta = shifted(rng.integers(-3, 4, n) / rng.choice([1, 2], n))
     right, left = slopes_of(beta, phi)
-    rise, fall, m, M = gains(g, beta, phi)
+    rise, fall, m, M = derivatives(g, beta, phi)
     assert np.array_equal(rise, right - g)
     assert np.array_equal(fall, left - g)
     assert (m, M) == (rise.max(initial=-np.inf), fall.min(initial=np.inf))
@@ -66,7 +66,7 @@ def test_extremes_of_spoilt_outputs_are_no_numbers(value, place):
     rng = np.random.default_rng(0)
     phi, g = a_phi(rng, 13), rng.normal(size=13)
     g[place] = value
-    _, _, m, M = gains(g, np.zeros(13), phi)
+    _, _, m, M = derivatives(g, np.zeros(13), phi)
     assert not m - M <= 1e300
     assert np.isnan([m, M]).all()
 

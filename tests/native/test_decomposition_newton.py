@@ -216,5 +216,5 @@ def check_pivots(rng, q):
     assert ActiveSet(K, g, beta, dual.phi).run(1e-9, 1000, Clock())
     assert g == pytest.approx(K @ beta, abs=1e-12)
     assert beta.sum() == pytest.approx(0.0, abs=1e-12)
-    m, M = dual.violation(beta, K @ beta)
+    m, M = dual.extremes(beta, K @ beta)
     assert m - M <= 2e-9

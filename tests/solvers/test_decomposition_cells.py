@@ -41,7 +41,7 @@ def spread():
 
 def solve_exactly(gram, dual):
     machine = Decomposition(gram)
-    machine.solve(dual.rows, tol=1e-9, start={})
+    machine.solve(dual.families, tol=1e-9, start={})
     return machine._state.beta
 
 
@@ -63,9 +63,9 @@ def test_the_start_is_feasible_and_of_the_cells(form, B, spread):
     assert len(asked) > 5
     assert np.sort(beta[beta != 0]) == pytest.approx(np.sort(np.concatenate([b[b != 0] for _, b in asked])))
     assert abs(beta.sum()) <= 1e-9 * np.abs(beta).sum()
-    Z = dual.rows.split(beta)
-    assert (Z <= dual.rows.caps).all()
-    assert dual.rows.beta(Z) == pytest.approx(beta, abs=1e-12)
+    Z = dual.families.split(beta)
+    assert (Z <= dual.families.caps).all()
+    assert dual.families.beta(Z) == pytest.approx(beta, abs=1e-12)
     # A cell's multipliers solve the cell.
     assert dual.values(beta, gram_matvec(gram, beta))["bound"] > 0.0
 
@@ -224,7 +224,7 @@ def test_a_point_out_of_time_stays_where_it_was(rng):
     here.move_to(0.1 * y)
     beta, g = here.beta.copy(), here.g.copy()
     for step in (
-        lambda tick: here._recompute(0.2 * y, tick),
+        lambda tick: here.recompute(tick, 0.2 * y),
         here.recompute,
         lambda tick: here.refresh(1e-3, tick),
     ):

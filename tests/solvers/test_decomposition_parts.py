@@ -106,7 +106,7 @@ def test_rows_are_the_same_on_many_threads(dtype, rng, monkeypatch):
 def test_the_split_into_three_families_is_the_best_there_is(beta, y, C, B):
     """No vertex of the set of alpha, lam and lam_star with the same β gives more."""
     dual = Dual(hinge_families(np.array([y]), np.array([C]), B))
-    alpha, lam, lam_star = (part[0] for part in dual.rows.split(np.array([beta])))
+    alpha, lam, lam_star = (part[0] for part in dual.families.split(np.array([beta])))
     vertices = [a for a in (0.0, C, y * beta) if 0.0 <= a <= C]
     best = max(a - B * abs(beta - y * a) for a in vertices)
     assert alpha * y - lam + lam_star == pytest.approx(beta, abs=1e-12)
@@ -146,7 +146,7 @@ def test_rows_are_right_whatever_came_before(seed):
                             else np.arange(n))  # fmt: skip
             if not len(rows.active):
                 rows.set_active(np.arange(n))
-        samples = rng.permutation(n)[: rng.integers(1, min(rows.slots, n) + 1)]
+        samples = rng.permutation(n)[: rng.integers(1, min(rows.capacity, n) + 1)]
         slots = rows.fetch(samples)
         assert (rows.table[slots] == K[np.ix_(samples, rows.active)]).all()
         weights = rng.normal(size=len(samples))
@@ -170,7 +170,7 @@ def test_pair_steps_solve_a_working_set(B, blobs):
     dual, beta, g = Dual(hinge_families(y, np.ones(n), B)), np.zeros(n), np.zeros(n)
     solve_pairs(whole(K), K.diagonal().copy(), g, beta, dual.phi, 1e-9, n, 10**7)
     assert g == pytest.approx(K @ beta, abs=1e-10)
-    m, M = dual.violation(beta, K @ beta)
+    m, M = dual.extremes(beta, K @ beta)
     assert m - M <= 2e-9
     program = rmm.kernel_dual(K, y, 1.0, B if np.isfinite(B) else 1e3)
     assert dual.values(beta, g)["bound"] == pytest.approx(program.solve().objective, rel=1e-7)
@@ -199,7 +199,7 @@ def test_a_violation_that_only_rounding_makes_moves_no_pair():
     # 1 - g[0] is one digit of rounding above -1 - g[1], but the sum of all four loses it: no pair gains.
     y, g, beta = np.array([1.0, -1.0]), np.array([0.75 - 2.0**-53, -1.25]), np.zeros(2)
     dual = Dual(hinge_families(y, np.ones(2)))
-    m, M = dual.violation(beta, g)
+    m, M = dual.extremes(beta, g)
     assert m > M
     assert (m + 1.0) + g[1] == 0.0
     taken, _ = solve_pairs(whole(np.eye(2)), np.ones(2), g, beta, dual.phi, 0.0, 2, 100)
@@ -301,7 +301,7 @@ def test_an_active_set_ends_at_the_optimum(seed, B, kind):
     g = K @ beta
     machine = ActiveSet(K, g, beta, dual.phi)
     assert machine.run(1e-9, 5000, Clock())
-    m, M = dual.violation(beta, K @ beta)
+    m, M = dual.extremes(beta, K @ beta)
     assert m - M <= 2e-9
     program = rmm.kernel_dual(K, y, C, B if np.isfinite(B) else 1e3)
     assert dual.values(beta, g)["bound"] == pytest.approx(program.solve().objective, rel=1e-6, abs=1e-9)
@@ -440,7 +440,7 @@ def test_samples_are_set_aside_and_taken_back(overlapping):
     solution = machine.solve(hinge_families(y, C, 1.3), tol=1e-5)
     assert min(record["active"] for record in solution.history) < 600
     K = gram.kernel(gram.X)
-    m, M = Dual(hinge_families(y, C, 1.3)).violation(machine._state.beta, K @ machine._state.beta)
+    m, M = Dual(hinge_families(y, C, 1.3)).extremes(machine._state.beta, K @ machine._state.beta)
     assert m - M <= 1.01e-5
     assert machine._state.g == pytest.approx(K @ machine._state.beta, abs=1e-9)
 
@@ -455,7 +455,7 @@ def test_single_precision_keeps_what_it_promises(tol, kernel):
         assert not machine._state.is_double
         solution = machine.solve(hinge_families(y, np.full(300, C), B), tol=tol)
         beta = machine._state.beta
-        m, M = Dual(hinge_families(y, np.full(300, C), B)).violation(beta, kernel(X) @ beta)
+        m, M = Dual(hinge_families(y, np.full(300, C), B)).extremes(beta, kernel(X) @ beta)
         assert solution.status in (Status.SOLVED, Status.INACCURATE)
         assert m - M <= 1.2 * tol + machine._state.rounding()
 

@@ -31,7 +31,7 @@ def a_point(B, dtype=np.float64, kernel=RBF):
 def test_a_point_given_up_has_outputs_of_its_own(dtype):
     """The second time as well, when the run ends there; with B under 1 no beta of its start is 0."""
     point, K, beta = a_point(0.5, dtype)
-    run, start = _Run(point, History(point, Clock(), np.inf, None), 1e-3), point.dual.start()
+    run, start = _Run(point, History(point, Clock(), np.inf, None), 1e-3), point.dual.initial_beta()
     assert start.all()
     for is_first in (True, False):
         point.cache = RowCache(point.gram, 1e6, dtype)
@@ -66,7 +66,7 @@ def test_trusted_outputs_are_right_for_every_sample(seed, size):
     point.recompute_at(point.near_margin(DEFAULTS.double_band))
 
     def is_right():
-        rise, fall = point.gains()
+        rise, fall = point.derivatives()
         middle = (rise.max() + fall.min()) / 2
         error = np.abs(K @ point.beta - point.g)
         return (error <= np.maximum(1e-3, np.minimum(middle - rise, fall - middle))).all()
@@ -106,7 +106,7 @@ def test_values_are_of_the_point_and_the_program_at_hand():
         point.set_point(scale * beta, scale * K @ beta + shift * y)
         wanted = point.dual.values(point.beta, point.g)
         assert point.values() == point.values() == wanted
-        assert point.intercept() == point.dual.intercept(point.g)
+        assert point.intercept() == point.dual.families.best_intercept(point.g)
         seen.append(wanted["objective"])
     assert len(set(seen)) == 4
 
@@ -116,7 +116,7 @@ def test_an_error_of_a_tenth_of_the_tolerance_matters_where_an_output_counts(err
     """In tenths of the tolerance, at the sample nearest to where it would count, which is always probed."""
     point, K, beta = a_point(np.inf, np.float32)
     point.set_point(beta, K @ beta)
-    rise, fall = point.gains()
+    rise, fall = point.derivatives()
     middle = (rise.max() + fall.min()) / 2
     point.g[np.minimum(middle - rise, fall - middle).argmin()] += error * 1e-3
     assert point.is_accurate(1e-2) == expected

@@ -7,7 +7,7 @@ import pytest
 
 from formulations.families import Families, Family, hinge_families, margin_family
 from polyopt.margin.decomposition.driver import CachedRows, select_working_set, solve_pairs
-from polyopt.margin.decomposition.state import Dual, gains, recapped
+from polyopt.margin.decomposition.state import Dual, derivatives, recapped
 
 
 def test_multipliers_at_their_caps_go_with_them_and_others_stay_within():
@@ -40,7 +40,7 @@ def test_a_pair_step_takes_the_best_pair_to_the_best_point_of_its_line(seed, B):
     beta = dual.join({"margin": rng.uniform(0, 1, n) * rng.integers(0, 2, n)})
     for _ in range(6):
         g = K @ beta
-        up, down, _, _ = gains(g, beta, dual.phi)
+        up, down, _, _ = derivatives(g, beta, dual.phi)
         i = int(up.argmax())
         bend = K[i, i] + K.diagonal() - 2.0 * K[i]
         bend[i] = np.inf
@@ -82,7 +82,7 @@ def test_no_more_rows_are_wanted_than_there_may_be(rng):
     assert all(rows - 1 <= count <= rows for count, rows in zip(counts, (2, 10, 64, 90), strict=False))
     assert counts[-1] > 90
     assert (np.diff(ends) > 0).all()
-    m, M = dual.violation(beta, g)
+    m, M = dual.extremes(beta, g)
     assert m - M <= 1e-6
 
 
@@ -116,11 +116,11 @@ def test_a_working_set_is_the_latest_half_and_the_worst_violators(seed):
 def test_no_point_with_a_spoilt_output_is_within_a_tolerance(value):
     g, beta, y = np.zeros(5), np.array([0.5, 0.0, 1.0, -1.0, -0.5]), np.array([1.0, 1.0, 1.0, -1.0, -1.0])
     dual = Dual(hinge_families(y, np.ones(5)))
-    m, M = dual.violation(beta, g)
-    rise, fall, *ends = gains(g, beta, dual.phi)
+    m, M = dual.extremes(beta, g)
+    rise, fall, *ends = derivatives(g, beta, dual.phi)
     assert (m, M) == tuple(ends) == (rise.max(), fall.min())
     g[2] = value
-    m, M = dual.violation(beta, g)
+    m, M = dual.extremes(beta, g)
     assert not m - M <= 1e300
-    *_, m, M = gains(g, beta, dual.phi)
+    *_, m, M = derivatives(g, beta, dual.phi)
     assert not m - M <= 1e300

@@ -51,8 +51,8 @@ class Ticking(Clock):
 def of(K, y, C, B, solution):
     """Violation and relative gap of a solution, from the whole matrix."""
     dual = Dual(hinge_families(y, np.full(len(y), C), B))
-    beta = dual.rows.beta(dual.rows.stacked(solution.duals))
-    m, M = dual.violation(beta, K @ beta)
+    beta = dual.families.beta(dual.families.stacked(solution.duals))
+    m, M = dual.extremes(beta, K @ beta)
     values = dual.values(beta, K @ beta)
     return m - M, (values["objective"] - values["bound"]) / max(map(abs, values.values()))
 

@@ -39,7 +39,7 @@ def test_a_shared_solution_is_one_of_the_larger_cost():
     assert fits["RMM"].shared > 0
     theta = {C: np.abs(K @ v + b).max() for (C,), v, b in zip(*_parts(fits["SVM"]), strict=True)}
     for (C,), v, _ in zip(*_parts(fits["SVM"]), strict=True):
-        m, M = Dual(hinge_families(y, np.full(len(y), C))).violation(v, K @ v)
+        m, M = Dual(hinge_families(y, np.full(len(y), C))).extremes(v, K @ v)
         assert m - M <= 1.01 * TOL
     for (C, share), v, b in zip(*_parts(fits["RMM"]), strict=True):
         B, f = 1.0 + (theta[C] - 1.0) * share, K @ v + b

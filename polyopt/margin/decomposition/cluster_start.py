@@ -6,9 +6,9 @@ final bounds, and the working sets of all samples need few steps. The joined β 
 holds for each cluster. Clusters are small, and are solved on all threads; a very large one starts from
 clusters of its own.
 
-The start is abandoned in two cases. If few multipliers are at bounds, it is not faster, because the kernel
-rows of the others are needed again; these are counted in one cluster, which is solved first. If the kernel is
-wide, clusters are not independent and the joined β is too large; this is estimated from some rows.
+The start is abandoned in two cases. If few multipliers of the cluster that is solved first are at bounds, the
+start is not faster, because the kernel rows of free multipliers are needed again. If the kernel is wide,
+clusters are not independent and the joined β is too large; β'Kβ, estimated from some rows, shows this.
 
 References
 ----------
@@ -27,9 +27,6 @@ from polyopt.base.threads import run_blocks
 from polyopt.linalg.kernels import Gram, SampleGram, Samples, outputs_at
 from polyopt.margin.decomposition.state import Dual, Options
 
-_ENERGY_ROWS = 512  # rows from which β'Kβ is estimated
-_MIN_BEST_MULTIPLE = 0.75  # of the joined β, for it to be a good initial point
-
 
 def beta_of_clusters(
     gram: Gram, dual: Dual, solve: Callable[[SampleGram, Dual], Vector], clock: Clock, options: Options
@@ -37,20 +34,23 @@ def beta_of_clusters(
     """Return the joined β (n,) of the clusters; None if it would not be faster, or time is over.
 
     solve: returns β of one cluster from its Gram matrix and its program; called on threads.
-    clock: no cluster is started after its limit.
+    clock: the solve of a cluster is not started after the time limit.
     """
     if not isinstance(gram, SampleGram) or gram.kernel.name != "rbf":
         return None
-    if gram.n < options.min_cluster_start_samples or not dual.rests_at_zero:
+    if gram.n < options.min_cluster_start_samples or not dual.breaks_at_zero:
         return None
     beta = np.zeros(gram.n)
 
     def solve_cluster(cluster: Samples) -> None:
         if not clock.is_over:
-            beta[cluster] = solve(gram.part(cluster), Dual(dual.rows.part(cluster)))
+            beta[cluster] = solve(gram.part(cluster), Dual(dual.families.part(cluster)))
 
-    # β = 0 in clusters of one class.
-    clusters = [part for part in find_clusters(gram.X, options) if dual.rows.part(part).has_opposite_margins]
+    clusters = [
+        cluster
+        for cluster in find_clusters(gram.X, options)
+        if dual.families.part(cluster).has_opposite_margins  # else β = 0, as for a cluster of one class
+    ]
     if not clusters:
         return None
     first = clusters.pop(len(clusters) // 2)
@@ -60,11 +60,14 @@ def beta_of_clusters(
     if bounded < max(options.min_bounded_share * len(first), options.min_bounded_per_free * free):
         return None
     run_blocks(solve_cluster, clusters)
-    return beta if not clock.is_over and _is_near_best(gram, dual, beta) else None
+    return beta if not clock.is_over and _is_near_best(gram, dual, beta, options) else None
 
 
 def find_clusters(X: Any, options: Options) -> list[Samples]:
-    """Return the samples of each cluster, the largest first; those twice as large as intended are split."""
+    """Return the samples of each cluster, the largest first.
+
+    Clusters of more than twice the mean size are split.
+    """
     from sklearn.cluster import KMeans
     from threadpoolctl import threadpool_limits
 
@@ -83,14 +86,14 @@ def find_clusters(X: Any, options: Options) -> list[Samples]:
     return sorted(clusters, key=len, reverse=True)
 
 
-def _is_near_best(gram: SampleGram, dual: Dual, beta: Vector) -> bool:
-    """Return True if the maximum of the dual on the line through 0 and β is beyond 0.75 β.
+def _is_near_best(gram: SampleGram, dual: Dual, beta: Vector, options: Options) -> bool:
+    """Return True if the dual on the line of all t β has its maximum at t ≥ `min_best_multiple`.
 
     At t β the dual is t gain − ½ t² energy, with its maximum at gain/energy; the energy β'Kβ is estimated.
     """
     support = np.flatnonzero(beta)
     if not len(support):
         return False
-    rows = support[np.linspace(0, len(support) - 1, min(len(support), _ENERGY_ROWS)).astype(np.intp)]
+    rows = support[np.linspace(0, len(support) - 1, min(len(support), options.energy_rows)).astype(np.intp)]
     energy = float(beta[rows] @ outputs_at(gram, rows, beta)) * len(support) / len(rows)
-    return dual.gain(beta) > _MIN_BEST_MULTIPLE * energy
+    return dual.gain(beta) > options.min_best_multiple * energy

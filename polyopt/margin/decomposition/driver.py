@@ -1,10 +1,10 @@
 """The decomposition method: working sets for decreasing violations, with Newton phases in between.
 
-The dual is max Σ φ_i(β_i) − ½ β'Kβ with Σ β_i = 0; g = Kβ, and m − M is the violation (see ``state``).
-:class:`Decomposition` is the solver, which retains its point and its kernel rows for the next solve; ``_Run``
-is one solve. It ends when the point is optimal within the tolerance, at a limit, or when rounding prevents
-progress. Kernel rows are in single precision first. If the rounding of g matters, g is recomputed in double
-precision; after some times, kernel rows are in double precision too.
+The dual is max Σ φ_i(β_i) − ½ β'Kβ with Σ β_i = 0; g = Kβ are the scores, and m − M is the violation (see
+``state``). :class:`Decomposition` is the solver, which retains its point and its kernel rows for the next
+solve; ``_Run`` is one solve. A solve ends when the point is optimal within the tolerance, at a limit, or when
+rounding prevents progress. Kernel rows are in single precision first. If the rounding of g matters, g is
+recomputed in double precision (a refresh); after some refreshes, kernel rows are in double precision too.
 
 Working sets
 ------------
@@ -13,11 +13,11 @@ Sample i violates optimality by φ'(β_i+) − g_i − M if β_i may increase, a
 decrease. A working set has the samples with the largest violations of both kinds; half of it are samples of
 the last set, because they are likely to change again and their kernel rows are cached.
 
-A subproblem is solved by pair steps, as in SMO: the first variable has the largest slope φ'(β_i+) − g_i, the
-second the largest gain to second order (Fan, Chen & Lin 2005). A pair moves to the optimum on its
-line or to the next kink of either variable; beyond a kink, the multiplier of another family changes. Kernel
-rows are obtained when they are first needed: from the cache, or computed one at a time from few features. The
-steps are in polyopt/native/decomposition.inc.
+A subproblem is solved by pair steps, as in SMO: the first variable has the largest derivative φ'(β_i+) − g_i,
+the second the largest increase of the dual to second order (Fan, Chen & Lin 2005). A pair moves to the
+optimum on its line or to the next breakpoint of either φ; beyond it, the multiplier of another family
+changes. Kernel rows are obtained when they are first needed: from the cache, or computed one at a time from
+few features. The steps are in polyopt/native/decomposition.inc.
 
 References
 ----------
@@ -47,7 +47,7 @@ from polyopt.margin.decomposition.state import (
     Options,
     State,
     balanced,
-    gains,
+    derivatives,
     gather_square,
     recapped,
 )  # fmt: skip
@@ -57,8 +57,8 @@ _LANES = 8  # samples of a vector register: rows are padded to a multiple
 _MEGABYTE = 2.0**20  # bytes
 
 # Take up to `steps` pair steps, which change g and beta; counts = (steps taken, kernel rows read). The others
-# are work arrays: r kernel rows K with w entries (q rounded up to a multiple of 8), the inverse curvatures
-# of their pairs, the row of each sample (q,), and further numbers (3, w).
+# are work arrays for w = q rounded up to a multiple of 8: kernel rows, the inverse curvatures of their pairs,
+# further numbers, and the row of each sample.
 _SHARED_ARGUMENTS = (
     "diagonal: f8 (q); g!: f8 (q); beta!: f8 (q); ends: f8 (k, q); slopes: f8 (l, q); tol: f8; steps: i8; "
     "K!: T (r, w); inverse_curvature!: f4 (r, w); work!: f8 (v, w); row_of!: i8 (q); counts!: i8 (e)"
@@ -73,9 +73,9 @@ _solve_computed = kernel(
 
 
 def select_working_set(rise: Vector, fall: Vector, last: Samples, size: int) -> Samples:
-    """Return the positions of up to `size` samples: first those retained from the `last` set, then new ones.
+    """Return the positions of up to `size` samples: half of them from the `last` set, then new ones.
 
-    rise, fall (n,): ``φ'(β+) − g`` and ``φ'(β−) − g``.
+    rise, fall (n,): the derivatives φ'(β+) − g and φ'(β−) − g.
     """
     retained = last[-(size // 2) :]
     is_allowed = np.ones(len(rise), dtype=bool)
@@ -114,31 +114,30 @@ class ComputedRows(NamedTuple):
 
 def solve_pairs(
     source: CachedRows | ComputedRows, diagonal: Vector, g: Vector, beta: Vector, phi: Pieces, tol: float,
-    rows: int, steps: int,
+    max_rows: int, max_steps: int,
 ) -> tuple[int, int]:  # fmt: skip
-    """Take pair steps until m - M <= tol, changing beta and g (q,); return the numbers of steps and rows.
+    """Take pair steps until m − M ≤ tol, changing beta and g (q,); return the numbers of steps and rows.
 
-    It ends after `steps` steps, or before it would read more than `rows` rows of the kernel matrix.
+    At most `max_steps` steps are taken, and at most `max_rows` rows of the kernel matrix are read.
     """
     q = len(g)
-    width, max_rows = -(-q // _LANES) * _LANES, max(1, min(q, rows))
-    K = np.empty((max_rows, width), source[0].dtype)
-    inverse_curvature = np.empty((max_rows, width), np.float32)
-    work, row_of, counts = np.empty((3, width)), np.empty(q, np.int64), np.empty(2, np.int64)
+    shape = max(1, min(q, max_rows)), -(-q // _LANES) * _LANES
+    K, inverse_curvature = np.empty(shape, source[0].dtype), np.empty(shape, np.float32)
+    work, row_of, counts = np.empty((3, shape[1])), np.empty(q, np.int64), np.empty(2, np.int64)
     solve = _solve_cached if isinstance(source, CachedRows) else _solve_computed
-    solve(*source, diagonal, g, beta, *phi, tol, steps, K, inverse_curvature, work, row_of, counts)
+    solve(*source, diagonal, g, beta, *phi, tol, max_steps, K, inverse_curvature, work, row_of, counts)
     taken, read = counts.tolist()
     return taken, read
 
 
 def solve_decomposition(
-    gram: Gram | Any, rows: Families, *, tol: float = 1e-3, max_iter: int | None = None,
+    gram: Gram | Any, families: Families, *, tol: float = 1e-3, max_iter: int | None = None,
     time_limit: float | None = None, cache_size: float = 500.0,
     progress: Callable[[dict[str, float]], None] | None = None, options: Options = DEFAULTS,
 ) -> Solution:  # fmt: skip
-    """Solve one program; for the arguments see :class:`Decomposition` and its method ``solve``."""
+    """Solve one program by :class:`Decomposition`, whose method ``solve`` describes the arguments."""
     machine = Decomposition(gram, cache_size=cache_size, progress=progress, options=options)
-    return machine.solve(rows, tol=tol, max_iter=max_iter, time_limit=time_limit)
+    return machine.solve(families, tol=tol, max_iter=max_iter, time_limit=time_limit)
 
 
 class Decomposition:
@@ -158,29 +157,29 @@ class Decomposition:
         self._solved: Dual | None = None  # the last program
 
     def solve(
-        self, rows: Families, *, tol: float = 1e-3, max_iter: int | None = None,
+        self, families: Families, *, tol: float = 1e-3, max_iter: int | None = None,
         time_limit: float | None = None, start: Mapping[str, Vector] | None = None,
     ) -> Solution:  # fmt: skip
         """Solve for families of constraints with finite costs, such as ``hinge_families(y, C, B)``.
 
-        tol: largest violation m - M of the optimality conditions, in units of the outputs. The relative
+        tol: largest violation m − M of the optimality conditions, in units of the outputs. The relative
             duality gap must also be within ten times `tol`, and within 0.1: with large costs a small
             violation may leave a large gap.
         max_iter: largest number of working sets and pivots of Newton phases together.
         start: multipliers (n,) by family, which need not be feasible; by default those of the last solve.
 
         In the solution, ``primal`` has the expansion coefficients ``coef`` (n,), ``b`` and the outputs ``f``
-        (n,), scaled back within the bounds. ``history`` has objectives (nan while samples are set aside),
-        violation, kernel rows computed and found in the cache, and active samples. If rounding ends the run,
-        the status is INACCURATE, or STALLED for a relative gap above 1e-3. At a limit, or after Ctrl-C, the
-        solution is the last point.
+        (n,), scaled to satisfy the bounds without slack. ``history`` has objectives (nan while samples are
+        set aside), violation, kernel rows computed and found in the cache, and active samples. If rounding
+        ends the run, the status is INACCURATE, or STALLED for a relative gap above 1e-3. At a limit, or after
+        Ctrl-C, the solution is the last point.
         """
         clock, tol = Clock(time_limit), tolerance(tol)
         limit = whole_or_none("max_iter", max_iter)
         state = self._state
         history = History(state, clock, np.inf if limit is None else limit, self._progress)
         run = self._run = _Run(state, history, tol)
-        state.dual = Dual(rows)
+        state.dual = Dual(families)
         try:
             # Blocks of work use the threads; those of BLAS would change the last digits with their number.
             with single_threaded_blas():
@@ -198,27 +197,27 @@ class Decomposition:
         return history.solution(status)
 
     def _start(self, start: Mapping[str, Vector] | None, history: History) -> Vector:
-        """Return β from `start`, from the last solve with multipliers moved to new caps, or from clusters."""
+        """Return the initial β: from `start`, the last solve, or clusters; else as near to 0 as possible."""
         dual = self._state.dual
         if start is not None:
             return dual.join(start)
         if self._solved is not None:
-            old = self._solved.rows
-            return dual.join(recapped(old.named(old.split(self._state.beta)), old, dual.rows))
-        if np.isfinite(history.limit):
-            return dual.start()
+            old = self._solved.families
+            return dual.join(recapped(old.named(old.split(self._state.beta)), old, dual.families))
+        if np.isfinite(history.limit):  # the working sets of clusters do not count
+            return dual.initial_beta()
 
         def solve_cluster(gram: SampleGram, part: Dual) -> Vector:
             options = self._state.options
             cache = max(64.0, self._state.budget / _MEGABYTE / 8)
             machine = Decomposition(gram, cache_size=cache, options=options)
-            solution = machine.solve(part.rows, tol=options.cluster_tol, time_limit=history.clock.left)
+            solution = machine.solve(part.families, tol=options.cluster_tol, time_limit=history.clock.left)
             if solution.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt
             return machine._state.beta
 
         beta = beta_of_clusters(self._state.gram, dual, solve_cluster, history.clock, self._state.options)
-        return dual.start() if beta is None else balanced(beta)
+        return dual.initial_beta() if beta is None else balanced(beta)
 
 
 class _View(NamedTuple):
@@ -236,18 +235,18 @@ class _View(NamedTuple):
 class _Run:
     """One solve.
 
-    has_restarted: True if g of all samples was recomputed once because rounding prevented progress.
+    has_restarted: True if :meth:`restart` was called before: rounding had prevented progress.
     """
 
     def __init__(self, state: State, history: History, tol: float):
         self._state, self._history, self._tol = state, history, tol
         self._options, self._clock = state.options, history.clock
         self._newton = NewtonPhase(state, history)
-        self.has_restarted, self._stall_detector, self._refreshes = False, StallDetector(state.options), 0
-        self._set_size = min(
-            self._options.max_working_set, max(self._options.min_working_set, state.gram.n // 8)
-        )
-        self._next_rounding_check = 8  # iteration
+        self.has_restarted, self._stall_detector = False, StallDetector(state.options)
+        self._refreshes = 0  # number of refreshes so far
+        self._next_rounding_check = 8  # iteration at which the rounding of g is measured next
+        min_size, max_size = self._options.min_working_set, self._options.max_working_set
+        self._set_size = min(max_size, max(min_size, state.gram.n // 8))
 
     @property
     def _max_gap(self) -> float:
@@ -258,16 +257,16 @@ class _Run:
         """Alternate working sets, for decreasing violations, with Newton phases; return the status."""
         state, options, tol = self._state, self._options, self._tol
         self._newton.start_forecast()
-        self._run_initial_steps()
-        target = max(tol, options.first_newton_violation)
+        self._walk()
+        target = max(tol, options.first_newton_violation)  # violation at which working sets stop next
         while True:
             if target < options.min_single_violation and state.violation() > target:
                 state.use_double(self._clock.check)
             status = self._run_working_sets(target)
-            if status is Status.CONVERGED:  # too slow: the Newton phase may do better
+            if status is Status.CONVERGED:  # working sets are too slow: the Newton phase may do better
                 self._newton.run(tol, force=True)
                 continue
-            if status is Status.INACCURATE:  # rounding: only the Newton phase is left
+            if status is Status.INACCURATE:  # rounding stops the working sets: the Newton phase is left
                 self._newton.run(tol, force=True)
                 return self._final_status() if self._is_optimal() else status
             if status is not Status.SOLVED:
@@ -283,7 +282,7 @@ class _Run:
                 return limit
             elif violation <= 0.0:  # no pair can move, and the remaining gap is rounding
                 return Status.INACCURATE
-            else:
+            else:  # if the violation is small enough but the gap is not, the violation must fall further
                 ratio = options.newton_violation_ratio
                 min_target = required if violation > required else violation / ratio
                 self._newton.run(min_target)
@@ -294,17 +293,17 @@ class _Run:
         return self._state.violation() <= self._tol and self._state.gap() <= self._max_gap
 
     def _final_status(self) -> Status:
-        """Return SOLVED, or INACCURATE if the rounding of outputs exceeds the largest relative gap."""
+        """Return SOLVED, or INACCURATE if rounding errors of the objective may exceed the allowed gap."""
         return Status.SOLVED if self._state.relative_rounding() <= self._max_gap else Status.INACCURATE
 
-    def _run_initial_steps(self) -> None:
+    def _walk(self) -> None:
         """Take pair steps over all samples if kernel rows are cheap (the walk); then try a Newton phase."""
         state, options, n = self._state, self._options, self._state.gram.n
         is_cheap = state.is_small and n * state.gram.entry_cost <= options.max_walk_row_work
         target, violation = max(self._tol, options.walk_violation), state.violation()
         if not is_cheap or np.isfinite(self._history.limit) or not state.is_whole or violation <= self._tol:
             return
-        factors = state.cache.factors()
+        factors = state.cache.factors()  # None for sparse samples or the sigmoid kernel
         if factors is None:
             return
         self._history.record(violation)
@@ -326,8 +325,8 @@ class _Run:
     def _run_working_sets(self, target: float) -> Status:
         """Solve working sets until the violation over all samples is within `target`.
 
-        Return SOLVED if it is; CONVERGED if it falls so slowly that the Newton phase is overdue; INACCURATE
-        if rounding prevents progress even after a restart; or the limit reached.
+        Return SOLVED if the violation is within `target`; CONVERGED if it falls so slowly that the Newton
+        phase is overdue; INACCURATE if rounding prevents progress even after a restart; or the limit reached.
         """
         state = self._state
         while True:
@@ -355,7 +354,7 @@ class _Run:
         beta, g, phi = state.beta, state.g, state.dual.phi
         if not state.is_whole:
             beta, g, phi = beta[samples], g[samples], phi.of(samples)
-        rise, fall, m, M = gains(g, beta, phi)
+        rise, fall, m, M = derivatives(g, beta, phi)
         return _View(samples, beta, g, phi, rise, fall, m - M)
 
     def _is_shrunk(self, view: _View) -> bool:
@@ -363,12 +362,12 @@ class _Run:
         return self._state.cache.is_full and self._state.shrink(view.rise, view.fall)
 
     def _step(self, view: _View) -> bool:
-        """Solve for one working set; return False if β does not change, because of rounding."""
+        """Solve for one working set and set β; return False if β does not change, because of rounding."""
         state = self._state
-        size = min(self._set_size, state.cache.slots)
+        size = min(self._set_size, state.cache.capacity)
         chosen = select_working_set(view.rise, view.fall, state.last_set, size)
         samples, beta = view.samples[chosen], view.beta[chosen]
-        self._solve(view, chosen, size, beta)
+        self._solve(view, chosen, size, out_beta=beta)
         moved = np.flatnonzero(beta != view.beta[chosen])
         if not len(moved):
             return False
@@ -377,32 +376,32 @@ class _Run:
         self._history.iteration += 1
         return True
 
-    def _solve(self, view: _View, chosen: Samples, size: int, beta: Vector) -> None:
-        """Solve the subproblem of the samples at the chosen positions, changing their `beta`."""
+    def _solve(self, view: _View, chosen: Samples, size: int, out_beta: Vector) -> None:
+        """Solve the subproblem of the samples at the chosen positions; `out_beta` is their β, and changes."""
         cache, options, samples = self._state.cache, self._options, view.samples[chosen]
         slots, g, phi = cache.fetch(samples), view.g[chosen], view.phi.of(chosen)
         target = options.subproblem_violation_ratio * view.violation
         steps, pivots = options.max_pair_steps_per_sample * size, 0
         source, diagonal = CachedRows(cache.table, slots, chosen), self._state.diagonal[samples]
-        taken, _ = solve_pairs(source, diagonal, g, beta, phi, target, size, steps)
+        taken, _ = solve_pairs(source, diagonal, g, out_beta, phi, target, size, steps)
         if taken == steps:  # K is nearly singular on this set: Newton's method is faster than pairs
             K = gather_square(cache.table, slots, chosen)
-            pivots = solve_pivots(K, g, beta, phi, target, options.max_pivots, self._clock, options)
+            pivots = solve_pivots(K, g, out_beta, phi, target, options.max_pivots, self._clock, options)
         self._newton.add_set(size, taken, pivots)
 
     # -- rounding -----------------------------------------------------------------------------
 
     def _is_stuck(self, violation: float, is_due: bool) -> bool:
-        """Return True if an output has overflowed or rounding prevents progress; record the state if due."""
+        """Return True if a score has overflowed or rounding prevents progress; record the state if due."""
         detector = self._stall_detector
         if np.isnan(violation) or (violation <= self._state.rounding() and detector.is_idle(violation)):
             return True
         return is_due and detector.is_flat(self._history.record(violation)["bound"])
 
     def _is_refreshed(self, violation: float) -> bool:
-        """Measure the rounding of g after 8 sets, 16, 32, ...; return True if g was recomputed.
+        """Measure the rounding of g after 8 working sets, 16, 32, ...; return True if g was recomputed.
 
-        In single precision K may be indefinite, and the dual unbounded.
+        The check is not left to the end: in single precision K may be indefinite, and the dual unbounded.
         """
         if self._history.iteration != self._next_rounding_check:
             return False
@@ -413,7 +412,7 @@ class _Run:
         return True
 
     def _refresh(self, tol: float) -> None:
-        """Recompute g if its rounding matters; after a few times, use kernel rows in double precision."""
+        """Recompute g where its rounding matters; after a few times, use kernel rows in double precision."""
         self._refreshes += 1
         if self._refreshes > self._options.max_refreshes:
             self._state.use_double(self._clock.check)
@@ -423,11 +422,11 @@ class _Run:
     def restart(self) -> bool:
         """Recompute g of all samples in double precision; return False if this was done before.
 
-        If an output has overflowed, the point is replaced by the first one.
+        If a score has overflowed, the initial point replaces the iterate.
         """
         state = self._state
         if not np.isfinite(state.g).all():
-            state.set_point(state.dual.start(), np.zeros(state.gram.n))
+            state.set_point(state.dual.initial_beta(), np.zeros(state.gram.n))
             if self.has_restarted:  # else g is recomputed below
                 state.recompute(self._clock.check)
         if self.has_restarted:
@@ -450,14 +449,17 @@ class StallDetector:
         self._best_bound, self._flat_records = -np.inf, 0
 
     def is_idle(self, violation: float) -> bool:
-        """Return True if the violation has stopped falling; called for each working set."""
+        """Return True if the violation has stopped falling; call it once for each working set."""
         has_fallen = violation < 0.9 * self._least_violation
         self._least_violation = violation if has_fallen else self._least_violation
         self._idle_sets = 0 if has_fallen else self._idle_sets + 1
         return self._idle_sets >= self._options.max_idle_sets
 
     def is_flat(self, bound: float) -> bool:
-        """Return True if the dual value has stopped rising; called for each record, with nan if unknown."""
+        """Return True if the dual value `bound` has stopped rising; call it once for each record.
+
+        An unknown value is nan, and changes nothing.
+        """
         if np.isfinite(bound):
             has_risen = not bound <= self._best_bound + 1e-14 * abs(self._best_bound)
             self._best_bound = max(bound, self._best_bound)

@@ -1,25 +1,25 @@
 """An active-set method for the dual, and the Newton phase: this method for all samples near the margin.
 
 The dual is max Σ φ_i(β_i) − ½ β'Kβ with Σ β_i = 0, and g = Kβ (see ``state``). Each φ_i is concave and
-piecewise linear, with kinks. Variables at kinks are fixed; for the free variables F, with the slopes t of φ,
-the dual is a quadratic program under one equality, whose solution β_F + d satisfies one linear system:
+piecewise linear. Variables β_i at breakpoints of φ_i are fixed. For the free variables F, with the slopes t
+of φ, the dual is a quadratic program under one equality, whose solution β_F + d satisfies one linear system:
 
     [K_FF  1] [d]   [t − g_F]
     [1'    0] [b] = [   0   ]
 
-The step d is shortened to where the first variable meets a kink; this variable is then fixed there. After a
-full step, the variables at kinks that violate optimality most become free. Each such change is a pivot. The
-dual never decreases, and a few pivots suffice where pair steps are slow because K_FF is nearly singular.
+The step d is shortened to where the first variable meets a breakpoint; this variable is then fixed there.
+After a full step, the fixed variables that violate optimality most become free. Each such change is a pivot.
+The dual never decreases. Pair steps are slow if K_FF is nearly singular, but a few pivots suffice.
 
-Since Σ d = 0, adding one constant to all entries of K_FF does not change d; it avoids a singular matrix for a
-kernel of low rank. If K_FF is still singular, a multiple of the identity is added (`ridge`), a proximal term.
-The step length is still optimal for K itself, and g is updated with K itself.
+Since Σ d = 0, adding one constant to all entries of K_FF does not change d; the addition avoids a singular
+matrix for a kernel of low rank. If K_FF is still singular, a multiple of the identity is added, the ridge,
+which is a proximal term. The step length is still optimal for K itself, and g is updated with K itself.
 
 The Cholesky factor is computed once and then updated: the upper triangular U with
-U'U = K_FF / unit + 1 + ridge I, where `unit` is the mean diagonal and the columns are in the order of F.
+U'U = K_FF / unit + 11' + ridge I, where `unit` is the mean diagonal and the columns are in the order of F.
 
 The phase (:class:`NewtonPhase`) is run if its estimated work is less than that of the working sets, both so
-far and still expected. The active set (:class:`ActiveSet`) also finishes subproblems of working sets.
+far and still expected. The method (:class:`ActiveSet`) also finishes subproblems of working sets.
 """
 
 from dataclasses import dataclass
@@ -44,20 +44,20 @@ _DONE, _STUCK, _GOING = 0, 1, 2  # exit codes of the pivots; any other: U has no
 class WorkEstimates:
     """Estimated work, by which the Newton phase is chosen."""
 
-    # memory of the matrix: itself, its factor, and two copies during the factorisation
-    bytes_per_entry: float = 4 * 8.0
-    set_work: float = 5e7  # work of a working set, in multiplications, besides kernel rows and steps, ...
-    set_work_per_sample: float = 1e4  # ... and for each of the n samples
-    pair_step_work: float = 30.0  # of a pair step, for each sample of the working set
+    bytes_per_entry: float = 4 * 8.0  # memory: matrix, factor, and two copies during the factorisation
+    set_work: float = 5e7  # multiplications of a working set besides kernel rows and steps: a constant part
+    set_work_per_sample: float = 1e4  # the same, per sample: the part proportional to n
+    pair_step_work: float = 30.0  # multiplications of a pair step, per sample of the working set
     max_cached_factor: int = 400  # rows of the largest Cholesky factor that stays in the cache
-    uncached_read_cost: float = 3.0  # work of reading a number of a larger factor, relative to a cached one
+    uncached_read_cost: float = 3.0  # time of reading a number of a larger factor, relative to a smaller one
 
 
 WORK = WorkEstimates()
 
 
 # Take at most `pivots` pivots from the factor U of the free variables F; return the exit code. numbers (2,):
-# the number of free variables, and of pivots taken. `work` (8, q) and `positions` (2, q) are work arrays.
+# the number of free variables, and of pivots taken. U (p, p) has columns in reserve; `pieces` are those of
+# :func:`_pieces`; `work` (8, q) and `positions` (2, q) are work arrays.
 _pivot = kernel(
     "newton_pivots",
     "K: f8 (q, q); U!: f8 (p, p); F!: i8 (p); unit: f8; ridge: f8; g!: f8 (q); beta!: f8 (q); "
@@ -71,8 +71,8 @@ class ActiveSet:
     """The active-set method over q samples, with β of all others fixed; changes g and beta in place.
 
     K (q, q): the kernel between the samples.
-    g, beta (q,): their entries of Kβ and of β.
-    phi: their kinks and slopes.
+    g, beta (q,): their scores and their entries of β.
+    phi: their φ_i, with the breakpoints ``phi.ends`` and the slopes between them.
     pivots: number of pivots so far.
     """
 
@@ -84,15 +84,15 @@ class ActiveSet:
         self._free = np.flatnonzero((beta != phi.ends).all(axis=0))
         self._pieces = _pieces(self._free, beta, phi)
 
-    def run(self, tol: float, pivots: int, clock: Clock) -> bool:
+    def run(self, tol: float, max_pivots: int, clock: Clock) -> bool:
         """Pivot until the violation m − M over the q samples is within `tol`; return True if it is.
 
-        Return False after this number of pivots in all, by the clock, or if rounding prevents progress.
+        Return False if there were `max_pivots` in all, time is over, or rounding prevents progress.
         """
         q, options = len(self._g), self._options
-        while not clock.is_over and self.pivots < pivots:
+        while not clock.is_over and self.pivots < max_pivots:
             n = len(self._free)
-            size = min(q, n + options.block_columns)
+            size = min(q, n + options.block_columns)  # with columns in reserve for further free variables
             U = np.zeros((size, size))
             if not self._factorise(U, clock):
                 return False
@@ -103,7 +103,7 @@ class ActiveSet:
                 per_check = 1 + int(options.work_per_check / (4.0 * n * n + q * n + q))
                 end = _pivot(
                     self._K, U, F, self._unit, self._ridge, self._g, self._beta, *self._phi, self._pieces,
-                    tol, min(pivots - self.pivots, per_check), numbers, *work,
+                    tol, min(max_pivots - self.pivots, per_check), numbers, *work,
                 )  # fmt: skip
                 n, taken = numbers.tolist()
                 self._free = F[:n].copy()
@@ -112,12 +112,12 @@ class ActiveSet:
                     return True
                 if end == _STUCK:  # shorten steps in directions that are rounding only
                     self._ridge *= options.ridge_factor
-                if end != _GOING or clock.is_over or self.pivots >= pivots:
-                    break
+                if end != _GOING or clock.is_over or self.pivots >= max_pivots:
+                    break  # factorise again: with a larger ridge, or more columns
         return False
 
     def _factorise(self, U: Vector, clock: Clock) -> bool:
-        """Compute U with the least sufficient ridge; return False if there is none, or the time is over.
+        """Compute `U` with the least sufficient ridge; return False if no ridge suffices, or time is over.
 
         Columns are factorised in blocks, so that the clock is checked often.
         """
@@ -146,18 +146,18 @@ class ActiveSet:
 
 
 def _pieces(F: Samples, beta: Vector, phi: Pieces) -> Vector:
-    """Return slope, lower kink and upper kink of the linear piece of φ at each free variable: (3, q)."""
-    kinks, slopes = phi
-    piece, last = (kinks[:, F] < beta[F]).sum(axis=0), len(kinks) - 1
+    """Return the linear piece of φ at each free variable: slope, lower and upper breakpoint (3, q)."""
+    breakpoints, slopes = phi
+    piece, last = (breakpoints[:, F] < beta[F]).sum(axis=0), len(breakpoints) - 1
     pieces = np.zeros((3, len(beta)))
     pieces[0, F] = slopes[piece, F]
-    pieces[1, F] = np.where(piece > 0, kinks[piece - 1, F], -np.inf)
-    pieces[2, F] = np.where(piece <= last, kinks[np.minimum(piece, last), F], np.inf)
+    pieces[1, F] = np.where(piece > 0, breakpoints[piece - 1, F], -np.inf)
+    pieces[2, F] = np.where(piece <= last, breakpoints[np.minimum(piece, last), F], np.inf)
     return pieces
 
 
 def solve_pivots(
-    K: Vector, g: Vector, beta: Vector, phi: Pieces, tol: float, pivots: int, clock: Clock,
+    K: Vector, g: Vector, beta: Vector, phi: Pieces, tol: float, max_pivots: int, clock: Clock,
     options: Options = DEFAULTS,
 ) -> int:  # fmt: skip
     """Solve for q samples by :class:`ActiveSet`, changing g and beta; return the number of pivots.
@@ -166,7 +166,7 @@ def solve_pivots(
     """
     active_set = ActiveSet(K, g, beta, phi, options)
     before = g.copy(), beta.copy()
-    active_set.run(tol, pivots, clock)
+    active_set.run(tol, max_pivots, clock)
     if not (np.isfinite(g).all() and np.isfinite(beta).all()):
         g[:], beta[:] = before
     return active_set.pivots
@@ -176,25 +176,26 @@ class _Estimate(NamedTuple):
     """The samples of a phase, and its estimated work in multiplications."""
 
     samples: Samples
-    fixed: float  # work without pivots
-    pivot: float  # work of a pivot
-    pivots: float  # number of pivots
+    setup_work: float  # work without pivots: kernel matrix, and scores in double precision
+    pivot_work: float  # work of a pivot
+    n_pivots: float  # expected number of pivots
 
     @property
-    def total(self) -> float:
-        """Estimated work of the phase."""
-        return self.fixed + self.pivots * self.pivot
+    def work(self) -> float:
+        """Work of the phase."""
+        return self.setup_work + self.n_pivots * self.pivot_work
 
 
 class NewtonPhase:
-    """An active set over all samples near the margin, in double precision, and the decision to run it.
+    """The active-set method over all samples near the margin, in double precision, and when to run it.
 
     The decision compares estimated work in multiplications, not times, so results do not depend on the clock.
     """
 
     def __init__(self, state: State, history: History):
         self._state, self._history, self._options = state, history, state.options
-        self._rows_at_start, self._n_sets, self._step_work = state.cache.computed, 0, 0.0
+        self._rows_at_start = state.cache.computed
+        self._n_sets, self._step_work = 0, 0.0  # working sets so far, and the work of their steps and pivots
         self._phase_work = 0.0  # work of all phases so far
         self._work_at_estimate = 0.0  # work of the working sets when a phase was last considered
         # Violation and work of the working sets at the last forecast.
@@ -227,7 +228,7 @@ class NewtonPhase:
     def _forecast(self, violation: float, tol: float) -> float:
         """Return the work of working sets to reach `tol`, if the logarithm of the violation falls linearly.
 
-        The slope is that since the last forecast; 0 is returned if it is unknown.
+        Its slope is measured since the last forecast. If the violation has not fallen since, return 0.
         """
         last, self._last_forecast = self._last_forecast, (violation, self._working_set_work())
         if last is None or not 0.0 < violation < last[0]:
@@ -259,25 +260,25 @@ class NewtonPhase:
         is_free = state.dual.is_free(state.beta)
         samples = state.near_margin(self._options.newton_band_ratio * abs(violation))
         size, free = len(samples), int(is_free.sum())
-        factor = free**3 / 3.0 + 3.0 * self._options.work_per_read * free**2
-        fixed = self._block_work(size, size / 2.0) + factor
-        if not state.is_double:
-            fixed += self._block_work(int((state.beta != 0).sum()), size)
-        n_fixed = float((~is_free[samples]).sum())  # half of these variables are expected to become free
-        return _Estimate(samples, fixed, self._pivot_work(free, size), 0.5 * n_fixed)
+        factor_work = free**3 / 3.0 + 3.0 * self._options.work_per_read * free**2
+        setup_work = self._block_work(size, size / 2.0) + factor_work
+        if not state.is_double:  # scores are recomputed
+            setup_work += self._block_work(int((state.beta != 0).sum()), size)
+        n_pivots = 0.5 * float((~is_free[samples]).sum())  # half of the fixed variables become free
+        return _Estimate(samples, setup_work, self._pivot_work(free, size), n_pivots)
 
     # -- the phase ----------------------------------------------------------------------------
 
     def is_overdue(self) -> bool:
-        """Return True if the working sets since the last estimate took far more work than a phase would."""
+        """Return True if working sets since the last :meth:`run` took far more work than a phase would."""
         state = self._state
         if not state.is_up_to_date:
             return False
-        estimate = self._estimate(state.violation()).total
-        return self._working_set_work() - self._work_at_estimate > self._options.overdue_cost_ratio * estimate
+        max_work = self._options.overdue_cost_ratio * self._estimate(state.violation()).work
+        return self._working_set_work() - self._work_at_estimate > max_work
 
     def run(self, tol: float, *, force: bool = False) -> None:
-        """Run the phase if memory suffices and its work is less than that forecast for the working sets.
+        """Run the phase if memory suffices and its work is less than the forecast for the working sets.
 
         force: ignore the forecast. In any case, the work of all phases is limited to a fraction of the work
             of the working sets.
@@ -292,29 +293,30 @@ class NewtonPhase:
             max_work = min(max_work, self._forecast(violation, tol) + double_row_work)
         memory = WORK.bytes_per_entry * len(samples) ** 2
         self._work_at_estimate = self._working_set_work()
-        is_too_expensive = memory > state.budget or estimate.total > max_work
+        is_too_expensive = memory > state.budget or estimate.work > max_work
         if not len(samples) or is_too_expensive or history.clock.is_over:
             return
         if memory + state.cache.bytes > state.budget:
             state.update_all()
             state.clear_cache()
-        self._last_forecast = None
+        self._last_forecast = None  # the phase changes the violation
         if not state.is_accurate(tol):
             state.recompute_at(samples, history.clock.check)
         beta, g = state.beta[samples], state.g[samples]
-        limit = int(min((max_work - estimate.fixed) / estimate.pivot, history.limit - history.iteration))
+        affordable = (max_work - estimate.setup_work) / estimate.pivot_work
+        max_pivots = int(min(affordable, history.limit - history.iteration))
         K, phi = self._matrix(samples), state.dual.phi.of(samples)
-        pivots = solve_pivots(K, g, beta, phi, 0.5 * tol, limit, history.clock, self._options)
+        pivots = solve_pivots(K, g, beta, phi, 0.5 * tol, max_pivots, history.clock, self._options)
         history.iteration += pivots
-        self._phase_work += estimate.fixed + pivots * estimate.pivot
+        self._phase_work += estimate.setup_work + pivots * estimate.pivot_work
         is_changed = beta != state.beta[samples]
         state.change(samples[is_changed], beta[is_changed])
         state.update_all()
-        state.set_outputs(samples, g)
+        state.set_scores(samples, g)
         history.record(state.violation())
 
     def _matrix(self, samples: Samples) -> Vector:
-        """``K[samples, samples]`` in double precision, from cached rows if they are complete."""
+        """Return ``K[samples, samples]`` in double precision, from cached rows if they are complete."""
         state, cache = self._state, self._state.cache
         if state.is_double and state.is_whole and cache.is_cached(samples).all():
             return gather_square(cache.table, cache.fetch(samples), samples)

@@ -8,32 +8,33 @@ multiplies only β = α∘y − λ + λ*:
 
     max  Σ α_i − B Σ (λ_i + λ*_i) − ½ β'Kβ    s.t.  Σ β_i = 0,  0 ≤ α ≤ C,  λ, λ* ≥ 0.
 
-For fixed β, the multipliers are chosen per sample: α_i takes as much of β_i as its bounds allow, λ_i or λ*_i
-the remainder. So the dual is max Σ φ_i(β_i) − ½ β'Kβ s.t. Σ β_i = 0, where φ_i is concave and piecewise
-linear. Its breakpoints (kinks) are 0 and y_i C_i; if B ≥ 1 its slope is B below both, y_i between them, and
-−B above both. Each linear piece belongs to a family, so a working set of samples has all three families at
-once. For the SVM B is infinite: β_i stays between the kinks. If B < 1, every α_i is C_i.
+For fixed β, the multipliers are chosen per sample: α_i takes as much of β_i as its bounds allow, and λ_i or
+λ*_i the remainder. So the dual is max Σ φ_i(β_i) − ½ β'Kβ s.t. Σ β_i = 0, where φ_i is concave and piecewise
+linear. Its breakpoints are 0 and y_i C_i; if B ≥ 1 its slope is B below both, y_i between them, and −B above
+both. Each linear piece belongs to a family, so a working set of samples has all three families at once. For
+the SVM B is infinite: β_i stays between the breakpoints. If B < 1, every α_i is C_i.
 
-The same holds for any families of constraints; :mod:`formulations.families` computes kinks and slopes.
+The same holds for any families of constraints; :mod:`formulations.families` computes breakpoints and slopes.
 
-With g = Kβ, β is optimal if no β_i can increase and another decrease with a gain:
+g = Kβ are the scores, and f = g + b the outputs. β is optimal if no β_i can increase and another one decrease
+such that the dual rises:
 
     m = max_i  φ'_i(β_i +) − g_i   ≤   M = min_i  φ'_i(β_i −) − g_i.
 
-m − M is the violation, and every b within [m, M] is an optimal intercept. They are the m and M of SMO for the
-3n multipliers.
+m − M is the violation, and every b within [m, M] is an optimal intercept. SMO for the 3n multipliers has the
+same m and M.
 
 Kernel rows (:class:`RowCache`)
 -------------------------------
-Kernel rows are computed in blocks by BLAS, and the least recently used ones are replaced. Shrinking sets
-samples aside that violate no condition; the others are active. The cache is one buffer, divided into slots as
-wide as the number of active samples. If samples are set aside, rows become shorter and more of them fit; if
-samples return, the missing columns are computed.
+A row is a row of K over the active samples. Rows are computed in blocks by BLAS, and the least recently used
+ones are replaced. Shrinking sets samples aside that are in no violating pair; the other samples are active.
+The cache is one buffer, divided into slots of the length of a row. If samples are set aside, rows become
+shorter and more of them fit; if samples return, the missing columns are computed.
 
 The iterate (:class:`State`)
 ----------------------------
 g may differ from Kβ for two reasons. Samples set aside have the g of the last update of all samples, at the β
-called ``_beta_of_outputs``. And kernel rows in single precision add rounding to g. Before a solution is
+called ``_beta_of_scores``. And kernel rows in single precision add rounding to g. Before a solution is
 returned, this error is measured on a few samples in double precision and estimated for the others. If it
 matters, g is recomputed in double precision, and only later changes of g are in single precision.
 
@@ -67,12 +68,10 @@ from polyopt.linalg.kernels import (
 )  # fmt: skip
 from polyopt.native.library import kernel
 
-_EPS = float(np.finfo(float).eps)
 _STRIP = 4096  # columns of a weighted sum of rows that one thread computes
-_MIN_ROWS = 16  # rows that the cache has space for, even if they exceed the budget
 
 # Compute rise_i = φ'(β_i +) − g_i, fall_i = φ'(β_i −) − g_i, and extremes = (m, M).
-_gains = kernel(
+_derivatives = kernel(
     "gains",
     "g: f8 (n); beta: f8 (n); ends: f8 (k, n); slopes: f8 (l, n); rise!: f8 (n); fall!: f8 (n); "
     "extremes!: f8 (e)",
@@ -94,70 +93,73 @@ _gather_square = kernel(
 class Options:
     """Sizes, tolerances and limits of the decomposition solver.
 
-    A violation is m - M, in units of the outputs. Work is counted in multiplications by BLAS and not timed,
+    A violation is m − M, in units of the outputs. Work is counted in multiplications by BLAS and not timed,
     so that the result does not depend on the clock.
 
     Half and twice the number were tried for each field on 20 RBF machines (five data sets of 208 to 2,500
     samples, C 1 and 100, B 2 and infinite, tol 1e-4). The mean work changed by a third with min_working_set
     and max_walk_rows, by 4 to 10 % with max_working_set, subproblem_violation_ratio, first_newton_violation
-    and work_per_read, and by less than 4 % with every other field; none of the 20 reaches the start from
-    clusters.
+    and work_per_read, and by less than 4 % with every other field. The start from clusters was in none of
+    the 20 runs.
     """
 
     # Working sets.
-    max_working_set: int = 512
-    min_working_set: int = 256  # between the two sizes, a working set has an eighth of all samples
+    max_working_set: int = 512  # largest size of a working set
+    min_working_set: int = 256  # least size; between these two, the size is n/8
     subproblem_violation_ratio: float = 0.1  # violation left in a subproblem, relative to that of all samples
-    max_pair_steps_per_sample: int = 8  # of a subproblem; then pivots of its active set continue
-    max_pivots: int = 1_000  # of a subproblem
-    sets_per_record: int = 10  # also between two attempts to shrink
+    max_pair_steps_per_sample: int = 8  # pair steps of a subproblem before an active-set method takes over
+    max_pivots: int = 1_000  # pivots of the active-set method in a subproblem
+    sets_per_record: int = 10  # working sets between two records, and between two attempts to shrink
 
     # The walk: initial pair steps over all samples of small machines. With a thousand samples, the calls for
     # working sets take more time than the arithmetic; 325 small machines took 0.85 of scikit-learn's time.
-    max_walk_row_work: float = 128_000  # work of a kernel row, for the walk to be tried
-    max_walk_rows: int = 128
-    max_walk_steps: int = 1_000
-    walk_violation: float = 1e-3  # violation at which the walk ends and Newton's method is faster
+    max_walk_row_work: float = 128_000  # largest work of a kernel row for which there is a walk
+    max_walk_rows: int = 128  # largest number of kernel rows of the walk
+    max_walk_steps: int = 1_000  # largest number of its pair steps
+    walk_violation: float = 1e-3  # violation at which the walk ends, because Newton's method is faster
 
-    # Precision of kernel rows and outputs.
-    max_small_samples: int = 2_000  # small machines have rows in double precision, ...
-    max_small_work: float = 2e9  # ... if their whole matrix takes no more work
-    min_single_violation: float = 1e-5  # that rows in single precision can reach
+    # Precision of kernel rows and scores.
+    max_small_samples: int = 2_000  # largest n of small machines, with rows in double precision at the start
+    max_small_work: float = 2e9  # largest work of the complete kernel matrix for the same
+    min_single_violation: float = 1e-5  # least violation that rows in single precision can reach
     single_violation_ratio: float = 0.8  # violation required in single precision, relative to the tolerance
-    double_band: float = 0.05  # distance from the margin within which outputs are recomputed in double
-    max_refreshes: int = 3  # recomputations of outputs before rows are in double precision, too
+    double_band: float = 0.05  # distance from the margin within which a refresh recomputes scores in double
+    max_refreshes: int = 3  # refreshes of scores before kernel rows are in double precision, too
 
     # Cache and shrinking.
-    max_fresh_rows: int = 2_048  # for each 16 features: rows in new memory before old rows are replaced
-    max_active_share: float = 0.8  # of the active samples that remain, for shrinking to be worthwhile
-    max_recovery_work: float = 1e10  # of recomputed outputs after an interrupt: about a second
+    min_rows: int = 16  # kernel rows for which the cache has space, even beyond its budget
+    max_fresh_rows: int = 2_048  # rows in new memory before old rows are replaced, per 16 features
+    max_active_share: float = 0.8  # largest share of active samples that remain, for shrinking to pay
+    max_recovery_work: float = 1e10  # largest work of recomputing scores after an interrupt: about a second
 
     # The Newton phase.
-    first_newton_violation: float = 0.1
-    newton_violation_ratio: float = 3.0  # between two violations at which the phase is considered
-    newton_band_ratio: float = 2.0  # largest distance from the margin of its samples, over the violation
-    max_newton_cost_ratio: float = 0.5  # relative to the work of the working sets
-    overdue_cost_ratio: float = 8.0  # work of working sets since the last phase, over that of a phase
+    first_newton_violation: float = 0.1  # violation at which the phase is considered first
+    newton_violation_ratio: float = 3.0  # ratio of two violations at which the phase is considered
+    newton_band_ratio: float = 2.0  # distance from the margin of its last sample, relative to the violation
+    max_newton_cost_ratio: float = 0.5  # largest work of all phases, relative to that of the working sets
+    overdue_cost_ratio: float = 8.0  # work of working sets for which a phase is overdue, relative to its own
     work_per_read: float = 16.0  # multiplications in the time of reading a number from memory
-    block_columns: int = 512  # of the Cholesky factor, between two checks of the clock; also its free columns
+    block_columns: int = 512  # columns factorised between two checks of the clock; also columns in reserve
     work_per_check: float = 1e8  # work of pivots between two checks of the clock
     first_ridge: float = 1e-11  # multiple of the identity added to K_FF, relative to the mean diagonal
-    ridge_factor: float = 100.0  # by which the ridge grows if K_FF is singular
-    max_ridge: float = 1e-2
+    ridge_factor: float = 100.0  # growth of the ridge if K_FF is singular
+    max_ridge: float = 1e-2  # ridge above which K_FF counts as not factorised
 
     # Termination.
     max_idle_sets: int = 10  # working sets in which the violation does not fall below 0.9 of the least so far
     max_flat_records: int = 200  # records in which the dual value does not rise by 1e-14, relative
-    max_inaccurate_gap: float = 1e-3  # relative; above it a run that rounding ended is stalled
+    max_inaccurate_gap: float = 1e-3  # relative gap above which a run that rounding ended is STALLED
 
     # The start from clusters, for many samples under an RBF kernel.
-    min_cluster_start_samples: int = 15_000
-    cluster_samples: int = 4_000  # samples of a cluster, unless that makes more than max_clusters
-    max_clusters: int = 16
+    min_cluster_start_samples: int = 15_000  # least n for which clusters are tried
+    cluster_samples: int = 4_000  # samples of a cluster; more if there would be more than max_clusters
+    max_clusters: int = 16  # largest number of clusters
     kmeans_samples: int = 20_000  # samples from which k-means finds the centres
-    cluster_tol: float = 0.1
-    min_bounded_share: float = 0.15  # of a cluster's multipliers that are at a bound other than 0
-    min_bounded_per_free: float = 1.5  # of these multipliers, per free one
+    cluster_tol: float = 0.1  # tolerance of a cluster's program
+    min_bounded_share: float = 0.15  # least share of the first cluster's multipliers at a bound other than 0
+    min_bounded_per_free: float = 1.5  # least ratio of these multipliers to free ones
+    energy_rows: int = 512  # kernel rows from which β'Kβ of the joined clusters is estimated
+    min_best_multiple: float = 0.75  # least optimal multiple of the joined β for which it is used
 
 
 DEFAULTS = Options()
@@ -166,69 +168,64 @@ DEFAULTS = Options()
 class Dual:
     """The dual max Σ φ_i(β_i) − ½ β'Kβ with Σ β_i = 0, without the kernel.
 
-    rows: the families of constraints; those without slack are bounds that outputs of 0 satisfy.
-    phi: the kinks and slopes of φ.
+    families: the families of constraints; those without slack are bounds that outputs of 0 satisfy.
+    phi: the functions φ_i, with their breakpoints ``phi.ends`` (k, n) and the slopes between them.
     """
 
-    def __init__(self, rows: Families):
-        if any(family.kink > 0.0 and not family.is_soft for family in rows):
+    def __init__(self, families: Families):
+        if any(family.kink > 0.0 and not family.is_soft for family in families):
             raise ValueError("this solver needs finite costs; an explicit program takes hard margins")
-        self.rows, self.phi = rows, rows.pieces
+        self.families, self.phi = families, families.pieces
 
     def join(self, multipliers: Mapping[str, Vector]) -> Vector:
         """Return a feasible β from multipliers by family: clipped to the caps, and with Σ β_i = 0."""
-        Z = self.rows.stacked(multipliers)
-        return balanced(self.rows.beta(np.clip(Z, 0.0, self.rows.caps)))
+        Z = self.families.stacked(multipliers)
+        return balanced(self.families.beta(np.clip(Z, 0.0, self.families.caps)))
 
     def is_free(self, beta: Vector) -> NDArray[np.bool_]:
-        """Return the mask of the β_i that are not at a kink."""
+        """Return the mask of the β_i that are not at a breakpoint."""
         is_free: NDArray[np.bool_] = (beta != self.phi.ends).all(axis=0)
         return is_free
 
     @property
-    def rests_at_zero(self) -> bool:
-        """True if 0 is a kink of every sample, as it is unless some row can never be satisfied."""
+    def breaks_at_zero(self) -> bool:
+        """True if 0 is a breakpoint of every φ_i; not so for B < 1, where every α_i is C_i."""
         return bool((self.phi.ends == 0.0).any(axis=0).all())
 
-    def start(self) -> Vector:
-        """Return a first β with each β_i at its kink next to 0; free variables take most of the time."""
+    def initial_beta(self) -> Vector:
+        """Return β with every β_i at its breakpoint nearest to 0, then balanced.
+
+        Most of the time is spent on free variables; at first there are none, up to balancing.
+        """
         ends = self.phi.ends
         return balanced(ends[np.abs(ends).argmin(axis=0), np.arange(ends.shape[1])])
 
-    def violation(self, beta: Vector, g: Vector) -> tuple[float, float]:
+    def extremes(self, beta: Vector, g: Vector) -> tuple[float, float]:
         """Return m and M; β is optimal within tol if m − M ≤ tol."""
-        return gains(g, beta, self.phi)[2:]
+        return derivatives(g, beta, self.phi)[2:]
 
     def gain(self, beta: Vector) -> float:
-        """Return Σ φ_i(β_i), the linear part of the dual objective."""
-        return self.rows.gain(self.rows.split(beta))
+        """Return Σ φ_i(β_i), the dual objective without its quadratic term."""
+        return self.families.gain(self.families.split(beta))
 
     def values(self, beta: Vector, g: Vector, b: float | None = None) -> dict[str, float]:
-        """Return both objectives at β and b (by default the best), with outputs scaled within the bounds."""
+        """Return both objectives at β and b (by default the best).
+
+        For the primal objective, w and b are multiplied by the factor ≤ 1 that makes the outputs satisfy the
+        bounds without slack.
+        """
         with np.errstate(over="ignore", invalid="ignore"):  # an overflow shows in the value
             energy = float(beta @ g)
-        f = g + (self.intercept(g) if b is None else b)
-        shrink = self.rows.shrink(f)
+        f = g + (self.families.best_intercept(g) if b is None else b)
+        factor = self.families.shrink(f)
         return {
-            "objective": 0.5 * shrink**2 * energy + self.rows.cost(shrink * f),
+            "objective": 0.5 * factor**2 * energy + self.families.cost(factor * f),
             "bound": self.gain(beta) - 0.5 * energy,
         }
 
-    def intercept(self, g: Vector) -> float:
-        """Return the best intercept b for the outputs g + b."""
-        return self.rows.best_intercept(g)
-
 
 def recapped(multipliers: Mapping[str, Vector], old: Families, new: Families) -> dict[str, Vector]:
-    """Return multipliers for the caps of `new`: those at their old cap move to the new one.
-
-    Parameters
-    ----------
-    multipliers : mapping of str to ndarray of shape (n,)
-        By family.
-    old, new : Families
-        The families with the old and with the new caps.
-    """
+    """Return multipliers (n,) by family for the caps of `new`: those at their old cap move to the new one."""
     before = {family.name: family.cap for family in old}
     return {
         family.name: np.where(mu >= before[family.name], family.cap, np.minimum(mu, family.cap))
@@ -241,19 +238,19 @@ def balanced(beta: Vector) -> Vector:
     """Return β with Σ β_i = 0: its positive or its negative entries are scaled down."""
     plus, minus = float(beta[beta > 0].sum()), float(-beta[beta < 0].sum())
     if abs(plus - minus) <= 1e-13 * (plus + minus):
-        return beta  # shrinking by rounding errors would move variables off their kinks
+        return beta  # scaling by rounding errors would move variables off their breakpoints
     smaller = min(plus, minus)
     beta = np.where(beta > 0, beta * (smaller / plus if plus else 0.0), beta)
     return np.where(beta < 0, beta * (smaller / minus if minus else 0.0), beta)
 
 
-def gains(g: Vector, beta: Vector, phi: Pieces) -> tuple[Vector, Vector, float, float]:
-    """Return ``φ'(β+) − g`` and ``φ'(β−) − g``, each of shape (n,), and their extremes m and M.
+def derivatives(g: Vector, beta: Vector, phi: Pieces) -> tuple[Vector, Vector, float, float]:
+    """Return the one-sided derivatives of the dual, φ'(β+) − g and φ'(β−) − g (n,), and m and M.
 
-    If some g is not finite, both extremes are nan.
+    If some g is not finite, m and M are nan.
     """
     rise, fall, extremes = np.empty(len(g)), np.empty(len(g)), np.empty(2)
-    _gains(g, beta, *phi, rise, fall, extremes)
+    _derivatives(g, beta, *phi, rise, fall, extremes)
     m, M = extremes.tolist()
     return rise, fall, m, M
 
@@ -262,63 +259,55 @@ class RowCache:
     """A cache of rows of a Gram matrix, over the columns of the active samples, in `budget` bytes.
 
     active: the active samples, ascending.
-    table (slots, active): the rows; a row is in one of the slots.
-    slots: number of rows that fit.
-    computed, hits: number of rows computed so far, and of rows that were cached when needed.
+    table (capacity, active): the rows, each in a slot.
+    capacity: number of slots.
+    computed: number of rows computed so far.
+    hits: number of rows that were cached when they were needed.
     """
 
     def __init__(self, gram: Gram, budget: float, dtype: DTypeLike, options: Options = DEFAULTS):
         self._gram, self.dtype = gram, np.dtype(dtype)
-        self._size = int(budget) // self.dtype.itemsize
-        self._buffer = np.empty(max(min(self._size, gram.n * gram.n), _MIN_ROWS * gram.n), self.dtype)
+        size = min(int(budget) // self.dtype.itemsize, gram.n * gram.n)
+        self._buffer = np.empty(max(size, options.min_rows * gram.n), self.dtype)
         self.computed = self.hits = 0
-        # Touching new memory takes longer than computing cheap rows, so only `_usable` slots are used before
-        # rows are replaced. The number is doubled once half as many rows had to be computed again.
+        # New memory takes longer than computing cheap rows: `_usable` slots are filled before rows are
+        # replaced. This number is doubled once half as many rows had to be computed again.
         self._usable, self._recomputed = options.max_fresh_rows * max(1, gram.entry_cost // 16), 0
         self._was_cached = np.zeros(gram.n, dtype=bool)
-        self._clear(np.arange(gram.n))
-
-    def _clear(self, active: Samples) -> None:
-        """Empty the cache, for these active samples."""
-        self._set_columns(active)
-        self._owner = np.full(self.slots, -1, dtype=np.intp)  # the sample of a slot, or -1
-        self._slot = np.full(self._gram.n, -1, dtype=np.intp)  # the slot of a sample, or -1
-        self._last_use = np.zeros(self.slots, dtype=np.int64)  # the time of a slot's last use
         self._time = 0  # number of calls of `fetch`
+        self._divide(np.arange(gram.n))
 
-    def _set_columns(self, active: Samples) -> None:
-        """Set the active samples, and divide the buffer into slots of their number."""
+    def _divide(self, active: Samples) -> None:
+        """Set the active samples, and divide the buffer into slots of their number, which are empty."""
         self.active = active
-        self.slots = len(self._buffer) // len(active)
-        self.table = self._buffer[: self.slots * len(active)].reshape(self.slots, len(active))
+        self.capacity = len(self._buffer) // len(active)
+        self.table = self._buffer[: self.capacity * len(active)].reshape(self.capacity, len(active))
+        self._owner = np.full(self.capacity, -1, dtype=np.intp)  # the sample of a slot, or -1
+        self._slot = np.full(self._gram.n, -1, dtype=np.intp)  # the slot of a sample, or -1
+        self._last_use = np.zeros(self.capacity, dtype=np.int64)  # the `_time` of a slot's last use
         all_active = len(active) == self._gram.n
         self._panel: Panel | None = None  # free the old one first
         self._panel = self._gram.panel(None if all_active else active, self.dtype)
 
     def fetch(self, samples: Samples) -> Samples:
-        """Return the slots of the rows of these samples, at most `slots` at a time; compute missing rows."""
+        """Return the slots of these samples (at most `capacity`), after computing missing rows."""
         self._time += 1
         slot = self._slot[samples]
         self._last_use[slot[slot >= 0]] = self._time
         missing = samples[slot < 0]
         self.hits += len(samples) - len(missing)
         if len(missing):
-            self._assign_slots(missing)
-            self._compute(missing)
+            slots = self._assign_slots(missing)
+            assert self._panel is not None
+            if slots[-1] - slots[0] == len(slots) - 1:  # they are consecutive
+                self._panel.rows(missing, out=self.table[slots[0] : slots[-1] + 1])
+            else:
+                self.table[slots] = self._panel.rows(missing)
             self.computed += len(missing)
         return self._slot[samples]
 
-    def _compute(self, missing: Samples) -> None:
-        """Compute these rows into their slots."""
-        slots = self._slot[missing]
-        assert self._panel is not None
-        if slots[-1] - slots[0] == len(slots) - 1:
-            self._panel.rows(missing, out=self.table[slots[0] : slots[-1] + 1])
-        else:
-            self.table[slots] = self._panel.rows(missing)
-
-    def _assign_slots(self, missing: Samples) -> None:
-        """Assign slots to these samples: empty ones, else the least recently used."""
+    def _assign_slots(self, missing: Samples) -> Samples:
+        """Assign slots to these samples, empty ones or the least recently used, and return the slots."""
         self._recomputed += int(self._was_cached[missing].sum())
         if self._recomputed > self._usable // 2:
             self._usable, self._recomputed = 2 * self._usable, 0
@@ -329,6 +318,7 @@ class RowCache:
             owner, last_use = self._owner, self._last_use
         slots = np.flatnonzero(owner < 0)[: len(missing)]
         if len(slots) < len(missing):
+            # Empty slots, which are all in `slots`, sort last, with the present time.
             oldest = np.argsort(np.where(owner < 0, self._time, last_use), kind="stable")
             evicted = oldest[: len(missing) - len(slots)]
             self._slot[self._owner[evicted]] = -1
@@ -337,6 +327,7 @@ class RowCache:
         self._owner[slots] = missing
         self._slot[missing] = slots
         self._last_use[slots] = self._time
+        return slots
 
     def factors(self) -> tuple[Vector, Vector, int] | None:
         """Return :meth:`polyopt.linalg.kernels.SamplePanel.factors` of the active samples, or None."""
@@ -353,31 +344,31 @@ class RowCache:
 
     @property
     def is_full(self) -> bool:
-        """True if the next new row replaces another."""
+        """True if no slot is empty."""
         return not (self._owner < 0).any()
 
     def combine(self, samples: Samples, weights: Vector) -> NDArray[Any]:
         """Return ``sum_k weights_k K[samples_k, active]`` for cached rows."""
         table, slots, weights = self.table, self._slot[samples], weights.astype(self.dtype)
         total = np.zeros(table.shape[1], dtype=self.dtype)
-        if len(total) <= _STRIP:
+        if len(total) <= _STRIP:  # `run_blocks` would take longer than the sum
             _combine(table, slots, weights, 0, total)
             return total
-        starts = range(0, len(total), _STRIP)
         run_blocks(
             lambda start: _combine(table, slots, weights, start, total[start : start + _STRIP]),
-            starts, cost=float(len(samples)) * len(total),
-        )  # fmt: skip
+            range(0, len(total), _STRIP),
+            cost=float(len(samples)) * len(total),
+        )
         return total
 
     def set_active(self, active: Samples) -> None:
         """Change the active samples: cached rows drop columns, and missing columns are computed."""
         old, width = self.active, len(active)
         position = np.searchsorted(old, active).clip(max=len(old) - 1)
-        source = np.where(old[position] == active, position, -1)
-        capacity = len(self._buffer) // width
+        source = np.where(old[position] == active, position, -1)  # old position of each column, -1 if missing
+        n_slots = len(self._buffer) // width
         filled = np.flatnonzero(self._owner >= 0)
-        slots = filled[np.argsort(-self._last_use[filled], kind="stable")[:capacity]]  # the most recent rows
+        slots = filled[np.argsort(-self._last_use[filled], kind="stable")[:n_slots]]  # the most recent rows
         slots.sort()
         count, owners, last_use = len(slots), self._owner[slots], self._last_use[slots]
         if width > len(old):  # compact the rows first, then widen them from the last to the first
@@ -385,10 +376,7 @@ class RowCache:
             _move_rows(self._buffer, np.arange(count), len(old), source, backwards=True)
         else:
             _move_rows(self._buffer, slots, len(old), source)
-        self._slot[:] = -1
-        self._set_columns(active)
-        self._owner = np.full(self.slots, -1, dtype=np.intp)
-        self._last_use = np.zeros(self.slots, dtype=np.int64)
+        self._divide(active)
         self._owner[:count], self._last_use[:count] = owners, last_use
         self._usable = max(self._usable, count)
         self._slot[owners] = np.arange(count)
@@ -427,6 +415,16 @@ class State:
     beta, g (n,): β, and Kβ, except as the module's docstring says.
     cache: kernel rows over the active samples.
     last_set: the last working set, as positions among the active samples.
+
+    These methods change the point, by products in the precision of the cached rows unless another is named:
+
+    change        β of some samples, and g of the active ones
+    update_all    g of the samples set aside
+    move_to       β, and g of all samples by the two methods above, or recomputed if few rows are cached
+    recompute     g of all samples, from β
+    set_point     β and g of all samples to given values
+    set_scores    g of some samples to given values in double precision; recompute_at computes these
+    refresh       g in double precision where its rounding matters; use_double: everywhere, from then on
     """
 
     def __init__(self, gram: Gram, budget: float, options: Options = DEFAULTS):
@@ -434,11 +432,11 @@ class State:
         self.diagonal = np.ascontiguousarray(gram.diagonal())
         self._largest = float(self.diagonal.max())
         self.dual: Dual
-        # The program and the point of the last evaluation, with its intercept and values.
+        # The last evaluation: program, β, g, intercept, and both objectives.
         self._evaluation: tuple[Dual, Vector, Vector, float, dict[str, float]] | None = None
-        self.beta, self.g, self._beta_of_outputs = np.zeros(gram.n), np.zeros(gram.n), np.zeros(gram.n)
-        # Σ |Δβ_j| √K_jj over all changes, now and when g_i was last recomputed: the rounding of g_i grows in
-        # proportion to √K_ii times the difference.
+        self.beta, self.g, self._beta_of_scores = np.zeros(gram.n), np.zeros(gram.n), np.zeros(gram.n)
+        # Σ |Δβ_j| √K_jj over all changes of β, and its value when g_i was last recomputed: the rounding error
+        # of g_i grows in proportion to √K_ii times the difference.
         self._rounding_sum, self._rounding_at = 0.0, np.zeros(gram.n)
         self._norms = np.sqrt(np.maximum(self.diagonal, 0.0))
         self.is_small = gram.n <= options.max_small_samples
@@ -451,10 +449,10 @@ class State:
     # -- changes of the point ------------------------------------------------------------------
 
     def move_to(self, beta: Vector, tick: Callable[[], None] | None = None) -> None:
-        """Set β and update g; if `tick`, called during long products, raises, the state is unchanged."""
+        """Set β and update g of all samples; `tick` is called during long products, and may raise."""
         moved = np.flatnonzero(beta != self.beta)
-        if int((~self.cache.is_cached(moved)).sum()) > self.cache.slots // 2:
-            self._recompute(beta, tick)
+        if int((~self.cache.is_cached(moved)).sum()) > self.cache.capacity // 2:
+            self.recompute(tick, beta)
             return
         self.change(moved, beta[moved])
         self.update_all()
@@ -463,7 +461,7 @@ class State:
         """Set β of these samples, and update g of the active samples."""
         change = beta - self.beta[samples]
         active = self.cache.active
-        for part in chunks(np.arange(len(samples)), self.cache.slots):
+        for part in chunks(np.arange(len(samples)), self.cache.capacity):
             if not self.cache.is_cached(samples[part]).all():
                 self.cache.fetch(samples[part])
             self.g[active] += self.cache.combine(samples[part], change[part])
@@ -471,16 +469,16 @@ class State:
         with np.errstate(over="ignore"):
             self._rounding_sum += float(np.abs(change) @ self._norms[samples])
         if self.is_whole:
-            self._beta_of_outputs[samples] = beta
+            self._beta_of_scores[samples] = beta
 
     def set_point(self, beta: Vector, g: Vector) -> None:
         """Set β, and g of every sample."""
-        self.beta, self.g, self._beta_of_outputs = beta, g, beta.copy()
+        self.beta, self.g, self._beta_of_scores = beta, g, beta.copy()
         with np.errstate(over="ignore"):
             self._rounding_sum = float(np.abs(beta) @ self._norms)
         self._rounding_at[:] = 0.0
 
-    def set_outputs(self, samples: Samples, g: Vector) -> None:
+    def set_scores(self, samples: Samples, g: Vector) -> None:
         """Set g of these samples to values computed in double precision."""
         self.g[samples] = g
         self._rounding_at[samples] = self._rounding_sum
@@ -493,27 +491,24 @@ class State:
     @property
     def is_up_to_date(self) -> bool:
         """True if g is Kβ for every sample, up to rounding."""
-        return self.is_whole or np.array_equal(self._beta_of_outputs, self.beta)
+        return self.is_whole or np.array_equal(self._beta_of_scores, self.beta)
 
     def update_all(self) -> None:
-        """Update g of the samples that are set aside."""
-        moved = np.flatnonzero(self.beta != self._beta_of_outputs)
+        """Update g of the samples that are set aside to the present β."""
+        moved = np.flatnonzero(self.beta != self._beta_of_scores)
         if len(moved):
             aside = np.setdiff1d(np.arange(self.gram.n), self.cache.active, assume_unique=True)
             panel = self.gram.panel(moved, self.cache.dtype)
-            self.g[aside] += panel_matvec(panel, aside, self.beta[moved] - self._beta_of_outputs[moved])
-            self._beta_of_outputs[moved] = self.beta[moved]
+            self.g[aside] += panel_matvec(panel, aside, self.beta[moved] - self._beta_of_scores[moved])
+            self._beta_of_scores[moved] = self.beta[moved]
 
     def _up_to_date_samples(self) -> Samples:
         """Return the samples with g_i = (Kβ)_i up to rounding."""
         return np.arange(self.gram.n) if self.is_up_to_date else self.cache.active
 
-    def recompute(self, tick: Callable[[], None] | None = None) -> None:
-        """Recompute g of every sample, in the precision of the rows."""
-        self._recompute(self.beta, tick)
-
-    def _recompute(self, beta: Vector, tick: Callable[[], None] | None) -> None:
-        """Set β, and g = Kβ anew."""
+    def recompute(self, tick: Callable[[], None] | None = None, beta: Vector | None = None) -> None:
+        """Compute g = Kβ for every sample, after a change of β if it is given."""
+        beta = self.beta if beta is None else beta
         self.set_point(beta.copy(), gram_matvec(self.gram, beta, self.cache.dtype, tick))
 
     def clear_cache(self, dtype: DTypeLike | None = None) -> None:
@@ -526,7 +521,7 @@ class State:
     def recover(self) -> None:
         """Restore g = Kβ after an interrupt, which may have come between a change of β and that of g.
 
-        If recomputing g would take long, the iterate is reset to the point that was evaluated last.
+        If recomputing g would take long, the iterate becomes the point of the last evaluation.
         """
         self.clear_cache()
         last = self._evaluation
@@ -539,7 +534,10 @@ class State:
     # -- shrinking -----------------------------------------------------------------------------
 
     def shrink(self, rise: Vector, fall: Vector) -> bool:
-        """Set aside the samples that are in no violating pair, if they are many; return True if so."""
+        """Set aside the samples that are in no violating pair; return False if these are too few to pay.
+
+        rise, fall: the derivatives φ'(β+) − g and φ'(β−) − g of the active samples.
+        """
         violate = (rise >= fall.min()) | (fall <= rise.max())
         if not 0 < violate.sum() <= self.options.max_active_share * len(violate):
             return False
@@ -556,7 +554,7 @@ class State:
         self.update_all()
         if self.violation() <= tol:
             return False
-        rise, fall = self.gains()
+        rise, fall = self.derivatives()
         violate = (rise >= fall.min()) | (fall <= rise.max())
         violate[self.cache.active] = True
         self._set_active(np.flatnonzero(violate))
@@ -574,13 +572,13 @@ class State:
 
     # -- values --------------------------------------------------------------------------------
 
-    def gains(self) -> tuple[Vector, Vector]:
-        """Return ``φ'(β+) − g`` and ``φ'(β−) − g`` of every sample."""
-        return gains(self.g, self.beta, self.dual.phi)[:2]
+    def derivatives(self) -> tuple[Vector, Vector]:
+        """Return φ'(β+) − g and φ'(β−) − g of every sample."""
+        return derivatives(self.g, self.beta, self.dual.phi)[:2]
 
     def violation(self) -> float:
         """Return m − M over all samples."""
-        m, M = self.dual.violation(self.beta, self.g)
+        m, M = self.dual.extremes(self.beta, self.g)
         return m - M
 
     def gap(self) -> float:
@@ -597,16 +595,16 @@ class State:
         return self._evaluate()[0]
 
     def _evaluate(self) -> tuple[float, dict[str, float]]:
-        """Return the best intercept and both objectives, from the last evaluation if nothing has changed."""
+        """Return the best intercept and both objectives, stored ones if nothing has changed since."""
         dual, beta, g, last = self.dual, self.beta, self.g, self._evaluation
         if last is None or last[0] is not dual or not all(map(np.array_equal, last[1:3], (beta, g))):
-            b = dual.intercept(g)
+            b = dual.families.best_intercept(g)
             last = self._evaluation = dual, beta.copy(), g.copy(), b, dual.values(beta, g, b)
         return last[3:]
 
     def near_margin(self, band: float) -> Samples:
-        """Return the samples whose β_i may change if b changes by `band`."""
-        rise, fall = self.gains()
+        """Return the samples whose β_i can rise or fall with a gain if b = (m + M)/2 changes by `band`."""
+        rise, fall = self.derivatives()
         middle = float(rise.max() + fall.min()) / 2
         return np.flatnonzero((rise > middle - band) | (fall < middle + band))
 
@@ -618,27 +616,27 @@ class State:
         return self.cache.dtype == np.float64
 
     def use_double(self, tick: Callable[[], None] | None = None) -> None:
-        """Continue in double precision, with g recomputed."""
+        """Continue with kernel rows in double precision, and recompute g."""
         if not self.is_double:
             self.update_all()
             self.clear_cache(np.float64)
             self.recompute(tick)
 
     def rounding(self) -> float:
-        """Return the rounding error of a violation in double precision."""
-        return 4.0 * _EPS * float(np.abs(self.beta).sum()) * self._largest
+        """Estimate the rounding error of a violation in double precision: 4 ε Σ |β_i| max K_ii."""
+        return 4.0 * float(np.finfo(float).eps * np.abs(self.beta).sum()) * self._largest
 
     def relative_rounding(self) -> float:
-        """Return the relative error of the objective due to the rounding of outputs."""
+        """Estimate the relative error of the objective due to the rounding of scores."""
         error = float(np.abs(self.beta).sum()) * self.rounding() / 4.0
         return error / max(abs(self.values()["objective"]), np.finfo(float).tiny)
 
     def is_accurate(self, tol: float, gap: float = np.inf) -> bool:
         """Return True if the rounding of g, measured on a few samples, is tolerable.
 
-        The error of an output is intolerable if it exceeds both a tenth of `tol` and a fifth of the output's
-        distance from the margin. If the relative gap is limited to `gap`, the resulting error of the slack
-        cost must also be within a tenth of it.
+        The error of a score is intolerable if it exceeds both a tenth of `tol` and a fifth of the sample's
+        distance from the margin. The resulting relative error of the slack cost must also be within a tenth
+        of `gap`, the largest relative gap, if that is finite.
         """
         if self.is_double:
             return True
@@ -648,7 +646,7 @@ class State:
         if not np.isfinite(gap):
             return True
         support_errors = error[probe[self.beta[probe] != 0]]
-        costs = float(self.dual.rows.largest_cost[np.flatnonzero(self.beta)].sum())
+        costs = float(self.dual.families.largest_cost[np.flatnonzero(self.beta)].sum())
         slack_error = costs * float(support_errors.mean()) if len(support_errors) else 0.0
         return slack_error <= gap / 10 * abs(self.values()["objective"])
 
@@ -657,9 +655,10 @@ class State:
 
         Return the errors (n,), the samples on which they were measured (the probe), and the mask of the
         intolerable errors, as in :meth:`is_accurate`. The probe has the samples nearest to the margin, those
-        with the largest expected error relative to the tolerable one, and evenly spaced ones.
+        with the largest expected error relative to the tolerable one, and evenly spaced ones. For the other
+        samples, the expected errors are scaled up to the largest ratio on the probe.
         """
-        rise, fall = self.gains()
+        rise, fall = self.derivatives()
         middle = float(rise.max() + fall.min()) / 2
         distance = np.minimum(middle - rise, fall - middle)
         tolerable, current = np.maximum(tol / 10, distance / 5), self._up_to_date_samples()
@@ -686,13 +685,13 @@ class State:
         """Recompute g of these samples in double precision."""
         support = np.flatnonzero(self.beta)
         panel = self.gram.panel(support, np.float64)
-        self.set_outputs(samples, panel_matvec(panel, samples, self.beta[support], tick))
+        self.set_scores(samples, panel_matvec(panel, samples, self.beta[support], tick))
 
 
 class History:
     """The records and limits of a solve.
 
-    iteration: working sets and pivots of the Newton phase so far, at most `limit`.
+    iteration: number of working sets and of pivots of the Newton phase so far, at most `limit`.
     progress: called with every record.
     """
 
@@ -725,22 +724,22 @@ class History:
         return record
 
     def solution(self, status: Status) -> Solution:
-        """Return the solution, with outputs scaled back to bounds that they exceed within the tolerance."""
+        """Return the solution, with w and b scaled as in :meth:`Dual.values`."""
         state, beta, g, dual = self._state, self._state.beta, self._state.g, self._state.dual
         if status is not Status.SOLVED or not self._records:
             self.record(state.violation())
         b = state.intercept()
-        shrink = dual.rows.shrink(g + b)
+        factor = dual.families.shrink(g + b)
         values = state.values()
         bound, is_close = values["bound"], state.gap() <= state.options.max_inaccurate_gap
         if status is Status.INACCURATE and not is_close:
             status = Status.STALLED
         if not bound <= values["objective"] and not is_close:
-            bound = 0.0  # by rounding it exceeds the objective, or is nan; 0 is a bound of every such program
+            bound = 0.0  # `bound` is nan or above the objective, by rounding; 0 is always a bound
         return Solution(
             status=status,
-            primal={"coef": shrink * beta, "b": np.array(shrink * b), "f": shrink * (g + b)},
-            duals=dual.rows.named(dual.rows.split(beta)),
+            primal={"coef": factor * beta, "b": np.array(factor * b), "f": factor * (g + b)},
+            duals=dual.families.named(dual.families.split(beta)),
             objective=values["objective"], bound=bound, solver="decomposition",
             iterations=self.iteration, solve_time=self.clock.seconds, history=tuple(self._records),
         )  # fmt: skip

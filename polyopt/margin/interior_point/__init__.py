@@ -8,8 +8,8 @@ f_i = w'(x_i − μ) + b, and B is infinite for the first two:
     min  ½ w'Rw + Σ C_i ξ_i
     s.t. y_i f_i ≥ 1 − ξ_i  [alpha],   ξ_i ≥ 0  [eta],   f_i ≤ B  [lam],   −f_i ≤ B  [lam_star]
 
-R = I and μ = 0, except for the Sigma-SVM: R = (1−D) I + D Σ with the samples' mean μ and covariance Σ. b is
-not penalised. The letters in brackets are multipliers.
+R = I and μ = 0, except for the Sigma-SVM: R = (1−D) I + D Σ with the samples' mean μ and covariance Σ. The
+intercept b is not penalised. The letters in brackets are multipliers.
 
 Dual
 ----
@@ -19,19 +19,19 @@ Dual
 The reduced Newton system
 -------------------------
 With the slacks s = y f − 1 + ξ, ξ, u = B − f and v = B + f, a Newton step sets targets for the
-complementarity products α s, η ξ, λ u and λ* v. All but (w, b) is eliminated sample by sample, which leaves
+complementarity products α s, η ξ, λ u and λ* v. Eliminating all unknowns but (w, b), sample by sample, leaves
 
     [ R + X'DX   X'D1 ] [dw]   [ X'(β + h) − Rw ]        D = diag(1/(s/α + ξ/η) + λ/u + λ*/v)
     [ 1'DX       1'D1 ] [db] = [ 1'(β + h)      ]
 
 These are m + 1 equations for any number of samples. The rows of X are centred, h_i depends on the targets
 (see ``block``), and dβ = h − D (X dw + db). An iteration takes one product X'DX by BLAS, about four products
-of X with a vector, and passes over the samples. Steps are Mehrotra's predictor and corrector; only in the
-first one, each sample has a step length of its own. (Gondzio's centrality corrections saved a fifth of the
+of X with a vector, and passes over the samples. Steps are Mehrotra's predictor and corrector; in the first
+step, each sample has a step length of its own. (Gondzio's centrality corrections saved a fifth of the
 iterations and hardly any time.)
 
-The run ends when the duality gap is within the tolerance: between the primal objective of a point scaled
-within ±B and the dual objective of multipliers with Σ β_i = 0.
+The run ends when the duality gap is within the tolerance: the gap between the primal objective of a point
+whose outputs are scaled to satisfy ±B, and the dual objective of multipliers with Σ β_i = 0.
 
 Read in this order: ``problem`` (the program and the reduced system), ``driver`` (the method), ``block``
 (constraints, multipliers and steps of a block of samples), ``rows`` (the products with the data) and

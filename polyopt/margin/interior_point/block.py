@@ -3,15 +3,16 @@
 The method is Mehrotra's predictor-corrector method, infeasible and primal-dual: an affine-scaling direction
 gives the centring parameter and the second-order correction of the complementarity products.
 
-Constraints. A family has one constraint on the output f of each sample: its side is +1 for a lower bound and
-−1 for an upper bound, its kink is the bound on side f. Some families have slacks xi, of a cost of `cap` each:
+Constraints. A family has one constraint on the output f of each sample. Its side is +1 for a lower bound and
+−1 for an upper bound; its kink is the bound on side f. Some families have slacks xi, of a cost of `cap` each:
 
     side f + xi − s = kink,    mu + eta = cap    if the family has slack,
     side f − s = kink                            if it has not.
 
-s ≥ 0 is the surplus, and mu ≥ 0 the multiplier complementary to it; eta ≥ 0 is the multiplier of xi ≥ 0. The
-equation mu + eta = cap holds at every iterate, the others in the limit. A sample with a cap of 0 has no such
-constraint; without slack, it has none if mu is 0. The coefficient β_i of x_i in w is Σ side mu over families.
+s ≥ 0 is the surplus, and mu ≥ 0 the multiplier complementary to s; eta ≥ 0 is the multiplier of xi ≥ 0. The
+equation mu + eta = cap holds at every iterate, the others in the limit. A sample without a constraint of a
+family has the cap 0, or mu = 0 if the family has no slack. The coefficient β_i of x_i in w is Σ side mu over
+families.
 
 Arrays. The rows of Z are multipliers z, those of T the slacks t complementary to them: for each of the S
 families with slack, which are first, (mu, eta) in Z and (s, xi) in T; for the others mu in Z and s in T.
@@ -24,12 +25,12 @@ The barrier parameter `barrier` is multiplied by the cap, so that a sample of we
 copies (by the mean cap if there is no slack); `second` is 1 in the corrector, else 0. Eliminating dZ and dT
 leaves the reduced system in (w, b), with a diagonal matrix D (n, n): β changes by h − D df. `dual_reg` is the
 dual regularisation δ, a proximal term on the multipliers: the linearised constraints are relaxed by δ dmu, so
-that no family adds more than 1/δ to an entry of D. With larger weights, the rounding of the outputs would
-dominate X'β = Rw.
+that no family adds more than 1/δ to an entry of D. With larger entries, the rounding of the outputs would
+dominate the residual of X'β = Rw.
 
 Methods that change a block are called only through the log of :mod:`polyopt.margin.interior_point.crew`,
-which is replayed if a block is lost, and their names stand in checkpoints; the other methods read only.
-Results are reduced over the blocks, by sums or maxima, so their sizes do not depend on the number of samples,
+which is replayed if a block is lost, and their names stand in checkpoints; the other methods only read.
+Results are reduced over the blocks by sums or maxima, so their sizes do not depend on the number of samples,
 except for the multipliers.
 """
 
@@ -66,15 +67,15 @@ class PrimalDual(Struct):
 
 
 class Direction(Struct):
-    """A direction: the right-hand sides of complementarity, like Z, and the changes of f, Z and T."""
+    """A direction: the changes df, dZ and dT, and the right-hand sides of complementarity, like Z."""
 
     signature = "rhs!: f8 (r, n); df!: f8 (n); dZ!: f8 (r, n); dT!: f8 (r, n)"
 
 
 # Fill d, the diagonal of D, and the columns 0 and 1 of V: β, and the distance (n,) by which each β_i can fall
-# or rise, Σ_q min(mu, cap − mu), or mu for a family without slack. summary (6,):
+# or rise: Σ over families of min(mu, cap − mu), or mu for a family without slack. summary (6,):
 #   linear part of the dual objective;
-#   decrease of that part if every β_i falls by its distance;
+#   decrease of this linear part if every β_i falls by its distance;
 #   Σ z t, the sum of the complementarity products;
 #   largest of z t / max(|kink|, 1);
 #   largest multiplier;
@@ -101,8 +102,8 @@ set_complementarity_rhs = kernel(
 # Move f, Z and T by one step length.
 common_step = kernel("step", "point: PrimalDual; delta: Direction; length: f8")
 
-# Move the outputs by the full step, and Z and T of each sample by a step length of its own, at most this
-# fraction of the length at which one of them reaches zero.
+# Move the outputs by the full step, and Z and T of each sample by a step length of its own: at most
+# `fraction` of the length at which a multiplier or slack of the sample reaches zero.
 separate_steps = kernel("step_apart", "point: PrimalDual; delta: Direction; fraction: f8")
 
 # Return the cost of the least slacks at the outputs times `shrink`.
@@ -112,15 +113,16 @@ slack_cost = kernel("cost", "point: PrimalDual; shrink: f8", returns="f8")
 class Block:
     """A block of n samples and its part of the iterate.
 
+    samples: the samples with their products.
     rows: the families of constraints, those with slack first; or a function that returns them.
     soft: number of families with slack.
     counts (n,): weights in the mean and the covariance; ones by default.
     work: work arrays, shared with other blocks.
     best_beta (n,): β of the best multipliers so far.
     n_applied: number of log entries applied so far.
-    last_result: result of the last of them.
+    last_result: result of the last log entry that was applied.
     intercept: True if b is free and Σ β_i = 0 is a constraint; else b is one of the weights.
-    chosen: mask of this block's samples among those that were read; None for all.
+    chosen: mask of the block's samples among those that its reader reads; None for all.
     """
 
     n_applied = 0
@@ -134,7 +136,8 @@ class Block:
     ):  # fmt: skip
         self.samples, self.soft, self._rows = samples, soft, rows
         self._counts, self._mean_cap, self.best_beta = counts, 0.0, np.zeros(samples.n)
-        self._moves, self._summary = 0, np.empty(6)
+        self._moves = 0  # number of changes of the point or of `dual_reg`
+        self._summary = np.empty(6)  # of `reduced_diagonal`
         self._work = Work() if work is None else work
 
     @property
@@ -148,12 +151,10 @@ class Block:
         """Return counts and sums of the block's data."""
         rows = list(self.rows)
         soft, masks = rows[: self.soft], [family.row_mask for family in rows[self.soft :]]
-        # Families with a positive kink, each with the mask of its lower bounds and that of its constraints.
+        # Families with a positive kink: the masks of their lower bounds and of the constraints that exist.
         positive = [(family.up, np.greater(family.common_cap, 0.0)) for family in rows if family.kink > 0]
-        has_lower, has_upper = (
-            any((exists & (is_lower == side)).any() for is_lower, exists in positive)
-            for side in (True, False)
-        )
+        has_lower = any(np.logical_and(exists, up).any() for up, exists in positive)
+        has_upper = any(np.logical_and(exists, np.logical_not(up)).any() for up, exists in positive)
         X = self.samples
         costs = sum(float(family.cap.sum()) for family in soft)
         bounds = float(sum(X.n if mask is None else np.count_nonzero(mask) for mask in masks))
@@ -182,9 +183,10 @@ class Block:
         for q, family in enumerate(rows):
             if q < soft:
                 xi = central_slack(family.kink)
-                mu = _START_PRODUCT / (xi - family.kink)  # per unit of cost
+                s = xi - family.kink
+                mu = _START_PRODUCT / s  # per unit of cost
                 Z[2 * q], Z[2 * q + 1] = mu * family.cap, (1.0 - mu) * family.cap
-                T[2 * q], T[2 * q + 1] = xi - family.kink, xi
+                T[2 * q], T[2 * q + 1] = s, xi
             else:
                 Z[soft + q], T[soft + q] = _START_PRODUCT * mean_cap / -family.kink, -family.kink
                 if (mask := family.row_mask) is not None:
@@ -207,7 +209,7 @@ class Block:
         return self.rows.gain(multipliers), self.samples.weighted_sums(beta[:, None])[:, 0]
 
     def _central_point(self, v: Vector, barrier: float) -> tuple[Vector, Vector, Vector]:
-        """Return the outputs of v = (w, b), and the central Z and T."""
+        """Return the outputs of v = (w, b), and the central Z and T (:meth:`central_dual`)."""
         f, rows = self.samples.scores(v), list(self.rows)
         Z, T = (np.empty((2 * len(rows), self.samples.n)) for _ in range(2))
         for q, family in enumerate(rows):
@@ -241,7 +243,7 @@ class Block:
         )  # fmt: skip
 
     def _reduced_system(self) -> Work:
-        """Return the work arrays with d, β and its distances at the present point."""
+        """Return the work arrays with d, β and the distances of β at the present point."""
         work = self._work.resized(self, self.samples.n)
         if work.owner is not self or work.moves != self._moves:  # another block, or this one moved
             reduced_diagonal(self.point, self._dual_reg, work.d, work.V, self._summary)
@@ -249,7 +251,7 @@ class Block:
         return work
 
     def costs(self, shrink: float) -> float:
-        """Return the cost of the least slacks at the outputs times this factor."""
+        """Return the cost of the least slacks at the outputs times `shrink`."""
         return slack_cost(self.point, shrink)
 
     def store_best(self, fraction: float) -> None:
@@ -293,7 +295,7 @@ class Block:
         self._moves += 1
 
     def move_apart(self, fraction: float) -> None:
-        """Take the full step in f, and in Z and T one length per sample: see ``separate_steps``."""
+        """Take the full step in f, and a step length per sample in Z and T: see ``separate_steps``."""
         separate_steps(self.point, self._direction, fraction)
         self._moves += 1
 
@@ -304,11 +306,11 @@ class Block:
         return self.rows.reaches(self.samples.scores(v))
 
     def costs_at(self, v: Vector, shrink: float) -> float:
-        """Return the cost of the least slacks at the outputs of (w, b) times this factor."""
+        """Return the cost of the least slacks at the outputs of v = (w, b) times `shrink`."""
         return self.rows.cost(shrink * self.samples.scores(v))
 
     def breakpoint_range(self, w: Vector) -> breakpoints.BreakpointRange:
-        """Return the first and last b at which a constraint becomes tight, and sums of the costs."""
+        """Return the first and last b at which a constraint becomes tight, and sums of the costs of slack."""
         return breakpoints.breakpoint_range(self.rows, self._scores_without_intercept(w))
 
     def breakpoint_histogram(self, w: Vector, edges: Vector) -> Vector:
@@ -323,17 +325,17 @@ class Block:
         return self.samples.scores(np.append(w, 0.0))
 
     def balance_sums(self) -> tuple[float, float]:
-        """Return Σ of the distances of the best β_i to their nearest breakpoints, and Σ of the best β_i."""
-        return float(self._breakpoint_distances().sum()), float(self.best_beta.sum())
+        """Return the sum of :meth:`_multiplier_room`, and Σ β_i of the best multipliers."""
+        return float(self._multiplier_room().sum()), float(self.best_beta.sum())
 
-    def _breakpoint_distances(self) -> Vector:
-        """Return |β_i − nearest breakpoint|; at a breakpoint some multiplier reaches a bound."""
+    def _multiplier_room(self) -> Vector:
+        """Return the changes of the best β_i (n,) at which a multiplier of sample i first reaches a bound."""
         distances: Vector = np.abs(self.best_beta - self.rows.pieces.ends).min(axis=0)
         return distances
 
     def balance_best(self, fraction: float) -> None:
-        """Subtract this fraction of their distances to the breakpoints from the best β, so that Σ β_i = 0."""
-        self.best_beta = self.best_beta - np.clip(fraction, -1.0, 1.0) * self._breakpoint_distances()
+        """Subtract this fraction of :meth:`_multiplier_room` from the best β, so that Σ β_i = 0."""
+        self.best_beta = self.best_beta - np.clip(fraction, -1.0, 1.0) * self._multiplier_room()
 
     def dual_terms(self) -> tuple[float, Vector]:
         """Return the linear part of the dual objective at the best multipliers, and Σ β_i (x_i, 1)."""
@@ -360,14 +362,14 @@ class BlockFacts(NamedTuple):
     costs: float  # sum of the caps of constraints with slack
     bounds: float  # number of constraints without slack
     has_lower: bool  # True if some constraint with a positive kink bounds an output from below
-    has_upper: bool  # the same, from above
+    has_upper: bool  # True if some constraint with a positive kink bounds an output from above
 
 
 class Measurement(NamedTuple):
     """Measurements of a block at the present point."""
 
     gain: float  # linear part of the dual objective
-    gain_decrease: float  # decrease of that part if every β_i falls by its distance
+    gain_decrease: float  # decrease of `gain` if every β_i falls by its distance
     products: float  # sum of the complementarity products z t
     largest: float  # largest z t / max(|kink|, 1)
     multiplier: float  # largest multiplier
@@ -382,12 +384,15 @@ class Measurement(NamedTuple):
 class Work(local):
     """Work arrays of a thread for one block at a time; new memory would cost more than the passes."""
 
-    owner: object = None  # the block whose d and V are stored, ...
-    moves = 0  # ... and its number of moves then
+    owner: object = None  # the block whose d and V are stored
+    moves = 0  # the owner's number of moves when they were computed
+    d: Vector  # (n,), diagonal of D
+    V: Vector  # (n, 3), columns β, distances and h
+    h: Vector  # (n, 1), another h
     _size = -1
 
     def resized(self, block: object, n: int) -> Work:
-        """Return these arrays, cut to the n samples of the block."""
+        """Return these arrays, cut to the n samples of the block; they have no owner if it is another one."""
         if n > self._size:
             self._all = np.empty(n), np.empty((n, 3)), np.empty((n, 1))
             self._size, self.owner = n, None
@@ -395,10 +400,6 @@ class Work(local):
             self.owner = None
             self.d, self.V, self.h = (array[:n] for array in self._all)
         return self
-
-    d: Vector
-    V: Vector
-    h: Vector
 
 
 def central_slack(kink: float) -> float:

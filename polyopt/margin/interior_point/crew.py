@@ -1,8 +1,9 @@
 """The crew: an executor that calls methods of all blocks of samples, in this process or elsewhere.
 
 Every call that changes the blocks is appended to a log. A block counts the log entries that it has applied,
-and applies the missing ones before it is measured. A lost block can therefore be rebuilt from its samples and
-the log, which has a few vectors of the size of w for each iteration; so can all blocks, from a checkpoint.
+and applies the missing entries before a method reads it. A lost block can therefore be rebuilt from its
+samples and the log, which has a few vectors of the size of w for each iteration; from a checkpoint, which has
+the log, all blocks can be rebuilt.
 
 Results are in the order of the blocks, and :func:`total` sums them in a fixed order, so every sum is the same
 to the bit wherever the blocks are.
@@ -31,7 +32,7 @@ class Logged(Protocol):
     """An object that applies a log, such as a :class:`~polyopt.margin.interior_point.block.Block`.
 
     n_applied: number of log entries applied.
-    last_result: result of the last one.
+    last_result: result of the last log entry that was applied.
     """
 
     n_applied: int
@@ -41,7 +42,7 @@ class Logged(Protocol):
 def catch_up(block: Logged, log: Sequence[Change], first: int, ask: Change | None) -> Any:
     """Apply the missing log entries to a block, then call `ask` and return its result.
 
-    log: the log from entry number `first` on; the block has applied all entries before it.
+    log: the log from entry number `first` on; the block has applied all entries before number `first`.
     ask: a call that only reads; if None, the result of the last log entry is returned.
     """
     for change in log[block.n_applied - first :]:
@@ -95,7 +96,7 @@ class Local(Crew):
     """The executor of blocks in this process.
 
     threads: True if the blocks are distributed over several threads.
-    loaded: a function of a block's number and a callable; it loads the block's samples, then calls this.
+    loaded: ``loaded(number, call_block)`` loads the samples of a block, then returns ``call_block()``.
     """
 
     def __init__(

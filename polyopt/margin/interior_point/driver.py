@@ -5,18 +5,18 @@ a step of Mehrotra's predictor-corrector method; and :class:`_Best`, the best po
 
 The program is min ½ w'Rw + costs of slack of the outputs f_i = w'x_i + b. Each multiplier z is complementary
 to a slack t, and at most its cap, the cost of a unit of slack. β_i is the sum of the multipliers of sample i,
-each with the sign of its constraint; a step changes it by h_i − d_i df_i (see ``block``). So v = (w, b), with
-R extended to v and a 1 appended to each x_i, changes by dv:
+each with the sign of its constraint; a step changes β_i by h_i − d_i df_i (see ``block``). So v = (w, b),
+with R extended to v and a 1 appended to each x_i, changes by dv:
 
     (M + R) dv = X'β − Rv + X'h,    M = X' diag(d) X.
 
-Samples are in blocks: ``ask`` calls a method of all blocks that reads, ``tell`` and ``change`` one that sets
-their state. ``set_rhs`` sets the products z t to aim at, ``set_direction`` the changes that belong to dv.
+Samples are in blocks: ``ask`` calls a method of all blocks that reads, ``tell`` and ``change`` a method that
+changes the blocks. ``set_rhs`` sets the products z t to aim at, ``set_direction`` the changes for a dv.
 
 Feasibility. A point whose outputs exceed the bounds ±B (of the Relative Margin Machine) is scaled by `shrink`
 for its primal objective. If b is free, the dual constraint Σ β_i = 0 is restored for the dual objective (the
-repair): every β_i moves by one fraction of its distance, by which its multipliers can move within [0, cap].
-The gap between the two objectives ends the run.
+repair): every β_i falls by the same fraction of its distance, the largest change for which its multipliers
+stay within [0, cap]. The gap between the two objectives ends the run.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ _TINY = float(np.finfo(float).tiny)
 class Options:
     """Limits and tolerances of the interior-point method."""
 
-    max_iter: int = 200  # twenty to forty are usual
+    max_iter: int = 200  # largest number of iterations; twenty to forty are usual
     max_idle: int = 12  # iterations in a row with gap, violation and mu above 0.9 of the least so far
-    max_idle_closed: int = 6  # the same once the gap is closed
-    max_inaccurate_gap: float = 1e-3  # relative; above it a run that rounding ended is stalled
-    first_step_fraction: float = 0.9  # in the first step, of each sample's own step length to the boundary
-    step_fraction: float = 0.99  # in later steps, of the step length at which the first sample meets it
+    max_idle_closed: int = 6  # such iterations once the gap is closed, that is within `tol`
+    max_inaccurate_gap: float = 1e-3  # relative gap above which a run that rounding ended is STALLED
+    first_step_fraction: float = 0.9  # first step of each sample, relative to its largest feasible step
+    step_fraction: float = 0.99  # later steps, relative to the largest one that is feasible for all samples
     min_mu_ratio: float = 0.05  # lower limit of mu, relative to the mean product z t at a gap of `tol`
-    min_start_gap: float = 0.1  # the barrier parameter at a warm start is that of at least this gap
-    dual_reg: float = 1e-9  # dual regularisation times the mean cost
-    dual_reg_factor: float = 3.0  # its growth once the gap is closed and the residual is only rounding
-    terms_floor: float = 3e-9  # least scale of stationarity, relative to the terms of X'β; certificate: 1e-8
-    max_violation_ratio: float = 0.5  # of `tol`; the rest is left for the residuals of the certificate
+    min_start_gap: float = 0.1  # least relative gap that is assumed for the barrier parameter of a warm start
+    dual_reg: float = 1e-9  # dual regularisation times the mean cap
+    dual_reg_factor: float = 3.0  # growth of dual_reg if the gap is closed and the residual only rounding
+    terms_floor: float = 3e-9  # least scale of a residual of Rw = X'β, relative to the terms of X'β
+    max_violation_ratio: float = 0.5  # largest violation relative to `tol`; the certificate may find the rest
 
 
 DEFAULTS = Options()
@@ -71,8 +71,8 @@ def solve_interior_point(
 ) -> Solution:  # fmt: skip
     """Solve a linear hinge-type machine by a primal-dual interior-point method: SVM, Sigma-SVM, RMM.
 
-    Memory: at most some 58 numbers per sample with the RMM's bounds, 33 without; a block of rows; and
-    matrices of size m, which should not be much above a thousand.
+    Memory: about 58 numbers per sample with the RMM's bounds, 33 without; a block of rows; and matrices of
+    size m, which should not be much above a thousand.
 
     X: samples, an array or CSR; float32 and CSR are not copied.
     rows: the families of constraints, such as ``hinge_families(y, C, B)`` with B > 0 and both classes.
@@ -80,9 +80,9 @@ def solve_interior_point(
     weights (n,): weights of the samples in the Sigma-SVM's mean and covariance, positive.
     tol: relative tolerance of the duality gap, and of the residuals of the optimality conditions.
 
-    In the solution, ``primal`` has ``w`` (m,) and ``b`` (for centred samples, if D is given), within the
-    bounds, and ``duals`` has feasible multipliers. At D = 1 with a singular covariance w has the least norm.
-    ``history`` has both objectives of the best points and the largest relative residual (violation). If
+    In the solution, ``primal`` has ``w`` (m,) and ``b`` (for centred samples, if D is given), which satisfy
+    the bounds, and ``duals`` has feasible multipliers. At D = 1 with a singular covariance w has the least
+    norm. ``history`` has both objectives of the best points and the largest relative residual (violation). If
     rounding ends the run, the status is INACCURATE, or STALLED for a relative gap above 1e-3.
     """
     clock, tol = Clock(time_limit), tolerance(tol)
@@ -107,7 +107,8 @@ def solve_problem(
     """
     best = _Best(problem, tol, clock, progress, options)
     iterate = Iterate(problem, tol, is_new=state is None, start=start, options=options)
-    least, idle, iteration = np.full(3, np.inf), 0, 0
+    least = np.full(3, np.inf)  # least gap, violation and mu so far
+    idle = iteration = 0  # iterations in a row without a decrease of these, and all iterations
     if state is not None:
         least, idle, iteration = state["least"], state["stale"], state["iteration"]
         iterate.restore(state)
@@ -150,11 +151,11 @@ def solve_problem(
 class _Best:
     """The history of a run, and the best primal point and multipliers so far.
 
-    Until the gap of some iterate is closed, the point of least objective and the multipliers of largest bound
-    are stored, perhaps of two iterates; from then on both are of the iterate with the least violation among
-    those with a closed gap.
+    Until some iterate has a gap within `tol` (a closed gap), the point of least objective and the multipliers
+    of largest bound are stored, perhaps of two iterates. From then on, both are those of the iterate with the
+    least violation among the iterates with a closed gap.
 
-    violation: the violation of that iterate; infinite until the gap is closed.
+    violation: this least violation; infinite until the gap is closed.
     """
 
     def __init__(
@@ -181,7 +182,7 @@ class _Best:
 
     @property
     def is_closed(self) -> bool:
-        """True if the gap between an iterate's point and its multipliers was within the tolerance."""
+        """True if some iterate had a closed gap."""
         return self.violation < np.inf
 
     def update(self, iterate: Iterate, survey: Survey) -> None:
@@ -213,12 +214,12 @@ class _Best:
         problem, crew = self._problem, self._problem.crew
         objective, w, b = self._feasible_primal()
         if problem.regulariser.is_free:
-            distance, imbalance = (float(value) for value in total(crew.ask("balance_sums")))
-            crew.tell("balance_best", imbalance / distance if distance > 0 else 0.0)
+            room, imbalance = (float(value) for value in total(crew.ask("balance_sums")))
+            crew.tell("balance_best", imbalance / room if room > 0 else 0.0)
         terms = crew.ask("dual_terms")
         gain, sums = float(total([term[0] for term in terms])), total([term[1] for term in terms])
         bound = gain - problem.regulariser.conjugate(problem.regulariser.weights(sums))
-        gap = relative_gap(objective, bound)  # perhaps larger than that of the iterates
+        gap = relative_gap(objective, bound)  # perhaps larger than before the points were made feasible
         if status is Status.SOLVED and not gap <= max(10.0 * self._tol, 1e-7):
             status = Status.INACCURATE
         if status is Status.INACCURATE and gap > self._options.max_inaccurate_gap:
@@ -232,7 +233,7 @@ class _Best:
         )  # fmt: skip
 
     def _feasible_primal(self) -> tuple[float, Vector, float]:
-        """Return objective, w and b (for centred samples) of the best point, scaled within the bounds."""
+        """Return objective, w and b (for centred samples) of the best point, scaled to satisfy the bounds."""
         crew, regulariser = self._problem.crew, self._problem.regulariser
         if not regulariser.is_free:  # b is a weight, as in the CPM, which has no bounds
             cost = float(total(crew.ask("costs_at", self._v, 1.0)))
@@ -240,16 +241,16 @@ class _Best:
         w = regulariser.min_norm(self._v[:-1])
         reaches = largest_reaches(crew.ask("reaches", np.append(w, 0.0)))
         best_b = clipped_midpoint(best_intercept_interval(crew.ask, total, w), feasible_intercepts(reaches))
-        candidates = []
+        candidates = []  # objective, scale and intercept
         # If no intercept brings all outputs within the bounds, the iterate's own may be better after scaling.
         for b in (best_b, float(self._v[-1])):
-            # `reaches` are the largest −f towards a lower bound and f towards an upper one, without b.
+            # `reaches` has the largest −f towards a lower bound or f towards an upper bound, at b = 0.
             shifted = {(low, bound): f - b if low else f + b for (low, bound), f in reaches.items()}
             shrink = shrink_of(shifted)
             cost = float(total(crew.ask("costs_at", np.append(w, b), shrink)))
             candidates.append((shrink**2 * regulariser.energy(w) + cost, shrink, b))
-        value, shrink, b = min(candidates)
-        return value, shrink * w, shrink * b
+        objective, shrink, b = min(candidates)
+        return objective, shrink * w, shrink * b
 
 
 class Iterate:
@@ -271,8 +272,10 @@ class Iterate:
         mean_cap = facts.costs / (problem.soft * facts.n)
         # Sum of the caps of all complementarity products: two for a constraint with slack, else one.
         self._cap_sum = 2.0 * facts.costs + facts.bounds * mean_cap
-        self._dual_reg, self._residual = options.dual_reg / mean_cap, np.inf
-        self._is_first, self._feature_size = True, 0.0
+        self._dual_reg = options.dual_reg / mean_cap
+        self._residual = np.inf  # stationarity of the last iterate
+        self._is_first = True  # the next step is the first
+        self._feature_size = 0.0  # size of the largest feature, once it is estimated
         self.v = np.zeros(facts.m + 1)
         if is_new and start is not None:
             self.v, self._is_first = start.copy(), False
@@ -281,10 +284,10 @@ class Iterate:
             self._crew.tell("begin", mean_cap, self._dual_reg)
 
     def _start_barrier(self, start: Vector) -> float:
-        """Return the barrier parameter at a warm start: its relative gap times objective / `_cap_sum`.
+        """Return the barrier parameter of a warm start: its relative gap times objective / `_cap_sum`.
 
-        The gap, at least `min_start_gap`, is to the best dual value of multipliers c times the central ones
-        for `start`: c gain − c² conjugate, which is largest at c = gain / (2 conjugate). c is at most 1.
+        The gap, at least `min_start_gap`, is that to the dual value of c times the central multipliers for
+        `start`: c gain − c² conjugate, which is largest at c = gain / (2 conjugate). c is at most 1.
         """
         regulariser, min_gap = self._problem.regulariser, self._options.min_start_gap
         cost = float(total(self._crew.ask("costs_at", start, 1.0)))
@@ -346,7 +349,8 @@ class Iterate:
     def _scale(self, M: Vector, gradient: Vector, c: Vector, objective: float, beta_sum: float) -> float:
         """Return the scale of the residual of stationarity: that of a certificate, or a little less.
 
-        The largest feature is estimated once, from the first M: a root mean square with the weights d.
+        The size of the largest feature is estimated once, from the first M: a root mean square with the
+        weights d.
         """
         if not self._feature_size:
             deviation = np.sqrt(M.diagonal()[:-1] / M[-1, -1])
@@ -357,14 +361,14 @@ class Iterate:
             float(np.abs(c).max(initial=0.0)),
             self._options.terms_floor * self._feature_size * beta_sum,
             certificate.OPTIONS.gradient_floor * unit * float(np.sqrt(2.0 * objective)),
-            _TINY,  # for samples that are all alike
+            _TINY,  # not 0 even if all samples are equal
         )
 
     def advance(self, survey: Survey) -> None:
         """Take a step of Mehrotra's predictor-corrector method.
 
-        In the first step, each sample has a step length of its own. Constraints remain violated, but w and
-        the multipliers come near to their final values; a common step would be the shortest of all.
+        In the first step, each sample has a step length of its own, because a common step would be the
+        shortest of all. Constraints remain violated, but w and the multipliers come near their final values.
 
         LinAlgError: the reduced system cannot be factorised.
         """
@@ -394,7 +398,10 @@ class Iterate:
     def _direction(
         self, system: System, survey: Survey, mu: float, second: float
     ) -> tuple[Vector, float, float, float]:
-        """Do as :meth:`_solve_direction` for the barrier parameter mu; `second` is 1 for the corrector."""
+        """Set the direction for the barrier parameter mu, and return as :meth:`_solve_direction`.
+
+        second: 1 for the corrector, which has the second-order term dz dt of the last direction; else 0.
+        """
         self._crew.tell("set_rhs", mu, second)
         return self._solve_direction(system, survey.residual + total(self._crew.ask("newton_rhs")))
 
@@ -416,9 +423,9 @@ class Survey:
     objective: float  # primal objective, scaled back within the bounds
     bound: float  # dual objective of the repaired multipliers; -inf if they cannot be repaired
     violation: float  # largest residual of the optimality conditions, relative as in a certificate
-    stationarity: float  # the residual of Rw = X'β among them
+    stationarity: float  # relative residual of Rw = X'β
     mu: float  # mean product of multiplier and slack, per unit of cost
-    repair_fraction: float  # fraction of its distance by which the repair lowers each β_i
+    repair_fraction: float  # decrease of each β_i in the repair, relative to its distance
     M: Vector  # (m+1, m+1), X' diag(d) X
     residual: Vector  # (m+1,), X'β − Rw, followed by Σ β_i if b is free
     affine_rhs: Vector  # (m+1,), X'h of the affine-scaling direction, with barrier parameter 0

@@ -1,9 +1,9 @@
 """The best intercept b for given w, of samples in blocks.
 
-The cost of slack is convex and piecewise linear in b. Its breakpoints are the b at which a constraint with a
-cost becomes tight; there the slope rises by that cost. The breakpoint at which the slope changes sign is
-bracketed by the edges of a grid, and the bracket is refined by further grids until few breakpoints are left.
-These are listed and sorted.
+The cost of slack is convex and piecewise linear in b. Its breakpoints are the b at which a constraint with
+slack becomes tight; there the slope rises by the cost of this slack. The breakpoint at which the slope
+changes sign is bracketed by the edges of a grid, and the bracket is refined by further grids until few
+breakpoints are left, which are listed and sorted.
 """
 
 from collections.abc import Callable
@@ -14,10 +14,8 @@ import numpy as np
 from formulations.families import Families, breaks_of
 from formulations.language.types import Vector
 
-_GRID_EDGES = 512
-_MAX_GRIDS = 6  # breakpoints that these cannot separate are equal up to their last digits
-_MAX_LISTED = 50_000  # breakpoints that are listed and sorted
-_SLOPE_ROUNDING = 1e-12  # slopes within this fraction of the total cost count as 0
+_MAX_LISTED = 50_000  # largest number of breakpoints that are listed and sorted
+_SLOPE_ROUNDING = 1e-12  # size of a slope, relative to the sum of all costs, that counts as 0
 
 
 class BreakpointRange(NamedTuple):
@@ -53,9 +51,9 @@ def _breakpoints(rows: Families, g: Vector) -> Vector:
 
 
 def breakpoint_histogram(rows: Families, g: Vector, edges: Vector) -> Vector:
-    """Return the costs and numbers of breakpoints up to the first edge, up to the next, ..., and beyond all.
+    """Return the costs and the numbers of the breakpoints between the edges, shape (2, edges + 1).
 
-    Shape (2, edges + 1).
+    The first column is for breakpoints up to the first edge, the last one for those beyond all edges.
     """
     bins, size = edges.searchsorted(_breakpoints(rows, g)), len(edges) + 1
     return np.stack(
@@ -79,7 +77,7 @@ def best_intercept_interval(
 ) -> tuple[float, float]:
     """Return the interval of b at which the slacks cost least for w (m,).
 
-    ask: calls a method of all blocks and returns the list of its results.
+    ask: calls a method of all blocks, with arguments, and returns the list of the results.
     total: sums a list in a fixed order.
     """
     ranges: list[BreakpointRange] = ask("breakpoint_range", w)
@@ -90,15 +88,15 @@ def best_intercept_interval(
         return -np.inf, first
     costs, rising = float(total([r.total for r in ranges])), float(total([r.rising for r in ranges]))
     tolerance = _SLOPE_ROUNDING * costs
-    low, high, n_inside = -np.inf, last, sum(r.n for r in ranges)
-    for _ in range(_MAX_GRIDS):
-        edges = np.unique(np.linspace(first if np.isinf(low) else low, high, _GRID_EDGES))
+    low, high, n_inside = -np.inf, last, sum(r.n for r in ranges)  # the bracket, and its breakpoints
+    for _ in range(6):  # breakpoints that six grids do not separate are equal up to their last digits
+        edges = np.unique(np.linspace(first if np.isinf(low) else low, high, 512))
         if n_inside <= _MAX_LISTED or len(edges) < 3:
             break
         histogram = total(ask("breakpoint_histogram", w, edges))
-        slopes = histogram[0].cumsum() - rising
+        slopes = histogram[0].cumsum() - rising  # behind each edge
         k = int((slopes >= -tolerance).argmax())
-        if slopes[k] < -tolerance or k >= len(edges):  # only rounding of the sums: it is the last edge
+        if slopes[k] < -tolerance or k >= len(edges):  # by rounding of the sums; the last edge is right
             k = len(edges) - 1
         low, high = (-np.inf if k == 0 else float(edges[k - 1])), float(edges[k])
         n_inside = int(histogram[1, k])

@@ -24,12 +24,9 @@ from polyopt.margin.interior_point.rows import Rows, is_entrywise_faster
 
 Vector = NDArray[np.float64]
 
-_MIN_DEVIATION_REL_MEAN = 1e-12  # a feature of smaller standard deviation is constant, up to rounding
+_MIN_DEVIATION_REL_MEAN = 1e-12  # ratio of deviation and mean below which a feature counts as constant
+_MIN_EIGENVALUE_REL = 1e-12  # eigenvalue, relative to the largest one, below which it counts as zero
 _ONE_CLASS = "C must be positive for samples of both classes; y and C leave only one"
-_MIN_EIGENVALUE_REL = 1e-12  # eigenvalues below this fraction of the largest are zero
-_MIN_RIDGE = 1e-14  # multiple of the identity added to the Newton matrix, which has a unit diagonal
-_RIDGE_FACTOR = 10.0  # by which the ridge grows until the matrix is positive definite
-_MAX_REFINEMENTS = 3  # iterative refinements of the solution of the reduced system
 
 
 @dataclass(frozen=True)
@@ -41,11 +38,11 @@ class Problem:
     soft: int  # number of families with slack, which are first
     shift: Vector  # (m,), the point at which the samples are centred
     regulariser: "Regulariser"
-    is_centred: bool  # True if b is the intercept for centred inputs
+    is_centred: bool  # True if b is the intercept for centred samples
 
 
 def read_problem(X: Matrix, rows: Families, D: float | None, weights: ArrayLike | None) -> Problem:
-    """Return the program of the arguments of ``solve_interior_point``, or raise an error that names one."""
+    """Return the program of the arguments of ``solve_interior_point``, after checking each of them."""
     X = _matrix(X)
     if rows.n != X.shape[0]:
         raise ValueError(f"the rows must be of the {X.shape[0]} samples of X, not of {rows.n}")
@@ -60,7 +57,10 @@ def read_problem(X: Matrix, rows: Families, D: float | None, weights: ArrayLike 
 
 
 def order_families(rows: Families) -> tuple[Families, int]:
-    """Return the families, those with slack first, and the number of these; refuse hard margins and B = 0."""
+    """Return the families, those with slack first, and the number of families with slack.
+
+    ValueError: hard margins, or B = 0.
+    """
     soft = [family for family in rows if family.is_soft]
     hard = [family for family in rows if not family.is_soft]
     if not soft or any(family.has_slack or family.kink > 0.0 for family in hard):
@@ -73,7 +73,7 @@ def order_families(rows: Families) -> tuple[Families, int]:
 
 
 def state_problem(crew: Crew, soft: int, D: float | None, *, intercept: bool = True) -> Problem:
-    """Return the program of samples in blocks, with R and the point at which the samples are centred.
+    """Return the program of samples in blocks; compute R and the point at which the samples are centred.
 
     soft: number of families with slack.
     D: weight of the variance in the Sigma-SVM's regulariser; None for R = I.
@@ -96,14 +96,14 @@ def state_problem(crew: Crew, soft: int, D: float | None, *, intercept: bool = T
     if not intercept:  # the regulariser depends on the origin
         crew.tell("place", np.zeros(facts.m), is_entrywise)
         return Problem(crew, facts, soft, np.zeros(facts.m), Regulariser(facts.m, is_free=False), False)
-    # Entrywise products are centred after the sum, which loses digits; without D no centre is needed.
+    # Entrywise products are centred after the sum, which loses digits; for R = I this is avoided.
     shift = np.zeros(facts.m) if D is None and is_entrywise else mean
     crew.tell("place", shift, is_entrywise)
     if D is None:
         return Problem(crew, facts, soft, shift, Regulariser(facts.m), False)
     Sigma = total(crew.ask("second_moments"))[:-1, :-1] / count
-    # The rounding of a constant feature must not count as a small variance. With entrywise products it is
-    # relative to mean².
+    # The rounding of a constant feature must not count as a small variance. The variance from entrywise
+    # products has a rounding error relative to mean².
     min_variance = (_MIN_DEVIATION_REL_MEAN if is_entrywise else _MIN_DEVIATION_REL_MEAN**2) * mean**2
     is_constant = Sigma.diagonal() <= min_variance
     Sigma[is_constant] = Sigma[:, is_constant] = 0.0
@@ -122,32 +122,32 @@ def _matrix(X: Matrix) -> Any:
 class Regulariser:
     """The regulariser ½ w'Rw, where R is positive semidefinite (m, m), or the identity if None.
 
-    If R is singular, w moves in a complement of its null space, on which no output depends. If the intercept
-    is not free (`is_free`), it is regularised as a further weight, and R is the identity.
+    If R is singular, w moves in a complement of its null space, because no output depends on the null space.
 
+    is_free: True if the intercept b is free; else b is regularised as a further weight, and R = I.
     unit: √(max R_jj), the scale of a weight's gradient.
-    basis (m+1, r+1): (w, b) = basis z for R of rank r, with ½ w'Rw = ½ ‖z‖² without the last entry of z, b;
-        None if R is nonsingular.
+    basis (m+1, r+1): (w, b) = basis (z, b) for R of rank r, with ½ w'Rw = ½ ‖z‖²; None if R is nonsingular.
     """
 
     def __init__(self, m: int, R: Vector | None = None, *, is_free: bool = True):
         self.is_free = is_free
-        self.R, self.basis, self._half, self._root, self._null = R, None, None, None, np.zeros((m, 0))
-        self.unit = 1.0 if R is None else float(np.sqrt(R.diagonal().max(initial=0.0)))
+        self.R, self.unit = R, 1.0
+        # R = root root', and R⁺ = inverse_root inverse_root' on its range; null is a basis of the null space.
+        self._root, self._inverse_root, self._null, self.basis = None, None, np.zeros((m, 0)), None
         if R is None:
             return
-        # R = root root', and R⁺ = half half' on its range, from the eigenvectors of R scaled to a unit
-        # diagonal: the rank must not depend on the units of the features.
-        unit = np.sqrt(R.diagonal())
-        unit = np.where(unit > 0, unit, 1.0)[:, None]
-        values, vectors = np.linalg.eigh(R / unit / unit.T)
+        self.unit = float(np.sqrt(R.diagonal().max(initial=0.0)))
+        # R is scaled to a unit diagonal: its rank must not depend on the units of the features.
+        size = np.sqrt(R.diagonal())
+        size = np.where(size > 0, size, 1.0)[:, None]
+        values, vectors = np.linalg.eigh(R / size / size.T)
         positive = values > _MIN_EIGENVALUE_REL * max(values.max(initial=0.0), np.finfo(float).tiny)
-        self._root = unit * vectors[:, positive] * np.sqrt(values[positive])
-        self._half = vectors[:, positive] / np.sqrt(values[positive]) / unit
+        self._root = size * vectors[:, positive] * np.sqrt(values[positive])
+        self._inverse_root = vectors[:, positive] / np.sqrt(values[positive]) / size
         if not positive.all():
-            self._null = np.linalg.qr(vectors[:, ~positive] / unit)[0]
-            self.basis = np.zeros((m + 1, self._half.shape[1] + 1))
-            self.basis[:-1, :-1], self.basis[-1, -1] = self._half, 1.0
+            self._null = np.linalg.qr(vectors[:, ~positive] / size)[0]
+            self.basis = np.zeros((m + 1, self._inverse_root.shape[1] + 1))
+            self.basis[:-1, :-1], self.basis[-1, -1] = self._inverse_root, 1.0
 
     def weights(self, v: Vector) -> Vector:
         """Return the regularised part of v = (w, b): w, or v itself if b is a weight."""
@@ -168,7 +168,7 @@ class Regulariser:
 
     def conjugate(self, c: Vector) -> float:
         """Return ½ c'R⁺c, the quadratic term of the dual objective at c = Σ β_i x_i."""
-        root = c if self._half is None else c @ self._half
+        root = c if self._inverse_root is None else c @ self._inverse_root
         return 0.5 * float(root @ root)
 
     def min_norm(self, w: Vector) -> Vector:
@@ -179,8 +179,8 @@ class Regulariser:
 class System:
     """The reduced Newton system (M + R) dv = r in (w, b), by Cholesky, with b as the last pivot.
 
-    M (m+1, m+1) is X'DX. The matrix is scaled to a unit diagonal, and a ridge makes it positive definite.
-    LinAlgError: the matrix is not finite.
+    M (m+1, m+1) is X'DX. The matrix is scaled to a unit diagonal; the ridge, a multiple of the identity, is
+    increased until it is positive definite. LinAlgError: the matrix is not finite.
     """
 
     def __init__(self, regulariser: Regulariser, M: Vector):
@@ -194,12 +194,12 @@ class System:
             weights += np.eye(len(weights)) if regulariser.R is None else regulariser.R
         self._scale = 1.0 / np.sqrt(H.diagonal())
         self._H = self._scale[:, None] * H * self._scale
-        ridge = _MIN_RIDGE
+        ridge = 1e-14
         while True:
             self._factor, failed = dpotrf(self._H + ridge * np.eye(len(H)), lower=1, clean=0)
             if not failed:
                 return
-            ridge *= _RIDGE_FACTOR
+            ridge *= 10.0
             if not ridge < 1.0:
                 raise LinAlgError(f"the {len(H)} x {len(H)} normal matrix is not positive definite")
 
@@ -207,7 +207,7 @@ class System:
         """Return the change of (w, b) for the right-hand side r (m+1,), refined while the residual falls."""
         r = self._scale * (r if self._basis is None else r @ self._basis)
         x, residual = np.zeros_like(r), r
-        for _ in range(1 + _MAX_REFINEMENTS):
+        for _ in range(4):  # one solution and three refinements
             refined = x + dpotrs(self._factor, residual, lower=1)[0]
             new_residual = r - self._H @ refined
             if not np.abs(new_residual).max() < np.abs(residual).max():

@@ -19,10 +19,9 @@ from scipy.linalg.blas import dsyrk
 from formulations.language.types import Matrix, Vector, is_sparse
 from polyopt.native.library import kernel
 
-_BLOCK_NUMBERS = 1 << 16  # numbers in a block: half a megabyte, which stays in the cache
-_MIN_BLOCK_ROWS = 64
-_ENTRYWISE_COST = 40.0  # multiplications of BLAS in the time of one by sparse indices
-_MAX_CALL_WORK = 1 << 24  # products of sparse rows in one call in C: less than 0.1 s, for Ctrl-C
+_BLOCK_NUMBERS = 1 << 16  # numbers in a block of rows: half a megabyte, which stays in the cache
+_ENTRYWISE_COST = 40.0  # multiplications by BLAS in the time of one multiplication by sparse indices
+_MAX_CALL_WORK = 1 << 24  # multiplications in one call in C: less than 0.1 s, so that Ctrl-C is soon heard
 
 # out[i] = √d_i (x_i - shift, 1), followed by V_i / √d_i; x_i is the first m numbers of row i. out may be X.
 _weight_rows = kernel(
@@ -48,15 +47,15 @@ class Rows:
     """Samples X (n, m), float32 or float64, dense or canonical CSR, with their products.
 
     shift (m,): the point subtracted from every sample; zeros at first.
-    products: number of multiplications in X'DX, entry by entry.
-    is_entrywise: True if X'DX is computed so, because X is very sparse; else by BLAS from dense rows.
+    products: number of multiplications in X'DX if it is computed entry by entry.
+    is_entrywise: True if X'DX is computed entry by entry, because X is very sparse; else by BLAS, densely.
     """
 
     def __init__(self, X: Matrix):
         self.X = X
         self.n, self.m = X.shape
         self.shift = np.zeros(self.m)
-        self._block = max(_BLOCK_NUMBERS // (self.m + 1), _MIN_BLOCK_ROWS)
+        self._block = max(_BLOCK_NUMBERS // (self.m + 1), 64)  # rows
         self.products = _count_products(X)
         self.is_entrywise = is_entrywise_faster(self.products, self.n, self.m)
 
@@ -87,10 +86,10 @@ class Rows:
         return out
 
     def normal_matrix(self, d: Vector, V: Vector) -> tuple[Vector, Vector]:
-        """Return Y' diag(d) Y and Y'V for weights d (n,) and V (n, k), whose row i is 0 if d_i is 0."""
+        """Return Y' diag(d) Y and Y'V for weights d (n,) and V (n, k); row i of V must be 0 if d_i is 0."""
         if self.is_entrywise:
             return self._entrywise_normal_matrix(d, V)
-        # The product of the rows (√d_i Y_i, V_i/√d_i) with themselves contains both.
+        # The Gram matrix of the columns of the rows (√d_i Y_i, V_i/√d_i) contains both.
         width = self.m + 1 + V.shape[1]
         M, buffer = np.zeros((width, width), order="F"), np.empty((min(self._block, self.n), width))
         for rows in self._row_slices():
