@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from helpers.draws import anywhere, drawn_calls, length, pick, rows_anywhere
 
 from formulations.language.types import dense
-from polyopt.cpm.sgd import AVERAGE, COUNTED, ENTROPY, LOSS, MOVED, CpmSgd, assign, losses
+from polyopt.cpm.sgd import AVERAGE, COUNT_LOG_SUM, COUNTED, LOSS, MOVED, CpmSgd, assign, losses
 from polyopt.linalg.rows import as_rows, in_lanes
 
 # Values, and the share of them that is not zero: rows with columns of their own below one half.
@@ -103,13 +103,13 @@ def test_entropies_are_those_of_the_counts_after_steps(K):
     rows, _ = samples("dense", 40, 5, rng)
     sgd = CpmSgd(5, K, perplexity=0.9 * K)
     known = np.full(40, -1)
-    run = sgd.prepare_run(rows, rng.random(40) < 0.5, np.ones(40), np.full(40, -1), known)
+    run = sgd.step_arguments(rows, rng.random(40) < 0.5, np.ones(40), np.full(40, -1), known)
     for _ in range(20):
         assert sgd.take_steps(run, rows, rng.permutation(40)) == 40
         used = np.bincount(known[known >= 0], minlength=K)
         assert sgd.counts.tolist() == used.tolist()
         assert sgd.tally[COUNTED] == used.sum()
-        assert sgd.tally[ENTROPY] == pytest.approx(used @ np.log(np.maximum(used, 1)), rel=1e-14)
+        assert sgd.tally[COUNT_LOG_SUM] == pytest.approx(used @ np.log(np.maximum(used, 1)), rel=1e-14)
 
 
 @drawn_calls("cpm_sgd")
@@ -188,7 +188,7 @@ def test_drawn_assignments(rng):
         assert unadjusted.tolist() == known.tolist()
         assert counts.tolist() == np.bincount(known[known >= 0], minlength=K).tolist()
         assert tally[COUNTED] == counts.sum()
-        assert tally[ENTROPY] == pytest.approx(phi[counts].sum(), abs=1e-12)
+        assert tally[COUNT_LOG_SUM] == pytest.approx(phi[counts].sum(), abs=1e-12)
 
 
 def test_no_samples_are_no_steps():
