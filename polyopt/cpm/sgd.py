@@ -182,13 +182,6 @@ class CpmSgd:
         self._phi = np.zeros(2)
         self._work, self._scores = np.zeros((2, shape[1]), dtype=dtype), np.zeros(n_faces)
 
-    def learn(
-        self, rows: Rows, outside: Bits, gains: Vector, order: Integers, last_faces: Integers,
-        unadjusted: Integers,
-    ) -> None:  # fmt: skip
-        """Make one step for each sample in `order`; the other arguments are as in :meth:`step_arguments`."""
-        self.take_steps(self.step_arguments(rows, outside, gains, last_faces, unadjusted), rows, order)
-
     def step_arguments(
         self, rows: Rows, outside: Bits, gains: Vector, last_faces: Integers, unadjusted: Integers
     ) -> StepArguments:

@@ -70,7 +70,8 @@ class PolytopeStream:
         order = sgd.rng.permutation(np.flatnonzero(C))
         # The gain of a sample is its weight over λ, ½ n_total C_i (:mod:`polyopt.cpm.sgd`). LOSS is the sum
         # of gain times hinge: twice its mean over the chunk estimates Σ C_i hinge_i over n_total samples.
-        sgd.learn(rows, outside, 0.5 * self.n_total * C, order, faces, faces.copy())
+        arguments = sgd.step_arguments(rows, outside, 0.5 * self.n_total * C, faces, faces.copy())
+        sgd.take_steps(arguments, rows, order)
         return {
             "steps": float(sgd.steps[0]),
             "seconds": clock.seconds,

@@ -90,7 +90,7 @@ def test_without_averages_the_answer_is_the_last_iterate(stripes):
         run = _SgdEpochs(machine, as_rows(X), labels, C)
         for _ in range(9):
             order = machine.rng.permutation(len(y))
-            machine.learn(run.rows, run.outside, run.gains, order, run.last_faces, run.unadjusted)
+            machine.take_steps(run.step_arguments, run.rows, order)
         assert np.array_equal(found["W"], machine.iterates[0])
         assert found.objective == found.history[-1]["objective"]
 
