@@ -372,7 +372,7 @@ class IntegerFace:
         for stage in range(SMOOTHING.max_stages):
             eps = point.eps * (SMOOTHING.eps_ratio if stage else 1.0)
             tol = SMOOTHING.min_rel_decrease * eps * max_cost
-            point = newton(A, self.c, d, point, eps, tol=tol, keep=stage > 0)
+            point = newton(A, self.c, d, point, eps, tol=tol, keep_zone=stage > 0)
             cost = float(d @ point.w**2 + self.c @ np.maximum(point.u, 0.0))
             if cost < best_cost:
                 best_v, best_cost = point.w, cost
