@@ -104,13 +104,9 @@ class PolytopeProblem(AlternatingProblem):
         """Return each positive's best face after some subgradient steps from small random faces.
 
         These steps lead to far better fixed points than random faces do. They use all samples at once, from
-        faces drawn for centred and scaled data, so that neither the order of the samples nor the repetition
-        of a sample instead of a larger weight makes a difference.
+        faces drawn for centred and scaled data. So the result does not depend on the order of the samples,
+        nor on whether a sample is repeated or has a larger weight.
         """
-        return self.draw(rng)
-
-    def draw(self, rng: np.random.Generator) -> Assignment:
-        """Return a random start, which :meth:`start` of a subclass may improve."""
         if self.n_faces == 1:
             return np.where(self.y > 0, 0, -1)
         scaler = StandardScaler(with_mean=False).fit(self.X, sample_weight=self.C)

@@ -187,7 +187,7 @@ class DualProblem(PolytopeProblem):
 
     def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Assignment:
         """Return a random assignment, improved by :meth:`loosen`."""
-        return self.loosen(self.draw(rng), time_limit)
+        return self.loosen(super().start(rng), time_limit)
 
     def _assign_at_start(self, directions: Vector, mean: Vector) -> Assignment:
         """Assign each positive to the direction (m, K) in which it is farthest from the positives' mean."""

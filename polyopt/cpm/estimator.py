@@ -25,7 +25,7 @@ from formulations.polyhedral import pull
 from formulations.polytope import Loss, assignment_matrix, face_margins, natural_assignment, perplexity
 from polyopt.base.onnx_graph import Graph
 from polyopt.base.types import ClassWeight, SamplesLike, Seed
-from polyopt.certificates.certificate import Certificate
+from polyopt.certificates.certificate import Certificate, combine
 from polyopt.cpm.certificate import certify_cpm, certify_cpm_fixed, certify_cpm_search
 from polyopt.cpm.duals import duals_frame, penalty_rows
 from polyopt.cpm.penalty_term import choose_group_multipliers
@@ -34,7 +34,7 @@ from polyopt.cpm.sgd import CpmSgd
 from polyopt.cpm.solve import Settings as SolverSettings
 from polyopt.cpm.solve import as_floats, solve_cpm, solve_cpm_from
 from polyopt.cpm.stream import PolytopeStream
-from polyopt.cpm.two_sides import BOTH, certificate_of_sides, fit_sides, frame_of_sides, one_sided, set_sides
+from polyopt.cpm.two_sides import BOTH, fit_sides, frame_of_sides, one_sided, set_sides
 from polyopt.estimators.face_penalty import FacePenalty
 from polyopt.estimators.faces import FaceClassifier
 from polyopt.estimators.parameters import MACHINE, Settings, estimator, ruled, shared
@@ -629,7 +629,8 @@ class ConvexPolytopeMachine(FaceClassifier):
 
     def _binary_certificate(self, tol: float) -> Certificate:
         if self._sides is not None:
-            return certificate_of_sides(self, tol)
+            names = [f"{side.outer_label_} outside" for side in self._sides]
+            return combine([side.certificate(tol) for side in self._sides], names, "sides")
         penalty = self._asked_penalty
         if self.solver_ == "global" and len(self.W_) > 1:  # one face is a convex program, certified below
             program = (self._scaled(self._X), self._y, self._costs, self.solution_, tol)

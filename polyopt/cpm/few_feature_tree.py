@@ -15,7 +15,6 @@ Two heuristics improve the incumbent, which makes the tree small: swaps of singl
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
@@ -24,7 +23,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.clock import Clock
-from formulations.language.solution import Status
 from formulations.language.types import Vector
 from polyopt.cpm.certificate_restricted import SubsetTree
 from polyopt.optim import best_first
@@ -42,6 +40,7 @@ class Options(best_first.Options):
     """Parameters of the search and of its heuristics."""
 
     max_tree_entries: int = 1 << 22  # largest number of entries of the stored tree; else only its root is
+    nodes_before_patterns: int = 30  # nodes before subsets of features are drawn; most faces need no more
     min_p: float = 0.02  # smallest initial probability of drawing a feature
     max_p: float = 0.9  # largest initial probability of drawing a feature
     max_candidates: int = 200  # number of features from which subsets are drawn
@@ -114,21 +113,6 @@ class SubsetSearch(BestFirst[Choice]):
         self.push([(max(0.0, bound_point.bound), root)])
         self._exploring = np.inf
         self.offer(self._largest(w, no_features, no_features))
-
-    def search(
-        self, max_nodes: int, pause: Callable[[SubsetSearch], None] | None = None, after: int = 0
-    ) -> Status:
-        """Search until the gap is closed, or until there are `max_nodes` nodes.
-
-        If the gap is open after `after` nodes, `pause` is called once; it may offer faces.
-        """
-        n_first = min(after, max_nodes)
-        status = self.run(self.clock, n_first)
-        if status is Status.ITERATION_LIMIT and pause is not None and n_first == after:
-            pause(self)
-        if status is Status.ITERATION_LIMIT:
-            status = self.run(self.clock, max_nodes)
-        return status
 
     def expand(self, node: OpenNode[Choice]) -> list[tuple[float, Choice]]:
         """Branch on the free feature with the largest weight: exclude it, include it."""

@@ -28,17 +28,6 @@ Assignment = NDArray[np.int64]
 Features = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Options:
-    """Parameters of the searches."""
-
-    nodes_before_patterns: int = 30  # nodes before subsets of features are drawn; most faces need no more
-    starts_time_fraction: float = 0.5  # fraction of the time limit for the rounds from many starts
-
-
-OPTIONS = Options()
-
-
 def search_subset(
     face: SubsetFace, *, tol: float = 1e-6, max_nodes: int = 1000, time_limit: float | None = None,
     features: Features | None = None, seed: int = 0,
@@ -57,12 +46,13 @@ def search_subset(
         if max_nodes or features is None:
             search.begin()
         swap_features(search)
-
-        def pause(search: SubsetSearch) -> None:
+        n_first = search.search_options.nodes_before_patterns
+        status = search.run(search.clock, min(n_first, max_nodes))
+        if status is Status.ITERATION_LIMIT and n_first <= max_nodes:
             draw_patterns(search, seed)
             swap_features(search)
-
-        return search, search.search(max_nodes, pause, after=OPTIONS.nodes_before_patterns)
+            status = search.run(search.clock, max_nodes)
+        return search, status
     except KeyboardInterrupt:
         if search.best is None:
             raise
@@ -173,12 +163,13 @@ def solve_cpm_subset(
     X: Matrix, y: Vector, C: Vector, n_faces: int, max_features: int, *, large: bool = False,
     tol: float = 1e-6, max_nodes: int = 1000, n_init: int = 10, max_iter: int = 300,
     time_limit: float | None = None, seed: int = 0, n_jobs: int | None = None,
-    signs: Features | None = None,
+    signs: Features | None = None, starts_time_fraction: float = 0.5,
 ) -> Solution:  # fmt: skip
     """Alternate from many starts, then continue the best run with branch and bound.
 
     max_nodes: largest number of nodes per face.
     max_iter: largest number of rounds per start; for the best run it includes those with branch and bound.
+    starts_time_fraction: fraction of the time limit for the rounds from many starts.
     Returns: primal ``W`` (K, m+1) and ``assignment`` (n,), -1 at the negatives; duals ``margin`` (n, K) of
         the faces with their selected features, and ``tree_0`` to ``tree_K-1``; ``bound``, valid for the
         assignment. The status is ``ITERATION_LIMIT`` if the nodes did not suffice.
@@ -187,7 +178,7 @@ def solve_cpm_subset(
     best = run_from_many_starts(
         [Stage(SubsetProblem(*data, large=large, seed=seed, signs=signs), max_iter)],
         n_init=n_init if n_faces > 1 else 1, seed=seed, n_jobs=n_jobs,
-        time_limit=None if time_limit is None else OPTIONS.starts_time_fraction * time_limit,
+        time_limit=None if time_limit is None else starts_time_fraction * time_limit,
     )  # fmt: skip
     if best.status is Status.INTERRUPTED:
         return best

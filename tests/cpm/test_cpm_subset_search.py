@@ -158,7 +158,7 @@ def test_a_tree_that_becomes_too_large_leaves_the_root(data):
     X, y, c = data
     search = SubsetSearch(SubsetFace(X, y, c, 3), 1e-6, Clock(), Options(max_tree_entries=24))
     search.begin()
-    status = search.search(1000)
+    status = search.run(search.clock, 1000)
     assert status is Status.SOLVED
     assert len(search.tree.eps) == 1
     assert 0 < bound_of_tree(cpm.lift(X), y, c, 3, search.tree, None) < search.bound
