@@ -7,7 +7,7 @@ So no round raises the objective. The best run then continues with branch and bo
 face, until the assignment no longer changes; the gap is the objective less the sum of the faces' bounds.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -59,14 +59,6 @@ def search_subset(
         return search, interrupted()
 
 
-@dataclass
-class _Previous:
-    """The result of the previous round, from which the next one starts."""
-
-    features: list[Features]  # features of each face
-    next_assignment: Assignment  # the only assignment for which these are a start
-
-
 class SubsetProblem(PolytopeProblem):
     """Alternating minimisation with at most s features per face, loss="sum".
 
@@ -76,8 +68,8 @@ class SubsetProblem(PolytopeProblem):
     signs (m,): sign constraints, as in :class:`~polyopt.cpm.few_feature_face.SubsetFace`.
     """
 
-    _not_pickled: ClassVar[tuple[str, ...]] = ("_previous", "_searches", "_lifted")
-    _previous: _Previous | None = None
+    _not_pickled: ClassVar[tuple[str, ...]] = ("_features", "_searches", "_lifted")
+    _features: list[Features] | None = None  # features of each face in the previous round of the run
     _searches: dict[bytes, tuple[SubsetSearch, Status]] | None = None  # made before, by the face's samples
 
     def __init__(
@@ -91,12 +83,12 @@ class SubsetProblem(PolytopeProblem):
 
     def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Assignment:
         """Return a start as without a limit of features."""
-        self._previous = None
+        self._features = None
         return super().start(rng) if self._starts is None else self._starts.start(rng, time_limit)
 
-    def begin_from(self, W: Vector, assignment: Assignment) -> None:
-        """Start the next searches from the features of faces (K, m+1) with this next assignment."""
-        self._previous = _Previous([np.flatnonzero(w[:-1]) for w in W], assignment)
+    def begin_from(self, W: Vector) -> None:
+        """Start the next searches from the features of faces (K, m+1)."""
+        self._features = [np.flatnonzero(w[:-1]) for w in W]
 
     def solve(self, assignment: Assignment, time_limit: float | None = None) -> Solution:
         """Return faces ``W`` (K, m+1) for an assignment, with multipliers ``margin`` (n, K) and a bound.
@@ -104,25 +96,16 @@ class SubsetProblem(PolytopeProblem):
         With max_nodes > 0, the duals include the search tree of face k as ``tree_k``, a table of
         :class:`polyopt.cpm.certificate_restricted.SubsetTree`.
         """
-        clock, previous = Clock(time_limit), self._previous
-        if previous is not None and not np.array_equal(assignment, previous.next_assignment):
-            previous = None
+        clock = Clock(time_limit)
         Z = cpm.assignment_matrix(self.y, self.n_faces, assignment)
         searches = list[tuple[SubsetSearch, Status]]()
         for k, mask in enumerate(Z.T):
             seconds = None if clock.left is None else clock.left / (self.n_faces - k)
-            features = None if previous is None else previous.features[k]
+            features = None if self._features is None else self._features[k]
             searches.append(self._search_face(mask, features, seconds))
         solution = self._solution(searches, Z)
-        self.begin_from(solution["W"], assignment)
+        self.begin_from(solution["W"])
         return solution
-
-    def reassign(self, point: Solution, assignment: Assignment) -> Assignment:
-        """Move each positive to its best face if that lowers its hinge."""
-        next_assignment = super().reassign(point, assignment)
-        if self._previous is not None:
-            self._previous.next_assignment = next_assignment
-        return next_assignment
 
     def _search_face(
         self, mask: Vector, features: Features | None, time_limit: float | None
@@ -183,7 +166,7 @@ def solve_cpm_subset(
     if best.status is Status.INTERRUPTED:
         return best
     proving = SubsetProblem(*data, tol=tol, max_nodes=max_nodes, seed=seed, signs=signs)
-    proving.begin_from(best["W"], best["assignment"])
+    proving.begin_from(best["W"])
     try:
         proven = continue_best(best, proving, max_iter, clock.left)
     except KeyboardInterrupt:  # in the first round

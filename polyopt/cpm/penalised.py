@@ -9,7 +9,7 @@ A start is the result of a run without penalty. With random starts all faces wou
 round on under a large penalty, and no positive would change its face.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -28,23 +28,14 @@ from polyopt.optim.rounds import MIN_REL_DECREASE, run_rounds
 Assignment = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Gaps:
-    """Relative gaps of the program of an assignment."""
-
-    first: float = 1e-2  # gap at which a round first tests whether a positive can improve by moving
-    final: float = 1e-8  # gap of the result, which a certificate needs
-    factor: float = 0.01  # ratio of successive gaps of a round
-
-
-GAPS = Gaps()
-
-
 class PenalisedDualProblem(PolytopeProblem):
     """Alternating minimisation with a penalty, loss="sum" and margin="total".
 
     tol: relative gap of the fixed-assignment program in the last round.
     warm_start: a solution for another penalty or tolerance.
+    first_tol: relative gap at which a round first tests whether a positive can improve by moving.
+    tol_factor: ratio of successive gaps of a round.
+    final_tol: relative gap of the result, which a certificate needs.
     """
 
     _not_pickled: ClassVar[tuple[str, ...]] = ("_ascent", "_last_value")
@@ -54,11 +45,13 @@ class PenalisedDualProblem(PolytopeProblem):
 
     def __init__(
         self, X: Matrix, y: Vector, C: Vector, n_faces: int, penalty: FacePenalty, *, tol: float = 1e-3,
-        warm_start: Solution | None = None,
+        warm_start: Solution | None = None, first_tol: float = 1e-2, tol_factor: float = 0.01,
+        final_tol: float = 1e-8,
     ):  # fmt: skip
         super().__init__(X, y, C, n_faces, penalty=penalty)
         self._tol, self._warm_start = tol, warm_start
-        self._unpenalised = DualProblem(X, y, C, n_faces, tol=GAPS.first)
+        self._first_tol, self._tol_factor, self._final_tol = first_tol, tol_factor, final_tol
+        self._unpenalised = DualProblem(X, y, C, n_faces, tol=first_tol)
 
     def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Assignment:
         """Return the final assignment of a run without penalty."""
@@ -91,7 +84,7 @@ class PenalisedDualProblem(PolytopeProblem):
         else:
             self._ascent.begin_from(self._ascent.alpha, caps)
         ascent, first_step = self._ascent, self._ascent.steps
-        tol = max(self._tol, GAPS.first)
+        tol = max(self._tol, self._first_tol)
         while True:
             is_solved = ascent.solve(tol, lambda: clock.is_over)
             value = ascent.primal
@@ -100,8 +93,8 @@ class PenalisedDualProblem(PolytopeProblem):
             has_fallen = value < (1.0 - MIN_REL_DECREASE) * self._last_value
             if has_fallen and (self._improve(ascent.scores, assignment) != assignment).any():
                 break
-            tol = max(self._tol, GAPS.factor * tol)
-        if is_solved and tol <= GAPS.final:
+            tol = max(self._tol, self._tol_factor * tol)
+        if is_solved and tol <= self._final_tol:
             ascent.polish(lambda: clock.is_over)
             value = ascent.primal
         self._last_value = value
@@ -118,7 +111,7 @@ class PenalisedDualProblem(PolytopeProblem):
         """Continue the best of many starts, to the relative gap that a certificate needs."""
         if solution.status is not Status.CONVERGED:
             return solution
-        self._tol, self._ascent, self._last_value = min(self._tol, GAPS.final), None, np.inf
+        self._tol, self._ascent, self._last_value = min(self._tol, self._final_tol), None, np.inf
         self._warm_start = solution
         joint = continue_best(solution, self, max_iter, time_limit)
         if joint.objective > solution.objective or joint.status is Status.INTERRUPTED:

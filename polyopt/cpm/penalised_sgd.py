@@ -18,7 +18,6 @@ Xiao, Dual Averaging Methods for Regularized Stochastic Learning and Online Opti
 """
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,31 +28,19 @@ from formulations.language.clock import Clock
 from formulations.language.solution import Solution, Status
 from formulations.language.types import Matrix, Vector
 from formulations.polytope import perplexity
-from polyopt.cpm.sgd import OPTIONS as SGD_OPTIONS
-from polyopt.cpm.sgd import Epochs, solve_cpm_sgd
+from polyopt.cpm.sgd import OPTIONS, Epochs, solve_cpm_sgd
 
 Integers = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Options:
-    """Numbers of epochs and of samples."""
-
-    start_epochs: int = 10  # epochs of the SGD without a penalty, whose faces assign the positives at first
-    fixed_epochs: int = 3  # first epochs of dual averaging, in which positives keep these faces
-    batches_per_epoch: int = 500  # the batch size is n over this, but from 8 to 256
-
-
-OPTIONS = Options()
-
-
 def solve_penalised_sgd(
     X: Matrix, y: Vector, C: Vector, n_faces: int, penalty: FacePenalty, *, max_iter: int = 100,
-    tol: float = 1e-4, time_limit: float | None = None, seed: int = 0,
+    tol: float = 1e-4, time_limit: float | None = None, seed: int = 0, start_epochs: int = 10,
 ) -> Solution:  # fmt: skip
     """Minimise J(W) + penalty(W) over the faces and the assignment.
 
     X (n, m): samples, float32 or float64.
+    start_epochs: epochs of the SGD without a penalty, whose faces assign the positives at first.
     Returns: ``primal`` has ``W`` (K, m+1), bias last, with exact zeros; there are no multipliers. ``history``
         has one record per epoch: the objective (nan if not measured), and the number of nonzero weights.
         After a limit or Ctrl-C it is the best point so far.
@@ -64,9 +51,8 @@ def solve_penalised_sgd(
     C, initial_faces = as_costs(C, len(y)), np.where(y > 0, 0, -1)
     if n_faces > 1:
         start = solve_cpm_sgd(
-            X, y, C, n_faces, max_iter=min(OPTIONS.start_epochs, max_iter), tol=tol,
-            time_limit=clock.left, seed=seed,
-        )  # fmt: skip
+            X, y, C, n_faces, max_iter=min(start_epochs, max_iter), tol=tol, time_limit=clock.left, seed=seed
+        )
         if start.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         initial_faces = np.where(y > 0, _scores(X, start["W"]).argmax(axis=1), -1)
@@ -76,22 +62,22 @@ def solve_penalised_sgd(
 
 
 class _DualAveragingEpochs(Epochs):
-    """Epochs of dual averaging; `initial_faces` (n,) has a face for each positive, -1 for negatives."""
+    """Epochs of dual averaging; in the first `fixed_epochs` the positives have `initial_faces` (n,)."""
 
     def __init__(
         self, X: Matrix, y: Vector, C: Vector, n_faces: int, penalty: FacePenalty, initial_faces: Integers,
-        seed: int,
+        seed: int, fixed_epochs: int = 3,
     ):  # fmt: skip
         super().__init__(np.zeros((n_faces, X.shape[1] + 1)))
         self.X, self.y, self.C, self.penalty, self.initial_faces = X, y, C, penalty, initial_faces
-        self.rng = np.random.default_rng(seed)
-        self.batch_size = int(np.clip(len(y) // OPTIONS.batches_per_epoch, 8, 256))
+        self.rng, self.fixed_epochs = np.random.default_rng(seed), fixed_epochs
+        self.batch_size = int(np.clip(len(y) // 500, 8, 256))  # 500 steps per epoch, if the limits allow it
         self.V, self.mean_V = self.best.copy(), self.best.copy()
         self.steps = 0  # t
         self.weight_sum = 0.0  # Σ t², the weights of V_t in mean_V
 
     def epoch(self, clock: Clock) -> None:
-        order, is_fixed = self.rng.permutation(len(self.y)), len(self.history) < OPTIONS.fixed_epochs
+        order, is_fixed = self.rng.permutation(len(self.y)), len(self.history) < self.fixed_epochs
         for first in range(0, len(order), self.batch_size):
             self._step(np.sort(order[first : first + self.batch_size]), is_fixed)
             if clock.is_over:
@@ -144,7 +130,7 @@ class _DualAveragingEpochs(Epochs):
 
 def _scores(X: Matrix, W: Vector) -> Vector:
     """Return the scores (n, K), computed in batches."""
-    n_rows = SGD_OPTIONS.scored_rows
+    n_rows = OPTIONS.scored_rows
     starts = range(0, X.shape[0], n_rows)
     parts = [np.asarray(X[first : first + n_rows] @ W[:, :-1].T, dtype=float) for first in starts]
     return np.concatenate(parts) + W[:, -1]
