@@ -57,7 +57,7 @@ class Options:
 
     max_exact_entries: int = 30_000  # entries up to which solver="exact" is used: 2 to 3 s for all starts
     entries_per_program: int = 1_500  # fixed cost of a face's program, as a number of entries
-    max_exact_restricted_entries: int = 100_000  # entries up to which "exact" finds few features or integers
+    max_restricted_entries: int = 100_000  # entries up to which "exact" is used for few features or integers
     max_penalised_entries: int = 10_000_000  # entries up to which "dual" is used with a penalty or signs
     n_init_few_features: int = 10  # number of starts with max_features
     n_init_penalised: int = 5  # number of starts of "dual" with a penalty; each begins with a run without it
@@ -188,8 +188,7 @@ class ConvexPolytopeMachine(FaceClassifier):
         Face to which each sample outside is assigned, -1 for those inside (binary problems with one side;
         samples of zero weight left out).
     perplexity_ : float
-        Effective number of faces: the exponential of the entropy of the assignment (binary problems with one
-        side).
+        Effective number of faces, as in :class:`SGDSettings` (binary problems with one side).
     sides_ : tuple of ConvexPolytopeMachine
         With ``inside_label="both"``: the machine with ``classes_[1]`` outside and the one with
         ``classes_[0]``.
@@ -244,11 +243,11 @@ class ConvexPolytopeMachine(FaceClassifier):
 
     _initial: InitialAssignment | None = field(init=False, default=None)  # only during fit_from
     _is_held: bool = field(init=False, default=False)  # True after fit_from with hold=True
-    _perplexity: float | None = field(init=False, default=None)
+    _perplexity: float | None = field(init=False, default=None)  # of the fit; None for two sides or a stream
     _incumbent: NDArray[np.float64] | None = field(init=False, default=None)  # faces given to begin_from
 
     _fit_inputs: ClassVar[tuple[str, ...]] = ("_initial", "_incumbent")
-    _dtypes: ClassVar[list[Any]] = [np.float64, np.float32, np.uint8]
+    _dtypes: ClassVar[list[Any]] = [np.float64, np.float32, np.uint8]  # types of X that are not converted
     _scored_dtypes: ClassVar[Any] = _dtypes
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **shared(*MACHINE),
@@ -330,11 +329,6 @@ class ConvexPolytopeMachine(FaceClassifier):
         -------
         self
             The fitted classifier.
-
-        Raises
-        ------
-        ValueError
-            The assignment is invalid, or a parameter is set that fit_from does not support.
         """
         if not isinstance(hold, bool | np.bool_):
             raise ValueError(f"hold must be True or False, not {hold!r}")
@@ -473,7 +467,7 @@ class ConvexPolytopeMachine(FaceClassifier):
             return "exact"
         K, n_entries = self.n_faces, self.n_faces * X.shape[0] * (X.shape[1] + 1)
         if penalty.is_restricted:
-            return "exact" if n_entries <= OPTIONS.max_exact_restricted_entries else "dual"
+            return "exact" if n_entries <= OPTIONS.max_restricted_entries else "dual"
         if penalty.has_penalty_or_signs:
             return "dual" if n_entries <= OPTIONS.max_penalised_entries else "sgd"
         is_small = n_entries + K * OPTIONS.entries_per_program <= OPTIONS.max_exact_entries
@@ -523,11 +517,6 @@ class ConvexPolytopeMachine(FaceClassifier):
         self
             The classifier after this chunk. No data are stored; :func:`polyopt.certify_cpm` takes data and
             faces.
-
-        Raises
-        ------
-        ValueError
-            There is one class, a label is not among the classes, or a parameter needs another solver.
         """
         penalty = self.penalty or FacePenalty()
         is_algorithm_1 = self.solver in ("auto", "sgd") and self.loss == "sum" and penalty.margin == "total"

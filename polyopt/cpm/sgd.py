@@ -94,7 +94,7 @@ OPTIONS = Options()
 #   scores (K): scores of sample i; natural: the face with the highest; floor: h, in nats.
 #   unadjusted (n,): UNADJ, -1 for a positive that was not visited; counts (K,): its counts. Updated.
 #   phi: c ln c for every count c, and for one more than the largest.
-#   tally: COUNTED and ENTROPY are updated.
+#   tally: COUNTED and COUNT_LOG_SUM are updated.
 assign = kernel(
     "cpm_assign",
     "scores: f8 (K); natural: i8; i: i8; floor: f8; unadjusted!: i8 (n); counts!: i8 (K); phi: f8 (p); "

@@ -104,11 +104,9 @@ def solve_cpm_from(
     from polyopt.optim.rounds import FixedAssignmentProblem, run_rounds
 
     problem = _problem(X, y, C, settings)
-    rounds = 1 if hold else settings.max_iter
-    return run_rounds(
-        FixedAssignmentProblem(problem) if hold else problem, assignment, max_iter=rounds,
-        time_limit=settings.time_limit,
-    )  # fmt: skip
+    if hold:
+        return run_rounds(FixedAssignmentProblem(problem), assignment, time_limit=settings.time_limit)
+    return run_rounds(problem, assignment, max_iter=settings.max_iter, time_limit=settings.time_limit)
 
 
 def as_floats(X: Matrix, scale: float) -> Matrix:
