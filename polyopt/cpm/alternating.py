@@ -117,16 +117,16 @@ class PolytopeProblem(AlternatingProblem):
 
     def _assign_at_start(self, directions: Vector, mean: Vector) -> Assignment:
         """Return the assignment after subgradient steps from faces along directions (m, K)."""
-        W = self.options.start_score * np.vstack([directions, -mean @ directions])
+        faces = self.options.start_score * np.vstack([directions, -mean @ directions])  # (m+1, K)
         positive, cost_weights = self.y > 0, self.C[:, None] / self.C.sum()
-        # Steps of length 1/(λ(t+1)) on the objective over ΣC: (λ/2)‖W‖² + weighted mean loss, λ = 2/ΣC.
+        # Steps of length 1/(λ(t+1)) on the objective over ΣC, (λ/2)‖W‖² + weighted mean loss with λ = 2/ΣC.
         for t in range(1, self.options.start_steps + 1):
-            scores = np.asarray(self._lifted @ W)
+            scores = np.asarray(self._lifted @ faces)
             is_best = scores.argmax(axis=1)[:, None] == np.arange(self.n_faces)
             violations = np.where(positive[:, None], is_best & (scores < 1.0), -1.0 * (scores > -1.0))
             negative_gradient = np.asarray(self._lifted.T @ (cost_weights * violations))
-            W += (0.5 * self.C.sum() * negative_gradient - W) / (t + 1.0)
-        return np.where(positive, np.asarray(self._lifted @ W).argmax(axis=1), -1)
+            faces += (0.5 * self.C.sum() * negative_gradient - faces) / (t + 1.0)
+        return np.where(positive, np.asarray(self._lifted @ faces).argmax(axis=1), -1)
 
     def _directions(self, rng: np.random.Generator) -> Vector:
         return rng.normal(size=(self.X.shape[1], self.n_faces))
@@ -169,7 +169,7 @@ class PolytopeProblem(AlternatingProblem):
         solution = solve_explicit_face(self._lifted, self.y, costs, clock.left)
         if solution is not None and gap(solution) <= self.options.exact_gap:
             solution = replace(solution, status=Status.SOLVED)
-        else:
+        else:  # the solvers of cvxpy
             if self._program is None:
                 self._program = cpm.face(self.X, self.y, self.C)
             solution = _best_point(self._program.set(C=costs), gap, self.options.exact_gap, clock)
@@ -250,8 +250,8 @@ class PolytopeProblem(AlternatingProblem):
 
     def reassign(self, point: Solution, assignment: Assignment) -> Assignment:
         """Move each positive to its best face if that lowers its hinge."""
-        decrease = self.options.min_hinge_decrease
-        return reassigned(self.scores(point["W"]), self.y, assignment, decrease)
+        scores = self.scores(point["W"])
+        return reassigned(scores, self.y, assignment, self.options.min_hinge_decrease)
 
 
 def reassigned(

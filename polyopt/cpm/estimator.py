@@ -68,9 +68,7 @@ OPTIONS = Options()
 
 @dataclass(frozen=True, kw_only=True)
 class SGDSettings(Settings):
-    """Settings of the stochastic solver of a Convex Polytope Machine, for its parameter ``sgd``.
-
-    Algorithms 1 and 2 are those of the paper of :class:`ConvexPolytopeMachine`.
+    """Settings of the solver "sgd" of a Convex Polytope Machine: Algorithms 1 and 2 of its paper.
 
     Parameters
     ----------

@@ -183,19 +183,20 @@ class SubsetFace:
             point = newton(A_free, self.c, d, point, eps, tol=newton_tol, keep_zone=signs_hold)
             signs_hold = bool((self._without_wrong_signs(point.w, columns) == point.w).all())
             smooth = multipliers_of(point, self.c)
-            least_squares = fit_margin_multipliers(A_free, self.c, d, point)
-            # Least-squares multipliers are useful once only samples on the margin have 0 < 1 − y_i w·x̃_i < ε.
-            for multipliers in (smooth, least_squares) if stage > 1 else (smooth,):
+            candidates = [smooth]
+            if stage > 1:  # useful once only samples on the margin have 0 < 1 − y_i w·x̃_i < ε
+                candidates.append(fit_margin_multipliers(A_free, self.c, d, point))
+            for multipliers in candidates:
                 v = self._without_wrong_signs(multipliers @ A, columns)
                 bound = _rounded_bound(multipliers, np.abs(v) + self._v_error[columns])
                 if multipliers is smooth and bound > bound_point.bound:  # recomputable from (w, ε)
                     bound_point = BoundPoint(self._embed(point.w, columns), point.eps, bound)
                 if bound > best_bound:
                     best_bound, alpha = bound, multipliers
-                for candidate in (self._without_wrong_signs(point.w, columns), 0.5 * v):
-                    value = self._cost(A, d, candidate)
+                for face in (self._without_wrong_signs(point.w, columns), 0.5 * v):
+                    value = self._cost(A, d, face)
                     if value < best_value:
-                        best_value, w = value, candidate
+                        best_value, w = value, face
             # If the best bound is above the cutoff, continue until the recomputable bound is, too.
             gap_is_closed = best_value - best_bound <= tol * best_value
             if bound_point.bound >= cutoff or (gap_is_closed and best_bound <= cutoff):

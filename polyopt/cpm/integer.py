@@ -54,9 +54,9 @@ class Options:
     n_scales: int = 24  # number of scales at which a real face is rounded
     max_single_changes: int = 24  # number of integers with the largest derivatives that are changed singly
     n_paired: int = 6  # number of integers with the largest derivatives that are changed in pairs
-    max_threshold_cost_rel: float = 1e-3  # relative increase of the cost by a threshold of few digits
+    max_threshold_cost_rel: float = 1e-3  # largest relative increase of the cost by rounding θ
     scale_bits: int = 20  # number of binary digits of a scale δ
-    min_rel_decrease: float = 1e-9  # relative decrease of the cost by a change; also the gap of fits of δ, b
+    min_rel_decrease: float = 1e-9  # relative decrease of the cost for a change, and gap of fits of δ, b
 
 
 OPTIONS = Options()

@@ -90,7 +90,7 @@ class PenalisedAscent:
         squares = X.multiply(X).sum() if is_sparse(X) else float(np.einsum("ij,ij->", X, X))
         self._curvature = 0.5 * (1.0 + squares / max(len(y), 1))  # mean of ½ ‖x̃_i‖²
         self._ridge, self.steps = self._options.ridge_init, 0
-        self._path: CentralPath | None = None  # the interior-point method, to be continued with the same caps
+        self._path: CentralPath | None = None  # the last path, which is continued with the same caps
         self._warm_start: Vector | None = None  # faces (K, m+1) to start the next path from
         self.begin_from(np.zeros(caps.shape))
 
@@ -157,11 +157,12 @@ class PenalisedAscent:
         rows = np.flatnonzero(free.any(axis=1))
         if not len(rows):
             return False
-        block, y = self._X if len(rows) == len(self._y) else self._X[rows], self._y[rows]
+        samples, y = self._X if len(rows) == len(self._y) else self._X[rows], self._y[rows]
         old, caps, gradient = self.alpha[rows], self.caps[rows], np.where(free, gradient, 0.0)[rows]
         bound_moves = np.where(near_bound, to_bound, 0.0)[rows]
         options = self._options
-        system = _System(self._penalty, self.V, block, y, (free & ~near_bound)[rows], options.max_factored)
+        system = _System(self._penalty, self.V, samples, y, (free & ~near_bound)[rows], options.max_factored)
+        # The Hessian of D is −½ A J A', in the notation of _System; both sides of the system are doubled.
         while self._ridge <= options.ridge_max:
             ridge = np.full(gradient.shape, 2.0 * self._ridge * self._curvature)
             direction = bound_moves + 2.0 * system.solve(gradient, ridge)
@@ -170,7 +171,7 @@ class PenalisedAscent:
                 change = new - old
                 if not change.any():
                     break
-                V = self.V + _adjoint(block, y[:, None] * change)
+                V = self.V + _adjoint(samples, y[:, None] * change)
                 W = 0.5 * self._penalty.shrunk(V)
                 increase = float(change.sum() - ((W - self.W) * (W + self.W)).sum())
                 if increase >= options.sufficient_increase * float((gradient * change).sum()) > 0.0:
@@ -247,6 +248,7 @@ class PenalisedAscent:
     # -- parts -----------------------------------------------------------------------------------
 
     def _set_alpha(self, alpha: Vector) -> None:
+        """Set the multipliers, and V, W and the scores that follow from them."""
         self.alpha = alpha.copy()
         V = _adjoint(self._X, self._y[:, None] * self.alpha)
         self._set_faces(V, 0.5 * self._penalty.shrunk(V))
@@ -270,7 +272,7 @@ class _System:
     """
 
     def __init__(
-        self, penalty: FacePenalty, V: Vector, block: Matrix, y: Vector, free: NDArray[np.bool_],
+        self, penalty: FacePenalty, V: Vector, samples: Matrix, y: Vector, free: NDArray[np.bool_],
         max_factored: int,
     ):  # fmt: skip
         self._max_factored = max_factored
@@ -278,7 +280,7 @@ class _System:
         factors = penalty.group_factors(cut)
         self._used = [np.flatnonzero((row[:-1] != 0) & (factors > 0)) for row in cut]
         self._cut, self._factors, self._penalty = cut, factors, penalty
-        self._A = [_signed_rows(block, y, free[:, k], used) for k, used in enumerate(self._used)]
+        self._A = [_signed_rows(samples, y, free[:, k], used) for k, used in enumerate(self._used)]
         self._free = free
         self.size = sum(len(used) + 1 for used in self._used)
         starts = np.cumsum([0, *(len(used) + 1 for used in self._used)])
@@ -364,9 +366,9 @@ def _adjoint(X: Matrix, pairs: Vector) -> Vector:
     return np.column_stack([np.asarray(X.T @ pairs).T, pairs.sum(axis=0)])
 
 
-def _signed_rows(block: Matrix, y: Vector, rows: NDArray[np.bool_], used: NDArray[np.int64]) -> Vector:
+def _signed_rows(samples: Matrix, y: Vector, rows: NDArray[np.bool_], used: NDArray[np.int64]) -> Vector:
     """Return y_i x̃_i of some rows, in the used features and the bias, dense."""
-    part: Any = block[np.flatnonzero(rows)][:, used]
+    part: Any = samples[np.flatnonzero(rows)][:, used]
     part = part.toarray() if is_sparse(part) else part
     return np.column_stack([part, np.ones(len(part))]) * y[rows][:, None]
 
@@ -391,6 +393,7 @@ class CentralPath:
         up, down = penalty.thresholds
         self.bounded = (up > 0.0) | (down > 0.0)  # features with an ℓ1 term or a sign; r is 0 for the others
         self.up, self.down = up[self.bounded], down[self.bounded]  # −down ≤ r ≤ up: λ, or inf by a sign
+        # r begins at 0 if both limits are λ, and at a distance of 1 from a finite limit if the other is inf.
         middle = np.where(np.isinf(self.down), self.up - 1.0, 0.0)
         middle = np.where(np.isinf(self.up), 1.0 - self.down, middle)
         self.r = np.tile(middle, (K, 1))
@@ -414,7 +417,7 @@ class CentralPath:
         gap = np.inf
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             for _ in range(max_steps):
-                gap = self.gap()
+                gap = self.update_gap()
                 if not self._has_warm_start:
                     self.warm_start, self._has_warm_start = self.W, gap <= 1e-2
                 if gap <= gap_tol or is_over():
@@ -450,8 +453,8 @@ class CentralPath:
 
     # -- values ----------------------------------------------------------------------------------
 
-    def gap(self) -> float:
-        """Return the relative gap between the best objective and the best bound so far."""
+    def update_gap(self) -> float:
+        """Set V, the gradient, and the best bound and value so far; return their relative gap."""
         self.V = _adjoint(self.X, self.y * self.alpha)
         self.gradient = 1.0 - self.y * (np.asarray(self.X @ self.W[:, :-1].T) + self.W[:, -1])
         bound = float(self.alpha.sum() - 0.25 * (self.penalty.shrunk(self.V) ** 2).sum())

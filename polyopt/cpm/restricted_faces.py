@@ -12,8 +12,7 @@ from polyopt.cpm.certificate_restricted import certify_cpm_integer, certify_cpm_
 from polyopt.estimators.face_penalty import FacePenalty
 from polyopt.polytope import Polytope
 
-NUMBERS = ("integers", "scales", "thresholds")
-"""Names of arrays in a solution with integers; with an underscore, attributes of a fitted machine."""
+NUMBERS = ("integers", "scales", "thresholds")  # arrays of a solution with integers
 
 
 class WholePolytope(Polytope):

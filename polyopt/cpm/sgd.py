@@ -168,8 +168,8 @@ class CpmSgd:
         self, n_features: int, n_faces: int, *, perplexity: float = 1.0, average: bool = True,
         scale: float = 1.0, seed: int = 0, dtype: type[np.floating[Any]] = np.float32,
     ):  # fmt: skip
-        self.n_faces, self.floor, self.average = n_faces, math.log(max(perplexity, 1.0)), average
-        self.dtype, self.scale = np.dtype(dtype), scale
+        self.n_faces, self.average, self.scale = n_faces, average, scale
+        self.floor = math.log(max(perplexity, 1.0))  # h of Algorithm 2
         self.rng = np.random.default_rng(seed)
         shape = (n_features + 1, padded(n_faces))
         self.U = np.zeros(shape, dtype=dtype)
@@ -242,7 +242,7 @@ class CpmSgd:
             return min(candidates, key=itemgetter(1))
         floor = (1.0 - OPTIONS.perplexity_rounding_rel) * math.exp(self.floor)
 
-        def rank(candidate: tuple[Vector, float]) -> tuple[float, float]:
+        def rank(candidate: tuple[Vector, float]) -> tuple[float, float]:  # the smallest is the best
             W, objective = candidate
             return -min(self._perplexity(W, rows, outside, C), floor), objective
 

@@ -14,8 +14,7 @@ from polyopt.estimators.base import Part
 if TYPE_CHECKING:
     import pandas as pd
 
-BOTH = "both"
-"""The ``inside_label`` for two polytopes."""
+BOTH = "both"  # the `inside_label` for two polytopes
 
 
 class _Side(NamedTuple):
