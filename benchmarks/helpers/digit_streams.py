@@ -39,7 +39,8 @@ class TwoPolytopes:
         for sgd, outer in zip(self.sides, (1.0, -1.0), strict=True):
             faces = np.full(len(y), -1)
             gains = np.full(len(y), self.gain)
-            sgd.learn(rows, outer * y > 0, gains, np.arange(n), faces, faces.copy())
+            arguments = sgd.step_arguments(rows, outer * y > 0, gains, faces, faces.copy())
+            sgd.take_steps(arguments, rows, np.arange(n))
         self.left -= n
         self.seconds += time.process_time() - started
 

@@ -1,8 +1,9 @@
 """Alternating minimisation for the Convex Polytope Machine, with exact convex programs.
 
-An assignment names for each positive (outside the polytope) one of the K faces W (K, m+1), whose score must
-be at least 1; the scores of negatives must be at most −1 on all faces. For a fixed assignment the problem is
-convex. :class:`PolytopeProblem` has the three steps of the loop in :mod:`polyopt.optim.rounds`:
+An assignment (n,) names for each positive (outside the polytope) one of the K faces W (K, m+1), on which its
+score must be at least 1. It is -1 for negatives, whose scores must be at most −1 on all faces. For a fixed
+assignment the problem is convex. :class:`PolytopeProblem` has the three steps of the loop in
+:mod:`polyopt.optim.rounds`:
 
 1. ``start``: an assignment from random faces.
 2. ``solve``: the optimal faces for that assignment, by the program of :mod:`formulations.cpm` or, with a
@@ -11,7 +12,7 @@ convex. :class:`PolytopeProblem` has the three steps of the loop in :mod:`polyop
 
 Steps 2 and 3 never raise the objective. With loss="sum", margin="total" and no penalty the faces are
 independent in step 2: each is a small program (:func:`solve_explicit_face`), and solutions are stored for
-faces that get the same samples again. Otherwise the faces are solved together.
+faces that are assigned the same samples again. Otherwise all faces are one program.
 
 Subclasses replace step 2: :mod:`polyopt.cpm.dual` (coordinate ascent, for large data),
 :mod:`polyopt.cpm.penalised` (Newton steps on the dual of penalised faces) and :mod:`polyopt.cpm.few_features`
@@ -51,13 +52,13 @@ Assignment = NDArray[np.int64]
 class Options:
     """Tolerances and limits of alternating minimisation."""
 
-    min_hinge_decrease: float = 1e-7  # decrease of its hinge for which a positive changes its face
-    exact_gap: float = 1e-8  # certified relative gap up to which a quadratic program counts as solved
-    exact_cone_gap: float = 1e-7  # the same with second-order cones, which are solved to a digit less
-    start_steps: int = 300  # subgradient steps to a start; more changed little on the built-in data
-    start_output: float = 1e-3  # scale of the scores of random faces: far below the margin of 1
-    max_stored_faces: int = 1000  # solved faces that are stored
-    zero_weight_rel: float = 1e-6  # relative to the largest weight: smaller weights may be set to 0
+    min_hinge_decrease: float = 1e-7  # smallest decrease of a positive's hinge for which it changes its face
+    exact_gap: float = 1e-8  # largest certified relative gap of a solved quadratic program
+    exact_cone_gap: float = 1e-7  # largest certified relative gap of a solved second-order cone program
+    start_steps: int = 300  # subgradient steps of a start; more changed little on the built-in data
+    start_score: float = 1e-3  # size of the scores of random faces: far below the margin, which is 1
+    max_stored_faces: int = 1000  # largest number of solved faces that are stored
+    zero_weight_rel: float = 1e-6  # fraction of the largest weight below which a weight may be set to 0
 
 
 class PolytopeProblem(AlternatingProblem):
@@ -103,13 +104,9 @@ class PolytopeProblem(AlternatingProblem):
         """Return each positive's best face after some subgradient steps from small random faces.
 
         These steps lead to far better fixed points than random faces do. They use all samples at once, from
-        faces drawn for centred and scaled data, so that neither the order of the samples nor the repetition
-        of a sample instead of a larger weight makes a difference.
+        faces drawn for centred and scaled data. So the result does not depend on the order of the samples,
+        nor on whether a sample is repeated or has a larger weight.
         """
-        return self.draw(rng)
-
-    def draw(self, rng: np.random.Generator) -> Assignment:
-        """Return the start that subclasses may improve."""
         if self.n_faces == 1:
             return np.where(self.y > 0, 0, -1)
         scaler = StandardScaler(with_mean=False).fit(self.X, sample_weight=self.C)
@@ -120,16 +117,16 @@ class PolytopeProblem(AlternatingProblem):
 
     def _assign_at_start(self, directions: Vector, mean: Vector) -> Assignment:
         """Return the assignment after subgradient steps from faces along directions (m, K)."""
-        W = self.options.start_output * np.vstack([directions, -mean @ directions])
+        faces = self.options.start_score * np.vstack([directions, -mean @ directions])  # (m+1, K)
         positive, cost_weights = self.y > 0, self.C[:, None] / self.C.sum()
-        # The objective is divided by ΣC: (λ/2)‖W‖² + weighted mean loss, λ = 2/ΣC. The step is 1/(λ(t+1)).
+        # Steps of length 1/(λ(t+1)) on the objective over ΣC, (λ/2)‖W‖² + weighted mean loss with λ = 2/ΣC.
         for t in range(1, self.options.start_steps + 1):
-            scores = np.asarray(self._lifted @ W)
+            scores = np.asarray(self._lifted @ faces)
             is_best = scores.argmax(axis=1)[:, None] == np.arange(self.n_faces)
             violations = np.where(positive[:, None], is_best & (scores < 1.0), -1.0 * (scores > -1.0))
             negative_gradient = np.asarray(self._lifted.T @ (cost_weights * violations))
-            W += (0.5 * self.C.sum() * negative_gradient - W) / (t + 1.0)
-        return np.where(positive, np.asarray(self._lifted @ W).argmax(axis=1), -1)
+            faces += (0.5 * self.C.sum() * negative_gradient - faces) / (t + 1.0)
+        return np.where(positive, np.asarray(self._lifted @ faces).argmax(axis=1), -1)
 
     def _directions(self, rng: np.random.Generator) -> Vector:
         return rng.normal(size=(self.X.shape[1], self.n_faces))
@@ -172,7 +169,7 @@ class PolytopeProblem(AlternatingProblem):
         solution = solve_explicit_face(self._lifted, self.y, costs, clock.left)
         if solution is not None and gap(solution) <= self.options.exact_gap:
             solution = replace(solution, status=Status.SOLVED)
-        else:
+        else:  # the solvers of cvxpy
             if self._program is None:
                 self._program = cpm.face(self.X, self.y, self.C)
             solution = _best_point(self._program.set(C=costs), gap, self.options.exact_gap, clock)
@@ -240,8 +237,8 @@ class PolytopeProblem(AlternatingProblem):
     def value(self, W: Vector, Z: Vector) -> float:
         """Return the objective at W (K, m+1) for the assignment Z (n, K)."""
         hinge = Z * slacks(self.scores(W), self.y[:, None])
-        takes_max = (self.y < 0) & (self.loss == "max")
-        loss = np.where(takes_max, hinge.max(axis=1), hinge.sum(axis=1))
+        is_largest = (self.y < 0) & (self.loss == "max")  # the sample's loss is its largest hinge
+        loss = np.where(is_largest, hinge.max(axis=1), hinge.sum(axis=1))
         norm_sq = (W**2).sum() if self.margin == "total" else (W**2).sum(axis=1).max()
         return float(norm_sq + self.C @ loss) + (0.0 if self.penalty is None else self.penalty.value(W))
 
@@ -253,14 +250,14 @@ class PolytopeProblem(AlternatingProblem):
 
     def reassign(self, point: Solution, assignment: Assignment) -> Assignment:
         """Move each positive to its best face if that lowers its hinge."""
-        decrease = self.options.min_hinge_decrease
-        return reassigned(self.scores(point["W"]), self.y, assignment, decrease)
+        scores = self.scores(point["W"])
+        return reassigned(scores, self.y, assignment, self.options.min_hinge_decrease)
 
 
 def reassigned(
     scores: Vector, y: Vector, assignment: Assignment, decrease: float = Options.min_hinge_decrease
 ) -> Assignment:
-    """Move each positive to the face with its highest score, of scores (n, K), if its hinge falls enough."""
+    """Move each positive to the face of its highest score if its hinge falls by more than `decrease`."""
     hinge = slacks(scores, y[:, None])
     own_hinge = np.take_along_axis(hinge, np.maximum(assignment, 0)[:, None], axis=1)[:, 0]
     improves = (y > 0) & (own_hinge > hinge.min(axis=1) + decrease)
@@ -270,9 +267,10 @@ def reassigned(
 def continue_best(
     solution: Solution, problem: PolytopeProblem, max_iter: int, time_limit: float | None
 ) -> Solution:
-    """Continue the best run of many starts with another problem, and return the joint solution.
+    """Continue the best run of many starts with another problem; return its solution, with the runs' history.
 
-    solution: the result of the starts; max_iter: largest number of rounds, including those already made.
+    solution: the result of the starts.
+    max_iter: largest number of rounds, including those that the best run has already made.
     """
     number = number_of_best(solution.runs)
     n_rounds = solution.runs[number].iterations
@@ -290,7 +288,7 @@ def continue_best(
 
 # -- the explicit programs --------------------------------------------------------------------
 
-_QP_SOLVERS = ("CLARABEL", "HIGHS")  # in this order; HiGHS is slower, and exact if it succeeds
+_QP_SOLVERS = ("CLARABEL", "HIGHS")  # in the order of trial: HiGHS is slower, but exact if it succeeds
 
 
 def _zero_solution(faces: dict[str, Vector], alpha: Vector) -> Solution:
@@ -337,14 +335,14 @@ def solve_explicit_face(
     """Solve the program of one face by Clarabel, to about 1e-11.
 
     This is :func:`formulations.cpm.face` without cvxpy, which takes several times as long to compile the
-    program as Clarabel takes to solve it. With the rows y_i x̃_i of A, for the samples that have a cost,
+    program as Clarabel takes to solve it. A has a row y_i x̃_i for each sample with a positive cost:
 
         min  ‖w‖² + c·ξ    subject to    A w + ξ ≥ 1  [alpha],    ξ ≥ 0  [beta].
 
     lifted (n, m+1): the samples x̃_i = (x_i, 1).
-    costs (n,): cost of slack per sample, 0 for a positive of another face; at least one is positive.
-    Returns: primal ``w`` (m+1,), duals ``margin`` (n,); None if Clarabel returned no point, as for data whose
-        squares overflow, or after a time limit.
+    costs (n,): c, cost of slack per sample, 0 for a positive of another face; at least one is positive.
+    Returns: primal ``w`` (m+1,), duals ``margin`` (n,). None if Clarabel returned no point, for example
+        because squares of the data overflow, or if the time limit was reached.
     """
     import clarabel  # type: ignore[import-untyped]
 
@@ -357,7 +355,7 @@ def solve_explicit_face(
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     for name, value in BACKENDS["CLARABEL"].settings.items():
-        if hasattr(settings, name):  # one of these settings is cvxpy's own
+        if hasattr(settings, name):  # False for a setting that only cvxpy has
             setattr(settings, name, value)
     if clock.is_over:
         return None
@@ -390,5 +388,5 @@ def _face_matrices(rows: sp.csc_array) -> tuple[sp.csc_array, sp.csc_array]:
     starts = np.concatenate([rows.indptr, rows.indptr[-1] + 2 * (index + 1)])
     indices = np.concatenate([rows.indices, slack_indices])
     A = sp.csc_array((values, indices, starts), shape=(2 * count, d + count))
-    starts = np.minimum(np.arange(d + count + 1), d)
+    starts = np.minimum(np.arange(d + count + 1), d)  # one entry in each of the first d columns
     return A, sp.csc_array((np.full(d, 2.0), np.arange(d), starts), shape=(d + count, d + count))

@@ -12,9 +12,9 @@ to passes over all samples in memory (:mod:`polyopt.cpm.dual`):
 1. :meth:`BlockAscent.sweep_all` makes a step for every pair of a sample and a face.
 2. :meth:`BlockAscent.find_active` computes all scores at W, and finds the active pairs: those with a
    positive multiplier, or near or inside the margin.
-3. :func:`climb_pairs` makes passes of steps for the active pairs alone, and drops a pair at its bound whose
-   gradient points outwards by more than the largest projected gradient of the previous pass (shrinking).
-   In the end some hundred pairs per face are active, whatever the number of samples.
+3. :func:`climb_pairs` makes passes of steps for the active pairs alone. A pair at its bound is dropped if its
+   gradient points outwards by more than the largest projected gradient of the previous pass (shrinking). In
+   the end some hundred pairs per face are active, whatever the number of samples.
 4. :func:`release` drops the multipliers of positives that have been assigned to another face.
 
 The gradient of a pair is the derivative of the dual by its multiplier, 1 − y_i W_k·x̃_i; the projected
@@ -36,8 +36,8 @@ from polyopt.optim.coordinate_ascent import FaceAscent
 
 Integers = NDArray[np.int64]
 
-# A pass of steps for some pairs, in their order: pair j has the sample chosen[j], the face faces[j] and the
-# multiplier alpha[at[j]].
+# Make a pass of steps for some pairs, in their order: pair j has the sample chosen[j], the face faces[j] and
+# the multiplier alpha[at[j]].
 #   y, caps, squares (n,): labels, largest multipliers and squared lengths of the samples.
 #   W (K, m+1): the faces; alpha, active: multipliers and mask of all pairs. Updated.
 #   shrink_thresholds (K,): outward gradients above which a pair at its bound becomes inactive.
@@ -69,10 +69,9 @@ class BlockAscent(FaceAscent):
     """The dual ascent of a block.
 
     outside, costs (n,): mask of the positives, and costs of slack.
-    assigned (n,): the face of each positive; a number outside 0 to K − 1 means that its face is not among
-        these K.
+    assigned (n,): the face of each positive; a number outside 0 to K − 1 means another face than these K.
     W (K, m+1): the faces for the multipliers of all blocks, including this one.
-    pairs: the block's multipliers, within their caps.
+    pairs: the block's multipliers, within their caps; all others are 0.
     scale: factor of every entry of the samples.
     single: True for scans and sweeps in single precision.
     seed: seed of the order of the steps.
@@ -97,9 +96,10 @@ class BlockAscent(FaceAscent):
     def sweep_all(self) -> tuple[Vector, Pairs]:
         """Make a step for every pair.
 
-        Returns: W (K, m+1), in double precision, and the pairs with a positive multiplier.
+        Returns: W (K, m+1), and the pairs with a positive multiplier.
         """
         self.sweep()
+        # A sweep may be in single precision: W follows in double precision from the changes of multipliers.
         W, changes = self._initial_W, self.alpha.copy()
         initial_rows, initial_faces, initial_alpha = self._initial_pairs
         changes[initial_rows, initial_faces] -= initial_alpha
@@ -119,6 +119,7 @@ class BlockAscent(FaceAscent):
         )
 
     def _pairs(self, rows: Integers, faces: Integers) -> Pairs:
+        """Return the multipliers of some samples and faces, all active."""
         narrow = rows.astype(np.int32), faces.astype(np.int32)
         return Pairs(*narrow, self.alpha[rows, faces], np.ones(len(rows), bool))
 
@@ -127,7 +128,7 @@ def _add(
     samples: Rows, scale: float, y: Vector, rows: Integers, faces: Integers, changes: Vector,
     W: Vector,
 ) -> None:  # fmt: skip
-    """Add to W the contributions of changes of multipliers, in double precision."""
+    """Add to W the contributions of changes of multipliers of pairs (rows, faces) with labels y."""
     for k in range(len(W)):
         of_face = np.flatnonzero((faces == k) & (changes != 0.0))
         loops.add_rows(samples, scale, rows[of_face], 0.5 * y[of_face] * changes[of_face], W[k])
@@ -147,7 +148,8 @@ def release(
     samples, sample_index = np.unique(pairs.rows[is_dropped], return_inverse=True)
     if len(samples):
         rows, faces = as_rows(X[samples]), pairs.faces[is_dropped].astype(np.int64)
-        _add(rows, scale, np.ones(len(sample_index)), sample_index, faces, pairs.alpha[is_dropped], W)
+        labels = np.ones(len(sample_index))  # only positives are dropped
+        _add(rows, scale, labels, sample_index, faces, pairs.alpha[is_dropped], W)
     return W, Pairs(*(values[~is_dropped] for values in pairs))
 
 

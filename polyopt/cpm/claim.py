@@ -1,6 +1,7 @@
 """Statements for claim files of machines with several faces: polytopes, SPLA1 and others.
 
-A claim file states a program, a point and multipliers, so that an independent checker can verify the optimum.
+A claim file states a program, a point and multipliers, from which an independent checker verifies the
+optimum. A *statement* is the content of such a file; the names in quotes below are its fields.
 """
 
 from collections.abc import Sequence
@@ -18,10 +19,11 @@ def state_faces(
 ) -> Statement:  # fmt: skip
     """State the program of faces W (K, m+1), the bias last, with multipliers M (n, K).
 
-    X (n, m), y (n,), caps (n,): samples, labels -1 and +1, and costs.
+    X (n, m), y (n,), caps (n,): samples, labels -1 and +1, and costs of slack.
     size: the regulariser of W, as in the file.
-    assigned (n, K): nonzero if the sample has a loss, "hinge" or "logistic", at the face.
-    combine: "sum" or "worst": a sample's loss is the sum or the largest of those at its faces.
+    assigned (n, K): nonzero if the sample has a loss at the face.
+    loss: "hinge" or "logistic".
+    combine: "sum" or "worst": a sample's loss is the sum of its losses at faces, or the largest of these.
     """
     faces = [_faces_of(is_assigned) for is_assigned in (assigned != 0).tolist()]
     at = "all" if all(numbers == "all" for numbers in faces) else faces

@@ -7,10 +7,10 @@ x̃_i = (x_i, 1) the dual of face k is
 
 where C_ik is the cost of slack C_i, or 0 if positive i is assigned to another face.
 
-1. :func:`solve_cpm_dual` solves these duals. It makes exact coordinate steps (Hsieh et al., 2008) on all
-   faces, in a few passes over the samples. Then it alternates a scan of all samples, which measures the
-   duality gap, and coordinate steps of each face on its active samples, those with a positive multiplier or
-   near or inside the margin (:class:`polyopt.optim.coordinate_ascent.FaceAscent`).
+1. :func:`solve_cpm_dual` solves these duals. First, *sweeps* make exact coordinate steps (Hsieh et al., 2008)
+   on all faces and samples. Then a *scan* of all samples, which measures the duality gap, alternates with a
+   *climb*: coordinate steps of each face on its active samples, those with a positive multiplier or near or
+   inside the margin (:class:`polyopt.optim.coordinate_ascent.FaceAscent`).
 2. :class:`DualProblem` alternates this ascent and the choice of the assignment. The multipliers are a warm
    start for the next round: those of positives that change their face become 0. A round ends early, with an
    open gap, if its objective has fallen and a positive can improve by moving. It returns, for each face, the
@@ -45,23 +45,22 @@ Assignment = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Options:
-    """Limits and tolerances of the ascent and of alternating minimisation."""
+    """Limits and tolerances of the ascent, of alternating minimisation, and of :meth:`DualProblem.loosen`."""
 
-    # Scans are in single precision (about six digits) if all three hold:
-    single_min_entries: int = 1 << 21  # smallest number of entries of X, times K
-    single_max_entry: float = 1e4  # largest absolute entry
-    single_min_tol: float = 1e-5  # smallest relative gap asked for
+    single_min_entries: int = 1 << 21  # entries of X, times K, above which scans may be in single precision
+    single_max_entry: float = 1e4  # largest absolute entry of X for scans in single precision
+    single_min_tol: float = 1e-5  # smallest tolerance for scans in single precision (about six digits)
     min_bound_rise_rel: float = 1e-13  # relative rise of the bound that counts as progress
-    max_gap_ratio: float = 0.99  # to the smallest gap before, for a gap that counts as progress
+    max_gap_ratio: float = 0.99  # ratio to the smallest gap before, below which a gap counts as progress
     max_idle_rounds: int = 30  # rounds without progress after which a run has stalled
-    start_sweeps: int = 2  # passes over all samples from α = 0
-    max_climbs: int = 1000  # ascents, each with a scan, for one assignment
-    tol_factor: float = 0.3  # of the gap, if a solved round has a higher objective than the last one
-    min_tol_factor: float = 1e-3  # limit of these reductions
-    max_loosen_rounds: int = 10  # rounds that improve a start
-    loosen_min_moved: float = 0.002  # fraction of the positives that must move for another such round
-    loosen_correction: float = 0.1  # fraction of a positive's own contribution that is taken off its score
-    block_rows: int = 1 << 12  # samples scored together at random directions
+    start_sweeps: int = 2  # sweeps over all samples from α = 0
+    max_climbs: int = 1000  # largest number of climbs, each with a scan, for one assignment
+    tol_factor: float = 0.3  # factor of the tolerance if a solved round has raised the objective
+    min_tol_factor: float = 1e-3  # fraction of `tol` below which the tolerance is not decreased further
+    max_loosen_rounds: int = 10  # largest number of rounds of loosen
+    loosen_min_moved: float = 0.002  # fraction of the positives that must move for another round of loosen
+    loosen_correction: float = 0.1  # fraction of a positive's own contribution that loosen subtracts
+    block_rows: int = 1 << 12  # samples whose random directions are compared at once; bounds the memory
 
 
 OPTIONS = Options()
@@ -76,7 +75,7 @@ def solve_cpm_dual(
 ) -> Solution:  # fmt: skip
     """Solve the fixed-assignment program to a relative gap `tol`.
 
-    max_iter: largest number of rounds, each a scan and an ascent.
+    max_iter: largest number of rounds, each a scan and a climb.
     Returns: primal ``W`` (K, m+1), bias last; duals ``margin`` (n, K), the α; ``objective`` at W and the
         dual ``bound``, both recomputed in double precision. ``iterations`` counts passes over the data. After
         a limit or Ctrl-C the last iterate is returned, with its valid bound.
@@ -96,8 +95,8 @@ def solve_cpm_dual(
                 "objective": float(ascent.primal.sum()), "bound": float(ascent.dual.sum()),
                 "active": float(ascent.active), "passes": ascent.passes, "seconds": clock.seconds,
             })  # fmt: skip
-            if not ascent.gap > tol or not np.isfinite(ascent.gap):
-                if ascent.check() <= tol:
+            if ascent.gap <= tol or not np.isfinite(ascent.gap):
+                if ascent.check() <= tol:  # the gap in double precision
                     status = Status.SOLVED
                     break
                 ascent.single = False
@@ -127,7 +126,7 @@ def create_ascent(
     C = as_costs(C, len(y))
     checked_assignment = check_assignment(y, n_faces, assignment)
     rows = X if isinstance(X, Rows) else as_rows(X)
-    largest = abs(scale) * max(map(abs, map(float, (rows.values.min(initial=0), rows.values.max(initial=0)))))
+    largest = abs(scale) * max(float(rows.values.max(initial=0)), -float(rows.values.min(initial=0)))
     is_large = len(rows.values) * n_faces > options.single_min_entries
     single = is_large and largest < options.single_max_entry and tol >= options.single_min_tol
     caps = np.repeat(C[:, None], n_faces, axis=1)
@@ -135,7 +134,7 @@ def create_ascent(
 
 
 class _StallDetector:
-    """Stops a run whose bound no longer rises and whose gap no longer falls."""
+    """A stopping test for runs whose bound no longer rises and whose gap no longer falls."""
 
     def __init__(self, options: Options) -> None:
         self._bound, self._gap, self._idle_rounds, self._options = -np.inf, np.inf, 0, options
@@ -158,23 +157,22 @@ class _StallDetector:
 
 @dataclass
 class _Incumbent:
-    """The faces of the last solution, and the terms of their values."""
+    """The faces of the last solution, and the terms of their objectives."""
 
-    W: Vector
-    other_terms: Vector  # ‖W_k‖² + loss of face k on the negatives (K,): the same for every assignment
-    scores: Vector  # scores of the positives (positives, K)
+    W: Vector  # (K, m+1)
+    other_terms: Vector  # (K,) ‖W_k‖² + loss of face k on the negatives: the same for every assignment
+    scores: Vector  # (positives, K) scores of the positives
 
 
 class DualProblem(PolytopeProblem):
     """Alternating minimisation by dual coordinate ascent.
 
     X, y, C, n_faces: as in :class:`~polyopt.cpm.alternating.PolytopeProblem`; X may be float32 or uint8.
-    tol: relative gap of the fixed-assignment program in the last round; also the least increase of a
-        positive's score for which it moves to another face.
+    tol: relative gap of the fixed-assignment program in the last round; also the least increase of its score
+        for which a positive moves to another face.
     scale: factor of every entry of X.
     """
 
-    # State of a run:
     _not_pickled: ClassVar[tuple[str, ...]] = ("_ascent", "_best", "_value", "_warm_assignment")
     _ascent: FaceAscent | None = None
     _best: _Incumbent | None = None
@@ -189,7 +187,7 @@ class DualProblem(PolytopeProblem):
 
     def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Assignment:
         """Return a random assignment, improved by :meth:`loosen`."""
-        return self.loosen(self.draw(rng), time_limit)
+        return self.loosen(super().start(rng), time_limit)
 
     def _assign_at_start(self, directions: Vector, mean: Vector) -> Assignment:
         """Assign each positive to the direction (m, K) in which it is farthest from the positives' mean."""
@@ -211,7 +209,7 @@ class DualProblem(PolytopeProblem):
         clock = Clock(time_limit)
         ascent = self._begin(assignment)
         for _ in range(OPTIONS.max_loosen_rounds):
-            ascent.climb(0.05, accuracy=0.1, passes=3)  # a rough solution suffices
+            ascent.climb(0.05, accuracy=0.1, passes=3)  # rough: a gap of 5 %, or 3 passes
             ascent.scan()
             correction = OPTIONS.loosen_correction * ascent.score_of_own_multiplier()
             new_assignment = self._improve(ascent.scores, assignment, ascent.alpha, correction)
@@ -224,9 +222,9 @@ class DualProblem(PolytopeProblem):
         return assignment
 
     def solve(self, assignment: Assignment, time_limit: float | None = None) -> Solution:
-        """Return the fixed-assignment optimum, or, if a positive can improve by moving, any better point.
+        """Return the optimum for an assignment, or a better point than the last if a positive can improve.
 
-        The number of ascents is limited, because they converge slowly on badly scaled data.
+        The number of climbs is limited, because they converge slowly on badly scaled data.
         """
         clock, last_value = Clock(time_limit), self._value
         if self._warm_assignment is None or not np.array_equal(assignment, self._warm_assignment):
@@ -241,13 +239,13 @@ class DualProblem(PolytopeProblem):
             ascent.scan()
             value = self._update_incumbent(ascent)
             if ascent.gap <= tol:
-                if ascent.check() > self._tol:
+                if ascent.check() > self._tol:  # the gap in double precision
                     ascent.single = False
                 elif ascent.primal.sum() <= last_value or tol < OPTIONS.min_tol_factor * self._tol:
                     status = Status.SOLVED
                     value = self._update_incumbent(ascent, replace_all=ascent.primal.sum() <= last_value)
                     break
-                else:
+                else:  # the objective has risen by less than the gap: ask for a smaller gap
                     tol *= OPTIONS.tol_factor
             elif value < (1.0 - MIN_REL_DECREASE) * last_value and self._can_improve(ascent):
                 status = Status.INACCURATE
@@ -297,6 +295,7 @@ class DualProblem(PolytopeProblem):
         return float(np.minimum(values, ascent.primal).sum())
 
     def _can_improve(self, ascent: FaceAscent) -> bool:
+        """Return True if some positive would move at the incumbent."""
         assert self._best is not None
         new_assignment = self._improve(self._best.scores, ascent.assignment, ascent.alpha)
         return bool((new_assignment != ascent.assignment)[self.y > 0].any())
@@ -309,14 +308,14 @@ class DualProblem(PolytopeProblem):
         A positive supports its face if its score is below 1 or its multiplier is positive. `correction`
         (positives,) is subtracted from the scores on the positives' own faces.
         """
-        positives, samples = np.flatnonzero(self.y > 0), np.arange(len(scores))
+        positives, index = np.flatnonzero(self.y > 0), np.arange(len(scores))
         faces = assignment[positives]
-        own_scores = scores[samples, faces]
-        rivals = scores.copy()
-        rivals[samples, faces] = -np.inf
-        best = rivals.argmax(axis=1)
+        own_scores = scores[index, faces]
+        other_scores = scores.copy()
+        other_scores[index, faces] = -np.inf
+        best = other_scores.argmax(axis=1)
         supports = (own_scores < 1.0) | (alpha[positives, faces] > 0.0)
-        moves = supports & (rivals[samples, best] > own_scores - correction + self._tol)
+        moves = supports & (other_scores[index, best] > own_scores - correction + self._tol)
         new_assignment = assignment.copy()
         new_assignment[positives[moves]] = best[moves]
         return new_assignment

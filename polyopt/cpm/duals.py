@@ -2,7 +2,8 @@
 
 :func:`duals_frame` has a row for each margin constraint y_i W_k·x̃_i ≥ 1 − ξ_ik [alpha] and each slack
 ξ_ik ≥ 0 [beta] of sample i and face W_k; x̃_i is x_i with a 1 appended. With loss="max" a negative has one
-slack ξ_i for all faces. :func:`penalty_rows` has the rows of the penalty on the weights and of their signs.
+slack ξ_i for all faces together. :func:`penalty_rows` has the rows of the penalty on the weights and of the
+sign constraints.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from polyopt.estimators.multiplier_frame import margin_state
 if TYPE_CHECKING:
     import pandas as pd
 
-_ZERO_TOL = 1e-6  # below which a slack, or a multiplier relative to the largest cost, counts as 0
+_ZERO_TOL = 1e-6  # largest slack, and largest multiplier relative to the largest cost, that count as 0
 
 
 def duals_frame(
@@ -29,13 +30,15 @@ def duals_frame(
 ) -> "pd.DataFrame":  # fmt: skip
     """Return the rows of the margin constraints and slacks, in the order of the samples.
 
-    Column ``slack`` is ξ, or y f − 1 + ξ for a margin. Its state follows from y f or, if known, a multiplier:
-    at the cost it is inside the margin, at 0 beyond, else on it (or inside, if faces tie for a common ξ_i).
+    Column ``slack`` is ξ for a slack, and y f − 1 + ξ for a margin constraint. Column ``state`` of a margin
+    constraint follows from its multiplier: at the cost the sample is inside the margin, at 0 beyond it, else
+    on it (or inside, if faces tie for a common ξ_i). Without multipliers the state follows from y f.
 
     X (n, m): samples, scaled as for the solver.
-    y, C (n,): labels, +1 outside and -1 inside; costs of slack.
+    y, C (n,): labels, +1 outside and -1 inside, and costs of slack.
     Z (n, K): 1 if a sample has a margin constraint at face k.
-    rows (n,), labels: numbers of the samples in the data given to ``fit``; class outside, class inside.
+    rows (n,): numbers of the samples in the data given to ``fit``.
+    labels: the class outside and the class inside.
     """
     import pandas as pd
 
@@ -57,7 +60,7 @@ def duals_frame(
         "row": "margin", "letter": "alpha", "sample": rows[sample], "face": face, "label": label,
         "multiplier": multiplier, "slack": y[sample] * output - 1.0 + xi, "output": output, "state": state,
     })  # fmt: skip
-    # A slack common to all faces has β_i = C_i − Σ_k α_ik, others β_ik = C_i − α_ik.
+    # A slack common to all faces has the multiplier β_i = C_i − Σ_k α_ik, another one β_ik = C_i − α_ik.
     slack_multiplier = cost - np.where(has_one_slack[sample], alpha.sum(axis=1)[sample], multiplier)
     slack_rows = pd.DataFrame({
         "row": "slack", "letter": "beta", "sample": rows[sample],
@@ -74,8 +77,9 @@ def penalty_rows(
 ) -> "pd.DataFrame":  # fmt: skip
     """Return the multipliers of the ℓ1 and group penalties and of the signs: a row per face and feature.
 
-    On the weights 2 W = V − r − q + σδ, with multipliers r of the ℓ1 penalty, q of the groups, and δ of the
-    signs σ. Columns as for a slack; ``sample`` is -1, ``output`` the weight, ``feature`` replaces ``slack``.
+    The weights satisfy 2 W = V − r − q + σδ with multipliers r of the ℓ1 penalty, q of the groups, and δ of
+    the signs σ. The columns are those of a slack, but ``sample`` is -1, ``output`` is the weight, and the
+    column ``feature`` replaces ``slack``.
 
     V, W (K, m+1): the sums v_k = Σ_i α_ik y_i x̃_i, and the faces.
     names (m,): names of the features; by default their numbers.

@@ -25,7 +25,7 @@ from formulations.polyhedral import pull
 from formulations.polytope import Loss, assignment_matrix, face_margins, natural_assignment, perplexity
 from polyopt.base.onnx_graph import Graph
 from polyopt.base.types import ClassWeight, SamplesLike, Seed
-from polyopt.certificates.certificate import Certificate
+from polyopt.certificates.certificate import Certificate, combine
 from polyopt.cpm.certificate import certify_cpm, certify_cpm_fixed, certify_cpm_search
 from polyopt.cpm.duals import duals_frame, penalty_rows
 from polyopt.cpm.penalty_term import choose_group_multipliers
@@ -34,7 +34,7 @@ from polyopt.cpm.sgd import CpmSgd
 from polyopt.cpm.solve import Settings as SolverSettings
 from polyopt.cpm.solve import as_floats, solve_cpm, solve_cpm_from
 from polyopt.cpm.stream import PolytopeStream
-from polyopt.cpm.two_sides import BOTH, certificate_of_sides, fit_sides, frame_of_sides, one_sided, set_sides
+from polyopt.cpm.two_sides import BOTH, fit_sides, frame_of_sides, one_sided, set_sides
 from polyopt.estimators.face_penalty import FacePenalty
 from polyopt.estimators.faces import FaceClassifier
 from polyopt.estimators.parameters import POLYTOPE_MACHINE_PARAMETERS, Settings, checked_by, estimator, shared
@@ -48,34 +48,40 @@ if TYPE_CHECKING:
 
     from formulations.error_bounds.rademacher import PolytopeBound
 
-# Number of entries in the programs of all faces together, up to which solver="auto" chooses a solver:
-_MAX_EXACT_ENTRIES = 30_000  # "exact"; two or three seconds for all starts
-_MAX_EXACT_RESTRICTED_ENTRIES = 100_000  # "exact" for faces with few features or integers
-_MAX_PENALISED_ENTRIES = 10_000_000  # "dual" with an ℓ1 or group penalty or signs
-_ENTRIES_PER_PROGRAM = 1_500  # fixed cost of a program, as a number of entries
-_DEFAULT_N_INIT = {"exact": 20, "dual": 20, "sgd": 1, "global": 1}  # by solver
-_DEFAULT_N_INIT_FEW_FEATURES = 10
-_DEFAULT_N_INIT_PENALISED = 5  # solver="dual"; each start is a run without penalty
+_DEFAULT_N_INIT = {"exact": 20, "dual": 20, "sgd": 1, "global": 1}  # number of starts by solver
+
+
+@dataclass(frozen=True)
+class Options:
+    """Parameters of the choices "auto"; the number of entries is that of all programs, K n (m + 1)."""
+
+    max_exact_entries: int = 30_000  # entries up to which solver="exact" is used: 2 to 3 s for all starts
+    entries_per_program: int = 1_500  # fixed cost of a face's program, as a number of entries
+    max_restricted_entries: int = 100_000  # entries up to which "exact" is used for few features or integers
+    max_penalised_entries: int = 10_000_000  # entries up to which "dual" is used with a penalty or signs
+    n_init_few_features: int = 10  # number of starts with max_features
+    n_init_penalised: int = 5  # number of starts of "dual" with a penalty; each begins with a run without it
+
+
+OPTIONS = Options()
 
 
 @dataclass(frozen=True, kw_only=True)
 class SGDSettings(Settings):
-    """Settings of the stochastic solver of a Convex Polytope Machine, for its parameter ``sgd``.
-
-    Algorithms 1 and 2 are those of the paper of :class:`ConvexPolytopeMachine`.
+    """Settings of the solver "sgd" of a Convex Polytope Machine: Algorithms 1 and 2 of its paper.
 
     Parameters
     ----------
     perplexity : float, default=1.0
-        Lower bound, from 1 (none) to K, on the effective number of faces (the exponential of the entropy of
-        the faces' fractions of samples), so that no face is left without samples. Algorithm 2 applies it in
-        each step to the samples inside their margin; it is not a constraint of the program. The perplexity of
-        the result is ``perplexity_``; if it is below the bound, there is a warning.
+        Lower bound, from 1 (no constraint) to K, on the effective number of faces, so that no face is left
+        without samples. This number is the exponential of the entropy of the faces' fractions of samples.
+        Algorithm 2 applies the bound in each step to the samples inside their margin; the program does not
+        have it as a constraint. If ``perplexity_``, that of the result, is below it, there is a warning.
     average : bool, default=True
         True: the result is the better of the average of the iterates and the last one. False: always the last
         iterate, as in Algorithm 1.
     feature_scale : float, default=1.0
-        Factor of every entry of X: with 1/255 bytes are pixels in [0, 1], without a conversion to floats.
+        Factor of every entry of X: 1/255 maps images stored as bytes to [0, 1], without a copy in floats.
 
     Examples
     --------
@@ -98,10 +104,10 @@ class SGDSettings(Settings):
 
 @dataclass(frozen=True)
 class InitialAssignment:
-    """The assignment of a call of ``fit_from``."""
+    """The arguments `assignment` and `hold` of ``fit_from``."""
 
     assignment: NDArray[np.int64]  # (n,) face of each sample of X
-    is_held: bool  # True if the assignment is fixed
+    is_held: bool  # True if the fit may not change the assignment
 
     def of_rows(self, rows: NDArray[np.int64], y: NDArray[Any], n_faces: int) -> NDArray[np.int64]:
         """Return the faces of the samples `rows`, with -1 for those inside (y = -1).
@@ -124,9 +130,10 @@ class ConvexPolytopeMachine(FaceClassifier):
     """Convex Polytope Machine: positives outside a polytope of K faces, negatives inside.
 
     The score is ``f(x) = max_k (W_k'x + b_k)``. The objective is ``||W||² + ||b||² + C Σ ξ``, eq. (6) of
-    [1]_, with the loss ``ξ_i = [1 - f(x_i)]_+`` of a positive and ``ξ_i = Σ_k [1 + W_k'x_i + b_k]_+``, or
-    the largest term of this sum, of a negative. The biases are penalised, as in the paper. With several
-    faces the problem is not convex: which face has the largest score of a positive is part of the solution.
+    [1]_. A positive has the loss ``ξ_i = [1 - f(x_i)]_+``. A negative has the loss
+    ``Σ_k [1 + W_k'x_i + b_k]_+`` for ``loss="sum"``, and the largest term of this sum for ``loss="max"``.
+    The biases are penalised, as in the paper. With several faces the problem is not convex: it contains the
+    choice of a face for each positive, which is the one with the positive's largest score.
 
     Parameters
     ----------
@@ -163,14 +170,15 @@ class ConvexPolytopeMachine(FaceClassifier):
     n_init : int or "auto", default="auto"
         Number of random starts, the best of which is kept; "auto" is 20 for "exact" and "dual", 10 with
         `max_features`, 5 for "dual" with a penalty on the weights (each from a run without penalty), else 1.
-        If there are several, "exact" makes a further run from the best of half as many runs of "dual".
+        If n_init > 1, "exact" also makes n_init/2 runs of "dual", and one more run of its own from the best
+        of these.
     tol : float, default=1e-3
-        "sgd" stops when the relative change of its objective is at most this; "dual" solves the program of an
-        assignment to a relative gap of a tenth of it. "exact" and "global" always solve to 1e-6 or better.
+        "sgd" stops when the relative change of its objective is at most `tol`; "dual" solves the program of
+        an assignment to a relative gap of `tol`/10. "exact" and "global" always solve to 1e-6 or better.
     max_iter : int, default=300
-        Largest number of rounds ("exact", "dual") or epochs ("sgd") per start. The last rounds of the best
-        start, which refine or certify its result ("dual" with a penalty, `max_features`), count too; runs
-        that only provide a start do not. "global" has no such limit.
+        Largest number of rounds ("exact", "dual") or epochs ("sgd") per start. The rounds that refine or
+        certify the best start ("dual" with a penalty, `max_features`) count too; preliminary runs, which
+        only provide a starting point, do not. "global" has no such limit.
 
     Attributes
     ----------
@@ -178,8 +186,7 @@ class ConvexPolytopeMachine(FaceClassifier):
         Face to which each sample outside is assigned, -1 for those inside (binary problems with one side;
         samples of zero weight left out).
     perplexity_ : float
-        Effective number of faces: the exponential of the entropy of the assignment (binary problems with one
-        side).
+        Effective number of faces, as in :class:`SGDSettings` (binary problems with one side).
     sides_ : tuple of ConvexPolytopeMachine
         With ``inside_label="both"``: the machine with ``classes_[1]`` outside and the one with
         ``classes_[0]``.
@@ -234,11 +241,11 @@ class ConvexPolytopeMachine(FaceClassifier):
 
     _initial: InitialAssignment | None = field(init=False, default=None)  # only during fit_from
     _is_held: bool = field(init=False, default=False)  # True after fit_from with hold=True
-    _perplexity: float | None = field(init=False, default=None)
+    _perplexity: float | None = field(init=False, default=None)  # of the fit; None for two sides or a stream
     _incumbent: NDArray[np.float64] | None = field(init=False, default=None)  # faces given to begin_from
 
     _fit_inputs: ClassVar[tuple[str, ...]] = ("_initial", "_incumbent")
-    _dtypes: ClassVar[list[Any]] = [np.float64, np.float32, np.uint8]
+    _dtypes: ClassVar[list[Any]] = [np.float64, np.float32, np.uint8]  # types of X that are not converted
     _scored_dtypes: ClassVar[Any] = _dtypes
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **shared(*POLYTOPE_MACHINE_PARAMETERS),
@@ -265,19 +272,19 @@ class ConvexPolytopeMachine(FaceClassifier):
         if min_perplexity > self.n_faces:
             raise ValueError(f"perplexity must be from 1 to n_faces={self.n_faces}, not {min_perplexity!r}")
         loss_or_margin = f"loss={self.loss!r}" if self.loss != "sum" else ""
-        if penalty.margin != "total":  # it is the one named if both are
+        if penalty.margin != "total":  # if both are set, the message names the margin
             loss_or_margin = f"margin={penalty.margin!r}"
         if loss_or_margin and self.solver not in ("auto", "exact", "global"):
             raise ValueError(
                 f"{loss_or_margin} needs solver='exact' or 'global': the others minimise margin='total', "
                 "loss='sum'"
             )
-        if penalty.has_prices and self.solver == "global":  # an ℓ1 or group penalty, or signs
+        if penalty.has_penalty_or_signs and self.solver == "global":
             raise ValueError(
                 "l1, group and signs need solver='exact', 'dual' or 'sgd': 'global' has no bound with a "
                 "penalty on the weights, so set l1=0, group=0 and signs=None for it"
             )
-        if min_perplexity > 1 and penalty.has_prices:
+        if min_perplexity > 1 and penalty.has_penalty_or_signs:
             raise ValueError(f"perplexity={min_perplexity!r} needs l1=0, group=0 and signs=None")
         if min_perplexity > 1 and (loss_or_margin or self.solver not in ("auto", "sgd")):
             raise ValueError(
@@ -320,11 +327,6 @@ class ConvexPolytopeMachine(FaceClassifier):
         -------
         self
             The fitted classifier.
-
-        Raises
-        ------
-        ValueError
-            The assignment is invalid, or a parameter is set that fit_from does not support.
         """
         if not isinstance(hold, bool | np.bool_):
             raise ValueError(f"hold must be True or False, not {hold!r}")
@@ -370,14 +372,15 @@ class ConvexPolytopeMachine(FaceClassifier):
         # Sparse features without entries are left out; their weights are 0.
         used = UsedFeatures.all(X) if penalty.is_restricted else UsedFeatures.of(X)
         samples, initial = used.samples(X), self._initial
-        self._side, self.solver_ = side, self._pick_solver(samples) if initial is None else "exact"
+        self.solver_ = self._pick_solver(samples) if initial is None else "exact"
+        self._side = side
         self._X, self._y, self._rows, self._costs = X, side * y, rows, self.C * weights
         settings = self._solver_settings()
         if settings.penalty is not None:
             settings = replace(settings, penalty=settings.penalty.of_features(used.columns))
         if settings.known is not None:
             settings = replace(settings, known=used.faces(settings.known))
-        self.__dict__.pop("_incumbent", None)  # it is for one fit only
+        self.__dict__.pop("_incumbent", None)  # an incumbent is for one fit only
         program = (samples, self._y, self._costs, settings)
         if initial is None:
             solution = solve_cpm(*program, self._seed())
@@ -434,9 +437,9 @@ class ConvexPolytopeMachine(FaceClassifier):
     def _default_n_init(self) -> int:
         """Return the number of starts for n_init="auto"."""
         if self._asked_penalty.max_features is not None:
-            return _DEFAULT_N_INIT_FEW_FEATURES
-        if self._asked_penalty.has_prices and self.solver_ == "dual":
-            return _DEFAULT_N_INIT_PENALISED
+            return OPTIONS.n_init_few_features
+        if self._asked_penalty.has_penalty_or_signs and self.solver_ == "dual":
+            return OPTIONS.n_init_penalised
         return _DEFAULT_N_INIT[self.solver_]
 
     def _forget(self) -> None:
@@ -460,19 +463,23 @@ class ConvexPolytopeMachine(FaceClassifier):
             return self.solver
         if self.loss == "max" or penalty.margin == "worst":
             return "exact"
-        n, m = X.shape
+        K, n_entries = self.n_faces, self.n_faces * X.shape[0] * (X.shape[1] + 1)
         if penalty.is_restricted:
-            return "exact" if self.n_faces * n * (m + 1) <= _MAX_EXACT_RESTRICTED_ENTRIES else "dual"
-        if penalty.has_prices:
-            return "dual" if n * m * self.n_faces <= _MAX_PENALISED_ENTRIES else "sgd"
-        is_small = self.n_faces * (n * (m + 1) + _ENTRIES_PER_PROGRAM) <= _MAX_EXACT_ENTRIES
+            return "exact" if n_entries <= OPTIONS.max_restricted_entries else "dual"
+        if penalty.has_penalty_or_signs:
+            return "dual" if n_entries <= OPTIONS.max_penalised_entries else "sgd"
+        is_small = n_entries + K * OPTIONS.entries_per_program <= OPTIONS.max_exact_entries
         return "exact" if is_small and self._asked_sgd.perplexity == 1 else "sgd"
 
-    def _at_once(self) -> str:  # the solver for a pair of classes after the time limit
+    def _at_once(self) -> str:
+        """Return the solver with the earliest first result, for a pair of classes after the time limit.
+
+        loss="max" and margin="worst" have no faster solver than `solver`.
+        """
         penalty = self.penalty or FacePenalty()
         if self.loss == "max" or penalty.margin == "worst":
             return self.solver
-        return "dual" if penalty.has_prices or penalty.is_restricted else "sgd"
+        return "dual" if penalty.has_penalty_or_signs or penalty.is_restricted else "sgd"
 
     def _feature_scale(self) -> float:
         return float(self._asked_sgd.feature_scale)
@@ -491,9 +498,14 @@ class ConvexPolytopeMachine(FaceClassifier):
 
         Parameters
         ----------
-        X, y, classes, sample_weight
-            The chunk, as in :meth:`Polyceptron.partial_fit`: samples (n, m) and their labels (n,), all labels
-            at the first call unless the chunk has them all, non-negative weights (n,).
+        X : array_like or sparse matrix, shape (n, m)
+            Samples of the chunk.
+        y : array_like, shape (n,)
+            Labels of the samples.
+        classes : array_like, optional
+            All labels; needed at the first call unless its chunk has them all.
+        sample_weight : array_like, shape (n,), optional
+            Weights of the samples, non-negative.
         n_total : int, optional
             Number of samples of the whole data set, for which C is the cost: λ = 2/(n_total C). Read at the
             first call; by default the size of the first chunk.
@@ -503,15 +515,10 @@ class ConvexPolytopeMachine(FaceClassifier):
         self
             The classifier after this chunk. No data are stored; :func:`polyopt.certify_cpm` takes data and
             faces.
-
-        Raises
-        ------
-        ValueError
-            There is one class, a label is not among the classes, or a parameter needs another solver.
         """
         penalty = self.penalty or FacePenalty()
-        plain = self.loss == "sum" and penalty.margin == "total" and not penalty.has_prices
-        if self.solver not in ("auto", "sgd") or not plain or penalty.is_restricted:
+        is_algorithm_1 = self.solver in ("auto", "sgd") and self.loss == "sum" and penalty.margin == "total"
+        if not is_algorithm_1 or penalty.has_penalty_or_signs or penalty.is_restricted:
             raise ValueError(
                 "partial_fit is Algorithm 1: it needs solver='sgd', loss='sum' and margin='total', no "
                 "max_features, no integers and no l1, group or signs"
@@ -528,8 +535,8 @@ class ConvexPolytopeMachine(FaceClassifier):
             )
             for _ in sides
         ]  # fmt: skip
-        for learner in learners:
-            learner.U[:-1][~present_features(X)] = 0.0  # until a chunk has entries of them
+        for learner in learners:  # the weight of a feature is 0 until a chunk has entries of the feature
+            learner.U[:-1][~present_features(X)] = 0.0
         return PolytopeStream(learners, sides, n_total)
 
     def _learn(self, X: Any, codes: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
@@ -538,7 +545,8 @@ class ConvexPolytopeMachine(FaceClassifier):
         solutions = self._stream.partial_fit(X, codes, self.C * weights)
         machines = [one_sided(self) for _ in solutions] if self._is_double_sided else [self]
         for machine, side, solution in zip(machines, self._stream.outside_labels, solutions, strict=True):
-            machine._side, machine.solver_, machine.n_iter_ = side, "sgd", solution.iterations
+            machine._side, machine.solver_ = side, "sgd"
+            machine.n_iter_ = solution.iterations
             machine._set_solution(solution)
         if self._is_double_sided:
             set_sides(self, machines)
@@ -555,7 +563,8 @@ class ConvexPolytopeMachine(FaceClassifier):
     def _binary_scores(self, X: Any) -> NDArray[Any]:
         if self._sides is None:
             return super()._binary_scores(X)
-        # Each is positive for classes_[1], so the sum is the difference of the two f(x).
+        # A side's score is f(x) with classes_[1] outside and −f(x) with classes_[0] outside, so the sum of
+        # both is the difference of their f(x).
         first, second = (side._binary_scores(X) for side in self._sides)
         return np.asarray(first + second)
 
@@ -565,7 +574,7 @@ class ConvexPolytopeMachine(FaceClassifier):
         return graph.op("Sum", *(side._draw_scores(graph, x) for side in self._sides))
 
     def _scores_of_faces(self, X: Any) -> NDArray[np.float64]:
-        """Return the scores (n, K); those of integer faces are positive exactly if p_k·x > θ_k."""
+        """Return the scores (n, K); with integers p_k they are positive exactly if p_k·x > θ_k."""
         if not hasattr(self, "integers_"):
             return super()._scores_of_faces(X)
         products = np.asarray(X.astype(np.float64, copy=False) @ self.integers_.T.astype(float))
@@ -573,7 +582,7 @@ class ConvexPolytopeMachine(FaceClassifier):
 
     @property
     def polytope_(self) -> Polytope:
-        """The inside as a set, in the units of X; with `integers` these are its coefficients."""
+        """The inside as a set, in the units of X; with `integers` the coefficients are the integers."""
         polytope = super().polytope_
         if not hasattr(self, "integers_"):
             return polytope
@@ -607,9 +616,10 @@ class ConvexPolytopeMachine(FaceClassifier):
 
     def _binary_certificate(self, tol: float) -> Certificate:
         if self._sides is not None:
-            return certificate_of_sides(self, tol)
+            names = [f"{side.outer_label_} outside" for side in self._sides]
+            return combine([side.certificate(tol) for side in self._sides], names, "sides")
         penalty = self._asked_penalty
-        if self.solver_ == "global" and len(self.W_) > 1:  # one face is a convex program, certified as such
+        if self.solver_ == "global" and len(self.W_) > 1:  # one face is a convex program, certified below
             program = (self._scaled(self._X), self._y, self._costs, self.solution_, tol)
             loss, margin = self._asked["loss"], penalty.margin
             certificate = certify_cpm_search(*program, loss=loss, margin=margin)
@@ -633,7 +643,8 @@ class ConvexPolytopeMachine(FaceClassifier):
     def _binary_duals(self) -> pd.DataFrame:
         if self._sides is not None:
             return frame_of_sides(self, [side.duals_ for side in self._sides])
-        X, labels = self._scaled(self._X), self.classes_[::-1] if self._side > 0 else self.classes_
+        X = self._scaled(self._X)
+        labels = self.classes_[::-1] if self._side > 0 else self.classes_  # class outside, class inside
         Z = assignment_matrix(self._y, len(self.W_), self.assignment_)
         frame = duals_frame(
             X, self._y, self._costs, self.solution_, Z, self._asked["loss"], self._rows, labels

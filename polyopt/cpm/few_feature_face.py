@@ -1,25 +1,25 @@
 """A face of at most s features: its fit to given features, and bounds over all choices of features.
 
 A face is a weight vector w (m+1,), the bias last, for samples x̃_i = (x_i, 1) with labels y_i and costs c_i of
-slack; its cost is ‖w‖² + Σ c_i [1 − y_i w·x̃_i]_+. A node of a branch and bound includes the features "in",
-excludes those "out" and leaves the others free. For any multipliers 0 ≤ α ≤ c, with v = Σ α_i y_i x̃_i,
+slack; its cost is ‖w‖² + Σ c_i [1 − y_i w·x̃_i]_+. A node of a branch and bound includes a set I of features,
+excludes another set, and leaves the others free. For any multipliers 0 ≤ α ≤ c, with v = Σ α_i y_i x̃_i,
 
-    Σ α − ¼ (v_b² + Σ_{j in} v_j² + the s − |in| largest v_j² of the free)
+    Σ α − ¼ (v_b² + Σ_{j in I} v_j² + the s − |I| largest v_j² of the free features)
 
 is a lower bound on the cost of every face of the node (:meth:`SubsetFace.bound`).
 
 :meth:`SubsetFace.relax` finds good multipliers from the perspective relaxation,
 
     min  Σ_j w_j²/z_j + w_b² + Σ_i c_i [1 − y_i w·x̃_i]_+    over w and 0 ≤ z ≤ 1,
-    s.t. Σ_j z_j ≤ s,   z_j = 1 for j in,   z_j = 0 for j out,
+    s.t. Σ_j z_j ≤ s,   z_j = 1 if j is included,   z_j = 0 if j is excluded,
 
 by alternating minimisation. For fixed z this is a hinge program with the penalties d_j = 1/z_j, solved by
 Newton's method on a hinge that is smoothed over a width ε (:mod:`polyopt.cpm.smooth_hinge`); its solution is
-w_j = ½ z_j v_j. For fixed w the optimal free z is min(1, |w_j|/τ), with τ such that they sum to s − |in|. A
-stage is one such pair of steps; ε is decreased from stage to stage. At the optimum all |v_j| with 0 < z_j < 1
-are equal; a power of |v_j| above 1 in the step of z reaches this in fewer stages. If there are many features,
-only some have a column in the relaxation; a feature whose |v_j| turns out to be among the largest is added
-(column generation).
+w_j = ½ z_j v_j. For fixed w the optimal z of the free features is min(1, |w_j|/τ), with τ such that their sum
+is s − |I|. A *stage* is one such pair of steps, with a smaller ε than the last. It multiplies z_j by |v_j|,
+but for τ. A power of |v_j| above 1 has the same fixed points, at which all |v_j| with 0 < z_j < 1 are equal,
+and needs fewer stages. If there are many features, only some have a column in the relaxation; a feature whose
+|v_j| is later among the largest is added (column generation).
 
 :meth:`SubsetFace.fit` solves the hinge program of given features alone, d = 1, in the same way.
 
@@ -49,14 +49,14 @@ class Options:
     """Parameters of fits and relaxations, besides those of :mod:`polyopt.cpm.smooth_hinge`."""
 
     warm_eps: float = 0.2  # first ε from a warm start
-    eps_ratio: float = 0.3  # of ε between the stages of a relaxation: slow, because z changes, too
-    max_stages: int = 18  # of a relaxation
-    min_rel_decrease: float = 1e-3  # tolerance of Newton's method in a relaxation, as in smooth_hinge
-    min_gain: float = 0.1  # increase of the bound per stage, relative to cutoff − bound, to continue
-    min_stages: int = 6  # stages before min_gain is tested
-    weight_power: float = 1.5  # power of |v_j| in the step of z: 1 is optimal for fixed w, more is faster
-    min_weight: float = 1e-3  # lower limit of a free feature's z: the step multiplies z, so 0 would be final
-    max_columns: int = 150  # features with a column in a relaxation
+    eps_ratio: float = 0.3  # ratio of ε between stages of a relaxation; not small, because z changes, too
+    max_stages: int = 18  # largest number of stages of a relaxation
+    min_rel_decrease: float = 1e-3  # tolerance of Newton's method, relative to ε times the largest cost
+    min_gain: float = 0.1  # smallest increase of the bound by a useful stage, relative to cutoff − bound
+    min_stages: int = 6  # number of stages after which a relaxation may end for lack of gain
+    z_power: float = 1.5  # power of |v_j| in the step of z: 1 is optimal for fixed w, more converges faster
+    min_z: float = 1e-3  # lower limit of a free feature's z: stages multiply z, so 0 would be final
+    max_columns: int = 150  # largest number of features with a column at the start of a relaxation
 
 
 OPTIONS = Options()
@@ -88,19 +88,6 @@ class FaceFit(NamedTuple):
     alpha: Vector
     objective: float
     bound: float
-    bound_point: BoundPoint
-
-
-class NodeRelaxation(NamedTuple):
-    """The relaxation of a node.
-
-    w (m+1,), value: its solution and value. If the value is below the cutoff, no multipliers can close the
-        node.
-    bound_point: the point for the bound on the node's faces.
-    """
-
-    w: Vector
-    value: float
     bound_point: BoundPoint
 
 
@@ -136,13 +123,13 @@ class SubsetFace:
         features = np.sort(np.argsort(-sizes, kind="stable")[: self.s])
         return np.asarray(features[sizes[features] > 0.0])
 
-    def excluded(self, inside: Bits, out: Bits) -> Bits:
-        """Return the mask of the excluded features: `out`, or all that are not in if s features are in."""
-        return ~inside if inside.sum() >= self.s else out
+    def exclude_rest(self, included: Bits, excluded: Bits) -> Bits:
+        """Return the mask of the excluded features: all that are not included if s features are included."""
+        return ~included if included.sum() >= self.s else excluded
 
-    def sole_support(self, inside: Bits, out: Bits) -> Integers | None:
+    def sole_support(self, included: Bits, excluded: Bits) -> Integers | None:
         """Return all features that are not excluded if they are at most s, else None."""
-        possible = ~self.excluded(inside, out)
+        possible = ~self.exclude_rest(included, excluded)
         return np.flatnonzero(possible) if possible.sum() <= self.s else None
 
     # -- bounds --------------------------------------------------------------------------------
@@ -155,13 +142,13 @@ class SubsetFace:
         """Return weights w, or v, of some columns with 0 for forbidden signs."""
         return w if self._signs is None else np.where(self._signs[columns] * w < 0.0, 0.0, w)
 
-    def bound(self, alpha: Vector, v: Vector, inside: Bits, out: Bits) -> float:
+    def bound(self, alpha: Vector, v: Vector, included: Bits, excluded: Bits) -> float:
         """Return the bound of multipliers, with v = `signed_sum(alpha)`, on a node's faces, rounded down."""
         sizes = np.abs(v) + self._v_error
-        free = sizes[:-1][~(inside | out)]
-        dropped = max(len(free) - max(self.s - int(inside.sum()), 0), 0)
+        free = sizes[:-1][~(included | excluded)]
+        dropped = max(len(free) - max(self.s - int(included.sum()), 0), 0)
         largest = free if dropped == 0 else np.partition(free, dropped - 1)[dropped:]
-        return _rounded_bound(alpha, np.concatenate([sizes[-1:], sizes[:-1][inside], largest]))
+        return _rounded_bound(alpha, np.concatenate([sizes[-1:], sizes[:-1][included], largest]))
 
     # -- given features ------------------------------------------------------------------------
 
@@ -181,10 +168,10 @@ class SubsetFace:
         w, best_value = np.zeros(len(columns)), np.inf
         alpha, best_bound = np.zeros(len(self.c)), -np.inf
         bound_point = BoundPoint(self._embed(w, columns), point.eps, -np.inf)
-        signs_hold = False
-        A_free = A  # zero columns for the features whose sign constraint is active
-        # With signs more stages, because ε stays until the signs of the active set hold.
-        for stage in range(SMOOTHING.max_stages if self._signs is None else 4 * SMOOTHING.max_stages):
+        signs_hold = False  # True if the w of the last stage satisfies the signs; ε falls only then
+        A_free = A  # A with zero columns for the features whose sign constraint is active
+        max_stages = SMOOTHING.max_stages if self._signs is None else 4 * SMOOTHING.max_stages
+        for stage in range(max_stages):
             if self._signs is not None:
                 is_free = (self._without_wrong_signs(point.w, columns) == point.w) & (point.w != 0.0)
                 is_free |= self._without_wrong_signs(multipliers_of(point, self.c) @ A, columns) != 0.0
@@ -193,60 +180,64 @@ class SubsetFace:
                 point = Smooth(w_free, 1.0 - A @ w_free, point.eps)
             eps = point.eps * (SMOOTHING.eps_ratio if signs_hold else 1.0)
             newton_tol = SMOOTHING.min_rel_decrease * eps * max_cost
-            point = newton(A_free, self.c, d, point, eps, tol=newton_tol, keep=signs_hold)
+            point = newton(A_free, self.c, d, point, eps, tol=newton_tol, keep_zone=signs_hold)
             signs_hold = bool((self._without_wrong_signs(point.w, columns) == point.w).all())
             smooth = multipliers_of(point, self.c)
-            least_squares = fit_margin_multipliers(A_free, self.c, d, point)
-            # Least-squares multipliers are useful once only samples on the margin have 0 < 1 − y_i w·x̃_i < ε.
-            for multipliers in (smooth, least_squares) if stage > 1 else (smooth,):
+            candidates = [smooth]
+            if stage > 1:  # useful once only samples on the margin have 0 < 1 − y_i w·x̃_i < ε
+                candidates.append(fit_margin_multipliers(A_free, self.c, d, point))
+            for multipliers in candidates:
                 v = self._without_wrong_signs(multipliers @ A, columns)
                 bound = _rounded_bound(multipliers, np.abs(v) + self._v_error[columns])
                 if multipliers is smooth and bound > bound_point.bound:  # recomputable from (w, ε)
                     bound_point = BoundPoint(self._embed(point.w, columns), point.eps, bound)
                 if bound > best_bound:
                     best_bound, alpha = bound, multipliers
-                for candidate in (self._without_wrong_signs(point.w, columns), 0.5 * v):
-                    value = self._cost(A, d, candidate)
+                for face in (self._without_wrong_signs(point.w, columns), 0.5 * v):
+                    value = self._cost(A, d, face)
                     if value < best_value:
-                        best_value, w = value, candidate
+                        best_value, w = value, face
+            # If the best bound is above the cutoff, continue until the recomputable bound is, too.
             gap_is_closed = best_value - best_bound <= tol * best_value
-            if bound_point.bound >= cutoff or (gap_is_closed and not best_bound > cutoff):
+            if bound_point.bound >= cutoff or (gap_is_closed and best_bound <= cutoff):
                 break
         return FaceFit(features, self._embed(w, columns), alpha, best_value, best_bound, bound_point)
 
     # -- a node --------------------------------------------------------------------------------
 
     def relax(
-        self, inside: Bits, out: Bits, w: Vector, cutoff: float, rel_gap: float = 0.2, *, cold: bool = False
-    ) -> NodeRelaxation:
-        """Bound all faces of a node by the perspective relaxation.
+        self, included: Bits, excluded: Bits, w: Vector, cutoff: float, rel_gap: float = 0.2, *,
+        cold: bool = False,
+    ) -> tuple[Vector, BoundPoint]:  # fmt: skip
+        """Solve a node's perspective relaxation; return its face w (m+1,) and the point for the node's bound.
 
-        inside, out (m,): masks of the features in, and of those out.
+        included, excluded (m,): masks of features.
         w (m+1,): a warm start, such as the solution of the parent node.
-        cutoff: bound that closes the node.
-        rel_gap: gap at which to stop if the node cannot be closed, relative to cutoff − bound or, without
-            a cutoff, to the value.
-        cold: True if w is not a warm start: ε begins as from w = 0.
+        cutoff: bound that closes the node; inf for none.
+        rel_gap: gap value − bound at which to stop if the value is below the cutoff, so that the node cannot
+            be closed by it; relative to cutoff − bound or, without a cutoff, to the value.
+        cold: True if w is not a warm start: the first ε is that of w = 0.
         """
-        columns = self._columns_at_start(inside, out, w)
-        A, value, bound_point = self._columns(columns), np.inf, BoundPoint(w, OPTIONS.warm_eps, -np.inf)
-        point = Smooth(w[columns], 1.0 - A @ w[columns], begin(0, 0).eps if cold else OPTIONS.warm_eps)
-        z, max_cost = self._optimal_z(np.abs(point.w), columns, inside), float(self.c.max(initial=0.0))
+        columns = self._columns_at_start(included, excluded, w)
+        A, bound_point = self._columns(columns), BoundPoint(w, OPTIONS.warm_eps, -np.inf)
+        first_eps = SMOOTHING.first_eps if cold else OPTIONS.warm_eps
+        point = Smooth(w[columns], 1.0 - A @ w[columns], first_eps)
+        z, max_cost = self._z_of_columns(np.abs(point.w), columns, included), float(self.c.max(initial=0.0))
         for stage in range(OPTIONS.max_stages):
             previous_bound = bound_point.bound
             eps = point.eps * (OPTIONS.eps_ratio if stage else 1.0)
             newton_tol = OPTIONS.min_rel_decrease * eps * max_cost
-            point = newton(A, self.c, 1.0 / z, point, eps, tol=newton_tol, keep=stage > 0)
+            point = newton(A, self.c, 1.0 / z, point, eps, tol=newton_tol, keep_zone=stage > 0)
             alpha, w = multipliers_of(point, self.c), self._embed(point.w, columns)
             v = self.signed_sum(alpha)
-            bound, value = self.bound(alpha, v, inside, out), self._cost(A, 1.0 / z, point.w)
+            bound, value = self.bound(alpha, v, included, excluded), self._cost(A, 1.0 / z, point.w)
             if bound > bound_point.bound:
                 bound_point = BoundPoint(w, point.eps, bound)
-            new_columns = self._new_columns(v, columns, inside, out)
+            new_columns = self._new_columns(v, columns, included, excluded)
             if len(new_columns):
                 all_z = self._embed(z, columns)
                 columns = np.union1d(columns, new_columns)
-                A, z = self._columns(columns), np.maximum(all_z[columns], OPTIONS.min_weight)
+                A, z = self._columns(columns), np.maximum(all_z[columns], OPTIONS.min_z)
                 point = Smooth(w[columns], point.u, point.eps)
             gap_scale = value if cutoff == np.inf else cutoff - bound_point.bound
             gap_is_closed = value <= cutoff and value - bound_point.bound <= rel_gap * gap_scale
@@ -255,10 +246,10 @@ class SubsetFace:
             is_slow = bound_point.bound - previous_bound < OPTIONS.min_gain * (cutoff - previous_bound)
             if stage >= OPTIONS.min_stages and cutoff < np.inf and is_slow:
                 break
-            z = self._optimal_z(z * np.abs(v[columns]) ** OPTIONS.weight_power, columns, inside)
+            z = self._z_of_columns(z * np.abs(v[columns]) ** OPTIONS.z_power, columns, included)
             if self._signs is not None:
-                z = np.where((v[columns] == 0.0) & (self._signs[columns] != 0), OPTIONS.min_weight, z)
-        return NodeRelaxation(w, value, bound_point)
+                z = np.where((v[columns] == 0.0) & (self._signs[columns] != 0), OPTIONS.min_z, z)
+        return w, bound_point
 
     # -- parts ---------------------------------------------------------------------------------
 
@@ -274,40 +265,41 @@ class SubsetFace:
         return embedded
 
     def _columns(self, columns: Integers) -> Vector:
+        """Return columns of the matrix of rows y_i x̃_i, dense."""
         A = self._A[:, columns]
         return np.asfortranarray(A.toarray() if is_sparse(A) else A)
 
-    def _columns_at_start(self, inside: Bits, out: Bits, w: Vector) -> Integers:
+    def _columns_at_start(self, included: Bits, excluded: Bits, w: Vector) -> Integers:
         """Return the first columns of a relaxation: at most `max_columns` features, and the bias."""
-        free = np.flatnonzero(~out)
+        free = np.flatnonzero(~excluded)
         if len(free) > OPTIONS.max_columns:
             size = np.abs(w[:-1])
             if not size.any():
                 size = np.abs(self.signed_sum(self.c)[:-1])
-            order = free[np.argsort(-np.where(inside, np.inf, size)[free], kind="stable")]
+            order = free[np.argsort(-np.where(included, np.inf, size)[free], kind="stable")]
             free = np.sort(order[: OPTIONS.max_columns])
         return np.append(free, self.m)
 
-    def _new_columns(self, v: Vector, columns: Integers, inside: Bits, out: Bits) -> Integers:
+    def _new_columns(self, v: Vector, columns: Integers, included: Bits, excluded: Bits) -> Integers:
         """Return the free features without a column whose v_j² is among the largest."""
-        if len(columns) == self.m + 1 - int(out.sum()):
+        if len(columns) == self.m + 1 - int(excluded.sum()):
             return columns[:0]
-        size = np.where(inside | out, -1.0, np.abs(v[:-1]))
-        n_free = self.s - int(inside.sum())
+        size = np.where(included | excluded, -1.0, np.abs(v[:-1]))
+        n_free = self.s - int(included.sum())
         largest = np.argsort(-size, kind="stable")[: max(n_free, 0)]
         return np.setdiff1d(largest[size[largest] > 0.0], columns)
 
-    def _optimal_z(self, sizes: Vector, columns: Integers, inside: Bits) -> Vector:
+    def _z_of_columns(self, sizes: Vector, columns: Integers, included: Bits) -> Vector:
         """Return the z of the columns that is optimal for |w| = `sizes`; 1 for the bias."""
         z = np.ones(len(columns))
-        free = np.flatnonzero(~inside[columns[:-1]])
-        n_free, size = self.s - int(inside.sum()), sizes[free]
+        free = np.flatnonzero(~included[columns[:-1]])
+        n_free, size = self.s - int(included.sum()), sizes[free]
         if len(free) > n_free and size.any():
-            z[free] = np.maximum(optimal_weights(size, n_free), OPTIONS.min_weight)
+            z[free] = np.maximum(optimal_z(size, n_free), OPTIONS.min_z)
         return z
 
 
-def optimal_weights(sizes: Vector, total: int) -> Vector:
+def optimal_z(sizes: Vector, total: int) -> Vector:
     """Return the z in [0, 1]^k with the sum `total` < k that minimise Σ sizes²/z: min(1, sizes/τ)."""
     order = np.sort(sizes)[::-1]
     tail_sums = np.cumsum(order[::-1])[::-1]

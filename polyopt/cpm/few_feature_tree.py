@@ -1,10 +1,10 @@
 """Branch and bound over the features of a face: the best s features, or the remaining gap.
 
-A node includes some features and excludes others; its bound is that of a relaxation
-(:class:`polyopt.cpm.few_feature_face.SubsetFace`). The node of the least bound is expanded first
-(:class:`SubsetSearch`), and branches on its free feature with the largest weight. At every node a candidate
-is fitted: a face of the included features and the largest of the free. A node with s features included, or
-with at most s not excluded, has only one choice of features, and is solved by its fit.
+A node includes some features, excludes others, and leaves the rest free; its bound is that of a relaxation
+(:class:`polyopt.cpm.few_feature_face.SubsetFace`). The search (:class:`SubsetSearch`) expands the node of the
+least bound, and branches on its free feature with the largest weight. At every node a candidate is fitted: a
+face of the included features and of the free ones with the largest weights. A node with s features included,
+or with at most s not excluded, has only one choice of features, and is solved by its fit.
 
 The proof is stored as a tree, with the point whose multipliers bound each node: it can be checked from the
 data without the search (:mod:`polyopt.cpm.certificate_restricted`).
@@ -15,7 +15,6 @@ Two heuristics improve the incumbent, which makes the tree small: swaps of singl
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
@@ -24,7 +23,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.clock import Clock
-from formulations.language.solution import Status
 from formulations.language.types import Vector
 from polyopt.cpm.certificate_restricted import SubsetTree
 from polyopt.optim import best_first
@@ -41,11 +39,12 @@ if TYPE_CHECKING:
 class Options(best_first.Options):
     """Parameters of the search and of its heuristics."""
 
-    max_tree_entries: int = 1 << 22  # numbers in the stored tree; beyond it only the root is stored
-    min_p: float = 0.02  # limits of the initial probabilities of drawing a feature
-    max_p: float = 0.9
-    max_candidates: int = 200  # features from which subsets are drawn
-    swap_candidates: int = 3  # features to add, and features to remove, in a round of swaps
+    max_tree_entries: int = 1 << 22  # largest number of entries of the stored tree; else only its root is
+    nodes_before_patterns: int = 30  # nodes before subsets of features are drawn; most faces need no more
+    min_p: float = 0.02  # smallest initial probability of drawing a feature
+    max_p: float = 0.9  # largest initial probability of drawing a feature
+    max_candidates: int = 200  # number of features from which subsets are drawn
+    swap_candidates: int = 3  # number of features that may be added, and removed, in a round of swaps
 
 
 DEFAULT = Options()
@@ -54,9 +53,9 @@ DEFAULT = Options()
 class Choice(NamedTuple):
     """A node of the search."""
 
-    number: int  # in the stored tree
-    inside: Bits  # mask (m,) of the included features
-    out: Bits  # mask (m,) of the excluded features
+    number: int  # index in the stored tree, -1 if the tree is not stored
+    included: Bits  # mask (m,) of the included features
+    excluded: Bits  # mask (m,) of the excluded features
     w: Vector  # solution (m+1,) of the relaxation
 
 
@@ -64,14 +63,15 @@ class SubsetSearch(BestFirst[Choice]):
     """The search for the best s features of a face; `best` is the incumbent."""
 
     def __init__(self, face: SubsetFace, tol: float, clock: Clock, options: Options = DEFAULT):
-        super().__init__(0.5 * tol, 2 * face.m + 8 * (face.m + 1) + 200, options)
+        node_bytes = 2 * face.m + 8 * (face.m + 1) + 200  # two masks, w, and objects
+        super().__init__(0.5 * tol, node_bytes, options)
         self.face, self.clock, self.search_options = face, clock, options
         self.best: FaceFit | None = None
         self._exploring = 0.0  # bound of the root until its relaxation is solved
-        self.z = np.full(face.m, face.s / face.m)  # weights of the features in the root relaxation, 0 to 1
-        self._costs: dict[bytes, float] = {}  # of the faces fitted so far, by their features
+        self.root_sizes = np.full(face.m, face.s / face.m)  # |w_j| of the root relaxation over the largest
+        self._costs: dict[bytes, float] = {}  # costs of the faces fitted so far, by their features
         self._tree: list[list[int]] = []  # per node: feature, child that excludes it, child that includes it
-        self._points: list[tuple[Vector, float]] = []
+        self._points: list[tuple[Vector, float]] = []  # per node: w and ε of its BoundPoint
 
     @property
     def objective(self) -> float:
@@ -79,7 +79,7 @@ class SubsetSearch(BestFirst[Choice]):
         return np.inf if self.best is None else self.best.objective
 
     def offer(self, features: ArrayLike) -> float:
-        """Fit a face of at most s features, and return its cost, approximate if the incumbent is better."""
+        """Fit a face of at most s features; return its cost, which is rough if the incumbent's is lower."""
         features = np.unique(np.asarray(features, dtype=np.int64))
         key = features.tobytes()
         if key not in self._costs:
@@ -104,42 +104,28 @@ class SubsetSearch(BestFirst[Choice]):
             self.close(fit.bound)
             self._exploring = np.inf
             return
-        relaxed = face.relax(no_features, no_features, np.zeros(face.m + 1), np.inf, rel_gap=1e-3, cold=True)
-        root = Choice(self._store(relaxed.bound_point), no_features, no_features, relaxed.w)
-        size = np.abs(relaxed.w[: face.m])
-        self.z = size / max(float(size.max(initial=0.0)), 1e-300)
-        self.push([(max(0.0, relaxed.bound_point.bound), root)])
+        w, bound_point = face.relax(
+            no_features, no_features, np.zeros(face.m + 1), np.inf, rel_gap=1e-3, cold=True
+        )
+        root = Choice(self._store(bound_point), no_features, no_features, w)
+        size = np.abs(w[: face.m])
+        self.root_sizes = size / max(float(size.max(initial=0.0)), 1e-300)
+        self.push([(max(0.0, bound_point.bound), root)])
         self._exploring = np.inf
-        self.offer(self._largest(relaxed.w, no_features, no_features))
-
-    def search(
-        self, max_nodes: int, pause: Callable[[SubsetSearch], None] | None = None, after: int = 0
-    ) -> Status:
-        """Search until the gap is closed, or until there are `max_nodes` nodes.
-
-        If the gap is open after `after` nodes, `pause` is called once; it may offer faces.
-        """
-        n_first = min(after, max_nodes)
-        status = self.run(self.clock, n_first)
-        if status is Status.ITERATION_LIMIT and pause is not None and n_first == after:
-            pause(self)
-        if status is Status.ITERATION_LIMIT:
-            status = self.run(self.clock, max_nodes)
-        return status
+        self.offer(self._largest(w, no_features, no_features))
 
     def expand(self, node: OpenNode[Choice]) -> list[tuple[float, Choice]]:
         """Branch on the free feature with the largest weight: exclude it, include it."""
-        self.nodes += 1  # two nodes are bounded
-        number, inside, out, w = node.state
-        free = np.flatnonzero(~(inside | out))
+        self.nodes += 1  # two nodes are bounded, of which BestFirst has counted one
+        number, included, excluded, w = node.state
+        free = np.flatnonzero(~(included | excluded))
         j = int(free[np.argmax(np.abs(w[free]))])
+        is_j = np.arange(len(included)) == j
         children, child_numbers = [], []
-        for is_in in (False, True):
-            masks = inside.copy(), out.copy()
-            masks[0 if is_in else 1][j] = True
+        for masks in ((included, excluded | is_j), (included | is_j, excluded)):
             bound, child = self._child(node, *masks)
             child_numbers.append(child.number)
-            if (~(child.inside | child.out)).any():
+            if (~(child.included | child.excluded)).any():
                 children.append((bound, child))
             else:
                 self.close(bound)
@@ -147,25 +133,25 @@ class SubsetSearch(BestFirst[Choice]):
             self._tree[number][:] = [j, *child_numbers]
         return children
 
-    def _child(self, node: OpenNode[Choice], inside: Bits, out: Bits) -> tuple[float, Choice]:
+    def _child(self, node: OpenNode[Choice], included: Bits, excluded: Bits) -> tuple[float, Choice]:
         """Bound a child by its relaxation, or by its fit if it has only one choice of features."""
         face, cutoff, w = self.face, self.cutoff, node.state.w
-        support = face.sole_support(inside, out)
+        support = face.sole_support(included, excluded)
         if support is not None:
             fit = self._fit(support, w)
             bound = max(node.bound, fit.bound_point.bound, fit.bound)
-            return bound, Choice(self._store(fit.bound_point), inside, ~inside, w)
-        out, w = face.excluded(inside, out), w.copy()
-        w[: face.m][out] = 0.0
-        relaxed = face.relax(inside, out, w, cutoff)
-        if relaxed.bound_point.bound < cutoff:
-            self.offer(self._largest(relaxed.w, inside, out))
-        bound = max(node.bound, relaxed.bound_point.bound)
-        return bound, Choice(self._store(relaxed.bound_point), inside, out, relaxed.w)
+            return bound, Choice(self._store(fit.bound_point), included, ~included, w)
+        excluded, w = face.exclude_rest(included, excluded), w.copy()
+        w[: face.m][excluded] = 0.0
+        w, bound_point = face.relax(included, excluded, w, cutoff)
+        if bound_point.bound < cutoff:
+            self.offer(self._largest(w, included, excluded))
+        bound = max(node.bound, bound_point.bound)
+        return bound, Choice(self._store(bound_point), included, excluded, w)
 
-    def _largest(self, w: Vector, inside: Bits, out: Bits) -> NDArray[np.int64]:
+    def _largest(self, w: Vector, included: Bits, excluded: Bits) -> NDArray[np.int64]:
         """Return s features: the included ones, and the free ones with the largest weights."""
-        return self.face.top_s(np.where(inside, np.inf, np.where(out, -1.0, np.abs(w[: self.face.m]))))
+        return self.face.top_s(np.where(included, np.inf, np.where(excluded, -1.0, np.abs(w[: self.face.m]))))
 
     def _store(self, point: BoundPoint) -> int:
         """Add a node to the stored tree; return its number, or -1 if the tree is too large."""
@@ -223,17 +209,18 @@ def _swaps(best: FaceFit, gradient: Vector, face: SubsetFace, count: int) -> lis
 def draw_patterns(search: SubsetSearch, seed: int) -> None:
     """Fit faces to patterns (subsets) of features that the cross-entropy method draws.
 
-    The initial probabilities are the weights of the root relaxation. A pattern of more than s features is
-    pruned to the s with the largest weights in its fit.
+    The initial probabilities are proportional to the weights of the root relaxation, within limits. A pattern
+    of more than s features is pruned to the s with the largest weights in its fit.
     """
     face, best, options = search.face, search.best, search.search_options
     if best is None:
         return
-    order = np.argsort(-search.z, kind="stable")
+    order = np.argsort(-search.root_sizes, kind="stable")
     candidates = np.union1d(order[: options.max_candidates], best.features)
-    p = np.clip(search.z[candidates], options.min_p, options.max_p)
-    p = np.clip(p * min(1.0, 1.5 * face.s / p.sum()), options.min_p, options.max_p)
-    pruned: dict[bytes, Bits] = {}
+    p = np.clip(search.root_sizes[candidates], options.min_p, options.max_p)
+    p *= min(1.0, 1.5 * face.s / p.sum())  # at most 1.5 s features are expected in a pattern
+    p = np.clip(p, options.min_p, options.max_p)
+    pruned: dict[bytes, Bits] = {}  # the pattern after pruning, by the drawn pattern
 
     def score(pattern: Bits) -> float:
         features = candidates[pattern]

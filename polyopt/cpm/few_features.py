@@ -1,13 +1,13 @@
 """The Convex Polytope Machine with at most s features per face: alternating minimisation and its bound.
 
 For a fixed assignment of the positives to faces, the best features of each face are searched independently
-(:func:`search_subset`). The rounds from many starts use short searches: the face's previous features, the
-largest of the relaxation, and swaps, so no round raises the objective. The best run then continues with
-branch and bound over the features of every face, until the assignment no longer changes; the gap is the
-objective less the sum of the faces' bounds.
+(:func:`search_subset`). The rounds from many starts use short searches without branching: each swaps single
+features, starting from the face's previous features or from those with the largest weights in the relaxation.
+So no round raises the objective. The best run then continues with branch and bound over the features of every
+face, until the assignment no longer changes; the gap is the objective less the sum of the faces' bounds.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -27,9 +27,6 @@ from polyopt.optim.rounds import Stage, run_from_many_starts
 Assignment = NDArray[np.int64]
 Features = NDArray[np.int64]
 
-_NODES_BEFORE_PATTERNS = 30  # nodes before subsets of features are drawn: most faces are proven sooner
-_STARTS_TIME_SHARE = 0.5  # part of the time limit for the rounds from many starts
-
 
 def search_subset(
     face: SubsetFace, *, tol: float = 1e-6, max_nodes: int = 1000, time_limit: float | None = None,
@@ -37,9 +34,11 @@ def search_subset(
 ) -> tuple[SubsetSearch, Status]:  # fmt: skip
     """Search for the best features of a face; the status is SOLVED at the relative gap `tol`.
 
-    max_nodes: limit of the tree's nodes. 0: only swaps, from `features` or else the root relaxation.
+    max_nodes: largest number of the tree's nodes; 0 means swaps only, from `features` or else from those that
+        the root relaxation suggests.
     features: features of the first candidate.
-    A limit or Ctrl-C ends with the incumbent and its bound, after at least one fit.
+    Returns: the search, with the incumbent and its bound, and its status. A limit or Ctrl-C ends the search
+        after at least one fit.
     """
     search = SubsetSearch(face, tol, Clock(time_limit))
     try:
@@ -47,37 +46,31 @@ def search_subset(
         if max_nodes or features is None:
             search.begin()
         swap_features(search)
-
-        def pause(search: SubsetSearch) -> None:
+        n_first = search.search_options.nodes_before_patterns
+        status = search.run(search.clock, min(n_first, max_nodes))
+        if status is Status.ITERATION_LIMIT and n_first <= max_nodes:
             draw_patterns(search, seed)
             swap_features(search)
-
-        return search, search.search(max_nodes, pause, after=_NODES_BEFORE_PATTERNS)
+            status = search.run(search.clock, max_nodes)
+        return search, status
     except KeyboardInterrupt:
         if search.best is None:
             raise
         return search, interrupted()
 
 
-@dataclass
-class _Previous:
-    """Result of the previous round."""
-
-    features: list[Features]  # of each face
-    next_assignment: Assignment
-
-
 class SubsetProblem(PolytopeProblem):
     """Alternating minimisation with at most s features per face, loss="sum".
 
-    large: True to start like the dual solver, for large data.
-    tol, max_nodes: relative gap and limit of nodes of a face's search; 0 nodes for swaps only.
+    large: True to start like :class:`~polyopt.cpm.dual.DualProblem`, for large data.
+    tol: relative gap of a face's search.
+    max_nodes: largest number of nodes of a face's search; 0 means swaps only.
     signs (m,): sign constraints, as in :class:`~polyopt.cpm.few_feature_face.SubsetFace`.
     """
 
-    _not_pickled: ClassVar[tuple[str, ...]] = ("_previous", "_searches", "_lifted")
-    _previous: _Previous | None = None
-    _searches: dict[bytes, tuple[SubsetSearch, Status]] | None = None  # finished ones, by the face's samples
+    _not_pickled: ClassVar[tuple[str, ...]] = ("_features", "_searches", "_lifted")
+    _features: list[Features] | None = None  # features of each face in the previous round of the run
+    _searches: dict[bytes, tuple[SubsetSearch, Status]] | None = None  # made before, by the face's samples
 
     def __init__(
         self, X: Matrix, y: Vector, C: Vector, n_faces: int, max_features: int, *, large: bool = False,
@@ -89,13 +82,13 @@ class SubsetProblem(PolytopeProblem):
         self._starts = DualProblem(X, y, C, n_faces) if large else None
 
     def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Assignment:
-        """Return a random assignment, as without a limit of features."""
-        self._previous = None
+        """Return a start as without a limit of features."""
+        self._features = None
         return super().start(rng) if self._starts is None else self._starts.start(rng, time_limit)
 
-    def begin_from(self, W: Vector, assignment: Assignment) -> None:
-        """Start the next searches from the features of faces (K, m+1) with this next assignment."""
-        self._previous = _Previous([np.flatnonzero(w[:-1]) for w in W], assignment)
+    def begin_from(self, W: Vector) -> None:
+        """Start the next searches from the features of faces (K, m+1)."""
+        self._features = [np.flatnonzero(w[:-1]) for w in W]
 
     def solve(self, assignment: Assignment, time_limit: float | None = None) -> Solution:
         """Return faces ``W`` (K, m+1) for an assignment, with multipliers ``margin`` (n, K) and a bound.
@@ -103,24 +96,16 @@ class SubsetProblem(PolytopeProblem):
         With max_nodes > 0, the duals include the search tree of face k as ``tree_k``, a table of
         :class:`polyopt.cpm.certificate_restricted.SubsetTree`.
         """
-        clock, previous = Clock(time_limit), self._previous
-        is_next = previous is not None and np.array_equal(assignment, previous.next_assignment)
+        clock = Clock(time_limit)
         Z = cpm.assignment_matrix(self.y, self.n_faces, assignment)
         searches = list[tuple[SubsetSearch, Status]]()
         for k, mask in enumerate(Z.T):
             seconds = None if clock.left is None else clock.left / (self.n_faces - k)
-            features = previous.features[k] if previous is not None and is_next else None
+            features = None if self._features is None else self._features[k]
             searches.append(self._search_face(mask, features, seconds))
         solution = self._solution(searches, Z)
-        self.begin_from(solution["W"], assignment)
+        self.begin_from(solution["W"])
         return solution
-
-    def reassign(self, point: Solution, assignment: Assignment) -> Assignment:
-        """Move each positive to its best face if that lowers its hinge."""
-        next_assignment = super().reassign(point, assignment)
-        if self._previous is not None:
-            self._previous.next_assignment = next_assignment
-        return next_assignment
 
     def _search_face(
         self, mask: Vector, features: Features | None, time_limit: float | None
@@ -138,7 +123,7 @@ class SubsetProblem(PolytopeProblem):
         return self._searches[key]
 
     def _solution(self, searches: list[tuple[SubsetSearch, Status]], Z: Vector) -> Solution:
-        """Combine the faces' searches."""
+        """Return the faces of the searches as one solution; Z (n, K) is the assignment as a matrix."""
         W, alpha, trees = np.zeros((self.n_faces, self.X.shape[1] + 1)), np.zeros(Z.shape), {}
         for k, (search, _) in enumerate(searches):
             assert search.best is not None
@@ -161,26 +146,27 @@ def solve_cpm_subset(
     X: Matrix, y: Vector, C: Vector, n_faces: int, max_features: int, *, large: bool = False,
     tol: float = 1e-6, max_nodes: int = 1000, n_init: int = 10, max_iter: int = 300,
     time_limit: float | None = None, seed: int = 0, n_jobs: int | None = None,
-    signs: Features | None = None,
+    signs: Features | None = None, starts_time_fraction: float = 0.5,
 ) -> Solution:  # fmt: skip
     """Alternate from many starts, then continue the best run with branch and bound.
 
-    max_nodes: limit of the nodes per face.
-    max_iter: limit of the rounds per start; for the best run it includes those with branch and bound.
-    Returns: primal ``W`` (K, m+1) and ``assignment`` (n,), -1 at the negatives; duals ``margin`` (n, K), of
-        each face with its selected features, and ``tree_0`` to ``tree_K-1``; ``bound``, for the assignment.
-        The status is ``ITERATION_LIMIT`` if the nodes did not suffice.
+    max_nodes: largest number of nodes per face.
+    max_iter: largest number of rounds per start; for the best run it includes those with branch and bound.
+    starts_time_fraction: fraction of the time limit for the rounds from many starts.
+    Returns: primal ``W`` (K, m+1) and ``assignment`` (n,), -1 at the negatives; duals ``margin`` (n, K) of
+        the faces with their selected features, and ``tree_0`` to ``tree_K-1``; ``bound``, valid for the
+        assignment. The status is ``ITERATION_LIMIT`` if the nodes did not suffice.
     """
     clock, data = Clock(time_limit), (X, y, C, n_faces, max_features)
     best = run_from_many_starts(
         [Stage(SubsetProblem(*data, large=large, seed=seed, signs=signs), max_iter)],
         n_init=n_init if n_faces > 1 else 1, seed=seed, n_jobs=n_jobs,
-        time_limit=None if time_limit is None else _STARTS_TIME_SHARE * time_limit,
+        time_limit=None if time_limit is None else starts_time_fraction * time_limit,
     )  # fmt: skip
     if best.status is Status.INTERRUPTED:
         return best
     proving = SubsetProblem(*data, tol=tol, max_nodes=max_nodes, seed=seed, signs=signs)
-    proving.begin_from(best["W"], best["assignment"])
+    proving.begin_from(best["W"])
     try:
         proven = continue_best(best, proving, max_iter, clock.left)
     except KeyboardInterrupt:  # in the first round

@@ -1,16 +1,18 @@
 """Faces of small integers: real faces are rounded one after the other, with a bound on the loss.
 
-The face whose objective increases least is rounded first. Then the positives are assigned anew, and the real
-faces are refitted, which compensates for the rounding. Once all faces are rounded, assigning and searching
-the integers alternate, without ever raising the objective (:func:`round_faces`).
+:func:`round_faces` has two parts. First the faces are rounded in the order of increasing loss; after each
+one, the positives are assigned anew, and the faces that are still real are refitted, which compensates for
+the rounding. Then assignments and searches for better integers alternate, and never raise the objective.
 
-A rounded face is w = δ (p, −θ) with integers p, a scale δ and a threshold θ. For given p its scores are
-δ p·x + b, so only δ and b = −δθ are left to optimise: the program of a face with the single feature p·x,
-whose square has the penalty ‖p‖². The integers are searched by rounding a real face at several scales, and
-from the best of them by changes of single integers, in the order of the gradient 2δ²p_j − δ v_j,
-v = Σ α_i y_i x_i, and of two integers if no single one helps (:class:`IntegerFace`). Then θ is rounded to as
-few digits as cost no more than a small part of the objective, and δ to so few binary digits that its products
-with the integers are exact: the printed face is the face itself.
+:class:`IntegerFace` rounds one face. A rounded face is w = δ (p, −θ) with integers p, a scale δ and a
+threshold θ. For given p its scores are δ p·x + b, so only δ and b = −δθ are left to optimise: the program of
+a face with the single feature p·x, in which δ² has the penalty ‖p‖². The search for p
+
+1. rounds the real face at several scales, and takes the best p;
+2. changes a single integer, in the order of the derivative 2δ²p_j − δ v_j of the objective by p_j, where
+   v = Σ α_i y_i x_i, or two integers if no single change lowers the cost, until no change does;
+3. rounds θ to as few digits as increase the objective only slightly, and δ to so few binary digits that its
+   products with the integers are exact. So the printed face is the face itself.
 
 The bound is that of the real program for the final assignment, so the loss by rounding is at most the
 objective less the bound.
@@ -46,15 +48,15 @@ Integers = NDArray[np.int64]
 class Options:
     """Parameters of the rounding."""
 
-    max_refit_features: int = 500  # no refits with more features: a step solves so many equations
-    refit_rel_gap: float = 1e-4  # of a refitted face, and of the bound if there are more features
-    max_refits: int = 3  # rounds of assigning and refitting, for each rounded face
-    n_scales: int = 24  # scales at which a real face is rounded
-    max_single_changes: int = 24  # integers that are changed, one at a time
-    n_paired: int = 6  # integers of which any two are changed together
-    max_threshold_cost_rel: float = 1e-3  # increase of the objective by a threshold of few digits
-    scale_bits: int = 20  # binary digits of a scale
-    min_rel_decrease: float = 1e-9  # of the objective for a change; also the gap to which δ and b are fitted
+    max_refit_features: int = 500  # number of features above which real faces are not refitted
+    refit_rel_gap: float = 1e-4  # relative gap of a refitted face, and of the bound without refits
+    max_refits: int = 3  # rounds of assigning and refitting after each rounded face
+    n_scales: int = 24  # number of scales at which a real face is rounded
+    max_single_changes: int = 24  # number of integers with the largest derivatives that are changed singly
+    n_paired: int = 6  # number of integers with the largest derivatives that are changed in pairs
+    max_threshold_cost_rel: float = 1e-3  # largest relative increase of the cost by rounding θ
+    scale_bits: int = 20  # number of binary digits of a scale δ
+    min_rel_decrease: float = 1e-9  # relative decrease of the cost for a change, and gap of fits of δ, b
 
 
 OPTIONS = Options()
@@ -70,9 +72,10 @@ def round_faces(
     """Round the faces of a solution to integers from −M to M, times a scale for each face.
 
     real: solution with real faces ``W`` (K, m+1), which satisfy the signs.
-    max_features: limit of nonzero integers per face; the bound is then for faces of so few features, by
+    max_features: largest number of nonzero integers of a face; the bound is then that of
         :func:`polyopt.cpm.few_features.search_subset` with `max_nodes`, `tol` and `seed`.
-    time_limit: seconds. Every face is rounded once in any case.
+    time_limit: seconds. Every face is rounded once even if they are over.
+    signs (m,): as in :class:`IntegerFace`.
     Returns: primal ``integers`` (K, m), ``scales`` (K,), ``thresholds`` (K,), the faces ``W`` (K, m+1) of
         these, and ``assignment`` (n,); duals ``margin`` (n, K) and ``bound`` of the real program for that
         assignment, with search trees if `max_features` is given.
@@ -112,7 +115,7 @@ def round_faces(
 
 
 class _Rounding:
-    """The state of the rounding: faces W, of which some are rounded, and the assignment z (n,)."""
+    """The state of the rounding: the faces W, their rounded forms, and the assignment z (n,)."""
 
     def __init__(
         self, X: Matrix, y: Vector, C: Vector, M: int, s: int | None, W: Vector, signs: Integers | None,
@@ -121,7 +124,7 @@ class _Rounding:
         self.signs = signs
         self.X, self.y, self.C, self.M, self.s, self.W, self.clock = X, y, C, M, s, W, clock
         self.lifted = cpm.lift(self.X)
-        self.rounded: list[RoundedFace | None] = [None for _ in self.W]
+        self.rounded: list[RoundedFace | None] = [None for _ in self.W]  # None: the face is still real
         self.z = natural_assignment(self.X, self.y, self.W)
 
     def round_all(self) -> None:
@@ -137,7 +140,7 @@ class _Rounding:
                         self.W[j] = self._fit(j)
 
     def search_again(self) -> None:
-        """Alternate searching the integers of every face and assigning, until the assignment is unchanged."""
+        """Alternate the search for the integers of every face and the assignment, until it is unchanged."""
         has_changed = True
         while has_changed:
             for k, face in enumerate(self.rounded):
@@ -181,6 +184,7 @@ class _Rounding:
         return alpha, total, trees
 
     def _costs(self, k: int) -> Vector:
+        """Return the costs (n,) of the samples at face k, 0 for positives of other faces."""
         return np.where((self.y < 0) | (self.z == k), self.C, 0.0)
 
     def _real_face(self, k: int) -> SubsetFace:
@@ -196,6 +200,7 @@ class _Rounding:
         return face.fit(used, tol=OPTIONS.refit_rel_gap, w=self.W[k]).w
 
     def _round(self, k: int, w: Vector, *starts: Integers) -> "RoundedFace":
+        """Round face k from a real face w and from the integers `starts`."""
         return IntegerFace(self.X, self.y, self._costs(k), self.M, self.s, self.signs).round(w, *starts)
 
     def _cost(self, w: Vector, k: int) -> float:
@@ -217,7 +222,7 @@ class _Rounding:
 
 
 class RoundedFace(NamedTuple):
-    """A face of integers, with its cost."""
+    """A face of integers, with its cost as the objective."""
 
     integers: Integers  # p (m,)
     scale: float  # δ
@@ -234,12 +239,12 @@ class RoundedFace(NamedTuple):
 
 @dataclass(frozen=True)
 class _Candidate:
-    """Integers with their optimal scale and bias, and the cost."""
+    """Integers p with their optimal scale δ and bias b, multipliers α, and cost."""
 
     integers: Integers
     scale: float
     bias: float
-    signed_alpha: Vector  # α_i y_i of the samples
+    signed_alpha: Vector  # (n,) α_i y_i
     objective: float
 
 
@@ -247,10 +252,10 @@ class IntegerFace:
     """The search for the integers of one face.
 
     X (n, m), y (n,): samples and labels.
-    c (n,): costs, 0 for positives on other faces.
-    M: the largest integer, at least 1.
-    s: limit of nonzero integers; none by default.
-    signs (m,): +1 or -1 for integers that may not be negative or positive, else 0.
+    c (n,): costs of slack, 0 for positives on other faces.
+    M: largest absolute value of an integer, at least 1.
+    s: largest number of nonzero integers; m by default.
+    signs (m,): +1 for integers that may not be negative, -1 for those that may not be positive, else 0.
     """
 
     def __init__(
@@ -273,31 +278,31 @@ class IntegerFace:
         return self._shorten(best)
 
     def _rounded(self, w: Vector) -> Iterator[Integers]:
-        """Yield the s largest weights of a real face, rounded at several scales."""
+        """Yield the s largest weights (m,) of a real face, rounded at several scales."""
         size = np.abs(w)
         if not size.any():
             return
         largest = np.zeros(self.m)
         order = np.argsort(-size, kind="stable")[: self.s]
         largest[order] = w[order]
-        steps = np.unique(np.round(np.geomspace(1, self.M, OPTIONS.n_scales)).astype(int))
-        for max_entry in np.concatenate([steps, steps[:-1] + 0.4]):  # also scales between the integers
+        max_entries = np.unique(np.round(np.geomspace(1, self.M, OPTIONS.n_scales)).astype(int))
+        for max_entry in np.concatenate([max_entries, max_entries[:-1] + 0.4]):  # 0.4: other roundings
             yield np.clip(np.round(largest * max_entry / size.max()), -self.M, self.M).astype(np.int64)
 
     def _improve(self, current: _Candidate) -> _Candidate | None:
-        """Return integers of lower cost with one or two entries changed; None if no candidate is better."""
+        """Return a candidate of lower cost with one or two integers changed; None if there is none."""
         p, scale, max_changes = current.integers, current.scale, OPTIONS.max_single_changes
         gradient = 2.0 * scale**2 * p - scale * np.asarray(self.X.T @ current.signed_alpha)
-        candidates: list[tuple[float, Integers]] = []  # with a priority, the lowest first
-        is_full = int((p != 0).sum()) >= self.s
+        candidates: list[tuple[float, Integers]] = []  # each with its rank: the lowest is tried first
+        is_full = int((p != 0).sum()) >= self.s  # then an integer that becomes nonzero replaces another one
         for j in np.argsort(-np.abs(gradient), kind="stable")[:max_changes]:
             step = -1 if gradient[j] > 0 else 1
             if abs(p[j] + step) <= self.M and not (is_full and p[j] == 0):
                 candidates.append((-abs(gradient[j]), _replace(p, (j, p[j] + step))))
             elif p[j] == 0 and is_full:
-                for k in np.flatnonzero(np.abs(p) == np.abs(p[p != 0]).min())[:2]:
+                for k in np.flatnonzero(np.abs(p) == np.abs(p[p != 0]).min())[:2]:  # two of the smallest
                     candidates.append((-abs(gradient[j]), _replace(p, (k, 0), (j, step))))
-        for j in np.flatnonzero(p):  # also against the gradient: to 0, and by one towards 0
+        for j in np.flatnonzero(p):  # towards 0 by one, and to 0, even if the derivative is against it
             candidates.append((abs(gradient[j]), _replace(p, (int(j), int(p[j] - np.sign(p[j]))))))
             candidates.append((abs(gradient[j]) * abs(p[j]), _replace(p, (int(j), 0))))
         if np.abs(p).max(initial=0) <= self.M // 2:
@@ -313,7 +318,7 @@ class IntegerFace:
         return None
 
     def _two_changes(self, p: Integers, gradient: Vector) -> Iterator[Integers]:
-        """Yield the integers with any two entries of the largest gradients changed by one."""
+        """Yield p with two integers changed by one, for all pairs of a few with the largest derivatives."""
         order = np.argsort(-np.abs(gradient), kind="stable")[: OPTIONS.n_paired]
         for j, k in combinations(map(int, order), 2):
             for a, b in product((-1, 1), (-1, 1)):
@@ -322,7 +327,7 @@ class IntegerFace:
                     yield integers
 
     def _fit_scale(self, integers: Integers) -> _Candidate:
-        """Fit scale and bias; if the optimal scale is negative, change the signs of all integers."""
+        """Return integers with their optimal scale and bias; their signs change if the scale is negative."""
         key = integers.tobytes()
         if key not in self._fits:
             outputs = np.asarray(self.X @ integers.astype(float)).ravel()
@@ -336,7 +341,7 @@ class IntegerFace:
         return self._fits[key]
 
     def _shorten(self, fit: _Candidate) -> RoundedFace:
-        """Divide by the common divisor, round the threshold to few digits, and refit the scale."""
+        """Return the face with coprime integers, a threshold of few digits, and the scale refitted to it."""
         p, scale = fit.integers, fit.scale
         if not p.any() or not scale > 0.0:
             return RoundedFace(np.zeros_like(p), 1.0, -fit.bias, fit.objective)
@@ -345,13 +350,13 @@ class IntegerFace:
         threshold, max_cost = -fit.bias / scale, fit.objective * (1.0 + OPTIONS.max_threshold_cost_rel)
         outputs = np.asarray(self.X @ p.astype(float)).ravel()
         best = RoundedFace(p, scale, threshold, np.inf)
-        for digits in range(1, 13):  # of the threshold
-            rounded = float(f"{threshold:.{digits}g}")
+        for n_digits in range(1, 13):
+            rounded = float(f"{threshold:.{n_digits}g}")
             norm_sq, scores = float(p @ p) + rounded**2, outputs - rounded
             v, _, _ = self._solve(np.asfortranarray((self.y * scores)[:, None]), np.array([norm_sq]))
             mantissa, exponent = np.frexp(float(v[0]))
-            bits = OPTIONS.scale_bits
-            scale = float(np.ldexp(np.round(mantissa * 2.0**bits), int(exponent) - bits))
+            n_bits = OPTIONS.scale_bits
+            scale = float(np.ldexp(np.round(mantissa * 2.0**n_bits), int(exponent) - n_bits))
             cost = float(scale**2 * norm_sq + self.c @ np.maximum(1.0 - self.y * (scale * scores), 0.0))
             if cost < best.objective and scale > 0.0:
                 best = RoundedFace(p, scale, rounded, cost)
@@ -367,7 +372,7 @@ class IntegerFace:
         for stage in range(SMOOTHING.max_stages):
             eps = point.eps * (SMOOTHING.eps_ratio if stage else 1.0)
             tol = SMOOTHING.min_rel_decrease * eps * max_cost
-            point = newton(A, self.c, d, point, eps, tol=tol, keep=stage > 0)
+            point = newton(A, self.c, d, point, eps, tol=tol, keep_zone=stage > 0)
             cost = float(d @ point.w**2 + self.c @ np.maximum(point.u, 0.0))
             if cost < best_cost:
                 best_v, best_cost = point.w, cost

@@ -2,11 +2,11 @@
 
 Each round of :class:`PenalisedDualProblem` solves the program of :mod:`formulations.cpm_sparse` (ℓ1 and group
 penalty, signs; loss="sum", margin="total") for a fixed assignment of the positives to faces, then reassigns
-them. The solver :mod:`polyopt.cpm.penalised_face_dual` takes the place of the conic programs of
-:class:`~polyopt.cpm.alternating.PolytopeProblem`, and returns exact zeros.
+them. The solver :mod:`polyopt.cpm.penalised_face_dual` replaces the conic programs of
+:class:`~polyopt.cpm.alternating.PolytopeProblem`; its faces have exact zeros.
 
-A start is the result of a run without penalty: under a large penalty all faces would be equal from the first
-round on, and no positive would change its face.
+A start is the result of a run without penalty. With random starts all faces would be equal from the first
+round on under a large penalty, and no positive would change its face.
 """
 
 from dataclasses import replace
@@ -27,16 +27,15 @@ from polyopt.optim.rounds import MIN_REL_DECREASE, run_rounds
 
 Assignment = NDArray[np.int64]
 
-_FIRST_REL_GAP = 1e-2  # relative gap of a round after which the assignment can be improved
-_FINAL_REL_GAP = 1e-8  # relative gap of the result
-_GAP_FACTOR = 0.01  # between the gaps of one round
-
 
 class PenalisedDualProblem(PolytopeProblem):
     """Alternating minimisation with a penalty, loss="sum" and margin="total".
 
     tol: relative gap of the fixed-assignment program in the last round.
-    begin_with: a solution for another penalty or tolerance, as a warm start.
+    warm_start: a solution for another penalty or tolerance.
+    first_tol: relative gap at which a round first tests whether a positive can improve by moving.
+    tol_factor: ratio of successive gaps of a round.
+    final_tol: relative gap of the result, which a certificate needs.
     """
 
     _not_pickled: ClassVar[tuple[str, ...]] = ("_ascent", "_last_value")
@@ -46,11 +45,13 @@ class PenalisedDualProblem(PolytopeProblem):
 
     def __init__(
         self, X: Matrix, y: Vector, C: Vector, n_faces: int, penalty: FacePenalty, *, tol: float = 1e-3,
-        begin_with: Solution | None = None,
+        warm_start: Solution | None = None, first_tol: float = 1e-2, tol_factor: float = 0.01,
+        final_tol: float = 1e-8,
     ):  # fmt: skip
         super().__init__(X, y, C, n_faces, penalty=penalty)
-        self._tol, self._begin_with = tol, begin_with
-        self._unpenalised = DualProblem(X, y, C, n_faces, tol=_FIRST_REL_GAP)
+        self._tol, self._warm_start = tol, warm_start
+        self._first_tol, self._tol_factor, self._final_tol = first_tol, tol_factor, final_tol
+        self._unpenalised = DualProblem(X, y, C, n_faces, tol=first_tol)
 
     def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Assignment:
         """Return the final assignment of a run without penalty."""
@@ -74,17 +75,16 @@ class PenalisedDualProblem(PolytopeProblem):
         return reassigned(scores, self.y, assignment, max(self.options.min_hinge_decrease, self._tol))
 
     def solve(self, assignment: Assignment, time_limit: float | None = None) -> Solution:
-        """Return the fixed-assignment optimum, or, if a positive can improve by moving, any better point."""
+        """Return the optimum for an assignment, or a better point than the last if a positive can improve."""
         clock, caps = Clock(time_limit), self.C[:, None] * assignment_matrix(self.y, self.n_faces, assignment)
         if self._ascent is None:
             self._ascent, self._last_value = PenalisedAscent(self.X, self.y, caps, self.penalty), np.inf
-            if self._begin_with is not None:
-                alpha, W = self._begin_with.duals["margin"], self._begin_with["W"]
-                self._ascent.begin_from(alpha, warm_start=W)
+            if self._warm_start is not None:
+                self._ascent.begin_from(self._warm_start.duals["margin"], warm_start=self._warm_start["W"])
         else:
             self._ascent.begin_from(self._ascent.alpha, caps)
         ascent, first_step = self._ascent, self._ascent.steps
-        tol = max(self._tol, _FIRST_REL_GAP)
+        tol = max(self._tol, self._first_tol)
         while True:
             is_solved = ascent.solve(tol, lambda: clock.is_over)
             value = ascent.primal
@@ -93,8 +93,8 @@ class PenalisedDualProblem(PolytopeProblem):
             has_fallen = value < (1.0 - MIN_REL_DECREASE) * self._last_value
             if has_fallen and (self._improve(ascent.scores, assignment) != assignment).any():
                 break
-            tol = max(self._tol, _GAP_FACTOR * tol)
-        if is_solved and tol <= _FINAL_REL_GAP:
+            tol = max(self._tol, self._tol_factor * tol)
+        if is_solved and tol <= self._final_tol:
             ascent.polish(lambda: clock.is_over)
             value = ascent.primal
         self._last_value = value
@@ -108,11 +108,11 @@ class PenalisedDualProblem(PolytopeProblem):
         )  # fmt: skip
 
     def finish(self, solution: Solution, max_iter: int, time_limit: float | None) -> Solution:
-        """Continue the best of many starts, to the relative gap 1e-8 that a certificate needs."""
+        """Continue the best of many starts, to the relative gap that a certificate needs."""
         if solution.status is not Status.CONVERGED:
             return solution
-        self._tol, self._ascent, self._last_value = min(self._tol, _FINAL_REL_GAP), None, np.inf
-        self._begin_with = solution
+        self._tol, self._ascent, self._last_value = min(self._tol, self._final_tol), None, np.inf
+        self._warm_start = solution
         joint = continue_best(solution, self, max_iter, time_limit)
         if joint.objective > solution.objective or joint.status is Status.INTERRUPTED:
             joint = replace(

@@ -9,19 +9,20 @@ to k. The dual is
 
 where shrunk is the proximal map of the penalty: soft-thresholding of the entries, then of the groups' norms.
 D is concave and differentiable, with the gradient 1 − y_i W_k·x̃_i at the faces W = ½ shrunk V. Every α
-within its caps gives a bound, and faces with exact zeros.
+within its caps gives a lower bound on the primal objective, and faces W with exact zeros.
 
 **Projected Newton** (:class:`PenalisedAscent`; Bertsekas, Projected Newton Methods, 1982). D has second
 derivatives almost everywhere. A step
 
-1. selects the free pairs (i, k): all but those at a bound that the gradient points out of;
-2. computes their Newton direction with a ridge (Levenberg), a system in the nonzero weights;
-3. takes the longest of a few lengths with sufficient increase, clipped to the caps (Armijo).
+1. selects the free pairs (i, k): all but those with α_ik at a bound out of which the gradient points;
+2. computes their Newton direction with a ridge (Levenberg), from a system in the nonzero weights;
+3. clips α plus a multiple of the direction to the caps; of a few multiples it takes the largest one with
+   sufficient increase of D (Armijo).
 
-**Interior point** (:class:`CentralPath`), for cold starts. The ℓ1 term has multipliers r, |r| ≤ λ, where a
-sign constraint removes one of the two limits; the group term has q, of norm at most τ in each group. s and t
-are the multipliers of α ≥ 0 and α ≤ c, p⁺ and p⁻ the positive and negative parts of W, and z is a number for
-each group. The optimum satisfies, for each face,
+**Interior point** (:class:`CentralPath`), for cold starts and warm starts from faces. The ℓ1 term has
+multipliers r with |r| ≤ λ; a sign constraint removes one of the two limits. The group term has multipliers q,
+of norm at most τ in each group. s and t are the multipliers of α ≥ 0 and α ≤ c, p⁺ and p⁻ the positive and
+negative parts of W, and z is a number for each group. The optimum satisfies, for each face,
 
     2 W + r + q = V(α),      1 − y_i W·x̃_i + s_i − t_i = 0,      W = p⁺ − p⁻,      W = z q for each group,
 
@@ -33,9 +34,9 @@ are 0. On the central path all of them equal the barrier parameter μ, which is 
 (Mehrotra's predictor-corrector). Eliminating all variables but W leaves a system of m + 1 rows for each face,
 or of K (m + 1) if groups couple the faces.
 
-A warm start is from faces W that are almost optimal for other caps or another penalty. All products are set
+A warm start begins at faces W that are almost optimal for other caps or another penalty. All products are set
 to one μ, the objective at W over the number of products, and the other variables follow in closed form, so
-only the first equation is violated. From smaller μ many short steps would be needed.
+that only the first equation is violated. A smaller μ would lead to many short steps.
 """
 
 from collections.abc import Callable
@@ -57,18 +58,19 @@ from polyopt.certificates.certificate import relative_gap
 class Options:
     """Parameters of the Newton steps and of the interior-point method."""
 
-    max_factored: int = 1500  # rows of a system that is factored; conjugate gradients above
-    ridge_init: float = 1e-2  # Levenberg's ridge, relative to the mean curvature ½ ‖x̃_i‖² of a pair
-    ridge_min: float = 1e-13
-    ridge_max: float = 1e8
-    warm_steps: int = 12  # Newton steps from a warm start
-    max_steps: int = 300
-    warm_path_steps: int = 20  # interior-point steps from a warm start
-    max_path_steps: int = 60
+    max_factored: int = 1500  # size above which a system is solved by conjugate gradients, not factorised
+    ridge_init: float = 1e-2  # first ridge (Levenberg), relative to the mean of ½ ‖x̃_i‖² over the samples
+    ridge_min: float = 1e-13  # smallest ridge, relative to the same mean
+    ridge_max: float = 1e8  # largest ridge, relative to the same mean; a step that needs more is given up
+    warm_steps: int = 12  # largest number of Newton steps before the interior-point method
+    max_steps: int = 300  # largest number of Newton steps after it, or without it
+    warm_path_steps: int = 20  # largest number of interior-point steps from a warm start
+    max_path_steps: int = 60  # largest number of interior-point steps from a cold start
+    max_direct_features: int = 60  # m + 1 up to which a warm start begins with the interior-point method
     polished_gap: float = 1e-12  # relative gap of :meth:`PenalisedAscent.polish`
-    boundary_fraction: float = 0.995  # of the longest interior-point step
-    n_lengths: int = 6  # Newton step lengths 1, ¼, ... that are tried
-    sufficient_increase: float = 1e-4  # of D, relative to its linear prediction (Armijo)
+    boundary_fraction: float = 0.995  # fraction of the longest interior-point step that is taken
+    n_lengths: int = 6  # number of Newton step lengths 1, ¼, ... that are tried
+    sufficient_increase: float = 1e-4  # increase of D of a Newton step, relative to its linear prediction
 
 
 class PenalisedAscent:
@@ -76,7 +78,8 @@ class PenalisedAscent:
 
     X (n, m): samples, float64.
     caps (n, K): c_ik, the largest value of each multiplier.
-    Attributes: V (K, m+1) and W (K, m+1) at alpha, and the samples' scores (n, K) at W.
+    alpha (n, K), V and W (K, m+1), scores (n, K): multipliers, V and W at these, and scores at W.
+    steps: number of Newton steps so far.
     """
 
     def __init__(
@@ -85,9 +88,9 @@ class PenalisedAscent:
         self._X, self._y, self._penalty, self._options = X, y, penalty, options or Options()
         self.caps = np.ascontiguousarray(caps)
         squares = X.multiply(X).sum() if is_sparse(X) else float(np.einsum("ij,ij->", X, X))
-        self._curvature = 0.5 * (1.0 + squares / max(len(y), 1))
+        self._curvature = 0.5 * (1.0 + squares / max(len(y), 1))  # mean of ½ ‖x̃_i‖²
         self._ridge, self.steps = self._options.ridge_init, 0
-        self._path: CentralPath | None = None  # its last point, to continue with the same caps
+        self._path: CentralPath | None = None  # the last path, which is continued with the same caps
         self._warm_start: Vector | None = None  # faces (K, m+1) to start the next path from
         self.begin_from(np.zeros(caps.shape))
 
@@ -138,27 +141,28 @@ class PenalisedAscent:
         """Make one Newton step; return False if no step length increases the dual objective."""
         gradient = 1.0 - self._y[:, None] * self.scores
         free = (gradient > 0.0) & (self.alpha < self.caps) | (gradient < 0.0) & (self.alpha > 0.0)
-        # Multipliers very near the bound that they move to are set to it, outside the system; if that fails,
-        # all free multipliers are in the system.
+        # Multipliers very near the bound to which they move are set to the bound, outside the system. If
+        # that fails, all free multipliers are in the system.
         to_bound = np.where(gradient < 0.0, -self.alpha, self.caps - self.alpha)
         mean_alpha = self.alpha.sum() / max(np.count_nonzero(self.alpha), 1)
         near_bound = free & (np.abs(to_bound) <= min(1e-3, self.gap) * np.minimum(self.caps, mean_alpha))
-        if self._step(gradient, free, to_bound, near_bound):
+        if self._step_of_pairs(gradient, free, to_bound, near_bound):
             return True
-        return bool(near_bound.any()) and self._step(gradient, free, to_bound, ~free)
+        return bool(near_bound.any()) and self._step_of_pairs(gradient, free, to_bound, np.zeros_like(free))
 
-    def _step(
+    def _step_of_pairs(
         self, gradient: Vector, free: NDArray[np.bool_], to_bound: Vector, near_bound: NDArray[np.bool_]
     ) -> bool:
-        """Step in the free pairs, those near a bound by `to_bound`; return False if none increases D."""
+        """Make a step of the free pairs, those of `near_bound` by `to_bound`; return as :meth:`step`."""
         rows = np.flatnonzero(free.any(axis=1))
         if not len(rows):
             return False
-        block, y = self._X if len(rows) == len(self._y) else self._X[rows], self._y[rows]
+        samples, y = self._X if len(rows) == len(self._y) else self._X[rows], self._y[rows]
         old, caps, gradient = self.alpha[rows], self.caps[rows], np.where(free, gradient, 0.0)[rows]
-        bound_moves = np.where(near_bound & free, to_bound, 0.0)[rows]
+        bound_moves = np.where(near_bound, to_bound, 0.0)[rows]
         options = self._options
-        system = _System(self._penalty, self.V, block, y, (free & ~near_bound)[rows], options.max_factored)
+        system = _System(self._penalty, self.V, samples, y, (free & ~near_bound)[rows], options.max_factored)
+        # The Hessian of D is −½ A J A', in the notation of _System; both sides of the system are doubled.
         while self._ridge <= options.ridge_max:
             ridge = np.full(gradient.shape, 2.0 * self._ridge * self._curvature)
             direction = bound_moves + 2.0 * system.solve(gradient, ridge)
@@ -167,7 +171,7 @@ class PenalisedAscent:
                 change = new - old
                 if not change.any():
                     break
-                V = self.V + _adjoint(block, y[:, None] * change)
+                V = self.V + _adjoint(samples, y[:, None] * change)
                 W = 0.5 * self._penalty.shrunk(V)
                 increase = float(change.sum() - ((W - self.W) * (W + self.W)).sum())
                 if increase >= options.sufficient_increase * float((gradient * change).sum()) > 0.0:
@@ -185,12 +189,12 @@ class PenalisedAscent:
 
         If a few Newton steps do not suffice, the interior-point method runs, and Newton steps follow.
         """
-        # With few features a warm interior-point start is faster than Newton steps.
-        skip_newton = self.W.shape[1] <= 60 and self._warm_start is not None
-        if self.alpha.any() and self._steps(tol, 0 if skip_newton else self._options.warm_steps, is_over):
+        few_features = self.W.shape[1] <= self._options.max_direct_features
+        n_first = 0 if few_features and self._warm_start is not None else self._options.warm_steps
+        if self.alpha.any() and self._run_newton(tol, n_first, is_over):
             return True
         if not self._has_small_systems:
-            return self._steps(tol, self._options.max_steps, is_over)
+            return self._run_newton(tol, self._options.max_steps, is_over)
         # If the data are badly scaled, good multipliers may imply bad faces: then solve to a smaller gap.
         for gap_tol, max_steps in (
             (max(0.1 * tol, 1e-8), self._options.warm_path_steps),
@@ -198,22 +202,22 @@ class PenalisedAscent:
         ):
             if not is_over():
                 self._run_interior_point(gap_tol, is_over)
-            if self._steps(tol, max_steps, is_over):
+            if self._run_newton(tol, max_steps, is_over):
                 return True
         return False
 
     def polish(self, is_over: Callable[[], bool] = lambda: False) -> None:
-        """Continue to the gap `polished_gap`, which makes the single optimality conditions accurate, too."""
+        """Continue to the gap `polished_gap`, so that each optimality condition is accurate, too."""
         gap, max_steps = self._options.polished_gap, self._options.warm_steps
-        if not self._steps(gap, max_steps, is_over) and self._has_small_systems and not is_over():
+        if not self._run_newton(gap, max_steps, is_over) and self._has_small_systems and not is_over():
             self._run_interior_point(gap, is_over)
-            self._steps(gap, max_steps, is_over)
+            self._run_newton(gap, max_steps, is_over)
 
     @property
     def _has_small_systems(self) -> bool:
         """True if the interior-point method's systems are small enough to be factorised."""
-        rows = self.W.shape[1] if self._penalty.group == 0.0 else self.W.size
-        return rows <= self._options.max_factored
+        size = self.W.shape[1] if self._penalty.group == 0.0 else self.W.size
+        return size <= self._options.max_factored
 
     def _run_interior_point(self, gap_tol: float, is_over: Callable[[], bool]) -> None:
         """Run the interior-point method, and keep its multipliers if D is larger there."""
@@ -221,7 +225,7 @@ class PenalisedAscent:
         path = self._path or CentralPath(self._X, self._y, self.caps, self._penalty, self._warm_start)
         cold, warm = self._options.max_path_steps, self._options.warm_path_steps
         converged = path.follow(gap_tol, cold if self._warm_start is None else warm, is_over)
-        if not converged and self._warm_start is not None and not is_over():
+        if not converged and self._warm_start is not None and not is_over():  # a cold start
             path = CentralPath(self._X, self._y, self.caps, self._penalty)
             converged = path.follow(gap_tol, cold, is_over)
         self._path, self._warm_start = (path, path.warm_start) if converged else (None, None)
@@ -230,7 +234,7 @@ class PenalisedAscent:
             self._set_alpha(previous_alpha)
         self._ridge = 1e-8  # small, because Newton steps from an interior point need no damping
 
-    def _steps(self, tol: float, max_steps: int, is_over: Callable[[], bool]) -> bool:
+    def _run_newton(self, tol: float, max_steps: int, is_over: Callable[[], bool]) -> bool:
         """Make at most `max_steps` Newton steps; return True if the gap is at most `tol`."""
         for _ in range(max_steps):
             if self.gap <= tol:
@@ -244,6 +248,7 @@ class PenalisedAscent:
     # -- parts -----------------------------------------------------------------------------------
 
     def _set_alpha(self, alpha: Vector) -> None:
+        """Set the multipliers, and V, W and the scores that follow from them."""
         self.alpha = alpha.copy()
         V = _adjoint(self._X, self._y[:, None] * self.alpha)
         self._set_faces(V, 0.5 * self._penalty.shrunk(V))
@@ -267,7 +272,7 @@ class _System:
     """
 
     def __init__(
-        self, penalty: FacePenalty, V: Vector, block: Matrix, y: Vector, free: NDArray[np.bool_],
+        self, penalty: FacePenalty, V: Vector, samples: Matrix, y: Vector, free: NDArray[np.bool_],
         max_factored: int,
     ):  # fmt: skip
         self._max_factored = max_factored
@@ -275,11 +280,11 @@ class _System:
         factors = penalty.group_factors(cut)
         self._used = [np.flatnonzero((row[:-1] != 0) & (factors > 0)) for row in cut]
         self._cut, self._factors, self._penalty = cut, factors, penalty
-        self._A = [_signed_rows(block, y, free[:, k], used) for k, used in enumerate(self._used)]
+        self._A = [_signed_rows(samples, y, free[:, k], used) for k, used in enumerate(self._used)]
         self._free = free
         self.size = sum(len(used) + 1 for used in self._used)
         starts = np.cumsum([0, *(len(used) + 1 for used in self._used)])
-        self._slices = [slice(*pair) for pair in pairwise(starts.tolist())]  # of the faces' nonzero weights
+        self._slices = [slice(*pair) for pair in pairwise(starts.tolist())]  # nonzero weights of each face
 
     def solve(self, rhs: Vector, ridge: Vector) -> Vector:
         """Return (A J A' + D)⁻¹ b = D⁻¹ (b − A (J⁻¹ + A'D⁻¹A)⁻¹ A'D⁻¹ b), with b = `rhs`, D = `ridge`."""
@@ -361,9 +366,9 @@ def _adjoint(X: Matrix, pairs: Vector) -> Vector:
     return np.column_stack([np.asarray(X.T @ pairs).T, pairs.sum(axis=0)])
 
 
-def _signed_rows(block: Matrix, y: Vector, rows: NDArray[np.bool_], used: NDArray[np.int64]) -> Vector:
+def _signed_rows(samples: Matrix, y: Vector, rows: NDArray[np.bool_], used: NDArray[np.int64]) -> Vector:
     """Return y_i x̃_i of some rows, in the used features and the bias, dense."""
-    part: Any = block[np.flatnonzero(rows)][:, used]
+    part: Any = samples[np.flatnonzero(rows)][:, used]
     part = part.toarray() if is_sparse(part) else part
     return np.column_stack([part, np.ones(len(part))]) * y[rows][:, None]
 
@@ -372,14 +377,15 @@ class CentralPath:
     """The interior-point method, with the variables of the module docstring; p⁺, p⁻ are `p_up`, `p_down`.
 
     start (K, m+1): faces of a warm start; by default each multiplier begins in the middle of its interval.
-    best (n, K): feasible multipliers with the best bound so far.
-    warm_start (K, m+1): the first iterate within one per cent of the optimum, or else the last one.
+    best (n, K), bound: feasible multipliers with the best bound so far, and this bound.
+    value: smallest objective so far.
+    warm_start (K, m+1): the first iterate W with a gap of at most one per cent, or else the last one.
     """
 
     def __init__(self, X: Matrix, y: Vector, caps: Vector, penalty: FacePenalty, start: Vector | None = None):
         self.X, self.y, self.penalty = X, y[:, None], penalty
         K, m = caps.shape[1], penalty.n_features
-        self.has_cap = caps > 0.0
+        self.has_cap = caps > 0.0  # False: the pair is not assigned, and its multiplier is 0
         self.caps = np.where(self.has_cap, caps, 1.0)
         self.alpha = np.where(self.has_cap, 0.5 * self.caps, 0.0)
         self.W = np.zeros((K, m + 1))
@@ -387,6 +393,7 @@ class CentralPath:
         up, down = penalty.thresholds
         self.bounded = (up > 0.0) | (down > 0.0)  # features with an ℓ1 term or a sign; r is 0 for the others
         self.up, self.down = up[self.bounded], down[self.bounded]  # −down ≤ r ≤ up: λ, or inf by a sign
+        # r begins at 0 if both limits are λ, and at a distance of 1 from a finite limit if the other is inf.
         middle = np.where(np.isinf(self.down), self.up - 1.0, 0.0)
         middle = np.where(np.isinf(self.up), 1.0 - self.down, middle)
         self.r = np.tile(middle, (K, 1))
@@ -410,7 +417,7 @@ class CentralPath:
         gap = np.inf
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             for _ in range(max_steps):
-                gap = self.gap()
+                gap = self.update_gap()
                 if not self._has_warm_start:
                     self.warm_start, self._has_warm_start = self.W, gap <= 1e-2
                 if gap <= gap_tol or is_over():
@@ -434,7 +441,7 @@ class CentralPath:
         self.s, self.t = mu / alpha, mu / (self.caps - alpha)
         weights, two_sided = W[:, :-1][:, self.bounded], np.isfinite(self.up) & np.isfinite(self.down)
         width = np.where(two_sided, self.up + self.down, 1.0)
-        p = 0.5 * (abs(weights) + np.sqrt(weights**2 + 4.0 * mu))  # with a sign: |W|, but positive
+        p = 0.5 * (abs(weights) + np.sqrt(weights**2 + 4.0 * mu))  # for a signed weight: |W| made positive
         slack = np.where(two_sided, _root(weights, width, mu), mu / p)  # r + down, or up − r if down is inf
         self.r = np.where(np.isinf(self.down), self.up - slack, slack - self.down)
         self.p_up = np.where(np.isinf(self.up), 0.0, mu / np.where(two_sided, width - slack, slack))
@@ -446,8 +453,8 @@ class CentralPath:
 
     # -- values ----------------------------------------------------------------------------------
 
-    def gap(self) -> float:
-        """Return the relative gap between the best objective and the best bound so far."""
+    def update_gap(self) -> float:
+        """Set V, the gradient, and the best bound and value so far; return their relative gap."""
         self.V = _adjoint(self.X, self.y * self.alpha)
         self.gradient = 1.0 - self.y * (np.asarray(self.X @ self.W[:, :-1].T) + self.W[:, -1])
         bound = float(self.alpha.sum() - 0.25 * (self.penalty.shrunk(self.V) ** 2).sum())
@@ -518,7 +525,7 @@ class CentralPath:
     def _direction(
         self, factors: list[Vector], mu: float, correction: dict[str, Vector]
     ) -> dict[str, Vector]:
-        """Return the Newton direction of each variable for products equal to μ plus `correction`."""
+        """Return the Newton direction of each variable, for products equal to μ plus `correction`."""
         alpha = np.where(self.has_cap, self.alpha, 1.0)
         s, t, p_up, p_down = (mu + correction.get(name, 0.0) for name in ("s", "t", "p_up", "p_down"))
         rhs = np.where(self.has_cap, self.gradient + s / alpha - t / (self.caps - self.alpha), 0.0)
@@ -533,21 +540,22 @@ class CentralPath:
             weight_rhs -= self.q + self._apply_group_inverse(group_rhs)
         W = self._solve(factors, face_rhs)
         scores = self.y * (np.asarray(self.X @ W[:, :-1].T) + W[:, -1])
-        step = {"W": W, "alpha": np.where(self.has_cap, (rhs - scores) / self.curvature, 0.0)}
-        cap_slack = self.caps - self.alpha
-        step["s"] = np.where(self.has_cap, (s - self.s * step["alpha"]) / alpha - self.s, 0.0)
-        step["t"] = np.where(self.has_cap, (t + self.t * step["alpha"]) / cap_slack - self.t, 0.0)
-        step["r"] = (W[:, :-1][:, self.bounded] + split_rhs) / self.l1_diagonal
-        above, below = self.up - self.r, self.down + self.r
-        step["p_up"] = _divided(p_up, self.p_up, above) - self.p_up + _times(self.p_up, step["r"] / above)
-        step["p_down"] = _divided(p_down, self.p_down, below) - self.p_down
-        step["p_down"] -= _times(self.p_down, step["r"] / below)
+        step_alpha = np.where(self.has_cap, (rhs - scores) / self.curvature, 0.0)
+        step_r = (W[:, :-1][:, self.bounded] + split_rhs) / self.l1_diagonal
+        cap_slack, above, below = self.caps - self.alpha, self.up - self.r, self.down + self.r
+        p_down = _divided(p_down, self.p_down, below) - self.p_down - _times(self.p_down, step_r / below)
+        direction = {
+            "W": W, "alpha": step_alpha, "r": step_r, "p_down": p_down,
+            "s": np.where(self.has_cap, (s - self.s * step_alpha) / alpha - self.s, 0.0),
+            "t": np.where(self.has_cap, (t + self.t * step_alpha) / cap_slack - self.t, 0.0),
+            "p_up": _divided(p_up, self.p_up, above) - self.p_up + _times(self.p_up, step_r / above),
+        }  # fmt: skip
         if self.grouped:
-            step["q"] = self._apply_group_inverse(W[:, :-1] + group_rhs)
+            direction["q"] = step_q = self._apply_group_inverse(W[:, :-1] + group_rhs)
             slack = self._cone_slack()
-            products = np.bincount(self.penalty.groups, (self.q * step["q"]).sum(0), minlength=len(slack))
-            step["z"] = (mu + 2.0 * self.z * products) / slack - self.z
-        return step
+            products = np.bincount(self.penalty.groups, (self.q * step_q).sum(0), minlength=len(slack))
+            direction["z"] = (mu + 2.0 * self.z * products) / slack - self.z
+        return direction
 
     def _apply_group_inverse(self, weights: Vector) -> Vector:
         """Return M⁻¹ (see :meth:`_factor`) times weights (K, m)."""
@@ -563,24 +571,23 @@ class CentralPath:
         parts = [sl.cho_solve((factor, True), row) for factor, row in zip(factors, rhs, strict=True)]
         return np.array(parts)
 
-    def _max_step(self, step: dict[str, Vector]) -> float:
+    def _max_step(self, direction: dict[str, Vector]) -> float:
         """Return the longest step within all bounds, at most 1 / `boundary_fraction`."""
-        multiple = min(
-            1.0 / Options.boundary_fraction,
-            _max_multiple(self.alpha, step["alpha"]), _max_multiple(self.caps - self.alpha, -step["alpha"]),
-            _max_multiple(self.s, step["s"]), _max_multiple(self.t, step["t"]),
-            _max_multiple(self.up - self.r, -step["r"]), _max_multiple(self.down + self.r, step["r"]),
-            _max_multiple(self.p_up, step["p_up"]), _max_multiple(self.p_down, step["p_down"]),
-        )  # fmt: skip
+        alpha, r = direction["alpha"], direction["r"]
+        positive = [(self.alpha, alpha), (self.caps - self.alpha, -alpha)]  # with the change of each
+        positive += [(self.up - self.r, -r), (self.down + self.r, r)]
+        positive += [(getattr(self, name), direction[name]) for name in ("s", "t", "p_up", "p_down")]
+        multiple = min(1.0 / Options.boundary_fraction, *(_max_multiple(*pair) for pair in positive))
         if self.grouped:
-            multiple = min(multiple, _max_multiple(self.z, step["z"]), self._max_cone_step(step["q"]))
+            z_multiple = _max_multiple(self.z, direction["z"])
+            multiple = min(multiple, z_multiple, self._max_cone_step(direction["q"]))
         return multiple
 
-    def _max_cone_step(self, step: Vector) -> float:
+    def _max_cone_step(self, q_direction: Vector) -> float:
         """Return the step length at which the norm of some group's q reaches τ."""
         groups, slack = self.penalty.groups, self._cone_slack()
-        products = np.bincount(groups, (self.q * step).sum(0), minlength=len(slack))
-        squares = np.bincount(groups, (step * step).sum(0), minlength=len(slack))
+        products = np.bincount(groups, (self.q * q_direction).sum(0), minlength=len(slack))
+        squares = np.bincount(groups, (q_direction * q_direction).sum(0), minlength=len(slack))
         # The positive root of squares·length² + 2·products·length = slack.
         denominator = products + np.sqrt(products**2 + squares * slack)
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -1,10 +1,11 @@
-"""The penalty on the weights of faces in a certificate: values and bounds as intervals (balls).
+"""The penalty on the weights of faces in a certificate: values and bounds as intervals.
 
+An interval is a :class:`polyopt.linalg.rounding.Ball`, a midpoint and a radius that includes rounding errors.
 As in :mod:`formulations.face_penalty`, λ is the penalty of the ℓ1 norm, τ that of the norms of groups, and σ
-are sign constraints. The dual depends on V (K, m+1), V_k = Σ_i α_ik y_i x̃_i, by shrunk V: its entries are
-soft-thresholded by λ and the signs, then the norms of its groups by τ. For margin="worst" a bound is
+are sign constraints. The dual depends on V (K, m+1), V_k = Σ_i α_ik y_i x̃_i, through shrunk V: the entries of
+V are soft-thresholded by λ and the signs, then the norms of its groups by τ. For margin="worst" a bound is
 Σ α − ¼ (Σ_k ‖N_k‖)² with N_k = V_k − r_k − q_k + σ δ_k, for any feasible multipliers r, q, δ of the ℓ1 term,
-the groups and the signs. Thresholding gives the best r and δ for q (:func:`choose_group_multipliers`).
+the groups and the signs. For given q (:func:`choose_group_multipliers`) thresholding gives the best r and δ.
 """
 
 import numpy as np
@@ -16,7 +17,7 @@ from polyopt.linalg.rounding import Ball
 
 
 def checked_penalty(penalty: FacePenalty | None, n_features: int) -> FacePenalty | None:
-    """Return the penalty, or None if it is zero; raise ValueError for another number of features."""
+    """Return the penalty, or None if it is zero; ValueError if it is not for `n_features` features."""
     if penalty is None or penalty.is_absent:
         return None
     return penalty.checked(n_features)
@@ -41,8 +42,8 @@ def penalty_value(penalty: FacePenalty, W: Vector) -> Ball:
 def shrunk_square_sum(penalty: FacePenalty, V: Ball, q: Vector | None = None) -> Ball:
     """Return ‖shrunk V‖² for V (m+1, K).
 
-    q (K, m): multipliers of the groups, of norm at most τ in each; the squared norms are then those of the
-        faces, (K,), after thresholding V − q by λ and the signs.
+    q (K, m): multipliers of the groups, of norm at most τ in each, for margin="worst". Then the result is
+        ‖N_k‖² (K,), with N from V − q by thresholding by λ and the signs.
     """
     weights, bias = V[:-1], V[-1]
     sizes = thresholded_sizes(penalty, weights if q is None else weights - q.T)
@@ -65,8 +66,8 @@ def thresholded_sizes(penalty: FacePenalty, V: Ball) -> Ball:
 def choose_group_multipliers(penalty: FacePenalty, V: Vector, W: Vector) -> Vector:
     """Return multipliers q (K, m) of the groups for V (K, m+1) at faces W; 0 without groups.
 
-    For a group with nonzero weights q is τ times their direction, which is optimal at optimal faces; for
-    another one it is V after thresholding, scaled down to the norm τ if it is larger.
+    For a group with nonzero weights q is τ times their direction, which is optimal at optimal faces. For
+    another group q is V after thresholding, scaled down to the norm τ if its norm is larger.
     """
     if penalty.group == 0.0:
         return np.zeros((len(V), penalty.n_features))
@@ -92,7 +93,7 @@ def _group_norms(penalty: FacePenalty, sizes: Ball) -> Ball:
 
 
 def root(squares: Ball) -> Ball:
-    """Return the square roots of intervals, from those of their ends."""
+    """Return intervals that contain the square roots of all numbers in `squares`."""
     low = np.sqrt(np.maximum(squares.lower, 0.0))
     high = np.nextafter(np.sqrt(np.maximum(squares.upper, 0.0)), np.inf)
     mid = 0.5 * (low + high)

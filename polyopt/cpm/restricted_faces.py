@@ -1,8 +1,8 @@
-"""Restricted faces of the Convex Polytope Machine: of few features, or of small integers.
+"""The estimator's part in restricted faces, those with few features or with small integers.
 
-Both need faces that are independent programs for a fixed assignment of the samples. Here are the checks of
-the other parameters, rules as text, and the call of :mod:`polyopt.cpm.certificate_restricted`; the searches
-are in :mod:`polyopt.cpm.few_features` and :mod:`polyopt.cpm.integer`.
+The searches (:mod:`polyopt.cpm.few_features`, :mod:`polyopt.cpm.integer`) need faces that are independent
+programs for a fixed assignment. This file checks the parameters for that, writes rules as text, and calls
+:mod:`polyopt.cpm.certificate_restricted`.
 """
 
 from typing import Any
@@ -12,8 +12,7 @@ from polyopt.cpm.certificate_restricted import certify_cpm_integer, certify_cpm_
 from polyopt.estimators.face_penalty import FacePenalty
 from polyopt.polytope import Polytope
 
-NUMBERS = ("integers", "scales", "thresholds")
-"""Arrays of a solution with integers; a fitted machine has them as attributes."""
+NUMBERS = ("integers", "scales", "thresholds")  # arrays of a solution with integers
 
 
 class WholePolytope(Polytope):
@@ -28,7 +27,7 @@ class WholePolytope(Polytope):
 
 
 def check_restrictions(machine: Any) -> None:
-    """Raise ValueError for parameters that few features, or integers, exclude."""
+    """Raise ValueError for parameters that exclude `max_features` or `integers`."""
     penalty, sgd = machine.penalty or FacePenalty(), machine.sgd
     if penalty.max_features is not None:
         if penalty.l1 or penalty.group:
@@ -47,7 +46,7 @@ def check_restrictions(machine: Any) -> None:
 
 
 def _check_independent(machine: Any, setting: str) -> None:
-    """Raise ValueError for parameters that couple the faces, and for other solvers."""
+    """Raise ValueError for parameters that couple the faces, and for solvers that cannot restrict faces."""
     margin = machine.penalty.margin
     perplexity = 1.0 if machine.sgd is None else machine.sgd.perplexity
     if machine.solver not in ("auto", "exact", "dual"):

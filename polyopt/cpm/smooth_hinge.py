@@ -34,19 +34,20 @@ from polyopt.native.library import kernel
 
 @dataclass(frozen=True)
 class Options:
-    """Numbers of the path of w_ε."""
+    """Parameters of the path of w_ε."""
 
     first_eps: float = 2.0  # first ε: all samples are in the zone, because u = 1 at w = 0
     eps_ratio: float = 0.1  # ratio of each ε to the one before
     max_stages: int = 11  # largest number of values of ε
-    min_rel_decrease: float = 1e-6  # tolerance of Newton's method, relative to ε times the largest cost
+    min_rel_decrease: float = 1e-6  # decrease that ends Newton's method, relative to ε times the largest cost
     max_steps: int = 60  # largest number of Newton steps for one ε
 
 
 OPTIONS = Options()
 
-# The step length t that about minimises the objective along u − t·moved. The derivative of Σ d_j w_j² by t is
-# linear + t·square; that of the objective at t = 0 is `fall`, which is negative.
+# Return the step length t that nearly minimises the objective along u − t·moved.
+#   linear, square: the derivative of Σ d_j w_j² by t is linear + t·square.
+#   fall: the derivative of the objective at t = 0, negative.
 _length = kernel(
     "step_length",
     "u: f8 (n); moved: f8 (n); c: f8 (n); eps: f8; linear: f8; square: f8; fall: f8",
@@ -96,7 +97,7 @@ def fit_margin_multipliers(A: Vector, c: Vector, d: Vector, point: Smooth) -> Ve
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def newton(
-    A: Vector, c: Vector, d: Vector, start: Smooth, eps: float, *, tol: float, keep: bool = True
+    A: Vector, c: Vector, d: Vector, start: Smooth, eps: float, *, tol: float, keep_zone: bool = True
 ) -> Smooth:
     """Minimise the smoothed objective for `eps`, from a point of another ε.
 
@@ -104,11 +105,11 @@ def newton(
     c (n,), d (p,): costs, and penalties of the squares, positive.
     start: the first iterate, with u = 1 − A w.
     tol: predicted decrease of the objective by a step, after which no further step is made.
-    keep: True if the first step is for the zone of `start`, False for that of `eps`.
+    keep_zone: True if the first step uses the zone of `start`, False if it uses that of `eps`.
     Returns: the minimiser; if a step is not finite, the iterate before it.
     """
     w, u = start.w, start.u
-    zone = np.flatnonzero((u > 0.0) & (u < (start.eps if keep else eps)))
+    zone = np.flatnonzero((u > 0.0) & (u < (start.eps if keep_zone else eps)))
     for _ in range(OPTIONS.max_steps):
         alpha = c * np.clip(u / eps, 0.0, 1.0)
         gradient = 2.0 * d * w - alpha @ A
@@ -129,7 +130,7 @@ def newton(
             length = _length(u, change, c, eps, float(scaled @ w), float(scaled @ step), slope)
         w, u = w + length * step, u - length * change
         zone = np.flatnonzero((u > 0.0) & (u < eps))
-        if -slope * max(length, 0.0) <= tol and not keep:
+        if -slope * max(length, 0.0) <= tol and not keep_zone:
             break
-        keep = False
+        keep_zone = False  # the next steps use the zone of the iterate
     return Smooth(w, 1.0 - A @ w, eps)

@@ -1,14 +1,14 @@
 """The entry to every solver of the Convex Polytope Machine.
 
-:func:`solve_cpm` minimises the objective J(W) of the K faces W (K, m+1); the solvers are these modules of
-:mod:`polyopt.cpm`:
+:func:`solve_cpm` minimises the objective J(W) over K faces W (K, m+1). The table has the module of
+:mod:`polyopt.cpm` for each solver and restriction of the faces:
 
-| solver   | faces without restriction           | penalty          | max_features, integers              |
-|----------|-------------------------------------|------------------|-------------------------------------|
-| "sgd"    | sgd                                 | penalised_sgd    | -                                   |
-| "dual"   | dual                                | penalised        | few_features; then integer          |
-| "exact"  | alternating                         | alternating      | few_features; then integer          |
-| "global" | global_search                       | -                | -                                   |
+| solver   | no restriction | penalty       | max_features | integers                            |
+|----------|----------------|---------------|--------------|-------------------------------------|
+| "sgd"    | sgd            | penalised_sgd | -            | -                                   |
+| "dual"   | dual           | penalised     | few_features | first as without them, then integer |
+| "exact"  | alternating    | alternating   | few_features | first as without them, then integer |
+| "global" | global_search  | -             | -            | -                                   |
 
 "dual" and "exact" alternate between the faces and the assignment of positives to faces
 (:mod:`polyopt.optim.rounds`), from ``n_init`` starts. :func:`solve_cpm_from` does so from one assignment.
@@ -29,17 +29,28 @@ from polyopt.cpm.certificate import Loss, Margin
 from polyopt.cpm.sgd import solve_cpm_sgd
 from polyopt.optim.starts import best_of
 
-_GAP_PER_TOL = 0.1  # relative gap per `tol`: residuals converge more slowly than the gap
-_MAX_NODES_DUAL = 50  # nodes of the search for features with solver="dual"
-_DUAL_START_TOL = 1e-2  # relative gap of the dual ascents that make a start of solver="exact"
-_MAX_DENSE_ENTRIES = 5_000_000  # entries up to which equal samples of a sparse X are merged
-_SGD_TIME_FRACTION = 0.1  # of the time limit, for the SGD run before solver="global"
-_RELAXATION_TIME_FRACTION = 0.6  # of the time limit, for the continuous relaxation before rounding
+
+@dataclass(frozen=True)
+class Options:
+    """Tolerances and limits besides the estimator's parameters."""
+
+    gap_per_tol: float = 0.1  # ratio of the relative gap to `tol`: residuals fall more slowly than the gap
+    max_nodes_dual: int = 50  # largest number of nodes of a face's search for features, solver="dual"
+    dual_start_tol: float = 1e-2  # relative gap of the dual ascents that provide a start of solver="exact"
+    max_merged_entries: int = 5_000_000  # entries of a sparse X up to which equal samples are merged, dense
+    sgd_time_fraction: float = 0.1  # fraction of the time limit for the SGD run before solver="global"
+    relaxation_time_fraction: float = 0.6  # fraction of the time limit for real faces, before rounding
+
+
+OPTIONS = Options()
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The estimator's parameters; `penalty` and `known` are for samples times `feature_scale`."""
+    """The parameters of :class:`polyopt.cpm.estimator.ConvexPolytopeMachine`.
+
+    `penalty` and `known` are for the samples times `feature_scale`.
+    """
 
     n_faces: int
     solver: str
@@ -56,7 +67,14 @@ class Settings:
     max_features: int | None = None
     penalty: FacePenalty | None = None
     integers: int | None = None
-    known: Vector | None = None  # faces (K, m+1) that are an incumbent of solver="global"
+    known: Vector | None = None  # (K, m+1) faces, a first incumbent of solver="global"
+
+    @property
+    def signs(self) -> NDArray[np.int64] | None:
+        """Sign constraints (m,) of restricted faces; ValueError if there is another penalty."""
+        if self.penalty is not None and (self.penalty.l1 > 0.0 or self.penalty.group > 0.0):
+            raise ValueError("max_features and integers can have signs, but no l1 or group penalty")
+        return None if self.penalty is None else self.penalty.signs
 
 
 def solve_cpm(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> Solution:
@@ -86,11 +104,9 @@ def solve_cpm_from(
     from polyopt.optim.rounds import FixedAssignmentProblem, run_rounds
 
     problem = _problem(X, y, C, settings)
-    rounds = 1 if hold else settings.max_iter
-    return run_rounds(
-        FixedAssignmentProblem(problem) if hold else problem, assignment, max_iter=rounds,
-        time_limit=settings.time_limit,
-    )  # fmt: skip
+    if hold:
+        return run_rounds(FixedAssignmentProblem(problem), assignment, time_limit=settings.time_limit)
+    return run_rounds(problem, assignment, max_iter=settings.max_iter, time_limit=settings.time_limit)
 
 
 def as_floats(X: Matrix, scale: float) -> Matrix:
@@ -139,7 +155,7 @@ def _global(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> S
     from polyopt.cpm.global_search.search import solve_cpm_global
 
     known = [] if settings.known is None else [settings.known]
-    sgd_time = None if clock.left is None else _SGD_TIME_FRACTION * clock.left
+    sgd_time = None if clock.left is None else OPTIONS.sgd_time_fraction * clock.left
     known.append(_sgd(X, y, C, replace(settings, n_init=1, time_limit=sgd_time), seed)["W"])
     return solve_cpm_global(*program, time_limit=clock.left, seed=seed, n_jobs=settings.n_jobs, known=known)
 
@@ -148,11 +164,11 @@ def _integer(X: Matrix, y: Vector, C: Vector, settings: Settings, M: int, seed: 
     from polyopt.cpm.integer import round_faces
 
     clock, limit = Clock(settings.time_limit), settings.time_limit
-    relaxation_time = None if limit is None else _RELAXATION_TIME_FRACTION * limit
+    relaxation_time = None if limit is None else OPTIONS.relaxation_time_fraction * limit
     relaxation = solve_cpm(X, y, C, replace(settings, integers=None, time_limit=relaxation_time), seed)
     return round_faces(
         as_floats(X, settings.feature_scale), y, C, relaxation, M, max_features=settings.max_features,
-        time_limit=clock.left, seed=seed, signs=_signs(settings), **_search_limits(settings),
+        time_limit=clock.left, seed=seed, signs=settings.signs, **_search_limits(settings),
     )  # fmt: skip
 
 
@@ -162,25 +178,17 @@ def _few_features(X: Matrix, y: Vector, C: Vector, settings: Settings, s: int, s
     return solve_cpm_subset(
         as_floats(X, settings.feature_scale), y, C, settings.n_faces, s, large=settings.solver == "dual",
         n_init=settings.n_init, max_iter=settings.max_iter, time_limit=settings.time_limit, seed=seed,
-        n_jobs=settings.n_jobs, signs=_signs(settings), **_search_limits(settings),
+        n_jobs=settings.n_jobs, signs=settings.signs, **_search_limits(settings),
     )  # fmt: skip
 
 
-def _signs(settings: Settings) -> NDArray[np.int64] | None:
-    """Return the signs, or None; ValueError if there is another penalty."""
-    penalty = settings.penalty
-    if penalty is not None and (penalty.l1 > 0.0 or penalty.group > 0.0):
-        raise ValueError("max_features and integers can have signs, but no l1 or group penalty")
-    return None if penalty is None else penalty.signs
-
-
 def _search_limits(settings: Settings) -> dict[str, Any]:
-    """Return the limits of the search for features; empty, for its defaults, if solver="exact"."""
-    return {"tol": settings.tol, "max_nodes": _MAX_NODES_DUAL} if settings.solver == "dual" else {}
+    """Return the limits of the search for features; solver="exact" has the search's defaults."""
+    return {"tol": settings.tol, "max_nodes": OPTIONS.max_nodes_dual} if settings.solver == "dual" else {}
 
 
 def _alternate(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> Solution:
-    """Run alternating minimisation from many starts; "exact" has one more start, by dual ascents."""
+    """Run alternating minimisation from `n_init` starts; "exact" has one more start, by dual ascents."""
     from polyopt.optim.rounds import Stage, run_from_many_starts
 
     clock, problem = Clock(settings.time_limit), _problem(X, y, C, settings)
@@ -195,7 +203,7 @@ def _alternate(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -
     solution = run_from_many_starts(
         [Stage(problem, settings.max_iter)],
         n_init=n_init, time_limit=settings.time_limit, seed=seed, n_jobs=settings.n_jobs,
-        last=None if settings.solver == "dual" or n_init == 1 else dual_start,
+        last=dual_start if settings.solver == "exact" and n_init > 1 else None,
     )  # fmt: skip
     finish = getattr(problem, "finish", None)  # PenalisedDualProblem has this method
     return solution if finish is None else finish(solution, settings.max_iter, clock.left)
@@ -203,7 +211,7 @@ def _alternate(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -
 
 def _problem(X: Matrix, y: Vector, C: Vector, settings: Settings) -> Any:
     """Return the alternating minimisation problem for the settings."""
-    K, scale, tol = settings.n_faces, settings.feature_scale, _GAP_PER_TOL * settings.tol
+    K, scale, tol = settings.n_faces, settings.feature_scale, OPTIONS.gap_per_tol * settings.tol
     if settings.solver == "dual" and settings.penalty is None:
         from polyopt.cpm.dual import DualProblem
 
@@ -226,23 +234,23 @@ def best_dual_assignment(
 ) -> NDArray[np.int64]:  # fmt: skip
     """Return the final assignment (n,) of the best of `n_init` / 2 runs with solver "dual".
 
-    "exact" makes one run from this assignment, besides its random starts. The dual runs take at most 0.4 of
-    the time of the explicit programs, and their improved starts (``DualProblem.loosen``) mostly end at a
-    lower objective. Equal samples are merged and sorted, so that neither the order of the samples nor the
-    repetition of a sample instead of a larger weight makes a difference.
+    "exact" makes one run from this assignment, besides its random starts. The dual runs took at most 0.4 of
+    the time of the explicit programs, and their improved starts (``DualProblem.loosen``) mostly ended at a
+    lower objective. Equal samples are merged and sorted, so that the result does not depend on the order of
+    the samples, nor on whether a sample is repeated or has a larger weight.
 
     KeyboardInterrupt: Ctrl-C during the runs.
     """
     from polyopt.cpm.dual import DualProblem
     from polyopt.optim.rounds import Stage, run_from_many_starts
 
-    merged_index = np.arange(len(y))
-    if not is_sparse(X) or X.shape[0] * X.shape[1] <= _MAX_DENSE_ENTRIES:
+    merged_index = np.arange(len(y))  # the merged sample of each sample
+    if not is_sparse(X) or X.shape[0] * X.shape[1] <= OPTIONS.max_merged_entries:
         unique, inverse = np.unique(np.column_stack([y, dense(X)]), axis=0, return_inverse=True)
         merged_index, costs = inverse.ravel().astype(np.int64), np.zeros(len(unique))
         np.add.at(costs, merged_index, C)
         X, y, C = np.ascontiguousarray(unique[:, 1:]), unique[:, 0].copy(), costs
-    problem = DualProblem(X, y, C, n_faces, tol=_DUAL_START_TOL)
+    problem = DualProblem(X, y, C, n_faces, tol=OPTIONS.dual_start_tol)
     solution = run_from_many_starts(
         [Stage(problem, max_iter)], n_init=max(n_init // 2, 1), time_limit=time_limit, seed=seed, n_jobs=1
     )

@@ -17,7 +17,7 @@ from polyopt.cpm.sgd import LOSS, MOVED, CpmSgd
 from polyopt.estimators.stream import make_arrays_writable
 from polyopt.linalg.rows import Rows, as_rows
 
-_MAX_SELECTION_ROWS = 4096  # rows of a chunk on which the last iterate and the average are compared
+_MAX_SELECTION_ROWS = 4096  # largest number of rows on which the last iterate and the average are compared
 
 
 @dataclass
@@ -26,7 +26,7 @@ class PolytopeStream:
 
     learners: list[CpmSgd]  # the SGD of each polytope
     outside_labels: list[float]  # class outside each polytope: +1 for ``classes_[1]``, -1 for ``classes_[0]``
-    n_total: int  # samples of the whole data set, over which the objective ‖W‖² + Σ C_i hinge_i sums
+    n_total: int  # number of samples of the whole data set; the objective is ‖W‖² + Σ C_i hinge_i over these
     chunks: int = 0  # number of chunks so far
     history: list[list[dict[str, float]]] = field(init=False)  # for each polytope one record per chunk
 
@@ -39,12 +39,12 @@ class PolytopeStream:
         X (n, m): samples of the chunk.
         codes (n,): 1 for ``classes_[1]``, 0 for ``classes_[0]``.
         C (n,): cost of slack.
-        Returns: one solution per polytope, with the better of the last iterate and the average of the
-            iterates. Its status is always CONVERGED, because a stream has no stopping test.
+        Returns: one solution per polytope, with the better of the last iterate and the average. Its status
+            is always CONVERGED, because a stream has no stopping test.
         """
         clock, rows, n = Clock(None), as_rows(X), X.shape[0]
         self.chunks += 1
-        # Evenly spaced rows; their costs are rescaled to n_total samples.
+        # The better iterate is chosen on evenly spaced rows, with costs rescaled to n_total samples.
         subset = np.arange(0, n, -(-n // _MAX_SELECTION_ROWS))
         subset_rows, subset_costs = as_rows(X[subset]), C[subset] * (self.n_total / len(subset))
         solutions = []
@@ -64,13 +64,14 @@ class PolytopeStream:
     def _learn_chunk(
         self, sgd: CpmSgd, rows: Rows, outside: NDArray[np.bool_], C: Array, clock: Clock
     ) -> dict[str, float]:
-        """Take the steps for one polytope; return the record for its history."""
+        """Take the steps for one polytope; return a record for its history."""
         sgd.tally[LOSS] = sgd.tally[MOVED] = 0.0
-        faces = np.full(len(C), -1)  # -1: no previous assignment, because every sample is new
+        faces = np.full(len(C), -1)  # natural faces at the last visit: none, because every sample is new
         order = sgd.rng.permutation(np.flatnonzero(C))
         # The gain of a sample is its weight over λ, ½ n_total C_i (:mod:`polyopt.cpm.sgd`). LOSS is the sum
         # of gain times hinge: twice its mean over the chunk estimates Σ C_i hinge_i over n_total samples.
-        sgd.learn(rows, outside, 0.5 * self.n_total * C, order, faces, faces.copy())
+        arguments = sgd.step_arguments(rows, outside, 0.5 * self.n_total * C, faces, faces.copy())
+        sgd.take_steps(arguments, rows, order)
         return {
             "steps": float(sgd.steps[0]),
             "seconds": clock.seconds,

@@ -1,7 +1,7 @@
 """Convex Polytope Machines with ``inside_label="both"``: two polytopes, one around each class.
 
 The machine has a fitted machine for each polytope, in ``sides_``, and decides by the difference of their
-scores. A side is +1 if ``classes_[1]`` is outside the polytope, −1 if ``classes_[0]`` is.
+scores. The number `side` is +1 if ``classes_[1]`` is outside the polytope, −1 if ``classes_[0]`` is.
 """
 
 from collections.abc import Sequence
@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formulations.language.clock import Clock
 from polyopt.base.parallel import run_tasks
-from polyopt.certificates.certificate import Certificate, combine
 from polyopt.estimators.base import Part
 
 if TYPE_CHECKING:
     import pandas as pd
 
-BOTH = "both"
-"""The ``inside_label`` for two polytopes."""
+BOTH = "both"  # the `inside_label` for two polytopes
 
 
 class _Side(NamedTuple):
-    """One machine, and the arguments of its fit."""
+    """A machine to be fitted to one side; `X` to `side` are the arguments of its ``_fit_side``."""
 
     machine: Any
     X: Any
@@ -28,11 +26,11 @@ class _Side(NamedTuple):
     weights: Any
     rows: Any
     side: float
-    part: Part
+    part: Part  # its part of the time limit
 
 
 def fit_sides(machine: Any, X: Any, y: Any, weights: Any, rows: Any) -> None:
-    """Fit a machine to each side, within the time limit of the whole fit."""
+    """Fit a machine to each side, and set those of `machine`; both have a part of the time limit."""
     clock = Clock(machine.time_limit)
     tasks = [
         _Side(one_sided(machine), X, y, weights, rows, side, Part("side", number, 2, clock, machine.n_jobs))
@@ -48,7 +46,7 @@ def _fit_side(task: _Side) -> Any:
 
 
 def one_sided(machine: Any) -> Any:
-    """Return an unfitted machine with the same parameters for one polytope."""
+    """Return an unfitted machine with the same parameters, but for one polytope."""
     return machine._part_like(inside_label=None, class_weight=None, n_jobs=None, calibration=None)
 
 
@@ -60,14 +58,8 @@ def set_sides(machine: Any, sides: Sequence[Any]) -> None:
     machine.n_iter_ = max(side.n_iter_ for side in sides)
 
 
-def certificate_of_sides(machine: Any, tol: float) -> Certificate:
-    """Return the combined certificate of both sides."""
-    names = [f"{side.outer_label_} outside" for side in machine._sides]
-    return combine([side.certificate(tol) for side in machine._sides], names, "sides")
-
-
 def frame_of_sides(machine: Any, frames: "Sequence[pd.DataFrame]", last: bool = False) -> "pd.DataFrame":
-    """Stack the frames of the sides, with the class outside as the first or the `last` column."""
+    """Stack the frames of the sides, with a column for the class outside: the first, or the `last` one."""
     import pandas as pd
 
     for side, frame in zip(machine._sides, frames, strict=True):

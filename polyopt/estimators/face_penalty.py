@@ -100,7 +100,7 @@ class FacePenalty(Settings):
         return bool(signs is not None and np.asarray(signs, dtype=object).any())
 
     @property
-    def has_prices(self) -> bool:
+    def has_penalty_or_signs(self) -> bool:
         """True if there is a penalty or a sign constraint."""
         return self.has_signs or bool(self.l1) or bool(self.group)
 

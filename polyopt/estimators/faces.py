@@ -340,7 +340,7 @@ class FaceClassifier(PairwiseClassifier):
     def _warn_if_empty(self, W: NDArray[Any]) -> None:
         """Warn if the penalty has made every weight 0."""
         penalty = self._asked_penalty
-        if penalty.has_prices and not W[:, :-1].any():
+        if penalty.has_penalty_or_signs and not W[:, :-1].any():
             warn(
                 self,
                 f"every weight is zero at the penalty l1={penalty.l1!r}, group={penalty.group!r}: one class "

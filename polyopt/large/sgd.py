@@ -445,6 +445,6 @@ def _take_steps(
     unassigned = np.full(len(weights), -1)
     order = row_order(seed, passes, number, len(weights))
     gains = 0.5 * n * recipe.C * weights
-    sgd.take_steps(sgd.prepare_run(rows, outside, gains, unassigned, unassigned.copy()), rows, order)
+    sgd.take_steps(sgd.step_arguments(rows, outside, gains, unassigned, unassigned.copy()), rows, order)
     tally = float(sgd.tally[AVERAGE]), float(sgd.tally[LOSS])
     return SgdState(sgd.U, sgd.A, int(sgd.steps[0]), *tally)

@@ -33,7 +33,7 @@ def drawn(prices, seed=0):
     if path.grouped:
         path.q = rng.uniform(-0.25, 0.25, path.q.shape)
         path.z = rng.uniform(0.5, 2.0, path.z.shape)
-    path.gap()  # V and the slopes at this point
+    path.update_gap()  # V and the slopes at this point
     return path
 
 
@@ -124,10 +124,10 @@ def test_the_path_closes_the_gap_within_the_caps(prices):
         assert ((alpha >= 0.0) & (alpha <= caps)).all()
         path = CentralPath(X, y, caps, FacePenalty.of(M, **PRICES[prices]))
         path.alpha = alpha
-        path.gap()
+        path.update_gap()
         again = end(X, 1e-10)
         best = CentralPath(X, y, caps, FacePenalty.of(M, **PRICES[prices]))
         best.alpha = again
-        best.gap()
+        best.update_gap()
         assert path.bound == pytest.approx(best.bound, rel=1e-6)
     assert ends[0] == pytest.approx(ends[1], abs=1e-5)

@@ -158,7 +158,7 @@ def test_a_tree_that_becomes_too_large_leaves_the_root(data):
     X, y, c = data
     search = SubsetSearch(SubsetFace(X, y, c, 3), 1e-6, Clock(), Options(max_tree_entries=24))
     search.begin()
-    status = search.search(1000)
+    status = search.run(search.clock, 1000)
     assert status is Status.SOLVED
     assert len(search.tree.eps) == 1
     assert 0 < bound_of_tree(cpm.lift(X), y, c, 3, search.tree, None) < search.bound
@@ -214,7 +214,7 @@ def test_a_round_begins_with_the_features_of_the_last_one():
     W = np.zeros((2, 7))
     W[:, 5] = 1.0  # a poor feature, but better than nothing
     z = np.where(y > 0, np.arange(60) // 2 % 2, -1)
-    problem.begin_from(W, z)
+    problem.begin_from(W)
     found = problem.solve(z)
     least = [SubsetFace(X, y, C * mask, 1).fit([5]).objective for mask in cpm.assignment_matrix(y, 2, z).T]
     assert found.objective <= sum(least) * (1 + 1e-9)

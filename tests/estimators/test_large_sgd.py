@@ -76,7 +76,7 @@ def at_start(start):
 def take_steps(sgd, X, y, order):
     unassigned = np.full(len(y), -1)
     rows, gains = as_rows(X), np.full(len(y), 7.5)
-    sgd.take_steps(sgd.prepare_run(rows, y == "yes", gains, unassigned, unassigned.copy()), rows, order)
+    sgd.take_steps(sgd.step_arguments(rows, y == "yes", gains, unassigned, unassigned.copy()), rows, order)
 
 
 def test_one_block_is_algorithm_1(data, start):

@@ -23,7 +23,7 @@ from polyopt import (
     SGDSettings,
     certify_spla1,
 )
-from polyopt.cpm.sgd import CpmSgd, _Run, solve_cpm_sgd
+from polyopt.cpm.sgd import CpmSgd, _SgdEpochs, solve_cpm_sgd
 from polyopt.estimators.faces import scores_at
 from polyopt.linalg.rows import as_rows
 
@@ -87,10 +87,10 @@ def test_without_averages_the_answer_is_the_last_iterate(stripes):
     for floor in (1.0, 3.0):
         found = solve_cpm_sgd(X, labels, C, 4, perplexity=floor, average=False, max_iter=9, tol=1e-12)
         machine = CpmSgd(3, 4, perplexity=floor, average=False)
-        run = _Run(machine, as_rows(X), labels, C)
+        run = _SgdEpochs(machine, as_rows(X), labels, C)
         for _ in range(9):
             order = machine.rng.permutation(len(y))
-            machine.learn(run.rows, run.outside, run.gains, order, run.faces, run.unadjusted)
+            machine.take_steps(run.step_arguments, run.rows, order)
         assert np.array_equal(found["W"], machine.iterates[0])
         assert found.objective == found.history[-1]["objective"]
 

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from helpers.draws import anywhere, drawn_calls, length, pick, rows_anywhere
 
 from formulations.language.types import dense
-from polyopt.cpm.sgd import AVERAGE, COUNTED, ENTROPY, LOSS, MOVED, CpmSgd, assign, losses
+from polyopt.cpm.sgd import AVERAGE, COUNT_LOG_SUM, COUNTED, LOSS, MOVED, CpmSgd, assign, losses
 from polyopt.linalg.rows import as_rows, in_lanes
 
 # Values, and the share of them that is not zero: rows with columns of their own below one half.
@@ -84,7 +84,7 @@ def check_steps(rng, form, K, single, n, m, visits):
     U, A, faces, tally = sgd.U.astype(float), sgd.A.astype(float), np.full(n, -1), np.zeros(5)
     known = np.full(n, -1)
     met = known.copy()
-    sgd.learn(rows, outside, gains, order, met, known)
+    sgd.take_steps(sgd.step_arguments(rows, outside, gains, met, known), rows, order)
     nearest = plain_steps(X, outside, gains, order, U, A, 3, 0, K, faces, tally)
     if nearest < (1e-5 if single else 1e-13):
         return  # rounding may choose another face
@@ -103,13 +103,13 @@ def test_entropies_are_those_of_the_counts_after_steps(K):
     rows, _ = samples("dense", 40, 5, rng)
     sgd = CpmSgd(5, K, perplexity=0.9 * K)
     known = np.full(40, -1)
-    run = sgd.prepare_run(rows, rng.random(40) < 0.5, np.ones(40), np.full(40, -1), known)
+    run = sgd.step_arguments(rows, rng.random(40) < 0.5, np.ones(40), np.full(40, -1), known)
     for _ in range(20):
         assert sgd.take_steps(run, rows, rng.permutation(40)) == 40
         used = np.bincount(known[known >= 0], minlength=K)
         assert sgd.counts.tolist() == used.tolist()
         assert sgd.tally[COUNTED] == used.sum()
-        assert sgd.tally[ENTROPY] == pytest.approx(used @ np.log(np.maximum(used, 1)), rel=1e-14)
+        assert sgd.tally[COUNT_LOG_SUM] == pytest.approx(used @ np.log(np.maximum(used, 1)), rel=1e-14)
 
 
 @drawn_calls("cpm_sgd")
@@ -127,7 +127,7 @@ def test_columns_beyond_16_bits(form, single):
     outside, gains, order = np.arange(6) < 3, np.ones(6), np.array([0, 3, 1, 4, 4, 0])
     sgd = CpmSgd(WIDE, 3, average=False, dtype=np.float32 if single else np.float64)
     U, faces, tally = sgd.U.astype(float), np.full(6, -1), np.zeros(5)
-    sgd.learn(rows, outside, gains, order, np.full(6, -1), np.full(6, -1))
+    sgd.take_steps(sgd.step_arguments(rows, outside, gains, np.full(6, -1), np.full(6, -1)), rows, order)
     plain_steps(X, outside, gains, order, U, None, 0, 0, 3, faces, tally)
     assert np.abs(sgd.U - U).max() <= (1e-4 if single else 1e-12) * np.abs(U).max()
 
@@ -188,7 +188,7 @@ def test_drawn_assignments(rng):
         assert unadjusted.tolist() == known.tolist()
         assert counts.tolist() == np.bincount(known[known >= 0], minlength=K).tolist()
         assert tally[COUNTED] == counts.sum()
-        assert tally[ENTROPY] == pytest.approx(phi[counts].sum(), abs=1e-12)
+        assert tally[COUNT_LOG_SUM] == pytest.approx(phi[counts].sum(), abs=1e-12)
 
 
 def test_no_samples_are_no_steps():
@@ -197,9 +197,10 @@ def test_no_samples_are_no_steps():
     sgd = CpmSgd(4, 2, dtype=np.float64)
     before = sgd.U.copy()
     unseen, outside = np.full(3, -1), np.array([True, False, True])
-    sgd.learn(rows, outside, np.ones(3), np.zeros(0, dtype=np.int64), unseen, unseen.copy())
+    arguments = sgd.step_arguments(rows, outside, np.ones(3), unseen, unseen.copy())
+    sgd.take_steps(arguments, rows, np.zeros(0, dtype=np.int64))
     assert sgd.U.tolist() == before.tolist()
-    sgd.learn(rows, outside, np.ones(3), np.arange(3), unseen, unseen.copy())
+    sgd.take_steps(sgd.step_arguments(rows, outside, np.ones(3), unseen, unseen.copy()), rows, np.arange(3))
     assert sgd.U[:-1].tolist() == before[:-1].tolist()
     assert sgd.U[-1].tolist() != before[-1].tolist()
 
@@ -214,7 +215,8 @@ def test_results_do_not_depend_on_alignment():
         moved = np.zeros(sgd.U.size + 8)[start : start + sgd.U.size].reshape(sgd.U.shape)
         moved[:] = sgd.U
         sgd.U = moved
-        sgd.learn(rows, outside, np.ones(12), order, np.full(12, -1), np.full(12, -1))
+        arguments = sgd.step_arguments(rows, outside, np.ones(12), np.full(12, -1), np.full(12, -1))
+        sgd.take_steps(arguments, rows, order)
         found.append(sgd.U.tobytes())
     assert found == [found[0]] * 3
 

@@ -137,7 +137,7 @@ def test_the_starts_of_the_polytope_machine_draw_from_one_stream(problem_class):
     X, y, _ = clusters(40, 3, 0)
     problem, rng = problem_class(X, y, np.ones(40), 3), np.random.default_rng(7)
     for generator in problem.generators(7, 4):
-        assert (problem.draw(generator) == problem.draw(rng)).all()
+        assert (problem.start(generator) == problem.start(rng)).all()
 
 
 @pytest.mark.parametrize(

@@ -267,7 +267,7 @@ def test_loosened_starts_end_lower(fixed):
         X, y, C, K, _ = problem_of(seed, n=150, K=4)
         problem = DualProblem(X, y, C, K)
         for number in range(5):
-            start = problem.draw(np.random.default_rng(number))
+            start = PolytopeProblem.start(problem, np.random.default_rng(number))
             for loosened, found in ends.items():
                 found.append(run_rounds(problem, problem.loosen(start) if loosened else start).objective)
     assert np.mean(ends[True]) < np.mean(ends[False])
@@ -277,7 +277,7 @@ def test_a_run_does_not_depend_on_the_one_before(fixed):
     X, y, C, K, _ = fixed
     shared = DualProblem(X, y, C, K)
     for seed in (0, 1, 0):
-        begin = shared.draw(np.random.default_rng(seed))
+        begin = PolytopeProblem.start(shared, np.random.default_rng(seed))
         again = run_rounds(shared, begin)
         fresh = run_rounds(DualProblem(X, y, C, K), begin)
         assert (again["W"] == fresh["W"]).all()
@@ -304,7 +304,7 @@ def test_every_run_is_kept_and_jobs_make_no_difference(fixed):
 def test_a_time_limit_within_the_alternation_keeps_a_valid_point(fixed):
     X, y, C, K, _ = fixed
     problem = DualProblem(X, y, C, K, tol=1e-12)
-    solution = run_rounds(problem, problem.draw(np.random.default_rng(0)), time_limit=0.0)
+    solution = run_rounds(problem, PolytopeProblem.start(problem, np.random.default_rng(0)), time_limit=0.0)
     assert solution.status is Status.TIME_LIMIT
     exact = cpm.fixed_assignment(X, y, K, solution["assignment"], C).solve().objective
     assert solution.bound <= exact <= solution.objective

@@ -18,7 +18,7 @@ from polyopt.base.progress import points_to
 from polyopt.cpm import sgd as cpm_sgd
 from polyopt.cpm.alternating import PolytopeProblem
 from polyopt.cpm.certificate import certify_cpm
-from polyopt.cpm.sgd import CpmSgd, assign, inverse_scales, losses, solve_cpm_sgd, step_sizes
+from polyopt.cpm.sgd import CpmSgd, assign, inverse_scale, losses, relative_step_sizes, solve_cpm_sgd
 from polyopt.linalg.rows import as_rows
 from polyopt.optim.rounds import Stage, run_from_many_starts, run_rounds
 
@@ -109,7 +109,7 @@ def test_the_solver_is_algorithm_1(perplexity, average):
     C, K, epochs = np.random.default_rng(1).uniform(0.5, 2.0, 50), 4, 3
     orders = [np.random.default_rng(9 + e).permutation(50) for e in range(epochs)]
     machine = CpmSgd(X.shape[1], K, perplexity=perplexity, average=average, dtype=np.float64)
-    run = cpm_sgd._Run(machine, as_rows(X), y, C)
+    run = cpm_sgd._SgdEpochs(machine, as_rows(X), y, C)
     W, t, unadjusted, every = machine.iterates[0], 0, {}, []
     waiting = iter(orders)
     machine.rng = type("Fixed", (), {"permutation": lambda self, n: next(waiting)})()
@@ -141,7 +141,7 @@ def test_the_estimate_is_the_objective_at_the_steps():
     X, y, _ = clusters(80, 3, 0)
     C = np.full(80, 1e-9)
     machine = CpmSgd(X.shape[1], 3, dtype=np.float64)
-    run = cpm_sgd._Run(machine, as_rows(X), y, C)
+    run = cpm_sgd._SgdEpochs(machine, as_rows(X), y, C)
     run.epoch(cpm_sgd.Clock())
     W = machine.U[:, :3].T / 81
     assert run.history[0]["estimate"] == pytest.approx(cpm.objective(X, y, W, C), rel=1e-3)
@@ -150,14 +150,14 @@ def test_the_estimate_is_the_objective_at_the_steps():
 def test_who_watches_sees_the_last_iterate_and_where_each_positive_was_met():
     X, y, _ = clusters(80, 3, 0)
     machine, seen = CpmSgd(X.shape[1], 3, dtype=np.float64), []
-    run = cpm_sgd._Run(machine, as_rows(X), y, np.full(80, 0.1))
+    run = cpm_sgd._SgdEpochs(machine, as_rows(X), y, np.full(80, 0.1))
     with points_to(lambda record, point: seen.append(dict(point))):
         run.epoch(cpm_sgd.Clock())
     (point,) = seen
     assert np.array_equal(point["W"], machine.iterates[0])
     assert point["objective"] == pytest.approx(cpm.objective(X, y, point["W"], np.full(80, 0.1)), rel=1e-9)
     assert (point["assignment"][y < 0] == -1).all()
-    assert point["assignment"][y > 0].tolist() == run.faces[y > 0].tolist()
+    assert point["assignment"][y > 0].tolist() == run.last_faces[y > 0].tolist()
     assert set(point["assignment"][y > 0]) <= {0, 1, 2}
 
 
@@ -273,9 +273,9 @@ def test_the_history_and_the_best_answer():
 def test_the_scale_of_the_iterate_follows_from_the_steps():
     """λη_t = 1/(t+1), and s_t = s_(t−1) (1 − λη_t) from s_0 = 1."""
     t = np.arange(1.0, 50.0)
-    relative = step_sizes(t, inverse_scales(t)) / inverse_scales(t - 1.0)
+    relative = relative_step_sizes(t, inverse_scale(t)) / inverse_scale(t - 1.0)
     assert relative == pytest.approx(1.0 / (t + 1.0))
-    assert 1.0 / inverse_scales(t) == pytest.approx(np.cumprod(1.0 - relative))
+    assert 1.0 / inverse_scale(t) == pytest.approx(np.cumprod(1.0 - relative))
 
 
 def test_a_time_limit_keeps_a_point(ticking):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from formulations import cpm, cpm_faces
 from formulations.language.toy_data import two_blobs
 from polyopt.cpm import few_feature_face as subset
-from polyopt.cpm.few_feature_face import SubsetFace, optimal_weights
+from polyopt.cpm.few_feature_face import SubsetFace, optimal_z
 from polyopt.cpm.smooth_hinge import begin, fit_margin_multipliers, multipliers_of, newton
 
 
@@ -32,7 +32,7 @@ def test_on_the_path_the_gap_is_what_the_zone_adds(data):
     A, d = signed(X, y), np.linspace(0.5, 2.0, 7)
     point = begin(len(y), 7)
     for eps in (2.0, 0.2, 0.02):
-        point = newton(A, c, d, point, eps, tol=1e-14, keep=eps < 2.0)
+        point = newton(A, c, d, point, eps, tol=1e-14, keep_zone=eps < 2.0)
         alpha = multipliers_of(point, c)
         share = alpha / c
         v = A.T @ alpha
@@ -74,22 +74,20 @@ def test_the_bound_of_a_node_is_below_its_faces_and_near_the_relaxation(data, no
     X, y, c = data
     s, face = 2, SubsetFace(X, y, c, 2)
     inside, out = (np.isin(np.arange(6), which) for which in node)
-    relaxed = face.relax(inside, out, np.zeros(7), np.inf, 1e-5, cold=True)
+    _, point = face.relax(inside, out, np.zeros(7), np.inf, 1e-5, cold=True)
     choices = [
         set(node[0]) | set(more) for more in combinations(np.flatnonzero(~(inside | out)), s - len(node[0]))
     ]
     least = min(face.fit(sorted(chosen)).objective for chosen in choices)
-    assert relaxed.bound_point.bound <= least
+    assert point.bound <= least
     program = cpm_faces.subset_relaxation(X[:, ~out], y, s, c, inside[~out].astype(float)).solve()
-    assert relaxed.bound_point.bound == pytest.approx(program.objective, rel=2e-3)
-    assert relaxed.bound_point.bound <= program.objective * (1 + 1e-9)
+    assert point.bound == pytest.approx(program.objective, rel=2e-3)
+    assert point.bound <= program.objective * (1 + 1e-9)
     # The point that is kept as a proof has the bound; its α are known to the rounding of 1 − A w over ε.
-    outputs = (y * (cpm.lift(X) @ relaxed.bound_point.w))[face.rows]
-    alpha = face.c * np.clip((1.0 - outputs) / relaxed.bound_point.eps, 0.0, 1.0)
-    near = max(1e-9, 1e-15 / relaxed.bound_point.eps)
-    assert face.bound(alpha, face.signed_sum(alpha), inside, out) == pytest.approx(
-        relaxed.bound_point.bound, rel=near
-    )
+    outputs = (y * (cpm.lift(X) @ point.w))[face.rows]
+    alpha = face.c * np.clip((1.0 - outputs) / point.eps, 0.0, 1.0)
+    near = max(1e-9, 1e-15 / point.eps)
+    assert face.bound(alpha, face.signed_sum(alpha), inside, out) == pytest.approx(point.bound, rel=near)
 
 
 @settings(max_examples=8, deadline=None)
@@ -117,7 +115,7 @@ def test_any_multipliers_bound_every_face(seed, s):
 def test_the_weights_of_features_are_the_best_ones(sizes, draw):
     total = draw.draw(st.integers(1, len(sizes) - 1))
     sizes = np.array(sizes)
-    z = optimal_weights(sizes, total)
+    z = optimal_z(sizes, total)
     assert ((z >= 0) & (z <= 1)).all()
     if (sizes > 0).sum() >= total:
         # Those below 1 share one τ = size/z, which those at 1 are not below: the conditions of the minimum.
@@ -136,12 +134,12 @@ def test_of_many_features_those_join_that_are_among_the_largest():
     y = np.sign(X[:, 390] + 0.5 * X[:, 7] + 0.3 * rng.normal(size=n))
     c, none = np.full(n, 0.1), np.zeros(m, dtype=bool)
     face, thin = SubsetFace(X, y, c, s), SubsetFace(sp.csr_array(X), y, c, s)
-    relaxed = face.relax(none, none, np.zeros(m + 1), np.inf, 1e-3, cold=True)
-    assert {7, 390} <= set(np.argsort(-np.abs(relaxed.w[:-1]))[:s])
-    assert relaxed.bound_point.bound >= 0.99 * relaxed.value
-    assert relaxed.bound_point.bound <= face.fit([7, 390]).objective
-    sparse = thin.relax(none, none, np.zeros(m + 1), np.inf, 1e-3, cold=True)
-    assert sparse.bound_point.bound == pytest.approx(relaxed.bound_point.bound, rel=1e-6)
+    w, point = face.relax(none, none, np.zeros(m + 1), np.inf, 1e-3, cold=True)
+    assert {7, 390} <= set(np.argsort(-np.abs(w[:-1]))[:s])
+    tight = face.relax(none, none, w, np.inf, 1e-6)[1].bound
+    assert 0.999 * tight <= point.bound <= face.fit([7, 390]).objective
+    sparse = thin.relax(none, none, np.zeros(m + 1), np.inf, 1e-3, cold=True)[1].bound
+    assert sparse == pytest.approx(point.bound, rel=1e-6)
     assert thin.fit([7, 390]).objective == pytest.approx(face.fit([7, 390]).objective, rel=1e-9)
 
 
@@ -190,7 +188,7 @@ def test_shares_of_a_sum_are_the_best_ones(seed):
     sizes = rng.uniform(0.0, 1.0, 6) ** 3
     sizes[0] = 5.0
     for total in (1, 2, 4, 5):
-        z = optimal_weights(sizes, total)
+        z = optimal_z(sizes, total)
         assert z.sum() == pytest.approx(total)
         least = (sizes**2 / z).sum()
         for _ in range(30):
@@ -198,6 +196,6 @@ def test_shares_of_a_sum_are_the_best_ones(seed):
             other *= total / other.sum()
             if other.max() <= 1.0:
                 assert (sizes**2 / other).sum() >= least - 1e-12
-    assert optimal_weights(sizes, 0).tolist() == [0.0] * 6
-    assert optimal_weights(np.zeros(3), 2).tolist() == [0.0] * 3
-    assert optimal_weights(np.array([2.0, 2.0, 0.0]), 2).tolist() == [1.0, 1.0, 0.0]
+    assert optimal_z(sizes, 0).tolist() == [0.0] * 6
+    assert optimal_z(np.zeros(3), 2).tolist() == [0.0] * 3
+    assert optimal_z(np.array([2.0, 2.0, 0.0]), 2).tolist() == [1.0, 1.0, 0.0]

@@ -19,7 +19,7 @@ def drawn(form=np.array):
     X, y = two_blobs(n=23, m=M, seed=4)
     C = np.random.default_rng(0).uniform(0.2, 1.5, 23)
     held = np.where(y > 0, np.arange(23) % K, -1)
-    return X, y, C, held, priced_sgd._Run(form(X), y, C, K, PENALTY, held, 0)
+    return X, y, C, held, priced_sgd._DualAveragingEpochs(form(X), y, C, K, PENALTY, held, 0)
 
 
 @pytest.mark.parametrize("form", [np.array, sp.csr_array])
@@ -43,20 +43,20 @@ def test_the_means_weigh_gradients_by_their_turn_and_iterates_by_its_square(form
         turns = np.arange(1.0, len(gradients) + 1.0)
         assert run.V == pytest.approx(np.tensordot(turns / turns.sum(), gradients, axes=1))
         iterates.append(run.V.copy())
-        assert run.mean == pytest.approx(np.tensordot(turns**2 / (turns**2).sum(), iterates, axes=1))
+        assert run.mean_V == pytest.approx(np.tensordot(turns**2 / (turns**2).sum(), iterates, axes=1))
 
 
 def test_the_better_of_iterate_and_mean_is_kept_if_it_is_the_best_so_far():
     *_, run = drawn()
     run.epoch(Clock(None))
     value = run._objective
-    both = [0.5 * PENALTY.shrunk(V) for V in (run.V, run.mean)]
+    both = [0.5 * PENALTY.shrunk(V) for V in (run.V, run.mean_V)]
     run.measure()
     assert run.min_objective == run.measured[-1] == min(value(W)[0] for W in both)
     assert value(run.best)[0] == run.min_objective
     assert run.history[-1]["objective"] == run.min_objective
     best = run.best
-    run.V = run.mean = np.full_like(run.V, 99.0)
+    run.V = run.mean_V = np.full_like(run.V, 99.0)
     run.measure()
     assert run.best is best
     assert run.measured[1] > run.min_objective == run.measured[0]
