@@ -33,12 +33,8 @@ class LinearBlockClassifier(BlockClassifier):
     ----------
     coef_, intercept_ : ndarray of shape (pairs, m), (pairs,)
         The hyperplanes: one for two classes, else one for each pair, in the order of `pairs_`.
-    pairs_ : list of tuple
-        The classes of each hyperplane; the second is on its positive side.
-    certificates_, solutions_ : list
-        The certificate and the solution of each hyperplane.
-    n_iter_, n_features_in_ : int
-        Largest number of iterations of a hyperplane; number of features.
+    n_iter_ : int
+        Largest number of iterations of a hyperplane.
     """
 
     C: float = 1.0

@@ -24,7 +24,7 @@ from polyopt.large.checkpoint import CheckpointWriter, load, machine_of
 from polyopt.large.executor import Executor
 from polyopt.large.face_ascent import FaceAscents, Vector, scaled
 from polyopt.large.sgd import MACHINE, Summary, checkpoint_identity, solve_cpm_sgd_by_blocks, summarize
-from polyopt.large.sources import Source
+from polyopt.large.sources import CollectionLike, Source, is_collection
 from polyopt.margin.interior_point.crew import total
 from polyopt.polytope import Polytope
 
@@ -125,7 +125,7 @@ class ConvexPolytopeMachine(BlockClassifier):
         "solver": ruled("solver", one_of, ("auto", "interior point", "dual ascent")),
         "feature_scale": ruled("feature_scale", positive),
     }
-    _frames: ClassVar[int] = 2
+    _fit_inputs: ClassVar[tuple[str, ...]] = ("client", "_start")
     _moved: ClassVar[dict[str, str]] = {"n_shards": "steps go through all blocks one after the other"}
     _start: Vector | None = field(init=False)
 
@@ -254,20 +254,22 @@ class ConvexPolytopeMachine(BlockClassifier):
 
     # -- prediction ------------------------------------------------------------------------------
 
-    def face_scores(self, X: "SamplesLike") -> Any:
-        """Return scores of samples at every face, for two classes.
+    def face_scores(self, X: "CollectionLike | SamplesLike") -> Any:
+        """Return scores of samples at every face, for two classes; of a Dask collection a lazy Dask array.
 
         Parameters
         ----------
-        X : array_like or sparse matrix of shape (t, m)
+        X : Dask array or frame, or array_like or sparse matrix, of shape (t, m)
             Samples.
 
         Returns
         -------
-        ndarray of shape (t, K)
+        ndarray or Dask array of shape (t, K)
             ``W_k'x + b_k``, positive outside of the face.
         """
         self._check_two_classes("face_scores")
+        if is_collection(X):
+            return self._map("face_scores", X, (len(self.b_),), np.dtype(float))
         X = validated(self, X, accept_sparse="csr", reset=False)
         return np.asarray(X @ self.W_.T) + self.b_
 
