@@ -201,7 +201,7 @@ class BlockClassifier(PairwiseClassifier):
             )
         weights = np.zeros(len(self.classes_))
         for report in reports:
-            weights[self.classes_.searchsorted(report.labels)] += report.weights
+            weights[self.classes_.searchsorted(report.labels)] += report.weights[:, 0]
         check_total(weights)
         return weights
 

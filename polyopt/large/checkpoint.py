@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from polyopt.base.files import check_target, write_bytes
 from polyopt.margin.interior_point.crew import Change
 
-_FORMAT = "polyopt checkpoint 4"
+_FORMAT = "polyopt checkpoint 5"
 
 
 def probe(*shape: int) -> NDArray[np.float64]:
@@ -93,11 +93,6 @@ def load(path: str | Path, about: dict[str, Any]) -> tuple[list[Change], dict[st
 
     log = [Change(name, tuple(restore(plain) for plain in arguments)) for name, arguments in head["log"]]
     return log, {name: restore(plain) for name, plain in head["state"].items()}
-
-
-def machine_of(path: str | Path) -> str:
-    """Return the name of the machine, or of the part of its fit, that wrote a checkpoint."""
-    return str(_read(path)[0]["about"].get("machine"))
 
 
 def _read(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
