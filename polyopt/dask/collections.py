@@ -49,21 +49,19 @@ def executor_of_source(client: Client | None, source: Source) -> DaskExecutor:
     return DaskExecutor(client, parts, source.names)
 
 
-def map_rows(
-    X: CollectionLike, function: Callable[[Any], Any], width: tuple[int, ...], dtype: np.dtype[Any]
-) -> Any:
-    """Map a function over the rows of each partition, lazily; `width` and `dtype` are of a row's result."""
-    names, empty = list(getattr(X, "columns", ())), np.zeros((0, *width), dtype)
+def map_rows(X: CollectionLike, function: Callable[[Any], Any]) -> Any:
+    """Map a function, whose result has an entry or a row for each row of a matrix, over X, lazily."""
+    names = list(getattr(X, "columns", ()))
+    empty = function(np.zeros((1, X.shape[1])))[:0]
 
     def apply(rows: Any) -> Any:
         return function(_matrix(rows, names, "a partition")) if rows.shape[0] else empty
 
     if not hasattr(X, "chunks"):
         return X.map_partitions(apply, meta=empty)
-    X = X.rechunk({1: -1})
-    if width:
-        return X.map_blocks(apply, chunks=(X.chunks[0], width), dtype=dtype, meta=empty)
-    return X.map_blocks(apply, drop_axis=1, dtype=dtype, meta=empty)
+    X, width = X.rechunk({1: -1}), empty.shape[1:]
+    axes = {"chunks": (X.chunks[0], *width)} if width else {"drop_axis": 1}
+    return X.map_blocks(apply, **axes, dtype=empty.dtype, meta=empty)
 
 
 def _default_client() -> Client:

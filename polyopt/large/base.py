@@ -247,24 +247,14 @@ class BlockClassifier(PairwiseClassifier):
     # -- prediction ------------------------------------------------------------------------------
 
     def decision_function(self, X: CollectionLike | SamplesLike) -> Any:
-        """Return scores of samples; of a Dask collection a lazy Dask array.
+        """Return scores of samples, as the classifiers in memory do; of a Dask collection a lazy Dask array.
 
         Parameters
         ----------
         X : Dask array or frame, or array_like or sparse matrix, of shape (t, m)
             Samples.
-
-        Returns
-        -------
-        ndarray or Dask array of shape (t,) or (t, n_classes)
-            Two classes: positive for ``classes_[1]``. More: votes of the pairs, ties broken by the sum of
-            their scores.
         """
-        if not is_collection(X):
-            return super().decision_function(X)
-        check_is_fitted(self)
-        width = () if self._is_binary else (len(self.classes_),)
-        return self._map("decision_function", X, width, np.dtype(float))
+        return self._lazy("decision_function", X) if is_collection(X) else super().decision_function(X)
 
     def predict(self, X: CollectionLike | SamplesLike) -> Any:
         """Return labels (t,) of samples; of a Dask collection a lazy Dask array.
@@ -274,10 +264,7 @@ class BlockClassifier(PairwiseClassifier):
         X : Dask array or frame, or array_like or sparse matrix, of shape (t, m)
             Samples.
         """
-        if not is_collection(X):
-            return super().predict(X)
-        check_is_fitted(self)
-        return self._map("predict", X, (), self.classes_.dtype)
+        return self._lazy("predict", X) if is_collection(X) else super().predict(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy on samples in memory.
@@ -294,15 +281,16 @@ class BlockClassifier(PairwiseClassifier):
             )
         return super().score(X, y, sample_weight)
 
-    def _map(self, method: str, X: CollectionLike, width: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    def _lazy(self, method: str, X: CollectionLike) -> Any:
         """Return the results of a method for all rows of a Dask collection, lazily."""
         from polyopt.dask.collections import map_rows
 
+        check_is_fitted(self)
         heading = heading_of(X)
         validated(self, X if heading is None else heading, reset=False, skip_check_array=True)
         nameless = copy(self)  # its partitions are matrices, in the order of the names that were checked
         nameless.__dict__.pop("feature_names_in_", None)
-        return map_rows(X, getattr(nameless, method), width, dtype)
+        return map_rows(X, getattr(nameless, method))
 
     def _binary_scores(self, X: Any) -> NDArray[Any]:
         return np.asarray(self._pair_scores(X)[:, 0])

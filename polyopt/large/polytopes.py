@@ -279,7 +279,7 @@ class ConvexPolytopeMachine(BlockClassifier):
         """
         self._check_two_classes("face_scores")
         if is_collection(X):
-            return self._map("face_scores", X, (len(self.b_),), np.dtype(float))
+            return self._lazy("face_scores", X)
         X = validated(self, X, accept_sparse="csr", reset=False)
         return np.asarray(X @ self.W_.T) + self.b_
 

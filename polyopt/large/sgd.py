@@ -31,7 +31,7 @@ from polyopt.base.progress import tell
 from polyopt.cpm.sgd import AVERAGE, LOSS, CpmSgd, faces_of, iterate, precision, running_sum
 from polyopt.cpm.solve import Settings, solve_cpm
 from polyopt.large.blocks import Recipe, TwoClasses, concatenate, two_classes
-from polyopt.large.checkpoint import CheckpointWriter
+from polyopt.large.checkpoint import CheckpointWriter, saved
 from polyopt.large.executor import Executor, Fold
 from polyopt.large.sources import Samples
 from polyopt.large.summary import Summary, compute_losses
@@ -116,6 +116,7 @@ def _draw_rows(
 # -- the solver --------------------------------------------------------------------------------------
 
 
+@saved
 class SgdState(NamedTuple):
     """State of Algorithm 1 between two blocks.
 
@@ -175,7 +176,6 @@ class Passes:
             if state is None:
                 self._begin()
             else:
-                self._sgd = SgdState(*(state.pop(name) for name in SgdState._fields))
                 vars(self).update(state)
             status = self._take_passes()
         except KeyboardInterrupt:
@@ -194,8 +194,8 @@ class Passes:
 
     def _save(self) -> None:
         if self.save is not None:
-            state = {"history": self.history, "best": self.best, "best_objective": self.best_objective}
-            self.save(state | self._sgd._asdict())
+            names = ("history", "best", "best_objective", "_sgd")
+            self.save({name: getattr(self, name) for name in names})
 
     def _begin(self) -> None:
         """Begin at the faces of the pilot; at faces of 0 if time is over."""
