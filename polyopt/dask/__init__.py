@@ -4,10 +4,11 @@
     machine = SVM(C=1.0).fit(dX, dy)     # Dask arrays or frames, on the current client
     machine.certificate()
 
-The blocks are the partitions of the collections (or those of a source of :mod:`polyopt.large.sources`, which
-the workers read themselves). Sums over them are taken in their order: a model depends on the partitions, but
-not on how many workers there are, nor on those that are lost on the way, as long as their processors are of
-one kind. What goes over the network in an iteration is some matrices of the size of the features.
+The blocks are the partitions of the collections. The machines of :mod:`polyopt.large` take collections too;
+those of this module also have the workers read a source of :mod:`polyopt.large.sources`. Sums over blocks are
+taken in their order: a model depends on the partitions, but not on the number of workers, nor on workers that
+are lost on the way, as long as their processors are of one kind. What goes over the network in an iteration
+is some matrices of the size of the features.
 """
 
 from importlib import import_module

@@ -18,13 +18,12 @@ from polyopt.large.blocks import (
     BlockRecipe,
     Checksum,
     Report,
-    SolverBlock,
     check_block,
     inspect_block,
     solver_rows,
 )
 from polyopt.large.sources import Samples, Source
-from polyopt.margin.interior_point.block import Work
+from polyopt.margin.interior_point.block import Block, Work
 from polyopt.margin.interior_point.crew import Change, catch_up
 
 _TRIM, _MAP = -1, -3  # the numbers of M_TRIM_THRESHOLD and M_MMAP_THRESHOLD
@@ -46,7 +45,7 @@ class _LockedBlock:
 
     def __init__(self) -> None:
         self.lock = Lock()
-        self.block: SolverBlock | None = None
+        self.block: Block | None = None
 
 
 _blocks: dict[tuple[str, int], _LockedBlock] = {}  # by fit and number

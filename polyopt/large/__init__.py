@@ -3,7 +3,8 @@
 The samples come from a source (:mod:`polyopt.large.sources`): arrays, ``.npy`` files, svmlight by
 chunks, or a function that makes them. A block at a time is in memory, beside some twenty numbers for each
 sample. The optimum is that of the classifier of the same name in :mod:`polyopt`, proven in the same way.
-:mod:`polyopt.dask` has the same on more than one machine.
+The machines fit Dask arrays and frames too, on Dask's workers; those of :mod:`polyopt.dask` also read sources
+there.
 
 In the order to read: ``sources``, ``blocks`` (a block as it was read), ``executor`` (work on blocks),
 ``base`` and ``linear`` (the linear machines), ``checkpoint``; and of polytopes ``sgd`` (the start),

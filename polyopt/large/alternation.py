@@ -12,7 +12,7 @@ its multipliers; :class:`Rounds` combines the certificates of all faces.
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,11 +21,11 @@ from formulations.families import Families, margin_family
 from formulations.language.clock import Clock, interrupted
 from formulations.language.solution import Solution, Status
 from polyopt.base.progress import counted, listener, tell
-from polyopt.certificates.certificate import Certificate, Claim, Residual
+from polyopt.certificates.certificate import Certificate, Claim
 from polyopt.certificates.tally import Tally, merge
 from polyopt.cpm.certificate_by_blocks import certify_faces
 from polyopt.large.blocks import ROWS_AT_ONCE, Hinge, Recipe, select_classes, solver_rows, two_classes
-from polyopt.large.checkpoint import CheckpointWriter
+from polyopt.large.checkpoint import CheckpointWriter, saved
 from polyopt.large.executor import Executor
 from polyopt.large.face_ascent import MIN_HINGE_DECREASE, FaceAscents, Vector, scaled
 from polyopt.large.sources import Samples
@@ -129,6 +129,7 @@ def _scores(X: Any, faces: Vector) -> Vector:
 # -- rounds ------------------------------------------------------------------------------------------
 
 
+@saved
 class SolvedFace(NamedTuple):
     """A solved face v (m+1,), the certificate of half of its program, and the status of its solver."""
 
@@ -205,21 +206,20 @@ class Rounds:
         if self.writer is None:
             return
         state = {"assigning": assigning, "rounds": self._history, "iterations": self._iterations}
-        state |= _to_plain("solved", self._solved)
-        if self._best is not None:
-            state |= {"best assigning": self._best.assigning, **_to_plain("best", self._best.solved)}
+        best = None if self._best is None else (self._best.assigning, self._best.solved)
         self.writer.log = log or []
-        self.writer(state | (loop or {}))
+        self.writer(state | {"solved": self._solved, "best": best, "loop": loop})
 
     def restore(self, log: list[Change], state: dict[str, Any]) -> Vector:
         """Resume from a checkpoint; return the faces that assign in its round."""
-        self._solved = _from_plain("solved", state)
-        self._history, self._iterations = list(state["rounds"]), state["iterations"]
-        if "best assigning" in state:
-            self._best = self._with_losses(state["best assigning"], _from_plain("best", state))
-        self._interrupted_face = (log, state) if "iteration" in state else None
-        if self.ascents is not None:
-            self.ascents.restore(state)
+        self._solved, self._history, self._iterations = (
+            state[name] for name in ("solved", "rounds", "iterations")
+        )
+        self._best = None if state["best"] is None else self._with_losses(*state["best"])
+        if self.ascents is None:
+            self._interrupted_face = None if state["loop"] is None else (log, state["loop"])
+        elif state["loop"] is not None:
+            self.ascents.restore(state["loop"])
             self._is_restored = True
         assigning: Vector = state["assigning"]
         return assigning
@@ -371,24 +371,3 @@ class Rounds:
         losses = merge(self.executor.each(weigh_faces, [arguments] * self.executor.count))
         objective = float((faces**2).sum() + losses.sums["inside"] + losses.sums["held"])
         return _Round(assigning, solved, objective, losses)
-
-
-def _to_plain(name: str, solved: list[SolvedFace]) -> dict[str, Any]:
-    """Return solved faces as values of a checkpoint."""
-    halves = [asdict(replace(face.half, evidence=())) for face in solved]
-    return {
-        name: np.array([face.v for face in solved]),
-        f"{name} halves": [plain | {"claim": plain["claim"].name} for plain in halves],
-        f"{name} statuses": [face.status.name for face in solved],
-    }
-
-
-def _from_plain(name: str, state: dict[str, Any]) -> list[SolvedFace]:
-    """Return solved faces from the values of a checkpoint."""
-    halves = []
-    for plain in state[f"{name} halves"]:
-        residuals = tuple(Residual(**each) for each in plain["residuals"])
-        objects = {"claim": Claim[plain["claim"]], "residuals": residuals, "evidence": ()}
-        halves.append(Certificate(**plain | objects))
-    statuses = [Status[each] for each in state[f"{name} statuses"]]
-    return [SolvedFace(*each) for each in zip(state[name], halves, statuses, strict=True)]

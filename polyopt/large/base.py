@@ -1,41 +1,46 @@
 """Base of the classifiers of samples in blocks: fit of each pair of classes, certificates, and prediction."""
 
-import warnings
+from __future__ import annotations
+
 from abc import abstractmethod
-from dataclasses import KW_ONLY
+from copy import copy
+from dataclasses import KW_ONLY, field
 from itertools import combinations
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
 
 from formulations.language.clock import Clock, running
 from formulations.language.solution import Solution
-from polyopt.base.progress import counted, printer, records_to
+from polyopt.base.progress import counted
 from polyopt.base.types import ClassWeight, SamplesLike
 from polyopt.certificates.certificate import Certificate
+from polyopt.estimators.base import PairwiseClassifier
 from polyopt.estimators.frames import check_names
-from polyopt.estimators.parameters import check_parameters, estimator, shared
-from polyopt.estimators.status import FINE
-from polyopt.estimators.validation import check_total, class_weights, validated
+from polyopt.estimators.parameters import estimator, shared
+from polyopt.estimators.status import FINE, warn
+from polyopt.estimators.validation import check_total, validated
 from polyopt.large.blocks import Report
 from polyopt.large.executor import Executor, LocalExecutor
-from polyopt.large.sources import Arrays, Source, heading_of
+from polyopt.large.sources import Arrays, CollectionLike, Source, heading_of, is_collection
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from distributed import Client
 
 MIN_CERTIFICATE_TOL = 1e-6
 """Smallest tolerance of a certificate, as in memory."""
 
-_FLOATS = (np.float64, np.float32)  # types that samples to be scored may keep
-
 
 @estimator
-class BlockClassifier(ClassifierMixin, BaseEstimator):
+class BlockClassifier(PairwiseClassifier):
     """Base of the classifiers whose samples are read by blocks.
+
+    The blocks are those of a source, on all threads of this process, or the partitions of a Dask collection,
+    on the workers of `client`.
 
     Parameters
     ----------
@@ -52,8 +57,10 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels.
+    client : distributed.Client or None
+        The client for Dask collections; None for the current one.
+    certificates_, solutions_ : list
+        The certificate and the solution of each pair of classes.
     """
 
     _: KW_ONLY
@@ -63,16 +70,19 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
     class_weight: ClassWeight = None
     verbose: bool | int = False
 
+    client: Client | None = field(init=False, default=None)
+    _is_on_dask: ClassVar[bool] = False  # True if sources and arrays go to the workers too
+    _fit_inputs: ClassVar[tuple[str, ...]] = ("client",)
+    _scored_dtypes: ClassVar[Any] = (np.float64, np.float32)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = shared(
         "tol", "time_limit", "class_weight", "verbose", optional=["max_iter"]
     )
-    _frames: ClassVar[int] = 1  # calls between the user's and that of BlockClassifier.fit
 
     def fit(
         self,
-        X: "SamplesLike | Source",
-        y: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
+        X: CollectionLike | SamplesLike | Source,
+        y: CollectionLike | ArrayLike | None = None,
+        sample_weight: CollectionLike | ArrayLike | None = None,
         *,
         checkpoint: str | Path | None = None,
         resume: str | Path | None = None,
@@ -81,11 +91,11 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : Source, or array_like or sparse matrix of shape (n, m)
+        X : Source, Dask array or frame, or array_like or sparse matrix of shape (n, m)
             Training samples: a source of :mod:`polyopt.large.sources` with labels and weights, or arrays.
-        y : array_like of shape (n,), optional
+        y : Dask array or frame, or array_like of shape (n,), optional
             Labels of two or more classes; none for a source.
-        sample_weight : array_like of shape (n,), optional
+        sample_weight : Dask array or frame, or array_like of shape (n,), optional
             Non-negative weights; none for a source.
         checkpoint : str or Path, optional
             A file to write after every iteration, for two classes. A disk that is full is a warning.
@@ -98,39 +108,44 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
         self
             The fitted classifier.
         """
-        check_parameters(self._parameter_constraints, self.get_params(deep=False), type(self).__name__)
-        self.__dict__.pop("feature_names_in_", None)
-        heading = heading_of(X)
-        if heading is not None:  # sets feature_names_in_
-            validated(self, heading, skip_check_array=True)
-        executor = self._executor_of(X, y, sample_weight)
-        try:
-            heard = records_to(printer(type(self).__name__) if self.verbose else None)
-            with running(Clock(self.time_limit)) as whole, heard:
-                self._fit(executor, whole, checkpoint, resume)
-        finally:
-            executor.close()
+        self._validate_params()
+        with self._anew():
+            self._asked = self.get_params(deep=False)
+            heading = heading_of(X)
+            if heading is not None:  # sets feature_names_in_
+                validated(self, heading, skip_check_array=True)
+            executor = self._executor_of(X, y, sample_weight)
+            try:
+                with running(Clock(self.time_limit)) as clock, self._printing_progress():
+                    self._fit(executor, clock, checkpoint, resume)
+            finally:
+                executor.close()
         self._warn_if_not_converged()
         return self
 
     def _executor_of(self, X: Any, y: Any, sample_weight: Any) -> Executor:
-        return LocalExecutor(self._source(X, y, sample_weight))
-
-    def _source(self, X: Any, y: Any, sample_weight: Any) -> Source:
         if isinstance(X, Source):
             if y is not None or sample_weight is not None:
                 raise ValueError("a source has labels and weights itself: leave y and sample_weight out")
-            return X
-        if y is None:
+        elif y is None:
             raise ValueError(f"{type(self).__name__} needs labels y, or a source that has them")
-        return Arrays(X, y, sample_weight)
+        elif is_collection(X):
+            from polyopt.dask.collections import executor_of_collection
+
+            return executor_of_collection(self.client, X, y, sample_weight)
+        source = X if isinstance(X, Source) else Arrays(X, y, sample_weight)
+        if not self._is_on_dask:
+            return LocalExecutor(source)
+        from polyopt.dask.collections import executor_of_source
+
+        return executor_of_source(self.client, source)
 
     def _fit(
         self, executor: Executor, clock: Clock, checkpoint: str | Path | None, resume: str | Path | None
     ) -> None:
         reports = executor.inspect()
         weights = self._read(reports)
-        factors = class_weights(self.class_weight, self.classes_, np.arange(len(weights)), weights)
+        factors = self._class_weights(np.arange(len(weights)), weights)
         pairs = list(combinations(range(len(self.classes_)), 2))
         if len(pairs) > 1 and (checkpoint is not None or resume is not None):
             raise ValueError(f"a checkpoint is of one pair of classes, and there are {len(pairs)}")
@@ -186,7 +201,7 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
             )
         weights = np.zeros(len(self.classes_))
         for report in reports:
-            weights[self.classes_.searchsorted(report.labels)] += report.weights
+            weights[self.classes_.searchsorted(report.labels)] += report.weights[:, 0]
         check_total(weights)
         return weights
 
@@ -194,65 +209,92 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
         """Warn about the first pair whose fit did not reach its tolerance."""
         for solution, proof in zip(self.solutions_, self.certificates_, strict=True):
             is_fine = solution.status in FINE
-            if is_fine and self._is_proven(proof):
-                continue
-            text = f"Short of the tolerance. {proof.sentence}" if is_fine else str(solution.status)
-            warnings.warn(f"{type(self).__name__}: {text}", ConvergenceWarning, stacklevel=2 + self._frames)
-            return
+            if not (is_fine and self._is_proven(proof)):
+                warn(self, f"Short of the tolerance. {proof.sentence}" if is_fine else str(solution.status))
+                return
 
     def _is_proven(self, proof: Certificate) -> bool:
         """Return True if a certificate is that of a run which reached its tolerance."""
         return proof.is_optimal
 
-    def certificate(self) -> Certificate | list[Certificate]:
+    # -- what a fit leaves -----------------------------------------------------------------------
+
+    def certificate(self) -> Certificate | list[Certificate]:  # type: ignore[override]
         """Return the certificate, made during the fit; a list of them for more than two classes."""
         check_is_fitted(self)
-        return self.certificates_[0] if len(self.certificates_) == 1 else list(self.certificates_)
+        return self.certificates_[0] if self._is_binary else list(self.certificates_)
+
+    @property
+    def holds_data(self) -> bool:
+        """False: the samples stay in their blocks."""
+        return False
+
+    @property
+    def history_(self) -> pd.DataFrame:
+        """Records of the solver: one row per iteration of each pair of classes."""
+        import pandas as pd
+
+        check_is_fitted(self)
+        frames = [
+            pd.DataFrame(list(solution.history)).assign(pair=f"{first} vs {second}")
+            for solution, (first, second) in zip(self.solutions_, self.pairs_, strict=True)
+        ]
+        return pd.concat(frames, ignore_index=True)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "client"}
 
     # -- prediction ------------------------------------------------------------------------------
 
-    def decision_function(self, X: "SamplesLike") -> Any:
-        """Return scores of samples.
+    def decision_function(self, X: CollectionLike | SamplesLike) -> Any:
+        """Return scores of samples, as the classifiers in memory do; of a Dask collection a lazy Dask array.
 
         Parameters
         ----------
-        X : array_like or sparse matrix of shape (t, m)
+        X : Dask array or frame, or array_like or sparse matrix, of shape (t, m)
             Samples.
-
-        Returns
-        -------
-        ndarray of shape (t,) or (t, n_classes)
-            Two classes: positive for ``classes_[1]``. More: votes of the pairs, ties broken by the sum of
-            their scores.
         """
+        return self._lazy("decision_function", X) if is_collection(X) else super().decision_function(X)
+
+    def predict(self, X: CollectionLike | SamplesLike) -> Any:
+        """Return labels (t,) of samples; of a Dask collection a lazy Dask array.
+
+        Parameters
+        ----------
+        X : Dask array or frame, or array_like or sparse matrix, of shape (t, m)
+            Samples.
+        """
+        return self._lazy("predict", X) if is_collection(X) else super().predict(X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy on samples in memory.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Samples, their labels and, optionally, their weights.
+        """
+        if is_collection(X):
+            raise TypeError(
+                "score takes samples in memory; of a Dask collection X with labels y in an array cut alike, "
+                "the accuracy is (machine.predict(X) == y).mean().compute()"
+            )
+        return super().score(X, y, sample_weight)
+
+    def _lazy(self, method: str, X: CollectionLike) -> Any:
+        """Return the results of a method for all rows of a Dask collection, lazily."""
+        from polyopt.dask.collections import map_rows
+
         check_is_fitted(self)
-        scores = self._pair_scores(validated(self, X, accept_sparse="csr", dtype=_FLOATS, reset=False))
-        if len(self.pairs_) == 1:
-            return scores[:, 0]
-        return np.asarray(_ovr_decision_function(scores > 0, scores, len(self.classes_)))
+        heading = heading_of(X)
+        validated(self, X if heading is None else heading, reset=False, skip_check_array=True)
+        nameless = copy(self)  # its partitions are matrices, in the order of the names that were checked
+        nameless.__dict__.pop("feature_names_in_", None)
+        return map_rows(X, getattr(nameless, method))
+
+    def _binary_scores(self, X: Any) -> NDArray[Any]:
+        return np.asarray(self._pair_scores(X)[:, 0])
 
     @abstractmethod
     def _pair_scores(self, X: Any) -> NDArray[Any]:
         """Return the scores (t, pairs) of validated samples, positive for the second class of a pair."""
-
-    def predict(self, X: "SamplesLike") -> Any:
-        """Return labels of samples.
-
-        Parameters
-        ----------
-        X : array_like or sparse matrix of shape (t, m)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (t,)
-            Labels from ``classes_``.
-        """
-        scores = self.decision_function(X)
-        codes = (scores > 0).astype(np.intp) if len(self.pairs_) == 1 else scores.argmax(axis=1)
-        return np.asarray(self.classes_[codes])
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags

@@ -78,19 +78,24 @@ def _checksum(samples: Samples, *, whole: bool) -> int:
 class Report(NamedTuple):
     """Findings of the inspection of a block.
 
-    m: number of features.
-    labels, weights: labels of samples with positive weight, and the total weight of each label.
-    is_sparse: True if the samples are CSR.
     problem: error message; empty for a valid block.
+    m: number of features.
+    labels (p,): labels of samples with positive weight.
+    counts (p,): number of these samples of each label.
+    weights (p, 3): their total, least and largest weight.
+    max_entry: largest absolute entry of X.
+    is_sparse: True if the samples are CSR.
     checksum: checksum for later readings.
     names: names of the features, or None.
     """
 
-    m: int
-    labels: NDArray[Any]
-    weights: NDArray[Any]
-    is_sparse: bool
     problem: str = ""
+    m: int = 0
+    labels: NDArray[Any] = np.zeros(0)
+    counts: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+    weights: NDArray[np.float64] = np.zeros((0, 3))
+    max_entry: float = 0.0
+    is_sparse: bool = False
     checksum: Checksum | None = None
     names: tuple[str, ...] | None = None
 
@@ -107,7 +112,7 @@ def inspect_block(
     try:
         return _inspect(samples, where, column_names(samples.X) if names is None else names)
     except ValueError as error:
-        return Report(0, np.zeros(0), np.zeros(0), False, str(error))
+        return Report(str(error))
 
 
 def _inspect(samples: Samples, where: str, names: Sequence[str] | None) -> Report:
@@ -139,19 +144,28 @@ def _inspect(samples: Samples, where: str, names: Sequence[str] | None) -> Repor
             f"sample_weight must be finite and at least 0; in {where}, row {row}, it is {weights[row]}"
         )
     try:
-        bad = _first_not_finite(solver_matrix(X))
+        X = row_matrix(X)
     except (TypeError, ValueError) as error:
         raise ValueError(f"X holds other values than numbers in {where} ({error})") from None
-    if bad is not None:
-        row, feature = bad
+    entries = X.data if sp.issparse(X) else X
+    with np.errstate(invalid="ignore"):
+        max_entry = max(float(entries.max(initial=0)), -float(entries.min(initial=0)))
+    if not np.isfinite(max_entry):
+        row, feature = _first_not_finite(X)
         column = f"feature {feature}" if names is None else f"column {names[feature]!r}"
         raise ValueError(f"X has NaN or an infinite value in {where}, row {row}, {column}")
-    labels, codes = np.unique(np.asarray(y)[weights > 0], return_inverse=True)
+    positive = weights[weights > 0]
+    labels, codes, counts = np.unique(np.asarray(y)[weights > 0], return_inverse=True, return_counts=True)
+    least, most = np.full(len(labels), np.inf), np.zeros(len(labels))
+    np.minimum.at(least, codes, positive)
+    np.maximum.at(most, codes, positive)
     return Report(
-        m,
-        labels,
-        np.bincount(codes, weights[weights > 0], len(labels)),
-        bool(sp.issparse(X)),
+        m=m,
+        labels=labels,
+        counts=counts,
+        weights=np.column_stack([np.bincount(codes, positive, len(labels)), least, most]),
+        max_entry=max_entry,
+        is_sparse=bool(sp.issparse(X)),
         checksum=checksum_of(samples),
         names=None if names is None else tuple(names),
     )
@@ -173,19 +187,13 @@ def _first(mask: NDArray[np.bool_]) -> int:
     return int(mask.argmax())
 
 
-def _first_not_finite(X: Any) -> tuple[int, int] | None:
-    """Return row and feature of the first number that is not finite, or None."""
+def _first_not_finite(X: Any) -> tuple[int, int]:
+    """Return row and feature of the first number that is not finite."""
     if sp.issparse(X):
-        if np.isfinite(X.data).all():
-            return None
         entry = _first(~np.isfinite(X.data))
         return int(X.indptr.searchsorted(entry, side="right")) - 1, int(X.indices[entry])
-    for start in range(0, len(X), ROWS_AT_ONCE):
-        is_finite = np.isfinite(X[start : start + ROWS_AT_ONCE])
-        if not is_finite.all():
-            row, feature = np.argwhere(~is_finite)[0]
-            return start + int(row), int(feature)
-    return None
+    row = _first(~np.isfinite(X).all(axis=1))
+    return row, _first(~np.isfinite(X[row]))
 
 
 # -- two classes -------------------------------------------------------------------------------------
@@ -212,23 +220,10 @@ class TwoClasses(NamedTuple):
     weights: NDArray[Any]
 
 
-class SolverBlock(Protocol):
-    """A solver's state of one block. Its samples are set before a computation and removed after it.
-
-    samples: an object whose X is the matrix of the samples, or None.
-    chosen: mask of the rows of the source's block that it uses; None for all.
-    """
-
-    samples: Any
-    chosen: NDArray[np.bool_] | None
-    n_applied: int
-    last_result: object
-
-
 class BlockRecipe(Protocol):
     """Interface of programs from which a solver's blocks are made."""
 
-    def block(self, samples: Samples, number: int, work: Work | None = None) -> SolverBlock | None:
+    def block(self, samples: Samples, number: int, work: Work | None = None) -> Block | None:
         """Return the solver's block `number`; None if none of its samples is in the program."""
 
 

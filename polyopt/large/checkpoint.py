@@ -7,18 +7,24 @@ for each iteration, whatever the number of samples. It replaces the previous che
 import json
 import math
 import warnings
+from dataclasses import fields
+from enum import Enum
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
+from formulations.language.solution import Status
 from polyopt.base.files import check_target, write_bytes
+from polyopt.certificates.certificate import Certificate, Claim, Residual
 from polyopt.margin.interior_point.crew import Change
 
-_FORMAT = "polyopt checkpoint 4"
+T = TypeVar("T")
+
+_FORMAT = "polyopt checkpoint 5"
 
 
 def probe(*shape: int) -> NDArray[np.float64]:
@@ -42,22 +48,12 @@ class CheckpointWriter:
         self._path, self.log, self._about, self._has_failed = path, log, about, False
 
     def __call__(self, state: dict[str, Any]) -> None:
-        """Write the state of the loop: numbers, arrays, or lists of records."""
-        arrays: dict[str, Any] = {}
-
-        def plain(value: Any) -> Any:
-            if isinstance(value, np.ndarray):
-                arrays[f"a{len(arrays)}"] = value
-                return {"array": f"a{len(arrays) - 1}"}
-            if isinstance(value, bool | np.bool_):
-                return bool(value)
-            return {"float": float(value).hex()} if isinstance(value, float) else value
-
-        changes = [[change.name, [plain(value) for value in change.arguments]] for change in self.log]
-        loop = {name: plain(value) for name, value in state.items()}
-        head = {"format": _FORMAT, "about": self._about, "log": changes, "state": loop}
+        """Write the state of the loop."""
+        arrays: list[NDArray[Any]] = []
+        head = {"format": _FORMAT, "about": self._about, "log": self.log, "state": state}
+        head = {name: _plain(value, arrays) for name, value in head.items()}
         stream = BytesIO()
-        np.savez(stream, head=np.frombuffer(json.dumps(head).encode(), np.uint8), **arrays)
+        np.savez(stream, *arrays, head=np.frombuffer(json.dumps(head).encode(), np.uint8))
         try:
             write_bytes(self._path, stream.getvalue())
         except OSError as error:
@@ -76,7 +72,7 @@ def load(path: str | Path, about: dict[str, Any]) -> tuple[list[Change], dict[st
     ValueError: not a checkpoint, or one of another fit.
     """
     head, arrays = _read(path)
-    saved = head["about"]
+    saved = _restored(head["about"], arrays)
     differing = [name for name in about if saved.get(name) != about[name]]
     if differing == ["digest"]:
         raise ValueError(f"{str(path)!r} is of another fit: its samples, labels or weights were others")
@@ -86,26 +82,16 @@ def load(path: str | Path, about: dict[str, Any]) -> tuple[list[Change], dict[st
             f"{str(path)!r} is of another fit: {name} was {saved.get(name)!r}, and is {about[name]!r}"
         )
 
-    def restore(plain: Any) -> Any:
-        if isinstance(plain, dict) and "array" in plain:
-            return arrays[plain["array"]]
-        return float.fromhex(plain["float"]) if isinstance(plain, dict) and "float" in plain else plain
-
-    log = [Change(name, tuple(restore(plain) for plain in arguments)) for name, arguments in head["log"]]
-    return log, {name: restore(plain) for name, plain in head["state"].items()}
+    log, state = (_restored(head[name], arrays) for name in ("log", "state"))
+    return log, state
 
 
-def machine_of(path: str | Path) -> str:
-    """Return the name of the machine, or of the part of its fit, that wrote a checkpoint."""
-    return str(_read(path)[0]["about"].get("machine"))
-
-
-def _read(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
+def _read(path: str | Path) -> tuple[dict[str, Any], list[NDArray[Any]]]:
     """Return the head of a checkpoint, and its arrays."""
     try:
         with np.lib.npyio.NpzFile(BytesIO(Path(path).read_bytes()), allow_pickle=False) as file:
             head = json.loads(file["head"].tobytes())
-            arrays = {name: file[name] for name in file.files if name != "head"}
+            arrays = [file[f"arr_{number}"] for number in range(len(file.files) - 1)]
     except FileNotFoundError:
         raise
     except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
@@ -113,3 +99,54 @@ def _read(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
     if head.get("format") != _FORMAT:
         raise ValueError(f"{str(path)!r} is no checkpoint of this version")
     return head, arrays
+
+
+# -- values as JSON ----------------------------------------------------------------------------------
+
+_CLASSES: dict[str, Any] = {cls.__name__: cls for cls in (Change, Certificate, Residual, Claim, Status)}
+
+
+def saved(cls: type[T]) -> type[T]:
+    """Decorate a NamedTuple, dataclass or enumeration that may be in a checkpoint."""
+    _CLASSES[cls.__name__] = cls
+    return cls
+
+
+def _plain(value: Any, arrays: list[NDArray[Any]]) -> Any:
+    """Return a value of the state as JSON, and append its arrays; objects are ``{class: content}``."""
+    if isinstance(value, np.ndarray):
+        arrays.append(value)
+        return {"array": len(arrays) - 1}
+    name = type(value).__name__
+    if isinstance(value, Enum):
+        return {name: value.name}
+    if name in _CLASSES:
+        names = value._fields if isinstance(value, tuple) else [each.name for each in fields(value)]
+        return {name: [_plain(getattr(value, field), arrays) for field in names]}
+    if isinstance(value, list | tuple):
+        return [_plain(each, arrays) for each in value]
+    if isinstance(value, dict):
+        return {"dict": {key: _plain(each, arrays) for key, each in value.items()}}
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    return {"float": float(value).hex()} if isinstance(value, float) else value
+
+
+def _restored(plain: Any, arrays: list[NDArray[Any]]) -> Any:
+    """Return the value of :func:`_plain`; a sequence is a list, and in an object a tuple."""
+    match plain:
+        case list():
+            return [_restored(each, arrays) for each in plain]
+        case {"array": int(number)}:
+            return arrays[number]
+        case {"float": str(digits)}:
+            return float.fromhex(digits)
+        case {"dict": dict(content)}:
+            return {name: _restored(each, arrays) for name, each in content.items()}
+        case dict():
+            [(name, content)] = plain.items()
+            if isinstance(content, str):
+                return _CLASSES[name][content]
+            values = _restored(content, arrays)
+            return _CLASSES[name](*(tuple(each) if isinstance(each, list) else each for each in values))
+    return plain

@@ -12,13 +12,12 @@ from polyopt.large.blocks import (
     BlockRecipe,
     Checksum,
     Report,
-    SolverBlock,
     check_block,
     inspect_block,
     solver_rows,
 )
 from polyopt.large.sources import Samples, Source, described
-from polyopt.margin.interior_point.block import Work
+from polyopt.margin.interior_point.block import Block, Work
 from polyopt.margin.interior_point.crew import Crew, Local
 
 
@@ -41,12 +40,14 @@ class Executor(ABC):
     def __init__(self, count: int):
         self.count = count
         self._checksums: list[Checksum | None] = [None] * count
+        self._reports: list[Report] = []
 
     def inspect(self) -> list[Report]:
-        """Inspect every block; return the reports in the order of the blocks."""
-        reports = self._inspect()
-        self._checksums = [report.checksum for report in reports]
-        return reports
+        """Return the reports on all blocks in their order, which are inspected at the first call."""
+        if not self._reports:
+            self._reports = self._inspect()
+            self._checksums = [report.checksum for report in self._reports]
+        return self._reports
 
     @abstractmethod
     def _inspect(self) -> list[Report]: ...
@@ -104,7 +105,7 @@ class LocalExecutor(Executor):
         """Return the solver's blocks of this recipe that are not empty."""
         work = Work()
 
-        def make(number: int) -> SolverBlock | None:
+        def make(number: int) -> Block | None:
             block = recipe.block(self._read(number, whole=True), number, work)
             if block is not None:
                 block.samples.X = None

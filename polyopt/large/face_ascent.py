@@ -44,6 +44,7 @@ from polyopt.cpm.certificate_by_blocks import (
     reduce_primal,
 )
 from polyopt.large.blocks import ROWS_AT_ONCE, Recipe, TwoClasses, concatenate, two_classes
+from polyopt.large.checkpoint import saved
 from polyopt.large.executor import Executor, Fold
 from polyopt.large.sources import Samples
 from polyopt.linalg.rows import as_rows
@@ -88,6 +89,9 @@ class Options:
 def scaled(faces: Vector, scale: float) -> Vector:
     """Return faces (K, m+1) for samples whose entries are to be multiplied by `scale`."""
     return faces if scale == 1.0 else np.column_stack([scale * faces[:, :-1], faces[:, -1]])
+
+
+saved(Pairs)
 
 
 class Setting(NamedTuple):
@@ -308,24 +312,12 @@ class FaceAscents:
 
     def state(self) -> dict[str, Any]:
         """Return the state at a scan, for a checkpoint."""
-        return {
-            "W": self._W, "counts": np.array([len(pairs.rows) for pairs in self._pairs]),
-            **{name: np.concatenate([getattr(pairs, name) for pairs in self._pairs])
-               for name in ("rows", "faces", "alpha")},
-            "passes": self._passes, "scans": self.scans, "slope": self._slope,
-            "bounds": np.array(self._bounds),
-        }  # fmt: skip
+        names = ("_W", "_pairs", "_passes", "scans", "_slope", "_bounds")
+        return {name: getattr(self, name) for name in names}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Resume from a state; :meth:`assign` is to be called next."""
-        cuts = np.cumsum(state["counts"])[:-1]
-        columns = (np.split(state[name], cuts) for name in ("rows", "faces", "alpha"))
-        self._pairs = [
-            Pairs(rows, faces, alpha, np.ones(len(rows), bool))
-            for rows, faces, alpha in zip(*columns, strict=True)
-        ]
-        self._W, self._passes, self.scans = state["W"], state["passes"], state["scans"]
-        self._slope, self._bounds = state["slope"], state["bounds"].tolist()
+        vars(self).update(state)
 
 
 # -- steps of folds ----------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """Linear machines on samples in blocks, solved by the interior point and certified."""
 
-from hashlib import sha256
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,12 +11,12 @@ from polyopt.base.progress import listener
 from polyopt.estimators.parameters import estimator, shared
 from polyopt.large.base import MIN_CERTIFICATE_TOL, BlockClassifier
 from polyopt.large.blocks import Recipe
-from polyopt.large.checkpoint import CheckpointWriter, load, probe
+from polyopt.large.checkpoint import CheckpointWriter, load
 from polyopt.large.executor import Executor
+from polyopt.large.summary import checkpoint_identity
 from polyopt.margin.certificate_by_blocks import certify_blocks
-from polyopt.margin.interior_point.crew import total
 from polyopt.margin.interior_point.driver import solve_problem
-from polyopt.margin.interior_point.problem import Problem, state_problem
+from polyopt.margin.interior_point.problem import state_problem
 
 
 @estimator
@@ -33,12 +32,8 @@ class LinearBlockClassifier(BlockClassifier):
     ----------
     coef_, intercept_ : ndarray of shape (pairs, m), (pairs,)
         The hyperplanes: one for two classes, else one for each pair, in the order of `pairs_`.
-    pairs_ : list of tuple
-        The classes of each hyperplane; the second is on its positive side.
-    certificates_, solutions_ : list
-        The certificate and the solution of each hyperplane.
-    n_iter_, n_features_in_ : int
-        Largest number of iterations of a hyperplane; number of features.
+    n_iter_ : int
+        Largest number of iterations of a hyperplane.
     """
 
     C: float = 1.0
@@ -59,7 +54,9 @@ class LinearBlockClassifier(BlockClassifier):
         D = float(self.D) if hasattr(self, "D") else None
         crew = executor.crew(recipe)
         problem, resumed = state_problem(crew, 1, D), None
-        identity = {} if checkpoint is None and resume is None else self._identity(problem, recipe, D)
+        identity = {}
+        if checkpoint is not None or resume is not None:
+            identity = checkpoint_identity(executor, recipe, self._title, B=repr(recipe.B), D=D)
         if resume is not None:
             crew.log[:], resumed = load(resume, identity)
         save = None if checkpoint is None else CheckpointWriter(checkpoint, crew.log, identity)
@@ -82,22 +79,6 @@ class LinearBlockClassifier(BlockClassifier):
             )
         )
         crew.close()
-
-    def _identity(self, problem: Problem, recipe: Recipe, D: float | None) -> dict[str, Any]:
-        """Return the identity of a checkpoint."""
-        facts, crew = problem.facts, problem.crew
-        loss = float(total(crew.ask("costs_at", probe(facts.m + 1), 1.0)))
-        content = problem.shift.tobytes() + facts.costs.hex().encode() + loss.hex().encode()
-        return {
-            "machine": self._title,
-            "samples": facts.n,
-            "features": facts.m,
-            "blocks": crew.count,
-            "C": recipe.C,
-            "B": repr(recipe.B),
-            "D": D,
-            "digest": sha256(content).hexdigest()[:16],
-        }
 
     def _pair_scores(self, X: Any) -> NDArray[Any]:
         return np.asarray(X @ self.coef_.T) + self.intercept_

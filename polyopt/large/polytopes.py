@@ -20,12 +20,12 @@ from polyopt.estimators.validation import validated
 from polyopt.large.alternation import Rounds
 from polyopt.large.base import MIN_CERTIFICATE_TOL, BlockClassifier
 from polyopt.large.blocks import Recipe
-from polyopt.large.checkpoint import CheckpointWriter, load, machine_of
+from polyopt.large.checkpoint import CheckpointWriter, load
 from polyopt.large.executor import Executor
 from polyopt.large.face_ascent import FaceAscents, Vector, scaled
-from polyopt.large.sgd import MACHINE, Summary, checkpoint_identity, solve_cpm_sgd_by_blocks, summarize
-from polyopt.large.sources import Source
-from polyopt.margin.interior_point.crew import total
+from polyopt.large.sgd import Passes
+from polyopt.large.sources import CollectionLike, Source, is_collection
+from polyopt.large.summary import Summary, checkpoint_identity, summarize
 from polyopt.polytope import Polytope
 
 # Features up to which solver="auto" is the interior point. With tol >= _MIN_COARSE_TOL passes of the dual
@@ -125,7 +125,7 @@ class ConvexPolytopeMachine(BlockClassifier):
         "solver": checked_by("solver", one_of, ("auto", "interior point", "dual ascent")),
         "feature_scale": checked_by("feature_scale", positive),
     }
-    _frames: ClassVar[int] = 2
+    _fit_inputs: ClassVar[tuple[str, ...]] = ("client", "_start")
     _moved: ClassVar[dict[str, str]] = {"n_shards": "steps go through all blocks one after the other"}
     _start: Vector | None = field(init=False)
 
@@ -192,36 +192,46 @@ class ConvexPolytopeMachine(BlockClassifier):
         recipe = Recipe((first, second), factors, float(self.C))
         if self._flip:
             recipe = Recipe((second, first), factors[::-1], float(self.C))
-        summary, scale = summarize(executor, recipe), float(self.feature_scale)
-        check_sizes(summary.max_entry, float(total([block.total_cost for block in summary.blocks])))
+        summary, scale = summarize(executor.inspect(), recipe), float(self.feature_scale)
+        check_sizes(summary.max_entry, summary.total_cost)
         ascents = self._ascents(executor, recipe, summary)
-        solver, identity = "interior point" if ascents is None else "dual ascent", {}
+        identity, state = {}, None
         if checkpoint is not None or resume is not None:
-            machine = "the Convex Polytope Machine"
+            solver = "interior point" if ascents is None else "dual ascent"
             identity = checkpoint_identity(
-                executor, recipe, summary, self.n_faces, scale, machine, solver=solver
+                executor,
+                recipe,
+                "the Convex Polytope Machine",
+                scale=scale,
+                faces=self.n_faces,
+                solver=solver,
             )
-        writer = None if checkpoint is None else CheckpointWriter(checkpoint, [], identity)
+        if resume is not None:
+            log, state = load(resume, identity)
+        writer = None if checkpoint is None else CheckpointWriter(checkpoint, [], dict(identity))
         rounds = Rounds(
             executor, recipe, clock, writer, ascents, scale, tol=self.tol, max_iter=self.max_iter,
             max_rounds=self.max_rounds, least_fall=self.least_fall,
             proof_tol=max(self.tol, MIN_CERTIFICATE_TOL),
         )  # fmt: skip
         solution_of_passes = None
-        needs_passes = self._start is None and self.n_faces > 1  # a single face has one assignment
-        if resume is not None and not (needs_passes and machine_of(resume) == MACHINE):
-            assigning = rounds.restore(*load(resume, identity))
+        if state is not None and "assigning" in state:
+            assigning = rounds.restore(log, state)
         elif self._start is not None:
             assigning = scaled(self._start, 1.0 / scale)
-        elif not needs_passes:
+        elif self.n_faces == 1:  # which has one assignment
             assigning = np.zeros((1, self.n_features_in_ + 1))
         else:
+            seed = self._seed()
+            identity |= {"pilot": self.pilot, "seed": seed}
+            save = None if checkpoint is None else CheckpointWriter(checkpoint, [], identity)
+            if resume is not None:
+                _, state = load(resume, identity)
             left = clock.left
-            solution_of_passes = solve_cpm_sgd_by_blocks(
-                executor, recipe, self.n_faces, summary=summary, n_pilot=self.pilot,
-                max_iter=self.max_passes, time_limit=None if left is None else 0.5 * left, scale=scale,
-                seed=self._seed(), checkpoint=checkpoint, resume=resume,
-            )  # fmt: skip
+            solution_of_passes = Passes(
+                executor, recipe, summary, self.n_faces, Clock(None if left is None else 0.5 * left),
+                n_pilot=self.pilot, max_iter=self.max_passes, scale=scale, seed=seed, save=save,
+            ).run(state)  # fmt: skip
             assigning = solution_of_passes["W"]
         was_interrupted = solution_of_passes is not None and solution_of_passes.status is Status.INTERRUPTED
         solution, proof = rounds.run(assigning, certify_only=was_interrupted)
@@ -254,20 +264,22 @@ class ConvexPolytopeMachine(BlockClassifier):
 
     # -- prediction ------------------------------------------------------------------------------
 
-    def face_scores(self, X: "SamplesLike") -> Any:
-        """Return scores of samples at every face, for two classes.
+    def face_scores(self, X: "CollectionLike | SamplesLike") -> Any:
+        """Return scores of samples at every face, for two classes; of a Dask collection a lazy Dask array.
 
         Parameters
         ----------
-        X : array_like or sparse matrix of shape (t, m)
+        X : Dask array or frame, or array_like or sparse matrix, of shape (t, m)
             Samples.
 
         Returns
         -------
-        ndarray of shape (t, K)
+        ndarray or Dask array of shape (t, K)
             ``W_k'x + b_k``, positive outside of the face.
         """
         self._check_two_classes("face_scores")
+        if is_collection(X):
+            return self._lazy("face_scores", X)
         X = validated(self, X, accept_sparse="csr", reset=False)
         return np.asarray(X @ self.W_.T) + self.b_
 

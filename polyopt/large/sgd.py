@@ -12,9 +12,6 @@
 The orders follow from the seed, the pass and the block. The answer therefore depends on the blocks and the
 seed, but not on the threads or workers.
 
-:func:`summarize` and :func:`draw_sample` look at the samples, :func:`compute_losses` sums their losses, and
-:func:`checkpoint_identity` names a fit; the solver is :func:`solve_cpm_sgd_by_blocks`.
-
 References
 ----------
 Kantchelian et al., Large-Margin Convex Polytope Machine (2014), Algorithm 1.
@@ -22,33 +19,25 @@ Kantchelian et al., Large-Margin Convex Polytope Machine (2014), Algorithm 1.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from hashlib import sha256
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from formulations.language.arguments import positive, tolerance, whole
 from formulations.language.clock import Clock, interrupted
 from formulations.language.solution import Solution, Status
 from polyopt.base.progress import tell
-from polyopt.certificates.points import checked_faces
-from polyopt.cpm.sgd import AVERAGE, LOSS, CpmSgd, faces_of, iterate, losses, precision, running_sum
+from polyopt.cpm.sgd import AVERAGE, LOSS, CpmSgd, faces_of, iterate, precision, running_sum
 from polyopt.cpm.solve import Settings, solve_cpm
 from polyopt.large.blocks import Recipe, TwoClasses, concatenate, two_classes
-from polyopt.large.checkpoint import CheckpointWriter, load, probe
+from polyopt.large.checkpoint import CheckpointWriter, saved
 from polyopt.large.executor import Executor, Fold
 from polyopt.large.sources import Samples
+from polyopt.large.summary import Summary, compute_losses
 from polyopt.linalg.rows import as_rows, in_lanes
-from polyopt.margin.interior_point.crew import total
 
 Vector = NDArray[np.float64]
-
-MACHINE = "Algorithm 1 of the Convex Polytope Machine"
-"""The machine that a checkpoint of a pass names."""
 
 # First entries of the seeds of random orders and draws.
 _BLOCK_ORDER, _ROW_ORDER, _SAMPLE_COUNTS, _SAMPLE_ROWS = range(4)
@@ -58,13 +47,15 @@ _BLOCK_ORDER, _ROW_ORDER, _SAMPLE_COUNTS, _SAMPLE_ROWS = range(4)
 class Options:
     """Numbers of the method.
 
-    n_agreeing: measurements that must lie within `tol` of the least for a run to have converged.
+    tol, n_agreeing: a run has converged if its last `n_agreeing` measurements, over more than half of its
+        passes, are within this relative distance of the least.
     measured_pass_ratio: growth of the passes up to the next measurement, which costs about as much as a pass.
     pilot_epochs: epochs of each start of the pilot at most.
     pilot_starts: random starts of the pilot, for more than one face.
     pilot_time_fraction: fraction of the remaining time that the pilot may take.
     """
 
+    tol: float = 1e-3
     n_agreeing: int = 3
     measured_pass_ratio: float = 1.5
     pilot_epochs: int = 100
@@ -72,73 +63,10 @@ class Options:
     pilot_time_fraction: float = 0.3
 
 
-# -- the samples of the blocks -----------------------------------------------------------------------
+OPTIONS = Options()
 
 
-class BlockSummary(NamedTuple):
-    """Figures of one block: features, samples of each class, their costs of slack, largest absolute entry."""
-
-    m: int
-    n_inside: int
-    n_outside: int
-    total_cost: float
-    min_cost: float
-    max_cost: float
-    max_entry: float
-
-    @property
-    def n(self) -> int:
-        """Number of samples."""
-        return self.n_inside + self.n_outside
-
-
-class Summary(NamedTuple):
-    """Figures of each block, and of all blocks: samples, features, extreme costs, largest absolute entry."""
-
-    blocks: list[BlockSummary]
-    n: int
-    m: int
-    min_cost: float
-    max_cost: float
-    max_entry: float
-
-
-def summarize(executor: Executor, recipe: Recipe) -> Summary:
-    """Measure all blocks.
-
-    ValueError: a class without samples, different numbers of features, or entries that are not finite.
-    """
-    blocks: list[BlockSummary] = executor.each(_summarize_block, [(recipe,)] * executor.count)
-    nonempty = [block for block in blocks if block.n]
-    for number, block in enumerate(blocks):
-        if not np.isfinite(block.max_entry):
-            raise ValueError(f"X has NaN or an infinite value in partition {number}")
-    for name, label in zip(("n_inside", "n_outside"), recipe.classes, strict=True):
-        if not any(getattr(block, name) for block in nonempty):
-            raise ValueError(f"there is no sample of class {label!r} with positive weight")
-    widths = sorted({block.m for block in nonempty})
-    if len(widths) > 1:
-        raise ValueError(f"all blocks need as many features; {widths} were found")
-    return Summary(
-        blocks,
-        sum(block.n for block in nonempty),
-        widths[0],
-        min(block.min_cost for block in nonempty),
-        max(block.max_cost for block in nonempty),
-        max(block.max_entry for block in nonempty),
-    )
-
-
-def _summarize_block(_: None, samples: Samples, number: int, recipe: Recipe) -> BlockSummary:
-    X, outside, weights = two_classes(samples, recipe)
-    n, m = X.shape
-    if not n:
-        return BlockSummary(m, 0, 0, 0.0, np.inf, 0.0, 0.0)
-    costs, values = recipe.C * weights, X.data if sp.issparse(X) else X
-    max_entry = max(float(values.max(initial=0)), -float(values.min(initial=0)))
-    n_outside = int(outside.sum())
-    extremes = float(costs.min()), float(costs.max())
-    return BlockSummary(m, n - n_outside, n_outside, float(costs.sum()), *extremes, max_entry)
+# -- the sample of the pilot -------------------------------------------------------------------------
 
 
 def draw_sample(
@@ -150,8 +78,7 @@ def draw_sample(
     Weights are multiplied by the number of samples that each stands for. Return None if time is over.
     """
     rng, per_class, factors = np.random.default_rng([seed, _SAMPLE_COUNTS]), [], []
-    for name in ("n_inside", "n_outside"):
-        counts = np.array([getattr(block, name) for block in summary.blocks])
+    for counts in summary.counts.T:
         class_size = int(counts.sum())
         sample_size = min(class_size, max(round(size * class_size / summary.n), size // 10, 1))
         per_class.append(_draw_counts(rng, counts, sample_size))
@@ -186,101 +113,10 @@ def _draw_rows(
     return TwoClasses(X[rows], outside[rows], weights[rows])
 
 
-# -- losses and checkpoints --------------------------------------------------------------------------
-
-
-def compute_losses(
-    executor: Executor, recipe: Recipe, summary: Summary, scale: float, candidates: list[Vector],
-    is_over: Callable[[], bool] | None = None,
-) -> Vector | None:  # fmt: skip
-    """Return the loss of all samples for each of several W (K, m+1); None if time is over."""
-    arguments = [(recipe, scale, candidates) if block.n else None for block in summary.blocks]
-    per_block = executor.each(_compute_block_losses, arguments, is_over)
-    return None if per_block is None else np.asarray(total(per_block))
-
-
-def _compute_block_losses(
-    _: None, samples: Samples, number: int, recipe: Recipe, scale: float, candidates: list[Vector]
-) -> Vector:
-    X, outside, weights = two_classes(samples, recipe)
-    rows, costs = as_rows(X), recipe.C * weights
-    return np.array([losses(W, rows, outside, costs, scale) for W in candidates])
-
-
-def checkpoint_identity(
-    executor: Executor, recipe: Recipe, summary: Summary, n_faces: int, scale: float, machine: str,
-    **settings: Any,
-) -> dict[str, Any]:  # fmt: skip
-    """Return the identity of a checkpoint of faces; its digest is a loss of the samples and labels."""
-    losses = compute_losses(executor, recipe, summary, scale, [probe(n_faces, summary.m + 1)])
-    assert losses is not None
-    return {
-        "machine": machine, "samples": summary.n, "features": summary.m, "blocks": len(summary.blocks),
-        "C": recipe.C, "factors": repr(recipe.factors), "faces": n_faces, **settings, "scale": float(scale),
-        "digest": sha256(repr(summary.blocks).encode() + losses.tobytes()).hexdigest()[:16],
-    }  # fmt: skip
-
-
 # -- the solver --------------------------------------------------------------------------------------
 
 
-def solve_cpm_sgd_by_blocks(
-    executor: Executor, recipe: Recipe, n_faces: int, *, summary: Summary | None = None,
-    start: ArrayLike | None = None, steps: int | None = None, n_pilot: int = 20_000, scale: float = 1.0,
-    max_iter: int = 30, tol: float = 1e-3, time_limit: float | None = None, seed: int = 0,
-    checkpoint: str | Path | None = None, resume: str | Path | None = None, options: Options | None = None,
-) -> Solution:  # fmt: skip
-    """Minimise J(W) of :mod:`formulations.cpm` with loss="sum" by Algorithm 1 over the blocks.
-
-    recipe: the class inside and the class outside, their weights, and C.
-    summary: of :func:`summarize`, if it was called before.
-    start (K, m+1): initial faces, bias last; by default the pilot's.
-    steps: number of steps of Algorithm 1 that a given start counts for: the fewer, the longer the first
-        steps. By default 100 times `n_pilot`.
-    n_pilot: samples of the pilot, roughly.
-    scale: factor of every entry of X.
-    max_iter: passes through all samples at most.
-    tol: the run ends when its last three measurements, over more than half of its passes, are within this
-        relative distance of the least.
-    time_limit: seconds. A pass that it cuts off is dropped.
-    checkpoint, resume: a file to write after every pass, and one to resume, to the same bits.
-    Returns: ``primal`` has ``W`` (K, m+1), bias last; there are no multipliers. ``iterations`` are passes.
-        ``history`` has one record for the start and for each pass: the estimate of the objective from the
-        steps, and the measured objective of the better of average and last iterate (at the start, after
-        1, 2, 3, 5, 8, 12, ... passes, and at the end; else nan). The objective is inf if the time was over
-        before the start was measured.
-    ValueError: an argument out of its range, one class alone, or a checkpoint of something else.
-    """
-    clock, tol, options = Clock(time_limit), tolerance(tol), options or Options()
-    scale = positive("scale", scale)
-    for name, value in (("n_faces", n_faces), ("n_pilot", n_pilot), ("max_iter", max_iter)):
-        whole(name, value, 1)
-    steps = whole("steps", options.pilot_epochs * n_pilot if steps is None else steps, 1)
-    summary = summary or summarize(executor, recipe)
-    W = None if start is None else checked_faces("start", start, n_faces, summary.m + 1)
-    identity = {}
-    if checkpoint is not None or resume is not None:
-        digest = None if W is None else sha256(W.tobytes() + str(steps).encode()).hexdigest()[:16]
-        identity = checkpoint_identity(
-            executor, recipe, summary, n_faces, scale, MACHINE, pilot=n_pilot, seed=seed, start=digest
-        )
-    save = None if checkpoint is None else CheckpointWriter(checkpoint, [], identity)
-    run = _Run(executor, recipe, n_faces, summary, scale, seed, clock, options)
-    status = Status.TIME_LIMIT
-    try:
-        if resume is not None:
-            run.restore(load(resume, identity)[1])
-        elif run.begin(n_pilot, W, steps) and save is not None:
-            save(run.state())
-        status = run.run(max_iter, tol, save)
-    except KeyboardInterrupt:
-        status = interrupted()
-    return Solution(
-        status, {"W": run.best}, {}, run.best_objective, None, "sgd, by blocks",
-        iterations=run.passes, solve_time=clock.seconds, history=tuple(run.history),
-    )  # fmt: skip
-
-
+@saved
 class SgdState(NamedTuple):
     """State of Algorithm 1 between two blocks.
 
@@ -297,57 +133,89 @@ class SgdState(NamedTuple):
     loss: float
 
 
-class _Run:
-    """Passes through the blocks.
+@dataclass
+class Passes:
+    """Algorithm 1 over the blocks, which minimises J(W) of :mod:`formulations.cpm` with loss="sum".
 
-    sgd: state of Algorithm 1 after the last pass.
-    passes, next_measured: number of passes, and the one after which the objective is measured next.
-    measured: measured objectives, without the start's.
-    best, best_objective: the best measured faces (K, m+1), and their objective.
+    recipe: the class inside and the class outside, their weights, and C.
+    n_pilot: samples of the pilot, roughly.
+    max_iter: passes through all samples at most.
+    scale: factor of every entry of X.
+    save: the writer of a checkpoint after every pass, or None.
     history: one record for the start and for each pass.
+    best, best_objective: the best measured faces (K, m+1), and their objective.
     """
 
-    def __init__(
-        self, executor: Executor, recipe: Recipe, n_faces: int, summary: Summary, scale: float, seed: int,
-        clock: Clock, options: Options,
-    ):  # fmt: skip
-        self.executor, self.recipe, self.n_faces, self.summary = executor, recipe, n_faces, summary
-        self.scale, self.seed, self.clock, self.options = scale, seed, clock, options
-        self.sgd = self._sgd_at(np.zeros((n_faces, summary.m + 1)), 1)
-        self.passes, self.next_measured = 0, 0
-        self.measured: list[float] = []
-        self.best, self.best_objective = np.zeros((n_faces, summary.m + 1)), math.inf
-        self.history: list[dict[str, float]] = []
+    executor: Executor
+    recipe: Recipe
+    summary: Summary
+    n_faces: int
+    clock: Clock
+    n_pilot: int = 20_000
+    max_iter: int = 30
+    scale: float = 1.0
+    seed: int = 0
+    save: CheckpointWriter | None = None
+    options: Options = OPTIONS
+    history: list[dict[str, float]] = field(default_factory=list, init=False)
+    best: Vector = field(init=False)
+    best_objective: float = field(default=math.inf, init=False)
+    _sgd: SgdState = field(init=False)  # after the last pass
 
-    def _sgd_at(self, W: Vector, steps: int) -> SgdState:
-        """Return the state of Algorithm 1 at the faces W after so many steps."""
+    def run(self, state: dict[str, Any] | None = None) -> Solution:
+        """Take passes until the last measurements agree, or a limit, whose pass is dropped.
+
+        state: of a checkpoint that is resumed, to the same bits.
+        Returns: ``primal`` has ``W`` (K, m+1), bias last; there are no multipliers. ``iterations`` are
+            passes. ``history`` has the estimate of the objective from the steps of each pass, and the
+            measured objective of the better of average and last iterate (at the start, after 1, 2, 3, 5, 8,
+            12, ... passes, and at the end; else nan). The objective is inf if the time was over before the
+            start was measured.
+        """
+        try:
+            if state is None:
+                self._begin()
+            else:
+                vars(self).update(state)
+            status = self._take_passes()
+        except KeyboardInterrupt:
+            status = interrupted()
+        return Solution(
+            status, {"W": self.best}, {}, self.best_objective, None, "sgd, by blocks",
+            iterations=self._passes, solve_time=self.clock.seconds, history=tuple(self.history),
+        )  # fmt: skip
+
+    @property
+    def _passes(self) -> int:
+        return max(len(self.history) - 1, 0)
+
+    def _is_over(self) -> bool:
+        return self.clock.is_over
+
+    def _save(self) -> None:
+        if self.save is not None:
+            names = ("history", "best", "best_objective", "_sgd")
+            self.save({name: getattr(self, name) for name in names})
+
+    def _begin(self) -> None:
+        """Begin at the faces of the pilot; at faces of 0 if time is over."""
+        self.best, self._sgd = self._state_at(np.zeros((self.n_faces, self.summary.m + 1)), 1)
+        pilot = self._solve_pilot()
+        if pilot is not None:
+            self.best, self._sgd = self._state_at(*pilot)
+        self._record(0, math.nan)
+        if pilot is not None:
+            self._save()
+
+    def _state_at(self, W: Vector, steps: int) -> tuple[Vector, SgdState]:
+        """Return the faces W, and the state of Algorithm 1 at them after so many steps."""
         half, summary = 0.5 * self.summary.n, self.summary
         dtype = precision(summary.max_entry * self.scale, half * summary.min_cost, half * summary.max_cost)
-        return SgdState(in_lanes(running_sum(W, steps), dtype), in_lanes(W, dtype), steps, 0.0, 0.0)
+        return W, SgdState(in_lanes(running_sum(W, steps), dtype), in_lanes(W, dtype), steps, 0.0, 0.0)
 
-    def state(self) -> dict[str, Any]:
-        """Return numbers, arrays and lists by name, for a checkpoint."""
-        names = ("passes", "next_measured", "measured", "best", "best_objective", "history")
-        return {name: getattr(self, name) for name in names} | self.sgd._asdict()
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Resume from the state of a checkpoint."""
-        self.sgd = SgdState(*(state.pop(name) for name in SgdState._fields))
-        vars(self).update(state)
-
-    def begin(self, n_pilot: int, start: Vector | None, steps: int) -> bool:
-        """Begin at `start` after so many steps, or at the pilot's faces; return False if time is over."""
-        if start is None:
-            pilot = self._solve_pilot(n_pilot)
-            if pilot is None:
-                return False
-            start, steps = pilot
-        self.best, self.sgd = start, self._sgd_at(start, steps)
-        return True
-
-    def _solve_pilot(self, size: int) -> tuple[Vector, int] | None:
+    def _solve_pilot(self) -> tuple[Vector, int] | None:
         """Return the faces of a pilot, and their number of steps; None if time is over."""
-        sample = draw_sample(self.executor, self.recipe, self.summary, size, self.seed, self._is_over)
+        sample = draw_sample(self.executor, self.recipe, self.summary, self.n_pilot, self.seed, self._is_over)
         if sample is None:
             return None
         X, outside, weights = sample
@@ -361,54 +229,52 @@ class _Run:
         epochs = max(run.iterations for run in solution.runs or (solution,))
         return np.asarray(solution["W"]), max(epochs, 1) * X.shape[0]
 
-    def run(self, max_iter: int, tol: float, save: CheckpointWriter | None) -> Status:
-        """Take passes until the last measurements agree to `tol`, or a limit."""
+    def _take_passes(self) -> Status:
         options = self.options
-        if not self.history:
-            self._record(math.nan)
         while True:
-            if (self.passes >= min(self.next_measured, max_iter)) and not self._measure():
-                return Status.TIME_LIMIT
+            measured = [record for record in self.history if not math.isnan(record["objective"])]
+            last_measured = measured[-1]["pass"] if measured else -1.0
+            next_measured = max(last_measured + 1.0, math.ceil(options.measured_pass_ratio * last_measured))
+            if self._passes >= min(next_measured, self.max_iter):
+                if not self._measure():
+                    return Status.TIME_LIMIT
+                measured.append(self.history[-1])
             tell(self.history[-1])
-            last = self.measured[-options.n_agreeing :]
-            if len(last) == options.n_agreeing and max(last) <= (1.0 + tol) * min(self.measured):
+            objectives = [record["objective"] for record in measured[1:]]  # without the start's
+            last = objectives[-options.n_agreeing :]
+            if len(last) == options.n_agreeing and max(last) <= (1.0 + options.tol) * min(objectives):
                 return Status.CONVERGED
-            if self.passes >= max_iter:
+            if self._passes >= self.max_iter:
                 return Status.ITERATION_LIMIT
-            if not self._pass():
+            if not self._take_pass():
                 return Status.TIME_LIMIT
-            if save is not None:
-                save(self.state())
+            self._save()
 
-    def _is_over(self) -> bool:
-        return self.clock.is_over
-
-    def _pass(self) -> bool:
+    def _take_pass(self) -> bool:
         """Take a step for every sample; return False, with nothing changed, if time is over."""
-        n = self.summary.n
-        blocks = [number for number, block in enumerate(self.summary.blocks) if block.n]
-        order = np.random.default_rng([self.seed, _BLOCK_ORDER, self.passes]).permutation(blocks)
-        arguments = (self.recipe, n, self.n_faces, self.scale, self.seed, self.passes)
-        chain = Fold(self.sgd._replace(loss=0.0), [(number, arguments) for number in order.tolist()])
+        n, passes = self.summary.n, self._passes
+        blocks = np.flatnonzero(self.summary.counts.any(axis=1)).tolist()
+        order = np.random.default_rng([self.seed, _BLOCK_ORDER, passes]).permutation(blocks)
+        arguments = (self.recipe, n, self.n_faces, self.scale, self.seed, passes)
+        chain = Fold(self._sgd._replace(loss=0.0), [(number, arguments) for number in order.tolist()])
         states = self.executor.fold(_take_steps, [chain], self._is_over)
         if states is None:
             return False
-        self.sgd = states[0]
-        self.passes += 1
-        W = iterate(self.sgd.U, self.sgd.steps)
-        self._record(float((W**2).sum()) + 2.0 * self.sgd.loss / n)
+        self._sgd = states[0]
+        W = iterate(self._sgd.U, self._sgd.steps)
+        self._record(passes + 1, float((W**2).sum()) + 2.0 * self._sgd.loss / n)
         return True
 
-    def _record(self, estimate: float) -> None:
-        record = {"pass": float(self.passes), "seconds": self.clock.seconds}
+    def _record(self, passes: int, estimate: float) -> None:
+        record = {"pass": float(passes), "seconds": self.clock.seconds}
         self.history.append(record | {"estimate": estimate, "objective": math.nan})
 
     def _measure(self) -> bool:
         """Measure the objectives of average and last iterate, and keep the best; False if time is over."""
         candidates = [self.best]
-        if self.passes:
-            lanes = [iterate(self.sgd.U, self.sgd.steps)]
-            lanes += [self.sgd.A] if self.sgd.average_weight else []
+        if self._passes:
+            lanes = [iterate(self._sgd.U, self._sgd.steps)]
+            lanes += [self._sgd.A] if self._sgd.average_weight else []
             candidates = [faces_of(each, self.n_faces) for each in lanes]
         losses = compute_losses(
             self.executor, self.recipe, self.summary, self.scale, candidates, self._is_over
@@ -416,13 +282,9 @@ class _Run:
         if losses is None:
             return False
         objectives = [float((W**2).sum() + loss) for W, loss in zip(candidates, losses, strict=True)]
-        objective = min(objectives)
-        self.history[-1]["objective"] = objective
-        if self.passes:
-            self.measured.append(objective)
+        objective = self.history[-1]["objective"] = min(objectives)
         if objective < self.best_objective:
             self.best, self.best_objective = candidates[objectives.index(objective)], objective
-        self.next_measured = max(self.passes + 1, math.ceil(self.options.measured_pass_ratio * self.passes))
         return True
 
 

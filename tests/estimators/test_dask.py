@@ -54,7 +54,7 @@ def test_a_polytope_on_dask_has_the_bits_of_one_machine(client, data, tmp_path):
 
 
 def test_answers_are_lazy_and_those_of_one_machine(client, data):
-    from polyopt.dask import SVM
+    from polyopt.large import SVM
 
     X, y, _ = data
     dX, dy = on_dask(X, y)

@@ -162,8 +162,8 @@ def test_ctrl_c_in_a_round_keeps_a_point_with_its_proof(client, data, monkeypatc
 
 def test_killed_workers_cost_algorithm_1_no_bit(client, data, monkeypatch):
     """While the sample is drawn, and in a pass."""
+    from polyopt.dask.collections import executor_of_collection
     from polyopt.dask.executor import DaskExecutor
-    from polyopt.dask.machines import parts_of
     from polyopt.large.executor import LocalExecutor
 
     source = large.Arrays(*data, rows=20)
@@ -171,7 +171,7 @@ def test_killed_workers_cost_algorithm_1_no_bit(client, data, monkeypatch):
     dX, dy, dw = (da.from_array(each, chunks=(20, *each.shape[1:])) for each in data)
     phases = [("_draw_rows", 2), ("_take_steps", 2)]
     killed = killing(client, monkeypatch, DaskExecutor, lambda own, step, fold: step.__name__, phases)
-    team = DaskExecutor(client, parts_of(client, dX, dy, dw))
+    team = executor_of_collection(client, dX, dy, dw)
     assert passes(team) == wanted
     team.close()
     assert len(killed) == len(phases)

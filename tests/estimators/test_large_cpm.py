@@ -21,9 +21,8 @@ from polyopt.certificates.certificate import Residual
 from polyopt.cpm.certificate_by_blocks import certify_faces
 from polyopt.large.alternation import FaceRecipe
 from polyopt.large.blocks import Recipe
-from polyopt.large.checkpoint import machine_of
+from polyopt.large.checkpoint import load
 from polyopt.large.executor import LocalExecutor
-from polyopt.large.sgd import MACHINE
 from polyopt.margin.certificate_by_blocks import certify_blocks
 from polyopt.margin.interior_point.driver import solve_problem
 from polyopt.margin.interior_point.problem import state_problem
@@ -221,8 +220,10 @@ def test_a_fit_goes_on_from_a_pass_before_its_rounds(data, tmp_path):
     wanted = bits(made.fit(source))
     with killed_at_save(3), pytest.raises(SystemExit):
         made.fit(source, checkpoint=path)
-    assert machine_of(path) == MACHINE
+    assert len(load(path, {})[1]["history"]) > 1  # of passes
     assert bits(made.fit(source, resume=path)) == wanted
+    with pytest.raises(ValueError, match="of another fit: seed was"):
+        made.set_params(random_state=5).fit(source, resume=path)
 
 
 def test_limits_keep_a_point_with_its_proof(data, start):

@@ -69,8 +69,7 @@ def test_a_pass_is_of_its_labels(data, tmp_path, monkeypatch):
         polytope().fit(large.Arrays(X, y, rows=30), checkpoint=path)
     refused(polytope(), X, other, path)
     refused(polytope(inside_label=1), X, y, path)
-    steps = "machine was 'Algorithm 1 of the Convex Polytope Machine'"
-    refused(polytope(n_faces=1), X, y, path, steps)  # which takes none
+    refused(polytope(n_faces=1), X, y, path, "faces was 2, and is 1")  # which takes none
     with pytest.raises(ValueError, match="give one"):
         polytope().fit(large.Arrays(X, y, rows=30), resume=path, faces=np.ones((2, 4)))
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
+from formulations.language.clock import Clock
 from formulations.language.toy_data import two_blobs
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install polyopt[dask]")
@@ -85,11 +86,13 @@ def polytopes(module):
 def passes(executor, **settings):
     """Algorithm 1 through the blocks: its answer, its objective, and its estimates."""
     from polyopt.large.blocks import Recipe
-    from polyopt.large.sgd import solve_cpm_sgd_by_blocks
+    from polyopt.large.sgd import Passes
+    from polyopt.large.summary import summarize
 
     usual = {"n_pilot": 60, "max_iter": 3, "seed": 4}
     recipe = Recipe(("no", "yes"), (1.0, 2.0), 0.1)
-    found = solve_cpm_sgd_by_blocks(executor, recipe, 2, **usual | settings)
+    summary = summarize(executor.inspect(), recipe)
+    found = Passes(executor, recipe, summary, 2, Clock(None), **usual | settings).run()
     return found["W"].tobytes(), found.objective, [record["estimate"] for record in found.history[1:]]
 
 
