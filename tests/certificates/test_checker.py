@@ -134,7 +134,7 @@ def test_a_row_in_floats_does_not_hide_a_violation(tmp_path, capsys):
     assert "breaks the row 'row 1'" in refusal(file_of(claim), TWO_ROWS, tmp_path, capsys)
     claim["program"]["rows"][1]["side"] = 1.0
     assert "1.0" in refusal(file_of(claim), TWO_ROWS, tmp_path, capsys)
-    with pytest.raises(checker.Refused, match=r"rows\[1\].side"):
+    with pytest.raises(checker.Refused, match=r"1\.0"):
         checker.check(claim, str(tmp_path / "data.svm"), lambda step: None)
 
 
@@ -155,24 +155,25 @@ def changed(told, path, value):
 
 @pytest.mark.parametrize("value", [1.5, 1.0, True, False, None, {}, {"at": 0}, b""], ids=repr)
 @pytest.mark.parametrize("name", ["svm", "logistic", "worst", "sigma", "expansion"])
-def test_no_place_takes_a_value_of_another_type(name, value):
+def test_no_place_takes_a_value_of_another_type(name, value, tmp_path):
     """Floats, nulls, booleans and other containers are refused at every place of a claim, by type."""
-    (claim,) = claims_of(name)[0]["claims"]
+    (claim,), data = claims_of(name)[0]["claims"], tmp_path / "data.svm"
+    data.write_bytes(claims_of(name)[1])
     for path in places(claim):
         wrong = changed(claim, path, value)
         if wrong == claim and repr(wrong) == repr(claim):
             continue
         if path == ("program", "intercept") and type(value) is bool:
             continue
-        assert checker.misfit(wrong, checker.CLAIM) is not None or path[:1] == ("multipliers",), path
         with pytest.raises(checker.Refused):
-            checker.check(wrong, "no such file", lambda step: None)
+            checker.check(wrong, str(data), lambda step: None)
 
 
 @pytest.mark.parametrize("name", MACHINES)
-def test_no_object_takes_an_unknown_field(name):
+def test_no_object_takes_an_unknown_field(name, tmp_path):
     """A field that FORMAT.md does not have is refused in every object."""
-    told = claims_of(name)[0]
+    told, data = claims_of(name)[0], tmp_path / "data.svm"
+    data.write_bytes(claims_of(name)[1])
     for path in [(), *places(told["claims"][0])]:
         for field in ("surplus", "at?", "str"):
             claim = copy.deepcopy(told["claims"][0])
@@ -182,7 +183,7 @@ def test_no_object_takes_an_unknown_field(name):
             if isinstance(holder, dict) and path[-2:-1] != ("multipliers",) and path[-1:] != ("rows",):
                 holder[field] = "all"
                 with pytest.raises(checker.Refused, match="FORMAT"):
-                    checker.check(claim, "no such file", lambda step: None)
+                    checker.check(claim, str(data), lambda step: None)
 
 
 def test_fields_twice_are_refused_in_every_object():
@@ -223,7 +224,7 @@ def test_a_table_is_read_as_polyopt_reads_it(name, tmp_path):
     path.write_bytes(text.encode())
     certificate = polyopt.SVM(kernel="linear").fit([[0.0], [1.0]], [0, 1]).certificate()
     (claim,) = certificate.save(tmp_path / "c.json", table=path, target=target)
-    cells, labels = zip(*checker.from_table(str(path), **claim["data"]["table"]), strict=True)
+    cells, labels = zip(*checker.from_table(str(path), claim["data"]["table"]), strict=True)
     found = read_csv(path, target)
     assert [list(row.values()) for row in cells] == found.X.tolist()
     assert list(labels) == [str(label) for label in found.y]
@@ -237,8 +238,9 @@ def test_a_table_is_read_as_polyopt_reads_it(name, tmp_path):
 def test_a_broken_table_is_refused(text, tmp_path):
     """Short and long rows, empty cells, and texts for numbers: nothing is filled or skipped."""
     (tmp_path / "d.csv").write_text(text)
+    layout = {"separator": ",", "header": True, "target": 0}
     with pytest.raises((checker.Refused, checker.csv.Error)):
-        list(checker.from_table(str(tmp_path / "d.csv"), ",", True, 0))
+        list(checker.from_table(str(tmp_path / "d.csv"), layout))
 
 
 def test_svmlight_is_read_as_scikit_learn_reads_it(tmp_path):

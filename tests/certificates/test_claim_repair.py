@@ -46,18 +46,17 @@ def test_multipliers_are_rounded_down_to_62_bits_of_the_largest():
 # -- points --------------------------------------------------------------------------------
 
 
-def point(faces, W, b, hard=(), prices=None, kind="plain", bits=10):
+def point(faces, W, b, hard=(), prices=None, bits=10):
     told = SimpleNamespace(
-        rows=hard, kind=kind, prices=prices or [[(0, 0, 0, F(-2), F(3))] * len(w) for w in W],
+        rows=hard, prices=prices or [[(0, 0, 0, F(-2), F(3))] * len(w) for w in W],
         through=lambda w, b: ([sum(w), w[0] - w[1]], F(0)),
     )  # fmt: skip
     return file.feasible_point(told, SimpleNamespace(W=W, b=b, bits=bits))
 
 
-def test_a_point_is_clipped_to_its_box_unless_it_has_a_kernel():
+def test_a_point_is_clipped_to_its_box():
     W = [np.array([-5.0, 0.25]), [F(1, 3), F(7)]]
     assert point(2, W, [0.5, 1]) == ([[-2, F(1, 4)], [F(1, 3), 3]], [F(1, 2), 1])
-    assert point(2, W, [0.5, 1], kind="kernel")[0] == [[-5, F(1, 4)], [F(1, 3), 7]]
     assert point(2, W, [0.5, 1], hard=[rows(side=(1, 1), cap=(2, 2))])[0][0] == [-2, F(1, 4)]
 
 

@@ -141,9 +141,7 @@ def refining_solver(bits: int) -> Solve:
 def check_rational_form(program: Program) -> None:
     """Raise ValueError unless the optimum is rational; a penalty on the number of weights is refused too."""
     has_hinges = all(row.loss == "hinge" and row.pays != "soft" for row in program.rows)
-    counts_weights = program.kind != "kernel" and any(
-        count for penalties in program.prices for _, _, count, _, _ in penalties
-    )
+    counts_weights = any(count for penalties in program.prices for _, _, count, _, _ in penalties)
     if program.shape != "square" or program.grouped or not has_hinges or counts_weights:
         raise ValueError(
             "exact solutions are of programs whose optimum is rational: hinge losses and, for single weights,"
@@ -161,21 +159,13 @@ def has_row_form(program: Program) -> bool:
 
 def stationary_faces(program: Program, multipliers: Multipliers) -> list[Vector]:
     """Return the faces that minimise the Lagrangian if the penalty is h|w|²."""
-    return [_stationary_face(program, beta) for beta in _betas(program, multipliers)]
+    return [_stationary_face(program, beta) for beta in program.betas(multipliers)]
 
 
 def _stationary_face(program: Program, beta: Vector) -> Vector:
     """Return w = X'β / 2h; for a kernel, the coefficients β / 2h."""
     v = beta if program.kind == "kernel" else program.through(beta, False)[0]
     return [value / (2 * number(program.size["factor"])) for value in v]
-
-
-def _betas(program: Program, multipliers: Multipliers) -> list[Vector]:
-    """Return β of each face."""
-    betas = [[_ZERO] * program.samples.n for _ in range(program.faces)]
-    for row in program.rows:
-        row.pull(multipliers[row.name], betas)
-    return betas
 
 
 def solve_active_set(
@@ -368,7 +358,7 @@ class _RowActiveSet:
 
     def _update_weights(self, values: Expression) -> None:
         """Compute the weights from the values of the unknowns."""
-        betas = _betas(self.program, self.multipliers())
+        betas = self.program.betas(self.multipliers())
         for k in self.faces:
             self.W[k] = _stationary_face(self.program, betas[k])
             if self.program.intercept and not any(key[0] == "m" for key in values):
@@ -400,20 +390,16 @@ class _RowAndWeightActiveSet(_RowActiveSet):
         active_tol: float,
     ):  # fmt: skip
         super().__init__(program, faces, W, b, multipliers, active_tol)
-        n, width = program.samples.n, program.width
-        columns = [program.through(_unit_vector(j, width), True)[0] for j in range(width)]
+        columns = [program.through(_unit_vector(j, program.width), True)[0] for j in range(program.width)]
         self.X = [list(row) for row in zip(*columns, strict=True)]
-        # adjoint[j]: the coefficients of β in the stationarity condition of weight j. penalties: for each
-        # face (h, l, count, low, high) of each weight.
-        self.penalties: Any
-        if program.kind == "kernel":  # the condition is 2h K w = K β, from which the matrix K is cancelled
-            self.adjoint = [_unit_vector(j, n) for j in range(n)]
-            self.penalties = [[(program.factor, _ZERO, _ZERO, -inf, inf)] * n]
-        else:
-            self.adjoint, self.penalties = columns, program.prices
-        self.fixed: list[list[Fraction | None]] = []
-        # Some fixed weights (face, j) have a subgradient of l |w| that is an end of its interval. That end is
-        # kept here and gives an equation; without it multipliers would be undetermined.
+        # Row j: the coefficients of β in the stationarity condition of weight j, and (h, l, count, low, high)
+        # of each weight. With a kernel matrix K the condition is 2h K w = K β, of which K is cancelled.
+        self.adjoint, self.penalties = columns, program.prices
+        if program.kind == "kernel":
+            self.adjoint = [_unit_vector(j, program.samples.n) for j in range(program.samples.n)]
+        self.fixed: list[list[Fraction | None]] = []  # the breakpoint of each fixed weight
+        # Fixed weights whose penalty has a subgradient at an end of its interval: that end, and so an
+        # equation more. Their multipliers would otherwise be undetermined.
         self.end_slopes: dict[tuple[int, int], Fraction] = {}
         for w, penalties in zip(self.W, self.penalties, strict=True):
             tol = Fraction(active_tol) * (max(map(abs, w), default=_ZERO) or 1)
@@ -484,7 +470,7 @@ class _RowAndWeightActiveSet(_RowActiveSet):
 
     def _weight_changes(self) -> list[Callable[[], None]]:
         changes: list[Callable[[], None]] = []
-        betas = _betas(self.program, self.multipliers())
+        betas = self.program.betas(self.multipliers())
         for k, (w, beta) in enumerate(zip(self.W, betas, strict=True)):
             if self.program.share:  # subtract D times the gradient of half the variance
                 slopes = self.program.spread(self.program.through(w, True)[0], _ZERO)[0]

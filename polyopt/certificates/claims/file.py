@@ -133,11 +133,10 @@ def feasible_point(program: Program, statement: Statement) -> tuple[list[list[Fr
     """
     faces = [[Fraction(float(v) if isinstance(v, np.floating) else v) for v in w] for w in statement.W]
     b = [Fraction(v) for v in statement.b]
-    if program.kind != "kernel":
-        faces = [
-            [min(max(v, low), high) for v, (*_, low, high) in zip(w, penalties, strict=True)]
-            for w, penalties in zip(faces, program.prices, strict=True)
-        ]
+    faces = [
+        [min(max(v, low), high) for v, (*_, low, high) in zip(w, penalties, strict=True)]
+        for w, penalties in zip(faces, program.prices, strict=True)
+    ]
     hard = [row for row in program.rows if None in row.cap]
     if not hard:
         return faces, b
@@ -321,9 +320,7 @@ def _multiplier_fields(
     fields: dict[str, Any] = {"rows": rows}
     if not program.grouped and program.shape == "square":
         return fields
-    betas = [[Fraction(0)] * program.samples.n for _ in range(program.faces)]
-    for row in program.rows:
-        row.pull(multipliers[row.name], betas)
+    betas = program.betas(multipliers)
     Q: list[list[Fraction]] = [[]] * program.faces
     if program.grouped:
         Q = group_multipliers(program, [program.through(beta, False)[0] for beta in betas], faces)
