@@ -167,7 +167,9 @@ class LogisticPolytopes(FaceClassifier):
         used = UsedFeatures.of(X)
         penalty = self._asked_penalty.of_features(used.m, self._names()).of_features(used.columns)
         self._owners = owners_of(self.n_faces)
-        problem = FaceLoss(used.samples(X), y, weights, self._owners, self.ridge, BIAS_RIDGE * self.ridge, penalty)
+        problem = FaceLoss(
+            used.samples(X), y, weights, self._owners, self.ridge, BIAS_RIDGE * self.ridge, penalty
+        )
         self.solver_ = "newton" if self.solver == "auto" else self.solver
         n_faces = int(problem.free.sum())
         if self.max_numbers is not None and self.max_numbers < n_faces:

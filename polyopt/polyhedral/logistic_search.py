@@ -23,7 +23,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from formulations.face_penalty import FacePenalty as FacePenaltyOfFeatures
-from formulations.class_faces import BIAS_RIDGE
 from formulations.language.arguments import whole, whole_or_none
 from formulations.language.clock import Clock, is_out_of_time, running
 from formulations.language.solution import Status
