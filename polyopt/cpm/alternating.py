@@ -97,7 +97,7 @@ class PolytopeProblem(AlternatingProblem):
         rng, generators = np.random.default_rng(seed), []
         for _ in range(count):
             generators.append(copy.deepcopy(rng))
-            self._directions(rng)
+            self._directions(rng)  # advances the stream by what a start draws
         return generators
 
     def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Assignment:

@@ -114,9 +114,8 @@ class BlockAscent(FaceAscent):
         rows = np.concatenate(active_rows)
         faces = np.repeat(np.arange(len(active_rows)), [len(samples) for samples in active_rows])
         has_cost = self._caps[rows, faces] > 0.0
-        return self.values_at(self.loss_on_negatives, self.scores), self._pairs(
-            rows[has_cost], faces[has_cost]
-        )
+        losses = self.values_at(self.loss_on_negatives, self.scores)
+        return losses, self._pairs(rows[has_cost], faces[has_cost])
 
     def _pairs(self, rows: Integers, faces: Integers) -> Pairs:
         """Return the multipliers of some samples and faces, all active."""

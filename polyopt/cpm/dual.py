@@ -226,11 +226,10 @@ class DualProblem(PolytopeProblem):
 
         The number of climbs is limited, because they converge slowly on badly scaled data.
         """
-        clock, last_value = Clock(time_limit), self._value
+        clock = Clock(time_limit)
         if self._warm_assignment is None or not np.array_equal(assignment, self._warm_assignment):
             self._begin(assignment)
-            last_value = self._value
-        ascent = self._ascent
+        ascent, last_value = self._ascent, self._value
         assert ascent is not None
         ascent.reassign(assignment)
         status, tol, stall_detector = Status.ITERATION_LIMIT, self._tol, _StallDetector(OPTIONS)

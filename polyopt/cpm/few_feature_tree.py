@@ -88,8 +88,9 @@ class SubsetSearch(BestFirst[Choice]):
 
     def _fit(self, features: NDArray[np.int64], w: Vector | None = None) -> FaceFit:
         """Fit a face, starting from w or else the incumbent, and update the incumbent."""
-        start = w if w is not None or self.best is None else self.best.w
-        fit = self.face.fit(features, self.cutoff, tol=2e-3 * self.tol, w=start)
+        if w is None and self.best is not None:
+            w = self.best.w
+        fit = self.face.fit(features, self.cutoff, tol=2e-3 * self.tol, w=w)
         self._costs[fit.features.tobytes()] = fit.objective
         if self.best is None or fit.objective < self.best.objective:
             self.best = fit
@@ -125,7 +126,7 @@ class SubsetSearch(BestFirst[Choice]):
         for masks in ((included, excluded | is_j), (included | is_j, excluded)):
             bound, child = self._child(node, *masks)
             child_numbers.append(child.number)
-            if (~(child.included | child.excluded)).any():
+            if not (child.included | child.excluded).all():  # some features are free
                 children.append((bound, child))
             else:
                 self.close(bound)

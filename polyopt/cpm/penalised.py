@@ -115,10 +115,10 @@ class PenalisedDualProblem(PolytopeProblem):
         self._warm_start = solution
         joint = continue_best(solution, self, max_iter, time_limit)
         if joint.objective > solution.objective or joint.status is Status.INTERRUPTED:
-            joint = replace(
+            joint = replace(  # keep the point of the starts
                 solution, status=joint.status, iterations=joint.iterations, solve_time=joint.solve_time,
                 history=joint.history,
             )  # fmt: skip
         if joint.status in (Status.INTERRUPTED, Status.ITERATION_LIMIT):
             return joint
-        return replace(joint, status=solution.status)
+        return replace(joint, status=Status.CONVERGED)

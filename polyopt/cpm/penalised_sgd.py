@@ -100,7 +100,7 @@ class _DualAveragingEpochs(Epochs):
         scores = _scores(block, W)
         faces = self.initial_faces[rows] if is_fixed else scores.argmax(axis=1)
         has_loss = (y < 0)[:, None] | (faces[:, None] == np.arange(len(W)))
-        has_loss &= y[:, None] * scores < 1.0
+        has_loss &= y[:, None] * scores < 1.0  # its gradient is scaled from the batch to all samples
         signed_costs = has_loss * (y * self.C[rows])[:, None] * (len(self.y) / len(rows))
         negative_gradient = np.column_stack([np.asarray(block.T @ signed_costs).T, signed_costs.sum(axis=0)])
         self.steps += 1
