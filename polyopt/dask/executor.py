@@ -18,8 +18,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
+from functools import partial
 from operator import getitem
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import uuid4
 
 from polyopt.base.threads import single_threaded_blas
@@ -40,18 +41,119 @@ _MAX_SECONDS_WITHOUT_WORKERS = 60.0
 _LOSSES = ("KilledWorker", "CommClosedError", "FutureCancelledError", "LostWorkerError")  # names of errors
 
 
-class DaskExecutor(Executor):
-    """Executor on the workers of a client.
+class _Tasks:
+    """Tasks on the workers of a client, which are sent again if their worker is lost.
 
     parts: for each block its source, or a future of its arrays.
-    names: names of the features, for futures.
+    """
+
+    _is_grouped: ClassVar[bool] = False  # True if a task has a list of results
+
+    def __init__(self, client: Client, parts: Sequence[Any]):
+        self._client, self.parts, self._last_check = client, list(parts), -_WORKER_POLL_SECONDS
+
+    def _run(
+        self, keys: Iterable[int], send: Callable[[list[int]], dict[Future, list[int]]],
+        is_over: Callable[[], bool] = lambda: False,
+    ) -> dict[int, Any] | None:  # fmt: skip
+        """Return the results by key; None if time is over.
+
+        send: sends tasks for some keys, and returns the keys of each.
+        RuntimeError: no worker or no scheduler for some time.
+        """
+        left, failures = list(keys), 0
+        results: dict[int, Any] = {}
+        under_way: dict[Future, list[int]] = {}
+        try:
+            while left or under_way:
+                under_way |= send(left)
+                if is_over():
+                    return None
+                ended = {future: under_way.pop(future) for future in self._ended(under_way)}
+                for error in [future.exception() for future in ended if future.status == "error"]:
+                    failures += 1
+                    self._tolerate(error, failures)
+                fetched = self._fetch([future for future in ended if future.status == "finished"], is_over)
+                for future, numbers in ended.items():
+                    if future.key in fetched:
+                        values = fetched[future.key] if self._is_grouped else [fetched[future.key]]
+                        pairs = zip(numbers, values, strict=True)
+                        results |= {number: each for number, each in pairs if not isinstance(each, Missing)}
+                left = [number for numbers in ended.values() for number in numbers if number not in results]
+                if left or (under_way and time.monotonic() > self._last_check + _WORKER_POLL_SECONDS):
+                    for future in self._lost(under_way, left):
+                        left += under_way.pop(future)
+        finally:
+            self._cancel(list(under_way))
+        return results
+
+    def _ended(self, under_way: Iterable[Future]) -> list[Future]:
+        """Wait until all tasks have ended, or some time; return the tasks that have ended."""
+        from distributed import wait
+
+        with suppress(Exception):  # not all in that time, or some were cancelled
+            wait(list(under_way), timeout=_TASK_POLL_SECONDS)
+        return [future for future in under_way if future.status != "pending"]
+
+    def _lost(self, under_way: dict[Future, list[int]], missing: list[int]) -> list[Future]:
+        """Look at the workers; return the tasks that will not end, as their worker is lost.
+
+        missing: keys whose tasks have ended without a result.
+        """
+        workers_of(self._client)  # Dask repeats tasks that are of no worker
+        self._last_check = time.monotonic()
+        return []
+
+    def _is_home_lost(self) -> bool:
+        """Return True if results of finished tasks may be on a lost worker that Dask does not replace."""
+        workers_of(self._client)
+        return False
+
+    def _cancel(self, futures: list[Future]) -> None:
+        if futures:
+            with suppress(Exception):
+                self._client.cancel(futures, force=True)
+
+    def _tolerate(self, error: BaseException, failures: int) -> None:
+        """Raise an error, unless it is the loss of a worker and `failures` are not too many.
+
+        Parts that have failed are computed again.
+        """
+        if type(error).__name__ not in _LOSSES or failures > _MAX_FAILURES:
+            raise error
+        if failed := [part for part in self.parts if getattr(part, "status", "") == "error"]:
+            self._client.retry(failed)
+
+    def _fetch(self, finished: list[Future], is_over: Callable[[], bool]) -> dict[str, Any]:
+        """Return the available results of finished tasks by their keys."""
+        if not finished:
+            return {}
+        by_key = {future.key: future for future in finished}
+        pending = run_coroutine_threadsafe(
+            self._client.gather(by_key, errors="skip", asynchronous=True), self._client.loop.asyncio_loop
+        )
+        while True:
+            try:
+                return dict(pending.result(timeout=_TASK_POLL_SECONDS))
+            except TimeoutError:
+                if self._is_home_lost() or is_over():
+                    pending.cancel()
+                    return {}
+            except (OSError, ValueError, CancelledError):
+                return {}
+
+
+class DaskExecutor(_Tasks, Executor):
+    """Executor on the workers of a client.
+
+    names: names of the features, if the parts are futures of arrays.
     """
 
     def __init__(self, client: Client, parts: Sequence[Any], names: Sequence[str] | None = None):
-        super().__init__(len(parts))
-        self._client, self.parts, self._names = client, list(parts), names
+        _Tasks.__init__(self, client, parts)
+        Executor.__init__(self, len(parts))
+        self._names, self._has_folded = names, False
         self._crews: list[DaskBlocks] = []
-        self._has_folded = False
 
     def _inspect(self) -> list[Report]:
         arguments = []
@@ -77,81 +179,39 @@ class DaskExecutor(Executor):
     def fold(
         self, step: Callable[..., Any], folds: Sequence[Fold], is_over: Callable[[], bool] | None = None
     ) -> list[Any] | None:
-        """Run folds as of :meth:`Executor.fold`, each as a chain of tasks.
-
-        RuntimeError: no worker or no scheduler for some time.
-        """
+        """Run folds as of :meth:`Executor.fold`, each as a chain of tasks."""
         self._has_folded = True
-        ends = {k: (fold.state, []) if fold.leaves else fold.state
-                for k, fold in enumerate(folds) if not fold.stops}  # fmt: skip
-        under_way: dict[int, list[Future]] = {}
-        failures, last_check = 0, time.monotonic()
-        try:
-            while len(ends) < len(folds):
-                for number, fold in enumerate(folds):
-                    if number not in ends and number not in under_way:
-                        under_way[number] = self._send(step, fold)
-                if is_over is not None and is_over():
-                    return None
-                ended = _ended(under_way)
-                for number, futures in ended.items():
-                    error = next((future.exception() for future in futures if future.status == "error"), None)
-                    if error is not None:
-                        failures += 1
-                        parts = [self.parts[k] for k, _ in folds[number].stops]
-                        _tolerate(self._client, error, parts, failures)
-                ends |= self._gather(ended, is_over)
-                for number in ended:  # a fold whose end is missing is sent again
-                    del under_way[number]
-                if not ended and time.monotonic() > last_check + _WORKER_POLL_SECONDS:
-                    workers_of(self._client)
-                    last_check = time.monotonic()
-        finally:
-            if under_way:
-                with suppress(Exception):
-                    futures = [future for futures in under_way.values() for future in futures]
-                    self._client.cancel(futures, force=True)
-        return [ends[number] for number in range(len(folds))]
+        ends = self._run(
+            [number for number, fold in enumerate(folds) if fold.stops],
+            lambda numbers: {self._send(step, folds[number]): [number] for number in numbers},
+            is_over or (lambda: False),
+        )
+        if ends is None:
+            return None
+        empty = [(fold.state, []) if fold.leaves else fold.state for fold in folds]
+        return [ends.get(number, end) for number, end in enumerate(empty)]
 
-    def _send(self, step: Callable[..., Any], fold: Fold) -> list[Future]:
-        """Send a chain of tasks; return the future of its final state, then those of its results if any."""
-        client, state, results = self._client, fold.state, []
+    def _send(self, step: Callable[..., Any], fold: Fold) -> Future:
+        """Send a chain of tasks; return the future of its final state, with its results if it leaves any."""
+        submit = partial(self._client.submit, pure=False)
+        state, results = fold.state, []
         for position, (number, arguments) in enumerate(fold.stops):
-            state = client.submit(
+            state = submit(
                 _stop, step, state, fold.leaves and position > 0, self.parts[number], self._checksums[number],
-                number, arguments, key=f"polyopt-{uuid4().hex}", pure=False,
+                number, arguments, key=_key(),
             )  # fmt: skip
             if fold.leaves:
-                results.append(client.submit(getitem, state, 1, key=f"polyopt-{uuid4().hex}", pure=False))
-        if fold.leaves:
-            state = client.submit(getitem, state, 0, key=f"polyopt-{uuid4().hex}", pure=False)
-        return [state, *results]
+                results.append(submit(getitem, state, 1, key=_key()))
+        return submit(_end, state, results, key=_key()) if fold.leaves else state
 
-    def _gather(self, ended: dict[int, list[Future]], is_over: Callable[[], bool] | None) -> dict[int, Any]:
-        """Return the final state, with the results if any, of each fold that can be fetched completely."""
-        by_key = {
-            f"{number} {position}": future
-            for number, futures in ended.items()
-            if futures[0].status == "finished"
-            for position, future in enumerate(futures)
-        }
-        if not by_key:
-            if any(futures[0].status in ("cancelled", "lost") for futures in ended.values()):
-                workers_of(self._client)
-            return {}
 
-        def gives_up() -> bool:  # Dask repeats the tasks of a lost worker
-            workers_of(self._client)
-            return is_over is not None and is_over()
+def _end(state: Any, results: list[Any]) -> tuple[Any, list[Any]]:
+    """Return the final state of a fold, which comes with the last result, and all results."""
+    return state[0], results
 
-        fetched = _fetch(self._client, by_key, gives_up)
-        ends = {}
-        for number, futures in ended.items():
-            keys = [f"{number} {position}" for position in range(len(futures))]
-            if all(key in fetched for key in keys):
-                state, *results = (fetched[key] for key in keys)
-                ends[number] = (state, results) if results else state
-        return ends
+
+def _key() -> str:
+    return f"polyopt-{uuid4().hex}"
 
 
 def _stop(
@@ -165,41 +225,32 @@ def _stop(
         return step(state[0] if leaves else state, samples, number, *arguments)
 
 
-def _ended(under_way: dict[int, list[Future]]) -> dict[int, list[Future]]:
-    """Wait until a fold has ended, or some time; return the folds that have ended."""
-    from distributed import wait
-
-    with suppress(Exception):  # none in that time, or some were cancelled
-        firsts = [futures[0] for futures in under_way.values()]
-        wait(firsts, timeout=_TASK_POLL_SECONDS, return_when="FIRST_COMPLETED")
-    return {number: futures for number, futures in under_way.items() if futures[0].status != "pending"}
-
-
-class DaskBlocks(Crew):
+class DaskBlocks(_Tasks, Crew):
     """A solver's blocks of a recipe on workers.
 
     parts, checksums: source or arrays of each block, as of :class:`DaskExecutor`, and its checksum.
     """
 
+    _is_grouped: ClassVar[bool] = True
+
     def __init__(
         self, client: Client, parts: Sequence[Any], recipe: BlockRecipe, checksums: Sequence[Checksum | None]
     ):
-        super().__init__()
-        self._client, self._recipe, self._fit = client, recipe, uuid4().hex
-        self._parts = dict(enumerate(parts))
-        self._checksums = checksums
+        _Tasks.__init__(self, client, parts)
+        Crew.__init__(self)
+        self._recipe, self._fit, self._checksums = recipe, uuid4().hex, checksums
         self._homes: dict[int, str] = {}
         self._threads: dict[str, int] = {}
-        self._last_check, self._failures, self.is_closed = -_WORKER_POLL_SECONDS, 0, False
-        self._n_applied = dict.fromkeys(self._parts, 0)  # changes of the log that each block has applied
+        self.is_closed = False
+        self._numbers = list(range(len(parts)))
+        self._n_applied = dict.fromkeys(self._numbers, 0)  # changes of the log that each block has applied
         # A block without a sample of the two classes has the result None, and is left out.
-        self._numbers = list(self._parts)
         try:
             results = self._all(Change("facts"))
         except BaseException:
             self.close()
             raise
-        self._numbers = [number for number in self._parts if results[number] is not None]
+        self._numbers = [number for number in self._numbers if results[number] is not None]
 
     @property
     def count(self) -> int:
@@ -218,28 +269,15 @@ class DaskBlocks(Crew):
 
     def _all(self, ask: Change | None) -> dict[int, Any]:
         """Return the results of every block."""
-        left = every = self._numbers
-        results: dict[int, Any] = {}
         if time.monotonic() > self._last_check + _WORKER_POLL_SECONDS:
             self._find_homes()
-        under_way: dict[Future, list[int]] = {}
-        try:
-            while left or under_way:
-                for numbers in self._group_by_task(left):
-                    under_way[self._send(numbers, ask)] = numbers
-                ended = self._ended(list(under_way))
-                self._collect({future: under_way.pop(future) for future in ended}, results)
-                if under_way:
-                    for future in self._lost(under_way):
-                        del under_way[future]
-                asked = set(results).union(*under_way.values())
-                left = [number for number in every if number not in asked]
-        except BaseException:
-            with suppress(Exception):
-                self._client.cancel(list(under_way), force=True)
-            raise
-        for number in results:
-            self._n_applied[number] = len(self.log)
+
+        def send(left: list[int]) -> dict[Future, list[int]]:
+            return {self._send(numbers, ask): numbers for numbers in self._group_by_task(left)}
+
+        results = self._run(self._numbers, send)
+        assert results is not None
+        self._n_applied |= dict.fromkeys(results, len(self.log))
         return results
 
     def _group_by_task(self, numbers: list[int]) -> list[list[int]]:
@@ -256,50 +294,26 @@ class DaskBlocks(Crew):
     def _send(self, numbers: list[int], ask: Change | None) -> Future:
         begins, home = self._n_applied[numbers[0]], self._homes[numbers[0]]
         return self._client.submit(
-            answers, self._fit, numbers, self._recipe, [self._parts[n] for n in numbers],
+            answers, self._fit, numbers, self._recipe, [self.parts[n] for n in numbers],
             [self._checksums[n] for n in numbers], self.log[begins:], begins, ask,
-            key=f"polyopt-{uuid4().hex}", pure=False, workers=[home], retries=0,
+            key=_key(), pure=False, workers=[home], retries=0,
         )  # fmt: skip
 
-    def _ended(self, futures: list[Future]) -> list[Future]:
-        """Wait until all tasks have ended, or some time; return the tasks that have ended."""
-        from distributed import wait
-
-        with suppress(Exception):  # not all in that time, or some were cancelled
-            wait(futures, timeout=_TASK_POLL_SECONDS)
-        return [future for future in futures if future.status != "pending"]
-
-    def _collect(self, ended: dict[Future, list[int]], results: dict[int, Any]) -> None:
-        """Add results of tasks to `results`, but for blocks whose worker is lost or does not have them."""
-        for future, numbers in ended.items():
-            if future.status == "error":
-                self._failures += 1
-                _tolerate(self._client, future.exception(), [self._parts[n] for n in numbers], self._failures)
-        by_key = {future.key: future for future in ended if future.status == "finished"}
-        homes = set(self._homes.values())  # results on a lost worker cannot be fetched
-        fetched = _fetch(self._client, by_key, lambda: bool(homes - set(workers_of(self._client))))
-        for future, numbers in ended.items():
-            of_task = fetched.get(future.key, [Missing()] * len(numbers))
-            for number, result in zip(numbers, of_task, strict=True):
-                if isinstance(result, Missing):
-                    self._n_applied[number] = 0
-                else:
-                    results[number] = result
-        if any(number not in results for numbers in ended.values() for number in numbers):
-            self._find_homes()
-
-    def _lost(self, under_way: dict[Future, list[int]]) -> list[Future]:
-        """Cancel and return the tasks whose workers are lost; their blocks get new homes."""
+    def _lost(self, under_way: dict[Future, list[int]], missing: list[int]) -> list[Future]:
+        """Find new homes; cancel and return the tasks whose blocks have got one."""
         before = dict(self._homes)
         self._find_homes(rebalance=False)
+        self._n_applied |= dict.fromkeys(missing, 0)
         lost = [
             future
             for future, numbers in under_way.items()
             if any(self._homes[number] != before[number] for number in numbers)
         ]
-        with suppress(Exception):
-            self._client.cancel(lost, force=True)
+        self._cancel(lost)
         return lost
+
+    def _is_home_lost(self) -> bool:
+        return bool(set(self._homes.values()) - set(workers_of(self._client)))
 
     def _find_homes(self, *, rebalance: bool = True) -> None:
         """Give every block a living home: its old one, a worker with its samples, or one with few blocks.
@@ -308,7 +322,7 @@ class DaskBlocks(Crew):
         """
         self._threads = workers_of(self._client)
         workers = sorted(self._threads)
-        max_blocks = -(-len(self._parts) // len(workers))
+        max_blocks = -(-len(self.parts) // len(workers))
         homes: dict[int, str] = {}
         load = Counter(dict.fromkeys(workers, 0))
         for number, home in self._homes.items():
@@ -316,21 +330,21 @@ class DaskBlocks(Crew):
                 homes[number] = home
                 load[home] += 1
         holders = self._holders() if not self._homes else {}
-        for number in self._parts:
+        for number in range(len(self.parts)):
             if number not in homes:
                 candidates = [
                     worker for worker in holders.get(number, ()) if load.get(worker, max_blocks) < max_blocks
                 ]
                 homes[number] = min(candidates or workers, key=lambda worker: (load[worker], worker))
                 load[homes[number]] += 1
-        for number in self._parts:
+        for number in range(len(self.parts)):
             if homes[number] != self._homes.get(number):
                 self._homes[number], self._n_applied[number] = homes[number], 0
         self._last_check = time.monotonic()
 
     def _holders(self) -> dict[int, Sequence[str]]:
         """Return the workers that hold the samples of each block."""
-        futures = {number: part for number, part in self._parts.items() if hasattr(part, "key")}
+        futures = {number: part for number, part in enumerate(self.parts) if hasattr(part, "key")}
         if not futures:
             return {}
         workers_by_key = self._client.who_has(list(futures.values()))
@@ -362,33 +376,3 @@ def _release(client: Client, fit: str) -> None:
     with suppress(Exception):  # `run` would wait for a lost scheduler
         workers = client.sync(client.scheduler.ncores, callback_timeout=_SCHEDULER_SECONDS)
         client.run(forget, fit, workers=list(workers), on_error="ignore")
-
-
-def _tolerate(client: Client, error: BaseException, parts: Iterable[Any], failures: int) -> None:
-    """Raise an error, unless it is the loss of a worker and `failures` are not too many.
-
-    Futures among the `parts` that have failed are computed again.
-    """
-    if type(error).__name__ not in _LOSSES or failures > _MAX_FAILURES:
-        raise error
-    failed = [part for part in parts if getattr(part, "status", "") == "error"]
-    if failed:
-        client.retry(failed)
-
-
-def _fetch(client: Client, by_key: dict[str, Future], gives_up: Callable[[], bool]) -> dict[str, Any]:
-    """Return the available results of finished tasks; none if `gives_up` is true before they arrive."""
-    if not by_key:
-        return {}
-    pending = run_coroutine_threadsafe(
-        client.gather(by_key, errors="skip", asynchronous=True), client.loop.asyncio_loop
-    )
-    while True:
-        try:
-            return dict(pending.result(timeout=_TASK_POLL_SECONDS))
-        except TimeoutError:
-            if gives_up():
-                pending.cancel()
-                return {}
-        except (OSError, ValueError, CancelledError):
-            return {}

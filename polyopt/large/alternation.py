@@ -11,7 +11,6 @@ assignment again, to the last bit. A face is certified at the end of its program
 its multipliers; :class:`Rounds` combines the certificates of all faces.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -23,8 +22,9 @@ from formulations.language.solution import Solution, Status
 from polyopt.base.progress import counted, listener, tell
 from polyopt.certificates.certificate import Certificate, Claim
 from polyopt.certificates.tally import Tally, merge
-from polyopt.cpm.certificate_by_blocks import certify_faces
-from polyopt.large.blocks import ROWS_AT_ONCE, Hinge, Recipe, select_classes, solver_rows, two_classes
+from polyopt.cpm.block_ascent import no_pairs
+from polyopt.cpm.certificate_by_blocks import AssignedBlock, Multipliers, certify_faces, reduce_primal
+from polyopt.large.blocks import Hinge, Recipe, assign_faces, select_classes, solver_rows, two_classes
 from polyopt.large.checkpoint import CheckpointWriter, saved
 from polyopt.large.executor import Executor
 from polyopt.large.face_ascent import MIN_HINGE_DECREASE, FaceAscents, Vector, scaled
@@ -66,9 +66,9 @@ class FaceRecipe(NamedTuple):
         selection = select_classes(samples, self.recipe.classes, self.recipe.factors)
         if selection is None:
             return None
-        X, is_in_program = solver_rows(samples, selection.rows), ~selection.is_second
-        for part in _slices(len(is_in_program)):
-            is_in_program[part] |= _scores(X[part], self.faces).argmax(axis=1) == self.face
+        X = solver_rows(samples, selection.rows)
+        is_in_program = ~selection.is_second
+        is_in_program |= assign_faces(X, selection.is_second, self.faces) == self.face
         if not is_in_program.any():
             return None
         signs = np.where(selection.is_second[is_in_program], 1, -1).astype(np.int8)
@@ -85,45 +85,12 @@ def weigh_faces(
 ) -> Tally:
     """Return the losses of a block at `faces` (K, m+1), its positives assigned by the faces `assigning`.
 
-    The sums of the tally are
-
-    - ``inside``: loss of the samples inside,
-    - ``held``, ``best``: loss of the positives at their assigned face, and at the face with the least hinge,
-    - ``moved``: total cost C_i of the positives whose hinge is smaller at another face,
-    - ``counts`` (K,): total cost C_i of the positives by the face with the highest score.
-
-    The violation of the assignment is the largest decrease of a hinge by another face.
+    The sums ``inside``, ``held`` and ``moved``, and the violation of the assignment, are those of
+    :func:`~polyopt.cpm.certificate_by_blocks.reduce_primal`.
     """
     X, outside, weights = two_classes(samples, recipe)
-    tally, C = Tally(), recipe.C * weights
-    for part in _slices(len(outside)):
-        is_outside, costs = outside[part], C[part]
-        scores = _scores(X[part], faces)
-        assigned_face = _scores(X[part], assigning).argmax(axis=1)
-        best = np.maximum(1.0 - scores.max(axis=1), 0.0)
-        hinge = np.maximum(1.0 - np.take_along_axis(scores, assigned_face[:, None], axis=1)[:, 0], 0.0)
-        decrease = np.where(is_outside, hinge - best, 0.0)
-        sums = {
-            "inside": float(costs[~is_outside] @ np.maximum(1.0 + scores[~is_outside], 0.0).sum(axis=1)),
-            "held": float(costs[is_outside] @ hinge[is_outside]),
-            "best": float(costs[is_outside] @ best[is_outside]),
-            "moved": float(costs[decrease > MIN_HINGE_DECREASE].sum()),
-            "counts": np.bincount(scores.argmax(axis=1)[is_outside], costs[is_outside], len(faces)),
-        }
-        part_tally = Tally(len(is_outside), sums)
-        part_tally.note("stationarity", "assignment", decrease)
-        tally.append(part_tally)
-    return tally
-
-
-def _slices(n: int) -> Iterator[slice]:
-    return (slice(first, first + ROWS_AT_ONCE) for first in range(0, n, ROWS_AT_ONCE))
-
-
-def _scores(X: Any, faces: Vector) -> Vector:
-    """Return scores (n, K) in double precision."""
-    rows = X if hasattr(X, "tocsr") else np.asarray(X, dtype=float)
-    return np.asarray(rows @ faces[:, :-1].T) + faces[:, -1]
+    block = AssignedBlock(X, outside, recipe.C * weights, assign_faces(X, outside, assigning))
+    return reduce_primal(block, Multipliers(*no_pairs()[:3]), faces, 1.0, MIN_HINGE_DECREASE)
 
 
 # -- rounds ------------------------------------------------------------------------------------------

@@ -321,6 +321,17 @@ def concatenate(parts: Sequence[TwoClasses]) -> TwoClasses:
     return TwoClasses(X, np.concatenate(outside), np.concatenate(weights))
 
 
+def assign_faces(X: Any, outside: NDArray[np.bool_], faces: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Return the face of `faces` (K, m+1) with the highest score of each sample outside; -1 inside."""
+    assigned = np.full(len(outside), -1)
+    for first in range(0, len(outside), ROWS_AT_ONCE):
+        part = slice(first, first + ROWS_AT_ONCE)
+        rows = X[part] if sp.issparse(X) else np.asarray(X[part], dtype=float)
+        assigned[part] = (np.asarray(rows @ faces[:, :-1].T) + faces[:, -1]).argmax(axis=1)
+    assigned[~outside] = -1
+    return assigned
+
+
 class Hinge:
     """Constraint families of a block, made when they are needed: labels `signs` (n,), costs (n,), bound B."""
 

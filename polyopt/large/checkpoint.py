@@ -121,7 +121,7 @@ def _plain(value: Any, arrays: list[NDArray[Any]]) -> Any:
     if isinstance(value, Enum):
         return {name: value.name}
     if name in _CLASSES:
-        names = value._fields if isinstance(value, tuple) else [each.name for each in fields(value)]
+        names = getattr(value, "_fields", None) or [each.name for each in fields(value)]
         return {name: [_plain(getattr(value, field), arrays) for field in names]}
     if isinstance(value, list | tuple):
         return [_plain(each, arrays) for each in value]

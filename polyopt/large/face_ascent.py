@@ -30,7 +30,6 @@ from numpy.typing import NDArray
 
 from formulations.language.clock import Clock
 from formulations.language.solution import Status
-from formulations.language.types import is_sparse
 from polyopt.base.progress import tell
 from polyopt.certificates.certificate import Certificate, relative_gap
 from polyopt.certificates.tally import Tally, merge
@@ -43,7 +42,7 @@ from polyopt.cpm.certificate_by_blocks import (
     reduce_dual,
     reduce_primal,
 )
-from polyopt.large.blocks import ROWS_AT_ONCE, Recipe, TwoClasses, concatenate, two_classes
+from polyopt.large.blocks import Recipe, TwoClasses, assign_faces, concatenate, two_classes
 from polyopt.large.checkpoint import saved
 from polyopt.large.executor import Executor, Fold
 from polyopt.large.sources import Samples
@@ -328,13 +327,7 @@ def assign_block(
 ) -> NDArray[np.integer]:
     """Return the face of `assigning` (K, m+1) with the highest score of each sample outside; -1 inside."""
     X, outside = two_classes(samples, recipe)[:2]
-    assigned = np.full(len(outside), -1, dtype)
-    outside_rows = np.flatnonzero(outside)
-    for first in range(0, len(outside_rows), ROWS_AT_ONCE):
-        rows = outside_rows[first : first + ROWS_AT_ONCE]
-        X_part = X[rows] if is_sparse(X) else np.asarray(X[rows], dtype=float)
-        assigned[rows] = (np.asarray(X_part @ assigning[:, :-1].T) + assigning[:, -1]).argmax(axis=1)
-    return assigned
+    return assign_faces(X, outside, assigning).astype(dtype)
 
 
 def release_block(
