@@ -340,9 +340,7 @@ def certify_logistic_polytopes(
 def _multipliers_of(s: Vector, xi: Vector, costs: Vector, other_class: NDArray[np.bool_], t: float) -> Vector:
     """Return c σ(ξ) times the softmax (n, K) of the scores of the other class's faces at softness t."""
     other_scores = np.where(other_class, s, -np.inf)
-    weights = np.exp((other_scores - other_scores.max(axis=1, keepdims=True)) / t)
-    weights /= weights.sum(axis=1, keepdims=True)
-    return np.asarray(weights * (costs * np.exp(-np.logaddexp(0.0, -xi)))[:, None])
+    return np.asarray(softmax(other_scores / t, axis=1) * (costs * expit(xi))[:, None])
 
 
 @dataclass(frozen=True)
