@@ -407,22 +407,20 @@ def state_plume(
     """
     s, n, K = scores(X, W), len(y), len(W)
     weights = [Fraction(c) for c in costs.tolist()]
-    gate_weights = [c * Fraction(gamma) for c in weights]
-    R_columns = [[Fraction(r) for r in column] for column in R.T.tolist()]
     constant = -float(costs @ entr(R).sum(axis=1))
     rows: list[dict[str, Any]] = []
-    multipliers: dict[str, Any] = {}
+    multipliers = {}
     for k in range(K):
-        expert_weights = [c * r for c, r in zip(weights, R_columns[k], strict=True)]
-        rows.append(family_of(f"expert {k}", "label", "logistic", expert_weights) | {"at": k})
-        expert_multipliers = np.zeros((K, n))
-        expert_multipliers[k] = costs * R[:, k] * expit(-y * s[:, k])
-        multipliers[f"expert {k}"] = expert_multipliers
+        shares = [c * Fraction(r) for c, r in zip(weights, R[:, k].tolist(), strict=True)]
+        rows.append(family_of(f"expert {k}", "label", "logistic", shares) | {"at": k})
+        multipliers[f"expert {k}"] = np.zeros((K, n))
+        multipliers[f"expert {k}"][k] = costs * R[:, k] * expit(-y * s[:, k])
         if gamma:
-            face_weights = [c * r for c, r in zip(gate_weights, R_columns[k], strict=True)]
+            face_weights = [Fraction(gamma) * share for share in shares]
             rows.append(family_of(f"face {k}", -1, "linear", face_weights) | {"at": k})
             multipliers[f"face {k}"] = np.zeros((K, n))
     if gamma:
+        gate_weights = [Fraction(gamma) * c for c in weights]
         rows.append(family_of("gate", 1, "linear", gate_weights) | {"pays": "soft", "sharp": numeral(gamma)})
         multipliers["gate"] = (gamma * costs[:, None] * softmax(-gamma * s, axis=1)).T
     else:
