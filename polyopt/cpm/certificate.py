@@ -11,8 +11,8 @@ for any multipliers 0 ≤ α_ik ≤ C_i Z_ik of the margin constraints; these ar
 Stationarity is 2 θ_k W_k = v_k, with θ_k = 1 ("total") or θ_k = ‖v_k‖ / Σ_l ‖v_l‖ ("worst"). With loss="max"
 a negative has one slack for all faces, so its multipliers must sum to at most C_i. With a penalty on the
 weights v_k is replaced by its soft-thresholded value (:mod:`formulations.face_penalty`). With loss="sum",
-margin="total" and no penalty the faces are independent SVMs without intercept on x̃. Face k is twice the SVM
-with costs C/2: its values and violations are doubled here.
+margin="total" and no penalty the faces are independent: face k is twice the SVM on x̃ without intercept that
+has the costs C/2.
 
 Over all assignments the problem is not convex. So a point is ``stationary`` if it is optimal for its
 assignment and no positive has a smaller hinge on another face: a fixed point of alternating minimisation. A

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formulations.language.types import Matrix, Vector, is_sparse
+from formulations.polytope import lift
 from polyopt.certificates.certificate import Certificate, Residual, conclude
 from polyopt.certificates.tally import SAMPLES_PER_SLICE, Tally
 from polyopt.cpm.certificate import conclude_for_assignment
@@ -67,12 +68,9 @@ def reduce_dual(block: AssignedBlock, multipliers: Multipliers, n_faces: int) ->
     halves[position, multipliers.faces] = np.where(block.outside[multipliers.rows], 0.5, -0.5) * clipped
     for first in range(0, len(used), SAMPLES_PER_SLICE):
         part = slice(first, first + SAMPLES_PER_SLICE)
-        X, M = _as_float64(block.X[used[part]]), halves[part]
-        bias = Ball(M).sum(axis=0)
-        weights = transposed_product(X, M)
-        faces = Ball(np.vstack([weights.mid, bias.mid]), np.vstack([weights.rad, bias.rad]))
-        sums["faces"] = sums["faces"] + faces
-        sums["alpha_sum"] = sums["alpha_sum"] + 2.0 * Ball(np.abs(M)).sum(axis=0)
+        lifted = lift(_as_float64(block.X[used[part]]))
+        sums["faces"] = sums["faces"] + transposed_product(lifted, halves[part])
+        sums["alpha_sum"] = sums["alpha_sum"] + 2.0 * Ball(np.abs(halves[part])).sum(axis=0)
     return Tally(block.X.shape[0], sums)
 
 

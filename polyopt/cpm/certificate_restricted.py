@@ -198,20 +198,20 @@ def bound_of_few(point: CpmPoint, s: int, trees: Sequence[ArrayLike] | None) -> 
     point: the samples and the assignment; its multipliers, if any, are tried at every node.
     trees: a branch-and-bound tree for each face; if None, the bounds are those of the roots.
     """
-    X, y, K, m = point.geometry.X, point.y, len(point.W), point.geometry.X.shape[1] - 1
+    X, y, K, columns = point.geometry.X, point.y, len(point.W), point.geometry.X.shape[1]
+    alphas: Sequence[Vector | None] = [None] * K if point.alpha is None else list(point.alpha.T)
     if trees is None:
-        none = np.zeros(m, dtype=bool)
-        alpha = np.clip(ascend_faces(point, point.costs, _ROOT_GAP, _ROOT_ROUNDS), 0.0, point.costs)
-        sizes = _sizes(transposed_product(X, alpha * y[:, None]), point.penalty)
-        bounds = [max(bound_of_subsets(alpha[:, k], sizes[:, k], s, none, none), 0.0) for k in range(K)]
-        return Ball(np.array(bounds)).sum()
-    if len(trees) != K:
+        alphas = list(ascend_faces(point, point.costs, _ROOT_GAP, _ROOT_ROUNDS).T)
+        zero = np.zeros(1, dtype=np.int64)
+        checked = [SubsetTree(zero - 1, zero, zero, np.zeros((1, columns)), np.ones(1))] * K
+    elif len(trees) != K:
         raise ValueError(f"trees must be one for each of the {K} faces, not {len(trees)}")
-    alphas = [None] * K if point.alpha is None else point.alpha.T
-    bounds = []
-    for k, (table, alpha) in enumerate(zip(trees, alphas, strict=True)):
-        tree = SubsetTree.from_table(f"trees[{k}]", table, m)
-        bounds.append(bound_of_tree(X, y, point.costs[:, k], s, tree, alpha, point.penalty))
+    else:
+        checked = [SubsetTree.from_table(f"trees[{k}]", table, columns - 1) for k, table in enumerate(trees)]
+    bounds = [
+        bound_of_tree(X, y, costs, s, tree, alpha, point.penalty)
+        for costs, tree, alpha in zip(point.costs.T, checked, alphas, strict=True)
+    ]
     return Ball(np.array(bounds)).sum()
 
 

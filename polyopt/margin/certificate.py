@@ -139,10 +139,8 @@ class HingeProgram:
 
         norms (n,): upper bounds on the norms of the samples; the error is due to the radii of β.
         """
-        gain_terms = [Z[q].sum() * kink for q, kink in enumerate(self.rows.kinks)]
-        beta_terms = [Z[q].signed(side) for q, side in enumerate(self.rows.sides)]
-        gain, beta = sum(gain_terms[1:], start=gain_terms[0]), sum(beta_terms[1:], start=beta_terms[0])
-        return gain, beta, float(beta.rad @ norms)
+        beta = Z.signed(self.rows.sides).sum(axis=0)
+        return (Z.sum(axis=1) * self.rows.kinks).sum(), beta, float(beta.rad @ norms)
 
     def bound_from(self, gain: Ball, norm_sq: Ball, norm_error: float) -> Ball:
         """Return the dual objective from :meth:`dual_terms` and ‖Σ β_i phi_i‖², at least 0 as at mu = 0."""
@@ -425,119 +423,94 @@ def ascend(
     `primal_value` is within `tol`, or after `max_iter` steps, fewer with a kernel of more than about a
     thousand samples.
     """
-    dual = _Dual(program)
-    best, best_value = np.zeros(len(dual.signs)), -np.inf
-    for z in dual.guesses(v, f):
-        value = dual.value(z)
+    rows, geometry = program.rows, program.geometry
+    best, best_value = np.zeros(rows.caps.shape), -np.inf
+
+    def keep(Z: Vector) -> bool:
+        """Keep multipliers with the best bound so far; return True if the gap is within the tolerance."""
+        nonlocal best, best_value
+        feasible = program.feasible(Z)
+        value = float(program.bound(feasible).lower)
         if value > best_value:
-            best, best_value = z, value
-        if relative_gap(primal_value, best_value) <= tol:
-            return dual.feasible(best).mid
-    if isinstance(program.geometry, KernelGeometry):  # a step costs n² products
-        max_iter = min(max_iter, int(OPTIONS.max_kernel_values / program.geometry.n**2))
-    if not max_iter:
-        return dual.feasible(best).mid
-    z = previous = dual.project(best)
-    step, momentum = 1.0 / dual.curvature(), 1.0
+            best, best_value = feasible.mid, value
+        return relative_gap(primal_value, best_value) <= tol
+
+    if isinstance(geometry, KernelGeometry):  # a step costs n² products
+        max_iter = min(max_iter, int(OPTIONS.max_kernel_values / geometry.n**2))
+    if any(keep(Z) for Z in _guesses(program, v, f)) or not max_iter:
+        return best
+    Z = previous = _project(program, best)
+    step, momentum = 1.0 / (len(rows) * 1.1 * geometry.curvature() or 1.0), 1.0  # 1.1: the estimate is low
     for iteration in range(1, max_iter + 1):
         next_momentum = (1.0 + np.sqrt(1.0 + 4.0 * momentum**2)) / 2.0
-        extrapolated = z + (momentum - 1.0) / next_momentum * (z - previous)
-        previous, momentum = z, next_momentum
-        z = dual.project(extrapolated + step * dual.gradient(extrapolated))
-        if (extrapolated - z) @ (z - previous) > 0:  # momentum points downhill: restart it
+        extrapolated = Z + (momentum - 1.0) / next_momentum * (Z - previous)
+        scores = geometry.scores(geometry.primal_from_dual(rows.beta(extrapolated)))
+        gradient = rows.kinks[:, None] - rows.sides * scores
+        previous, momentum = Z, next_momentum
+        Z = _project(program, extrapolated + step * gradient)
+        if np.vdot(extrapolated - Z, Z - previous) > 0:  # momentum points downhill: restart it
             momentum = 1.0
-        if iteration % OPTIONS.value_every == 0 or iteration == max_iter:
-            value = dual.value(z)
-            if value > best_value:
-                best, best_value = z, value
-            if relative_gap(primal_value, best_value) <= tol:
-                break
-    return dual.feasible(best).mid
+        if (iteration % OPTIONS.value_every == 0 or iteration == max_iter) and keep(Z):
+            break
+    return best
 
 
-class _Dual:
-    """The dual in stacked variables z: the multipliers of all families, one family after the other."""
+def _guesses(program: HingeProgram, v: Vector, f: Vector) -> Iterator[Vector]:
+    """Yield guesses of the multipliers, the cheapest first; for an optimal point one of them is optimal.
 
-    def __init__(self, program: HingeProgram):
-        self.program, self.rows, n = program, program.rows, program.rows.n
-        self.signs, self.upper = self.rows.sides.ravel(), self.rows.caps.ravel()
-        self.linear = np.repeat(self.rows.kinks, n)
-        # Costs of slack; in rows without slack 1 for margins and 0 for bounds.
-        hard = [1.0 if family.kink > 0.0 else 0.0 for family in self.rows]
-        self.costs = np.where(np.isfinite(self.upper), self.upper, np.repeat(hard, n))
+    For a kernel the first guess is the expansion coefficients, positive ones as multipliers of lower-bound
+    rows and negative ones of upper-bound rows. The others follow complementary slackness: the cap if a row
+    needs slack, 0 if its output is beyond the kink, and at the kink a least squares fit to w.
+    """
+    rows = program.rows
+    surplus = rows.sides * f - rows.kinks[:, None]
+    # Costs of slack; in rows without slack 1 for margins and 0 for bounds.
+    costs = np.where(np.isfinite(rows.caps), rows.caps, rows.kinks[:, None] > 0.0)
+    if isinstance(program.geometry, KernelGeometry):
+        yield rows.split(v)
+    widest = _MARGIN_BANDS[-1]
+    yield _project(program, costs * np.clip((widest - surplus) / (2.0 * widest), 0.0, 1.0))
+    for band in _MARGIN_BANDS:
+        yield _fitted(program, v, surplus, costs, band)
 
-    def beta(self, z: Vector) -> Vector:
-        return self.rows.beta(z.reshape(len(self.rows), -1))
 
-    def gradient(self, z: Vector) -> Vector:
-        geometry = self.program.geometry
-        g = geometry.scores(geometry.primal_from_dual(self.beta(z)))
-        return self.linear - self.signs * np.tile(g, len(self.rows))
+def _fitted(program: HingeProgram, v: Vector, surplus: Vector, costs: Vector, band: float) -> Vector:
+    """Return the guess whose multipliers within `band` of the kink are fitted to w by least squares."""
+    geometry, rows = program.geometry, program.rows
+    free = np.where(costs > 0.0, np.abs(surplus) <= band, surplus <= band)
+    Z = np.where(free, 0.0, costs * (surplus < 0.0))
+    samples, signs = np.nonzero(free)[1], rows.sides[free]
+    if (
+        not 0 < len(samples) <= OPTIONS.max_fit_multipliers
+        or rows.n * len(samples) ** 2 > OPTIONS.max_fit_work
+    ):
+        return Z
+    beta = rows.beta(Z)
+    columns = geometry.columns(samples) * signs
+    target = geometry.gradient(v) - geometry.adjoint(beta)
+    if program.intercept:
+        # The balance is one more equation, in the units of the others.
+        unit = float(np.abs(columns).max()) or 1.0
+        columns = np.vstack([columns, unit * signs])
+        target = np.append(target, -unit * beta.sum())
+    Z[free] = lsq_linear(columns, target, (0.0, rows.caps[free] + 1e-300), method="bvls").x
+    return Z
 
-    def feasible(self, z: Vector) -> Ball:
-        """Return feasible multipliers (q, n) next to z."""
-        return self.program.feasible(z.reshape(len(self.rows), -1))
 
-    def value(self, z: Vector) -> float:
-        return float(self.program.bound(self.feasible(z)).lower)
+def _project(program: HingeProgram, Z: Vector) -> Vector:
+    """Project multipliers (q, n) on 0 <= Z <= cap and, with a free intercept, Σ β_i = 0.
 
-    def guesses(self, v: Vector, f: Vector) -> Iterator[Vector]:
-        """Yield guesses of the multipliers, the cheapest first; for an optimal point one of them is optimal.
+    The projection is Z − t·sides clipped to the box, for the t at which its balance Σ β_i is 0. The balance
+    is decreasing in t, and has both signs on the interval from the least to the largest of sides·Z: at its
+    ends all multipliers of one side are 0.
+    """
+    sides, caps = program.rows.sides, program.rows.caps
 
-        For a kernel the first guess is the expansion coefficients, positive ones as multipliers of
-        lower-bound rows and negative ones of upper-bound rows. The others follow complementary slackness: the
-        cap if a row needs slack, 0 if its output is beyond the kink, and at the kink a least squares fit to
-        w.
-        """
-        surplus = np.concatenate([family.surplus(f) for family in self.rows])
-        if isinstance(self.program.geometry, KernelGeometry):
-            yield self.rows.split(v).ravel()
-        widest = _MARGIN_BANDS[-1]
-        yield self.project(self.costs * np.clip((widest - surplus) / (2.0 * widest), 0.0, 1.0))
-        for band in _MARGIN_BANDS:
-            yield self.fitted(v, surplus, band)
+    def clipped_at(t: float) -> Vector:
+        return np.minimum(np.maximum(Z - t * sides, 0.0), caps)
 
-    def fitted(self, v: Vector, surplus: Vector, band: float) -> Vector:
-        """Return multipliers whose entries within `band` of the kink are fitted to w by least squares."""
-        geometry = self.program.geometry
-        is_priced = self.costs > 0.0
-        free = np.where(is_priced, np.abs(surplus) <= band, surplus <= band)
-        z = self.costs * (surplus < 0.0)
-        z[free] = 0.0
-        at_kink = np.flatnonzero(free)
-        if (
-            not 0 < len(at_kink) <= OPTIONS.max_fit_multipliers
-            or self.rows.n * len(at_kink) ** 2 > OPTIONS.max_fit_work
-        ):
-            return z
-        beta = self.beta(z)
-        columns = geometry.columns(at_kink % geometry.n) * self.signs[at_kink]
-        target = geometry.gradient(v) - geometry.adjoint(beta)
-        if self.program.intercept:
-            # The balance is one more equation, in the units of the others.
-            unit = float(np.abs(columns).max()) or 1.0
-            columns = np.vstack([columns, unit * self.signs[at_kink]])
-            target = np.append(target, -unit * beta.sum())
-        z[at_kink] = lsq_linear(columns, target, (0.0, self.upper[at_kink] + 1e-300), method="bvls").x
-        return z
-
-    def curvature(self) -> float:
-        """Estimate the largest curvature of the dual, with a safety margin."""
-        return len(self.rows) * 1.1 * self.program.geometry.curvature() or 1.0
-
-    def project(self, z: Vector) -> Vector:
-        """Project on 0 <= z <= upper and, with a free intercept, signs'z = 0.
-
-        The projection is z − t·signs clipped to the box, for the t at which its balance signs'z is 0. The
-        balance is decreasing in t, and has both signs on the interval from the least to the largest of
-        signs·z: at its ends all multipliers of one sign are 0.
-        """
-
-        def clipped_at(t: float) -> Vector:
-            return np.minimum(np.maximum(z - t * self.signs, 0.0), self.upper)
-
-        t = 0.0
-        if self.program.intercept and len(z) and np.isfinite(z).all():  # not after an overflow
-            ends = self.signs * z
-            t = brentq(lambda t: self.signs @ clipped_at(t), ends.min(), ends.max(), xtol=1e-300, disp=False)
-        return clipped_at(t)
+    if not program.intercept or not np.isfinite(Z).all():  # not after an overflow
+        return clipped_at(0.0)
+    ends = sides * Z
+    balance = lambda t: np.vdot(sides, clipped_at(t))  # noqa: E731
+    return clipped_at(brentq(balance, ends.min(), ends.max(), xtol=1e-300, disp=False))

@@ -47,8 +47,8 @@ from polyopt.margin.geometry import (
 )
 
 
-class Metric(NamedTuple):
-    """The parameters of the Sigma-SVM's metric that a slice needs."""
+class MetricFacts(NamedTuple):
+    """The numbers of the Sigma-SVM's metric that a slice needs."""
 
     D: float  # share of the variance in the regulariser
     total: Ball  # sum of the weights of all samples
@@ -97,7 +97,7 @@ class Slice:
 
     def values(
         self, v: Vector, b: Ball, scales: tuple[float, float], shrink: tuple[Ball, Ball],
-        metric: Metric | None, mean: Ball,
+        metric: MetricFacts | None, mean: Ball,
     ) -> Tally:  # fmt: skip
         """Sum the terms of both objectives.
 
@@ -120,7 +120,7 @@ class Slice:
             sums["squares"] = ((scores - mean) * (scores - mean)).dot(self._weights)
         return Tally(self._geometry.n, sums)
 
-    def dual_norm(self, v: Vector, mean: Ball, shrink: tuple[Ball, Ball], metric: Metric) -> Tally:
+    def dual_norm(self, v: Vector, mean: Ball, shrink: tuple[Ball, Ball], metric: MetricFacts) -> Tally:
         """Sum the terms of ``SigmaMetric.dual_norm_sq`` at v and the multipliers times `shrink`."""
         beta = self._program.rows.beta(self._feasible(shrink).mid)
         f = self._geometry.outputs(v) - mean
@@ -190,13 +190,13 @@ def certify_blocks(
     plus, minus = conditions.sums["plus"], conditions.sums["minus"]
     shrink = balancing(plus, minus) if intercept else (Ball(1.0), Ball(1.0))
     scales = conditions.least["scale_surely"], conditions.least["scale_possibly"]
-    metric, mean = (None, Ball(0.0)) if sigma is None else (sigma.metric, sigma.mean_output(v))
-    values = sums("values", v, offset, scales, shrink, metric, mean).sums
+    facts, mean = (None, Ball(0.0)) if sigma is None else (sigma.facts, sigma.mean_output(v))
+    values = sums("values", v, offset, scales, shrink, facts, mean).sums
     energy, norm_sq = Ball(v).square_sum(), values["adjoint"].square_sum()
     gradient, adjoint, unit = v, conditions.sums["adjoint"], 1.0
     if sigma is not None:
         energy, norm_sq = sigma.energy(v, values["squares"]), sigma.dual_norm_sq(values, shrink)
-        gradient, unit = sigma.A.A @ v, sigma.A.gradient_scale
+        gradient, unit = sigma.metric.A @ v, sigma.metric.gradient_scale
         adjoint = adjoint - sigma.mean.mid * conditions.sums["beta"]
     costs = dict(zip(scales, (values["cost_surely"], values["cost_possibly"]), strict=True))
     primal = value_between(energy, costs)
@@ -219,9 +219,10 @@ class _SigmaSums:
         self._sums = sums
         self.mean: Ball = tally.sums["mean"] * inverse(total)  # of the centred samples
         moments = tally.sums["moments"] / float(total.mid)
-        # The moments are about the centre, and the metric's about the mean, as of sparse samples.
-        self.A = sigma_metric(moments, self.mean.mid, D, tally.n, is_sparse=True)
-        self.metric = Metric(D, total, float(np.linalg.norm(self.mean.size)) * ABOVE)
+        # The moments are about the centre; those of the metric, about the mean, are made from them by the
+        # function that is for sparse samples.
+        self.metric = sigma_metric(moments, self.mean.mid, D, tally.n, is_sparse=True)
+        self.facts = MetricFacts(D, total, float(np.linalg.norm(self.mean.size)) * ABOVE)
 
     def mean_output(self, v: Vector) -> Ball:
         """Return the weighted mean of the scores of v."""
@@ -229,15 +230,15 @@ class _SigmaSums:
 
     def energy(self, v: Vector, squares: Ball) -> Ball:
         """Return v'Av; `squares` is the sum of the weighted squares of scores less their mean."""
-        D, total, _ = self.metric
+        D, total, _ = self.facts
         return one_minus(D) * Ball(v).square_sum() + D * (squares * inverse(total))
 
     def dual_norm_sq(self, values: dict[str, Any], shrink: tuple[Ball, Ball]) -> Ball:
         """Bound twice the quadratic term of the dual objective, at the multipliers made feasible."""
-        v = self.A.solve(values["adjoint"].mid - self.mean.mid * values["beta"])
-        terms = self._sums("dual_norm", v, self.mean_output(v), shrink, self.metric).sums
+        v = self.metric.solve(values["adjoint"].mid - self.mean.mid * values["beta"])
+        terms = self._sums("dual_norm", v, self.mean_output(v), shrink, self.facts).sums
         bound_by_samples = np.inf
-        if self.metric.D == 1.0:
-            bound_by_samples = residual_bound_by_samples(terms["residual_squares"], self.metric.total)
+        if self.facts.D == 1.0:
+            bound_by_samples = residual_bound_by_samples(terms["residual_squares"], self.facts.total)
         energy = self.energy(v, terms["squares"])
-        return self.A.dual_norm_sq(v, energy, terms["partial_residual"], bound_by_samples)
+        return self.metric.dual_norm_sq(v, energy, terms["partial_residual"], bound_by_samples)

@@ -340,9 +340,7 @@ def certify_logistic_polytopes(
 def _multipliers_of(s: Vector, xi: Vector, costs: Vector, other_class: NDArray[np.bool_], t: float) -> Vector:
     """Return c σ(ξ) times the softmax (n, K) of the scores of the other class's faces at softness t."""
     other_scores = np.where(other_class, s, -np.inf)
-    weights = np.exp((other_scores - other_scores.max(axis=1, keepdims=True)) / t)
-    weights /= weights.sum(axis=1, keepdims=True)
-    return np.asarray(weights * (costs * np.exp(-np.logaddexp(0.0, -xi)))[:, None])
+    return np.asarray(softmax(other_scores / t, axis=1) * (costs * expit(xi))[:, None])
 
 
 @dataclass(frozen=True)
@@ -409,22 +407,20 @@ def state_plume(
     """
     s, n, K = scores(X, W), len(y), len(W)
     weights = [Fraction(c) for c in costs.tolist()]
-    gate_weights = [c * Fraction(gamma) for c in weights]
-    R_columns = [[Fraction(r) for r in column] for column in R.T.tolist()]
     constant = -float(costs @ entr(R).sum(axis=1))
     rows: list[dict[str, Any]] = []
-    multipliers: dict[str, Any] = {}
+    multipliers = {}
     for k in range(K):
-        expert_weights = [c * r for c, r in zip(weights, R_columns[k], strict=True)]
-        rows.append(family_of(f"expert {k}", "label", "logistic", expert_weights) | {"at": k})
-        expert_multipliers = np.zeros((K, n))
-        expert_multipliers[k] = costs * R[:, k] * expit(-y * s[:, k])
-        multipliers[f"expert {k}"] = expert_multipliers
+        shares = [c * Fraction(r) for c, r in zip(weights, R[:, k].tolist(), strict=True)]
+        rows.append(family_of(f"expert {k}", "label", "logistic", shares) | {"at": k})
+        multipliers[f"expert {k}"] = np.zeros((K, n))
+        multipliers[f"expert {k}"][k] = costs * R[:, k] * expit(-y * s[:, k])
         if gamma:
-            face_weights = [c * r for c, r in zip(gate_weights, R_columns[k], strict=True)]
+            face_weights = [Fraction(gamma) * share for share in shares]
             rows.append(family_of(f"face {k}", -1, "linear", face_weights) | {"at": k})
             multipliers[f"face {k}"] = np.zeros((K, n))
     if gamma:
+        gate_weights = [Fraction(gamma) * c for c in weights]
         rows.append(family_of("gate", 1, "linear", gate_weights) | {"pays": "soft", "sharp": numeral(gamma)})
         multipliers["gate"] = (gamma * costs[:, None] * softmax(-gamma * s, axis=1)).T
     else:

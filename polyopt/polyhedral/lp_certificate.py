@@ -187,12 +187,10 @@ def certify_pc_slp(
 
     def statement() -> Statement:
         """State the program with exact class weights: each cost over the sum of the costs of its class."""
-        exact_costs, labels = [Fraction(cost) for cost in costs.tolist()], y.tolist()
-        totals = {
-            s: sum(c for c, label in zip(exact_costs, labels, strict=True) if label == s) for s in (-1.0, 1.0)
-        }
-        exact = [c / totals[label] for c, label in zip(exact_costs, labels, strict=True)]
-        return state_faces("PC-SLP", X, y, box.W, box.stated_size, exact, members, M, combine="worst")
+        exact = np.array([Fraction(cost) for cost in costs.tolist()])
+        shares = exact / np.where(inside, exact[inside].sum(), exact[~inside].sum())
+        faces = X, y, box.W, box.stated_size, shares.tolist(), members, M
+        return state_faces("PC-SLP", *faces, combine="worst")
 
     return _certificate("PC-SLP", value, bound, residuals, box, tol, large, statement)
 

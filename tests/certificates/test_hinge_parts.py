@@ -159,10 +159,10 @@ def test_one_shift_accounts_for_every_entry_of_a_projection(kind, rng):
         n = int(rng.integers(1, 9))
         upper = np.where(rng.random(n) < 0.3, np.inf, rng.uniform(0.1, 3.0, n))
         signs = {"both": rng.choice([-1.0, 1.0], n), "up": np.ones(n), "down": -np.ones(n)}[kind]
-        dual = ascent._Dual(program(np.zeros((n, 1)), hinge_families(signs, upper, hard=True)))
+        machine = program(np.zeros((n, 1)), hinge_families(signs, upper, hard=True))
         z = rng.normal(size=n) * 10.0 ** rng.uniform(-3, 3)
         z = z if turn % 3 else z.round()
-        found, size = dual.project(z), 1.0 + np.abs(z).max()
+        found, size = ascent._project(machine, z[None, :])[0], 1.0 + np.abs(z).max()
         assert (found >= 0.0).all()
         assert (found <= upper).all()
         assert abs(signs @ found) <= 1e-13 * size
