@@ -171,7 +171,7 @@ class LogisticPolytopes(FaceClassifier):
             used.samples(X), y, weights, self._owners, self.ridge, BIAS_RIDGE * self.ridge, penalty
         )
         self.solver_ = "newton" if self.solver == "auto" else self.solver
-        n_faces = int(problem.free.sum())
+        n_faces = int(problem.owners.free.sum())
         if self.max_numbers is not None and self.max_numbers < n_faces:
             raise ValueError(
                 f"max_numbers must leave a number for each of the {n_faces} faces of a pair of classes, "

@@ -131,14 +131,9 @@ class FaceLoss:
         return self.owners.other_class(self.y)
 
     @cached_property
-    def free(self) -> Mask:
-        """Mask (K,) of the faces that are not zero faces."""
-        return self.owners.free
-
-    @cached_property
     def entries(self) -> Mask:
         """Mask (K, m+1) of the entries of faces that may differ from 0."""
-        return np.column_stack([self.owners.support(self.X.shape[1], self.support), self.free])
+        return np.column_stack([self.owners.support(self.X.shape[1], self.support), self.owners.free])
 
     @cached_property
     def ridges(self) -> Array:

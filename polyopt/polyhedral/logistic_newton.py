@@ -199,7 +199,7 @@ class _Run:
         gradient = problem.class_signed(self.gradient)
         proximal_input = np.where(problem.entries, problem.ridges * W - gradient, 0.0)
         active = ((W != 0.0) | (penalty.shrunk(proximal_input) != 0.0)) & problem.entries
-        active[:, -1] = problem.free
+        active[:, -1] = problem.owners.free
         used = np.append(active[:, :-1].any(axis=0), True)  # columns of W in the model
         used[0] |= not used[:-1].any()  # one feature at least
         positions = np.flatnonzero(active[:, used])

@@ -38,7 +38,7 @@ def random_start(problem: FaceLoss, rng: np.random.Generator) -> Array:
     directions[:, ~present_features(problem.X)] = 0.0
     directions = np.where(signs * directions < 0, -directions, directions)
     W = np.column_stack([directions, -directions @ middle + 0.5 * rng.normal(size=K)])
-    W[~problem.free] = 0.0
+    W[~problem.owners.free] = 0.0
     return W
 
 

@@ -50,12 +50,12 @@ class Options:
     max_newton_unknowns: int = 6000
 
 
-DEFAULT = Options()
+OPTIONS = Options()
 
 
 def solve_logistic(
     X: Matrix, y: Vector, c: Vector, w: Vector, *, ridge: float, method: str = "newton",
-    max_iter: int = 100, tol: float = 1e-8, time_limit: float | None = None, options: Options = DEFAULT,
+    max_iter: int = 100, tol: float = 1e-8, time_limit: float | None = None,
 ) -> Solution:  # fmt: skip
     """Minimise L(w) = Σ c_i ln(1 + exp(−y_i w·x̃_i)) + ρ/2 ‖w‖² from w (m+1,), bias last.
 
@@ -65,14 +65,14 @@ def solve_logistic(
     one_of("method", method, METHODS)
     ridge, tol = positive("ridge", ridge), tolerance(tol)
     whole("max_iter", max_iter)
-    if method == "newton" and len(w) > options.max_newton_unknowns:
+    if method == "newton" and len(w) > OPTIONS.max_newton_unknowns:
         raise ValueError(
-            f"method='newton' takes {options.max_newton_unknowns} unknowns at most, not {len(w)}; "
+            f"method='newton' takes {OPTIONS.max_newton_unknowns} unknowns at most, not {len(w)}; "
             "choose method='bfgs'"
         )
     clock = Clock(time_limit)
     run = _newton if method == "newton" else _bfgs
-    w, value, gradient, steps = run(X, y, c, w, ridge, max_iter, tol, clock, options)
+    w, value, gradient, steps = run(X, y, c, w, ridge, max_iter, tol, clock)
     gap = float(gradient @ gradient) / (2 * ridge)
     if gap <= tol * value:
         status = Status.SOLVED
@@ -94,9 +94,8 @@ def _loss(X: Matrix, y: Vector, c: Vector, w: Vector, ridge: float) -> tuple[flo
 
 
 def _newton(
-    X: Matrix, y: Vector, c: Vector, w: Vector, ridge: float, max_iter: int, tol: float, clock: Clock,
-    options: Options,
-) -> tuple[Vector, float, Vector, int]:  # fmt: skip
+    X: Matrix, y: Vector, c: Vector, w: Vector, ridge: float, max_iter: int, tol: float, clock: Clock
+) -> tuple[Vector, float, Vector, int]:
     """Run Newton's method with backtracking; return w, L, its gradient, and the number of steps."""
     value, gradient, p_other = _loss(X, y, c, w, ridge)
     for steps in range(max_iter):
@@ -110,7 +109,7 @@ def _newton(
             if trial_loss[0] <= value + ARMIJO * size * slope:
                 break
             size *= 0.5
-            if size < options.min_step:  # no lower point in double precision
+            if size < OPTIONS.min_step:  # no lower point in double precision
                 return w, value, gradient, steps
         # If neither the loss nor the norm of its gradient falls, the rest is rounding.
         if trial_loss[0] >= value and trial_loss[1] @ trial_loss[1] >= gradient @ gradient:
@@ -134,9 +133,8 @@ def _hessian(X: Matrix, d: Vector, ridge: float) -> Vector:
 
 
 def _bfgs(
-    X: Matrix, y: Vector, c: Vector, w: Vector, ridge: float, max_iter: int, tol: float, clock: Clock,
-    options: Options,
-) -> tuple[Vector, float, Vector, int]:  # fmt: skip
+    X: Matrix, y: Vector, c: Vector, w: Vector, ridge: float, max_iter: int, tol: float, clock: Clock
+) -> tuple[Vector, float, Vector, int]:
     """Run BFGS or L-BFGS-B of scipy; return as :func:`_newton`."""
     value, gradient, _ = _loss(X, y, c, w, ridge)
     best, steps = (w, value, gradient), 0
@@ -154,7 +152,7 @@ def _bfgs(
         if best[2] @ best[2] <= 2 * ridge * tol * best[1] or clock.is_over:
             raise StopIteration
 
-    is_small = len(w) <= options.max_bfgs_unknowns
+    is_small = len(w) <= OPTIONS.max_bfgs_unknowns
     no_tolerances = {"gtol": 0.0} if is_small else {"gtol": 0.0, "ftol": 0.0}  # the gap stops the run
     previous_value = np.inf
     # The line search may give up in narrow valleys; a restart from the same point continues.

@@ -30,8 +30,6 @@ from polyopt.sparse.certificate import cut_of
 from polyopt.sparse.one_norm import expansion_lp
 
 _LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT)
-_SUM_ROUNDING = 1e-9  # relative, above the rounding error of a sum of weights
-_GRACE_SECONDS = 0.5  # after a time limit, for the final program, which has the multipliers
 
 
 @dataclass(frozen=True)
@@ -247,7 +245,7 @@ def finished(
     relative gap is above it. left: seconds left; half a second more may be used. run: further fields of the
     solution.
     """
-    clock = Clock(None if left is None else left + _GRACE_SECONDS)
+    clock = Clock(None if left is None else left + 0.5)
     (alpha, b), lp = point, PatternLP(data)
     while True:
         pattern = data.support(alpha)
@@ -259,13 +257,10 @@ def finished(
         if (data.support(alpha) == pattern).all() or clock.is_over:
             break
     alpha = np.where(pattern, alpha, 0.0)
-    score, zeros = data.score(alpha, b), np.zeros(len(pattern))
-    smaller_weight = min(float(data.weights[data.y == side].sum()) for side in (-1.0, 1.0))
-    # The score without centres is 2 C times the smaller class weight; a larger one means that HiGHS failed.
-    trivial_score = 2.0 * data.C * smaller_weight * (1.0 - _SUM_ROUNDING)
-    if score > trivial_score and data.score(zeros, trivial_intercept(data)) < score:
+    zeros = np.zeros(len(pattern))
+    if data.score(zeros, trivial_intercept(data)) < data.score(alpha, b):  # HiGHS failed
         alpha, b, pattern = zeros, trivial_intercept(data), zeros > 0.0
-        score = data.score(alpha, b)
+    score = data.score(alpha, b)
     bound = min(float(bound), score) if bound > 0.0 else 0.0  # nan counts as 0
     if status is Status.SOLVED and score - bound > tol * score:
         status = Status.INACCURATE
@@ -282,6 +277,7 @@ def finished(
 def trivial_intercept(data: L0Data) -> float:
     """Return the best intercept b of the constant classifier f = b."""
     plus, minus = (float(data.weights[data.y == side].sum()) for side in (1.0, -1.0))
-    if min(plus, minus) > 0.0 and abs(plus - minus) > _SUM_ROUNDING * max(plus, minus):
+    is_tied = abs(plus - minus) <= 1e-9 * max(plus, minus)  # up to the rounding of the sums
+    if min(plus, minus) > 0.0 and not is_tied:
         return 1.0 if plus > minus else -1.0
     return best_intercept(np.zeros(len(data.y)), data.y, data.weights)

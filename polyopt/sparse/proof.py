@@ -69,13 +69,12 @@ def solve_globally(
     tree_search = L0Tree(data, options.tree_gap, Clock(clock.left))
     if known is not None:
         tree_search.offer(*as_start(data, known))
-    tree_search.pause(options.first_steps, None if clock.left is None else options.first_time * clock.left)
-    status, relaxation, relaxation_bound = tree_search.run(), tree_search.root, 0.0
+    status = tree_search.run(options.first_steps, clock.part(options.first_time))
+    relaxation, relaxation_bound = tree_search.root, 0.0
     if status not in (Status.SOLVED, Status.INTERRUPTED):
-        start = search(None if clock.left is None else search_time * clock.left)
+        start = search(clock.part(search_time).left)
         tree_search.offer(*as_start(data, (start["alpha"], float(start["b"]))))
         relaxation, relaxation_bound = start["relaxation"], float(start.bound or 0.0)
-        tree_search.pause(np.inf, None)
         status = Status.INTERRUPTED if start.status is Status.INTERRUPTED else tree_search.run()
     solution = tree_search.solution(status)
     bound = min(max(float(solution.bound or 0.0), relaxation_bound), solution.objective)
@@ -83,7 +82,7 @@ def solve_globally(
 
 
 def solve_integer_program(
-    data: L0Data, clock: Clock, start: Solution | None = None, options: Options = DEFAULT
+    data: L0Data, clock: Clock, start: Solution | None = None
 ) -> tuple[Solution, float | None]:
     """Solve the program of :mod:`formulations.l0` by an integer solver, then the program of its pattern.
 
@@ -110,7 +109,7 @@ def solve_integer_program(
         record(start)
         point = {name: start[name] for name in program.variables}
         result = program.solve(
-            "HIGHS", time_limit=clock.left, start=point, mip_rel_gap=options.tree_gap,
+            "HIGHS", time_limit=clock.left, start=point, mip_rel_gap=DEFAULT.tree_gap,
             mip_feasibility_tolerance=1e-9,
         )  # fmt: skip
         bound, multipliers = start.bound, start["relaxation"]
@@ -126,7 +125,7 @@ def solve_integer_program(
     )  # fmt: skip
     record(pruned)
     solution = replace(pruned, duals={**pruned.duals, "relaxation": multipliers}, history=tuple(history))
-    return _checked(data, solution, clock, options)
+    return _checked(data, solution, clock)
 
 
 def better_of(data: L0Data, solution: Solution, point: tuple[NDArray[np.float64], float]) -> Solution:
@@ -142,28 +141,22 @@ def better_of(data: L0Data, solution: Solution, point: tuple[NDArray[np.float64]
     return replace(better, duals={**solution.duals, **better.duals})
 
 
-def _checked(
-    data: L0Data, solution: Solution, clock: Clock, options: Options
-) -> tuple[Solution, float | None]:
+def _checked(data: L0Data, solution: Solution, clock: Clock) -> tuple[Solution, float | None]:
     """Return the solution, or a better point, and the bound that a small tree proves."""
     if clock.is_over or solution.status is Status.INTERRUPTED:
         return solution, None
-    tree_search = solve_l0_tree(
-        data, start=(solution["alpha"], float(solution["b"])), time_limit=clock.left, tol=options.tree_gap,
-        max_nodes=options.check_nodes,
+    found = solve_l0_tree(
+        data, start=(solution["alpha"], float(solution["b"])), time_limit=clock.left, tol=DEFAULT.tree_gap,
+        max_nodes=DEFAULT.check_nodes,
     )  # fmt: skip
-    if tree_search.objective >= solution.objective * (1.0 - TIE):
-        return solution, tree_search.bound
+    if found.objective >= solution.objective * (1.0 - TIE):
+        return solution, found.bound
     better = replace(
-        solution,
-        status=Status.CONVERGED if tree_search.status is not Status.SOLVED else tree_search.status,
-        primal=tree_search.primal,
-        duals={**solution.duals, **tree_search.duals},
-        objective=tree_search.objective,
-        bound=tree_search.bound,
-        solver=f"{solution.solver}; then a better point by {tree_search.solver}",
-    )
-    return better, tree_search.bound
+        solution, status=found.status if found.status is Status.SOLVED else Status.CONVERGED,
+        primal=found.primal, duals={**solution.duals, **found.duals}, objective=found.objective,
+        bound=found.bound, solver=f"{solution.solver}; then a better point by {found.solver}",
+    )  # fmt: skip
+    return better, found.bound
 
 
 def evidence_of(
@@ -175,16 +168,12 @@ def evidence_of(
     alpha, b, u are the point, and the multipliers of its pattern; the goal may be an integer solver's bound.
     """
     alpha = np.where(data.support(alpha), np.clip(alpha, 0.0, data.C), 0.0)
-    pattern = partial(state_pattern, X, data.y, data.C, data.weights, kernel, alpha, b, u)
-    return Evidence(cache(partial(_state, data, X, kernel, alpha, b, goal)), fixed=pattern)
+    point = X, data.y, data.C, data.weights, kernel, alpha, b
 
+    def state() -> Statement:
+        return state_l0(*point, *prove_by_leaves(data, (alpha, b), goal, DEFAULT.claim_nodes))
 
-def _state(
-    data: L0Data, X: Matrix, kernel: Kernel, alpha: NDArray[np.float64], b: float, goal: float
-) -> Statement:
-    """Build the tree, and state its bound."""
-    root, bound = prove_by_leaves(data, (alpha, b), goal, DEFAULT.claim_nodes)
-    return state_l0(X, data.y, data.C, data.weights, kernel, alpha, b, root, bound)
+    return Evidence(cache(state), fixed=partial(state_pattern, *point, u))
 
 
 class _Leaf(NamedTuple):

@@ -16,10 +16,6 @@ Bounds after 30 s from the same start, C = 1, RBF kernel, ionosphere, with the b
 relaxation 64.50; a master program of Benders cuts over σ 64.51; HiGHS on program (3) 64.69; a tree in Python
 with HiGHS at the nodes 64.90. This search reaches 64.89 in 5 s.
 
-Two ideas did not help at the root with cubic kernels: tighter caps of single coefficients, from programs that
-maximise each among points no worse than the incumbent (all caps stayed at C); twelve rounds of Gomory cuts (a
-twentieth of the gap; branching for the same time closes a third).
-
 Reference: Achterberg, Koch & Martin, Branching rules revisited (2005).
 """
 
@@ -230,8 +226,7 @@ class L0Tree:
         self.alpha, self.b = np.zeros(p), trivial_intercept(data)
         self.best, self.bound = data.score(self.alpha, self.b), 0.0
         self.history: list[dict[str, float]] = []
-        self.root, self._pause = np.zeros(n), (np.inf, np.inf)
-        self.problem = problem_of(data)
+        self.root, self.problem = np.zeros(n), problem_of(data)
         self.program, self.workspace = pivot_program_of(self.problem), new_workspace(n, p)
         max_heap = options.max_open_bytes // (64 + n + 3 * p)
         self._max_slots = max_heap + p + 4  # with those of a depth-first descent
@@ -249,12 +244,8 @@ class L0Tree:
             self.alpha, self.b, self.best = alpha, b, score
             self.search_state.values[BEST] = score
 
-    def pause(self, steps: float, seconds: float | None) -> None:
-        """Let :meth:`run` end with STALLED once the total pivots or seconds since the start exceed these."""
-        self._pause = steps, np.inf if seconds is None else seconds
-
-    def run(self) -> Status:
-        """Search until the gap is closed or a limit is reached."""
+    def run(self, max_steps: float = np.inf, clock: Clock | None = None) -> Status:
+        """Search until the gap is closed or a limit is reached; STALLED after so many pivots or `clock`."""
         try:
             if not self._has_root and not self.solve_root():
                 return Status.TIME_LIMIT if self.clock.is_over else Status.FAILED
@@ -262,8 +253,8 @@ class L0Tree:
                 self._read()
                 if self.clock.is_over:
                     return Status.TIME_LIMIT
-                left = self._pause[0] - int(self.search_state.counts[STEPS])
-                if left <= 0 or self.clock.seconds >= self._pause[1]:
+                left = max_steps - int(self.search_state.counts[STEPS])
+                if left <= 0 or (clock is not None and clock.is_over):
                     return Status.STALLED
                 exit_code = self.advance(int(min(self._steps, left)))
                 if exit_code in (SOLVED, NODE_LIMIT):

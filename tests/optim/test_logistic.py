@@ -64,24 +64,23 @@ def test_both_methods_end_where_the_slope_proves_it(data, kind, method):
 
 @pytest.mark.parametrize("method", ["newton", "bfgs"])
 @pytest.mark.parametrize("dense", [0, 200])
-def test_limits_keep_the_best_point_and_say_which_it_was(data, method, dense):
+def test_limits_keep_the_best_point_and_say_which_it_was(data, method, dense, monkeypatch):
     X, y, c = data
-    w, options = np.array([3.0, 1.0, -2.0, 0.5]), logistic.Options(max_bfgs_unknowns=dense)
+    w = np.array([3.0, 1.0, -2.0, 0.5])
+    monkeypatch.setattr(logistic, "OPTIONS", logistic.Options(max_bfgs_unknowns=dense))
     begun = loss(X, y, c, w)
     for most in (1, 3):
-        found = solve_logistic(
-            X, y, c, w, ridge=RIDGE, method=method, options=options, max_iter=most, tol=1e-12
-        )
+        found = solve_logistic(X, y, c, w, ridge=RIDGE, method=method, max_iter=most, tol=1e-12)
         assert found.status is Status.ITERATION_LIMIT
         assert found.iterations == most
         assert found.objective < begun
         begun = found.objective
-    late = solve_logistic(X, y, c, w, ridge=RIDGE, method=method, options=options, tol=1e-12, time_limit=0.0)
+    late = solve_logistic(X, y, c, w, ridge=RIDGE, method=method, tol=1e-12, time_limit=0.0)
     assert late.status is Status.TIME_LIMIT
     assert late.iterations <= 1
     assert late.bound < late.objective <= loss(X, y, c, w)
     # Where rounding ends it, it is not called optimal.
-    stalled = solve_logistic(X, y, c, w, ridge=RIDGE, method=method, options=options, tol=1e-300)
+    stalled = solve_logistic(X, y, c, w, ridge=RIDGE, method=method, tol=1e-300)
     assert stalled.status is Status.STALLED
     assert stalled.objective - stalled.bound <= 1e-12 * stalled.objective
 

@@ -23,7 +23,6 @@ from polyopt import datasets
 from polyopt.certificates import Claim
 from polyopt.polyhedral.logistic_certificate import certify_logistic_polytopes
 from polyopt.polyhedral.logistic_descent import (
-    _centred_squares,
     count_numbers,
     descend,
     eliminate,
@@ -70,7 +69,7 @@ def certified(problem, found, **more):
 @pytest.mark.parametrize("own", [0.0, 0.7])
 def test_slope_and_curvature_are_those_of_the_objective(owners, own):
     problem, W = drawn(owners)
-    free = problem.free
+    free = problem.owners.free
     slope = problem.smooth(W, own, 0.4)[1]
     assert slope[free] == pytest.approx(numeric(lambda V: problem.smooth(V, own, 0.4)[0], W)[free], abs=1e-5)
     if own == 0.0:
@@ -231,7 +230,7 @@ def test_zeros_keep_their_condition():
     found = solve_logistic_polytopes(problem, n_init=1, tol=1e-9)
     alpha, W = found.duals["margin"], found["W"]
     q, _ = faces.loss_gradients(X, y, problem.owners, found["assignment"], alpha)
-    zero = (W[:, :-1] == 0.0) & problem.free[:, None]
+    zero = (W[:, :-1] == 0.0) & problem.owners.free[:, None]
     assert zero.sum() > 20
     assert np.abs(q[zero]).max() <= 4.0 + 1e-3
     used = W[:, :-1] != 0.0
@@ -296,7 +295,7 @@ def test_saliencies_are_of_the_spread_of_each_feature_in_the_weights_of_its_face
         if weights.any():
             spread = weights @ (X[:, j] - weights @ X[:, j] / weights.sum()) ** 2
             wanted[k, j] = 0.5 * (spread + problem.ridge) * W[k, j] ** 2 + 0.3 * abs(W[k, j])
-    found = saliency(problem, W, *_centred_squares(problem), 0.3)
+    found = saliency(problem, W, 0.3)
     assert found[wanted > 0] == pytest.approx(wanted[wanted > 0])
     assert (wanted > 0).sum() >= 6
 
