@@ -193,7 +193,7 @@ class Decomposition:
         except KeyboardInterrupt:
             status = interrupted()
             state.recover()
-        state.update_all()
+        state.update_aside()
         return history.solution(status)
 
     def _start(self, start: Mapping[str, Vector] | None, history: History) -> Vector:
@@ -301,7 +301,7 @@ class _Run:
         state, options, n = self._state, self._options, self._state.gram.n
         is_cheap = state.is_small and n * state.gram.entry_cost <= options.max_walk_row_work
         target, violation = max(self._tol, options.walk_violation), state.violation()
-        if not is_cheap or np.isfinite(self._history.limit) or not state.is_whole or violation <= self._tol:
+        if not is_cheap or np.isfinite(self._history.limit) or not state.all_active or violation <= self._tol:
             return
         factors = state.cache.factors()  # None for sparse samples or the sigmoid kernel
         if factors is None:
@@ -352,7 +352,7 @@ class _Run:
         """Return the view of the active samples."""
         state, samples = self._state, self._state.cache.active
         beta, g, phi = state.beta, state.g, state.dual.phi
-        if not state.is_whole:
+        if not state.all_active:
             beta, g, phi = beta[samples], g[samples], phi.of(samples)
         rise, fall, m, M = derivatives(g, beta, phi)
         return _View(samples, beta, g, phi, rise, fall, m - M)
