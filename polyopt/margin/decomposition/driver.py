@@ -282,7 +282,7 @@ class _Run:
                 return limit
             elif violation <= 0.0:  # no pair can move, and the remaining gap is rounding
                 return Status.INACCURATE
-            else:  # if the violation is small enough but the gap is not, the violation must fall further
+            else:  # even if the violation is small enough, the gap is not: the violation must fall further
                 ratio = options.newton_violation_ratio
                 min_target = required if violation > required else violation / ratio
                 self._newton.run(min_target)
@@ -331,7 +331,7 @@ class _Run:
         state = self._state
         while True:
             view = self._view()
-            is_due = self._history.iteration % self._options.sets_per_record == 0
+            is_due = self._history.iteration % self._options.sets_per_record == 0  # a record, and shrinking
             if view.violation <= target:
                 if not state.unshrink(target):
                     self._history.record(view.violation)
@@ -343,8 +343,8 @@ class _Run:
                 return Status.CONVERGED
             elif limit := self._history.reached_limit():
                 return limit
-            elif self._is_refreshed(view.violation) or (is_due and self._is_shrunk(view)):
-                continue
+            elif self._refresh_if_due(view.violation) or (is_due and self._shrink_if_full(view)):
+                continue  # with another view
             elif not self._step(view) and not self.restart():
                 return Status.INACCURATE
 
@@ -357,7 +357,7 @@ class _Run:
         rise, fall, m, M = derivatives(g, beta, phi)
         return _View(samples, beta, g, phi, rise, fall, m - M)
 
-    def _is_shrunk(self, view: _View) -> bool:
+    def _shrink_if_full(self, view: _View) -> bool:
         """Set samples aside if the cache is full; return True if any were."""
         return self._state.cache.is_full and self._state.shrink(view.rise, view.fall)
 
@@ -398,10 +398,10 @@ class _Run:
             return True
         return is_due and detector.is_flat(self._history.record(violation)["bound"])
 
-    def _is_refreshed(self, violation: float) -> bool:
+    def _refresh_if_due(self, violation: float) -> bool:
         """Measure the rounding of g after 8 working sets, 16, 32, ...; return True if g was recomputed.
 
-        The check is not left to the end: in single precision K may be indefinite, and the dual unbounded.
+        The check does not wait for the end: in single precision K may be indefinite, and the dual unbounded.
         """
         if self._history.iteration != self._next_rounding_check:
             return False
