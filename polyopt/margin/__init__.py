@@ -1,7 +1,7 @@
 """Support vector machine, Sigma-SVM and Relative Margin Machine: one program over families of rows.
 
-The programs are in ``formulations`` (``svm``, ``sigma_svm``, ``rmm``, ``rmm_bounded``) and, as families of
-rows, in ``formulations.families``. Read in this order:
+The programs are in ``formulations`` (``svm``, ``sigma_svm``, ``rmm``, ``rmm_bounded``); a family of rows, in
+``formulations.families``, has one constraint per sample. Read in this order:
 
 * solvers: ``decomposition`` (for kernels: working sets and a Newton phase), ``interior_point`` (for linear
   machines, by blocks of samples), ``path`` (solutions for a sequence of bounds B);

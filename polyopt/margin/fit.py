@@ -27,6 +27,7 @@ from formulations.families import Families, margin_family
 from formulations.language.clock import is_out_of_time
 from formulations.language.solution import Solution, Status
 from polyopt.base.onnx_graph import Graph
+from polyopt.base.progress import listener
 from polyopt.base.types import ClassWeight, SamplesLike
 from polyopt.certificates.certificate import Certificate, relative_gap
 from polyopt.estimators.multiplier_frame import RowsShown, multiplier_frame
@@ -51,7 +52,7 @@ class Options:
     """Limits and tolerances of a fit."""
 
     # Choice of the solver, and its tolerance.
-    max_small_samples: int = 2_000  # largest n that "auto" solves to 1e-8 for any `tol`, at no extra time
+    max_small_samples: int = 2_000  # largest n for which a gap of 1e-8, and a certificate, cost little time
     max_auto_features: int = 2_000  # largest m for which "auto" is the interior point
     # Rounding.
     output_rounding: float = 1e-13  # rounding error of an output, relative to its terms
@@ -93,17 +94,17 @@ class HingeClassifier(KernelClassifier):
         outputs; the relative duality gap is then within ten times `tol` (at most 0.1). The other solvers,
         and "auto" for up to 2,000 samples, solve to 1e-8. There is a warning if `tol` is not reached.
     max_iter : int, optional
-        Maximal number of iterations of the solver (working sets and Newton steps of "decomposition"), as
-        counted by ``n_iter_``; the last point is kept.
+        Largest number of iterations of the solver (working sets and Newton steps of "decomposition"), as
+        counted by ``n_iter_``; after the limit, the last point is kept.
     time_limit : float, optional
-        Seconds for the complete fit, shared by the pairs of classes; the last point is kept.
-        "exact" checks the clock only between its iterations. With a kernel and thousands of samples an
+        Seconds for the complete fit, shared by the pairs of classes; after the limit, the last point is
+        kept. "exact" checks the clock only between its iterations. With a kernel and thousands of samples an
         iteration takes minutes, and so does building the program.
     cache_size : float, default=500.0
         Megabytes that decomposition may use for kernel rows and for Newton's method.
     warm_start : bool, default=False
-        True: decomposition starts from the multipliers of the last fit, if that had the same samples. With
-        other costs or bounds it then stops sooner, at the same solution within `tol`.
+        True: decomposition starts from the multipliers of the last fit, if that fit had the same samples.
+        With other costs or bounds, decomposition then stops sooner, at the same solution within `tol`.
 
     Attributes
     ----------
@@ -111,7 +112,7 @@ class HingeClassifier(KernelClassifier):
         One row per constraint, with its multiplier, in input order.
     history_ : pandas.DataFrame
         "interior-point": one row per iteration. "decomposition": a row every ten working sets, after each
-        Newton step and at the end, whose ``iteration`` is ``n_iter_``. "exact": empty.
+        Newton phase and at the end; the last ``iteration`` is ``n_iter_``. "exact": empty.
     """
 
     C: float = 1.0
@@ -141,9 +142,9 @@ class HingeClassifier(KernelClassifier):
     # -- defined by a subclass ---------------------------------------------------------------
 
     _dtypes: ClassVar[list[Any]] = [np.float64, np.float32]
-    _title: ClassVar[str]
+    _title: ClassVar[str]  # of the program, in certificates
     families_: Families = field(init=False)
-    multipliers_: dict[str, NDArray[Any]] = field(init=False)
+    multipliers_: dict[str, NDArray[Any]] = field(init=False)  # (n,), by the names of the families
     _costs: NDArray[np.float64] = field(init=False)  # costs of slack (n,): C times the samples' weights
     _sample_weights: NDArray[np.float64] = field(init=False)
     _short: float = field(init=False)  # `psd_defect` of the geometry, with the name in model files
@@ -223,16 +224,15 @@ class HingeClassifier(KernelClassifier):
             self._warn_if_short(lambda: certificate or self._certify(geometry(), OPTIONS.certificate_tol))
 
     def _check_status(self, geometry: Callable[[], Any], *, has_new_intercept: bool) -> Certificate | None:
-        """Compute a certificate if the solver's gap may not be that of the model; return it, or None.
+        """Lower the status SOLVED if the gap of a certificate is too large; return the certificate.
 
-        These are the cases: solver="exact", which has tolerances of its own; a rounding of outputs that
-        matters; decomposition with a new intercept; and the interior point at D = 1, where w is computed from
-        the multipliers. If the gap is too large, the status SOLVED is lowered.
+        Return None if the solver's own gap is that of the model, so that no certificate is needed.
         """
         has_new_intercept = has_new_intercept and self.solver_ == "decomposition"
+        # "exact" has tolerances of its own; rounding and a new intercept change the gap.
         if self.solver_ == "exact" or self._rounding_matters() or has_new_intercept:
             solver_bound = -np.inf  # the certificate's own bound is used
-        elif self.solver_ == "interior-point" and self._variance_share == 1.0:
+        elif self.solver_ == "interior-point" and self._variance_share == 1.0:  # w is not the solver's
             assert self.solution_.bound is not None
             solver_bound = self.solution_.bound
         else:
@@ -248,7 +248,7 @@ class HingeClassifier(KernelClassifier):
     def _rounding_matters(self, output_terms: float = 1.0) -> bool:
         """Return True if rounding of outputs can change the objective by more than `optimal_gap`, relative.
 
-        output_terms: size of the terms of an output, of which the rounding is a fraction.
+        output_terms: sum of the absolute terms of an output; its rounding error is proportional to this sum.
         """
         rounding = OPTIONS.output_rounding * output_terms * float(self._costs.sum())
         return rounding > OPTIONS.optimal_gap * abs(self.solution_.objective)
@@ -307,9 +307,7 @@ class HingeClassifier(KernelClassifier):
 
         b is None if it must be computed from v. `start` has the multipliers of a warm start, or is None.
         """
-        self._short = 0.0
-        if self.kernel == "precomputed" or not (self.kernel == "linear" or self._kernel_is_mercer):
-            self._short = require_psd(self._kernel_gram())
+        self._short = require_psd(self._kernel_gram())
         gram = self._solver_gram(self._X, self._sample_weights)
         if self.solver_ == "exact":
             unit = min(1.0, float(self._costs.max()))
@@ -326,7 +324,7 @@ class HingeClassifier(KernelClassifier):
         self.solution_ = machine.solve(self.families_, tol=tol, start=start, **limits)
         self._set_multipliers(self.solution_.duals)
         coef = self.solution_["coef"]  # scaled to satisfy the hard bounds, unlike `_beta`
-        # The solver's outputs, in single precision, may do unless their rounding matters.
+        # The solver's outputs and intercept, in single precision, are used unless their rounding matters.
         output_terms = float(np.abs(gram.diagonal()).max(initial=0.0)) * float(np.abs(coef).sum())
         is_accurate = output_terms < OPTIONS.max_output_terms and not self._rounding_matters(output_terms)
         if self.kernel != "linear" and self._is_pairwise and is_accurate:
@@ -335,10 +333,7 @@ class HingeClassifier(KernelClassifier):
 
     def _limits(self) -> dict[str, Any]:
         """Return the limits and the progress listener for a solver, as keyword arguments."""
-        from polyopt.base.progress import listener
-
-        progress = listener()
-        return {"max_iter": self.max_iter, "time_limit": self.time_limit, "progress": progress}
+        return {"max_iter": self.max_iter, "time_limit": self.time_limit, "progress": listener()}
 
     def _set_multipliers(self, vectors: dict[str, NDArray[Any]]) -> None:
         """Set ``multipliers_`` from the multipliers of each family, and ``n_iter_``."""
@@ -377,7 +372,7 @@ class HingeClassifier(KernelClassifier):
         if self.kernel == "linear":
             self._centre = geometry().centre
             self.coef_ = v[None, :]
-        is_centred = self.kernel == "linear" or not self._is_pairwise
+        is_centred = self.kernel == "linear" or not self._is_pairwise  # scores are of centred samples
         self.intercept_ = np.array([b - float(geometry().centred_intercept(v, 0.0).mid) if is_centred else b])
         min_coef = OPTIONS.support_tol * max(float(np.abs(beta).max()), np.finfo(float).tiny)
         positions = np.flatnonzero(np.abs(beta) > min_coef)

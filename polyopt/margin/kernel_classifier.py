@@ -126,10 +126,6 @@ class KernelClassifier(PairwiseClassifier):
     def _kernel(self) -> Kernel:
         return Kernel(self.kernel, self.gamma_, self.degree, self.coef0)
 
-    @property
-    def _kernel_is_mercer(self) -> bool:
-        return self.kernel != "precomputed" and self._kernel.is_mercer
-
     # -- predicting --------------------------------------------------------------------------
 
     def _kernel_scores(self, X: Any) -> NDArray[np.float64]:

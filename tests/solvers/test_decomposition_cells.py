@@ -245,7 +245,7 @@ def test_rounding_is_measured_where_g_is_of_this_point(rng):
     assert not here.is_up_to_date
     assert here.is_accurate(1e-3)
     here.refresh(1e-3)
-    here.update_all()
+    here.update_aside()
     K = here.gram.kernel(X)
     assert here.g == pytest.approx(K @ here.beta, abs=1e-5)
     here.g[::2] += 0.01

@@ -91,7 +91,7 @@ def test_outputs_of_samples_set_aside_are_brought_up_to_date():
         assert point.g[active] == pytest.approx((K @ beta)[active])
     assert point.g[1::2] != pytest.approx((K @ beta)[1::2], abs=1e-3)
     for _ in range(2):
-        point.update_all()
+        point.update_aside()
         assert point.is_up_to_date
         assert point.g == pytest.approx(K @ beta)
 

@@ -193,7 +193,7 @@ class Decomposition:
         except KeyboardInterrupt:
             status = interrupted()
             state.recover()
-        state.update_all()
+        state.update_aside()
         return history.solution(status)
 
     def _start(self, start: Mapping[str, Vector] | None, history: History) -> Vector:
@@ -282,7 +282,7 @@ class _Run:
                 return limit
             elif violation <= 0.0:  # no pair can move, and the remaining gap is rounding
                 return Status.INACCURATE
-            else:  # if the violation is small enough but the gap is not, the violation must fall further
+            else:  # even if the violation is small enough, the gap is not: the violation must fall further
                 ratio = options.newton_violation_ratio
                 min_target = required if violation > required else violation / ratio
                 self._newton.run(min_target)
@@ -301,7 +301,7 @@ class _Run:
         state, options, n = self._state, self._options, self._state.gram.n
         is_cheap = state.is_small and n * state.gram.entry_cost <= options.max_walk_row_work
         target, violation = max(self._tol, options.walk_violation), state.violation()
-        if not is_cheap or np.isfinite(self._history.limit) or not state.is_whole or violation <= self._tol:
+        if not is_cheap or np.isfinite(self._history.limit) or not state.all_active or violation <= self._tol:
             return
         factors = state.cache.factors()  # None for sparse samples or the sigmoid kernel
         if factors is None:
@@ -331,7 +331,7 @@ class _Run:
         state = self._state
         while True:
             view = self._view()
-            is_due = self._history.iteration % self._options.sets_per_record == 0
+            is_due = self._history.iteration % self._options.sets_per_record == 0  # a record, and shrinking
             if view.violation <= target:
                 if not state.unshrink(target):
                     self._history.record(view.violation)
@@ -343,8 +343,8 @@ class _Run:
                 return Status.CONVERGED
             elif limit := self._history.reached_limit():
                 return limit
-            elif self._is_refreshed(view.violation) or (is_due and self._is_shrunk(view)):
-                continue
+            elif self._refresh_if_due(view.violation) or (is_due and self._shrink_if_full(view)):
+                continue  # with another view
             elif not self._step(view) and not self.restart():
                 return Status.INACCURATE
 
@@ -352,12 +352,12 @@ class _Run:
         """Return the view of the active samples."""
         state, samples = self._state, self._state.cache.active
         beta, g, phi = state.beta, state.g, state.dual.phi
-        if not state.is_whole:
+        if not state.all_active:
             beta, g, phi = beta[samples], g[samples], phi.of(samples)
         rise, fall, m, M = derivatives(g, beta, phi)
         return _View(samples, beta, g, phi, rise, fall, m - M)
 
-    def _is_shrunk(self, view: _View) -> bool:
+    def _shrink_if_full(self, view: _View) -> bool:
         """Set samples aside if the cache is full; return True if any were."""
         return self._state.cache.is_full and self._state.shrink(view.rise, view.fall)
 
@@ -398,10 +398,10 @@ class _Run:
             return True
         return is_due and detector.is_flat(self._history.record(violation)["bound"])
 
-    def _is_refreshed(self, violation: float) -> bool:
+    def _refresh_if_due(self, violation: float) -> bool:
         """Measure the rounding of g after 8 working sets, 16, 32, ...; return True if g was recomputed.
 
-        The check is not left to the end: in single precision K may be indefinite, and the dual unbounded.
+        The check does not wait for the end: in single precision K may be indefinite, and the dual unbounded.
         """
         if self._history.iteration != self._next_rounding_check:
             return False

@@ -297,7 +297,7 @@ class NewtonPhase:
         if not len(samples) or is_too_expensive or history.clock.is_over:
             return
         if memory + state.cache.bytes > state.budget:
-            state.update_all()
+            state.update_aside()
             state.clear_cache()
         self._last_forecast = None  # the phase changes the violation
         if not state.is_accurate(tol):
@@ -311,13 +311,13 @@ class NewtonPhase:
         self._phase_work += estimate.setup_work + pivots * estimate.pivot_work
         is_changed = beta != state.beta[samples]
         state.change(samples[is_changed], beta[is_changed])
-        state.update_all()
+        state.update_aside()
         state.set_scores(samples, g)
         history.record(state.violation())
 
     def _matrix(self, samples: Samples) -> Vector:
         """Return ``K[samples, samples]`` in double precision, from cached rows if they are complete."""
         state, cache = self._state, self._state.cache
-        if state.is_double and state.is_whole and cache.is_cached(samples).all():
+        if state.is_double and state.all_active and cache.is_cached(samples).all():
             return gather_square(cache.table, cache.fetch(samples), samples)
         return submatrix(state.gram, samples)

@@ -285,9 +285,9 @@ class RowCache:
         self._owner = np.full(self.capacity, -1, dtype=np.intp)  # the sample of a slot, or -1
         self._slot = np.full(self._gram.n, -1, dtype=np.intp)  # the slot of a sample, or -1
         self._last_use = np.zeros(self.capacity, dtype=np.int64)  # the `_time` of a slot's last use
-        all_active = len(active) == self._gram.n
-        self._panel: Panel | None = None  # free the old one first
-        self._panel = self._gram.panel(None if all_active else active, self.dtype)
+        columns = None if len(active) == self._gram.n else active
+        self._panel: Panel | None = None  # free the old panel first
+        self._panel = self._gram.panel(columns, self.dtype)
 
     def fetch(self, samples: Samples) -> Samples:
         """Return the slots of these samples (at most `capacity`), after computing missing rows."""
@@ -419,7 +419,7 @@ class State:
     These methods change the point, by products in the precision of the cached rows unless another is named:
 
     change        β of some samples, and g of the active ones
-    update_all    g of the samples set aside
+    update_aside  g of the samples set aside
     move_to       β, and g of all samples by the two methods above, or recomputed if few rows are cached
     recompute     g of all samples, from β
     set_point     β and g of all samples to given values
@@ -455,7 +455,7 @@ class State:
             self.recompute(tick, beta)
             return
         self.change(moved, beta[moved])
-        self.update_all()
+        self.update_aside()
 
     def change(self, samples: Samples, beta: Vector) -> None:
         """Set β of these samples, and update g of the active samples."""
@@ -468,7 +468,7 @@ class State:
         self.beta[samples] = beta
         with np.errstate(over="ignore"):
             self._rounding_sum += float(np.abs(change) @ self._norms[samples])
-        if self.is_whole:
+        if self.all_active:
             self._beta_of_scores[samples] = beta
 
     def set_point(self, beta: Vector, g: Vector) -> None:
@@ -484,16 +484,16 @@ class State:
         self._rounding_at[samples] = self._rounding_sum
 
     @property
-    def is_whole(self) -> bool:
+    def all_active(self) -> bool:
         """True if all samples are active."""
         return len(self.cache.active) == self.gram.n
 
     @property
     def is_up_to_date(self) -> bool:
         """True if g is Kβ for every sample, up to rounding."""
-        return self.is_whole or np.array_equal(self._beta_of_scores, self.beta)
+        return self.all_active or np.array_equal(self._beta_of_scores, self.beta)
 
-    def update_all(self) -> None:
+    def update_aside(self) -> None:
         """Update g of the samples that are set aside to the present β."""
         moved = np.flatnonzero(self.beta != self._beta_of_scores)
         if len(moved):
@@ -524,12 +524,13 @@ class State:
         If recomputing g would take long, the iterate becomes the point of the last evaluation.
         """
         self.clear_cache()
-        last = self._evaluation
         work = float((self.beta != 0).sum()) * self.gram.n * self.gram.entry_cost
-        if last is not None and last[0] is self.dual and work > self.options.max_recovery_work:
-            self.set_point(last[1].copy(), last[2].copy())
-        else:
-            self.recompute()
+        if self._evaluation is not None and work > self.options.max_recovery_work:
+            dual, beta, g, *_ = self._evaluation
+            if dual is self.dual:
+                self.set_point(beta.copy(), g.copy())
+                return
+        self.recompute()
 
     # -- shrinking -----------------------------------------------------------------------------
 
@@ -549,9 +550,9 @@ class State:
 
         Return True if any were activated.
         """
-        if self.is_whole:
+        if self.all_active:
             return False
-        self.update_all()
+        self.update_aside()
         if self.violation() <= tol:
             return False
         rise, fall = self.derivatives()
@@ -562,11 +563,11 @@ class State:
 
     def activate_all(self) -> None:
         """Activate every sample."""
-        if not self.is_whole:
+        if not self.all_active:
             self._set_active(np.arange(self.gram.n))
 
     def _set_active(self, active: Samples) -> None:
-        self.update_all()  # so that all samples set aside have g of the same β
+        self.update_aside()  # so that all samples set aside have g of the same β
         self.cache.set_active(active)
         self.last_set = self.last_set[:0]
 
@@ -618,7 +619,7 @@ class State:
     def use_double(self, tick: Callable[[], None] | None = None) -> None:
         """Continue with kernel rows in double precision, and recompute g."""
         if not self.is_double:
-            self.update_all()
+            self.update_aside()
             self.clear_cache(np.float64)
             self.recompute(tick)
 

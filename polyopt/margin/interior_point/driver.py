@@ -101,6 +101,7 @@ def solve_problem(
 ) -> Solution:  # fmt: skip
     """Solve a program whose samples are in blocks; the multipliers stay with the blocks.
 
+    tol, max_iter, progress: as in :func:`solve_interior_point`.
     save: called after every iteration with the state of the loop, which resumes a run with the crew's log.
     state: a state that was passed to `save`, to resume from; the crew then has the log.
     start (m+1,): a warm start (w, b), as in :class:`Iterate`.
@@ -244,8 +245,8 @@ class _Best:
         candidates = []  # objective, scale and intercept
         # If no intercept brings all outputs within the bounds, the iterate's own may be better after scaling.
         for b in (best_b, float(self._v[-1])):
-            # `reaches` has the largest −f towards a lower bound or f towards an upper bound, at b = 0.
-            shifted = {(low, bound): f - b if low else f + b for (low, bound), f in reaches.items()}
+            # A reach is the largest −f of samples with this lower limit, or f of those with this upper limit.
+            shifted = {key: reach - b if key[0] else reach + b for key, reach in reaches.items()}
             shrink = shrink_of(shifted)
             cost = float(total(crew.ask("costs_at", np.append(w, b), shrink)))
             candidates.append((shrink**2 * regulariser.energy(w) + cost, shrink, b))
@@ -336,7 +337,9 @@ class Iterate:
             fraction = imbalance / max(distance, abs(imbalance), _TINY)
             can_repair = abs(imbalance) <= distance
         c = regulariser.weights(sums[:, 0] - fraction * sums[:, 1])
-        bound = gain - fraction * gain_decrease - regulariser.conjugate(c) if can_repair else -np.inf
+        bound = -np.inf
+        if can_repair:
+            bound = gain - fraction * gain_decrease - regulariser.conjugate(c)
         stationarity = float(np.abs(c - gradient).max(initial=0.0))
         stationarity /= self._scale(M, gradient, c, objective, beta_sum)
         return Survey(
@@ -349,8 +352,7 @@ class Iterate:
     def _scale(self, M: Vector, gradient: Vector, c: Vector, objective: float, beta_sum: float) -> float:
         """Return the scale of the residual of stationarity: that of a certificate, or a little less.
 
-        The size of the largest feature is estimated once, from the first M: a root mean square with the
-        weights d.
+        The size of the largest feature is estimated from the first M: a root mean square with weights d.
         """
         if not self._feature_size:
             deviation = np.sqrt(M.diagonal()[:-1] / M[-1, -1])
