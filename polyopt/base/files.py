@@ -125,8 +125,7 @@ def check_target(
     """Refuse in advance a target that could not be written; None is accepted.
 
     option: the command's option, with which the message begins.
-    inputs: files that are read; the target may not be one of them, by any name or link, unless
-        `replace_input`.
+    inputs: files that are read; only if `replace_input` the target may be one of them, by any name or link.
     is_alone: True if nothing else is printed; only then the target may be standard output.
     """
     if str(path) == STANDARD and not is_alone:

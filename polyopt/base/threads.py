@@ -151,9 +151,8 @@ def single_threaded_blas() -> Iterator[int]:
             if _BlasLimit.holders == 0:
                 shared_counts = _BlasLimit.counts_before
             counts = zip(_pools(), counts_on_entry, shared_counts, strict=True)
-            _set_blas_thread_counts(
-                [own if _has_limit_per_thread(pool) else shared for pool, own, shared in counts]
-            )
+            restored = [own if _has_limit_per_thread(pool) else shared for pool, own, shared in counts]
+            _set_blas_thread_counts(restored)
 
 
 def _has_limit_per_thread(pool: Any) -> bool:

@@ -8,8 +8,8 @@ samples, without intercept on x̃ = (x, 1):
 If products with all the data are expensive, changing one multiplier at a time converges much faster than
 gradient steps (Hsieh et al., 2008). The ascent has three operations:
 
-- A *sweep* makes a step in each multiplier of each sample. One pass over a sample gives its scores on all
-  faces; the faces do not depend on each other, so the steps on all of them at once are exact.
+- A *sweep* maximises the dual in each multiplier of each sample, in turn. One pass over a sample gives its
+  scores on all faces; the faces do not depend on each other, so the steps on all of them at once are exact.
 - A *scan* of all samples computes the primal values, and finds the active pairs of a sample and a face. Most
   pairs are inactive: far beyond the margin, with the multiplier 0.
 - Between two scans each face *climbs*: it makes coordinate steps over copies of its own active samples, which
@@ -179,7 +179,7 @@ class FaceAscent:
         single: bool = False, seed: int = 0,
     ):  # fmt: skip
         n, K = caps.shape
-        self._rows, self._samples = rows, (rows.values, rows.columns, rows.starts, rows.shared)
+        self._rows, self._arrays = rows, (rows.values, rows.columns, rows.starts, rows.shared)
         self._scale, self.single = scale, single
         self._y, self._caps, self._caps_equal = np.asarray(y, dtype=float), caps, caps.strides[1] == 0
         self._caps_columns = np.ascontiguousarray(caps[:, :1] if self._caps_equal else caps)
@@ -199,7 +199,7 @@ class FaceAscent:
         self._accuracy = np.full(K, OPTIONS.first_accuracy)
         self._representative = -1  # the face that is solved for all faces without positives; -1 for none
         # Active samples of each face, ascending; they include all samples with a positive multiplier.
-        self._active_rows: list[Integers] = [np.empty(0, dtype=np.int64)] * K
+        self._active_samples: list[Integers] = [np.empty(0, dtype=np.int64)] * K
         self._group_positives()
 
     @property
@@ -225,19 +225,19 @@ class FaceAscent:
         alpha = self.alpha[positives, self.assignment[positives]]
         return np.asarray(0.5 * alpha * self._squares[positives])
 
-    def sweep(self, rows: Integers | None = None, times: int = 1) -> None:
-        """Make sweeps over the samples `rows` (all by default), each in random order."""
-        rows = np.arange(len(self._y)) if rows is None else rows
+    def sweep(self, samples: Integers | None = None, times: int = 1) -> None:
+        """Make sweeps over `samples`, all by default, each in a random order."""
+        samples = np.arange(len(self._y)) if samples is None else samples
         U = self._lanes(np.arange(len(self.W)))
         work = np.zeros((2, U.shape[1]), dtype=U.dtype)
         for _ in range(times):
-            order = self._rng.permutation(rows)
+            order = self._rng.permutation(samples)
             for first, last in stretches(len(order), self._rows, U.shape[1]):
                 _sweep(
-                    *self._samples, self._scale, self._y, self._caps_columns, self._squares,
+                    *self._arrays, self._scale, self._y, self._caps_columns, self._squares,
                     order[first:last], self.assignment, U, self.alpha, work,
                 )  # fmt: skip
-        self.passes += times * len(rows) / len(self._y)
+        self.passes += times * len(samples) / len(self._y)
         self.W = U[:, : len(self.W)].T.astype(float, order="C")
         self._alpha_sums = self.alpha.sum(axis=0)
         self._reset_active()
@@ -249,12 +249,12 @@ class FaceAscent:
         faces = faces[~np.isin(faces, self._duplicates)]
         pairs: list[NDArray[Any]] = []
         for first in range(0, len(faces), OPTIONS.scan_faces):
-            pairs += self._scan(faces[first : first + OPTIONS.scan_faces])
+            pairs += self._scan_faces(faces[first : first + OPTIONS.scan_faces])
         self.passes += len(faces) / max(len(self.W), 1)
         if pairs:
-            rows_of_face = self._by_face(*np.concatenate(pairs, axis=1))
+            samples_of_face = self._by_face(*np.concatenate(pairs, axis=1))
             for k in faces.tolist():
-                self._set_active(k, rows_of_face[k])
+                self._set_active(k, samples_of_face[k])
         if not self._scanned[self._duplicates].all() or self._representative in faces:
             self._copy_solution(self._representative, self._duplicates)
         self._scanned[:] = True
@@ -274,12 +274,12 @@ class FaceAscent:
         self.active = sum(map(len, active))
         # Sweeps are considered only if the pairs suffice for a union of a quarter of all samples.
         if self.active > OPTIONS.faces_to_sweep * len(self._y) // 4 and len(self.W) > 1:
-            rows = np.unique(np.concatenate(active))
-            if self.active > OPTIONS.faces_to_sweep * len(rows):
-                self.sweep(rows, OPTIONS.climb_sweeps)
+            samples = np.unique(np.concatenate(active))
+            if self.active > OPTIONS.faces_to_sweep * len(samples):
+                self.sweep(samples, OPTIONS.climb_sweeps)
                 return
-        for k, active_rows in zip(faces, active, strict=True):
-            self._climb_face(k, active_rows, self._accuracy[k] if accuracy is None else accuracy, passes)
+        for k, samples in zip(faces, active, strict=True):
+            self._climb_samples(k, samples, self._accuracy[k] if accuracy is None else accuracy, passes)
             if accuracy is None:
                 self._accuracy[k] = max(OPTIONS.accuracy_factor * self._accuracy[k], OPTIONS.min_accuracy)
 
@@ -289,12 +289,12 @@ class FaceAscent:
         moved = positives[assignment[positives] != self.assignment[positives]]
         old = self.assignment[moved]
         for k in np.unique(old):
-            rows = moved[old == k]
-            rows = rows[self.alpha[rows, k] > 0.0]
-            if len(rows):
-                add_rows(self._rows, self._scale, rows, -0.5 * self.alpha[rows, k], self.W[k])
-                self._alpha_sums[k] -= self.alpha[rows, k].sum()
-                self.alpha[rows, k] = 0.0
+            samples = moved[old == k]
+            samples = samples[self.alpha[samples, k] > 0.0]
+            if len(samples):
+                add_rows(self._rows, self._scale, samples, -0.5 * self.alpha[samples, k], self.W[k])
+                self._alpha_sums[k] -= self.alpha[samples, k].sum()
+                self.alpha[samples, k] = 0.0
                 self._scanned[k] = False
         changed = np.union1d(old, assignment[moved])
         self._is_climbed[changed] = False
@@ -306,9 +306,9 @@ class FaceAscent:
         """Recompute W, scores and values from the multipliers in double precision; return the gap."""
         self.single, single = False, self.single
         self.W[:] = 0.0
-        for k, rows in enumerate(self._active_rows):
-            alpha = self.alpha[rows, k]
-            add_rows(self._rows, self._scale, rows, 0.5 * self._y[rows] * alpha, self.W[k])
+        for k, samples in enumerate(self._active_samples):
+            alpha = self.alpha[samples, k]
+            add_rows(self._rows, self._scale, samples, 0.5 * self._y[samples] * alpha, self.W[k])
             self._alpha_sums[k] = alpha.sum()
         self._scanned[:] = False
         self.scan()
@@ -324,7 +324,7 @@ class FaceAscent:
         """List the positives of every face; choose the representative of the faces without positives."""
         self._positives_of_face = self._by_face(self._positives, self.assignment[self._positives])
         empty = np.array(
-            [k for k, rows in enumerate(self._positives_of_face) if self._caps_equal and not len(rows)],
+            [k for k, samples in enumerate(self._positives_of_face) if self._caps_equal and not len(samples)],
             dtype=np.int64,
         )
         if len(empty) and self._representative not in empty:
@@ -333,18 +333,18 @@ class FaceAscent:
 
     def _reset_active(self) -> None:
         """Reset the active samples of each face to those with a positive multiplier."""
-        self._active_rows = self._by_face(*np.nonzero(self.alpha))
+        self._active_samples = self._by_face(*np.nonzero(self.alpha))
 
-    def _by_face(self, rows: NDArray[Any], faces: NDArray[Any]) -> list[NDArray[Any]]:
+    def _by_face(self, samples: NDArray[Any], faces: NDArray[Any]) -> list[NDArray[Any]]:
         """Split a list of samples into one list for each face; `faces` has the face of each."""
         ends = np.bincount(faces, minlength=len(self.W)).cumsum()
-        return np.split(rows[np.argsort(faces, kind="stable")], ends[:-1])
+        return np.split(samples[np.argsort(faces, kind="stable")], ends[:-1])
 
     def _lanes(self, faces: Integers) -> NDArray[Any]:
         """Return these faces as columns of U."""
         return in_lanes(self.W[faces], np.float32 if self.single else np.float64)
 
-    def _scan(self, faces: Integers) -> list[NDArray[Any]]:
+    def _scan_faces(self, faces: Integers) -> list[NDArray[Any]]:
         """Scan all samples on some faces; return blocks (2, any number) of active pairs of negatives."""
         U, n, blocks = self._lanes(faces), len(self._y), []
         pairs = np.empty((2, min(OPTIONS.scan_rows, n) * len(faces)), dtype=np.int32)
@@ -352,24 +352,24 @@ class FaceAscent:
         self.loss_on_negatives[faces] = 0.0
         for first, last in stretches(n, self._rows, U.shape[1], OPTIONS.scan_rows):
             n_pairs = _scan(
-                *self._samples, self._scale, U, faces, first, last, self._y, self._caps_columns,
+                *self._arrays, self._scale, U, faces, first, last, self._y, self._caps_columns,
                 self._score_row, threshold, self.scores, self.loss_on_negatives, pairs, out,
             )  # fmt: skip
             blocks.append(pairs[:, :n_pairs].copy())
         return blocks
 
-    def _set_active(self, k: int, rows: NDArray[Any]) -> None:
-        """Set the active samples of a face: positive multipliers, and `rows` from a scan."""
-        previous = self._active_rows[k]
-        self._active_rows[k] = self._union(previous[self.alpha[previous, k] > 0.0], rows)
+    def _set_active(self, k: int, samples: NDArray[Any]) -> None:
+        """Set the active samples of a face: positive multipliers, and `samples` from a scan."""
+        previous = self._active_samples[k]
+        self._active_samples[k] = self._union(previous[self.alpha[previous, k] > 0.0], samples)
 
     def _active_with_positives(self, k: int) -> Integers:
         """Return the active negatives of a face, and its positives that were active at the last scan."""
-        rows, positives = self._active_rows[k], self._positives_of_face[k]
+        samples, positives = self._active_samples[k], self._positives_of_face[k]
         is_active = (self.alpha[positives, k] > 0.0) | (
             self.scores[self._score_row[positives], k] < 1.0 + OPTIONS.margin_band
         )
-        return self._union(rows[self._y[rows] < 0.0], positives[is_active])
+        return self._union(samples[self._y[samples] < 0.0], positives[is_active])
 
     def _union(self, a: NDArray[Any], b: NDArray[Any]) -> Integers:
         """Return the ascending union of two lists of samples."""
@@ -378,25 +378,25 @@ class FaceAscent:
         self._mask[union] = False
         return union
 
-    def _climb_face(self, k: int, rows: Integers, accuracy: float, passes: int) -> None:
+    def _climb_samples(self, k: int, samples: Integers, accuracy: float, passes: int) -> None:
         """Climb face k over these samples, which become its active ones."""
-        alpha = self.alpha[rows, k]
+        alpha = self.alpha[samples, k]
         n_passes = climb_face(
-            self._rows, self._scale, self._y[rows], self._caps[rows, k], self._squares[rows], rows, alpha,
-            self.W[k], accuracy, passes, int(self._rng.integers(1 << 31)),
+            self._rows, self._scale, self._y[samples], self._caps[samples, k], self._squares[samples],
+            samples, alpha, self.W[k], accuracy, passes, int(self._rng.integers(1 << 31)),
         )  # fmt: skip
-        self.passes += n_passes * len(rows) / (len(self._y) * len(self.W))
-        self.alpha[rows, k] = alpha
-        self._active_rows[k], self._alpha_sums[k] = rows, alpha.sum()
+        self.passes += n_passes * len(samples) / (len(self._y) * len(self.W))
+        self.alpha[samples, k] = alpha
+        self._active_samples[k], self._alpha_sums[k] = samples, alpha.sum()
         self._scanned[k], self._is_climbed[k] = False, True
 
     def _copy_solution(self, k: int, faces: Integers) -> None:
         """Copy the multipliers and the values of face k to `faces`, which have the same program."""
-        rows = self._active_rows[k]
+        samples = self._active_samples[k]
         for other in faces:
-            self.alpha[self._active_rows[other], other] = 0.0
-            self.alpha[rows, other] = self.alpha[rows, k]
-            self._active_rows[other] = rows
+            self.alpha[self._active_samples[other], other] = 0.0
+            self.alpha[samples, other] = self.alpha[samples, k]
+            self._active_samples[other] = samples
         for values in (self.W, self.loss_on_negatives, self._alpha_sums, self._is_climbed, self._accuracy):
             values[faces] = values[k]
         self.scores[:, faces] = self.scores[:, [k]]

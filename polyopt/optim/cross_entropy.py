@@ -63,7 +63,7 @@ class Rules:
     @property
     def n_elite(self) -> int:
         """Number of elite patterns of an iteration, without ties."""
-        return max(ceil(self.rho * self.n_samples - 1e-9), 1)  # 0.07 · 100 is a little over 7
+        return max(ceil(self.rho * self.n_samples - 1e-9), 1)  # in doubles 0.07 · 100 is a little over 7
 
 
 @dataclass(frozen=True)
@@ -262,13 +262,14 @@ class _Run:
         self, incumbents: Bits, rng: np.random.Generator, progress: Callable[[dict[str, float]], None] | None
     ) -> None:
         """Score the incumbents, then iterate until a rule ends the search; OutOfTimeError at the limit."""
-        scores, scored = self.scores, _Scored(incumbents, np.empty(0))
+        scores, scored_incumbents = self.scores, _Scored(incumbents, np.empty(0))
         if len(incumbents):
-            scored = scores.improved(scores.evaluate(incumbents, n_elite=len(incumbents)).up_to(np.inf))
+            scored = scores.evaluate(incumbents, n_elite=len(incumbents)).up_to(np.inf)
+            scored_incumbents = scores.improved(scored)
         while self.status is None:
             if scores.evaluations:
                 self.clock.check()
-            record = {**self.step(scored, rng), "seconds": self.clock.seconds}
+            record = {**self.step(scored_incumbents, rng), "seconds": self.clock.seconds}
             self.history.append(record)
             show(record, lambda: {"p": self.p})
             if progress is not None:

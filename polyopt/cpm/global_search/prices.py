@@ -242,7 +242,7 @@ class _InteriorPoint:
 
     @property
     def value(self) -> float:
-        """Σ λ + K μ."""
+        """Dual objective Σ λ + K μ."""
         return float(self.prices.sum() + self.n_faces * self.mu)
 
     def step(self) -> bool:
@@ -283,7 +283,7 @@ class _InteriorPoint:
         return bool(self.pairs.min() > 0.0 and self.duals.min() > 0.0)
 
     def _step_lengths(self, direction: _Direction) -> tuple[float, float]:
-        """Return the largest primal and dual step lengths that keep pairs and duals positive."""
+        """Return primal and dual step lengths up to 1: a fraction of those at which a pair or dual is 0."""
         fraction = OPTIONS.step_fraction
         steepest = float((-direction.pairs / self.pairs).max()), float((-direction.duals / self.duals).max())
         return fraction / max(steepest[0], fraction), fraction / max(steepest[1], fraction)
@@ -376,8 +376,9 @@ class Columns:
         costs, hinges = np.array(self._costs), np.array(self._hinges)
         location = location_prices(costs, hinges, len(self.best.W), self.tol)
         if location is not None:
-            largest = np.argsort(-location.weights, kind="stable")
-            W = np.array([self.W[t] for t in np.resize(largest, len(self.best.W))])
+            by_weight = np.argsort(-location.weights, kind="stable")
+            # np.resize repeats faces if fewer than K are known.
+            W = np.array([self.W[t] for t in np.resize(by_weight, len(self.best.W))])
             face = (self.data.points @ W.T).argmax(axis=1)
             self.best.offer(alternate(self.data, face, W, self.precision * self.best.cost, clock), W)
         return location
@@ -395,16 +396,15 @@ class Columns:
 class Box(NamedTuple):
     """An open box of coefficients."""
 
-    low: Vector
-    high: Vector
-    codes: NDArray[np.uint8]  # (n,) a_i in units of C_i / 255
+    low: Vector  # (d,)
+    high: Vector  # (d,)
+    codes: NDArray[np.uint8]  # (n,) a_i in units of C_i / 255, for the first bound
 
 
 class LeastFace(BestFirst[Box]):
     """Branch and bound for the face with the least G.
 
-    It finds faces that cost less than `known_cost`, or proves that no face costs less by more than
-    `tolerance`.
+    It finds faces that cost less than `known_cost`, or proves that none costs less by more than `tolerance`.
 
     faces: of each face found its cost, the number of its node (so that a sort never compares two w), and w.
     goal: boxes without a face that costs less than the goal are closed.
@@ -474,7 +474,7 @@ class PriceSearch:
         return self.best.cost - self.bound <= self.tol * self.best.cost
 
     def run_round(self, clock: Clock) -> None:
-        """Solve for the prices, bound the least face at these prices, and add new faces."""
+        """Solve for the prices, bound the least G at these prices, and add new faces of low cost."""
         columns = self.columns
         min_tolerance = 0.2 * self.tol * self.best.cost / self.n_faces
         tolerance = max(self._tolerance, min_tolerance)
@@ -489,21 +489,21 @@ class PriceSearch:
         old_bound, new_bound = self.bound, bound_at_prices(prices, search.bound, self.n_faces)
         if new_bound > self.bound:
             self.bound, self.prices = new_bound, prices
-        count = len(columns.W)
+        n_known = len(columns.W)
         for _, _, w in sorted(search.faces)[: OPTIONS.max_new_faces]:
             better = priced_face(self.data, prices, columns.below_price(w, prices))
             columns.add(min(w, better, key=lambda face: priced_cost(self.data, prices, face)))
-        is_new = len(columns.W) > count
+        has_new = len(columns.W) > n_known
         self._polish(clock)
         gap = self.best.cost - self.bound
         has_fallen = self.bound - old_bound > OPTIONS.min_gap_decrease * (self.best.cost - old_bound)
         self._n_idle = 0 if has_fallen else self._n_idle + 1
         max_tolerance = OPTIONS.tolerance_ratio * gap / self.n_faces
-        self._tolerance = min(tolerance if is_new else 0.1 * tolerance, max_tolerance)
+        self._tolerance = min(tolerance if has_new else 0.1 * tolerance, max_tolerance)
         is_near = gap <= 100 * self.tol * self.best.cost
         patience = OPTIONS.max_idle_rounds_near if is_near else OPTIONS.max_idle_rounds
         # New faces or a smaller tolerance can improve the bound; after the time limit nothing is known.
-        can_improve = is_new or clock.is_over or (search.is_done and tolerance > min_tolerance)
+        can_improve = has_new or clock.is_over or (search.is_done and tolerance > min_tolerance)
         self.is_done = self.is_closed or self._n_idle > patience or not can_improve
 
     def _polish(self, clock: Clock) -> None:
