@@ -236,7 +236,7 @@ def fixed_assignment(
     Parameters
     ----------
     X, y, C
-        Samples, labels (-1 inside, +1 outside) and costs, else as in :func:`formulations.svm.primal`.
+        Samples, labels (-1 inside, +1 outside) and costs of slack, as in :func:`formulations.svm.primal`.
     n_faces : int
         K, at least 1.
     assignment : array_like of int, shape (n,)
@@ -278,7 +278,7 @@ def fixed_assignment(
         says = "weight of face k in the worst case: 0 if it could be shorter; the weights add up to 1"
         rows.append(Row("norm", cp.sum(cp.square(W), axis=1) <= regulariser, "‖Wₖ‖² ≤ t", "theta", says))
     return Program(
-        **_heading(loss, margin, ""),
+        **_heading(loss, margin),
         objective=cp.Minimize(regulariser + cp.sum(cp.multiply(costs, xi))),
         objective_text=f"{regulariser_text} + {cost_text}",
         variables=variables,
@@ -289,20 +289,20 @@ def fixed_assignment(
     )
 
 
-def _heading(loss: Loss, margin: Margin, side: str) -> dict[str, str]:
-    """Return name, title and source of the program, or of its dual if `side` is ", dual"."""
+def _heading(loss: Loss, margin: Margin, *, is_dual: bool = False) -> dict[str, str]:
+    """Return name, title and source of the program for a fixed assignment, or of its dual."""
     one_of("margin", margin, ("total", "worst"))
-    family, words, source = "cpm", "", SOURCE if loss == "sum" else "eq. (6)"
+    family, title_ending, source = "cpm", "", SOURCE if loss == "sum" else "eq. (6)"
     if margin == "worst":
-        family, words, source = "cpm_worst", ", worst-case margin", "worst-case margin beside eq. (6)"
+        family, title_ending, source = "cpm_worst", ", worst-case margin", "worst-case margin beside eq. (6)"
+    side = ", dual" if is_dual else ""
+    loss_text = "sum" if loss == "sum" else "largest"
     return {
-        "name": f"{family}.fixed_assignment_{loss}" + ("_dual" if side else ""),
-        "title": f"Convex polytope machine, fixed assignment{side}, {_LOSS_TEXT[loss]}{words}",
-        "source": f"{PAPER}, {source}" + (" (derived)" if side else ""),
-    }
-
-
-_LOSS_TEXT = {"sum": "sum of a negative's violations", "max": "largest of a negative's violations"}
+        "name": f"{family}.fixed_assignment_{loss}" + ("_dual" if is_dual else ""),
+        "title": f"Convex polytope machine, fixed assignment{side}, {loss_text} of a negative's violations"
+                 f"{title_ending}",
+        "source": f"{PAPER}, {source}" + (" (derived)" if is_dual else ""),
+    }  # fmt: skip
 
 
 def fixed_assignment_dual(
@@ -336,7 +336,7 @@ def fixed_assignment_dual(
         rows.append(norm_row(s, v, "‖Σᵢ αᵢₖ yᵢ x̃ᵢ‖ ≤ sₖ"))
         letters = {**LETTERS, "Wₖ": "face $k$ of the primal"}
     return Program(
-        **_heading(loss, margin, ", dual"),
+        **_heading(loss, margin, is_dual=True),
         objective=cp.Maximize(cp.sum(alpha) - 0.25 * square),
         objective_text=f"Σᵢₖ αᵢₖ − ¼ {square_text}",
         variables=variables,

@@ -318,7 +318,7 @@ class Families:
     def best_intercept(self, g: Vector) -> float:
         """Return the optimal intercept for scores g (n,), exact and without tolerances on multipliers.
 
-        It minimises the cost of the slacks of ``g + b`` over the b that satisfy every hard bound. If a whole
+        It minimises the cost of the slacks of ``g + b`` over all b that satisfy every hard bound. If a whole
         interval is optimal (no free support vector), the midpoint is returned, as LIBSVM does. If no b
         satisfies the hard bounds, the midpoint of their limits is returned.
         """

@@ -16,19 +16,23 @@ Throughout, f_i = w·x_i + b, and p* is the optimal cost.
 
 Programs
 --------
-qp (7) is min ½‖w‖² + Σ C_i ξ_i subject to y_i f_i ≥ 1 − ξ_i, ξ ≥ 0, and f_i ≤ B and −f_i ≤ B. qcqp (5)
-bounds the squares instead, ½ f_i² ≤ ½ B² (the rows ``spread``), and has the same optimum. Its dual qcqp_dual
-(6) is solved as a semidefinite program, with M(λ) = [I + X' diag(λ) X, X'λ; λ'X, 1'λ] and q = (X'(α∘y),
-y'α). Its scalar t is an upper bound on q'M(λ)⁻¹q, attained at the optimum. The paper writes (6) out as
+qp (7)        min  ½‖w‖² + Σ C_i ξ_i
+              s.t. y_i f_i ≥ 1 − ξ_i [α_i],  ξ ≥ 0,  f_i ≤ B [λ_i],  −f_i ≤ B [λ*_i]
+qp_dual (8)   max  −½ δ'Kδ + Σ α_i − B Σ (λ_i + λ*_i)   s.t.  Σ δ_i = 0,  0 ≤ α ≤ C,  λ, λ* ≥ 0
+
+In qp_dual K is XX'; kernel_dual is (8) for the kernel matrix K of any kernel. subproblem (9) is (8) over a
+working set of samples, with the multipliers of the others fixed; its cross term has the coefficient 1, not
+the printed ½. With D, qp, qp_dual and kernel_dual state the programs named soft_rmm: a cost D_i per unit
+beyond B is a cap on λ_i and λ*_i, as C_i is on α_i.
+
+qcqp (5) is qp with ½ f_i² ≤ ½ B² (the row ``spread``) for both bounds, and has the same optimum. Its dual
+qcqp_dual (6) is solved as a semidefinite program, with M(λ) = [I + X' diag(λ) X, X'λ; λ'X, 1'λ] and
+q = (X'(α∘y), y'α). Its scalar t is an upper bound on q'M(λ)⁻¹q, attained at the optimum. The paper writes (6)
 
     max  Σ α_i − ½ c'(I + Σ_λ)^{-1} c − (Σ α_i y_i)² / (2 Σ λ_i) − ½ B² Σ λ_i,   0 ≤ α ≤ C, λ ≥ 0,
 
-with μ_λ = Σ λ_i x_i / Σ λ_i, Σ_λ = Σ λ_i x_i x_i' − (Σ λ_i) μ_λ μ_λ', c = Σ α_i y_i (x_i − μ_λ), but the
-paper omits the third term, without which (6) is not a bound. qp_dual and kernel_dual are (8), max −½ δ'Kδ +
-Σ α_i − B Σ (λ_i + λ*_i) subject to Σ δ_i = 0, 0 ≤ α ≤ C and λ, λ* ≥ 0, with the kernel matrix K. subproblem
-(9) is (8) over a working set of samples, the multipliers of the others fixed; its cross term has the
-coefficient 1, not the printed ½. With D, qp, qp_dual and kernel_dual state the programs named soft_rmm: a
-cost D_i per unit beyond B is a cap on λ_i and λ*_i, as C_i is on α_i.
+with μ_λ = Σ λ_i x_i / Σ λ_i, Σ_λ = Σ λ_i x_i x_i' − (Σ λ_i) μ_λ μ_λ', c = Σ α_i y_i (x_i − μ_λ), but omits
+the third term, without which (6) is not a bound.
 
 The metric of a large relative margin
 -------------------------------------

@@ -123,14 +123,12 @@ def cell_dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, ridge: float = 1e
     n = X.shape[0]
     v, weights = cp.Variable(n, name="v"), cost_parameter(C, n)
     weighted_sum = lift(X).T @ cp.multiply(y, cp.multiply(weights, v))  # ρ w
+    entropy = weights @ (cp.entr(v) + cp.entr(1 - v))
     return Program(
         name="spla1.cell_dual",
         title="SPLA1, one cell, dual",
         source=f"{_SOURCE} (derived)",
-        objective=cp.Maximize(
-            weights @ (cp.entr(v) + cp.entr(1 - v))
-            - cp.sum_squares(weighted_sum) / (2 * positive("ridge", ridge))
-        ),
+        objective=cp.Maximize(entropy - cp.sum_squares(weighted_sum) / (2 * positive("ridge", ridge))),
         objective_text="Σᵢ Cᵢ H(vᵢ) − 1/(2ρ) ‖Σᵢ Cᵢ vᵢ yᵢ x̃ᵢ‖²",
         variables={"v": v},
         rows=(),

@@ -228,14 +228,14 @@ class Landmarks:
         search is needed: the longest feasible steps converged on every problem tried, also degenerate ones.
         """
         D = at_least("D", D, 0.0)
-        n_u, U = len(self.basis), np.sqrt(D) * self.basis
-        p = np.full(n_u, 1.0 / n_u)
+        A = np.sqrt(D) * self.basis  # M(p) = I + A' diag(p) A on the landmarks' span
+        p = np.full(len(A), 1.0 / len(A))
         z = None  # the multipliers (n_u,) of p >= 0, from the first step on
         scale = float(np.trace(self.moments)) or 1.0
         S = self.moments / scale
         best = LandmarkWeights(np.inf, p, np.inf, 0)
         for iteration in range(max_iter + 1):
-            scaled_trace, Y, q = _trace_and_rates(U, S, p)
+            scaled_trace, Y, q = _trace_and_rates(A, S, p)
             tau = self.distances + scale * scaled_trace
             excess = scale * float(q.max() - p @ q)  # Δ of the lower bound τ²/(τ + Δ)
             gap = excess / (tau + excess) if excess > 0 else 0.0
@@ -245,18 +245,18 @@ class Landmarks:
                 break
             if z is None:
                 z = options.first_nu * q.max() - q
-            mu = options.centring * float(p @ z) / n_u
-            dp, dz = _newton_step(2.0 * (U @ Y) * (Y.T @ S @ Y), p, z, q, mu)
+            mu = options.centring * float(p @ z) / len(A)
+            dp, dz = _newton_step(2.0 * (A @ Y) * (Y.T @ S @ Y), p, z, q, mu)
             p = p + _step_length(p, dp, options.max_step) * dp
             z = z + _step_length(z, dz, options.max_step) * dz
             p = p / p.sum()
         return best
 
 
-def _trace_and_rates(U: Array, S: Array, p: Array) -> tuple[float, Array, Array]:
-    """Return tr(S M⁻¹), Y = M⁻¹U' and q_j = Y_j'S Y_j at p, for M = I + U' diag(p) U."""
-    factor = cho_factor(np.eye(len(S)) + (U * p[:, None]).T @ U)
-    Y = cho_solve(factor, U.T)
+def _trace_and_rates(A: Array, S: Array, p: Array) -> tuple[float, Array, Array]:
+    """Return tr(S M⁻¹), Y = M⁻¹A', and q with q_j = Y_j'S Y_j for column j of Y, at M = I + A' diag(p) A."""
+    factor = cho_factor(np.eye(len(S)) + (A * p[:, None]).T @ A)
+    Y = cho_solve(factor, A.T)
     return float(np.trace(cho_solve(factor, S))), Y, np.sum(Y * (S @ Y), axis=0)
 
 
@@ -289,10 +289,10 @@ _EXPONENTS_OF_D = range(-12, 13)  # s of D = 4^s, in units of 1/mean ‖ũ_j‖�
 class MachineClass:
     """A class of any radius, and the norm of one machine in it, which the radius must reach at γ = 1."""
 
-    form: Form
+    form: Form  # name of the class
     constant: float  # c
     D: float  # weight of the outputs at the landmarks; 0 in class F
-    norm: float  # ‖w̃‖ in class F; in G and H the square root in the theorem
+    norm: float  # ‖w̃‖ in class F; in G and H the square root in the theorem, for γ = 1
     tau: float  # τ
     log_inverse_share: float  # ln(δ/δ'), without the term ln(1/π_j) of the radius
     gap: float = 0.0  # proven upper bound on the relative distance of √τ from its minimum; 0 in F and G
@@ -321,15 +321,17 @@ class Sample:
 
 
 def class_f(sample: Sample, norm: float, b: float, trace: float, form_penalty: float) -> MachineClass:
-    """Return class F with the constant c of the smallest bound; `form_penalty` is ln(1/ω)."""
-    classes = (
-        MachineClass(
-            "F", 2.0**a, 0.0, hypot(norm, b / 2.0**a), trace + sample.n * 4.0**a,
-            form_penalty + float(log_inverse_weight(a)),
-        )
-        for a in _EXPONENTS_OF_C
-    )  # fmt: skip
-    return min(classes, key=sample.total)
+    """Return class F with the constant c of the smallest bound.
+
+    `norm` is ‖w‖, `trace` is Σ_i k(x_i, x_i), and `form_penalty` is ln(1/ω).
+    """
+
+    def with_constant(a: int) -> MachineClass:
+        c = 2.0**a
+        log_inverse_share = form_penalty + float(log_inverse_weight(a))
+        return MachineClass("F", c, 0.0, hypot(norm, b / c), trace + sample.n * c**2, log_inverse_share)
+
+    return min(map(with_constant, _EXPONENTS_OF_C), key=sample.total)
 
 
 class LandmarkClasses:
@@ -341,8 +343,8 @@ class LandmarkClasses:
     def __init__(self, landmarks: Landmarks, norm: float, b: float, outputs: Array, form_penalty: float):
         self.landmarks, self.norm, self.b, self.form_penalty = landmarks, norm, b, form_penalty
         self.outputs = np.abs(outputs)
-        self._lifted: dict[int, tuple[Landmarks, float, Array, float]] = {}
-        self._class_h: dict[tuple[int, int], MachineClass] = {}
+        self._lifted: dict[int, tuple[Landmarks, float, Array, float]] = {}  # cache, by a
+        self._class_h: dict[tuple[int, int], MachineClass] = {}  # cache, by (a, s)
 
     def _lifted_landmarks(self, a: int) -> tuple[Landmarks, float, Array, float]:
         """Return, for c = 2^a, the landmarks ũ, ‖w̃‖, upper bounds (n_u,) on |f(u_j)|, and the unit of D."""
@@ -354,6 +356,7 @@ class LandmarkClasses:
         return self._lifted[a]
 
     def _log_inverse_share(self, a: int, s: int) -> float:
+        """Return ln(δ/δ'), without the term of the radius."""
         return self.form_penalty + float(log_inverse_weight(a) + log_inverse_weight(s))
 
     def class_g(self, a: int, s: int) -> MachineClass:

@@ -144,9 +144,13 @@ def _read_symbol(key: str, entry: str, functions: frozenset[str]) -> Symbol:
         mentions = frozenset(letters_in(claims) | _letters_of_phrase(phrase, functions)) - {name}
         return Symbol((name,), text, latex_of_claims(claims) + phrase_latex, mentions, None)
     definition = read_definition(formula, functions)
+    head: Expression = definition.head
+    if definition.parameter:
+        head = Call(definition.head.name, (Letter(definition.parameter),))
     mentions = frozenset(letters_in(definition.body) | _letters_of_phrase(phrase, functions))
     return Symbol(
-        (definition.head.name,), text, _latex_of_definition(definition) + phrase_latex,
+        (definition.head.name,), text,
+        f"{latex_of_expression(head)} = {latex_of_expression(definition.body)}{phrase_latex}",
         mentions - {definition.head.name, definition.parameter}, definition,
     )  # fmt: skip
 
@@ -154,14 +158,6 @@ def _read_symbol(key: str, entry: str, functions: frozenset[str]) -> Symbol:
 def _letters_of_phrase(phrase: str, functions: frozenset[str]) -> frozenset[str]:
     """Return the letters in a phrase's formulas that need an explanation."""
     return frozenset(name for tree in formulas_in(phrase, functions) for name in letters_in(tree))
-
-
-def _latex_of_definition(definition: Definition) -> str:
-    """Return ``head = body`` as LaTeX."""
-    head: Expression = definition.head
-    if definition.parameter:
-        head = Call(definition.head.name, (Letter(definition.parameter),))
-    return f"{latex_of_expression(head)} = {latex_of_expression(definition.body)}"
 
 
 def _shape(variable: cp.Variable) -> str:

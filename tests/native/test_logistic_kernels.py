@@ -71,7 +71,7 @@ def test_drawn_score_losses(rng):
 
 
 def check_score_loss(rng, owners, t, n):
-    first, K = owners.first, owners.count
+    first, K = owners.count_minus, owners.count
     S, c, plus = (
         anywhere(rng, each)
         for each in (3.0 * rng.normal(size=(n, K)), rng.uniform(size=n), rng.random(n) < 0.5)
@@ -115,7 +115,7 @@ def checkOBJECTIVE(rng, owners, n, m):
     problem, W = ring(owners, n, m, rng)
     v, g = anywhere(rng, problem.units.scaled(W).ravel()), anywhere(rng, np.full(W.size, np.nan))
     samples = (anywhere(rng, each) if isinstance(each, np.ndarray) else each for each in _samples(problem))
-    value = OBJECTIVE(v, g, *samples, owners.first, 0.4)
+    value = OBJECTIVE(v, g, *samples, owners.count_minus, 0.4)
     expected, slope, _, _ = problem.smooth(W, 0.4, 0.4)
     assert value == pytest.approx(expected, rel=1e-12)
     slope = np.where(problem.entries, problem.units.scaled_gradient(slope), 0.0)
@@ -133,7 +133,7 @@ def test_bits_do_not_depend_on_alignment():
     v, results = problem.units.scaled(W).ravel(), []
     for place in (np.copy, shifted):
         g = place(np.zeros(W.size))
-        value = OBJECTIVE(place(v), g, *map(place, _samples(problem)), problem.owners.first, 0.4)
+        value = OBJECTIVE(place(v), g, *map(place, _samples(problem)), problem.owners.count_minus, 0.4)
         results.append((value, g.tobytes()))
     assert results[0] == results[1]
 
@@ -145,7 +145,7 @@ def descent(problem, W, steps, kept=0, head=0, pairs=None):
     S, B = np.zeros((2, PAIRS, size)) if pairs is None else pairs
     made = _descend(
         v, np.full(size, np.nan), np.full(1, np.nan), counts, S, B, (S * B).sum(axis=1), np.empty(PAIRS),
-        np.empty((3, size)), values, *_samples(problem), problem.owners.first, 0.4, 1e-12,
+        np.empty((3, size)), values, *_samples(problem), problem.owners.count_minus, 0.4, 1e-12,
     )  # fmt: skip
     return v, values[:made], counts
 
@@ -159,7 +159,7 @@ def test_a_step_is_along_the_direction_of_the_pairs(kept, head):
     bends += 3.0 * steps
     products = (steps * bends).sum(axis=1)
     start, g = problem.units.scaled(W).ravel(), np.empty(size)
-    OBJECTIVE(start, g, *_samples(problem), problem.owners.first, 0.4)
+    OBJECTIVE(start, g, *_samples(problem), problem.owners.count_minus, 0.4)
     order, H = [(head - kept + turn) % PAIRS for turn in range(kept)], np.eye(size)
     if kept:
         H *= products[order[-1]] / (bends[order[-1]] @ bends[order[-1]])
