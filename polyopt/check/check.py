@@ -418,9 +418,8 @@ def conjugate(v: Fraction, price: tuple[Any, ...], share: Fraction, error: Fract
     demand(abs(w) < inf, "a weight that has no price is pulled")
     value = v * w - share * h * w * w - l1 * abs(w) - count
     if error:
-        w_max = max(abs(low), abs(high))
-        demand(w_max < inf, "a weight without ends has features that are not exact")
-        value += error * w_max
+        demand(-inf < low and high < inf, "a weight without ends has features that are not exact")
+        value += error * max(abs(low), abs(high))
     return max(value, ZERO) if count and low <= 0 <= high else value
 
 
@@ -469,9 +468,8 @@ class Program:
     def by_face(self, name: str, default: Json = 0, read: Any = number) -> list[Vector]:
         """Read prices or ends of the weights for each face; one vector may serve all faces."""
         value = self.size.get(name, default)
-        if not (isinstance(value, dict) and "faces" in value):
-            return [vector(value, self.width, name, read)] * self.faces
-        parts = typed(list, value["faces"])
+        has_faces = isinstance(value, dict) and "faces" in value
+        parts = typed(list, value["faces"]) if has_faces else [value] * self.faces
         demand(len(parts) == self.faces, f"{name} is not told for each face")
         return [vector(part, self.width, name, read) for part in parts]
 
@@ -532,6 +530,7 @@ class Program:
     def multipliers_of(self, node: Json, parent: Json) -> dict[str, list[Vector]]:
         """Return the multipliers of a node by family and face; those that are missing are its parent's."""
         multipliers, told = dict(parent or {}), node.get("rows", {})
+        demand(isinstance(told, dict), "multipliers are by the name of the family")
         for name in told:
             parts, before = typed(list, told[name]), multipliers.get(name, [None] * self.faces)
             demand(len(parts) == self.faces, f"{quoted(name)} is not told for each face")
@@ -680,10 +679,9 @@ def claims_of(path: str) -> list[Json]:
 
 def limit(seconds: int) -> None:
     """Let this process take so many seconds of the processor more, and no more than MAX_MEMORY."""
-    try:
-        import resource
-    except ImportError:  # Windows has no such limits
+    if sys.platform == "win32":  # it has no such limits
         return
+    import resource
 
     def stop(*_: Any) -> None:
         raise Refused(f"the claims take more than {seconds} seconds (--seconds allows more)")

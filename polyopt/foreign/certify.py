@@ -1,7 +1,6 @@
 """Certificates of other packages' solutions."""
 
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -56,7 +55,7 @@ class _Pair:
     """A solution for two classes, and the program whose optimum is meant.
 
     X (n, m), y (n,), weights (n,): samples of positive weight, their signs, and the weights of their costs.
-    w, b, faces, multipliers: of :class:`Answer`, for these samples and this program.
+    answer: the solution, for these samples and in the form of the program.
     program, C, B, D, intercept, loss, margin: of :func:`certify_solution`.
     kernel: None if w are weights of features.
     """
@@ -64,10 +63,7 @@ class _Pair:
     X: Matrix
     y: Vector
     weights: Vector
-    w: Vector | None
-    b: float | None
-    faces: Vector | None
-    multipliers: Mapping[str, Vector] | None
+    answer: Answer
     program: str
     C: float
     B: float = np.inf
@@ -161,19 +157,19 @@ def certify_solution(
         if len(np.unique(signs)) < 2:
             raise ValueError("the samples with a weight above 0 are of one class")
         numbers = _program_settings(program, settings, answer, samples)
-        solution_of_rows = _solution_of(answer, samples, rows, program, numbers.get("kernel") is not None)
-        pair = _Pair(samples.X[rows], signs, weights[rows], *solution_of_rows, program, **numbers)
-        found = _certified(pair, answer.source, tol, time_limit)
+        answer_of_rows = _answer_of_rows(answer, samples, rows, program, numbers.get("kernel") is not None)
+        pair = _Pair(samples.X[rows], signs, weights[rows], answer_of_rows, program, **numbers)
+        found = _certified(pair, tol, time_limit)
         evidence = tuple(part.of((str(low), str(high)), rows, 1.0) for part in found.evidence)
         certificates.append(replace(found, evidence=evidence))
         titles.append(visible(f"{low} vs {high}"))
     return certificates[0] if len(certificates) == 1 else combine(certificates, titles)
 
 
-def _solution_of(
+def _answer_of_rows(
     answer: Answer, samples: Samples, rows: NDArray[Any], program: str, has_kernel: bool
-) -> tuple[Vector | None, float | None, Vector | None, dict[str, Vector] | None]:
-    """Return w, b, faces and multipliers of an answer for these rows, in the form of the program."""
+) -> Answer:
+    """Return an answer for these rows, in the form of the program."""
     w, b, faces, source = answer.w, answer.b, answer.faces, answer.source
     n, m = samples.X.shape
     if program == "cpm":
@@ -192,14 +188,13 @@ def _solution_of(
         if np.delete(w, rows).any():
             raise ValueError(f"{source} has coefficients of samples whose weight is 0")
         w = w[rows]
-    if answer.multipliers is None:
-        return w, b, faces, None
-    for name, values in answer.multipliers.items():
+    for name, values in (answer.multipliers or {}).items():
         if name not in _rows(program):
             raise ValueError(f"{source} has multipliers {name}, and {program} has no such rows")
         if values.shape[:1] != (n,):
             raise ValueError(f"{source} has {len(values)} multipliers {name} of {n} samples")
-    return w, b, faces, {name: values[rows] for name, values in answer.multipliers.items()}
+    multipliers = answer.multipliers and {name: values[rows] for name, values in answer.multipliers.items()}
+    return replace(answer, w=w, b=b, faces=faces, multipliers=multipliers)
 
 
 def _rows(program: str) -> tuple[str, ...]:
@@ -250,15 +245,15 @@ def _kernel(settings: dict[str, Any], own: Kernel | None, samples: Samples) -> K
     return Kernel(name, positive("gamma", gamma), degree, coef0)
 
 
-def _certified(pair: _Pair, source: str, tol: float, time_limit: float | None) -> Certificate:
+def _certified(pair: _Pair, tol: float, time_limit: float | None) -> Certificate:
     """Return the certificate by the better of two bounds: the solution's multipliers, and polyopt's."""
-    certify = _certify_polytope if pair.program == "cpm" else _certify_hinge
-    found = None if pair.multipliers is None else certify(pair, source, tol)
+    answer, certify = pair.answer, _certify_polytope if pair.program == "cpm" else _certify_hinge
+    found = None if answer.multipliers is None else certify(pair, tol)
     words = "The bound is by the multipliers that came with the solution."
-    has_point = pair.w is not None or pair.faces is not None  # otherwise the point would be polyopt's
+    has_point = answer.w is not None or answer.faces is not None  # otherwise the point would be polyopt's
     if found is None or (has_point and found.relative_gap > tol and found.claim is not Claim.INFEASIBLE):
         multipliers = None if pair.program == "cpm" else _our_multipliers(pair, time_limit)
-        other = certify(replace(pair, multipliers=multipliers), source, tol)
+        other = certify(replace(pair, answer=replace(answer, multipliers=multipliers)), tol)
         if found is None:
             words = _OURS.format("none came with the solution")
         elif other.dual_value > found.dual_value:
@@ -301,19 +296,19 @@ def _machine(pair: _Pair) -> Any:
     return RelativeMarginMachine(C=pair.C, B=pair.B, bound_cost=pair.D, **more)
 
 
-def _certify_polytope(pair: _Pair, source: str, tol: float) -> Certificate:
-    alpha = None if pair.multipliers is None else pair.multipliers["margin"]
+def _certify_polytope(pair: _Pair, tol: float) -> Certificate:
+    alpha = None if pair.answer.multipliers is None else pair.answer.multipliers["margin"]
     if alpha is not None and alpha.ndim == 1:
         alpha = alpha[:, None]
     return certify_cpm(
-        pair.X, pair.y, pair.C * pair.weights, W=pair.faces, alpha=alpha, loss=pair.loss, margin=pair.margin,
-        tol=tol,
+        pair.X, pair.y, pair.C * pair.weights, W=pair.answer.faces, alpha=alpha, loss=pair.loss,
+        margin=pair.margin, tol=tol,
     )  # fmt: skip
 
 
-def _certify_hinge(pair: _Pair, source: str, tol: float) -> Certificate:
-    w, b, multipliers, costs = pair.w, pair.b, pair.multipliers, pair.C * pair.weights
-    title = _TITLES[pair.program] + _KINDS.get(pair.intercept, "")
+def _certify_hinge(pair: _Pair, tol: float) -> Certificate:
+    w, b, multipliers, costs = pair.answer.w, pair.answer.b, pair.answer.multipliers, pair.C * pair.weights
+    title, source = _TITLES[pair.program] + _KINDS.get(pair.intercept, ""), pair.answer.source
     if pair.program == "soft-rmm":
         rows = hinge_families(pair.y, costs, pair.B, pair.D * pair.weights)
     else:
