@@ -47,7 +47,7 @@ class Clock:
         deadlines = [] if limit is None else [self._started + limit]
         if outer is not None and outer._deadline is not None:
             deadlines.append(outer._deadline)
-        self._deadline = min(deadlines, default=None)
+        self._deadline: float | None = min(deadlines, default=None)
         self._outermost: Clock = self if outer is None else outer._outermost
         self._stopped = False  # used in the outermost clock only
 
