@@ -63,14 +63,14 @@ _NO_TREE = (
 
 
 def evidence_of(
-    X: MatrixLike, y: Vector, C: Vector, solution: Solution, tol: float, *, loss: Loss, margin: Margin,
-) -> tuple[Evidence, ...]:  # fmt: skip
+    X: MatrixLike, y: Vector, C: Vector, solution: Solution, tol: float, *, loss: Loss, margin: Margin
+) -> tuple[Evidence, ...]:
     """Return the evidence for the bound of a search's `solution`: it builds the tree when it is saved.
 
-    The tree's goal is the smaller of that bound and (1 − tol/2) times the objective. The evidence is empty
-    unless loss="sum" and margin="total", because the bound is then a mixed-integer solver's. If there are
-    more than `MAX_SAMPLES` samples, or no small tree proves a bound by prices, saving raises ValueError with
-    the reason.
+    The tree's goal is the smaller of that bound and (1 − tol/2) times the objective. With another loss than
+    "sum" or another margin than "total" there is no evidence, as a mixed-integer solver states the bound. If
+    there are more than `MAX_SAMPLES` samples, or no small tree proves a bound by prices, saving raises
+    ValueError with the reason.
     """
     if (loss, margin) != ("sum", "total"):
         return ()
@@ -92,8 +92,8 @@ def _make_statement(X: Vector, y: Vector, C: Vector, W: Vector, goal: float, at_
 
 
 def prove_by_leaves(
-    X: Vector, y: Vector, C: Vector, n_faces: int, goal: float, max_nodes: int = OPTIONS.max_nodes,
-) -> tuple[dict[str, Any], float]:  # fmt: skip
+    X: Vector, y: Vector, C: Vector, n_faces: int, goal: float, max_nodes: int = OPTIONS.max_nodes
+) -> tuple[dict[str, Any], float]:
     """Return a tree in the file's format, and the least bound of its leaves.
 
     That bound is below `goal` if the goal is above the optimum, or if `max_nodes` nodes do not suffice.
@@ -118,7 +118,7 @@ class ClaimTree(BestFirst[OpenLeaf]):
 
     def __init__(self, X: Vector, y: Vector, C: Vector, n_faces: int, goal: float):
         super().__init__(0.0, node_bytes=16 * n_faces * len(y))  # two arrays of multipliers
-        self.order = np.argsort(y, kind="stable")  # negatives first; positives are numbered from 0
+        self.order = np.argsort(y, kind="stable")  # original indices (n,) of the samples, negatives first
         A = np.ascontiguousarray(lift(X)[self.order] * y[self.order, None])
         self.data = Samples(A, (A * A).sum(axis=1), C[self.order].astype(float), int((y < 0).sum()))
         self.n_faces, self.goal = n_faces, goal
@@ -146,7 +146,7 @@ class ClaimTree(BestFirst[OpenLeaf]):
         can_branch = (leaf.face >= 0).sum() < OPTIONS.max_depth
         branching = self._choose(node.bound, leaf) if can_branch else None
         if branching is None:
-            self.nodes -= 1  # the base has counted it, but only nodes that branch count
+            self.nodes -= 1  # BestFirst.step has counted the node, but only nodes that branch count
             if leaf.is_polished:
                 self.close(node.bound)
                 return []

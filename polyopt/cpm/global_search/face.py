@@ -51,8 +51,8 @@ class Samples(Struct):
 class Best(Struct):
     """The incumbent W (K, d), and limits (3,) for its search tree.
 
-    limits: the incumbent's cost; the least bound of the nodes that kernels closed; the largest rounding error
-        of a computed bound.
+    limits: three numbers: the incumbent's cost; the least bound of the nodes that kernels closed; the largest
+        rounding error of a computed bound.
     """
 
     signature = "W!: f8 (K, d); limits!: f8 (l)"
