@@ -529,9 +529,8 @@ class HingeClassifier(KernelClassifier):
                 frame_rows.append((*family.slack, family.cap - mu, slack, used))
         label = np.where(self._y > 0, self.classes_[1], self.classes_[0])
         unlabelled = self._sample_weights == 0.0
-        if not unlabelled.any():
-            return multiplier_frame(frame_rows, self._rows, label, f)
-        label = label.astype(object)
-        label[unlabelled] = None
+        if unlabelled.any():
+            label = label.astype(object)
+            label[unlabelled] = None
         frame = multiplier_frame(frame_rows, self._rows, label, f)
         return frame[np.concatenate(exists)].reset_index(drop=True)

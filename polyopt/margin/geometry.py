@@ -340,13 +340,12 @@ class KernelGeometry:
         gram = as_gram(gram)
         self.gram = gram.careful() if isinstance(gram, SampleGram) else gram
         self.n = self.gram.n
-        self.gradient_scale = float(np.sqrt(max(self.gram.diagonal().max(), 0.0)))
-        self.note = ""
-        self.psd_defect = psd_defect
+        diagonal = self.gram.diagonal()
+        self.gradient_scale = float(np.sqrt(max(diagonal.max(), 0.0)))
+        self.psd_defect, self.note = psd_defect, ""
         self._products = GramProducts(self.gram)
         # An entry has an error of at most _error sizes_i sizes_j; sizes_i is at least ‖φ_i‖, or infinite.
         self._error, self._sizes = self.gram.entry_error()
-        diagonal = self.gram.diagonal()
         if psd_defect > 1e-12 * self.n * float(np.abs(diagonal).max(initial=0.0)):
             self.note = (
                 f"The Gram matrix has an eigenvalue near {-psd_defect:.2g}: the certificate holds for every "
@@ -394,8 +393,9 @@ class KernelGeometry:
         return self.energy(beta)
 
     def norm_bounds(self) -> Vector:
-        is_finite = np.isfinite(self._sizes).all()
-        norms = self._sizes if is_finite else np.full(self.n, np.sqrt(np.abs(self.gram.diagonal()).max()))
+        norms = self._sizes
+        if not np.isfinite(norms).all():
+            norms = np.full(self.n, np.sqrt(np.abs(self.gram.diagonal()).max()))
         return np.sqrt(norms**2 + self.psd_defect) * ABOVE
 
     def curvature(self) -> float:
@@ -405,12 +405,12 @@ class KernelGeometry:
         return self.n / len(subset) * largest_eigenvalue(lambda beta: K @ beta, len(subset))
 
 
-def largest_eigenvalue(product: Callable[[Vector], Vector], n: int) -> float:
+def largest_eigenvalue(apply_map: Callable[[Vector], Vector], n: int) -> float:
     """Estimate the largest eigenvalue of a semidefinite map on n numbers, from below, by power iteration."""
     direction = np.cos(np.arange(n) + 1.0)  # hardly orthogonal to any eigenvector of real data
     largest, norm = 0.0, float(np.linalg.norm(direction))
     for _ in range(30):  # reaches a few percent, which is enough for a step length
-        direction = product(direction / norm)
+        direction = apply_map(direction / norm)
         norm = float(np.linalg.norm(direction))
         if norm == 0.0 or not np.isfinite(norm):
             break

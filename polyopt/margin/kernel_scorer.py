@@ -22,7 +22,7 @@ from polyopt.linalg.kernels import Kernel, SampleGram, chunks
 
 _BLOCK_POINTS = 1 << 14  # samples whose labels are decided at once: limits the memory for scores
 _TRIAL_POINTS = 1 << 10  # samples on which a precision is tried: half of their labels must be certain
-_MAX_KERNEL_ERROR = 1e-7  # error of a score, from ‖x‖² − 2x'z + ‖z‖² in RBF kernels, that is tolerable
+_MAX_KERNEL_ERROR = 1e-7  # error of a score above which an RBF kernel squares differences of samples
 
 
 class _BinaryMachine(NamedTuple):
@@ -82,7 +82,7 @@ class KernelScorer(NamedTuple):
     ) -> NDArray[np.intp]:
         """Set the labels of those rows of X that are certain in one precision; return the other rows.
 
-        All rows but those of the trial are returned if less than half of the trial's labels are certain.
+        The first rows are a trial: if less than half of their labels are certain, the others are not tried.
         """
         undecided, parts = [], [rows[:_TRIAL_POINTS], *chunks(rows[_TRIAL_POINTS:], _BLOCK_POINTS)]
         for number, part in enumerate(parts):
@@ -96,7 +96,7 @@ class KernelScorer(NamedTuple):
         """Return labels computed in one precision, and a mask of those that its error cannot change."""
         scores, errors = self.scorer.bounded_scores(X, dtype)
         scores += self.intercepts
-        errors += 4 * np.finfo(float).eps * (np.abs(scores) + np.abs(self.intercepts))
+        errors += 4 * np.finfo(float).eps * (np.abs(scores) + np.abs(self.intercepts))  # of this sum
         if self.n_classes == 2:
             return (scores[:, 0] > 0).astype(np.intp), np.abs(scores[:, 0]) > errors[:, 0]
         return certain_winners(scores > errors, scores < -errors, self.n_classes)

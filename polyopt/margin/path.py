@@ -134,7 +134,7 @@ def rmm_path(
         rows = hinge_families(labels, costs, B)
         solution = solve(rows, tol=tol, time_limit=clock.left)
         title = "the Relative Margin Machine" if np.isfinite(B) else "the SVM"
-        v = solution.primal.get("w", None)
+        v = solution.primal.get("w")
         if v is None:
             v = geometry.primal_from_dual(solution["coef"])
         certificate = certify_hinge(

@@ -450,9 +450,10 @@ class StallDetector:
 
     def is_idle(self, violation: float) -> bool:
         """Return True if the violation has stopped falling; call it once for each working set."""
-        has_fallen = violation < 0.9 * self._least_violation
-        self._least_violation = violation if has_fallen else self._least_violation
-        self._idle_sets = 0 if has_fallen else self._idle_sets + 1
+        if violation < 0.9 * self._least_violation:
+            self._least_violation, self._idle_sets = violation, 0
+        else:
+            self._idle_sets += 1
         return self._idle_sets >= self._options.max_idle_sets
 
     def is_flat(self, bound: float) -> bool:

@@ -37,7 +37,7 @@ from polyopt.linalg.kernels import Samples, submatrix
 from polyopt.margin.decomposition.state import DEFAULTS, History, Options, State, gather_square
 from polyopt.native.library import kernel
 
-_DONE, _STUCK, _GOING = 0, 1, 2  # exit codes of the pivots; any other: U has no space for a further variable
+_DONE, _STUCK, _GOING = 0, 1, 2  # exit codes of `_pivot`; any other: U has no space for a further variable
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ WORK = WorkEstimates()
 
 # Take at most `pivots` pivots from the factor U of the free variables F; return the exit code. numbers (2,):
 # the number of free variables, and of pivots taken. U (p, p) has columns in reserve; `pieces` are those of
-# :func:`_pieces`; `work` (8, q) and `positions` (2, q) are work arrays.
+# :func:`_linear_pieces`; `work` (8, q) and `positions` (2, q) are work arrays.
 _pivot = kernel(
     "newton_pivots",
     "K: f8 (q, q); U!: f8 (p, p); F!: i8 (p); unit: f8; ridge: f8; g!: f8 (q); beta!: f8 (q); "
@@ -82,7 +82,7 @@ class ActiveSet:
         self._unit = max(float(K.diagonal().mean()), np.finfo(float).tiny)
         self._ridge = options.first_ridge  # relative to the unit
         self._free = np.flatnonzero((beta != phi.ends).all(axis=0))
-        self._pieces = _pieces(self._free, beta, phi)
+        self._pieces = _linear_pieces(self._free, beta, phi)
 
     def run(self, tol: float, max_pivots: int, clock: Clock) -> bool:
         """Pivot until the violation m − M over the q samples is within `tol`; return True if it is.
@@ -98,21 +98,21 @@ class ActiveSet:
                 return False
             F, numbers = np.full(size, -1, dtype=np.int64), np.array([n, 0])
             F[:n] = self._free
-            work = np.empty((8, q)), np.empty((2, q), dtype=np.int64)
+            buffers = np.empty((8, q)), np.empty((2, q), dtype=np.int64)
             while True:
                 per_check = 1 + int(options.work_per_check / (4.0 * n * n + q * n + q))
-                end = _pivot(
+                exit_code = _pivot(
                     self._K, U, F, self._unit, self._ridge, self._g, self._beta, *self._phi, self._pieces,
-                    tol, min(max_pivots - self.pivots, per_check), numbers, *work,
+                    tol, min(max_pivots - self.pivots, per_check), numbers, *buffers,
                 )  # fmt: skip
                 n, taken = numbers.tolist()
                 self._free = F[:n].copy()
                 self.pivots += taken
-                if end == _DONE:
+                if exit_code == _DONE:
                     return True
-                if end == _STUCK:  # shorten steps in directions that are rounding only
+                if exit_code == _STUCK:  # shorten steps in directions that are rounding only
                     self._ridge *= options.ridge_factor
-                if end != _GOING or clock.is_over or self.pivots >= max_pivots:
+                if exit_code != _GOING or clock.is_over or self.pivots >= max_pivots:
                     break  # factorise again: with a larger ridge, or more columns
         return False
 
@@ -145,7 +145,7 @@ class ActiveSet:
         return False
 
 
-def _pieces(F: Samples, beta: Vector, phi: Pieces) -> Vector:
+def _linear_pieces(F: Samples, beta: Vector, phi: Pieces) -> Vector:
     """Return the linear piece of φ at each free variable: slope, lower and upper breakpoint (3, q)."""
     breakpoints, slopes = phi
     piece, last = (breakpoints[:, F] < beta[F]).sum(axis=0), len(breakpoints) - 1
@@ -176,7 +176,7 @@ class _Estimate(NamedTuple):
     """The samples of a phase, and its estimated work in multiplications."""
 
     samples: Samples
-    setup_work: float  # work without pivots: kernel matrix, and scores in double precision
+    setup_work: float  # work without pivots: the matrix, its factor, and scores in double precision
     pivot_work: float  # work of a pivot
     n_pivots: float  # expected number of pivots
 

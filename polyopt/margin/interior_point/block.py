@@ -113,8 +113,8 @@ slack_cost = kernel("cost", "point: PrimalDual; shrink: f8", returns="f8")
 class Block:
     """A block of n samples and its part of the iterate.
 
-    samples: the samples with their products.
-    rows: the families of constraints, those with slack first; or a function that returns them.
+    samples: the samples, with their products.
+    rows: the families of constraints, those with slack first; or a function that returns the families.
     soft: number of families with slack.
     counts (n,): weights in the mean and the covariance; ones by default.
     work: work arrays, shared with other blocks.

@@ -14,11 +14,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from formulations.language.types import Vector
 from polyopt.base.threads import run_blocks
-
-Vector = NDArray[np.float64]
 
 
 class Change(NamedTuple):

@@ -11,18 +11,16 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg import LinAlgError
 from scipy.linalg.lapack import dpotrf, dpotrs  # a small system costs less than what scipy does around them
 
 from formulations.families import Families
 from formulations.language.arguments import as_weights, within
-from formulations.language.types import Matrix, as_csr, canonical
+from formulations.language.types import Matrix, Vector, as_csr, canonical
 from polyopt.margin.interior_point.block import Block, BlockFacts
 from polyopt.margin.interior_point.crew import Crew, Local, total
 from polyopt.margin.interior_point.rows import Rows, is_entrywise_faster
-
-Vector = NDArray[np.float64]
 
 _MIN_DEVIATION_REL_MEAN = 1e-12  # ratio of deviation and mean below which a feature counts as constant
 _MIN_EIGENVALUE_REL = 1e-12  # eigenvalue, relative to the largest one, below which it counts as zero
