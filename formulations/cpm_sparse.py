@@ -205,7 +205,7 @@ def dual_terms(penalty: FacePenalty, K: int) -> FaceTerms:
 
 
 def penalty_rows() -> tuple[Row, ...]:
-    """Return the rows of all penalties and signs, at one face of one feature: an example of their letters."""
+    """Return the rows of all penalties and signs for one face of one feature, with letters and meanings."""
     penalty = FacePenalty.of(1, l1=1.0, group=1.0, signs=[1])
     return primal_terms(penalty, cp.Variable((1, 2))).rows
 

@@ -47,7 +47,7 @@ class Clock:
         deadlines = [] if limit is None else [self._started + limit]
         if outer is not None and outer._deadline is not None:
             deadlines.append(outer._deadline)
-        self._deadline = min(deadlines, default=None)
+        self._deadline: float | None = min(deadlines, default=None)
         self._outermost: Clock = self if outer is None else outer._outermost
         self._stopped = False  # used in the outermost clock only
 
@@ -80,7 +80,7 @@ class Clock:
 
     @property
     def left(self) -> float | None:
-        """Seconds until the deadline, at least a millisecond, as after a stop; None without a deadline."""
+        """Seconds until the deadline, at least a millisecond; a millisecond after a stop; else None."""
         least = 1e-3  # some solvers take a limit of 0 for no limit
         if self.is_stopped:
             return least

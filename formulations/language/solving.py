@@ -320,8 +320,8 @@ class _Run:
     ruled_out: Solution | None = None  # the first solution with the status INFEASIBLE or UNBOUNDED
     failures: dict[str, str] = field(default_factory=dict)  # by solver: "failed" or "fell short"
     times: tuple[float, float] = (0.0, 0.0)  # seconds of building and of solving
-    solved_residual: float = 1e-6  # largest residual of SOLVED; no other solver runs. Certificates' tolerance
-    final_residual: float = 1e-7  # largest residual with which the same solver does not run again
+    solved_residual: float = 1e-6  # largest residual of the status SOLVED; no other solver runs
+    final_residual: float = 1e-7  # largest residual after which the same solver does not run again
 
     def __post_init__(self) -> None:
         self.clock = Clock(self.time_limit)
