@@ -4,9 +4,10 @@ A family of programs is a module with a function ``pairs(seed)``, which states i
 data, and ``singles(seed)`` for those without a dual. ``polyopt show rmm`` prints the programs of a family;
 ``language`` is the language in which they are written.
 
-Everywhere X (n, m) are the samples, an array or a CSR matrix, y (n,) their labels -1 and +1, C the cost of
-slack, one number or one per sample, and K in its place (n, n) a Gram matrix. Of machines of several faces K
-is their number, ``n_faces``, and the assignment (n,) is the face of each sample.
+Everywhere X (n, m) are the samples, an array or a CSR matrix, y (n,) their labels -1 and +1, and C is the
+cost of slack, one number or one per sample. In programs for kernels a Gram matrix K (n, n) is in place of X.
+For machines of several faces, K is the number of faces, ``n_faces``, and the assignment (n,) is the face of
+each sample.
 """
 
 from importlib import import_module
@@ -34,12 +35,12 @@ FAMILIES = {
     "l0": "formulations.l0",
     "one_norm": "formulations.one_norm",
 }
-"""The families, each with its module: the names of its programs begin with the family's, as ``rmm.qp``."""
+"""The module of each family. The names of a family's programs begin with its name, such as ``rmm.qp``."""
 
 
 def family(name: str) -> ModuleType:
-    """Import the module of a family of :data:`FAMILIES`; a hyphen may stand for the underscore."""
-    place = FAMILIES.get(name.replace("-", "_"))
-    if place is None:
+    """Import and return a family's module; in `name` a hyphen may stand for the underscore."""
+    module = FAMILIES.get(name.replace("-", "_"))
+    if module is None:
         raise ValueError(f"the families are {', '.join(FAMILIES)}, not {name!r}")
-    return import_module(place)
+    return import_module(module)

@@ -23,8 +23,7 @@ from formulations.polyhedral import pull
 
 Assignment = NDArray[np.int64]  # (n,): the face of each sample
 
-BIAS_RIDGE = 0.01
-"""Default of η/ρ, the ridge on the biases relative to that on the weights."""
+BIAS_RIDGE = 0.01  # default of η/ρ, the ridge on the biases relative to that on the weights
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,14 @@ each σ_j ≠ 0. With margin="worst" also the primal's t, the largest ‖W_k‖�
 
 Programs
 --------
-fixed_assignment is min ‖W‖² (or t) + λ Σ_kj |W_kj| + τ Σ_l ‖(W_kj : j in group l, all k)‖ + the cost of
-slacks, with y_i W_k·x̃_i ≥ 1 − ξ_ik and the signs. fixed_assignment_dual is max Σ α − ¼ ‖N‖² with N_kj =
-Σ_i α_ik y_i x̃_ij − r_kj − q_kj + σ_j δ_kj; margin="worst" has (Σ_k ‖N_k‖)² for ‖N‖². For margin="total" the
-optimal r, q and δ are known: N = shrunk V, the soft-thresholded V_k = Σ_i α_ik y_i x̃_i
-(:mod:`formulations.face_penalty`). So any α within its caps has the lower bound Σ α − ¼ ‖shrunk V‖².
+fixed_assignment        min  ‖W‖² + λ Σ_kj T_kj + τ Σ_l s_l + the cost of slacks
+                        s.t. y_i W_k·x̃_i ≥ 1 − ξ_ik [α_ik],  |W_kj| ≤ T_kj [r_kj],
+                             ‖(W_kj : j in group l, all k)‖ ≤ s_l [q],  σ_j W_kj ≥ 0 [δ_kj]
+fixed_assignment_dual   max  Σ α − ¼ ‖N‖²   with   N_kj = Σ_i α_ik y_i x̃_ij − r_kj − q_kj + σ_j δ_kj
+
+margin="worst" has t in place of ‖W‖², and (Σ_k ‖N_k‖)² in place of ‖N‖². For margin="total" the optimal r, q
+and δ are known: N = shrunk V, the soft-thresholded V_k = Σ_i α_ik y_i x̃_i (:mod:`formulations.face_penalty`).
+So any α within its caps gives the lower bound Σ α − ¼ ‖shrunk V‖².
 
 Recovery
 --------
@@ -205,7 +208,7 @@ def dual_terms(penalty: FacePenalty, K: int) -> FaceTerms:
 
 
 def penalty_rows() -> tuple[Row, ...]:
-    """Return the rows of all penalties and signs, at one face of one feature: an example of their letters."""
+    """Return the rows of all penalties and signs for one face of one feature, with letters and meanings."""
     penalty = FacePenalty.of(1, l1=1.0, group=1.0, signs=[1])
     return primal_terms(penalty, cp.Variable((1, 2))).rows
 
@@ -261,11 +264,6 @@ def by_groups(penalty: FacePenalty, part: cp.Expression) -> cp.Expression:
     return cp.reshape(permutation @ cp.vec(part, order="C"), (K * longest, L), order="C")
 
 
-def _checked(penalty: FacePenalty, X: MatrixLike) -> FacePenalty:
-    """Return the penalty if it is for the features of X, else raise ValueError."""
-    return penalty.checked(np.shape(X)[1] if not hasattr(X, "shape") else X.shape[1])
-
-
 def fixed_assignment(
     X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, loss: Loss = "sum",
     margin: Margin = "total", *, penalty: FacePenalty,
@@ -288,7 +286,8 @@ def fixed_assignment(
     """
     one_of("margin", margin, ("total", "worst"))
     plain = cpm.fixed_assignment(X, y, n_faces, assignment, C, loss, margin)
-    terms = primal_terms(_checked(penalty, X), plain.variables["W"])
+    W = plain.variables["W"]
+    terms = primal_terms(penalty.checked(W.shape[1] - 1), W)
     squared_norm, slack_cost = plain.objective.args[0].args
     norm_text, slack_text = plain.objective_text.split(" + ", 1)
     return terms.added_to(
@@ -305,8 +304,8 @@ def fixed_assignment_dual(
     """State the dual of :func:`fixed_assignment`, with the same parameters; arguments as in the primal."""
     one_of("margin", margin, ("total", "worst"))
     plain = cpm.fixed_assignment_dual(X, y, n_faces, assignment, C, loss)
-    terms = dual_terms(_checked(penalty, X), n_faces)
     X, y = as_data(X, y)
+    terms = dual_terms(penalty.checked(X.shape[1]), n_faces)
     alpha = plain.variables["alpha"]
     N = (lift(X).T @ cp.multiply(y[:, None], alpha)).T - terms.subtracted
     if margin == "total":

@@ -137,7 +137,7 @@ class FacePenalty:
     def dual_variables(self, V: Vector) -> tuple[Vector, Vector, Vector]:
         """Return the optimal r, q, δ of the dual, (K, m) each, with shrunk V = V − r − q + σδ.
 
-        r with |r| ≤ λ is of the term with λ, q with group norms ≤ τ of that with τ, δ ≥ 0 of the signs.
+        |r| ≤ λ is of the first penalty, q with group norms of at most τ of the second, δ ≥ 0 of the signs.
         """
         thresholded, shrunk = self.soft_thresholded(V)[:, :-1], self.shrunk(V)[:, :-1]
         r = np.clip(V[:, :-1], -self.l1, self.l1)

@@ -100,7 +100,7 @@ _LETTERS = {
 
 @dataclass(frozen=True)
 class Expansion:
-    """The machine f(x_i) = Σ_j K_ij t_j α_j + b, its variables and rows; also of :mod:`.one_norm`."""
+    """The machine f(x_i) = Σ_j K_ij t_j α_j + b, its variables and rows; :mod:`.one_norm` shares it."""
 
     K: Vector  # (n, p)
     y: Vector  # (n,), labels of the samples

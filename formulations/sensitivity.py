@@ -94,7 +94,7 @@ def cost(
 ) -> Sensitivity:  # fmt: skip
     """Differentiate by a cost of slack that is in no constraint: dp/dC = Σ w_i ξ_i.
 
-    `name` is the cost's, and `letters` are those of the slacks, in the result and its formula.
+    `name` is the name of the cost, and `letters` are the letters of the slacks in the formula.
     """
     slacks = " + ".join(f"{letter}ᵢ" for letter in letters)
     formula = f"Σ wᵢ {slacks}" if len(letters) == 1 else f"Σ wᵢ ({slacks})"

@@ -267,10 +267,8 @@ def _bounds(
         )
 
     frobenius = np.array([np.linalg.norm(norms)])
-    return (
-        evaluate("faces", factors[0], norms / gamma),
-        evaluate("contraction", factors[1], frobenius / gamma),
-    )
+    faces = evaluate("faces", factors[0], norms / gamma)
+    return faces, evaluate("contraction", factors[1], frobenius / gamma)
 
 
 def _rms_length_over_sqrt_n(X: MatrixLike) -> float:

@@ -80,7 +80,7 @@ class Clock:
 
     @property
     def left(self) -> float | None:
-        """Seconds until the deadline, at least a millisecond, as after a stop; None without a deadline."""
+        """Seconds until the deadline, at least a millisecond, also after a stop; None without a deadline."""
         least = 1e-3  # some solvers take a limit of 0 for no limit
         if self.is_stopped:
             return least

@@ -36,10 +36,10 @@ class Backend:
     """The settings of a solver, by the solver's own names, and the names of its limits and statuses."""
 
     settings: Settings  # settings of the first attempt
-    time_option: str  # name of the limit on seconds
     iteration_options: tuple[str, ...]  # names of the limits on iterations; all are set
     native_status: Callable[[Any], str]  # returns the solver's own status from its raw result
     statuses: Mapping[str, Status]  # by parts of native statuses that cvxpy does not distinguish
+    time_option: str = "time_limit"  # name of the limit on seconds
     settings_by_kind: Mapping[str, Settings] = field(default_factory=dict)  # changes, by class of programs
     retries: tuple[Settings, ...] = ()  # changes of each further attempt
 
@@ -74,7 +74,6 @@ BACKENDS = {
             # Points that miss these tolerances are returned, with their status.
             "accept_unknown": True,
         },
-        time_option="time_limit",
         iteration_options=("max_iter",),
         native_status=lambda raw: str(raw.status),
         statuses={"MaxTime": Status.TIME_LIMIT},
@@ -96,7 +95,6 @@ BACKENDS = {
         # regularisation half of this package's programs fail, with 1e-10 hardly any. The iteration limit ends
         # runs that do not converge.
         {"qp_regularization_value": 1e-10, "qp_iteration_limit": 50_000},
-        time_option="time_limit",
         iteration_options=("simplex_iteration_limit", "ipm_iteration_limit", "qp_iteration_limit"),
         native_status=lambda raw: str(raw["model_status"]),
         statuses={"TimeLimit": Status.TIME_LIMIT},
@@ -111,7 +109,6 @@ BACKENDS = {
             # With the default interval of 50 iterations between adaptations of its step it may cycle.
             "adaptive_rho_interval": 500,
         },
-        time_option="time_limit",
         iteration_options=("max_iter",),
         native_status=lambda raw: str(raw.info.status),
         statuses={"time limit": Status.TIME_LIMIT},
@@ -159,45 +156,20 @@ def attempt(
     without a point, or FAILED without a point, or another status with a point. Ctrl-C raises
     KeyboardInterrupt unless an integer program has a point.
     """
-    backend, settings = BACKENDS[solver], dict(settings)
+    settings = dict(settings)
     if max_iter is not None:
-        settings |= dict.fromkeys(backend.iteration_options, max_iter)
+        settings |= dict.fromkeys(BACKENDS[solver].iteration_options, max_iter)
     clock = Clock(seconds)
-    problem = program.problem
-    is_integer = problem.is_mixed_integer()
-    result, was_interrupted = None, False
-    if solver == "HIGHS":
-        quiet_highs()
-    try:
-        data, chain, inverse = problem.get_problem_data(solver, verbose=verbose, solver_opts=settings)
-        if clock.left is not None:
-            # Some solvers read a limit of 0 as no limit.
-            settings[backend.time_option] = 1e-9 if clock.is_over else clock.left
-        # Without a start, a warm start would also keep the limits of the last solve.
-        has_start = False
-        if start is not None and solver == "HIGHS":
-            _set_start(program, data, start)
-            has_start = True
-        arguments = {"warm_start": has_start, "verbose": verbose, "solver_opts": settings}
-        if is_integer and solver == "HIGHS":
-            raw, was_interrupted = _search_by_highs(
-                lambda: chain.solve_via_data(problem, data, **arguments), clock
-            )
-        else:
-            raw = chain.solve_via_data(problem, data, **arguments)
-            was_interrupted = backend.native_status(raw).lower() in _INTERRUPTED
-        result = chain.invert(raw, inverse)
-    except cp.error.SolverError:
-        pass  # there is no result
-    elapsed = clock.seconds
+    raw, result, was_interrupted = _run_backend(program, solver, settings, clock, verbose, start)
+    elapsed, is_integer = clock.seconds, program.problem.is_mixed_integer()
     is_useless = result is None or result.status not in _STATUSES
     if was_interrupted and (is_useless or not is_integer):
         raise KeyboardInterrupt
-    if result is None or is_useless:
+    if is_useless:
         return _without_point(Status.FAILED, solver, elapsed, 0.0)
-    problem.unpack(result)
+    program.problem.unpack(result)
     solve_time = float(result.attr.get("solve_time") or 0.0)
-    status = interrupted() if was_interrupted else _status(backend, raw, _STATUSES[result.status])
+    status = interrupted() if was_interrupted else _status(solver, raw, _STATUSES[result.status])
     if status in _NO_POINT_EXISTS:
         return _without_point(status, solver, elapsed, solve_time)
     if any(variable.value is None for variable in program.variables.values()):
@@ -220,6 +192,37 @@ def attempt(
         build_time=max(elapsed - solve_time, 0.0),
         solve_time=solve_time,
     )
+
+
+def _run_backend(
+    program: Statement, solver: str, settings: Settings, clock: Clock, verbose: bool,
+    start: Mapping[str, ArrayLike] | None,
+) -> tuple[Any, Any, bool]:  # fmt: skip
+    """Return the solver's own result, cvxpy's (None if the solver failed), and True if Ctrl-C ended it."""
+    backend, problem, was_interrupted = BACKENDS[solver], program.problem, False
+    if solver == "HIGHS":
+        quiet_highs()
+    try:
+        data, chain, inverse = problem.get_problem_data(solver, verbose=verbose, solver_opts=settings)
+        if clock.left is not None:
+            # Some solvers read a limit of 0 as no limit.
+            settings[backend.time_option] = 1e-9 if clock.is_over else clock.left
+        # Without a start, a warm start would also keep the limits of the last solve.
+        has_start = False
+        if start is not None and solver == "HIGHS":
+            _set_start(program, data, start)
+            has_start = True
+        arguments = {"warm_start": has_start, "verbose": verbose, "solver_opts": settings}
+        if problem.is_mixed_integer() and solver == "HIGHS":
+            raw, was_interrupted = _search_by_highs(
+                lambda: chain.solve_via_data(problem, data, **arguments), clock
+            )
+        else:
+            raw = chain.solve_via_data(problem, data, **arguments)
+            was_interrupted = backend.native_status(raw).lower() in _INTERRUPTED
+        return raw, chain.invert(raw, inverse), was_interrupted
+    except cp.error.SolverError:
+        return None, None, was_interrupted
 
 
 def _set_start(program: Statement, data: Any, values: Mapping[str, ArrayLike]) -> None:
@@ -253,10 +256,11 @@ def _without_point(status: Status, solver: str, elapsed: float, solve_time: floa
     )  # fmt: skip
 
 
-def _status(backend: Backend, raw: Any, status: Status) -> Status:
+def _status(solver: str, raw: Any, status: Status) -> Status:
     """Return `status` (from cvxpy), or a more exact one that only the solver's own status tells."""
     if status not in (Status.INACCURATE, Status.ITERATION_LIMIT):
         return status
+    backend = BACKENDS[solver]
     native = backend.native_status(raw)
     return next((known for part, known in backend.statuses.items() if part in native), status)
 
@@ -320,8 +324,8 @@ class _Run:
     ruled_out: Solution | None = None  # the first solution with the status INFEASIBLE or UNBOUNDED
     failures: dict[str, str] = field(default_factory=dict)  # by solver: "failed" or "fell short"
     times: tuple[float, float] = (0.0, 0.0)  # seconds of building and of solving
-    solved_residual: float = 1e-6  # largest residual of SOLVED; no other solver runs. Certificates' tolerance
-    final_residual: float = 1e-7  # largest residual with which the same solver does not run again
+    solved_residual: float = 1e-6  # largest residual of the status SOLVED; no other solver runs
+    final_residual: float = 1e-7  # largest residual after which the same solver does not run again
 
     def __post_init__(self) -> None:
         self.clock = Clock(self.time_limit)
