@@ -144,9 +144,8 @@ class FaceAscents:
 
         is_resumed: True if these faces assigned already before a checkpoint.
         """
-        dtype = np.min_scalar_type(-self._K)
         self._assigned = self._each(
-            assign_block, lambda number: (self._recipe, scaled(assigning, self._scale), dtype)
+            assign_block, lambda number: (self._recipe, scaled(assigning, self._scale))
         )
         self._full = [number for number in self._blocks if len(self._assigned[number])]
         if is_resumed or not self._passes:
@@ -160,9 +159,8 @@ class FaceAscents:
         self.scans, self._slope, self._bounds = 0, self._options.first_slope, []
 
     def run(
-        self, tol: float, max_iter: int | None, clock: Clock,
-        save: Callable[[dict[str, Any]], None] | None = None,
-    ) -> Status:  # fmt: skip
+        self, tol: float, max_iter: int | None, clock: Clock, save: Callable[[dict[str, Any]], None]
+    ) -> Status:
         """Climb until the relative gap, as scans measure it, is `tol`, or for `max_iter` scans."""
         options, is_over = self._options, lambda: clock.is_over
         self._setting = self._setting._replace(single=self._is_small and tol >= options.min_tol_single)
@@ -170,8 +168,7 @@ class FaceAscents:
             if self._fold(sweep_block, [()] * len(self._groups), is_over) is None:
                 return Status.TIME_LIMIT
         while True:
-            if save is not None:
-                save(self.state())
+            save(self.state())
             values = self._scan(tol, is_over)
             if values is None:
                 return Status.TIME_LIMIT
@@ -323,11 +320,11 @@ class FaceAscents:
 
 
 def assign_block(
-    _: None, samples: Samples, number: int, recipe: Recipe, assigning: Vector, dtype: np.dtype[Any]
+    _: None, samples: Samples, number: int, recipe: Recipe, assigning: Vector
 ) -> NDArray[np.integer]:
     """Return the face of `assigning` (K, m+1) with the highest score of each sample outside; -1 inside."""
     X, outside = two_classes(samples, recipe)[:2]
-    return assign_faces(X, outside, assigning).astype(dtype)
+    return assign_faces(X, outside, assigning).astype(np.min_scalar_type(-len(assigning)))
 
 
 def release_block(
