@@ -153,9 +153,8 @@ class Rounds:
     # Of the present round: its faces that are solved, and their iterations.
     _solved: list[SolvedFace] = field(default_factory=list, init=False)
     _iterations: int = field(default=0, init=False)
-    # Of a checkpoint that is resumed: the log and the state of the face that was being solved.
-    _interrupted_face: tuple[list[Change], dict[str, Any]] | None = field(default=None, init=False)
-    _is_restored: bool = field(default=False, init=False)
+    # Of a checkpoint that is resumed: the log and the state of the solver, until it goes on from there.
+    _resumed: tuple[list[Change], dict[str, Any]] | None = field(default=None, init=False)
 
     # -- checkpoints -----------------------------------------------------------------------------
 
@@ -176,11 +175,7 @@ class Rounds:
             state[name] for name in ("solved", "rounds", "iterations")
         )
         self._best = None if state["best"] is None else self._with_losses(*state["best"])
-        if self.ascents is None:
-            self._interrupted_face = None if state["loop"] is None else (log, state["loop"])
-        elif state["loop"] is not None:
-            self.ascents.restore(state["loop"])
-            self._is_restored = True
+        self._resumed = None if state["loop"] is None else (log, state["loop"])
         assigning: Vector = state["assigning"]
         return assigning
 
@@ -273,9 +268,9 @@ class Rounds:
 
     def _ascend(self, ascents: FaceAscents, assigning: Vector, *, certify_only: bool) -> Status | None:
         """Take a round of all faces together; return the status that cut it off, or None."""
-        status = Status.INTERRUPTED
-        ascents.assign(assigning, is_resumed=self._is_restored)
-        self._is_restored = False
+        status, resumed = Status.INTERRUPTED, self._resumed
+        ascents.assign(assigning, None if resumed is None else resumed[1])
+        self._resumed = None
         try:
             if not certify_only:
                 save = lambda state: self._save(assigning, loop=state)  # noqa: E731
@@ -301,8 +296,8 @@ class Rounds:
         crew = self.executor.crew(FaceRecipe(self.recipe, assigning, face))
         problem = state_problem(crew, 1, None, intercept=False)
         state = None
-        if self._interrupted_face is not None:
-            (crew.log[:], state), self._interrupted_face = self._interrupted_face, None
+        if self._resumed is not None:
+            (crew.log[:], state), self._resumed = self._resumed, None
         arguments = (self.tol, 0 if certify_only else self.max_iter, clock, listener())
         save = lambda loop: self._save(assigning, crew.log, loop)  # noqa: E731
         start = assigning[face] if assigning[face].any() else None
