@@ -24,10 +24,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import uuid4
 
 from polyopt.base.threads import single_threaded_blas
-from polyopt.dask.on_worker import Missing, Part, answers, forget, hold, looked, samples_at
-from polyopt.large.blocks import BlockRecipe, Checksum, Report, check_block
+from polyopt.dask.on_worker import Missing, Part, answers, forget, hold, samples_at
+from polyopt.large.blocks import BlockRecipe, Checksum, check_block
 from polyopt.large.executor import Executor, Fold
-from polyopt.large.sources import described
 from polyopt.margin.interior_point.crew import Change, Crew
 
 if TYPE_CHECKING:
@@ -47,6 +46,7 @@ class _Tasks:
     parts: for each block its source, or a future of its arrays.
     """
 
+    parts: list[Any]
     _is_grouped: ClassVar[bool] = False  # True if a task has a list of results
 
     def __init__(self, client: Client, parts: Sequence[Any]):
@@ -144,24 +144,13 @@ class _Tasks:
 
 
 class DaskExecutor(_Tasks, Executor):
-    """Executor on the workers of a client.
-
-    names: names of the features, if the parts are futures of arrays.
-    """
+    """Executor on the workers of a client."""
 
     def __init__(self, client: Client, parts: Sequence[Any], names: Sequence[str] | None = None):
         _Tasks.__init__(self, client, parts)
-        Executor.__init__(self, len(parts))
-        self._names, self._has_folded = names, False
+        Executor.__init__(self, parts, names)
+        self._has_folded = False
         self._crews: list[DaskBlocks] = []
-
-    def _inspect(self) -> list[Report]:
-        arguments = []
-        for number, part in enumerate(self.parts):
-            place, names = described(part, number)
-            arguments.append((place, names or self._names))
-        reports: list[Report] = self.each(looked, arguments)
-        return reports
 
     def crew(self, recipe: BlockRecipe) -> Crew:
         """Return the solver's blocks of this recipe that are not empty."""

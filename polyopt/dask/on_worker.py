@@ -7,7 +7,7 @@ half of the time of a fit. During a fit the worker's thresholds are therefore th
 
 import ctypes
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from threading import Lock
 from types import SimpleNamespace
@@ -17,9 +17,7 @@ from polyopt.base.threads import single_threaded_blas
 from polyopt.large.blocks import (
     BlockRecipe,
     Checksum,
-    Report,
     check_block,
-    inspect_block,
     solver_rows,
 )
 from polyopt.large.sources import Samples, Source
@@ -55,13 +53,6 @@ _workspace = SimpleNamespace(work=Work())  # kept as long as there are blocks
 def samples_at(part: Part, number: int) -> Samples:
     """Return the samples of a block."""
     return part.read(number) if isinstance(part, Source) else Samples(*part)
-
-
-def looked(
-    _: None, samples: Samples, number: int, place: str = "", names: Sequence[str] | None = None
-) -> Report:
-    """Inspect a block, as a step of a fold."""
-    return inspect_block(samples, number, place, names)
 
 
 def answers(
@@ -112,28 +103,21 @@ def forget(fit: str) -> None:
 
 def hold() -> None:
     """Let malloc reuse freed memory; no effect with another malloc, or if the nanny set no threshold."""
-    if _VARIABLES[_TRIM] in os.environ:
-        for option, size in _ADAPTED.items():
-            _set(option, max(size, _threshold(option)))
+    _set_thresholds(_ADAPTED)
 
 
 def give_back() -> None:
     """Restore the thresholds of the environment, and return freed memory to the system."""
-    if _VARIABLES[_TRIM] in os.environ:
-        for option in _ADAPTED:
-            _set(option, _threshold(option))
-        with suppress(AttributeError, TypeError, OSError):
-            ctypes.CDLL(None).malloc_trim(0)
+    _set_thresholds(dict.fromkeys(_ADAPTED, 0))
+    with suppress(AttributeError, TypeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
-def _threshold(option: int) -> int:
-    """Return the threshold of the environment."""
-    try:
-        return int(os.environ.get(_VARIABLES[option], _GLIBC_DEFAULT))
-    except ValueError:
-        return _GLIBC_DEFAULT
-
-
-def _set(option: int, size: int) -> None:
-    with suppress(AttributeError, TypeError, OSError):  # another system, or another malloc
-        ctypes.CDLL(None).mallopt(option, min(size, 2**31 - 1))
+def _set_thresholds(least: Mapping[int, int]) -> None:
+    """Set malloc's thresholds to those of the environment, but at least to these."""
+    if _VARIABLES[_TRIM] not in os.environ:
+        return
+    with suppress(AttributeError, TypeError, OSError, ValueError):  # another system, or another malloc
+        for option, size in least.items():
+            threshold = int(os.environ.get(_VARIABLES[option], _GLIBC_DEFAULT))
+            ctypes.CDLL(None).mallopt(option, min(max(size, threshold), 2**31 - 1))

@@ -23,11 +23,18 @@ from polyopt.base.progress import counted, listener, tell
 from polyopt.certificates.certificate import Certificate, Claim
 from polyopt.certificates.tally import Tally, merge
 from polyopt.cpm.block_ascent import no_pairs
-from polyopt.cpm.certificate_by_blocks import AssignedBlock, Multipliers, certify_faces, reduce_primal
-from polyopt.large.blocks import Hinge, Recipe, assign_faces, select_classes, solver_rows, two_classes
-from polyopt.large.checkpoint import CheckpointWriter, saved
+from polyopt.cpm.certificate_by_blocks import Multipliers, certify_faces
+from polyopt.large.blocks import Hinge, Recipe, assign_faces, select_classes, solver_rows
+from polyopt.large.checkpoint import Checkpoint, saved
 from polyopt.large.executor import Executor
-from polyopt.large.face_ascent import MIN_HINGE_DECREASE, FaceAscents, Vector, scaled
+from polyopt.large.face_ascent import (
+    MIN_HINGE_DECREASE,
+    FaceAscents,
+    Vector,
+    assign_block,
+    scaled,
+    weigh_block,
+)
 from polyopt.large.sources import Samples
 from polyopt.margin.certificate_by_blocks import certify_blocks
 from polyopt.margin.interior_point.block import Block, Work
@@ -80,19 +87,6 @@ class FaceRecipe(NamedTuple):
         return block
 
 
-def weigh_faces(
-    _: None, samples: Samples, number: int, recipe: Recipe, assigning: Vector, faces: Vector
-) -> Tally:
-    """Return the losses of a block at `faces` (K, m+1), its positives assigned by the faces `assigning`.
-
-    The sums ``inside``, ``held`` and ``moved``, and the violation of the assignment, are those of
-    :func:`~polyopt.cpm.certificate_by_blocks.reduce_primal`.
-    """
-    X, outside, weights = two_classes(samples, recipe)
-    block = AssignedBlock(X, outside, recipe.C * weights, assign_faces(X, outside, assigning))
-    return reduce_primal(block, Multipliers(*no_pairs()[:3]), faces, 1.0, MIN_HINGE_DECREASE)
-
-
 # -- rounds ------------------------------------------------------------------------------------------
 
 
@@ -112,7 +106,7 @@ class _Round:
     assigning (K, m+1): the faces that assigned.
     solved: the solved faces.
     objective: the objective for this assignment.
-    losses: the tally of :func:`weigh_faces`.
+    losses: the tally of :func:`weigh_block`.
     """
 
     assigning: Vector
@@ -135,7 +129,6 @@ class _Round:
 class Rounds:
     """The solver.
 
-    writer: the writer of checkpoints, or None.
     ascents: the solver of all faces of a round; None for the interior point, face by face.
     scale: factor of every entry of the samples; 1 for the interior point.
     tol, max_iter: relative duality gap of a face, and its iterations at most.
@@ -147,7 +140,7 @@ class Rounds:
     executor: Executor
     recipe: Recipe
     clock: Clock
-    writer: CheckpointWriter | None
+    checkpoint: Checkpoint
     ascents: FaceAscents | None
     scale: float
     tol: float
@@ -160,9 +153,8 @@ class Rounds:
     # Of the present round: its faces that are solved, and their iterations.
     _solved: list[SolvedFace] = field(default_factory=list, init=False)
     _iterations: int = field(default=0, init=False)
-    # Of a checkpoint that is resumed: the log and the state of the face that was being solved.
-    _interrupted_face: tuple[list[Change], dict[str, Any]] | None = field(default=None, init=False)
-    _is_restored: bool = field(default=False, init=False)
+    # Of a checkpoint that is resumed: the log and the state of the solver, until it goes on from there.
+    _resumed: tuple[list[Change], dict[str, Any]] | None = field(default=None, init=False)
 
     # -- checkpoints -----------------------------------------------------------------------------
 
@@ -170,24 +162,20 @@ class Rounds:
         self, assigning: Vector, log: list[Change] | None = None, loop: dict[str, Any] | None = None
     ) -> None:
         """Write a checkpoint, with the log and the loop's state of the face that is being solved."""
-        if self.writer is None:
-            return
         state = {"assigning": assigning, "rounds": self._history, "iterations": self._iterations}
         best = None if self._best is None else (self._best.assigning, self._best.solved)
-        self.writer.log = log or []
-        self.writer(state | {"solved": self._solved, "best": best, "loop": loop})
+        self.checkpoint.log = log or []
+        self.checkpoint(state | {"solved": self._solved, "best": best, "loop": loop})
 
-    def restore(self, log: list[Change], state: dict[str, Any]) -> Vector:
-        """Resume from a checkpoint; return the faces that assign in its round."""
+    def restore(self) -> Vector:
+        """Resume from the checkpoint; return the faces that assign in its round."""
+        log, state = self.checkpoint.log, self.checkpoint.state
+        assert state is not None
         self._solved, self._history, self._iterations = (
             state[name] for name in ("solved", "rounds", "iterations")
         )
         self._best = None if state["best"] is None else self._with_losses(*state["best"])
-        if self.ascents is None:
-            self._interrupted_face = None if state["loop"] is None else (log, state["loop"])
-        elif state["loop"] is not None:
-            self.ascents.restore(state["loop"])
-            self._is_restored = True
+        self._resumed = None if state["loop"] is None else (log, state["loop"])
         assigning: Vector = state["assigning"]
         return assigning
 
@@ -280,12 +268,12 @@ class Rounds:
 
     def _ascend(self, ascents: FaceAscents, assigning: Vector, *, certify_only: bool) -> Status | None:
         """Take a round of all faces together; return the status that cut it off, or None."""
-        status = Status.INTERRUPTED
-        ascents.assign(assigning, is_resumed=self._is_restored)
-        self._is_restored = False
+        status, resumed = Status.INTERRUPTED, self._resumed
+        ascents.assign(assigning, None if resumed is None else resumed[1])
+        self._resumed = None
         try:
             if not certify_only:
-                save = None if self.writer is None else lambda state: self._save(assigning, loop=state)
+                save = lambda state: self._save(assigning, loop=state)  # noqa: E731
                 status = ascents.run(self.tol, self.max_iter, self.clock, save)
         except KeyboardInterrupt:
             status = interrupted()
@@ -308,8 +296,8 @@ class Rounds:
         crew = self.executor.crew(FaceRecipe(self.recipe, assigning, face))
         problem = state_problem(crew, 1, None, intercept=False)
         state = None
-        if self._interrupted_face is not None:
-            (crew.log[:], state), self._interrupted_face = self._interrupted_face, None
+        if self._resumed is not None:
+            (crew.log[:], state), self._resumed = self._resumed, None
         arguments = (self.tol, 0 if certify_only else self.max_iter, clock, listener())
         save = lambda loop: self._save(assigning, crew.log, loop)  # noqa: E731
         start = assigning[face] if assigning[face].any() else None
@@ -334,7 +322,12 @@ class Rounds:
     def _with_losses(self, assigning: Vector, solved: list[SolvedFace]) -> _Round:
         """Return the end of a round, with the losses of all blocks."""
         faces = np.array([face.v for face in solved])
-        arguments = (self.recipe, scaled(assigning, self.scale), scaled(faces, self.scale))
-        losses = merge(self.executor.each(weigh_faces, [arguments] * self.executor.count))
+        by_block = self.executor.each(
+            assign_block, [(self.recipe, scaled(assigning, self.scale))] * self.executor.count
+        )
+        point = (Multipliers(*no_pairs()[:3]), faces, self.scale, MIN_HINGE_DECREASE)
+        losses = merge(
+            self.executor.each(weigh_block, [(self.recipe, assigned, *point) for assigned in by_block])
+        )
         objective = float((faces**2).sum() + losses.sums["inside"] + losses.sums["held"])
         return _Round(assigning, solved, objective, losses)

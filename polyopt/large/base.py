@@ -61,6 +61,10 @@ class BlockClassifier(PairwiseClassifier):
         The client for Dask collections; None for the current one.
     certificates_, solutions_ : list
         The certificate and the solution of each pair of classes.
+    duals_ : refused
+        The multipliers stay with the blocks.
+    estimators_ : absent
+        The pairs of classes are entries of this classifier's attributes.
     """
 
     _: KW_ONLY
@@ -159,6 +163,8 @@ class BlockClassifier(PairwiseClassifier):
             pair_clock = Clock(None if left is None else left / (len(pairs) - number))
             pair_factors = float(factors[i]), float(factors[j])
             self._fit_pair(number, executor, pair_factors, pair_clock, checkpoint, resume)
+        self.solution_ = self.solutions_[0] if self._is_binary else self.solutions_
+        self.solver_ = self.solutions_[0].solver
         self.n_iter_ = max(max(solution.iterations for solution in self.solutions_), 1)
 
     def _begin(self, pairs: int) -> None:

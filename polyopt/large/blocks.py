@@ -100,10 +100,8 @@ class Report(NamedTuple):
     names: tuple[str, ...] | None = None
 
 
-def inspect_block(
-    samples: Samples, number: int, place: str = "", names: Sequence[str] | None = None
-) -> Report:
-    """Check a block when it is first read.
+def inspect_block(_: None, samples: Samples, number: int, place: str, names: Sequence[str] | None) -> Report:
+    """Check a block when it is first read, as a step of a fold.
 
     number, place: number of the block and its position in a file, for messages.
     names: names of the features; by default the columns of a frame.

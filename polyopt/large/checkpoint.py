@@ -7,6 +7,7 @@ for each iteration, whatever the number of samples. It replaces the previous che
 import json
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import fields
 from enum import Enum
 from io import BytesIO
@@ -33,22 +34,39 @@ def probe(*shape: int) -> NDArray[np.float64]:
     return ((7919.0 * index + 13.0) % 101.0 - 50.0).reshape(shape) / 50.0
 
 
-class CheckpointWriter:
-    """Writer of checkpoints.
+class Checkpoint:
+    """The checkpoint of a fit, to be written, resumed, both or none of it.
 
-    log: the changes, which may grow between two checkpoints.
-    about: identity of machine and samples, in plain values.
+    path: the file to be written, or None.
+    resume: the file to be resumed, or None.
+    identity: returns the identity of machine and samples, in plain values.
+    log: the changes, which may grow between two writings; those of the resumed file at first.
+    state: the resumed state of the loop, or None.
 
     A failure, such as a full disk, does not end a fit: the first one is a warning, the last checkpoint stays,
     and the next call tries again.
     """
 
-    def __init__(self, path: str | Path, log: list[Change], about: dict[str, Any]):
-        check_target(path, "checkpoint")
-        self._path, self.log, self._about, self._has_failed = path, log, about, False
+    def __init__(
+        self, path: str | Path | None, resume: str | Path | None, identity: Callable[[], dict[str, Any]]
+    ):
+        if path is not None:
+            check_target(path, "checkpoint")
+        self._path, self._resume, self._has_failed = path, resume, False
+        self._about = {} if path is None and resume is None else identity()
+        self.log: list[Change] = []
+        self.state: dict[str, Any] | None = None
+        if resume is not None:
+            self.log, self.state = load(resume, self._about)
+
+    def of_part(self, **settings: Any) -> "Checkpoint":
+        """Return the checkpoint of a part of the fit, which is resumed with these settings alone."""
+        return Checkpoint(self._path, self._resume, lambda: self._about | settings)
 
     def __call__(self, state: dict[str, Any]) -> None:
-        """Write the state of the loop."""
+        """Write the state of the loop, if there is a file."""
+        if self._path is None:
+            return
         arrays: list[NDArray[Any]] = []
         head = {"format": _FORMAT, "about": self._about, "log": self.log, "state": state}
         head = {name: _plain(value, arrays) for name, value in head.items()}
@@ -64,6 +82,10 @@ class CheckpointWriter:
                     stacklevel=2,
                 )
             self._has_failed = True
+
+
+NO_CHECKPOINT = Checkpoint(None, None, dict)
+"""Neither a file to be written nor one to be resumed."""
 
 
 def load(path: str | Path, about: dict[str, Any]) -> tuple[list[Change], dict[str, Any]]:

@@ -35,22 +35,26 @@ class Fold(NamedTuple):
 
 
 class Executor(ABC):
-    """Base of the executors; `count` is the number of blocks."""
+    """Base of the executors.
 
-    def __init__(self, count: int):
-        self.count = count
-        self._checksums: list[Checksum | None] = [None] * count
+    parts: for each block its source, or a future of its arrays.
+    names: names of the features, if the parts are futures.
+    count: number of blocks.
+    """
+
+    def __init__(self, parts: Sequence[Any], names: Sequence[str] | None = None):
+        self.parts, self._names, self.count = list(parts), names, len(parts)
+        self._checksums: list[Checksum | None] = [None] * self.count
         self._reports: list[Report] = []
 
     def inspect(self) -> list[Report]:
         """Return the reports on all blocks in their order, which are inspected at the first call."""
         if not self._reports:
-            self._reports = self._inspect()
+            places = [described(part, number) for number, part in enumerate(self.parts)]
+            arguments = [(place, names or self._names) for place, names in places]
+            self._reports = self.each(inspect_block, arguments)
             self._checksums = [report.checksum for report in self._reports]
         return self._reports
-
-    @abstractmethod
-    def _inspect(self) -> list[Report]: ...
 
     @abstractmethod
     def crew(self, recipe: BlockRecipe) -> Crew:
@@ -79,27 +83,19 @@ class Executor(ABC):
         folds = [Fold(None, [(number, more)]) for number, more in enumerate(arguments) if more is not None]
         return self.fold(step, folds, is_over)
 
-    @abstractmethod
     def close(self) -> None:
         """Release all blocks."""
+        return
 
 
 class LocalExecutor(Executor):
     """Executor in this process, on all its threads."""
 
     def __init__(self, source: Source):
-        super().__init__(source.count)
-        self._source = source
-
-    def _inspect(self) -> list[Report]:
-        source = self._source
-        return run_blocks(
-            lambda number: inspect_block(source.read(number), number, *described(source, number)),
-            range(source.count),
-        )
+        super().__init__([source] * source.count)
 
     def _read(self, number: int, *, whole: bool = False) -> Samples:
-        return check_block(self._source.read(number), number, self._checksums[number], whole=whole)
+        return check_block(self.parts[number].read(number), number, self._checksums[number], whole=whole)
 
     def crew(self, recipe: BlockRecipe) -> Crew:
         """Return the solver's blocks of this recipe that are not empty."""
@@ -111,7 +107,7 @@ class LocalExecutor(Executor):
                 block.samples.X = None
             return block
 
-        blocks = run_blocks(make, range(self._source.count))
+        blocks = run_blocks(make, range(self.count))
         numbers = [number for number, block in enumerate(blocks) if block is not None]
         nonempty = [block for block in blocks if block is not None]
 
@@ -145,9 +141,6 @@ class LocalExecutor(Executor):
             return run_blocks(run_fold, folds)
         except _OverError:
             return None
-
-    def close(self) -> None:
-        """Do nothing: no block stays in memory."""
 
 
 class _OverError(Exception):

@@ -91,6 +91,7 @@ def scaled(faces: Vector, scale: float) -> Vector:
 
 
 saved(Pairs)
+_SAVED = ("_W", "_pairs", "_passes", "scans", "_slope", "_bounds")  # attributes in a checkpoint
 
 
 class Setting(NamedTuple):
@@ -139,17 +140,19 @@ class FaceAscents:
 
     # -- rounds ----------------------------------------------------------------------------------
 
-    def assign(self, assigning: Vector, *, is_resumed: bool = False) -> None:
+    def assign(self, assigning: Vector, resumed: dict[str, Any] | None = None) -> None:
         """Assign each sample outside to the face of `assigning` (K, m+1) with its highest score.
 
-        is_resumed: True if these faces assigned already before a checkpoint.
+        resumed: the state of a checkpoint, which was written after these faces had assigned.
         """
-        dtype = np.min_scalar_type(-self._K)
         self._assigned = self._each(
-            assign_block, lambda number: (self._recipe, scaled(assigning, self._scale), dtype)
+            assign_block, lambda number: (self._recipe, scaled(assigning, self._scale))
         )
         self._full = [number for number in self._blocks if len(self._assigned[number])]
-        if is_resumed or not self._passes:
+        if resumed is not None:
+            vars(self).update(resumed)
+            return
+        if not self._passes:
             return
         results = self._each(
             release_block,
@@ -160,9 +163,8 @@ class FaceAscents:
         self.scans, self._slope, self._bounds = 0, self._options.first_slope, []
 
     def run(
-        self, tol: float, max_iter: int | None, clock: Clock,
-        save: Callable[[dict[str, Any]], None] | None = None,
-    ) -> Status:  # fmt: skip
+        self, tol: float, max_iter: int | None, clock: Clock, save: Callable[[dict[str, Any]], None]
+    ) -> Status:
         """Climb until the relative gap, as scans measure it, is `tol`, or for `max_iter` scans."""
         options, is_over = self._options, lambda: clock.is_over
         self._setting = self._setting._replace(single=self._is_small and tol >= options.min_tol_single)
@@ -170,8 +172,7 @@ class FaceAscents:
             if self._fold(sweep_block, [()] * len(self._groups), is_over) is None:
                 return Status.TIME_LIMIT
         while True:
-            if save is not None:
-                save(self.state())
+            save({name: getattr(self, name) for name in _SAVED})
             values = self._scan(tol, is_over)
             if values is None:
                 return Status.TIME_LIMIT
@@ -222,17 +223,20 @@ class FaceAscents:
 
     def _scan(self, tol: float, is_over: Callable[[], bool]) -> tuple[float, float] | None:
         """Scan all samples: return objective and bound, and find active pairs of faces with a large gap."""
-        first_faces = [int(group[0]) for group in self._groups]
-        W_of_groups = [self._W[group] for group in self._groups]
         results = self._each(
             scan_block,
-            lambda number: (self._setting, self._assigned[number], first_faces, W_of_groups,
-                            split_by_groups(self._groups, self._pairs[number])),
+            lambda number: (
+                self._setting,
+                self._assigned[number],
+                self._groups,
+                self._W,
+                self._pairs[number],
+            ),
             is_over,
-        )  # fmt: skip
+        )
         if results is None:
             return None
-        self._pairs = [merge_groups(self._groups, pairs) for _, pairs, _ in results]
+        self._pairs = [pairs for _, pairs, _ in results]
         self.scans += 1
         self._width = sum(entries for *_, entries in results) / max(sum(map(len, self._assigned)), 1)
         squares = np.einsum("kj,kj->k", self._W, self._W)
@@ -307,27 +311,16 @@ class FaceAscents:
         self._passes += 1
         return [state.slopes for state, _ in ends]
 
-    # -- checkpoints -----------------------------------------------------------------------------
-
-    def state(self) -> dict[str, Any]:
-        """Return the state at a scan, for a checkpoint."""
-        names = ("_W", "_pairs", "_passes", "scans", "_slope", "_bounds")
-        return {name: getattr(self, name) for name in names}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Resume from a state; :meth:`assign` is to be called next."""
-        vars(self).update(state)
-
 
 # -- steps of folds ----------------------------------------------------------------------------------
 
 
 def assign_block(
-    _: None, samples: Samples, number: int, recipe: Recipe, assigning: Vector, dtype: np.dtype[Any]
+    _: None, samples: Samples, number: int, recipe: Recipe, assigning: Vector
 ) -> NDArray[np.integer]:
     """Return the face of `assigning` (K, m+1) with the highest score of each sample outside; -1 inside."""
     X, outside = two_classes(samples, recipe)[:2]
-    return assign_faces(X, outside, assigning).astype(dtype)
+    return assign_faces(X, outside, assigning).astype(np.min_scalar_type(-len(assigning)))
 
 
 def release_block(
@@ -352,20 +345,20 @@ def sweep_block(
 
 
 def scan_block(
-    _: None, samples: Samples, number: int, setting: Setting, assigned: Assignment, first_faces: list[int],
-    W_of_groups: list[Vector], pairs_of_groups: list[Pairs],
-) -> tuple[Vector, list[Pairs], int]:  # fmt: skip
-    """Return the loss of a block on every face (K,), the active pairs by groups, and the entries of X."""
+    _: None, samples: Samples, number: int, setting: Setting, assigned: Assignment, groups: Groups, W: Vector,
+    pairs: Pairs,
+) -> tuple[Vector, Pairs, int]:  # fmt: skip
+    """Return the loss of a block on every face (K,), the active pairs, and the entries of X."""
     if not len(assigned):
-        return np.zeros(sum(map(len, W_of_groups))), pairs_of_groups, 0
+        return np.zeros(len(W)), pairs, 0
     block = two_classes(samples, setting.recipe)
     rows = as_rows(block.X)
     results = [
-        _ascent(block, rows, setting, assigned, first, W, pairs, 0).find_active()
-        for first, W, pairs in zip(first_faces, W_of_groups, pairs_of_groups, strict=True)
+        _ascent(block, rows, setting, assigned, int(group[0]), W[group], part, 0).find_active()
+        for group, part in zip(groups, split_by_groups(groups, pairs), strict=True)
     ]
-    losses, pairs = zip(*results, strict=True)
-    return np.concatenate(losses), list(pairs), len(rows.values)
+    losses, active = zip(*results, strict=True)
+    return np.concatenate(losses), merge_groups(groups, active), len(rows.values)
 
 
 def climb_block(

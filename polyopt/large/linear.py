@@ -11,7 +11,7 @@ from polyopt.base.progress import listener
 from polyopt.estimators.parameters import estimator, shared
 from polyopt.large.base import MIN_CERTIFICATE_TOL, BlockClassifier
 from polyopt.large.blocks import Recipe
-from polyopt.large.checkpoint import CheckpointWriter, load
+from polyopt.large.checkpoint import Checkpoint
 from polyopt.large.executor import Executor
 from polyopt.large.summary import checkpoint_identity
 from polyopt.margin.certificate_by_blocks import certify_blocks
@@ -53,14 +53,14 @@ class LinearBlockClassifier(BlockClassifier):
         recipe = Recipe(self.pairs_[number], factors, float(self.C), float(getattr(self, "B", np.inf)))
         D = float(self.D) if hasattr(self, "D") else None
         crew = executor.crew(recipe)
-        problem, resumed = state_problem(crew, 1, D), None
-        identity = {}
-        if checkpoint is not None or resume is not None:
-            identity = checkpoint_identity(executor, recipe, self._title, B=repr(recipe.B), D=D)
-        if resume is not None:
-            crew.log[:], resumed = load(resume, identity)
-        save = None if checkpoint is None else CheckpointWriter(checkpoint, crew.log, identity)
-        solution = solve_problem(problem, self.tol, self.max_iter, clock, listener(), save, resumed)
+        problem = state_problem(crew, 1, D)
+        save = Checkpoint(
+            checkpoint, resume,
+            lambda: checkpoint_identity(executor, recipe, self._title, B=repr(recipe.B), D=D),
+        )  # fmt: skip
+        crew.log[:] = save.log or crew.log
+        save.log = crew.log
+        solution = solve_problem(problem, self.tol, self.max_iter, clock, listener(), save, save.state)
         w, b = solution["w"], float(solution["b"])
         if problem.is_centred:
             b -= float(problem.shift @ w)

@@ -20,7 +20,7 @@ from polyopt.estimators.validation import validated
 from polyopt.large.alternation import Rounds
 from polyopt.large.base import MIN_CERTIFICATE_TOL, BlockClassifier
 from polyopt.large.blocks import Recipe
-from polyopt.large.checkpoint import CheckpointWriter, load
+from polyopt.large.checkpoint import Checkpoint
 from polyopt.large.executor import Executor
 from polyopt.large.face_ascent import FaceAscents, Vector, scaled
 from polyopt.large.sgd import Passes
@@ -83,8 +83,6 @@ class ConvexPolytopeMachine(BlockClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels.
     faces_ : ndarray of shape (pairs, K, m+1)
         The faces, biases last: of one polytope for two classes, else of one for each pair, in the order of
         `pairs_`. Scores of a polytope are ``max_k (W_k'x + b_k)``, positive outside.
@@ -100,8 +98,8 @@ class ConvexPolytopeMachine(BlockClassifier):
         to the one with its highest score.
     starts_ : list
         The solution of the passes of Algorithm 1 of each polytope; None without passes.
-    n_iter_, n_features_in_ : int
-        Largest number of rounds of a polytope; number of features.
+    n_iter_ : int
+        Largest number of rounds of a polytope.
     """
 
     n_faces: int = 3
@@ -195,43 +193,30 @@ class ConvexPolytopeMachine(BlockClassifier):
         summary, scale = summarize(executor.inspect(), recipe), float(self.feature_scale)
         check_sizes(summary.max_entry, summary.total_cost)
         ascents = self._ascents(executor, recipe, summary)
-        identity, state = {}, None
-        if checkpoint is not None or resume is not None:
-            solver = "interior point" if ascents is None else "dual ascent"
-            identity = checkpoint_identity(
-                executor,
-                recipe,
-                "the Convex Polytope Machine",
-                scale=scale,
-                faces=self.n_faces,
-                solver=solver,
-            )
-        if resume is not None:
-            log, state = load(resume, identity)
-        writer = None if checkpoint is None else CheckpointWriter(checkpoint, [], dict(identity))
+        solver = "interior point" if ascents is None else "dual ascent"
+        save = Checkpoint(checkpoint, resume, lambda: checkpoint_identity(
+            executor, recipe, "the Convex Polytope Machine", scale=scale, faces=self.n_faces, solver=solver
+        ))  # fmt: skip
         rounds = Rounds(
-            executor, recipe, clock, writer, ascents, scale, tol=self.tol, max_iter=self.max_iter,
+            executor, recipe, clock, save, ascents, scale, tol=self.tol, max_iter=self.max_iter,
             max_rounds=self.max_rounds, least_fall=self.least_fall,
             proof_tol=max(self.tol, MIN_CERTIFICATE_TOL),
         )  # fmt: skip
         solution_of_passes = None
-        if state is not None and "assigning" in state:
-            assigning = rounds.restore(log, state)
+        if save.state is not None and "assigning" in save.state:
+            assigning = rounds.restore()
         elif self._start is not None:
             assigning = scaled(self._start, 1.0 / scale)
         elif self.n_faces == 1:  # which has one assignment
             assigning = np.zeros((1, self.n_features_in_ + 1))
         else:
             seed = self._seed()
-            identity |= {"pilot": self.pilot, "seed": seed}
-            save = None if checkpoint is None else CheckpointWriter(checkpoint, [], identity)
-            if resume is not None:
-                _, state = load(resume, identity)
             left = clock.left
             solution_of_passes = Passes(
                 executor, recipe, summary, self.n_faces, Clock(None if left is None else 0.5 * left),
-                n_pilot=self.pilot, max_iter=self.max_passes, scale=scale, seed=seed, save=save,
-            ).run(state)  # fmt: skip
+                n_pilot=self.pilot, max_iter=self.max_passes, scale=scale, seed=seed,
+                save=save.of_part(pilot=self.pilot, seed=seed),
+            ).run()  # fmt: skip
             assigning = solution_of_passes["W"]
         was_interrupted = solution_of_passes is not None and solution_of_passes.status is Status.INTERRUPTED
         solution, proof = rounds.run(assigning, certify_only=was_interrupted)

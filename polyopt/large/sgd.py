@@ -31,7 +31,7 @@ from polyopt.base.progress import tell
 from polyopt.cpm.sgd import AVERAGE, LOSS, CpmSgd, faces_of, iterate, precision, running_sum
 from polyopt.cpm.solve import Settings, solve_cpm
 from polyopt.large.blocks import Recipe, TwoClasses, concatenate, two_classes
-from polyopt.large.checkpoint import CheckpointWriter, saved
+from polyopt.large.checkpoint import NO_CHECKPOINT, Checkpoint, saved
 from polyopt.large.executor import Executor, Fold
 from polyopt.large.sources import Samples
 from polyopt.large.summary import Summary, compute_losses
@@ -141,7 +141,7 @@ class Passes:
     n_pilot: samples of the pilot, roughly.
     max_iter: passes through all samples at most.
     scale: factor of every entry of X.
-    save: the writer of a checkpoint after every pass, or None.
+    save: the checkpoint, which is written after every pass.
     history: one record for the start and for each pass.
     best, best_objective: the best measured faces (K, m+1), and their objective.
     """
@@ -155,17 +155,16 @@ class Passes:
     max_iter: int = 30
     scale: float = 1.0
     seed: int = 0
-    save: CheckpointWriter | None = None
+    save: Checkpoint = NO_CHECKPOINT
     options: Options = OPTIONS
     history: list[dict[str, float]] = field(default_factory=list, init=False)
     best: Vector = field(init=False)
     best_objective: float = field(default=math.inf, init=False)
     _sgd: SgdState = field(init=False)  # after the last pass
 
-    def run(self, state: dict[str, Any] | None = None) -> Solution:
+    def run(self) -> Solution:
         """Take passes until the last measurements agree, or a limit, whose pass is dropped.
 
-        state: of a checkpoint that is resumed, to the same bits.
         Returns: ``primal`` has ``W`` (K, m+1), bias last; there are no multipliers. ``iterations`` are
             passes. ``history`` has the estimate of the objective from the steps of each pass, and the
             measured objective of the better of average and last iterate (at the start, after 1, 2, 3, 5, 8,
@@ -173,10 +172,10 @@ class Passes:
             start was measured.
         """
         try:
-            if state is None:
+            if self.save.state is None:
                 self._begin()
             else:
-                vars(self).update(state)
+                vars(self).update(self.save.state)
             status = self._take_passes()
         except KeyboardInterrupt:
             status = interrupted()
@@ -193,9 +192,8 @@ class Passes:
         return self.clock.is_over
 
     def _save(self) -> None:
-        if self.save is not None:
-            names = ("history", "best", "best_objective", "_sgd")
-            self.save({name: getattr(self, name) for name in names})
+        names = ("history", "best", "best_objective", "_sgd")
+        self.save({name: getattr(self, name) for name in names})
 
     def _begin(self) -> None:
         """Begin at the faces of the pilot; at faces of 0 if time is over."""

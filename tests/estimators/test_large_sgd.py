@@ -19,7 +19,7 @@ from polyopt.base import threads
 from polyopt.cpm.sgd import CpmSgd
 from polyopt.large import sgd as by_blocks
 from polyopt.large.blocks import Recipe
-from polyopt.large.checkpoint import CheckpointWriter, load
+from polyopt.large.checkpoint import Checkpoint
 from polyopt.large.executor import LocalExecutor
 from polyopt.large.sgd import Options, Passes, draw_sample, row_order
 from polyopt.large.summary import checkpoint_identity, summarize
@@ -48,13 +48,11 @@ def solve(
     executor, clock = LocalExecutor(source), Clock(time_limit)
     given = {"n_pilot": 60, "max_iter": 3, "seed": 4} | settings
     summary = summarize(executor.inspect(), recipe)
-    identity = checkpoint_identity(executor, recipe, "steps")
-    given["save"] = None if checkpoint is None else CheckpointWriter(checkpoint, [], identity)
-    state = None if resume is None else load(resume, identity)[1]
+    given["save"] = Checkpoint(checkpoint, resume, lambda: checkpoint_identity(executor, recipe, "steps"))
     with pytest.MonkeyPatch.context() as patched:
         if start is not None:
             patched.setattr(Passes, "_solve_pilot", lambda run: (start, steps))
-        return Passes(executor, recipe, summary, n_faces, clock, **given).run(state)
+        return Passes(executor, recipe, summary, n_faces, clock, **given).run()
 
 
 def bits(found):

@@ -6,13 +6,13 @@ from contextlib import contextmanager
 
 import pytest
 
-from polyopt.large.checkpoint import CheckpointWriter
+from polyopt.large.checkpoint import Checkpoint
 
 
 @contextmanager
 def killed_at_save(stop):
     """A fit within raises SystemExit after checkpoint number `stop`; yields a list with an item for each."""
-    saves, save = [], CheckpointWriter.__call__
+    saves, save = [], Checkpoint.__call__
 
     def saving(self, known):
         save(self, known)
@@ -21,5 +21,5 @@ def killed_at_save(stop):
             raise SystemExit
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(CheckpointWriter, "__call__", saving)
+        patched.setattr(Checkpoint, "__call__", saving)
         yield saves
