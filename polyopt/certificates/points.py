@@ -53,7 +53,7 @@ def within_shared_caps(M: Vector, caps: Vector) -> Vector:
     return np.where(exceeds[:, None], M * np.minimum(factor, 1.0)[:, None], M)
 
 
-@np.errstate(invalid="ignore")  # if the sums overflow
+@np.errstate(over="ignore", invalid="ignore")
 def balancing(plus: Ball, minus: Ball) -> tuple[Ball, Ball]:
     """Return the factors min(1, minus/plus) and min(1, plus/minus) of two sums of non-negative multipliers.
 
@@ -61,11 +61,14 @@ def balancing(plus: Ball, minus: Ball) -> tuple[Ball, Ball]:
     """
     factors = []
     for own, other in ((plus, minus), (minus, plus)):
-        if own.upper <= other.lower or not own.mid:
+        if own.upper <= other.lower or not own.mid:  # a sum of 0 has no multipliers above 0
             factors.append(Ball(1.0))
+        elif own.lower <= 0.0:  # underflow
+            factors.append(Ball(0.5, 0.5))
         else:
             mid = np.minimum(other.mid / own.mid, 1.0)
-            low, high = other.lower / own.upper, other.upper / own.lower
-            rad = max(float(mid - low), float(np.minimum(high, 1.0) - mid))
-            factors.append(Ball(mid, rad * ABOVE + 4.0 * UNIT * float(high)))
+            high = np.minimum(other.upper / own.lower, 1.0)
+            rad = np.maximum(mid - other.lower / own.upper, high - mid)
+            # The second term covers the rounding of the quotients, and the third their underflow.
+            factors.append(Ball(mid, rad * ABOVE + 4.0 * UNIT * high + 2.0**-1000))
     return factors[0], factors[1]

@@ -69,9 +69,9 @@ _LESS_EFFORT = "X is large: multipliers for the bound were computed {}. Given mu
 class Options:
     """Effort for the multipliers of a certificate that is given none."""
 
-    max_entries: int = 500_000  # entries of X above which the two limits below hold
-    max_rounds_above: int = 30  # rounds of the ascent
-    min_gap_above: float = 1e-4  # relative gap of penalised faces
+    max_entries: int = 500_000  # X is large if it has more entries
+    max_rounds_above: int = 30  # largest number of rounds of the coordinate ascent if X is large
+    min_gap_above: float = 1e-4  # least relative gap of penalised faces' multipliers if X is large
 
 
 OPTIONS = Options()

@@ -63,14 +63,14 @@ NO_RAY = "No multiple of the point certainly satisfies every hard row."
 class Options:
     """Limits and tolerances of a certificate."""
 
-    max_exact_terms: int = 1_000_000  # terms of rational sums in a proof of infeasibility
-    max_fit_multipliers: int = 600  # multipliers fitted by least squares
-    max_fit_work: float = 2e9  # rows times squared columns of that fit
-    max_kernel_values: float = 4e9  # kernel values that an ascent may compute
-    min_radius: float = 1e-9  # radius of an output from which rounding counts as a violation of a hard row
-    min_ray_share: float = 1e-9  # multipliers of a ray, relative to the largest, below which they count as 0
+    max_exact_terms: int = 1_000_000  # largest number of terms of rational sums in a proof of infeasibility
+    max_fit_multipliers: int = 600  # largest number of multipliers fitted by least squares
+    max_fit_work: float = 2e9  # largest rows times squared columns of a least-squares fit
+    max_kernel_values: float = 4e9  # largest number of kernel values computed in an ascent
+    min_radius: float = 1e-9  # radius above which an output's rounding counts as a violation of a hard row
+    min_ray_share: float = 1e-9  # a ray's multipliers below this fraction of the largest one count as 0
     value_every: int = 20  # steps of ascent between two evaluations of the bound
-    terms_floor: float = 1e-8  # least scale of stationarity, relative to the terms of the sum
+    terms_floor: float = 1e-8  # least scale of stationarity, relative to the largest sum of absolute terms
     gradient_floor: float = 1e-4  # least scale of stationarity, relative to the gradient at the same energy
 
 
@@ -269,9 +269,9 @@ def residuals(program: HingeProgram, tally: Tally, stationary: list[Residual]) -
     units |= {family.slack[0]: family.unit for family in program.rows if family.slack}
 
     def condition_residuals(condition: str, scale: float) -> list[Residual]:
-        rows = [row for name, row in tally.worst if name == condition]
-        unit = {row: 1.0 if condition == "sign" else units[row] for row in rows}
-        return [tally.residual(condition, row, scale * unit[row]) for row in rows]
+        names = [name for each, name in tally.worst if each == condition]
+        unit = {name: 1.0 if condition == "sign" else units[name] for name in names}
+        return [tally.residual(condition, name, scale * unit[name]) for name in names]
 
     balance = []
     if "beta" in tally.sums and program.intercept:
@@ -393,9 +393,8 @@ def find_ray(program: HingeProgram, Z: Vector) -> list[list[Fraction]] | None:
         return None
     if len(support) * X.shape[1] > OPTIONS.max_exact_terms or (sample_total < 0).any():
         return None
-    exact = _fractions(Z[:, support])
-    rounded = _fractions(Z[:, support] / sample_total[support].min())
-    for multipliers in (exact, np.vectorize(lambda x: x.limit_denominator(10**6), otypes=[object])(rounded)):
+    ratios = Z[:, support] / sample_total[support].min()
+    for multipliers in (_fractions(Z[:, support]), _small_fractions(ratios)):
         beta = (rows.sides[:, support].astype(int) * multipliers).sum(axis=0)
         gain = _fractions(rows.kinks) @ multipliers.sum(axis=1)
         if gain <= 0 or (program.intercept and beta.sum() != 0):
@@ -409,6 +408,7 @@ def find_ray(program: HingeProgram, Z: Vector) -> list[list[Fraction]] | None:
 
 
 _fractions = np.vectorize(Fraction, otypes=[object])
+_small_fractions = np.vectorize(lambda x: Fraction(x).limit_denominator(10**6), otypes=[object])
 
 
 # -- a dual bound for a primal point --------------------------------------------------------------

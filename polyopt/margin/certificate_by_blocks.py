@@ -193,16 +193,16 @@ def certify_blocks(
     facts, mean = (None, Ball(0.0)) if sigma is None else (sigma.facts, sigma.mean_output(v))
     values = sums("values", v, offset, scales, shrink, facts, mean).sums
     energy, norm_sq = Ball(v).square_sum(), values["adjoint"].square_sum()
-    gradient, adjoint, unit = v, conditions.sums["adjoint"], 1.0
+    gradient, adjoint, gradient_scale = v, conditions.sums["adjoint"], 1.0
     if sigma is not None:
         energy, norm_sq = sigma.energy(v, values["squares"]), sigma.dual_norm_sq(values, shrink)
-        gradient, unit = sigma.metric.A @ v, sigma.metric.gradient_scale
+        gradient, gradient_scale = sigma.metric.A @ v, sigma.metric.gradient_scale
         adjoint = adjoint - sigma.mean.mid * conditions.sums["beta"]
     costs = dict(zip(scales, (values["cost_surely"], values["cost_possibly"]), strict=True))
     primal = value_between(energy, costs)
     dual = program.bound_from(values["gain"], norm_sq, values["norm_error"])
-    terms = float(np.max(conditions.sums["terms"], initial=0.0))
-    stationary = stationarity(gradient, adjoint, terms, unit, float(primal.mid))
+    adjoint_scale = float(np.max(conditions.sums["terms"], initial=0.0))
+    stationary = stationarity(gradient, adjoint, adjoint_scale, gradient_scale, float(primal.mid))
     return conclude_hinge(program, primal, dual, residuals(program, conditions, stationary), tol)
 
 

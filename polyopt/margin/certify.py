@@ -125,7 +125,14 @@ def certify_sigma_svm(
         geometry, size = SigmaLinearGeometry(X, D, s), X.shape[1]
     else:
         gram, psd_defect = _checked_gram(X, kernel, precomputed)
-        factors = CentredKernel(_gram_array(gram), s).factors
+        if gram.n > MAX_SQUARE_ROWS:
+            raise ValueError(
+                f"X has {gram.n} samples, and the Sigma-SVM's kernel needs the whole Gram matrix: "
+                f"at most {MAX_SQUARE_ROWS} samples can be certified with a kernel"
+            )
+        samples = np.arange(gram.n)
+        K = gram.K if isinstance(gram, MatrixGram) else gram.panel(samples, np.float64).rows(samples)
+        factors = CentredKernel(K, s).factors
         geometry, size = SigmaKernelGeometry(gram, D, s, factors, psd_defect), len(y)
     program = HingeProgram("the Sigma-SVM", geometry, hinge_families(y, C, hard=True))
     v = checked_vector("w", w, (size,))
@@ -284,16 +291,3 @@ def _multipliers_by_name(alpha: ArrayLike | None, **bounds: ArrayLike | None) ->
     if alpha is None and by_name:
         raise ValueError("lam and lam_star are multipliers beside alpha, which is not given")
     return None if alpha is None else {"margin": alpha, **by_name}
-
-
-def _gram_array(gram: Gram) -> NDArray[Any]:
-    """Return the Gram matrix as an array; refuse one that is too large."""
-    if gram.n > MAX_SQUARE_ROWS:
-        raise ValueError(
-            f"X has {gram.n} samples, and the Sigma-SVM's kernel needs the whole Gram matrix: "
-            f"at most {MAX_SQUARE_ROWS} samples can be certified with a kernel"
-        )
-    if isinstance(gram, MatrixGram):
-        return gram.K
-    all_samples = np.arange(gram.n)
-    return gram.panel(all_samples, np.float64).rows(all_samples)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from polyopt.certificates.certificate import Claim, conclude_infeasible, residual
+from polyopt.certificates.points import balancing
 from polyopt.certificates.tally import Tally, merge
 from polyopt.linalg.kernels import MatrixGram
 from polyopt.linalg.rounding import Ball
@@ -51,6 +52,20 @@ def test_a_gradient_is_relative_to_the_largest_of_what_it_is_made_of():
         most = np.abs(np.subtract(gradient, pulled)).max()
         assert (found.value, found.relative) == pytest.approx((most, most / scale))
     assert stationarity(np.zeros(0), np.zeros(0), 1.0, 1.0, 1.0) == []
+
+
+SUMS = (0.0, 1e-310, 2e-310, 0.1, 2.0, 3.0, 1e300)
+
+
+@pytest.mark.parametrize("rad", [0.0, 1e-13])
+@pytest.mark.parametrize(("own", "other"), [(own, other) for own in SUMS[1:] for other in SUMS])
+def test_balancing_encloses_the_factor_of_any_sums_within_their_radii(own, other, rad):
+    found, _ = balancing(Ball(own, rad * own), Ball(other, rad * other))
+    for turn in (-1, 0, 1):
+        off = turn * Fraction(rad) / 2
+        factor = min(Fraction(other) * (1 - off) / (Fraction(own) * (1 + off)), Fraction(1))
+        assert abs(factor - Fraction(float(found.mid))) <= Fraction(float(found.rad))
+    assert found.rad <= 3e-13 or own < 1e-300
 
 
 def test_a_square_that_rounding_makes_negative_is_0():
