@@ -52,18 +52,12 @@ OPTIONS = Options()
 
 
 class Candidate(NamedTuple):
-    """Settings of a fit.
+    """Settings of a fit."""
 
-    n_faces: numbers of faces of the classes -1 and +1.
-    ridge: ρ of a fit to all samples; on a split it is multiplied by the fraction of the weight in training.
-    n_knots: number of knots of every feature (:class:`~polyopt.estimators.hinges.Hinges`).
-    max_numbers: largest number of nonzero weights, biases and knots; None is no limit.
-    """
-
-    n_faces: tuple[int, int]
-    ridge: float
-    n_knots: int = 0
-    max_numbers: int | None = None
+    n_faces: tuple[int, int]  # numbers of faces of the classes -1 and +1
+    ridge: float  # ρ of a fit to all samples; on a split it is multiplied by the weight in training
+    n_knots: int = 0  # number of knots of every feature (:class:`~polyopt.estimators.hinges.Hinges`)
+    max_numbers: int | None = None  # largest number of nonzero weights, biases and knots; None: no limit
 
 
 Structure = tuple[int, tuple[int, int]]  # number of knots, numbers of faces of the classes
@@ -86,16 +80,11 @@ class BinarySplit(NamedTuple):
 
 @dataclass(frozen=True)
 class SplitFeatures:
-    """The splits of the samples, with features for one number of knots.
+    """The splits of the samples, with features for one number of knots."""
 
-    problems: for each split its binary problems, one for each pair of classes.
-    knots (m,): number of knots in each feature; None without knots.
-    penalty: the penalty on the features, with λ and τ of a fit to all samples.
-    """
-
-    problems: Sequence[Sequence[BinarySplit]]
-    knots: Array | None
-    penalty: FacePenalty
+    problems: Sequence[Sequence[BinarySplit]]  # for each split its binary problems, one for each pair
+    knots: Array | None  # (m,), number of knots in each feature; None without knots
+    penalty: FacePenalty  # on the features, with λ and τ of a fit to all samples
 
 
 class _Fit(NamedTuple):

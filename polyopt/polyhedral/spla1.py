@@ -48,6 +48,7 @@ class Options:
     min_step: float = 1e-10  # fraction of a Newton step at which the line search gives up
     max_bfgs_unknowns: int = 200  # up to which BFGS stores a full matrix; beyond that it is L-BFGS
     max_newton_unknowns: int = 6000
+    max_dense_entries: int = 1_000_000  # of X, up to which sparse samples are made dense, which is faster
 
 
 OPTIONS = Options()
@@ -180,8 +181,6 @@ class LogisticCells(Problem[Vector]):
         :mod:`formulations.spla1`.
     inner: largest number of iterations of the engine for a cell in one step.
     tol: relative gap to which a cell's program is solved.
-    max_dense_entries: entries of X up to which sparse samples are made dense, since many small products of
-        sparse matrices take several times as long.
     """
 
     unit = "step"
@@ -190,13 +189,13 @@ class LogisticCells(Problem[Vector]):
     def __init__(
         self, X: Matrix, y: Vector, c: Vector, n_faces: int, *, ridge: float = 1e-3,
         positives: Literal["cell", "all"] = "cell", engine: str = "newton", inner: int = 100,
-        tol: float = 1e-12, max_dense_entries: int = 1_000_000,
+        tol: float = 1e-12,
     ):  # fmt: skip
         check_positives(positives)
         one_of("engine", engine, (*METHODS, "exact"))
         whole("n_faces", n_faces)
         whole("inner", inner)
-        self.X = dense(X) if X.shape[0] * X.shape[1] <= max_dense_entries else X
+        self.X = dense(X) if X.shape[0] * X.shape[1] <= OPTIONS.max_dense_entries else X
         self.y, self.n_faces = y, n_faces
         self.c, self.ridge, self.tol = as_costs(c, len(y)), positive("ridge", ridge), tolerance(tol)
         self.positives, self.engine, self.inner = positives, engine, inner

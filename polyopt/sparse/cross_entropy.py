@@ -42,24 +42,15 @@ _LOCAL, _NOT_LOCAL = "no other one lowers the score", "that none lowers the scor
 
 @dataclass(frozen=True, repr=False)
 class L0Search(Shown):
-    """The record of a search for a pattern.
+    """The record of a search for a pattern."""
 
-    relaxed: lower bound of the relaxation on every score.
-    rounded: score of the relaxation's support, pruned; nan without runs.
-    runs: results of the cross-entropy method; empty if branch and bound had proved its point before.
-    scores: final score of each run, after local search.
-    moves: number of flips and swaps in all runs.
-    is_local_optimum: True if it is proven that no flip and no swap of centres lowers the best score.
-    work: numbers of programs solved, cut off, screened and failed.
-    """
-
-    relaxed: float
-    rounded: float
-    runs: tuple[CrossEntropyResult, ...]
-    scores: tuple[float, ...]
-    moves: int
-    is_local_optimum: bool
-    work: Work
+    relaxed: float  # lower bound of the relaxation on every score
+    rounded: float  # score of the relaxation's support, pruned; nan without runs
+    runs: tuple[CrossEntropyResult, ...]  # empty if branch and bound had proved its point before
+    scores: tuple[float, ...]  # final score of each run, after local search
+    moves: int  # number of flips and swaps in all runs
+    is_local_optimum: bool  # True if it is proven that no flip and no swap lowers the best score
+    work: Work  # numbers of programs solved, cut off, screened and failed
 
     @classmethod
     def none(cls, data: L0Data, u: Vector) -> "L0Search":
@@ -164,8 +155,7 @@ class _Search:
             self._offer(pattern, score, meets(score, self._bound))
         stopped = result.status is Status.INTERRUPTED or clock.is_over
         if flips and not (stopped or meets(self._score, self._bound)):
-            model = PatternLP(scorer.data)
-            descent = descend_by_flips(model, scorer.pool, pattern, clock=clock, work=scorer.work)
+            descent = descend_by_flips(scorer.data, scorer.pool, pattern, clock=clock, work=scorer.work)
             self._moves += descent.moves
             self._offer(descent.pattern, descent.score, descent.is_local_optimum)
             score = min(score, descent.score)
@@ -202,16 +192,9 @@ class _Search:
 
     def _note(self, record: dict[str, float]) -> None:
         """Add a record of a run to the history of the search, and report it."""
-        self.history.append(
-            {
-                **record,
-                "restart": float(len(self.runs)),
-                "iteration": float(len(self.history) + 1),
-                "objective": record["best"],
-                "bound": self._bound,
-                "seconds": self._clock.seconds,
-            }
-        )
+        numbers = {"restart": float(len(self.runs)), "iteration": float(len(self.history) + 1)}
+        values = {"objective": record["best"], "bound": self._bound, "seconds": self._clock.seconds}
+        self.history.append({**record, **numbers, **values})
         tell(self.history[-1])
 
 
@@ -235,31 +218,26 @@ def _solution(
 
 @dataclass(frozen=True)
 class Flipped:
-    """The result of local search.
+    """The result of local search."""
 
-    pattern (p,): the pattern, equal to the support of its coefficients.
-    solution: the solution of its program, or of a larger pattern's if that is better.
-    moves: number of flips and swaps.
-    is_local_optimum: True if it is proven, to the programs' precision, that no flip and no swap lowers the
-        score by more than 1e-9, relative; False if time was up, or a neighbour's program was not solved.
-    """
-
-    pattern: Bits
-    solution: PatternSolution
+    pattern: Bits  # (p,), equal to the support of its coefficients
+    solution: PatternSolution  # of its program, or of a larger pattern's if that is better
     score: float
-    moves: int
+    moves: int  # number of flips and swaps
+    # True if it is proven, to the programs' precision, that no flip and no swap lowers the score by more than
+    # 1e-9, relative; False if time was up, or a neighbour's program was not solved.
     is_local_optimum: bool
     interrupted: bool = False
 
 
-def descend_by_flips(model: PatternLP, pool: CutPool, pattern: Bits, *, clock: Clock, work: Work) -> Flipped:
+def descend_by_flips(data: L0Data, pool: CutPool, pattern: Bits, *, clock: Clock, work: Work) -> Flipped:
     """Flip and swap centres, starting from a pattern (p,), until no flip or swap lowers the score.
 
     The result depends on the initial pattern only, not on earlier cuts or programs: cuts only exclude
     patterns that are no better, and each new pattern is solved without a warm start. New cuts go to `pool`.
     A time limit, or Ctrl-C once there is a score, returns the best pattern so far.
     """
-    descent = _Descent(model, pool, clock, work)
+    descent = _Descent(data, pool, clock, work)
     current = descent.move_to(pattern, 0)
     if not np.isfinite(current.score):
         return current
@@ -277,9 +255,9 @@ def descend_by_flips(model: PatternLP, pool: CutPool, pattern: Bits, *, clock: C
 class _Descent:
     """Local search, with a model for neighbours and one without warm starts for current patterns."""
 
-    def __init__(self, model: PatternLP, pool: CutPool, clock: Clock, work: Work):
-        self.data, self.model, self.pool, self.clock, self.work = model.data, model, pool, clock, work
-        self.cold_model = PatternLP(model.data)
+    def __init__(self, data: L0Data, pool: CutPool, clock: Clock, work: Work):
+        self.data, self.pool, self.clock, self.work = data, pool, clock, work
+        self.model, self.cold_model = PatternLP(data), PatternLP(data)
 
     def move_to(self, pattern: Bits, moves: int, best: PatternSolution | None = None) -> Flipped:
         """Solve a pattern's program, and move on to the support of its coefficients while it is smaller.

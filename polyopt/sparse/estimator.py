@@ -26,8 +26,6 @@ from polyopt.sparse.settings import CrossEntropySettings
 if TYPE_CHECKING:
     from polyopt.sparse.cross_entropy import L0Search
 
-_SOLVERS = ("auto", "ce", "one-norm", "highs", "global", "exact")
-
 
 @estimator
 class CrossEntropySVM(ExpansionClassifier):
@@ -97,7 +95,7 @@ class CrossEntropySVM(ExpansionClassifier):
     _fit_inputs: ClassVar[tuple[str, ...]] = ("_known",)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **EXPANSION_PARAMETERS,
-        "solver": [StrOptions(set(_SOLVERS))],
+        "solver": [StrOptions({"auto", "ce", "one-norm", "highs", "global", "exact"})],
         "search": [CrossEntropySettings, None],
         "random_state": ["random_state"],
     }

@@ -51,12 +51,8 @@ if TYPE_CHECKING:
 
     Marks = NDArray[np.int8]
 
-AT_ZERO, INSIDE, AT_CAP = 0, 1, 2  # position of a column or of a multiplier
-OFF, FREE, ON = -1, 0, 1  # decision of a node about a centre
-PERTURBATION = 1e-8
-"""Relative perturbation of costs and caps, so that no two steps tie."""
-FEASIBILITY = 1e-9
-"""Tolerance for s = 0 and for the bounds of a."""
+AT_ZERO, INSIDE, AT_CAP = range(3)  # position of a column or of a multiplier
+OFF, FREE, ON = range(-1, 2)  # decision of a node about a centre
 
 
 class PivotProgram(Struct):
@@ -66,7 +62,7 @@ class PivotProgram(Struct):
     y, h, g (n,): labels, upper bounds of the multipliers, and right-hand sides.
     cap, full_cap (p,): m, and its value unless the centre is off.
     free_cost, on_cost (p,): costs c of a free centre and of one that is on.
-    tolerance: feasibility tolerance of rows and columns.
+    tolerance: feasibility tolerance, for s = 0 and for the bounds of a.
     """
 
     signature: ClassVar[str] = (
@@ -153,18 +149,18 @@ def problem_of(data: "L0Data") -> Problem:
 
 
 def pivot_program_of(problem: Problem) -> PivotProgram:
-    """Return the simplex method's program, with perturbed costs and caps."""
+    """Return the simplex method's program; costs and caps are perturbed so that no two steps tie."""
     n, p = problem.signed.shape
     # Scale each column by a power of two, which is exact, so that its largest entry is between 1 and 2.
     sizes = np.abs(problem.signed).max(axis=0, initial=0.0)
     units = np.ldexp(1.0, np.where(sizes > 0.0, np.frexp(sizes)[1] - 1, 0))
-    rng = np.random.default_rng(0)
+    rng, perturbation = np.random.default_rng(0), 1e-8
     scaled = problem.signed / units
     return PivotProgram(
         scaled, np.ascontiguousarray(scaled.T), problem.y,
-        problem.caps * (1.0 - PERTURBATION * rng.random(n)), np.ones(n), units.copy(), units,
-        (np.ones(p) + PERTURBATION * rng.random(p)) / units,
-        PERTURBATION * rng.random(p) / units, FEASIBILITY,
+        problem.caps * (1.0 - perturbation * rng.random(n)), np.ones(n), units.copy(), units,
+        (np.ones(p) + perturbation * rng.random(p)) / units,
+        perturbation * rng.random(p) / units, 1e-9,
     )  # fmt: skip
 
 

@@ -18,8 +18,6 @@ from polyopt.margin.claim import state_one_norm
 from polyopt.sparse.certificate import certify_one_norm
 from polyopt.sparse.expansion_classifier import EXPANSION_PARAMETERS, ExpansionClassifier
 
-_ADVICE = "scale the features to unit variance, or choose solver='highs'"
-
 
 @estimator
 class OneNormSVM(ExpansionClassifier):
@@ -72,7 +70,8 @@ class OneNormSVM(ExpansionClassifier):
 
         result = primal(K, y, costs).solve(time_limit=clock.left)
         if not result.primal:
-            raise RuntimeError(f"{type(self).__name__}: no solver found a point ({result.status}); {_ADVICE}")
+            advice = "scale the features to unit variance, or choose solver='highs'"
+            raise RuntimeError(f"{type(self).__name__}: no solver found a point ({result.status}); {advice}")
         # Interior-point solutions have small positive coefficients instead of zeros.
         alpha = np.where(result["alpha"] > 1e-7 * costs, np.minimum(result["alpha"], costs), 0.0)
         b = best_intercept(K @ (y * alpha), y, costs)

@@ -48,28 +48,21 @@ OPTIONS = Options()
 
 @dataclass(frozen=True)
 class PatternSolution:
-    """The solution of a pattern's program.
+    """The solution of a pattern's program; value and bound are evaluated from the data.
 
-    status: SOLVED; INACCURATE if the bound is below the value; a limit; CUT_OFF if the bound is above the
-        cutoff; or FAILED.
-    value: the loss at alpha and b, evaluated from the data: L(σ), or more at a limit; inf without a point.
-    bound: the dual value of u, evaluated from the data: L(σ) or less; 0 if HiGHS failed.
-    alpha (p,): coefficients, 0 where σ is 0; nan if the program was cut off or HiGHS failed.
-    b: the best intercept for alpha, the midpoint if it is not unique; nan if alpha is.
-    u (n,): multipliers of the margin constraints; zeros if HiGHS failed.
-    cut: the constant and the slopes (p,) of L(σ') ≥ constant − slopes·σ', valid for every σ' and any status.
-    warm: True if the solve started from the basis of another pattern.
+    The status is SOLVED; INACCURATE if the bound is below the value; a limit; CUT_OFF if the bound is above
+    the cutoff; or FAILED.
     """
 
     status: Status
-    value: float
-    bound: float
-    alpha: Vector
-    b: float
-    u: Vector
-    cut: tuple[float, Vector]
+    value: float  # the loss at alpha and b: L(σ), or more at a limit; inf without a point
+    bound: float  # the dual value of u: L(σ) or less; 0 if HiGHS failed
+    alpha: Vector  # (p,) coefficients, 0 where σ is 0; nan if the program was cut off or HiGHS failed
+    b: float  # the best intercept for alpha, the midpoint if it is not unique; nan if alpha is
+    u: Vector  # (n,) multipliers of the margin constraints; zeros if HiGHS failed
+    cut: tuple[float, Vector]  # constant and slopes (p,) of L(σ') ≥ constant − slopes·σ', for every σ'
     iterations: int
-    warm: bool
+    warm: bool  # True if the solve started from the basis of another pattern
 
 
 class PatternLP:

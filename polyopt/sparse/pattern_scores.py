@@ -25,20 +25,13 @@ Rows = NDArray[np.intp]
 
 @dataclass
 class Work:
-    """Numbers of programs.
+    """Numbers of programs."""
 
-    programs: linear programs started, including those of the batches' means.
-    cut_off: programs that ended with a proof that the pattern is not elite.
-    screened: patterns without a program, because known cuts prove that they are not elite.
-    timed_out, failed: programs that the time limit stopped, and that HiGHS could not solve; their scores are
-        infinite.
-    """
-
-    programs: int = 0
-    cut_off: int = 0
-    screened: int = 0
-    timed_out: int = 0
-    failed: int = 0
+    programs: int = 0  # linear programs started, including those of the batches' means
+    cut_off: int = 0  # programs that ended with a proof that the pattern is not elite
+    screened: int = 0  # patterns without a program, because known cuts prove that they are not elite
+    timed_out: int = 0  # programs that the time limit stopped; their scores are infinite
+    failed: int = 0  # programs that HiGHS could not solve, likewise
 
     def count(self, solution: PatternSolution) -> None:
         """Add one program."""

@@ -235,7 +235,7 @@ def test_flips_end_at_a_local_optimum_and_never_rise(kind, C):
         scores = all_scores(kind, seed, C)
         rng = np.random.default_rng(seed)
         for start in (np.zeros(P, bool), np.ones(P, bool), rng.random(P) < 0.5):
-            end = descend_by_flips(PatternLP(data), CutPool(data), start, clock=Clock(), work=Work())
+            end = descend_by_flips(data, CutPool(data), start, clock=Clock(), work=Work())
             assert end.is_local_optimum
             assert not end.interrupted
             assert end.score == pytest.approx(scores[tuple(end.pattern.tolist())], rel=1e-9)
@@ -253,7 +253,7 @@ def of_thirty():
 def test_flips_that_run_out_of_time_prove_nothing():
     data = of_thirty()
     start = np.zeros(30, dtype=bool)
-    end = descend_by_flips(PatternLP(data), CutPool(data), start, clock=Clock(1e-9), work=Work())
+    end = descend_by_flips(data, CutPool(data), start, clock=Clock(1e-9), work=Work())
     assert not end.is_local_optimum
     assert end.score <= data.C * 2 * least_class(data) * (1 + 1e-9)
 
@@ -262,11 +262,11 @@ def test_flips_that_run_out_of_time_prove_nothing():
 def test_a_neighbour_without_an_answer_is_no_proof(status, monkeypatch):
     data, solve = of_thirty(), PatternLP.solve
     start = np.zeros(30, dtype=bool)
-    best = descend_by_flips(PatternLP(data), CutPool(data), start, clock=Clock(), work=Work())
+    best = descend_by_flips(data, CutPool(data), start, clock=Clock(), work=Work())
     assert best.is_local_optimum
     monkeypatch.setattr(PatternLP, "solve", lambda self, *a, **k: broken(solve(self, *a, **k), status))
     work = Work()
-    stuck = descend_by_flips(PatternLP(data), CutPool(data), best.pattern, clock=Clock(), work=work)
+    stuck = descend_by_flips(data, CutPool(data), best.pattern, clock=Clock(), work=work)
     assert (work.failed if status is Status.FAILED else work.timed_out) > 0
     assert not stuck.is_local_optimum
     assert stuck.score == best.score
@@ -275,7 +275,7 @@ def test_a_neighbour_without_an_answer_is_no_proof(status, monkeypatch):
 def test_ctrl_c_in_the_flips_keeps_their_best(monkeypatch):
     data, solve = of_thirty(), PatternLP.solve
     start = np.zeros(30, dtype=bool)
-    whole = descend_by_flips(PatternLP(data), CutPool(data), start, clock=Clock(), work=Work())
+    whole = descend_by_flips(data, CutPool(data), start, clock=Clock(), work=Work())
     assert whole.moves >= 3
     reached = []
     for stop in (1, 3, 6, 12):
@@ -287,7 +287,7 @@ def test_ctrl_c_in_the_flips_keeps_their_best(monkeypatch):
             return solve(self, *arguments, **settings)
 
         monkeypatch.setattr(PatternLP, "solve", stopped)
-        end = descend_by_flips(PatternLP(data), CutPool(data), start, clock=Clock(), work=Work())
+        end = descend_by_flips(data, CutPool(data), start, clock=Clock(), work=Work())
         assert end.interrupted
         assert not end.is_local_optimum
         reached.append((end.moves, end.score))
