@@ -315,14 +315,13 @@ class Samples:
         kind = chosen(kernel["kernel"], "linear", "poly", "rbf")
         if kind == "linear":
             return self.times(self.pull(c)), ZERO
-        coef0, degree = (
-            (number(kernel["coef0"]), typed(int, kernel["degree"])) if kind == "poly" else (ZERO, 1)
-        )
+        coef0, degree = ZERO, 1
+        if kind == "poly":
+            coef0, degree = number(kernel["coef0"]), typed(int, kernel["degree"])
         (scale, shift), base = common_denominator([number(kernel["gamma"]) / self.den**2, coef0])
         demand(scale > 0 and 1 <= degree <= 20, "gamma is not positive, or the degree not from 1 to 20")
-        demand(
-            shift >= 0 or kernel["kind"] == "expansion", "the kernel is not semidefinite: coef0 is negative"
-        )
+        is_psd = shift >= 0 or kernel["kind"] == "expansion"  # which need not be
+        demand(is_psd, "coef0 is negative, and the kernel not semidefinite")
         squares = [sum(map(mul, x, x)) for _, x in self.rows]
         (factors, den), total = common_denominator(c), [0] * self.n
         for j in (j for j, factor in enumerate(factors) if factor):
@@ -349,8 +348,10 @@ class Rows:
             """Read a word, a face, or a list of faces, into a container that is quick to search."""
             if type(value) is str:
                 return range(faces) if chosen(value, "all", "none") == "all" else ()
-            found = dict.fromkeys(typed(int, k) for k in (value if type(value) is list else [value]))
-            demand(all(0 <= k < faces for k in found), f"{self.title}: there is no such face")
+            listed = value if type(value) is list else [value]
+            found = dict.fromkeys(typed(int, k) for k in listed)
+            exist = len(found) == len(listed) and all(0 <= k < faces for k in found)
+            demand(exist, f"{self.title}: a face is out of range, or stands twice")
             return found
 
         self.name, self.kink, n = typed(str, family["name"]), number(family["kink"]), len(y)
@@ -366,13 +367,10 @@ class Rows:
         demand(self.side[0] in (1, -1), f"{self.title}: a side is 1, -1 or the label")
         demand(all(cap is None or cap >= 0 for cap in self.cap), "a cap is negative")
         demand(self.pays != "soft" or self.sharp > 0, "the sharpness is not positive")
-        if None in self.cap:
-            demand(
-                self.loss == "hinge" and self.pays != "soft", "an infinite cap is of a hinge that is not soft"
-            )
-        if any(self.one):
-            is_positive = self.loss != "linear" and None not in self.cap
-            demand(is_positive, "at one of the faces a sample pays 0 or more")
+        is_hard_allowed = self.loss == "hinge" and self.pays != "soft"
+        demand(is_hard_allowed or None not in self.cap, "an infinite cap is of a hinge that is not soft")
+        is_positive = self.loss != "linear" and None not in self.cap
+        demand(is_positive or not any(self.one), "at one of the faces a sample pays 0 or more")
 
     def value(self, f: list[Vector], error: Fraction) -> Fraction:
         """Return an upper bound on the losses at scores (by face) that are each within `error`."""
@@ -626,16 +624,11 @@ def prove(claim: Json, path: str, say: Callable[[str], None]) -> None:
     say("they have the digest of the claim")
     program, multipliers = Program(claim["program"], rows, m, y), claim["multipliers"]
     if kind == "infeasible":
-        demand(
-            claim.get("point", {}) == claim.get("claim", {}) == {},
-            "a ray has no point or numbers in FORMAT.md",
-        )
         gain, price = program.bound(multipliers, [])
         is_hard = program.is_square and all(cap is None for family in program.rows for cap in family.cap)
-        demand(
-            is_hard and gain > program.constant and not price,
-            "the multipliers are no ray, as FORMAT.md has it",
-        )
+        is_alone = claim.get("point", {}) == claim.get("claim", {}) == {}
+        is_ray = is_hard and is_alone and gain > program.constant and not price
+        demand(is_ray, "the multipliers are no ray, as FORMAT.md has it")
         say("the multipliers are a ray: no point keeps the rows without slack")
     else:
         high, low, gap = (number(claim["claim"][name]) for name in ("value", "bound", "gap"))
