@@ -36,34 +36,16 @@ _OPTIONS: dict[str, dict[str, Any]] = {"HIGHS": {"mip_rel_gap": 1e-9}}
 
 @dataclass(frozen=True)
 class Check:
-    """One program at one point.
+    """One program at one point."""
 
-    Attributes
-    ----------
-    family, program : str
-        The program.
-    solver : str
-        The source of the point: a solver, or ``"recovered"`` for the map from the dual.
-    value : float
-        The objective at the point; nan without a point.
-    difference : float
-        Relative difference to the value of the pair's primal by its preferred solver.
-    residual : float
-        The worst relative residual of the certificate, or the worst violation of a recovered point.
-    where : str
-        The condition at which it is worst.
-    verdict : str
-        ``"ok"``, ``"FAILS"``, ``"gave up"`` for a solver that states that it has no optimum, or
-        ``"not run"`` for a solver that is not installed.
-    """
-
-    family: str
-    program: str
-    solver: str
-    value: float
-    difference: float
-    residual: float
-    where: str
+    family: str  #: name of the family
+    program: str  #: name of the program
+    solver: str  #: source of the point: a solver, or ``"recovered"`` for the map from the dual
+    value: float  #: objective at the point; nan without a point
+    difference: float  #: relative difference to the value of the pair's primal by its preferred solver
+    residual: float  #: worst relative residual of the certificate, or worst violation of a recovered point
+    where: str  #: the condition of this residual or violation
+    #: ``"ok"``, ``"FAILS"``, ``"gave up"`` if the solver states no optimum, ``"not run"`` if not installed.
     verdict: str
 
 

@@ -15,33 +15,17 @@ from polyopt.methods import METHODS
 
 @dataclass(frozen=True)
 class Comparison:
-    """Rows of a comparison, their data sets, and the arguments; a rich console prints it at any width.
+    """Rows of a comparison, their data sets, and the arguments; a rich console prints it at any width."""
 
-    Attributes
-    ----------
-    rows : tuple of Row
-        In the order of computation: the exact solver's row, then the fast one's.
-    datasets : tuple of Prepared
-        The data sets.
-    seed, seeds, splits, time_limit
-        Arguments of :func:`compare`.
-    seconds : float
-        Total time.
-    interrupted : bool
-        True if the run was stopped before its end.
-    given : str
-        The argument `settings` as text.
-    """
-
-    rows: tuple[Row, ...]
-    datasets: tuple[Prepared, ...]
-    seed: int = 0
+    rows: tuple[Row, ...]  #: in the order of computation: the exact solver's row, then the fast one's
+    datasets: tuple[Prepared, ...]  #: the data sets
+    seed: int = 0  #: as in :func:`compare`, like `time_limit`, `seeds` and `splits`
     time_limit: float | None = None
-    seconds: float = 0.0
-    interrupted: bool = False
+    seconds: float = 0.0  #: total time
+    interrupted: bool = False  #: True if the run was stopped before its end
     seeds: int = 1
     splits: int = 1
-    given: str = ""
+    given: str = ""  #: the argument `settings` as text
 
     @property
     def is_repeated(self) -> bool:

@@ -24,52 +24,28 @@ from polyopt.methods import METHODS
 
 @dataclass(frozen=True)
 class Row:
-    """One fit.
+    """One fit."""
 
-    Attributes
-    ----------
-    data, method, solver, program, settings : str
-        Names of the data set, the method, the solver and the program, and the settings as text.
-    objective, bound, gap, relative_gap : float
-        Primal value and proven bound, from the certificate, and their distance.
-    residual, residual_at : float, str
-        The worst residual of the optimality conditions, relative to its scale; its condition, row and index,
-        empty if every condition holds exactly.
-    claim : str
-        Claim of the certificate: ``optimal``, ``suboptimal_by``, ``stationary``, ``infeasible``, ``none``.
-    complexity, counts : int or None, str
-        Number of support vectors or faces, and which of the two.
-    test_error : float
-        Fraction of the test samples that are misclassified.
-    seconds : float
-        Time of the fit, without imports.
-    status : str
-        Status of the solver, or the reason for which there is no fit.
-    split, seed : int
-        The seeds of the split and of the solver.
-    estimator : object
-        The fitted estimator; None for a failed fit, and for all but the first split and seed.
-    """
-
-    data: str
-    method: str
-    solver: str
-    program: str
-    settings: str
-    objective: float
-    bound: float
-    gap: float
-    relative_gap: float
-    residual: float
-    residual_at: str
-    claim: str
-    complexity: int | None
-    counts: str
-    test_error: float
-    seconds: float
-    status: str
-    split: int = 0
-    seed: int = 0
+    data: str  #: name of the data set
+    method: str  #: name of the method
+    solver: str  #: name of the solver
+    program: str  #: name of the program
+    settings: str  #: settings as text
+    objective: float  #: primal value
+    bound: float  #: proven bound, from the certificate
+    gap: float  #: absolute distance of objective and bound
+    relative_gap: float  #: relative distance of objective and bound
+    residual: float  #: worst residual of the optimality conditions, relative to its scale
+    residual_at: str  #: condition, row and index of `residual`; empty if all conditions hold exactly
+    claim: str  #: of the certificate: optimal, suboptimal_by, stationary, infeasible or none
+    complexity: int | None  #: number of support vectors or faces
+    counts: str  #: unit of the complexity
+    test_error: float  #: fraction of the test samples that are misclassified
+    seconds: float  #: time of the fit, without imports
+    status: str  #: status of the solver, or the reason for which there is no fit
+    split: int = 0  #: seed of the split
+    seed: int = 0  #: seed of the solver
+    #: The fitted estimator; None for a failed fit, and for all but the first split and seed.
     estimator: Any = field(default=None, repr=False, compare=False)
 
     def to_dict(self) -> dict[str, Any]:

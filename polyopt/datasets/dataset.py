@@ -16,41 +16,19 @@ Labels: TypeAlias = NDArray[Any]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
-    """A labelled data set.
+    """A labelled data set."""
 
-    Parameters
-    ----------
-    name : str
-        Its name; of a public set, its name for :func:`polyopt.datasets.load`.
-    X : ndarray or csr_matrix, shape (n, m)
-        Features, float64 (``mnist`` alone keeps its uint8 pixels).
-    y : ndarray, shape (n,)
-        Labels as published: integers where they are whole numbers, else floats or strings.
-    target_names : tuple of str
-        Meaning of each label, in the order of the sorted labels.
-    feature_names : tuple of str, optional
-        Names of the m columns, if the source has some.
-    description : str
-        Meaning of the rows, source and licence.
-    X_test, y_test : optional
-        The publisher's test part, of the same width.
-    preparation : ColumnTransformer, optional
-        Unfitted transformer of X to numbers, if X has texts or missing values
-        (:func:`polyopt.datasets.fit_preparation`).
-    target : str or int, optional
-        Name or place of the label column in its file.
-    """
-
-    name: str
-    X: Features
-    y: Labels
-    target_names: tuple[str, ...]
-    feature_names: tuple[str, ...] | None = None
-    description: str = ""
-    X_test: Features | None = None
-    y_test: Labels | None = None
+    name: str  #: its name; of a public set, its name for :func:`polyopt.datasets.load`
+    X: Features  #: features (n, m), float64; ``mnist`` alone keeps its uint8 pixels
+    y: Labels  #: labels (n,) as published: integers if all are whole numbers, else floats or strings
+    target_names: tuple[str, ...]  #: meaning of each label, in the order of the sorted labels
+    feature_names: tuple[str, ...] | None = None  #: names of the m columns, if the source has some
+    description: str = ""  #: meaning of the rows, source and licence
+    X_test: Features | None = None  #: features of the publisher's test part, of the same width
+    y_test: Labels | None = None  #: labels of the test part
+    #: Unfitted transformer of texts or missing values (:func:`polyopt.datasets.fit_preparation`).
     preparation: "ColumnTransformer | None" = None
-    target: str | int | None = None
+    target: str | int | None = None  #: name or place of the label column in its file
 
     def __post_init__(self) -> None:
         _check_part("X", self.X, "y", self.y)

@@ -18,38 +18,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Entry:
-    """A named public data set, described without loading it.
+    """A named public data set, described without loading it."""
 
-    name: the set's name for :func:`polyopt.datasets.load`.
-    about: meaning of the rows and the labels.
-    source, licence: origin and terms, as far as known.
-    n_samples, n_test: rows of the training part, and of the publisher's test part (0 if there is none).
-    counts, counts_test: rows per label; ``None`` if the publisher does not state the number.
-    target_names: meaning of each label, in the order of the sorted labels.
-    files: names (without .npz) a local file may have; the first is the set's own.
-    url: a person's address for the download; empty for the sets that need no download.
-    form: format of the publisher's files.
-    downloads: the publisher's files, each with its digest, "" if none is known; none if scikit-learn fetches
-        and checks the set.
-    dtype: numpy's name of the element type of X.
-    """
-
-    name: str
-    about: str
+    name: str  #: the set's name for :func:`polyopt.datasets.load`
+    about: str  #: meaning of the rows and the labels
+    #: source, licence: origin and terms, as far as known.
     source: str
     licence: str
+    #: n_samples, n_test: rows of the training part, and of the publisher's test part (0 if there is none).
     n_samples: int
     n_test: int
     n_features: int
+    #: counts, counts_test: rows per label; ``None`` if the publisher does not state the number.
     counts: Mapping[int, int | None]
     counts_test: Mapping[int, int | None]
-    target_names: tuple[str, ...]
+    target_names: tuple[str, ...]  #: meaning of each label, in the order of the sorted labels
     feature_names: tuple[str, ...] | None
-    files: tuple[str, ...]
-    url: str
-    form: str
+    files: tuple[str, ...]  #: names (without .npz) a local file may have; the first is the set's own
+    url: str  #: a person's address for the download; empty for the sets that need no download
+    form: str  #: format of the publisher's files
+    #: The publisher's files, each with its digest, "" if none is known; none if scikit-learn fetches and
+    #: checks the set.
     downloads: Mapping[str, str]
-    dtype: str
+    dtype: str  #: numpy's name of the element type of X
 
     @classmethod
     def of(cls, name: str, told: dict[str, Any]) -> "Entry":

@@ -47,18 +47,10 @@ class DataFileError(ValueError):
 
 @dataclass(frozen=True)
 class Source:
-    """A table's bytes, which can be read any number of times.
+    """A table's bytes, which can be read any number of times."""
 
-    Attributes
-    ----------
-    path : Path
-        The file, or a name of standard input for messages.
-    content : bytes or None
-        The bytes of a pipe or a compressed file; None for a plain file.
-    """
-
-    path: Path
-    content: bytes | None = None
+    path: Path  #: the file, or a name of standard input for messages
+    content: bytes | None = None  #: bytes of a pipe or a compressed file; None for a plain file
 
     @property
     def name(self) -> str:

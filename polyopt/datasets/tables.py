@@ -150,18 +150,14 @@ def _plain(text: str) -> str:
 
 
 class Layout(NamedTuple):
-    """The layout of a table.
+    """The layout of a table."""
 
-    header, header_end: names of all columns, if the first row has them, and its last line number.
-    width: number of columns.
-    target: place of the label column, if there is one.
-    separator, decimal: separator of cells, and decimal mark.
-    """
-
+    #: header, header_end: names of all columns, if the first row has them, and its last line number.
     header: list[str] | None
     header_end: int
-    width: int
-    target: int | None
+    width: int  #: number of columns
+    target: int | None  #: place of the label column, if there is one
+    #: separator, decimal: separator of cells, and decimal mark.
     separator: str
     decimal: str
 
@@ -346,16 +342,13 @@ def _place(source: Source, target: int | str | None, cells: list[str]) -> int | 
 
 
 class Table(NamedTuple):
-    """A table as read: features X (n, m), float64 or, with texts, objects, and the labels' cells.
-
-    text: places of the columns of texts among the features.
-    """
+    """A table as read: features X (n, m), float64 or, with texts, objects, and the labels' cells."""
 
     source: Source
     layout: Layout
     X: NDArray[Any]
     labels: list[str]
-    text: tuple[int, ...] = ()
+    text: tuple[int, ...] = ()  #: places of the columns of texts among the features
 
 
 def read_csv(
@@ -575,18 +568,12 @@ def _first_byte(source: Source, layout: Layout) -> int:
 
 
 class _Column(NamedTuple):
-    """A column of cells.
+    """A column of cells."""
 
-    values (n,): its numbers, NaN for other cells.
-    gaps: rows without a value.
-    broken: errors of the cells that are neither numbers nor missing, by row.
-    texts: number of cells that do not spell a number.
-    """
-
-    values: NDArray[np.float64]
-    gaps: list[int]
-    broken: dict[int, str]
-    texts: int
+    values: NDArray[np.float64]  # (n,), its numbers, NaN for other cells
+    gaps: list[int]  # rows without a value
+    broken: dict[int, str]  # errors of the cells that are neither numbers nor missing, by row
+    texts: int  # number of cells that do not spell a number
 
     @property
     def is_text(self) -> bool:

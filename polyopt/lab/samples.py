@@ -26,12 +26,7 @@ _PROVEN = (Claim.OPTIMAL, Claim.STATIONARY)
 
 @dataclass(frozen=True)
 class RowAtPoint:
-    """A constraint row at one point, with its multiplier, its slack, and the output at its face.
-
-    is_leftover: True if the multiplier is determined by others, as that of a slack is.
-    is_zero: True if the multiplier counts as 0.
-    xi: the slack variable of the row, None if the program has none.
-    """
+    """A constraint row at one point, with its multiplier, its slack, and the output at its face."""
 
     row: str
     letter: str
@@ -40,24 +35,19 @@ class RowAtPoint:
     slack: float | None
     output: float
     state: str
-    is_leftover: bool
-    is_zero: bool
-    xi: float | None
+    is_leftover: bool  #: True if the multiplier is determined by others, as that of a slack is
+    is_zero: bool  #: True if the multiplier counts as 0
+    xi: float | None  #: the slack variable of the row, None if the program has none
 
 
 @dataclass(frozen=True)
 class DualRows:
-    """Rows of a solution at its points, from ``duals_``.
-
-    program: the program's rows by the letters of their multipliers.
-    leftovers: letters of multipliers that are determined by others.
-    zero: largest multiplier that counts as 0.
-    """
+    """Rows of a solution at its points, from ``duals_``."""
 
     frame: pd.DataFrame
-    program: dict[str, Row]
-    leftovers: tuple[str, ...]
-    zero: float
+    program: dict[str, Row]  #: the program's rows by the letters of their multipliers
+    leftovers: tuple[str, ...]  #: letters of multipliers that are determined by others
+    zero: float  #: largest multiplier that counts as 0
 
     @property
     def has_multipliers(self) -> bool:

@@ -43,25 +43,19 @@ _WITH_GAMMA = ("rbf", "poly")
 
 @dataclass(frozen=True)
 class Setting:
-    """A parameter of estimators with a control on the page.
-
-    kind: ``"number"``, ``"integer"``, ``"flag"`` or ``"choice"``.
-    low, high, log: range of a number; its slider is logarithmic if `log`.
-    choices: values of a choice.
-    tuned: True if the data choose the value by default.
-    kernels: kernels with this parameter; empty for all.
-    """
+    """A parameter of estimators with a control on the page."""
 
     name: str
     title: str
-    kind: str
+    kind: str  #: ``"number"``, ``"integer"``, ``"flag"`` or ``"choice"``
+    #: low, high, log: range of a number; its slider is logarithmic if `log`.
     low: float = 0.0
     high: float = 0.0
     log: bool = False
-    choices: tuple[object, ...] = ()
+    choices: tuple[object, ...] = ()  #: values of a choice
     default: object = None
-    tuned: bool = False
-    kernels: tuple[str, ...] = ()
+    tuned: bool = False  #: True if the data choose the value by default
+    kernels: tuple[str, ...] = ()  #: kernels with this parameter; empty for all
 
     def shown(self) -> dict[str, Any]:
         """Return plain values."""

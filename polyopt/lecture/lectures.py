@@ -17,18 +17,12 @@ from polyopt.methods.registry import families
 
 @dataclass(frozen=True)
 class Lecture:
-    """A lecture.
+    """A lecture."""
 
-    name: its name on the command line, and of its chapter in ``polyopt/handbook/chapters``.
-    title: its heading.
-    chapters: its chapters of :mod:`polyopt.exercises`.
-    families: its families of programs; each name stands for all that begin with it.
-    """
-
-    name: str
-    title: str
-    chapters: tuple[str, ...]
-    families: tuple[str, ...]
+    name: str  #: its name on the command line, and of its chapter in ``polyopt/handbook/chapters``
+    title: str  #: its heading
+    chapters: tuple[str, ...]  #: its chapters of :mod:`polyopt.exercises`
+    families: tuple[str, ...]  #: its families of programs; each name stands for all that begin with it
 
     def programs(self) -> list[Program]:
         """Return the programs of the families, in the order in which they are named here."""

@@ -26,85 +26,45 @@ class Method:
 
     It is plain data: code is given by a dotted name, such as ``"polyopt.margin.svm.SVM"``, and imported when
     it is needed.
-
-    Attributes
-    ----------
-    name : str
-        Name in commands, such as ``"rmm-rbf"``.
-    title : str
-        Name in words.
-    families : mapping of str to str
-        Families of programs: the name, and the module whose ``pairs(seed)`` and, if it has one,
-        ``singles(seed)`` state the programs on small random data. Their names begin with the family's.
-    programs : tuple of str
-        The program, such as ``"rmm.qp"``, and its dual, which both solvers solve.
-    variants : mapping of str to (str, str)
-        Program and dual instead of `programs` by a setting, if it has another value than the estimator's
-        default.
-    home : str
-        Module and class of the estimator. It takes the settings, `time_limit`, and `solver`: ``"exact"``,
-        ``"auto"`` or the others named here. Besides scikit-learn's interface it has ``certificate(tol)``,
-        ``solution_`` and ``duals_``, and for the report ``history_``, as subclasses of
-        :class:`polyopt.estimators.base.PairwiseClassifier` do.
-    fast : str
-        Its fast or stochastic solver; the other is ``"exact"``.
-    unit : str
-        Noun for the iterations of the fast solver.
-    counts : str
-        Unit of :meth:`complexity`: ``"support vectors"``, from ``support_``, or ``"faces"``, from
-        ``assignment_``.
-    settings : dict
-        Parameters of the estimator, without solver and limits.
-    tuned, rule, tuning : str
-        The setting that depends on the data, empty for none; the rule for it in words; and the dotted name
-        of the function that chooses it from the training data, the labels and the other settings.
-    proving : str
-        The solver that proves the optimum if the others prove less; empty for none.
-    is_bound_stated : bool
-        True if the bound of the proving solver is stated by an integer solver.
-    besides : tuple of str
-        Further solvers, compared together with the proving one.
-    is_integer : bool
-        True if the program has integer variables, and so may take very long.
-    duals_of : str
-        The program whose multipliers the estimator has, if it is not the first of `programs`.
-    leftovers : tuple of str
-        Letters of multipliers that are a cost minus another multiplier; they are printed last.
-    slopes : str
-        Dotted name of the function for derivatives of the optimal value in the parameters, which takes a
-        fitted binary machine and a tolerance to a list of :class:`formulations.sensitivity.Sensitivity`;
-        empty for none.
-    crosschecks : tuple of str
-        Modules whose ``CHECKS`` are the method's identities.
-    keeps : tuple of str
-        Classes of objects in a fitted estimator, besides the estimator's and
-        :class:`formulations.language.solution.Solution`; a saved model may contain no others.
-    exports : mapping of str to str
-        Further names in :mod:`polyopt` itself, besides the estimator, and their modules.
     """
 
-    name: str
-    title: str
+    name: str  #: name in commands, such as ``"rmm-rbf"``
+    title: str  #: name in words
+    #: Families of programs: the name, and the module whose ``pairs(seed)`` and, if it has one,
+    #: ``singles(seed)`` state the programs on small random data. Their names begin with the family's.
     families: Mapping[str, str]
-    programs: tuple[str, str]
+    programs: tuple[str, str]  #: the program, such as ``"rmm.qp"``, and its dual, which both solvers solve
+    #: Module and class of the estimator. It takes the settings, `time_limit`, and `solver`: ``"exact"``,
+    #: ``"auto"`` or the others named here. Besides scikit-learn's interface it has ``certificate(tol)``,
+    #: ``solution_`` and ``duals_``, and for the report ``history_``, as subclasses of
+    #: :class:`polyopt.estimators.base.PairwiseClassifier` do.
     home: str
-    fast: str
-    unit: str = "iterations"
+    fast: str  #: the fast or stochastic solver; the other is ``"exact"``
+    unit: str = "iterations"  #: noun for the iterations of the fast solver
+    #: Unit of :meth:`complexity`, which counts ``support_``; ``"faces"`` for those of ``assignment_``.
     counts: str = "support vectors"
+    #: Parameters of the estimator, without solver and limits.
     settings: Mapping[str, Any] = field(default_factory=dict)
-    tuned: str = ""
-    rule: str = ""
+    tuned: str = ""  #: the setting that depends on the data; empty for none
+    rule: str = ""  #: the rule for the tuned setting, in words
+    #: Dotted name of the function that chooses it from training data, labels and the other settings.
     tuning: str = ""
-    proving: str = ""
-    is_bound_stated: bool = False
-    besides: tuple[str, ...] = ()
-    is_integer: bool = False
-    duals_of: str = ""
-    leftovers: tuple[str, ...] = ()
+    proving: str = ""  #: the solver that proves the optimum if the others prove less; empty for none
+    is_bound_stated: bool = False  #: True if the proving solver's bound is stated by an integer solver
+    besides: tuple[str, ...] = ()  #: further solvers, compared together with the proving one
+    is_integer: bool = False  #: True if the program has integer variables, and so may take very long
+    duals_of: str = ""  #: the program of the estimator's multipliers, if not the first of `programs`
+    leftovers: tuple[str, ...] = ()  #: letters of multipliers that are a cost minus another, printed last
+    #: Dotted name of the function for derivatives of the optimal value in the parameters: from a fitted
+    #: binary machine and a tolerance to a list of :class:`formulations.sensitivity.Sensitivity`.
     slopes: str = ""
-    crosschecks: tuple[str, ...] = ()
+    crosschecks: tuple[str, ...] = ()  #: modules whose ``CHECKS`` are the method's identities
+    #: Classes of objects in a fitted estimator, besides the estimator's and
+    #: :class:`formulations.language.solution.Solution`; a saved model may contain no others.
     keeps: tuple[str, ...] = ()
+    #: Further names in :mod:`polyopt` itself, besides the estimator, and their modules.
     exports: Mapping[str, str] = field(default_factory=dict)
+    #: Program and dual instead of `programs` by a setting, if it has another value than the default.
     variants: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -37,25 +37,13 @@ class Model:
     """A fitted pipeline with the names of its columns and the facts of its fit.
 
     Columns of a frame are found by their names, in any order; those of an array are in the order of the fit.
-
-    Attributes
-    ----------
-    pipeline : Pipeline
-        scikit-learn's: imputer, encoder and scaler, as far as the fit had them, and the machine last.
-    feature_names : list of str or None
-        Names of the columns, in the order of the fit.
-    target : str or int
-        Name or place of the label column in the file of the fit.
-    method : str
-        Name of the method.
-    facts : mapping
-        Facts of the fit, as of :func:`polyopt.models.facts_of_fit`; empty if a machine alone was saved.
     """
 
-    pipeline: Pipeline
-    feature_names: list[str] | None
-    target: str | int
-    method: str
+    pipeline: Pipeline  #: imputer, encoder and scaler, as far as the fit had them, and the machine last
+    feature_names: list[str] | None  #: names of the columns, in the order of the fit
+    target: str | int  #: name or place of the label column in the file of the fit
+    method: str  #: name of the method
+    #: Facts of the fit, as of :func:`polyopt.models.facts_of_fit`; empty if a machine alone was saved.
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod

@@ -34,23 +34,16 @@ _SCALERS = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
 
 
 class Feature(NamedTuple):
-    """A feature of the machine, ``(value - centre) / scale``.
+    """A feature of the machine, ``(value - centre) / scale``."""
 
-    column: the column of the table.
-    text: for an indicator, the text for which the value is 1.
-    is_gap: True if the value is 1 for a missing cell and 0 for others.
-    knot: for a hinge, the knot: the value is ``max(0, number - knot)``.
-    centre, scale: shift and divisor of the composition of all scalers.
-    mean: the mean, or the median, that a scaler subtracted.
-    """
-
-    column: int
-    text: str | None = None
-    is_gap: bool = False
-    knot: float | None = None
+    column: int  #: the column of the table
+    text: str | None = None  #: for an indicator, the text for which the value is 1
+    is_gap: bool = False  #: True if the value is 1 for a missing cell and 0 for others
+    knot: float | None = None  #: for a hinge, the knot: the value is ``max(0, number - knot)``
+    #: centre, scale: shift and divisor of the composition of all scalers.
     centre: float = 0.0
     scale: float = 1.0
-    mean: float | None = None
+    mean: float | None = None  #: the mean, or the median, that a scaler subtracted
 
     @property
     def is_number(self) -> bool:
@@ -60,16 +53,11 @@ class Feature(NamedTuple):
 
 @dataclass(frozen=True)
 class RawUnits:
-    """The features of a machine in the columns of its table.
+    """The features of a machine in the columns of its table."""
 
-    columns: the columns' names.
-    features: in the machine's order.
-    fills: for each column the substitute of a missing value, or None.
-    """
-
-    columns: tuple[str, ...]
-    features: tuple[Feature, ...]
-    fills: tuple[float | str | None, ...]
+    columns: tuple[str, ...]  #: the columns' names
+    features: tuple[Feature, ...]  #: in the machine's order
+    fills: tuple[float | str | None, ...]  #: for each column the substitute of a missing value, or None
 
     @classmethod
     def of(cls, steps: Sequence[tuple[str, Any]], columns: Sequence[str]) -> "RawUnits":

@@ -30,19 +30,15 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Rules:
-    """The polytopes of a machine of two classes, in the units of the table.
+    """The polytopes of a machine of two classes, in the units of the table."""
 
-    model: the model.
-    polytopes: one, or two that decide by the difference of their scores; or the pieces of a union.
-    inside, outside: the labels of each.
-    is_union: True if the inside is the union of the polytopes.
-    """
-
-    model: Model
+    model: Model  #: the model
+    #: One, or two that decide by the difference of their scores; or the pieces of a union.
     polytopes: tuple[Polytope, ...]
+    #: inside, outside: the labels of each.
     inside: tuple[Label, ...]
     outside: tuple[Label, ...]
-    is_union: bool = False
+    is_union: bool = False  #: True if the inside is the union of the polytopes
 
     @classmethod
     def of(cls, model: Model, shown: Callable[[str], str] = str) -> Self:

@@ -56,7 +56,7 @@ def decision_boundary(
     title : str
         Title of the picture.
     ax : Axes or array of Axes, optional
-        Axes for each panel, or one that the panels divide; a new figure by default. It is returned.
+        Axes for each panel, which are returned; a new figure by default.
     """
     is_single = not isinstance(estimator, Mapping)
     machines: Mapping[str, Any] = {title: estimator} if is_single else estimator

@@ -77,8 +77,7 @@ def new_figure(width: float = 5.0, height: float = 4.0) -> Figure:
 class Panels:
     """The panels of a picture, on a new figure of `width` times `height` inches or on the axes `ax`.
 
-    ``with Panels(ax, 5.0, 4.0) as panels`` draws in the package's style. `ax` is one axes for each panel, or
-    one that the panels divide.
+    ``with Panels(ax, 5.0, 4.0) as panels`` draws in the package's style. `ax` is one axes for each panel.
     """
 
     def __init__(self, ax: SomeAxes | None, width: float, height: float):
@@ -111,10 +110,8 @@ class Panels:
             self._panels = self.figure.subplots(rows, columns, squeeze=False, **settings)
         elif len(self._axes) == rows * columns:
             self._panels = np.array(self._axes, dtype=object).reshape(rows, columns)
-        elif len(self._axes) == 1:
-            self._panels = _divided(self._axes[0], rows, columns, settings)
         else:
-            raise ValueError(f"ax must be one, or {rows * columns} for the panels, not {len(self._axes)}")
+            raise ValueError(f"ax must be {rows * columns} axes, one a panel, not {len(self._axes)}")
         return self._panels
 
     def legend(self, columns: int, handles: Sequence[Artist] = (), *, beside: bool = False) -> None:
@@ -144,17 +141,6 @@ class Panels:
             self.figure.suptitle(text, x=0.01, ha="left", fontsize=10, fontweight="bold")
         elif text:
             self._axes[0].set_title(text)
-
-
-def _divided(ax: Axes, rows: int, columns: int, settings: dict[str, Any]) -> NDArray[Any]:
-    """Divide a subplot into panels, and hide its own axes."""
-    shared = {name: settings.pop(name) for name in ("sharex", "sharey") if name in settings}
-    subplot = ax.get_subplotspec()
-    if subplot is None:
-        raise ValueError("ax must be a subplot, as of figure.add_subplot(), if a picture has several panels")
-    ax.set_axis_off()
-    panels: NDArray[Any] = subplot.subgridspec(rows, columns, **settings).subplots(squeeze=False, **shared)
-    return panels
 
 
 def machine_of(subject: Any) -> Any:

@@ -30,15 +30,12 @@ _MAX_LENGTH = 1_000_000  # characters of a statement, as many as SQLite takes by
 
 @dataclass(frozen=True)
 class Reading:
-    """The features of a polytope in the columns of a table.
+    """The features of a polytope in the columns of a table."""
 
-    columns: names of the columns.
-    features: column of each feature and, for an indicator, the text for which it is 1.
-    fills: substitute of a missing value for each column; None if a row without a value has no label.
-    """
-
-    columns: Sequence[str]
+    columns: Sequence[str]  #: names of the columns
+    #: Column of each feature and, for an indicator, the text for which it is 1.
     features: Sequence[tuple[int, str | None]]
+    #: Substitute of a missing value for each column; None if a row without a value has no label.
     fills: Sequence[float | str | None]
 
     @classmethod

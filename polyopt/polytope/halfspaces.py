@@ -36,18 +36,11 @@ _OPTIMAL, _UNBOUNDED, _NEITHER = 0, 3, 4  # statuses of scipy's linprog
 
 @dataclass(frozen=True)
 class Ball:
-    """The largest ball within some half-spaces.
+    """The largest ball within some half-spaces."""
 
-    Attributes
-    ----------
-    centre : ndarray of shape (m,)
-        Its centre, the Chebyshev centre; some point inside if the radius is inf.
-    radius : float
-        Its radius in the units of x: 0 for a flat set, and inf if balls of any size fit. For an empty set,
-        minus the distance by which every face has to move outwards until a point is inside.
-    """
-
-    centre: Array
+    centre: Array  #: the Chebyshev centre (m,); some point inside if the radius is inf
+    #: Radius in the units of x: 0 for a flat set, inf if balls of any size fit. For an empty set, minus the
+    #: distance by which every face has to move outwards until a point is inside.
     radius: float
 
     def __str__(self) -> str:

@@ -28,23 +28,17 @@ _MIN_VIOLATION = 1e-9  # in spreads, of a row; a projection on a row satisfies i
 
 @dataclass(frozen=True)
 class Question:
-    """The sample, the units of distance, and the changes that are allowed.
+    """The sample, the units of distance, and the changes that are allowed."""
 
-    x (m,): the sample.
-    spread (m,): the unit in which each feature's change is measured.
-    low, high (m,): bounds on the features.
-    held (m,): mask of the features that may not change.
-    groups: places of indicators of which one is 1 and the others are 0, an array for each column.
-    gaps: pairs of places, of a missing number and of its indicator.
-    """
-
-    x: Array
-    spread: Array
+    x: Array  #: (m,), the sample
+    spread: Array  #: (m,), the unit in which each feature's change is measured
+    #: low, high: (m,), bounds on the features.
     low: Array
     high: Array
-    held: NDArray[np.bool_]
+    held: NDArray[np.bool_]  #: (m,), mask of the features that may not change
+    #: Places of indicators of which one is 1 and the others are 0, an array for each column.
     groups: tuple[NDArray[np.intp], ...] = ()
-    gaps: tuple[NDArray[np.intp], ...] = ()
+    gaps: tuple[NDArray[np.intp], ...] = ()  #: pairs of places, of a missing number and of its indicator
 
     @classmethod
     def of(
@@ -86,43 +80,31 @@ class Question:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a region, with multipliers that bound its distance from below, or prove it empty.
+    """A part of a region, with multipliers that bound its distance from below, or prove it empty."""
 
-    question: the question with the bounds of this part.
-    rows, multipliers (r,): rows that hold in the part, and their multipliers.
-    is_empty: True if the multipliers are a ray.
-    """
-
-    question: Question
+    question: Question  #: the question with the bounds of this part
+    #: rows, multipliers: (r,), rows that hold in the part, and their multipliers.
     rows: Rows
     multipliers: Array
-    is_empty: bool = False
+    is_empty: bool = False  #: True if the multipliers are a ray
 
 
 @dataclass(frozen=True)
 class Nearest:
-    """The nearest point of a region.
+    """The nearest point of a region."""
 
-    status: ``SOLVED``; ``INFEASIBLE`` if the region has no point that the question allows; or a limit, with
-        an incumbent.
-    point (m,): the point.
-    distance, bound: its distance, in spreads, and a lower bound on the distance of the region.
-    rows: the rows of its case and of its choices.
-    solution: the projection on these rows, with its multipliers.
-    question: the question with the bounds of the choices among categories.
-    nodes: number of projections.
-    parts: the parts into which the region was divided, with the bound of each.
-    """
-
+    #: ``SOLVED``; ``INFEASIBLE`` if the region has no point that the question allows; or a limit, with an
+    #: incumbent.
     status: Status
-    point: Array | None
+    point: Array | None  #: (m,), the point
+    #: distance, bound: its distance, in spreads, and a lower bound on the distance of the region.
     distance: float
     bound: float
-    rows: Rows
-    solution: Solution | None
-    question: Question
-    nodes: int
-    parts: tuple[Part, ...]
+    rows: Rows  #: the rows of its case and of its choices
+    solution: Solution | None  #: the projection on these rows, with its multipliers
+    question: Question  #: the question with the bounds of the choices among categories
+    nodes: int  #: number of projections
+    parts: tuple[Part, ...]  #: the parts into which the region was divided, with the bound of each
 
     def deciding(self) -> list[tuple[tuple[int, ...], float]]:
         """Return the active rows with their multipliers in spreads, the largest first."""
@@ -142,17 +124,12 @@ class Nearest:
 
 @dataclass(frozen=True)
 class _Node:
-    """A node: the number of its case, and its choices, -1 if a choice is open.
-
-    chosen: row of each choice of the case.
-    categories: feature of each group that is 1; -2 if all are 0.
-    gaps: 1 if a missing number stays missing, else 0.
-    """
+    """A node: the number of its case, and its choices, -1 if a choice is open."""
 
     case: int
-    chosen: tuple[int, ...]
-    categories: tuple[int, ...]
-    gaps: tuple[int, ...]
+    chosen: tuple[int, ...]  # row of each choice of the case
+    categories: tuple[int, ...]  # feature of each group that is 1; -2 if all are 0
+    gaps: tuple[int, ...]  # 1 if a missing number stays missing, else 0
 
 
 class _Projected(NamedTuple):

@@ -60,18 +60,14 @@ def drawn_in(axes):
 
 def test_a_picture_is_drawn_on_the_axes_given_and_gives_them_back(pictures):
     for name, (draw, panels) in pictures.items():
-        one = Figure().add_subplot()
-        assert draw(one) is one, name
-        shown = [axes for axes in one.figure.axes if axes.axison]
-        assert len(shown) == panels, name
-        assert all(drawn_in(axes) for axes in shown), name
-        if name in ("multipliers", "boundaries"):
-            several = Figure().subplots(panels, 1)
-            assert draw(several) is several, name
-            assert len(several[0].figure.axes) == panels
-            with pytest.raises(ValueError, match=f"ax must be one, or {panels} for the panels"):
-                draw(Figure().subplots(panels + 1, 1))
-        for wrong in ("axes", Figure(), [], [one, None]):
+        given = Figure().subplots(panels, 1)
+        assert draw(given) is given, name
+        each = np.ravel(given).tolist()
+        assert each[0].figure.axes == each
+        assert all(axes.axison and drawn_in(axes) for axes in each), name
+        with pytest.raises(ValueError, match=f"ax must be {panels} axes, one a panel, not {panels + 1}"):
+            draw(Figure().subplots(panels + 1, 1))
+        for wrong in ("axes", Figure(), [], [each[0], None]):
             with pytest.raises(TypeError, match="ax must be axes of matplotlib"):
                 draw(wrong)
 

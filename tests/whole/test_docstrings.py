@@ -6,6 +6,7 @@ import doctest
 import inspect
 import pydoc
 import re
+from dataclasses import is_dataclass
 from enum import Enum
 from importlib import import_module
 from itertools import pairwise
@@ -118,7 +119,13 @@ def test_every_parameter_is_documented(name, thing):
         or re.search(r"from the (dual's|multipliers)", docstring)
     ):
         return  # one parameter, or another's: the summary says it
-    section = docstring[re.search(r"(Parameters|Attributes)\n-+\n", docstring).start() :]
+    heading = re.search(r"(Parameters|Attributes)\n-+\n", docstring)
+    if heading is None and is_dataclass(thing):  # each field is documented beside it or above it
+        lines = inspect.getsource(thing)
+        for parameter in parameters:
+            assert re.search(rf"#:.*\n    {parameter}: |^    {parameter}: .*  #: ", lines, re.M), parameter
+        return
+    section = docstring[heading.start() :]
     for parameter in parameters:
         pattern = rf"(^|, )\*{{0,2}}{parameter}(, [\w, ]+)?( :|$)"
         assert re.search(pattern, section, re.M), f"{name} does not document {parameter}"
