@@ -58,7 +58,8 @@ class BlockClassifier(PairwiseClassifier):
     Attributes
     ----------
     client : distributed.Client or None
-        The client for Dask collections; None for the current one.
+        The client for all samples; None for this process, and for the current client if the samples are a
+        Dask collection.
     certificates_, solutions_ : list
         The certificate and the solution of each pair of classes.
     duals_ : refused
@@ -138,7 +139,7 @@ class BlockClassifier(PairwiseClassifier):
 
             return executor_of_collection(self.client, X, y, sample_weight)
         source = X if isinstance(X, Source) else Arrays(X, y, sample_weight)
-        if not self._is_on_dask:
+        if not self._is_on_dask and self.client is None:
             return LocalExecutor(source)
         from polyopt.dask.collections import executor_of_source
 

@@ -5,7 +5,6 @@ for each iteration, whatever the number of samples. It replaces the previous che
 """
 
 import json
-import math
 import warnings
 from collections.abc import Callable
 from dataclasses import fields
@@ -26,12 +25,6 @@ from polyopt.margin.interior_point.crew import Change
 T = TypeVar("T")
 
 _FORMAT = "polyopt checkpoint 5"
-
-
-def probe(*shape: int) -> NDArray[np.float64]:
-    """Return fixed weights, at which the loss of samples is a digest of samples and labels."""
-    index = np.arange(math.prod(shape), dtype=float)
-    return ((7919.0 * index + 13.0) % 101.0 - 50.0).reshape(shape) / 50.0
 
 
 class Checkpoint:
@@ -93,23 +86,6 @@ def load(path: str | Path, about: dict[str, Any]) -> tuple[list[Change], dict[st
 
     ValueError: not a checkpoint, or one of another fit.
     """
-    head, arrays = _read(path)
-    saved = _restored(head["about"], arrays)
-    differing = [name for name in about if saved.get(name) != about[name]]
-    if differing == ["digest"]:
-        raise ValueError(f"{str(path)!r} is of another fit: its samples, labels or weights were others")
-    if differing:
-        name = differing[0]
-        raise ValueError(
-            f"{str(path)!r} is of another fit: {name} was {saved.get(name)!r}, and is {about[name]!r}"
-        )
-
-    log, state = (_restored(head[name], arrays) for name in ("log", "state"))
-    return log, state
-
-
-def _read(path: str | Path) -> tuple[dict[str, Any], list[NDArray[Any]]]:
-    """Return the head of a checkpoint, and its arrays."""
     try:
         with np.lib.npyio.NpzFile(BytesIO(Path(path).read_bytes()), allow_pickle=False) as file:
             head = json.loads(file["head"].tobytes())
@@ -120,7 +96,16 @@ def _read(path: str | Path) -> tuple[dict[str, Any], list[NDArray[Any]]]:
         raise ValueError(f"{str(path)!r} is no checkpoint: {error}") from error
     if head.get("format") != _FORMAT:
         raise ValueError(f"{str(path)!r} is no checkpoint of this version")
-    return head, arrays
+    before, log, state = (_restored(head[name], arrays) for name in ("about", "log", "state"))
+    differing = [name for name in about if before.get(name) != about[name]]
+    if differing == ["digest"]:
+        raise ValueError(f"{str(path)!r} is of another fit: its samples, labels or weights were others")
+    if differing:
+        name = differing[0]
+        raise ValueError(
+            f"{str(path)!r} is of another fit: {name} was {before.get(name)!r}, and is {about[name]!r}"
+        )
+    return log, state
 
 
 # -- values as JSON ----------------------------------------------------------------------------------

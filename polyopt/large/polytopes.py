@@ -169,18 +169,17 @@ class ConvexPolytopeMachine(BlockClassifier):
         K, m = self.n_faces, self.n_features_in_
         self.faces_ = np.zeros((pairs, K, m + 1))
         self.starts_: list[Solution | None] = []
-        self._flip = self._is_flipped(pairs)
+        if pairs > 1:
+            refuse_inside_label(self.inside_label, len(self.classes_))
+        # True if classes_[1] is inside.
+        self._flip = (
+            self.inside_label is not None and inside_class_index(self.inside_label, self.classes_) == 1
+        )
         if self._start is not None and (pairs > 1 or self._start.shape != (K, m + 1)):
             raise ValueError(
                 f"faces must be of two classes and of shape {(K, m + 1)}, not {self._start.shape} for "
                 f"{len(self.classes_)} classes"
             )
-
-    def _is_flipped(self, pairs: int) -> bool:
-        """Return True if ``classes_[1]`` is inside."""
-        if pairs > 1:
-            refuse_inside_label(self.inside_label, len(self.classes_))
-        return self.inside_label is not None and inside_class_index(self.inside_label, self.classes_) == 1
 
     def _fit_pair(
         self, number: int, executor: Executor, factors: tuple[float, float], clock: Clock, checkpoint: Any,
