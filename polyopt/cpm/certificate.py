@@ -322,8 +322,9 @@ class CpmPoint:
         best_assignment: True if each positive has the face with its smallest hinge, instead of Z.
         """
         hinge = self.hinge_ball
-        negative_loss = hinge.sum(axis=1) if loss == "sum" else hinge.max(axis=1)
-        positive_loss = -((-hinge).max(axis=1)) if best_assignment else hinge.signed(self.Z).sum(axis=1)
+        assigned_loss = hinge.signed(self.Z).sum(axis=1)
+        negative_loss = assigned_loss if loss == "sum" else hinge.max(axis=1)
+        positive_loss = -((-hinge).max(axis=1)) if best_assignment else assigned_loss
         sample_loss = _where(self.y > 0, positive_loss, negative_loss)
         return self._size(margin) + sample_loss.dot(self.C)
 

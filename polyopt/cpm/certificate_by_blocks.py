@@ -120,10 +120,9 @@ def _reduce_slice(block: AssignedBlock, A: Vector, V: Vector, min_decrease: floa
     caps = block.caps(np.arange(len(outside))[:, None], numbers)
     margins = scores.signed(np.where(outside, 1.0, -1.0)[:, None])
     hinge = (1.0 - margins).positive()
-    best_hinge, losses = np.maximum(1.0 - scores.mid.max(axis=1), 0.0), caps * hinge.mid
-    assigned_hinge = np.take_along_axis(
-        hinge.mid, np.where(outside, assigned, 0)[:, None].astype(np.intp), axis=1
-    )[:, 0]
+    losses = caps * hinge.mid
+    best_hinge = np.maximum(1.0 - scores.mid.max(axis=1), 0.0)  # of a sample outside
+    assigned_hinge = hinge.mid[np.arange(len(outside)), np.where(outside, assigned, 0)]
     decrease = np.where(outside, assigned_hinge - best_hinge, 0.0)
     sums = {
         "losses": (hinge * caps).sum(axis=0),

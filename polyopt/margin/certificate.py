@@ -307,14 +307,9 @@ def stationarity(
 
 
 def certify_hinge(
-    program: HingeProgram,
-    *,
-    v: Vector | None = None,
-    b: Ball | float | None = None,
-    multipliers: Mapping[str, ArrayLike] | None = None,
-    tol: float = 1e-6,
-    max_iter: int = 2000,
-) -> Certificate:
+    program: HingeProgram, *, v: Vector | None = None, b: Ball | float | None = None,
+    multipliers: Mapping[str, ArrayLike] | None = None, tol: float = 1e-6, max_iter: int = 2000,
+) -> Certificate:  # fmt: skip
     """Certify a point of a hinge program: primal, dual, or both.
 
     v: w (m,), or expansion coefficients (n,) for a kernel; by default the w that the multipliers imply.

@@ -157,17 +157,9 @@ def reduce_block(
 
 
 def certify_blocks(
-    name: str,
-    call_blocks: Callable[..., Sequence[Tally]],
-    rows: Families,
-    *,
-    v: Vector,
-    b: float,
-    centre: Vector | None,
-    D: float | None = None,
-    intercept: bool = True,
-    tol: float = 1e-6,
-) -> Certificate:
+    name: str, call_blocks: Callable[..., Sequence[Tally]], rows: Families, *, v: Vector, b: float,
+    centre: Vector | None, D: float | None = None, intercept: bool = True, tol: float = 1e-6,
+) -> Certificate:  # fmt: skip
     """Certify a point and multipliers of an SVM, Sigma-SVM or Relative Margin Machine, or of half a face.
 
     The certificate is that of :func:`polyopt.margin.certificate.certify_hinge`, but cannot be saved.

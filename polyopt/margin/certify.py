@@ -169,18 +169,10 @@ def certify_rmm(
 
 
 def certify_rmm_bounded(
-    X: MatrixLike,
-    y: ArrayLike,
-    U: MatrixLike | None,
-    C: ArrayLike = 1.0,
-    B: float = 2.0,
-    *,
-    training: bool = True,
-    D: ArrayLike | None = None,
-    multipliers: Mapping[str, ArrayLike] | None = None,
-    tol: float = 1e-6,
-    **common: Unpack[CommonArguments],
-) -> Certificate:
+    X: MatrixLike, y: ArrayLike, U: MatrixLike | None, C: ArrayLike = 1.0, B: float = 2.0, *,
+    training: bool = True, D: ArrayLike | None = None, multipliers: Mapping[str, ArrayLike] | None = None,
+    tol: float = 1e-6, **common: Unpack[CommonArguments],
+) -> Certificate:  # fmt: skip
     """Certify a point of the program of :func:`formulations.rmm_bounded.qp`.
 
     Parameters
@@ -225,18 +217,10 @@ def certify_rmm_bounded(
 
 
 def certify_families(
-    X: Matrix,
-    rows: Families,
-    *,
-    name: str = "the machine",
-    w: ArrayLike | None = None,
-    b: float | None = None,
-    multipliers: Mapping[str, ArrayLike] | None = None,
-    kernel: Kernel | None = None,
-    precomputed: bool = False,
-    tol: float = 1e-6,
-    max_iter: int = 2000,
-) -> Certificate:
+    X: Matrix, rows: Families, *, name: str = "the machine", w: ArrayLike | None = None,
+    b: float | None = None, multipliers: Mapping[str, ArrayLike] | None = None, kernel: Kernel | None = None,
+    precomputed: bool = False, tol: float = 1e-6, max_iter: int = 2000,
+) -> Certificate:  # fmt: skip
     """Certify a point of the program ``min ½‖w‖² +`` the cost of the slacks of the families `rows`.
 
     Arguments as in :func:`certify_svm`, except for `name`, the machine's name in the certificate, and

@@ -304,13 +304,9 @@ def is_at_box(W: Vector, radius: float) -> NDArray[np.bool_]:
 
 
 def bound_of(
-    X: Matrix,
-    y: Vector,
-    M: Vector,
-    free: NDArray[np.bool_],
-    clip: Callable[[Vector], Vector],
+    X: Matrix, y: Vector, M: Vector, free: NDArray[np.bool_], clip: Callable[[Vector], Vector],
     box: BoxedFaces,
-) -> Ball:
+) -> Ball:  # fmt: skip
     """Return the best of three bounds: at the multipliers M (n, K), at balanced multipliers, and 0.
 
     free (n, K): True for multipliers strictly between their bounds, which balancing may change.
