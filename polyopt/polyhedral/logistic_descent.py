@@ -59,7 +59,8 @@ _SAMPLES = (
 
 # L-BFGS from v: at most len(values) iterations, whose objectives are written to `values`; returns their
 # number. value (1,) and g are the objective and the gradient at v; value is NaN at the first call. counts
-# (3,): pairs stored, position of the next pair, and 1 once the descent has ended.
+# (3,): pairs stored, position of the next pair, and 1 once the descent has ended. steps and bends (p, v) are
+# the stored steps and gradient differences, products (p,) their inner products.
 _descend = kernel(
     "descend_faces",
     "v!: f8 (v); g!: f8 (v); value!: f8 (o); counts!: i8 (h); steps!: f8 (p, v); bends!: f8 (p, v); "

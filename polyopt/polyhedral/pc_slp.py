@@ -80,15 +80,11 @@ class SuccessiveLP(FacesByPrograms):
         balance = sp.hstack([sp.kron(identity, positives), sp.kron(identity, negatives), box])
         sums_of_u = sp.hstack([sp.eye_array(len(caps))] * self.n_faces)
         zero_block = sp.csc_array((len(caps), balance.shape[1] - sums_of_u.shape[1]))
-        zeros = np.zeros(balance.shape[0])
-        return PersistentLP(
-            np.concatenate([np.full(self.n_faces * len(self.y), -1.0), box_costs]),
-            sp.vstack([balance, sp.hstack([sums_of_u, zero_block])]),
-            np.concatenate([zeros, np.full(len(caps), -np.inf)]),
-            np.concatenate([zeros, caps]),
-            0.0,
-            np.inf,
-        )
+        zeros, no_limit = np.zeros(balance.shape[0]), np.full(len(caps), -np.inf)
+        costs = np.concatenate([np.full(self.n_faces * len(self.y), -1.0), box_costs])
+        rows = sp.vstack([balance, sp.hstack([sums_of_u, zero_block])])
+        low, high = np.append(zeros, no_limit), np.append(zeros, caps)
+        return PersistentLP(costs, rows, low, high, 0.0, np.inf)
 
     def _solve_dual(self, assignment: Assignment, clock: Clock) -> tuple[Status, Vector, Vector, Vector, int]:
         if not self._models:

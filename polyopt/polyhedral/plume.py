@@ -176,14 +176,11 @@ class PlumeProblem(DescentProblem):
             records[-1] |= self.record(point["W"])
             tell(records[-1])
             show(records[-1], lambda: {"W": point["W"]})
+        status = Status.CONVERGED if point.status is Status.SOLVED else point.status
         return replace(
-            point,
-            status=Status.CONVERGED if point.status is Status.SOLVED else point.status,
-            bound=None,
-            iterations=steps + point.iterations,
-            solve_time=seconds + point.solve_time,
-            history=(*em_end.history, *records),
-        )
+            point, status=status, bound=None, iterations=steps + point.iterations,
+            solve_time=seconds + point.solve_time, history=(*em_end.history, *records),
+        )  # fmt: skip
 
     def _m_step(self, R: Array, W: Array, time_limit: float | None) -> Solution:
         """Decrease F(·; R) from W, or minimise it by the explicit program."""
@@ -623,8 +620,9 @@ class PLUME(PolyhedralClassifier):
         return certify_plume(self._X, self._y, W, **model, C=self._costs, tol=tol)
 
     def _multipliers(self) -> dict[str, Any]:
-        W, n, K = self.solution_["W"], len(self._y), len(self.W_)
-        r = mixture.responsibilities(self._X, self._y, W, self._asked["gamma"]).ravel()
+        W, n, K, gamma = self.solution_["W"], len(self._y), len(self.W_), self._asked["gamma"]
+        r = mixture.responsibilities(self._X, self._y, W, gamma).ravel()
+        alpha = mixture.multipliers(self._X, self._y, W, None, gamma, self._costs).ravel()
         p_other = expit(-self._y[:, None] * mixture.scores_in_blocks(self._X, W)).ravel()
         place = np.repeat(np.arange(n), K)
         states = np.array(["another face's", "shared", "its own"])
@@ -633,9 +631,7 @@ class PLUME(PolyhedralClassifier):
             "letter": np.full(n * K, "alpha"),
             "place": place,
             "face": np.tile(np.arange(K), n),
-            "multiplier": mixture.multipliers(
-                self._X, self._y, W, None, self._asked["gamma"], self._costs
-            ).ravel(),
+            "multiplier": alpha,
             "responsibility": r,
             "doubt": p_other,
             "state": states[(r > 0.05).astype(int) + (r > 0.5)],

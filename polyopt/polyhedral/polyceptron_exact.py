@@ -139,16 +139,14 @@ def solve_polyceptron_global(
     bound = float(np.clip(bound, 0.0, point.objective))
     record = {"bound": bound, "objective": point.objective, "seconds": clock.seconds}
     tell(record)
-    is_optimal = point.objective - bound <= tol * point.objective
+    if point.objective - bound <= tol * point.objective:
+        status = Status.SOLVED
+    elif status not in _LIMITS:
+        status = Status.INACCURATE
     return replace(
-        point,
-        status=Status.SOLVED if is_optimal else status if status in _LIMITS else Status.INACCURATE,
-        bound=bound,
-        solver="HiGHS, integer program",
-        iterations=max(iterations, 1),
-        solve_time=clock.seconds,
-        history=(*point.history, record),
-    )
+        point, status=status, bound=bound, solver="HiGHS, integer program", iterations=max(iterations, 1),
+        solve_time=clock.seconds, history=(*point.history, record),
+    )  # fmt: skip
 
 
 def _solve_integer_program(problem: ExactPolyceptron, W: Vector, tol: float, clock: Clock) -> Solution:

@@ -163,9 +163,8 @@ class _Search:
                 result = replace(result, status=Status.INTERRUPTED)
         if np.isfinite(score):
             self._scores.append(score)
-        if result.status is Status.INTERRUPTED:
-            return result.status
-        return Status.TIME_LIMIT if clock.is_over else result.status
+        is_late = clock.is_over and result.status is not Status.INTERRUPTED
+        return Status.TIME_LIMIT if is_late else result.status
 
     @property
     def is_optimal(self) -> bool:
@@ -209,11 +208,8 @@ def _solution(
         solver=solver, iterations=relaxation.iterations, build_time=relaxation.build_time,
         solve_time=clock.seconds - relaxation.build_time,
     )  # fmt: skip
-    return replace(
-        solution,
-        status=Status.SOLVED if meets(solution.objective, bound) else status,
-        duals={**solution.duals, "relaxation": relaxation["margin"]},
-    )
+    status = Status.SOLVED if meets(solution.objective, bound) else status
+    return replace(solution, status=status, duals={**solution.duals, "relaxation": relaxation["margin"]})
 
 
 @dataclass(frozen=True)

@@ -124,14 +124,10 @@ class ExpansionClassifier(KernelClassifier):
         b = best_intercept(zeros, y, costs)
         xi = slacks(zeros + b, y)
         self.solver_ = "none"
-        return Solution(
-            status=Status.TIME_LIMIT,
-            primal={"alpha": zeros, "sigma": zeros, "b": np.array(b), "xi": xi},
-            duals={"margin": zeros, "relaxation": zeros},
-            objective=float(costs @ xi),
-            bound=0.0,
-            solver="none: there was no time",
-        )
+        primal = {"alpha": zeros, "sigma": zeros, "b": np.array(b), "xi": xi}
+        duals = {"margin": zeros, "relaxation": zeros}
+        solver = "none: there was no time"
+        return Solution(Status.TIME_LIMIT, primal, duals, float(costs @ xi), 0.0, solver)
 
     @property
     def coef_(self) -> Array:

@@ -33,14 +33,10 @@ def expansion_lp(
     kind: class of the model. centres: t (p,). caps: d (p,). column_costs: π d (p,). costs: c (n,).
     """
     n, p = K.shape
-    return kind(
-        np.concatenate([column_costs, [0.0], costs]),
-        margin_rows(y[:, None] * K * (centres * caps), y),
-        1.0,
-        np.inf,
-        np.concatenate([np.zeros(p), [-np.inf], np.zeros(n)]),
-        np.concatenate([np.ones(p), np.full(n + 1, np.inf)]),
-    )
+    rows = margin_rows(y[:, None] * K * (centres * caps), y)
+    lower = np.concatenate([np.zeros(p), [-np.inf], np.zeros(n)])
+    upper = np.append(np.ones(p), np.full(n + 1, np.inf))
+    return kind(np.concatenate([column_costs, [0.0], costs]), rows, 1.0, np.inf, lower, upper)
 
 
 def solve_one_norm(
@@ -66,17 +62,12 @@ def solve_one_norm(
     g = K @ (labels * alpha)
     b = best_intercept(g, y, costs)
     xi = slacks(g + b, y)
+    primal = {"alpha": alpha, "b": np.array(b), "xi": xi}
+    duals = {"margin": u, "cap": np.maximum(labels * (K.T @ (y * u)) - price, 0.0)}
     return Solution(
-        solution.status,
-        {"alpha": alpha, "b": np.array(b), "xi": xi},
-        {"margin": u, "cap": np.maximum(labels * (K.T @ (y * u)) - price, 0.0)},
-        float(price * alpha.sum() + costs @ xi),
-        None,
-        "HiGHS, dual simplex",
-        solution.iterations,
-        build_time=build_time,
-        solve_time=clock.seconds - build_time,
-    )
+        solution.status, primal, duals, float(price * alpha.sum() + costs @ xi), None, "HiGHS, dual simplex",
+        solution.iterations, build_time=build_time, solve_time=clock.seconds - build_time,
+    )  # fmt: skip
 
 
 def solve_relaxation(data: L0Data, *, time_limit: float | None = None) -> Solution:

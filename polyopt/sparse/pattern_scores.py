@@ -146,15 +146,12 @@ class PatternScorer:
         """Solve the patterns' programs in parallel; return the solutions in the patterns' order."""
         threads = len(self._models)
 
+        def solve(model: PatternLP, pattern: Bits) -> PatternSolution:
+            cutoff = None if ceiling == np.inf else (ceiling - pattern.sum()) / self.data.C
+            return model.solve(pattern, time_limit=self._clock.left, cutoff=cutoff)
+
         def solve_every_th(thread: int) -> list[PatternSolution]:
-            return [
-                self._models[thread].solve(
-                    pattern,
-                    time_limit=self._clock.left,
-                    cutoff=None if ceiling == np.inf else (ceiling - pattern.sum()) / self.data.C,
-                )
-                for pattern in patterns[thread::threads]
-            ]
+            return [solve(self._models[thread], pattern) for pattern in patterns[thread::threads]]
 
         solved = Parallel(n_jobs=threads, require="sharedmem")(
             delayed(solve_every_th)(k) for k in range(threads)
