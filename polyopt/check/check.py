@@ -671,7 +671,7 @@ def claims_of(path: str) -> list[Json]:
 
 
 def limit(seconds: int) -> None:
-    """Let this process take so many seconds of the processor more, and no more than MAX_MEMORY."""
+    """Let this process take so many seconds of the processor more (0: any), and no more than MAX_MEMORY."""
     if sys.platform == "win32":  # it has no such limits
         return
     import resource
@@ -695,8 +695,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("claim", help="a file of claims in JSON, written by polyopt")
     parser.add_argument("data", help="the samples: a CSV table or an svmlight file")
     options = parser.parse_args(arguments)
-    if arguments is None:
-        limit(options.seconds)
     steps = count(1)
 
     def say(text: str) -> None:
@@ -704,12 +702,17 @@ def main(arguments: list[str] | None = None) -> int:
 
     try:
         with refusing():
+            if arguments is None:
+                limit(options.seconds)
             for claim in claims_of(options.claim):
                 say(f"a claim on {quoted(claim['title'])} is read")
                 prove(claim, options.data, say)
     except (Refused, KeyboardInterrupt) as why:
         print(f"Refused: {str(why) or 'interrupted'}")
         return 130 if isinstance(why, KeyboardInterrupt) else 1
+    finally:
+        if arguments is None:
+            limit(0)  # the verdict is known
     print("Every step holds.")
     return 0
 

@@ -237,20 +237,12 @@ def face_weights(lengths: list[float]) -> list[Fraction]:
 
 
 def save_claims(
-    path: str | Path,
-    evidence: Sequence[Evidence],
-    *,
-    scaler: "StandardScaler | None" = None,
-    table: str | Path | None = None,
-    target: str | int = -1,
-    data: str | Path | None = None,
-) -> list[dict[str, Any]]:
-    """Write claims, one for each pair of classes; see :meth:`polyopt.certificates.Certificate.save`.
+    path: str | Path, evidence: Sequence[Evidence], *, scaler: "StandardScaler | None" = None,
+    table: str | Path | None = None, target: str | int = -1, data: str | Path | None = None,
+) -> list[dict[str, Any]]:  # fmt: skip
+    """Write claims, one for each pair of classes, and return them as they are in the file.
 
-    Returns
-    -------
-    list of dict
-        The claims as they are in the file.
+    The parameters are those of :meth:`polyopt.certificates.Certificate.save`.
     """
     if not evidence:
         raise ValueError(
