@@ -53,7 +53,7 @@ def sensitivities(estimator: object, tol: float = 1e-6) -> pd.DataFrame:
     estimator : estimator
         A fitted classifier of this package.
     tol : float
-        Relative tolerance for the certificate; if it shows no optimum, there is a warning.
+        Relative tolerance for the certificate; if it shows no optimum, there is a ConvergenceWarning.
 
     Returns
     -------
@@ -63,18 +63,6 @@ def sensitivities(estimator: object, tol: float = 1e-6) -> pd.DataFrame:
         which the objective moves for one percent of the parameter; ``two_sided``, True if the slope is known
         to be the same on both sides of the value (if several multipliers are optimal, the derivative is a
         number between two slopes); and the ``formula``.
-
-    Raises
-    ------
-    TypeError
-        Not a classifier of this package with a program.
-    ValueError
-        A solver that leaves no multipliers, if they are needed, or a machine without its data.
-
-    Warns
-    -----
-    ConvergenceWarning
-        The machine is not optimal, so the slopes of the optimum are not known.
     """
     columns = "parameter", "value", "objective", "derivative", "elasticity", "two_sided", "formula"
     rows: list[dict[str, Any]] = []
@@ -87,18 +75,10 @@ def sensitivities(estimator: object, tol: float = 1e-6) -> pd.DataFrame:
 def binding(estimator: Any) -> pd.DataFrame:
     """Return the binding rows of a fitted estimator's program: its multipliers, family by family.
 
-    Parameters
-    ----------
-    estimator : estimator
-        A fitted classifier of this package whose solver leaves multipliers.
-
-    Returns
-    -------
-    DataFrame
-        One row per family of rows (and pair of classes, or polytope): ``row`` and ``letter``; ``rows``, their
-        number; ``binding``, the number of nonzero multipliers; ``total``, the sum of their sizes;
-        ``largest``; and ``samples``, the three with the largest multipliers, of a polytope summed over its
-        faces. ``estimator.duals_`` has every row.
+    The frame has one row per family (and pair of classes, or polytope): ``row`` and ``letter``; ``rows``,
+    their number; ``binding``, the number of nonzero multipliers; ``total``, the sum of their sizes;
+    ``largest``; and ``samples``, the three with the largest multipliers, of a polytope summed over its faces.
+    ``estimator.duals_`` has every row.
     """
     frame = estimator.duals_
     _check_multipliers(estimator, frame["multiplier"])
@@ -117,19 +97,11 @@ def binding(estimator: Any) -> pd.DataFrame:
 
 
 def centre_prices(estimator: CrossEntropySVM) -> pd.DataFrame:
-    """Return the gains of the L0 machine by one more centre.
+    """Return the gains of the L0 machine, fitted to two classes, by one more centre.
 
-    Parameters
-    ----------
-    estimator : CrossEntropySVM
-        Fitted to two classes.
-
-    Returns
-    -------
-    DataFrame
-        One row per sample that is no centre, the largest rate first: ``sample``; ``rate``, the decrease of
-        the loss per unit of the cap on its coefficient, from 0; and ``least_change``, 1 − C² rate, a lower
-        bound on the change of the score: if it is positive, the centre cannot lower the score.
+    The frame has one row per sample that is no centre, the largest rate first: ``sample``; ``rate``, the
+    decrease of the loss per unit of the cap on its coefficient, from 0; and ``least_change``, 1 − C² rate, a
+    lower bound on the change of the score: if it is positive, the centre cannot lower the score.
     """
     if not isinstance(estimator, CrossEntropySVM):
         raise TypeError(f"centre_prices is of a CrossEntropySVM, not of {type(estimator).__name__}")

@@ -45,10 +45,11 @@ def polyceptron_faces(dataset: int) -> tuple[Floats, Floats]:
 
 
 def make_polyceptron1(n_samples: int = 1000, random_state: Seed = None) -> tuple[Floats, Ints]:
-    """Draw synthetic data set 1 of the Polyceptron paper: K = 3 faces in 10 dimensions.
+    """Draw synthetic data set 1 of the Polyceptron paper: X (n, 10) and y (n,), of K = 3 faces.
 
     Points are uniform in [−1, 1]¹⁰; the label is +1 inside the polytope of
     :func:`polyceptron_faces` (``min_k w_k·x + b_k >= 0``) and −1 outside.
+    Manwani and Sastry, "Polyceptron: A Polyhedral Learning Algorithm", section on experiments.
 
     Parameters
     ----------
@@ -56,15 +57,6 @@ def make_polyceptron1(n_samples: int = 1000, random_state: Seed = None) -> tuple
         Number of points n; the paper has 1000.
     random_state : int, RandomState or None
         Seed.
-
-    Returns
-    -------
-    X : ndarray, shape (n, 10)
-    y : ndarray of int, shape (n,)
-
-    References
-    ----------
-    N. Manwani, P. S. Sastry, "Polyceptron: A Polyhedral Learning Algorithm", section on experiments.
     """
     return _uniform_in_polytope(1, n_samples, random_state)
 
@@ -100,33 +92,22 @@ def make_polytope(
     ``noise=0`` every point satisfies :math:`y\,h(x) \ge` ``margin``. All K half-spaces are tangent to
     one ball inside P, so each of them is a true face: none can be left out. P need not be bounded.
 
-    The label is +1 inside and −1 outside (the Polyceptron's convention). A machine that has its
-    polytope on the negative side, as the CPM has, takes ``-y`` and the faces ``-W, -b``.
+    Returned are X (n, m), y (n,), the inward unit normals W (K, m) and the offsets b (K,). The label is +1
+    inside and −1 outside (the Polyceptron's convention). A machine that has its polytope on the negative
+    side, as the CPM has, takes ``-y`` and the faces ``-W, -b``.
 
     Parameters
     ----------
     n_samples : int
         Number of points n; about half of them are inside.
-    n_features : int
-        Dimension m.
-    n_faces : int
-        Number of faces K; at most 2 if ``n_features`` is 1.
+    n_features, n_faces : int
+        Dimension m, and number of faces K; at most 2 faces if ``n_features`` is 1.
     margin : float
         Least value of :math:`y\,h(x)`, in the units of X; not negative.
     noise : float
         Fraction of the labels that is flipped, from 0 to 0.5: ``round(noise * n_samples)`` labels, at random.
     random_state : int, RandomState or None
         Seed. The faces depend on it, ``n_features``, ``n_faces`` and ``margin``, not on ``n_samples``.
-
-    Returns
-    -------
-    X : ndarray, shape (n, m)
-    y : ndarray of int, shape (n,)
-        +1 inside P, −1 outside.
-    W : ndarray, shape (K, m)
-        Inward unit normals.
-    b : ndarray, shape (K,)
-        Offsets.
     """
     for name, value in (("n_samples", n_samples), ("n_features", n_features), ("n_faces", n_faces)):
         whole(name, value)
@@ -170,10 +151,11 @@ def make_two_lines(
 ) -> tuple[Floats, Ints]:
     r"""Draw two classes along two parallel lines, with the first axis stretched: X (n, 2) and y.
 
-    The set is modelled on Figure 1 of the relative margin machine's paper. Before stretching, class +1 lies
-    on the segment :math:`x_2 = x_1 + \tfrac12`, :math:`x_1 \in [\tfrac14, 1]`, and class −1 on
-    :math:`x_2 = x_1 - \tfrac12`, :math:`x_1 \in [-1, -\tfrac14]`; then :math:`x_1` is multiplied by
-    ``scale`` = s. Two solutions are known in closed form, both with intercept 0:
+    The set is modelled on Figure 1 of Shivaswamy and Jebara, "Relative Margin Machines", NIPS 2008.
+    Before stretching, class +1 lies on the segment :math:`x_2 = x_1 + \tfrac12`,
+    :math:`x_1 \in [\tfrac14, 1]`, and class −1 on :math:`x_2 = x_1 - \tfrac12`,
+    :math:`x_1 \in [-1, -\tfrac14]`; then :math:`x_1` is multiplied by ``scale`` = s.
+    Two solutions are known in closed form, both with intercept 0:
 
     * every point projects exactly to its label, :math:`w \cdot x = y`, for
       :math:`w = 2\,(-1/s,\; 1)`, and for this w alone: the relative margin machine with B = 1, whose
@@ -191,10 +173,6 @@ def make_two_lines(
         The factor s of the first axis; positive.
     random_state : int, RandomState or None
         Seed. The same seed gives the same unstretched points at every scale.
-
-    References
-    ----------
-    P. K. Shivaswamy, T. Jebara, "Relative Margin Machines", NIPS 2008, Figure 1.
     """
     whole("n_samples", n_samples, 4)
     positive("scale", scale)

@@ -48,19 +48,14 @@ def table_preparation(
 def fit_preparation(data: Dataset, train: Features | None = None) -> tuple[Dataset, ColumnTransformer | None]:
     """Turn texts and missing values of a data set into numbers.
 
+    Return the set with float64 features and their new names, and the fitted transformer or None.
+
     Parameters
     ----------
     data : Dataset
         The set as it was read.
     train : array, optional
         Rows to fit the transformer to, such as the training part of a split; by default all.
-
-    Returns
-    -------
-    Dataset
-        The set with float64 features and their new names.
-    ColumnTransformer or None
-        The fitted transformer; None if the set needs none.
     """
     if data.preparation is None:
         return data, None

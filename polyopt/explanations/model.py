@@ -14,14 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.arguments import real_array, refuse_masked, whole
 from formulations.language.types import Array
-from polyopt.explanations.decision_model import (
-    NAME_WIDTH,
-    DecisionModel,
-    others,
-    quoted,
-    shortened,
-    wrapped,
-)
+from polyopt.explanations.decision_model import NAME_WIDTH, DecisionModel, others, quoted, shortened, wrapped
 
 
 @dataclass(frozen=True)

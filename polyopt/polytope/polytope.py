@@ -36,36 +36,18 @@ class Polytope:
     if it is ``classes_[1]``. Corners, volume, largest ball and bounding box are those of the closure.
 
     Results of linear programs are computed at their first use and cached.
-
-    Parameters
-    ----------
-    W : array_like of shape (K, m)
-        Normals of the faces, pointing outside.
-    b : array_like of shape (K,)
-        Offsets of the faces.
-    feature_names : sequence of str, optional
-        Names of the m features.
-    spread : array_like of shape (m,), optional
-        Typical size of each feature in the data, such as its standard deviation; positive. It weighs the
-        terms of a face.
-    centre : array_like of shape (m,), optional
-        Typical value of each feature in the data, such as its mean; features that a rule leaves out are
-        set to it.
-    is_closed : bool
-        True if the points on the faces belong to the set.
-
-    Raises
-    ------
-    ValueError
-        If arrays do not fit each other, or numbers are not finite.
+    ValueError: arrays that do not fit each other, or numbers that are not finite.
     """
 
-    W: NDArray[np.float64]
-    b: NDArray[np.float64]
-    feature_names: tuple[str, ...] | None = None
+    W: NDArray[np.float64]  #: (K, m), normals of the faces, pointing outside
+    b: NDArray[np.float64]  #: (K,), offsets of the faces
+    feature_names: tuple[str, ...] | None = None  #: names of the m features
+    #: (m,), typical size of each feature in the data, such as its standard deviation; positive. It weighs the
+    #: terms of a face.
     spread: NDArray[np.float64] | None = None
+    #: (m,), typical value of each feature, such as its mean; features that a rule leaves out are set to it.
     centre: NDArray[np.float64] | None = None
-    is_closed: bool = True
+    is_closed: bool = True  #: True if the points on the faces belong to the set
 
     def __post_init__(self) -> None:
         W = _fixed("W", self.W)

@@ -7,13 +7,10 @@ TRUE, FALSE = ("True", "true", "TRUE", "1", "1.0"), ("False", "false", "FALSE", 
 
 
 def other_spellings(texts: Iterable[str | None]) -> dict[str, str]:
-    """Spellings of the truths of a column besides its own, each with the column's own text.
+    """Return the other spellings of a column's truths, each with the column's own text; None is a gap.
 
-    texts: the column's texts in training; None is a gap.
-    Returns: empty unless all texts are truths, each spelled in one way.
+    The result is empty unless all texts are truths, each spelled in one way.
 
-    Examples
-    --------
     >>> other_spellings(["False", "True"])["1"]
     'True'
     >>> other_spellings(["1", "2"])
@@ -32,18 +29,12 @@ def other_spellings(texts: Iterable[str | None]) -> dict[str, str]:
 
 
 def text_of_number(number: float) -> str:
-    """The text of a number as a category: without a fraction if it is whole.
-
-    number: the number.
-    """
+    """Return the text of a number as a category: without a fraction if it is whole."""
     return str(int(number)) if float(number).is_integer() else str(number)
 
 
 def number_spelled(text: str) -> float | None:
-    """The number whose text as a category this is; None if there is none.
-
-    text: A category.
-    """
+    """Return the number whose text as a category this is; None if there is none."""
     try:
         number = float(text)
     except ValueError:

@@ -134,17 +134,9 @@ _CAPTION = (
 def write_report(
     comparison: Comparison, path: str | Path, *, on_step: Callable[[str], None] | None = None
 ) -> Path:
-    """Write a comparison as one self-contained page.
+    """Write a comparison as one page; replace a file.
 
-    Parameters
-    ----------
-    comparison : Comparison
-        The result of :func:`polyopt.compare.compare`.
-    path : str or Path
-        The file to write, in UTF-8; one that is there is replaced.
-    on_step : callable, optional
-        Called with a few words before each set of pictures is drawn, and before the file is written. If it
-        raises, the file is not written.
+    `on_step` is called with a few words before each set of pictures is drawn, and before the file is written.
     """
     contents = Contents()
     sections = [_data_section(comparison, data, on_step, contents) for data in comparison.datasets]

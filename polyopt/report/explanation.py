@@ -30,19 +30,7 @@ _PICTURE = (
 def write_explanation(
     model: ModelExplanation, path: str | Path, *, title: str, sample: SampleExplanation | None = None
 ) -> Path:
-    """Write one self-contained page.
-
-    Parameters
-    ----------
-    model : ModelExplanation
-        The model.
-    path : str or Path
-        The file to write, in UTF-8; one that is there is replaced.
-    title : str
-        Title of the page.
-    sample : SampleExplanation, optional
-        One sample.
-    """
+    """Write the explanations of a model and, if it is given, of a sample as one page; replace a file."""
     contents, parts = Contents(), []
     if sample is not None:
         parts.append(f"<section>{contents.heading(2, 'the sample', 'The sample')}{_sample(sample)}</section>")

@@ -24,19 +24,7 @@ _LEGEND = (
 def write_verification(
     entries: Sequence[Entry], checks: list[Check], outcomes: list[Outcome], path: str | Path
 ) -> Path:
-    """Write one self-contained page.
-
-    Parameters
-    ----------
-    entries : sequence of Entry
-        The programs, from :func:`polyopt.methods.programs.entries`.
-    checks : list of Check
-        Their checks, from :func:`polyopt.verify.verify`.
-    outcomes : list of Outcome
-        The cross-checks, evaluated.
-    path : str or Path
-        The file to write, in UTF-8; one that is there is replaced.
-    """
+    """Write the programs, their checks and the evaluated cross-checks as one page; replace a file."""
     short = falls_short(checks)
     failing = [outcome.check.name for outcome in outcomes if outcome.verdict == "FAILS"]
     verdict = "" if not (short or failing) else f" Failing: {escape(', '.join([*short, *failing]))}."
