@@ -77,14 +77,9 @@ def _uniform_in_polytope(dataset: int, n_samples: int, random_state: Seed) -> tu
 
 
 def make_polytope(
-    n_samples: int = 200,
-    n_features: int = 2,
-    n_faces: int = 3,
-    *,
-    margin: float = 0.1,
-    noise: float = 0.0,
+    n_samples: int = 200, n_features: int = 2, n_faces: int = 3, *, margin: float = 0.1, noise: float = 0.0,
     random_state: Seed = None,
-) -> tuple[Floats, Ints, Floats, Floats]:
+) -> tuple[Floats, Ints, Floats, Floats]:  # fmt: skip
     r"""Draw points that are labelled by a polytope with known faces.
 
     The polytope is :math:`P = \{x : W x + b \ge 0\}` with unit rows of W, so
