@@ -123,13 +123,7 @@ class SampleExplanation:
         return "\n".join(lines)
 
     def certificate(self, tol: float = 1e-9) -> Certificate:
-        """Return the certificate of the nearest point, or of infeasibility, by ``certify_nearest``.
-
-        Parameters
-        ----------
-        tol : float
-            Relative tolerance.
-        """
+        """Return the certificate of the nearest point, or of infeasibility, at a relative tolerance."""
         from polyopt.certificates.projection import certify_nearest
 
         return certify_nearest(self.counterfactual.nearest, tol)
@@ -174,14 +168,12 @@ def explain_sample(
     model: DecisionModel, x: ArrayLike, *, held: Sequence[str | int] = (),
     bounds: tuple[ArrayLike, ArrayLike] | None = None, top: int = 5, data: ArrayLike | None = None,
 ) -> SampleExplanation:  # fmt: skip
-    """Explain one sample.
+    """Explain one sample of finite numbers; ValueError for another size, column or order of bounds.
 
     Parameters
     ----------
-    model : DecisionModel
-        The model.
-    x : array_like of shape (m,)
-        The sample's features, in the units of the polytopes.
+    model, x : DecisionModel and array_like of shape (m,)
+        The model, and the sample's features in the units of its polytopes.
     held : sequence of str or int
         Columns that may not change.
     bounds : pair of array_like of shape (m,), optional
@@ -190,11 +182,6 @@ def explain_sample(
         Number of terms and changes in the text.
     data : array_like of shape (n, m), optional
         Samples on which the side of the face by the first `top` terms is compared with that by all terms.
-
-    Raises
-    ------
-    ValueError
-        A sample of another size or not finite, an unknown column, or a lower bound above an upper one.
     """
     top = whole("top", top)
     point = real_array("x", x, (model.n_features,))

@@ -155,10 +155,8 @@ def polytope_slices(
     ----------
     model : estimator or Polytope
         Fitted binary estimator with a ``polytope_``, or a polytope.
-    X : array_like of shape (n, m)
-        Samples.
-    y : array_like of shape (n,)
-        Their labels, of two classes.
+    X, y : array_like of shape (n, m) and (n,)
+        Samples, and their labels of two classes.
     features : sequence of int or str, optional
         Two or more features, by number or name; by default the four with the largest weights times
         standard deviations in the faces, each face weighted by the number of its samples.

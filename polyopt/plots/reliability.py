@@ -25,10 +25,8 @@ def reliability(
 
     Parameters
     ----------
-    y : array_like of shape (n,)
-        Labels.
-    probabilities : array_like of shape (n, n_classes)
-        As ``predict_proba`` gives them.
+    y, probabilities : array_like of shape (n,) and (n, n_classes)
+        Labels, and what ``predict_proba`` gives.
     classes : sequence
         The labels of the columns.
     bins : int
