@@ -50,7 +50,9 @@ class Check:
 
 
 def verify(seed: int = 0, names: tuple[str, ...] | None = None) -> list[Check]:
-    """Check every program of some families on random data.
+    """Check every program of some families on random data; :func:`falls_short` says if they are proven.
+
+    If a family of another package cannot be read or solved, its one check fails and says why.
 
     Parameters
     ----------
@@ -58,12 +60,6 @@ def verify(seed: int = 0, names: tuple[str, ...] | None = None) -> list[Check]:
         Seed of the data.
     names : tuple of str, optional
         Families to check; those of all methods by default, other packages' among them.
-
-    Returns
-    -------
-    list of Check
-        :func:`falls_short` tells whether they prove every program. If a family of another package cannot be
-        read or solved, its one check fails and says why.
     """
     checks: list[Check] = []
     for name in families() if names is None else names:

@@ -5,13 +5,6 @@ from polyopt.compare.run import DEFAULT_DATA, PROVABLE_DATA, compare
 from polyopt.methods import DEFAULT_METHODS, METHODS, Method, find_method
 
 __all__ = [
-    "DEFAULT_DATA",
-    "DEFAULT_METHODS",
-    "METHODS",
-    "PROVABLE_DATA",
-    "Comparison",
-    "Method",
-    "Row",
-    "compare",
-    "find_method",
-]
+    "DEFAULT_DATA", "DEFAULT_METHODS", "METHODS", "PROVABLE_DATA", "Comparison", "Method", "Row",
+    "compare", "find_method",
+]  # fmt: skip

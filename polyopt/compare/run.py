@@ -82,6 +82,9 @@ def compare(
 ) -> Comparison:  # fmt: skip
     """Solve each method's program exactly and by its fast solver, and certify both.
 
+    After Ctrl-C the comparison has the rows done by then. ValueError: an unknown data set or method, or data
+    that no method can use; if only some methods can, the rows of the others say so.
+
     Parameters
     ----------
     data : str, Dataset, or several of them
@@ -92,13 +95,10 @@ def compare(
     settings : mapping of str to object, optional
         Parameters of the estimators that replace the methods' own, such as ``{"C": 10.0}``; each is for the
         methods that have it. With a kernel, a linear method's name stands for the same method's with kernels.
-    seed : int
-        Seed of the split and of the stochastic solvers; the first of several.
-    seeds : int
-        Fits of each method that uses randomness, with one seed after the other.
-    splits : int
-        Splits of the data into training and test part, with one seed after the other; one of data whose test
-        part is the publisher's.
+    seed, seeds, splits : int
+        First seed of the splits and of the stochastic solvers; fits of each method that uses randomness, and
+        splits into training and test part, each with one seed after the other. Data whose test part is the
+        publisher's have one split.
     time_limit : float, optional
         Seconds at most for each fit; the point reached is kept, and certified as it is.
     prove : bool
@@ -106,17 +106,6 @@ def compare(
         optimum on small data and a bound on large data, by default for 60 seconds at most.
     on_row : callable, optional
         Called with each :class:`Row` when it is done.
-
-    Returns
-    -------
-    Comparison
-        After Ctrl-C, with the rows done by then.
-
-    Raises
-    ------
-    ValueError
-        An unknown data set or method, or data that no method can use. If only some methods can, the rows
-        of the others say so.
     """
     began = time.perf_counter()
     time_limit = arguments.seconds(time_limit)

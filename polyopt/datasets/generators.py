@@ -77,14 +77,9 @@ def _uniform_in_polytope(dataset: int, n_samples: int, random_state: Seed) -> tu
 
 
 def make_polytope(
-    n_samples: int = 200,
-    n_features: int = 2,
-    n_faces: int = 3,
-    *,
-    margin: float = 0.1,
-    noise: float = 0.0,
+    n_samples: int = 200, n_features: int = 2, n_faces: int = 3, *, margin: float = 0.1, noise: float = 0.0,
     random_state: Seed = None,
-) -> tuple[Floats, Ints, Floats, Floats]:
+) -> tuple[Floats, Ints, Floats, Floats]:  # fmt: skip
     r"""Draw points that are labelled by a polytope with known faces.
 
     The polytope is :math:`P = \{x : W x + b \ge 0\}` with unit rows of W, so
@@ -154,7 +149,8 @@ def make_two_lines(
     The set is modelled on Figure 1 of Shivaswamy and Jebara, "Relative Margin Machines", NIPS 2008.
     Before stretching, class +1 lies on the segment :math:`x_2 = x_1 + \tfrac12`,
     :math:`x_1 \in [\tfrac14, 1]`, and class −1 on :math:`x_2 = x_1 - \tfrac12`,
-    :math:`x_1 \in [-1, -\tfrac14]`; then :math:`x_1` is multiplied by ``scale`` = s. Two solutions are known in closed form, both with intercept 0:
+    :math:`x_1 \in [-1, -\tfrac14]`; then :math:`x_1` is multiplied by ``scale`` = s.
+    Two solutions are known in closed form, both with intercept 0:
 
     * every point projects exactly to its label, :math:`w \cdot x = y`, for
       :math:`w = 2\,(-1/s,\; 1)`, and for this w alone: the relative margin machine with B = 1, whose

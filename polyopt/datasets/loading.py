@@ -348,15 +348,11 @@ def _adult(entry: Entry, folder: Path) -> Parts:
     # The test file opens with a remark line, and its labels end in a full stop.
     train, test = (
         pd.read_csv(
-            path,
-            header=None,
-            names=range(entry.n_features + 1),
-            comment="|",
-            skipinitialspace=True,
+            path, header=None, names=range(entry.n_features + 1), comment="|", skipinitialspace=True,
             na_values="?",
         )
         for path in _files(entry, folder)
-    )
+    )  # fmt: skip
     both = pd.concat([train, test], ignore_index=True)
     y = both[entry.n_features].str.startswith(">50K").to_numpy(dtype=np.int64)
     X = np.empty((len(both), entry.n_features))

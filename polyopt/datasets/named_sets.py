@@ -130,16 +130,10 @@ def catalogue() -> "pd.DataFrame":
 
     rows = [
         {
-            "name": entry.name,
-            "n": entry.n_samples,
-            "n_test": entry.n_test,
-            "m": entry.n_features,
-            "classes": len(entry.counts),
-            "kept": "fetched" if entry.url else "built in",
-            "checked": entry.check,
-            "source": entry.source,
-            "licence": entry.licence,
+            "name": entry.name, "n": entry.n_samples, "n_test": entry.n_test, "m": entry.n_features,
+            "classes": len(entry.counts), "kept": "fetched" if entry.url else "built in",
+            "checked": entry.check, "source": entry.source, "licence": entry.licence,
         }
         for entry in ENTRIES.values()
-    ]
+    ]  # fmt: skip
     return pd.DataFrame(rows).set_index("name")

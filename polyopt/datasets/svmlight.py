@@ -71,13 +71,8 @@ def read_svmlight(path: str | Path | Source, *, n_features: int | None = None) -
         raise DataFileError(source.path, "holds no rows")
     if n_features is None and X.nnz == 0:
         raise DataFileError(source.path, "no row lists a feature, and how many there are is not known")
-    return Dataset(
-        source.name,
-        X,
-        y,
-        target_names=label_names(y),
-        description=f"Read from the svmlight file {source.name}.",
-    )
+    description = f"Read from the svmlight file {source.name}."
+    return Dataset(source.name, X, y, target_names=label_names(y), description=description)
 
 
 def svmlight_block(

@@ -352,14 +352,9 @@ class Table(NamedTuple):
 
 
 def read_csv(
-    path: str | Path | Source,
-    target: int | str = -1,
-    *,
-    separator: str | None = None,
-    decimal: str = ".",
-    categorical: Literal["all"] | Sequence[int | str] = (),
-    impute: Impute | None = None,
-) -> Dataset:
+    path: str | Path | Source, target: int | str = -1, *, separator: str | None = None, decimal: str = ".",
+    categorical: Literal["all"] | Sequence[int | str] = (), impute: Impute | None = None,
+) -> Dataset:  # fmt: skip
     """Read a table of features and one label column.
 
     Parameters
@@ -413,16 +408,10 @@ def read_csv(
 
 
 def read_table(
-    path: str | Path | Source,
-    target: int | str | None = None,
-    *,
-    separator: str | None = None,
-    decimal: str = ".",
-    categorical: Literal["all"] | Sequence[int | str] = (),
-    fill: bool = False,
-    header: bool | None = None,
-    is_new: bool = False,
-) -> Table:
+    path: str | Path | Source, target: int | str | None = None, *, separator: str | None = None,
+    decimal: str = ".", categorical: Literal["all"] | Sequence[int | str] = (), fill: bool = False,
+    header: bool | None = None, is_new: bool = False,
+) -> Table:  # fmt: skip
     """Read a table with or without labels.
 
     Arguments as in :func:`read_csv`. `target` is None if there is no label. If `fill`, values may be missing;

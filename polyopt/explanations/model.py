@@ -75,23 +75,16 @@ class ModelExplanation:
 def explain_model(
     model: DecisionModel, X: ArrayLike, y: ArrayLike | None = None, *, top: int = 8
 ) -> ModelExplanation:
-    """Explain a model on data.
+    """Explain a model on data; ValueError for samples or labels that do not fit it or are not finite.
 
     Parameters
     ----------
     model : DecisionModel
         The model.
-    X : array_like of shape (n, m)
-        Samples, in the units of the polytopes.
-    y : array_like of shape (n,), optional
-        Their true labels.
+    X, y : array_like of shape (n, m), and of shape (n,), optional
+        Samples in the units of the polytopes, and their true labels.
     top : int
         Number of columns in the text.
-
-    Raises
-    ------
-    ValueError
-        No samples, samples of another size or not finite, labels of another number.
     """
     top, samples = whole("top", top), real_array("X", X)
     if samples.ndim != 2 or samples.shape[1] != model.n_features or not len(samples):

@@ -33,30 +33,12 @@ from polyopt.explanations.decision_model import (
 )
 from polyopt.polytope.nearest import Nearest, Question, nearest
 
-
-@dataclass(frozen=True)
-class Options:
-    """Numbers of an explanation.
-
-    min_rel_mean: a mean of a feature below this multiple of its spread is a rounding error, shown as 0.
-
-    The search for the crossing, by the depth, its distance from the boundary in spreads:
-
-    first_depth, max_depth: first and largest depth.
-    depth_factor: factor between two depths.
-    rounding_depth: depth up to which no smaller one is searched, since the difference is rounding.
-    bisections: number of halvings of the last interval of depths.
-    """
-
-    min_rel_mean: float = 1e-12
-    first_depth: float = 1e-15
-    max_depth: float = 2.0
-    depth_factor: float = 8.0
-    rounding_depth: float = 1e-6
-    bisections: int = 30
-
-
-OPTIONS = Options()
+_MIN_RELATIVE_MEAN = 1e-12  # multiple of a feature's spread, below which its mean is a rounding error
+# The search for the crossing by its depth, the distance from the boundary in spreads.
+_FIRST_DEPTH, _MAX_DEPTH = 1e-15, 2.0  # first and largest depth
+_DEPTH_FACTOR = 8.0  # between two depths
+_ROUNDING_DEPTH = 1e-6  # depth up to which no smaller one is searched, since the difference is rounding
+_BISECTIONS = 30  # halvings of the last interval of depths
 
 
 # -- the explanation -------------------------------------------------------------------------------------
@@ -141,13 +123,7 @@ class SampleExplanation:
         return "\n".join(lines)
 
     def certificate(self, tol: float = 1e-9) -> Certificate:
-        """Return the certificate of the nearest point, or of infeasibility, by ``certify_nearest``.
-
-        Parameters
-        ----------
-        tol : float
-            Relative tolerance.
-        """
+        """Return the certificate of the nearest point, or of infeasibility, at a relative tolerance."""
         from polyopt.certificates.projection import certify_nearest
 
         return certify_nearest(self.counterfactual.nearest, tol)
@@ -157,28 +133,19 @@ class SampleExplanation:
         counterfactual, name = self.counterfactual, self.active_face.name
         nearest_point = counterfactual.nearest
         values = {
-            "label": self.label,
-            "other": self.other,
-            "face": name,
-            "face_name": self.model.face_name(name),
-            "score": self.score,
-            "margin": self.margin,
-            "mean_score": self.base,
+            "label": self.label, "other": self.other, "face": name, "face_name": self.model.face_name(name),
+            "score": self.score, "margin": self.margin, "mean_score": self.base,
             "terms": [vars(term) for term in self.terms],
             "fidelity": {"same": self.same, "samples": self.samples, "terms": min(self.top, len(self.terms))},
             "nearest": {
-                "status": nearest_point.status.name.lower(),
-                "distance": counterfactual.distance,
-                "bound": nearest_point.bound,
-                "crossing_distance": counterfactual.crossing_distance,
+                "status": nearest_point.status.name.lower(), "distance": counterfactual.distance,
+                "bound": nearest_point.bound, "crossing_distance": counterfactual.crossing_distance,
                 "point": [] if nearest_point.point is None else nearest_point.point,
                 "crossing": counterfactual.crossing,
-                "decided_by": [
-                    {"face": face, "share": multiplier} for face, multiplier in nearest_point.deciding()
-                ],
+                "decided_by": [{"face": face, "share": share} for face, share in nearest_point.deciding()],
                 "changes": [vars(change) for change in counterfactual.changes],
             },
-        }
+        }  # fmt: skip
         plain: dict[str, Any] = _plain(values)
         return plain
 
@@ -201,14 +168,12 @@ def explain_sample(
     model: DecisionModel, x: ArrayLike, *, held: Sequence[str | int] = (),
     bounds: tuple[ArrayLike, ArrayLike] | None = None, top: int = 5, data: ArrayLike | None = None,
 ) -> SampleExplanation:  # fmt: skip
-    """Explain one sample.
+    """Explain one sample of finite numbers; ValueError for another size, column or order of bounds.
 
     Parameters
     ----------
-    model : DecisionModel
-        The model.
-    x : array_like of shape (m,)
-        The sample's features, in the units of the polytopes.
+    model, x : DecisionModel and array_like of shape (m,)
+        The model, and the sample's features in the units of its polytopes.
     held : sequence of str or int
         Columns that may not change.
     bounds : pair of array_like of shape (m,), optional
@@ -217,11 +182,6 @@ def explain_sample(
         Number of terms and changes in the text.
     data : array_like of shape (n, m), optional
         Samples on which the side of the face by the first `top` terms is compared with that by all terms.
-
-    Raises
-    ------
-    ValueError
-        A sample of another size or not finite, an unknown column, or a lower bound above an upper one.
     """
     top = whole("top", top)
     point = real_array("x", x, (model.n_features,))
@@ -249,10 +209,10 @@ def _terms(model: DecisionModel, face: ActiveFace, x: Array) -> list[Term]:
     return sorted(terms, key=lambda term: -abs(term.amount))
 
 
-def _mean(model: DecisionModel, j: int, options: Options = OPTIONS) -> float:
+def _mean(model: DecisionModel, j: int) -> float:
     """Return the mean of a feature, 0 if the mean is a rounding error."""
     mean = float(model.centre[j])
-    return mean if abs(mean) > options.min_rel_mean * model.spread[j] else 0.0
+    return mean if abs(mean) > _MIN_RELATIVE_MEAN * model.spread[j] else 0.0
 
 
 def _fidelity(model: DecisionModel, face: ActiveFace, terms: list[Term], data: Array) -> tuple[int, int]:
@@ -276,7 +236,6 @@ def _fidelity(model: DecisionModel, face: ActiveFace, terms: list[Term], data: A
 
 def _counterfactual(
     model: DecisionModel, x: Array, held: Sequence[str | int], bounds: tuple[ArrayLike, ArrayLike] | None,
-    options: Options = OPTIONS,
 ) -> Counterfactual:  # fmt: skip
     """Project the sample x (m,) onto the region of the other label, with the columns `held` fixed."""
     low, high = (None, None) if bounds is None else bounds
@@ -296,12 +255,12 @@ def _counterfactual(
         if amount > 0.0:
             changes.append(Change(column.name, column.value(x), column.value(z), amount))
     changes.sort(key=lambda change: -change.amount)
-    crossing = _crossing(model, result, model.predict(x[None])[0], options)
+    crossing = _crossing(model, result, model.predict(x[None])[0])
     distance = np.inf if crossing is None else float(np.linalg.norm((crossing - x) / model.spread))
     return Counterfactual(result, tuple(changes), crossing, distance)
 
 
-def _crossing(model: DecisionModel, result: Nearest, label: Any, options: Options) -> Array | None:
+def _crossing(model: DecisionModel, result: Nearest, label: Any) -> Array | None:
     """Return the point of least depth to which the classifier gives another label; None without one.
 
     The depth grows geometrically until a point crosses, and is then refined by bisection.
@@ -312,12 +271,12 @@ def _crossing(model: DecisionModel, result: Nearest, label: Any, options: Option
 
     if is_across(result.point):
         return result.point
-    depth, too_small = options.first_depth, 0.0
-    while depth <= options.max_depth and not is_across(result.deeper(depth)):
-        too_small, depth = depth, options.depth_factor * depth
-    if depth > options.max_depth:
+    depth, too_small = _FIRST_DEPTH, 0.0
+    while depth <= _MAX_DEPTH and not is_across(result.deeper(depth)):
+        too_small, depth = depth, _DEPTH_FACTOR * depth
+    if depth > _MAX_DEPTH:
         return None
-    for _ in range(options.bisections if depth > options.rounding_depth else 0):
+    for _ in range(_BISECTIONS if depth > _ROUNDING_DEPTH else 0):
         middle = 0.5 * (too_small + depth)
         too_small, depth = (too_small, middle) if is_across(result.deeper(middle)) else (middle, depth)
     return result.deeper(depth)

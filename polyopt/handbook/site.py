@@ -255,16 +255,9 @@ def _run(pages: Path, made: Path, trees: Path, processes: int, tell: Callable[[s
     with warnings.catch_warnings(), patch_docutils(), docutils_namespace():
         warnings.simplefilter("ignore")
         app = Sphinx(
-            pages,
-            None,
-            made,
-            trees,
-            "html",
-            settings,
-            status=_ProgressStream(tell),
-            warning=log,
+            pages, None, made, trees, "html", settings, status=_ProgressStream(tell), warning=log,
             parallel=processes,
-        )
+        )  # fmt: skip
         app.add_css_file("handbook.css")
         app.build()
     shutil.copy(Path(polyopt.__path__[0]) / "handbook" / "site.css", made / "_static" / "handbook.css")

@@ -241,20 +241,15 @@ MAX_COORDINATE = 1e6
 
 @dataclass(frozen=True)
 class State:
-    """A checked state.
+    """A checked state."""
 
-    X (n, 2), y (n,): points, and their labels -1 and +1.
-    settings: values by name; None if the data choose.
-    assignment (n,): the face of each point that the solver keeps fixed, -1 for none.
-    """
-
-    X: Array
-    y: NDArray[np.int64]
+    X: Array  # (n, 2), points
+    y: NDArray[np.int64]  # (n,), their labels -1 and +1
     machine: Machine
     solver: str
-    settings: dict[str, Any]
+    settings: dict[str, Any]  # values by name; None if the data choose
     seed: int = 0
-    assignment: NDArray[np.int64] | None = None
+    assignment: NDArray[np.int64] | None = None  # (n,), face that the solver keeps for a point, -1 for none
 
     def to_dict(self, **settings: object) -> dict[str, Any]:
         """Return plain values, with some other settings."""

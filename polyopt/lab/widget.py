@@ -66,12 +66,7 @@ class Lab(anywidget.AnyWidget):
         Their labels, of two classes; the later one is +1.
     **settings
         Settings of the state: ``machine="cpm"``, ``method="sgd"``, ``seed=1``, or those of the machine, such
-        as ``C=10.0``.
-
-    Attributes
-    ----------
-    state : dict
-        The state: points, machine, method, settings and seed.
+        as ``C=10.0``. Points, machine, method, settings and seed are the dict ``state``.
     """
 
     state = traitlets.Dict().tag(sync=True)

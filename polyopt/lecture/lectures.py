@@ -36,20 +36,17 @@ LECTURES = {
     one.name: one
     for one in (
         Lecture("optimisation", "Optimisation for classifiers", ("svm", "certificate"), ("svm",)),
-        Lecture(
-            "rmm", "Relative Margin Machines and the Sigma-SVM", ("rmm",), ("rmm", "sigma_svm", "soft_rmm")
-        ),
+        Lecture("rmm", "Relative Margin Machines and the Sigma-SVM", ("rmm",),
+                ("rmm", "sigma_svm", "soft_rmm")),
         Lecture("cpm", "The Convex Polytope Machine", ("cpm",), ("cpm",)),
         Lecture(
-            "polyceptron",
-            "The Polyceptron, SPLA1 and PC-SLP",
-            ("polyceptron",),
+            "polyceptron", "The Polyceptron, SPLA1 and PC-SLP", ("polyceptron",),
             ("polyceptron", "spla1", "pc_slp"),
         ),
         Lecture("cross_entropy", "Few support vectors", ("l0",), ("l0", "one_norm")),
         Lecture("plume", "PLUME", ("plume",), ("plume",)),
     )
-}
+}  # fmt: skip
 """The lectures by name."""
 
 

@@ -9,15 +9,9 @@ from polyopt.methods.method import Method
 
 
 def _hinge(
-    name: str,
-    title: str,
-    home: str,
-    programs: tuple[str, str],
-    kernel_programs: tuple[str, str],
-    crosschecks: tuple[str, ...],
-    variants: Mapping[str, str] = MappingProxyType({}),
-    **rest: Any,
-) -> tuple[Method, Method]:
+    name: str, title: str, home: str, programs: tuple[str, str], kernel_programs: tuple[str, str],
+    crosschecks: tuple[str, ...], variants: Mapping[str, str] = MappingProxyType({}), **rest: Any,
+) -> tuple[Method, Method]:  # fmt: skip
     """Return the linear machine and the one with a Gaussian kernel; `home` is module and class.
 
     Programs and cross-checks are named without their packages. `variants` has, by a setting, the module of

@@ -117,12 +117,8 @@ def save_model(model: "Model | BaseEstimator", path: str | Path) -> None:
 
     if not isinstance(model, Model):
         model = Model.of(model)
-    about = {
-        "feature_names": model.feature_names,
-        "target": model.target,
-        "method": model.method,
-        "facts": dict(model.facts),
-    }
+    about = {name: getattr(model, name) for name in ("feature_names", "target", "method")}
+    about["facts"] = dict(model.facts)
     if model.method not in METHODS:
         raise ValueError(
             f"the model cannot be saved: its method {model.method!r} is not one of {', '.join(METHODS)}"

@@ -48,15 +48,10 @@ class Model:
 
     @classmethod
     def of(
-        cls,
-        machine: BaseEstimator,
-        steps: Sequence[tuple[str, BaseEstimator]] = (),
-        *,
-        feature_names: Sequence[str] | None = None,
-        target: str | int = -1,
-        method: str = "",
+        cls, machine: BaseEstimator, steps: Sequence[tuple[str, BaseEstimator]] = (), *,
+        feature_names: Sequence[str] | None = None, target: str | int = -1, method: str = "",
         facts: Mapping[str, Any] | None = None,
-    ) -> Self:
+    ) -> Self:  # fmt: skip
         """Return the model of a fitted machine, a pipeline that ends with one, or a search over either.
 
         The machine was fitted to the output of the `steps`, transformers by name. By default
@@ -219,11 +214,9 @@ def digest(data: Dataset) -> str:
 
 
 def facts_of_fit(
-    estimator: object,
-    data: Dataset,
-    certificate: Certificate | None = None,
+    estimator: object, data: Dataset, certificate: Certificate | None = None,
     settings: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
+) -> dict[str, Any]:  # fmt: skip
     """Return the facts of a fit for a saved model, as plain text and numbers.
 
     The facts are of a fitted `estimator`, its training data and its certificate; `settings` were passed or

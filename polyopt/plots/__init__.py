@@ -13,18 +13,9 @@ from polyopt.plots.reliability import reliability
 from polyopt.plots.runs import convergence, gaps, path
 
 __all__ = [
-    "conditions",
-    "convergence",
-    "decision_boundary",
-    "face_weights",
-    "gaps",
-    "multipliers",
-    "path",
-    "polytope_plane",
-    "polytope_slices",
-    "reliability",
-    "whitening",
-]
+    "conditions", "convergence", "decision_boundary", "face_weights", "gaps", "multipliers", "path",
+    "polytope_plane", "polytope_slices", "reliability", "whitening",
+]  # fmt: skip
 
 _REMOVED = {
     "decision_boundaries": "decision_boundary(machines, X, y)",

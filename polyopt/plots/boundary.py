@@ -23,9 +23,7 @@ from polyopt.plots.figure import (
     MUTED,
     PURPLE,
     Axes,
-    FigureOrAxes,
     Panels,
-    SomeAxes,
     feature_names,
     values_of,
 )
@@ -34,8 +32,8 @@ from polyopt.plots.figure import (
 def decision_boundary(
     estimator: Any | Mapping[str, Any], X: ArrayLike, y: ArrayLike, *,
     axis_names: Sequence[str] | None = None, class_names: Sequence[str] | None = None, title: str = "",
-    ax: SomeAxes | None = None,
-) -> FigureOrAxes:  # fmt: skip
+    ax: Any = None,
+) -> Any:  # fmt: skip
     """Draw a picture of a binary classifier of two features, or of several, three in a row.
 
     The boundary f = 0 and the margins f = ±1; for a finite B the bounds f = ±B; for a polytope each
@@ -170,8 +168,8 @@ _MULTIPLIER_TOL = 1e-6  # multipliers below this fraction of the largest cost ar
 
 def whitening(
     estimator: RelativeMarginMachine | SigmaSVM, *, axis_names: Sequence[str] | None = None,
-    class_names: Sequence[str] | None = None, ax: SomeAxes | None = None,
-) -> FigureOrAxes:  # fmt: skip
+    class_names: Sequence[str] | None = None, ax: Any = None,
+) -> Any:  # fmt: skip
     """Draw a picture of the metric in which a machine's margin is large, over its samples.
 
     On the left the support vector machine with the same C: its margin is Euclidean, and a circle lies

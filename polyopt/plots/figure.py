@@ -20,11 +20,8 @@ from polyopt.base.files import temporary_folder
 from polyopt.base.text import escape
 
 # Matplotlib's classes: it is imported when something is drawn.
-Artist: TypeAlias = Any
 Axes: TypeAlias = Any
 Figure: TypeAlias = Any
-SomeAxes: TypeAlias = Any  # Axes, or a sequence or an array of them
-FigureOrAxes: TypeAlias = Any  # the new figure, or the argument ax
 
 # Okabe & Ito's palette.
 BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00"
@@ -80,7 +77,7 @@ class Panels:
     ``with Panels(ax, 5.0, 4.0) as panels`` draws in the package's style. `ax` is one axes for each panel.
     """
 
-    def __init__(self, ax: SomeAxes | None, width: float, height: float):
+    def __init__(self, ax: Any, width: float, height: float):
         self._ax, self._size, self._style = ax, (width, height), ExitStack()
         self.is_new = ax is None
 
@@ -93,7 +90,7 @@ class Panels:
         self._axes: list[Any] = each
         self._style.enter_context(styled())
         self.figure: Any = new_figure(*self._size) if self.is_new else each[0].figure
-        self.result: FigureOrAxes = self.figure if self.is_new else self._ax
+        self.result: Any = self.figure if self.is_new else self._ax
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -114,7 +111,7 @@ class Panels:
             raise ValueError(f"ax must be {rows * columns} axes, one a panel, not {len(self._axes)}")
         return self._panels
 
-    def legend(self, columns: int, handles: Sequence[Artist] = (), *, beside: bool = False) -> None:
+    def legend(self, columns: int, handles: Sequence[Any] = (), *, beside: bool = False) -> None:
         """Draw one legend for all panels: outside of them on a new figure, else in the first.
 
         By default its entries are those of the panels, each label once.

@@ -24,9 +24,7 @@ from polyopt.plots.figure import (
     PURPLE,
     ZERO_TOL,
     Axes,
-    FigureOrAxes,
     Panels,
-    SomeAxes,
     machine_of,
 )
 
@@ -55,12 +53,8 @@ class _Family(NamedTuple):
 
 
 def multipliers(
-    duals: pd.DataFrame | BaseEstimator,
-    *,
-    B: float | None = None,
-    title: str = "",
-    ax: SomeAxes | None = None,
-) -> FigureOrAxes:
+    duals: pd.DataFrame | BaseEstimator, *, B: float | None = None, title: str = "", ax: Any = None
+) -> Any:
     """Draw a picture of the multipliers of a fitted estimator.
 
     Above, each family from its largest multiplier down, one stem per row, zeros left out; a machine with
@@ -180,7 +174,7 @@ _MAX_CONDITIONS = 24  # drawn: the gap and the worst residuals
 _MIN_VIOLATION = 1e-18  # drawn for conditions that hold exactly
 
 
-def conditions(certificate: Certificate | BaseEstimator, *, ax: Axes | None = None) -> FigureOrAxes:
+def conditions(certificate: Certificate | BaseEstimator, *, ax: Any = None) -> Any:
     """Draw the violation of each optimality condition of a certificate, relative to its size.
 
     Violations within the tolerance are blue dots left of the line, the others orange triangles right of it.

@@ -24,11 +24,8 @@ from polyopt.plots.figure import (
     MAX_SHAPES,
     MUTED,
     ORANGE,
-    Artist,
     Axes,
-    FigureOrAxes,
     Panels,
-    SomeAxes,
     machine_of,
     values_of,
 )
@@ -145,8 +142,8 @@ class Scene:
 def polytope_slices(
     model: object, X: ArrayLike, y: ArrayLike, *, features: Sequence[int | str] | None = None,
     at: str | ArrayLike = "inside", feature_names: Sequence[str] | None = None,
-    class_names: Sequence[str] | None = None, title: str = "", ax: SomeAxes | None = None,
-) -> FigureOrAxes:  # fmt: skip
+    class_names: Sequence[str] | None = None, title: str = "", ax: Any = None,
+) -> Any:  # fmt: skip
     """Draw slices through a polytope, one for each pair of the chosen features.
 
     In a slice two features vary and all others are fixed at one point, the cross. Faces are lines, thick
@@ -158,10 +155,8 @@ def polytope_slices(
     ----------
     model : estimator or Polytope
         Fitted binary estimator with a ``polytope_``, or a polytope.
-    X : array_like of shape (n, m)
-        Samples.
-    y : array_like of shape (n,)
-        Their labels, of two classes.
+    X, y : array_like of shape (n, m) and (n,)
+        Samples, and their labels of two classes.
     features : sequence of int or str, optional
         Two or more features, by number or name; by default the four with the largest weights times
         standard deviations in the faces, each face weighted by the number of its samples.
@@ -209,8 +204,8 @@ def polytope_slices(
 
 def polytope_plane(
     model: object, X: ArrayLike, y: ArrayLike, *, feature_names: Sequence[str] | None = None,
-    class_names: Sequence[str] | None = None, title: str = "", ax: Axes | None = None,
-) -> FigureOrAxes:  # fmt: skip
+    class_names: Sequence[str] | None = None, title: str = "", ax: Any = None,
+) -> Any:  # fmt: skip
     """Draw a polytope of two features in full: corners, largest ball inside, and the region of each face.
 
     A point outside is assigned to the face of the largest score, whose tint it has; samples there have the
@@ -298,7 +293,7 @@ def _segment(plane: Polytope, face: int, low: Array, high: Array, *, is_edge: bo
     return low + unit * (start + np.array([[first], [last]]) * along)
 
 
-def _face_handles(scene: Scene, faces: list[int], *, by_face: bool = False) -> list[Artist]:
+def _face_handles(scene: Scene, faces: list[int], *, by_face: bool = False) -> list[Any]:
     """Return entries of the legend for classes and faces; markers are grey if colours tell the face."""
     from matplotlib.patches import Patch
 
@@ -319,7 +314,7 @@ def _face_handles(scene: Scene, faces: list[int], *, by_face: bool = False) -> l
     return handles
 
 
-def _handle(label: str, **look: Any) -> Artist:
+def _handle(label: str, **look: Any) -> Any:
     """Return an entry of a legend."""
     from matplotlib.lines import Line2D
 
@@ -365,7 +360,7 @@ def _draw_regions(axes: Axes, scene: Scene, low: Array, high: Array) -> None:
     )  # fmt: skip
 
 
-def _draw_ball_and_corners(axes: Axes, polytope: Polytope, low: Array, high: Array) -> list[Artist]:
+def _draw_ball_and_corners(axes: Axes, polytope: Polytope, low: Array, high: Array) -> list[Any]:
     """Draw them, and return their entries in the legend."""
     from matplotlib.patches import Circle
 
@@ -390,8 +385,8 @@ def _draw_ball_and_corners(axes: Axes, polytope: Polytope, low: Array, high: Arr
 
 def face_weights(
     explanation: ModelExplanation | BaseEstimator, most: int = 6, columns: int = 2, *,
-    ax: SomeAxes | None = None,
-) -> FigureOrAxes:  # fmt: skip
+    ax: Any = None,
+) -> Any:  # fmt: skip
     """Draw each face as a bar chart: weights of features times their standard deviations, the largest first.
 
     A large value of a feature is evidence for the outside if its bar is to the right, for the inside if its

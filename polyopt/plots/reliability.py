@@ -1,21 +1,22 @@
 """Reliability of probabilities: observed frequency of a class against its predicted probability."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from formulations.language.arguments import whole
 from formulations.language.types import Array
-from polyopt.plots.figure import CLASSES, GRID, INK, MUTED, Axes, FigureOrAxes, Panels, SomeAxes
+from polyopt.plots.figure import CLASSES, GRID, INK, MUTED, Axes, Panels
 
 _Z = 1.96  # quantile of the normal distribution for an interval of 95 %
 
 
 def reliability(
     y: ArrayLike, probabilities: ArrayLike, classes: Sequence[object], *, bins: int = 10, title: str = "",
-    ax: SomeAxes | None = None,
-) -> FigureOrAxes:  # fmt: skip
+    ax: Any = None,
+) -> Any:  # fmt: skip
     """Draw observed against predicted frequencies of a class, over the counts; with Brier score and log loss.
 
     Of two classes it is the second, of more the one with the largest probability. Samples are put into bins
@@ -24,10 +25,8 @@ def reliability(
 
     Parameters
     ----------
-    y : array_like of shape (n,)
-        Labels.
-    probabilities : array_like of shape (n, n_classes)
-        As ``predict_proba`` gives them.
+    y, probabilities : array_like of shape (n,) and (n, n_classes)
+        Labels, and what ``predict_proba`` gives.
     classes : sequence
         The labels of the columns.
     bins : int

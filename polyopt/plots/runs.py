@@ -20,9 +20,7 @@ from polyopt.plots.figure import (
     PURPLE,
     ZERO_TOL,
     Axes,
-    FigureOrAxes,
     Panels,
-    SomeAxes,
     machine_of,
 )
 
@@ -30,8 +28,8 @@ from polyopt.plots.figure import (
 def convergence(
     history: pd.DataFrame | Solution | BaseEstimator, *, reference: float | None = None,
     unit: str | None = None, title: str = "",
-    ax: SomeAxes | None = None,
-) -> FigureOrAxes:  # fmt: skip
+    ax: Any = None,
+) -> Any:  # fmt: skip
     """Draw a picture of a run.
 
     Above, objective and bound by iteration, and the objective of the exact solver; below, the relative
@@ -102,8 +100,8 @@ _MIN_SECONDS = 1e-3  # shorter times are drawn there
 
 def gaps(
     runs: Mapping[str, ArrayLike], ends: Mapping[str, Mapping[str, tuple[float, float]]], *,
-    title: str = "", ax: SomeAxes | None = None,
-) -> FigureOrAxes:  # fmt: skip
+    title: str = "", ax: Any = None,
+) -> Any:  # fmt: skip
     """Draw a picture of the gap against time, both on logarithmic scales.
 
     A line for each run, from its best point to its bound; a marker for the end of each solver, from its
@@ -146,7 +144,7 @@ def _shown(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.maximum(points[:, 0], _MIN_SECONDS), np.clip(points[:, 1], _MIN_GAP, None)
 
 
-def path(points: Path[Any], *, title: str = "", ax: SomeAxes | None = None) -> FigureOrAxes:
+def path(points: Path[Any], *, title: str = "", ax: Any = None) -> Any:
     """Draw a picture of a path, as of :func:`polyopt.rmm_path`, over what varies along it.
 
     Above, the value of each machine and the proven bound on its optimum; below, the number of nonzero
