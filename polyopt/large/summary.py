@@ -69,7 +69,7 @@ def _block_losses(
 ) -> Vector:
     X, outside, weights = two_classes(samples, recipe)
     rows, costs = as_rows(X), recipe.C * weights
-    return np.array([losses(W, rows, outside, costs, scale) for W in candidates])
+    return np.array([losses(W, rows, outside, costs, scale) for W in candidates], dtype=np.float64)
 
 
 def _probe(size: int) -> Vector:
