@@ -69,12 +69,13 @@ def _block_losses(
 ) -> Vector:
     X, outside, weights = two_classes(samples, recipe)
     rows, costs = as_rows(X), recipe.C * weights
-    return np.array([losses(W, rows, outside, costs, scale) for W in candidates], dtype=np.float64)
+    return np.array([losses(W, rows, outside, costs, scale) for W in candidates])
 
 
 def _probe(size: int) -> Vector:
     """Return the weights (1, size) of a fixed face, at which a loss is a digest of samples and labels."""
-    return ((7919.0 * np.arange(size) + 13.0) % 101.0 - 50.0)[None] / 50.0
+    weights: Vector = (7919.0 * np.arange(size, dtype=float) + 13.0) % 101.0 - 50.0
+    return weights[None] / 50.0
 
 
 def checkpoint_identity(
