@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from formulations.language.clock import Clock, running
 from formulations.language.solution import Solution
+from polyopt.base.onnx_graph import Graph
 from polyopt.base.progress import counted
 from polyopt.base.types import ClassWeight, SamplesLike
 from polyopt.certificates.certificate import Certificate
@@ -247,6 +248,15 @@ class BlockClassifier(PairwiseClassifier):
             for solution, (first, second) in zip(self.solutions_, self.pairs_, strict=True)
         ]
         return pd.concat(frames, ignore_index=True)
+
+    def without_data(self) -> Self:
+        """Return this classifier, which holds no data."""
+        check_is_fitted(self)
+        return self
+
+    def draw(self, graph: Graph, x: str) -> Any:
+        """Raise ValueError: there is no ONNX graph."""
+        raise ValueError(f"{type(self).__name__} of samples in blocks has no ONNX graph")
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name != "client"}

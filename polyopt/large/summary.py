@@ -74,8 +74,8 @@ def _block_losses(
 
 def _probe(size: int) -> Vector:
     """Return the weights (1, size) of a fixed face, at which a loss is a digest of samples and labels."""
-    weights: Vector = (7919.0 * np.arange(size, dtype=float) + 13.0) % 101.0 - 50.0
-    return weights[None] / 50.0
+    index = np.arange(size, dtype=np.float64)
+    return np.asarray(((7919.0 * index + 13.0) % 101.0 - 50.0)[None] / 50.0)
 
 
 def checkpoint_identity(

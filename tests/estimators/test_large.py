@@ -73,6 +73,24 @@ def test_several_classes_have_a_machine_for_each_pair(data):
     assert [each.claim for each in parts.certificate()] == [Claim.OPTIMAL] * 3
     assert parts.coef_ == pytest.approx(np.concatenate([e.coef_ for e in whole.estimators_]), abs=1e-4)
     assert (parts.predict(X) == whole.predict(X)).all()
+    assert set(parts.history_["pair"]) == {"no vs other", "no vs yes", "other vs yes"}
+    assert parts.solution_ == parts.solutions_
+    assert (parts.without_data().predict(X) == whole.predict(X)).all()
+    with pytest.raises(ValueError, match="does not hold"):
+        parts.duals_  # noqa: B018
+    with pytest.raises(ValueError, match="no ONNX graph"):
+        parts.to_onnx()
+    with pytest.raises(AttributeError, match="CalibratedClassifierCV"):
+        parts.predict_proba(X)
+
+
+def test_a_fit_that_fails_leaves_the_machine_as_it_was(data):
+    X, y, _ = data
+    machine = large.SVM().fit(X, y)
+    labels = machine.predict(X)
+    with pytest.raises(ValueError, match="at least two classes"):
+        machine.fit(X, np.zeros(len(y)))
+    assert (machine.predict(X) == labels).all()
 
 
 def test_blocks_may_be_empty_or_of_one_class_or_integers(data):
