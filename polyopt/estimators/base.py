@@ -112,7 +112,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
     _pair_places: list[NDArray[np.intp]]  # for each pair of classes, indices of its samples in `_rows`
     _dtypes: ClassVar[list[Any]] = [np.float64]  # types of X that the fit does not convert
     _scored_dtypes: ClassVar[Any] = np.float64  # types of X that the scoring does not convert
-    _earlier: Any = None  # during a fit with warm_start, the attributes of the previous fit
+    _previous_fit: Any = None  # during a fit with warm_start, the attributes of the previous fit
     _fit_inputs: ClassVar[tuple[str, ...]] = ()  # attributes that a fit reads besides the parameters
     _parameter_constraints: ClassVar[dict[str, list[Any]]]
     _settings: ClassVar[
@@ -165,11 +165,11 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         known = machine.get_params(deep=False)
         return machine.set_params(**{name: None for name in ("class_weight", "n_jobs") if name in known})
 
-    def _at_once(self) -> str:
+    def _fallback_solver(self) -> str:
         """Return the solver with the earliest first result, for a pair of classes after the time limit."""
         return "auto"
 
-    def _further_samples(
+    def _append_unlabelled(
         self, X: Any, codes: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any], n: int
     ) -> tuple[Any, NDArray[Any], NDArray[Any], NDArray[Any]]:
         """Append unlabelled samples: class -1, weight 0, row numbers from `n` on. By default none."""
@@ -279,7 +279,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
             A parameter out of its range, data that are not finite, or fewer than two classes.
         """
         self._validate_params()
-        with self._anew():
+        with self._refitting():
             self._asked = self.get_params(deep=False)
             # A copy: later changes of X by the caller must not reach the model and its certificate.
             samples, labels = validated_pair(
@@ -299,7 +299,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
                 )
             weights = weights[rows] * self._class_weights(codes, weights[rows])[codes]
             check_total(weights)
-            samples, codes, weights, rows = self._further_samples(
+            samples, codes, weights, rows = self._append_unlabelled(
                 self._select(samples, rows), codes, weights, rows, len(labels)
             )
             with running(Clock()) as clock, self._printing_progress(), _no_point_is_interruption():
@@ -322,7 +322,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         pairs = list(combinations(range(len(self.classes_)), 2))
         machine = self._for_pairs(X, weights)
         parameters, machines = machine.get_params(deep=False), [machine] * len(pairs)
-        earlier = (self._earlier or {}).get("estimators_", ())
+        earlier = (self._previous_fit or {}).get("estimators_", ())
         if len(earlier) == len(pairs):
             machines = earlier  # warm starts
         machines = [copy(unfitted).set_params(**parameters) for unfitted in machines]
@@ -358,7 +358,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
 
         Removed are attributes whose names end with an underscore, and private ones that a class declares.
         Parameters, ``_fit_inputs`` and attributes of other packages remain. With ``warm_start`` the previous
-        attributes are stored in ``_earlier``.
+        attributes are stored in ``_previous_fit``.
         """
         before = self.__dict__
         inputs, declared = {*self._get_param_names(), *self._fit_inputs}, self._declared()
@@ -368,7 +368,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
             if name in inputs or not (name.endswith("_") or name in declared)
         }
         if getattr(self, "warm_start", False):
-            self._earlier = before
+            self._previous_fit = before
         return before
 
     @classmethod
@@ -379,7 +379,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         return frozenset(name for base in bases for name in (*vars(base), *inspect.get_annotations(base)))
 
     @contextmanager
-    def _anew(self) -> Iterator[None]:
+    def _refitting(self) -> Iterator[None]:
         """Return a context that removes the attributes of a previous fit, and restores them on an error."""
         before = self._clear_fit()
         try:
@@ -387,9 +387,9 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         except BaseException:  # Ctrl-C as well
             self.__dict__ = before
             raise
-        self.__dict__.pop("_earlier", None)
+        self.__dict__.pop("_previous_fit", None)
 
-    def _warn_if_short(self, certify: Callable[[], Certificate] | None) -> None:
+    def _warn_if_incomplete(self, certify: Callable[[], Certificate] | None) -> None:
         """Warn if a limit ended the fit, or the solution of an exact solver is not certified.
 
         `certify` computes the certificate of the binary solution; None if that would take too long. It is
@@ -736,7 +736,7 @@ class _PairTask(NamedTuple):
 
 
 def _fit_pair(task: _PairTask) -> Any:
-    """Fit a pair of classes; after the time limit, by the solver of :meth:`_at_once`."""
+    """Fit a pair of classes; after the time limit, by the solver of :meth:`_fallback_solver`."""
     machine = task.machine
     if not task.part.clock.is_over:
         try:
@@ -745,7 +745,7 @@ def _fit_pair(task: _PairTask) -> Any:
             if not task.part.clock.is_over:
                 raise
     if "solver" in machine.get_params(deep=False):
-        machine.set_params(solver=machine._at_once())
+        machine.set_params(solver=machine._fallback_solver())
     return _fit_two_classes(task)
 
 
@@ -760,7 +760,7 @@ def _fit_two_classes(task: _PairTask) -> Any:
     y = np.where(codes[samples_of_pair] == pair[1], 1.0, -1.0)
     with part.of_fit(machine):
         machine._fit_signs(samples, y, weights[samples_of_pair], np.arange(len(samples_of_pair)))
-    vars(machine).pop("_earlier", None)
+    vars(machine).pop("_previous_fit", None)
     return machine
 
 
