@@ -600,12 +600,12 @@ class ConvexPolytopeMachine(FaceClassifier):
             raise AttributeError("perplexity_ needs a fit on whole data with one polytope")
         return self._perplexity
 
-    def _keep_no_solution(self, original: Self) -> None:
+    def _drop_solution_arrays(self, original: Self) -> None:
         if original._sides is not None:
             set_sides(self, [side.without_data() for side in original._sides])
             return
         self._perplexity = original._perplexity
-        super()._keep_no_solution(original)
+        super()._drop_solution_arrays(original)
 
     @property
     def holds_data(self) -> bool:

@@ -221,7 +221,9 @@ class HingeClassifier(KernelClassifier):
         if certificate is None and self.solver_ == "decomposition" and len(y) > OPTIONS.max_small_samples:
             self._warn_if_incomplete(None)  # a certificate would cost too much
         else:
-            self._warn_if_incomplete(lambda: certificate or self._certify(geometry(), OPTIONS.certificate_tol))
+            self._warn_if_incomplete(
+                lambda: certificate or self._certify(geometry(), OPTIONS.certificate_tol)
+            )
 
     def _check_status(self, geometry: Callable[[], Any], *, has_new_intercept: bool) -> Certificate | None:
         """Lower the status SOLVED if the gap of a certificate is too large; return the certificate.
