@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from polyopt.certificates.claims.refine import ExactSolution
 
 
+_NAME_HELP = "A family (rmm), a method (rmm-rbf) or a program (rmm.qp)."
+
+
 class Format(StrEnum):
     """Format of a printed program."""
 
@@ -27,11 +30,7 @@ class Format(StrEnum):
 def show(
     name: Annotated[
         str | None,
-        typer.Argument(
-            help="A family (rmm), a method (rmm-rbf) or a program (rmm.qp).",
-            show_default=False,
-            autocompletion=complete_program,
-        ),
+        typer.Argument(help=_NAME_HELP, show_default=False, autocompletion=complete_program),
     ] = None,
     format: Annotated[Format, typer.Option(help="How to print it.")] = Format.TEXT,
     solve: Annotated[

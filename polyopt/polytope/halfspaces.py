@@ -15,7 +15,6 @@ from math import comb, prod
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linprog
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import ConvexHull, HalfspaceIntersection, cKDTree
@@ -31,7 +30,7 @@ _MIN_DISTANCE = 1e-9  # of two corners, relative to the polytope's width
 # The tightest tolerances that HiGHS accepts.
 _OPTIONS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 _PROOF_TOL = 1e-8  # relative residuals and gap of an optimum
-_OPTIMAL, _UNBOUNDED, _NEITHER = 0, 3, 4  # statuses of scipy's linprog
+_OPTIMAL, _UNBOUNDED, _NEITHER = range(3)  # statuses of a linear program
 
 
 @dataclass(frozen=True)
@@ -239,8 +238,8 @@ def _maximise(cost: Array, A: Array, limits: Array) -> _Optimum:
         return _Optimum(_UNBOUNDED if size else _OPTIMAL, value, np.zeros(len(cost)), np.zeros(len(A)))
     unit = cost / size
     # The dual simplex fails on some easy programs of free variables (status Unknown).
-    for solve in (_by_simplex, _by_interior_points):
-        answer = solve(unit, A, limits)
+    for method in ("simplex", "ipm"):
+        answer = _by_highs(unit, A, limits, method)
         if answer.status == _UNBOUNDED:
             return _Optimum(_UNBOUNDED, np.inf, np.zeros(len(cost)), np.zeros(len(A)))
         if answer.status == _OPTIMAL and _is_optimum(unit, A, limits, answer):
@@ -251,11 +250,11 @@ def _maximise(cost: Array, A: Array, limits: Array) -> _Optimum:
     )
 
 
-def _by_simplex(cost: Array, A: Array, limits: Array) -> _Optimum:
+def _by_highs(cost: Array, A: Array, limits: Array, method: str) -> _Optimum:
     """Solve by HiGHS directly: a small program takes a third of the time that it takes by scipy."""
     highspy = quiet_highs()
     solver, lp, is_entry = highspy.Highs(), highspy.HighsLp(), A != 0
-    for name, value in {"output_flag": False, "parallel": "off", **_OPTIONS}.items():
+    for name, value in {"output_flag": False, "parallel": "off", "solver": method, **_OPTIONS}.items():
         solver.setOptionValue(name, value)
     lp.num_row_, lp.num_col_ = A.shape
     lp.col_cost_, lp.row_lower_, lp.row_upper_ = -cost, np.full(len(A), -np.inf), limits
@@ -268,14 +267,6 @@ def _by_simplex(cost: Array, A: Array, limits: Array) -> _Optimum:
     status = {"kOptimal": _OPTIMAL, "kUnbounded": _UNBOUNDED}.get(solver.getModelStatus().name, _NEITHER)
     solution = solver.getSolution()
     return _Optimum(status, np.nan, np.array(solution.col_value), -np.array(solution.row_dual))
-
-
-def _by_interior_points(cost: Array, A: Array, limits: Array) -> _Optimum:
-    result = linprog(-cost, A_ub=A, b_ub=limits, bounds=(None, None), method="highs-ipm", options=_OPTIONS)
-    point, marginals = (
-        np.zeros(0) if part is None else part for part in (result.x, result.ineqlin.marginals)
-    )
-    return _Optimum(result.status, np.nan, point, -marginals)
 
 
 def _is_optimum(cost: Array, A: Array, limits: Array, answer: _Optimum) -> bool:
