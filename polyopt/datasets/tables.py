@@ -131,7 +131,8 @@ def as_known(labels: Labels, known: Labels) -> Labels:
         }
         replaced = [by_text.get(str(label), by_number.get(label, label)) for label in labels.tolist()]
     else:
-        replaced = [by_text.get(label, by_text.get(_plain(label), label)) for label in labels.tolist()]
+        plain = {label: str(int(label)) for label in labels.tolist() if _WHOLE.fullmatch(label)}  # no plus
+        replaced = [by_text.get(x, by_text.get(plain.get(x, x), x)) for x in labels.tolist()]
     return np.array(replaced, dtype=object)
 
 
@@ -140,11 +141,6 @@ def _number(text: str) -> float | int | None:
         return int(text) if _WHOLE.fullmatch(text) else float(text)
     except ValueError:
         return None
-
-
-def _plain(text: str) -> str:
-    """Return a whole number without its plus sign."""
-    return str(int(text)) if _WHOLE.fullmatch(text) else text
 
 
 # -- the layout of a table ----------------------------------------------------------------------------
