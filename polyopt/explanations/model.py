@@ -60,14 +60,10 @@ class ModelExplanation:
             for role in self.faces
         ]
         return {
-            "kind": self.model.kind,
-            "labels": np.array(self.model.labels).tolist(),
-            "samples": self.samples,
-            "shares": [{"feature": name, "share": share} for name, share in self.shares],
-            "faces": faces,
-            "error": self.error,
-            "agreement": self.agreement,
-        }
+            "kind": self.model.kind, "labels": np.array(self.model.labels).tolist(), "samples": self.samples,
+            "shares": [{"feature": name, "share": share} for name, share in self.shares], "faces": faces,
+            "error": self.error, "agreement": self.agreement,
+        }  # fmt: skip
 
     def __str__(self) -> str:
         return self.text()

@@ -61,7 +61,8 @@ def inner_ball(W: Array, b: Array) -> Ball:
         return Ball(np.zeros(m), np.inf)
     A, rows, columns = _equilibrated(np.column_stack([W, norms]))
     centre, cost = np.zeros(m), np.append(np.zeros(m), 1.0)
-    length = _typical(rows * b)
+    sizes = np.abs(rows * b)
+    length = float(np.median(sizes[sizes > 0])) if sizes.any() else 0.0
     for _ in range(6):  # each time around a better centre
         limits = -rows * (W @ centre + b)
         length = length or 1.0  # 0 if all faces pass through the origin
@@ -195,7 +196,11 @@ def _corners(W: Array, b: Array, low: Array, high: Array) -> Array:
     # If faces nearly meet, Qhull returns points on an edge as well, whose active faces have a lower rank.
     active = (distance <= _MIN_DISTANCE).T
     is_corner = [np.linalg.matrix_rank(A[faces], tol=1e-8) == len(centre) for faces in active]
-    return _ordered(points[is_corner] + centre)
+    corners = points[is_corner] + centre
+    if corners.shape[1] == 2:
+        around = corners - corners.mean(axis=0)
+        return corners[np.argsort(np.arctan2(around[:, 1], around[:, 0]))]
+    return corners[np.lexsort(np.round(corners, 9).T[::-1])]
 
 
 def _merged(points: Array) -> Array:
@@ -206,13 +211,6 @@ def _merged(points: Array) -> Array:
     total = np.zeros((count, points.shape[1]))
     np.add.at(total, cluster, points)
     return total / np.bincount(cluster)[:, None]
-
-
-def _ordered(points: Array) -> Array:
-    if points.shape[1] == 2:
-        around = points - points.mean(axis=0)
-        return points[np.argsort(np.arctan2(around[:, 1], around[:, 0]))]
-    return points[np.lexsort(np.round(points, 9).T[::-1])]
 
 
 # -- one linear program ------------------------------------------------------------------------
@@ -299,11 +297,6 @@ def _slack(W: Array, b: Array, centre: Array) -> tuple[Array, Array]:
     """Return the slack of each face at the centre (times ‖W_k‖), and its rounding."""
     noise = 16 * _EPS * (np.abs(W) @ np.abs(centre) + np.abs(b))
     return np.maximum(-(W @ centre + b), 0.0), noise
-
-
-def _typical(sizes: Array) -> float:
-    sizes = np.abs(sizes[sizes != 0])
-    return float(np.median(sizes)) if len(sizes) else 0.0
 
 
 def _common_length(slack: Array) -> float:
