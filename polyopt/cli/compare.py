@@ -28,23 +28,19 @@ if TYPE_CHECKING:
 
 _Data = Annotated[
     list[str] | None,
-    Option(
-        help="Name of a data set, built-in for all that need no download, or path of a CSV or svmlight file; "
-        "may be given again.",
-        autocompletion=complete_data,
-    ),
-]
+    Option(autocompletion=complete_data,
+           help="Name of a data set, built-in for all that need no download, or path of a CSV or svmlight "
+                "file; may be given again."),
+]  # fmt: skip
 _Methods = Annotated[
     str | None,
     Option("--methods", "--method", help="Methods, separated by commas.", autocompletion=complete_methods),
 ]
 _Prove = Annotated[
     bool,
-    Option(
-        "--global",
-        help="Also prove the optimum where the others prove less (of a polytope, over all assignments).",
-    ),
-]
+    Option("--global",
+           help="Also prove the optimum where the others prove less (of a polytope, over all assignments)."),
+]  # fmt: skip
 
 
 def compare(

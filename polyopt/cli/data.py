@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
-from polyopt.base.text import visible
+from polyopt.base.text import first_of, visible
 
 if TYPE_CHECKING:
     from sklearn.compose import ColumnTransformer
@@ -282,5 +282,4 @@ def _unknown_sign(
 def _listed(names: list[str]) -> str:
     if not names:
         return "none with a name: give numbers, from 0"
-    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
-    return ", ".join(visible(name) for name in names[:10]) + more
+    return first_of([visible(name) for name in names], 10)

@@ -36,20 +36,14 @@ if TYPE_CHECKING:
 
 
 _KeepData = Annotated[
-    bool,
-    Option(
-        "--keep-data", help="Keep the training data in the file, which certificates and duals are made of."
-    ),
+    bool, Option("--keep-data", help="Keep the training data in the file: certificates and duals need them.")
 ]
 _Data = Annotated[
     str, Argument(help="Name of a data set, or path of a CSV or svmlight file.", autocompletion=complete_data)
 ]
 _Scale = Annotated[bool, Option(help="Scale the features to unit variance; the model keeps the scaling.")]
 _Claim = Annotated[
-    Path | None,
-    Option(
-        "--certificate", help="File to write the certificate in, such as claim.json, for anyone to check."
-    ),
+    Path | None, Option("--certificate", help="File for the certificate, such as claim.json, to be checked.")
 ]
 
 

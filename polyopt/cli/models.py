@@ -23,13 +23,9 @@ from polyopt.cli.predict import read_rows
 from polyopt.methods import find_method
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from polyopt.explanations import DecisionModel, SampleExplanation
     from polyopt.models import Model
     from polyopt.models.rules import Rules
 
-    Array = NDArray[Any]
 
 _UNKNOWN = "not known: the model was saved without the facts of its fit"
 
@@ -300,7 +296,8 @@ def explain(
     check_data(data)
     check_target(report, "--report", inputs=(model, data), replace_input=force)
 
-    from polyopt.explanations import explain_model  # takes seconds, so it comes after the checks of paths
+    # What takes seconds to import comes after the checks of paths.
+    from polyopt.explanations import explain_model, explain_sample
 
     saved = load_saved(model)
     from polyopt.models.explained import features_of_table, subject_of
@@ -313,7 +310,9 @@ def explain(
     X = features_of_table(saved, X)
     if not len(X):
         raise ValueError(f"{data} has no rows")
-    one = None if row is None else _explain_row(subject, X, row, hold or [], top or 5)
+    if row is not None and row >= len(X):
+        raise ValueError(f"--row {row}: the data have {len(X)} rows, counted from 0")
+    one = None if row is None else explain_sample(subject, X[row], held=hold or (), top=top or 5, data=X)
     whole = explain_model(subject, X, y, top=top or 8) if one is None or report is not None else None
     shown = one or whole
     assert shown is not None
@@ -323,17 +322,3 @@ def explain(
 
         assert whole is not None
         write_explanation(whole, report, title=f"polyopt: {model.name} explained on {data}", sample=one)
-
-
-def _explain_row(subject: DecisionModel, X: Array, row: int, hold: list[str], top: int) -> SampleExplanation:
-    from polyopt.explanations import explain_sample
-
-    if row >= len(X):
-        raise ValueError(f"--row {row}: the data have {len(X)} rows, counted from 0")
-    names = [column.name for column in subject.columns]
-    for name in hold:
-        if name not in names:
-            shown = ", ".join(visible(each) for each in names[:8])
-            more = f" and {len(names) - 8} more" if len(names) > 8 else ""
-            raise ValueError(f"--hold {visible(name)}: no such column; there are {shown}{more}")
-    return explain_sample(subject, X[row], held=hold, top=top, data=X)

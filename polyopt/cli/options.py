@@ -55,42 +55,32 @@ _KERNELS = ("linear", "rbf", "poly", "sigmoid")
 
 MethodName = Annotated[
     str,
-    Option(
-        "--method",
-        autocompletion=complete_method,
-        help=f"One of {', '.join(BUILT_IN)}, or a method of another package.",
-    ),
-]
+    Option("--method", autocompletion=complete_method,
+           help=f"One of {', '.join(BUILT_IN)}, or a method of another package."),
+]  # fmt: skip
 C = Annotated[float | None, Option("--C", help="Cost of a unit of slack.")]
 B = Annotated[float | None, Option("--B", help="Bound on the outputs; the method chooses one by default.")]
 D = Annotated[float | None, Option("--D", help="Share of the output variance, 0 to 1.")]
 Kernel = Annotated[str | None, Option(autocompletion=among(*_KERNELS), help="linear, rbf, poly or sigmoid.")]
 Gamma = Annotated[
     str | None,
-    Option(
-        autocompletion=among("scale", "auto"),
-        help="Kernel coefficient: scale, auto or a number; of a gate between faces, its sharpness.",
-    ),
-]
+    Option(autocompletion=among("scale", "auto"),
+           help="Kernel coefficient: scale, auto or a number; of a gate between faces, its sharpness."),
+]  # fmt: skip
 Faces = Annotated[int | None, Option("--faces", help="Faces of the polytope.")]
 Calibration = Annotated[
     str | None,
-    Option(
-        autocompletion=among("sigmoid", "isotonic"),
-        help="Probabilities, calibrated on samples held out: sigmoid or isotonic.",
-    ),
-]
+    Option(autocompletion=among("sigmoid", "isotonic"),
+           help="Probabilities, calibrated on samples held out: sigmoid or isotonic."),
+]  # fmt: skip
 TimeLimit = Annotated[float | None, Option(help="Seconds at most.")]
 Seed = Annotated[int, Option(min=0, help="Seed of a stochastic solver.")]
 Set = Annotated[
     list[str] | None,
-    Option(
-        "--set",
-        metavar="NAME=VALUE",
-        help="Another parameter of the estimator, such as degree=2; may be given again. "
-        "A name that it does not have lists those it has.",
-    ),
-]
+    Option("--set", metavar="NAME=VALUE",
+           help="Another parameter of the estimator, such as degree=2; may be given again. "
+                "A name that it does not have lists those it has."),
+]  # fmt: skip
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Show no progress.")]
 Target = Annotated[str | None, Option(help="Label column of a CSV file: name, or place from 0.")]
 ByPosition = Annotated[bool, Option("--by-position", help="Take the columns in order, whatever their names.")]

@@ -11,8 +11,10 @@ from polyopt.cli import options
 from polyopt.cli.options import complete_program
 
 if TYPE_CHECKING:
-    from formulations.language.program import Program
     from polyopt.certificates.claims.refine import ExactSolution
+
+
+_NAME_HELP = "A family (rmm), a method (rmm-rbf) or a program (rmm.qp)."
 
 
 class Format(StrEnum):
@@ -27,11 +29,7 @@ class Format(StrEnum):
 def show(
     name: Annotated[
         str | None,
-        typer.Argument(
-            help="A family (rmm), a method (rmm-rbf) or a program (rmm.qp).",
-            show_default=False,
-            autocompletion=complete_program,
-        ),
+        typer.Argument(help=_NAME_HELP, show_default=False, autocompletion=complete_program),
     ] = None,
     format: Annotated[Format, typer.Option(help="How to print it.")] = Format.TEXT,
     solve: Annotated[
@@ -74,13 +72,8 @@ def show(
 
         typer.echo(programs_page(programs))
         return
-    typer.echo("\n\n".join(_printed(program, format) for program in programs))
-
-
-def _printed(program: "Program", format: Format) -> str:
-    if format is Format.LATEX:
-        return program._repr_latex_()
-    return program._repr_markdown_() if format is Format.MARKDOWN else str(program)
+    printer = {Format.LATEX: "_repr_latex_", Format.MARKDOWN: "_repr_markdown_"}.get(format, "__str__")
+    typer.echo("\n\n".join(getattr(program, printer)() for program in programs))
 
 
 _LETTERS = {"margin": "alpha", "bound_above": "lambda", "bound_below": "lambda*"}

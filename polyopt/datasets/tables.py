@@ -20,6 +20,7 @@ from unicodedata import normalize
 import numpy as np
 from numpy.typing import NDArray
 
+from polyopt.base.text import first_of
 from polyopt.datasets.dataset import Dataset, Labels
 from polyopt.datasets.preparation import Impute, table_preparation
 from polyopt.datasets.source import DataFileError, Source, kind_of, memory, open_source, text_kind
@@ -130,7 +131,8 @@ def as_known(labels: Labels, known: Labels) -> Labels:
         }
         replaced = [by_text.get(str(label), by_number.get(label, label)) for label in labels.tolist()]
     else:
-        replaced = [by_text.get(label, by_text.get(_plain(label), label)) for label in labels.tolist()]
+        plain = {label: str(int(label)) for label in labels.tolist() if _WHOLE.fullmatch(label)}  # no plus
+        replaced = [by_text.get(x, by_text.get(plain.get(x, x), x)) for x in labels.tolist()]
     return np.array(replaced, dtype=object)
 
 
@@ -139,11 +141,6 @@ def _number(text: str) -> float | int | None:
         return int(text) if _WHOLE.fullmatch(text) else float(text)
     except ValueError:
         return None
-
-
-def _plain(text: str) -> str:
-    """Return a whole number without its plus sign."""
-    return str(int(text)) if _WHOLE.fullmatch(text) else text
 
 
 # -- the layout of a table ----------------------------------------------------------------------------
@@ -674,7 +671,7 @@ def _refuse_broken(
     raise DataFileError(
         source.path,
         f"{place}: {what}; missing values in {len(gaps)} row{plural} (line{plural} "
-        f"{_listed([str(line) for line in gaps])}), {_listed(where)} ({way})",
+        f"{first_of([str(line) for line in gaps], 5)}), {first_of(where, 5)} ({way})",
         lines[row],
     )
 
@@ -687,12 +684,7 @@ def _hint(layout: Layout, cell: str, message: str, texts: list[str], is_new: boo
         return "; a decimal comma (option decimal)?"
     if texts:
         label = " or, of the labels, target" if len(texts) == 1 and layout.target is not None else ""
-        return f"; of text: {_listed(texts)} (option categorical{label})"
+        return f"; of text: {first_of(texts, 5)} (option categorical{label})"
     if is_new or any(char.isdigit() for char in cell):
         return ""
     return f"; a missing value is an empty cell, NA, N/A, NaN, null or ? ({_FILLING} it)"
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return ", ".join(names[:5]) + more

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formulations.language.types import Array
-from polyopt.base.text import first_of, visible
+from polyopt.base.text import cut_short, first_of, visible
 from polyopt.polytope import Polytope
 from polyopt.polytope.region import Region
 
@@ -50,8 +50,7 @@ def others(count: int) -> str:
 
 def shortened(text: str, width: int = NAME_WIDTH) -> str:
     """Return a text of at most `width` characters, without control characters."""
-    printable = visible(text)
-    return printable if len(printable) <= width else f"{printable[: width - 1]}…"
+    return cut_short(visible(text), width)
 
 
 def wrapped(text: str) -> list[str]:
@@ -189,10 +188,8 @@ class DecisionModel:
 
     def mask_of(self, names: Sequence[str | int]) -> NDArray[np.bool_]:
         """Return the mask (m,) of the features of some columns, by name, or of single features by index."""
-        mask, columns = (
-            np.zeros(self.n_features, dtype=bool),
-            {column.name: column for column in self.columns},
-        )
+        mask = np.zeros(self.n_features, dtype=bool)
+        columns = {column.name: column for column in self.columns}
         for name in names:
             if isinstance(name, str) and name in columns:
                 mask[list(columns[name].features)] = True

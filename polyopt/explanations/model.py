@@ -49,8 +49,9 @@ class ModelExplanation:
 
     def text(self) -> str:
         """Return the explanation in words, in lines of at most 80 columns."""
-        heading, shares = wrapped(heading_of_model(self)), _share_lines(self)
-        return "\n".join([*heading, "", *shares, "", *_face_lines(self)])
+        faces = ["".join(f"{cell:>9}" for cell in row) for row in face_rows(self)]
+        faces += wrapped(face_sentence(self))
+        return "\n".join([*wrapped(heading_of_model(self)), "", *_share_lines(self), "", *faces])
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as plain values, for JSON."""
@@ -59,14 +60,10 @@ class ModelExplanation:
             for role in self.faces
         ]
         return {
-            "kind": self.model.kind,
-            "labels": np.array(self.model.labels).tolist(),
-            "samples": self.samples,
-            "shares": [{"feature": name, "share": share} for name, share in self.shares],
-            "faces": faces,
-            "error": self.error,
-            "agreement": self.agreement,
-        }
+            "kind": self.model.kind, "labels": np.array(self.model.labels).tolist(), "samples": self.samples,
+            "shares": [{"feature": name, "share": share} for name, share in self.shares], "faces": faces,
+            "error": self.error, "agreement": self.agreement,
+        }  # fmt: skip
 
     def __str__(self) -> str:
         return self.text()
@@ -222,11 +219,6 @@ def face_rows(e: ModelExplanation) -> list[list[str]]:
         rows.append(row)
     right, error = (["right"], ["error"]) if labelled else ([], [])
     return [["face", "active", "beyond", "only it", *right, "changes", *error], *rows]
-
-
-def _face_lines(e: ModelExplanation) -> list[str]:
-    lines = ["".join(f"{cell:>9}" for cell in row) for row in face_rows(e)]
-    return [*lines, *wrapped(face_sentence(e))]
 
 
 def face_sentence(e: ModelExplanation) -> str:

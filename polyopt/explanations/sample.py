@@ -117,7 +117,8 @@ class SampleExplanation:
         lines = [*wrapped(heading_of_sample(self)), "", *_term_lines(self)]
         lines += [*wrapped(fidelity_sentence(self)), "", *wrapped(distance_sentence(self))]
         if self.counterfactual.changes:
-            lines += ["", *_change_lines(self)]
+            head = ("what changes", "from", "to", f"by {_unit(self)}")
+            lines += ["", *_table_lines([head, *change_rows(self)])]
         if self.counterfactual.nearest.point is not None:
             lines += ["", *wrapped(crossing_sentence(self))]
         return "\n".join(lines)
@@ -204,15 +205,11 @@ def _terms(model: DecisionModel, face: ActiveFace, x: Array) -> list[Term]:
     for column in model.columns:
         features = list(column.features)
         if face.w[features].any():
-            mean = None if column.categories is not None else _mean(model, features[0])
+            mean = None if column.categories is not None else float(model.centre[features[0]])
+            if mean is not None and abs(mean) <= _MIN_RELATIVE_MEAN * model.spread[features[0]]:
+                mean = 0.0
             terms.append(Term(column.name, column.value(x), mean, float(amounts[features].sum())))
     return sorted(terms, key=lambda term: -abs(term.amount))
-
-
-def _mean(model: DecisionModel, j: int) -> float:
-    """Return the mean of a feature, 0 if the mean is a rounding error."""
-    mean = float(model.centre[j])
-    return mean if abs(mean) > _MIN_RELATIVE_MEAN * model.spread[j] else 0.0
 
 
 def _fidelity(model: DecisionModel, face: ActiveFace, terms: list[Term], data: Array) -> tuple[int, int]:
@@ -386,10 +383,6 @@ def _term_lines(e: SampleExplanation) -> list[str]:
     head = ("what makes the score", "value", "mean", "adds")
     base, total = ("the mean sample", "", "", f"{e.base:.4g}"), ("together", "", "", f"{e.score:.4g}")
     return _table_lines([head, base, *term_rows(e), total])
-
-
-def _change_lines(e: SampleExplanation) -> list[str]:
-    return _table_lines([("what changes", "from", "to", f"by {_unit(e)}"), *change_rows(e)])
 
 
 def _table_lines(rows: Sequence[tuple[str, str, str, str]]) -> list[str]:

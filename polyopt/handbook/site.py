@@ -63,7 +63,8 @@ def write_sources(
         for name, text in pages:
             (folder / part / f"{name}.md").write_text(text, encoding="utf-8")
             listed.append(name)
-        (folder / part / "index.md").write_text(_list_of(part, listed), encoding="utf-8")
+        tree = "\n\n```{toctree}\n:maxdepth: 1\n\n" + "\n".join(listed) + "\n```\n"
+        (folder / part / "index.md").write_text(_HEADS[part] + tree, encoding="utf-8")
     (folder / "commands.md").write_text(command_page(), encoding="utf-8")
     kept = dict(results_pages()) if results else {}
     for name, text in kept.items():
@@ -82,10 +83,6 @@ _HEADS = {
     "what is computed.",
     "api": "# Reference\n\nWhat there is to import, from the docstrings.",
 }
-
-
-def _list_of(part: str, names: list[str]) -> str:
-    return _HEADS[part] + "\n\n```{toctree}\n:maxdepth: 1\n\n" + "\n".join(names) + "\n```\n"
 
 
 def _notebook_page(path: Path) -> str:

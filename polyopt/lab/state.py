@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import StrOptions
 
 from formulations.language.types import Array
+from polyopt.base.text import cut_short
 from polyopt.methods import Method
 from polyopt.methods.registry import METHODS, for_kernel
 
@@ -79,18 +80,13 @@ class Setting:
             number = float(value)  # type: ignore[arg-type]
             if self.low <= number <= self.high and (self.kind == "number" or number.is_integer()):
                 return number if self.kind == "number" else int(number)
-        raise ValueError(f"{self.name} must be {self._allowed()}, not {_short(value)}")
+        raise ValueError(f"{self.name} must be {self._allowed()}, not {cut_short(repr(value), 40)}")
 
     def _allowed(self) -> str:
         if self.kind in ("flag", "choice"):
             return "true or false" if self.kind == "flag" else f"one of {', '.join(map(str, self.choices))}"
         number = "a whole number" if self.kind == "integer" else "a number"
         return f"{number} from {self.low:g} to {self.high:g}"
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:39]}…"
 
 
 _SHOWN = (
@@ -232,7 +228,7 @@ def find_machine(name: object) -> Machine:
         return known[key]
     close = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
     hint = f" Did you mean {close[0]!r}?" if close else ""
-    raise ValueError(f"machine {_short(name)} is not known.{hint} Known: {', '.join(known)}")
+    raise ValueError(f"machine {cut_short(repr(name), 40)} is not known.{hint} Known: {', '.join(known)}")
 
 
 MAX_POINTS = 400

@@ -60,10 +60,8 @@ class Lab(anywidget.AnyWidget):
         Points and their labels, -1 or +1, to begin with.
     estimator : estimator, optional
         A classifier of this package, fitted or not, whose machine and settings are taken over.
-    X : array_like of shape (n, 2), optional
-        Points, in place of `points`.
-    y : array_like of shape (n,), optional
-        Their labels, of two classes; the later one is +1.
+    X, y : array_like of shape (n, 2) and (n,), optional
+        Points in place of `points`, and their labels of two classes; the later one is +1.
     **settings
         Settings of the state: ``machine="cpm"``, ``method="sgd"``, ``seed=1``, or those of the machine, such
         as ``C=10.0``. Points, machine, method, settings and seed are the dict ``state``.

@@ -5,6 +5,7 @@ import json
 import sys
 import zipfile
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -256,15 +257,10 @@ def _renamed(stream: IO[bytes]) -> IO[bytes]:
 
 
 def _content(stream: IO[bytes]) -> Any:
+    """Return the content of a file; skops reads what our reader does not know, with its checks."""
     trusted, stream = _own_types(), _renamed(stream)
-    try:
+    with suppress(UnknownContentError):
         return read_archive(stream, trusted)
-    except UnknownContentError:
-        return _content_by_skops(stream, trusted)
-
-
-def _content_by_skops(stream: IO[bytes], trusted: list[str]) -> Any:
-    """Return the content of a file by skops, with its checks."""
     import skops.io
     from skops.io.exceptions import UntrustedTypesFoundException
 

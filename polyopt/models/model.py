@@ -222,13 +222,15 @@ def facts_of_fit(
     The facts are of a fitted `estimator`, its training data and its certificate; `settings` were passed or
     chosen by the data, and are by default all parameters.
     """
+    import polyopt
+
     parameters: Any = estimator.get_params(deep=False)  # type: ignore[attr-defined]
     each = solutions_of(estimator) if hasattr(estimator, "solution_") else []
     n, m = data.X.shape
-    packages = {"polyopt": "polyopt", "numpy": "numpy", "scikit-learn": "scikit-learn", "skops": "skops"}
+    versions = {"python": python_version(), "polyopt": str(polyopt.__version__)}
     return {
         "fitted": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": {"python": python_version()} | {name: _version(of) for name, of in packages.items()},
+        "versions": versions | {name: version(name) for name in ("numpy", "scikit-learn", "skops")},
         "data": {"name": data.name, "samples": int(n), "features": int(m), "sha256": digest(data)},
         "settings": {name: _plain(value) for name, value in (settings or parameters).items()},
         "parameters": {name: _plain(value) for name, value in parameters.items()},
@@ -247,14 +249,6 @@ def _claim(certificate: Certificate) -> dict[str, Any]:
         "program": certificate.program, "scope": certificate.scope,
     }  # fmt: skip
     return words | {name: float(value) for name, value in numbers.items()}
-
-
-def _version(package: str) -> str:
-    if package == "polyopt":
-        import polyopt
-
-        return str(polyopt.__version__)
-    return version(package)
 
 
 def _plain(value: Any) -> bool | int | float | str | None:

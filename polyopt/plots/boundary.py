@@ -43,14 +43,11 @@ def decision_boundary(
     ----------
     estimator : estimator or mapping of str to estimator
         Fitted to X and y; several with their titles.
-    X : array_like of shape (n, 2)
-        Its training samples, such as a frame; its columns are found by name.
-    y : array_like of shape (n,)
-        Their labels.
-    axis_names : sequence of str, optional
-        Names of the two features; by default those of the fit or of the frame, else x₁ and x₂.
-    class_names : sequence of str, optional
-        Names of the two classes; their labels by default.
+    X, y : array_like of shape (n, 2) and (n,)
+        Its training samples, such as a frame, whose columns are found by name, and their labels.
+    axis_names, class_names : sequence of str, optional
+        Names of the two features, by default those of the fit or of the frame, else x₁ and x₂; and names of
+        the two classes, by default their labels.
     title : str
         Title of the picture.
     ax : Axes or array of Axes, optional

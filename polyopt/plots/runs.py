@@ -109,10 +109,8 @@ def gaps(
 
     Parameters
     ----------
-    runs : mapping of str to array_like of shape (records, 2)
-        Seconds and relative gap, by the name of the problem.
-    ends : mapping of str to mapping of str to (float, float)
-        Seconds and relative gap by solver, by the name of the problem.
+    runs, ends : mapping of str to array_like of shape (records, 2), and to mapping of str to (float, float)
+        Seconds and relative gap by the name of the problem, of a run and, by solver, of the end.
     title, ax
         As in :func:`decision_boundary`.
     """

@@ -15,7 +15,6 @@ from math import comb, prod
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linprog
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import ConvexHull, HalfspaceIntersection, cKDTree
@@ -31,7 +30,7 @@ _MIN_DISTANCE = 1e-9  # of two corners, relative to the polytope's width
 # The tightest tolerances that HiGHS accepts.
 _OPTIONS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 _PROOF_TOL = 1e-8  # relative residuals and gap of an optimum
-_OPTIMAL, _UNBOUNDED, _NEITHER = 0, 3, 4  # statuses of scipy's linprog
+_OPTIMAL, _UNBOUNDED, _NEITHER = range(3)  # statuses of a linear program
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,8 @@ def inner_ball(W: Array, b: Array) -> Ball:
         return Ball(np.zeros(m), np.inf)
     A, rows, columns = _equilibrated(np.column_stack([W, norms]))
     centre, cost = np.zeros(m), np.append(np.zeros(m), 1.0)
-    length = _typical(rows * b)
+    sizes = np.abs(rows * b)
+    length = float(np.median(sizes[sizes > 0])) if sizes.any() else 0.0
     for _ in range(6):  # each time around a better centre
         limits = -rows * (W @ centre + b)
         length = length or 1.0  # 0 if all faces pass through the origin
@@ -196,7 +196,11 @@ def _corners(W: Array, b: Array, low: Array, high: Array) -> Array:
     # If faces nearly meet, Qhull returns points on an edge as well, whose active faces have a lower rank.
     active = (distance <= _MIN_DISTANCE).T
     is_corner = [np.linalg.matrix_rank(A[faces], tol=1e-8) == len(centre) for faces in active]
-    return _ordered(points[is_corner] + centre)
+    corners = points[is_corner] + centre
+    if corners.shape[1] == 2:
+        around = corners - corners.mean(axis=0)
+        return corners[np.argsort(np.arctan2(around[:, 1], around[:, 0]))]
+    return corners[np.lexsort(np.round(corners, 9).T[::-1])]
 
 
 def _merged(points: Array) -> Array:
@@ -207,13 +211,6 @@ def _merged(points: Array) -> Array:
     total = np.zeros((count, points.shape[1]))
     np.add.at(total, cluster, points)
     return total / np.bincount(cluster)[:, None]
-
-
-def _ordered(points: Array) -> Array:
-    if points.shape[1] == 2:
-        around = points - points.mean(axis=0)
-        return points[np.argsort(np.arctan2(around[:, 1], around[:, 0]))]
-    return points[np.lexsort(np.round(points, 9).T[::-1])]
 
 
 # -- one linear program ------------------------------------------------------------------------
@@ -239,8 +236,8 @@ def _maximise(cost: Array, A: Array, limits: Array) -> _Optimum:
         return _Optimum(_UNBOUNDED if size else _OPTIMAL, value, np.zeros(len(cost)), np.zeros(len(A)))
     unit = cost / size
     # The dual simplex fails on some easy programs of free variables (status Unknown).
-    for solve in (_by_simplex, _by_interior_points):
-        answer = solve(unit, A, limits)
+    for method in ("simplex", "ipm"):
+        answer = _by_highs(unit, A, limits, method)
         if answer.status == _UNBOUNDED:
             return _Optimum(_UNBOUNDED, np.inf, np.zeros(len(cost)), np.zeros(len(A)))
         if answer.status == _OPTIMAL and _is_optimum(unit, A, limits, answer):
@@ -251,11 +248,11 @@ def _maximise(cost: Array, A: Array, limits: Array) -> _Optimum:
     )
 
 
-def _by_simplex(cost: Array, A: Array, limits: Array) -> _Optimum:
+def _by_highs(cost: Array, A: Array, limits: Array, method: str) -> _Optimum:
     """Solve by HiGHS directly: a small program takes a third of the time that it takes by scipy."""
     highspy = quiet_highs()
     solver, lp, is_entry = highspy.Highs(), highspy.HighsLp(), A != 0
-    for name, value in {"output_flag": False, "parallel": "off", **_OPTIONS}.items():
+    for name, value in {"output_flag": False, "parallel": "off", "solver": method, **_OPTIONS}.items():
         solver.setOptionValue(name, value)
     lp.num_row_, lp.num_col_ = A.shape
     lp.col_cost_, lp.row_lower_, lp.row_upper_ = -cost, np.full(len(A), -np.inf), limits
@@ -268,14 +265,6 @@ def _by_simplex(cost: Array, A: Array, limits: Array) -> _Optimum:
     status = {"kOptimal": _OPTIMAL, "kUnbounded": _UNBOUNDED}.get(solver.getModelStatus().name, _NEITHER)
     solution = solver.getSolution()
     return _Optimum(status, np.nan, np.array(solution.col_value), -np.array(solution.row_dual))
-
-
-def _by_interior_points(cost: Array, A: Array, limits: Array) -> _Optimum:
-    result = linprog(-cost, A_ub=A, b_ub=limits, bounds=(None, None), method="highs-ipm", options=_OPTIONS)
-    point, marginals = (
-        np.zeros(0) if part is None else part for part in (result.x, result.ineqlin.marginals)
-    )
-    return _Optimum(result.status, np.nan, point, -marginals)
 
 
 def _is_optimum(cost: Array, A: Array, limits: Array, answer: _Optimum) -> bool:
@@ -308,11 +297,6 @@ def _slack(W: Array, b: Array, centre: Array) -> tuple[Array, Array]:
     """Return the slack of each face at the centre (times ‖W_k‖), and its rounding."""
     noise = 16 * _EPS * (np.abs(W) @ np.abs(centre) + np.abs(b))
     return np.maximum(-(W @ centre + b), 0.0), noise
-
-
-def _typical(sizes: Array) -> float:
-    sizes = np.abs(sizes[sizes != 0])
-    return float(np.median(sizes)) if len(sizes) else 0.0
 
 
 def _common_length(slack: Array) -> float:

@@ -33,18 +33,11 @@ def project(
 ) -> Solution:  # fmt: skip
     """Return the point of {z : W z + b ≤ 0} nearest to x, exact to rounding, or a proof that there is none.
 
-    x (m,): a point, in the units of the features.
-    W (K, m): normals of the faces, pointing outside; a row of zeros only requires b_k ≤ 0.
-    b (K,): offsets of the faces.
-    spread (m,): the unit in which each feature's change is measured, positive; by default 1.
-    low, high (m,): bounds on the features, which may be infinite; x itself may be beyond them.
-    held (m,): mask of the features that may not change.
-    Returns: of the module's program: ``z``, and the multipliers of the rows ``face`` (K,), ``above``,
-        ``below`` (m,) and ``held`` (m,; 0 for a feature that may change). The objective is half the squared
-        distance. If the status is ``INFEASIBLE`` there is no point, and the multipliers
-        are a ray of the dual.
-    ValueError: arrays that do not fit each other, numbers that are not finite, a spread that is not positive,
-        or a low above its high.
+    `spread` (m,) is the unit in which each feature's change is measured, by default 1; `low` and `high` (m,)
+    bound the features, x itself may be beyond them; features of the mask `held` (m,) may not change. A row of
+    zeros of W (K, m) only requires b_k ≤ 0. The solution has ``z``, and the multipliers of the rows ``face``
+    (K,), ``above``, ``below`` and ``held`` (m,); the objective is half the squared distance. If the status is
+    ``INFEASIBLE``, the multipliers are a ray of the dual. ValueError: arguments that do not fit each other.
     """
     program, solver = _Projection(x, W, b, spread, low, high, held), "non-negative least squares"
     multipliers, u = program.contradiction(), None

@@ -142,7 +142,9 @@ def write_report(
     sections = [_data_section(comparison, data, on_step, contents) for data in comparison.datasets]
     if proofs := comparison.proofs():
         title = contents.heading(2, "how far from proven", "How far from proven")
-        sections.append(_proof_section(proofs, title))
+        table = rows_table(proof_columns(proofs), proofs, "comparison")
+        picture = f"<div class='pictures'>{_figure(_gap_picture(proofs))}</div>"
+        sections.append(f"<section>{title}<p class='quiet'>{_COMPARED}</p>{table}{picture}</section>")
     reading = contents.heading(2, "how to read it", "How to read it")
     programs = contents.heading(2, "the programs", "The programs")
     pairs = dict.fromkeys((row.method, row.program) for row in comparison.rows)
@@ -215,15 +217,6 @@ def _repeats_section(comparison: Comparison, name: str) -> str:
     parts.append(f"<details><summary>All {len(fits)} fits</summary>{rows_table(columns, fits)}</details>")
     parts.append("<h3>The first split and seed</h3>")
     return "\n".join(parts)
-
-
-def _proof_section(proofs: list[Proof], title: str) -> str:
-    """Return the gap of each solver to the bound on all points, as a table and as a picture."""
-    table = rows_table(proof_columns(proofs), proofs, "comparison")
-    return (
-        f"<section>{title}<p class='quiet'>{_COMPARED}</p>{table}"
-        f"<div class='pictures'>{_figure(_gap_picture(proofs))}</div></section>"
-    )
 
 
 def _gap_picture(proofs: list[Proof]) -> Picture:

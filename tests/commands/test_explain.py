@@ -78,7 +78,7 @@ def test_the_model_is_explained_and_drawn_on_a_page(shop, tmp_path):
     ("options", "sentence"),
     [
         (("--row", 80), "--row 80: the data have 80 rows, counted from 0"),
-        (("--row", 1, "--hold", "weight"), "--hold weight: no such column; there are size, price, colour"),
+        (("--row", 1, "--hold", "weight"), "no feature 'weight' to hold; there are size, price, colour"),
         (("--hold", "size"), "--hold is about a row: say which by --row"),
         (("--row", -1), "Invalid value for '--row'"),
     ],

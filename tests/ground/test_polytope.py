@@ -229,24 +229,19 @@ def test_a_needle_is_bounded_and_a_wedge_is_not():
 
 
 def test_a_solvers_wrong_answer_is_not_believed(monkeypatch):
-    asked = []
+    asked, spoilt, right = [], {"simplex"}, halfspaces._by_highs
 
-    def spoil(name):
-        right = getattr(halfspaces, name)
+    def wrong(cost, A, limits, method):
+        asked.append(method)
+        answer = right(cost, A, limits, method)
+        return replace(answer, point=answer.point * 1.001) if method in spoilt else answer
 
-        def wrong(*program):
-            asked.append(name)
-            answer = right(*program)
-            return replace(answer, point=answer.point * 1.001)
-
-        monkeypatch.setattr(halfspaces, name, wrong)
-
-    spoil("_by_simplex")
+    monkeypatch.setattr(halfspaces, "_by_highs", wrong)
     assert simplex(3).chebyshev().radius == pytest.approx(1.0 / (3 + math.sqrt(3)), rel=1e-9)
-    spoil("_by_interior_points")
+    spoilt.add("ipm")
     with pytest.raises(RuntimeError, match="could not solve a linear program of 4 faces"):
         simplex(3).chebyshev()
-    assert asked[-2:] == ["_by_simplex", "_by_interior_points"]
+    assert asked[-2:] == ["simplex", "ipm"]
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -256,12 +251,13 @@ def test_both_solvers_say_the_same_of_a_program(rng, sign):
     A[:6] *= rng.random((6, 3)) < 0.7
     cost = sign * np.array([1.0, 2.0, 0.5])
     found = linprog(-cost, A_ub=A, b_ub=limits, bounds=(None, None), method="highs")
-    for solve in (halfspaces._by_simplex, halfspaces._by_interior_points):
-        answer = solve(cost, A, limits)
+    for method in ("simplex", "ipm"):
+        answer = halfspaces._by_highs(cost, A, limits, method)
         assert answer.status == found.status == 0
         np.testing.assert_allclose(answer.point, found.x, atol=1e-7)
         np.testing.assert_allclose(answer.multipliers, -found.ineqlin.marginals, atol=1e-7)
-        assert solve(np.array([1.0, 1.0, 1.0]), -np.eye(3), np.ones(3)).status == 3
+        unbounded = halfspaces._by_highs(np.array([1.0, 1.0, 1.0]), -np.eye(3), np.ones(3), method)
+        assert unbounded.status == halfspaces._UNBOUNDED
 
 
 def test_an_optimum_is_one_whose_point_and_multipliers_prove_each_other():
