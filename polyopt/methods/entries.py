@@ -9,9 +9,15 @@ from polyopt.methods.method import Method
 
 
 def _hinge(
-    name: str, title: str, home: str, programs: tuple[str, str], kernel_programs: tuple[str, str],
-    crosschecks: tuple[str, ...], variants: Mapping[str, str] = MappingProxyType({}), **rest: Any,
-) -> tuple[Method, Method]:  # fmt: skip
+    name: str,
+    title: str,
+    home: str,
+    programs: tuple[str, str],
+    kernel_programs: tuple[str, str],
+    crosschecks: tuple[str, ...],
+    variants: Mapping[str, str] = MappingProxyType({}),
+    **rest: Any,
+) -> tuple[Method, Method]:
     """Return the linear machine and the one with a Gaussian kernel; `home` is module and class.
 
     Programs and cross-checks are named without their packages. `variants` has, by a setting, the module of
@@ -80,17 +86,32 @@ def _sparse(name: str, title: str, **rest: Any) -> tuple[Method, Method]:
 
 _SPARSE_MACHINES = (
     *_sparse(
-        "one-norm-svm", "One-norm SVM", home="polyopt.sparse.one_norm_estimator.OneNormSVM",
-        families={"one_norm": "formulations.one_norm"}, programs=("one_norm.primal", "one_norm.dual"),
-        fast="highs", unit="pivots", leftovers=("v", "r"),
-        slopes="polyopt.sensitivity.of_one_norm", crosschecks=("polyopt.crosschecks.l0",),
+        "one-norm-svm",
+        "One-norm SVM",
+        home="polyopt.sparse.one_norm_estimator.OneNormSVM",
+        families={"one_norm": "formulations.one_norm"},
+        programs=("one_norm.primal", "one_norm.dual"),
+        fast="highs",
+        unit="pivots",
+        leftovers=("v", "r"),
+        slopes="polyopt.sensitivity.of_one_norm",
+        crosschecks=("polyopt.crosschecks.l0",),
         exports={"certify_one_norm": "polyopt.sparse.certificate"},
     ),
     *_sparse(
-        "ce-svm", "L0 support vector machine", home="polyopt.sparse.estimator.CrossEntropySVM",
-        families={"l0": "formulations.l0"}, programs=("l0.mixed_integer", "l0.relaxation_dual"),
-        duals_of="l0.pattern", fast="ce", unit="iterations", proving="global", is_integer=True,
-        leftovers=("v", "r"), slopes="polyopt.sensitivity.of_l0", crosschecks=("polyopt.crosschecks.l0",),
+        "ce-svm",
+        "L0 support vector machine",
+        families={"l0": "formulations.l0"},
+        programs=("l0.mixed_integer", "l0.relaxation_dual"),
+        duals_of="l0.pattern",
+        home="polyopt.sparse.estimator.CrossEntropySVM",
+        fast="ce",
+        unit="iterations",
+        proving="global",
+        is_integer=True,
+        leftovers=("v", "r"),
+        slopes="polyopt.sensitivity.of_l0",
+        crosschecks=("polyopt.crosschecks.l0",),
         keeps=(
             "polyopt.optim.cross_entropy.CrossEntropyResult",
             "polyopt.sparse.pattern_scores.Work",
@@ -104,7 +125,7 @@ _SPARSE_MACHINES = (
             "cross_entropy_minimize": "polyopt.optim.cross_entropy",
         },
     ),
-)  # fmt: skip
+)
 
 
 _CPM_FAMILIES = (
@@ -132,28 +153,43 @@ def _polyhedral(
     """
     family, _, estimator = home.partition(".")
     return Method(
-        name, title, home=f"polyopt.polyhedral.{family}.{estimator}",
+        name,
+        title,
         families={family: f"formulations.{family}"},
         programs=(f"{family}.{programs[0]}", f"{family}.{programs[1]}"),
-        fast=fast[0], unit=fast[1], settings={"n_faces": 3, **settings}, **_INSIDE_LABEL,
-        proving=proving, is_bound_stated=bool(proving),
-        slopes=f"polyopt.sensitivity.of_{family}", crosschecks=("polyopt.crosschecks.polyhedral",),
+        home=f"polyopt.polyhedral.{family}.{estimator}",
+        fast=fast[0],
+        unit=fast[1],
+        settings={"n_faces": 3, **settings},
+        **_INSIDE_LABEL,
+        proving=proving,
+        is_bound_stated=bool(proving),
+        slopes=f"polyopt.sensitivity.of_{family}",
+        crosschecks=("polyopt.crosschecks.polyhedral",),
         exports={
             f"certify_{family}": f"polyopt.polyhedral.{certificate}",
             **({settings_class: f"polyopt.polyhedral.{family}"} if settings_class else {}),
         },
         keeps=(f"polyopt.polyhedral.{family}.{settings_class}",) if settings_class else (),
-    )  # fmt: skip
+    )
 
 
 _POLYTOPE_MACHINES = (
     Method(
-        "cpm", "Convex Polytope Machine", home="polyopt.cpm.estimator.ConvexPolytopeMachine",
+        "cpm",
+        "Convex Polytope Machine",
         families={name: FAMILIES[name] for name in _CPM_FAMILIES},
         programs=("cpm.fixed_assignment_sum", "cpm.fixed_assignment_sum_dual"),
-        fast="sgd", unit="epochs", settings={"n_faces": 3, "C": 1.0, "max_iter": 1000}, **_INSIDE_LABEL,
-        proving="global", besides=("dual",), leftovers=("beta",),
-        slopes="polyopt.sensitivity.of_cpm", crosschecks=("polyopt.crosschecks.cpm",),
+        home="polyopt.cpm.estimator.ConvexPolytopeMachine",
+        fast="sgd",
+        unit="epochs",
+        settings={"n_faces": 3, "C": 1.0, "max_iter": 1000},
+        **_INSIDE_LABEL,
+        proving="global",
+        besides=("dual",),
+        leftovers=("beta",),
+        slopes="polyopt.sensitivity.of_cpm",
+        crosschecks=("polyopt.crosschecks.cpm",),
         keeps=("polyopt.cpm.estimator.SGDSettings", "polyopt.estimators.face_penalty.FacePenalty"),
         exports={
             "certify_cpm": "polyopt.cpm.certificate",
@@ -179,12 +215,18 @@ _POLYTOPE_MACHINES = (
         settings_class="EMSettings",
     ),
     Method(
-        "logistic", "Logistic polytopes", home="polyopt.polyhedral.logistic_estimator.LogisticPolytopes",
+        "logistic",
+        "Logistic polytopes",
         families={"logistic_polytopes": "formulations.logistic_polytopes"},
         programs=("logistic_polytopes.fixed_assignment", "logistic_polytopes.fixed_assignment_dual"),
-        fast="newton", unit="steps", counts="faces", settings={"n_faces": 2, "ridge": 0.1, "n_init": 2},
+        home="polyopt.polyhedral.logistic_estimator.LogisticPolytopes",
+        fast="newton",
+        unit="steps",
+        counts="faces",
+        settings={"n_faces": 2, "ridge": 0.1, "n_init": 2},
         leftovers=("u_plus", "u_minus", "held", "stopped"),
-        slopes="polyopt.sensitivity.of_logistic_polytopes", crosschecks=("polyopt.crosschecks.polyhedral",),
+        slopes="polyopt.sensitivity.of_logistic_polytopes",
+        crosschecks=("polyopt.crosschecks.polyhedral",),
         keeps=("formulations.class_faces.Owners", "polyopt.estimators.face_penalty.FacePenalty"),
         exports={
             "certify_logistic_polytopes": "polyopt.polyhedral.logistic_certificate",
