@@ -112,7 +112,7 @@ True
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
-from math import hypot, inf, log, sqrt
+from math import hypot, log, sqrt
 from typing import Literal
 
 import numpy as np
@@ -428,7 +428,13 @@ def margin_bound(
         Shapes that do not fit, or numbers out of range.
     """
     f, y = np.asarray(f, dtype=float), np.asarray(y, dtype=float)
-    _check(f, y, norm, b, trace)
+    if f.ndim != 1 or not len(f) or not np.isfinite(f).all():
+        raise ValueError(f"f must be finite and of shape (n,), not of shape {f.shape}")
+    if y.shape != f.shape or not np.isin(y, (-1.0, 1.0)).all():
+        raise ValueError(f"y must be of shape {f.shape} and hold only -1 and +1")
+    norm, trace = at_least("norm", norm, 0.0), at_least("trace", trace, 0.0)
+    if not np.isfinite(b):
+        raise ValueError(f"b must be finite, not {b!r}")
     if form not in ("best", *FORMS):
         raise ValueError(f"form must be 'best', 'F', 'G' or 'H', not {form!r}")
     sample = Sample(y * f, delta, gamma)
@@ -487,19 +493,6 @@ def linear_bound(
         X @ w + b, y, norm=float(np.linalg.norm(w)), b=b, trace=square_sum(X),
         landmarks=landmarks, outputs=outputs, delta=delta, gamma=gamma, form=form,
     )  # fmt: skip
-
-
-def _check(f: Array, y: Array, norm: float, b: float, trace: float) -> None:
-    """Raise ValueError if a shape or a number is not valid."""
-    if f.ndim != 1 or not len(f) or not np.isfinite(f).all():
-        raise ValueError(f"f must be finite and of shape (n,), not of shape {f.shape}")
-    if y.shape != f.shape or not np.isin(y, (-1.0, 1.0)).all():
-        raise ValueError(f"y must be of shape {f.shape} and hold only -1 and +1")
-    for name, value in (("norm", norm), ("trace", trace)):
-        if not 0.0 <= value < inf:
-            raise ValueError(f"{name} must be at least 0 and finite, not {value!r}")
-    if not np.isfinite(b):
-        raise ValueError(f"b must be finite, not {b!r}")
 
 
 def _terms(sample: Sample, machine_class: MachineClass) -> MarginBound:
