@@ -112,7 +112,7 @@ True
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
-from math import hypot, inf, log, sqrt
+from math import hypot, log, sqrt
 from typing import Literal
 
 import numpy as np
@@ -131,17 +131,10 @@ from formulations.language.arguments import at_least
 from formulations.language.recovery import as_data, gram_factor, square_sum
 from formulations.language.types import Array, Matrix, MatrixLike, dense, is_sparse
 
-
-@dataclass(frozen=True)
-class Options:
-    """Numbers of the interior-point method for min τ; the bound is valid for any weights p that it finds."""
-
-    max_step: float = 0.995  # largest step, relative to the step at which an entry of p or z becomes 0
-    centring: float = 0.1  # barrier parameter μ, relative to the mean complementarity product p_j z_j
-    first_nu: float = 1.1  # first multiplier ν of Σ_j p_j = 1, relative to max_j q_j: z = ν − q is positive
-
-
-DEFAULT = Options()
+# Numbers of the interior-point method for min τ; the bound is valid for any weights p that it finds.
+_MAX_STEP = 0.995  # largest step, relative to the step at which an entry of p or z becomes 0
+_CENTRING = 0.1  # barrier parameter μ, relative to the mean complementarity product p_j z_j
+_FIRST_NU = 1.1  # first multiplier ν of Σ_j p_j = 1, relative to max_j q_j: z = ν − q is positive
 
 
 @dataclass(frozen=True)
@@ -157,18 +150,8 @@ class LandmarkWeights:
 class Landmarks:
     """Landmarks, with the training samples' second moments projected on the landmarks' span.
 
-    Parameters
-    ----------
-    kernel : array_like of shape (n_u, n_u)
-        Kernel matrix k(u, u) of the landmarks.
-    products : array_like of shape (n_u, n_u)
-        Σ_i k(u, x_i) k(x_i, u), summed over the training samples.
-    sums : array_like of shape (n_u,)
-        Σ_i k(u, x_i).
-    n : int
-        Number of training samples.
-    trace : float
-        Σ_i k(x_i, x_i).
+    The arguments are the kernel matrix k(u, u) of the landmarks (n_u, n_u); over the n training samples the
+    sums Σ_i k(u, x_i) k(x_i, u) (n_u, n_u) and Σ_i k(u, x_i) (n_u,); n; and the trace Σ_i k(x_i, x_i).
 
     Attributes
     ----------
@@ -219,9 +202,7 @@ class Landmarks:
         mean_squares = (self.basis**2).sum(axis=0) / len(self.basis)
         return self.distances + float((np.diag(self.moments) / (1.0 + D * mean_squares)).sum())
 
-    def minimise_tau(
-        self, D: float, tol: float = 1e-8, max_iter: int = 100, options: Options = DEFAULT
-    ) -> LandmarkWeights:
+    def minimise_tau(self, D: float, tol: float = 1e-8, max_iter: int = 100) -> LandmarkWeights:
         """Minimise τ, which gives U_H, by a primal-dual interior-point method that begins at equal weights.
 
         Stop at the proven gap `tol`. If it is not reached, return the best iterate with its gap. No line
@@ -244,11 +225,11 @@ class Landmarks:
             if gap <= tol or iteration == max_iter:
                 break
             if z is None:
-                z = options.first_nu * q.max() - q
-            mu = options.centring * float(p @ z) / len(A)
+                z = _FIRST_NU * q.max() - q
+            mu = _CENTRING * float(p @ z) / len(A)
             dp, dz = _newton_step(2.0 * (A @ Y) * (Y.T @ S @ Y), p, z, q, mu)
-            p = p + _step_length(p, dp, options.max_step) * dp
-            z = z + _step_length(z, dz, options.max_step) * dz
+            p = p + _step_length(p, dp) * dp
+            z = z + _step_length(z, dz) * dz
             p = p / p.sum()
         return best
 
@@ -272,10 +253,10 @@ def _newton_step(hessian: Array, p: Array, z: Array, q: Array, mu: float) -> tup
     return dp, mu / p - z - z / p * dp
 
 
-def _step_length(x: Array, dx: Array, max_step: float) -> float:
-    """Return `max_step` times the step along dx at which an entry of x becomes 0, at most 1."""
+def _step_length(x: Array, dx: Array) -> float:
+    """Return _MAX_STEP times the step along dx at which an entry of x becomes 0, at most 1."""
     decreases = dx < 0
-    return min(1.0, max_step * float(np.min(-x[decreases] / dx[decreases], initial=np.inf)))
+    return min(1.0, _MAX_STEP * float(np.min(-x[decreases] / dx[decreases], initial=np.inf)))
 
 
 Form = Literal["F", "G", "H"]
@@ -299,10 +280,7 @@ class MachineClass:
 
 
 class Sample:
-    """The training sample: its mean losses, and the bound of a class, at each candidate γ.
-
-    `margins` (n,) are the y_i f(x_i).
-    """
+    """The sample of margins y_i f(x_i): its mean losses, and the bound of a class, at each candidate γ."""
 
     def __init__(self, margins: Array, delta: float, gamma: float | Literal["best"]):
         self.n, self.delta, self.gammas = len(margins), delta, margins_to_try(margins, gamma)
@@ -321,10 +299,7 @@ class Sample:
 
 
 def class_f(sample: Sample, norm: float, b: float, trace: float, form_penalty: float) -> MachineClass:
-    """Return class F with the constant c of the smallest bound.
-
-    `norm` is ‖w‖, `trace` is Σ_i k(x_i, x_i), and `form_penalty` is ln(1/ω).
-    """
+    """Return class F with the best c, for ‖w‖, b, Σ_i k(x_i, x_i) and `form_penalty` = ln(1/ω)."""
 
     def with_constant(a: int) -> MachineClass:
         c = 2.0**a
@@ -335,10 +310,7 @@ def class_f(sample: Sample, norm: float, b: float, trace: float, form_penalty: f
 
 
 class LandmarkClasses:
-    """The classes G and H of a machine on the grid c = 2^a, D = 4^s (in units of 1/mean ‖ũ_j‖²).
-
-    `outputs` (n_u,) are the f(u_j).
-    """
+    """The classes G and H of a machine on the grid of c and D; `outputs` (n_u,) are the f(u_j)."""
 
     def __init__(self, landmarks: Landmarks, norm: float, b: float, outputs: Array, form_penalty: float):
         self.landmarks, self.norm, self.b, self.form_penalty = landmarks, norm, b, form_penalty
@@ -388,12 +360,12 @@ class LandmarkClasses:
     def best_class_h(self, sample: Sample, start: tuple[int, int]) -> MachineClass:
         """Return a locally best class H, by steps from `start` to the best neighbour."""
         current = self.class_h(*start)
-        a, s = start
         while True:
-            neighbour = min(_neighbours(a, s), key=lambda point: sample.total(self.class_h(*point)))
-            if sample.total(self.class_h(*neighbour)) >= sample.total(current):
+            start = min(_neighbours(*start), key=lambda point: sample.total(self.class_h(*point)))
+            neighbour = self.class_h(*start)
+            if sample.total(neighbour) >= sample.total(current):
                 return current
-            (a, s), current = neighbour, self.class_h(*neighbour)
+            current = neighbour
 
 
 def _neighbours(a: int, s: int) -> Iterator[tuple[int, int]]:
@@ -456,7 +428,13 @@ def margin_bound(
         Shapes that do not fit, or numbers out of range.
     """
     f, y = np.asarray(f, dtype=float), np.asarray(y, dtype=float)
-    _check(f, y, norm, b, trace)
+    if f.ndim != 1 or not len(f) or not np.isfinite(f).all():
+        raise ValueError(f"f must be finite and of shape (n,), not of shape {f.shape}")
+    if y.shape != f.shape or not np.isin(y, (-1.0, 1.0)).all():
+        raise ValueError(f"y must be of shape {f.shape} and hold only -1 and +1")
+    norm, trace = at_least("norm", norm, 0.0), at_least("trace", trace, 0.0)
+    if not np.isfinite(b):
+        raise ValueError(f"b must be finite, not {b!r}")
     if form not in ("best", *FORMS):
         raise ValueError(f"form must be 'best', 'F', 'G' or 'H', not {form!r}")
     sample = Sample(y * f, delta, gamma)
@@ -475,18 +453,15 @@ def margin_bound(
             f"the landmarks must have the moments of the {len(f)} samples of f, not of {landmarks.n}"
         )
     form_penalty = log(3.0) if form == "best" else 0.0
-    best_f = class_f(sample, norm, b, trace, form_penalty)
-    if form == "F":
-        return _terms(sample, best_f)
-    classes = LandmarkClasses(landmarks, norm, b, values, form_penalty)
-    point = classes.best_class_g(sample, round(np.log2(best_f.constant)))
-    best_g = classes.class_g(*point)
-    if form == "G":
-        return _terms(sample, best_g)
-    best_h = classes.best_class_h(sample, point)
-    if form == "H":
-        return _terms(sample, best_h)
-    return min((_terms(sample, best) for best in (best_f, best_g, best_h)), key=lambda bound: bound.total)
+    found = {"F": class_f(sample, norm, b, trace, form_penalty)}
+    if form != "F":
+        classes = LandmarkClasses(landmarks, norm, b, values, form_penalty)
+        point = classes.best_class_g(sample, round(np.log2(found["F"].constant)))
+        found["G"] = classes.class_g(*point)
+        if form != "G":
+            found["H"] = classes.best_class_h(sample, point)
+    considered = found.values() if form == "best" else (found[form],)
+    return min((_terms(sample, each) for each in considered), key=lambda bound: bound.total)
 
 
 def linear_bound(
@@ -518,19 +493,6 @@ def linear_bound(
         X @ w + b, y, norm=float(np.linalg.norm(w)), b=b, trace=square_sum(X),
         landmarks=landmarks, outputs=outputs, delta=delta, gamma=gamma, form=form,
     )  # fmt: skip
-
-
-def _check(f: Array, y: Array, norm: float, b: float, trace: float) -> None:
-    """Raise ValueError if a shape or a number is not valid."""
-    if f.ndim != 1 or not len(f) or not np.isfinite(f).all():
-        raise ValueError(f"f must be finite and of shape (n,), not of shape {f.shape}")
-    if y.shape != f.shape or not np.isin(y, (-1.0, 1.0)).all():
-        raise ValueError(f"y must be of shape {f.shape} and hold only -1 and +1")
-    for name, value in (("norm", norm), ("trace", trace)):
-        if not 0.0 <= value < inf:
-            raise ValueError(f"{name} must be at least 0 and finite, not {value!r}")
-    if not np.isfinite(b):
-        raise ValueError(f"b must be finite, not {b!r}")
 
 
 def _terms(sample: Sample, machine_class: MachineClass) -> MarginBound:

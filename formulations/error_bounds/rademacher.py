@@ -177,13 +177,9 @@ def polytope_bound(
     """
     X, y, W = _checked(X, y, W)
     margins = y * (lift(X) @ W.T).max(axis=1)
-    T, norms = _rms_length_over_sqrt_n(X), np.linalg.norm(W, axis=1)
-    factors = 1.0, sqrt(2 * len(W))
-    bounds = [
-        bound
-        for value in margins_to_try(margins, gamma)
-        for bound in _bounds(margins, norms, T, delta, float(value), factors)
-    ]
+    T, norms, factors = _rms_length_over_sqrt_n(X), np.linalg.norm(W, axis=1), (1.0, sqrt(2 * len(W)))
+    gammas = map(float, margins_to_try(margins, gamma))
+    bounds = (bound for value in gammas for bound in _bounds(margins, norms, T, delta, value, factors))
     return min(bounds, key=lambda bound: bound.total)
 
 
@@ -252,8 +248,8 @@ def _bounds(
     n, (empirical, hinge) = len(margins), ramp(margins, gamma)
     confidence_of_one_class = float(confidence(n, delta))  # 3 √(ln(2/δ) / 2n)
 
-    def evaluate(form: Literal["faces", "contraction"], factor: float, scaled_norms: Array) -> PolytopeBound:
-        j, radii = rounded_up(scaled_norms)
+    def evaluate(form: Literal["faces", "contraction"], factor: float, norms: Array) -> PolytopeBound:
+        j, radii = rounded_up(norms / gamma)
         with_union_bound = float(confidence(n, delta, log(2.0) + log_inverse_weight(j).sum()))
         return PolytopeBound(
             empirical=empirical,
@@ -267,8 +263,7 @@ def _bounds(
         )
 
     frobenius = np.array([np.linalg.norm(norms)])
-    faces = evaluate("faces", factors[0], norms / gamma)
-    return faces, evaluate("contraction", factors[1], frobenius / gamma)
+    return evaluate("faces", factors[0], norms), evaluate("contraction", factors[1], frobenius)
 
 
 def _rms_length_over_sqrt_n(X: MatrixLike) -> float:

@@ -25,19 +25,8 @@ class OutOfTimeError(Exception):
 class Clock:
     """The seconds since its construction, a deadline, and a flag for a stop before it.
 
-    A clock may be sent to another process, where it has the same deadline.
-
-    Parameters
-    ----------
-    limit : float or None
-        Seconds, at least 0; None for no limit.
-    outer : Clock, optional
-        The clock inside which this one is created; by default the current one, if there is one.
-
-    Raises
-    ------
-    ValueError
-        A limit that is neither a number of seconds nor None.
+    `limit` is in seconds, None for no limit; `outer` is the clock inside which this one is created, by
+    default the current one. A clock may be sent to another process, where it has the same deadline.
     """
 
     def __init__(self, limit: float | None = None, outer: "Clock | None" = None):

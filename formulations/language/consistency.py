@@ -24,7 +24,7 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from formulations.language.notation.evaluation import Scope, Value
+from formulations.language.notation.evaluation import Scope, aligned
 from formulations.language.notation.parser import UnreadableError, functions_of, read_expression, read_row
 from formulations.language.notation.tree import Claim
 from formulations.language.statement import Row, Statement
@@ -112,15 +112,14 @@ class Trial:
             if len(parts) > 1 or claims[0].conditions:
                 raise UnreadableError(f"{row.text!r} holds for some indices only, and the row has no `at`")
             return parts[0][0].array
-        # the free indices, in alphabetical order
-        axes = tuple(sorted({axis for pair in parts for value in pair for axis in value.axes}))
+        arrays, axes = aligned([value for pair in parts for value in pair])
         if len(axes) != row.at.ndim or any(residual.rank for residual, _ in parts):
             raise UnreadableError(f"{row.text!r} must be numbers with {row.at.ndim} free indices")
         printed, count = np.zeros(int(np.prod(shape))), np.zeros(row.at.shape)
-        for residual, is_stated in parts:
-            mask = np.broadcast_to(_with_axes(is_stated, axes), row.at.shape) > 0
+        for residual, is_stated in zip(arrays[::2], arrays[1::2], strict=True):
+            mask = np.broadcast_to(is_stated, row.at.shape) > 0
             count += mask
-            entries = np.broadcast_to(_with_axes(residual, axes), row.at.shape)
+            entries = np.broadcast_to(residual, row.at.shape)
             if not (row.at[mask] >= 0).all():
                 raise UnreadableError(f"{row.text!r} is stated where the program has no row")
             printed[row.at[mask]] = entries[mask]
@@ -146,12 +145,6 @@ def _difference(printed: Array, computed: Array) -> float:
         return np.inf
     scale = max(np.max(np.abs(computed), initial=0.0), 1e-9)
     return float(np.max(np.abs(printed - computed), initial=0.0) / scale)
-
-
-def _with_axes(value: Value, axes: tuple[str, ...]) -> Array:
-    """Return the array of a value with an axis for each of `axes`, of length 1 for those it lacks."""
-    shape = iter(value.array.shape)
-    return value.array.reshape(tuple(next(shape) if axis in value.axes else 1 for axis in axes))
 
 
 def _violations(row: Row) -> Array:

@@ -117,30 +117,25 @@ def _row_conditions(
     """Return the row's term in the Lagrangian, and its conditions."""
     if row.is_cone:
         bound, vector = (np.asarray(side.value, dtype=float) for side in row.constraint.args)
-        product = mu[0] * bound + (mu[1:] * vector).sum(axis=0)
+        product = -(mu[0] * bound + (mu[1:] * vector).sum(axis=0))
+        primal, sign = np.linalg.norm(vector, axis=0) - bound, np.linalg.norm(mu[1:], axis=0) - mu[0]
         row_scale = max(largest_variable, _largest(bound))
-        return -float(np.sum(product)), [
-            Condition("primal", row.name, np.linalg.norm(vector, axis=0) - bound, row_scale),
-            Condition("sign", row.name, np.linalg.norm(mu[1:], axis=0) - mu[0], largest_multiplier),
+    elif row.is_matrix:
+        g = np.asarray(row.constraint.expr.value, dtype=float)
+        g, mu = (g + g.T) / 2, (mu + mu.T) / 2
+        product = np.array(-np.sum(mu * g))
+        primal, sign, row_scale = -np.linalg.eigvalsh(g)[:1], -np.linalg.eigvalsh(mu)[:1], largest_variable
+    else:
+        g = np.asarray(row.constraint.expr.value, dtype=float)
+        product, primal, sign = mu * g, np.abs(g) if row.is_equality else g, -mu
+        row_scale = max(largest_variable, *(_largest(side.value) for side in row.constraint.args))
+    parts = [Condition("primal", row.name, primal, row_scale)]
+    if not row.is_equality:
+        parts += [
+            Condition("sign", row.name, sign, largest_multiplier),
             Condition("complementarity", row.name, np.abs(product), objective_scale),
         ]
-    g = np.asarray(row.constraint.expr.value, dtype=float)
-    if row.is_matrix:
-        g, mu = (g + g.T) / 2, (mu + mu.T) / 2
-        product = float(np.sum(mu * g))
-        return -product, [
-            Condition("primal", row.name, -np.linalg.eigvalsh(g)[:1], largest_variable),
-            Condition("sign", row.name, -np.linalg.eigvalsh(mu)[:1], largest_multiplier),
-            Condition("complementarity", row.name, np.array(abs(product)), objective_scale),
-        ]
-    row_scale = max(largest_variable, *(_largest(side.value) for side in row.constraint.args))
-    if row.is_equality:
-        return float(np.sum(mu * g)), [Condition("primal", row.name, np.abs(g), row_scale)]
-    return float(np.sum(mu * g)), [
-        Condition("primal", row.name, g, row_scale),
-        Condition("sign", row.name, -mu, largest_multiplier),
-        Condition("complementarity", row.name, np.abs(mu * g), objective_scale),
-    ]
+    return float(np.sum(product)), parts
 
 
 class _Entries(NamedTuple):
@@ -158,20 +153,17 @@ def _jacobians(program: Statement, expression: cp.Expression) -> Mapping[cp.Vari
         values += [variable.value for variable in expression.variables()]
     cached = program.jacobians.get(id(expression))
     if cached is None or not all(map(_is_same, cached[0], values)):
-        cached = program.jacobians[id(expression)] = copy.deepcopy(values), _derivatives(expression)
+        derivatives = {variable: _entries(jacobian) for variable, jacobian in expression.grad.items()}
+        cached = program.jacobians[id(expression)] = copy.deepcopy(values), derivatives
     return cached[1]
 
 
-def _derivatives(expression: cp.Expression) -> dict[cp.Variable, _Entries | None]:
-    """Return the derivative in each variable, None if the point is outside the expression's domain."""
-    derivatives: dict[cp.Variable, _Entries | None] = {}
-    for variable, jacobian in expression.grad.items():
-        if jacobian is None:
-            derivatives[variable] = None
-            continue
-        entries = sp.coo_array(np.atleast_2d(jacobian) if np.isscalar(jacobian) else jacobian)
-        derivatives[variable] = _Entries(entries.row, entries.col, entries.data)
-    return derivatives
+def _entries(jacobian: Any) -> _Entries | None:
+    """Return the entries of a derivative, None if the point is outside the expression's domain."""
+    if jacobian is None:
+        return None
+    entries = sp.coo_array(np.atleast_2d(jacobian) if np.isscalar(jacobian) else jacobian)
+    return _Entries(entries.row, entries.col, entries.data)
 
 
 def _is_same(left: Any, right: Any) -> bool:

@@ -208,15 +208,16 @@ def _run_backend(
             # Some solvers read a limit of 0 as no limit.
             settings[backend.time_option] = 1e-9 if clock.is_over else clock.left
         # Without a start, a warm start would also keep the limits of the last solve.
-        has_start = False
-        if start is not None and solver == "HIGHS":
+        has_start = start is not None and solver == "HIGHS"
+        if start is not None and has_start:
             _set_start(program, data, start)
-            has_start = True
         arguments = {"warm_start": has_start, "verbose": verbose, "solver_opts": settings}
         if problem.is_mixed_integer() and solver == "HIGHS":
-            raw, was_interrupted = _search_by_highs(
-                lambda: chain.solve_via_data(problem, data, **arguments), clock
-            )
+            with searches_of_cvxpy(clock) as interruptions:
+                raw = chain.solve_via_data(problem, data, **arguments)
+            was_interrupted = any(interruptions)
+            if raw["model_status"] == "kInterrupt":  # cvxpy would treat it as an error
+                raw["model_status"] = "kTimeLimit"
         else:
             raw = chain.solve_via_data(problem, data, **arguments)
             was_interrupted = backend.native_status(raw).lower() in _INTERRUPTED
@@ -237,15 +238,6 @@ def _set_start(program: Statement, data: Any, values: Mapping[str, ArrayLike]) -
     point.col_value = x.tolist()
     last = {"model_status": "kOptimal", "solution": point}
     program.problem._solver_cache["HIGHS"] = (None, None, last)
-
-
-def _search_by_highs(solve: Callable[[], Any], clock: Clock) -> tuple[Any, bool]:
-    """Solve an integer program by HiGHS; return its result, and True if Ctrl-C ended it."""
-    with searches_of_cvxpy(clock) as interruptions:
-        raw = solve()
-    if raw["model_status"] == "kInterrupt":  # cvxpy would treat it as an error
-        raw["model_status"] = "kTimeLimit"
-    return raw, any(interruptions)
 
 
 def _without_point(status: Status, solver: str, elapsed: float, solve_time: float) -> Solution:

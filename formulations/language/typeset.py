@@ -38,7 +38,7 @@ from formulations.language.notation.printing import (
     plain,
     words_latex,
 )
-from formulations.language.notation.tree import Call, Definition, Expression, Letter, nodes
+from formulations.language.notation.tree import Call, Claim, Definition, Expression, Letter, nodes
 from formulations.language.statement import Statement
 
 _SIGNS = ("=", "≤", "≥", "<", ">")
@@ -134,25 +134,21 @@ def _read_symbol(key: str, entry: str, functions: frozenset[str]) -> Symbol:
             _letters_of_phrase(entry, functions) - {*names}, None,
         )  # fmt: skip
     relation, colon, words = entry.partition(": ")
-    formula, phrase = f"{key} {relation}", colon + words
-    text = formula + plain(phrase)
-    phrase_latex = f" {words_latex(phrase, functions)}" if phrase else ""
-    if not entry.startswith("="):  # a relation that is not a definition
-        claims = read_row(formula, functions)
-        left = claims[0].relation.left
-        name = left.name if isinstance(left, Letter) else ""
-        mentions = frozenset(letters_in(claims) | _letters_of_phrase(phrase, functions)) - {name}
-        return Symbol((name,), text, latex_of_claims(claims) + phrase_latex, mentions, None)
-    definition = read_definition(formula, functions)
-    head: Expression = definition.head
-    if definition.parameter:
-        head = Call(definition.head.name, (Letter(definition.parameter),))
-    mentions = frozenset(letters_in(definition.body) | _letters_of_phrase(phrase, functions))
-    return Symbol(
-        (definition.head.name,), text,
-        f"{latex_of_expression(head)} = {latex_of_expression(definition.body)}{phrase_latex}",
-        mentions - {definition.head.name, definition.parameter}, definition,
-    )  # fmt: skip
+    formula, phrase, definition = f"{key} {relation}", colon + words, None
+    tree: Expression | tuple[Claim, ...]
+    if entry.startswith("="):
+        definition = read_definition(formula, functions)
+        tree, name = definition.body, definition.head.name
+        head = Call(name, (Letter(definition.parameter),)) if definition.parameter else definition.head
+        latex = f"{latex_of_expression(head)} = {latex_of_expression(tree)}"
+    else:
+        tree = read_row(formula, functions)
+        left = tree[0].relation.left
+        name, latex = left.name if isinstance(left, Letter) else "", latex_of_claims(tree)
+    mentions = frozenset(letters_in(tree) | _letters_of_phrase(phrase, functions))
+    own = {name, definition.parameter if definition else ""}
+    latex += f" {words_latex(phrase, functions)}" if phrase else ""
+    return Symbol((name,), formula + plain(phrase), latex, mentions - own, definition)
 
 
 def _letters_of_phrase(phrase: str, functions: frozenset[str]) -> frozenset[str]:

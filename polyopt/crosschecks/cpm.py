@@ -195,10 +195,6 @@ def assignment_by_counts(seed: int) -> Pair:
     return by_counts, literal
 
 
-def _norms(W: Vector) -> Vector:
-    return np.asarray(np.linalg.norm(W, axis=1))
-
-
 @CHECKS.add("N21", f"{CPM}, eq. (2) and (3)", 1e-3, "<")
 def dividing_by_the_margins_changes_the_best_face(seed: int) -> Pair:
     """CPM: faces of (2) divided by their ζ_k violate (3), for a negative with another face of largest score.
@@ -223,5 +219,6 @@ def another_assignment_after_smoothing(seed: int) -> Pair:
     largest, least = (
         cpm_margins.hard_total(X, y, 2, [*z, 0, 0]).solve()["W"] for z in ([0, 1, 1, 0, 1], [0, 1, 1, 1, 1])
     )
-    assert (1.0 / _norms(largest)).sum() > (1.0 / _norms(least)).sum()
+    total_margins = [(1.0 / np.linalg.norm(W, axis=1)).sum() for W in (largest, least)]
+    assert total_margins[0] > total_margins[1]
     return (largest**2).sum(), (least**2).sum()

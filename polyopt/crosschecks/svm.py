@@ -95,9 +95,7 @@ def translation_of_a_polynomial_kernel(seed: int) -> Pair:
     return abs(value - moved) / value, 0.0
 
 
-def _spread_weight(seed: int) -> float:
-    """Return D by seed."""
-    return (0.7, 0.2, 0.95)[seed % 3]
+_SPREAD_WEIGHTS = (0.7, 0.2, 0.95)  # D, by seed
 
 
 @CHECKS.add("T06", f"{RMM}, eq. (1), (3)", 1e-5)
@@ -113,7 +111,7 @@ def no_spread(seed: int) -> Pair:
 def sigma_strong_duality(seed: int) -> Pair:
     """Sigma-SVM: value of the primal (3) = value of the dual (4) = value of its kernelised form."""
     X, y, C = blobs(seed)
-    D = _spread_weight(seed)
+    D = _SPREAD_WEIGHTS[seed % 3]
     duals = sigma_svm.dual(X, y, C, D), sigma_svm.kernel_dual(X @ X.T, y, C, D)
     return [dual.solve().objective for dual in duals], sigma_svm.primal(X, y, C, D).solve().objective
 
@@ -122,7 +120,7 @@ def sigma_strong_duality(seed: int) -> Pair:
 def outputs_of_new_samples(seed: int) -> Pair:
     """Sigma-SVM: outputs of new samples by the kernel = those by w."""
     X, y, C = blobs(seed)
-    D, new = _spread_weight(seed), generator(seed).normal(size=(6, X.shape[1]))
+    D, new = _SPREAD_WEIGHTS[seed % 3], generator(seed).normal(size=(6, X.shape[1]))
     primal, dual = sigma_svm.primal(X, y, C, D).solve(), sigma_svm.kernel_dual(X @ X.T, y, C, D).solve()
     by_kernel = CentredKernel(X @ X.T).cross(new @ X.T, D) @ (dual["alpha"] * y) + dual.duals["b"]
     return by_kernel, (new - X.mean(axis=0)) @ primal["w"] + primal["b"]
@@ -175,7 +173,7 @@ def interpolated_labels(seed: int) -> Pair:
 def _pieces(seed: int) -> tuple[Vector, float, Vector, Vector, int]:
     """Return K, D, the centred Gram matrix HKH, the rows K_i − K1/n, and n."""
     X, _, _ = blobs(seed)
-    K, D, n = rbf(X), _spread_weight(seed), len(X)
+    K, D, n = rbf(X), _SPREAD_WEIGHTS[seed % 3], len(X)
     H = np.eye(n) - 1.0 / n
     return K, D, H @ K @ H, K - K.mean(axis=1)[:, None], n
 

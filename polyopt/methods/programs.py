@@ -83,6 +83,9 @@ def entries_of(name: str, module: ModuleType, seed: int = 0) -> list[Entry]:
     return list(by_name.values())
 
 
+_entries_once = lru_cache(maxsize=64)(entries_of)  # a report asks for one program after another
+
+
 def entries(names: Iterable[str] | None = None, seed: int = 0) -> list[Entry]:
     """Return every program of some families, by default of all.
 
@@ -93,21 +96,14 @@ def entries(names: Iterable[str] | None = None, seed: int = 0) -> list[Entry]:
     for name in families() if names is None else names:
         try:
             with answering_for(owner_of(name)):
-                build = (
-                    _entries_once if name in FAMILIES else entries_of
-                )  # another package may be in the making
+                # Another package may be in the making: its programs are built anew.
+                build = _entries_once if name in FAMILIES else entries_of
                 collected += build(name, family_module(name), seed)
         except RuntimeError as error:
             if names is not None:
                 raise
             warnings.warn(f"the programs of {name} are left out. {error}", UserWarning, stacklevel=2)
     return collected
-
-
-@lru_cache(maxsize=64)
-def _entries_once(name: str, module: ModuleType, seed: int) -> list[Entry]:
-    """Return the entries of a family of this package; a report asks for one program after another."""
-    return entries_of(name, module, seed)
 
 
 def programs_of(name: str) -> dict[str, Program]:

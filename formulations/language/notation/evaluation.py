@@ -262,22 +262,14 @@ def printed_letter(letter: t.Letter) -> str:
 
 
 class Scope:
-    """The values of the letters at one point.
+    """The values of the letters at one point, and letters and functions defined by a formula.
 
-    Parameters
-    ----------
-    letters : mapping of str to array_like
-        The numbers by letter: ``{"y": y, "x": X, "α": alpha}``. The indices of a letter belong to the first
-        axes of its array, in their order. A letter with another meaning for another index is named with its
-        indices: ``{"xᵢ": positives, "xⱼ": negatives}``.
-    definitions : sequence of Definition
-        Letters and functions that are given by a formula.
+    `letters` has numbers by letter, ``{"y": y, "x": X, "α": alpha}``. The indices of a letter belong to the
+    first axes of its array, in their order. A letter with another meaning for another index is named with its
+    indices: ``{"xᵢ": positives, "xⱼ": negatives}``.
 
-    Attributes
-    ----------
-    ranges : dict of str to int
-        The number of values of each index; it is recorded when a letter with the index is evaluated, and must
-        be the same in all formulas.
+    The attribute `ranges` has the number of values of each index; it is recorded when a letter with the index
+    is evaluated, and must be the same in all formulas.
     """
 
     def __init__(self, letters: Mapping[str, ArrayLike], definitions: Sequence[t.Definition] = ()):

@@ -14,6 +14,7 @@ has a method of the parser for each rule::
     atom      number, letter, (sum), (sum, sum), [matrix], ‖sum‖, Σᵢ product, function of a scripted
 """
 
+import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -23,14 +24,17 @@ from formulations.language.notation import tree as t
 
 INDICES = "ijkl"  # the letters that are indices
 TILDE = "\u0303"  # the combining character over the letter before it
-# Names of functions, and "for", which begins a condition; any other run of letters is a product.
-KEYWORDS = ("ent", "Ent", "exp", "for", "ln", "max", "min", "sqrt", "tr")
+# Names of functions; any other run of letters is a product.
+_FUNCTIONS = ("ent", "Ent", "exp", "ln", "max", "min", "sqrt", "tr")
 
 _SUBSCRIPTS = dict(zip("ᵢⱼₖₗ₍₎", "ijkl[]", strict=True))  # each with the text of its token
 _ABBREVIATIONS = {"½": "(1/2)", "¼": "(1/4)", "¾": "(3/4)", "²": "^{2}", "³": "^{3}", "⁻¹": "^{−1}"}
-_DIGITS = "0123456789"
-_SUPERSCRIPT_MARKS = "*⁺⁻"
-_PUNCTUATION = "+−-·∘/()[],;=≤≥<>⪰‖'"
+_TOKEN = re.compile(
+    rf"(?P<space>\s)|(?P<number>[0-9][0-9.]*)|(?P<subscripts>[ᵢⱼₖₗ₍₎]+)|(?P<short>{'|'.join(_ABBREVIATIONS)})"
+    r"|(?P<mark>[*⁺⁻])|(?P<script>[_^]\{?)|(?P<sign>[}+−\-·∘/()\[\],;=≤≥<>⪰‖'])"
+    rf"|(?P<word>(for|{'|'.join(_FUNCTIONS)})(?![A-Za-z]))|(?P<letter>.{TILDE}?)",
+    re.DOTALL,
+)
 
 
 class UnreadableError(ValueError):
@@ -56,65 +60,29 @@ def text_tokens(text: str) -> list[Token]:
 
 
 def _step(text: str, position: int, tokens: list[Token]) -> int:
-    """Append the tokens of the sign at `position` to `tokens`, and return the position after them.
-
-    So do the functions for numbers, subscripts, scripts and letters, which follow.
-    """
-    sign = text[position]
-    if sign.isspace():
-        return position + 1
-    if sign in _DIGITS:
-        return _number(text, position, tokens)
-    if sign in _SUBSCRIPTS:
-        return _subscripts(text, position, tokens)
-    for short, long in _ABBREVIATIONS.items():
-        if text.startswith(short, position):
-            tokens += [replace(token, position=position) for token in text_tokens(long)[:-1]]
-            return position + len(short)
-    if sign in _SUPERSCRIPT_MARKS:
-        tokens.append(Token("mark", sign, position))
-        return position + 1
-    if sign in "_^":
-        return _script(text, position, tokens)
-    if sign in "}":
-        tokens.append(Token("}", sign, position))
-        return position + 1
-    if sign in _PUNCTUATION:
-        kind = "−" if sign == "-" else sign
-        tokens.append(Token(kind, sign, position))
-        return position + 1
-    if sign.isalpha():
-        return _letters(text, position, tokens)
-    raise UnreadableError(f"unknown character {sign!r}, at character {position + 1} of {text!r}")
-
-
-def _number(text: str, position: int, tokens: list[Token]) -> int:
-    """Append a number."""
-    end = position
-    while end < len(text) and (text[end] in _DIGITS or text[end] == "."):
-        end += 1
-    tokens.append(Token("number", text[position:end], position))
+    """Append the tokens of the sign at `position` to `tokens`, and return the position after them."""
+    match = _TOKEN.match(text, position)
+    assert match is not None
+    kind, sign, end = str(match.lastgroup), match.group(), match.end()
+    if kind == "subscripts":  # ᵢₖ
+        tokens.append(Token("_{", sign[0], position))
+        for place, letter in enumerate(map(_SUBSCRIPTS.__getitem__, sign), position):
+            tokens.append(Token("letter" if letter.isalpha() else letter, letter, place))
+        tokens.append(Token("}", "", end))
+    elif kind == "short":
+        tokens += [replace(token, position=position) for token in text_tokens(_ABBREVIATIONS[sign])[:-1]]
+    elif kind == "script":
+        tokens.append(Token(sign[0] + "{", sign[0], position))
+        return end if sign.endswith("{") else _unbraced_script(text, end, tokens)
+    elif kind == "letter" and not sign[0].isalpha():
+        raise UnreadableError(f"unknown character {sign[0]!r}, at character {position + 1} of {text!r}")
+    elif kind != "space":
+        tokens.append(Token(sign.replace("-", "−") if kind == "sign" else kind, sign, position))
     return end
 
 
-def _subscripts(text: str, position: int, tokens: list[Token]) -> int:
-    """Append a run of subscript characters, ``ᵢₖ``."""
-    tokens.append(Token("_{", text[position], position))
-    while position < len(text) and text[position] in _SUBSCRIPTS:
-        sign = _SUBSCRIPTS[text[position]]
-        tokens.append(Token("letter" if sign.isalpha() else sign, sign, position))
-        position += 1
-    tokens.append(Token("}", "", position))
-    return position
-
-
-def _script(text: str, position: int, tokens: list[Token]) -> int:
-    """Append ``_λ``, ``_ff``, ``^½`` or the opening of ``_{…}`` and ``^{…}``."""
-    opening = text[position] + "{"
-    tokens.append(Token(opening, text[position], position))
-    position += 1
-    if text.startswith("{", position):
-        return position + 1
+def _unbraced_script(text: str, position: int, tokens: list[Token]) -> int:
+    """Append the letters or the sign of ``_λ``, ``_ff`` or ``^½``; return the position after them."""
     if position == len(text):
         raise UnreadableError(f"nothing follows {text[-1]!r} at the end of {text!r}")
     if text[position].isalpha():
@@ -127,19 +95,6 @@ def _script(text: str, position: int, tokens: list[Token]) -> int:
     return position
 
 
-def _letters(text: str, position: int, tokens: list[Token]) -> int:
-    """Append a word, or a single letter with its tilde."""
-    end = position
-    while end < len(text) and text[end].isascii() and text[end].isalpha():
-        end += 1
-    if text[position:end] in KEYWORDS:
-        tokens.append(Token("word", text[position:end], position))
-        return end
-    end = position + (2 if text[position + 1 : position + 2] == TILDE else 1)
-    tokens.append(Token("letter", text[position:end], position))
-    return end
-
-
 GREEK = {
     "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "zeta": "ζ", "eta": "η", "theta": "θ",
     "kappa": "κ", "lambda": "λ", "mu": "μ", "nu": "ν", "xi": "ξ", "pi": "π", "rho": "ρ",
@@ -149,7 +104,6 @@ T = TypeVar("T")
 
 RELATIONS = ("=", "≤", "≥", "<", ">", "⪰")
 _PRODUCT_TERMINATORS = (*RELATIONS, "+", "−", ")", "]", "}", ",", ";", "end")
-_FUNCTIONS = ("ln", "exp", "tr", "max", "min", "sqrt", "Ent", "ent")
 
 
 class _Cursor:
@@ -169,26 +123,17 @@ class _Cursor:
         """Take the next token. If `kinds` are given, raise an error unless it is one of them."""
         token = self.next
         if kinds and token.kind not in kinds:
-            raise self.fail(f"{_describe(kinds[0])} is missing")
+            names = {"letter": "a letter", "number": "a number"}
+            raise self.fail(f"{names.get(kinds[0], repr(kinds[0]))} is missing")
         self.index += 1
         return token
 
     def fail(self, sentence: str) -> UnreadableError:
         """Return an error at the next token."""
         position = self.next.position
-        location = (
-            "at its end"
-            if self.next.kind == "end"
-            else f"at character {position + 1}, {self.formula[position]!r},"
-        )
+        character = f"at character {position + 1}, {self.formula[position : position + 1]!r},"
+        location = "at its end" if self.next.kind == "end" else character
         return UnreadableError(f"{sentence} {location} of {self.formula!r}")
-
-    def whole(self, rule: Callable[[], T]) -> T:
-        """Apply a rule (a method that reads a tree) and require that it takes all tokens."""
-        tree = rule()
-        if self.next.kind != "end":
-            raise self.fail("unexpected token")
-        return tree
 
     def letter(self) -> t.Letter:
         """Read a letter with its marks and its indices."""
@@ -226,11 +171,6 @@ class _Cursor:
         return (f"_{label}" if label else "") + bracket, tuple(indices)
 
 
-def _describe(kind: str) -> str:
-    """Return the words for a kind of token in an error."""
-    return {"letter": "a letter", "number": "a number"}.get(kind, repr(kind))
-
-
 def read_expression(formula: str, functions: Collection[str] = ()) -> t.Expression:
     """Return the tree of an expression; `functions` are the letters that are functions, as H of "H(v)"."""
     tree: t.Expression = _tree("sum", formula, frozenset(functions))
@@ -264,7 +204,10 @@ def functions_of(letters: Iterable[str]) -> frozenset[str]:
 def _tree(rule: str, formula: str, functions: frozenset[str]) -> Any:
     """Apply the rule of this name to a whole formula."""
     parser = _Parser(formula, functions)
-    return parser.whole(getattr(parser, rule))
+    tree = getattr(parser, rule)()
+    if parser.next.kind != "end":
+        raise parser.fail("unexpected token")
+    return tree
 
 
 class _Parser(_Cursor):
