@@ -318,10 +318,6 @@ API index_t cpm_paying(index_t p, const Samples *data, const Node *node, index_t
     return paying(data, node, used, order);
 }
 
-API index_t cpm_branch_on(index_t p, index_t r, const double *cost, const double *added, const index_t *order) {
-    return branch_on(cost, added, (Order){r, order});
-}
-
 /* Put positive p on face k by itself; out (2): what it costs, and its error. -1 without memory. */
 API index_t cpm_try_move(index_t n, index_t d, index_t t, const Samples *data, double *caps, const double *a,
                          const double *w, index_t p, index_t k, const Moves *moves, double enough, double *out) {
@@ -332,16 +328,4 @@ API index_t cpm_try_move(index_t n, index_t d, index_t t, const Samples *data, d
     out[0] = move.cost, out[1] = move.error;
     free(block);
     return 0;
-}
-
-/* What the positives in `order` (r) add to the bound; -1 without memory. */
-API double cpm_add_up(index_t K, index_t n, index_t d, index_t p, index_t r, const Samples *data, const double *caps,
-                      const double *alpha, const double *W, const Moves *moves, const bool *allowed,
-                      const index_t *order, index_t used, double enough) {
-    double *block = malloc((size_t)ADDING(n, d, used) * sizeof(double));
-    if (!block)
-        return -1.0;
-    const double total = add_up(data, K, caps, alpha, W, moves, allowed, (Order){r, order}, used, enough, (Work){block});
-    free(block);
-    return total;
 }

@@ -21,29 +21,6 @@
 #define ROWS 16     /* samples at the left whose products are written at once */
 #define ENTRIES 512 /* entries of a sample at the left that are gathered at once */
 
-#define KIND f8_i4
-#define ENTRY double
-#define VECTOR vector_f8
-#define INDEX int32_t
-#include "products.inc"
-#undef KIND
-#undef INDEX
-#define KIND f8_i8
-#define INDEX int64_t
-#include "products.inc"
-#undef KIND
-#undef ENTRY
-#undef VECTOR
-#define KIND f4_i8
-#define ENTRY float
-#define VECTOR vector_f4
-#include "products.inc"
-#undef KIND
-#undef INDEX
-#define KIND f4_i4
-#define INDEX int32_t
-#include "products.inc"
-#undef KIND
-#undef ENTRY
-#undef VECTOR
-#undef INDEX
+#define Vector JOIN(vector, KIND)
+#define TEMPLATE "products.inc"
+#include "each_csr_type.inc"
