@@ -46,13 +46,6 @@ typedef struct {
 
 enum { OPEN, ASSIGNED, CLOSED }; /* what forbidding led to */
 
-/* Room for a node. */
-static index_t node_room(index_t n, index_t d, index_t npos, index_t K) {
-    const index_t settling = npos + K * (n + d) + ALTERNATING(n, npos);
-    const index_t moving = npos + TRYING(n, d) + ADDING(n, d, K) + COSTING(n, d);
-    return settling + moving + 1;
-}
-
 /* Note who is assigned where, and how many faces are offered. */
 static void assign(Search *search) {
     const Node *node = search->node;
@@ -295,7 +288,10 @@ static index_t examine(Search *search, Work work) {
 
 /* Room for the work on a node; NULL without memory. */
 static double *room_for(const Node *node) {
-    return malloc((size_t)node_room(node->n, node->d, node->p, node->K) * sizeof(double));
+    const index_t n = node->n, d = node->d, npos = node->p, K = node->K;
+    const index_t settling = npos + K * (n + d) + ALTERNATING(n, npos);
+    const index_t moving = npos + TRYING(n, d) + ADDING(n, d, K) + COSTING(n, d);
+    return malloc((size_t)(settling + moving + 1) * sizeof(double));
 }
 
 /* Bound the node at hand, forbid and assign what follows, and try its faces as an incumbent. `found`: a bound on all its

@@ -1,21 +1,14 @@
-/* Sparse samples: dense rows packed without their zeros, and products of sparse rows with sparse rows. */
+/* Sparse samples: dense rows packed without their zeros, lengths, and products of sparse rows with sparse rows. */
 #include "vectors.h"
 
-#define KIND f8
-#define ENTRY double
-#include "packed.inc"
-#undef KIND
-#undef ENTRY
-#define KIND f4
-#define ENTRY float
-#include "packed.inc"
-#undef KIND
-#undef ENTRY
-#define KIND u1
+#define TEMPLATE "packed.inc"
+#include "each_float_type.inc"
 #define ENTRY uint8_t
-#include "packed.inc"
-#undef KIND
+#define KIND u1
+#include TEMPLATE
 #undef ENTRY
+#undef KIND
+#undef TEMPLATE
 
 #define GROUP 64    /* samples at the right that are multiplied at once: columns of `group` */
 #define ROWS 16     /* samples at the left whose products are written at once */
