@@ -13,6 +13,7 @@
 typedef int64_t index_t;
 
 #define API __attribute__((visibility("default")))
+#define INLINE static inline __attribute__((always_inline))
 #define JOIN_(a, b) a##_##b
 #define JOIN(a, b) JOIN_(a, b) /* the name a_b, of what a and b stand for */
 

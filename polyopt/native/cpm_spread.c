@@ -16,8 +16,6 @@
 /* Rows whose pulls are computed at once, and rows that are listed at once. */
 enum { TILE = 8, TILE_VECTORS = TILE / VECTOR_DOUBLES, LISTED = 64 };
 
-#define INLINE static inline __attribute__((always_inline))
-
 /* A face and its multipliers as they are raised. Squared lengths q (n); P (p, d), costs B and shares (p) of those that
    may be there. Multipliers a (n), delta (p, n), own (p); e (p, d) and length (p). What is left of the boxes above and
    below, up and down (n); of_M and of_H (n), the products of the rows with Me and He. Padded: rows A (n); tiles, each the

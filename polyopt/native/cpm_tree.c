@@ -46,13 +46,6 @@ typedef struct {
 
 enum { OPEN, ASSIGNED, CLOSED }; /* what forbidding led to */
 
-/* Room for a node. */
-static index_t node_room(index_t n, index_t d, index_t npos, index_t K) {
-    const index_t settling = npos + K * (n + d) + ALTERNATING(n, npos);
-    const index_t moving = npos + TRYING(n, d) + ADDING(n, d, K) + COSTING(n, d);
-    return settling + moving + 1;
-}
-
 /* Note who is assigned where, and how many faces are offered. */
 static void assign(Search *search) {
     const Node *node = search->node;
@@ -295,7 +288,10 @@ static index_t examine(Search *search, Work work) {
 
 /* Room for the work on a node; NULL without memory. */
 static double *room_for(const Node *node) {
-    return malloc((size_t)node_room(node->n, node->d, node->p, node->K) * sizeof(double));
+    const index_t n = node->n, d = node->d, npos = node->p, K = node->K;
+    const index_t settling = npos + K * (n + d) + ALTERNATING(n, npos);
+    const index_t moving = npos + TRYING(n, d) + ADDING(n, d, K) + COSTING(n, d);
+    return malloc((size_t)(settling + moving + 1) * sizeof(double));
 }
 
 /* Bound the node at hand, forbid and assign what follows, and try its faces as an incumbent. `found`: a bound on all its
@@ -318,10 +314,6 @@ API index_t cpm_paying(index_t p, const Samples *data, const Node *node, index_t
     return paying(data, node, used, order);
 }
 
-API index_t cpm_branch_on(index_t p, index_t r, const double *cost, const double *added, const index_t *order) {
-    return branch_on(cost, added, (Order){r, order});
-}
-
 /* Put positive p on face k by itself; out (2): what it costs, and its error. -1 without memory. */
 API index_t cpm_try_move(index_t n, index_t d, index_t t, const Samples *data, double *caps, const double *a,
                          const double *w, index_t p, index_t k, const Moves *moves, double enough, double *out) {
@@ -332,16 +324,4 @@ API index_t cpm_try_move(index_t n, index_t d, index_t t, const Samples *data, d
     out[0] = move.cost, out[1] = move.error;
     free(block);
     return 0;
-}
-
-/* What the positives in `order` (r) add to the bound; -1 without memory. */
-API double cpm_add_up(index_t K, index_t n, index_t d, index_t p, index_t r, const Samples *data, const double *caps,
-                      const double *alpha, const double *W, const Moves *moves, const bool *allowed,
-                      const index_t *order, index_t used, double enough) {
-    double *block = malloc((size_t)ADDING(n, d, used) * sizeof(double));
-    if (!block)
-        return -1.0;
-    const double total = add_up(data, K, caps, alpha, W, moves, allowed, (Order){r, order}, used, enough, (Work){block});
-    free(block);
-    return total;
 }

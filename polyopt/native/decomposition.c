@@ -47,15 +47,6 @@ enum { LANES = 8, PART = VECTOR_DOUBLES, PARTS = LANES / PART };
 static const double FLAT = 1e-12;   /* times the diagonal: least curvature of a pair, as that of like samples is noise */
 static const double LEAST = 1e-300; /* least curvature at all */
 
-static inline vector_f8 load_f8(const double *from) { return from_f8(from); }
-
-static inline vector_f8 load_f4(const float *from) {
-    double wide[PART]; /* in gcc 12 quicker than __builtin_convertvector */
-    for (int l = 0; l < PART; l++)
-        wide[l] = from[l];
-    return load_f8(wide);
-}
-
 static inline vector_i8 choose_i8(vector_i8 mask, vector_i8 yes, vector_i8 no) { return (mask & yes) | (~mask & no); }
 
 static inline vector_f8 choose_f8(vector_i8 mask, vector_f8 yes, vector_f8 no) {
@@ -108,24 +99,16 @@ static inline index_t partner(index_t width, const double *restrict g, const dou
 #pragma GCC unroll 4
         for (int p = 0; p < PARTS; p++) {
             const index_t at = r + p * PART;
-            const vector_f8 drop = most - load_f8(down + at) + load_f8(g + at);
-            const vector_f8 gain = drop * drop * load_f4(ease + at);
+            const vector_f8 drop = most - from_f8(down + at) + from_f8(g + at);
+            const vector_f8 gain = drop * drop * from_f4(ease + at);
             keep(&best, p, (drop > 0.0) & (gain > best.value[p]), gain);
         }
     index_t place;
     return best_of(&best, &place) >= 0.0 ? place : -1;
 }
 
-#define ENTRY double
-#define KIND f8
-#include "decomposition.inc"
-#undef ENTRY
-#undef KIND
-#define ENTRY float
-#define KIND f4
-#include "decomposition.inc"
-#undef ENTRY
-#undef KIND
+#define TEMPLATE "decomposition.inc"
+#include "each_float_type.inc"
 
 /* -- kernel rows that are computed one at a time -------------------------------------------------------------- */
 
@@ -152,12 +135,12 @@ static inline void products_beside(index_t m, const double *restrict own, vector
     vector_f8 sums[BESIDE];
 #pragma GCC unroll 8
     for (int j = 0; j < BESIDE; j++)
-        sums[j] = last * load_f8(others + j * m + m - PART);
+        sums[j] = last * from_f8(others + j * m + m - PART);
     for (index_t k = 0; k + PART <= m; k += PART) {
-        const vector_f8 x = load_f8(own + k);
+        const vector_f8 x = from_f8(own + k);
 #pragma GCC unroll 8
         for (int j = 0; j < BESIDE; j++)
-            sums[j] += x * load_f8(others + j * m + k);
+            sums[j] += x * from_f8(others + j * m + k);
     }
 #pragma GCC unroll 8
     for (int j = 0; j < BESIDE; j++) {

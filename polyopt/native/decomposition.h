@@ -1,4 +1,4 @@
-/* Shared by the kernels of the decomposition solver (polyopt/solvers/decomposition).
+/* Shared by the kernels of the decomposition solver (polyopt/margin/decomposition).
 
    Its dual is  max Σ φ_i(β_i) − ½ β'Kβ  with Σ β_i = 0, where every φ_i is concave and piecewise linear. Its kinks
    and slopes are given as in formulations/families/pieces.py: column i of ends (k, n) has the kinks of sample i in

@@ -32,22 +32,24 @@ static inline double double_of(uint64_t bits) {
     return x;
 }
 
+/* The polynomial in x of these coefficients, that of the highest power first. */
+INLINE double polynomial(const double *coefficients, int count, double x) {
+    double value = coefficients[0];
+#pragma GCC unroll 16
+    for (int k = 1; k < count; k++)
+        value = value * x + coefficients[k];
+    return value;
+}
+
 /* e^x, for x from -MAX_EXPONENT to MAX_EXPONENT. */
 static inline double exp_within(double x) {
     const double power = x * PER_LOG2 + ROUND, k = power - ROUND;
     const double r = (x - k * LOG2_HIGH) - k * LOG2_LOW;
-    double e = 1.0 / 6227020800.0;
-    e = e * r + 1.0 / 479001600.0;
-    e = e * r + 1.0 / 39916800.0;
-    e = e * r + 1.0 / 3628800.0;
-    e = e * r + 1.0 / 362880.0;
-    e = e * r + 1.0 / 40320.0;
-    e = e * r + 1.0 / 5040.0;
-    e = e * r + 1.0 / 720.0;
-    e = e * r + 1.0 / 120.0;
-    e = e * r + 1.0 / 24.0;
-    e = e * r + 1.0 / 6.0;
-    e = e * r + 1.0 / 2.0;
+    static const double series[] = {
+        1.0 / 6227020800.0, 1.0 / 479001600.0, 1.0 / 39916800.0, 1.0 / 3628800.0, 1.0 / 362880.0, 1.0 / 40320.0,
+        1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 1.0 / 2.0,
+    };
+    const double e = polynomial(series, 12, r);
     return ((e * (r * r) + r) + 1.0) * double_of((bits_of(power) << 52) + 0x3ff0000000000000u);
 }
 
@@ -83,17 +85,11 @@ static inline double log_above(double x) {
     const uint64_t bits = bits_of(x), shift = (bits - ROOT_BITS) >> 52;
     const double k = double_of(shift + ROUND_BITS) - ROUND, m = double_of(bits - (shift << 52));
     const double s = (m - 1.0) / (m + 1.0), q = s * s;
-    double e = 2.0 / 21.0;
-    e = e * q + 2.0 / 19.0;
-    e = e * q + 2.0 / 17.0;
-    e = e * q + 2.0 / 15.0;
-    e = e * q + 2.0 / 13.0;
-    e = e * q + 2.0 / 11.0;
-    e = e * q + 2.0 / 9.0;
-    e = e * q + 2.0 / 7.0;
-    e = e * q + 2.0 / 5.0;
-    e = e * q + 2.0 / 3.0;
-    e = e * q + 2.0;
+    static const double series[] = {
+        2.0 / 21.0, 2.0 / 19.0, 2.0 / 17.0, 2.0 / 15.0, 2.0 / 13.0, 2.0 / 11.0,
+        2.0 / 9.0, 2.0 / 7.0, 2.0 / 5.0, 2.0 / 3.0, 2.0,
+    };
+    const double e = polynomial(series, 11, q);
     return k * LOG2_HIGH + (s * e + k * LOG2_LOW);
 }
 

@@ -36,19 +36,12 @@ void l0_copy(const L0State *source, L0State *target) {
     memcpy(target->rest, source->rest, source->n_rest * number);
 }
 
-static void swap_rows(double *W, index_t stride, index_t k, index_t one, index_t other) {
-    for (index_t c = 0; c < k; c++) {
-        const double kept = W[one * stride + c];
-        W[one * stride + c] = W[other * stride + c];
-        W[other * stride + c] = kept;
-    }
-}
-
-static void swap_columns(double *W, index_t stride, index_t k, index_t one, index_t other) {
-    for (index_t r = 0; r < k; r++) {
-        const double kept = W[r * stride + one];
-        W[r * stride + one] = W[r * stride + other];
-        W[r * stride + other] = kept;
+/* Swap k numbers, `stride` apart, with as many others. */
+static void swap(double *one, double *other, index_t k, index_t stride) {
+    for (index_t c = 0; c < k * stride; c += stride) {
+        const double kept = one[c];
+        one[c] = other[c];
+        other[c] = kept;
     }
 }
 
@@ -69,7 +62,7 @@ static bool invert(const L0Given *given, L0State *at) {
             return false;
         came[q] = best;
         if (best != q)
-            swap_rows(W, stride, k, q, best);
+            swap(W + q * stride, W + best * stride, k, 1);
         double *row = W + q * stride;
         const double pivot = row[q];
         row[q] = 1.0;
@@ -85,7 +78,7 @@ static bool invert(const L0Given *given, L0State *at) {
     }
     for (index_t q = k - 1; q >= 0; q--)
         if (came[q] != q)
-            swap_columns(W, stride, k, q, came[q]);
+            swap(W + q, W + came[q], k, stride);
     return true;
 }
 

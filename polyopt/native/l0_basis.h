@@ -51,8 +51,8 @@ static inline L0Room l0_room(const L0State *at) {
 }
 
 /* target += sum of factors[r] * rows[r], for `count` rows; count is a constant where this is called. */
-static inline __attribute__((always_inline)) void l0_add_rows(const int count, index_t n, double *restrict target,
-                                                              const double *factors, const double *const *rows) {
+INLINE void l0_add_rows(const int count, index_t n, double *restrict target, const double *factors,
+                        const double *const *rows) {
     double f[8];
     const double *x[8];
     for (int r = 0; r < count; r++)

@@ -345,15 +345,6 @@ API index_t descend_faces(index_t size, index_t one, index_t three, index_t memo
     return made;
 }
 
-/* The objective at v and its slope g; the arguments are those of `descend_faces`. */
-API double faces_objective(index_t size, index_t m, index_t n, index_t K, index_t width, index_t tile, const double *v,
-                           double *g, const double *columns, const double *y, const double *c, const double *entries,
-                           const double *ridges, const double *scale, const double *middle, double *faces,
-                           double *pulls, double *scores, index_t first, double t) {
-    const Objective of = {n, m, K, first, columns, y, c, entries, ridges, scale, middle, t, faces, pulls, scores};
-    return value_and_slope(&of, v, g);
-}
-
 /* ---- a quadratic model with a penalty ---- */
 
 /* A pull nearer to 0 by its threshold. */

@@ -9,8 +9,6 @@
 /* Weights in a vector: eight at most. */
 #define LANES (VECTOR_BYTES / (index_t)sizeof(WEIGHT) < 8 ? VECTOR_BYTES / (index_t)sizeof(WEIGHT) : 8)
 
-#define INLINE static inline __attribute__((always_inline))
-
 #define ROW_KIND JOIN(VALUE_KIND, COLUMN_KIND)
 #define KIND JOIN(ROW_KIND, WEIGHT_KIND)
 #define Row JOIN(Row, KIND)

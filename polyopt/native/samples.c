@@ -3,13 +3,5 @@
    both types. (A compiler fuses products and sums of one loop and not of another.) */
 #include "vectors.h"
 
-#define ENTRY double
-#define KIND f8
-#include "samples.inc"
-#undef ENTRY
-#undef KIND
-#define ENTRY float
-#define KIND f4
-#include "samples.inc"
-#undef ENTRY
-#undef KIND
+#define TEMPLATE "samples.inc"
+#include "each_float_type.inc"

@@ -37,16 +37,9 @@ static inline double product_of(const double *x, const double *y, index_t count)
 
 /* The larger of `least` and the largest number of x (count,); NaN is passed over. */
 static inline double largest_of(double least, const double *x, index_t count) {
-    double tops[8] = {least, least, least, least, least, least, least, least};
-    index_t i = 0;
-    for (; i + 8 <= count; i += 8)
-        for (int lane = 0; lane < 8; lane++)
-            tops[lane] = largest(x[i + lane], tops[lane]);
-    for (; i < count; i++)
-        tops[0] = largest(x[i], tops[0]);
-    for (int lane = 1; lane < 8; lane++)
-        tops[0] = largest(tops[lane], tops[0]);
-    return tops[0];
+    for (index_t i = 0; i < count; i++)
+        least = largest(x[i], least);
+    return least;
 }
 
 #endif

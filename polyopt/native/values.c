@@ -2,13 +2,5 @@
 #include "elementary.h"
 #include "vectors.h"
 
-#define VALUE double
-#define KIND f8
-#include "values.inc"
-#undef VALUE
-#undef KIND
-#define VALUE float
-#define KIND f4
-#include "values.inc"
-#undef VALUE
-#undef KIND
+#define TEMPLATE "values.inc"
+#include "each_float_type.inc"

@@ -10,14 +10,12 @@ from scipy.special import logsumexp, softmax
 
 from formulations.class_faces import Owners
 from formulations.face_penalty import FacePenalty
-from polyopt.native import library
-from polyopt.polyhedral.logistic_descent import _SAMPLES, OPTIONS, _descend, _samples
+from polyopt.polyhedral.logistic_descent import OPTIONS, _descend, _samples
 from polyopt.polyhedral.logistic_loss import FaceLoss, Units, score_loss
 from polyopt.polyhedral.logistic_newton import _sweep
 
 MAX_EXPONENT, PAIRS = 700.0, OPTIONS.lbfgs_pairs
 EXPONENTIALS = kernel("exponentials", "x: f8 (n); out: f8 (n)")
-OBJECTIVE = library.kernel("faces_objective", f"v: f8 (v); g!: f8 (v); {_SAMPLES}", returns="f8")
 LOGARITHMS = kernel("logarithms", "x: f8 (n); out: f8 (n)")
 LENGTHS = [0, 1, 2, 7, 255, 256, 257, 515]
 OWNERS = [Owners(0, 1), Owners(2, 2), Owners(4, 1), Owners(3, 2)]
@@ -108,23 +106,31 @@ def ring(owners, n, m, seed=0):
 def test_the_objective_of_faces(owners, n):
     """Value and slope are those of numpy's formula, whatever the tile."""
     for m in (1, 4, 6):
-        checkOBJECTIVE(np.random.default_rng(0), owners, n, m)
+        check_objective(np.random.default_rng(0), owners, n, m)
 
 
-def checkOBJECTIVE(rng, owners, n, m):
+def objective(v, g, *samples_and_t):
+    """The objective at v, and its slope, of a descent of no iterations."""
+    value, counts = np.full(1, np.nan), np.zeros(3, dtype=np.int64)
+    pairs, none, room = np.empty((0, v.size)), np.empty(0), np.empty((3, v.size))
+    assert _descend(v, g, value, counts, pairs, pairs, none, none, room, none, *samples_and_t, 0.0) == 0
+    return value[0]
+
+
+def check_objective(rng, owners, n, m):
     problem, W = ring(owners, n, m, rng)
     v, g = anywhere(rng, problem.units.scaled(W).ravel()), anywhere(rng, np.full(W.size, np.nan))
     samples = (anywhere(rng, each) if isinstance(each, np.ndarray) else each for each in _samples(problem))
-    value = OBJECTIVE(v, g, *samples, owners.count_minus, 0.4)
+    value = objective(v, g, *samples, owners.count_minus, 0.4)
     expected, slope, _, _ = problem.smooth(W, 0.4, 0.4)
     assert value == pytest.approx(expected, rel=1e-12)
     slope = np.where(problem.entries, problem.units.scaled_gradient(slope), 0.0)
     assert g.reshape(W.shape) == pytest.approx(slope, rel=1e-9, abs=1e-9)
 
 
-@drawn_calls("faces_objective")
+@drawn_calls("descend_faces")
 def test_drawn_objectives(rng):
-    checkOBJECTIVE(rng, pick(rng, OWNERS), length(rng, 600), length(rng, 9, least=1))
+    check_objective(rng, pick(rng, OWNERS), length(rng, 600), length(rng, 9, least=1))
 
 
 def test_bits_do_not_depend_on_alignment():
@@ -133,7 +139,7 @@ def test_bits_do_not_depend_on_alignment():
     v, results = problem.units.scaled(W).ravel(), []
     for place in (np.copy, shifted):
         g = place(np.zeros(W.size))
-        value = OBJECTIVE(place(v), g, *map(place, _samples(problem)), problem.owners.count_minus, 0.4)
+        value = objective(place(v), g, *map(place, _samples(problem)), problem.owners.count_minus, 0.4)
         results.append((value, g.tobytes()))
     assert results[0] == results[1]
 
@@ -159,7 +165,7 @@ def test_a_step_is_along_the_direction_of_the_pairs(kept, head):
     bends += 3.0 * steps
     products = (steps * bends).sum(axis=1)
     start, g = problem.units.scaled(W).ravel(), np.empty(size)
-    OBJECTIVE(start, g, *_samples(problem), problem.owners.count_minus, 0.4)
+    objective(start, g, *_samples(problem), problem.owners.count_minus, 0.4)
     order, H = [(head - kept + turn) % PAIRS for turn in range(kept)], np.eye(size)
     if kept:
         H *= products[order[-1]] / (bends[order[-1]] @ bends[order[-1]])

@@ -142,9 +142,6 @@ _examine = kernel(
 # As with_cost, below; returns the length of the result in `order`.
 _with_cost = kernel("cpm_paying", "data: Samples; node: Node; used: i8; order!: i8 (p)", returns="i8")
 
-# The positive of `order`, the first if several tie, with the largest cost minus its increase of the bound.
-largest = kernel("cpm_branch_on", "cost: f8 (p); increase: f8 (p); order: i8 (r)", returns="i8")
-
 
 def examine(
     data: Samples, best: Best, node: Node, moves: Moves, bound: float, tol: float
@@ -187,7 +184,7 @@ def refine(
     order = with_cost(data, node, used)
     branch = -1
     if len(order) and node.cost[order].sum() > 0.5 * (cost - base):
-        branch = largest(node.cost, np.zeros_like(node.cost), order)
+        branch = int(order[node.cost[order].argmax()])
     return max(bound, base), base, branch
 
 

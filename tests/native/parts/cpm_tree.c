@@ -2,6 +2,13 @@
 /* Parts of a node, each by itself. The block is a workspace that is large enough for any of them. */
 #include "../../../polyopt/native/cpm_tree.c"
 
+/* What the positives in `order` (r) add to the bound. */
+API double cpm_add_up(index_t K, index_t n, index_t d, index_t p, index_t r, index_t b, const Samples *data,
+                      const double *caps, const double *alpha, const double *W, const Moves *moves,
+                      const bool *allowed, const index_t *order, index_t used, double enough, double *block) {
+    return add_up(data, K, caps, alpha, W, moves, allowed, (Order){r, order}, used, enough, (Work){block});
+}
+
 /* blur (2): the numbers of slope_blur, after hyperplane_error, which is returned. */
 API double cpm_slope_blur(index_t n, index_t d, index_t t, const Samples *data, const double *a, const double *w,
                           double *blur) {
