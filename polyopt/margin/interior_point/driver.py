@@ -7,7 +7,7 @@ The program is min ½ w'Rw + costs of slack of the outputs f_i = w'x_i + b. Each
 to a slack t, and at most its cap, the cost of a unit of slack. β_i is the sum of the multipliers of sample i,
 each with the sign of its constraint. Linearising z t = mu cap, with the barrier parameter mu, and eliminating
 the slacks gives dβ_i = h_i − d_i df_i, where d_i ≥ 0 and h_i depend on the iterate, and h_i on mu as well.
- So v = (w, b), with R extended to v and a 1 appended to each x_i, changes by dv:
+So v = (w, b), with R extended to v and a 1 appended to each x_i, changes by dv:
 
     (M + R) dv = X'β − Rv + X'h,    M = X' diag(d) X.
 
@@ -243,7 +243,7 @@ class _Best:
     def _feasible_primal(self) -> tuple[float, Vector, float]:
         """Return objective, w and b (for centred samples) of the best point, scaled to satisfy the bounds."""
         crew, regulariser = self._problem.crew, self._problem.regulariser
-        if not regulariser.is_free:  # b is a weight, as in the CPM, which has no bounds
+        if not regulariser.is_free:  # b is a weight, and there are no bounds
             cost = float(total(crew.ask("costs_at", self._v, 1.0)))
             return regulariser.energy(self._v) + cost, self._v[:-1], float(self._v[-1])
         w = regulariser.min_norm(self._v[:-1])
@@ -342,7 +342,7 @@ class Iterate:
         if shrink < 1.0:
             cost = float(total(self._crew.ask("costs", shrink)))
         objective = shrink**2 * regulariser.energy(w) + cost
-        # Repair: Σ (β_i − fraction room_i) = 0, possible if no β_i exceeds its room.
+        # Repair: Σ (β_i − fraction room_i) = 0, possible if |fraction| ≤ 1.
         fraction, can_repair = 0.0, True
         if regulariser.is_free:
             imbalance, room_sum = float(sums[-1, 0]), float(sums[-1, 1])
