@@ -349,13 +349,13 @@ def certify_hinge(
     all_residuals = residuals(program, check_conditions(program, f, Z), stationary)
     if Z is not None and (ray := find_ray(program, Z)) is not None:
         proven = conclude_infeasible(program.name, float(primal.upper), all_residuals, tol)
-        hard = np.isinf(rows.caps).all()
+        hard = np.isinf(rows.caps).all()  # the file format has no ray for a program with soft rows
         return replace(proven, evidence=(Evidence(partial(state_ray, program, ray)),) if hard else ())
     if Z is None or feasible_Z is None:  # no multipliers were given
         Z = ascend(program, v, f.mid, float(primal.upper), tol, max_iter)
         feasible_Z = program.feasible(Z)
     notes = [NO_RAY if np.isinf(scales[0]) else ""]
-    evidence = [Evidence(partial(state_hinge, program, v, float(b.mid), Z))]
+    evidence = [Evidence(partial(state_hinge, program, v, float(b.mid), Z))]  # for a claim file
     return conclude_hinge(program, primal, program.bound(feasible_Z), all_residuals, tol, notes, evidence)
 
 

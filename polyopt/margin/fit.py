@@ -148,8 +148,7 @@ class HingeClassifier(KernelClassifier):
     multipliers_: dict[str, NDArray[Any]] = field(init=False)  # (n,), by the names of the families
     _costs: NDArray[np.float64] = field(init=False)  # costs of slack (n,): C times the samples' weights
     _sample_weights: NDArray[np.float64] = field(init=False)
-    # Magnitude of the Gram matrix's most negative eigenvalue, `psd_defect`; model files have this name.
-    _short: float = field(init=False)
+    _short: float = field(init=False)  # magnitude of the Gram matrix's most negative eigenvalue
     _v: NDArray[np.float64] = field(init=False)  # w (m,) if linear, else coefficients (n,) of the expansion
     _b: float = field(init=False)  # intercept for centred samples; `intercept_` is for samples as given
     _centre: NDArray[np.float64] = field(init=False)  # mean of the samples, for the linear kernel

@@ -23,8 +23,7 @@ from polyopt.linalg.kernels import Kernel, SampleGram, chunks
 
 _BLOCK_POINTS = 1 << 14  # samples whose labels are decided at once: limits the memory for scores
 _TRIAL_POINTS = 1 << 10  # samples on which a precision is tried: half of their labels must be certain
-# Largest error bound of an RBF score with distances from ‖x‖² − 2x'z + ‖z‖²; above it, distances are computed
-# from the differences x − z, slower and more accurately.
+# Largest error of an RBF score by distances from ‖x‖² − 2x'z + ‖z‖²; above it, from x − z (slower).
 _MAX_KERNEL_ERROR = 1e-7
 
 
@@ -139,12 +138,9 @@ def scorer_of(model: Any) -> KernelScorer | None:
     # The error of a score is at most that of a kernel value times the sum of the coefficients.
     if kernel.name == "rbf" and gram.entry_error()[0] * coef_sum > _MAX_KERNEL_ERROR:
         gram = gram.careful(always=True)
-    scorer = KernelScorer(
-        [machine._replace(coef=machine.coef.copy()) for machine in machines],  # to notice later changes
-        Scorer(gram, parts, len(machines)),
-        np.array([machine.intercept for machine in machines]),
-        len(model.classes_),
-    )
+    copies = [machine._replace(coef=machine.coef.copy()) for machine in machines]  # to notice later changes
+    intercepts = np.array([machine.intercept for machine in machines])
+    scorer = KernelScorer(copies, Scorer(gram, parts, len(machines)), intercepts, len(model.classes_))
     _SCORERS[model] = scorer
     return scorer
 

@@ -21,8 +21,7 @@ such that the dual rises:
 
     m = max_i  φ'_i(β_i +) − g_i   ≤   M = min_i  φ'_i(β_i −) − g_i.
 
-m − M is the violation, and every b within [m, M] is an optimal intercept. SMO for the 3n multipliers has the
-same m and M.
+m − M is the violation, and every b within [m, M] is an optimal intercept.
 
 Kernel rows (:class:`RowCache`)
 -------------------------------
@@ -71,7 +70,7 @@ from polyopt.native.library import kernel
 
 _STRIP = 4096  # columns of a weighted sum of rows that one thread computes
 
-# Compute rise_i = φ'(β_i +) − g_i, fall_i = φ'(β_i −) − g_i, and extremes = (m, M).
+# Compute rise_i = φ'(β_i +) − g_i, fall_i = φ'(β_i −) − g_i, and extremes = (m, M). ("!": is written to.)
 _derivatives = kernel(
     "gains",
     "g: f8 (n); beta: f8 (n); ends: f8 (k, n); slopes: f8 (l, n); rise!: f8 (n); fall!: f8 (n); "
@@ -95,9 +94,10 @@ class Options:
     """Sizes, tolerances and limits of the decomposition solver.
 
     A violation is m − M, in units of the outputs. Work is counted in multiplications by BLAS and not timed,
-    so that the result does not depend on the clock. A pair step changes two β_i by opposite amounts, as in
-    SMO. A pivot is a step of the active-set method of ``newton``, for which a sample is free if its β_i is
-    not at a breakpoint; the Newton phase applies it to all samples near the margin (see there).
+    so that the result does not depend on the clock. A subproblem is the dual over a working set of samples,
+    with all other β_i fixed. A pair step changes two β_i by opposite amounts, as in SMO. The Newton phase is
+    an active-set method over all samples near the margin: it factorises K_FF for the set F of free samples,
+    whose β_i are not at breakpoints, and its pivots change F. A refresh recomputes inaccurate scores.
 
     Half and twice the number were tried for each field on 20 RBF machines (five data sets of 208 to 2,500
     samples, C 1 and 100, B 2 and infinite, tol 1e-4). The mean work changed by a third with min_working_set
@@ -142,7 +142,9 @@ class Options:
     max_newton_cost_ratio: float = 0.5  # largest work of all phases, relative to that of the working sets
     overdue_cost_ratio: float = 8.0  # work of working sets, over that of a phase, that makes it overdue
     work_per_read: float = 16.0  # multiplications in the time of reading a number from memory
-    block_columns: int = 512  # columns factorised between two checks of the clock; also spare columns of U
+    block_columns: int = (
+        512  # columns factorised between two checks of the clock; also spare ones of the factor
+    )
     work_per_check: float = 1e8  # work of pivots between two checks of the clock
     first_ridge: float = 1e-11  # multiple of the identity added to K_FF, relative to the mean diagonal
     ridge_factor: float = 100.0  # growth of the ridge if K_FF is singular
@@ -450,9 +452,8 @@ class State:
         self.is_small = gram.n <= options.max_small_samples
         is_cheap = self.is_small and gram.n**2 * gram.entry_cost <= options.max_small_work
         # `is_single`: the data allow single precision.
-        self.cache = RowCache(
-            gram, budget, np.float32 if not is_cheap and gram.is_single() else np.float64, options
-        )
+        dtype = np.float32 if not is_cheap and gram.is_single() else np.float64
+        self.cache = RowCache(gram, budget, dtype, options)
         self.last_set: Samples = np.zeros(0, dtype=np.intp)
 
     # -- changes of the point ------------------------------------------------------------------
