@@ -15,8 +15,8 @@ def bound_of(
 ) -> MarginBound:
     """Apply the theorem of :mod:`formulations.error_bounds.margin_bounds` to a fitted binary machine.
 
-    The arguments are those of :meth:`polyopt.margin.fit.HingeClassifier.generalization_bound`. The theorem
-    calls the samples of `X_unlabelled` landmarks.
+    The bound holds with probability 1 - `delta`; `form` names the class of functions. The theorem calls the
+    samples of `X_unlabelled` landmarks. See :meth:`polyopt.margin.fit.HingeClassifier.generalization_bound`.
     """
     U = None if X_unlabelled is None else _landmarks(machine, X_unlabelled)
     # The theorem counts labelled samples; samples with weight 0 may be in the kernel expansion as well.
@@ -35,24 +35,19 @@ def bound_of(
             stacklevel=4,
         )
     gram = MatrixGram(X) if machine.kernel == "precomputed" else SampleGram(X, machine._kernel)
-    coef, b = machine._v, float(machine.intercept_[0])
+    coef, b = machine._v, float(machine.intercept_[0])  # coefficients of the kernel expansion
+    # Scores without the intercept, and the sum of K_ii over the labelled samples.
     scores, trace = gram_matvec(gram, coef), float(gram.diagonal()[labelled].sum())
     landmarks = outputs = None
     if U is not None:
         kernel = machine._kernel
         blocks = (kernel(X[part], U) for part in chunks(np.flatnonzero(labelled)))
         landmarks, outputs = Landmarks.from_blocks(kernel(U), blocks, trace), machine._binary_scores(U)
+    norm = float(np.sqrt(max(float(coef @ scores), 0.0)))  # ‖w‖; rounding may make the square negative
     return margin_bound(
-        scores[labelled] + b,
-        y,
-        norm=float(np.sqrt(max(float(coef @ scores), 0.0))),
-        b=b,
-        trace=trace,
-        landmarks=landmarks,
-        outputs=outputs,
-        delta=delta,
-        form=form,
-    )
+        scores[labelled] + b, y, norm=norm, b=b, trace=trace,
+        landmarks=landmarks, outputs=outputs, delta=delta, form=form,
+    )  # fmt: skip
 
 
 def _landmarks(machine: Any, X_unlabelled: "SamplesLike") -> Any:

@@ -18,13 +18,13 @@ The constraint Σ β_i = 0 is called the balance; without a free intercept the d
 side +1 are lower bounds on the outputs, rows with side −1 upper bounds.
 
 The values in a certificate are these two objectives, each at a point that has first been made exactly
-feasible, in interval arithmetic. The residuals are those of the Karush-Kuhn-Tucker conditions.
+feasible, in interval arithmetic: a Ball is an interval of middle and radius, and the factor ABOVE covers the
+rounding of a radius itself. The residuals are those of the Karush-Kuhn-Tucker conditions; a Tally has the
+largest violation of each condition over some samples, and sums over them. From the values and the residuals
+``conclude`` derives the certificate's claim, such as optimality within a tolerance.
 
-Read top to bottom: the program and its two objectives; scaling of a point to a feasible one; residuals of the
-conditions; the certificate; proofs of infeasibility; a dual bound for a point without multipliers. Any
-feasible multipliers give a valid bound: they are guessed from the point, and then improved by accelerated
-projected gradient ascent. :mod:`~polyopt.margin.certificate_by_blocks` applies the first three to blocks of
-samples, and sums the results.
+Any feasible multipliers give a valid bound: for a point without multipliers they are guessed from the point,
+and then improved by accelerated projected gradient ascent.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -67,8 +67,8 @@ class Options:
     max_fit_multipliers: int = 600  # largest number of multipliers fitted by least squares
     max_fit_work: float = 2e9  # largest rows times squared columns of a least-squares fit
     max_kernel_values: float = 4e9  # largest number of kernel values computed in an ascent
-    min_radius: float = 1e-9  # radius above which an output's rounding counts as a violation of a hard row
-    min_ray_share: float = 1e-9  # a ray's multipliers below this fraction of the largest one count as 0
+    min_radius: float = 1e-9  # radius of an output above which it is added to the violation of a hard row
+    min_ray_share: float = 1e-9  # fraction of a ray's largest multiplier below which others count as 0
     value_every: int = 20  # steps of ascent between two evaluations of the bound
     terms_floor: float = 1e-8  # least scale of stationarity, relative to the largest sum of absolute terms
     gradient_floor: float = 1e-4  # least scale of stationarity, relative to the gradient at the same energy
@@ -76,7 +76,7 @@ class Options:
 
 OPTIONS = Options()
 
-_MARGIN_BANDS = (1e-6, 1e-4, 1e-2)  # distances within which an output counts as at its kink
+_MARGIN_BANDS = (1e-6, 1e-4, 1e-2)  # distances within which an output counts as at its kink, each tried
 _OUTWARD = 1e-15  # relative margin for the roundings of a scale factor
 
 
@@ -89,7 +89,7 @@ class HingeProgram:
 
     name: the machine's name in certificates.
     geometry: the feature space and its metric.
-    rows: the families of rows.
+    rows: the families q of rows, in order; n samples.
     intercept: True if b is free, False if it is 0.
     """
 
@@ -105,7 +105,7 @@ class HingeProgram:
         scales: two factors between which the multiple is, as returned by :func:`to_feasible`; the hard rows
             must be satisfied at the first.
         """
-        if np.isinf(scales[0]):
+        if np.isinf(scales[0]):  # no multiple is feasible
             return Ball(np.inf)
         norm = float(np.linalg.norm(v))
         costs = {scale: self.slack_cost(f, scale, norm) for scale in set(scales)}
@@ -143,7 +143,7 @@ class HingeProgram:
         return (Z.sum(axis=1) * self.rows.kinks).sum(), beta, float(beta.rad @ norms)
 
     def bound_from(self, gain: Ball, norm_sq: Ball, norm_error: float) -> Ball:
-        """Return the dual objective from :meth:`dual_terms` and ‖Σ β_i phi_i‖², at least 0 as at mu = 0."""
+        """Return the dual objective from :meth:`dual_terms` and ‖Σ β_i phi_i‖²; at least 0, as mu = 0 is."""
         norm, norm_error = float(np.sqrt(max(float(norm_sq.upper), 0.0))), norm_error * ABOVE
         if not norm + norm_error < 1e150:  # its square may overflow
             return Ball(0.0)
@@ -191,8 +191,8 @@ def to_feasible(program: HingeProgram, f: Ball) -> tuple[float, float]:
     Both are 1 if the point is feasible, above 1 if a hard margin is violated, below 1 if an output exceeds
     its bound. Both are infinite if no multiple of the point is certainly feasible.
     """
-    # Hard rows are upper limits on the outward outputs −side f: negative ones for margins, others for bounds.
-    limits = []  # by family: the limit, and both ends of the largest outward output
+    # A hard row is side f ≥ kink, or −side f ≤ limit = −kink, which is negative for margins, else for bounds.
+    limits = []  # by family: the limit, and lower and upper end of the largest −side f
     for family in program.rows:
         hard = np.isinf(family.cap)
         if hard.any():
@@ -203,7 +203,7 @@ def to_feasible(program: HingeProgram, f: Ball) -> tuple[float, float]:
         surely = [limit / upper * (1 - _OUTWARD) for limit, _, upper in bounds if upper > limit]
         possibly = [limit / lower * (1 + _OUTWARD) for limit, lower, _ in bounds if lower > limit]
         return min([1.0, *surely]), min([1.0, *possibly])
-    if any(upper >= 0.0 for _, _, upper in margins):
+    if any(upper >= 0.0 for _, _, upper in margins):  # some output may be on the wrong side
         return np.inf, np.inf
     surely = [limit / upper * (1 + _OUTWARD) for limit, _, upper in margins if upper > limit]
     possibly = [limit / lower * (1 - _OUTWARD) for limit, lower, _ in margins if lower > limit]
@@ -228,7 +228,7 @@ def value_between(energy: Ball, costs: Mapping[float, Ball]) -> Ball:
 
 
 def check_conditions(program: HingeProgram, f: Ball, Z: Vector | None = None) -> Tally:
-    """Note the worst violation of each condition at outputs f (n,) and multipliers Z (q, n).
+    """Return the worst violation of each condition at outputs f (n,) and multipliers Z (q, n).
 
     Slacks are recomputed from f, so primal violations occur in hard constraints only. The multiplier of
     ``slack >= 0`` is cap − mu, so its sign condition is mu <= cap. With feasible multipliers the
@@ -269,7 +269,7 @@ def residuals(program: HingeProgram, tally: Tally, stationary: list[Residual]) -
     units |= {family.slack[0]: family.unit for family in program.rows if family.slack}
 
     def condition_residuals(condition: str, scale: float) -> list[Residual]:
-        names = [name for each, name in tally.worst if each == condition]
+        names = [name for each, name in tally.worst if each == condition]  # of rows
         unit = {name: 1.0 if condition == "sign" else units[name] for name in names}
         return [tally.residual(condition, name, scale * unit[name]) for name in names]
 
@@ -324,7 +324,7 @@ def certify_hinge(
         raise ValueError("a certificate needs a primal point (w and b), multipliers (alpha), or both")
     Z = None if multipliers is None else program.multipliers(multipliers)
     feasible_Z = None if Z is None else program.feasible(Z)
-    is_implied = v is None
+    is_implied = v is None  # stationarity then holds by definition
     if v is None:
         assert Z is not None
         v = geometry.primal_from_dual(rows.beta(Z))
@@ -335,6 +335,7 @@ def certify_hinge(
     b = b if isinstance(b, Ball) else Ball(real_number("b", b))
     f = geometry.outputs(v) + b
 
+    # The primal value, at a multiple that is feasible for every semidefinite matrix near the Gram matrix.
     output_error = geometry.psd_defect * float(np.linalg.norm(v)) * ABOVE
     scales = to_feasible(program, Ball(f.mid, f.rad + output_error))
     primal = program.value(v, f, scales)
@@ -348,13 +349,13 @@ def certify_hinge(
     all_residuals = residuals(program, check_conditions(program, f, Z), stationary)
     if Z is not None and (ray := find_ray(program, Z)) is not None:
         proven = conclude_infeasible(program.name, float(primal.upper), all_residuals, tol)
-        hard = np.isinf(rows.caps).all()
+        hard = np.isinf(rows.caps).all()  # the file format has no ray for a program with soft rows
         return replace(proven, evidence=(Evidence(partial(state_ray, program, ray)),) if hard else ())
-    if Z is None or feasible_Z is None:
+    if Z is None or feasible_Z is None:  # no multipliers were given
         Z = ascend(program, v, f.mid, float(primal.upper), tol, max_iter)
         feasible_Z = program.feasible(Z)
     notes = [NO_RAY if np.isinf(scales[0]) else ""]
-    evidence = [Evidence(partial(state_hinge, program, v, float(b.mid), Z))]
+    evidence = [Evidence(partial(state_hinge, program, v, float(b.mid), Z))]  # for a claim file
     return conclude_hinge(program, primal, program.bound(feasible_Z), all_residuals, tol, notes, evidence)
 
 
@@ -362,7 +363,7 @@ def conclude_hinge(
     program: HingeProgram, primal: Ball, dual: Ball, measured: list[Residual], tol: float,
     notes: Sequence[str] = (), evidence: Sequence[Evidence] = (),
 ) -> Certificate:  # fmt: skip
-    """Return the certificate; without a claim if a hard row is violated by more than `tol`."""
+    """Return the certificate; it claims nothing if a hard row is violated by more than `tol`."""
     feasible = all(residual.relative <= tol for residual in measured if residual.condition == "primal")
     notes = ["" if feasible else BROKEN, *notes, program.geometry.note]
     return conclude(
@@ -472,6 +473,7 @@ def _guesses(program: HingeProgram, v: Vector, f: Vector) -> Iterator[Vector]:
 def _fitted(program: HingeProgram, v: Vector, surplus: Vector, costs: Vector, band: float) -> Vector:
     """Return the guess whose multipliers within `band` of the kink are fitted to w by least squares."""
     geometry, rows = program.geometry, program.rows
+    # A row without a cost, a hard bound, is free as well if it is violated.
     free = np.where(costs > 0.0, np.abs(surplus) <= band, surplus <= band)
     Z = np.where(free, 0.0, costs * (surplus < 0.0))
     samples, signs = np.nonzero(free)[1], rows.sides[free]

@@ -1,9 +1,13 @@
 """Certificates of hinge programs whose samples are in blocks, in this process or elsewhere.
 
-The program, its dual and the claims are those of :mod:`polyopt.margin.certificate`, computed by the same
-functions. Each step is a method of :class:`Slice`, which returns sums over few samples, so that rounding is
-small and little data is copied. :func:`reduce_block` adds up the slices of a block, and
-:func:`certify_blocks` the blocks. For an SVM or a Relative Margin Machine there are two steps:
+The program has constraints ``side_i f_i ≥ kink − slack_i`` on the outputs f_i = w'x_i + b, in families of one
+constraint per sample. It, its dual and its certificate are those of :mod:`polyopt.margin.certificate`,
+computed by the same functions, in interval arithmetic (a Ball is an interval of middle and radius).
+
+Each step is a method of :class:`Slice`, over few samples, so that rounding is small and little data is
+copied. It returns a Tally: named sums, minima and maxima, and the largest violation of each condition.
+:func:`reduce_block` merges the tallies of a block's slices, and :func:`certify_blocks` those of the blocks.
+For an SVM or a Relative Margin Machine there are two steps:
 
 1. ``conditions``: residuals of the optimality conditions, and the factors that make w and the multipliers
    feasible;
@@ -80,8 +84,9 @@ class Slice:
     def conditions(self, v: Vector, b: Ball) -> Tally:
         """Note the worst violation of each condition, with `b` the intercept for centred samples.
 
-        Also return the feasibility factors: ``scale_surely`` and ``scale_possibly`` of :func:`to_feasible`,
-        and ``plus`` and ``minus``, the sums of the clipped multipliers over lower-bound and upper-bound rows.
+        Also return ``scale_surely`` and ``scale_possibly``, factors between which a multiple of (w, b) is
+        feasible (:func:`to_feasible`); and ``plus`` and ``minus``, the sums of the multipliers, clipped to
+        [0, cap], over constraints of side +1 and −1, which must be equal.
         """
         program, geometry, Z = self._program, self._geometry, self._Z
         f = geometry.outputs(v) + b
@@ -102,7 +107,7 @@ class Slice:
         """Sum the terms of both objectives.
 
         The primal ones are at the point times each of the two `scales`, the dual ones at the multipliers
-        times the factors `shrink`, as in :func:`balancing`. For a metric also return the weighted ``squares``
+        times the factors `shrink` for the sides +1 and −1. For a metric also return the weighted ``squares``
         of the scores less their `mean`.
         """
         scores, norms = self._geometry.outputs(v), self._geometry.norm_bounds()
@@ -131,7 +136,7 @@ class Slice:
         })  # fmt: skip
 
     def _feasible(self, shrink: tuple[Ball, Ball]) -> Ball:
-        """Return the multipliers, made feasible by the factors of `balancing`."""
+        """Return the multipliers, clipped and then multiplied by the factors of the sides +1 and −1."""
         return self._program.shrunk(self._program.clipped(self._Z)[0], *shrink)
 
     def _adjoint(self, beta: Vector | Ball) -> Ball:
@@ -160,23 +165,25 @@ def certify_blocks(
     name: str, call_blocks: Callable[..., Sequence[Tally]], rows: Families, *, v: Vector, b: float,
     centre: Vector | None, D: float | None = None, intercept: bool = True, tol: float = 1e-6,
 ) -> Certificate:  # fmt: skip
-    """Certify a point and multipliers of an SVM, Sigma-SVM or Relative Margin Machine, or of half a face.
+    """Certify a point and multipliers of an SVM, a Sigma-SVM or a Relative Margin Machine.
 
+    Half of the program of a face of the Convex Polytope Machine is an SVM, too, whose intercept is a weight.
     The certificate is that of :func:`polyopt.margin.certificate.certify_hinge`, but cannot be saved.
 
     call_blocks: function that calls :func:`reduce_block` with a step and its arguments on all blocks, and
         returns their results in order.
-    rows: families of rows of any samples; only their names, kinks and kinds of slack are used. Margins have
-        slack.
+    rows: families of constraints of any samples; only their names, kinks and kinds of slack are used. Margins
+        must have slack.
     v, b: the normal vector w (m,), and the intercept for uncentred samples.
     centre (m,): the point that dense samples are centred at; None for sparse samples.
     D: share of the variance in the Sigma-SVM's regulariser, within [0, 1].
-    intercept: False if v (m+1,) has the intercept as its last weight; then b is 0 and `centre` None.
+    intercept: False if v (m+1,) has the intercept as its last weight, for a face; b is 0 and `centre` None.
     """
     v, tol = real_array("w", v), tolerance(tol)
     sums = lambda step, *arguments: merge(call_blocks(step, *arguments))  # noqa: E731
+    # A program of one sample, for the functions that need only names, kinks and the intercept.
     program = HingeProgram(name, LinearGeometry(np.zeros((1, len(v)))), rows, intercept)
-    offset = b if centre is None else Ball(v).dot(centre) + b
+    offset = b if centre is None else Ball(v).dot(centre) + b  # intercept for centred samples
     sigma = None if D is None else _SigmaSums(sums, D)
     conditions = sums("conditions", v, offset)
     plus, minus = conditions.sums["plus"], conditions.sums["minus"]
@@ -211,8 +218,7 @@ class _SigmaSums:
         self._sums = sums
         self.mean: Ball = tally.sums["mean"] * inverse(total)  # of the centred samples
         moments = tally.sums["moments"] / float(total.mid)
-        # The moments are about the centre; those of the metric, about the mean, are made from them by the
-        # function that is for sparse samples.
+        # The moments are about the centre. As for sparse samples, those about the mean follow from them.
         self.metric = sigma_metric(moments, self.mean.mid, D, tally.n, is_sparse=True)
         self.facts = MetricFacts(D, total, float(np.linalg.norm(self.mean.size)) * ABOVE)
 

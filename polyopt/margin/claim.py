@@ -23,16 +23,16 @@ _KERNELS = ("linear", "poly", "rbf")
 
 
 def state_hinge(program: Any, v: Vector, b: float, Z: Vector) -> Statement:
-    """State a point v of a hinge program, w (m,) or expansion coefficients (n,), and multipliers Z (q, n).
+    """State a point v of a hinge program, w (m,) or coefficients (n,) of a kernel, and multipliers Z (q, n).
 
     b is the intercept for the samples as the geometry centres them; the claim is for the samples as given.
     ValueError: a Gram matrix without samples, or a kernel without exact enclosures of its values.
     """
     geometry, rows = program.geometry, program.rows
-    y = next(iter(rows)).side
+    y = next(iter(rows)).side  # the sides of the margins, which are first
     regulariser: dict[str, Any] = {"kind": "square", "factor": "1/2"}
     features: dict[str, Any] = {"kind": "plain"}
-    intercept = Fraction(b)
+    intercept = Fraction(b)  # that for the samples as given, after the corrections below
     if isinstance(geometry, LinearGeometry | SigmaLinearGeometry):
         X: Matrix = geometry.X
         intercept -= _exact_dot(v, geometry.centre)
@@ -87,7 +87,7 @@ def _row_family(family: Family, y: Vector) -> dict[str, Any]:
 
 
 def _kernel_features(kernel: Kernel, kind: str) -> dict[str, Any]:
-    """Return the features of a "kernel" machine, or of an "expansion" with coefficients as weights."""
+    """Return the features: of `kind` "kernel" if ‖w‖² is in feature space, "expansion" if of coefficients."""
     if kernel.name not in _KERNELS:
         raise ValueError(f"a claim needs a kernel of {', '.join(_KERNELS)}, not {kernel.name!r}")
     features: dict[str, Any] = {"kind": kind, "kernel": kernel.name}

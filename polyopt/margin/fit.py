@@ -1,9 +1,10 @@
 """Base of the SVM, the Sigma-SVM and the RMM: choose a solver, solve, set the model from the solution.
 
-All three minimise ½‖w‖² plus hinge losses, the cost of slack in families of rows, which are constraints with
-one row per sample (:mod:`formulations.families`). A subclass defines its families of rows, its programs
-(primal for linear features, dual for a Gram matrix) and D, the share of the output variance in its
-regulariser.
+All three minimise ½‖w‖² plus hinge losses, the cost of slack in families of rows. A family has one constraint
+``side_i f_i ≥ kink − slack_i`` on the output f_i of each sample; its cap is the cost of a unit of slack, and
+an upper bound on its multipliers (:mod:`formulations.families`). A subclass defines its families of rows, its
+programs (primal for linear features, dual for a Gram matrix) and D, the share of the output variance in its
+regulariser, (1-D)/2 ‖w‖² + D/2 times the variance. The coefficients of w in the samples are `beta`.
 
 ``_fit_binary`` is one fit: it picks a solver, solves in the features or for a Gram matrix, sets the model
 from the solution, and checks the solver's status by a certificate if that is needed.
@@ -52,7 +53,7 @@ class Options:
     """Limits and tolerances of a fit."""
 
     # Choice of the solver, and its tolerance.
-    max_small_samples: int = 2_000  # largest n for which a gap of 1e-8, and a certificate, cost little time
+    max_small_samples: int = 2_000  # largest n for which "auto" solves to 1e-8 and checks a warning
     max_auto_features: int = 2_000  # largest m for which "auto" is the interior point
     # Rounding.
     output_rounding: float = 1e-13  # rounding error of an output, relative to its terms
@@ -63,7 +64,7 @@ class Options:
     certificate_tol: float = 1e-6  # tolerance of this certificate
     optimal_gap: float = 1e-5  # gap that is SOLVED for any `tol`
     max_optimal_gap: float = 0.1  # largest gap that is SOLVED, however large `tol` is
-    inaccurate_gap: float = 1e-3  # largest gap that is INACCURATE if it is not SOLVED; above it STALLED
+    inaccurate_gap: float = 1e-3  # largest gap that is INACCURATE, if not SOLVED; above it STALLED
     # The solution as it is reported.
     support_tol: float = 1e-6  # least coefficient of a support vector, relative to the largest one
     multiplier_tol: float = 1e-6  # distance at which a multiplier is at a bound, relative to the largest cost
@@ -142,12 +143,12 @@ class HingeClassifier(KernelClassifier):
     # -- defined by a subclass ---------------------------------------------------------------
 
     _dtypes: ClassVar[list[Any]] = [np.float64, np.float32]
-    _title: ClassVar[str]  # of the program, in certificates
+    _title: ClassVar[str]  # name of the program in certificates
     families_: Families = field(init=False)
     multipliers_: dict[str, NDArray[Any]] = field(init=False)  # (n,), by the names of the families
     _costs: NDArray[np.float64] = field(init=False)  # costs of slack (n,): C times the samples' weights
     _sample_weights: NDArray[np.float64] = field(init=False)
-    _short: float = field(init=False)  # `psd_defect` of the geometry, with the name in model files
+    _short: float = field(init=False)  # magnitude of the Gram matrix's most negative eigenvalue
     _v: NDArray[np.float64] = field(init=False)  # w (m,) if linear, else coefficients (n,) of the expansion
     _b: float = field(init=False)  # intercept for centred samples; `intercept_` is for samples as given
     _centre: NDArray[np.float64] = field(init=False)  # mean of the samples, for the linear kernel
@@ -163,7 +164,7 @@ class HingeClassifier(KernelClassifier):
 
     @abstractmethod
     def _dual_program(self, K: NDArray[Any], rows: Families) -> Program:
-        """Return the dual for the Gram matrix of :meth:`_solver_gram`, with the families' letters."""
+        """Return the dual for the Gram matrix of :meth:`_solver_gram`; a variable is a family's `letter`."""
 
     def _solver_gram(self, X: Any, weights: NDArray[Any]) -> Gram:
         """Return the Gram matrix for the solver."""
@@ -182,7 +183,7 @@ class HingeClassifier(KernelClassifier):
         """Return the Gram matrix of the training samples under the kernel."""
         return MatrixGram(self._X) if self.kernel == "precomputed" else SampleGram(self._X, self._kernel)
 
-    # True if an entry of the machine's Gram matrix depends on its two samples alone.
+    # True if an entry of the machine's Gram matrix depends on its two samples alone: not if it is centred.
     _is_pairwise = True
 
     # -- fitting -----------------------------------------------------------------------------
@@ -204,14 +205,15 @@ class HingeClassifier(KernelClassifier):
             )
         start, last = None, self._previous_fit or {}  # attributes of the last fit, for a warm start
         if "multipliers_" in last and np.array_equal(rows, last["_rows"]) and np.array_equal(y, last["_y"]):
-            start = recapped(last["multipliers_"], last["families_"], families)
+            start = recapped(last["multipliers_"], last["families_"], families)  # within the new caps
         self.families_ = families
         self.gamma_ = self._gamma_of(X, weights)
         self.solver_ = self._pick_solver(X)
         if is_out_of_time() and self.kernel != "linear":
             self._set_empty_model()
             return
-        geometry = cache(self._feature_space)  # built at its first use
+        geometry = cache(self._feature_space)  # a function: the feature space is built at its first use
+        # v is w (m,) or the coefficients (n,) of a kernel; b is None if it must be computed from v.
         if self.solver_ == "interior-point" or (self.solver_ == "exact" and self._is_tall(X)):
             v, b = self._solve_in_features(X, geometry), None
         else:
@@ -231,9 +233,9 @@ class HingeClassifier(KernelClassifier):
         Return None if the solver's own gap is that of the model, so that no certificate is needed.
         """
         has_new_intercept = has_new_intercept and self.solver_ == "decomposition"
-        # "exact" has tolerances of its own; rounding and a new intercept change the gap.
+        # "exact" has tolerances of its own; rounding and another intercept than the solver's change the gap.
         if self.solver_ == "exact" or self._rounding_matters() or has_new_intercept:
-            solver_bound = -np.inf  # the certificate's own bound is used
+            solver_bound = -np.inf  # only the certificate's bound counts
         elif self.solver_ == "interior-point" and self._variance_share == 1.0:  # w is not the solver's
             assert self.solution_.bound is not None
             solver_bound = self.solution_.bound
@@ -262,12 +264,10 @@ class HingeClassifier(KernelClassifier):
         self.outputs_ = zeros + self._b
         self.solution_ = Solution(
             status=Status.TIME_LIMIT,
-            primal={"coef": zeros, "b": np.array(self._b), "f": self.outputs_},
-            duals={},
-            objective=self.families_.cost(self.outputs_),
-            bound=0.0,
+            primal={"coef": zeros, "b": np.array(self._b), "f": self.outputs_}, duals={},
+            objective=self.families_.cost(self.outputs_), bound=0.0,
             solver="none: there was no time",
-        )
+        )  # fmt: skip
         self._short = 0.0
         self._set_multipliers({family.name: zeros for family in self.families_})
         self.intercept_ = np.array([self._b])
@@ -289,7 +289,7 @@ class HingeClassifier(KernelClassifier):
                 tol=tol, **self._limits(),
             )  # fmt: skip
         else:
-            # With D > 0 the regulariser has its own scale, so the program is not scaled (see `_solve`).
+            # With D > 0 the regulariser has its own scale; else features and costs are scaled (see `_solve`).
             unit = min(1.0, float(self._costs.max())) if self._variance_share in (None, 0.0) else 1.0
             rows = self.families_.repriced(1.0 / unit)
             program = self._primal_program(np.sqrt(unit) * X, rows, self._sample_weights)
@@ -312,7 +312,7 @@ class HingeClassifier(KernelClassifier):
         self._short = require_psd(self._kernel_gram())
         gram = self._solver_gram(self._X, self._sample_weights)
         if self.solver_ == "exact":
-            unit = min(1.0, float(self._costs.max()))
+            unit = min(1.0, float(self._costs.max()))  # see `_solve`
             K = gram.panel(None, np.float64).rows(np.arange(gram.n))
             solution = self._solve(self._dual_program(unit * K, self.families_.repriced(1.0 / unit)), unit)
             scaled = {name: unit * multipliers for name, multipliers in solution.primal.items()}
@@ -325,8 +325,8 @@ class HingeClassifier(KernelClassifier):
         tol = min(self.tol, 1e-8) if is_small else self.tol
         self.solution_ = machine.solve(self.families_, tol=tol, start=start, **limits)
         self._set_multipliers(self.solution_.duals)
-        coef = self.solution_["coef"]  # scaled to satisfy the hard bounds, unlike `_beta`
-        # The solver's outputs and intercept, in single precision, are used unless their rounding matters.
+        coef = self.solution_["coef"]  # the coefficients `_beta`, scaled to satisfy the hard bounds
+        # The solver's outputs and intercept, perhaps in single precision, are kept unless rounding matters.
         output_terms = float(np.abs(gram.diagonal()).max(initial=0.0)) * float(np.abs(coef).sum())
         is_accurate = output_terms < OPTIONS.max_output_terms and not self._rounding_matters(output_terms)
         if self.kernel != "linear" and self._is_pairwise and is_accurate:
@@ -424,12 +424,10 @@ class HingeClassifier(KernelClassifier):
 
     def _certify(self, geometry: Geometry, tol: float) -> Certificate:
         return certify_hinge(
-            self._program(geometry),
-            v=self._v,
+            self._program(geometry), v=self._v,
             b=geometry.centred_intercept(self._v, float(self.intercept_[0])),
-            multipliers=self.multipliers_,
-            tol=tol,
-        )
+            multipliers=self.multipliers_, tol=tol,
+        )  # fmt: skip
 
     def _program(self, geometry: Geometry) -> HingeProgram:
         return HingeProgram(self._title, geometry, self.families_)
@@ -455,9 +453,9 @@ class HingeClassifier(KernelClassifier):
 
     def _support(self) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         coef = vars(self).get("_v")
-        if coef is None:  # in files of earlier versions dual_coef_ has the expansion
+        if coef is None:  # in files of earlier versions dual_coef_ has the coefficients
             coef = self.dual_coef_[0]
-        if not self.holds_data:
+        if not self.holds_data:  # only the samples of the expansion are left
             return self._used, coef
         used = np.flatnonzero(coef)
         return used, coef[used]
@@ -472,11 +470,9 @@ class HingeClassifier(KernelClassifier):
         return self._certify(self._feature_space(), tol)
 
     def generalization_bound(
-        self,
-        delta: float = 0.05,
-        X_unlabelled: SamplesLike | None = None,
+        self, delta: float = 0.05, X_unlabelled: SamplesLike | None = None,
         form: Literal["best", "F", "G", "H"] = "best",
-    ) -> MarginBound:
+    ) -> MarginBound:  # fmt: skip
         """Bound the error of two classes by the theorem of :mod:`formulations.error_bounds.margin_bounds`.
 
         Parameters
@@ -517,12 +513,12 @@ class HingeClassifier(KernelClassifier):
     def _binary_duals(self) -> pd.DataFrame:
         f, tolerance = self.outputs_, OPTIONS.multiplier_tol * float(self._costs.max())
         frame_rows: list[RowsShown] = []
-        exists: list[NDArray[np.bool_]] = []  # for each of the frame's rows: the samples that have it
+        exists: list[NDArray[np.bool_]] = []  # for each of these kinds of rows: the samples that have one
         for family in self.families_:
-            exists += [family.cap > 0.0] * (2 if family.slack else 1)
+            exists += [family.cap > 0.0] * (2 if family.slack else 1)  # the constraint, and slack ≥ 0
             mu, surplus = self.multipliers_[family.name], family.surplus(f)
             slack = np.maximum(0.0, -surplus) if family.slack else np.zeros(len(f))
-            idle, between, at_cap = family.states
+            idle, between, at_cap = family.states  # names of mu = 0, 0 < mu < cap and mu = cap
             state = np.where(mu >= family.cap - tolerance, at_cap, between)
             state = np.where(mu <= tolerance, idle, state)
             frame_rows.append((family.name, family.letter, mu, surplus + slack, state))

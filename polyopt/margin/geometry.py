@@ -6,7 +6,8 @@ linear features, expansion coefficients (n,) for a kernel. `beta` (n,) are signe
 by stationarity the gradient of half the energy is Σ β_i φ_i.
 
 Numbers that a value or a bound depends on are intervals, a :class:`~polyopt.linalg.rounding.Ball` of middle
-and radius (``outputs``, ``energy``, ``dual_norm_sq``). Plain floats guide ascents and measure residuals.
+and radius (``outputs``, ``energy``, ``dual_norm_sq``); the factor ABOVE = 1 + 1e-9 covers the rounding of a
+radius itself. Plain floats guide ascents and measure residuals.
 
 Read in this order: the protocol :class:`Geometry`; :class:`LinearGeometry`; :class:`GramProducts`, cached
 products with a Gram matrix, and :class:`KernelGeometry`; the two geometries of the Sigma-SVM; and
@@ -68,9 +69,9 @@ class Geometry(Protocol):
     """The operations of a feature space that a hinge program needs.
 
     n: samples.
-    gradient_scale: magnitude of the gradient of half the energy at an energy of 1.
-    psd_defect: magnitude of the most negative eigenvalue of the Gram matrix, 0 if it is semidefinite; the
-        outputs of v then have an extra error of ``psd_defect * ‖v‖``, in the 2-norm.
+    gradient_scale: largest entry that the gradient of half the energy can have at an energy of 1.
+    psd_defect: magnitude of the most negative eigenvalue of the Gram matrix, 0 if it is semidefinite. The
+        nearest semidefinite matrix changes the outputs of v by ``psd_defect * ‖v‖`` at most, in the 2-norm.
     note: a sentence about the bounds for the reader of a certificate, or "".
     """
 
@@ -208,12 +209,12 @@ class LinearGeometry:
 
 
 class GramProducts:
-    """Cached products ``K v`` and ``|K| |v|``, from the columns of K in the support of v.
+    """Cached products ``K v`` and ``|K| |v|`` of a Gram matrix K, from its columns in the support of v.
 
     A certificate multiplies K by a few similar vectors: the coefficients, those implied by the multipliers,
     and both after a repair. Columns are cached up to a memory limit; other columns are computed again in each
     pass over the matrix, so :meth:`prepare` takes several vectors in one pass. The products of the last few
-    vectors are cached, too.
+    vectors are cached, too. ``gram.panel(samples, dtype)`` is K[:, samples], computed when its rows are read.
     """
 
     def __init__(self, gram: Gram):
@@ -223,7 +224,7 @@ class GramProducts:
         self._is_cached = np.zeros(gram.n, dtype=bool)
         self._free_columns = _CACHE_BYTES // (8 * gram.n)  # number of columns that still fit in the cache
         self._results: dict[bytes, tuple[Vector, Vector | None]] = {}  # K v, and |K| |v| if computed
-        if isinstance(gram, MatrixGram):
+        if isinstance(gram, MatrixGram):  # K is in memory
             self._cached_columns.append((self._all_samples, gram.K))
             self._is_cached[:] = True
 
@@ -243,7 +244,7 @@ class GramProducts:
     def ball(self, v: Vector) -> Ball:
         """Return ``K v`` with the rounding of its sums; the computed entries of K count as exact."""
         terms = self.terms(v)
-        # Roundings that a term passes: a partial sum, the sums of a chunk, those of all chunks and groups.
+        # Roundings of a term: in its partial sum, in the sum over its chunk, and over all chunks and groups.
         k = _SUM_LENGTH + CHUNK_ROWS // _SUM_LENGTH + len(v) // CHUNK_ROWS + len(self._cached_columns) + 6
         return Ball(self.multiply(v), gamma(k) * terms * ABOVE)
 
@@ -281,13 +282,13 @@ class GramProducts:
         run_blocks(multiply_rows, range(0, self._gram.n, _ROWS), self._cost(count))
         result.setflags(write=False)
         for column, key in enumerate(vectors):
-            self._results.pop(key, None)  # so that the key becomes the last one
+            self._results.pop(key, None)  # so that the key becomes the last one of the dict
             self._results[key] = result[:, column], result[:, k + column] if absolute else None
         while len(self._results) > _MAX_RESULTS:
             del self._results[next(iter(self._results))]
 
     def _cost(self, columns: int) -> float:
-        """Return the multiplications for this number of columns; 0 if threads must not read the matrix."""
+        """Return the multiplications for this number of columns; 0 to use one thread, for K in Python."""
         if not isinstance(self._gram, SampleGram) or callable(self._gram.kernel.name):
             return 0.0
         return float(self._gram.n) * columns * (self._gram.entry_cost + 8)
@@ -338,13 +339,14 @@ class KernelGeometry:
 
     def __init__(self, gram: Gram | Any, psd_defect: float = 0.0):
         gram = as_gram(gram)
+        # `careful` computes RBF distances by differences, which is more accurate, unless it costs much more.
         self.gram = gram.careful() if isinstance(gram, SampleGram) else gram
         self.n = self.gram.n
         diagonal = self.gram.diagonal()
         self.gradient_scale = float(np.sqrt(max(diagonal.max(), 0.0)))
         self.psd_defect, self.note = psd_defect, ""
         self._products = GramProducts(self.gram)
-        # An entry has an error of at most _error sizes_i sizes_j; sizes_i is at least ‖φ_i‖, or infinite.
+        # K_ij has an error of at most _error sizes_i sizes_j; sizes_i is at least ‖φ_i‖, or infinite.
         self._error, self._sizes = self.gram.entry_error()
         if psd_defect > 1e-12 * self.n * float(np.abs(diagonal).max(initial=0.0)):
             self.note = (
@@ -393,7 +395,7 @@ class KernelGeometry:
         return self.energy(beta)
 
     def norm_bounds(self) -> Vector:
-        norms = self._sizes
+        norms = self._sizes  # infinite for a kernel that is a function
         if not np.isfinite(norms).all():
             norms = np.full(self.n, np.sqrt(np.abs(self.gram.diagonal()).max()))
         return np.sqrt(norms**2 + self.psd_defect) * ABOVE
@@ -421,7 +423,7 @@ def largest_eigenvalue(apply_map: Callable[[Vector], Vector], n: int) -> float:
 class _SigmaGeometry:
     """The metric (1-D) I + D Sigma on the Euclidean feature space `plain`; scores are of centred samples.
 
-    `weights` (n,), all positive, weigh the samples in the mean and in the covariance Sigma.
+    `weights` (n,), all positive, are the s_i of the mean and of the covariance Sigma.
     """
 
     psd_defect = 0.0
@@ -571,6 +573,7 @@ class SigmaKernelGeometry(_SigmaGeometry):
         root_weights = np.sqrt(self.weights)
         metric = (1.0 - self.D) + self.D * np.maximum(self._values, 0.0) / float(self._total.mid)
         floor = 8 * self.n * np.finfo(float).eps * float(np.max(metric, initial=0.0))
+        # Pseudo-inverse: eigenvalues below the rounding count as 0.
         reciprocals = np.divide(1.0, metric, out=np.zeros_like(metric), where=metric > floor)
         v = np.zeros_like(beta)
         for _ in range(2):
@@ -578,7 +581,7 @@ class SigmaKernelGeometry(_SigmaGeometry):
             if v.any():
                 residual = beta - (1.0 - self.D) * v - self.D * self._weigh(self.outputs(v)).mid
             in_span = self._vectors.T @ (residual / root_weights)
-            step = self._vectors @ (reciprocals * in_span)
+            step = self._vectors @ (reciprocals * in_span)  # change of z = S^(-1/2) v
             if self.D < 1.0:  # orthogonal to the eigenvectors the covariance is 0
                 step = step + (residual / root_weights - self._vectors @ in_span) / (1.0 - self.D)
             v = self._uncentred(v + root_weights * step)
@@ -592,7 +595,10 @@ class SigmaKernelGeometry(_SigmaGeometry):
         return energy if energy.mid >= 0.0 else Ball(0.0, float(energy.size))
 
     def _defect_error(self, f: Ball, *vectors: Vector) -> float:
-        """Bound the change of products of these vectors if K changes by up to `psd_defect`."""
+        """Bound the change of the energy of v, or of v and a residual, if K changes by up to `psd_defect`.
+
+        f: the centred outputs of v, which change by up to `psd_defect` ‖v‖; the factor 4 is generous.
+        """
         if not self.psd_defect:
             return 0.0
         norms = sum(float(np.linalg.norm(v)) for v in vectors)
@@ -602,7 +608,7 @@ class SigmaKernelGeometry(_SigmaGeometry):
     def dual_norm_sq(self, beta: Vector) -> Ball:
         v = self.primal_from_dual(beta)
         f = self.outputs(v)
-        # The residual is ρ = Σ r_i φ_i.
+        # The residual is ρ = Σ r_i φ_i; Kr are its scores, and v'Kr is w̃'ρ.
         r = Ball(beta) - one_minus(self.D) * Ball(v) - self.D * self._weigh(f)
         Kr = self._plain.outputs(r.mid)
         norms = self._plain.norm_bounds()
@@ -622,7 +628,7 @@ class SigmaKernelGeometry(_SigmaGeometry):
 
 
 class SigmaMetric:
-    """The metric A (m, m) of linear features; each of its entries is a sum over n samples.
+    """The metric A = (1-D) I + D Sigma (m, m) of linear features; its entries are sums over n samples.
 
     `centre` (m,) is the mean if Sigma was computed as the mean of x x' minus mean mean', which loses digits;
     else None.
@@ -653,7 +659,7 @@ class SigmaMetric:
         floor = 8 * len(values) * np.finfo(float).eps * values.max(initial=0.0)
         reciprocals = np.divide(1.0, values, out=np.zeros_like(values), where=values > floor)
         v = np.zeros_like(u)
-        for _ in range(2):
+        for _ in range(2):  # A⁻¹ = T (TAT)⁻¹ T
             v = v + T * (vectors @ (reciprocals * (vectors.T @ (T * (u - self.A @ v)))))
         return v
 
@@ -676,7 +682,7 @@ class SigmaMetric:
         T, values = self._scaling, self._scaled[0]
         if (rho.size[T == 0.0] > 1e-290).any():  # a feature of zeros adds 0, up to underflow
             return np.inf
-        # Error of the least eigenvalue of TAT: by errors of the entries, and by its computation.
+        # Bound on the error of the least eigenvalue of TAT, from the entries and from its computation.
         error = len(T) * (self._n + 8 * len(T) + 40) * np.finfo(float).eps
         if self._centre is not None:
             error *= 1.0 + float(np.abs(self._centre * T).max(initial=0.0) ** 2)

@@ -1,13 +1,16 @@
-"""Base of the classifiers with a kernel: gamma by scikit-learn's rules, scores, and support vectors.
+"""Base class of the kernel classifiers: gamma by scikit-learn's rules, scores, ONNX export, support vectors.
 
-More than two classes are fitted one against one: a binary machine for each pair of classes. A classifier can
-drop its training data (:meth:`~polyopt.estimators.base.PairwiseClassifier.without_data`); it then keeps only
-the samples with a nonzero coefficient in its scores.
+A binary machine's scores are an expansion in kernel values, Σ_i coef_i k(x_i, x) + b. More than two classes
+are fitted one against one: a binary machine for each pair of classes. A classifier can drop its training data
+(:meth:`~polyopt.estimators.base.PairwiseClassifier.without_data`); it then keeps only the samples of its
+expansions, those with a nonzero coefficient.
 
-In this file `codes` (n,) are the classes of samples as numbers, -1 for a sample without label; `weights` (n,)
-are the samples' weights; `rows` (n,) are the samples' indices in the user's data. `_pair_places` has for each
-pair the positions of its samples among those of the fit. A binary machine's scores are an expansion in kernel
-values, Σ_i coef_i k(x_i, x) + b.
+In this file `codes` (n,) are the classes of samples as numbers, -1 for a sample without label, and `weights`
+(n,) the samples' weights. There are three kinds of indices of samples:
+
+* rows (`_rows`): indices in the data given to the fit; for the machine of a pair, in the pair's samples;
+* positions: indices in the stored samples `_X`, which are not all rows (samples of weight 0 are left out);
+* `_pair_places`: for each pair, the indices of its samples among the samples of the fit of all classes.
 """
 
 from abc import abstractmethod
@@ -27,7 +30,7 @@ from polyopt.base.types import KernelLike
 from polyopt.estimators.base import PairwiseClassifier
 from polyopt.estimators.parameters import estimator
 from polyopt.linalg.kernels import Kernel, chunks
-from polyopt.margin.kernel_scorer import draw_kernel, scorer_of, stack
+from polyopt.margin.kernel_scorer import add_kernel_scores, scorer_of, stack
 
 KERNEL_PARAMETERS: dict[str, list[Any]] = {
     "kernel": [StrOptions({"linear", "poly", "rbf", "sigmoid", "precomputed"}), callable],
@@ -89,19 +92,21 @@ class KernelClassifier(PairwiseClassifier):
         "classes_", "n_features_in_", "feature_names_in_", "solver_", "n_iter_",
         "gamma_", "intercept_", "pairs_", "_asked",
     )  # fmt: skip
-    _X: Any = field(init=False, default=None)  # samples of the fit; without data those of the expansion
-    _y: Any = field(init=False, default=None)  # signs of the labels; None without data
-    _rows: Any = field(init=False, default=None)  # indices of the samples _X in the user's data
-    _support_places: Any = field(init=False, default=None)  # positions of `support_` in _X, in its order
-    # Without data only: positions in _X of the samples in the expansion, and True for those of classes_[1].
-    _used: Any = field(init=False, default=None)
-    _second: Any = field(init=False, default=None)
+    # `_X` has the samples of the fit; without data (`_drop_data`) only those of the expansion, or for a pair
+    # of classes those of the expansions of all pairs. Model files have the same names.
+    _X: Any = field(init=False, default=None)  # samples
+    _y: Any = field(init=False, default=None)  # signs of their labels; None without data
+    _rows: Any = field(init=False, default=None)  # rows of the samples
+    _support_places: Any = field(init=False, default=None)  # positions of the support vectors `support_`
+    _used: Any = field(init=False, default=None)  # without data: positions of the samples of the expansion
+    _second: Any = field(init=False, default=None)  # without data: mask of these that are of classes_[1]
 
     @abstractmethod
     def _support(self) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """Return the positions in ``_X`` of the samples in the expansion, and their coefficients."""
 
     def _for_pairs(self, X: Any, weights: NDArray[Any]) -> Self:
+        # All pairs have the gamma of all samples.
         return super()._for_pairs(X, weights).set_params(gamma=self._gamma_of(X, weights))
 
     def _gamma_of(self, X: Any, weights: NDArray[Any]) -> float:
@@ -146,15 +151,18 @@ class KernelClassifier(PairwiseClassifier):
         return super()._pair_scores(X) if scorer is None else scorer.scores(X)
 
     def _labels(self, X: Any) -> NDArray[np.intp]:
-        scorer, exact = scorer_of(self), super()._labels
-        return exact(X) if scorer is None else scorer.labels(X, exact)
+        # The scorer uses `exact_labels` for samples that it cannot decide in a faster precision.
+        scorer, exact_labels = scorer_of(self), super()._labels
+        return exact_labels(X) if scorer is None else scorer.labels(X, exact_labels)
 
     # -- export to ONNX ----------------------------------------------------------------------
 
     def _draw_scores(self, graph: Graph, x: str) -> str:
         if self.kernel == "precomputed":
             raise ValueError("kernel='precomputed' has no ONNX graph: fit with the kernel's name")
-        return draw_kernel(graph, x, self._kernel, self._X, self._support()[1][:, None], self.intercept_)
+        # Only machines without data are exported: _X has the samples of the expansion.
+        coef = self._support()[1][:, None]
+        return add_kernel_scores(graph, x, self._kernel, self._X, coef, self.intercept_)
 
     def _draw_pairs(self, graph: Graph, x: str) -> str:
         machines = [machine._as_fitted() for machine in self.estimators_]
@@ -163,12 +171,13 @@ class KernelClassifier(PairwiseClassifier):
         kernels = [machine._kernel for machine in machines]
         if any(kernel != kernels[0] for kernel in kernels):
             return super()._draw_pairs(graph, x)
+        # One kernel for all pairs, which share _X.
         coef = np.zeros((machines[0]._X.shape[0], len(machines)))
         for column, machine in enumerate(machines):
             positions, pair_coef = machine._support()
             coef[positions, column] = pair_coef
         intercepts = np.concatenate([machine.intercept_ for machine in machines])
-        return draw_kernel(graph, x, kernels[0], machines[0]._X, coef, intercepts)
+        return add_kernel_scores(graph, x, kernels[0], machines[0]._X, coef, intercepts)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -195,7 +204,7 @@ class KernelClassifier(PairwiseClassifier):
         self.intercept_ = -np.concatenate([pair.intercept_ for pair in self.estimators_])
 
     def _pair_supports(self) -> list[NDArray[np.intp]]:
-        """Return the positions of each pair's support vectors among the samples of the fit."""
+        """Return the indices of each pair's support vectors among the samples of the fit."""
         pairs = zip(self._pair_places, self.estimators_, strict=True)
         return [samples[machine._support_places] for samples, machine in pairs]
 
@@ -208,13 +217,14 @@ class KernelClassifier(PairwiseClassifier):
         self.support_, self.n_support_ = self._rows[union], _counts(codes[union], n_classes)
         if (codes[union] < 0).any():
             return  # a sample without label is in every pair, which SVC's layout cannot represent
-        column = np.empty(len(codes), dtype=np.intp)  # of each support vector in `dual_coef_`
+        column = np.empty(len(codes), dtype=np.intp)  # columns of the support vectors in `dual_coef_`
         column[union] = np.arange(len(union))
         self.dual_coef_ = np.zeros((n_classes - 1, len(union)))
         pairs = combinations(range(n_classes), 2)
         for machine, support, (first, second) in zip(self.estimators_, pair_supports, pairs, strict=True):
             other_class = np.where(codes[support] == first, second, first)
             row = other_class - (other_class > codes[support])  # the vector's own class has no row
+            # A pair's coefficients are positive for its second class, SVC's for the first.
             self.dual_coef_[row, column[support]] = -machine.dual_coef_[0]
 
     @property
@@ -237,6 +247,7 @@ class KernelClassifier(PairwiseClassifier):
             return self._X[self._support_places]
         rows = self._rows[np.concatenate(self._pair_supports())]
         vectors = stack([machine.support_vectors_ for machine in self.estimators_])
+        # A sample may support several pairs: take its first copy, in the order of `support_`.
         distinct, first = np.unique(rows, return_index=True)
         return vectors[first[np.searchsorted(distinct, self.support_)]]
 
@@ -258,6 +269,7 @@ class KernelClassifier(PairwiseClassifier):
         if original._support_places is not None:
             self.dual_coef_ = original.dual_coef_
             self.support_, self.n_support_ = original.support_, original.n_support_
+            # The position of each support vector among the kept samples.
             order = np.argsort(positions)
             self._support_places = order[np.searchsorted(positions[order], original._support_places)]
         self._second = original._second if original._y is None else original._y[positions] > 0
@@ -271,31 +283,33 @@ class KernelClassifier(PairwiseClassifier):
         if machines[0]._support_places is not None:
             names = ("support_", "n_support_", "dual_coef_")
             self.__dict__.update({name: vars(original)[name] for name in names if name in vars(original)})
-        if original._as_fitted().kernel == "linear":
+        if original._as_fitted().kernel == "linear":  # w is enough
             no_samples = np.empty(0, dtype=int)
             self._rows, self._pair_places = no_samples, [no_samples] * len(machines)
             return
-        pair_rows = [
+        # The samples of each pair's expansion, as indices among the samples of the fit of all classes.
+        kept_by_pair = [
             samples[machine._rows] for samples, machine in zip(original._pair_places, machines, strict=True)
         ]
-        union, first = np.unique(np.concatenate(pair_rows), return_index=True)
+        kept, first = np.unique(np.concatenate(kept_by_pair), return_index=True)  # each sample once
         X = None
         if machines[0]._X is not None:
             X = stack([machine._X for machine in machines])[first]
-        positions = np.arange(len(union))
-        for machine, used_rows in zip(machines, pair_rows, strict=True):
-            machine._X, machine._used, machine._rows = X, np.searchsorted(union, used_rows), positions
-            if machine._support_places is not None:
+        positions = np.arange(len(kept))
+        for machine, pair_kept in zip(machines, kept_by_pair, strict=True):
+            # All machines share X, so positions are indices in `kept`.
+            machine._X, machine._used, machine._rows = X, np.searchsorted(kept, pair_kept), positions
+            if machine._support_places is not None:  # an index in the pair's own samples so far
                 machine._support_places = machine._used[machine._support_places]
-        self._rows, self._pair_places = original._rows[union], [positions] * len(machines)
+        self._rows, self._pair_places = original._rows[kept], [positions] * len(machines)
 
 
 def variance(X: Matrix, weights: Vector) -> float:
     """Return the weighted variance of all entries of samples X (n, m) with weights (n,).
 
-    It is computed as the mean square of the differences from the mean, minus the square of their mean, which
-    is not exactly 0 because the mean is rounded. The one-pass formula, mean square minus squared mean, would
-    lose all digits far from the origin.
+    It is computed in two passes: the mean, then the mean square of the differences from the mean, less the
+    square of their mean as a correction for the rounded mean. The one-pass formula, mean square minus squared
+    mean, would lose all digits far from the origin.
     """
     weights = weights / weights.max()  # so that sums do not overflow
     total = X.shape[1] * float(weights.sum())  # weight of all entries

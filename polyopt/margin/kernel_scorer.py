@@ -3,6 +3,7 @@
 A classifier of more than two classes has a binary machine for each pair of classes. Scores are computed in
 double precision. A label depends only on the signs of scores: it is first decided from scores in a faster
 precision with error bounds, and in double precision if the bounds are too wide for the sample.
+:func:`add_kernel_scores` writes the scores into an ONNX graph.
 """
 
 from collections.abc import Callable
@@ -22,7 +23,8 @@ from polyopt.linalg.kernels import Kernel, SampleGram, chunks
 
 _BLOCK_POINTS = 1 << 14  # samples whose labels are decided at once: limits the memory for scores
 _TRIAL_POINTS = 1 << 10  # samples on which a precision is tried: half of their labels must be certain
-_MAX_KERNEL_ERROR = 1e-7  # error of a score above which an RBF kernel squares differences of samples
+# Largest error of an RBF score by distances from ‖x‖² − 2x'z + ‖z‖²; above it, from x − z (slower).
+_MAX_KERNEL_ERROR = 1e-7
 
 
 class _BinaryMachine(NamedTuple):
@@ -47,7 +49,7 @@ class _BinaryMachine(NamedTuple):
 class KernelScorer(NamedTuple):
     """The scorer of a classifier.
 
-    machines: the classifier's binary machines: one, or one for each pair of classes.
+    machines: the binary machines, one or one for each pair of classes, as they were when this was built.
     scorer: computes the scores of all machines without their intercepts.
     intercepts (machines,): the intercepts.
     n_classes: the number of classes.
@@ -68,7 +70,7 @@ class KernelScorer(NamedTuple):
         return self.scorer.scores(X) + self.intercepts
 
     def labels(self, X: Any, exact_labels: Callable[[Any], NDArray[np.intp]]) -> NDArray[np.intp]:
-        """Return class numbers (t,) of samples; `exact_labels` computes those that no precision decides."""
+        """Return class numbers (t,); `exact_labels` computes those uncertain in every faster precision."""
         labels, undecided = np.empty(X.shape[0], dtype=np.intp), np.arange(X.shape[0])
         for dtype in self.scorer.precisions(X):
             if len(undecided):
@@ -80,7 +82,7 @@ class KernelScorer(NamedTuple):
     def _decide(
         self, X: Any, rows: NDArray[np.intp], dtype: Any, out_labels: NDArray[np.intp]
     ) -> NDArray[np.intp]:
-        """Set the labels of those rows of X that are certain in one precision; return the other rows.
+        """Set the labels of the rows of X that are certain in the precision `dtype`; return the other rows.
 
         The first rows are a trial: if less than half of their labels are certain, the others are not tried.
         """
@@ -93,10 +95,11 @@ class KernelScorer(NamedTuple):
         return np.concatenate(undecided)
 
     def _certain_labels(self, X: Any, dtype: Any) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-        """Return labels computed in one precision, and a mask of those that its error cannot change."""
+        """Return labels computed in the precision `dtype`, and a mask of those certain despite rounding."""
         scores, errors = self.scorer.bounded_scores(X, dtype)
         scores += self.intercepts
-        errors += 4 * np.finfo(float).eps * (np.abs(scores) + np.abs(self.intercepts))  # of this sum
+        # Rounding error of adding the intercepts.
+        errors += 4 * np.finfo(float).eps * (np.abs(scores) + np.abs(self.intercepts))
         if self.n_classes == 2:
             return (scores[:, 0] > 0).astype(np.intp), np.abs(scores[:, 0]) > errors[:, 0]
         return certain_winners(scores > errors, scores < -errors, self.n_classes)
@@ -109,15 +112,16 @@ _SCORERS: WeakKeyDictionary[Any, KernelScorer] = WeakKeyDictionary()
 def scorer_of(model: Any) -> KernelScorer | None:
     """Return the scorer of a fitted model, from the cache if the model has not changed.
 
-    Return None for a linear or precomputed kernel, if the pairs' kernels differ, or without support vectors.
+    Return None if the kernel is linear or precomputed, if the kernels of the pairs differ, or if there are no
+    support vectors.
     """
     if model.kernel in ("linear", "precomputed"):
         return None
-    fitted = [model] if model._is_binary else [machine._as_fitted() for machine in model.estimators_]
-    machines = []
-    for machine in fitted:
-        (positions, coef), b = machine._support(), float(machine.intercept_[0])
-        machines.append(_BinaryMachine(machine._kernel, machine._X, positions, coef, b))
+    estimators = [model] if model._is_binary else [pair._as_fitted() for pair in model.estimators_]
+    machines = []  # what scores need of the estimators, in the same order
+    for estimator in estimators:
+        (positions, coef), b = estimator._support(), float(estimator.intercept_[0])
+        machines.append(_BinaryMachine(estimator._kernel, estimator._X, positions, coef, b))
     cached = _SCORERS.get(model)
     if cached is not None and cached.is_current_for(machines):
         return cached
@@ -128,23 +132,21 @@ def scorer_of(model: Any) -> KernelScorer | None:
     if model._is_binary:
         X, parts = machines[0].X[machines[0].positions], [CoefBlock.whole(machines[0].coef)]
     else:
-        X, parts = _merge_support(model, machines, fitted)
+        X, parts = _merge_support(model, machines, estimators)
     gram = SampleGram(X, kernel)
     coef_sum = max(float(np.abs(machine.coef).sum()) for machine in machines)
+    # The error of a score is at most that of a kernel value times the sum of the coefficients.
     if kernel.name == "rbf" and gram.entry_error()[0] * coef_sum > _MAX_KERNEL_ERROR:
         gram = gram.careful(always=True)
-    scorer = KernelScorer(
-        [machine._replace(coef=machine.coef.copy()) for machine in machines],
-        Scorer(gram, parts, len(machines)),
-        np.array([machine.intercept for machine in machines]),
-        len(model.classes_),
-    )
+    copies = [machine._replace(coef=machine.coef.copy()) for machine in machines]  # to notice later changes
+    intercepts = np.array([machine.intercept for machine in machines])
+    scorer = KernelScorer(copies, Scorer(gram, parts, len(machines)), intercepts, len(model.classes_))
     _SCORERS[model] = scorer
     return scorer
 
 
 def _merge_support(
-    model: Any, machines: list[_BinaryMachine], fitted: list[Any]
+    model: Any, machines: list[_BinaryMachine], estimators: list[Any]
 ) -> tuple[Any, list[CoefBlock]]:
     """Return the distinct samples of all pairs' expansions, sorted by class, and a part for each class.
 
@@ -152,28 +154,14 @@ def _merge_support(
     (samples, pairs).
     """
     pairs = list(combinations(range(len(model.classes_)), 2))
-    # `rows`, `pair_of`, `coef` and `label` have an entry for each sample in the expansion of each pair.
-    rows = np.concatenate(
-        [
-            samples[machine._rows[binary.positions]]
-            for samples, machine, binary in zip(model._pair_places, fitted, machines, strict=True)
-        ]
-    )
-    pair_of = np.repeat(np.arange(len(pairs)), [len(machine.positions) for machine in machines])
+    sample, pair_of, label = _expansion_entries(model, machines, estimators, np.array(pairs))
     coef = np.concatenate([machine.coef for machine in machines])
-    is_second = np.concatenate(
-        [
-            machine._second if machine._y is None else machine._y[binary.positions] > 0
-            for machine, binary in zip(fitted, machines, strict=True)
-        ]
-    )
-    label = np.array(pairs)[pair_of, is_second.astype(int)]
-    # Sort by class, and within a class by sample; keep each sample once.
-    order = np.lexsort((rows, label))
-    is_first = np.diff(rows[order], prepend=-1) != 0
-    first, merged_row = order[is_first], np.empty(len(rows), dtype=np.intp)
-    merged_row[order] = np.cumsum(is_first) - 1
-    X = stack([binary.X[binary.positions] for binary in machines])[first]
+    # Sort the entries by class, and within a class by sample; keep each sample once.
+    order = np.lexsort((sample, label))
+    is_first = np.diff(sample[order], prepend=-1) != 0
+    first, merged_row = order[is_first], np.empty(len(sample), dtype=np.intp)
+    merged_row[order] = np.cumsum(is_first) - 1  # for each entry, the row of its sample in the merged X
+    X = stack([machine.X[machine.positions] for machine in machines])[first]
     parts, labels = [], label[first]
     for class_number in np.unique(labels):
         start, stop = np.searchsorted(labels, [class_number, class_number + 1])
@@ -183,6 +171,25 @@ def _merge_support(
         block[merged_row[in_class] - start, pair_of[in_class]] = coef[in_class]
         parts.append(CoefBlock(int(start), int(stop), columns, block[:, columns]))
     return X, parts
+
+
+def _expansion_entries(
+    model: Any, machines: list[_BinaryMachine], estimators: list[Any], pairs: NDArray[np.intp]
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+    """Return sample, pair and class of each entry: each sample in the expansion of each pair, pair by pair.
+
+    A sample is its index among the samples of the fit. `model._pair_places` has these indices for all samples
+    of a pair; an estimator's `_rows` are indices in the samples of its pair, `_y` the signs of their labels;
+    without data, `_second` is a mask of the expansion's samples that are of the second class.
+    """
+    samples, is_second = [], []
+    for places, estimator, machine in zip(model._pair_places, estimators, machines, strict=True):
+        positions = machine.positions
+        samples.append(places[estimator._rows[positions]])
+        is_second.append(estimator._second if estimator._y is None else estimator._y[positions] > 0)
+    pair_of = np.repeat(np.arange(len(pairs)), [len(machine.positions) for machine in machines])
+    label = pairs[pair_of, np.concatenate(is_second).astype(int)]
+    return np.concatenate(samples), pair_of, label
 
 
 def stack(parts: list[Any]) -> Any:
@@ -197,10 +204,12 @@ def _take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
     return X[rows]
 
 
-def draw_kernel(graph: Graph, x: str, kernel: Kernel, vectors: Matrix, coef: Array, intercepts: Array) -> str:
+def add_kernel_scores(
+    graph: Graph, x: str, kernel: Kernel, vectors: Matrix, coef: Array, intercepts: Array
+) -> str:
     """Add ``Σ_j coef_jk k(x, x_j) + b_k``, with x_j the rows of `vectors`, to an ONNX graph.
 
-    Return the name of the tensor (n, K). ValueError: the kernel is a function.
+    Return the name of the tensor (n, K). Raises ValueError if the kernel is a callable.
     """
     name = kernel.name
     if callable(name):

@@ -1,8 +1,9 @@
 """The Relative Margin Machine along decreasing bounds, starting from the SVM.
 
-Shivaswamy & Jebara (2008) search B below θ, the largest absolute output of the SVM with the same C, because
-for B ≥ θ the machine is the SVM. The feasible set of the dual does not depend on B. So the multipliers of one
-machine are a feasible warm start for the next, and cached kernel rows are reused.
+The Relative Margin Machine is an SVM whose outputs are bounded by ±B. Shivaswamy & Jebara (2008) search B
+below θ, the largest absolute output of the SVM with the same C, because for B ≥ θ the machine is the SVM. The
+feasible set of the dual does not depend on B. So the multipliers of one machine are a feasible warm start for
+the next, and cached kernel rows are reused.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +30,7 @@ from polyopt.margin.geometry import Geometry
 Progress = Callable[[dict[str, float]], None]
 
 _NAME = "Relative Margin Machines"
-_FRACTIONS = (1 / 2, 1 / 4, 1 / 10)  # of the default bounds B = 1 + fraction (θ − 1), as in the paper
+_FRACTIONS = (1 / 2, 1 / 4, 1 / 10)  # fractions in the default bounds B = 1 + fraction (θ − 1)
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,19 +58,11 @@ class PathPoint(Shown):
 
 
 def rmm_path(
-    X: MatrixLike,
-    y: ArrayLike,
-    C: ArrayLike = 1.0,
-    bounds: Sequence[float] | None = None,
-    *,
-    kernel: Kernel | None = None,
-    precomputed: bool = False,
-    tol: float = 1e-3,
-    certificate_tol: float = 1e-6,
-    cache_size: float = 500.0,
-    time_limit: float | None = None,
+    X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, bounds: Sequence[float] | None = None, *,
+    kernel: Kernel | None = None, precomputed: bool = False, tol: float = 1e-3,
+    certificate_tol: float = 1e-6, cache_size: float = 500.0, time_limit: float | None = None,
     progress: Progress | None = None,
-) -> Path[PathPoint]:
+) -> Path[PathPoint]:  # fmt: skip
     """Solve the SVM, and then the Relative Margin Machine for a decreasing sequence of bounds.
 
     Parameters
@@ -135,15 +128,13 @@ def rmm_path(
         solution = solve(rows, tol=tol, time_limit=clock.left)
         title = "the Relative Margin Machine" if np.isfinite(B) else "the SVM"
         v = solution.primal.get("w")
-        if v is None:
+        if v is None:  # the solution of decomposition has the coefficients of the samples
             v = geometry.primal_from_dual(solution["coef"])
         certificate = certify_hinge(
-            HingeProgram(title, geometry, rows),
-            v=v,
+            HingeProgram(title, geometry, rows), v=v,
             b=geometry.centred_intercept(v, float(solution["b"])),
-            multipliers=solution.duals,
-            tol=certificate_tol,
-        )
+            multipliers=solution.duals, tol=certificate_tol,
+        )  # fmt: skip
         path.append(PathPoint(B, solution, certificate))
         return path[-1]
 
@@ -160,7 +151,7 @@ def rmm_path(
 def _solver(
     X: Matrix, kernel: Kernel, precomputed: bool, cache_size: float, progress: Progress | None
 ) -> Callable[..., Solution]:
-    """Return a solver for families of rows: interior-point, or decomposition with warm starts."""
+    """Return a solver for families of constraints: interior-point, or decomposition with warm starts."""
     if not precomputed and kernel.name == "linear" and X.shape[1] <= min(2_000, X.shape[0]):
         from polyopt.margin.interior_point import solve_interior_point
 
@@ -176,7 +167,7 @@ def _solver(
 
 def _default_bounds(svm: Solution, geometry: Geometry) -> list[float]:
     """Return the paper's bounds, which depend on the SVM's largest absolute output."""
-    if "f" in svm.primal:
+    if "f" in svm.primal:  # outputs, from decomposition
         theta = float(np.abs(svm["f"]).max())
     else:
         w = svm["w"]

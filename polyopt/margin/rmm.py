@@ -2,8 +2,10 @@
 
 The margin is thus large relative to the range of the outputs. The bounds can also hold at further samples,
 whose labels need not be known, and they can have slack, at a cost. The machine is a
-:class:`~polyopt.margin.fit.HingeClassifier` with the families of rows ``margin``, ``bound_above`` and
-``bound_below``. In the arrays of a fit the further samples follow the training samples, with the weight 0.
+:class:`~polyopt.margin.fit.HingeClassifier` with three families of rows (constraints, one per sample):
+``margin``, ``bound_above`` and ``bound_below``. A row's `side` is that of the bound, +1 for a lower bound on
+the output (y for a margin), its `cap` the cost of a unit of slack. In the arrays of a fit the further samples
+follow the training samples, with the weight 0.
 """
 
 from __future__ import annotations
@@ -70,7 +72,7 @@ class RelativeMarginMachine(HingeClassifier):
     _: KW_ONLY
     bound_cost: float = np.inf
 
-    # Arguments of a fit, as long as it takes.
+    # Arguments of `fit`, stored while it runs.
     _bounded: Any = field(init=False, default=None)  # X_bounded
     _bounds_training: bool = field(init=False, default=True)  # bound_training
     _fit_inputs: ClassVar[tuple[str, ...]] = ("_bounded", "_bounds_training")
@@ -87,13 +89,9 @@ class RelativeMarginMachine(HingeClassifier):
         return f"the Relative Margin Machine{soft}"
 
     def fit(
-        self,
-        X: SamplesLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        X_bounded: SamplesLike | None = None,
-        bound_training: bool = True,
-    ) -> Self:
+        self, X: SamplesLike, y: ArrayLike, sample_weight: ArrayLike | None = None,
+        X_bounded: SamplesLike | None = None, bound_training: bool = True,
+    ) -> Self:  # fmt: skip
         """Fit the classifier.
 
         Parameters
@@ -165,7 +163,7 @@ class RelativeMarginMachine(HingeClassifier):
     def _families(self, y: NDArray[Any], weights: NDArray[Any]) -> Families:
         B, hard = float(self.B), np.isinf(self.bound_cost)
         bound_costs = np.inf if hard else self.bound_cost * np.where(weights > 0.0, weights, 1.0)
-        if weights[-1] > 0.0:  # there are no further samples
+        if weights[-1] > 0.0:  # there are no further samples, which have the weight 0
             return Families(*super()._families(y, weights), *bound_families(len(y), B, bound_costs))
         n = int(np.count_nonzero(weights))
         return bounded_families(
@@ -173,9 +171,9 @@ class RelativeMarginMachine(HingeClassifier):
         )
 
     def _bounded_settings(self, rows: Families) -> tuple[int, dict[str, Any]]:
-        """Return the number n of labelled samples, and the costs and B of a program with bounds."""
+        """Return the number n of labelled samples, and the arguments C, B and D of a program with bounds."""
         margin, bound = rows["margin"], rows["bound_above"]
-        n = int(np.count_nonzero(margin.cap))
+        n = int(np.count_nonzero(margin.cap))  # further samples have the cap 0
         bound_costs = bound.cap[0 if self._bounds_training else n :] if bound.has_slack else None
         return n, {"C": margin.cap[:n], "B": self.B, "D": bound_costs}
 
@@ -203,6 +201,6 @@ class RelativeMarginMachine(HingeClassifier):
 
     def _set_multipliers(self, vectors: dict[str, NDArray[Any]]) -> None:
         weights = self._sample_weights
-        if weights[-1] == 0.0:  # there are further samples
+        if weights[-1] == 0.0:  # there are further samples: add zeros for rows that they do not have
             vectors = extend_multipliers(vectors, int(np.count_nonzero(weights)), len(weights))
         super()._set_multipliers(vectors)

@@ -30,7 +30,7 @@ class SigmaSVM(HingeClassifier):
 
     Minimises ``(1-D)/2 ||w||² + D/2 w'Σw + C Σ ξ_i`` subject to ``y_i (w'(x_i - μ) + b) >= 1 - ξ_i``
     with μ and Σ the mean and covariance of the training samples: eq. (3) of [1]_. The intercept is not
-    penalised. In the paper's form for kernels, 1/(1-D) is understood as a factor of both terms.
+    penalised. The paper's formula for kernels is read with the factor 1/(1-D) in both of its terms.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class SigmaSVM(HingeClassifier):
     D: float = 0.5
 
     _title = "the Sigma-SVM"
-    _centred: "CentredKernel | None" = field(init=False, default=None)  # computed at its first use
+    _centred: "CentredKernel | None" = field(init=False, default=None)  # set by `_solver_gram`
     _is_pairwise = False  # an entry of the centred kernel depends on all samples
     _parameter_constraints = HingeClassifier._parameter_constraints | shared("D")
 
@@ -86,7 +86,7 @@ class SigmaSVM(HingeClassifier):
         if (
             self.kernel != "linear"
             and self._variance_share == 1.0
-            and (self.kernel == "rbf" or self._centred.is_degenerate())  # the rank is full
+            and (self.kernel == "rbf" or self._centred.is_degenerate())  # the centred kernel has full rank
         ):
             warn(
                 self,
@@ -100,9 +100,9 @@ class SigmaSVM(HingeClassifier):
         if self.kernel == "linear":
             return SigmaLinearGeometry(self._X, self._variance_share, self._sample_weights)
         if self._centred is None:
-            self._solver_gram(self._X, self._sample_weights)  # sets it
+            self._solver_gram(self._X, self._sample_weights)  # sets `_centred`
         assert self._centred is not None
         return SigmaKernelGeometry(
             self._kernel_gram(), self._variance_share, self._sample_weights, self._centred.factors,
-            psd_defect=self._short,
+            psd_defect=self._short,  # magnitude of the Gram matrix's most negative eigenvalue
         )  # fmt: skip

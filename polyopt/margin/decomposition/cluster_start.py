@@ -1,8 +1,8 @@
 """An initial point for many samples under an RBF kernel: each cluster is solved separately.
 
 Samples are clustered by k-means. If the kernel between samples of different clusters is small, the matrix is
-nearly block diagonal, and β of the clusters is nearly optimal for all samples: most multipliers are at their
-final bounds, and the working sets of all samples need few steps. The joined β is feasible, because Σ β_i = 0
+nearly block diagonal, and the coefficients β of the clusters are nearly optimal for all samples: most
+multipliers are at their final bounds, and few steps are left. The joined β is feasible, because Σ β_i = 0
 holds for each cluster. Clusters are small, and are solved on all threads; a very large one starts from
 clusters of its own.
 
@@ -53,7 +53,7 @@ def beta_of_clusters(
     ]
     if not clusters:
         return None
-    first = clusters.pop(len(clusters) // 2)
+    first = clusters.pop(len(clusters) // 2)  # of median size
     solve_cluster(first)
     is_free = dual.is_free(beta)[first]
     bounded, free = int((~is_free & (beta[first] != 0.0)).sum()), int(is_free.sum())

@@ -1,10 +1,15 @@
 """The decomposition method: working sets for decreasing violations, with Newton phases in between.
 
-The dual is max Σ φ_i(β_i) − ½ β'Kβ with Σ β_i = 0; g = Kβ are the scores, and m − M is the violation (see
-``state``). :class:`Decomposition` is the solver, which retains its point and its kernel rows for the next
-solve; ``_Run`` is one solve. A solve ends when the point is optimal within the tolerance, at a limit, or when
-rounding prevents progress. Kernel rows are in single precision first. If the rounding of g matters, g is
-recomputed in double precision (a refresh); after some refreshes, kernel rows are in double precision too.
+The dual is max Σ φ_i(β_i) − ½ β'Kβ with Σ β_i = 0, where φ_i is concave and piecewise linear, and each of its
+pieces belongs to the multiplier of one family of constraints (see ``state``). g = Kβ are the scores, and
+m − M is the violation, with m = max φ'(β_i+) − g_i and M = min φ'(β_i−) − g_i over the samples. A Newton
+phase (``newton``) is an active-set method over all samples near the margin. Samples in no violating pair may
+be set aside (shrinking); the others are active.
+
+:class:`Decomposition` is the solver, which retains its point and its kernel rows for the next solve; ``_Run``
+is one solve. A solve ends when the point is optimal within the tolerance, at a limit, or when rounding
+prevents progress. Kernel rows are in single precision first. If the rounding of g matters, g is recomputed in
+double precision (a refresh); after some refreshes, kernel rows are in double precision too.
 
 Working sets
 ------------
@@ -56,9 +61,9 @@ from polyopt.native.library import kernel
 _LANES = 8  # samples of a vector register: rows are padded to a multiple
 _MEGABYTE = 2.0**20  # bytes
 
-# Take up to `steps` pair steps, which change g and beta; counts = (steps taken, kernel rows read). The others
-# are work arrays for w = q rounded up to a multiple of 8: kernel rows, the inverse curvatures of their pairs,
-# further numbers, and the row of each sample.
+# Take up to `steps` pair steps, which change g and beta ("!" marks arrays that are written to); counts =
+# (steps taken, kernel rows read). K, inverse_curvature, work and row_of are work arrays for w = q rounded up
+# to a multiple of 8: kernel rows, inverse curvatures of their pairs, further numbers, each sample's row.
 _SHARED_ARGUMENTS = (
     "diagonal: f8 (q); g!: f8 (q); beta!: f8 (q); ends: f8 (k, q); slopes: f8 (l, q); tol: f8; steps: i8; "
     "K!: T (r, w); inverse_curvature!: f4 (r, w); work!: f8 (v, w); row_of!: i8 (q); counts!: i8 (e)"
@@ -73,14 +78,14 @@ _solve_computed = kernel(
 
 
 def select_working_set(rise: Vector, fall: Vector, last: Samples, size: int) -> Samples:
-    """Return the positions of up to `size` samples: half of them from the `last` set, then new ones.
+    """Return the positions of up to `size` samples: half of them from the `last` set, then violating ones.
 
     rise, fall (n,): the derivatives φ'(β+) − g and φ'(β−) − g.
     """
     retained = last[-(size // 2) :]
     is_allowed = np.ones(len(rise), dtype=bool)
     is_allowed[retained] = False
-    count = (size - len(retained)) // 2
+    count = (size - len(retained)) // 2  # of each kind
     upward = _find_largest(np.where(is_allowed, rise, -np.inf), count, fall.min())
     is_allowed[upward] = False
     downward = _find_largest(np.where(is_allowed, -fall, -np.inf), count, -rise.max())
@@ -94,7 +99,7 @@ def _find_largest(values: Vector, count: int, lower: float) -> Samples:
 
 
 class CachedRows(NamedTuple):
-    """Cached kernel rows: the row of sample r of the set is ``table[slots[r], positions]``."""
+    """Cached kernel rows: the row of sample r of a working set is ``table[slots[r], positions]``."""
 
     table: NDArray[Any]
     slots: Samples
@@ -104,7 +109,7 @@ class CachedRows(NamedTuple):
 class ComputedRows(NamedTuple):
     """Kernel rows to compute: the row of sample r is ``(right @ left[r])**degree``.
 
-    If the degree is 0, it is ``exp(right @ left[r])``.
+    If the degree is 0, the row is ``exp(right @ left[r])``.
     """
 
     left: Vector
@@ -183,6 +188,7 @@ class Decomposition:
         try:
             # Blocks of work use the threads; those of BLAS would change the last digits with their number.
             with single_threaded_blas():
+                # A small machine starts in double precision if single precision cannot reach `tol`.
                 if tol < state.options.min_single_violation and state.is_small:
                     state.use_double(clock.check)
                 state.move_to(self._start(start, history), clock.check)
@@ -207,7 +213,7 @@ class Decomposition:
         if np.isfinite(history.limit):  # the working sets of clusters do not count
             return dual.initial_beta()
 
-        def solve_cluster(gram: SampleGram, part: Dual) -> Vector:
+        def solve_cluster(gram: SampleGram, part: Dual) -> Vector:  # returns β of the cluster
             options = self._state.options
             cache = max(64.0, self._state.budget / _MEGABYTE / 8)
             machine = Decomposition(gram, cache_size=cache, options=options)
@@ -235,7 +241,8 @@ class _View(NamedTuple):
 class _Run:
     """One solve.
 
-    has_restarted: True if :meth:`restart` was called before: rounding had prevented progress.
+    tol: largest violation m − M at the end.
+    has_restarted: True if :meth:`restart` was called before, because rounding prevented progress.
     """
 
     def __init__(self, state: State, history: History, tol: float):
@@ -263,14 +270,15 @@ class _Run:
             if target < options.min_single_violation and state.violation() > target:
                 state.use_double(self._clock.check)
             status = self._run_working_sets(target)
-            if status is Status.CONVERGED:  # working sets are too slow: the Newton phase may do better
+            if status is Status.CONVERGED:  # working sets are too slow: a Newton phase may be faster
                 self._newton.run(tol, force=True)
                 continue
-            if status is Status.INACCURATE:  # rounding stops the working sets: the Newton phase is left
+            if status is Status.INACCURATE:  # rounding stops the working sets: a last Newton phase
                 self._newton.run(tol, force=True)
                 return self._final_status() if self._is_optimal() else status
             if status is not Status.SOLVED:
                 return status
+            # The violation is within `target`. Rows in single precision need some distance from `tol`.
             violation, required = state.violation(), tol
             if not state.is_double:
                 required *= options.single_violation_ratio
@@ -282,7 +290,7 @@ class _Run:
                 return limit
             elif violation <= 0.0:  # no pair can move, and the remaining gap is rounding
                 return Status.INACCURATE
-            else:  # even if the violation is small enough, the gap is not: the violation must fall further
+            else:  # the violation or, if it is within `required`, the gap is too large: set the next target
                 ratio = options.newton_violation_ratio
                 min_target = required if violation > required else violation / ratio
                 self._newton.run(min_target)
@@ -303,7 +311,7 @@ class _Run:
         target, violation = max(self._tol, options.walk_violation), state.violation()
         if not is_cheap or np.isfinite(self._history.limit) or not state.all_active or violation <= self._tol:
             return
-        factors = state.cache.factors()  # None for sparse samples or the sigmoid kernel
+        factors = state.cache.factors()  # of ComputedRows; None for sparse samples or the sigmoid kernel
         if factors is None:
             return
         self._history.record(violation)
@@ -325,15 +333,15 @@ class _Run:
     def _run_working_sets(self, target: float) -> Status:
         """Solve working sets until the violation over all samples is within `target`.
 
-        Return SOLVED if the violation is within `target`; CONVERGED if it falls so slowly that the Newton
-        phase is overdue; INACCURATE if rounding prevents progress even after a restart; or the limit reached.
+        Return SOLVED if the violation is within `target`; CONVERGED if it falls so slowly that a Newton phase
+        is overdue; INACCURATE if rounding prevents progress even after a restart; or the limit reached.
         """
         state = self._state
         while True:
             view = self._view()
             is_due = self._history.iteration % self._options.sets_per_record == 0  # a record, and shrinking
             if view.violation <= target:
-                if not state.unshrink(target):
+                if not state.unshrink(target):  # no sample that was set aside violates optimality
                     self._history.record(view.violation)
                     return Status.SOLVED
             elif self._is_stuck(view.violation, is_due):
@@ -344,7 +352,7 @@ class _Run:
             elif limit := self._history.reached_limit():
                 return limit
             elif self._refresh_if_due(view.violation) or (is_due and self._shrink_if_full(view)):
-                continue  # with another view
+                continue  # with a new view: g, or the active samples, have changed
             elif not self._step(view) and not self.restart():
                 return Status.INACCURATE
 
@@ -381,10 +389,10 @@ class _Run:
         cache, options, samples = self._state.cache, self._options, view.samples[chosen]
         slots, g, phi = cache.fetch(samples), view.g[chosen], view.phi.of(chosen)
         target = options.subproblem_violation_ratio * view.violation
-        steps, pivots = options.max_pair_steps_per_sample * size, 0
+        max_steps, pivots = options.max_pair_steps_per_sample * size, 0
         source, diagonal = CachedRows(cache.table, slots, chosen), self._state.diagonal[samples]
-        taken, _ = solve_pairs(source, diagonal, g, out_beta, phi, target, size, steps)
-        if taken == steps:  # K is nearly singular on this set: Newton's method is faster than pairs
+        taken, _ = solve_pairs(source, diagonal, g, out_beta, phi, target, size, max_steps)
+        if taken == max_steps:  # K is nearly singular on this set: Newton's method is faster than pairs
             K = gather_square(cache.table, slots, chosen)
             pivots = solve_pivots(K, g, out_beta, phi, target, options.max_pivots, self._clock, options)
         self._newton.add_set(size, taken, pivots)
@@ -392,7 +400,7 @@ class _Run:
     # -- rounding -----------------------------------------------------------------------------
 
     def _is_stuck(self, violation: float, is_due: bool) -> bool:
-        """Return True if a score has overflowed or rounding prevents progress; record the state if due."""
+        """Return True if a score has overflowed or rounding prevents progress; add a record if due."""
         detector = self._stall_detector
         if np.isnan(violation) or (violation <= self._state.rounding() and detector.is_idle(violation)):
             return True

@@ -18,8 +18,10 @@ which is a proximal term. The step length is still optimal for K itself, and g i
 The Cholesky factor is computed once and then updated: the upper triangular U with
 U'U = K_FF / unit + 11' + ridge I, where `unit` is the mean diagonal and the columns are in the order of F.
 
-The phase (:class:`NewtonPhase`) is run if its estimated work is less than that of the working sets, both so
-far and still expected. The method (:class:`ActiveSet`) also finishes subproblems of working sets.
+Decomposition solves the dual over working sets, by pair steps. The phase (:class:`NewtonPhase`) is run if its
+estimated work is less than that of the working sets, both so far and still expected. The method
+(:class:`ActiveSet`) also finishes subproblems of working sets. A sample is near the margin if its β_i could
+rise or fall with a gain after a small change of the intercept.
 """
 
 from dataclasses import dataclass
@@ -56,8 +58,8 @@ WORK = WorkEstimates()
 
 
 # Take at most `pivots` pivots from the factor U of the free variables F; return the exit code. numbers (2,):
-# the number of free variables, and of pivots taken. U (p, p) has columns in reserve; `pieces` are those of
-# :func:`_linear_pieces`; `work` (8, q) and `positions` (2, q) are work arrays.
+# the number of free variables, and of pivots taken. U (p, p) has spare columns; `pieces` (3, q) are those of
+# :func:`_linear_pieces`; `work` (8, q) and `positions` (2, q) are work arrays. "!": the array is written to.
 _pivot = kernel(
     "newton_pivots",
     "K: f8 (q, q); U!: f8 (p, p); F!: i8 (p); unit: f8; ridge: f8; g!: f8 (q); beta!: f8 (q); "
@@ -92,7 +94,7 @@ class ActiveSet:
         q, options = len(self._g), self._options
         while not clock.is_over and self.pivots < max_pivots:
             n = len(self._free)
-            size = min(q, n + options.block_columns)  # with columns in reserve for further free variables
+            size = min(q, n + options.block_columns)  # with spare columns for further free variables
             U = np.zeros((size, size))
             if not self._factorise(U, clock):
                 return False
@@ -110,7 +112,7 @@ class ActiveSet:
                 self.pivots += taken
                 if exit_code == _DONE:
                     return True
-                if exit_code == _STUCK:  # shorten steps in directions that are rounding only
+                if exit_code == _STUCK:  # a larger ridge shortens steps in directions that are only rounding
                     self._ridge *= options.ridge_factor
                 if exit_code != _GOING or clock.is_over or self.pivots >= max_pivots:
                     break  # factorise again: with a larger ridge, or more columns
@@ -173,7 +175,7 @@ def solve_pivots(
 
 
 class _Estimate(NamedTuple):
-    """The samples of a phase, and its estimated work in multiplications."""
+    """The samples of a Newton phase, and its estimated work in multiplications."""
 
     samples: Samples
     setup_work: float  # work without pivots: the matrix, its factor, and scores in double precision
@@ -296,14 +298,14 @@ class NewtonPhase:
         is_too_expensive = memory > state.budget or estimate.work > max_work
         if not len(samples) or is_too_expensive or history.clock.is_over:
             return
-        if memory + state.cache.bytes > state.budget:
+        if memory + state.cache.bytes > state.budget:  # make room
             state.update_aside()
             state.clear_cache()
         self._last_forecast = None  # the phase changes the violation
         if not state.is_accurate(tol):
             state.recompute_at(samples, history.clock.check)
         beta, g = state.beta[samples], state.g[samples]
-        affordable = (max_work - estimate.setup_work) / estimate.pivot_work
+        affordable = (max_work - estimate.setup_work) / estimate.pivot_work  # number of pivots
         max_pivots = int(min(affordable, history.limit - history.iteration))
         K, phi = self._matrix(samples), state.dual.phi.of(samples)
         pivots = solve_pivots(K, g, beta, phi, 0.5 * tol, max_pivots, history.clock, self._options)
@@ -312,7 +314,7 @@ class NewtonPhase:
         is_changed = beta != state.beta[samples]
         state.change(samples[is_changed], beta[is_changed])
         state.update_aside()
-        state.set_scores(samples, g)
+        state.set_scores(samples, g)  # those of the active-set method, which are more accurate
         history.record(state.violation())
 
     def _matrix(self, samples: Samples) -> Vector:

@@ -21,15 +21,15 @@ such that the dual rises:
 
     m = max_i  φ'_i(β_i +) − g_i   ≤   M = min_i  φ'_i(β_i −) − g_i.
 
-m − M is the violation, and every b within [m, M] is an optimal intercept. SMO for the 3n multipliers has the
-same m and M.
+m − M is the violation, and every b within [m, M] is an optimal intercept.
 
 Kernel rows (:class:`RowCache`)
 -------------------------------
 A row is a row of K over the active samples. Rows are computed in blocks by BLAS, and the least recently used
-ones are replaced. Shrinking sets samples aside that are in no violating pair; the other samples are active.
-The cache is one buffer, divided into slots of the length of a row. If samples are set aside, rows become
-shorter and more of them fit; if samples return, the missing columns are computed.
+ones are replaced. Shrinking sets samples aside that are in no violating pair, of a β_i to increase and one to
+decrease such that the dual rises; the other samples are active. The cache is one buffer, divided into slots
+of the length of a row. If samples are set aside, rows become shorter and more of them fit; if samples return,
+the missing columns are computed.
 
 The iterate (:class:`State`)
 ----------------------------
@@ -70,7 +70,7 @@ from polyopt.native.library import kernel
 
 _STRIP = 4096  # columns of a weighted sum of rows that one thread computes
 
-# Compute rise_i = φ'(β_i +) − g_i, fall_i = φ'(β_i −) − g_i, and extremes = (m, M).
+# Compute rise_i = φ'(β_i +) − g_i, fall_i = φ'(β_i −) − g_i, and extremes = (m, M). ("!": is written to.)
 _derivatives = kernel(
     "gains",
     "g: f8 (n); beta: f8 (n); ends: f8 (k, n); slopes: f8 (l, n); rise!: f8 (n); fall!: f8 (n); "
@@ -94,7 +94,10 @@ class Options:
     """Sizes, tolerances and limits of the decomposition solver.
 
     A violation is m − M, in units of the outputs. Work is counted in multiplications by BLAS and not timed,
-    so that the result does not depend on the clock.
+    so that the result does not depend on the clock. A subproblem is the dual over a working set of samples,
+    with all other β_i fixed. A pair step changes two β_i by opposite amounts, as in SMO. The Newton phase is
+    an active-set method over all samples near the margin: it factorises K_FF for the set F of free samples,
+    whose β_i are not at breakpoints, and its pivots change F. A refresh recomputes inaccurate scores.
 
     Half and twice the number were tried for each field on 20 RBF machines (five data sets of 208 to 2,500
     samples, C 1 and 100, B 2 and infinite, tol 1e-4). The mean work changed by a third with min_working_set
@@ -124,22 +127,24 @@ class Options:
     min_single_violation: float = 1e-5  # least violation that rows in single precision can reach
     single_violation_ratio: float = 0.8  # violation required in single precision, relative to the tolerance
     double_band: float = 0.05  # distance from the margin within which a refresh recomputes scores in double
-    max_refreshes: int = 3  # refreshes of scores before kernel rows are in double precision, too
+    max_refreshes: int = 3  # refreshes before kernel rows are in double precision, too
 
     # Cache and shrinking.
     min_rows: int = 16  # kernel rows for which the cache has space, even beyond its budget
-    max_fresh_rows: int = 2_048  # rows in new memory before old rows are replaced, per 16 features
-    max_active_share: float = 0.8  # largest share of active samples that remain, for shrinking to pay
+    max_fresh_rows: int = 2_048  # rows, per 16 features, that fill new memory before old ones are replaced
+    max_active_share: float = 0.8  # largest share of the active samples that may remain after shrinking
     max_recovery_work: float = 1e10  # largest work of recomputing scores after an interrupt: about a second
 
     # The Newton phase.
     first_newton_violation: float = 0.1  # violation at which the phase is considered first
-    newton_violation_ratio: float = 3.0  # ratio of two violations at which the phase is considered
-    newton_band_ratio: float = 2.0  # distance from the margin of its last sample, relative to the violation
+    newton_violation_ratio: float = 3.0  # fall of the violation after which the phase is considered again
+    newton_band_ratio: float = 2.0  # largest distance of its samples from the margin, over the violation
     max_newton_cost_ratio: float = 0.5  # largest work of all phases, relative to that of the working sets
-    overdue_cost_ratio: float = 8.0  # work of working sets for which a phase is overdue, relative to its own
+    overdue_cost_ratio: float = 8.0  # work of working sets, over that of a phase, that makes it overdue
     work_per_read: float = 16.0  # multiplications in the time of reading a number from memory
-    block_columns: int = 512  # columns factorised between two checks of the clock; also columns in reserve
+    block_columns: int = (
+        512  # columns factorised between two checks of the clock; also spare ones of the factor
+    )
     work_per_check: float = 1e8  # work of pivots between two checks of the clock
     first_ridge: float = 1e-11  # multiple of the identity added to K_FF, relative to the mean diagonal
     ridge_factor: float = 100.0  # growth of the ridge if K_FF is singular
@@ -168,7 +173,9 @@ DEFAULTS = Options()
 class Dual:
     """The dual max Σ φ_i(β_i) − ½ β'Kβ with Σ β_i = 0, without the kernel.
 
-    families: the families of constraints; those without slack are bounds that outputs of 0 satisfy.
+    families: the families of constraints; those without slack are bounds that outputs of 0 satisfy. Its
+        `split` returns the multipliers (q, n) of β, and `beta` is the inverse map; `gain` is their linear
+        term of the dual; `shrink` returns the factor ≤ 1 that scales outputs to within the bounds.
     phi: the functions φ_i, with their breakpoints ``phi.ends`` (k, n) and the slopes between them.
     """
 
@@ -193,9 +200,9 @@ class Dual:
         return bool((self.phi.ends == 0.0).any(axis=0).all())
 
     def initial_beta(self) -> Vector:
-        """Return β with every β_i at its breakpoint nearest to 0, then balanced.
+        """Return β with every β_i at its breakpoint nearest to 0, then balanced: Σ β_i = 0.
 
-        Most of the time is spent on free variables; at first there are none, up to balancing.
+        Thus there are hardly any free variables at first, on which most of the time is spent.
         """
         ends = self.phi.ends
         return balanced(ends[np.abs(ends).argmin(axis=0), np.arange(ends.shape[1])])
@@ -257,6 +264,9 @@ def derivatives(g: Vector, beta: Vector, phi: Pieces) -> tuple[Vector, Vector, f
 
 class RowCache:
     """A cache of rows of a Gram matrix, over the columns of the active samples, in `budget` bytes.
+
+    The Gram matrix has ``gram.panel(columns, dtype)``, whose ``rows(samples)`` are K[samples, columns], and
+    ``gram.entry_cost``, the number of multiplications per entry.
 
     active: the active samples, ascending.
     table (capacity, active): the rows, each in a slot.
@@ -441,9 +451,9 @@ class State:
         self._norms = np.sqrt(np.maximum(self.diagonal, 0.0))
         self.is_small = gram.n <= options.max_small_samples
         is_cheap = self.is_small and gram.n**2 * gram.entry_cost <= options.max_small_work
-        self.cache = RowCache(
-            gram, budget, np.float32 if not is_cheap and gram.is_single() else np.float64, options
-        )
+        # `is_single`: the data allow single precision.
+        dtype = np.float32 if not is_cheap and gram.is_single() else np.float64
+        self.cache = RowCache(gram, budget, dtype, options)
         self.last_set: Samples = np.zeros(0, dtype=np.intp)
 
     # -- changes of the point ------------------------------------------------------------------
@@ -451,14 +461,14 @@ class State:
     def move_to(self, beta: Vector, tick: Callable[[], None] | None = None) -> None:
         """Set β and update g of all samples; `tick` is called during long products, and may raise."""
         moved = np.flatnonzero(beta != self.beta)
-        if int((~self.cache.is_cached(moved)).sum()) > self.cache.capacity // 2:
+        if int((~self.cache.is_cached(moved)).sum()) > self.cache.capacity // 2:  # too many rows to fetch
             self.recompute(tick, beta)
             return
         self.change(moved, beta[moved])
         self.update_aside()
 
     def change(self, samples: Samples, beta: Vector) -> None:
-        """Set β of these samples, and update g of the active samples."""
+        """Set β of these samples, and update g of the active samples; those set aside keep their old g."""
         change = beta - self.beta[samples]
         active = self.cache.active
         for part in chunks(np.arange(len(samples)), self.cache.capacity):
@@ -503,7 +513,7 @@ class State:
             self._beta_of_scores[moved] = self.beta[moved]
 
     def _up_to_date_samples(self) -> Samples:
-        """Return the samples with g_i = (Kβ)_i up to rounding."""
+        """Return the samples with g_i = (Kβ)_i up to rounding: not those set aside, after a change of β."""
         return np.arange(self.gram.n) if self.is_up_to_date else self.cache.active
 
     def recompute(self, tick: Callable[[], None] | None = None, beta: Vector | None = None) -> None:
@@ -527,7 +537,7 @@ class State:
         work = float((self.beta != 0).sum()) * self.gram.n * self.gram.entry_cost
         if self._evaluation is not None and work > self.options.max_recovery_work:
             dual, beta, g, *_ = self._evaluation
-            if dual is self.dual:
+            if dual is self.dual:  # not of an earlier solve
                 self.set_point(beta.copy(), g.copy())
                 return
         self.recompute()
@@ -628,7 +638,7 @@ class State:
         return 4.0 * float(np.finfo(float).eps * np.abs(self.beta).sum()) * self._largest
 
     def relative_rounding(self) -> float:
-        """Estimate the relative error of the objective due to the rounding of scores."""
+        """Estimate the relative error of the objective due to rounding: Σ |β_i| times that of a score."""
         error = float(np.abs(self.beta).sum()) * self.rounding() / 4.0
         return error / max(abs(self.values()["objective"]), np.finfo(float).tiny)
 
@@ -660,17 +670,17 @@ class State:
         samples, the expected errors are scaled up to the largest ratio on the probe.
         """
         rise, fall = self.derivatives()
-        middle = float(rise.max() + fall.min()) / 2
-        distance = np.minimum(middle - rise, fall - middle)
+        middle = float(rise.max() + fall.min()) / 2  # the intercept
+        distance = np.minimum(middle - rise, fall - middle)  # from the margin
         tolerable, current = np.maximum(tol / 10, distance / 5), self._up_to_date_samples()
         expected = self._norms * (self._rounding_sum - self._rounding_at)
-        half = min(128, self.gram.n // 32 + 2) // 2
+        half = min(128, self.gram.n // 32 + 2) // 2  # half of the probe
         quarter = -(-half // 2)
         nearest, worst = np.argsort(distance[current])[:half], np.argsort(-(expected / tolerable)[current])
         evenly = np.linspace(0, len(current) - 1, quarter).astype(np.intp)
         probe = current[np.unique(np.concatenate([nearest, worst[:quarter], evenly]))]
         errors = np.abs(outputs_at(self.gram, probe, self.beta) - self.g[probe])
-        is_valid = (errors > self.rounding()) & (expected[probe] > 0.0)
+        is_valid = (errors > self.rounding()) & (expected[probe] > 0.0)  # not only double-precision rounding
         error = expected * (errors[is_valid] / expected[probe[is_valid]]).max(initial=0.0)
         error[probe] = errors
         return error, probe, ~(error <= tolerable)

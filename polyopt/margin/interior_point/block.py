@@ -51,7 +51,7 @@ from polyopt.margin.interior_point import intercept as breakpoints
 from polyopt.margin.interior_point.rows import Rows
 from polyopt.native.library import Struct, kernel
 
-_START_PRODUCT = 0.375  # complementarity products at the start, per unit of cost; central_slack solves for it
+_START_PRODUCT = 0.375  # complementarity products z t at the start, per unit of cost (see central_slack)
 
 
 class PrimalDual(Struct):
@@ -72,10 +72,12 @@ class Direction(Struct):
     signature = "rhs!: f8 (r, n); df!: f8 (n); dZ!: f8 (r, n); dT!: f8 (r, n)"
 
 
-# Fill d, the diagonal of D, and the columns 0 and 1 of V: β, and the distance (n,) by which each β_i can fall
-# or rise: Σ over families of min(mu, cap − mu), or mu for a family without slack. summary (6,):
+# Signatures of compiled functions name each argument with its type and shape; "!" marks those written to.
+
+# Fill d, the diagonal of D, and the columns 0 and 1 of V: β, and the room (n,) of each β_i, by which it can
+# fall or rise: Σ over families of min(mu, cap − mu), or mu for a family without slack. summary (6,):
 #   linear part of the dual objective;
-#   decrease of this linear part if every β_i falls by its distance;
+#   decrease of this linear part if every β_i falls by its room;
 #   Σ z t, the sum of the complementarity products;
 #   largest of z t / max(|kink|, 1);
 #   largest multiplier;
@@ -113,16 +115,16 @@ slack_cost = kernel("cost", "point: PrimalDual; shrink: f8", returns="f8")
 class Block:
     """A block of n samples and its part of the iterate.
 
-    samples: the samples, with their products.
+    samples: the samples X, with their products.
     rows: the families of constraints, those with slack first; or a function that returns the families.
     soft: number of families with slack.
-    counts (n,): weights in the mean and the covariance; ones by default.
+    counts (n,): weights of the samples in the Sigma-SVM's mean and covariance; ones by default.
     work: work arrays, shared with other blocks.
     best_beta (n,): β of the best multipliers so far.
     n_applied: number of log entries applied so far.
     last_result: result of the last log entry that was applied.
     intercept: True if b is free and Σ β_i = 0 is a constraint; else b is one of the weights.
-    chosen: mask of the block's samples among those that its reader reads; None for all.
+    chosen: for a block read from files, the mask of its samples among those that are read; None for all.
     """
 
     n_applied = 0
@@ -137,7 +139,7 @@ class Block:
         self.samples, self.soft, self._rows = samples, soft, rows
         self._counts, self._mean_cap, self.best_beta = counts, 0.0, np.zeros(samples.n)
         self._moves = 0  # number of changes of the point or of `dual_reg`
-        self._summary = np.empty(6)  # of `reduced_diagonal`
+        self._summary = np.empty(6)  # written by `reduced_diagonal`
         self._work = Work() if work is None else work
 
     @property
@@ -161,7 +163,7 @@ class Block:
         return BlockFacts(X.n, X.m, X.products, costs, bounds, has_lower, has_upper)
 
     def total(self) -> Vector:
-        """Return the weighted sum of the samples, followed by the sum of the weights."""
+        """Return the sum of the samples weighted by `counts`, followed by the sum of the weights."""
         return self.samples.weighted_sums(self._weights()[:, None])[:, 0]
 
     def _weights(self) -> Vector:
@@ -187,7 +189,7 @@ class Block:
                 mu = _START_PRODUCT / s  # per unit of cost
                 Z[2 * q], Z[2 * q + 1] = mu * family.cap, (1.0 - mu) * family.cap
                 T[2 * q], T[2 * q + 1] = s, xi
-            else:
+            else:  # s = −kink at outputs of 0; bounds have negative kinks
                 Z[soft + q], T[soft + q] = _START_PRODUCT * mean_cap / -family.kink, -family.kink
                 if (mask := family.row_mask) is not None:
                     Z[soft + q, ~mask] = 0.0
@@ -243,7 +245,7 @@ class Block:
         )  # fmt: skip
 
     def _reduced_system(self) -> Work:
-        """Return the work arrays with d, β and the distances of β at the present point."""
+        """Return the work arrays with d, β and the rooms of β at the present point."""
         work = self._work.resized(self, self.samples.n)
         if work.owner is not self or work.moves != self._moves:  # another block, or this one moved
             reduced_diagonal(self.point, self._dual_reg, work.d, work.V, self._summary)
@@ -255,7 +257,7 @@ class Block:
         return slack_cost(self.point, shrink)
 
     def store_best(self, fraction: float) -> None:
-        """Store β − fraction · distance in `best_beta`; see ``reduced_diagonal`` for the distances."""
+        """Store β − fraction · room in `best_beta`; see ``reduced_diagonal`` for the rooms."""
         V = self._reduced_system().V
         np.multiply(fraction, V[:, 1], out=self.best_beta)
         np.subtract(V[:, 0], self.best_beta, out=self.best_beta)
@@ -325,17 +327,18 @@ class Block:
         return self.samples.scores(np.append(w, 0.0))
 
     def balance_sums(self) -> tuple[float, float]:
-        """Return the sum of :meth:`_multiplier_room`, and Σ β_i of the best multipliers."""
-        return float(self._multiplier_room().sum()), float(self.best_beta.sum())
+        """Return the sum of :meth:`_best_rooms`, and Σ β_i of the best multipliers."""
+        return float(self._best_rooms().sum()), float(self.best_beta.sum())
 
-    def _multiplier_room(self) -> Vector:
-        """Return the changes of the best β_i (n,) at which a multiplier of sample i first reaches a bound."""
-        distances: Vector = np.abs(self.best_beta - self.rows.pieces.ends).min(axis=0)
-        return distances
+    def _best_rooms(self) -> Vector:
+        """Return the change of each best β_i (n,) at which a multiplier of sample i first reaches a bound."""
+        # The columns of `ends` are the β_i at which a multiplier is 0 or at its cap.
+        rooms: Vector = np.abs(self.best_beta - self.rows.pieces.ends).min(axis=0)
+        return rooms
 
     def balance_best(self, fraction: float) -> None:
-        """Subtract this fraction of :meth:`_multiplier_room` from the best β, so that Σ β_i = 0."""
-        self.best_beta = self.best_beta - np.clip(fraction, -1.0, 1.0) * self._multiplier_room()
+        """Subtract this fraction of :meth:`_best_rooms` from the best β, so that Σ β_i = 0."""
+        self.best_beta = self.best_beta - np.clip(fraction, -1.0, 1.0) * self._best_rooms()
 
     def dual_terms(self) -> tuple[float, Vector]:
         """Return the linear part of the dual objective at the best multipliers, and Σ β_i (x_i, 1)."""
@@ -345,8 +348,8 @@ class Block:
     def prove(self, step: str, *arguments: Any) -> Tally:
         """Evaluate a step of a certificate (:func:`reduce_block`) at the best multipliers."""
         samples = self.samples
-        of_block = samples.X, self.rows, self.multipliers(), samples.shift, self._counts
-        return reduce_block(step, *of_block, *arguments, intercept=self.intercept)
+        data = samples.X, self.rows, self.multipliers(), samples.shift, self._counts
+        return reduce_block(step, *data, *arguments, intercept=self.intercept)
 
     def multipliers(self) -> Vector:
         """Return the best multipliers by family: shape (q, n)."""
@@ -369,7 +372,7 @@ class Measurement(NamedTuple):
     """Measurements of a block at the present point."""
 
     gain: float  # linear part of the dual objective
-    gain_decrease: float  # decrease of `gain` if every β_i falls by its distance
+    gain_decrease: float  # decrease of `gain` if every β_i falls by its room
     products: float  # sum of the complementarity products z t
     largest: float  # largest z t / max(|kink|, 1)
     multiplier: float  # largest multiplier
@@ -378,7 +381,7 @@ class Measurement(NamedTuple):
     cost: float  # cost of the least slacks
     reaches: Reaches  # largest outputs towards each bound
     M: Vector  # (m+1, m+1), X'DX for the samples (x_i − shift, 1)
-    sums: Vector  # (m+1, 3), X' times the columns β, distances and h
+    sums: Vector  # (m+1, 3), X' times the columns β, rooms and h
 
 
 class Work(local):
@@ -387,7 +390,7 @@ class Work(local):
     owner: object = None  # the block whose d and V are stored
     moves = 0  # the owner's number of moves when they were computed
     d: Vector  # (n,), diagonal of D
-    V: Vector  # (n, 3), columns β, distances and h
+    V: Vector  # (n, 3), columns β, rooms and h
     h: Vector  # (n, 1), another h
     _size = -1
 

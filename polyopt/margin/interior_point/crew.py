@@ -74,7 +74,7 @@ class Crew(ABC):
         """Return the results of all blocks, as in :func:`catch_up`."""
 
     def close(self) -> None:
-        """Release the blocks, if this executor has them."""
+        """Release the blocks, if they are in this process."""
         return
 
     def tell(self, name: str, *arguments: Any) -> None:

@@ -5,25 +5,31 @@ a step of Mehrotra's predictor-corrector method; and :class:`_Best`, the best po
 
 The program is min ½ w'Rw + costs of slack of the outputs f_i = w'x_i + b. Each multiplier z is complementary
 to a slack t, and at most its cap, the cost of a unit of slack. β_i is the sum of the multipliers of sample i,
-each with the sign of its constraint; a step changes β_i by h_i − d_i df_i (see ``block``). So v = (w, b),
-with R extended to v and a 1 appended to each x_i, changes by dv:
+each with the sign of its constraint. Linearising z t = mu cap, with the barrier parameter mu, and eliminating
+the slacks gives dβ_i = h_i − d_i df_i, where d_i ≥ 0 and h_i depend on the iterate, and h_i on mu as well.
+So v = (w, b), with R extended to v and a 1 appended to each x_i, changes by dv:
 
     (M + R) dv = X'β − Rv + X'h,    M = X' diag(d) X.
 
-Samples are in blocks: ``ask`` calls a method of all blocks that reads, ``tell`` and ``change`` a method that
-changes the blocks. ``set_rhs`` sets the products z t to aim at, ``set_direction`` the changes for a dv.
+Samples are in blocks (``block``), and the crew (``crew``) calls a method of every block: ``ask`` a method
+that only reads, and returns the list of results; ``tell`` a method that changes the blocks; ``change`` such a
+method with results. :func:`total` sums a list of results. The blocks' ``set_rhs`` sets the right-hand sides
+of the linearised z t = mu cap, ``set_direction`` the changes of multipliers and slacks for a dv.
 
 Feasibility. A point whose outputs exceed the bounds ±B (of the Relative Margin Machine) is scaled by `shrink`
 for its primal objective. If b is free, the dual constraint Σ β_i = 0 is restored for the dual objective (the
-repair): every β_i falls by the same fraction of its distance, the largest change for which its multipliers
+repair): every β_i falls by the same fraction, of either sign, of its room, a change for which its multipliers
 stay within [0, cap]. The gap between the two objectives ends the run.
+
+Checkpoints have keys of earlier versions: "stale" idle iterations, "kept" the best v, "misfit" the least
+violation, "ease" the dual regularisation, "size" the size of the largest feature.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -51,14 +57,14 @@ class Options:
     max_idle: int = 12  # iterations in a row with gap, violation and mu above 0.9 of the least so far
     max_idle_closed: int = 6  # such iterations once the gap is closed, that is within `tol`
     max_inaccurate_gap: float = 1e-3  # relative gap above which a run that rounding ended is STALLED
-    first_step_fraction: float = 0.9  # first step of each sample, relative to its largest feasible step
+    first_step_fraction: float = 0.9  # first step of a sample, relative to the largest one feasible for it
     step_fraction: float = 0.99  # later steps, relative to the largest one that is feasible for all samples
-    min_mu_ratio: float = 0.05  # lower limit of mu, relative to the mean product z t at a gap of `tol`
-    min_start_gap: float = 0.1  # least relative gap that is assumed for the barrier parameter of a warm start
+    min_mu_ratio: float = 0.05  # lower limit of mu, relative to its value at a gap of `tol`
+    min_start_gap: float = 0.1  # least relative gap of a warm start, from which its mu is computed
     dual_reg: float = 1e-9  # dual regularisation times the mean cap
-    dual_reg_factor: float = 3.0  # growth of dual_reg if the gap is closed and the residual only rounding
+    dual_reg_factor: float = 3.0  # growth of dual_reg if the gap is closed and the residual is rounding
     terms_floor: float = 3e-9  # least scale of a residual of Rw = X'β, relative to the terms of X'β
-    max_violation_ratio: float = 0.5  # largest violation relative to `tol`; the certificate may find the rest
+    max_violation_ratio: float = 0.5  # largest final violation relative to `tol`; a certificate may add to it
 
 
 DEFAULTS = Options()
@@ -89,7 +95,7 @@ def solve_interior_point(
     max_iter = whole_or_none("max_iter", max_iter)
     problem = read_problem(X, rows, D, weights)
     solution = solve_problem(problem, tol, max_iter, clock, progress)
-    (Z,) = problem.crew.ask("multipliers")
+    (Z,) = problem.crew.ask("multipliers")  # a single block has all samples
     return replace(solution, duals=order_families(rows)[0].named(Z))
 
 
@@ -127,7 +133,7 @@ def solve_problem(
             idle = 0 if (measures < 0.9 * least).any() else idle + 1
             least = np.minimum(least, measures)
             max_idle = options.max_idle_closed if best.is_closed else options.max_idle
-            if idle > max_idle or np.isnan(measures).any():
+            if idle > max_idle or np.isnan(measures).any():  # rounding prevents progress
                 return Status.SOLVED if best.violation <= tol else Status.INACCURATE
             if iteration >= limit:
                 return Status.ITERATION_LIMIT
@@ -170,7 +176,7 @@ class _Best:
         self._bound, self._history = 0.0, list[dict[str, float]]()
 
     def state(self) -> dict[str, Any]:
-        """Return the state for :meth:`restore`, with the keys of checkpoints."""
+        """Return the state for :meth:`restore`, with the keys of checkpoints (see the module)."""
         return {
             "objective": self._objective, "kept": self._v, "bound": self._bound, "misfit": self.violation,
             "history": self._history,
@@ -215,8 +221,9 @@ class _Best:
         problem, crew = self._problem, self._problem.crew
         objective, w, b = self._feasible_primal()
         if problem.regulariser.is_free:
-            room, imbalance = (float(value) for value in total(crew.ask("balance_sums")))
-            crew.tell("balance_best", imbalance / room if room > 0 else 0.0)
+            # The best multipliers are repaired once more: Σ β_i may differ from 0 by rounding.
+            room_sum, imbalance = (float(value) for value in total(crew.ask("balance_sums")))
+            crew.tell("balance_best", imbalance / room_sum if room_sum > 0 else 0.0)
         terms = crew.ask("dual_terms")
         gain, sums = float(total([term[0] for term in terms])), total([term[1] for term in terms])
         bound = gain - problem.regulariser.conjugate(problem.regulariser.weights(sums))
@@ -236,17 +243,20 @@ class _Best:
     def _feasible_primal(self) -> tuple[float, Vector, float]:
         """Return objective, w and b (for centred samples) of the best point, scaled to satisfy the bounds."""
         crew, regulariser = self._problem.crew, self._problem.regulariser
-        if not regulariser.is_free:  # b is a weight, as in the CPM, which has no bounds
+        if not regulariser.is_free:  # b is a weight, and there are no bounds
             cost = float(total(crew.ask("costs_at", self._v, 1.0)))
             return regulariser.energy(self._v) + cost, self._v[:-1], float(self._v[-1])
         w = regulariser.min_norm(self._v[:-1])
         reaches = largest_reaches(crew.ask("reaches", np.append(w, 0.0)))
         best_b = clipped_midpoint(best_intercept_interval(crew.ask, total, w), feasible_intercepts(reaches))
-        candidates = []  # objective, scale and intercept
+        candidates = []  # objective, scale and intercept before scaling
         # If no intercept brings all outputs within the bounds, the iterate's own may be better after scaling.
         for b in (best_b, float(self._v[-1])):
-            # A reach is the largest −f of samples with this lower limit, or f of those with this upper limit.
-            shifted = {key: reach - b if key[0] else reach + b for key, reach in reaches.items()}
+            # An intercept b adds −b to the largest −f, for a lower bound on f, and b to the largest f.
+            shifted = {
+                (is_lower, limit): reach - b if is_lower else reach + b
+                for (is_lower, limit), reach in reaches.items()
+            }
             shrink = shrink_of(shifted)
             cost = float(total(crew.ask("costs_at", np.append(w, b), shrink)))
             candidates.append((shrink**2 * regulariser.energy(w) + cost, shrink, b))
@@ -269,12 +279,13 @@ class Iterate:
     ):  # fmt: skip
         self._problem, self._tol, self._crew, self._options = problem, tol, problem.crew, options
         facts = problem.facts
-        # facts.costs is the sum of the caps, facts.bounds the number of constraints without slack.
+        # facts.costs: sum of the caps; facts.bounds: number of constraints without slack.
+        # problem.soft: number of families of constraints with slack.
         mean_cap = facts.costs / (problem.soft * facts.n)
         # Sum of the caps of all complementarity products: two for a constraint with slack, else one.
         self._cap_sum = 2.0 * facts.costs + facts.bounds * mean_cap
         self._dual_reg = options.dual_reg / mean_cap
-        self._residual = np.inf  # stationarity of the last iterate
+        self._residual = np.inf  # relative residual of stationarity, Rw = X'β, at the last iterate
         self._is_first = True  # the next step is the first
         self._feature_size = 0.0  # size of the largest feature, once it is estimated
         self.v = np.zeros(facts.m + 1)
@@ -285,10 +296,10 @@ class Iterate:
             self._crew.tell("begin", mean_cap, self._dual_reg)
 
     def _start_barrier(self, start: Vector) -> float:
-        """Return the barrier parameter of a warm start: its relative gap times objective / `_cap_sum`.
+        """Return the barrier parameter of a warm start: (objective − dual value) / `_cap_sum`.
 
-        The gap, at least `min_start_gap`, is that to the dual value of c times the central multipliers for
-        `start`: c gain − c² conjugate, which is largest at c = gain / (2 conjugate). c is at most 1.
+        The dual value is that of c times the central multipliers for `start`: c gain − c² conjugate, largest
+        at c = gain / (2 conjugate), with c at most 1. The relative gap is taken as `min_start_gap` at least.
         """
         regulariser, min_gap = self._problem.regulariser, self._options.min_start_gap
         cost = float(total(self._crew.ask("costs_at", start, 1.0)))
@@ -313,7 +324,7 @@ class Iterate:
         self._is_first, self._feature_size = state["is_first"], state["size"]
 
     def survey(self) -> Survey:
-        """Measure the iterate; the blocks' right-hand sides become those of the affine-scaling direction."""
+        """Measure the iterate, and set the blocks' right-hand sides for the affine-scaling step (mu = 0)."""
         regulariser = self._problem.regulariser
         self._crew.tell("set_rhs", 0.0, 0.0)
         parts = self._crew.ask("survey")
@@ -324,18 +335,19 @@ class Iterate:
         maxima = np.max([[part.largest, part.multiplier, part.violation] for part in parts], axis=0)
         largest_product, largest_multiplier, violation = (float(value) for value in maxima)
         M, sums = total([part.M for part in parts]), total([part.sums for part in parts])
-        # The columns of `sums` are X' times β, the distances of the repair, and h.
+        # The columns of `sums` are X' times β, the rooms of all β_i, and h.
         w = regulariser.weights(self.v)
         gradient = regulariser.gradient(w)
         shrink = shrink_of(largest_reaches(part.reaches for part in parts))
         if shrink < 1.0:
             cost = float(total(self._crew.ask("costs", shrink)))
         objective = shrink**2 * regulariser.energy(w) + cost
+        # Repair: Σ (β_i − fraction room_i) = 0, possible if |fraction| ≤ 1.
         fraction, can_repair = 0.0, True
         if regulariser.is_free:
-            imbalance, distance = float(sums[-1, 0]), float(sums[-1, 1])
-            fraction = imbalance / max(distance, abs(imbalance), _TINY)
-            can_repair = abs(imbalance) <= distance
+            imbalance, room_sum = float(sums[-1, 0]), float(sums[-1, 1])
+            fraction = imbalance / max(room_sum, abs(imbalance), _TINY)
+            can_repair = abs(imbalance) <= room_sum
         c = regulariser.weights(sums[:, 0] - fraction * sums[:, 1])
         bound = -np.inf
         if can_repair:
@@ -350,9 +362,10 @@ class Iterate:
         )  # fmt: skip
 
     def _scale(self, M: Vector, gradient: Vector, c: Vector, objective: float, beta_sum: float) -> float:
-        """Return the scale of the residual of stationarity: that of a certificate, or a little less.
+        """Return the scale of the residual of Rw = X'β, which is that of a certificate or a little less.
 
-        The size of the largest feature is estimated from the first M: a root mean square with weights d.
+        It is less if the size of the largest feature is underestimated, from the first M: the root mean
+        square of a feature with weights d.
         """
         if not self._feature_size:
             deviation = np.sqrt(M.diagonal()[:-1] / M[-1, -1])
@@ -380,42 +393,43 @@ class Iterate:
         self._residual = survey.stationarity
         system, options = System(self._problem.regulariser, survey.M), self._options
         if self._is_first:
-            dv, _, _, _ = self._direction(system, survey, survey.mu, 0.0)
+            dv = self._set_newton_step(system, survey, survey.mu, is_corrector=False).dv
             self._crew.tell("move_apart", options.first_step_fraction)
             self.v, self._is_first = self.v + dv, False
         else:
-            # Predictor: mu after the affine-scaling step (Σ z t is quadratic in its length) sets the new mu.
-            _, length, linear, square = self._solve_direction(system, survey.residual + survey.affine_rhs)
-            length = min(length, 1.0)
-            affine_mu = survey.mu + (length * linear + length**2 * square) / self._cap_sum
+            # Predictor: the mean product after the affine-scaling step determines the next mu.
+            step = self._set_step(system, survey.residual + survey.affine_rhs)
+            length = min(step.max_length, 1.0)
+            affine_mu = survey.mu + (length * step.linear + length**2 * step.square) / self._cap_sum
             min_mu = options.min_mu_ratio * self._tol * survey.objective / self._cap_sum
             mu = max(affine_mu**3 / max(survey.mu**2, _TINY), min_mu)
             # Corrector.
-            dv, length, _, _ = self._direction(system, survey, mu, 1.0)
-            length = min(options.step_fraction * length, 1.0)
+            step = self._set_newton_step(system, survey, mu, is_corrector=True)
+            length = min(options.step_fraction * step.max_length, 1.0)
             self._crew.tell("move", length)
-            self.v = self.v + length * dv
+            self.v = self.v + length * step.dv
         self._crew.tell("set_dual_reg", self._dual_reg)
 
-    def _direction(
-        self, system: System, survey: Survey, mu: float, second: float
-    ) -> tuple[Vector, float, float, float]:
-        """Set the direction for the barrier parameter mu, and return as :meth:`_solve_direction`.
+    def _set_newton_step(self, system: System, survey: Survey, mu: float, *, is_corrector: bool) -> _Step:
+        """Set the step for the barrier parameter mu; the corrector has the last step's dz dt as well."""
+        self._crew.tell("set_rhs", mu, float(is_corrector))
+        return self._set_step(system, survey.residual + total(self._crew.ask("newton_rhs")))
 
-        second: 1 for the corrector, which has the second-order term dz dt of the last direction; else 0.
-        """
-        self._crew.tell("set_rhs", mu, second)
-        return self._solve_direction(system, survey.residual + total(self._crew.ask("newton_rhs")))
-
-    def _solve_direction(self, system: System, rhs: Vector) -> tuple[Vector, float, float, float]:
-        """Solve the reduced system and set the direction of all blocks.
-
-        Return the change dv of (w, b), the step length to the boundary, Σ (z dt + t dz) and Σ dz dt.
-        """
+    def _set_step(self, system: System, rhs: Vector) -> _Step:
+        """Solve the reduced system, and set the changes of multipliers and slacks in all blocks."""
         dv = system.solve(rhs)
-        parts = self._crew.change("set_direction", dv)
+        parts = self._crew.change("set_direction", dv)  # by block: the other fields of a _Step
         linear, square = total([part[1:] for part in parts])
-        return dv, min(part[0] for part in parts), float(linear), float(square)
+        return _Step(dv, min(part[0] for part in parts), float(linear), float(square))
+
+
+class _Step(NamedTuple):
+    """A full step. After a part a of it, Σ z t has changed by a linear + a² square."""
+
+    dv: Vector  # change of (w, b)
+    max_length: float  # fraction a of the step at which the first multiplier or slack is 0
+    linear: float  # Σ (z dt + t dz)
+    square: float  # Σ dz dt
 
 
 @dataclass(frozen=True)
@@ -426,8 +440,8 @@ class Survey:
     bound: float  # dual objective of the repaired multipliers; -inf if they cannot be repaired
     violation: float  # largest residual of the optimality conditions, relative as in a certificate
     stationarity: float  # relative residual of Rw = X'β
-    mu: float  # mean product of multiplier and slack, per unit of cost
-    repair_fraction: float  # decrease of each β_i in the repair, relative to its distance
+    mu: float  # mean product z t per unit of cap: the barrier parameter of the iterate
+    repair_fraction: float  # decrease of each β_i in the repair, relative to its room
     M: Vector  # (m+1, m+1), X' diag(d) X
     residual: Vector  # (m+1,), X'β − Rw, followed by Σ β_i if b is free
     affine_rhs: Vector  # (m+1,), X'h of the affine-scaling direction, with barrier parameter 0
@@ -439,7 +453,7 @@ class Survey:
 
 
 def largest_reaches(blocks: Iterable[Reaches]) -> Reaches:
-    """Return the largest outputs over all blocks towards each bound."""
+    """Return the largest reach of each bound ±B: the largest f for an upper bound, −f for a lower one."""
     largest: Reaches = {}
     for reaches in blocks:
         for key, output in reaches.items():

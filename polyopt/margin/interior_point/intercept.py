@@ -1,7 +1,8 @@
 """The best intercept b for given w, of samples in blocks.
 
-The cost of slack is convex and piecewise linear in b. Its breakpoints are the b at which a constraint with
-slack becomes tight; there the slope rises by the cost of this slack. The breakpoint at which the slope
+The cost of slack in the constraints ``side (g_i + b) ≥ kink − slack``, with the scores g_i = w'x_i, is convex
+and piecewise linear in b. Its breakpoints are the b at which a constraint with slack becomes tight; there the
+slope rises by the cost of this slack. The breakpoint at which the slope
 changes sign is bracketed by the edges of a grid, and the bracket is refined by further grids until few
 breakpoints are left, which are listed and sorted.
 """
@@ -25,8 +26,8 @@ class BreakpointRange(NamedTuple):
     last: float  # minus infinite if there is no breakpoint
     n: int  # number of breakpoints
     total: float  # sum of all costs
-    rising: float  # sum of the costs of lower bounds on the outputs: minus the slope at b = -infinity
-    any_rise: bool  # True if there is such a lower bound
+    rising: float  # sum of the costs of constraints of side +1: minus the slope at b = -infinity
+    any_rise: bool  # True if there is a constraint of side +1
 
 
 class ListedBreakpoints(NamedTuple):
@@ -40,7 +41,7 @@ class ListedBreakpoints(NamedTuple):
 
 def breakpoint_range(rows: Families, g: Vector) -> BreakpointRange:
     """Return the range of the breakpoints at scores g (n,) without intercept."""
-    known, breaks = rows.slack_costs, _breakpoints(rows, g)
+    known, breaks = rows.slack_costs, _breakpoints(rows, g)  # `known` does not depend on g
     first, last = float(breaks.min(initial=np.inf)), float(breaks.max(initial=-np.inf))
     return BreakpointRange(first, last, len(breaks), known.total, known.rising, known.any_rise)
 
@@ -87,8 +88,9 @@ def best_intercept_interval(
     if not any(r.any_rise for r in ranges):  # the cost is constant up to the first breakpoint
         return -np.inf, first
     costs, rising = float(total([r.total for r in ranges])), float(total([r.rising for r in ranges]))
+    # Grids of 512 edges narrow the bracket (low, high] of the b at which the slope changes sign.
     tolerance = _SLOPE_ROUNDING * costs
-    low, high, n_inside = -np.inf, last, sum(r.n for r in ranges)  # the bracket, and its breakpoints
+    low, high, n_inside = -np.inf, last, sum(r.n for r in ranges)  # number of breakpoints in the bracket
     for _ in range(6):  # breakpoints that six grids do not separate are equal up to their last digits
         edges = np.unique(np.linspace(first if np.isinf(low) else low, high, 512))
         if n_inside <= _MAX_LISTED or len(edges) < 3:
@@ -100,6 +102,7 @@ def best_intercept_interval(
             k = len(edges) - 1
         low, high = (-np.inf if k == 0 else float(edges[k - 1])), float(edges[k])
         n_inside = int(histogram[1, k])
+    # The breakpoints of all blocks in the bracket, and the slope behind each.
     listed: list[ListedBreakpoints] = ask("list_breakpoints", w, low, high)
     positions, index = np.unique(np.concatenate([part.positions for part in listed]), return_inverse=True)
     increases = np.bincount(index, np.concatenate([part.costs for part in listed]), len(positions))

@@ -1,9 +1,13 @@
 """The program of the interior-point method, its regulariser, and the reduced Newton system.
 
-:class:`Problem` has the samples and their families of constraints in blocks, and the regulariser
+:class:`Problem` has the samples in blocks, with families of constraints ``side f ≥ kink`` on the outputs
+f = w'x + b, with or without slack; a family's `cap` is the cost of a unit of slack. The regulariser is
 ½ w'Rw: R = I for the SVM, R = (1−D) I + D Σ for the Sigma-SVM with the covariance Σ of the samples. The
 intercept b is free, or it is one of the weights, as in the Convex Polytope Machine: ½ (w'w + b²).
-:class:`System` factorises the reduced Newton matrix M + R.
+:class:`System` factorises the reduced Newton matrix M + R in (w, b), where M is a weighted X'X.
+
+The crew (``crew``) calls a method of every block: ``ask`` returns the list of results, which :func:`total`
+sums; ``tell`` changes the blocks.
 """
 
 from dataclasses import dataclass
@@ -13,7 +17,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from scipy.linalg import LinAlgError
-from scipy.linalg.lapack import dpotrf, dpotrs  # a small system costs less than what scipy does around them
+from scipy.linalg.lapack import (  # called directly: scipy's checks would cost more than a small system
+    dpotrf,
+    dpotrs,
+)
 
 from formulations.families import Families
 from formulations.language.arguments import as_weights, within
@@ -22,7 +29,7 @@ from polyopt.margin.interior_point.block import Block, BlockFacts
 from polyopt.margin.interior_point.crew import Crew, Local, total
 from polyopt.margin.interior_point.rows import Rows, is_entrywise_faster
 
-_MIN_DEVIATION_REL_MEAN = 1e-12  # ratio of deviation and mean below which a feature counts as constant
+_MIN_DEVIATION_REL_MEAN = 1e-12  # ratio of standard deviation and mean of a feature that counts as constant
 _MIN_EIGENVALUE_REL = 1e-12  # eigenvalue, relative to the largest one, below which it counts as zero
 _ONE_CLASS = "C must be positive for samples of both classes; y and C leave only one"
 
@@ -40,7 +47,7 @@ class Problem:
 
 
 def read_problem(X: Matrix, rows: Families, D: float | None, weights: ArrayLike | None) -> Problem:
-    """Return the program of the arguments of ``solve_interior_point``, after checking each of them."""
+    """Return the program of the arguments of ``solve_interior_point``, in one block, after checking them."""
     X = _matrix(X)
     if rows.n != X.shape[0]:
         raise ValueError(f"the rows must be of the {X.shape[0]} samples of X, not of {rows.n}")
@@ -94,7 +101,7 @@ def state_problem(crew: Crew, soft: int, D: float | None, *, intercept: bool = T
     if not intercept:  # the regulariser depends on the origin
         crew.tell("place", np.zeros(facts.m), is_entrywise)
         return Problem(crew, facts, soft, np.zeros(facts.m), Regulariser(facts.m, is_free=False), False)
-    # Entrywise products are centred after the sum, which loses digits; for R = I this is avoided.
+    # Entrywise products X'DX are centred after the sum, which loses digits: for R = I they are not centred.
     shift = np.zeros(facts.m) if D is None and is_entrywise else mean
     crew.tell("place", shift, is_entrywise)
     if D is None:
@@ -177,14 +184,15 @@ class Regulariser:
 class System:
     """The reduced Newton system (M + R) dv = r in (w, b), by Cholesky, with b as the last pivot.
 
-    M (m+1, m+1) is X'DX. The matrix is scaled to a unit diagonal; the ridge, a multiple of the identity, is
-    increased until it is positive definite. LinAlgError: the matrix is not finite.
+    M (m+1, m+1) is X'DX, with a diagonal matrix D of the iterate (``block``). M + R is scaled to a unit
+    diagonal, and a multiple of the identity, the ridge, is added and increased until the sum is positive
+    definite. LinAlgError: the matrix is not finite.
     """
 
     def __init__(self, regulariser: Regulariser, M: Vector):
         self._basis = regulariser.basis
         if self._basis is not None:
-            H = self._basis.T @ M @ self._basis
+            H = self._basis.T @ M @ self._basis  # in (z, b), where R is the identity
             H[:-1, :-1] += np.eye(len(H) - 1)
         else:
             H = M.copy()

@@ -89,7 +89,7 @@ class Rows:
         """Return Y' diag(d) Y and Y'V for weights d (n,) and V (n, k); row i of V must be 0 if d_i is 0."""
         if self.is_entrywise:
             return self._entrywise_normal_matrix(d, V)
-        # The Gram matrix of the columns of the rows (√d_i Y_i, V_i/√d_i) contains both.
+        # Let A have the rows (√d_i Y_i, V_i/√d_i): A'A contains both.
         width = self.m + 1 + V.shape[1]
         M, buffer = np.zeros((width, width), order="F"), np.empty((min(self._block, self.n), width))
         for rows in self._row_slices():
