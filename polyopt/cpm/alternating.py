@@ -74,7 +74,7 @@ class PolytopeProblem(AlternatingProblem):
     """
 
     _not_pickled: ClassVar[tuple[str, ...]] = ("_program", "_solved_faces", "_lifted")
-    _program: Program | None = None
+    _program: Program | None = None  # of one face, with the costs as a parameter, or of all, with Z
     _solved_faces: dict[bytes, Solution] | None = None  # by the mask of the face's samples
 
     def __init__(
@@ -173,7 +173,7 @@ class PolytopeProblem(AlternatingProblem):
             if self._program is None:
                 self._program = cpm.face(self.X, self.y, self.C)
             solution = _best_point(self._program.set(C=costs), gap, self.options.exact_gap, clock)
-        if solution is None:
+        if solution is None:  # the time limit was reached before any solution
             return _zero_solution({"w": np.zeros(self.X.shape[1] + 1)}, np.zeros(len(self.y)))
         if solution.status is Status.SOLVED:
             if len(self._solved_faces) >= self.options.max_stored_faces:
@@ -196,7 +196,7 @@ class PolytopeProblem(AlternatingProblem):
             alpha = solution.duals["margin"]
             if self.penalty is None:
                 return solution["W"], alpha
-            alpha = np.clip(alpha, 0.0, self.C[:, None] * Z)
+            alpha = np.clip(alpha, 0.0, self.C[:, None] * Z)  # feasible
             return self._with_zeros(solution["W"], alpha, Z, self.penalty), alpha
 
         def gap(solution: Solution) -> float:
