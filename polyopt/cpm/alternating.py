@@ -128,7 +128,7 @@ class PolytopeProblem(AlternatingProblem):
             faces += (0.5 * self.C.sum() * negative_gradient - faces) / (t + 1.0)
         return np.where(positive, np.asarray(self._lifted @ faces).argmax(axis=1), -1)
 
-    def _directions(self, rng: np.random.Generator) -> Vector:
+    def _directions(self, rng: np.random.Generator) -> Vector:  # (m, K), for scaled data
         return rng.normal(size=(self.X.shape[1], self.n_faces))
 
     # -- 2. faces for a fixed assignment -------------------------------------------------------
@@ -273,7 +273,7 @@ def continue_best(
     max_iter: largest number of rounds, including those that the best run has already made.
     """
     number = number_of_best(solution.runs)
-    n_rounds = solution.runs[number].iterations
+    n_rounds = solution.runs[number].iterations  # already made; the history continues their numbers
     if n_rounds >= max_iter:
         return replace(solution, status=Status.ITERATION_LIMIT)
     last = run_rounds(problem, solution["assignment"], max_iter=max_iter - n_rounds, time_limit=time_limit)

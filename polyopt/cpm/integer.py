@@ -99,22 +99,16 @@ def round_faces(
     alpha, bound, trees = rounding.bound(max_nodes, tol, seed)
     hinge = slacks(np.asarray(cpm.lift(X) @ W.T), y[:, None])
     losses = (hinge * cpm.assignment_matrix(y, len(W), z)).sum(axis=1)
+    primal = {
+        "W": W, "assignment": z, "integers": np.array([face.integers for face in faces]),
+        "scales": np.array([face.scale for face in faces]),
+        "thresholds": np.array([face.threshold for face in faces]),
+    }  # fmt: skip
     return replace(
-        real,
-        status=status,
-        primal={
-            "W": W,
-            "assignment": z,
-            "integers": np.array([face.integers for face in faces]),
-            "scales": np.array([face.scale for face in faces]),
-            "thresholds": np.array([face.threshold for face in faces]),
-        },
-        duals={"margin": alpha, **trees},
-        objective=float((W**2).sum() + rounding.C @ losses),
-        bound=bound,
-        solver=f"{real.solver}; rounded to whole numbers",
-        solve_time=real.solve_time + clock.seconds,
-    )
+        real, status=status, primal=primal, duals={"margin": alpha, **trees},
+        objective=float((W**2).sum() + rounding.C @ losses), bound=bound,
+        solver=f"{real.solver}; rounded to whole numbers", solve_time=real.solve_time + clock.seconds,
+    )  # fmt: skip
 
 
 class _Rounding:
@@ -136,7 +130,7 @@ class _Rounding:
         losses = [self._round(k, self.W[k]).objective - self._cost(self.W[k], k) for k in range(len(self.W))]
         for k in np.argsort(losses, kind="stable").tolist():
             self._set_face(k, self._round(k, self.W[k]))
-            for _ in range(OPTIONS.max_refits):
+            for _ in range(OPTIONS.max_refits):  # until the assignment is unchanged
                 if self.clock.is_over or not self._assign():
                     break
                 for j, face in enumerate(self.rounded):
@@ -163,7 +157,7 @@ class _Rounding:
                 self._set_face(k, self._round(k, self.W[k]))
 
     def bound(self, max_nodes: int, tol: float, seed: int) -> tuple[Vector, float, dict[str, Vector]]:
-        """Return multipliers (n, K) of the real program, its bound, and the search trees."""
+        """Return multipliers (n, K) of the real program, its bound, and, with max_features, search trees."""
         n, K = len(self.y), len(self.W)
         alpha, total = np.zeros((n, K)), 0.0
         trees: dict[str, Vector] = {}

@@ -313,7 +313,7 @@ class _System:
         scaled = residual / ridge
         direction, norm_sq = scaled.copy(), float((residual * scaled).sum())
         initial_norm_sq = norm_sq
-        for _ in range(60):
+        for _ in range(60):  # the matrix is applied factor by factor: A (J (A' direction)) + R direction
             ridge_term = np.where(self._free, ridge * direction, 0.0)
             product = self._apply(self._jacobian(self._adjoint(direction))) + ridge_term
             length = norm_sq / float((direction * product).sum())
@@ -456,7 +456,7 @@ class CentralPath:
         if self.grouped:
             tau, norms = self.penalty.group, self.penalty.group_norms(W[:, :-1])
             self.z = (mu + np.sqrt(mu**2 + 4.0 * tau**2 * norms**2)) / (2.0 * tau**2)
-            self.q = W[:, :-1] / self.z[self.penalty.groups]
+            self.q = W[:, :-1] / self.z[self.penalty.groups]  # with this q, z (τ² − ‖q‖²) = μ
 
     # -- values ----------------------------------------------------------------------------------
 
@@ -476,7 +476,7 @@ class CentralPath:
         return float((W**2).sum() + self.penalty.value(W) + losses)
 
     def _products(self) -> float:
-        """Return the sum of the complementarity products."""
+        """Return the sum of the complementarity products, which is `n_products` times μ on the path."""
         caps = (self.s * self.alpha + self.t * (self.caps - self.alpha))[self.has_cap].sum()
         l1 = _times(self.p_up, self.up - self.r).sum() + _times(self.p_down, self.down + self.r).sum()
         groups = float((self.z * self._cone_slack()).sum()) if self.grouped else 0.0
@@ -527,7 +527,7 @@ class CentralPath:
             return [sl.cholesky(block, lower=True) for block in blocks]
         system, slack, q = sl.block_diag(*blocks), self._cone_slack(), self.q.ravel()
         # W = z q with z = μ/(τ² − ‖q‖²) has the derivative M; M⁻¹ = (1/z) (I − 2 q q' / (τ² + ‖q‖²)).
-        rank_one = (2.0 / (self.z * (2.0 * self.penalty.group**2 - slack)))[self.group_of_entry]
+        rank_one = (2.0 / (self.z * (2.0 * self.penalty.group**2 - slack)))[self.group_of_entry]  # of q q'
         inverse = -np.outer(rank_one * q, q) * self.same_group
         inverse[np.diag_indices_from(inverse)] += 1.0 / self.z[self.group_of_entry]
         system[np.ix_(self.weight_indices, self.weight_indices)] += inverse
@@ -558,24 +558,24 @@ class CentralPath:
         if self.grouped:
             group_rhs = self.W[:, :-1] - self.q * (mu / self._cone_slack())[self.penalty.groups]
             weight_rhs -= self.q + self._apply_group_inverse(group_rhs)
-        W = self._solve(factors, face_rhs)  # ΔW
-        scores = self.y * (np.asarray(self.X @ W[:, :-1].T) + W[:, -1])
+        step_W = self._solve(factors, face_rhs)
+        scores = self.y * (np.asarray(self.X @ step_W[:, :-1].T) + step_W[:, -1])  # y ΔW·x̃
         step_alpha = np.where(self.has_cap, (rhs - scores) / self.curvature, 0.0)
-        step_r = (W[:, :-1][:, self.bounded] + split_rhs) / self.l1_diagonal
+        step_r = (step_W[:, :-1][:, self.bounded] + split_rhs) / self.l1_diagonal
         # A product v·slack = target has the change Δv = (target − v Δslack)/slack − v.
         cap_slack, above, below = self.caps - self.alpha, self.up - self.r, self.down + self.r
         p_down = _divided(p_down, self.p_down, below) - self.p_down - _times(self.p_down, step_r / below)
         direction = {
-            "W": W, "alpha": step_alpha, "r": step_r, "p_down": p_down,
+            "W": step_W, "alpha": step_alpha, "r": step_r, "p_down": p_down,
             "s": np.where(self.has_cap, (s - self.s * step_alpha) / alpha - self.s, 0.0),
             "t": np.where(self.has_cap, (t + self.t * step_alpha) / cap_slack - self.t, 0.0),
             "p_up": _divided(p_up, self.p_up, above) - self.p_up + _times(self.p_up, step_r / above),
         }  # fmt: skip
         if self.grouped:
-            direction["q"] = step_q = self._apply_group_inverse(W[:, :-1] + group_rhs)
+            direction["q"] = step_q = self._apply_group_inverse(step_W[:, :-1] + group_rhs)
             slack = self._cone_slack()
             products = np.bincount(self.penalty.groups, (self.q * step_q).sum(0), minlength=len(slack))
-            direction["z"] = (mu + 2.0 * self.z * products) / slack - self.z
+            direction["z"] = (mu + 2.0 * self.z * products) / slack - self.z  # from z (τ² − ‖q‖²) = μ
         return direction
 
     def _apply_group_inverse(self, weights: Vector) -> Vector:
