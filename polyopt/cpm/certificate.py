@@ -296,14 +296,14 @@ def conclude_for_assignment(
 class CpmPoint:
     """A point to certify, and its data."""
 
-    geometry: LinearGeometry  # of the samples x̃, (n, m+1)
-    y: Vector
+    geometry: LinearGeometry  # of the samples x̃, (n, m+1); `geometry.X` has them as rows
+    y: Vector  # labels (n,)
     C: Vector  # costs of slack (n,)
     Z: Vector  # assignment (n, K)
-    W: Vector
-    alpha: Vector | None  # (n, K)
+    W: Vector  # faces (K, m+1)
+    alpha: Vector | None  # multipliers (n, K) of the margin constraints; None if only W was given
     implied: bool  # True if W was computed from alpha
-    penalty: FacePenalty | None = None
+    penalty: FacePenalty | None = None  # on the weights
 
     @cached_property
     def hinge_ball(self) -> Ball:
@@ -326,7 +326,7 @@ class CpmPoint:
         best_assignment: True if each positive has the face with its smallest hinge, instead of Z.
         """
         hinge = self.hinge_ball
-        assigned_loss = hinge.signed(self.Z).sum(axis=1)
+        assigned_loss = hinge.signed(self.Z).sum(axis=1)  # the hinges times Z, without rounding
         negative_loss = assigned_loss if loss == "sum" else hinge.max(axis=1)  # Z is 1 on all faces
         positive_loss = -((-hinge).max(axis=1)) if best_assignment else assigned_loss
         sample_loss = _where(self.y > 0, positive_loss, negative_loss)

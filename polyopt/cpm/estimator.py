@@ -146,8 +146,9 @@ class ConvexPolytopeMachine(FaceClassifier):
         Loss of a negative: "sum", the sum of its hinges over the faces (the paper's unconstrained form, which
         Algorithm 1 minimises); "max", the largest hinge (eq. (6) as printed; solvers "exact" and "global").
     penalty : FacePenalty, optional
-        ℓ1 and group penalty on the weights, sign constraints, few features, integer coefficients, and the
-        norm of the faces in the objective; by default ``FacePenalty()``, the sum of the squared norms.
+        ℓ1 and group penalty on the weights, sign constraints, few features (`max_features`), integer
+        coefficients (`integers`), and `margin`: the objective has the sum of the squared norms of the faces
+        for "total", the largest of them for "worst". By default ``FacePenalty()``: "total", nothing else.
     sgd : SGDSettings, optional
         Perplexity, averaging and scale of "sgd"; by default ``SGDSettings()``.
     inside_label : label, optional
@@ -300,11 +301,11 @@ class ConvexPolytopeMachine(FaceClassifier):
 
     @property
     def _asked_sgd(self) -> SGDSettings:
-        """The SGD settings of the last fit, or of the next one."""
+        """The SGD settings of the last fit; before the first one, those of the parameter `sgd`."""
         return getattr(self, "_asked", {}).get("sgd", self.sgd) or SGDSettings()
 
     @classmethod
-    def _with_moved(cls, values: dict[str, Any]) -> dict[str, Any]:
+    def _with_moved(cls, values: dict[str, Any]) -> dict[str, Any]:  # translates parameters of `_moved`
         if values.pop("double_sided", False):
             values["inside_label"] = BOTH
         return super()._with_moved(values)
@@ -444,7 +445,7 @@ class ConvexPolytopeMachine(FaceClassifier):
             return OPTIONS.n_init_penalised
         return _DEFAULT_N_INIT[self.solver_]
 
-    def _forget(self) -> None:
+    def _forget(self) -> None:  # of the previous fit
         super()._forget()
         self._perplexity, self._is_held, self._sides = None, False, None
 

@@ -108,11 +108,11 @@ class SubsetFace:
         self.m = X.shape[1]
         self.s = min(s, self.m)
         self.c = np.asarray(c, dtype=float)[self.rows]
-        lifted, signs = lift(X[self.rows]), np.asarray(y, dtype=float)[self.rows]
-        if is_sparse(lifted):
-            self._A = sp.csc_array(sp.diags_array(signs) @ lifted)
+        lifted, labels = lift(X[self.rows]), np.asarray(y, dtype=float)[self.rows]
+        if is_sparse(lifted):  # A has the rows y_i x̃_i
+            self._A = sp.csc_array(sp.diags_array(labels) @ lifted)
         else:
-            self._A = np.asfortranarray(lifted * signs[:, None])
+            self._A = np.asfortranarray(lifted * labels[:, None])
         # Bound (m+1,) on the rounding error of v for any 0 ≤ α ≤ c; gamma(k) is that of k operations.
         self._v_error = 1.01 * gamma(len(self.rows) + 4) * np.asarray(abs(self._A).T @ self.c)
 
@@ -160,7 +160,7 @@ class SubsetFace:
         w (m+1,): a warm start.
         """
         features = np.unique(np.asarray(features, dtype=np.int64))
-        columns = np.append(features, self.m)
+        columns = np.append(features, self.m)  # with the bias
         A, d, max_cost = self._columns(columns), np.ones(len(columns)), float(self.c.max(initial=0.0))
         point = begin(len(self.c), len(columns))
         if w is not None:
@@ -227,6 +227,7 @@ class SubsetFace:
             previous_bound = bound_point.bound
             eps = point.eps * (OPTIONS.eps_ratio if stage else 1.0)
             newton_tol = OPTIONS.min_rel_decrease * eps * max_cost
+            # The step of w, and the bound of the multipliers at w.
             point = newton(A, self.c, 1.0 / z, point, eps, tol=newton_tol, keep_zone=stage > 0)
             alpha, w = multipliers_of(point, self.c), self._embed(point.w, columns)
             v = self.signed_sum(alpha)
@@ -238,7 +239,7 @@ class SubsetFace:
                 all_z = self._embed(z, columns)
                 columns = np.union1d(columns, new_columns)
                 A, z = self._columns(columns), np.maximum(all_z[columns], OPTIONS.min_z)
-                point = Smooth(w[columns], point.u, point.eps)
+                point = Smooth(w[columns], point.u, point.eps)  # the same u: the new weights are 0
             gap_scale = value if cutoff == np.inf else cutoff - bound_point.bound
             gap_is_closed = value <= cutoff and value - bound_point.bound <= rel_gap * gap_scale
             if bound_point.bound >= cutoff or (gap_is_closed and not len(new_columns)):
@@ -276,7 +277,7 @@ class SubsetFace:
         if len(free) > OPTIONS.max_columns:
             size = np.abs(w[:-1])
             if not size.any():
-                size = np.abs(self.signed_sum(self.c)[:-1])
+                size = np.abs(self.signed_sum(self.c)[:-1])  # |v| at w = 0, where α = c
             order = free[np.argsort(-np.where(included, np.inf, size)[free], kind="stable")]
             free = np.sort(order[: OPTIONS.max_columns])
         return np.append(free, self.m)
@@ -286,7 +287,7 @@ class SubsetFace:
         if len(columns) == self.m + 1 - int(excluded.sum()):
             return columns[:0]
         size = np.where(included | excluded, -1.0, np.abs(v[:-1]))
-        n_free = self.s - int(included.sum())
+        n_free = self.s - int(included.sum())  # number of free features that a face may have
         largest = np.argsort(-size, kind="stable")[: max(n_free, 0)]
         return np.setdiff1d(largest[size[largest] > 0.0], columns)
 
@@ -304,7 +305,7 @@ def optimal_z(sizes: Vector, total: int) -> Vector:
     """Return the z in [0, 1]^k with the sum `total` < k that minimise Σ sizes²/z: min(1, sizes/τ)."""
     order = np.sort(sizes)[::-1]
     tail_sums = np.cumsum(order[::-1])[::-1]
-    for n_ones in range(total):
+    for n_ones in range(total):  # the largest sizes have z = 1, and the others sizes/τ
         tau = tail_sums[n_ones] / (total - n_ones)
         if order[n_ones] <= tau:
             return np.asarray(np.minimum(1.0, sizes / tau)) if tau > 0 else np.zeros_like(sizes)

@@ -1,4 +1,4 @@
-"""The estimator's part in restricted faces, those with few features or with small integers.
+"""The estimator's part in restricted faces: those with few features or with small integers as coefficients.
 
 The searches (:mod:`polyopt.cpm.few_features`, :mod:`polyopt.cpm.integer`) need faces that are independent
 programs for a fixed assignment. This file checks the parameters for that, writes rules as text, and calls
