@@ -100,9 +100,9 @@ def reduce_primal(
         outside (``held``); and costs of those outside that would change their face (``moved``).
     """
     K, n = len(W), block.X.shape[0]
-    V = np.column_stack([scale * W[:, :-1], W[:, -1]])
+    V = np.column_stack([scale * W[:, :-1], W[:, -1]])  # the faces for unscaled samples
     order = np.argsort(multipliers.rows, kind="stable")
-    rows, faces, alpha = (array[order] for array in multipliers)
+    rows, faces, alpha = (array[order] for array in multipliers)  # in the order of samples
     tally = Tally()
     for first in range(0, n, SAMPLES_PER_SLICE):
         part = slice(first, min(first + SAMPLES_PER_SLICE, n))
@@ -117,12 +117,12 @@ def reduce_primal(
 
 
 def _reduce_slice(block: AssignedBlock, A: Vector, V: Vector, min_decrease: float) -> Tally:
-    """Reduce samples with multipliers A (n, K) at scaled faces V (K, m+1), as :func:`reduce_primal` does."""
+    """Reduce samples with multipliers A (n, K) at faces V (K, m+1), as :func:`reduce_primal` does."""
     X, outside, costs, assigned = block
     scores = _scores(_as_float64(X), V)
-    numbers = np.arange(V.shape[0])
+    numbers = np.arange(V.shape[0])  # of the faces
     caps = block.caps(np.arange(len(outside))[:, None], numbers)
-    margins = scores.signed(np.where(outside, 1.0, -1.0)[:, None])
+    margins = scores.signed(np.where(outside, 1.0, -1.0)[:, None])  # y_i W_k·x̃_i
     hinge = (1.0 - margins).positive()
     losses = caps * hinge.mid
     best_hinge = np.maximum(1.0 - scores.mid.max(axis=1), 0.0)  # of a sample outside
@@ -137,7 +137,7 @@ def _reduce_slice(block: AssignedBlock, A: Vector, V: Vector, min_decrease: floa
     tally = Tally(len(outside), sums)
     tally.note("stationarity", "assignment", decrease)
     margin_products = np.abs(A * np.maximum(margins.mid - 1.0, 0.0))
-    slack_products = np.abs((caps - A) * hinge.mid)
+    slack_products = np.abs((caps - A) * hinge.mid)  # C − α is the multiplier of ξ ≥ 0
     for k in numbers.tolist():
         tally.largest[f"multiplier {k}"] = float(np.abs(A[:, k]).max())
         tally.note("sign", f"margin {k}", -A[:, k])

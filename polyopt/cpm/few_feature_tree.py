@@ -65,7 +65,7 @@ class SubsetSearch(BestFirst[Choice]):
 
     def __init__(self, face: SubsetFace, tol: float, clock: Clock, options: Options = DEFAULT):
         node_bytes = 2 * face.m + 8 * (face.m + 1) + 200  # two masks, w, and objects
-        super().__init__(0.5 * tol, node_bytes, options)
+        super().__init__(0.5 * tol, node_bytes, options)  # half of tol for the cutoff
         self.face, self.clock, self.search_options = face, clock, options
         self.best: FaceFit | None = None
         self._exploring = 0.0  # bound of the nodes in work: at first the root, whose cost is at least 0
@@ -113,7 +113,7 @@ class SubsetSearch(BestFirst[Choice]):
         size = np.abs(w[: face.m])
         self.root_sizes = size / max(float(size.max(initial=0.0)), 1e-300)
         self.push([(max(0.0, bound_point.bound), root)])
-        self._exploring = np.inf
+        self._exploring = np.inf  # no node is in work
         self.offer(self._largest(w, no_features, no_features))
 
     def expand(self, node: OpenNode[Choice]) -> list[tuple[float, Choice]]:

@@ -191,7 +191,7 @@ def _alternate(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -
     """Run alternating minimisation from `n_init` starts; "exact" has one more start, by dual ascents."""
     from polyopt.optim.rounds import Stage, run_from_many_starts
 
-    clock, problem = Clock(settings.time_limit), _problem(X, y, C, settings)
+    clock, problem = Clock(settings.time_limit), _problem(X, y, C, settings)  # problem.X is scaled
     n_init = settings.n_init if settings.n_faces > 1 else 1  # one face has one assignment
 
     def dual_start(time_left: float | None) -> NDArray[np.int64]:
